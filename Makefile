@@ -1,0 +1,75 @@
+# Every target does its own set-up: a virtual environment in .venv, in which pip builds and installs the package.
+# It needs Python 3.10+ with its headers, a C++20 compiler and make; everything else comes by pip.
+#   make demo PYTHON=python3.12          another interpreter
+#   make test PYTEST="-k keys -x"        arguments for pytest
+#   make bench BENCH="cc --shape 160x160x160"
+
+PYTHON ?= python3
+VENV ?= .venv
+NATIVE ?= build/native
+SANITIZED ?= build/sanitized
+PYTEST ?=
+BENCH ?= cc --shape 64x64x64 --peer seal
+
+BIN = $(VENV)/bin
+PIP = $(BIN)/python -m pip --disable-pip-version-check
+JOBS := $(shell nproc 2>/dev/null || echo 2)
+# Folders too: a file that went away changes its folder.
+SOURCES := $(shell find src cpp -name __pycache__ -prune -o -print) CMakeLists.txt pyproject.toml
+
+.PHONY: help demo test lint format native-test sanitize bench clean
+
+help:
+	@echo 'make demo         multiply encrypted matrices and look at the result'
+	@echo 'make test         all tests'
+	@echo 'make bench        a benchmark against SEAL; BENCH="..." for another'
+	@echo 'make lint         clang-format, ruff, mypy'
+	@echo 'make format       clang-format and ruff, changing the files'
+	@echo 'make native-test  the C++ suites (needs GoogleTest)'
+	@echo 'make sanitize     the C++ suites with address and undefined-behaviour sanitizers'
+	@echo 'make clean        remove .venv and build'
+
+demo: $(VENV)/installed
+	$(BIN)/cipherblas demo
+
+test: $(VENV)/installed
+	$(BIN)/python -m pytest $(PYTEST)
+
+bench: $(VENV)/installed-peers
+	$(BIN)/cipherblas bench $(BENCH)
+
+lint: $(VENV)/installed-dev
+	find cpp -name '*.h' -o -name '*.cpp' | xargs $(BIN)/clang-format --dry-run --Werror
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+format: $(VENV)/installed-dev
+	find cpp -name '*.h' -o -name '*.cpp' | xargs $(BIN)/clang-format -i
+	$(BIN)/ruff check --fix-only
+	$(BIN)/ruff format
+
+native-test: $(VENV)/installed-dev
+	scripts/native_tests.sh $(NATIVE) -DCMAKE_BUILD_TYPE=Release
+
+sanitize: $(VENV)/installed-dev
+	scripts/native_tests.sh $(SANITIZED) -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCIPHERBLAS_SANITIZE=ON
+
+native-test sanitize: export PATH := $(abspath $(BIN)):$(PATH)
+native-test sanitize: export JOBS := $(JOBS)
+
+$(VENV)/bin/python:
+	@$(PYTHON) scripts/check_machine.py
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/installed: $(SOURCES) | $(VENV)/bin/python
+	@echo 'Building cipherblas and installing what it needs: a few minutes the first time.'
+	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PIP) install --quiet '.[demo,test]'
+	@touch $@
+
+$(VENV)/installed-%: pyproject.toml | $(VENV)/installed
+	$(PIP) install --quiet '.[$*]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Builds the C++ suites and runs them for every instruction set that this machine has.
+# usage: native_tests.sh BUILD_FOLDER [CMAKE_OPTION...]
+set -euo pipefail
+
+build=$1
+shift
+source=$(cd "$(dirname "$0")/.." && pwd)
+jobs=${JOBS:-$(nproc)}
+
+cmake -S "$source" -B "$build" -G Ninja --log-level=WARNING \
+    -DCIPHERBLAS_PYTHON=OFF -DCIPHERBLAS_TESTS=ON -DCIPHERBLAS_WERROR=ON "$@"
+cmake --build "$build" --parallel "$jobs"
+# The suites are threaded themselves, so one at a time.
+ctest --test-dir "$build" --output-on-failure --no-tests=error
