@@ -1,0 +1,27 @@
+// Maps bytes of a cryptographic stream to the distributions of RLWE. The bytes come from outside.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "arith/modulus.h"
+
+namespace cipherblas {
+
+// Extra words per limb for rejections in sample_uniform, extra bytes in sample_ternary.
+inline constexpr std::size_t kUniformSpareWords = 128;
+inline constexpr std::size_t kTernarySpareBytes = 256;
+inline constexpr double kNoiseSigma = 3.2;
+
+// n residues modulo q from n + 128 words: a word below floor(2^64 / q) q gives word mod q, others are skipped.
+// Throws std::runtime_error when the words do not suffice (probability below 2^-300).
+void sample_uniform(std::uint64_t* out, const std::uint64_t* words, std::size_t n, const Modulus& m);
+
+// n values of {-1, 0, 1} from `count` bytes: a byte below 255 gives byte mod 3 - 1, others are skipped.
+// Throws std::runtime_error when the bytes do not suffice.
+void sample_ternary(std::int64_t* out, const std::uint8_t* bytes, std::size_t count, std::size_t n);
+
+// n values of the discrete Gaussian with sigma 3.2 from n words: one bit of sign and 63 bits that are compared with
+// every entry of the cumulative table, so that the time does not depend on the value.
+void sample_gaussian(std::int64_t* out, const std::uint64_t* words, std::size_t n);
+
+}  // namespace cipherblas

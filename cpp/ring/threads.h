@@ -1,0 +1,62 @@
+// The one thread knob, and the only place where threads are started.
+#pragma once
+#include <cstddef>
+#include <exception>
+#include <mutex>
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+namespace cipherblas {
+
+// Number of threads that a parallel loop may use: what set_thread_count chose, else CIPHERBLAS_THREADS, else all cores.
+int thread_count();
+// Throws std::invalid_argument unless 1 <= count <= 4096.
+void set_thread_count(int count);
+
+// Number of threads that parallel_for uses for so many tasks; workspaces are made for each of them beforehand.
+int threads_for(std::size_t tasks);
+
+// Calls body(task, thread) for every task below `tasks`; thread < threads_for(tasks). Loops inside a loop run on one
+// thread. The first exception is rethrown to the caller when all threads have stopped.
+template <typename Body>
+void parallel_for(std::size_t tasks, const Body& body) {
+    const int threads = threads_for(tasks);
+    if (threads <= 1) {
+        for (std::size_t task = 0; task < tasks; ++task) body(task, 0);
+        return;
+    }
+#ifdef _OPENMP
+    std::exception_ptr failure;
+    std::mutex failure_lock;
+#pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
+    for (std::size_t task = 0; task < tasks; ++task) {
+        try {
+            body(task, omp_get_thread_num());
+        } catch (...) {
+            const std::lock_guard<std::mutex> guard(failure_lock);
+            if (!failure) failure = std::current_exception();
+        }
+    }
+    if (failure) std::rethrow_exception(failure);
+#endif
+}
+
+// Calls body(row, offset, count) so that every row of n words is covered once; rows are cut into pieces (multiples of
+// 512 words) only where there are fewer rows than threads. For kernels that treat words independently.
+template <typename Body>
+void parallel_rows(std::size_t rows, std::size_t n, const Body& body) {
+    const std::size_t threads = static_cast<std::size_t>(thread_count());
+    std::size_t pieces = rows == 0 || rows >= 2 * threads ? 1 : (2 * threads + rows - 1) / rows;
+    if (pieces > n / 2048) pieces = n / 2048;
+    if (pieces == 0) pieces = 1;
+    const std::size_t step = pieces == 1 ? n : (n / pieces + 511) / 512 * 512;
+    pieces = (n + step - 1) / step;
+    parallel_for(rows * pieces, [&](std::size_t task, int) {
+        const std::size_t offset = task % pieces * step;
+        body(task / pieces, offset, offset + step < n ? step : n - offset);
+    });
+}
+
+}  // namespace cipherblas
