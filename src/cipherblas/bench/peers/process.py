@@ -1,0 +1,107 @@
+"""A peer library in a process of its own: started, asked and ended here.
+
+A process keeps the peer's memory out of our peak and lets each peer have the interpreter that its wheel needs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+WORKERS = {
+    "seal": ("seal_worker.py", "seal"),
+    "openfhe": ("openfhe_worker.py", "openfhe"),
+    "e2dm-seal": ("e2dm_seal.py", "seal"),
+}
+_INSTALL = {
+    "seal": "pip install seal-python (CPython 3.11 and up has wheels)",
+    "openfhe": "pip install openfhe in a CPython 3.10 environment and pass its interpreter",
+}
+
+
+class PeerError(RuntimeError):
+    """The peer is not installed in the interpreter given, failed, or ended early."""
+
+
+class Peer:
+    """A running worker. Use as a context manager.
+
+    Parameters: `name` of `WORKERS`; `setup`, the set-up request of that worker; `python`, the interpreter that
+    has the peer's wheel (this one by default); `threads` of the peer.
+    """
+
+    def __init__(
+        self, name: str, setup: dict[str, Any], *, python: str | None = None, threads: int = 1
+    ) -> None:
+        script, module = WORKERS[name]
+        self.name = name
+        interpreter = python or sys.executable
+        environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+        environment["OMP_NUM_THREADS"] = str(threads)
+        self._stderr = tempfile.TemporaryFile("w+")
+        try:
+            self._process = subprocess.Popen(
+                [interpreter, str(Path(__file__).with_name(script))],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, text=True, env=environment,
+            )  # fmt: skip
+        except OSError as failure:
+            self._stderr.close()
+            raise PeerError(f"cannot run the interpreter {interpreter}: {failure.strerror}") from failure
+        try:
+            self.ready: dict[str, Any] = self._ask(setup)["ready"]
+        except PeerError as failure:
+            self.close()
+            if f"No module named '{module}'" in str(failure):
+                raise PeerError(f"{interpreter} has no {module}: {_INSTALL[module]}") from None
+            raise
+
+    def measure(self, case: str, repeats: int) -> list[float]:
+        """Seconds of each of `repeats` runs of one case."""
+        return [float(value) for value in self._ask({"case": case, "repeats": repeats})["seconds"]]
+
+    def close(self) -> None:
+        if self._process.stdin and not self._process.stdin.closed:
+            try:
+                self._process.stdin.write('{"quit": true}\n')
+                self._process.stdin.close()
+            except OSError:
+                pass
+        try:
+            self._process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        if self._process.stdout:
+            self._process.stdout.close()
+        self._stderr.close()
+
+    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        assert self._process.stdin and self._process.stdout
+        try:
+            self._process.stdin.write(json.dumps(request) + "\n")
+            self._process.stdin.flush()
+            line = self._process.stdout.readline()
+        except OSError:
+            line = ""
+        if not line:
+            code = self._process.wait()
+            self._stderr.seek(0)
+            raise PeerError(f"the {self.name} process ended with status {code}: {self._stderr.read()[-2000:].strip()}")
+        answer: dict[str, Any] = json.loads(line)
+        if "failure" in answer:
+            raise PeerError(f"{self.name}: {answer['failure']}")
+        return answer
+
+    def __enter__(self) -> Peer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

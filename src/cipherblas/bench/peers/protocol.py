@@ -1,0 +1,68 @@
+"""What every peer process speaks: one JSON object per line, a request on stdin and its answer on stdout.
+
+This file and the workers beside it run in the interpreter that holds the peer's wheel, which may be an older
+one without this package. They therefore import nothing from it, only each other.
+
+Requests: the first line is the set-up (answered by ``{"ready": {...}}``), then ``{"case": name, "repeats": r}``
+(answered by ``{"seconds": [r times]}``), until ``{"quit": true}`` or end of file. A failure is answered by
+``{"failure": text}``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from typing import Any, Callable, Dict, List
+
+Case = Callable[[], Any]
+
+
+def peak_bytes() -> int:
+    """Largest resident set of this process so far (VmHWM), in bytes."""
+    with open("/proc/self/status") as status:
+        for line in status:
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    return 0
+
+
+def measure(case: Case, repeats: int) -> List[float]:
+    """Seconds of each of `repeats` calls. The result of a call is freed outside of the timed part."""
+    seconds = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        result = case()
+        seconds.append(time.perf_counter() - start)
+        del result
+    return seconds
+
+
+def serve(setup: Callable[[Dict[str, Any]], Any]) -> None:
+    """Answer requests until told to quit.
+
+    `setup(request)` returns an object with `cases: dict[str, Case]` and `describe() -> dict`. Whatever the
+    peer's library prints goes to stderr: stdout carries the protocol alone.
+    """
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+
+    def answer(content: Dict[str, Any]) -> None:
+        answers.write(json.dumps(content) + "\n")
+        answers.flush()
+
+    peer = None
+    for line in sys.stdin:
+        request = json.loads(line)
+        if request.get("quit"):
+            return
+        try:
+            if peer is None:
+                peer = setup(request)
+                answer({"ready": dict(peer.describe(), peak_bytes=peak_bytes())})
+            else:
+                seconds = measure(peer.cases[request["case"]], int(request["repeats"]))
+                answer({"seconds": seconds, "peak_bytes": peak_bytes()})
+        except Exception as failure:  # the parent reports it; this process may go on
+            answer({"failure": f"{type(failure).__name__}: {failure}"})
