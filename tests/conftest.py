@@ -1,0 +1,81 @@
+"""What all tests share: hypothesis profiles, toy parameters, and a check that nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# Tests run in an empty folder (see `empty_working_folder`); hypothesis keeps its own files at the root.
+os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(ROOT / ".hypothesis"))
+
+import hypothesis  # noqa: E402
+import pytest  # noqa: E402
+
+if TYPE_CHECKING:
+    from cipherblas import _core
+    from cipherblas.keys import SecretKey
+    from cipherblas.params import Parameters
+
+# "default" looks for new examples in every run; "ci" repeats the same ones; "thorough" is for a long search.
+hypothesis.settings.register_profile("default", deadline=None, max_examples=25)
+hypothesis.settings.register_profile(
+    "ci", deadline=None, max_examples=25, derandomize=True, database=None, print_blob=True
+)
+hypothesis.settings.register_profile("thorough", deadline=None, max_examples=1000)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+@pytest.fixture(autouse=True)
+def empty_working_folder() -> Iterator[None]:
+    """Run each test in an empty folder and fail it if it leaves a file there.
+
+    A test that wants to write where it stands changes to its own `tmp_path` first.
+    """
+    before = Path.cwd()
+    with tempfile.TemporaryDirectory(prefix="cipherblas-test-") as folder:
+        os.chdir(folder)
+        try:
+            yield
+            left = sorted(str(path.relative_to(folder)) for path in Path(folder).rglob("*"))
+        finally:
+            os.chdir(before)
+    assert not left, f"the test left files in the working folder: {left}"
+
+
+@pytest.fixture(scope="session")
+def toy_parameters() -> Parameters:
+    """INSECURE: a ring far too small for its modulus, for tests alone. Five limbs, two limbs per digit."""
+    from cipherblas.params import make_parameters
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return make_parameters(
+            n=1 << 10,
+            q_bits=[50.0, 40.0, 40.0, 40.0, 40.0],
+            special_bits=None,
+            special_limbs=None,
+            alpha=2,
+            scale_bits=40.0,
+            security=0,
+            insecure=True,
+        )
+
+
+@pytest.fixture(scope="session")
+def toy_context(toy_parameters: Parameters) -> _core.Context:
+    """The context of the INSECURE toy parameters."""
+    return toy_parameters.context()
+
+
+@pytest.fixture(scope="session")
+def toy_secret(toy_parameters: Parameters) -> SecretKey:
+    """A secret key for the INSECURE toy parameters."""
+    from cipherblas.keys import generate_secret
+
+    return generate_secret(toy_parameters)
