@@ -1,7 +1,8 @@
-"""Check that the kernel objects for newer instruction sets define nothing that other code could end up calling.
+"""Check that the kernel objects for newer instruction sets share no code with the rest.
 
-A header's inline function or template that is compiled in such an object is a weak definition; the linker keeps one
-copy for the whole program, perhaps the one with AVX-512 instructions, and the program crashes on an older processor.
+A header's inline function or template that is compiled in such an object is a weak definition; the linker
+keeps one copy for the whole program, perhaps the one with AVX-512 instructions, and the program crashes on an
+older processor.
 
 usage: check_kernel_objects.py OBJECT...
 """

@@ -1,4 +1,4 @@
-# Says in a sentence what a build on this machine lacks. Runs on any Python, however old, so that it can say so.
+# Says in one sentence what a build on this machine lacks. Old syntax: it must run on an old Python to say so.
 import os
 import shutil
 import sys
@@ -9,28 +9,29 @@ OLDEST = (3, 10)
 
 def newer_python():
     for minor in range(20, OLDEST[1] - 1, -1):
-        if shutil.which("python3.%d" % minor):
-            return "python3.%d" % minor
-    return None
+        name = "python3.{}".format(minor)
+        if sys.version_info[0] == 3 and shutil.which(name):
+            return name
+    return "/path/to/python"
 
 
 def missing():
+    here = sys.executable
     if sys.version_info < OLDEST:
-        text = "Python %d.%d or newer is needed; %s is Python %s." % (
-            OLDEST + (sys.executable, sys.version.split()[0])
+        version = sys.version.split()[0]
+        return "Python 3.10 or newer is needed; {} is Python {}. Try: make PYTHON={} ...".format(
+            here, version, newer_python()
         )
-        newer = newer_python() if sys.version_info[0] == 3 else None
-        return text + (" Try: make PYTHON=%s ..." % newer if newer else " Try: make PYTHON=/path/to/python ...")
     try:
         import ensurepip  # noqa: F401
         import venv  # noqa: F401
     except ImportError:
-        return "%s cannot make virtual environments (Debian, Ubuntu: apt install python3-venv)." % sys.executable
+        return "{} cannot make virtual environments (Debian: apt install python3-venv).".format(here)
     if not os.path.exists(os.path.join(sysconfig.get_paths()["include"], "Python.h")):
-        return "The headers of %s are missing (Debian, Ubuntu: apt install python3-dev)." % sys.executable
-    compiler = os.environ.get("CXX", "").split(" ")[0]
-    if not any(shutil.which(name) for name in ([compiler] if compiler else ["c++", "g++", "clang++"])):
-        return "A C++20 compiler is needed (Debian, Ubuntu: apt install g++)."
+        return "the headers of {} are missing (Debian: apt install python3-dev).".format(here)
+    chosen = os.environ.get("CXX", "").split(" ")[0]
+    if not any(shutil.which(name) for name in ([chosen] if chosen else ["c++", "g++", "clang++"])):
+        return "a C++20 compiler is needed (Debian: apt install g++)."
     return None
 
 
