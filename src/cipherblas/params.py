@@ -102,6 +102,7 @@ class Parameters:
             )
 
     def _check_numbers(self) -> None:
+        value: Any  # of any type: the fields may come from a file
         for name, value in (("n", self.n), ("alpha", self.alpha), ("security", self.security)):
             if isinstance(value, bool) or not isinstance(value, int):
                 raise ParameterError(f"{name} must be an integer", got=type(value).__name__)
@@ -111,20 +112,23 @@ class Parameters:
             )
         if not 1 <= len(self.q) <= MAX_LIMBS or len(self.p) > MAX_LIMBS:
             raise ParameterError(
-                "number of limbs", expected=f"1 to {MAX_LIMBS}", got=f"{len(self.q)} and {len(self.p)} special"
+                "number of limbs",
+                expected=f"1 to {MAX_LIMBS}",
+                got=f"{len(self.q)} and {len(self.p)} special",
             )
         if not 1 <= self.alpha <= len(self.q):
             raise ParameterError("limbs per digit", expected=f"1 to {len(self.q)}", got=self.alpha)
-        if isinstance(self.scale_bits, bool) or not isinstance(self.scale_bits, (int, float)):
-            raise ParameterError("scale_bits must be a number", got=type(self.scale_bits).__name__)
-        object.__setattr__(self, "scale_bits", float(self.scale_bits))
-        if not 0 < self.scale_bits <= 200:
-            raise ParameterError("scale_bits", expected="above 0, at most 200", got=self.scale_bits)
+        value = self.scale_bits
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise ParameterError("scale_bits must be a number", got=type(value).__name__)
+        if not 0 < value <= 200:
+            raise ParameterError("scale_bits", expected="above 0, at most 200", got=value)
+        object.__setattr__(self, "scale_bits", float(value))
         if self.security not in (0, *security_table.LEVELS):
             raise ParameterError("security level", expected="128, 192, 256, or 0", got=self.security)
 
     def _check_primes(self) -> None:
-        primes = self.q + self.p
+        primes: tuple[Any, ...] = self.q + self.p
         for prime in primes:
             if isinstance(prime, bool) or not isinstance(prime, int):
                 raise ParameterError("a modulus must be an integer", got=type(prime).__name__)
@@ -196,7 +200,7 @@ class Parameters:
         }
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Parameters:
+    def from_dict(cls, values: Any) -> Parameters:
         """Rebuild from `to_dict`. Everything is checked again; an insecure set warns.
 
         Raises:
@@ -281,9 +285,7 @@ def make_parameters(
     return Parameters(n, q, p, alpha, float(scale_bits), reached)
 
 
-def _special_sizes(
-    largest_digit: float, bits: float | None, limbs: int | None, room: float
-) -> list[float]:
+def _special_sizes(largest_digit: float, bits: float | None, limbs: int | None, room: float) -> list[float]:
     """log2 of each special prime: `limbs` of them, together at least the largest digit."""
     if limbs is not None and limbs < 0:
         raise ParameterError("number of special primes", expected="0 or more", got=limbs)
@@ -309,6 +311,8 @@ def _nearest_primes(n: int, bits: Sequence[float], exclude: Sequence[int]) -> tu
             if isinstance(error, CipherblasError):
                 raise
             raise ParameterError(
-                f"no prime left near 2^{size:g} for N = {n}", expected=f"a prime = 1 mod {2 * n}", got=str(error)
+                f"no prime left near 2^{size:g} for N = {n}",
+                expected=f"a prime = 1 mod {2 * n}",
+                got=str(error),
             ) from error
     return tuple(chosen)

@@ -1,0 +1,343 @@
+"""Reading a file that may be damaged, foreign, hostile, or vanishing: typed errors, bounded work."""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import os
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, NoReturn
+
+import numpy as np
+import safetensors
+
+from cipherblas.errors import CipherblasError, FormatError, MismatchError, StorageError, VersionError
+from cipherblas.files import format as form
+from cipherblas.memory import Array, aligned_empty, bytes_of, check_memory, in_threads
+from cipherblas.params import Parameters
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """Where one tensor lies in its file, and what it must hash to."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    offset: int
+    nbytes: int
+    digest: str
+
+
+class Reader:
+    """An open file whose header has been checked; tensors are read, and checked, on demand.
+
+    The file stays open, so that it may be replaced or removed meanwhile; reads may run in several threads.
+    Close it, or use it in a `with` block.
+
+    Attributes:
+        header: the writer's header with `format_version`, `kind`, `fingerprint`, `security`, `parameters`.
+        parameters: the parameters the content was made with.
+        tensors: name → TensorInfo.
+    """
+
+    def __init__(self, path: form.PathLike, kind: str, *, fingerprint: str | None = None) -> None:
+        """Open and check; see `read` for the errors."""
+        self.path = os.fspath(path)
+        self._descriptor = _open_regular(self.path, kind)
+        try:
+            size = os.fstat(self._descriptor).st_size
+            raw = self._read_header(size)
+            tensors, metadata = _parse_container(self.path, self._descriptor, raw)
+            entries = _checked_metadata(self.path, raw, metadata)
+            if metadata["kind"] != kind:
+                raise MismatchError(
+                    f"{self.path} is another kind of file", expected=kind, got=metadata["kind"]
+                )
+            if fingerprint is not None and metadata["fingerprint"] != fingerprint:
+                raise MismatchError(
+                    f"{self.path} was made with other parameters",
+                    expected=fingerprint,
+                    got=metadata["fingerprint"],
+                )
+            self.parameters = _checked_parameters(self.path, entries["parameters"], metadata)
+            self.tensors = _tensor_infos(self.path, tensors, entries["digests"], 8 + len(raw))
+        except OSError as error:
+            self.close()
+            if isinstance(error, CipherblasError):
+                raise
+            raise form.storage_error("read", self.path, error) from error
+        except BaseException:
+            self.close()
+            raise
+        self.header: dict[str, Any] = {
+            **entries["header"],
+            "format_version": form.FORMAT_VERSION,
+            "kind": kind,
+            "fingerprint": metadata["fingerprint"],
+            "security": self.parameters.security,
+            "parameters": self.parameters.to_dict(),
+        }
+
+    def _read_header(self, size: int) -> bytes:
+        if size < 8:
+            raise FormatError(f"{self.path} is not a cipherblas file", expected="8 bytes or more", got=size)
+        length = int.from_bytes(self._read_at(0, 8), "little")
+        if length > form.MAX_HEADER_BYTES:
+            raise FormatError(
+                f"{self.path} is not a cipherblas file",
+                expected=f"a header of at most {form.MAX_HEADER_BYTES} bytes",
+                got=length,
+            )
+        if length > size - 8:
+            raise FormatError(
+                f"{self.path} is truncated", expected=f"{8 + length} bytes or more", got=f"{size} bytes"
+            )
+        return self._read_at(8, length)
+
+    def _read_at(self, offset: int, nbytes: int) -> bytes:
+        data = bytearray(nbytes)
+        self._read_into(offset, memoryview(data))
+        return bytes(data)
+
+    def _read_into(self, offset: int, target: memoryview) -> None:
+        done = 0
+        while done < len(target):
+            count = os.preadv(self._descriptor, [target[done:]], offset + done)
+            if count == 0:
+                raise StorageError(
+                    f"{self.path} became shorter while it was read",
+                    expected=f"{offset + len(target)} bytes or more",
+                    got=f"{offset + done} bytes",
+                )
+            done += count
+
+    def _info(self, name: str) -> TensorInfo:
+        try:
+            return self.tensors[name]
+        except KeyError:
+            raise FormatError(
+                f"{self.path} lacks a tensor", expected=name, got=sorted(self.tensors)
+            ) from None
+
+    def expect(self, name: str, dtype: Any, shape: Sequence[int]) -> None:
+        """Raise FormatError unless tensor `name` is there with this dtype and shape."""
+        info = self._info(name)
+        if info.dtype != np.dtype(dtype) or info.shape != tuple(shape):
+            raise FormatError(
+                f"{self.path}: tensor {name!r}",
+                expected=f"{np.dtype(dtype)} {tuple(shape)}",
+                got=f"{info.dtype} {info.shape}",
+            )
+
+    def read(self, name: str) -> Array:
+        """One tensor as a new aligned array; FormatError when its bytes are not what was written."""
+        info = self._info(name)
+        array = aligned_empty(info.shape, info.dtype)
+        self.read_into(name, [array])
+        return array
+
+    def read_into(self, name: str, targets: Sequence[Array]) -> None:
+        """Fill C-contiguous arrays, one after the other, with the bytes of one tensor.
+
+        Raises:
+            FormatError: the bytes are damaged; the targets then hold nothing of use.
+            StorageError: the file became shorter, or the system cannot read it.
+            ValueError: the targets are not contiguous or do not add up to the tensor.
+        """
+        info = self._info(name)
+        if sum(target.nbytes for target in targets) != info.nbytes:
+            raise ValueError(f"targets for {name!r} must add up to {info.nbytes} bytes")
+        hasher = form.hasher()
+        offset = info.offset
+        try:
+            for target in targets:
+                if target.nbytes == 0:
+                    continue
+                data = bytes_of(target)
+                for start in range(0, len(data), form.BLOCK_BYTES):
+                    block = data[start : start + form.BLOCK_BYTES]
+                    self._read_into(offset, block)
+                    hasher.update(block)
+                    offset += len(block)
+        except OSError as error:
+            if isinstance(error, CipherblasError):
+                raise
+            raise form.storage_error("read", self.path, error) from error
+        if hasher.hexdigest() != info.digest:
+            raise FormatError(
+                f"{self.path} is damaged: checksum of tensor {name!r}",
+                expected=info.digest,
+                got=hasher.hexdigest(),
+            )
+
+    def close(self) -> None:
+        """Close the file; reading is then an error."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_descriptor", -1) >= 0:
+            self.close()
+
+
+def read(
+    path: form.PathLike, kind: str, *, fingerprint: str | None = None
+) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Read and check a whole file.
+
+    Args:
+        path: a file that `write` made.
+        kind: the kind it must be.
+        fingerprint: the parameters' fingerprint it must carry, or None for any.
+
+    Returns:
+        (header, tensors): the writer's header with `format_version`, `kind`, `fingerprint`, `security` and
+        `parameters` added; aligned arrays by name.
+
+    Raises:
+        FormatError: not a cipherblas file, damaged, or truncated.
+        VersionError: written by a newer format version.
+        MismatchError: another kind of file, or made with other parameters.
+        MemoryBudgetError: larger than the memory of this machine.
+        StorageError: missing, a directory, no permission, vanished or shrunk while being read.
+    """
+    with Reader(path, kind, fingerprint=fingerprint) as reader:
+        check_memory(sum(info.nbytes for info in reader.tensors.values()), f"reading {reader.path}")
+        names = list(reader.tensors)
+        return reader.header, dict(zip(names, in_threads(reader.read, names), strict=True))
+
+
+def _open_regular(path: str, kind: str) -> int:
+    """Open for reading; only regular files, and without waiting for the writer of a pipe."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise form.storage_error("read", path, error, expected=f"a {kind} file") from error
+    except OSError as error:
+        raise form.storage_error("read", path, error) from error
+    except ValueError as error:  # a zero byte in the name
+        raise StorageError("not a file name", got=repr(path)) from error
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        got = "a directory" if stat.S_ISDIR(mode) else "a special file"
+        raise StorageError(
+            f"cannot read {path}",
+            expected=f"a {kind} file",
+            got=got,
+            errno=errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL,
+        )
+    return descriptor
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        raise ValueError("a name occurs twice")
+    return result
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not allowed")
+
+
+def _parse_json(path: str, text: str | bytes, what: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{path} is damaged: {what}", expected="JSON", got=str(error)) from error
+    if not isinstance(value, dict):
+        raise FormatError(f"{path} is damaged: {what}", expected="a JSON object", got=type(value).__name__)
+    return value
+
+
+def _parse_container(path: str, descriptor: int, raw: bytes) -> tuple[dict[str, Any], dict[str, str]]:
+    """Let the safetensors library judge the container (offsets, sizes, dtypes); return entries, metadata."""
+    same_file = f"/dev/fd/{descriptor}"
+    try:
+        with safetensors.safe_open(
+            same_file if os.path.exists(same_file) else path, framework="np"
+        ) as handle:
+            metadata = handle.metadata() or {}
+            names = set(handle.keys())
+    except (safetensors.SafetensorError, ValueError, OverflowError) as error:
+        raise FormatError(
+            f"{path} is damaged, truncated, or not a cipherblas file",
+            expected="a safetensors file",
+            got=str(error),
+        ) from error
+    entries = _parse_json(path, raw, "header")
+    entries.pop("__metadata__", None)
+    if set(entries) != names:
+        raise FormatError(f"{path} is damaged: names of tensors", expected=sorted(names), got=sorted(entries))
+    return entries, metadata
+
+
+def _checked_metadata(path: str, raw: bytes, metadata: dict[str, str]) -> dict[str, dict[str, Any]]:
+    """Version, then checksum, then the JSON entries."""
+    version = metadata.get(form.MAGIC)
+    if version is None:
+        raise FormatError(
+            f"{path} is not a cipherblas file", expected=f"a {form.MAGIC!r} entry in its header"
+        )
+    if not (version.isascii() and version.isdigit() and len(version) < 10):
+        raise FormatError(f"{path} is damaged: format version", expected=form.FORMAT_VERSION, got=version)
+    if int(version) > form.FORMAT_VERSION:
+        raise VersionError(
+            f"{path} was written by a newer cipherblas", expected=f"format {form.FORMAT_VERSION}", got=version
+        )
+    if version != str(form.FORMAT_VERSION) or set(metadata) != set(form.ENTRIES):
+        raise FormatError(f"{path} is damaged: header entries", expected=form.ENTRIES, got=sorted(metadata))
+    stated = metadata["checksum"]
+    found = form.header_checksum(raw.replace(stated.encode(), form.NO_CHECKSUM.encode(), 1))
+    if found != stated:
+        raise FormatError(f"{path} is damaged: checksum of the header", expected=stated, got=found)
+    return {name: _parse_json(path, metadata[name], name) for name in ("parameters", "header", "digests")}
+
+
+def _checked_parameters(path: str, values: dict[str, Any], metadata: dict[str, str]) -> Parameters:
+    try:
+        parameters = Parameters.from_dict(values)
+    except CipherblasError as error:
+        raise FormatError(f"{path} holds invalid parameters: {error}") from error
+    stamped = (parameters.fingerprint(), str(parameters.security))
+    if stamped != (metadata["fingerprint"], metadata["security"]):
+        raise FormatError(
+            f"{path}: fingerprint and security do not belong to its parameters",
+            expected=stamped,
+            got=(metadata["fingerprint"], metadata["security"]),
+        )
+    return parameters
+
+
+def _tensor_infos(
+    path: str, entries: dict[str, Any], digests: dict[str, Any], data_start: int
+) -> dict[str, TensorInfo]:
+    if set(entries) != set(digests):
+        raise FormatError(f"{path}: digests", expected=sorted(entries), got=sorted(digests))
+    infos = {}
+    for name, entry in entries.items():
+        dtype, shape, digest = form.DTYPES.get(entry["dtype"]), entry["shape"], digests[name]
+        begin, end = entry["data_offsets"]
+        if dtype is None:
+            raise FormatError(f"{path}: dtype of {name!r}", expected=sorted(form.DTYPES), got=entry["dtype"])
+        # The library has compared the product with the data; an empty tensor can still have a huge dimension.
+        if len(shape) > form.MAX_DIMENSIONS or math.prod(max(size, 1) for size in shape) >= 1 << 56:
+            raise FormatError(f"{path}: shape of {name!r}", expected="dimensions that fit memory", got=shape)
+        if not isinstance(digest, str):
+            raise FormatError(f"{path}: digest of {name!r}", expected="text", got=type(digest).__name__)
+        infos[name] = TensorInfo(dtype, tuple(shape), data_start + begin, end - begin, digest)
+    return infos
