@@ -1,15 +1,15 @@
-"""E2DM on SEAL: secret x secret by Jiang, Kim, Lauter, Song 2018 (eprint 2018/1041), Algorithm 2. See protocol.py.
+"""E2DM on SEAL: secret x secret, Jiang, Kim, Lauter, Song 2018 (eprint 2018/1041), Algorithm 2.
 
-Set-up request: ``{"m", "k", "n", "n_ring", "q_bits": [...], "special_bits", "scale_bits", "seed",
-"single_rotation": bool}``. A is m x k, B is k x n, zero-padded to d x d with d the next power of two; slot
+Set-up request (see protocol.py): ``{"m", "k", "n", "n_ring", "q_bits": [...], "special_bits", "scale_bits",
+"seed", "single_rotation": bool}``. A is m x k, B is k x n, zero-padded to d x d with d the next power of two; slot
 d*i + j holds entry (i, j), repeated to fill all slots so that every rotation is cyclic modulo d*d.
 
     A B = sum over t < d of phi^t(sigma(A)) * psi^t(tau(B)),
     sigma(A)[i,j] = A[i,i+j], tau(B)[i,j] = B[i+j,j], phi shifts columns, psi shifts rows.
 
 What SEAL's interface allows is used: masks are encoded once, in NTT form, at the level where they act; sigma
-and tau run by baby-step/giant-step; each giant step is rescaled before it is rotated (one limb fewer to switch);
-tau(B) drops to the level of the products before its d - 1 rotations; the products are added in three
+and tau run by baby-step/giant-step; each giant step is rescaled before it is rotated (one limb fewer to
+switch); tau(B) drops to the level of the products before its d - 1 rotations; the products are added in three
 components and relinearised once; every rotation has its own key (no chains of powers of two). SEAL has no
 hoisting and no lazy ModDown.
 
@@ -21,15 +21,16 @@ Cases: ``encrypt`` (encode and encrypt A and B, secret key), ``multiply`` (the s
 
 from __future__ import annotations
 
-from typing import Any, Dict, List
+from typing import Any
 
 import numpy
 import seal
-from protocol import Case, peak_bytes, serve
+
+from .protocol import Case, peak_bytes, serve
 
 
 class E2dm:
-    def __init__(self, request: Dict[str, Any]) -> None:
+    def __init__(self, request: dict[str, Any]) -> None:
         m, k, n = (int(request[name]) for name in ("m", "k", "n"))
         ring = int(request["n_ring"])
         self.slots, self.d = ring // 2, 1 << (max(m, k, n) - 1).bit_length()
@@ -48,7 +49,7 @@ class E2dm:
         self.a, self.b = self.encrypt(self.A), self.encrypt(self.B)
         self.product = self.multiply()
         self.error = float(numpy.abs(self.decrypt(self.product, m, n) - self.A @ self.B).max())
-        self.cases: Dict[str, Case] = {
+        self.cases: dict[str, Case] = {
             "encrypt": lambda: (self.encrypt(self.A), self.encrypt(self.B)),
             "multiply": self.multiply,
             "decrypt": lambda: self.decrypt(self.product, m, n),
@@ -85,8 +86,8 @@ class E2dm:
         self.key_bytes = (len(self.steps) + 1) * limbs * 2 * (limbs + 1) * ring * 8
 
     def _encode_mask(self, mask: Any, drops: int) -> Any:
-        """0/1 matrix d x d (or its slot vector, already shifted) as an NTT-form plaintext `drops` levels down."""
-        vector = numpy.tile(numpy.asarray(mask, dtype=numpy.float64).ravel(), self.slots // (self.d * self.d))
+        """A 0/1 matrix, or its slot vector already shifted, in NTT form `drops` levels below the top."""
+        vector = numpy.tile(numpy.asarray(mask, dtype=numpy.float64).ravel(), self.slots // self.d**2)
         plain = self.encoder.encode(vector, self.mask_scales[drops])
         for _ in range(drops):
             self.evaluator.mod_switch_to_next_inplace(plain)
@@ -95,19 +96,19 @@ class E2dm:
     def _make_masks(self) -> None:
         d = self.d
         i, j = numpy.indices((d, d))
-        # Diagonal `step` of sigma: out[l] = in[l + step]; at (i, j), step = i before the row wraps, i - d after.
+        # Diagonal `step` of sigma: out[l] = in[l + step]; at (i, j), step = i, or i - d once the row wraps.
         offset = numpy.where(i + j < d, i, i - d)
-        self.sigma: Dict[int, Dict[int, Any]] = {}
+        self.sigma: dict[int, dict[int, Any]] = {}
         for step in range(-d + 1, d):
             giant = step - step % self.baby
             mask = numpy.roll((offset == step).ravel(), giant)
             self.sigma.setdefault(giant, {})[step - giant] = self._encode_mask(mask, 0)
-        self.tau: Dict[int, Dict[int, Any]] = {}
+        self.tau: dict[int, dict[int, Any]] = {}
         for step in range(d):
             giant = step - step % self.baby
             mask = numpy.roll((j == step).ravel(), d * giant)
             self.tau.setdefault(d * giant, {})[d * (step - giant)] = self._encode_mask(mask, 0)
-        self.phi: List[Any] = [None]
+        self.phi: list[Any] = [None]
         for t in range(1, d):
             inside = j < d - t
             if self.single_rotation:  # before the rotation by t
@@ -121,7 +122,7 @@ class E2dm:
         signed = step if step <= self.slots // 2 else step - self.slots
         return self.evaluator.rotate_vector(x, signed, self.galois)
 
-    def _transform(self, x: Any, diagonals: Dict[int, Dict[int, Any]]) -> Any:
+    def _transform(self, x: Any, diagonals: dict[int, dict[int, Any]]) -> Any:
         """sum over giants g, babies b of Rot(mask * Rot(x, b), g), rescaled: one level."""
         babies = {b: self._rotate(x, b) for b in sorted({b for inner in diagonals.values() for b in inner})}
         total = None
@@ -175,7 +176,7 @@ class E2dm:
         vector = self.encoder.decode(self.decryptor.decrypt(product))
         return vector[: self.d * self.d].reshape(self.d, self.d)[:m, :n]
 
-    def describe(self) -> Dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         return {
             "peer": f"E2DM on seal-python {seal.__version__}",
             "limbs": len(self.bits) - 1,

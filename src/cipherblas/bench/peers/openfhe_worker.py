@@ -1,15 +1,15 @@
 """OpenFHE's primitives, measured through its Python wheel. Run as a script by an interpreter that has it.
 
 Set-up request: ``{"n", "first_bits", "scaling_bits", "limbs", "digits", "hoisted": h}``. CKKS, hybrid key
-switching, FIXEDMANUAL scaling, no security check (the caller's parameters). OpenFHE chooses its special primes
-itself: 60-bit ones, as many as the largest digit needs. One thread: the parent sets OMP_NUM_THREADS.
+switching, FIXEDMANUAL scaling, no security check (the caller's parameters). OpenFHE chooses its special
+primes itself: 60-bit ones, as many as the largest digit needs. The parent sets OMP_NUM_THREADS.
 
 What each case includes (our own side times the same work):
 
 - ``encode``: S real numbers -> plaintext in NTT form at all limbs (`MakeCKKSPackedPlaintext`).
 - ``encrypt``: an encoded plaintext -> public-key ciphertext at all limbs, randomness included (`Encrypt`).
 - ``encrypt_symmetric``: the same under the secret key.
-- ``decrypt``: a 2-component ciphertext at all limbs -> S numbers (`Decrypt`, which decodes, and the read-out).
+- ``decrypt``: a 2-component ciphertext at all limbs -> S numbers (`Decrypt`, which decodes, and reading).
 - ``rotate``: one rotation at all limbs (`EvalRotate`).
 - ``rotate_hoisted``: one `EvalFastRotationPrecompute`, then h x `EvalFastRotation`; divide by h.
 - ``multiply``: ct x ct at all limbs, relinearised, not rescaled (`EvalMult`).
@@ -19,15 +19,16 @@ What each case includes (our own side times the same work):
 from __future__ import annotations
 
 import os
-from typing import Any, Dict
+from typing import Any
 
 import numpy
 import openfhe
-from protocol import Case, serve
+
+from .protocol import Case, serve
 
 
 class OpenfhePrimitives:
-    def __init__(self, request: Dict[str, Any]) -> None:
+    def __init__(self, request: dict[str, Any]) -> None:
         n, self.limbs, self.digits = (int(request[name]) for name in ("n", "limbs", "digits"))
         self.first_bits, self.scaling_bits = int(request["first_bits"]), int(request["scaling_bits"])
         self.hoisted = int(request.get("hoisted", 8))
@@ -63,7 +64,7 @@ class OpenfhePrimitives:
             digits = context.EvalFastRotationPrecompute(x)
             return [context.EvalFastRotation(x, step, digits) for step in steps]
 
-        self.cases: Dict[str, Case] = {
+        self.cases: dict[str, Case] = {
             "encode": lambda: context.MakeCKKSPackedPlaintext(values),
             "encrypt": lambda: context.Encrypt(keys.publicKey, plain),
             "encrypt_symmetric": lambda: context.Encrypt(keys.secretKey, plain),
@@ -81,7 +82,7 @@ class OpenfhePrimitives:
         ]
         self.error = max(float(numpy.abs(decrypt(ct) - expected).max()) for ct, expected in checks)
 
-    def describe(self) -> Dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         limbs_per_digit = -(-self.limbs // self.digits)
         # The widest digit is the one with the first limb in it where that is longer.
         widest = max(self.first_bits, self.scaling_bits) + (limbs_per_digit - 1) * self.scaling_bits

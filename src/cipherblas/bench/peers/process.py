@@ -1,10 +1,11 @@
 """A peer library in a process of its own: started, asked and ended here.
 
-A process keeps the peer's memory out of our peak and lets each peer have the interpreter that its wheel needs.
+A process keeps the peer's memory out of our peak and gives each peer the interpreter that its wheel needs.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -15,9 +16,9 @@ from types import TracebackType
 from typing import Any
 
 WORKERS = {
-    "seal": ("seal_worker.py", "seal"),
-    "openfhe": ("openfhe_worker.py", "openfhe"),
-    "e2dm-seal": ("e2dm_seal.py", "seal"),
+    "seal": ("seal_worker", "seal"),
+    "openfhe": ("openfhe_worker", "openfhe"),
+    "e2dm-seal": ("e2dm_seal", "seal"),
 }
 _INSTALL = {
     "seal": "pip install seal-python (CPython 3.11 and up has wheels)",
@@ -32,24 +33,29 @@ class PeerError(RuntimeError):
 class Peer:
     """A running worker. Use as a context manager.
 
-    Parameters: `name` of `WORKERS`; `setup`, the set-up request of that worker; `python`, the interpreter that
-    has the peer's wheel (this one by default); `threads` of the peer.
+    Parameters: `name` of `WORKERS`; `setup`, the set-up request of that worker; `python`, the interpreter
+    that has the peer's wheel (this one by default); `threads` of the peer.
     """
 
     def __init__(
         self, name: str, setup: dict[str, Any], *, python: str | None = None, threads: int = 1
     ) -> None:
-        script, module = WORKERS[name]
+        worker, module = WORKERS[name]
         self.name = name
         interpreter = python or sys.executable
         environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
         environment["OMP_NUM_THREADS"] = str(threads)
-        self._stderr = tempfile.TemporaryFile("w+")
+        self._stderr = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed in close)
         try:
             self._process = subprocess.Popen(
-                [interpreter, str(Path(__file__).with_name(script))],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, text=True, env=environment,
-            )  # fmt: skip
+                [interpreter, "-m", f"{__package__.rpartition('.')[2]}.{worker}"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._stderr,
+                text=True,
+                env=environment,
+                cwd=Path(__file__).parents[1],  # where `-m` finds this folder as a package of its own
+            )
         except OSError as failure:
             self._stderr.close()
             raise PeerError(f"cannot run the interpreter {interpreter}: {failure.strerror}") from failure
@@ -67,11 +73,9 @@ class Peer:
 
     def close(self) -> None:
         if self._process.stdin and not self._process.stdin.closed:
-            try:
+            with contextlib.suppress(OSError):
                 self._process.stdin.write('{"quit": true}\n')
                 self._process.stdin.close()
-            except OSError:
-                pass
         try:
             self._process.wait(timeout=10)
         except subprocess.TimeoutExpired:
@@ -82,7 +86,8 @@ class Peer:
         self._stderr.close()
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        assert self._process.stdin and self._process.stdout
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         try:
             self._process.stdin.write(json.dumps(request) + "\n")
             self._process.stdin.flush()
@@ -92,7 +97,8 @@ class Peer:
         if not line:
             code = self._process.wait()
             self._stderr.seek(0)
-            raise PeerError(f"the {self.name} process ended with status {code}: {self._stderr.read()[-2000:].strip()}")
+            said = self._stderr.read()[-2000:].strip()
+            raise PeerError(f"the {self.name} process ended with status {code}: {said}")
         answer: dict[str, Any] = json.loads(line)
         if "failure" in answer:
             raise PeerError(f"{self.name}: {answer['failure']}")

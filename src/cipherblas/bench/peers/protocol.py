@@ -1,34 +1,32 @@
 """What every peer process speaks: one JSON object per line, a request on stdin and its answer on stdout.
 
-This file and the workers beside it run in the interpreter that holds the peer's wheel, which may be an older
-one without this package. They therefore import nothing from it, only each other.
+This file and the workers beside it run in the interpreter that holds the peer's wheel, where cipherblas need
+not be installed: they are started as the package `peers` and import nothing from outside of it.
 
-Requests: the first line is the set-up (answered by ``{"ready": {...}}``), then ``{"case": name, "repeats": r}``
-(answered by ``{"seconds": [r times]}``), until ``{"quit": true}`` or end of file. A failure is answered by
-``{"failure": text}``.
+Requests: the first line is the set-up (answered by ``{"ready": {...}}``), then ``{"case": name, "repeats":
+r}`` (answered by ``{"seconds": [r times]}``), until ``{"quit": true}`` or end of file. A failure is answered
+by ``{"failure": text}``.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import resource
 import sys
 import time
-from typing import Any, Callable, Dict, List
+from collections.abc import Callable
+from typing import Any
 
 Case = Callable[[], Any]
 
 
 def peak_bytes() -> int:
-    """Largest resident set of this process so far (VmHWM), in bytes."""
-    with open("/proc/self/status") as status:
-        for line in status:
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-    return 0
+    """Largest resident set of this process so far in bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
-def measure(case: Case, repeats: int) -> List[float]:
+def measure(case: Case, repeats: int) -> list[float]:
     """Seconds of each of `repeats` calls. The result of a call is freed outside of the timed part."""
     seconds = []
     for _ in range(repeats):
@@ -39,7 +37,7 @@ def measure(case: Case, repeats: int) -> List[float]:
     return seconds
 
 
-def serve(setup: Callable[[Dict[str, Any]], Any]) -> None:
+def serve(setup: Callable[[dict[str, Any]], Any]) -> None:
     """Answer requests until told to quit.
 
     `setup(request)` returns an object with `cases: dict[str, Case]` and `describe() -> dict`. Whatever the
@@ -48,7 +46,7 @@ def serve(setup: Callable[[Dict[str, Any]], Any]) -> None:
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
 
-    def answer(content: Dict[str, Any]) -> None:
+    def answer(content: dict[str, Any]) -> None:
         answers.write(json.dumps(content) + "\n")
         answers.flush()
 

@@ -1,14 +1,16 @@
 """SEAL's primitives, measured through its Python wheel (``seal-python``). Run as a script, see protocol.py.
 
 Set-up request: ``{"n", "q_bits": [...], "special_bits", "hoisted": h}``. SEAL's key switching has one special
-prime and one digit per limb, so `digits` = limbs. Its security check is off here: the parameters are the caller's.
+prime and one digit per limb, so `digits` = limbs. Its security check is off: the parameters are the caller's.
 
 What each case includes (our own side times the same work):
 
 - ``encode``: S real numbers -> plaintext in NTT form at all limbs (`CKKSEncoder.encode`).
-- ``encrypt``: an encoded plaintext -> public-key ciphertext at all limbs, randomness included (`Encryptor.encrypt`).
+- ``encrypt``: an encoded plaintext -> public-key ciphertext at all limbs, randomness included
+  (`Encryptor.encrypt`).
 - ``encrypt_symmetric``: the same under the secret key.
-- ``decrypt``: a 2-component ciphertext at all limbs -> S numbers (`Decryptor.decrypt` and `CKKSEncoder.decode`).
+- ``decrypt``: a 2-component ciphertext at all limbs -> S numbers (`Decryptor.decrypt` and
+  `CKKSEncoder.decode`).
 - ``rotate``: one rotation with its own key at all limbs.
 - ``rotate_hoisted``: h rotations of one ciphertext by different steps; divide by h. SEAL has no hoisting, so
   these are h plain rotations.
@@ -18,15 +20,16 @@ What each case includes (our own side times the same work):
 
 from __future__ import annotations
 
-from typing import Any, Dict
+from typing import Any
 
 import numpy
 import seal
-from protocol import Case, serve
+
+from .protocol import Case, serve
 
 
 class SealPrimitives:
-    def __init__(self, request: Dict[str, Any]) -> None:
+    def __init__(self, request: dict[str, Any]) -> None:
         n, q_bits = int(request["n"]), [int(bits) for bits in request["q_bits"]]
         self.hoisted = int(request.get("hoisted", 8))
         parameters = seal.EncryptionParameters(seal.scheme_type.ckks)
@@ -59,7 +62,7 @@ class SealPrimitives:
             evaluator.relinearize_inplace(product, relinearisation)
             return product
 
-        self.cases: Dict[str, Case] = {
+        self.cases: dict[str, Case] = {
             "encode": lambda: encoder.encode(values, scale),
             "encrypt": lambda: encryptor.encrypt(plain),
             "encrypt_symmetric": lambda: encryptor.encrypt_symmetric(plain),
@@ -78,7 +81,7 @@ class SealPrimitives:
         ]
         self.error = max(float(numpy.abs(decrypt(ct) - expected).max()) for ct, expected in checks)
 
-    def describe(self) -> Dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         return {
             "peer": f"seal-python {seal.__version__}",
             "limbs": self.limbs,

@@ -1,0 +1,285 @@
+"""Timing, memory and rows: what all benchmarks share.
+
+A row is one result, a flat dict of the fields in `FIELDS` (absent where they mean nothing for the case); with
+``--json`` it is one line. Seconds are medians of several runs after a warm-up; the least and the largest run
+stand beside them, since the spread is part of a result. A peer is measured in the same run, in turns with
+ours, so that a slow moment of a shared machine meets both.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cipherblas.bench.peers import Peer
+
+FIELDS = (
+    "bench", "case", "params", "algorithm", "threads", "seconds", "seconds_min", "seconds_max", "runs",
+    "error", "rotations", "products", "key_bytes", "upload_bytes", "peak_bytes",
+    "peer", "peer_params", "peer_seconds", "peer_seconds_min", "peer_seconds_max", "speedup",
+    "gemm_seconds", "times_gemm", "machine",
+)  # fmt: skip
+
+ROUNDS = 5
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds per operation of several runs."""
+
+    seconds: float
+    seconds_min: float
+    seconds_max: float
+    runs: int
+
+    @classmethod
+    def of(cls, runs: Sequence[float], operations: int = 1) -> Timing:
+        """`runs`: seconds of each run; `operations`: how many operations one run does."""
+        each = [run / operations for run in runs]
+        return cls(statistics.median(each), min(each), max(each), len(each))
+
+    def fields(self, prefix: str = "") -> Row:
+        values = {"seconds": self.seconds, "seconds_min": self.seconds_min, "seconds_max": self.seconds_max}
+        return {prefix + name: value for name, value in values.items()} | (
+            {} if prefix else {"runs": self.runs}
+        )
+
+
+def time_once(work: Callable[[], Any]) -> float:
+    """Seconds of one call. What it returns is freed outside of the timed part."""
+    start = time.perf_counter()
+    result = work()
+    seconds = time.perf_counter() - start
+    del result
+    return seconds
+
+
+def repeats_for(seconds: float, budget: float, least: int, most: int) -> int:
+    """How often work that takes `seconds` is run within a budget of seconds."""
+    return max(least, min(most, int(budget / max(seconds, 1e-7))))
+
+
+def measure(
+    work: Callable[[], Any], *, budget: float = 1.0, least: int = 3, most: int = 200, operations: int = 1
+) -> Timing:
+    """Median, least and largest seconds of `work`, after one warm-up call that also sets the number of runs.
+
+    Work that takes longer than the whole budget in its first call is run `least` times in all, that call
+    included.
+    """
+    first = time_once(work)
+    if first > budget:
+        return Timing.of([first] + [time_once(work) for _ in range(least - 1)], operations)
+    # The first call may have paid for tables and pages: the second one sets the number of runs.
+    runs = repeats_for(time_once(work), budget, least, most)
+    return Timing.of([time_once(work) for _ in range(runs)], operations)
+
+
+def compare(
+    work: Callable[[], Any],
+    peer: Peer,
+    case: str,
+    *,
+    budget: float = 1.0,
+    most: int = 100,
+    operations: int = 1,
+    peer_operations: int = 1,
+) -> tuple[Timing, Timing]:
+    """(ours, theirs), measured in turns, `ROUNDS` times each after a warm-up of both.
+
+    `budget` seconds are spent on either side, or one run per round where one run is longer.
+    """
+    time_once(work)
+    peer.measure(case, 1)
+    runs = repeats_for(time_once(work), budget / ROUNDS, 1, most)
+    peer_runs = repeats_for(peer.measure(case, 1)[0], budget / ROUNDS, 1, most)
+    ours: list[float] = []
+    theirs: list[float] = []
+    for _ in range(ROUNDS):
+        ours += [time_once(work) for _ in range(runs)]
+        theirs += peer.measure(case, peer_runs)
+    return Timing.of(ours, operations), Timing.of(theirs, peer_operations)
+
+
+class Peak:
+    """Largest resident set of a stretch of work, in bytes, process and its libraries together."""
+
+    bytes: int = 0
+
+
+def _status_bytes(field: str) -> int | None:
+    try:
+        status = Path("/proc/self/status").read_text()
+    except OSError:
+        return None
+    for line in status.splitlines():
+        if line.startswith(field + ":"):
+            return int(line.split()[1]) * 1024
+    return None
+
+
+@contextmanager
+def peak_memory() -> Iterator[Peak]:
+    """Set `.bytes` to the peak resident set between entry and exit.
+
+    Linux lets a process reset its own high-water mark; elsewhere, or where that is refused, the value is the
+    peak since the process started, an upper bound.
+    """
+    peak = Peak()
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+    try:
+        yield peak
+    finally:
+        unit = 1 if sys.platform == "darwin" else 1024
+        peak.bytes = _status_bytes("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def machine() -> str:
+    """Processor, usable cores, instruction set of the kernels, memory."""
+    model = platform.machine()
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                model = line.split(":", 1)[1].strip()
+                break
+    except OSError:
+        pass
+    try:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    except (OSError, ValueError):
+        memory = 0.0
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    from cipherblas import _core
+
+    return (
+        f"{model}, {cores} cores, {_core.isa()}, {memory:.0f} GiB, {platform.system()} {platform.release()}"
+    )
+
+
+def params_fields(params: Any) -> Row:
+    """The `params` field of a row from a `Parameters`."""
+    return {
+        "n": params.n,
+        "logq": round(float(params.log_q), 1),
+        "logp": round(float(params.log_p), 1),
+        "limbs": params.limbs,
+        "dnum": params.dnum,
+        "security": params.security,
+    }
+
+
+def row(bench: str, case: str, **fields: Any) -> Row:
+    """One result in the order of `FIELDS`.
+
+    `timing=` and `peer_timing=` (both `Timing`) are spread into fields. Fields that are None are left out;
+    `speedup` and `times_gemm` are derived.
+    """
+    content: Row = {"bench": bench, "case": case, **fields}
+    timing, peer_timing = content.pop("timing", None), content.pop("peer_timing", None)
+    if timing is not None:
+        content |= timing.fields()
+    if peer_timing is not None:
+        content |= peer_timing.fields("peer_")
+    if content.get("seconds"):
+        if content.get("peer_seconds"):
+            content["speedup"] = content["peer_seconds"] / content["seconds"]
+        if content.get("gemm_seconds"):
+            content["times_gemm"] = content["seconds"] / content["gemm_seconds"]
+    content["machine"] = machine()
+    ordered = {name: content[name] for name in FIELDS if content.get(name) is not None}
+    return ordered | {
+        name: value for name, value in content.items() if name not in FIELDS and value is not None
+    }
+
+
+def to_json(result: Mapping[str, Any]) -> str:
+    """A row as one line of strict JSON (no NaN)."""
+    return json.dumps(result, allow_nan=False)
+
+
+def seconds_text(seconds: float) -> str:
+    """Three significant digits with a unit: 12.3 ms."""
+    for factor, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
+        if seconds >= factor:
+            return f"{seconds / factor:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"
+
+
+def bytes_text(count: float) -> str:
+    """Binary units: 1.25 GiB."""
+    for factor, unit in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
+        if count >= factor:
+            return f"{count / factor:.3g} {unit}"
+    return f"{count:.0f} B"
+
+
+def _spread(result: Mapping[str, Any], prefix: str = "") -> str:
+    if prefix + "seconds" not in result:
+        return ""
+    text = seconds_text(result[prefix + "seconds"])
+    if prefix + "seconds_min" in result and result.get("runs", 2) > 1:
+        low, high = (seconds_text(result[prefix + name]) for name in ("seconds_min", "seconds_max"))
+        text += f" [dim]({low} to {high})[/dim]"
+    return text
+
+
+def _params_text(params: Mapping[str, Any]) -> str:
+    ring = params.get("n", 0)
+    parts = [f"2^{ring.bit_length() - 1}" if ring else "", f"{params.get('limbs', '')} limbs"]
+    if params.get("dnum"):
+        parts.append(f"dnum {params['dnum']}")
+    return " ".join(part for part in parts if part)
+
+
+_COLUMNS: tuple[tuple[str, Callable[[Mapping[str, Any]], str]], ...] = (
+    ("case", lambda r: str(r["case"])),
+    ("N, limbs", lambda r: _params_text(r.get("params", {}))),
+    ("algorithm", lambda r: str(r.get("algorithm", ""))),
+    ("threads", lambda r: str(r.get("threads", ""))),
+    ("time (least to largest)", _spread),
+    ("error", lambda r: f"{r['error']:.1e}" if "error" in r else ""),
+    ("rotations", lambda r: str(r.get("rotations", ""))),
+    ("products", lambda r: str(r.get("products", ""))),
+    ("keys", lambda r: bytes_text(r["key_bytes"]) if r.get("key_bytes") else ""),
+    ("upload", lambda r: bytes_text(r["upload_bytes"]) if r.get("upload_bytes") else ""),
+    ("peak", lambda r: bytes_text(r["peak_bytes"]) if r.get("peak_bytes") else ""),
+    ("peer", lambda r: str(r.get("peer", ""))),
+    ("peer time", lambda r: _spread(r, "peer_")),
+    ("times faster", lambda r: f"[bold]{r['speedup']:.1f}[/bold]" if "speedup" in r else ""),
+    ("times GEMM", lambda r: f"{r['times_gemm']:.2g}" if "times_gemm" in r else ""),
+    ("note", lambda r: str(r.get("note", ""))),
+)  # fmt: skip
+
+
+def render(rows: Iterable[Row], *, console: Any = None) -> None:
+    """Print rows as one table per benchmark; columns that are empty throughout are left out."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = console or Console()
+    groups: dict[str, list[Row]] = {}
+    for result in rows:
+        groups.setdefault(result["bench"], []).append(result)
+    for bench, members in groups.items():
+        machines = sorted({member["machine"] for member in members if "machine" in member})
+        table = Table(title=f"bench {bench}", caption="\n".join(machines), title_justify="left")
+        columns = [(name, [text(member) for member in members]) for name, text in _COLUMNS]
+        columns = [(name, texts) for name, texts in columns if any(texts)]
+        for name, _ in columns:
+            numeric = name not in ("case", "algorithm", "peer", "N, limbs", "note")
+            table.add_column(name, justify="right" if numeric else "left")
+        for cells in zip(*(texts for _, texts in columns), strict=True):
+            table.add_row(*cells)
+        console.print(table)
