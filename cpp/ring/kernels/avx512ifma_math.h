@@ -1,0 +1,84 @@
+// Modular arithmetic on eight 52-bit words at a time. Everything here has internal linkage: this code must
+// never be the copy that a linker picks for a program that also runs on older CPUs.
+#pragma once
+#include <immintrin.h>
+
+#include "arith/modulus.h"
+
+namespace cipherblas {
+namespace {
+
+using Word = std::uint64_t;
+
+#define CIPHERBLAS_INLINE [[gnu::always_inline]] inline
+
+CIPHERBLAS_INLINE __m512i load(const Word* p) { return _mm512_load_si512(p); }
+CIPHERBLAS_INLINE void store(Word* p, __m512i v) { _mm512_store_si512(p, v); }
+CIPHERBLAS_INLINE __m512i broadcast(Word x) { return _mm512_set1_epi64(static_cast<long long>(x)); }
+CIPHERBLAS_INLINE __m512i add(__m512i a, __m512i b) { return _mm512_add_epi64(a, b); }
+CIPHERBLAS_INLINE __m512i sub(__m512i a, __m512i b) { return _mm512_sub_epi64(a, b); }
+
+// accumulator + the low or high 52 bits of the product of the low 52 bits of a and b.
+CIPHERBLAS_INLINE __m512i add_low(__m512i accumulator, __m512i a, __m512i b) {
+    return _mm512_madd52lo_epu64(accumulator, a, b);
+}
+CIPHERBLAS_INLINE __m512i add_high(__m512i accumulator, __m512i a, __m512i b) {
+    return _mm512_madd52hi_epu64(accumulator, a, b);
+}
+CIPHERBLAS_INLINE __m512i low_product(__m512i a, __m512i b) { return add_low(_mm512_setzero_si512(), a, b); }
+CIPHERBLAS_INLINE __m512i high_product(__m512i a, __m512i b) {
+    return add_high(_mm512_setzero_si512(), a, b);
+}
+
+// Masked by all ones where GCC 12 warns falsely (-Wuninitialized) of the unmasked intrinsic: the same
+// instructions.
+inline constexpr __mmask8 kAllLanes = 0xff;
+CIPHERBLAS_INLINE __m512i minimum(__m512i a, __m512i b) { return _mm512_maskz_min_epu64(kAllLanes, a, b); }
+CIPHERBLAS_INLINE __m512i repeat_two(const Word* p) {
+    return _mm512_maskz_broadcast_i64x2(kAllLanes, _mm_load_si128(reinterpret_cast<const __m128i*>(p)));
+}
+CIPHERBLAS_INLINE __m512i repeat_four(const Word* p) {
+    return _mm512_maskz_broadcast_i64x4(kAllLanes, _mm256_load_si256(reinterpret_cast<const __m256i*>(p)));
+}
+
+// x - bound if x >= bound, else x: the difference wraps around to a huge number when it is negative.
+CIPHERBLAS_INLINE __m512i subtract_once(__m512i x, __m512i bound) { return minimum(x, sub(x, bound)); }
+// x + q if x is negative, else x, for x in (-q, 2^63): a negative x is a huge unsigned number.
+CIPHERBLAS_INLINE __m512i add_once(__m512i x, __m512i q) { return minimum(x, add(x, q)); }
+
+// A modulus in registers.
+struct Lanes {
+    __m512i q, twice_q;
+    __m512i minus_q;  // 2^52 - q
+    __m512i q_inv;    // q^-1 mod 2^52
+    __m512i mask;     // 2^52 - 1
+
+    CIPHERBLAS_INLINE explicit Lanes(const Modulus& m)
+        : q(broadcast(m.q)),
+          twice_q(broadcast(2 * m.q)),
+          minus_q(broadcast(kWordMask + 1 - m.q)),
+          q_inv(broadcast(m.q_inv)),
+          mask(broadcast(kWordMask)) {}
+};
+
+// Shoup's product x * w - floor(x * quotient / 2^52) * q in [0, 2q), for any x < 2^52, w < q, quotient =
+// floor(w 2^52 / q). It is below 2q < 2^52, so the sum of the low halves with -q in place of q, taken mod
+// 2^52, is exact.
+CIPHERBLAS_INLINE __m512i shoup_product(__m512i x, __m512i w, __m512i quotient, const Lanes& m) {
+    const __m512i estimate = high_product(x, quotient);
+    return _mm512_and_si512(add_low(low_product(x, w), estimate, m.minus_q), m.mask);
+}
+
+// Signed Montgomery reduction of high * 2^52 + low (low < 2^52): high - u q / 2^52 with u = low * q^-1, in
+// (-q, high].
+CIPHERBLAS_INLINE __m512i montgomery_signed(__m512i high, __m512i low, const Lanes& m) {
+    return sub(high, high_product(low_product(low, m.q_inv), m.q));
+}
+
+// x * w * 2^-52 in (-q, q), for any x < 2^52 and w < q.
+CIPHERBLAS_INLINE __m512i montgomery_product(__m512i x, __m512i w, const Lanes& m) {
+    return montgomery_signed(high_product(x, w), low_product(x, w), m);
+}
+
+}  // namespace
+}  // namespace cipherblas

@@ -1,0 +1,10 @@
+// The two transforms of the AVX-512 IFMA table.
+#pragma once
+#include "ring/ntt.h"
+
+namespace cipherblas::avx512ifma {
+
+void ntt(std::uint64_t* x, const NttTable& table);
+void intt(std::uint64_t* x, const NttTable& table);
+
+}  // namespace cipherblas::avx512ifma
