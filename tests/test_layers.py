@@ -20,8 +20,8 @@ CPP_LAYERS = ("arith", "ring", "gemm", "rlwe", "ckks", "core")
 # of each other. "cipherblas" is the package itself: what a user imports.
 PYTHON_LAYERS: tuple[tuple[str, ...], ...] = (
     ("_core", "errors"),
-    ("security", "randomness"),
-    ("params",),
+    ("memory", "limits", "security"),
+    ("randomness", "params"),
     ("files",),
     ("keys",),
     ("evaluators",),
@@ -30,6 +30,7 @@ PYTHON_LAYERS: tuple[tuple[str, ...], ...] = (
     ("expressions",),
     ("execution",),
     ("planner",),
+    ("matrices",),
     ("program", "client", "server"),
     ("distributed",),
     ("cipherblas",),
