@@ -34,7 +34,7 @@ Basis::Basis(std::size_t n, const std::vector<std::uint64_t>& primes) : n_(n) {
         }
     }
     std::vector<std::optional<NttTable>> made(primes.size());
-    parallel_for(primes.size(), [&](std::size_t i, int) { made[i].emplace(Modulus(primes[i]), log_n_); });
+    parallel_for(primes.size(), [&](std::size_t i) { made[i].emplace(Modulus(primes[i]), log_n_); });
     tables_.reserve(primes.size());
     for (auto& table : made) tables_.push_back(std::move(*table));
 }

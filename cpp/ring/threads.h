@@ -15,14 +15,13 @@ int thread_count();
 // Throws std::invalid_argument unless 1 <= count <= 4096.
 void set_thread_count(int count);
 
-// Number of threads that parallel_for uses for so many tasks; workspaces are made for each of them beforehand.
+// Number of threads for so many tasks: one inside a parallel loop.
 int threads_for(std::size_t tasks);
 
-// Calls body(task, thread) for every task below `tasks`; thread < threads_for(tasks). Loops inside a loop run on one
-// thread. The first exception is rethrown to the caller when all threads have stopped.
+// Calls body(task, thread) for every task below `tasks`; thread < threads, so that the caller can prepare a workspace
+// for each (the knob may turn meanwhile). The first exception is rethrown when all threads have stopped.
 template <typename Body>
-void parallel_for(std::size_t tasks, const Body& body) {
-    const int threads = threads_for(tasks);
+void parallel_for(std::size_t tasks, int threads, const Body& body) {
     if (threads <= 1) {
         for (std::size_t task = 0; task < tasks; ++task) body(task, 0);
         return;
@@ -43,6 +42,12 @@ void parallel_for(std::size_t tasks, const Body& body) {
 #endif
 }
 
+// Calls body(task) for every task below `tasks`.
+template <typename Body>
+void parallel_for(std::size_t tasks, const Body& body) {
+    parallel_for(tasks, threads_for(tasks), [&](std::size_t task, int) { body(task); });
+}
+
 // Calls body(row, offset, count) so that every row of n words is covered once; rows are cut into pieces (multiples of
 // 512 words) only where there are fewer rows than threads. For kernels that treat words independently.
 template <typename Body>
@@ -53,7 +58,7 @@ void parallel_rows(std::size_t rows, std::size_t n, const Body& body) {
     if (pieces == 0) pieces = 1;
     const std::size_t step = pieces == 1 ? n : (n / pieces + 511) / 512 * 512;
     pieces = (n + step - 1) / step;
-    parallel_for(rows * pieces, [&](std::size_t task, int) {
+    parallel_for(rows * pieces, [&](std::size_t task) {
         const std::size_t offset = task % pieces * step;
         body(task / pieces, offset, offset + step < n ? step : n - offset);
     });

@@ -1,0 +1,143 @@
+#include "ckks/arithmetic.h"
+
+#include <cstring>
+
+#include "ring/kernels.h"
+#include "ring/threads.h"
+#include "rlwe/mod_down.h"
+
+namespace cipherblas {
+namespace {
+
+// body(component, limb, offset, words) over all limbs of a ciphertext.
+template <typename Body>
+void for_each_limb(const CiphertextSpan& out, const Body& body) {
+    const std::size_t limbs = static_cast<std::size_t>(out.limbs);
+    parallel_rows(static_cast<std::size_t>(out.components) * limbs, out.n,
+                  [&](std::size_t row, std::size_t offset, std::size_t count) {
+                      body(static_cast<int>(row / limbs), static_cast<int>(row % limbs), offset, count);
+                  });
+}
+
+}  // namespace
+
+void add(const Context& context, const CiphertextView& x, const CiphertextView& y, const CiphertextSpan& out) {
+    const Kernels& k = kernels();
+    for_each_limb(out, [&](int c, int i, std::size_t offset, std::size_t count) {
+        std::uint64_t* const r = out.limb(c, i) + offset;
+        if (c < x.components && c < y.components) {
+            k.add(r, x.limb(c, i) + offset, y.limb(c, i) + offset, count, context.modulus(i));
+        } else {
+            std::memcpy(r, (c < x.components ? x : y).limb(c, i) + offset, count * sizeof(std::uint64_t));
+        }
+    });
+}
+
+void subtract(const Context& context, const CiphertextView& x, const CiphertextView& y, const CiphertextSpan& out) {
+    const Kernels& k = kernels();
+    for_each_limb(out, [&](int c, int i, std::size_t offset, std::size_t count) {
+        std::uint64_t* const r = out.limb(c, i) + offset;
+        if (c < x.components && c < y.components) {
+            k.sub(r, x.limb(c, i) + offset, y.limb(c, i) + offset, count, context.modulus(i));
+        } else if (c < x.components) {
+            std::memcpy(r, x.limb(c, i) + offset, count * sizeof(std::uint64_t));
+        } else {
+            k.neg(r, y.limb(c, i) + offset, count, context.modulus(i));
+        }
+    });
+}
+
+void negate(const Context& context, const CiphertextView& x, const CiphertextSpan& out) {
+    const Kernels& k = kernels();
+    for_each_limb(out, [&](int c, int i, std::size_t offset, std::size_t count) {
+        k.neg(out.limb(c, i) + offset, x.limb(c, i) + offset, count, context.modulus(i));
+    });
+}
+
+void add_plain(const Context& context, const CiphertextView& x, const PolynomialView& plaintext,
+               const CiphertextSpan& out) {
+    const Kernels& k = kernels();
+    for_each_limb(out, [&](int c, int i, std::size_t offset, std::size_t count) {
+        std::uint64_t* const r = out.limb(c, i) + offset;
+        if (c == 0) {
+            k.add(r, x.limb(c, i) + offset, plaintext.limb(i) + offset, count, context.modulus(i));
+        } else {
+            std::memcpy(r, x.limb(c, i) + offset, count * sizeof(std::uint64_t));
+        }
+    });
+}
+
+void multiply_plain(const Context& context, const CiphertextView& x, const PolynomialView& plaintext,
+                    const CiphertextSpan& out) {
+    const Kernels& k = kernels();
+    for_each_limb(out, [&](int c, int i, std::size_t offset, std::size_t count) {
+        k.mul_mont(out.limb(c, i) + offset, x.limb(c, i) + offset, plaintext.limb(i) + offset, count,
+                   context.modulus(i));
+    });
+}
+
+void multiply_scalar(const Context& context, const CiphertextView& x, const std::vector<std::uint64_t>& residues,
+                     const CiphertextSpan& out) {
+    const Kernels& k = kernels();
+    for_each_limb(out, [&](int c, int i, std::size_t offset, std::size_t count) {
+        k.mul_scalar(out.limb(c, i) + offset, x.limb(c, i) + offset, residues[static_cast<std::size_t>(i)], count,
+                     context.modulus(i));
+    });
+}
+
+void multiply_sum(const Context& context, const std::vector<CiphertextView>& lefts,
+                  const std::vector<CiphertextView>& rights, bool accumulate, const CiphertextSpan& out) {
+    const Kernels& k = kernels();
+    const std::size_t count = lefts.size();
+    parallel_rows(static_cast<std::size_t>(out.limbs), out.n, [&](std::size_t row, std::size_t offset,
+                                                                  std::size_t words) {
+        const int i = static_cast<int>(row);
+        std::vector<const std::uint64_t*> pointers(4 * count);
+        for (std::size_t t = 0; t < count; ++t) {
+            for (int c = 0; c < 2; ++c) {
+                const std::size_t component = static_cast<std::size_t>(c);
+                pointers[component * count + t] = lefts[t].limb(c, i) + offset;
+                pointers[(2 + component) * count + t] = rights[t].limb(c, i) + offset;
+            }
+        }
+        const std::uint64_t* const* p = pointers.data();
+        k.multiply_sum(out.limb(0, i) + offset, out.limb(1, i) + offset, out.limb(2, i) + offset, p, p + count,
+                       p + 2 * count, p + 3 * count, count, accumulate, words, context.modulus(i));
+    });
+}
+
+void multiply_plain_sum(const Context& context, const std::vector<PolynomialView>& plaintexts,
+                        const std::vector<CiphertextView>& ciphertexts, bool accumulate, const CiphertextSpan& out) {
+    const Kernels& k = kernels();
+    const std::size_t count = plaintexts.size();
+    parallel_rows(static_cast<std::size_t>(out.limbs), out.n, [&](std::size_t row, std::size_t offset,
+                                                                  std::size_t words) {
+        const int i = static_cast<int>(row);
+        std::vector<const std::uint64_t*> pointers(3 * count);
+        for (std::size_t t = 0; t < count; ++t) {
+            pointers[t] = plaintexts[t].limb(i) + offset;
+            pointers[count + t] = ciphertexts[t].limb(0, i) + offset;
+            pointers[2 * count + t] = ciphertexts[t].limb(1, i) + offset;
+        }
+        const std::uint64_t* const* p = pointers.data();
+        k.multiply_plain_sum(out.limb(0, i) + offset, out.limb(1, i) + offset, p, p + count, p + 2 * count, count,
+                             accumulate, words, context.modulus(i));
+    });
+}
+
+void rescale(const Context& context, const CiphertextView& x, int count, const CiphertextSpan& out) {
+    const int kept = x.limbs - count;
+    std::vector<const std::uint64_t*> dropped, kept_limbs;
+    std::vector<std::uint64_t*> out_limbs;
+    for (int c = 0; c < x.components; ++c) {
+        for (int i = kept; i < x.limbs; ++i) dropped.push_back(x.limb(c, i));
+        for (int i = 0; i < kept; ++i) {
+            kept_limbs.push_back(x.limb(c, i));
+            out_limbs.push_back(out.limb(c, i));
+        }
+    }
+    mod_down(context, context.conversion(kept, count, false), x.components, kept, dropped.data(), kept_limbs.data(),
+             out_limbs.data());
+}
+
+}  // namespace cipherblas

@@ -1,0 +1,35 @@
+// The canonical embedding: N/2 complex slots <-> N real coefficients, slot j at the root zeta^(5^j).
+#pragma once
+#include <complex>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "ring/aligned.h"
+
+namespace cipherblas {
+
+class Encoder {
+  public:
+    // The encoder of ring degree n (a power of two, 8 .. 2^17); made once per n. Thread-safe.
+    static std::shared_ptr<const Encoder> of_degree(std::size_t n);
+
+    std::size_t slots() const { return slots_; }
+
+    // coefficients = round(scale * embedding^-1(values)), missing values being 0. Throws std::invalid_argument when
+    // count > slots, and when a coefficient is not finite or not below 2^62.
+    void encode(const std::complex<double>* values, std::size_t count, double scale,
+                std::int64_t* coefficients) const;
+    // The slots of real coefficients.
+    void decode(const double* coefficients, std::complex<double>* values) const;
+
+    explicit Encoder(std::size_t n);
+
+  private:
+    std::size_t slots_;
+    // Twiddles of the stage of length len at [len / 2, len): exp(i pi 5^j / (2 len)) for j < len / 2.
+    AlignedVector<double> cosine_, sine_;
+    std::vector<std::uint32_t> bit_reversal_;
+};
+
+}  // namespace cipherblas

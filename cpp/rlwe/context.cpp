@@ -1,0 +1,47 @@
+#include "rlwe/context.h"
+
+#include <stdexcept>
+#include <string>
+
+namespace cipherblas {
+namespace {
+
+std::vector<std::uint64_t> joined(const std::vector<std::uint64_t>& q, const std::vector<std::uint64_t>& p) {
+    std::vector<std::uint64_t> all = q;
+    all.insert(all.end(), p.begin(), p.end());
+    return all;
+}
+
+}  // namespace
+
+Context::Context(std::size_t n, const std::vector<std::uint64_t>& q, const std::vector<std::uint64_t>& p, int alpha)
+    : basis_(n, joined(q, p)), num_q_(static_cast<int>(q.size())), num_p_(static_cast<int>(p.size())), alpha_(alpha) {
+    if (q.empty()) throw std::invalid_argument("moduli: expected at least one q prime, got none");
+    if (alpha < 1 || alpha > BaseConversion::kMaxSources) {
+        throw std::invalid_argument("alpha: expected 1 to 64 limbs per digit, got " + std::to_string(alpha));
+    }
+    if (p.size() >= BaseConversion::kMaxSources) {
+        throw std::invalid_argument("special primes: expected at most 63, got " + std::to_string(p.size()));
+    }
+}
+
+const BaseConversion& Context::conversion(int first, int count, bool special) const {
+    const std::lock_guard<std::mutex> guard(lock_);
+    auto& entry = conversions_[{first, count, special}];
+    if (!entry) {
+        std::vector<int> sources;
+        for (int i = 0; i < count; ++i) sources.push_back(first + i);
+        for (int j = 0; special && j < num_p_; ++j) sources.push_back(num_q_ + j);
+        entry = std::make_unique<const BaseConversion>(basis_, std::move(sources));
+    }
+    return *entry;
+}
+
+void Context::check_limbs(int limbs) const {
+    if (limbs < 1 || limbs > num_q_) {
+        throw std::invalid_argument("limbs: expected 1 to " + std::to_string(num_q_) + ", got " +
+                                    std::to_string(limbs));
+    }
+}
+
+}  // namespace cipherblas

@@ -1,0 +1,54 @@
+// Parameters of one scheme instance: q_0 .. q_L, the special primes p_0 .. p_{k-1} and the digits of key switching.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <tuple>
+#include <vector>
+
+#include "ring/base_conversion.h"
+#include "ring/basis.h"
+
+namespace cipherblas {
+
+// Limbs are numbered by their position in the basis: q_i at i, p_j at num_q + j.
+class Context {
+  public:
+    // alpha: number of q limbs per digit. Throws std::invalid_argument on primes that do not fit (Basis), when there
+    // is no q prime, and unless 1 <= alpha <= 64 and there are at most 63 special primes.
+    Context(std::size_t n, const std::vector<std::uint64_t>& q, const std::vector<std::uint64_t>& p, int alpha);
+
+    const Basis& basis() const { return basis_; }
+    std::size_t n() const { return basis_.n(); }
+    int log_n() const { return basis_.log_n(); }
+    std::size_t slots() const { return basis_.n() / 2; }
+    int num_q() const { return num_q_; }
+    int num_p() const { return num_p_; }
+    int alpha() const { return alpha_; }
+    const Modulus& modulus(int i) const { return basis_.modulus(i); }
+    const NttTable& table(int i) const { return basis_.table(i); }
+
+    // ceil(limbs / alpha)
+    int digits(int limbs) const { return (limbs + alpha_ - 1) / alpha_; }
+    int digit_begin(int digit) const { return digit * alpha_; }
+    int digit_end(int digit, int limbs) const {
+        const int end = (digit + 1) * alpha_;
+        return end < limbs ? end : limbs;
+    }
+
+    // The conversion from q_first .. q_{first+count-1} and, if `special`, all special primes, to the other primes.
+    // Made at the first use and kept. Thread-safe.
+    const BaseConversion& conversion(int first, int count, bool special) const;
+
+    // Throws std::invalid_argument unless 1 <= limbs <= num_q.
+    void check_limbs(int limbs) const;
+
+  private:
+    Basis basis_;
+    int num_q_, num_p_, alpha_;
+    mutable std::mutex lock_;
+    mutable std::map<std::tuple<int, int, bool>, std::unique_ptr<const BaseConversion>> conversions_;
+};
+
+}  // namespace cipherblas

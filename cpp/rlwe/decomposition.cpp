@@ -1,0 +1,73 @@
+#include "rlwe/decomposition.h"
+
+#include <array>
+
+#include "ring/kernels.h"
+#include "ring/threads.h"
+
+namespace cipherblas {
+
+Decomposition::Decomposition(const Context& context, const PolynomialView& x, int limbs)
+    : context_(&context), x_(x), limbs_(limbs), digits_(context.digits(limbs)) {
+    const std::size_t n = context.n();
+    y_ = Buffer::of_words(static_cast<std::size_t>(limbs) * n);
+    overflow_ = Buffer::of_words(static_cast<std::size_t>(digits_) * n);
+    for (int d = 0; d < digits_; ++d) {
+        const int begin = context.digit_begin(d);
+        conversions_.push_back(&context.conversion(begin, context.digit_end(d, limbs) - begin, false));
+    }
+    const Kernels& k = kernels();
+    parallel_for(static_cast<std::size_t>(limbs), [&](std::size_t i) {
+        const int limb = static_cast<int>(i);
+        const int digit = limb / context.alpha();
+        const BaseConversion& conversion = *conversions_[static_cast<std::size_t>(digit)];
+        std::uint64_t* const y = y_.words() + i * n;
+        k.mul_scalar(y, x_.limb(limb), conversion.digit_factor(limb - context.digit_begin(digit)), n,
+                     context.modulus(limb));
+        k.intt(y, context.table(limb));
+    });
+    parallel_rows(static_cast<std::size_t>(digits_), n, [&](std::size_t d, std::size_t offset, std::size_t count) {
+        const BaseConversion& conversion = *conversions_[d];
+        std::array<const std::uint64_t*, BaseConversion::kMaxSources> sources{};
+        for (int i = 0; i < conversion.count(); ++i) {
+            sources[static_cast<std::size_t>(i)] =
+                y_.words() + static_cast<std::size_t>(conversion.source(i)) * n + offset;
+        }
+        conversion.overflow(overflow_.words() + d * n + offset, sources.data(), count);
+    });
+}
+
+void Decomposition::extend(const int* targets, int count, std::uint64_t* scratch, const std::uint64_t** out) const {
+    const Kernels& k = kernels();
+    const std::size_t n = context_->n();
+    std::vector<int> converted;
+    std::vector<std::uint64_t*> converted_limbs;
+    for (int d = 0; d < digits_; ++d) {
+        const int begin = context_->digit_begin(d);
+        const int end = context_->digit_end(d, limbs_);
+        converted.clear();
+        converted_limbs.clear();
+        for (int t = 0; t < count; ++t) {
+            const std::size_t place = static_cast<std::size_t>(t) * static_cast<std::size_t>(digits_) +
+                                      static_cast<std::size_t>(d);
+            if (targets[t] >= begin && targets[t] < end) {
+                out[place] = x_.limb(targets[t]);
+            } else {
+                converted.push_back(targets[t]);
+                converted_limbs.push_back(scratch + place * n);
+                out[place] = scratch + place * n;
+            }
+        }
+        if (converted.empty()) continue;
+        std::array<const std::uint64_t*, BaseConversion::kMaxSources> sources{};
+        for (int i = begin; i < end; ++i) {
+            sources[static_cast<std::size_t>(i - begin)] = y_.words() + static_cast<std::size_t>(i) * n;
+        }
+        conversions_[static_cast<std::size_t>(d)]->convert(
+            converted_limbs.data(), converted.data(), static_cast<int>(converted.size()), sources.data(),
+            overflow_.words() + static_cast<std::size_t>(d) * n, n);
+        for (std::size_t t = 0; t < converted.size(); ++t) k.ntt(converted_limbs[t], context_->table(converted[t]));
+    }
+}
+
+}  // namespace cipherblas

@@ -1,0 +1,35 @@
+// Decompose and ModUp of hybrid key switching (Han, Ki 2020): the digits of a polynomial, extended to all limbs.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "ring/pool.h"
+#include "rlwe/context.h"
+#include "rlwe/views.h"
+
+namespace cipherblas {
+
+// The hoisted part that every later limb shares: y_i in coefficient form for every q limb, and the overflow of every
+// digit. Extended limbs are then made one by one, where they are used.
+class Decomposition {
+  public:
+    // x: the first `limbs` q limbs, NTT form; must stay valid.
+    Decomposition(const Context& context, const PolynomialView& x, int limbs);
+
+    int digits() const { return digits_; }
+
+    // The digits modulo `count` limbs (positions in the basis), NTT form: out[t * digits() + d]. A digit's own limbs
+    // are those of x; the others are written to scratch, which holds count * digits() limbs.
+    void extend(const int* targets, int count, std::uint64_t* scratch, const std::uint64_t** out) const;
+
+  private:
+    const Context* context_;
+    PolynomialView x_;
+    int limbs_;
+    int digits_;
+    Buffer y_;         // [limbs][n]
+    Buffer overflow_;  // [digits][n]
+    std::vector<const BaseConversion*> conversions_;  // per digit
+};
+
+}  // namespace cipherblas

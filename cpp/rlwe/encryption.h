@@ -1,0 +1,28 @@
+// Encryption with the secret or the public key, and decryption to centred coefficients.
+#pragma once
+#include <cstdint>
+
+#include "rlwe/context.h"
+#include "rlwe/views.h"
+
+namespace cipherblas {
+
+// b = -a s + e + m on `limbs` limbs. secret and a in NTT form; noise and message are coefficients; out in NTT form.
+void encrypt_symmetric(const Context& context, const PolynomialView& secret, const PolynomialView& a,
+                       const std::int64_t* noise, const std::int64_t* message, int limbs, std::uint64_t* out);
+
+// (pk_0 v + e_0 + m, pk_1 v + e_1) on out.limbs limbs; v, e_0, e_1, m are coefficients.
+void encrypt_public(const Context& context, const CiphertextView& public_key, const std::int64_t* v,
+                    const std::int64_t* e0, const std::int64_t* e1, const std::int64_t* message,
+                    const CiphertextSpan& out);
+
+// Coefficients of b + a s (+ c2 s^2) in (-Q/2, Q/2), with Q the product of the first min(limbs, 2) primes: the
+// message is there whole when its coefficients are below Q/2. Exact, then rounded to double.
+void decrypt_coefficients(const Context& context, const PolynomialView& secret, const CiphertextView& ciphertext,
+                          double* out);
+
+// Residues of signed coefficients for the limbs at `positions` of the basis, NTT form, Montgomery if wanted.
+void encode_residues(const Context& context, const std::int64_t* coefficients, const int* positions, int count,
+                     bool montgomery, std::uint64_t* out);
+
+}  // namespace cipherblas

@@ -1,0 +1,19 @@
+// Division with rounding by the product of the dropped limbs: ModDown, rescale, and both merged.
+#pragma once
+#include <cstdint>
+
+#include "rlwe/context.h"
+
+namespace cipherblas {
+
+// How many limbs a worker treats together, so that the sources of a base conversion are read from the outer caches
+// once per group instead of once per limb.
+int limbs_per_group(std::size_t n, int limbs);
+
+// out = (x - [x]_D) / D = round(x / D) for `rows` polynomials, D the product of the conversion's sources.
+// dropped[row * conversion.count() + i]: limb of source i; kept[row * kept_limbs + j] and out[...]: limb q_j; all in
+// NTT form. out may be kept.
+void mod_down(const Context& context, const BaseConversion& conversion, int rows, int kept_limbs,
+              const std::uint64_t* const* dropped, const std::uint64_t* const* kept, std::uint64_t* const* out);
+
+}  // namespace cipherblas

@@ -1,0 +1,179 @@
+#include "rlwe/transform.h"
+
+#include <stdexcept>
+#include <string>
+
+#include "rlwe/transform_plan.h"
+
+namespace cipherblas {
+namespace {
+
+[[noreturn]] void fail(const std::string& what, const std::string& expected, const std::string& got) {
+    throw std::invalid_argument(what + ": expected " + expected + ", got " + got);
+}
+
+std::string below(std::size_t count) { return "an index below " + std::to_string(count); }
+
+void check_index(const std::string& what, int index, std::size_t count, bool optional) {
+    if (index >= (optional ? -1 : 0) && index < static_cast<int>(count)) return;
+    fail(what, below(count) + (optional ? " or -1" : ""), std::to_string(index));
+}
+
+void check_transform(const Context& context, const Transform& t) {
+    context.check_limbs(t.limbs);
+    if (t.outputs < 0) fail("outputs", "a count", std::to_string(t.outputs));
+    if (t.rescale && t.limbs < 2) fail("limbs", "at least 2 for a rescale", std::to_string(t.limbs));
+    for (std::size_t s = 0; s < t.sources.size(); ++s) {
+        const std::string what = "source " + std::to_string(s);
+        if (t.sources[s].components != 2) fail(what, "2 components", std::to_string(t.sources[s].components));
+        if (t.sources[s].limbs != t.limbs) {
+            fail(what, std::to_string(t.limbs) + " limbs", std::to_string(t.sources[s].limbs));
+        }
+    }
+    std::vector<int> with_plaintext(static_cast<std::size_t>(t.outputs), -1);
+    for (std::size_t i = 0; i < t.terms.size(); ++i) {
+        const TransformTerm& term = t.terms[i];
+        const std::string what = "term " + std::to_string(i);
+        check_index(what + ", output", term.output, static_cast<std::size_t>(t.outputs), false);
+        check_index(what + ", source", term.source, t.sources.size(), false);
+        check_index(what + ", key", term.key, t.keys.size(), true);
+        check_index(what + ", plaintext", term.plaintext, t.plaintexts.size(), true);
+        if (term.galois % 2 == 0 || term.galois >= 2 * context.n()) {
+            fail(what + ", Galois element", "an odd number below " + std::to_string(2 * context.n()),
+                 std::to_string(term.galois));
+        }
+        if (term.key < 0 && term.galois != 1) {
+            fail(what + ", key", "a key for Galois element " + std::to_string(term.galois), "none");
+        }
+        if (term.key >= 0) {
+            if (context.num_p() == 0) fail(what + ", key", "a context with special primes", "none");
+            const int limbs = t.keys[static_cast<std::size_t>(term.key)].limbs;
+            if (limbs < t.limbs) {
+                fail(what + ", key", "a key for at least " + std::to_string(t.limbs) + " limbs",
+                     std::to_string(limbs));
+            }
+        }
+        if (term.plaintext >= 0) {
+            const PlaintextView& plaintext = t.plaintexts[static_cast<std::size_t>(term.plaintext)];
+            if (plaintext.coefficients == nullptr && plaintext.limbs < t.limbs) {
+                fail(what + ", plaintext", "at least " + std::to_string(t.limbs) + " q limbs",
+                     std::to_string(plaintext.limbs));
+            }
+        }
+        int& kind = with_plaintext[static_cast<std::size_t>(term.output)];
+        const int is_plain = term.plaintext >= 0 ? 1 : 0;
+        if (kind >= 0 && kind != is_plain) {
+            fail(what, "the terms of output " + std::to_string(term.output) + " all with or all without plaintexts",
+                 "a mixture");
+        }
+        kind = is_plain;
+    }
+}
+
+}  // namespace
+
+std::uint64_t TransformPlan::part_factor(int limb) const {
+    return extended ? context->conversion(0, 0, true).product(limb) : 1;
+}
+
+void finish_plan(TransformPlan& plan, bool rescale) {
+    plan.kept = plan.limbs - (rescale ? 1 : 0);
+    if (plan.extended || rescale) {
+        plan.dropped = &plan.context->conversion(rescale ? plan.kept : 0, rescale ? 1 : 0, plan.extended);
+    }
+}
+
+std::size_t part_limbs(const TransformPlan& plan) { return plan.extended ? 2 * plan.sources.size() : 0; }
+
+void scale_parts(const TransformPlan& plan, int limb, std::uint64_t* scratch, std::vector<ScaledParts>& parts) {
+    parts.assign(plan.sources.size(), ScaledParts{});
+    if (plan.is_special(limb)) return;  // multiples of P vanish
+    const Kernels& k = kernels();
+    const std::size_t n = plan.context->n();
+    const std::uint64_t factor = plan.part_factor(limb);
+    for (std::size_t s = 0; s < plan.sources.size(); ++s) {
+        for (int c = 0; c < 2; ++c) {
+            const PolynomialView& part = plan.sources[s].parts[c];
+            if (part.data == nullptr) continue;
+            parts[s].parts[c] = part.limb(limb);
+            if (!plan.extended) continue;
+            std::uint64_t* const scaled = scratch + (2 * s + static_cast<std::size_t>(c)) * n;
+            k.mul_scalar(scaled, part.limb(limb), factor, n, plan.context->modulus(limb));
+            parts[s].parts[c] = scaled;
+        }
+    }
+}
+
+const std::uint64_t* plaintext_limb(const TransformPlan& plan, const PlaintextView& plaintext, int limb,
+                                    std::uint64_t* scratch) {
+    const std::size_t n = plan.context->n();
+    if (plaintext.coefficients == nullptr) {
+        const int row = plan.is_special(limb) ? plaintext.limbs + limb - plan.context->num_q() : limb;
+        return plaintext.rows + static_cast<std::size_t>(row) * n;
+    }
+    const Kernels& k = kernels();
+    const Modulus& m = plan.context->modulus(limb);
+    k.from_signed(scratch, plaintext.coefficients, n, m);
+    k.ntt(scratch, plan.context->table(limb));
+    k.mul_scalar(scratch, scratch, m.r_mod_q, n, m);
+    return scratch;
+}
+
+void run_transform(const Context& context, const Transform& transform, TransformOrder order,
+                   std::uint64_t* const* out) {
+    check_transform(context, transform);
+    TransformPlan plan;
+    plan.context = &context;
+    plan.limbs = transform.limbs;
+    plan.outputs = transform.outputs;
+    for (const CiphertextView& source : transform.sources) {
+        plan.sources.push_back({{source.component(0), {}}, source.component(1), false, false});
+    }
+    plan.first_term.assign(static_cast<std::size_t>(transform.outputs) + 1, 0);
+    for (const TransformTerm& term : transform.terms) {
+        ++plan.first_term[static_cast<std::size_t>(term.output) + 1];
+        PlannedSource& source = plan.sources[static_cast<std::size_t>(term.source)];
+        if (term.key >= 0) {
+            plan.extended = true;
+            source.decomposed = true;
+        } else {
+            source.parts[1] = source.switched;
+        }
+    }
+    for (std::size_t o = 1; o < plan.first_term.size(); ++o) plan.first_term[o] += plan.first_term[o - 1];
+    std::vector<std::size_t> next = plan.first_term;
+    plan.terms.resize(transform.terms.size());
+    for (const TransformTerm& term : transform.terms) {
+        PlannedTerm& planned = plan.terms[next[static_cast<std::size_t>(term.output)]++];
+        planned.source = term.source;
+        if (term.key >= 0) planned.key = &transform.keys[static_cast<std::size_t>(term.key)];
+        if (term.plaintext >= 0) planned.plaintext = &transform.plaintexts[static_cast<std::size_t>(term.plaintext)];
+        if (term.galois != 1) planned.permutation = context.basis().permutation(term.galois);
+    }
+    finish_plan(plan, transform.rescale);
+    (order == TransformOrder::kLimb ? run_limb_order : run_rotation_order)(plan, out);
+}
+
+void relinearise(const Context& context, const CiphertextView& ciphertext, const SwitchingKeyView& key,
+                 std::uint64_t* out) {
+    context.check_limbs(ciphertext.limbs);
+    if (ciphertext.components != 3) fail("relinearise", "3 components", std::to_string(ciphertext.components));
+    if (context.num_p() == 0) fail("relinearise", "a context with special primes", "none");
+    if (key.limbs < ciphertext.limbs) {
+        fail("relinearisation key", "a key for at least " + std::to_string(ciphertext.limbs) + " limbs",
+             std::to_string(key.limbs));
+    }
+    TransformPlan plan;
+    plan.context = &context;
+    plan.limbs = ciphertext.limbs;
+    plan.outputs = 1;
+    plan.extended = true;
+    plan.sources.push_back(
+        {{ciphertext.component(0), ciphertext.component(1)}, ciphertext.component(2), true, true});
+    plan.terms.push_back({0, &key, nullptr, nullptr});
+    plan.first_term = {0, 1};
+    finish_plan(plan, false);
+    run_limb_order(plan, &out);
+}
+
+}  // namespace cipherblas

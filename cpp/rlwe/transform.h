@@ -1,0 +1,54 @@
+// Linear transforms and key switching: sums of  plaintext * automorphism(source)  with one ModDown per output.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "rlwe/context.h"
+#include "rlwe/switching_key.h"
+#include "rlwe/views.h"
+
+namespace cipherblas {
+
+// One term of one output, as the caller states it; -1: no key (only for galois 1), no plaintext (factor 1).
+struct TransformTerm {
+    int output = 0;
+    int source = 0;
+    std::uint64_t galois = 1;
+    int key = -1;
+    int plaintext = -1;
+};
+
+// Either coefficients [N], or rows [limbs + k][N] in NTT Montgomery form (q limbs first).
+struct PlaintextView {
+    const std::int64_t* coefficients = nullptr;
+    const std::uint64_t* rows = nullptr;
+    int limbs = 0;  // q limbs among the rows
+};
+
+enum class TransformOrder {
+    kLimb,      // MO-HLT (FAME, Algorithm 3): limb outer, rotation inner, extended limbs made where they are used
+    kRotation,  // coarse: all extended limbs stored, every rotated ciphertext written to memory, then multiplied
+};
+
+// output_o = sum over its terms of plaintext * automorphism_galois(source); with `rescale`, divided by the last q limb
+// in the same ModDown. Both orders give the same bits.
+struct Transform {
+    int limbs = 0;    // of every source
+    int outputs = 0;  // all sums; an output without a term is zero
+    bool rescale = false;
+    std::vector<CiphertextView> sources;
+    std::vector<TransformTerm> terms;
+    std::vector<SwitchingKeyView> keys;
+    std::vector<PlaintextView> plaintexts;
+};
+
+// out[o]: [2][limbs - rescale][N]. Throws std::invalid_argument, naming the term, when anything does not fit.
+void run_transform(const Context& context, const Transform& transform, TransformOrder order,
+                   std::uint64_t* const* out);
+
+// (b, a, c2) -> (b, a) with the key of s^2. out: [2][limbs][N].
+void relinearise(const Context& context, const CiphertextView& ciphertext, const SwitchingKeyView& key,
+                 std::uint64_t* out);
+
+}  // namespace cipherblas

@@ -1,0 +1,62 @@
+// What both orders of the linear transform share: a checked transform with everything looked up.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "ring/kernels.h"
+#include "ring/pool.h"
+#include "rlwe/decomposition.h"
+#include "rlwe/transform.h"
+
+namespace cipherblas {
+
+struct PlannedSource {
+    PolynomialView parts[2];   // added to the components of an output (times P when there is a ModDown by P)
+    PolynomialView switched;   // multiplied by the secret that a key switches from
+    bool decomposed = false;   // some term has a key
+    bool keeps_second = false; // terms with a key add parts[1] too: relinearisation
+};
+
+struct PlannedTerm {
+    int source = 0;
+    const SwitchingKeyView* key = nullptr;
+    const PlaintextView* plaintext = nullptr;
+    std::shared_ptr<const Permutation> permutation;  // null: identity
+};
+
+struct TransformPlan {
+    const Context* context = nullptr;
+    int limbs = 0;
+    int kept = 0;  // limbs of the outputs
+    int outputs = 0;
+    bool extended = false;  // some term has a key: the sums live modulo Q P
+    const BaseConversion* dropped = nullptr;  // the special limbs, and the last limb when rescaling; null: none
+    std::vector<PlannedSource> sources;
+    std::vector<PlannedTerm> terms;        // by output
+    std::vector<std::size_t> first_term;   // terms of output o: first_term[o] .. first_term[o + 1]
+
+    bool is_special(int limb) const { return limb >= context->num_q(); }
+    // P modulo the limb when extended, else 1: what the sources' own parts are scaled by.
+    std::uint64_t part_factor(int limb) const;
+};
+
+// The looked-up transform without its checks (relinearisation fills it directly).
+void finish_plan(TransformPlan& plan, bool rescale);
+
+// Sources' parts at one limb, scaled by P. Null where nothing is to be added.
+struct ScaledParts {
+    const std::uint64_t* parts[2] = {nullptr, nullptr};
+};
+
+// Fills parts[s] for all sources; scratch holds part_limbs(plan) limbs.
+std::size_t part_limbs(const TransformPlan& plan);
+void scale_parts(const TransformPlan& plan, int limb, std::uint64_t* scratch, std::vector<ScaledParts>& parts);
+
+// The plaintext at one limb in NTT Montgomery form; made in scratch when the plaintext is given by coefficients.
+const std::uint64_t* plaintext_limb(const TransformPlan& plan, const PlaintextView& plaintext, int limb,
+                                    std::uint64_t* scratch);
+
+void run_limb_order(const TransformPlan& plan, std::uint64_t* const* out);
+void run_rotation_order(const TransformPlan& plan, std::uint64_t* const* out);
+
+}  // namespace cipherblas
