@@ -1,0 +1,417 @@
+"""The interface against which every algorithm is written, with all bookkeeping; subclasses only compute.
+
+`Counter` computes nothing, `Clear` computes on NumPy slots, `Ckks` on ciphertexts: limbs, scales, bounds, noise,
+counts and declared keys are the same for all three because they are kept here.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from cipherblas.errors import LevelError, MismatchError, ShapeError
+from cipherblas.evaluators import rotations
+from cipherblas.evaluators.bookkeeping import CONJUGATE, Bookkeeper, Term
+from cipherblas.evaluators.values import Ct, Plain, Step, Transform
+
+# Relative difference of two scales below which they count as equal: the error of an addition is as small.
+SCALE_TOLERANCE = 2.0**-40
+# An integer factor of at least this size matches two scales to a relative error of half its inverse.
+MIN_MATCH_FACTOR = 2.0**24
+MAX_SMALL_INTEGER = 1 << 20
+
+
+class Evaluator(Bookkeeper, ABC):
+    """Homomorphic operations on slot vectors.
+
+    Scales: `multiply_sum` and `multiply_scalar` leave the product's scale (lazy); `ready` rescales before the
+    next multiplication. Linear transforms rescale and keep the scale exactly.
+    """
+
+    # ---- hooks: data in, data out; no bookkeeping ----
+
+    @abstractmethod
+    def _rotate_data(self, data: Any, steps: Sequence[int], limbs: int) -> list[Any]: ...
+
+    @abstractmethod
+    def _transform_data(
+        self, sources: Sequence[Any], terms: Sequence[Term], outputs: int, limbs: int, rescale: bool, order: str | None
+    ) -> list[Any]: ...
+
+    @abstractmethod
+    def _product_data(self, lefts: Sequence[Any], rights: Sequence[Any], accumulator: Any) -> Any: ...
+
+    @abstractmethod
+    def _plain_product_data(
+        self, plains: Sequence[Plain], scale: float, cts: Sequence[Any], accumulator: Any, limbs: int
+    ) -> Any: ...
+
+    @abstractmethod
+    def _relinearise_data(self, data: Any, limbs: int) -> Any: ...
+
+    @abstractmethod
+    def _rescale_data(self, data: Any) -> Any: ...
+
+    @abstractmethod
+    def _drop_data(self, data: Any, limbs: int) -> Any: ...
+
+    @abstractmethod
+    def _add_data(self, x: Any, y: Any) -> Any: ...
+
+    @abstractmethod
+    def _sub_data(self, x: Any, y: Any) -> Any: ...
+
+    @abstractmethod
+    def _negate_data(self, x: Any) -> Any: ...
+
+    @abstractmethod
+    def _add_plain_data(self, x: Any, plain: Plain, scale: float, limbs: int) -> Any: ...
+
+    @abstractmethod
+    def _scale_data(self, x: Any, factor: int, value: float) -> Any:
+        """Multiply by the integer `factor`, which stands for `value` (the rest of it goes into the scale)."""
+
+    # ---- inputs ----
+
+    def fresh(
+        self, data: Any, *, bound: float, limbs: int | None = None, scale: float | None = None,
+        public_key: bool = False,
+    ) -> Ct:
+        """A handle on a freshly encrypted ciphertext.
+
+        Args:
+            data: the evaluator's representation (`Counter`: None; `Clear`: slots; `Ckks`: uint64 array).
+            bound: largest absolute value of a slot.
+            limbs: by default all.
+            scale: by default 2^scale_bits.
+            public_key: encrypted with the public key (more noise).
+        """
+        limbs = self.top_limbs if limbs is None else limbs
+        scale = 2.0**self.params.scale_bits if scale is None else scale
+        return self.make(limbs, scale, bound, self.noise_model.fresh(scale, public_key), 2, data)
+
+    # ---- rotations and linear transforms ----
+
+    def rotate_many(self, x: Ct | Plain, steps: Sequence[Step]) -> list[Any]:
+        """Rotations of one vector, hoisted. Levels: none. Keys: one per step (or per part, see the policy).
+
+        Args:
+            x: a ciphertext (2 components), or a clear vector, which is rotated in the clear for free.
+            steps: slots to the left; a tuple is a path of partial steps. Step 0 costs nothing.
+        """
+        if isinstance(x, Plain):
+            return [x.rolled(rotations.total_step(step) % self.slots) for step in steps]
+        return rotations.rotate_many(self, x, steps)
+
+    def rotate(self, x: Any, step: Step) -> Any:
+        """One rotation; see `rotate_many`."""
+        return self.rotate_many(x, [step])[0]
+
+    def conjugate(self, x: Any) -> Any:
+        """Complex conjugation of all slots. Key: the Galois element 2N - 1."""
+        if isinstance(x, Plain):
+            return x.conjugated()
+        return rotations.rotate_atoms(self, x, [CONJUGATE])[0]
+
+    def linear_transform(
+        self,
+        x: Any,
+        diagonals: Transform | Mapping[Step, Plain | None],
+        *,
+        baby_steps: int | None = None,
+        order: str | None = None,
+    ) -> Any:
+        """Σ_z u_z ⊙ Rot_z(x) (FAME, Algorithms 1 and 3). Levels: 1, none when every diagonal is None.
+
+        Args:
+            x: a ciphertext, or a clear vector.
+            diagonals: step → diagonal.
+            baby_steps: baby-step/giant-step with that many baby steps (in units of the steps' common
+                divisor); by default all rotations are hoisted together.
+            order: "limb" or "rotation", the loop order of the executor; by default the evaluator's.
+
+        The scale is unchanged: diagonals are encoded at the scale of the limb that the merged rescale drops.
+        """
+        transform = Transform.of(diagonals)
+        if isinstance(x, Plain):
+            return rotations.transform_plain(x, transform)
+        if baby_steps is not None and len(transform) > 2:
+            return rotations.transform_giant_steps(self, x, transform, baby_steps, order)
+        return next(self.linear_transforms(x, [transform], order=order))
+
+    def linear_transforms(
+        self, x: Any, maps: Sequence[Transform | Mapping[Step, Plain | None]], *, order: str | None = None
+    ) -> Iterator[Any]:
+        """Several linear transforms of one vector; rotations are shared, results come in order.
+
+        Results are computed as the iterator advances, in groups whose buffers fit `working_bytes`.
+        """
+        transforms = [Transform.of(diagonals) for diagonals in maps]
+        if isinstance(x, Plain):
+            return (rotations.transform_plain(x, transform) for transform in transforms)
+        return rotations.transform_many(self, x, transforms, order)
+
+    # ---- products ----
+
+    def multiply_sum(self, lefts: Sequence[Any], rights: Sequence[Any], accumulator: Ct | None = None) -> Ct:
+        """Σ_t left_t ⊙ right_t, lazily reduced, not relinearised, not rescaled.
+
+        One side may be `Plain`; it is encoded at scale 2^scale_bits and the result keeps 2 components,
+        otherwise it has 3. Operands are dropped to the smallest number of limbs among them. The noise estimate
+        takes the errors of the products as independent.
+
+        Args:
+            accumulator: an earlier result, updated in place and returned.
+
+        Raises:
+            ShapeError: the lists differ in length or are empty.
+            MismatchError: the products differ in scale.
+            LevelError: the sum does not fit the modulus.
+        """
+        lefts, rights = list(lefts), list(rights)
+        if len(lefts) != len(rights) or not lefts:
+            raise ShapeError("a sum of products", expected="two lists of equal length", got=(len(lefts), len(rights)))
+        if isinstance(lefts[0], Plain):
+            lefts, rights = rights, lefts
+        if any(isinstance(x, Plain) for x in lefts):
+            raise ShapeError("a product of ciphertexts", expected="at most one clear side", got="clear operands on both")
+        plain = isinstance(rights[0], Plain)
+        cts = lefts if plain else lefts + rights
+        limbs = min(ct.limbs for ct in cts)
+        if accumulator is not None:
+            limbs = min(limbs, accumulator.limbs)
+        lefts = self._dropped(lefts, limbs)
+        if plain:
+            return self._multiply_plain(lefts, rights, accumulator, limbs)
+        rights = self._dropped(rights, limbs)
+        scale, bound, variance = self._product_terms(lefts, rights)
+        self.counts.products += len(lefts)
+        self.counts.mac_limbs += 4 * limbs * len(lefts)
+        result = self._accumulator(accumulator, 3, limbs, scale, bound, variance)
+        data = self._product_data(
+            [x.data for x in lefts], [y.data for y in rights], None if accumulator is None else result.data
+        )
+        result.data = data
+        return result
+
+    def multiply(self, x: Any, y: Any) -> Ct:
+        """x ⊙ y; see `multiply_sum`."""
+        return self.multiply_sum([x], [y])
+
+    def _multiply_plain(self, cts: list[Ct], plains: list[Plain], accumulator: Ct | None, limbs: int) -> Ct:
+        plain_scale = 2.0**self.params.scale_bits
+        rounding = self.noise_model.encoding(plain_scale)
+        scale = cts[0].scale * plain_scale
+        bound = variance = 0.0
+        for ct, plain in zip(cts, plains, strict=True):
+            self._check_scales(ct.scale * plain_scale, scale)
+            bound += ct.bound * plain.bound
+            variance += (ct.noise * plain.bound) ** 2 + (rounding * ct.bound) ** 2
+        self._count_plains(len(cts), limbs, extended=False)
+        result = self._accumulator(accumulator, 2, limbs, scale, bound, variance)
+        data = self._plain_product_data(
+            plains, plain_scale, [ct.data for ct in cts], None if accumulator is None else result.data, limbs
+        )
+        result.data = data
+        return result
+
+    def _product_terms(self, lefts: Sequence[Ct], rights: Sequence[Ct]) -> tuple[float, float, float]:
+        scale = lefts[0].scale * rights[0].scale
+        bound = variance = 0.0
+        for x, y in zip(lefts, rights, strict=True):
+            if x.components != 2 or y.components != 2:
+                raise MismatchError(
+                    "a factor was not relinearised", expected="2 components", got=max(x.components, y.components)
+                )
+            self._check_scales(x.scale * y.scale, scale)
+            bound += x.bound * y.bound
+            variance += (x.noise * y.bound) ** 2 + (y.noise * x.bound) ** 2 + (x.noise * y.noise) ** 2
+        return scale, bound, variance
+
+    def _accumulator(
+        self, accumulator: Ct | None, components: int, limbs: int, scale: float, bound: float, variance: float
+    ) -> Ct:
+        """A new handle for a sum, or the given one grown by it."""
+        if accumulator is None:
+            return self.make(limbs, scale, bound, math.sqrt(variance), components, None)
+        if accumulator.components != components:
+            raise MismatchError("accumulator", expected=f"{components} components", got=accumulator.components)
+        if accumulator.limbs != limbs:
+            raise LevelError("accumulator", expected=f"{limbs} limbs", got=accumulator.limbs)
+        self._check_scales(accumulator.scale, scale)
+        accumulator.bound += bound
+        accumulator.noise = math.hypot(accumulator.noise, math.sqrt(variance))
+        self.check_room(limbs, scale, accumulator.bound, accumulator.noise)
+        return accumulator
+
+    @staticmethod
+    def _check_scales(got: float, expected: float) -> None:
+        if abs(got / expected - 1) > SCALE_TOLERANCE:
+            raise MismatchError(
+                "terms of a sum differ in scale", expected=f"2^{math.log2(expected):.6f}", got=f"2^{math.log2(got):.6f}"
+            )
+
+    def _dropped(self, cts: Sequence[Ct], limbs: int) -> list[Ct]:
+        """All at `limbs` limbs; an object that occurs twice is dropped once."""
+        done: dict[int, Ct] = {}
+        for ct in cts:
+            if id(ct) not in done:
+                done[id(ct)] = self.drop(ct, limbs)
+        return [done[id(ct)] for ct in cts]
+
+    def relinearise(self, ct: Ct) -> Ct:
+        """Three components to two. Key: relinearisation. A ciphertext of two components is returned as it is."""
+        if ct.components == 2:
+            return ct
+        limbs, model = ct.limbs, self.noise_model
+        self._use_relinearisation_key(limbs)
+        self.counts.relinearisations += 1
+        self._count_hoisting(limbs)
+        self._count_key_products(1, limbs)
+        self._count_moddown(1, limbs)
+        self.ledger.touch((self.digits(limbs) + 2) * (limbs + self._special) * self.limb_bytes())
+        noise = math.hypot(ct.noise, model.key_switch(limbs, ct.scale), model.rounding(ct.scale))
+        return self.make(limbs, ct.scale, ct.bound, noise, 2, self._relinearise_data(ct.data, limbs))
+
+    # ---- levels and scales ----
+
+    def rescale(self, ct: Ct) -> Ct:
+        """Divide by the last limb. Levels: 1.
+
+        Raises:
+            LevelError: only one limb is left.
+        """
+        if ct.limbs < 2:
+            raise LevelError("no limb left to rescale by", expected="at least 2 limbs", got=ct.limbs)
+        limbs = ct.limbs - 1
+        scale = ct.scale / self.params.q[limbs]
+        self.counts.rescales += 1
+        self.counts.ntt_limbs += ct.components * ct.limbs
+        self.counts.mac_limbs += ct.components * limbs
+        noise = math.hypot(ct.noise, self.noise_model.rounding(scale, ct.components))
+        return self.make(limbs, scale, ct.bound, noise, ct.components, self._rescale_data(ct.data))
+
+    def ready(self, ct: Any) -> Any:
+        """Rescale while the scale exceeds 2^(1.5·scale_bits): what a product or a transform expects."""
+        while isinstance(ct, Ct) and math.log2(ct.scale) > 1.5 * self.params.scale_bits:
+            ct = self.rescale(ct)
+        return ct
+
+    def drop(self, ct: Ct, limbs: int) -> Ct:
+        """Forget limbs beyond the first `limbs`; value and scale stay."""
+        if limbs == ct.limbs:
+            return ct
+        if not 1 <= limbs < ct.limbs:
+            raise LevelError("limbs to keep", expected=f"1 to {ct.limbs}", got=limbs)
+        return self.make(limbs, ct.scale, ct.bound, ct.noise, ct.components, self._drop_data(ct.data, limbs))
+
+    def match(self, ct: Ct, limbs: int, scale: float) -> Ct:
+        """Bring a ciphertext to given limbs and scale.
+
+        A scale that is larger by at least 2^24 is reached by an integer factor (relative error 2^-25 or less, no
+        level); any other difference costs one level: the factor is made large enough by the limb that is
+        rescaled away. Bound and noise are unchanged in value units.
+
+        Raises:
+            LevelError: there are not enough limbs.
+        """
+        if ct.limbs < limbs:
+            raise LevelError("a ciphertext cannot gain limbs", expected=f"at least {limbs} limbs", got=ct.limbs)
+        ratio = scale / ct.scale
+        if abs(ratio - 1) <= SCALE_TOLERANCE:
+            return self.drop(ct, limbs)
+        if ratio >= MIN_MATCH_FACTOR:
+            return self._times_integer(self.drop(ct, limbs), round(ratio), 1.0, scale)
+        if ct.limbs == limbs:
+            raise LevelError(
+                f"changing the scale by a factor of {ratio:.9g} costs a level",
+                expected=f"at least {limbs + 1} limbs",
+                got=ct.limbs,
+            )
+        ct = self.drop(ct, limbs + 1)
+        last = self.params.q[limbs]
+        factor = round(ratio * last)
+        if factor < MIN_MATCH_FACTOR:
+            raise MismatchError("scales too far apart to match", expected=f"ratio above {1 / last:.3g}", got=ratio)
+        return self.rescale(self._times_integer(ct, factor, 1.0, scale * last))
+
+    def _times_integer(self, ct: Ct, factor: int, value: float, scale: float) -> Ct:
+        """Multiply by an integer that stands for `value` at the new scale."""
+        self.counts.scalar_products += 1
+        self.counts.mac_limbs += ct.components * ct.limbs
+        size = abs(value)
+        noise = ct.noise * size
+        if scale != ct.scale:  # the integer misses the exact factor by at most 1/2
+            noise = math.hypot(noise, ct.bound * size * 0.5 / max(abs(factor), 1))
+        return self.make(
+            ct.limbs, scale, ct.bound * size, noise, ct.components, self._scale_data(ct.data, factor, value)
+        )
+
+    # ---- sums and scalars ----
+
+    def add(self, x: Any, y: Any) -> Any:
+        """x + y; operands are brought to common limbs, and to the larger scale (see `match`)."""
+        return self._sum(x, y, subtract=False)
+
+    def sub(self, x: Any, y: Any) -> Any:
+        """x - y; see `add`."""
+        return self._sum(x, y, subtract=True)
+
+    def _sum(self, x: Ct, y: Ct, subtract: bool) -> Ct:
+        x, y = self.align(x, y)
+        self.counts.adds += 1
+        data = self._sub_data(x.data, y.data) if subtract else self._add_data(x.data, y.data)
+        components = max(x.components, y.components)
+        return self.make(x.limbs, x.scale, x.bound + y.bound, x.noise + y.noise, components, data)
+
+    def align(self, x: Ct, y: Ct) -> tuple[Ct, Ct]:
+        """Two ciphertexts at the same limbs and scale, that of the larger scale."""
+        limbs = min(x.limbs, y.limbs)
+        scale = max(x.scale, y.scale)
+        low = x if x.scale < y.scale else y
+        ratio = scale / low.scale
+        if SCALE_TOLERANCE < ratio - 1 < MIN_MATCH_FACTOR - 1 and low.limbs == limbs:
+            limbs -= 1  # matching will cost a level
+        return self.match(x, limbs, scale), self.match(y, limbs, scale)
+
+    def add_all(self, cts: Iterable[Ct]) -> Ct:
+        """The sum of several ciphertexts."""
+        total: Ct | None = None
+        for ct in cts:
+            total = ct if total is None else self.add(total, ct)
+        if total is None:
+            raise ShapeError("a sum of ciphertexts", expected="at least one", got=0)
+        return total
+
+    def negate(self, x: Any) -> Any:
+        """-x."""
+        if isinstance(x, Plain):
+            return x.times(-1)
+        return self.make(x.limbs, x.scale, x.bound, x.noise, x.components, self._negate_data(x.data))
+
+    def add_plain(self, x: Ct, plain: Plain) -> Ct:
+        """x + a clear vector, encoded at the scale of x. Levels: none."""
+        self.counts.adds += 1
+        self.counts.encodings += 1
+        self.counts.encode_ntt_limbs += x.limbs
+        noise = math.hypot(x.noise, self.noise_model.encoding(x.scale))
+        data = self._add_plain_data(x.data, plain, x.scale, x.limbs)
+        return self.make(x.limbs, x.scale, x.bound + plain.bound, noise, x.components, data)
+
+    def multiply_scalar(self, x: Any, value: float) -> Any:
+        """x times a real number.
+
+        Integers up to 2^20 in absolute value are exact and cost no level. Any other number is taken as an integer
+        at the scale of the last limb: the scale of the result grows by that limb and `ready` (or the next
+        product) rescales it away, which costs one level and restores the scale of x exactly.
+        """
+        if not math.isfinite(value):
+            raise MismatchError("a scalar factor", expected="a finite number", got=value)
+        if isinstance(x, Plain):
+            return x.times(value)
+        if value == int(value) and abs(value) <= MAX_SMALL_INTEGER:
+            return self._times_integer(x, int(value), value, x.scale)
+        last = self.params.q[x.limbs - 1]
+        return self._times_integer(x, round(value * last), value, x.scale * last)

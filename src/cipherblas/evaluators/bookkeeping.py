@@ -1,0 +1,182 @@
+"""The bookkeeping under every evaluator: costs of the building blocks, declared keys, room for the message.
+
+Nothing here touches data. A subclass adds the operations (`Evaluator`) and the hooks that compute.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any, NamedTuple
+
+from cipherblas.errors import LevelError, MissingKeyError
+from cipherblas.evaluators.counts import Counts
+from cipherblas.evaluators.noise import TAIL, NoiseModel
+from cipherblas.evaluators.shape import Ring
+from cipherblas.evaluators.steps import KeyPolicy, check_policy
+from cipherblas.evaluators.values import Ct, Ledger, Plain
+from cipherblas.keys import KeyRequest
+
+CONJUGATE = -1  # stands for complex conjugation where a rotation step is expected
+DEFAULT_WORKING_BYTES = 1 << 30
+
+
+class Term(NamedTuple):
+    """plain ⊙ Rot_step(source), added to one output of a linear transform; plain None is the factor 1."""
+
+    output: int
+    source: int
+    step: int
+    plain: Plain | None
+
+
+class Bookkeeper:
+    """Counts, keys, memory, noise model of one run."""
+
+    def __init__(
+        self,
+        params: Ring,
+        *,
+        key_policy: KeyPolicy = "direct",
+        working_bytes: int = DEFAULT_WORKING_BYTES,
+        available: KeyRequest | None = None,
+    ) -> None:
+        check_policy(key_policy)
+        self.params = params
+        self.n = params.n
+        self.slots = params.n // 2
+        self.key_policy = key_policy
+        self.working_bytes = working_bytes
+        self.counts = Counts()
+        self.ledger = Ledger()
+        self.noise_model = NoiseModel(params)
+        self.top_limbs = len(params.q)
+        self._special = len(params.p)
+        self._alpha = params.alpha
+        self._room = list(itertools.accumulate((math.log2(q) for q in params.q), initial=0.0))
+        self._available = available
+        self._galois: dict[int, int] = {}
+        self._galois_limbs: dict[int, int] = {}
+        self._relinearise_limbs: int | None = None
+
+    # ---- keys ----
+
+    def galois_element(self, step: int) -> int:
+        """5^step mod 2N; 2N - 1 for `CONJUGATE`."""
+        element = self._galois.get(step)
+        if element is None:
+            element = 2 * self.n - 1 if step == CONJUGATE else pow(5, step, 2 * self.n)
+            self._galois[step] = element
+        return element
+
+    @property
+    def request(self) -> KeyRequest:
+        """The evaluation keys that the operations so far needed, each at its largest number of limbs."""
+        return KeyRequest(galois=dict(self._galois_limbs), relinearise=self._relinearise_limbs)
+
+    def _use_rotation_key(self, step: int, limbs: int) -> None:
+        element = self.galois_element(step)
+        if self._galois_limbs.get(element, 0) < limbs:
+            self._check_rotation_key(element, step, limbs)
+            self._galois_limbs[element] = limbs
+
+    def _use_relinearisation_key(self, limbs: int) -> None:
+        if (self._relinearise_limbs or 0) < limbs:
+            self._check_relinearisation_key(limbs)
+            self._relinearise_limbs = limbs
+
+    def _check_rotation_key(self, element: int, step: int, limbs: int) -> None:
+        if self._available is not None and self._available.galois.get(element, 0) < limbs:
+            what = "conjugation" if step == CONJUGATE else f"rotation by {step}"
+            raise MissingKeyError(
+                f"no key for {what} was declared",
+                expected=f"Galois element {element} at {limbs} limbs or more",
+                got=f"{self._available.galois.get(element, 0)} limbs for it; {len(self._available.galois)} keys",
+            )
+
+    def _check_relinearisation_key(self, limbs: int) -> None:
+        if self._available is not None and (self._available.relinearise or 0) < limbs:
+            raise MissingKeyError(
+                "no relinearisation key was declared for so many limbs",
+                expected=f"at least {limbs} limbs",
+                got=self._available.relinearise,
+            )
+
+    # ---- costs of the building blocks ----
+
+    def digits(self, limbs: int) -> int:
+        """Digits of key switching at `limbs` limbs."""
+        return -(-limbs // self._alpha)
+
+    def _count_hoisting(self, limbs: int) -> None:
+        """Decompose and ModUp: inverse transforms of the a part, base conversion, transforms of what is new."""
+        counts, extended = self.counts, limbs + self._special
+        counts.hoistings += 1
+        counts.ntt_limbs += self.digits(limbs) * extended
+        for start in range(0, limbs, self._alpha):
+            size = min(self._alpha, limbs - start)
+            counts.mac_limbs += size * (extended - size)
+
+    def _count_key_products(self, number: int, limbs: int) -> None:
+        """Inner products of the digits with a key, and P·b."""
+        key_limbs = 2 * self.digits(limbs) * (limbs + self._special)
+        self.counts.mac_limbs += number * (key_limbs + limbs)
+        self.counts.key_bytes_read += number * key_limbs * self.n * 8
+
+    def _count_moddown(self, outputs: int, limbs: int, rescale: bool = False) -> None:
+        """Division of two components by P, or by P·q_last."""
+        counts, merged = self.counts, int(rescale)
+        dropped = self._special + merged
+        counts.moddowns += outputs
+        counts.rescales += outputs * merged
+        counts.ntt_limbs += outputs * 2 * (dropped + limbs - merged)
+        counts.mac_limbs += outputs * 2 * dropped * (limbs - merged)
+
+    def _count_plains(self, number: int, limbs: int, extended: bool) -> None:
+        """Plaintexts encoded and multiplied into two components each."""
+        counts, rows = self.counts, limbs + (self._special if extended else 0)
+        counts.plain_products += number
+        counts.encodings += number
+        counts.encode_ntt_limbs += number * rows
+        counts.mac_limbs += number * 2 * rows
+        counts.plain_bytes_read += number * 8 * self.n
+
+    # ---- handles ----
+
+    def ct_bytes(self, ct: Ct) -> int:
+        """Bytes in memory of a ciphertext."""
+        return ct.components * ct.limbs * self.n * 8
+
+    @property
+    def peak_bytes(self) -> int:
+        """Largest number of bytes in live ciphertexts and working buffers so far; keys and caches not included."""
+        return self.ledger.peak
+
+    def limb_bytes(self) -> int:
+        """Bytes of one limb."""
+        return self.n * 8
+
+    def log_modulus(self, limbs: int) -> float:
+        """log2 of q_0 … q_{limbs - 1}."""
+        return self._room[limbs]
+
+    def make(self, limbs: int, scale: float, bound: float, noise: float, components: int, data: Any) -> Ct:
+        """A handle, booked and checked: the message must not wrap around the modulus.
+
+        Raises:
+            LevelError: no limbs left, or scale · bound needs more limbs than there are.
+        """
+        if limbs < 1 or limbs > self.top_limbs:
+            raise LevelError("no such level", expected=f"1 to {self.top_limbs} limbs", got=limbs)
+        self.check_room(limbs, scale, bound, noise)
+        return Ct(limbs, scale, bound, noise, components, data, self.ledger, components * limbs * self.n * 8)
+
+    def check_room(self, limbs: int, scale: float, bound: float, noise: float) -> None:
+        """Coefficients are at most scale · max|slot|: they must stay below Q/2."""
+        magnitude = scale * (bound + TAIL * noise)
+        if magnitude > 0 and math.log2(magnitude) + 1 > self._room[limbs]:
+            raise LevelError(
+                "the message does not fit the modulus",
+                expected=f"log2(scale · bound) below {self._room[limbs] - 1:.1f} at {limbs} limbs",
+                got=f"{math.log2(magnitude):.1f}",
+            )

@@ -1,0 +1,54 @@
+"""`Counter`: runs an algorithm without data, for counts, levels, keys, memory and noise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from cipherblas.evaluators.base import Evaluator
+from cipherblas.evaluators.bookkeeping import Term
+from cipherblas.evaluators.values import Plain
+
+
+class Counter(Evaluator):
+    """Bookkeeping alone: every piece of data is None, and no clear vector is ever evaluated."""
+
+    def _rotate_data(self, data: Any, steps: Sequence[int], limbs: int) -> list[Any]:
+        return [None] * len(steps)
+
+    def _transform_data(
+        self, sources: Sequence[Any], terms: Sequence[Term], outputs: int, limbs: int, rescale: bool, order: str | None
+    ) -> list[Any]:
+        return [None] * outputs
+
+    def _product_data(self, lefts: Sequence[Any], rights: Sequence[Any], accumulator: Any) -> Any:
+        return None
+
+    def _plain_product_data(
+        self, plains: Sequence[Plain], scale: float, cts: Sequence[Any], accumulator: Any, limbs: int
+    ) -> Any:
+        return None
+
+    def _relinearise_data(self, data: Any, limbs: int) -> Any:
+        return None
+
+    def _rescale_data(self, data: Any) -> Any:
+        return None
+
+    def _drop_data(self, data: Any, limbs: int) -> Any:
+        return None
+
+    def _add_data(self, x: Any, y: Any) -> Any:
+        return None
+
+    def _sub_data(self, x: Any, y: Any) -> Any:
+        return None
+
+    def _negate_data(self, x: Any) -> Any:
+        return None
+
+    def _add_plain_data(self, x: Any, plain: Plain, scale: float, limbs: int) -> Any:
+        return None
+
+    def _scale_data(self, x: Any, factor: int, value: float) -> Any:
+        return None

@@ -1,0 +1,63 @@
+"""Operation counts: what a plan costs, in the same unit for every evaluator."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+
+
+@dataclass
+class Counts:
+    """How often each operation ran. The same bookkeeping fills it in `Counter`, `Clear` and `Ckks`.
+
+    Attributes:
+        rotations: key switches by an automorphism (rotations and conjugations).
+        hoistings: decompositions with ModUp, each shared by the rotations that follow it.
+        relinearisations: key switches of the third component.
+        products: ciphertext × ciphertext products.
+        plain_products: plaintext × ciphertext products, masks of linear transforms included.
+        scalar_products: ciphertext × integer products.
+        rescales: divisions by a limb; those merged with a ModDown are counted too.
+        moddowns: divisions by P (two components each).
+        linear_transforms: outputs of linear transforms.
+        adds: additions and subtractions of ciphertexts, those inside lazily reduced sums left out.
+        encodings: plaintexts turned into ring elements, as if nothing were cached.
+        ntt_limbs: transforms of one limb (forward or inverse), those of encodings left out.
+        encode_ntt_limbs: forward transforms of encoded plaintexts, as if nothing were cached.
+        mac_limbs: modular multiply-adds, in limbs of N.
+        key_bytes_read: bytes of switching keys streamed.
+        plain_bytes_read: bytes of encoded plaintexts (8·N each) streamed.
+    """
+
+    rotations: int = 0
+    hoistings: int = 0
+    relinearisations: int = 0
+    products: int = 0
+    plain_products: int = 0
+    scalar_products: int = 0
+    rescales: int = 0
+    moddowns: int = 0
+    linear_transforms: int = 0
+    adds: int = 0
+    encodings: int = 0
+    ntt_limbs: int = 0
+    encode_ntt_limbs: int = 0
+    mac_limbs: int = 0
+    key_bytes_read: int = 0
+    plain_bytes_read: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+    def __sub__(self, other: Counts) -> Counts:
+        return Counts(*(getattr(self, f.name) - getattr(other, f.name) for f in fields(self)))
+
+    def __mul__(self, times: int) -> Counts:
+        return Counts(*(getattr(self, f.name) * times for f in fields(self)))
+
+    def copy(self) -> Counts:
+        """An independent copy, for differences over a stretch of a program."""
+        return self * 1
+
+    def to_dict(self) -> dict[str, int]:
+        """A JSON-ready dictionary."""
+        return asdict(self)

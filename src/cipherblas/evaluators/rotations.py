@@ -1,0 +1,208 @@
+"""Rotations and linear transforms over the key policies: hoisting, shared prefixes, baby-step/giant-step.
+
+Functions take the evaluator whose counts and hooks they use; `Evaluator` exposes them as methods.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from cipherblas.errors import LevelError, MismatchError, ParameterError
+from cipherblas.evaluators.bookkeeping import Term
+from cipherblas.evaluators.steps import Path, expand, rotation_tree
+from cipherblas.evaluators.values import Ct, Plain, Step, Transform, total_step
+
+if TYPE_CHECKING:
+    from cipherblas.evaluators.base import Evaluator
+
+
+def rotate_many(ev: Evaluator, x: Ct, steps: Sequence[Step]) -> list[Ct]:
+    """All rotations of x, aligned with `steps`; equal rotations are one object."""
+    paths = [expand(step, ev.key_policy, ev.slots) for step in steps]
+    rotated = rotate_paths(ev, x, paths)
+    return [rotated[path] for path in paths]
+
+
+def rotate_paths(ev: Evaluator, x: Ct, paths: Sequence[Path]) -> dict[Path, Ct]:
+    """x rotated along each path. Prefixes are shared; each point with successors is hoisted once."""
+    found: dict[Path, Ct] = {}
+    pending = [(rotation_tree(paths), x)]
+    while pending:
+        node, ct = pending.pop()
+        if node.wanted or not node.path:
+            found[node.path] = ct
+        if node.children:
+            results = rotate_atoms(ev, ct, list(node.children))
+            pending.extend(zip(node.children.values(), results, strict=True))
+    return found
+
+
+def rotate_atoms(ev: Evaluator, x: Ct, steps: list[int]) -> list[Ct]:
+    """Single rotations of x, hoisted: one ModUp, one key product and ModDown each."""
+    check_switchable(x)
+    limbs = x.limbs
+    for step in steps:
+        ev._use_rotation_key(step, limbs)
+    ev.counts.rotations += len(steps)
+    ev._count_hoisting(limbs)
+    ev._count_key_products(len(steps), limbs)
+    ev._count_moddown(len(steps), limbs)
+    ev.ledger.touch(_transform_bytes(ev, 1, len(steps), 0, limbs))
+    model = ev.noise_model
+    noise = math.hypot(x.noise, model.key_switch(limbs, x.scale), model.rounding(x.scale))
+    data = ev._rotate_data(x.data, steps, limbs)
+    return [ev.make(limbs, x.scale, x.bound, noise, 2, d) for d in data]
+
+
+def transform_plain(x: Plain, transform: Transform) -> Plain:
+    """A linear transform of a clear vector."""
+    key = ("transform", transform.key, x.key)
+    return Plain(key, lambda: transform.apply(x.values()), x.bound * transform.row_sum, keep=True)
+
+
+def transform_many(
+    ev: Evaluator, x: Ct, transforms: Sequence[Transform], order: str | None
+) -> Iterator[Ct]:
+    """Linear transforms of one ciphertext, in groups that fit the working memory.
+
+    Under the policies that walk paths, all but the last part of each path is rotated first; the last part is
+    done by the executor together with the diagonals.
+    """
+    check_switchable(x)
+    paths = [[expand(step, ev.key_policy, ev.slots) for step in t.terms] for t in transforms]
+    prefixes = {path[:-1] for row in paths for path in row}
+    sources = rotate_paths(ev, x, sorted(prefixes)) if prefixes != {()} else {(): x}
+    start = 0
+    while start < len(transforms):
+        stop = _group_end(ev, transforms, start, x.limbs)
+        yield from _transform_group(ev, x, sources, transforms[start:stop], paths[start:stop], order)
+        start = stop
+
+
+def _group_end(ev: Evaluator, transforms: Sequence[Transform], start: int, limbs: int) -> int:
+    """The largest group from `start` on whose buffers fit; at least one transform, all masked or none."""
+    masked, terms = transforms[start].masked, 0
+    stop = start
+    while stop < len(transforms) and transforms[stop].masked == masked:
+        terms += len(transforms[stop])
+        if stop > start and _transform_bytes(ev, 1, stop + 1 - start, terms, limbs) > ev.working_bytes:
+            break
+        stop += 1
+    return stop
+
+
+def _transform_bytes(ev: Evaluator, sources: int, outputs: int, plains: int, limbs: int) -> int:
+    """Working memory of one executor call: digits, accumulators over QP, coefficients of the diagonals."""
+    extended = limbs + ev._special
+    return ((sources * ev.digits(limbs) + 2 * outputs) * extended + plains) * ev.limb_bytes()
+
+
+def _transform_group(
+    ev: Evaluator,
+    x: Ct,
+    sources: dict[Path, Ct],
+    transforms: Sequence[Transform],
+    paths: Sequence[Sequence[Path]],
+    order: str | None,
+) -> list[Ct]:
+    """One executor call: every output of the group."""
+    index: dict[Path, int] = {}
+    terms = []
+    for output, (transform, row) in enumerate(zip(transforms, paths, strict=True)):
+        for path, plain in zip(row, transform.terms.values(), strict=True):
+            source = index.setdefault(path[:-1], len(index))
+            terms.append(Term(output, source, path[-1] if path else 0, plain))
+    used = [sources[prefix] for prefix in index]
+    noise = math.hypot(max(ct.noise for ct in used), ev.noise_model.key_switch(x.limbs, x.scale))
+    masked = transforms[0].masked
+    data = _execute(ev, used, terms, len(transforms), x.limbs, masked, order)
+    limbs = x.limbs - masked
+    results = []
+    for transform, output in zip(transforms, data, strict=True):
+        errors = [transform.row_norm * noise, ev.noise_model.rounding(x.scale)]
+        if masked:
+            encoding = ev.noise_model.encoding(ev.params.q[limbs])
+            errors.append(encoding * x.bound * math.sqrt(len(transform)))
+        results.append(ev.make(limbs, x.scale, x.bound * transform.row_sum, math.hypot(*errors), 2, output))
+    return results
+
+
+def _execute(
+    ev: Evaluator, sources: Sequence[Ct], terms: Sequence[Term], outputs: int, limbs: int, masked: bool, order: str | None
+) -> list[Any]:
+    """Count and run one call of the linear-transform executor."""
+    if masked and limbs < 2:
+        raise LevelError("a linear transform drops a limb", expected="at least 2 limbs", got=limbs)
+    if any((term.plain is None) == masked for term in terms):
+        raise MismatchError("diagonals of a transform", expected="all given or all None", got="a mixture")
+    counts = ev.counts
+    switched = {(term.source, term.step) for term in terms if term.step}
+    for step in {step for _, step in switched}:
+        ev._use_rotation_key(step, limbs)
+    for _ in {source for source, _ in switched}:
+        ev._count_hoisting(limbs)
+    counts.rotations += len(switched)
+    ev._count_key_products(len(switched), limbs)
+    counts.linear_transforms += outputs
+    if masked:
+        ev._count_plains(len(terms), limbs, extended=True)
+    ev._count_moddown(outputs, limbs, rescale=masked)
+    ev.ledger.touch(_transform_bytes(ev, len(sources), outputs, len(terms) if masked else 0, limbs))
+    return ev._transform_data([ct.data for ct in sources], terms, outputs, limbs, masked, order)
+
+
+def transform_giant_steps(ev: Evaluator, x: Ct, transform: Transform, baby_steps: int, order: str | None) -> Ct:
+    """Baby-step/giant-step: Σ_g Rot_g(Σ_b Rot_{-g}(u_{g+b}) ⊙ Rot_b(x)).
+
+    The inner sums are one executor call (hoisted once); the giant rotations share one ModDown.
+    """
+    groups = split_steps(list(transform.terms), baby_steps, ev.slots)
+    inner = []
+    for giant, members in groups.items():
+        terms = {baby: _rolled(transform.terms[step], -giant) for baby, step in members}
+        inner.append(Transform(terms, transform.row_sum, transform.row_norm, (transform.key, giant)))
+    partial = list(transform_many(ev, x, inner, order))
+    sources, steps = [], []
+    for giant, ct in zip(groups, partial, strict=True):
+        path = expand(giant, ev.key_policy, ev.slots)
+        sources.append(rotate_paths(ev, ct, [path[:-1]])[path[:-1]])
+        steps.append(path[-1] if path else 0)
+    limbs, model = partial[0].limbs, ev.noise_model
+    if len(partial) == 1 and not steps[0]:
+        return partial[0]
+    outer = [Term(0, i, step, None) for i, step in enumerate(steps)]
+    data = _execute(ev, sources, outer, 1, limbs, False, order)[0]
+    # The inner transforms have disjoint rows in the sum: signal noise grows as in the plain transform.
+    extra = math.sqrt(len(partial)) * math.hypot(model.rounding(x.scale), model.key_switch(limbs, x.scale))
+    noise = math.hypot(max(ct.noise for ct in sources), extra, model.rounding(x.scale))
+    return ev.make(limbs, x.scale, x.bound * transform.row_sum, noise, 2, data)
+
+
+def split_steps(steps: Sequence[Step], baby_steps: int, slots: int) -> dict[int, list[tuple[int, Step]]]:
+    """Group rotations by giant step: giant → [(baby, step)], giant + baby = step, in units of their divisor."""
+    if baby_steps < 1:
+        raise ParameterError("baby steps", expected="at least 1", got=baby_steps)
+    totals = [_centred(total_step(step), slots) for step in steps]
+    unit = math.gcd(*totals) or 1
+    groups: dict[int, list[tuple[int, Step]]] = {}
+    for step, total in zip(steps, totals, strict=True):
+        giant = total // unit // baby_steps * baby_steps * unit
+        groups.setdefault(giant, []).append((total - giant, step))
+    return groups
+
+
+def _centred(step: int, slots: int) -> int:
+    step %= slots
+    return step - slots if step > slots // 2 else step
+
+
+def _rolled(plain: Plain | None, step: int) -> Plain | None:
+    return None if plain is None else plain.rolled(step)
+
+
+def check_switchable(x: Ct) -> None:
+    """Raise MismatchError unless x has two components."""
+    if x.components != 2:
+        raise MismatchError("a rotation needs a relinearised ciphertext", expected="2 components", got=x.components)

@@ -1,0 +1,72 @@
+"""Key policies: which rotations a path of steps becomes, and the tree that shares common prefixes.
+
+direct    one key per distinct total step;
+composed  a path is walked: each partial step has its key, common prefixes are rotated once;
+binary    each partial step is split into signed powers of two, so about 2·log2(S) keys serve everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from cipherblas.errors import ParameterError
+from cipherblas.evaluators.values import Step, total_step
+
+KeyPolicy = Literal["direct", "composed", "binary"]
+Path = tuple[int, ...]
+
+
+def check_policy(policy: str) -> None:
+    """Raise ParameterError for an unknown policy."""
+    if policy not in get_args(KeyPolicy):
+        raise ParameterError("key policy", expected=" | ".join(get_args(KeyPolicy)), got=policy)
+
+
+def signed_powers(step: int, slots: int) -> Path:
+    """The non-adjacent form of `step` modulo `slots` (a power of two), largest power first."""
+    step %= slots
+    if step > slots // 2:
+        step -= slots
+    powers = []
+    bit = 1
+    while step:
+        if step & 1:
+            digit = 2 - (step & 3)  # 1 or -1
+            step -= digit
+            powers.append(digit * bit % slots)
+        step >>= 1
+        bit <<= 1
+    return tuple(reversed([power for power in powers if power]))
+
+
+def expand(step: Step, policy: str, slots: int) -> Path:
+    """The rotations, each in 1 … slots - 1, that perform `step` under a policy; empty for the identity."""
+    parts: Sequence[int] = step if isinstance(step, tuple) and policy != "direct" else (total_step(step),)
+    if policy == "binary":
+        return tuple(power for part in parts for power in signed_powers(part, slots))
+    return tuple(part % slots for part in parts if part % slots)
+
+
+@dataclass
+class Node:
+    """A point of the tree of rotations; the edges are single rotations."""
+
+    path: Path
+    wanted: bool = False
+    children: dict[int, Node] = field(default_factory=dict)
+
+
+def rotation_tree(paths: Iterable[Path]) -> Node:
+    """The prefix tree of the paths; `wanted` marks their ends."""
+    root = Node(())
+    for path in paths:
+        node = root
+        for depth, step in enumerate(path):
+            child = node.children.get(step)
+            if child is None:
+                child = node.children[step] = Node(path[: depth + 1])
+            node = child
+        node.wanted = True
+    return root

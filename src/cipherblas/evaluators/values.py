@@ -1,0 +1,184 @@
+"""What evaluators pass around: ciphertext handles, clear slot vectors, linear transforms."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, Union
+
+import numpy as np
+from numpy.typing import NDArray
+
+Slots: TypeAlias = NDArray[np.complex128]
+# A rotation: a number of slots, or the partial steps whose sum is meant (walked one by one under the key
+# policies that compose rotations).
+Step: TypeAlias = Union[int, "tuple[int, ...]"]
+
+
+class Ledger:
+    """Bytes of the ciphertexts that are alive, and the largest value so far."""
+
+    __slots__ = ("live", "peak")
+
+    def __init__(self) -> None:
+        self.live = 0
+        self.peak = 0
+
+    def add(self, nbytes: int) -> None:
+        """Book bytes that stay until `release`."""
+        self.live += nbytes
+        self.peak = max(self.peak, self.live)
+
+    def release(self, nbytes: int) -> None:
+        """Unbook bytes."""
+        self.live -= nbytes
+
+    def touch(self, nbytes: int) -> None:
+        """Record working memory that an operation needs for its own duration."""
+        self.peak = max(self.peak, self.live + nbytes)
+
+
+class Ct:
+    """A handle on one ciphertext of an evaluator.
+
+    Attributes:
+        limbs: q-limbs left; `level = limbs - 1`.
+        scale: what the slots are multiplied by.
+        bound: upper bound on the absolute value of any slot, garbage slots included.
+        noise: standard deviation of the error of one slot's real part, in units of the slot values.
+        components: 2, or 3 after a product that was not relinearised.
+        data: the evaluator's own representation (None in `Counter`).
+    """
+
+    __slots__ = ("_booked", "_ledger", "bound", "components", "data", "limbs", "noise", "scale")
+
+    def __init__(
+        self, limbs: int, scale: float, bound: float, noise: float, components: int, data: Any,
+        ledger: Ledger | None = None, nbytes: int = 0,
+    ) -> None:
+        self.limbs = limbs
+        self.scale = scale
+        self.bound = bound
+        self.noise = noise
+        self.components = components
+        self.data = data
+        self._ledger = ledger
+        self._booked = nbytes
+        if ledger is not None:
+            ledger.add(nbytes)
+
+    def __del__(self) -> None:
+        if self._ledger is not None:
+            self._ledger.release(self._booked)
+
+    @property
+    def level(self) -> int:
+        """limbs - 1."""
+        return self.limbs - 1
+
+    def __repr__(self) -> str:
+        return (
+            f"Ct(limbs={self.limbs}, scale=2^{math.log2(self.scale):.2f}, bound={self.bound:.3g}, "
+            f"noise={self.noise:.3g}, components={self.components})"
+        )
+
+
+class Plain:
+    """A clear slot vector, evaluated only when a real evaluator needs it.
+
+    Args:
+        key: identifies the values in encode caches; equal keys mean equal values.
+        values: S numbers, or a function of no arguments that makes them.
+        bound: upper bound on the absolute value of any slot.
+        keep: keep what the function returned (for values that are costly and used often).
+    """
+
+    __slots__ = ("_kept", "_values", "bound", "keep", "key")
+
+    def __init__(
+        self, key: Hashable, values: Callable[[], NDArray[Any]] | NDArray[Any], bound: float, *, keep: bool = False
+    ) -> None:
+        self.key = key
+        self._values = values
+        self.bound = bound
+        self.keep = keep
+        self._kept: NDArray[Any] | None = None
+
+    def values(self) -> NDArray[Any]:
+        """The slots, real or complex. Not to be written to."""
+        if self._kept is not None:
+            return self._kept
+        found = self._values() if callable(self._values) else self._values
+        if self.keep:
+            self._kept = found
+        return found
+
+    def rolled(self, step: int) -> Plain:
+        """The vector rotated left by `step`."""
+        if step == 0:
+            return self
+        return Plain(("rotate", step, self.key), lambda: np.roll(self.values(), -step), self.bound)
+
+    def conjugated(self) -> Plain:
+        """The complex conjugate."""
+        return Plain(("conjugate", self.key), lambda: np.conj(self.values()), self.bound)
+
+    def times(self, factor: complex) -> Plain:
+        """The vector multiplied by a number."""
+        return Plain(("times", factor, self.key), lambda: self.values() * factor, self.bound * abs(factor))
+
+    def __repr__(self) -> str:
+        return f"Plain(key={self.key!r}, bound={self.bound:.3g})"
+
+
+@dataclass(frozen=True, eq=False)
+class Transform:
+    """A linear map of slot vectors, by its non-zero diagonals: y = Σ_z u_z ⊙ Rot_z(x) (FAME, Eq. 11).
+
+    Attributes:
+        terms: rotation step (or path) → diagonal u_z. Either every diagonal is a `Plain`, or every one is None,
+            which stands for the constant 1: such a map is a sum of rotations and costs no level.
+        row_sum: max_j Σ_z |u_z[j]|, the growth of the bound.
+        row_norm: max_j sqrt(Σ_z |u_z[j]|²), the growth of independent noise.
+    """
+
+    terms: Mapping[Step, Plain | None]
+    row_sum: float
+    row_norm: float
+    key: Hashable = field(default=None)
+
+    def __len__(self) -> int:
+        return len(self.terms)
+
+    @property
+    def masked(self) -> bool:
+        """Whether diagonals are multiplied (costs a level)."""
+        return any(plain is not None for plain in self.terms.values())
+
+    @classmethod
+    def of(cls, diagonals: Transform | Mapping[Step, Plain | None]) -> Transform:
+        """Wrap a mapping of diagonals about whose rows nothing is known."""
+        if isinstance(diagonals, Transform):
+            return diagonals
+        bounds = [1.0 if plain is None else plain.bound for plain in diagonals.values()]
+        key = tuple((step, None if plain is None else plain.key) for step, plain in diagonals.items())
+        return cls(dict(diagonals), sum(bounds), math.sqrt(sum(b * b for b in bounds)), key)
+
+    def apply(self, values: NDArray[Any]) -> NDArray[Any]:
+        """The map in the clear."""
+        result: NDArray[Any] = np.zeros_like(values)
+        for step, plain in self.terms.items():
+            rotated = np.roll(values, -total_step(step))
+            result = result + (rotated if plain is None else plain.values() * rotated)
+        return result
+
+
+def total_step(step: Step) -> int:
+    """The number of slots that a step or a path rotates by."""
+    return sum(step) if isinstance(step, tuple) else step
+
+
+def selection(terms: Iterable[tuple[Step, Plain | None]], key: Hashable) -> Transform:
+    """A transform whose every output slot is at most one input slot: diagonals are 0/1 and disjoint."""
+    return Transform(dict(terms), 1.0, 1.0, key)
