@@ -15,7 +15,7 @@ import numpy as np
 
 from cipherblas.errors import CipherblasError, ParameterError, StorageError
 from cipherblas.files import format as form
-from cipherblas.memory import ALIGNMENT, Array, bytes_of
+from cipherblas.memory import ALIGNMENT, Array, bytes_of, in_threads
 from cipherblas.params import Parameters
 
 
@@ -52,6 +52,7 @@ def _container_header(
     kind: str, parameters: Parameters, header: Mapping[str, Any], tensors: Mapping[str, Array]
 ) -> bytes:
     """The safetensors header, padded so that the tensors start on a 64-byte boundary."""
+    digests = in_threads(_digest, list(tensors.values()))
     entries: dict[str, Any] = {
         "__metadata__": {
             form.MAGIC: str(form.FORMAT_VERSION),
@@ -60,7 +61,7 @@ def _container_header(
             "security": str(parameters.security),
             "parameters": _compact_json(parameters.to_dict(), "parameters"),
             "header": _compact_json(dict(header), "header"),
-            "digests": _compact_json({name: _digest(array) for name, array in tensors.items()}, "digests"),
+            "digests": _compact_json(dict(zip(tensors, digests, strict=True)), "digests"),
             "checksum": form.NO_CHECKSUM,
         }
     }

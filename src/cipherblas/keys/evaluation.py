@@ -1,0 +1,261 @@
+"""Evaluation keys: the public key material that a server computes with."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from cipherblas import files, randomness
+from cipherblas.errors import DTypeError, FormatError, MissingKeyError, ParameterError, ShapeError
+from cipherblas.keys.request import KeyRequest, describe_galois
+from cipherblas.memory import Array, aligned_empty, check_memory, in_threads
+from cipherblas.params import Parameters
+
+RELINEARISE = 0  # stands for the relinearisation key where others are named by their Galois element
+
+Progress = Callable[[int, int], None]  # called with (done, total)
+
+
+def key_shape(params: Parameters, limbs: int) -> tuple[int, int, int, int]:
+    """Shape of a switching key for `limbs` limbs: (digits, 2, limbs + k, N)."""
+    return params.digits(limbs), 2, limbs + params.special_limbs, params.n
+
+
+def uniform_part(params: Parameters, seed: bytes, limbs: int) -> Array:
+    """The a parts of a switching key from their public seed: uint64 (digits, limbs + k, N), Montgomery form.
+
+    A uniform residue is uniform in Montgomery form too, so the stream is taken as that form and never converted.
+    """
+    digits, _, rows, n = key_shape(params, limbs)
+    moduli = [*range(limbs), *range(params.limbs, params.limbs + params.special_limbs)]
+    indices = [digit << 16 | modulus for digit in range(digits) for modulus in moduli]
+    purpose = randomness.Purpose.SWITCHING_KEY_UNIFORM
+    return randomness.uniform(params.context(), seed, purpose, indices, moduli * digits).reshape(
+        digits, rows, n
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class SwitchingKey:
+    """One switching key in memory.
+
+    Attributes:
+        galois: the Galois element it serves, or RELINEARISE.
+        limbs: it serves ciphertexts of at most so many limbs.
+        seed: public seed of the a parts.
+        data: uint64 (digits, 2, limbs + k, N), Montgomery form.
+    """
+
+    galois: int
+    limbs: int
+    seed: bytes = field(repr=False)
+    data: Array = field(repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class StoredKey:
+    """One switching key in a file: the b parts under `tensor`, the a parts as a seed."""
+
+    galois: int
+    limbs: int
+    seed: bytes = field(repr=False)
+    reader: files.Reader = field(repr=False)
+    tensor: str
+
+    def load(self) -> SwitchingKey:
+        """Read the b parts and expand the a parts; errors as `files.read`, and FormatError for a residue ≥ q."""
+        params = self.reader.parameters
+        data = aligned_empty(key_shape(params, self.limbs))
+        digits = len(data)
+        self.reader.read_into(self.tensor, [data[digit, 0] for digit in range(digits)])
+        moduli = np.array([*params.q[: self.limbs], *params.p], np.uint64)
+        for digit in range(digits):
+            if (data[digit, 0].max(axis=1) >= moduli).any():
+                raise FormatError(f"{self.reader.path}: a residue of {self.tensor} is not below its modulus")
+        data[:, 1] = uniform_part(params, self.seed, self.limbs)
+        return SwitchingKey(self.galois, self.limbs, self.seed, data)
+
+
+class EvaluationKeys:
+    """The public keys of one program: switching keys for its Galois elements and for relinearisation.
+
+    Made by `make_evaluation_keys` or `EvaluationKeys.load`; it takes public arrays only.
+
+    Attributes:
+        params: the parameters they were made with.
+        program_id: the program they were made for, or "".
+    """
+
+    def __init__(self, params: Parameters, program_id: str, keys: Iterable[SwitchingKey | StoredKey]) -> None:
+        """Collect checked keys.
+
+        Raises:
+            DTypeError, ShapeError: an entry is not a switching key of these parameters.
+            ParameterError: a Galois element occurs twice or does not exist.
+        """
+        self.params = params
+        self.program_id = program_id
+        self._keys: dict[int, SwitchingKey] = {}
+        self._stored: dict[int, StoredKey] = {}
+        self._lock = threading.RLock()
+        for key in keys:
+            self._add(key)
+        self.request.check(params)
+
+    def _add(self, key: Any) -> None:
+        if not isinstance(key, (SwitchingKey, StoredKey)):
+            raise DTypeError("evaluation keys", expected="SwitchingKey", got=type(key).__name__)
+        if key.galois in self._keys or key.galois in self._stored:
+            raise ParameterError("a key occurs twice", got=self._name(key.galois))
+        if isinstance(key, StoredKey):
+            self._stored[key.galois] = key
+            return
+        shape = key_shape(self.params, key.limbs)
+        if key.data.shape != shape:
+            raise ShapeError(f"key for {self._name(key.galois)}", expected=shape, got=key.data.shape)
+        if key.data.dtype != np.uint64 or not key.data.flags.c_contiguous:
+            raise DTypeError(
+                f"key for {self._name(key.galois)}", expected="C-contiguous uint64", got=key.data.dtype
+            )
+        self._keys[key.galois] = key
+
+    def _name(self, galois: int) -> str:
+        return "relinearisation" if galois == RELINEARISE else describe_galois(galois, self.params.n)
+
+    @property
+    def request(self) -> KeyRequest:
+        """Which keys are here, and for how many limbs."""
+        limbs = self._limbs()
+        relinearise = limbs.pop(RELINEARISE, None)
+        return KeyRequest(dict(sorted(limbs.items())), relinearise)
+
+    def _limbs(self) -> dict[int, int]:
+        loaded = {element: key.limbs for element, key in self._keys.items()}
+        return {**loaded, **{element: key.limbs for element, key in self._stored.items()}}
+
+    def __len__(self) -> int:
+        return len(self._keys) + len(self._stored)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all keys when they are expanded in memory."""
+        return self.request.nbytes(self.params)
+
+    def __repr__(self) -> str:
+        return (
+            f"EvaluationKeys({len(self)} keys, {self.nbytes} bytes in memory, N={self.params.n}, "
+            f"parameters {self.params.fingerprint()[:12]})"
+        )
+
+    def get(self, galois: int, limbs: int) -> Array:
+        """The switching key of a Galois element for a ciphertext of `limbs` limbs.
+
+        Returns:
+            uint64 (digits, 2, key limbs + k, N), Montgomery form; the key may have been made for more limbs.
+
+        Raises:
+            MissingKeyError: no such key, or it was made for fewer limbs.
+            FormatError, StorageError: the key is read from a file, and that is damaged or gone.
+        """
+        return self.key(galois, limbs).data
+
+    def relinearisation(self, limbs: int) -> Array:
+        """The relinearisation key for `limbs` limbs; as `get`."""
+        return self.key(RELINEARISE, limbs).data
+
+    def key(self, galois: int, limbs: int = 1) -> SwitchingKey:
+        """The SwitchingKey itself; as `get`."""
+        self._check_one(galois, limbs)
+        with self._lock:
+            if galois not in self._keys:
+                self._keys[galois] = self._stored[galois].load()
+                del self._stored[galois]
+            return self._keys[galois]
+
+    def _check_one(self, galois: int, limbs: int) -> None:
+        here = self._keys.get(galois) or self._stored.get(galois)
+        if here is None:
+            raise MissingKeyError(f"no evaluation key for {self._name(galois)}", got=self._summary())
+        if here.limbs < limbs:
+            raise MissingKeyError(
+                f"the evaluation key for {self._name(galois)} was made for fewer limbs",
+                expected=f"at least {limbs}",
+                got=here.limbs,
+            )
+
+    def _summary(self, longest: int = 8) -> str:
+        names = [self._name(element) for element in sorted((*self._keys, *self._stored))]
+        more = f" and {len(names) - longest} more" if len(names) > longest else ""
+        return f"{len(names)} keys ({', '.join(names[:longest])}{more})" if names else "no keys"
+
+    def check(self, request: KeyRequest) -> None:
+        """Raise MissingKeyError unless every key of `request` is here."""
+        for element, limbs in request.galois.items():
+            self._check_one(element, limbs)
+        if request.relinearise is not None:
+            self._check_one(RELINEARISE, request.relinearise)
+
+    def load_all(self, progress: Progress | None = None) -> None:
+        """Read and expand all keys that are still in files, in threads.
+
+        Raises:
+            MemoryBudgetError: they would not fit this machine's memory.
+            FormatError, StorageError: a file is damaged or gone.
+        """
+        check_memory(self.nbytes, "expanding the evaluation keys")
+        waiting = list(self._stored.values())
+        done = 0
+
+        def load(stored: StoredKey) -> None:
+            nonlocal done
+            loaded = stored.load()
+            with self._lock:
+                self._keys.setdefault(stored.galois, loaded)
+                self._stored.pop(stored.galois, None)
+                done += 1
+                if progress is not None:
+                    progress(done, len(waiting))
+
+        in_threads(load, waiting)
+
+    def save(self, path: files.PathLike, *, part_bytes: int = 1 << 30) -> None:
+        """Write the keys, a parts as seeds; see `storage.save`."""
+        from cipherblas.keys import storage
+
+        storage.save(path, self.params, self.program_id, self._limbs(), self.key, part_bytes=part_bytes)
+
+    @classmethod
+    def load(
+        cls,
+        path: files.PathLike,
+        *,
+        params: Parameters | None = None,
+        program_id: str | None = None,
+        lazy: bool = False,
+        progress: Progress | None = None,
+    ) -> EvaluationKeys:
+        """Read what `save` wrote.
+
+        Args:
+            path: the file or directory.
+            params: the parameters the keys must belong to, or None for any.
+            program_id: the program the keys must belong to, or None for any.
+            lazy: expand each key when it is first used, instead of all now.
+            progress: called with (keys done, keys in all).
+
+        Raises:
+            FormatError, VersionError, StorageError, MemoryBudgetError: as `files.read`.
+            MismatchError: another kind of file (a secret key, say), foreign parameters or program, or parts of
+                different key sets.
+        """
+        from cipherblas.keys import storage
+
+        found, identity, stored = storage.open_keys(path, params, program_id)
+        keys = cls(found, identity, stored)
+        if not lazy:
+            keys.load_all(progress)
+        return keys

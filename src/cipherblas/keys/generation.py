@@ -1,0 +1,88 @@
+"""Making evaluation keys from the secret key (on the client)."""
+
+from __future__ import annotations
+
+from cipherblas import files, randomness
+from cipherblas.errors import ParameterError
+from cipherblas.keys import storage
+from cipherblas.keys.evaluation import RELINEARISE, EvaluationKeys, Progress, SwitchingKey, uniform_part
+from cipherblas.keys.request import KeyRequest
+from cipherblas.keys.secret import SecretKey
+from cipherblas.memory import check_memory
+
+
+def _limbs_by_element(request: KeyRequest) -> dict[int, int]:
+    relinearise = {} if request.relinearise is None else {RELINEARISE: request.relinearise}
+    return {**relinearise, **dict(sorted(request.galois.items()))}
+
+
+def make_switching_key(secret: SecretKey, galois: int, limbs: int) -> SwitchingKey:
+    """One switching key: for digit d, b_d = -a_d·s + e_d + P·g_d·s', with s' = s(X^galois), or s².
+
+    The a parts come from a fresh public seed, the errors from a private one that is forgotten.
+    """
+    params = secret.params
+    context = params.context()
+    ntt = secret.ntt()
+    source = context.multiply(ntt, ntt) if galois == RELINEARISE else context.automorphism(ntt, galois)
+    seed = randomness.fresh_seed()
+    a = uniform_part(params, seed, limbs)
+    errors = randomness.noise(context, params.digits(limbs))
+    data = context.switching_key(ntt, source, a, errors, limbs)
+    source.fill(0)
+    errors.fill(0)
+    return SwitchingKey(galois, limbs, seed, data)
+
+
+def make_evaluation_keys(
+    secret: SecretKey, request: KeyRequest, progress: Progress | None = None
+) -> EvaluationKeys:
+    """Make the evaluation keys of a request, in memory.
+
+    Args:
+        secret: the secret key; its `program_id` passes to the result.
+        request: which keys, each for how many limbs.
+        progress: called with (keys done, keys in all).
+
+    Raises:
+        ParameterError: a Galois element or number of limbs does not exist for these parameters.
+        MemoryBudgetError: the keys would not fit this machine's memory; see `write_evaluation_keys`.
+        SecurityError: the secret key is closed.
+    """
+    request.check(secret.params)
+    check_memory(request.nbytes(secret.params), "the evaluation keys")
+    keys = []
+    for galois, limbs in _limbs_by_element(request).items():
+        keys.append(make_switching_key(secret, galois, limbs))
+        if progress is not None:
+            progress(len(keys), len(request))
+    return EvaluationKeys(secret.params, secret.program_id, keys)
+
+
+def write_evaluation_keys(
+    secret: SecretKey,
+    request: KeyRequest,
+    path: files.PathLike,
+    progress: Progress | None = None,
+    *,
+    part_bytes: int = 1 << 30,
+) -> None:
+    """Make the evaluation keys of a request part by part into files; memory holds one part at a time.
+
+    Args and errors as `make_evaluation_keys` and `EvaluationKeys.save`.
+    """
+    request.check(secret.params)
+    done = 0
+
+    def make(galois: int, limbs: int) -> SwitchingKey:
+        nonlocal done
+        key = make_switching_key(secret, galois, limbs)
+        done += 1
+        if progress is not None:
+            progress(done, len(request))
+        return key
+
+    if part_bytes <= 0:
+        raise ParameterError("bytes per file", expected="above 0", got=part_bytes)
+    wanted = _limbs_by_element(request)
+    storage.save(path, secret.params, secret.program_id, wanted, make, part_bytes=part_bytes)

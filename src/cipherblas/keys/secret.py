@@ -1,0 +1,135 @@
+"""The secret key: it lives in this object and in the client's key file, and nowhere else."""
+
+from __future__ import annotations
+
+import os
+import stat
+import warnings
+from types import TracebackType
+from typing import Any, NoReturn
+
+import numpy as np
+
+from cipherblas import files, randomness
+from cipherblas.errors import FormatError, ParameterError, SecurityError, SecurityWarning
+from cipherblas.memory import Array
+from cipherblas.params import Parameters
+
+
+class SecretKey:
+    """A uniform ternary secret, derived from a 32-byte seed.
+
+    It is not shown by `repr`, cannot be pickled or copied, and is saved by `save` only. `close` (or leaving a
+    `with` block) overwrites it in memory, as far as Python allows: copies that libraries made are out of reach.
+
+    Attributes:
+        params: the parameters it belongs to.
+        program_id: the program it was made for, or "".
+    """
+
+    __slots__ = ("_closed", "_coefficients", "_ntt", "_seed", "params", "program_id")
+
+    def __init__(self, params: Parameters, seed: bytes | bytearray | Array, program_id: str = "") -> None:
+        """Derive the secret from its seed; use `generate_secret` for a new one."""
+        if len(seed) != randomness.SEED_BYTES:
+            raise ParameterError("seed", expected=f"{randomness.SEED_BYTES} bytes", got=f"{len(seed)} bytes")
+        self.params = params
+        self.program_id = program_id
+        self._closed = False
+        self._seed: Array = np.frombuffer(bytearray(seed), np.uint8)
+        context = params.context()
+        self._coefficients: Array = randomness.ternary(context, self._seed, randomness.Purpose.SECRET)
+        self._ntt: Array = context.plaintext(self._coefficients, params.limbs, special=True)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise SecurityError("the secret key is closed")
+
+    @property
+    def closed(self) -> bool:
+        """Whether the secret has been overwritten."""
+        return self._closed
+
+    def coefficients(self) -> Array:
+        """The ternary coefficients, int64 (N,). Secret; overwritten by `close`."""
+        self._check_open()
+        return self._coefficients
+
+    def ntt(self) -> Array:
+        """All limbs of Q and P in NTT form, uint64 (L + 1 + k, N). Secret; overwritten by `close`."""
+        self._check_open()
+        return self._ntt
+
+    def close(self) -> None:
+        """Overwrite the secret. Further use is a SecurityError."""
+        self._closed = True
+        for array in (self._seed, self._coefficients, self._ntt):
+            array.fill(0)
+
+    def save(self, path: files.PathLike) -> None:
+        """Write the key file, readable by its owner only, atomically.
+
+        Raises:
+            SecurityError: the key is closed.
+            StorageError: the file cannot be written.
+        """
+        self._check_open()
+        header = {"program_id": self.program_id}
+        files.write(path, "secret-key", header, {"seed": self._seed}, parameters=self.params, private=True)
+
+    @classmethod
+    def load(cls, path: files.PathLike, *, fingerprint: str | None = None) -> SecretKey:
+        """Read a key file; warns (SecurityWarning) when others than its owner may read it.
+
+        Raises:
+            FormatError, VersionError, MismatchError, StorageError: as `files.read`.
+        """
+        with files.Reader(path, "secret-key", fingerprint=fingerprint) as reader:
+            mode = stat.S_IMODE(os.stat(path).st_mode)
+            if mode & 0o077:
+                warnings.warn(
+                    f"the secret key file {os.fspath(path)} can be read by others: expected mode 0600, "
+                    f"got {mode:04o}",
+                    SecurityWarning,
+                    stacklevel=2,
+                )
+            reader.expect("seed", np.uint8, (randomness.SEED_BYTES,))
+            program_id = reader.header.get("program_id")
+            if not isinstance(program_id, str):
+                raise FormatError(
+                    f"{reader.path}: program_id", expected="text", got=type(program_id).__name__
+                )
+            seed = reader.read("seed")
+            try:
+                return cls(reader.parameters, seed, program_id)
+            finally:
+                seed.fill(0)
+
+    def __enter__(self) -> SecretKey:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_ntt", None) is not None:
+            self.close()
+
+    def __repr__(self) -> str:
+        state = ", closed" if self.closed else ""
+        return f"SecretKey(N={self.params.n}, parameters {self.params.fingerprint()[:12]}{state})"
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise SecurityError("a secret key cannot be pickled or copied; use SecretKey.save")
+
+    __reduce__ = __copy__ = __getstate__ = lambda self: self.__reduce_ex__(0)
+
+    def __deepcopy__(self, memo: Any) -> NoReturn:
+        self.__reduce_ex__(0)
+
+
+def generate_secret(params: Parameters, program_id: str = "") -> SecretKey:
+    """A new secret key from 32 bytes of the operating system's randomness."""
+    return SecretKey(params, randomness.fresh_seed(), program_id)
