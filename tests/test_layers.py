@@ -16,8 +16,8 @@ PACKAGE = ROOT / "src" / "cipherblas"
 # Bottom up. A file of a layer may include its own layer and those before it.
 CPP_LAYERS = ("arith", "ring", "gemm", "rlwe", "ckks", "core")
 
-# Bottom up. A module may import its own package and the layers before it; modules of one line are independent
-# of each other. "cipherblas" is the package itself: what a user imports.
+# Bottom up. A module may import the modules of its own line and of the lines before it. "cipherblas" is the
+# package itself: what a user imports.
 PYTHON_LAYERS: tuple[tuple[str, ...], ...] = (
     ("_core", "errors"),
     ("memory", "limits", "security"),
@@ -27,7 +27,7 @@ PYTHON_LAYERS: tuple[tuple[str, ...], ...] = (
     ("evaluators",),
     ("layouts",),
     ("algorithms",),
-    ("expressions",),
+    ("expressions", "graph"),
     ("execution",),
     ("planner",),
     ("matrices",),
@@ -37,6 +37,19 @@ PYTHON_LAYERS: tuple[tuple[str, ...], ...] = (
     ("report", "bench"),
     ("cli",),
 )
+
+# What runs on the server, and what of the client's it must not even name.
+SERVER_SIDE = (
+    "evaluators",
+    "layouts",
+    "algorithms",
+    "execution",
+    "planner",
+    "matrices",
+    "server",
+    "distributed",
+)
+SECRET_NAMES = {"SecretKey", "generate_secret", "make_evaluation_keys", "decrypt_coefficients"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
@@ -110,9 +123,33 @@ def python_violations(package: Path, layers: Sequence[Sequence[str]] = PYTHON_LA
             other = target.split(".")[0] or package.name
             if other not in rank:
                 found.append(f"{own} imports {other}, which has no place in the table of layers")
-            elif other != own and rank[other] >= rank[own]:
+            elif rank[other] > rank[own]:
                 found.append(f"{file.relative_to(package)}: {own} imports {other} from above")
     return sorted(set(found))
+
+
+def secret_violations(package: Path, server_side: Sequence[str] = SERVER_SIDE) -> list[str]:
+    """Mentions of the secret key, or of the client, in modules that run on the server."""
+    found = []
+    for file in python_files(package):
+        if module_name(file, package).split(".")[0] not in server_side:
+            continue
+        name = file.relative_to(package)
+        mentioned = set()
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Name):
+                mentioned.add(node.id)
+            elif isinstance(node, ast.Attribute):
+                mentioned.add(node.attr)
+            elif isinstance(node, ast.alias):
+                imported = node.name.split(".")[-1]
+                mentioned.add(imported)
+                if imported == "keys":  # some of its names may be imported, but not the module as a whole
+                    found.append(f"{name}: imports keys as a whole")
+        found += [f"{name}: names {secret}" for secret in sorted(mentioned & SECRET_NAMES)]
+        if "client" in {target.split(".")[0] for target in imports(file, package)}:
+            found.append(f"{name}: imports client")
+    return found
 
 
 def test_cpp_layers() -> None:
@@ -121,6 +158,17 @@ def test_cpp_layers() -> None:
 
 def test_python_layers() -> None:
     assert python_violations(PACKAGE) == []
+
+
+def test_server_side_never_names_the_secret() -> None:
+    modules = {module_name(file, PACKAGE).split(".")[0] for file in python_files(PACKAGE)}
+    assert {
+        "server",
+        "evaluators",
+        "keys",
+        "client",
+    } <= modules  # renamed: see SERVER_SIDE
+    assert secret_violations(PACKAGE) == []
 
 
 def tree(root: Path, files: dict[str, str]) -> Path:
@@ -156,7 +204,6 @@ def test_cpp_violations_are_found(tmp_path: Path, name: str, text: str, complain
         ("low.py", "from .high import f", "low imports high from above"),
         ("middle/deep.py", "from ..high import inner", "middle imports high from above"),
         ("middle/__init__.py", "from .. import high", "middle imports high from above"),
-        ("middle/deep.py", "from pkg import beside", "middle imports beside from above"),
         ("stray.py", "", "stray has no place"),
         ("low.py", "from pkg.gone import f", "low imports gone, which has no place"),
     ],
@@ -174,4 +221,26 @@ def test_python_violations_are_found(tmp_path: Path, name: str, text: str, compl
     layers = (("low",), ("middle", "beside"), ("high",), ("pkg",))
     assert python_violations(tree(tmp_path / "good" / "pkg", good), layers) == []
     (message,) = python_violations(tree(tmp_path / "bad" / "pkg", {**good, name: text}), layers)
+    assert complaint in message
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("from pkg.keys import EvaluationKeys, SecretKey", "names SecretKey"),
+        ("def f():\n    from .keys import generate_secret", "names generate_secret"),
+        ("from pkg import keys", "imports keys as a whole"),
+        ("import pkg.keys as k", "imports keys as a whole"),
+        ("def f(program):\n    return program.x.SecretKey", "names SecretKey"),
+        ("from pkg.client import Client", "imports client"),
+    ],
+)
+def test_secret_violations_are_found(tmp_path: Path, text: str, complaint: str) -> None:
+    good = {
+        "keys.py": "class SecretKey: ...",
+        "client.py": "from pkg.keys import SecretKey, generate_secret",
+        "server.py": "from pkg.keys import EvaluationKeys",
+    }
+    assert secret_violations(tree(tmp_path / "good" / "pkg", good), ["server"]) == []
+    (message,) = secret_violations(tree(tmp_path / "bad" / "pkg", {**good, "server.py": text}), ["server"])
     assert complaint in message
