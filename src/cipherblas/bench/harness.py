@@ -31,6 +31,7 @@ FIELDS = (
 )  # fmt: skip
 
 ROUNDS = 5
+SLOW, VERY_SLOW = 2.0, 30.0  # seconds of one run
 Row = dict[str, Any]
 
 
@@ -70,20 +71,40 @@ def repeats_for(seconds: float, budget: float, least: int, most: int) -> int:
     return max(least, min(most, int(budget / max(seconds, 1e-7))))
 
 
-def measure(
-    work: Callable[[], Any], *, budget: float = 1.0, least: int = 3, most: int = 200, operations: int = 1
-) -> Timing:
-    """Median, least and largest seconds of `work`, after one warm-up call that also sets the number of runs.
+Side = Callable[[int], list[float]]  # runs something so many times and returns the seconds of each run
 
-    Work that takes longer than the whole budget in its first call is run `least` times in all, that call
-    included.
+
+def local(work: Callable[[], Any]) -> Side:
+    """Work of this process as a side of `in_turns`."""
+    return lambda repeats: [time_once(work) for _ in range(repeats)]
+
+
+def in_turns(sides: Sequence[Side], *, budget: float = 1.0, most: int = 100) -> list[list[float]]:
+    """Seconds of the runs of each side, measured in turns in `ROUNDS` rounds, after a warm-up of all.
+
+    `budget` seconds are spent on each side, or one run per round where one run is longer than a round's share.
+    Where a run takes longer than the whole budget and `SLOW` seconds, there are three runs and no warm-up;
+    where it takes longer than `VERY_SLOW` seconds, there is one.
     """
-    first = time_once(work)
-    if first > budget:
-        return Timing.of([first] + [time_once(work) for _ in range(least - 1)], operations)
+    first = [side(1) for side in sides]
+    slowest = max(runs[0] for runs in first)
+    if slowest > max(budget, SLOW):
+        for _ in range(2 if slowest <= VERY_SLOW else 0):
+            for side, found in zip(sides, first, strict=True):
+                found += side(1)
+        return first
     # The first call may have paid for tables and pages: the second one sets the number of runs.
-    runs = repeats_for(time_once(work), budget, least, most)
-    return Timing.of([time_once(work) for _ in range(runs)], operations)
+    repeats = [repeats_for(side(1)[0], budget / ROUNDS, 1, most) for side in sides]
+    runs: list[list[float]] = [[] for _ in sides]
+    for _ in range(ROUNDS):
+        for side, count, found in zip(sides, repeats, runs, strict=True):
+            found += side(count)
+    return runs
+
+
+def measure(work: Callable[[], Any], *, budget: float = 1.0, operations: int = 1) -> Timing:
+    """Median, least and largest seconds of one of the `operations` that a call of `work` does."""
+    return Timing.of(in_turns([local(work)], budget=budget)[0], operations)
 
 
 def compare(
@@ -92,30 +113,23 @@ def compare(
     case: str,
     *,
     budget: float = 1.0,
-    most: int = 100,
     operations: int = 1,
     peer_operations: int = 1,
 ) -> tuple[Timing, Timing]:
-    """(ours, theirs), measured in turns, `ROUNDS` times each after a warm-up of both.
-
-    `budget` seconds are spent on either side, or one run per round where one run is longer.
-    """
-    time_once(work)
-    peer.measure(case, 1)
-    runs = repeats_for(time_once(work), budget / ROUNDS, 1, most)
-    peer_runs = repeats_for(peer.measure(case, 1)[0], budget / ROUNDS, 1, most)
-    ours: list[float] = []
-    theirs: list[float] = []
-    for _ in range(ROUNDS):
-        ours += [time_once(work) for _ in range(runs)]
-        theirs += peer.measure(case, peer_runs)
-    return Timing.of(ours, operations), Timing.of(theirs, peer_operations)
+    """(ours, theirs) of one case, measured in turns; one run of either does `operations` operations."""
+    ours, theirs = in_turns([local(work), lambda repeats: peer.measure(case, repeats)], budget=budget)
+    return Timing.of(ours, operations), Timing.of(theirs, operations)
 
 
 class Peak:
     """Largest resident set of a stretch of work, in bytes, process and its libraries together."""
 
     bytes: int = 0
+
+
+def resident_bytes() -> int:
+    """Resident set of this process now; 0 where it is not known."""
+    return _status_bytes("VmRSS") or 0
 
 
 def _status_bytes(field: str) -> int | None:

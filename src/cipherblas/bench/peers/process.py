@@ -43,7 +43,9 @@ class Peer:
         worker, module = WORKERS[name]
         self.name = name
         interpreter = python or sys.executable
-        environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+        environment = dict(os.environ)
+        if python is not None:
+            environment.pop("PYTHONPATH", None)  # meant for this interpreter
         environment["OMP_NUM_THREADS"] = str(threads)
         self._stderr = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed in close)
         try:

@@ -1,0 +1,245 @@
+"""Encrypted matrix times encrypted matrix through the public interface: plan, keys, encrypt, run, decrypt, compare.
+
+`seconds` is the server's evaluation, as `Server` measures it; planning, key generation, encryption, the
+expansion of seeded ciphertexts and decryption stand beside it. Ours and the peer run in turns.
+
+The peer is E2DM on SEAL (peers/e2dm_seal.py) as published, at N = 2^13 up to 64 x 64 x 64 and at 2^15 up to
+128 x 128 x 128, with four limbs: with three it misses an error of 1e-4·k. A variant of it with half the
+rotations, ours, is timed too (`peer_improved_seconds`).
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+
+from cipherblas.bench.harness import Row, Timing, in_turns, params_fields, peak_memory, row
+from cipherblas.bench.peers import Peer, PeerError
+from cipherblas.bench.sets import FAME_SETS, Shape
+
+# Four limbs, log2(QP) = 214. The scale is that of the limbs which the two masks drop.
+_SEAL = {"q_bits": [50, 38, 38, 38], "special_bits": 50, "scale_bits": 38}
+
+
+class Case:
+    """One product: program, client, server and operands, ready to run."""
+
+    def __init__(self, shape: Shape, options: dict[str, Any]) -> None:
+        from cipherblas.expressions import secret
+        from cipherblas.program import compile as compile_program
+
+        m, k, n = self.shape = shape
+        start = time.perf_counter()
+        self.program = compile_program(lambda a, b: a @ b, a=secret(m, k), b=secret(k, n), **options)
+        planned = time.perf_counter()
+        self.client = self.program.client()
+        keys = self.client.evaluation_keys()
+        made = time.perf_counter()
+        self.server = self.program.server(keys)
+        random = np.random.default_rng(1)
+        self.A, self.B = random.uniform(-1, 1, (m, k)), random.uniform(-1, 1, (k, n))
+        self.stages = {"plan_seconds": planned - start, "keygen_seconds": made - planned}
+        start = time.perf_counter()
+        self.a, self.b = self.client.encrypt(a=self.A), self.client.encrypt(b=self.B)
+        self.stages["encrypt_seconds"] = time.perf_counter() - start
+
+    def run(self) -> Any:
+        return self.server.run(a=self.a, b=self.b)
+
+    def side(self, repeats: int) -> list[float]:
+        """Seconds of the evaluation alone, as the server measures them."""
+        return [float(self.run().seconds) for _ in range(repeats)]
+
+    def check(self) -> tuple[float, int]:
+        """(largest error against NumPy, peak bytes of a run); fills the remaining `stages`."""
+        with peak_memory() as peak:
+            start = time.perf_counter()
+            result = self.run()
+            whole = time.perf_counter() - start
+        # What a run does before it evaluates: mostly the expansion of seeded ciphertexts.
+        self.stages["expand_seconds"] = whole - result.seconds
+        start = time.perf_counter()
+        found = self.client.decrypt(result)
+        self.stages["decrypt_seconds"] = time.perf_counter() - start
+        return float(np.abs(found - self.A @ self.B).max()), peak.bytes
+
+
+def run(
+    shapes: Sequence[Shape] = ((64, 64, 64),),
+    *,
+    suite: str | None = None,
+    peer: str | None = None,
+    peer_python: str | None = None,
+    algorithm: str | None = None,
+    order: str | None = None,
+    threads: int = 1,
+    budget: float = 2.0,
+    **options: Any,
+) -> Iterator[Row]:
+    """Rows of `bench cc`, as they are measured.
+
+    Args:
+        shapes: (m, k, n) of each product.
+        suite: "fame" runs FAME's 12 shapes with its parameter sets and algorithm in both loop orders instead,
+            and adds `coarse_over_limb`, the ratio of their times.
+        peer: "seal", or None.
+        peer_python: interpreter with the peer's wheel; by default this one.
+        algorithm: forces one; by default the planner chooses.
+        order: loop order of the linear transforms, "limb" or "rotation".
+        threads: of both sides.
+        budget: seconds spent on each side of each shape.
+        **options: further options of `compile` (precision, security, memory_budget, …).
+
+    Raises:
+        ValueError: unknown suite, peer or order. PeerError: the peer cannot be run, or its result is wrong.
+    """
+    from cipherblas import _core
+
+    for name, value, known in (
+        ("suite", suite, ("fame",)),
+        ("peer", peer, ("seal",)),
+        ("order", order, ("limb", "rotation")),
+    ):
+        if value is not None and value not in known:
+            raise ValueError(f"{name}: expected {' or '.join(known)}, got {value}")
+    _core.set_threads(threads)
+    options = {"threads": threads, **options}
+    if suite == "fame":
+        yield from _fame(peer, peer_python, threads, budget, options)
+        return
+    if algorithm is not None:
+        options["algorithm"] = algorithm
+    if order is not None:
+        options["order"] = order
+    for shape in shapes:
+        yield from _one(shape, peer, peer_python, threads, budget, options)
+
+
+def _one(
+    shape: Shape,
+    peer: str | None,
+    python: str | None,
+    threads: int,
+    budget: float,
+    options: dict[str, Any],
+    **extra: Any,
+) -> Iterator[Row]:
+    case = Case(shape, options)
+    error, peak_bytes = case.check()
+    with ExitStack() as stack:
+        peers = [stack.enter_context(found) for found in (_peers(shape, python, threads) if peer else [])]
+        sides = [
+            case.side,
+            *((lambda repeats, found=found: found.measure("multiply", repeats)) for found in peers),
+        ]
+        timings = [Timing.of(runs) for runs in in_turns(sides, budget=budget)]
+        for found in peers:
+            _check_peer(found, shape, case.program.plan.precision)
+    yield _row(case, error, peak_bytes, threads, timings, peers, **extra)
+    _drop(case)
+
+
+def _fame(
+    peer: str | None, python: str | None, threads: int, budget: float, options: dict[str, Any]
+) -> Iterator[Row]:
+    """Both loop orders of every shape, in turns; they must agree within the error bound like any run."""
+    for name, member in FAME_SETS.items():
+        params = member.parameters()
+        for shape in member.shapes:
+            forced = {"algorithm": "fame", "parameters": params, **options}
+            rows = []
+            for order in ("limb", "rotation"):
+                rows += list(
+                    _one(shape, peer if order == "limb" else None, python, threads, budget,
+                         {**forced, "order": order}, order=order, set=name)
+                )  # fmt: skip
+            limb, rotation = rows
+            ratio = rotation["seconds"] / limb["seconds"]
+            for found in rows:
+                yield {
+                    **found,
+                    "coarse_over_limb": ratio,
+                    "note": f"set {name}, {found['order']} outer, ratio {ratio:.2f}",
+                }
+
+
+def _row(
+    case: Case,
+    error: float,
+    peak_bytes: int,
+    threads: int,
+    timings: list[Timing],
+    peers: list[Peer],
+    **extra: Any,
+) -> Row:
+    plan, counts = case.program.plan, case.server.counts
+    found = row(
+        "cc",
+        "x".join(map(str, case.shape)),
+        params=params_fields(plan.parameters),
+        algorithm=plan.algorithm,
+        threads=threads,
+        timing=timings[0],
+        error=error,
+        rotations=counts.rotations,
+        products=counts.products,
+        key_bytes=plan.key_bytes,
+        upload_bytes=case.a.nbytes + case.b.nbytes,
+        peak_bytes=peak_bytes,
+        peer=peers[0].ready["peer"] if peers else None,
+        peer_params=_peer_params(peers[0]) if peers else None,
+        peer_timing=timings[1] if peers else None,
+        ciphertexts=plan.upload_ciphertexts,
+        relinearisations=counts.relinearisations,
+        predicted_seconds=plan.seconds,
+        predicted_error=plan.error,
+        predicted_peak_bytes=plan.peak_bytes,
+        **case.stages,
+        **extra,
+    )
+    if len(timings) > 2:
+        found["peer_improved_seconds"] = timings[2].seconds
+        found["speedup_improved"] = timings[2].seconds / timings[0].seconds
+        found.setdefault(
+            "note", f"{found['speedup_improved']:.1f} over E2DM with one rotation per column shift"
+        )
+    return found
+
+
+def _peers(shape: Shape, python: str | None, threads: int) -> Iterator[Peer]:
+    m, k, n = shape
+    longest = max(shape)
+    ring = 1 << 13 if longest <= 64 else 1 << 15
+    if longest > 128:
+        raise PeerError(f"E2DM on SEAL: expected dimensions of at most 128, got {longest}")
+    for single_rotation in (False, True):
+        request = {"m": m, "k": k, "n": n, "n_ring": ring, "single_rotation": single_rotation, **_SEAL}
+        yield Peer("e2dm-seal", request, python=python, threads=threads)
+
+
+def _check_peer(peer: Peer, shape: Shape, precision: float) -> None:
+    """A peer that misses the precision asked of us is no yardstick."""
+    bound = precision * shape[1]
+    if not peer.ready["error"] <= bound:
+        raise PeerError(
+            f"{peer.ready['peer']}: expected an error of at most {bound:.2g}, got {peer.ready['error']:.2g}"
+        )
+
+
+def _peer_params(peer: Peer) -> Row:
+    names = ("n", "logq", "logp", "limbs", "keys", "key_bytes", "peak_bytes", "error")
+    return {name: peer.ready[name] for name in names} | {"dnum": peer.ready["digits"]}
+
+
+def _drop(case: Case) -> None:
+    """Give memory back before the next case, whose peak it would raise."""
+    from cipherblas import _core
+
+    case.__dict__.clear()
+    gc.collect()
+    _core.trim_pool()

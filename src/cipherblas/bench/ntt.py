@@ -1,0 +1,79 @@
+"""The number-theoretic transform for each instruction set and ring degree.
+
+The instruction set of a process is fixed when its core is loaded (environment variable CIPHERBLAS_ISA), so each
+one is measured in a process of its own. Timed is what turns a message's signed coefficients into one limb:
+reduction modulo q and the forward transform; per limb, over eight limbs of 50 bits, on one thread.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from cipherblas.bench.harness import Row, Timing, measure, row
+
+LIMBS = 8
+RING_DEGREES = tuple(1 << log_n for log_n in range(12, 18))
+
+
+def run(
+    *, isas: Sequence[str] | None = None, ring_degrees: Sequence[int] = RING_DEGREES, budget: float = 0.5
+) -> Iterator[Row]:
+    """Rows of the NTT part of `bench primitives`: one per ring degree and instruction set.
+
+    Args:
+        isas: instruction sets; by default all that this machine has.
+        ring_degrees: the N.
+        budget: seconds spent on each.
+
+    Raises:
+        ValueError: an instruction set that this machine or build lacks.
+    """
+    from cipherblas import _core
+
+    usable = _core.isas()
+    unknown = sorted(set(isas or ()) - set(usable))
+    if unknown:
+        raise ValueError(f"instruction sets: expected some of {', '.join(usable)}, got {', '.join(unknown)}")
+    found: dict[tuple[int, str], dict[str, float]] = {}
+    for isa in isas or usable:
+        environment = {**os.environ, "CIPHERBLAS_ISA": isa, "CIPHERBLAS_THREADS": "1", "OMP_NUM_THREADS": "1"}
+        command = f"from cipherblas.bench.ntt import child\nchild({list(ring_degrees)!r}, {budget!r})"
+        result = subprocess.run(
+            [sys.executable, "-c", command], env=environment, capture_output=True, text=True, check=False
+        )
+        if result.returncode:
+            raise RuntimeError(
+                f"the {isa} process ended with status {result.returncode}: {result.stderr[-2000:]}"
+            )
+        for line in result.stdout.splitlines():
+            fields = json.loads(line)
+            found[fields.pop("n"), fields.pop("isa")] = fields
+    for (n, isa), fields in sorted(found.items(), key=lambda item: item[0][0]):
+        timing = Timing(fields["seconds"], fields["seconds_min"], fields["seconds_max"], int(fields["runs"]))
+        yield row(
+            "primitives",
+            "ntt per limb",
+            params={"n": n, "limbs": 1},
+            algorithm=isa,
+            threads=1,
+            timing=timing,
+            isa=isa,
+        )
+
+
+def child(ring_degrees: Sequence[int], budget: float) -> None:
+    """Measure this process's instruction set; a line of JSON per ring degree on stdout."""
+    from cipherblas import _core
+
+    _core.set_threads(1)
+    for n in ring_degrees:
+        context = _core.Context(n, _core.primes(n, 50, LIMBS), [], 1)
+        coefficients = np.random.default_rng(3).integers(-(1 << 40), 1 << 40, n)
+        timing = measure(lambda: context.plaintext(coefficients, LIMBS), budget=budget, operations=LIMBS)  # noqa: B023
+        print(json.dumps({"n": n, "isa": _core.isa(), **timing.fields()}), flush=True)

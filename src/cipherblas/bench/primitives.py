@@ -1,0 +1,236 @@
+"""The primitives of the scheme, beside another library's at equal ring degree, limbs and digits.
+
+What each case includes is the same on both sides (see also peers/seal_worker.py, peers/openfhe_worker.py):
+
+==================  ================================================================================================
+encode              S real numbers to what encryption takes. Theirs ends in NTT form at all limbs, ours in integer
+                    coefficients: our reduction and NTT are part of encryption, and counted there.
+encrypt             an encoded plaintext to a public-key ciphertext at all limbs, randomness included.
+encrypt_symmetric   the same under the secret key. Ours leaves the uniform half as the seed it was drawn from.
+decrypt             a 2-component ciphertext at all limbs to S numbers, decoding included.
+rotate              one rotation at all limbs, with a key of its own.
+rotate_hoisted      8 rotations of one ciphertext by different steps, the shared decomposition included, per rotation.
+multiply            ciphertext times ciphertext at all limbs, relinearised, not rescaled.
+rescale             a 2-component ciphertext at all limbs to one limb fewer.
+==================  ================================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cipherblas.bench.harness import Row, Timing, compare, measure, params_fields, row
+from cipherblas.bench.peers import Peer
+from cipherblas.params import Parameters, make_parameters
+
+HOISTED = 8
+CASES = (
+    "encode",
+    "encrypt",
+    "encrypt_symmetric",
+    "decrypt",
+    "rotate",
+    "rotate_hoisted",
+    "multiply",
+    "rescale",
+)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Ring degree, limbs and digits that both sides share, and each side's sizes of primes.
+
+    Ours are below 2^50. SEAL takes ours; OpenFHE is given the sizes it is used with (a long first prime) and
+    chooses its special primes itself.
+    """
+
+    n: int
+    limbs: int
+    digits: int
+    bits: float
+    openfhe_first_bits: int
+    openfhe_scaling_bits: int
+
+    def parameters(self) -> Parameters:
+        """Our parameters: `limbs` primes of `bits`, digits of ceil(limbs / digits) limbs, 128-bit security."""
+        alpha = -(-self.limbs // self.digits)
+        return make_parameters(self.n, [self.bits] * self.limbs, alpha=alpha, scale_bits=min(40.0, self.bits))
+
+    def openfhe(self) -> dict[str, Any]:
+        return {
+            "n": self.n,
+            "limbs": self.limbs,
+            "digits": self.digits,
+            "first_bits": self.openfhe_first_bits,
+            "scaling_bits": self.openfhe_scaling_bits,
+            "hoisted": HOISTED,
+        }
+
+    def seal(self) -> dict[str, Any]:
+        q_bits = [round(self.bits)] * self.limbs
+        return {"n": self.n, "q_bits": q_bits, "special_bits": round(self.bits), "hoisted": HOISTED}
+
+
+SETTINGS = (
+    Setting(1 << 13, 4, 4, 40.0, 40, 38),
+    Setting(1 << 15, 15, 15, 50.0, 60, 50),
+    Setting(1 << 16, 25, 3, 48.0, 60, 50),
+)
+# SEAL has one special prime, hence one digit per limb, and no ring degree above 2^15 with its default checks.
+PEER_SETTINGS = {"seal": SETTINGS[:2], "openfhe": SETTINGS}
+
+
+class Primitives:
+    """Our side: keys and ciphertexts of one parameter set, and a function of no arguments per case."""
+
+    def __init__(self, params: Parameters) -> None:
+        from cipherblas import keys
+
+        self.params = params
+        context = params.context()
+        limbs, slots = params.limbs, params.slots
+        steps = list(range(1, HOISTED + 1))
+        elements = [context.galois_element(step) for step in steps]
+        secret = keys.generate_secret(params)
+        public = keys.generate_public_key(secret)
+        request = keys.KeyRequest(galois=dict.fromkeys(elements, limbs), relinearise=limbs)
+        evaluation = keys.make_evaluation_keys(secret, request)
+        rotation_keys = [evaluation.get(element, limbs) for element in elements]
+        relinearisation = evaluation.relinearisation(limbs)
+
+        values = np.random.default_rng(1).uniform(-1, 1, slots)
+        scale = 2.0**params.scale_bits
+        coefficients = context.encode(values.astype(np.complex128), scale)
+        x = keys.encrypt(public, coefficients, limbs).expand()
+        y = keys.encrypt(public, coefficients, limbs).expand()
+
+        def rotate(count: int) -> list[Any]:
+            terms = [(i, 0, elements[i], i, -1) for i in range(count)]
+            outputs: list[Any] = context.linear_transform([x], terms, rotation_keys, [], count, False, "limb")
+            return outputs
+
+        def decrypt(ciphertext: Any, at: float = scale) -> Any:
+            return context.decode(keys.decrypt_coefficients(secret, ciphertext)).real / at
+
+        def multiply() -> Any:
+            return context.relinearise(context.multiply_sum([x], [y], None), relinearisation)
+
+        self.cases: dict[str, Callable[[], Any]] = {
+            "encode": lambda: context.encode(values.astype(np.complex128), scale),
+            "encrypt": lambda: keys.encrypt(public, coefficients, limbs),
+            "encrypt_symmetric": lambda: keys.encrypt(secret, coefficients, limbs),
+            "decrypt": lambda: decrypt(x),
+            "rotate": lambda: rotate(1),
+            "rotate_hoisted": lambda: rotate(HOISTED),
+            "multiply": multiply,
+            "rescale": lambda: context.rescale(x, 1),
+        }
+
+        def worst(found: Any, expected: Any) -> float:
+            return float(np.abs(found - expected).max())
+
+        turned = [np.roll(values, -step) for step in steps]
+        self.errors = {
+            "encode": worst(context.decode(coefficients.astype(np.float64)).real / scale, values),
+            "encrypt": worst(decrypt(x), values),
+            "encrypt_symmetric": worst(decrypt(keys.encrypt(secret, coefficients, limbs).expand()), values),
+            "decrypt": worst(decrypt(y), values),
+            "rotate": worst(decrypt(rotate(1)[0]), turned[0]),
+            "rotate_hoisted": max(
+                worst(decrypt(ct), expected) for ct, expected in zip(rotate(HOISTED), turned, strict=True)
+            ),
+            "multiply": worst(decrypt(multiply(), scale * scale), values * values),
+            "rescale": worst(decrypt(context.rescale(x, 1), scale / params.q[-1]), values),
+        }
+
+    def key_bytes(self, case: str) -> int | None:
+        """Bytes of the switching keys that one operation reads."""
+        return (
+            self.params.key_bytes(self.params.limbs)
+            if case in ("rotate", "rotate_hoisted", "multiply")
+            else None
+        )
+
+
+def run(
+    *,
+    peer: str | None = None,
+    peer_python: str | None = None,
+    threads: int = 1,
+    ring_degrees: Sequence[int] = (),
+    cases: Sequence[str] = CASES,
+    budget: float = 1.0,
+) -> Iterator[Row]:
+    """Rows of `bench primitives`: one per setting and case, as they are measured.
+
+    Args:
+        peer: "seal", "openfhe", or None for ours alone.
+        peer_python: interpreter with the peer's wheel; by default this one.
+        threads: of both sides.
+        ring_degrees: restrict to these N.
+        cases: restrict to these cases.
+        budget: seconds spent on each side of each case.
+
+    Raises:
+        ValueError: unknown peer or case. PeerError: the peer cannot be run.
+    """
+    from cipherblas import _core
+
+    if peer is not None and peer not in PEER_SETTINGS:
+        raise ValueError(f"peer: expected one of {', '.join(PEER_SETTINGS)}, got {peer}")
+    unknown = sorted(set(cases) - set(CASES))
+    if unknown:
+        raise ValueError(f"cases: expected some of {', '.join(CASES)}, got {', '.join(unknown)}")
+    _core.set_threads(threads)
+    for setting in PEER_SETTINGS.get(peer or "", SETTINGS):
+        if ring_degrees and setting.n not in ring_degrees:
+            continue
+        ours = Primitives(setting.parameters())
+        if peer is None:
+            yield from _rows(ours, None, threads, cases, budget)
+        else:
+            request = setting.seal() if peer == "seal" else setting.openfhe()
+            with Peer(peer, request, python=peer_python, threads=threads) as theirs:
+                yield from _rows(ours, theirs, threads, cases, budget)
+        del ours
+        _core.trim_pool()
+
+
+def _rows(
+    ours: Primitives, theirs: Peer | None, threads: int, cases: Sequence[str], budget: float
+) -> Iterator[Row]:
+    for case in cases:
+        operations = HOISTED if case == "rotate_hoisted" else 1
+        peer_timing: Timing | None = None
+        if theirs is None:
+            timing = measure(ours.cases[case], budget=budget, operations=operations)
+        else:
+            timing, peer_timing = compare(
+                ours.cases[case],
+                theirs,
+                case,
+                budget=budget,
+                operations=operations,
+                peer_operations=operations,
+            )
+        yield row(
+            "primitives",
+            case,
+            params=params_fields(ours.params),
+            threads=threads,
+            timing=timing,
+            error=ours.errors[case],
+            key_bytes=ours.key_bytes(case),
+            peer=theirs.ready["peer"] if theirs else None,
+            peer_params=_peer_params(theirs, ours.params.n) if theirs else None,
+            peer_timing=peer_timing,
+        )
+
+
+def _peer_params(theirs: Peer, n: int) -> Row:
+    names = {"logq": "logq", "logp": "logp", "limbs": "limbs", "digits": "dnum", "error": "error"}
+    return {"n": n} | {ours: theirs.ready[name] for name, ours in names.items()}

@@ -1,0 +1,71 @@
+"""Peers are run in another process; where a peer is installed here, its results are checked."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+from cipherblas.bench.peers import Peer, PeerError
+
+PEERS = Path(importlib.util.find_spec("cipherblas.bench.peers").origin).parent  # type: ignore[union-attr, arg-type]
+needs_seal = pytest.mark.skipif(
+    importlib.util.find_spec("seal") is None, reason="seal-python is not installed"
+)
+
+
+def test_an_interpreter_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    with pytest.raises(PeerError, match="nowhere"):
+        Peer("seal", {"n": 1024}, python=str(tmp_path / "nowhere"))
+
+
+@pytest.mark.skipif(importlib.util.find_spec("openfhe") is not None, reason="openfhe is installed")
+def test_a_missing_wheel_says_how_to_install_it() -> None:
+    with pytest.raises(PeerError, match=r"no openfhe: pip install openfhe in a CPython 3\.10"):
+        Peer("openfhe", {"n": 1024}, python=sys.executable)
+
+
+def test_a_process_that_ends_is_reported_with_its_last_words(tmp_path: Path) -> None:
+    fake = tmp_path / "python"
+    fake.write_text("#!/bin/sh\necho 'the end of it' >&2\nexit 3\n")
+    fake.chmod(0o755)
+    with pytest.raises(PeerError, match=r"status 3: the end of it"):
+        Peer("seal", {}, python=str(fake))
+
+
+def test_workers_need_nothing_of_this_package() -> None:
+    for worker in ("protocol", "seal_worker", "openfhe_worker", "e2dm_seal"):
+        text = (PEERS / f"{worker}.py").read_text(encoding="utf-8")
+        assert "import cipherblas" not in text
+        assert "from cipherblas" not in text
+
+
+@needs_seal
+def test_seal_primitives_are_right_and_measured() -> None:
+    request = {"n": 4096, "q_bits": [40, 30], "special_bits": 36, "hoisted": 2}
+    with Peer("seal", request) as peer:
+        assert peer.ready["limbs"] == 2
+        assert peer.ready["error"] < 1e-2  # a 30-bit scale: noise of about 2^-13
+        for case in ("encode", "encrypt", "encrypt_symmetric", "decrypt", "rotate", "multiply", "rescale"):
+            seconds = peer.measure(case, 2)
+            assert len(seconds) == 2
+            assert min(seconds) > 0
+        with pytest.raises(PeerError, match="KeyError: 'transpose'"):
+            peer.measure("transpose", 1)
+        assert peer.measure("rotate_hoisted", 1)  # a refused request leaves the process usable
+
+
+@needs_seal
+@pytest.mark.parametrize("single_rotation", [False, True])
+@pytest.mark.parametrize(("m", "k", "n"), [(4, 4, 4), (3, 5, 2), (1, 8, 7)])
+def test_e2dm_on_seal_multiplies(m: int, k: int, n: int, single_rotation: bool) -> None:
+    request = {
+        "m": m, "k": k, "n": n, "n_ring": 8192, "q_bits": [50, 38, 38, 38], "special_bits": 50, "scale_bits": 38,
+        "single_rotation": single_rotation,
+    }  # fmt: skip
+    with Peer("e2dm-seal", request) as peer:
+        # Fresh noise 3.2·sqrt(N/2)/2^38 and three roundings near sqrt(N/18)·sqrt(N/2)/2^38, times 2k terms: < 1e-5.
+        assert peer.ready["error"] < 1e-4
+        assert peer.measure("multiply", 1)[0] > 0
