@@ -1,0 +1,228 @@
+// The client side of `Context`: encodings, sampling, encryption, decryption, key making.
+#include <nanobind/stl/vector.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "ckks/encoder.h"
+#include "core/arrays.h"
+#include "ring/kernels.h"
+#include "ring/samplers.h"
+#include "ring/threads.h"
+#include "rlwe/encryption.h"
+
+namespace cipherblas::core {
+namespace {
+
+using namespace nb::literals;
+using Complex = std::complex<double>;
+
+std::int64_t length(std::size_t n) { return static_cast<std::int64_t>(n); }
+
+Signed encode(const Context& context, const AnyArray& values, double scale) {
+    const Argument<Complex> argument(values, "values", {kAny});
+    Result<std::int64_t> result({context.n()});
+    {
+        const nb::gil_scoped_release release;
+        Encoder::of_degree(context.n())->encode(argument.data(), argument.shape(0), scale, result.data());
+    }
+    return result.array();
+}
+
+nb::ndarray<nb::numpy, Complex> decode(const Context& context, const AnyArray& coefficients) {
+    const Argument<double> argument(coefficients, "coefficients", {length(context.n())});
+    Result<Complex> result({context.slots()});
+    {
+        const nb::gil_scoped_release release;
+        Encoder::of_degree(context.n())->decode(argument.data(), result.data());
+    }
+    return result.array();
+}
+
+Words plaintext(const Context& context, const AnyArray& coefficients, int limbs, bool special, bool montgomery) {
+    const Coefficients argument(context, coefficients, "coefficients");
+    context.check_limbs(limbs);
+    std::vector<int> positions;
+    for (int i = 0; i < limbs; ++i) positions.push_back(i);
+    for (int j = 0; special && j < context.num_p(); ++j) positions.push_back(context.num_q() + j);
+    Result<std::uint64_t> result({positions.size(), context.n()});
+    {
+        const nb::gil_scoped_release release;
+        encode_residues(context, argument.data(), positions.data(), static_cast<int>(positions.size()), montgomery,
+                        result.data());
+    }
+    return result.array();
+}
+
+Words uniform(const Context& context, const AnyArray& words, const std::vector<int>& moduli_index) {
+    const std::size_t n = context.n();
+    const Argument<std::uint64_t> argument(words, "words",
+                                           {length(moduli_index.size()), length(n + kUniformSpareWords)});
+    for (const int index : moduli_index) {
+        if (index < 0 || index >= context.basis().size()) {
+            fail("moduli_index", "indices below " + std::to_string(context.basis().size()), std::to_string(index));
+        }
+    }
+    Result<std::uint64_t> result({moduli_index.size(), n});
+    {
+        const nb::gil_scoped_release release;
+        parallel_for(moduli_index.size(), [&](std::size_t row) {
+            sample_uniform(result.data() + row * n, argument.data() + static_cast<std::ptrdiff_t>(row) *
+                                                                          argument.stride(0),
+                           n, context.modulus(moduli_index[row]));
+        });
+    }
+    return result.array();
+}
+
+Signed ternary(const Context& context, const AnyArray& bytes) {
+    const Argument<std::uint8_t> argument(bytes, "bytes", {kAny});
+    if (argument.shape(0) < context.n() + kTernarySpareBytes) {
+        fail("bytes", "at least " + std::to_string(context.n() + kTernarySpareBytes),
+             std::to_string(argument.shape(0)));
+    }
+    Result<std::int64_t> result({context.n()});
+    sample_ternary(result.data(), argument.data(), argument.shape(0), context.n());
+    return result.array();
+}
+
+Signed gaussian(const Context& context, const AnyArray& words) {
+    const Argument<std::uint64_t> argument(words, "words", {length(context.n())});
+    Result<std::int64_t> result({context.n()});
+    {
+        const nb::gil_scoped_release release;
+        sample_gaussian(result.data(), argument.data(), context.n());
+    }
+    return result.array();
+}
+
+Words encrypt_symmetric_array(const Context& context, const AnyArray& secret, const AnyArray& a,
+                              const AnyArray& noise, const AnyArray& message) {
+    const Polynomial s(context, secret, "secret", context.basis().size());
+    const Polynomial uniform_part(context, a, "a", kAny);
+    const Coefficients e(context, noise, "noise");
+    const Coefficients m(context, message, "message");
+    context.check_limbs(uniform_part.rows());
+    Result<std::uint64_t> result({static_cast<std::size_t>(uniform_part.rows()), context.n()});
+    {
+        const nb::gil_scoped_release release;
+        encrypt_symmetric(context, s.view(), uniform_part.view(), e.data(), m.data(), uniform_part.rows(),
+                          result.data());
+    }
+    return result.array();
+}
+
+Words encrypt_public_array(const Context& context, const AnyArray& public_key, const AnyArray& v, const AnyArray& e0,
+                           const AnyArray& e1, const AnyArray& message, int limbs) {
+    const Ciphertext key(context, public_key, "public_key");
+    if (key.view().components != 2) fail("public_key", "2 components", shape_text(public_key));
+    const Coefficients v_argument(context, v, "v");
+    const Coefficients e0_argument(context, e0, "e0");
+    const Coefficients e1_argument(context, e1, "e1");
+    const Coefficients m(context, message, "message");
+    if (limbs < 1 || limbs > key.view().limbs) {
+        fail("limbs", "1 to " + std::to_string(key.view().limbs) + " (of the public key)", std::to_string(limbs));
+    }
+    CiphertextResult result(context, 2, limbs);
+    {
+        const nb::gil_scoped_release release;
+        encrypt_public(context, key.view(), v_argument.data(), e0_argument.data(), e1_argument.data(), m.data(),
+                       result.span());
+    }
+    return result.array();
+}
+
+nb::ndarray<nb::numpy, double> phase(const Context& context, const AnyArray& secret, const AnyArray& ciphertext) {
+    const Polynomial s(context, secret, "secret", context.basis().size());
+    const Ciphertext ct(context, ciphertext, "ciphertext");
+    Result<double> result({context.n()});
+    {
+        const nb::gil_scoped_release release;
+        decrypt_coefficients(context, s.view(), ct.view(), result.data());
+    }
+    return result.array();
+}
+
+Words switching_key(const Context& context, const AnyArray& secret, const AnyArray& source, const AnyArray& a,
+                    const AnyArray& noise, int limbs) {
+    context.check_limbs(limbs);
+    if (context.num_p() == 0) fail("switching key", "a context with special primes", "none");
+    const std::size_t digits = static_cast<std::size_t>(context.digits(limbs));
+    const std::size_t rows = static_cast<std::size_t>(limbs + context.num_p());
+    const std::int64_t n = length(context.n());
+    const Polynomial s(context, secret, "secret", context.basis().size());
+    const Polynomial s_source(context, source, "source", context.basis().size());
+    const Argument<std::uint64_t> a_argument(a, "a", {length(digits), length(rows), n});
+    const Argument<std::int64_t> e(noise, "noise", {length(digits), n});
+    if ((digits > 1 && a_argument.stride(0) != length(rows) * n) || (rows > 1 && a_argument.stride(1) != n) ||
+        (digits > 1 && e.stride(0) != n)) {
+        fail("a and noise", "C-contiguous arrays", "other strides");
+    }
+    Result<std::uint64_t> result({digits, 2, rows, context.n()});
+    {
+        const nb::gil_scoped_release release;
+        make_switching_key(context, s.view(), s_source.view(), a_argument.data(), e.data(), limbs, result.data());
+    }
+    return result.array();
+}
+
+Words automorphism(const Context& context, const AnyArray& poly, std::uint64_t galois) {
+    const Polynomial x(context, poly, "poly", kAny);
+    const auto permutation = context.basis().permutation(galois);
+    const std::size_t n = context.n();
+    Result<std::uint64_t> result({static_cast<std::size_t>(x.rows()), n});
+    {
+        const nb::gil_scoped_release release;
+        parallel_for(static_cast<std::size_t>(x.rows()), [&](std::size_t row) {
+            kernels().permute(result.data() + row * n, x.view().limb(static_cast<int>(row)), *permutation, n);
+        });
+    }
+    return result.array();
+}
+
+Words multiply(const Context& context, const AnyArray& x, const AnyArray& y) {
+    const Polynomial left(context, x, "x", kAny);
+    const Polynomial right(context, y, "y", left.rows());
+    if (left.rows() > context.basis().size()) {
+        fail("x", "at most " + std::to_string(context.basis().size()) + " rows", shape_text(x));
+    }
+    const std::size_t n = context.n();
+    Result<std::uint64_t> result({static_cast<std::size_t>(left.rows()), n});
+    {
+        const nb::gil_scoped_release release;
+        parallel_for(static_cast<std::size_t>(left.rows()), [&](std::size_t row) {
+            const int limb = static_cast<int>(row);
+            kernels().mul(result.data() + row * n, left.view().limb(limb), right.view().limb(limb), n,
+                          context.modulus(limb));
+        });
+    }
+    return result.array();
+}
+
+}  // namespace
+
+void bind_client(nb::class_<Context>& context) {
+    context
+        .def("encode", &encode, "values"_a, "scale"_a,
+             "Coefficients round(scale * embedding^-1(values)) as int64 (N,); missing slots are 0.")
+        .def("decode", &decode, "coefficients"_a, "Slots (S,) of real coefficients (N,), unscaled.")
+        .def("plaintext", &plaintext, "coefficients"_a, "limbs"_a, "special"_a = false, "montgomery"_a = false,
+             "Residues of coefficients in NTT form: `limbs` q limbs, then the special limbs if asked for.")
+        .def("uniform", &uniform, "words"_a, "moduli_index"_a,
+             "Uniform residues (rows, N) from random words (rows, N + 128); row i modulo moduli[moduli_index[i]].")
+        .def("ternary", &ternary, "bytes"_a, "N values of {-1, 0, 1} from at least N + 256 random bytes.")
+        .def("gaussian", &gaussian, "words"_a, "N discrete Gaussian values (sigma 3.2) from N random words.")
+        .def("encrypt_symmetric", &encrypt_symmetric_array, "secret"_a, "a"_a, "noise"_a, "message"_a,
+             "The b part -a s + e + m of a ciphertext, on the limbs of a.")
+        .def("encrypt_public", &encrypt_public_array, "public_key"_a, "v"_a, "e0"_a, "e1"_a, "message"_a, "limbs"_a,
+             "Public-key encryption (pk_0 v + e_0 + m, pk_1 v + e_1).")
+        .def("phase", &phase, "secret"_a, "ciphertext"_a,
+             "Centred coefficients of b + a s + c2 s^2 as float64, from the first min(limbs, 2) limbs.")
+        .def("switching_key", &switching_key, "secret"_a, "source"_a, "a"_a, "noise"_a, "limbs"_a,
+             "Key (digits, 2, limbs + k, N) that switches from `source` to `secret`, in Montgomery form. The uniform\n"
+             "residues `a` are taken as the Montgomery form of the a part: component 1 of the key equals `a`.")
+        .def("automorphism", &automorphism, "poly"_a, "galois"_a, "X -> X^galois on rows in NTT form.")
+        .def("multiply", &multiply, "x"_a, "y"_a, "Product of rows in NTT form; row i modulo moduli[i].");
+}
+
+}  // namespace cipherblas::core

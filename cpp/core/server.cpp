@@ -1,0 +1,300 @@
+// The server side of `Context`: arithmetic on ciphertexts with public keys only.
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstring>
+#include <optional>
+
+#include "ckks/arithmetic.h"
+#include "core/arrays.h"
+#include "ring/aligned.h"
+#include "ring/threads.h"
+#include "rlwe/transform.h"
+
+namespace cipherblas::core {
+namespace {
+
+using namespace nb::literals;
+
+void check_equal_limbs(const CiphertextView& x, const CiphertextView& y) {
+    if (x.limbs != y.limbs) {
+        fail("ciphertexts", "equal limbs", std::to_string(x.limbs) + " and " + std::to_string(y.limbs));
+    }
+}
+
+template <auto Operation>
+Words binary(const Context& context, const AnyArray& x, const AnyArray& y) {
+    const Ciphertext left(context, x, "x");
+    const Ciphertext right(context, y, "y");
+    check_equal_limbs(left.view(), right.view());
+    CiphertextResult result(context, std::max(left.view().components, right.view().components), left.view().limbs);
+    {
+        const nb::gil_scoped_release release;
+        Operation(context, left.view(), right.view(), result.span());
+    }
+    return result.array();
+}
+
+Words neg(const Context& context, const AnyArray& x) {
+    const Ciphertext ct(context, x, "x");
+    CiphertextResult result(context, ct.view().components, ct.view().limbs);
+    {
+        const nb::gil_scoped_release release;
+        negate(context, ct.view(), result.span());
+    }
+    return result.array();
+}
+
+template <auto Operation>
+Words with_plaintext(const Context& context, const AnyArray& ct, const AnyArray& pt) {
+    const Ciphertext x(context, ct, "ct");
+    const Polynomial m(context, pt, "pt", x.view().limbs);
+    CiphertextResult result(context, x.view().components, x.view().limbs);
+    {
+        const nb::gil_scoped_release release;
+        Operation(context, x.view(), m.view(), result.span());
+    }
+    return result.array();
+}
+
+Words multiply_scalar_by(const Context& context, const AnyArray& ct, const nb::object& value) {
+    const Ciphertext x(context, ct, "ct");
+    const nb::object integer = nb::steal(PyNumber_Index(value.ptr()));
+    if (!integer.is_valid()) throw nb::python_error();
+    std::vector<std::uint64_t> residues;
+    for (int i = 0; i < x.view().limbs; ++i) {
+        residues.push_back(nb::cast<std::uint64_t>(integer % nb::int_(context.modulus(i).q)));
+    }
+    CiphertextResult result(context, x.view().components, x.view().limbs);
+    {
+        const nb::gil_scoped_release release;
+        multiply_scalar(context, x.view(), residues, result.span());
+    }
+    return result.array();
+}
+
+// The accumulator that a caller passed, updated in place, or a new one.
+class Accumulator {
+  public:
+    Accumulator(const Context& context, const nb::object& given, int components, int limbs) : given_(given) {
+        if (given.is_none()) {
+            made_.emplace(context, components, limbs);
+            span_ = made_->span();
+            return;
+        }
+        array_ = nb::cast<AnyArray>(given);
+        const auto size = [](auto value) { return static_cast<std::int64_t>(value); };
+        check_array(array_, "accumulator", nb::dtype<std::uint64_t>(),
+                    {size(components), size(limbs), size(context.n())});
+        nb::ndarray<nb::device::cpu> writable;
+        if (!nb::try_cast(given, writable)) fail("accumulator", "a writable array", "a read-only one");
+        const Rows rows(array_, sizeof(std::uint64_t));
+        if (!rows.is_contiguous() || rows.data() != array_.data()) {
+            fail("accumulator", "a C-contiguous, 64-byte aligned array", "another layout");
+        }
+        span_ = {static_cast<std::uint64_t*>(writable.data()), components, limbs, context.n()};
+    }
+    bool accumulates() const { return !made_.has_value(); }
+    const CiphertextSpan& span() const { return span_; }
+    nb::object object() { return made_ ? nb::cast(made_->array()) : given_; }
+
+  private:
+    nb::object given_;
+    AnyArray array_;
+    std::optional<CiphertextResult> made_;
+    CiphertextSpan span_;
+};
+
+// Ciphertexts of equal limbs and two components.
+class Factors {
+  public:
+    Factors(const Context& context, const std::vector<AnyArray>& arrays, const char* what) {
+        if (arrays.empty()) fail(what, "at least one ciphertext", "none");
+        for (const AnyArray& array : arrays) {
+            arguments_.emplace_back(context, array, what);
+            views.push_back(arguments_.back().view());
+            if (views.back().components != 2) fail(what, "2 components", shape_text(array));
+            check_equal_limbs(views.front(), views.back());
+        }
+    }
+    std::vector<CiphertextView> views;
+
+  private:
+    std::vector<Ciphertext> arguments_;
+};
+
+nb::object multiply_sum_of(const Context& context, const std::vector<AnyArray>& lefts,
+                           const std::vector<AnyArray>& rights, const nb::object& accumulator) {
+    if (lefts.size() != rights.size()) {
+        fail("rights", std::to_string(lefts.size()) + " ciphertexts", std::to_string(rights.size()));
+    }
+    const Factors left(context, lefts, "lefts");
+    const Factors right(context, rights, "rights");
+    check_equal_limbs(left.views.front(), right.views.front());
+    Accumulator sum(context, accumulator, 3, left.views.front().limbs);
+    {
+        const nb::gil_scoped_release release;
+        multiply_sum(context, left.views, right.views, sum.accumulates(), sum.span());
+    }
+    return sum.object();
+}
+
+nb::object multiply_plain_sum_of(const Context& context, const std::vector<AnyArray>& plaintexts,
+                                 const std::vector<AnyArray>& cts, const nb::object& accumulator) {
+    if (plaintexts.size() != cts.size()) {
+        fail("cts", std::to_string(plaintexts.size()) + " ciphertexts", std::to_string(cts.size()));
+    }
+    const Factors factors(context, cts, "cts");
+    const int limbs = factors.views.front().limbs;
+    std::vector<Polynomial> arguments;
+    std::vector<PolynomialView> views;
+    for (const AnyArray& array : plaintexts) {
+        arguments.emplace_back(context, array, "plaintexts", limbs);
+        views.push_back(arguments.back().view());
+    }
+    Accumulator sum(context, accumulator, 2, limbs);
+    {
+        const nb::gil_scoped_release release;
+        multiply_plain_sum(context, views, factors.views, sum.accumulates(), sum.span());
+    }
+    return sum.object();
+}
+
+Words rescale_by(const Context& context, const AnyArray& ct, int count) {
+    const Ciphertext x(context, ct, "ct");
+    const int most = std::min(x.view().limbs - 1, BaseConversion::kMaxSources);
+    if (count < 1 || count > most) {
+        fail("rescale count", "1 to " + std::to_string(most) + " for " + std::to_string(x.view().limbs) + " limbs",
+             std::to_string(count));
+    }
+    CiphertextResult result(context, x.view().components, x.view().limbs - count);
+    {
+        const nb::gil_scoped_release release;
+        rescale(context, x.view(), count, result.span());
+    }
+    return result.array();
+}
+
+Words drop(const Context& context, const AnyArray& ct, int limbs) {
+    const Ciphertext x(context, ct, "ct");
+    if (limbs < 1 || limbs > x.view().limbs) {
+        fail("limbs", "1 to " + std::to_string(x.view().limbs), std::to_string(limbs));
+    }
+    CiphertextResult result(context, x.view().components, limbs);
+    {
+        const nb::gil_scoped_release release;
+        const std::size_t rows = static_cast<std::size_t>(x.view().components * limbs);
+        parallel_for(rows, [&](std::size_t row) {
+            const int component = static_cast<int>(row) / limbs;
+            const int limb = static_cast<int>(row) % limbs;
+            std::memcpy(result.span().limb(component, limb), x.view().limb(component, limb),
+                        context.n() * sizeof(std::uint64_t));
+        });
+    }
+    return result.array();
+}
+
+Words relinearise_with(const Context& context, const AnyArray& ct3, const AnyArray& key) {
+    const Ciphertext x(context, ct3, "ct3");
+    const SwitchingKey switching_key(context, key, "relinearisation key");
+    CiphertextResult result(context, 2, x.view().limbs);
+    {
+        const nb::gil_scoped_release release;
+        relinearise(context, x.view(), switching_key.view(), result.span().data);
+    }
+    return result.array();
+}
+
+using Term = std::tuple<int, int, std::uint64_t, int, int>;
+
+std::vector<Words> linear_transform(const Context& context, const std::vector<AnyArray>& sources,
+                                    const std::vector<Term>& terms, const std::vector<AnyArray>& keys,
+                                    const std::vector<AnyArray>& plaintexts, int outputs, bool rescale,
+                                    const std::string& order) {
+    if (order != "limb" && order != "rotation") fail("order", "'limb' or 'rotation'", "'" + order + "'");
+    if (sources.empty()) fail("sources", "at least one ciphertext", "none");
+    if (outputs < 0 || outputs > (1 << 20)) fail("outputs", "0 to 1048576", std::to_string(outputs));
+    const std::int64_t n = static_cast<std::int64_t>(context.n());
+
+    const Factors inputs(context, sources, "sources");
+    std::vector<SwitchingKey> key_arguments;
+    std::vector<Argument<std::int64_t>> coefficients;
+    std::vector<Argument<std::uint64_t>> rows;
+    Transform transform;
+    transform.limbs = inputs.views.front().limbs;
+    transform.outputs = outputs;
+    transform.rescale = rescale;
+    transform.sources = inputs.views;
+    for (const AnyArray& key : keys) {
+        key_arguments.emplace_back(context, key, "keys");
+        transform.keys.push_back(key_arguments.back().view());
+    }
+    for (const AnyArray& plaintext : plaintexts) {
+        PlaintextView view;
+        if (plaintext.dtype() == nb::dtype<std::int64_t>()) {
+            coefficients.emplace_back(plaintext, "plaintexts", std::vector<std::int64_t>{n});
+            view.coefficients = coefficients.back().data();
+        } else {
+            rows.emplace_back(plaintext, "plaintexts", std::vector<std::int64_t>{kAny, n});
+            const std::int64_t limbs = static_cast<std::int64_t>(rows.back().shape(0)) - context.num_p();
+            if (limbs < 1 || limbs > context.num_q() || (limbs + context.num_p() > 1 && rows.back().stride(0) != n)) {
+                fail("plaintexts",
+                     "C-contiguous rows of 1 to " + std::to_string(context.num_q()) + " limbs and " +
+                         std::to_string(context.num_p()) + " special limbs",
+                     shape_text(plaintext));
+            }
+            view.rows = rows.back().data();
+            view.limbs = static_cast<int>(limbs);
+        }
+        transform.plaintexts.push_back(view);
+    }
+    for (const auto& [output, source, galois, key, plaintext] : terms) {
+        transform.terms.push_back({output, source, galois, key, plaintext});
+    }
+
+    std::vector<CiphertextResult> results;
+    std::vector<std::uint64_t*> data;
+    const int kept = transform.limbs - (rescale ? 1 : 0);
+    if (kept < 1) fail("sources", "at least 2 limbs for a rescale", "1");
+    for (int o = 0; o < outputs; ++o) {
+        results.emplace_back(context, 2, kept);
+        data.push_back(results.back().span().data);
+    }
+    {
+        const nb::gil_scoped_release release;
+        run_transform(context, transform, order == "limb" ? TransformOrder::kLimb : TransformOrder::kRotation,
+                      data.data());
+    }
+    std::vector<Words> arrays;
+    for (CiphertextResult& result : results) arrays.push_back(result.array());
+    return arrays;
+}
+
+}  // namespace
+
+void bind_server(nb::class_<Context>& context) {
+    context
+        .def("add", &binary<add>, "x"_a, "y"_a, "x + y; equal limbs, a missing component is 0.")
+        .def("sub", &binary<subtract>, "x"_a, "y"_a, "x - y; equal limbs, a missing component is 0.")
+        .def("neg", &neg, "x"_a, "-x")
+        .def("add_plain", &with_plaintext<add_plain>, "ct"_a, "pt"_a, "ct + pt; pt (limbs, N) in NTT form.")
+        .def("multiply_plain", &with_plaintext<multiply_plain>, "ct"_a, "pt_montgomery"_a,
+             "ct pt; pt (limbs, N) in NTT Montgomery form. The scales multiply; no level is spent.")
+        .def("multiply_scalar", &multiply_scalar_by, "ct"_a, "value"_a, "ct times an integer of any size.")
+        .def("multiply_sum", &multiply_sum_of, "lefts"_a, "rights"_a, "accumulator"_a.none() = nb::none(),
+             "(accumulator +) sum of left_t right_t with three components; the accumulator is updated in place.")
+        .def("multiply_plain_sum", &multiply_plain_sum_of, "plaintexts"_a, "cts"_a,
+             "accumulator"_a.none() = nb::none(),
+             "(accumulator +) sum of plaintext_t ciphertext_t; plaintexts (limbs, N) in NTT Montgomery form.")
+        .def("rescale", &rescale_by, "ct"_a, "count"_a = 1, "Division with rounding by the last `count` limbs.")
+        .def("drop", &drop, "ct"_a, "limbs"_a, "A copy of the first `limbs` limbs.")
+        .def("relinearise", &relinearise_with, "ct3"_a, "key"_a, "(b, a, c2) -> (b, a) with the key of s^2.")
+        .def("linear_transform", &linear_transform, "sources"_a, "terms"_a, "keys"_a, "plaintexts"_a, "outputs"_a,
+             "rescale"_a, "order"_a,
+             "Sums of plaintext * automorphism(source) with one ModDown per output.\n\n"
+             "terms: (output, source, galois, key index or -1, plaintext index or -1). Keys may be made for more limbs\n"
+             "than the sources have. Plaintexts: coefficients int64 (N,), or uint64 (limbs + k, N) in NTT Montgomery\n"
+             "form. order: 'limb' (MO-HLT, FAME) or 'rotation' (coarse); both give the same bits.");
+}
+
+}  // namespace cipherblas::core
