@@ -1,3 +1,62 @@
-"""BLAS for encrypted matrices."""
+"""BLAS for encrypted matrices.
+
+>>> import cipherblas as cb
+>>> program = cb.compile(lambda a, b: a @ b, a=cb.secret(8, 8), b=cb.secret(8, 8))
+
+See `compile`, `secret`, `public`, `Program`, `Client`, `Server`.
+"""
+
+from cipherblas._core import isa, set_threads, threads
+from cipherblas.client import Client
+from cipherblas.errors import (
+    CipherblasError,
+    DTypeError,
+    FormatError,
+    LevelError,
+    MemoryBudgetError,
+    MismatchError,
+    MissingKeyError,
+    ParameterError,
+    PrecisionError,
+    RangeError,
+    SecurityError,
+    ShapeError,
+    StorageError,
+    VersionError,
+)
+from cipherblas.expressions import public, secret
+from cipherblas.keys import EvaluationKeys
+from cipherblas.matrices import EncryptedOperand, EncryptedResult
+from cipherblas.program import Program, compile  # noqa: A004 - cb.compile is the user's verb
+from cipherblas.server import Server
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "CipherblasError",
+    "Client",
+    "DTypeError",
+    "EncryptedOperand",
+    "EncryptedResult",
+    "EvaluationKeys",
+    "FormatError",
+    "LevelError",
+    "MemoryBudgetError",
+    "MismatchError",
+    "MissingKeyError",
+    "ParameterError",
+    "PrecisionError",
+    "Program",
+    "RangeError",
+    "SecurityError",
+    "Server",
+    "ShapeError",
+    "StorageError",
+    "VersionError",
+    "compile",
+    "isa",
+    "public",
+    "secret",
+    "set_threads",
+    "threads",
+]

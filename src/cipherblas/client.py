@@ -1,0 +1,164 @@
+"""The client: the only holder of the secret key. Encrypts operands, decrypts results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cipherblas import _core
+from cipherblas.errors import MismatchError
+from cipherblas.execution import FeedSpec
+from cipherblas.expressions import finite_matrix
+from cipherblas.keys import (
+    EvaluationKeys,
+    FreshCiphertext,
+    SecretKey,
+    decrypt_coefficients,
+    encrypt,
+    generate_secret,
+    make_evaluation_keys,
+    write_evaluation_keys,
+)
+from cipherblas.layouts.blocks import block_of, join
+from cipherblas.limits import check_bound
+from cipherblas.matrices import EncryptedOperand, EncryptedResult, check_shape, short_id
+
+if TYPE_CHECKING:
+    from cipherblas.program import Program
+
+Progress = Callable[[int, int], None]
+
+
+class Client:
+    """Makes keys, encrypts, decrypts; made by `Program.client()` or `Client.load`.
+
+    The secret key never leaves this object, except into the key file that `save` writes for its owner alone.
+    """
+
+    def __init__(self, program: Program, secret: SecretKey | None = None) -> None:
+        self.program = program
+        self._secret = generate_secret(program.plan.parameters, program.id) if secret is None else secret
+
+    def __repr__(self) -> str:
+        return f"<Client of program {short_id(self.program.id)}>"
+
+    def evaluation_keys(self, progress: Progress | None = None) -> EvaluationKeys:
+        """The public keys that the server needs: exactly those that the plan declared."""
+        return make_evaluation_keys(self._secret, self.program.plan.keys, progress)
+
+    def write_evaluation_keys(self, path: str | Path, progress: Progress | None = None) -> None:
+        """Make the evaluation keys straight into a file or folder for the server; memory holds a part at a time."""
+        write_evaluation_keys(self._secret, self.program.plan.keys, path, progress)
+
+    def encrypt(self, *, progress: Progress | None = None, **operands: Any) -> Any:
+        """Encrypt secret operands given by name.
+
+        Args:
+            progress: called as progress(done, total), counted in ciphertexts.
+            **operands: name=matrix, a real 2-D array of the declared shape.
+
+        Returns:
+            The `EncryptedOperand`, or a dictionary of them by name when several were given.
+
+        Raises:
+            MismatchError: the program has no secret operand of that name.
+            ShapeError, DTypeError: not a real matrix of the declared shape.
+            RangeError: NaN, infinity, or an entry beyond the declared bound.
+        """
+        matrices = {name: self._checked(name, value) for name, value in operands.items()}
+        total = sum(feed.ciphertexts for name in matrices for feed in self.program.feeds_of(name))
+        done = 0
+
+        def tick() -> None:
+            nonlocal done
+            done += 1
+            if progress is not None:
+                progress(done, total)
+
+        encrypted = {}
+        for name, matrix in matrices.items():
+            feeds = tuple(self._encrypt_feed(feed, matrix, tick) for feed in self.program.feeds_of(name))
+            encrypted[name] = EncryptedOperand(
+                self.program.id, name, matrix.shape, self.program.plan.parameters, feeds
+            )
+        return next(iter(encrypted.values())) if len(encrypted) == 1 else encrypted
+
+    def _checked(self, name: str, value: Any) -> NDArray[np.float64]:
+        operand = self.program.operands.get(name)
+        if operand is None or not operand.secret:
+            secret = [key for key, item in self.program.operands.items() if item.secret]
+            raise MismatchError("no secret operand of that name", expected=" | ".join(secret), got=name)
+        matrix = finite_matrix(value, f"operand {name!r}")
+        check_shape(name, matrix.shape, (operand.rows, operand.cols))
+        check_bound(name, matrix, operand.bound)
+        return matrix
+
+    def _encrypt_feed(
+        self, feed: FeedSpec, matrix: NDArray[np.float64], tick: Callable[[], None]
+    ) -> tuple[FreshCiphertext, ...]:
+        context = self.program.plan.parameters.context()
+        source = matrix.T if feed.transposed else matrix
+        layout = feed.layout
+        cells = [(i, j) for i in range(feed.grid[0]) for j in range(feed.grid[1])]
+
+        def encrypt_block(cell: tuple[int, int]) -> list[FreshCiphertext]:
+            vectors = layout.pack(block_of(source, layout.rows, layout.cols, *cell))
+            return [
+                encrypt(self._secret, context.encode(np.asarray(v, dtype=np.complex128), feed.scale), feed.limbs)
+                for v in vectors
+            ]
+
+        found: list[FreshCiphertext] = []
+        with ThreadPoolExecutor(max_workers=max(1, _core.threads())) as pool:
+            for block in pool.map(encrypt_block, cells):
+                found.extend(block)
+                for _ in block:
+                    tick()
+        return tuple(found)
+
+    def decrypt(self, result: EncryptedResult) -> NDArray[np.float64]:
+        """The clear matrix of a result.
+
+        Raises:
+            MismatchError: the result belongs to another program.
+            ShapeError: the number of ciphertexts is not the planned one.
+        """
+        program = self.program
+        if result.program_id != program.id:
+            raise MismatchError(
+                "the result belongs to another program", expected=short_id(program.id), got=short_id(result.program_id)
+            )
+        spec = program.result
+        spec.check(result.ciphertexts)
+        context = program.plan.parameters.context()
+        vectors = [
+            context.decode(decrypt_coefficients(self._secret, ct) / spec.scale) for ct in result.ciphertexts
+        ]
+        size = spec.layout.ciphertexts
+        blocks = [
+            [spec.layout.unpack(vectors[(i * spec.grid[1] + j) * size :][:size]) for j in range(spec.grid[1])]
+            for i in range(spec.grid[0])
+        ]
+        return join(blocks, *spec.shape)
+
+    def save(self, path: str | Path) -> None:
+        """Write the secret key file, readable by its owner alone."""
+        self._secret.save(path)
+
+    @classmethod
+    def load(cls, program: Program, path: str | Path) -> Client:
+        """The client whose secret key `save` wrote; MismatchError when it belongs to another program."""
+        secret = SecretKey.load(path, fingerprint=program.plan.parameters.fingerprint())
+        if secret.program_id != program.id:
+            raise MismatchError(
+                "the secret key belongs to another program",
+                expected=short_id(program.id),
+                got=short_id(secret.program_id),
+            )
+        return cls(program, secret)
+

@@ -1,0 +1,161 @@
+"""Encrypted matrices as they travel: an operand from the client to the server, a result back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cipherblas import files
+from cipherblas.errors import CipherblasError, FormatError, MismatchError, ShapeError
+from cipherblas.keys import FreshCiphertext
+from cipherblas.params import Parameters
+
+KIND = "ciphertext"
+
+
+@dataclass(frozen=True)
+class EncryptedOperand:
+    """One operand, encrypted by a client: for each way in which the program uses it, its ciphertexts.
+
+    Attributes:
+        program_id: the program that it was encrypted for.
+        name: the operand's name.
+        shape: rows × cols of the matrix.
+        feeds: per use of the operand the fresh ciphertexts, block after block in row-major order.
+    """
+
+    program_id: str
+    name: str
+    shape: tuple[int, int]
+    parameters: Parameters
+    feeds: tuple[tuple[FreshCiphertext, ...], ...]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that travel (seeds and b parts)."""
+        return sum(ct.nbytes for feed in self.feeds for ct in feed)
+
+    def save(self, path: str | Path) -> None:
+        """Write to a safetensors file, atomically."""
+        tensors: dict[str, NDArray[Any]] = {}
+        for index, feed in enumerate(self.feeds):
+            tensors[f"feed{index}.data"] = np.stack([ct.data for ct in feed])
+            tensors[f"feed{index}.seed"] = np.stack([np.frombuffer(ct.seed, dtype=np.uint8) for ct in feed])
+        header = {
+            "role": "operand",
+            "program": self.program_id,
+            "name": self.name,
+            "shape": list(self.shape),
+            "feeds": len(self.feeds),
+        }
+        files.write(path, KIND, header, tensors, parameters=self.parameters)
+
+    @classmethod
+    def load(cls, path: str | Path, parameters: Parameters, program_id: str) -> EncryptedOperand:
+        """Read an operand made for the program `program_id`.
+
+        Raises:
+            FormatError, VersionError, StorageError: the file is not a whole file of ours.
+            MismatchError: it belongs to another program or is a result.
+        """
+        header, tensors = files.read(path, KIND, fingerprint=parameters.fingerprint())
+        _check_header(header, "operand", program_id)
+        try:
+            feeds = tuple(_read_feed(tensors, index, parameters) for index in range(int(header["feeds"])))
+            rows, cols = header["shape"]
+            return cls(program_id, str(header["name"]), (int(rows), int(cols)), parameters, feeds)
+        except CipherblasError:
+            raise
+        except (KeyError, TypeError, ValueError) as error:
+            raise FormatError("fields of an encrypted operand", expected="name, shape, feeds", got=repr(error)) from error
+
+
+def _read_feed(
+    tensors: dict[str, NDArray[Any]], index: int, parameters: Parameters
+) -> tuple[FreshCiphertext, ...]:
+    data, seeds = tensors[f"feed{index}.data"], tensors[f"feed{index}.seed"]
+    if data.ndim != 3 or data.dtype != np.uint64 or seeds.shape != (len(data), 32):
+        raise FormatError(
+            "ciphertext tensors", expected="(count, limbs, N) and (count, 32)", got=(data.shape, seeds.shape)
+        )
+    return tuple(
+        FreshCiphertext(parameters, b.shape[0], seed.tobytes(), b) for seed, b in zip(seeds, data, strict=True)
+    )
+
+
+@dataclass(frozen=True)
+class EncryptedResult:
+    """The encrypted value of a program, block after block in row-major order.
+
+    Attributes:
+        program_id: the program that computed it.
+        shape: rows × cols of the matrix.
+        ciphertexts: arrays (components, limbs, N).
+        seconds: how long the server computed.
+    """
+
+    program_id: str
+    shape: tuple[int, int]
+    parameters: Parameters
+    ciphertexts: tuple[NDArray[np.uint64], ...]
+    seconds: float = 0.0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that travel."""
+        return sum(ct.nbytes for ct in self.ciphertexts)
+
+    def save(self, path: str | Path) -> None:
+        """Write to a safetensors file, atomically."""
+        header = {
+            "role": "result",
+            "program": self.program_id,
+            "shape": list(self.shape),
+            "seconds": self.seconds,
+        }
+        tensors: dict[str, NDArray[Any]] = {"result": np.stack(self.ciphertexts)}
+        files.write(path, KIND, header, tensors, parameters=self.parameters)
+
+    @classmethod
+    def load(cls, path: str | Path, parameters: Parameters, program_id: str) -> EncryptedResult:
+        """Read a result of the program `program_id`; errors as `EncryptedOperand.load`."""
+        header, tensors = files.read(path, KIND, fingerprint=parameters.fingerprint())
+        _check_header(header, "result", program_id)
+        try:
+            stack = tensors["result"]
+            rows, cols = header["shape"]
+            seconds = float(header["seconds"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise FormatError("fields of an encrypted result", expected="result, shape", got=str(error)) from error
+        if stack.ndim != 4 or stack.dtype != np.uint64 or stack.shape[1] not in (2, 3):
+            raise FormatError("result tensor", expected="uint64 (count, 2 or 3, limbs, N)", got=f"{stack.dtype} {stack.shape}")
+        return cls(program_id, (int(rows), int(cols)), parameters, tuple(stack), seconds)
+
+
+def _check_header(header: dict[str, Any], role: str, program_id: str) -> None:
+    if header.get("role") != role:
+        raise MismatchError("wrong kind of ciphertext file", expected=role, got=header.get("role"))
+    if header.get("program") != program_id:
+        raise MismatchError(
+            "the file belongs to another program", expected=short_id(program_id), got=short_id(str(header.get("program")))
+        )
+
+
+def short_id(program_id: str) -> str:
+    """The first 16 digits of a program's identity, for people."""
+    return program_id[:16]
+
+
+def check_shape(name: str, got: Sequence[int], expected: Sequence[int]) -> None:
+    """Raise ShapeError unless `got` is `expected`."""
+    if tuple(got) != tuple(expected):
+        raise ShapeError(
+            f"operand {name!r} has the wrong shape",
+            expected="x".join(map(str, expected)),
+            got="x".join(map(str, got)),
+        )

@@ -1,0 +1,77 @@
+"""Seconds from counts: what one NTT, one multiply-add and one streamed byte cost on this machine.
+
+The four rates are measured once per process on a small ring (a few milliseconds in all), so a plan ranks its
+candidates, and predicts its time, for the instruction set and the memory that will run it.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from cipherblas.evaluators.counts import Counts
+from cipherblas.params import make_parameters
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Cost of the elementary operations on one thread.
+
+    Attributes:
+        ntt: seconds per point and per layer (a limb costs N·log2(N) of them).
+        mac: seconds per modular multiply-add.
+        stream: seconds per byte of key or plaintext read from memory.
+        call: seconds per call into the core.
+    """
+
+    ntt: float
+    mac: float
+    stream: float
+    call: float
+
+    def seconds(self, counts: Counts, n: int, threads: int = 1) -> float:
+        """Predicted seconds of `counts` in a ring of degree `n`; the work in limbs is shared by the threads."""
+        limbs = counts.ntt_limbs + counts.encode_ntt_limbs
+        work = limbs * n * (n.bit_length() - 1) * self.ntt + counts.mac_limbs * n * self.mac
+        streamed = (counts.key_bytes_read + counts.plain_bytes_read) * self.stream
+        calls = counts.hoistings + counts.relinearisations + counts.rescales + counts.moddowns + counts.adds
+        return (work + streamed) / threads + calls * self.call
+
+
+def _best(function: Callable[[], object], repeats: int = 5) -> float:
+    function()
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+@functools.lru_cache(maxsize=1)
+def calibrate() -> Rates:
+    """Measure the rates (cached for the process; about 30 ms)."""
+    from cipherblas import _core
+
+    n, limbs = 1 << 13, 4
+    context = make_parameters(n, [40.0] * limbs, special_limbs=0).context()
+    threads = _core.threads()
+    _core.set_threads(1)
+    try:
+        coefficients = np.arange(n, dtype=np.int64)
+        ntt = _best(lambda: context.plaintext(coefficients, limbs)) / (limbs * n * 13)
+        plain = context.plaintext(coefficients, limbs)
+        ct = np.stack([plain, plain])
+        count = 16
+        products = _best(lambda: context.multiply_sum([ct] * count, [ct] * count, None))
+        call = _best(lambda: context.add(ct[:, :1], ct[:, :1]))
+    finally:
+        _core.set_threads(threads)
+    block = np.ones(1 << 22, dtype=np.uint64)
+    target = np.empty_like(block)
+    stream = _best(lambda: np.copyto(target, block), 3) / (2 * block.nbytes)
+    return Rates(ntt=ntt, mac=products / (4 * count * limbs * n), stream=stream, call=call)

@@ -1,0 +1,79 @@
+"""A plan as text for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cipherblas.expressions import Operand
+from cipherblas.planner.plan import Plan
+
+
+def explain(plan: Plan, formula: str, operands: Mapping[str, Operand]) -> str:
+    """Every decision and prediction of `plan`, one per line, then the candidates that lost and why."""
+    params = plan.parameters
+    shapes = ", ".join(
+        f"{name} {operand.rows}x{operand.cols} {'secret' if operand.secret else 'public'}"
+        for name, operand in operands.items()
+    )
+    blocks = ", ".join(f"{axis} {size}" for axis, size in plan.blocks.items())
+    security = f"{params.security} bits" if params.security else "NONE (insecure parameters)"
+    rotations = len(plan.keys.galois)
+    key_set = f"{rotations} rotation keys" if rotations != 1 else "1 rotation key"
+    if plan.keys.relinearise:
+        key_set += " + relinearisation"
+    options = "; ".join(
+        ", ".join(f"{name}={value}" for name, value in choice.options.items()) for choice in plan.choices if choice.options
+    )
+    rows = [
+        ("program", formula),
+        ("operands", shapes),
+        ("algorithm", plan.algorithm + (f" ({options})" if options else "")),
+        ("blocks", blocks),
+        ("ring degree N", f"2^{params.n.bit_length() - 1} = {params.n} ({params.slots} slots)"),
+        ("log2(Q), log2(P)", f"{params.log_q:.1f} ({params.limbs} limbs), {params.log_p:.1f} ({params.special_limbs} limbs)"),
+        ("dnum", f"{params.dnum}"),
+        ("security", security),
+        ("scale", f"2^{params.scale_bits:.1f}"),
+        ("levels spent", f"{plan.levels}"),
+        (
+            "ciphertexts",
+            f"{plan.upload_ciphertexts} up ({size(plan.upload_bytes)}), "
+            f"{plan.result_ciphertexts} down ({size(plan.result_bytes)})",
+        ),
+        ("products", f"{plan.counts.products} ciphertext, {plan.counts.plain_products} plaintext"),
+        (
+            "key switches",
+            f"{plan.counts.rotations} rotations, {plan.counts.relinearisations} relinearisations "
+            f"({plan.counts.hoistings} hoistings)",
+        ),
+        ("evaluation keys", f"{key_set}: {size(plan.key_bytes)} (policy {plan.key_policy})"),
+        ("peak memory", f"{size(plan.peak_bytes)} on the server, keys included"),
+        ("expected time", f"{duration(plan.seconds)} on {plan.threads} thread{'s' if plan.threads != 1 else ''}"),
+        ("expected error", f"at most {plan.error:.2g} per entry (asked: {plan.error_target:.2g})"),
+    ]
+    width = max(len(name) for name, _ in rows)
+    lines = [f"{name:<{width}}  {value}" for name, value in rows]
+    if plan.rejected:
+        lines.append("not taken:")
+        for other in plan.rejected:
+            time = f" ({duration(other.seconds)})" if other.seconds is not None else ""
+            lines.append(f"  {other.algorithm}{time}: {other.reason}")
+    return "\n".join(lines)
+
+
+def size(amount: float) -> str:
+    """Bytes for people."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if amount < 1024 or unit == "GiB":
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    raise AssertionError("unreachable")
+
+
+def duration(seconds: float) -> str:
+    """Seconds for people."""
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.0f} µs"
+    if seconds < 1:
+        return f"{seconds * 1e3:.1f} ms"
+    return f"{seconds:.2f} s" if seconds < 60 else f"{seconds / 60:.1f} min"

@@ -1,0 +1,99 @@
+"""From a precision and a depth to a ring: scale, base limbs, limbs to spend, digits of key switching."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from cipherblas.evaluators.shape import RingShape
+from cipherblas.params import MAX_PRIME_BITS, SPECIAL_MARGIN_BITS, Parameters, make_parameters
+from cipherblas.planner.estimate import Estimate
+from cipherblas.security import max_log_qp
+
+DRAFT_SCALE_BITS = 30.0
+DRAFT_BASE_LIMBS, DRAFT_SPENT_LIMBS = 4, 10
+MIN_SCALE_BITS, MAX_SCALE_BITS = 22.0, 46.0
+# Decryption reads two limbs, so the result must fit them; three bits for the error and the rounding of the primes.
+MAX_BASE_BITS, HEADROOM_BITS = 2 * MAX_PRIME_BITS - 1, 3.0
+PRIME_SPREAD_BITS = 0.3  # the nearest prime = 1 mod 2N may be so far from the size asked for
+
+
+@dataclass(frozen=True)
+class Sizing:
+    """Sizes of a ring in bits: base limbs first, then one limb per level spent."""
+
+    n: int
+    scale_bits: float
+    q_bits: tuple[float, ...]
+    alpha: int
+
+    @property
+    def digit_bits(self) -> float:
+        """log2 of the largest digit."""
+        groups = range(0, len(self.q_bits), self.alpha)
+        return max(math.fsum(self.q_bits[i : i + self.alpha]) for i in groups)
+
+    @property
+    def special_bits(self) -> tuple[float, ...]:
+        """Special primes that the digits call for, as `make_parameters` chooses them."""
+        needed = self.digit_bits
+        count = math.ceil((needed - 0.5) / MAX_PRIME_BITS)
+        each = min(float(MAX_PRIME_BITS), (needed + SPECIAL_MARGIN_BITS) / count)
+        return (each,) * count
+
+    @property
+    def log_qp(self) -> float:
+        """log2(QP), nominally."""
+        return math.fsum(self.q_bits) + math.fsum(self.special_bits)
+
+    def shape(self) -> RingShape:
+        """For the `Counter`, before primes are searched."""
+        return RingShape.from_bits(self.n, self.q_bits, self.special_bits, self.alpha, self.scale_bits)
+
+    def parameters(self, security: int, insecure: bool) -> Parameters:
+        """Real primes, checked against the security table."""
+        return make_parameters(
+            self.n,
+            self.q_bits,
+            alpha=self.alpha,
+            scale_bits=self.scale_bits,
+            security=security,
+            insecure=insecure,
+        )
+
+
+def draft(n: int, scale_bits: float) -> RingShape:
+    """A ring with limbs to spare, for the first look at a program's depth and noise."""
+    q_bits = [float(MAX_PRIME_BITS)] * DRAFT_BASE_LIMBS + [scale_bits] * DRAFT_SPENT_LIMBS
+    return RingShape.from_bits(n, q_bits, [float(MAX_PRIME_BITS)], 1, scale_bits)
+
+
+def sizings(
+    run: Callable[[RingShape], Estimate], n: int, target: float, security: int, insecure: bool, extra_bits: float
+) -> Iterator[Sizing]:
+    """Rings of degree n that carry a program, with few and with many limbs per digit.
+
+    Args:
+        run: counts the program on a ring.
+        target: largest allowed error of an entry.
+        extra_bits: added to the scale (after a first choice missed the target).
+    """
+    first, second = (run(draft(n, bits)) for bits in (DRAFT_SCALE_BITS, DRAFT_SCALE_BITS + 4))
+    spent = DRAFT_BASE_LIMBS + DRAFT_SPENT_LIMBS - first.limbs
+    scale_bits = DRAFT_SCALE_BITS + math.log2(first.error / target) + 0.25 + extra_bits
+    scale_bits = max(scale_bits, MIN_SCALE_BITS, (n.bit_length() + 1) + 3.0)
+    if scale_bits > MAX_SCALE_BITS:
+        return
+    slope = (second.magnitude_bits - first.magnitude_bits) / 4  # 2 for a product that was not rescaled
+    base_bits = first.magnitude_bits + slope * (scale_bits - DRAFT_SCALE_BITS) + HEADROOM_BITS
+    if base_bits > MAX_BASE_BITS:
+        return
+    base = 1 if base_bits <= MAX_PRIME_BITS - 1 else 2
+    q_bits = (max(base_bits / base, scale_bits),) * base + (scale_bits,) * spent
+    budget = math.inf if insecure else max_log_qp(n, security)
+    for alpha in sorted({1, 2, 3, len(q_bits)}):
+        if alpha <= len(q_bits):
+            sizing = Sizing(n, scale_bits, q_bits, alpha)
+            if sizing.log_qp + PRIME_SPREAD_BITS <= budget:
+                yield sizing

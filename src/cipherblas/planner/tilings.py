@@ -1,0 +1,71 @@
+"""Ways to cut a product into blocks that fit the slots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from cipherblas.algorithms.base import Algorithm
+from cipherblas.execution import Axes
+from cipherblas.expressions import MatMul
+
+SMALLEST_BLOCK = 8  # smaller blocks only where the matrix itself is smaller
+_COUNTS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128)
+
+
+def block_lengths(length: int) -> list[int]:
+    """Distinct block lengths for an axis, longest first."""
+    lengths = {}
+    for count in (*_COUNTS, 160, 192, 224, 256, 320, 384, 448, 512):
+        block = -(-length // count)
+        if count == 1 or block >= SMALLEST_BLOCK:
+            lengths[block] = -(-length // block)
+    return sorted(lengths, reverse=True)
+
+
+def single_product_tilings(
+    algorithm: type[Algorithm], shape: tuple[int, int, int], slots: int, largest: int | None = None
+) -> Iterator[tuple[int, int, int]]:
+    """Maximal (bm, bk, bn): for each bm and bk the largest bn that fits, dominated ones left out."""
+    m, k, n = shape
+    seen: set[tuple[int, int, int]] = set()
+    for bk in _capped(block_lengths(k), largest):
+        widest = 0
+        for bm in _capped(block_lengths(m), largest):
+            fitting = (bn for bn in _capped(block_lengths(n), largest) if algorithm.fits(bm, bk, bn, slots))
+            bn = next(fitting, 0)
+            if bn > widest and (bm, bk, bn) not in seen:
+                seen.add((bm, bk, bn))
+                widest = bn
+                yield bm, bk, bn
+
+
+def uniform_tilings(axes: Axes, largest: int | None = None) -> Iterator[dict[str, int]]:
+    """Block lengths for the axes of a whole program, all near one target length."""
+    seen = set()
+    for target in (1 << 17, 512, 256, 192, 160, 128, 112, 96, 80, 64, 56, 48, 40, 32, 24, 16, 12, 8):
+        cap = target if largest is None else min(target, largest)
+        blocks = {axis: _even(length, cap) for axis, length in axes.lengths.items()}
+        key = tuple(sorted(blocks.items()))
+        if key not in seen:
+            seen.add(key)
+            yield blocks
+
+
+def fits_all(algorithm: type[Algorithm], nodes: list[MatMul], axes: Axes, blocks: Mapping[str, int], slots: int) -> bool:
+    """Whether every product of the program fits with these blocks."""
+    for node in nodes:
+        rows, inner = axes.of(node.left)
+        if not algorithm.fits(blocks[rows], blocks[inner], blocks[axes.of(node)[1]], slots):
+            return False
+    return True
+
+
+def _even(length: int, cap: int) -> int:
+    count = -(-length // cap)
+    return -(-length // count)
+
+
+def _capped(lengths: list[int], largest: int | None) -> list[int]:
+    if largest is None:
+        return lengths
+    return [length for length in lengths if length <= largest] or [min(lengths[-1], largest)]

@@ -1,0 +1,207 @@
+"""A compiled program: an expression, the plan to compute it, and the objects that the two sides need."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cipherblas import files, graph
+from cipherblas.errors import CipherblasError, FormatError, MismatchError, ShapeError
+from cipherblas.execution import FeedSpec
+from cipherblas.expressions import Expression, Operand, evaluate_clear, finite_matrix, leaves_of, trace
+from cipherblas.keys import EvaluationKeys
+from cipherblas.layouts.base import Layout
+from cipherblas.matrices import check_shape, short_id
+from cipherblas.planner.explain import explain
+from cipherblas.planner.plan import Plan, PlanOptions
+from cipherblas.planner.search import make_plan, replay
+from cipherblas.planner.trace import Trace
+
+if TYPE_CHECKING:
+    from cipherblas.client import Client
+    from cipherblas.server import Server
+
+KIND = "program"
+
+
+@dataclass(frozen=True)
+class ResultSpec:
+    """How the result of a program comes back: blocks in a layout, at some limbs and scale."""
+
+    shape: tuple[int, int]
+    layout: Layout
+    grid: tuple[int, int]
+    limbs: int
+    components: int
+    scale: float
+    n: int
+
+    def check(self, ciphertexts: tuple[NDArray[np.uint64], ...]) -> None:
+        """Raise ShapeError unless the ciphertexts have the planned number and shape."""
+        count = self.grid[0] * self.grid[1] * self.layout.ciphertexts
+        if len(ciphertexts) != count:
+            raise ShapeError("ciphertexts of the result", expected=count, got=len(ciphertexts))
+        for ct in ciphertexts:
+            if ct.shape != (self.components, self.limbs, self.n):
+                raise ShapeError(
+                    "a ciphertext of the result",
+                    expected=f"({self.components}, {self.limbs}, {self.n})",
+                    got=str(ct.shape),
+                )
+
+
+class Program:
+    """What `compile` returns: `explain()`, `client()`, `server(keys)`, `save(path)`.
+
+    Attributes:
+        expression: the traced graph.
+        operands: name → declared operand.
+        plan: what was decided and predicted.
+        id: SHA-256 over expression, operands and decisions; keys and ciphertexts carry it.
+    """
+
+    def __init__(self, expression: Expression, operands: Mapping[str, Operand], plan: Plan, run: Trace) -> None:
+        self.expression = expression
+        self.operands = dict(operands)
+        self.plan = plan
+        self._run = run
+        self.id = hashlib.sha256(json.dumps(self._identity(), sort_keys=True).encode()).hexdigest()
+
+    def __repr__(self) -> str:
+        return f"<Program {short_id(self.id)}: {graph.formula(self.expression)}>"
+
+    def _identity(self) -> dict[str, Any]:
+        return {
+            "graph": graph.to_json(self.expression),
+            "operands": {name: vars(operand) for name, operand in self.operands.items()},
+            "decisions": self.plan.decisions(),
+            "constants": {
+                name: hashlib.sha256(values.tobytes()).hexdigest()
+                for name, values in graph.constants(self.expression).items()
+            },
+        }
+
+    def explain(self) -> str:
+        """The plan as text: algorithm, parameters, keys, time, memory, error, all predicted before anything runs."""
+        return explain(self.plan, graph.formula(self.expression), self.operands)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the result."""
+        return self.expression.shape
+
+    def feeds_of(self, name: str) -> list[FeedSpec]:
+        """What the client sends for the operand `name`."""
+        return [feed for feed in self._run.feeds if feed.name == name]
+
+    @functools.cached_property
+    def result(self) -> ResultSpec:
+        """How the result comes back."""
+        value = self._run.result
+        ct = value.first()
+        return ResultSpec(
+            value.shape, value.layout, value.grid, ct.limbs, ct.components, ct.scale, self.plan.parameters.n
+        )
+
+    def evaluate(self, **operands: Any) -> NDArray[np.float64]:
+        """The program in the clear, by NumPy: what an encrypted result is compared with."""
+        values = {}
+        for name, operand in self.operands.items():
+            if name not in operands:
+                raise MismatchError("operands of the program", expected=", ".join(self.operands), got=", ".join(operands))
+            values[name] = finite_matrix(operands[name], f"operand {name!r}")
+            check_shape(name, values[name].shape, (operand.rows, operand.cols))
+        return np.asarray(evaluate_clear(self.expression, values))
+
+    def client(self) -> Client:
+        """A client with a new secret key."""
+        from cipherblas.client import Client
+
+        return Client(self)
+
+    def server(self, evaluation_keys: EvaluationKeys) -> Server:
+        """A server with public keys only.
+
+        Raises:
+            MismatchError: the keys belong to another program.
+            MissingKeyError: a key that the plan declares is not among them.
+        """
+        from cipherblas.server import Server
+
+        return Server(self, evaluation_keys)
+
+    def save(self, path: str | Path) -> None:
+        """Write the program (no secrets in it) to a file, atomically. A `.json` suffix is as good as any other."""
+        header = {**self._identity(), "id": self.id, "plan": self.plan.to_dict()}
+        files.write(path, KIND, header, graph.constants(self.expression), parameters=self.plan.parameters)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Program:
+        """Read a program.
+
+        Raises:
+            FormatError, VersionError, StorageError: the file is not a whole file of ours.
+            MismatchError: its identity is not that of its content.
+        """
+        header, tensors = files.read(path, KIND)
+        try:
+            operands = {str(name): Operand(**values) for name, values in header["operands"].items()}
+            expression = graph.from_json(header["graph"], operands, tensors)
+            plan, run = replay(expression, header["decisions"], header["plan"])
+            program = cls(expression, operands, plan, run)
+            identity = header["id"]
+        except CipherblasError:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise FormatError("fields of a program", expected="graph, operands, decisions", got=repr(error)) from error
+        if identity != program.id:
+            raise MismatchError("identity of the program", expected=short_id(program.id), got=short_id(str(identity)))
+        return program
+
+
+def compile(function: Callable[..., Any], /, **arguments: Any) -> Program:  # noqa: A001 - the user writes cb.compile
+    """Trace a function of matrices and plan its encrypted execution.
+
+    Args:
+        function: called with one node per operand; combines them by `@`, `+`, `-`, `*`, `.T`.
+        **arguments: name=`secret(rows, cols)` or name=`public(rows, cols)` for each parameter of the function,
+            and the options of `PlanOptions` (precision, security, algorithm, memory_budget, …).
+
+    Returns:
+        The planned program; nothing was executed.
+
+    Raises:
+        ShapeError: shapes do not fit together.
+        PrecisionError, SecurityError, MemoryBudgetError: no parameters reach what is asked for.
+
+    Example:
+        >>> program = compile(lambda a, b: a @ b, a=secret(8, 8), b=secret(8, 8))
+        >>> program.shape
+        (8, 8)
+    """
+    operands = {name: value for name, value in arguments.items() if isinstance(value, Operand)}
+    options = {name: value for name, value in arguments.items() if not isinstance(value, Operand)}
+    unknown = [name for name in options if name not in PlanOptions.__dataclass_fields__]
+    if unknown:
+        raise MismatchError(
+            "unknown option", expected=", ".join(PlanOptions.__dataclass_fields__), got=", ".join(unknown)
+        )
+    if not any(operand.secret for operand in operands.values()):
+        raise MismatchError("a program needs a secret operand", expected="name=secret(rows, cols)", got="none")
+    expression = trace(function, operands)
+    used = {leaf.name for leaf in leaves_of(expression)}
+    idle = [name for name in operands if name not in used]
+    if idle:
+        raise MismatchError("operands that the function does not use", expected="none", got=", ".join(idle))
+    if not expression.secret:
+        raise MismatchError("the result does not depend on a secret operand", expected="a secret result", got="a clear one")
+    plan, run = make_plan(expression, PlanOptions(**options))
+    return Program(expression, operands, plan, run)
