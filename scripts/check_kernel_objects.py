@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-WEAK = {"W", "V", "u"}
+WEAK_FUNCTION = "W"
 
 
 def weak_definitions(object_file: str) -> list[str]:
@@ -19,7 +19,7 @@ def weak_definitions(object_file: str) -> list[str]:
         ["nm", "--demangle", "--defined-only", object_file], check=True, capture_output=True, text=True
     ).stdout
     rows = [line.split(maxsplit=2) for line in listing.splitlines()]
-    return [row[2] for row in rows if len(row) == 3 and row[1] in WEAK]
+    return [row[2] for row in rows if len(row) == 3 and row[1] == WEAK_FUNCTION]
 
 
 def main(objects: list[str]) -> int:
