@@ -164,7 +164,6 @@ def _rows(name: str, transform: Transform, threads: int, budget: float) -> Itera
             timing=timings[order],
             error=error,
             rotations=transform.rotations,
-            products=0,
             key_bytes=transform.key_bytes,
             peak_bytes=working[order][0],
             order=order,

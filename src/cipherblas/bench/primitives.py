@@ -144,7 +144,9 @@ class Primitives:
                 worst(decrypt(ct), expected) for ct, expected in zip(rotate(HOISTED), turned, strict=True)
             ),
             "multiply": worst(decrypt(multiply(), scale * scale), values * values),
-            "rescale": worst(decrypt(context.rescale(x, 1), scale / params.q[-1]), values),
+            "rescale": worst(
+                decrypt(context.rescale(multiply(), 1), scale * scale / params.q[-1]), values * values
+            ),
         }
 
     def key_bytes(self, case: str) -> int | None:
