@@ -1,0 +1,216 @@
+"""Encryption, keys and ciphertext arithmetic of the core against exact integers."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+import pytest
+from ring_oracle import MONTGOMERY, Ring, Words, centred, multiply, to_object
+
+from cipherblas import _core
+
+
+@pytest.fixture(scope="module")
+def ring() -> Ring:
+    return Ring()
+
+
+def exact(ring: Ring, x: Words) -> tuple[list, int]:
+    return ring.polynomials(x), prod(ring.moduli[: x.shape[1]])
+
+
+def same(ring: Ring, got: Words, expected: list) -> None:
+    limbs = got.shape[1]
+    np.testing.assert_array_equal(got, np.stack([ring.ntt(x, range(limbs)) for x in expected]))
+
+
+@pytest.mark.parametrize("limbs", [1, 2, 5])
+def test_symmetric_encryption(ring: Ring, limbs: int) -> None:
+    a = ring.random_rows(range(limbs))
+    noise, message = ring.small(20), ring.generator.integers(-(2**61), 2**61, ring.n, dtype=np.int64)
+    b = ring.context.encrypt_symmetric(ring.secret, a, noise, message)
+    s = to_object(ring.secret_coefficients)
+    expected = to_object(noise) + to_object(message) - multiply(ring.intt(a, range(limbs)), s)
+    np.testing.assert_array_equal(b, ring.ntt(expected, range(limbs)))
+
+
+def test_public_encryption(ring: Ring) -> None:
+    key = ring.random_ciphertext(4)
+    v, e0, e1 = ring.small(1), ring.small(20), ring.small(20)
+    message = ring.generator.integers(-(2**61), 2**61, ring.n, dtype=np.int64)
+    for limbs in (1, 4):
+        got = ring.context.encrypt_public(key, v, e0, e1, message, limbs)
+        pk = ring.polynomials(key)
+        same(
+            ring,
+            got,
+            [
+                multiply(pk[0], to_object(v)) + to_object(e0) + to_object(message),
+                multiply(pk[1], to_object(v)) + to_object(e1),
+            ],
+        )
+
+
+@pytest.mark.parametrize("components", [2, 3])
+@pytest.mark.parametrize("limbs", [1, 2, 5])
+def test_phase_is_exact(ring: Ring, components: int, limbs: int) -> None:
+    """Uniform residues give coefficients over the whole range, below and above 2^53."""
+    ciphertext = ring.random_ciphertext(limbs, components)
+    used = min(limbs, 2)
+    b, a, *rest = (ring.intt(component[:used], range(used)) for component in ciphertext)
+    s = to_object(ring.secret_coefficients)
+    total = b + multiply(a, s)
+    if rest:
+        total = total + multiply(rest[0], multiply(s, s))
+    modulus = prod(ring.moduli[:used])
+    expected = [float(centred(x, modulus)) for x in total]
+    np.testing.assert_array_equal(ring.context.phase(ring.secret, ciphertext), expected)
+
+
+def test_phase_when_the_first_prime_is_the_larger() -> None:
+    ring = Ring(q_bits=(30, 50), special=0, alpha=1)
+    test_phase_is_exact(ring, 2, 2)
+    test_phase_is_exact(Ring(q_bits=(50, 30), special=0, alpha=1), 3, 2)
+
+
+@pytest.mark.parametrize("limbs", [1, 3, 5])
+@pytest.mark.parametrize("alpha", [1, 2, 3])
+def test_switching_key_equation(limbs: int, alpha: int) -> None:
+    """b_d + a_d s = e_d + P g_d s', all in Montgomery form; a is taken as it is."""
+    ring = Ring(alpha=alpha)
+    rows, digits = ring.rows(limbs), ring.digits(limbs)
+    source = ring.random_rows(range(len(ring.moduli)))
+    a = np.stack([ring.random_rows(rows) for _ in digits])
+    noise = np.stack([ring.small(20) for _ in digits])
+    key = ring.context.switching_key(ring.secret, source, a, noise, limbs)
+    assert key.shape == (len(digits), 2, limbs + ring.special, ring.n)
+    np.testing.assert_array_equal(key[:, 1], a)
+    for d, digit in enumerate(digits):
+        error = ring.ntt(to_object(noise[d]), rows)
+        for row, i in enumerate(rows):
+            m = ring.moduli[i]
+            left = to_object(key[d, 0, row]) + to_object(a[d, row]) * to_object(ring.secret[i])
+            gadget = ring.special_product if i in digit else 0
+            right = to_object(error[row]) + gadget * to_object(source[i])
+            np.testing.assert_array_equal(left % m, right * MONTGOMERY % m)
+
+
+def test_sums_of_different_components(ring: Ring) -> None:
+    x, y = ring.random_ciphertext(3, 3), ring.random_ciphertext(3, 2)
+    (x0, x1, x2), (y0, y1) = ring.polynomials(x), ring.polynomials(y)
+    same(ring, ring.context.add(x, y), [x0 + y0, x1 + y1, x2])
+    same(ring, ring.context.add(y, x), [x0 + y0, x1 + y1, x2])
+    same(ring, ring.context.sub(x, y), [x0 - y0, x1 - y1, x2])
+    same(ring, ring.context.sub(y, x), [y0 - x0, y1 - x1, -x2])
+    same(ring, ring.context.neg(x), [-x0, -x1, -x2])
+
+
+@pytest.mark.parametrize("value", [0, 1, -1, 7, -(10**30), 2**64, 10**60 + 1])
+def test_multiply_scalar(ring: Ring, value: int) -> None:
+    x = ring.random_ciphertext(4)
+    same(ring, ring.context.multiply_scalar(x, value), [value * c for c in ring.polynomials(x)])
+    if abs(value) < 2**63:
+        same(ring, ring.context.multiply_scalar(x, np.int64(value)), [value * c for c in ring.polynomials(x)])
+
+
+def test_plain_operations(ring: Ring) -> None:
+    x, m = ring.random_ciphertext(4, 3), ring.small(2**40)
+    plain = ring.context.plaintext(m, 4)
+    mont = ring.context.plaintext(m, 4, montgomery=True)
+    x0, x1, x2 = ring.polynomials(x)
+    same(ring, ring.context.add_plain(x, plain), [x0 + to_object(m), x1, x2])
+    same(ring, ring.context.multiply_plain(x, mont), [multiply(c, to_object(m)) for c in (x0, x1, x2)])
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 40])
+def test_multiply_sum(ring: Ring, count: int) -> None:
+    lefts = [ring.random_ciphertext(3) for _ in range(count)]
+    rights = [ring.random_ciphertext(3) for _ in range(count)]
+    expected = [to_object([0] * ring.n) for _ in range(3)]
+    for left, right in zip(lefts, rights, strict=True):
+        (b, a), (c, d) = ring.polynomials(left), ring.polynomials(right)
+        expected[0] = expected[0] + multiply(b, c)
+        expected[1] = expected[1] + multiply(b, d) + multiply(a, c)
+        expected[2] = expected[2] + multiply(a, d)
+    got = ring.context.multiply_sum(lefts, rights)
+    same(ring, got, expected)
+    again = ring.context.multiply_sum(lefts, rights, got)
+    assert again is got
+    same(ring, got, [2 * x for x in expected])
+
+
+@pytest.mark.parametrize("count", [1, 3, 40])
+def test_multiply_plain_sum(ring: Ring, count: int) -> None:
+    ciphertexts = [ring.random_ciphertext(3) for _ in range(count)]
+    plains = [ring.small(2**30) for _ in range(count)]
+    rows = [ring.context.plaintext(m, 3, montgomery=True) for m in plains]
+    expected = [to_object([0] * ring.n) for _ in range(2)]
+    for m, ciphertext in zip(plains, ciphertexts, strict=True):
+        for c, x in enumerate(ring.polynomials(ciphertext)):
+            expected[c] = expected[c] + multiply(to_object(m), x)
+    got = ring.context.multiply_plain_sum(rows, ciphertexts)
+    same(ring, got, expected)
+    assert ring.context.multiply_plain_sum(rows, ciphertexts, accumulator=got) is got
+    same(ring, got, [2 * x for x in expected])
+
+
+@pytest.mark.parametrize(("limbs", "count"), [(2, 1), (5, 1), (5, 2), (5, 4)])
+@pytest.mark.parametrize("components", [2, 3])
+def test_rescale_rounds_exactly(ring: Ring, limbs: int, count: int, components: int) -> None:
+    x = ring.random_ciphertext(limbs, components)
+    polynomials, modulus = exact(ring, x)
+    divisor = prod(ring.moduli[limbs - count : limbs])
+    got = ring.context.rescale(x, count)
+    assert got.shape == (components, limbs - count, ring.n)
+    same(ring, got, [ring.divide(c, modulus, divisor) for c in polynomials])
+
+
+def test_drop(ring: Ring) -> None:
+    x = ring.random_ciphertext(5, 3)
+    np.testing.assert_array_equal(ring.context.drop(x, 2), x[:, :2])
+
+
+def test_views_and_unaligned_arrays_are_accepted(ring: Ring) -> None:
+    context = ring.context
+    x, y = ring.random_ciphertext(5), ring.random_ciphertext(3)
+    expected = context.add(x[:, :3].copy(), y)
+    np.testing.assert_array_equal(context.add(x[:, :3], y), expected)
+    reverse = x[:, ::-1].copy()[:, ::-1]
+    np.testing.assert_array_equal(context.add(reverse[:, :3], y), expected)
+    np.testing.assert_array_equal(context.add(np.asfortranarray(x)[:, :3], y), expected)
+    storage = np.empty(y.nbytes + 8, dtype=np.uint8)
+    for offset in range(8):  # not even aligned to words
+        shifted = storage[offset : offset + y.nbytes].view(np.uint64).reshape(y.shape)
+        shifted[...] = y
+        np.testing.assert_array_equal(context.add(x[:, :3], shifted), expected)
+    padded = np.zeros((*y.shape[:2], ring.n + 1), dtype=np.uint64)
+    padded[..., 1:] = y
+    np.testing.assert_array_equal(context.add(x[:, :3], padded[..., 1:]), expected)
+
+
+def test_results_are_aligned_and_outlive_the_pool(ring: Ring) -> None:
+    x = ring.random_ciphertext(5)
+    held = [ring.context.neg(x) for _ in range(20)]
+    assert all(h.ctypes.data % 64 == 0 and h.flags.c_contiguous and h.flags.writeable for h in held)
+    expected = held[0].copy()
+    _core.trim_pool()
+    before = _core.pool_bytes()
+    assert before >= sum(h.nbytes for h in held)
+    del held[10:]
+    _core.trim_pool()
+    assert _core.pool_bytes() <= before - 10 * x.nbytes
+    for h in held:
+        np.testing.assert_array_equal(h, expected)
+
+
+def test_the_pool_recycles() -> None:
+    context = _core.Context(1 << 14, _core.primes(1 << 14, 50, 4), [], 1)
+    x = np.zeros((2, 4, 1 << 14), dtype=np.uint64)
+    for _ in range(3):
+        y = context.neg(x)
+    held = _core.pool_bytes()
+    for _ in range(10):
+        y = context.neg(x)
+    assert _core.pool_bytes() == held
+    np.testing.assert_array_equal(y, 0)

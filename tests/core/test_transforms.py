@@ -1,0 +1,134 @@
+"""Key switching and linear transforms of the core against exact integers, in both orders."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ring_oracle import Integers, Ring, Words, to_object
+
+ORDERS = ("limb", "rotation")
+
+
+def rings(alpha: int, special: int) -> Ring:
+    return Ring(n=16, q_bits=(50, 40, 41, 42, 43), special=special, alpha=alpha)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize(("limbs", "key_limbs"), [(5, 5), (4, 5), (3, 5), (1, 5), (1, 1), (3, 4)])
+@pytest.mark.parametrize(("alpha", "special"), [(1, 1), (2, 2), (3, 3), (5, 5), (4, 1)])
+def test_one_rotation(alpha: int, special: int, limbs: int, key_limbs: int, order: str) -> None:
+    ring = rings(alpha, special)
+    x, key = ring.random_ciphertext(limbs), ring.random_key(key_limbs)
+    for galois in (5, 2 * ring.n - 1, 1):
+        terms = [(0, 0, galois, 0, -1)]
+        expected = ring.linear_transform([x], terms, [key], lambda _: to_object([]), 1, False)
+        got = ring.context.linear_transform([x], terms, [key], [], 1, False, order)
+        assert len(got) == 1
+        np.testing.assert_array_equal(got[0], expected[0])
+
+
+@pytest.mark.parametrize(("limbs", "key_limbs"), [(5, 5), (3, 5), (1, 2)])
+@pytest.mark.parametrize("alpha", [1, 2, 3])
+def test_relinearisation(alpha: int, limbs: int, key_limbs: int) -> None:
+    ring = rings(alpha, alpha)
+    x, key = ring.random_ciphertext(limbs, 3), ring.random_key(key_limbs)
+    c0, c1, c2 = ring.polynomials(x)
+    modulus = prod(ring.moduli[i] for i in ring.rows(limbs))
+    special = ring.special_product
+    first, second = ring.key_switch(c2, 1, key, limbs)
+    expected = [
+        ring.ntt(ring.divide(s + special * c, modulus, special), range(limbs))
+        for s, c in ((first, c0), (second, c1))
+    ]
+    np.testing.assert_array_equal(ring.context.relinearise(x, key), np.stack(expected))
+
+
+@st.composite
+def transforms(draw: st.DrawFn) -> dict:
+    limbs = draw(st.integers(1, 5))
+    sources, outputs = draw(st.integers(1, 3)), draw(st.integers(0, 4))
+    keys, plaintexts = draw(st.integers(1, 3)), draw(st.integers(1, 3))
+    with_plaintext = [draw(st.booleans()) for _ in range(outputs)]
+    terms = []
+    for _ in range(draw(st.integers(0, 14)) if outputs else 0):
+        output = draw(st.integers(0, outputs - 1))
+        key = draw(st.integers(-1, keys - 1))
+        galois = 1 if key < 0 else draw(st.integers(0, 15).map(lambda x: 2 * x + 1))
+        plaintext = draw(st.integers(0, plaintexts - 1)) if with_plaintext[output] else -1
+        terms.append((output, draw(st.integers(0, sources - 1)), galois, key, plaintext))
+    return {
+        "alpha": draw(st.integers(1, 5)),
+        "special": draw(st.integers(1, 3)),
+        "limbs": limbs,
+        "sources": sources,
+        "outputs": outputs,
+        "key_limbs": [draw(st.integers(limbs, 5)) for _ in range(keys)],
+        "plaintexts": [draw(st.sampled_from(["coefficients", *range(limbs, 6)])) for _ in range(plaintexts)],
+        "terms": terms,
+        "rescale": limbs > 1 and draw(st.booleans()),
+        "seed": draw(st.integers(0, 2**32)),
+    }
+
+
+@settings(max_examples=40)
+@given(case=transforms())
+def test_any_transform_in_both_orders(case: dict) -> None:
+    ring = Ring(n=16, alpha=case["alpha"], special=case["special"], seed=case["seed"])
+    sources = [ring.random_ciphertext(case["limbs"]) for _ in range(case["sources"])]
+    keys = [ring.random_key(limbs) for limbs in case["key_limbs"]]
+    coefficients = [ring.generator.integers(-(2**45), 2**45, ring.n, dtype=np.int64) for _ in case["plaintexts"]]
+    plaintexts = [
+        m if kind == "coefficients" else ring.context.plaintext(m, kind, special=True, montgomery=True)
+        for kind, m in zip(case["plaintexts"], coefficients, strict=True)
+    ]
+
+    def factor(index: int) -> Integers:
+        return to_object(coefficients[index])
+
+    shape = (case["outputs"], case["rescale"])
+    expected = ring.linear_transform(sources, case["terms"], keys, factor, *shape)
+    results: dict[str, list[Words]] = {
+        order: ring.context.linear_transform(sources, case["terms"], keys, plaintexts, *shape, order)
+        for order in ORDERS
+    }
+    for order in ORDERS:
+        assert len(results[order]) == len(expected)
+        for got, want in zip(results[order], expected, strict=True):
+            np.testing.assert_array_equal(got, want, err_msg=order)
+
+
+def test_many_terms_with_coefficient_plaintexts() -> None:
+    """More terms than are encoded at one time."""
+    ring = rings(2, 2)
+    x, keys = ring.random_ciphertext(4), [ring.random_key(4) for _ in range(3)]
+    masks = [ring.small(2**30) for _ in range(21)]
+    terms = [(0, 0, pow(5, t, 32), t % 3, t) for t in range(21)]
+    expected = ring.linear_transform([x], terms, keys, lambda t: to_object(masks[t]), 1, True)
+    for order in ORDERS:
+        got = ring.context.linear_transform([x], terms, keys, masks, 1, True, order)
+        np.testing.assert_array_equal(got[0], expected[0])
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 7])
+def test_threads_do_not_change_a_bit(threads: int) -> None:
+    from cipherblas import _core
+
+    ring = Ring(n=1 << 12, alpha=2)
+    x = ring.random_ciphertext(3)
+    key = ring.random_key(5)
+    terms = [(o, 0, ring.context.galois_element(o + 1), 0, -1) for o in range(9)]
+    before = _core.threads()
+    try:
+        _core.set_threads(1)
+        expected = ring.context.linear_transform([x], terms, [key], [], 9, False, "rotation")
+        _core.set_threads(threads)
+        assert _core.threads() == threads
+        for order in ORDERS:
+            got = ring.context.linear_transform([x], terms, [key], [], 9, False, order)
+            np.testing.assert_array_equal(np.stack(got), np.stack(expected))
+    finally:
+        _core.set_threads(before)
