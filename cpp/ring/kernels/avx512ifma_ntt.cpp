@@ -99,87 +99,116 @@ CIPHERBLAS_INLINE Shuffle inverse_perfect_shuffle() {
     return {_mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14), _mm512_setr_epi64(1, 3, 5, 7, 9, 11, 13, 15)};
 }
 
-// The layers of a radix-2^LOG pass on the registers v; node is the number of the pass's first butterfly block
-// in the tree of all blocks (1 for the whole transform, children 2 node and 2 node + 1), and so its twiddle's
-// index.
-template <int LOG>
-CIPHERBLAS_INLINE void forward_layers(__m512i* v, std::size_t node, const Twiddles& t, const Lanes& m) {
+// The layers of a radix-2^LOG pass on BLOCKS adjacent blocks in registers. node is the number of the first butterfly
+// block in the tree of all blocks (1 for the whole transform, children 2 node and 2 node + 1), and so the index of its
+// twiddle.
+template <int LOG, int BLOCKS>
+struct PassTwiddles {
+    __m512i w[BLOCKS << LOG], quotient[BLOCKS << LOG];
+
+    // Where the twiddle of a block of a layer stands in the arrays.
+    static constexpr int place(int layer, int block) { return BLOCKS * ((1 << layer) - 1) + block; }
+
+    CIPHERBLAS_INLINE PassTwiddles(std::size_t node, const Twiddles& t) {
+#pragma GCC unroll 4
+        for (int layer = 0; layer < LOG; ++layer) {
 #pragma GCC unroll 8
+            for (int block = 0; block < (BLOCKS << layer); ++block) {
+                w[place(layer, block)] = broadcast(t.plain[(node << layer) + block]);
+                quotient[place(layer, block)] = broadcast(t.quotient[(node << layer) + block]);
+            }
+        }
+    }
+};
+
+template <int LOG, int BLOCKS>
+CIPHERBLAS_INLINE void forward_layers(__m512i* v, const PassTwiddles<LOG, BLOCKS>& t, const Lanes& m) {
+#pragma GCC unroll 4
     for (int layer = 0; layer < LOG; ++layer) {
         const int half = (1 << LOG) >> (layer + 1);
 #pragma GCC unroll 8
-        for (int block = 0; block < (1 << layer); ++block) {
-            const __m512i w = broadcast(t.plain[(node << layer) + block]);
-            const __m512i quotient = broadcast(t.quotient[(node << layer) + block]);
+        for (int block = 0; block < (BLOCKS << layer); ++block) {
             __m512i* even = v + 2 * block * half;
+            const int k = t.place(layer, block);
 #pragma GCC unroll 8
-            for (int i = 0; i < half; ++i) forward_butterfly(even[i], even[half + i], w, quotient, m);
+            for (int i = 0; i < half; ++i)
+                forward_butterfly(even[i], even[half + i], t.w[k], t.quotient[k], m);
         }
     }
 }
 
-template <int LOG>
-CIPHERBLAS_INLINE void inverse_layers(__m512i* v, std::size_t node, const Twiddles& t, const Lanes& m) {
-#pragma GCC unroll 8
-    for (int layer = LOG - 1; layer >= 0; --layer) {
+// Layers LOG - 1 down to LAST.
+template <int LAST, int LOG, int BLOCKS>
+CIPHERBLAS_INLINE void inverse_layers(__m512i* v, const PassTwiddles<LOG, BLOCKS>& t, const Lanes& m) {
+#pragma GCC unroll 4
+    for (int layer = LOG - 1; layer >= LAST; --layer) {
         const int half = (1 << LOG) >> (layer + 1);
 #pragma GCC unroll 8
-        for (int block = 0; block < (1 << layer); ++block) {
-            const __m512i w = broadcast(t.plain[(node << layer) + block]);
-            const __m512i quotient = broadcast(t.quotient[(node << layer) + block]);
+        for (int block = 0; block < (BLOCKS << layer); ++block) {
             __m512i* even = v + 2 * block * half;
+            const int k = t.place(layer, block);
 #pragma GCC unroll 8
-            for (int i = 0; i < half; ++i) inverse_butterfly(even[i], even[half + i], w, quotient, m);
+            for (int i = 0; i < half; ++i)
+                inverse_butterfly(even[i], even[half + i], t.w[k], t.quotient[k], m);
         }
     }
 }
 
-// All layers below the blocks node to node + blocks - 1 of 64 words each.
-void forward_tail(Word* x, std::size_t node, std::size_t blocks, const Twiddles& t, const Lanes& m) {
+// All layers below the blocks node to node + blocks - 1 of 64 words each. Two blocks go side by side, 16 registers wide:
+// the butterflies of one alone would wait for each other.
+void forward_tail(Word* x, std::size_t node, std::size_t blocks, const Twiddles t, const Lanes m) {
     const Shuffle shuffle = perfect_shuffle();
-    for (std::size_t end = node + blocks; node < end; ++node, x += 64) {
-        __m512i v[8];
+    for (std::size_t end = node + blocks; node < end; node += 2, x += 128) {
+        __m512i v[16];
+#pragma GCC unroll 16
+        for (int i = 0; i < 16; ++i) v[i] = load(x + 8 * i);
+        forward_layers(v, PassTwiddles<3, 2>(node, t), m);
 #pragma GCC unroll 8
-        for (int i = 0; i < 8; ++i) v[i] = load(x + 8 * i);
-        forward_layers<3>(v, node, t, m);
-#pragma GCC unroll 4
-        for (int pair = 0; pair < 4; ++pair) {
-            __m512i& a = v[2 * pair];
-            __m512i& b = v[2 * pair + 1];
-            shuffle(a, b);
-            forward_butterfly(a, b, repeat_two(t.montgomery + 8 * node + 2 * pair), m);
-            shuffle(a, b);
-            forward_butterfly(a, b, repeat_four(t.montgomery + 16 * node + 4 * pair), m);
-            shuffle(a, b);
-            forward_butterfly_last(a, b, load(t.montgomery + 32 * node + 8 * pair), m);
-            shuffle(a, b);
-            store(x + 16 * pair, a);
-            store(x + 16 * pair + 8, b);
+        for (int i = 0; i < 16; i += 2) {
+            shuffle(v[i], v[i + 1]);
+            forward_butterfly(v[i], v[i + 1], repeat_two(t.montgomery + 8 * node + i), m);
         }
+#pragma GCC unroll 8
+        for (int i = 0; i < 16; i += 2) {
+            shuffle(v[i], v[i + 1]);
+            forward_butterfly(v[i], v[i + 1], repeat_four(t.montgomery + 16 * node + 2 * i), m);
+        }
+#pragma GCC unroll 8
+        for (int i = 0; i < 16; i += 2) {
+            shuffle(v[i], v[i + 1]);
+            forward_butterfly_last(v[i], v[i + 1], load(t.montgomery + 32 * node + 4 * i), m);
+            shuffle(v[i], v[i + 1]);
+        }
+#pragma GCC unroll 16
+        for (int i = 0; i < 16; ++i) store(x + 8 * i, v[i]);
     }
 }
 
-void inverse_tail(Word* x, std::size_t node, std::size_t blocks, const Twiddles& t, const Lanes& m) {
+void inverse_tail(Word* x, std::size_t node, std::size_t blocks, const Twiddles t, const Lanes m) {
     const Shuffle shuffle = inverse_perfect_shuffle();
-    for (std::size_t end = node + blocks; node < end; ++node, x += 64) {
-        __m512i v[8];
-#pragma GCC unroll 4
-        for (int pair = 0; pair < 4; ++pair) {
-            __m512i& a = v[2 * pair];
-            __m512i& b = v[2 * pair + 1];
-            a = load(x + 16 * pair);
-            b = load(x + 16 * pair + 8);
-            shuffle(a, b);
-            inverse_butterfly(a, b, load(t.montgomery + 32 * node + 8 * pair), m);
-            shuffle(a, b);
-            inverse_butterfly(a, b, repeat_four(t.montgomery + 16 * node + 4 * pair), m);
-            shuffle(a, b);
-            inverse_butterfly(a, b, repeat_two(t.montgomery + 8 * node + 2 * pair), m);
-            shuffle(a, b);
-        }
-        inverse_layers<3>(v, node, t, m);
+    for (std::size_t end = node + blocks; node < end; node += 2, x += 128) {
+        __m512i v[16];
+#pragma GCC unroll 16
+        for (int i = 0; i < 16; ++i) v[i] = load(x + 8 * i);
 #pragma GCC unroll 8
-        for (int i = 0; i < 8; ++i) store(x + 8 * i, v[i]);
+        for (int i = 0; i < 16; i += 2) {
+            shuffle(v[i], v[i + 1]);
+            inverse_butterfly(v[i], v[i + 1], load(t.montgomery + 32 * node + 4 * i), m);
+        }
+#pragma GCC unroll 8
+        for (int i = 0; i < 16; i += 2) {
+            shuffle(v[i], v[i + 1]);
+            inverse_butterfly(v[i], v[i + 1], repeat_four(t.montgomery + 16 * node + 2 * i), m);
+        }
+#pragma GCC unroll 8
+        for (int i = 0; i < 16; i += 2) {
+            shuffle(v[i], v[i + 1]);
+            inverse_butterfly(v[i], v[i + 1], repeat_two(t.montgomery + 8 * node + i), m);
+            shuffle(v[i], v[i + 1]);
+        }
+        inverse_layers<0>(v, PassTwiddles<3, 2>(node, t), m);
+#pragma GCC unroll 16
+        for (int i = 0; i < 16; ++i) store(x + 8 * i, v[i]);
     }
 }
 
@@ -187,26 +216,28 @@ void inverse_tail(Word* x, std::size_t node, std::size_t blocks, const Twiddles&
 
 // One pass over the block `node` of 2^log_size words.
 template <int LOG>
-void forward_pass(Word* x, int log_size, std::size_t node, const Twiddles& t, const Lanes& m) {
+void forward_pass(Word* x, int log_size, std::size_t node, const Twiddles& t, const Lanes m) {
     const std::size_t stride = std::size_t{1} << (log_size - LOG);
+    const PassTwiddles<LOG, 1> twiddles(node, t);
     for (std::size_t offset = 0; offset < stride; offset += 8) {
         __m512i v[1 << LOG];
 #pragma GCC unroll 16
         for (int i = 0; i < (1 << LOG); ++i) v[i] = load(x + i * stride + offset);
-        forward_layers<LOG>(v, node, t, m);
+        forward_layers(v, twiddles, m);
 #pragma GCC unroll 16
         for (int i = 0; i < (1 << LOG); ++i) store(x + i * stride + offset, v[i]);
     }
 }
 
 template <int LOG>
-void inverse_pass(Word* x, int log_size, std::size_t node, const Twiddles& t, const Lanes& m) {
+void inverse_pass(Word* x, int log_size, std::size_t node, const Twiddles& t, const Lanes m) {
     const std::size_t stride = std::size_t{1} << (log_size - LOG);
+    const PassTwiddles<LOG, 1> twiddles(node, t);
     for (std::size_t offset = 0; offset < stride; offset += 8) {
         __m512i v[1 << LOG];
 #pragma GCC unroll 16
         for (int i = 0; i < (1 << LOG); ++i) v[i] = load(x + i * stride + offset);
-        inverse_layers<LOG>(v, node, t, m);
+        inverse_layers<0>(v, twiddles, m);
 #pragma GCC unroll 16
         for (int i = 0; i < (1 << LOG); ++i) store(x + i * stride + offset, v[i]);
     }
@@ -214,9 +245,10 @@ void inverse_pass(Word* x, int log_size, std::size_t node, const Twiddles& t, co
 
 // The first pass of the whole inverse transform's end: its last layer, stride N/2, also multiplies by N^-1.
 template <int LOG>
-void inverse_pass_last(Word* x, const NttTable& table, const Twiddles& t, const Lanes& m) {
+void inverse_pass_last(Word* x, const NttTable& table, const Twiddles& t, const Lanes m) {
     constexpr int kHalf = 1 << (LOG - 1);
     const std::size_t stride = std::size_t{1} << (table.log_n - LOG);
+    const PassTwiddles<LOG, 1> twiddles(1, t);
     const __m512i factor = broadcast(table.n_inverse);
     const __m512i factor_quotient = broadcast(table.n_inverse_quotient);
     const __m512i w = broadcast(table.last_root);
@@ -225,8 +257,7 @@ void inverse_pass_last(Word* x, const NttTable& table, const Twiddles& t, const 
         __m512i v[1 << LOG];
 #pragma GCC unroll 16
         for (int i = 0; i < (1 << LOG); ++i) v[i] = load(x + i * stride + offset);
-        inverse_layers<LOG - 1>(v, 2, t, m);
-        inverse_layers<LOG - 1>(v + kHalf, 3, t, m);
+        inverse_layers<1>(v, twiddles, m);
 #pragma GCC unroll 8
         for (int i = 0; i < kHalf; ++i) {
             const __m512i sum = add(v[i], v[kHalf + i]);
@@ -252,8 +283,6 @@ CIPHERBLAS_INLINE int next_pass(int log_size) {
 void forward(Word* x, int log_size, std::size_t node, const Twiddles& t, const Lanes& m) {
     const int log_radix = next_pass(log_size);
     switch (log_radix) {
-        case 0:
-            return forward_tail(x, node, 1, t, m);
         case 1:
             forward_pass<1>(x, log_size, node, t, m);
             break;
