@@ -1,0 +1,82 @@
+"""Each benchmark runs, its results are right, and its rows have the promised fields. Nothing here asks how fast."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from cipherblas import bench
+from cipherblas.bench import harness, primitives
+from cipherblas.bench.harness import Row
+
+
+def check(found: Row, **expected: Any) -> None:
+    """The common fields are there, the row is JSON, the spread is a spread."""
+    assert json.loads(bench.to_json(found)) == found
+    assert 0 < found["seconds_min"] <= found["seconds"] <= found["seconds_max"]
+    assert found["runs"] >= 1
+    assert found["threads"] == 1
+    assert found["machine"] == harness.machine()
+    assert {name: found[name] for name in expected} == expected
+
+
+def test_primitives_are_right() -> None:
+    rows = list(bench.run_primitives(ring_degrees=[1 << 13], budget=0.0))
+    assert [found["case"] for found in rows] == list(primitives.CASES)
+    for found in rows:
+        check(found, bench="primitives")
+        assert found["params"]["n"] == 1 << 13
+        assert (found["params"]["limbs"], found["params"]["dnum"], found["params"]["security"]) == (4, 4, 128)
+        # Largest source: public-key noise, 3.2·sqrt(4N/3)·sqrt(N/2)/2^40 = 2e-8 a slot, times 6 for the tail,
+        # twice that in a product of two. Key switching and rescaling add less.
+        assert found["error"] < 5e-7
+        assert "peer" not in found
+        assert "speedup" not in found
+    assert rows[4]["key_bytes"] == 4 * 2 * 5 * (1 << 13) * 8
+
+
+def test_the_two_orders_agree_and_are_right() -> None:
+    rows = list(bench.run_linear_transform(sets=["A"], diagonals=6, budget=0.0))
+    assert [(found["order"], found.get("baby_steps")) for found in rows] == [
+        ("limb", None), ("rotation", None), ("limb", 4), ("rotation", 4),
+    ]  # fmt: skip
+    for found in rows:
+        check(found, bench="linear-transform")
+        # Key noise at P near q: 3.2·sqrt(5·N/12)·sqrt(N/2)/2^31.7 = 4e-6 a rotation; 6 of them, tail 6.
+        assert found["error"] < 6 * 6 * 4e-6
+        assert found["coarse_over_limb"] > 0
+    assert [found["rotations"] for found in rows] == [5, 5, 4, 4]
+
+
+def test_ntt_names_its_instruction_set() -> None:
+    rows = list(bench.run_ntt(isas=["scalar"], ring_degrees=[1 << 12], budget=0.0))
+    assert len(rows) == 1
+    check(rows[0], bench="primitives", case="ntt per limb", algorithm="scalar")
+
+
+def test_product_is_right() -> None:
+    rows = list(bench.run_cc([(5, 3, 4)], algorithm="outer-product", budget=0.0))
+    assert len(rows) == 1
+    check(rows[0], bench="cc", case="5x3x4", algorithm="outer-product", rotations=0)
+    assert rows[0]["error"] < 1e-4 * 3
+    assert rows[0]["products"] > 0
+    assert rows[0]["upload_bytes"] > 0
+    for stage in ("plan_seconds", "keygen_seconds", "encrypt_seconds", "expand_seconds", "decrypt_seconds"):
+        assert rows[0][stage] >= 0
+
+
+def test_unknown_names_are_refused_before_any_work() -> None:
+    with pytest.raises(ValueError, match="peer: expected one of seal, openfhe, got nobody"):
+        next(bench.run_primitives(peer="nobody"))
+    with pytest.raises(ValueError, match=r"cases: .* got transpose"):
+        next(bench.run_primitives(cases=["transpose"]))
+    with pytest.raises(ValueError, match="sets: expected some of A, B, C, got D"):
+        next(bench.run_linear_transform(sets=["D"]))
+    with pytest.raises(ValueError, match=r"instruction sets: .* got sse9"):
+        next(bench.run_ntt(isas=["sse9"]))
+    with pytest.raises(ValueError, match="suite: expected fame, got lame"):
+        next(bench.run_cc(suite="lame"))
+    with pytest.raises(ValueError, match="order: expected limb or rotation, got diagonal"):
+        next(bench.run_cc(order="diagonal"))
