@@ -7,12 +7,16 @@ from types import MappingProxyType
 from typing import Any
 
 from cipherblas.algorithms.base import Algorithm
+from cipherblas.algorithms.bicyclic import Bicyclic
+from cipherblas.algorithms.e2dm import E2dm
+from cipherblas.algorithms.fame import Fame
+from cipherblas.algorithms.halevi_shoup import HaleviShoup
 from cipherblas.algorithms.outer_product import OuterProduct
 from cipherblas.algorithms.skewed import Skewed
 from cipherblas.errors import ParameterError
 
 ALGORITHMS: Mapping[str, type[Algorithm]] = MappingProxyType(
-    {algorithm.name: algorithm for algorithm in (Skewed, OuterProduct)}
+    {algorithm.name: algorithm for algorithm in (Skewed, OuterProduct, Bicyclic, Fame, E2dm, HaleviShoup)}
 )
 
 

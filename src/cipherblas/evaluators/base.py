@@ -137,7 +137,7 @@ class Evaluator(Bookkeeper, ABC):
         transform = Transform.of(diagonals)
         if isinstance(x, Plain):
             return rotations.transform_plain(x, transform)
-        if baby_steps is not None and len(transform) > 2:
+        if baby_steps is not None and transform.masked and len(transform) > 2:
             return rotations.transform_giant_steps(self, x, transform, baby_steps, order)
         return next(self.linear_transforms(x, [transform], order=order))
 
@@ -184,7 +184,7 @@ class Evaluator(Bookkeeper, ABC):
             limbs = min(limbs, accumulator.limbs)
         lefts = self._dropped(lefts, limbs)
         if plain:
-            return self._multiply_plain(lefts, rights, accumulator, limbs)
+            return self.weighted_sum(lefts, rights, 2.0**self.params.scale_bits, accumulator)
         rights = self._dropped(rights, limbs)
         scale, bound, variance = self._product_terms(lefts, rights)
         self.counts.products += len(lefts)
@@ -200,8 +200,21 @@ class Evaluator(Bookkeeper, ABC):
         """x ⊙ y; see `multiply_sum`."""
         return self.multiply_sum([x], [y])
 
-    def _multiply_plain(self, cts: list[Ct], plains: list[Plain], accumulator: Ct | None, limbs: int) -> Ct:
-        plain_scale = 2.0**self.params.scale_bits
+    def weighted_sum(
+        self,
+        cts: Sequence[Ct],
+        plains: Sequence[Plain],
+        plain_scale: float,
+        accumulator: Ct | None = None,
+        *,
+        rows: tuple[float, float] | None = None,
+    ) -> Ct:
+        """Σ_t plain_t ⊙ ct_t with the clear vectors encoded at a given scale; see `multiply_sum`.
+
+        Args:
+            rows: `row_sum` and `row_norm` of the clear vectors together, where they are known (see `Transform`).
+        """
+        limbs = min(ct.limbs for ct in cts)
         rounding = self.noise_model.encoding(plain_scale)
         scale = cts[0].scale * plain_scale
         bound = variance = 0.0
@@ -209,6 +222,9 @@ class Evaluator(Bookkeeper, ABC):
             self._check_scales(ct.scale * plain_scale, scale)
             bound += ct.bound * plain.bound
             variance += (ct.noise * plain.bound) ** 2 + (rounding * ct.bound) ** 2
+        if rows is not None:
+            bound = max(ct.bound for ct in cts) * rows[0]
+            variance = (max(ct.noise for ct in cts) * rows[1]) ** 2 + sum((rounding * ct.bound) ** 2 for ct in cts)
         self._count_plains(len(cts), limbs, extended=False)
         result = self._accumulator(accumulator, 2, limbs, scale, bound, variance)
         data = self._plain_product_data(
@@ -298,6 +314,11 @@ class Evaluator(Bookkeeper, ABC):
         while isinstance(ct, Ct) and math.log2(ct.scale) > 1.5 * self.params.scale_bits:
             ct = self.rescale(ct)
         return ct
+
+    def require_levels(self, ct: Any, levels: int, what: str) -> None:
+        """Raise LevelError, before any work, unless `levels` rescales are possible."""
+        if isinstance(ct, Ct) and ct.limbs <= levels:
+            raise LevelError(f"{what} spends {levels} levels", expected=f"at least {levels + 1} limbs", got=ct.limbs)
 
     def drop(self, ct: Ct, limbs: int) -> Ct:
         """Forget limbs beyond the first `limbs`; value and scale stay."""

@@ -117,6 +117,8 @@ def _transform_group(
     used = [sources[prefix] for prefix in index]
     noise = math.hypot(max(ct.noise for ct in used), ev.noise_model.key_switch(x.limbs, x.scale))
     masked = transforms[0].masked
+    if any(transform.masked != masked for transform in transforms):
+        raise MismatchError("diagonals of a transform", expected="all given or all None", got="a mixture")
     data = _execute(ev, used, terms, len(transforms), x.limbs, masked, order)
     limbs = x.limbs - masked
     results = []
@@ -130,76 +132,68 @@ def _transform_group(
 
 
 def _execute(
-    ev: Evaluator, sources: Sequence[Ct], terms: Sequence[Term], outputs: int, limbs: int, masked: bool, order: str | None
+    ev: Evaluator, sources: Sequence[Ct], terms: Sequence[Term], outputs: int, limbs: int, rescale: bool, order: str | None
 ) -> list[Any]:
     """Count and run one call of the linear-transform executor."""
-    if masked and limbs < 2:
+    if rescale and limbs < 2:
         raise LevelError("a linear transform drops a limb", expected="at least 2 limbs", got=limbs)
-    if any((term.plain is None) == masked for term in terms):
-        raise MismatchError("diagonals of a transform", expected="all given or all None", got="a mixture")
     counts = ev.counts
-    switched = {(term.source, term.step) for term in terms if term.step}
-    for step in {step for _, step in switched}:
+    steps = [term.step for term in terms if term.step]
+    for step in set(steps):
         ev._use_rotation_key(step, limbs)
-    for _ in {source for source, _ in switched}:
+    for _ in {term.source for term in terms if term.step}:
         ev._count_hoisting(limbs)
-    counts.rotations += len(switched)
-    ev._count_key_products(len(switched), limbs)
+    counts.rotations += len(steps)
+    ev._count_key_products(len(steps), limbs)
     counts.linear_transforms += outputs
-    if masked:
-        ev._count_plains(len(terms), limbs, extended=True)
-    ev._count_moddown(outputs, limbs, rescale=masked)
-    ev.ledger.touch(_transform_bytes(ev, len(sources), outputs, len(terms) if masked else 0, limbs))
-    return ev._transform_data([ct.data for ct in sources], terms, outputs, limbs, masked, order)
+    plains = sum(term.plain is not None for term in terms)
+    if plains:
+        ev._count_plains(plains, limbs, extended=True)
+    ev._count_moddown(outputs, limbs, rescale)
+    ev.ledger.touch(_transform_bytes(ev, len(sources), outputs, plains, limbs))
+    return ev._transform_data([ct.data for ct in sources], terms, outputs, limbs, rescale, order)
 
 
 def transform_giant_steps(ev: Evaluator, x: Ct, transform: Transform, baby_steps: int, order: str | None) -> Ct:
     """Baby-step/giant-step: Σ_g Rot_g(Σ_b Rot_{-g}(u_{g+b}) ⊙ Rot_b(x)).
 
-    The inner sums are one executor call (hoisted once); the giant rotations share one ModDown.
+    The baby rotations are hoisted and written out, so that every giant step reads them; the giant rotations share one
+    ModDown, merged with the rescale.
     """
-    groups = split_steps(list(transform.terms), baby_steps, ev.slots)
-    inner = []
+    groups = split_steps(list(transform.terms), baby_steps)
+    babies = sorted({baby for members in groups.values() for baby, _ in members})
+    rotated = dict(zip(babies, rotate_many(ev, x, babies), strict=True))
+    mask_scale = float(ev.params.q[x.limbs - 1])
+    sources, terms = [], []
     for giant, members in groups.items():
-        terms = {baby: _rolled(transform.terms[step], -giant) for baby, step in members}
-        inner.append(Transform(terms, transform.row_sum, transform.row_norm, (transform.key, giant)))
-    partial = list(transform_many(ev, x, inner, order))
-    sources, steps = [], []
-    for giant, ct in zip(groups, partial, strict=True):
+        plains = [plain.rolled(-giant) for _, step in members if (plain := transform.terms[step]) is not None]
+        rows = transform.row_sum, transform.row_norm
+        partial = ev.weighted_sum([rotated[baby] for baby, _ in members], plains, mask_scale, rows=rows)
         path = expand(giant, ev.key_policy, ev.slots)
-        sources.append(rotate_paths(ev, ct, [path[:-1]])[path[:-1]])
-        steps.append(path[-1] if path else 0)
-    limbs, model = partial[0].limbs, ev.noise_model
-    if len(partial) == 1 and not steps[0]:
-        return partial[0]
-    outer = [Term(0, i, step, None) for i, step in enumerate(steps)]
-    data = _execute(ev, sources, outer, 1, limbs, False, order)[0]
-    # The inner transforms have disjoint rows in the sum: signal noise grows as in the plain transform.
-    extra = math.sqrt(len(partial)) * math.hypot(model.rounding(x.scale), model.key_switch(limbs, x.scale))
-    noise = math.hypot(max(ct.noise for ct in sources), extra, model.rounding(x.scale))
-    return ev.make(limbs, x.scale, x.bound * transform.row_sum, noise, 2, data)
+        terms.append(Term(0, len(sources), path[-1] if path else 0, None))
+        sources.append(rotate_paths(ev, partial, [path[:-1]])[path[:-1]])
+    data = _execute(ev, sources, terms, 1, x.limbs, True, order)[0]
+    model = ev.noise_model
+    noise = math.hypot(
+        transform.row_norm * max(ct.noise for ct in rotated.values()),
+        model.encoding(mask_scale) * x.bound * math.sqrt(len(transform)),
+        math.sqrt(len(sources)) * model.key_switch(x.limbs, x.scale * mask_scale),
+        model.rounding(x.scale),
+    )
+    return ev.make(x.limbs - 1, x.scale, x.bound * transform.row_sum, noise, 2, data)
 
 
-def split_steps(steps: Sequence[Step], baby_steps: int, slots: int) -> dict[int, list[tuple[int, Step]]]:
+def split_steps(steps: Sequence[Step], baby_steps: int) -> dict[int, list[tuple[int, Step]]]:
     """Group rotations by giant step: giant → [(baby, step)], giant + baby = step, in units of their divisor."""
     if baby_steps < 1:
         raise ParameterError("baby steps", expected="at least 1", got=baby_steps)
-    totals = [_centred(total_step(step), slots) for step in steps]
+    totals = [total_step(step) for step in steps]
     unit = math.gcd(*totals) or 1
     groups: dict[int, list[tuple[int, Step]]] = {}
     for step, total in zip(steps, totals, strict=True):
         giant = total // unit // baby_steps * baby_steps * unit
         groups.setdefault(giant, []).append((total - giant, step))
     return groups
-
-
-def _centred(step: int, slots: int) -> int:
-    step %= slots
-    return step - slots if step > slots // 2 else step
-
-
-def _rolled(plain: Plain | None, step: int) -> Plain | None:
-    return None if plain is None else plain.rolled(step)
 
 
 def check_switchable(x: Ct) -> None:

@@ -10,6 +10,8 @@ from typing import Any, TypeAlias, Union
 import numpy as np
 from numpy.typing import NDArray
 
+from cipherblas.errors import MismatchError
+
 Slots: TypeAlias = NDArray[np.complex128]
 # A rotation: a number of slots, or the partial steps whose sum is meant (walked one by one under the key
 # policies that compose rotations).
@@ -147,6 +149,10 @@ class Transform:
     row_sum: float
     row_norm: float
     key: Hashable = field(default=None)
+
+    def __post_init__(self) -> None:
+        if len({plain is None for plain in self.terms.values()}) != 1:
+            raise MismatchError("diagonals of a transform", expected="at least one, all given or all None", got="none or a mixture")
 
     def __len__(self) -> int:
         return len(self.terms)

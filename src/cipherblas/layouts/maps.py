@@ -1,0 +1,56 @@
+"""Re-arrangements of slots as linear transforms: every output slot takes at most one input slot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cipherblas.evaluators.values import Plain, Step, Transform, selection, total_step
+
+# Target slot → source slot, `EMPTY` where the output is zero.
+SlotMap = NDArray[np.int64]
+
+
+def rotations_of(source: SlotMap, period: int | None = None) -> list[int]:
+    """The rotations that a map needs, ascending, modulo the slots (or the period of its input)."""
+    slots = len(source)
+    used = source >= 0
+    steps = (source - np.arange(slots))[used] % (period or slots)
+    return [int(step) for step in np.unique(steps)]
+
+
+def masked_map(
+    key: Hashable,
+    slots: int,
+    steps: Iterable[Step],
+    source: Callable[[], SlotMap],
+    period: int | None = None,
+) -> Transform:
+    """The transform of a map whose rotations are known, without evaluating the map.
+
+    Args:
+        key: identifies the map in encode caches.
+        steps: rotations or paths; those that are equal modulo the slots (or the period) are merged.
+        source: makes the map when a mask is needed.
+        period: the input repeats with this period, so that rotations count modulo it.
+    """
+    modulus = period or slots
+    terms: dict[int, tuple[Step, Plain]] = {}
+    for step in steps:
+        residue = total_step(step) % modulus
+        if residue not in terms:
+            mask = Plain((key, "mask", residue), lambda z=residue: _mask(source(), z, modulus), 1.0)
+            terms[residue] = (step, mask)
+    return selection(terms.values(), key)
+
+
+def _mask(source: SlotMap, step: int, modulus: int) -> NDArray[np.float64]:
+    offset = (source - np.arange(len(source))) % modulus
+    return ((source >= 0) & (offset == step)).astype(np.float64)
+
+
+def pure_rotation(step: Step, key: Hashable) -> Transform:
+    """A rotation as a transform without diagonals, which costs no level."""
+    return Transform({step: None}, 1.0, 1.0, key)
