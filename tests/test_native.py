@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -50,24 +51,39 @@ def test_an_unknown_instruction_set_is_named() -> None:
     assert "sse9" in result.stderr
 
 
-def members(body: list[ast.stmt]) -> set[str]:
-    return {
-        node.name
-        for node in body
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
-    }
+def stub_signatures(body: list[ast.stmt]) -> dict[str, list[str] | None]:
+    """Public names of the stub: the arguments of a function, None for a property or a class."""
+    found: dict[str, list[str] | None] = {}
+    for node in body:
+        if isinstance(node, ast.ClassDef):
+            found[node.name] = None
+        elif isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+            found[node.name] = None if node.decorator_list else [argument.arg for argument in node.args.args]
+    return found
 
 
-def public_names(value: object) -> set[str]:
-    return {name for name in dir(value) if not name.startswith("_")}
+def module_signatures(value: object) -> dict[str, list[str] | None]:
+    """The same of the module, from the signatures that nanobind writes."""
+    found: dict[str, list[str] | None] = {}
+    for name in (name for name in dir(value) if not name.startswith("_")):
+        signature = getattr(getattr(value, name), "__nb_signature__", None)
+        if signature is None:
+            found[name] = None
+            continue
+        text, before = signature[0][0], ""
+        while text != before:  # the types' brackets, from the inside out
+            text, before = re.sub(r"\[[^][]*\]", "", text), text
+        inside = text[text.index("(") + 1 : text.rindex(")")]
+        found[name] = [part.split(":")[0].strip() for part in inside.split(",") if part.strip()]
+    return found
 
 
-def test_the_stub_names_what_the_module_has() -> None:
+def test_the_stub_says_what_the_module_has() -> None:
     tree = ast.parse(STUB.read_text(encoding="utf-8"))
-    assert members(tree.body) == public_names(_core)
+    assert stub_signatures(tree.body) == module_signatures(_core)
     for node in tree.body:
         if isinstance(node, ast.ClassDef):
-            assert members(node.body) == public_names(getattr(_core, node.name)), node.name
+            assert stub_signatures(node.body) == module_signatures(getattr(_core, node.name))
 
 
 @pytest.mark.slow
