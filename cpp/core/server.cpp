@@ -1,4 +1,5 @@
 // The server side of `Context`: arithmetic on ciphertexts with public keys only.
+#include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
