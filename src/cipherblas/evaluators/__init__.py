@@ -1,4 +1,4 @@
-"""The `Evaluator` interface and its interpreters: `Counter`, `Clear`, `Ckks`."""
+"""The `Evaluator` interface and its interpreters: `Counter`, `Clear`, `Ckks` (in its module, as it needs the core)."""
 
 from cipherblas.evaluators.base import Evaluator
 from cipherblas.evaluators.bookkeeping import CONJUGATE

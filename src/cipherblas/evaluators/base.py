@@ -21,6 +21,12 @@ SCALE_TOLERANCE = 2.0**-40
 # An integer factor of at least this size matches two scales to a relative error of half its inverse.
 MIN_MATCH_FACTOR = 2.0**24
 MAX_SMALL_INTEGER = 1 << 20
+MAX_ENCODED_BITS = 60  # coefficients are encoded as int64
+
+
+def encoding_factor(scale: float, bound: float) -> int:
+    """The power of two by which a scale must be divided for coefficients up to scale · bound to be encoded."""
+    return 1 << max(0, math.ceil(math.log2(scale * max(bound, 1.0))) - MAX_ENCODED_BITS)
 
 
 class Evaluator(Bookkeeper, ABC):
@@ -67,7 +73,8 @@ class Evaluator(Bookkeeper, ABC):
     def _negate_data(self, x: Any) -> Any: ...
 
     @abstractmethod
-    def _add_plain_data(self, x: Any, plain: Plain, scale: float, limbs: int) -> Any: ...
+    def _add_plain_data(self, x: Any, plain: Plain, scale: float, factor: int, limbs: int) -> Any:
+        """Add `plain` at `scale`, encoded at scale / factor and multiplied by the integer."""
 
     @abstractmethod
     def _scale_data(self, x: Any, factor: int, value: float) -> Any:
@@ -158,8 +165,8 @@ class Evaluator(Bookkeeper, ABC):
     def multiply_sum(self, lefts: Sequence[Any], rights: Sequence[Any], accumulator: Ct | None = None) -> Ct:
         """Σ_t left_t ⊙ right_t, lazily reduced, not relinearised, not rescaled.
 
-        One side may be `Plain`; it is encoded at scale 2^scale_bits and the result keeps 2 components,
-        otherwise it has 3. Operands are dropped to the smallest number of limbs among them. The noise estimate
+        One side may be `Plain`; it is encoded at scale 2^scale_bits / (largest bound), or what the accumulator's
+        scale asks for, and the result keeps 2 components; otherwise it has 3. Operands are dropped to the smallest number of limbs among them. The noise estimate
         takes the errors of the products as independent.
 
         Args:
@@ -184,7 +191,7 @@ class Evaluator(Bookkeeper, ABC):
             limbs = min(limbs, accumulator.limbs)
         lefts = self._dropped(lefts, limbs)
         if plain:
-            return self.weighted_sum(lefts, rights, 2.0**self.params.scale_bits, accumulator)
+            return self.weighted_sum(lefts, rights, self._plain_scale(lefts[0], rights, accumulator), accumulator)
         rights = self._dropped(rights, limbs)
         scale, bound, variance = self._product_terms(lefts, rights)
         self.counts.products += len(lefts)
@@ -199,6 +206,12 @@ class Evaluator(Bookkeeper, ABC):
     def multiply(self, x: Any, y: Any) -> Ct:
         """x ⊙ y; see `multiply_sum`."""
         return self.multiply_sum([x], [y])
+
+    def _plain_scale(self, ct: Ct, plains: Sequence[Plain], accumulator: Ct | None) -> float:
+        if accumulator is not None:
+            return accumulator.scale / ct.scale
+        bound = max(plain.bound for plain in plains)
+        return 2.0**self.params.scale_bits / (bound if bound > 0 else 1.0)
 
     def weighted_sum(
         self,
@@ -413,12 +426,13 @@ class Evaluator(Bookkeeper, ABC):
         return self.make(x.limbs, x.scale, x.bound, x.noise, x.components, self._negate_data(x.data))
 
     def add_plain(self, x: Ct, plain: Plain) -> Ct:
-        """x + a clear vector, encoded at the scale of x. Levels: none."""
+        """x + a clear vector, encoded at the scale of x (in 62 bits at most). Levels: none."""
         self.counts.adds += 1
         self.counts.encodings += 1
         self.counts.encode_ntt_limbs += x.limbs
-        noise = math.hypot(x.noise, self.noise_model.encoding(x.scale))
-        data = self._add_plain_data(x.data, plain, x.scale, x.limbs)
+        factor = encoding_factor(x.scale, plain.bound)
+        noise = math.hypot(x.noise, self.noise_model.encoding(x.scale / factor))
+        data = self._add_plain_data(x.data, plain, x.scale, factor, x.limbs)
         return self.make(x.limbs, x.scale, x.bound + plain.bound, noise, x.components, data)
 
     def multiply_scalar(self, x: Any, value: float) -> Any:

@@ -15,7 +15,7 @@ from cipherblas.evaluators.noise import TAIL, NoiseModel
 from cipherblas.evaluators.shape import Ring
 from cipherblas.evaluators.steps import KeyPolicy, check_policy
 from cipherblas.evaluators.values import Ct, Ledger, Plain
-from cipherblas.keys import KeyRequest
+from cipherblas.keys.request import KeyRequest
 
 CONJUGATE = -1  # stands for complex conjugation where a rotation step is expected
 DEFAULT_WORKING_BYTES = 1 << 30

@@ -68,7 +68,7 @@ class Clear(Evaluator):
     def _negate_data(self, x: Any) -> Any:
         return -x
 
-    def _add_plain_data(self, x: Any, plain: Plain, scale: float, limbs: int) -> Any:
+    def _add_plain_data(self, x: Any, plain: Plain, scale: float, factor: int, limbs: int) -> Any:
         return x + plain.values()
 
     def _scale_data(self, x: Any, factor: int, value: float) -> Any:

@@ -47,7 +47,7 @@ class Counter(Evaluator):
     def _negate_data(self, x: Any) -> Any:
         return None
 
-    def _add_plain_data(self, x: Any, plain: Plain, scale: float, limbs: int) -> Any:
+    def _add_plain_data(self, x: Any, plain: Plain, scale: float, factor: int, limbs: int) -> Any:
         return None
 
     def _scale_data(self, x: Any, factor: int, value: float) -> Any:

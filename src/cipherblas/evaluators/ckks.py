@@ -1,0 +1,163 @@
+"""`Ckks`: runs an algorithm on ciphertexts, with public keys alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cipherblas.errors import MismatchError, MissingKeyError, RangeError, ShapeError
+from cipherblas.evaluators.base import Evaluator
+from cipherblas.evaluators.bookkeeping import DEFAULT_WORKING_BYTES, Term
+from cipherblas.evaluators.encodings import EncodeCache
+from cipherblas.evaluators.steps import KeyPolicy
+from cipherblas.evaluators.values import Plain
+from cipherblas.keys.evaluation import EvaluationKeys
+from cipherblas.params import Parameters
+
+Order = Literal["limb", "rotation"]
+DEFAULT_CACHE_BYTES = 512 << 20
+
+
+class Ckks(Evaluator):
+    """Homomorphic arithmetic. Data: uint64 (components, limbs, N) in NTT form; views are never written to.
+
+    Args:
+        params: the parameters of ciphertexts and keys.
+        keys: evaluation keys, or None where nothing is switched.
+        order: loop order of linear transforms: "limb" (MO-HLT) or "rotation" (coarse); equal results.
+        key_policy: how steps become rotations; must be that of the plan whose keys are given.
+        working_bytes: for the buffers of one linear-transform call.
+        cache_bytes: for encoded plaintexts; their coefficients take 8·N bytes each.
+
+    Raises:
+        MismatchError: the keys belong to other parameters.
+    """
+
+    def __init__(
+        self,
+        params: Parameters,
+        keys: EvaluationKeys | None,
+        *,
+        order: Order = "limb",
+        key_policy: KeyPolicy = "direct",
+        working_bytes: int = DEFAULT_WORKING_BYTES,
+        cache_bytes: int = DEFAULT_CACHE_BYTES,
+    ) -> None:
+        super().__init__(params, key_policy=key_policy, working_bytes=working_bytes)
+        if keys is not None and keys.params != params:
+            raise MismatchError(
+                "evaluation keys belong to other parameters",
+                expected=params.fingerprint()[:12],
+                got=keys.params.fingerprint()[:12],
+            )
+        self.order: str = order
+        self.cache = EncodeCache(cache_bytes)
+        self._keys = keys
+        self._context = params.context()
+
+    # ---- keys ----
+
+    def _evaluation_keys(self) -> EvaluationKeys:
+        if self._keys is None:
+            raise MissingKeyError("no evaluation keys were given", expected="EvaluationKeys", got="none")
+        return self._keys
+
+    def _check_rotation_key(self, element: int, step: int, limbs: int) -> None:
+        self._evaluation_keys().get(element, limbs)
+
+    def _check_relinearisation_key(self, limbs: int) -> None:
+        self._evaluation_keys().relinearisation(limbs)
+
+    # ---- plaintexts ----
+
+    def coefficients(self, plain: Plain, scale: float) -> NDArray[np.int64]:
+        """round(scale · plain) as coefficients, int64 (N,), cached.
+
+        Raises:
+            ShapeError, RangeError: not S finite numbers, or beyond the declared bound.
+        """
+        return self.cache.get((plain.key, scale), lambda: self._encode(plain, scale))
+
+    def _encode(self, plain: Plain, scale: float) -> NDArray[np.int64]:
+        values = np.ascontiguousarray(plain.values(), dtype=np.complex128)
+        if values.shape != (self.slots,):
+            raise ShapeError("clear slot vector", expected=(self.slots,), got=values.shape)
+        largest = float(np.abs(values).max())
+        if not largest <= plain.bound * (1 + 1e-9):  # also when not a number
+            raise RangeError("clear slot vector", expected=f"absolute values up to {plain.bound:g}", got=largest)
+        return self._context.encode(values, scale)
+
+    def _rows(self, plain: Plain, scale: float, limbs: int) -> NDArray[np.uint64]:
+        """The plaintext in NTT Montgomery form, uint64 (limbs, N), cached."""
+        return self.cache.get(
+            (plain.key, scale, limbs),
+            lambda: self._context.plaintext(self._encode(plain, scale), limbs, montgomery=True),
+        )
+
+    # ---- hooks ----
+
+    def _rotate_data(self, data: Any, steps: Sequence[int], limbs: int) -> list[Any]:
+        terms = [Term(output, 0, step, None) for output, step in enumerate(steps)]
+        return self._transform_data([data], terms, len(steps), limbs, False, None)
+
+    def _transform_data(
+        self, sources: Sequence[Any], terms: Sequence[Term], outputs: int, limbs: int, rescale: bool, order: str | None
+    ) -> list[Any]:
+        steps = list(dict.fromkeys(term.step for term in terms if term.step))
+        keys = [self._evaluation_keys().get(self.galois_element(step), limbs) for step in steps]
+        position = {step: index for index, step in enumerate(steps)}
+        mask_scale = float(self.params.q[limbs - 1])
+        plaintexts: list[NDArray[np.int64]] = []
+        rows = []
+        for term in terms:
+            galois = self.galois_element(term.step) if term.step else 1
+            plaintext = -1
+            if term.plain is not None:
+                plaintext = len(plaintexts)
+                plaintexts.append(self.coefficients(term.plain, mask_scale))
+            rows.append((term.output, term.source, galois, position.get(term.step, -1), plaintext))
+        return list(
+            self._context.linear_transform(
+                list(sources), rows, keys, plaintexts, outputs, rescale, order or self.order
+            )
+        )
+
+    def _product_data(self, lefts: Sequence[Any], rights: Sequence[Any], accumulator: Any) -> Any:
+        return self._context.multiply_sum(list(lefts), list(rights), accumulator)
+
+    def _plain_product_data(
+        self, plains: Sequence[Plain], scale: float, cts: Sequence[Any], accumulator: Any, limbs: int
+    ) -> Any:
+        rows = [self._rows(plain, scale, limbs) for plain in plains]
+        return self._context.multiply_plain_sum(rows, list(cts), accumulator)
+
+    def _relinearise_data(self, data: Any, limbs: int) -> Any:
+        return self._context.relinearise(data, self._evaluation_keys().relinearisation(limbs))
+
+    def _rescale_data(self, data: Any) -> Any:
+        return self._context.rescale(data)
+
+    def _drop_data(self, data: Any, limbs: int) -> Any:
+        return data[:, :limbs]
+
+    def _add_data(self, x: Any, y: Any) -> Any:
+        return self._context.add(x, y)
+
+    def _sub_data(self, x: Any, y: Any) -> Any:
+        return self._context.sub(x, y)
+
+    def _negate_data(self, x: Any) -> Any:
+        return self._context.neg(x)
+
+    def _add_plain_data(self, x: Any, plain: Plain, scale: float, factor: int, limbs: int) -> Any:
+        plaintext = self._context.plaintext(self.coefficients(plain, scale / factor), limbs)
+        if factor == 1:
+            return self._context.add_plain(x, plaintext)
+        pair = np.stack([plaintext, np.zeros_like(plaintext)])
+        return self._context.add(x, self._context.multiply_scalar(pair, factor))
+
+    def _scale_data(self, x: Any, factor: int, value: float) -> Any:
+        return self._context.multiply_scalar(x, factor)

@@ -1,0 +1,41 @@
+"""A cache of encoded plaintexts: the least recently used go when the byte budget is full."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from numpy.typing import NDArray
+
+
+class EncodeCache:
+    """Arrays by key, at most `budget` bytes of them. Keys that are equal must stand for equal arrays."""
+
+    def __init__(self, budget: int) -> None:
+        self.budget = budget
+        self.nbytes = 0
+        self._arrays: OrderedDict[Hashable, NDArray[Any]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+    def get(self, key: Hashable, make: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+        """The array of a key, made if it is not there."""
+        found = self._arrays.get(key)
+        if found is not None:
+            self._arrays.move_to_end(key)
+            return found
+        made = make()
+        if made.nbytes <= self.budget:
+            self._arrays[key] = made
+            self.nbytes += made.nbytes
+            while self.nbytes > self.budget:
+                _, dropped = self._arrays.popitem(last=False)
+                self.nbytes -= dropped.nbytes
+        return made
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._arrays.clear()
+        self.nbytes = 0
