@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cipherblas import security as security_table
-from cipherblas.errors import CipherblasError, ParameterError, SecurityError
+from cipherblas.errors import ParameterError, SecurityError
 
 if TYPE_CHECKING:
     from cipherblas import _core
@@ -25,6 +25,8 @@ MAX_LIMBS = 512  # far above the table's 3523 bits; bounds the work that a hosti
 SPECIAL_MARGIN_BITS = 3.0
 # P may fall short of the largest digit by so much: two primes "of 50 bits" differ in the last decimals.
 SPECIAL_SLACK_BITS = 0.5
+# The nearest prime must be this near to the wanted size; small primes = 1 mod 2N are few and far between.
+PRIME_TOLERANCE_BITS = 0.5
 
 _FIELDS = ("n", "q", "p", "alpha", "scale_bits", "security")
 
@@ -273,7 +275,9 @@ def make_parameters(
     room = math.inf
     if not insecure:
         room = security_table.max_log_qp(n, security) - log_q - largest_digit
-    wanted = _special_sizes(largest_digit, special_bits, special_limbs, max(0.0, room))
+    # Primes are not exactly of the wanted size: stay a little below the table, at worst within the slack.
+    margin = min(SPECIAL_MARGIN_BITS, max(room - 0.05, 0.1 - SPECIAL_SLACK_BITS))
+    wanted = _special_sizes(largest_digit, special_bits, special_limbs, margin)
     p = _nearest_primes(n, wanted, exclude=q)
     if p and _log2(p) < largest_digit - SPECIAL_SLACK_BITS:
         raise ParameterError(
@@ -285,7 +289,7 @@ def make_parameters(
     return Parameters(n, q, p, alpha, float(scale_bits), reached)
 
 
-def _special_sizes(largest_digit: float, bits: float | None, limbs: int | None, room: float) -> list[float]:
+def _special_sizes(largest_digit: float, bits: float | None, limbs: int | None, margin: float) -> list[float]:
     """log2 of each special prime: `limbs` of them, together at least the largest digit."""
     if limbs is not None and limbs < 0:
         raise ParameterError("number of special primes", expected="0 or more", got=limbs)
@@ -293,7 +297,7 @@ def _special_sizes(largest_digit: float, bits: float | None, limbs: int | None, 
     if limbs is None:
         limbs = math.ceil(needed / (MAX_PRIME_BITS if bits is None else max(bits, 1.0)))
     if bits is None and limbs:
-        bits = min(float(MAX_PRIME_BITS), (largest_digit + min(SPECIAL_MARGIN_BITS, room)) / limbs)
+        bits = min(float(MAX_PRIME_BITS), (largest_digit + margin) / limbs)
     return [bits] * limbs if bits is not None else []
 
 
@@ -306,13 +310,14 @@ def _nearest_primes(n: int, bits: Sequence[float], exclude: Sequence[int]) -> tu
         if not math.isfinite(size) or not 2 <= size <= MAX_PRIME_BITS:
             raise ParameterError("prime size in bits", expected=f"2 to {MAX_PRIME_BITS}", got=size)
         try:
-            chosen += _core.primes_near(n, 2.0**size, 1, [*exclude, *chosen])
-        except ValueError as error:
-            if isinstance(error, CipherblasError):
-                raise
+            (prime,) = _core.primes_near(n, 2.0**size, 1, [*exclude, *chosen])
+        except ValueError:
+            prime = 0
+        if prime == 0 or abs(math.log2(prime) - size) > PRIME_TOLERANCE_BITS:
             raise ParameterError(
-                f"no prime left near 2^{size:g} for N = {n}",
-                expected=f"a prime = 1 mod {2 * n}",
-                got=str(error),
-            ) from error
+                f"too few primes = 1 mod {2 * n} near 2^{size:g}",
+                expected=f"one more within {PRIME_TOLERANCE_BITS} bits",
+                got=prime or "none",
+            )
+        chosen.append(prime)
     return tuple(chosen)

@@ -37,7 +37,7 @@ def test_round_trip(tmp_path: Path) -> None:
     assert header["format_version"] == files.FORMAT_VERSION
     assert header["security"] == 0
     assert Parameters.from_dict(header["parameters"]) == TOY
-    assert all(array.ctypes.data % 64 == 0 for array in found.values())
+    assert all(array.ctypes.data % 64 == 0 for array in found.values() if array.size)
 
 
 def test_any_safetensors_program_reads_our_files(tmp_path: Path) -> None:
