@@ -30,7 +30,7 @@ class Ckks(Evaluator):
         order: loop order of linear transforms: "limb" (MO-HLT) or "rotation" (coarse); equal results.
         key_policy: how steps become rotations; must be that of the plan whose keys are given.
         working_bytes: for the buffers of one linear-transform call.
-        cache_bytes: for encoded plaintexts; their coefficients take 8·N bytes each.
+        cache_bytes: for encoded plaintexts: half for coefficients (8·N bytes each), half for NTT form.
 
     Raises:
         MismatchError: the keys belong to other parameters.
@@ -54,7 +54,8 @@ class Ckks(Evaluator):
                 got=keys.params.fingerprint()[:12],
             )
         self.order: str = order
-        self.cache = EncodeCache(cache_bytes)
+        self.cache = EncodeCache(cache_bytes // 2)
+        self.row_cache = EncodeCache(cache_bytes // 2)
         self._keys = keys
         self._context = params.context()
 
@@ -92,9 +93,9 @@ class Ckks(Evaluator):
 
     def _rows(self, plain: Plain, scale: float, limbs: int) -> NDArray[np.uint64]:
         """The plaintext in NTT Montgomery form, uint64 (limbs, N), cached."""
-        return self.cache.get(
+        return self.row_cache.get(
             (plain.key, scale, limbs),
-            lambda: self._context.plaintext(self._encode(plain, scale), limbs, montgomery=True),
+            lambda: self._context.plaintext(self.coefficients(plain, scale), limbs, montgomery=True),
         )
 
     # ---- hooks ----
@@ -131,8 +132,11 @@ class Ckks(Evaluator):
     def _plain_product_data(
         self, plains: Sequence[Plain], scale: float, cts: Sequence[Any], accumulator: Any, limbs: int
     ) -> Any:
-        rows = [self._rows(plain, scale, limbs) for plain in plains]
-        return self._context.multiply_plain_sum(rows, list(cts), accumulator)
+        batch = max(1, self.working_bytes // (limbs * self.limb_bytes()))
+        for start in range(0, len(plains), batch):
+            rows = [self._rows(plain, scale, limbs) for plain in plains[start : start + batch]]
+            accumulator = self._context.multiply_plain_sum(rows, list(cts[start : start + batch]), accumulator)
+        return accumulator
 
     def _relinearise_data(self, data: Any, limbs: int) -> Any:
         return self._context.relinearise(data, self._evaluation_keys().relinearisation(limbs))

@@ -1,0 +1,59 @@
+"""Parameters and keys for tests of real encryption."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from cipherblas.evaluators import Ct
+from cipherblas.evaluators.ckks import Ckks
+from cipherblas.keys import SecretKey, decrypt_coefficients, encrypt, generate_secret
+from cipherblas.params import Parameters, make_parameters
+
+
+class Client:
+    """A secret key with what tests need of it."""
+
+    def __init__(self, params: Parameters) -> None:
+        self.params = params
+        self.secret: SecretKey = generate_secret(params)
+
+    def encrypt(
+        self, ev: Ckks, values: NDArray[Any], *, limbs: int | None = None, scale: float | None = None
+    ) -> Ct:
+        """A fresh ciphertext of S slots."""
+        scale = 2.0**self.params.scale_bits if scale is None else scale
+        context = self.params.context()
+        coefficients = context.encode(np.asarray(values, dtype=np.complex128), scale)
+        data = encrypt(self.secret, coefficients, limbs).expand()
+        return ev.fresh(data, bound=float(np.abs(values).max()), limbs=limbs, scale=scale)
+
+    def decrypt(self, ct: Ct) -> NDArray[np.complex128]:
+        """The slots."""
+        coefficients = decrypt_coefficients(self.secret, np.ascontiguousarray(ct.data))
+        return self.params.context().decode(coefficients / ct.scale)
+
+
+@pytest.fixture(scope="session")
+def make_client() -> Callable[..., Client]:
+    """INSECURE toy clients, one per parameter set."""
+    known: dict[tuple[Any, ...], Client] = {}
+
+    def make(n: int = 1 << 10, limbs: int = 5, alpha: int = 2, scale_bits: float = 40.0) -> Client:
+        key = (n, limbs, alpha, scale_bits)
+        if key not in known:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                sizes = [50.0, 50.0] + [scale_bits] * (limbs - 2)
+                params = make_parameters(
+                    n, sizes, alpha=alpha, scale_bits=scale_bits, security=128, insecure=True
+                )
+            known[key] = Client(params)
+        return known[key]
+
+    return make
