@@ -7,8 +7,8 @@
 namespace cipherblas {
 
 struct Permutation {
-    std::uint64_t galois = 1;           // odd, below 2N
-    std::vector<std::uint32_t> index;   // r[i] = a[index[i]]
+    std::uint64_t galois = 1;          // odd, below 2N
+    std::vector<std::uint32_t> index;  // r[i] = a[index[i]]
     // The same by blocks of 8: block b of the result is block (blocks[b] >> 3) of the source with its lanes
     // rearranged by lanes[blocks[b] & 7]; bit-reversed order maps aligned blocks of 8 to aligned blocks of 8.
     std::vector<std::uint32_t> blocks;

@@ -16,14 +16,14 @@ struct Permutation;  // ring/automorphism.h: X -> X^g as a permutation of evalua
 
 // One term  plaintext * ( sum_j digit_j(X^g) * key_j + add(X^g) )  of a linear transform, restricted to one limb.
 struct RotationTerm {
-    const Permutation* permutation = nullptr;    // null: identity
+    const Permutation* permutation = nullptr;      // null: identity
     const std::uint64_t* const* digits = nullptr;  // digit_count limbs, NTT form
     const std::uint64_t* const* key0 = nullptr;    // digit_count limbs of the key's b part, Montgomery form
     const std::uint64_t* const* key1 = nullptr;    // digit_count limbs of the key's a part, Montgomery form
     int digit_count = 0;                           // 0: no key switch (unrotated term)
-    const std::uint64_t* add0 = nullptr;           // added to component 0 after the permutation; null: nothing
-    const std::uint64_t* add1 = nullptr;           // likewise component 1
-    const std::uint64_t* plaintext = nullptr;      // Montgomery form; null: factor 1
+    const std::uint64_t* add0 = nullptr;       // added to component 0 after the permutation; null: nothing
+    const std::uint64_t* add1 = nullptr;       // likewise component 1
+    const std::uint64_t* plaintext = nullptr;  // Montgomery form; null: factor 1
 };
 
 struct Kernels {
@@ -34,14 +34,18 @@ struct Kernels {
     void (*ntt)(std::uint64_t* x, const NttTable& table);
     void (*intt)(std::uint64_t* x, const NttTable& table);
 
-    void (*add)(std::uint64_t* r, const std::uint64_t* a, const std::uint64_t* b, std::size_t n, const Modulus& m);
-    void (*sub)(std::uint64_t* r, const std::uint64_t* a, const std::uint64_t* b, std::size_t n, const Modulus& m);
+    void (*add)(std::uint64_t* r, const std::uint64_t* a, const std::uint64_t* b, std::size_t n,
+                const Modulus& m);
+    void (*sub)(std::uint64_t* r, const std::uint64_t* a, const std::uint64_t* b, std::size_t n,
+                const Modulus& m);
     void (*neg)(std::uint64_t* r, const std::uint64_t* a, std::size_t n, const Modulus& m);
-    void (*mul)(std::uint64_t* r, const std::uint64_t* a, const std::uint64_t* b, std::size_t n, const Modulus& m);
+    void (*mul)(std::uint64_t* r, const std::uint64_t* a, const std::uint64_t* b, std::size_t n,
+                const Modulus& m);
     // r = a * b * 2^-52: the plain product when b is in Montgomery form.
     void (*mul_mont)(std::uint64_t* r, const std::uint64_t* a, const std::uint64_t* b, std::size_t n,
                      const Modulus& m);
-    void (*mul_scalar)(std::uint64_t* r, const std::uint64_t* a, std::uint64_t c, std::size_t n, const Modulus& m);
+    void (*mul_scalar)(std::uint64_t* r, const std::uint64_t* a, std::uint64_t c, std::size_t n,
+                       const Modulus& m);
     // r = (a - b) * c: the tail of ModDown and rescale.
     void (*sub_mul_scalar)(std::uint64_t* r, const std::uint64_t* a, const std::uint64_t* b, std::uint64_t c,
                            std::size_t n, const Modulus& m);
@@ -52,26 +56,27 @@ struct Kernels {
 
     // v = floor(1/2 + sum_i y_i * reciprocal_i), summed in order of i by multiply then add (never fused), so that
     // sum_i y_i * (D / d_i) - v * D is the centred representative: 1/d_i = reciprocal_i, y_i < d_i < 2^50.
-    void (*base_overflow)(std::uint64_t* v, const std::uint64_t* const* y, const double* reciprocal, int count,
-                          std::size_t n);
+    void (*base_overflow)(std::uint64_t* v, const std::uint64_t* const* y, const double* reciprocal,
+                          int count, std::size_t n);
     // r = sum_i y_i * factor_i * 2^-52 + v * overflow_factor * 2^-52 mod q. y_i and v below 2^50 and unrelated to q;
     // factors in Montgomery form (overflow_factor is -D mod q in that form); v may be null. count <= 64.
-    void (*base_convert)(std::uint64_t* r, const std::uint64_t* const* y, const std::uint64_t* factor, int count,
-                         const std::uint64_t* v, std::uint64_t overflow_factor, std::size_t n, const Modulus& m);
+    void (*base_convert)(std::uint64_t* r, const std::uint64_t* const* y, const std::uint64_t* factor,
+                         int count, const std::uint64_t* v, std::uint64_t overflow_factor, std::size_t n,
+                         const Modulus& m);
 
     // c0 (+)= sum_t a0_t b0_t,  c1 (+)= sum_t a0_t b1_t + a1_t b0_t,  c2 (+)= sum_t a1_t b1_t; lazily reduced.
     // accumulate: add to the present content of c0, c1, c2.
-    void (*multiply_sum)(std::uint64_t* c0, std::uint64_t* c1, std::uint64_t* c2, const std::uint64_t* const* a0,
-                         const std::uint64_t* const* a1, const std::uint64_t* const* b0,
-                         const std::uint64_t* const* b1, std::size_t count, bool accumulate, std::size_t n,
-                         const Modulus& m);
+    void (*multiply_sum)(std::uint64_t* c0, std::uint64_t* c1, std::uint64_t* c2,
+                         const std::uint64_t* const* a0, const std::uint64_t* const* a1,
+                         const std::uint64_t* const* b0, const std::uint64_t* const* b1, std::size_t count,
+                         bool accumulate, std::size_t n, const Modulus& m);
     // c0 (+)= sum_t p_t b0_t * 2^-52,  c1 (+)= sum_t p_t b1_t * 2^-52 (p_t in Montgomery form); lazily reduced.
     void (*multiply_plain_sum)(std::uint64_t* c0, std::uint64_t* c1, const std::uint64_t* const* p,
-                               const std::uint64_t* const* b0, const std::uint64_t* const* b1, std::size_t count,
-                               bool accumulate, std::size_t n, const Modulus& m);
+                               const std::uint64_t* const* b0, const std::uint64_t* const* b1,
+                               std::size_t count, bool accumulate, std::size_t n, const Modulus& m);
     // out_c = sum_t term_t (component c), rotation-inner over cache-sized chunks: the core of MO-HLT (FAME, Alg. 3).
-    void (*accumulate_terms)(std::uint64_t* out0, std::uint64_t* out1, const RotationTerm* terms, std::size_t count,
-                             std::size_t n, const Modulus& m);
+    void (*accumulate_terms)(std::uint64_t* out0, std::uint64_t* out1, const RotationTerm* terms,
+                             std::size_t count, std::size_t n, const Modulus& m);
 };
 
 // The table for the best instruction set of this CPU, or the one that CIPHERBLAS_ISA (scalar, avx2, avx512ifma)

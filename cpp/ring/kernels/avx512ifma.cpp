@@ -1,17 +1,157 @@
+// The AVX-512 IFMA table, and its kernels that go through a limb word by word.
+#include "ring/automorphism.h"
+#include "ring/kernels/avx512ifma_math.h"
 #include "ring/kernels/avx512ifma_ntt.h"
+#include "ring/kernels/avx512ifma_sums.h"
 #include "ring/kernels/tables.h"
 
 namespace cipherblas {
 
-const Kernels* avx512ifma_table() {
-    static const Kernels table = [] {
-        Kernels t = *scalar_table();
-        t.name = "avx512ifma";
-        t.ntt = avx512ifma::ntt;
-        t.intt = avx512ifma::intt;
-        return t;
-    }();
-    return &table;
+namespace avx512ifma {
+
+namespace {
+
+void add_limbs(Word* r, const Word* a, const Word* b, std::size_t n, const Modulus& modulus) {
+    const __m512i q = broadcast(modulus.q);
+    for (std::size_t i = 0; i < n; i += 8) store(r + i, subtract_once(add(load(a + i), load(b + i)), q));
 }
+
+void sub_limbs(Word* r, const Word* a, const Word* b, std::size_t n, const Modulus& modulus) {
+    const __m512i q = broadcast(modulus.q);
+    for (std::size_t i = 0; i < n; i += 8) store(r + i, add_once(sub(load(a + i), load(b + i)), q));
+}
+
+void neg(Word* r, const Word* a, std::size_t n, const Modulus& modulus) {
+    const __m512i q = broadcast(modulus.q);
+    for (std::size_t i = 0; i < n; i += 8) store(r + i, subtract_once(sub(q, load(a + i)), q));
+}
+
+// Barrett, as in the scalar table: with b = bits, the estimate floor(floor(t / 2^(b-1)) * mu / 2^52) of t / q is less
+// than 3 too small. floor(t / 2^(b-1)) < 2^(b+1) comes from the two words of t; t - estimate * q < 3q < 2^52.
+void mul(Word* r, const Word* a, const Word* b, std::size_t n, const Modulus& modulus) {
+    const Lanes m(modulus);
+    const __m512i mu = broadcast(modulus.mu);
+    const __m128i down = _mm_cvtsi32_si128(modulus.bits - 1);
+    const __m128i up = _mm_cvtsi32_si128(kWordBits + 1 - modulus.bits);
+    for (std::size_t i = 0; i < n; i += 8) {
+        const __m512i x = load(a + i);
+        const __m512i y = load(b + i);
+        const __m512i low = low_product(x, y);
+        const __m512i high = high_product(x, y);
+        const __m512i top = _mm512_or_si512(_mm512_maskz_sll_epi64(kAllLanes, high, up),
+                                            _mm512_maskz_srl_epi64(kAllLanes, low, down));
+        const __m512i rest = _mm512_and_si512(add_low(low, high_product(top, mu), m.minus_q), m.mask);
+        store(r + i, subtract_once(subtract_once(rest, m.twice_q), m.q));
+    }
+}
+
+void mul_mont(Word* r, const Word* a, const Word* b, std::size_t n, const Modulus& modulus) {
+    const Lanes m(modulus);
+    for (std::size_t i = 0; i < n; i += 8) {
+        store(r + i, add_once(montgomery_product(load(a + i), load(b + i), m), m.q));
+    }
+}
+
+struct Factor {
+    __m512i w, quotient;
+
+    Factor(Word c, const Modulus& m)
+        : w(broadcast(c % m.q)),
+          quotient(broadcast(static_cast<Word>((static_cast<u128>(c % m.q) << kWordBits) / m.q))) {}
+};
+
+void mul_scalar(Word* r, const Word* a, Word c, std::size_t n, const Modulus& modulus) {
+    const Lanes m(modulus);
+    const Factor f(c, modulus);
+    for (std::size_t i = 0; i < n; i += 8) {
+        store(r + i, subtract_once(shoup_product(load(a + i), f.w, f.quotient, m), m.q));
+    }
+}
+
+void sub_mul_scalar(Word* r, const Word* a, const Word* b, Word c, std::size_t n, const Modulus& modulus) {
+    const Lanes m(modulus);
+    const Factor f(c, modulus);
+    for (std::size_t i = 0; i < n; i += 8) {
+        const __m512i difference = sub(add(load(a + i), m.q), load(b + i));  // in (0, 2q)
+        store(r + i, subtract_once(shoup_product(difference, f.w, f.quotient, m), m.q));
+    }
+}
+
+// With u = a + 2^63 as two words: a Montgomery step gives u * 2^-52 in (-q, 2^12), times 2^104 by another one gives
+// u mod q in (-q, q); then 2^63 goes.
+void from_signed(Word* r, const std::int64_t* a, std::size_t n, const Modulus& modulus) {
+    const Lanes m(modulus);
+    const Word sign = Word{1} << 63;
+    const __m512i bias = broadcast(sign);
+    const __m512i bias_mod_q = broadcast(sign % modulus.q);
+    const __m512i r2 = broadcast(modulus.r2_mod_q);
+    for (std::size_t i = 0; i < n; i += 8) {
+        const __m512i u = _mm512_xor_si512(_mm512_load_si512(a + i), bias);
+        const __m512i once = add(montgomery_signed(shift_right(u, kWordBits), u, m), m.q);
+        const __m512i residue = add_once(montgomery_product(once, r2, m), m.q);
+        store(r + i, add_once(sub(residue, bias_mod_q), m.q));
+    }
+}
+
+void permute(Word* r, const Word* a, const Permutation& p, std::size_t n) {
+    const std::uint32_t* blocks = p.blocks.data();
+    for (std::size_t i = 0; i < n; i += 8) {
+        const std::uint32_t block = blocks[i / 8];
+        store(r + i, permute_lanes(load(a + std::size_t{block >> 3} * 8), load(p.lanes[block & 7].data())));
+    }
+}
+
+template <int VECTORS>
+CIPHERBLAS_INLINE void overflow(Word* v, const Word* const* y, const double* reciprocal, int count,
+                                std::size_t i) {
+    __m512d sums[VECTORS];
+#pragma GCC unroll 8
+    for (int k = 0; k < VECTORS; ++k) sums[k] = _mm512_setzero_pd();
+    for (int j = 0; j < count; ++j) {
+        const __m512d factor = _mm512_set1_pd(reciprocal[j]);
+#pragma GCC unroll 8
+        for (int k = 0; k < VECTORS; ++k) {
+            const __m512d term = _mm512_maskz_cvtepu64_pd(kAllLanes, load(y[j] + i + 8 * k));
+            sums[k] = _mm512_add_pd(sums[k], _mm512_mul_pd(term, factor));
+        }
+    }
+#pragma GCC unroll 8
+    for (int k = 0; k < VECTORS; ++k) {
+        const __m512d rounded = _mm512_add_pd(sums[k], _mm512_set1_pd(0.5));
+        store(v + i + 8 * k, _mm512_maskz_cvttpd_epu64(kAllLanes, rounded));
+    }
+}
+
+void base_overflow(Word* v, const Word* const* y, const double* reciprocal, int count, std::size_t n) {
+    std::size_t i = 0;
+    for (; i + 64 <= n; i += 64) overflow<8>(v, y, reciprocal, count, i);
+    for (; i < n; i += 8) overflow<1>(v, y, reciprocal, count, i);
+}
+
+constexpr Kernels kTable = {
+    .name = "avx512ifma",
+    .ntt = ntt,
+    .intt = intt,
+    .add = add_limbs,
+    .sub = sub_limbs,
+    .neg = neg,
+    .mul = mul,
+    .mul_mont = mul_mont,
+    .mul_scalar = mul_scalar,
+    .sub_mul_scalar = sub_mul_scalar,
+    .from_signed = from_signed,
+    .permute = permute,
+    .base_overflow = base_overflow,
+    .base_convert = base_convert,
+    .multiply_sum = multiply_sum,
+    .multiply_plain_sum = multiply_plain_sum,
+    .accumulate_terms = accumulate_terms,
+};
+
+}  // namespace
+
+}  // namespace avx512ifma
+
+const Kernels* avx512ifma_table() { return &avx512ifma::kTable; }
 
 }  // namespace cipherblas

@@ -40,6 +40,12 @@ CIPHERBLAS_INLINE __m512i repeat_two(const Word* p) {
 CIPHERBLAS_INLINE __m512i repeat_four(const Word* p) {
     return _mm512_maskz_broadcast_i64x4(kAllLanes, _mm256_load_si256(reinterpret_cast<const __m256i*>(p)));
 }
+CIPHERBLAS_INLINE __m512i permute_lanes(__m512i x, __m512i order) {
+    return _mm512_maskz_permutexvar_epi64(kAllLanes, order, x);
+}
+CIPHERBLAS_INLINE __m512i shift_right(__m512i x, unsigned count) {
+    return _mm512_maskz_srli_epi64(kAllLanes, x, count);
+}
 
 // x - bound if x >= bound, else x: the difference wraps around to a huge number when it is negative.
 CIPHERBLAS_INLINE __m512i subtract_once(__m512i x, __m512i bound) { return minimum(x, sub(x, bound)); }
@@ -79,6 +85,50 @@ CIPHERBLAS_INLINE __m512i montgomery_signed(__m512i high, __m512i low, const Lan
 CIPHERBLAS_INLINE __m512i montgomery_product(__m512i x, __m512i w, const Lanes& m) {
     return montgomery_signed(high_product(x, w), low_product(x, w), m);
 }
+
+// A sum of products, sum = high * 2^52 + low: one term adds below 2^52 to each word, if the factors are below 2^52.
+struct Sum {
+    __m512i low = _mm512_setzero_si512();
+    __m512i high = _mm512_setzero_si512();
+
+    CIPHERBLAS_INLINE void add_product(__m512i a, __m512i b) {
+        low = add_low(low, a, b);
+        high = add_high(high, a, b);
+    }
+    // sum * 2^-52 in (-q, sum / 2^52], the low word taken as signed: it may come from a difference of sums.
+    CIPHERBLAS_INLINE __m512i montgomery(const Lanes& m) const {
+        return montgomery_signed(add(high, _mm512_maskz_srai_epi64(kAllLanes, low, kWordBits)), low, m);
+    }
+};
+
+// The full reduction of sum * 2^-52 for a sum below quarters * q * 2^50: its Montgomery reduction lies in
+// (-q, quarters * q / 4). A small bound is met by conditional subtractions of q * 2^i. Otherwise two more steps,
+//   (-q, 2^63) -> + q, again by Montgomery -> (-q, 2^11] -> + q, times 2^104 by Montgomery -> (-q, q),
+// which need quarters * q / 4 + q < 2^63.
+class Reduction {
+  public:
+    Reduction(const Modulus& m, std::uint64_t quarters) : factor_(broadcast(m.r2_mod_q)), q_(m.q) {
+        while ((std::uint64_t{4} << doublings_) < quarters) ++doublings_;
+    }
+
+    CIPHERBLAS_INLINE __m512i operator()(const Sum& sum, const Lanes& m) const {
+        __m512i r = sum.montgomery(m);
+        if (doublings_ <= kMaxDoublings) {
+            r = add_once(r, m.q);
+            for (int i = doublings_ - 1; i >= 0; --i) r = subtract_once(r, broadcast(q_ << i));
+            return r;
+        }
+        r = add(r, m.q);
+        r = add(montgomery_signed(shift_right(r, kWordBits), r, m), m.q);
+        return add_once(montgomery_product(r, factor_, m), m.q);
+    }
+
+  private:
+    static constexpr int kMaxDoublings = 5;
+    __m512i factor_;
+    std::uint64_t q_;
+    int doublings_ = 0;
+};
 
 }  // namespace
 }  // namespace cipherblas

@@ -1,0 +1,221 @@
+// Sums of products over whole limbs, with lazy reduction.
+#include "ring/kernels/avx512ifma_sums.h"
+
+#include <algorithm>
+
+#include "ring/kernels/avx512ifma_math.h"
+
+namespace cipherblas::avx512ifma {
+
+namespace {
+
+// Words of one chunk: its accumulators stay in the first-level cache while the terms stream past.
+constexpr std::size_t kChunk = 512;
+// A sum word grows by less than 2^52 per product: it stays below 2^62 for this many, and longer sums are cut.
+constexpr std::size_t kMaxTerms = 1024;
+// Terms that share one round of loads and stores of the accumulators.
+constexpr std::size_t kGroup = 4;
+
+CIPHERBLAS_INLINE void prefetch(const Word* p) {
+    _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T1);
+}
+
+template <int VECTORS>
+CIPHERBLAS_INLINE void convert(Word* r, const Word* const* y, const Word* factor, int count, const Word* v,
+                               Word overflow_factor, std::size_t i, const Reduction& reduce, const Lanes& m) {
+    Sum sums[VECTORS];
+    for (int j = 0; j < count; ++j) {
+        const __m512i f = broadcast(factor[j]);
+#pragma GCC unroll 8
+        for (int k = 0; k < VECTORS; ++k) sums[k].add_product(load(y[j] + i + 8 * k), f);
+    }
+    if (v != nullptr) {
+        const __m512i f = broadcast(overflow_factor);
+#pragma GCC unroll 8
+        for (int k = 0; k < VECTORS; ++k) sums[k].add_product(load(v + i + 8 * k), f);
+    }
+#pragma GCC unroll 8
+    for (int k = 0; k < VECTORS; ++k) store(r + i + 8 * k, reduce(sums[k], m));
+}
+
+}  // namespace
+
+// A product is below 2^50 q, so that the sum is below (count + 1) * 2^50 q; its words are below 65 * 2^52.
+void base_convert(Word* r, const Word* const* y, const Word* factor, int count, const Word* v,
+                  Word overflow_factor, std::size_t n, const Modulus& modulus) {
+    const Lanes m(modulus);
+    const Reduction reduce(modulus, static_cast<std::uint64_t>(count) + 1);
+    std::size_t i = 0;
+    for (; i + 32 <= n; i += 32) convert<4>(r, y, factor, count, v, overflow_factor, i, reduce, m);
+    for (; i < n; i += 8) convert<1>(r, y, factor, count, v, overflow_factor, i, reduce, m);
+}
+
+// ---- sum of products of ciphertexts
+
+namespace {
+
+// By Karatsuba, c1 = (a0 + a1)(b0 + b1) - a0 b0 - a1 b1, with 3 products for 4: the factors are below 2q < 2^51.
+struct TensorSums {
+    Sum c0, c2, all;
+};
+
+struct TensorTerms {
+    const Word* const* a0;
+    const Word* const* a1;
+    const Word* const* b0;
+    const Word* const* b1;
+};
+
+// sum mod q: the reduction gives sum * 2^-52.
+struct PlainReduction {
+    Reduction reduce;
+    __m512i factor;
+
+    CIPHERBLAS_INLINE __m512i operator()(const Sum& sum, const Lanes& m) const {
+        return add_once(montgomery_product(reduce(sum, m), factor, m), m.q);
+    }
+};
+
+template <std::size_t TERMS>
+CIPHERBLAS_INLINE void add_terms(TensorSums& s, const TensorTerms& x, std::size_t t, std::size_t i) {
+#pragma GCC unroll 4
+    for (std::size_t k = t; k < t + TERMS; ++k) {
+        const __m512i a0 = load(x.a0[k] + i);
+        const __m512i a1 = load(x.a1[k] + i);
+        const __m512i b0 = load(x.b0[k] + i);
+        const __m512i b1 = load(x.b1[k] + i);
+        s.c0.add_product(a0, b0);
+        s.c2.add_product(a1, b1);
+        s.all.add_product(add(a0, a1), add(b0, b1));
+    }
+}
+
+}  // namespace
+
+void multiply_sum(Word* c0, Word* c1, Word* c2, const Word* const* a0, const Word* const* a1,
+                  const Word* const* b0, const Word* const* b1, std::size_t count, bool accumulate,
+                  std::size_t n, const Modulus& modulus) {
+    if (count > kMaxTerms) {
+        multiply_sum(c0, c1, c2, a0, a1, b0, b1, kMaxTerms, accumulate, n, modulus);
+        const std::size_t rest = count - kMaxTerms;
+        return multiply_sum(c0, c1, c2, a0 + kMaxTerms, a1 + kMaxTerms, b0 + kMaxTerms, b1 + kMaxTerms, rest,
+                            true, n, modulus);
+    }
+    const Lanes m(modulus);
+    // c1 is the longest sum: 2 count products below q^2 < 2^50 q, and what it starts from, q < 2^50 q.
+    const PlainReduction reduce{Reduction(modulus, 2 * count + 1), broadcast(modulus.r2_mod_q)};
+    const TensorTerms terms{a0, a1, b0, b1};
+    TensorSums sums[kChunk / 8];
+    for (std::size_t start = 0; start < n; start += kChunk) {
+        const std::size_t end = std::min(start + kChunk, n);
+        for (std::size_t t = 0; t == 0 || t < count;) {
+            const std::size_t left = count - t;
+            const std::size_t group = left >= kGroup ? kGroup : left > 0 ? 1 : 0;
+            const std::size_t ahead = left >= 2 * kGroup ? kGroup : 0;
+            for (std::size_t i = start; i < end; i += 8) {
+                TensorSums& stored = sums[(i - start) / 8];
+                TensorSums s;
+                if (t > 0) s = stored;
+                for (std::size_t k = t + group; k < t + group + ahead; ++k) {
+                    prefetch(a0[k] + i);
+                    prefetch(a1[k] + i);
+                    prefetch(b0[k] + i);
+                    prefetch(b1[k] + i);
+                }
+                if (group == kGroup) {
+                    add_terms<kGroup>(s, terms, t, i);
+                } else if (group == 1) {
+                    add_terms<1>(s, terms, t, i);
+                }
+                if (left > group) {
+                    stored = s;
+                    continue;
+                }
+                Sum middle;
+                middle.low = sub(s.all.low, add(s.c0.low, s.c2.low));
+                middle.high = sub(s.all.high, add(s.c0.high, s.c2.high));
+                if (accumulate) {
+                    s.c0.low = add(s.c0.low, load(c0 + i));
+                    middle.low = add(middle.low, load(c1 + i));
+                    s.c2.low = add(s.c2.low, load(c2 + i));
+                }
+                store(c0 + i, reduce(s.c0, m));
+                store(c1 + i, reduce(middle, m));
+                store(c2 + i, reduce(s.c2, m));
+            }
+            t += std::max<std::size_t>(group, 1);
+        }
+    }
+}
+
+// ---- sum of products of plaintexts and ciphertexts
+
+namespace {
+
+struct PairSums {
+    Sum c0, c1;
+};
+
+template <std::size_t TERMS>
+CIPHERBLAS_INLINE void add_terms(PairSums& s, const Word* const* p, const Word* const* b0,
+                                 const Word* const* b1, std::size_t t, std::size_t i) {
+#pragma GCC unroll 4
+    for (std::size_t k = t; k < t + TERMS; ++k) {
+        const __m512i factor = load(p[k] + i);
+        s.c0.add_product(factor, load(b0[k] + i));
+        s.c1.add_product(factor, load(b1[k] + i));
+    }
+}
+
+}  // namespace
+
+void multiply_plain_sum(Word* c0, Word* c1, const Word* const* p, const Word* const* b0,
+                        const Word* const* b1, std::size_t count, bool accumulate, std::size_t n,
+                        const Modulus& modulus) {
+    if (count > kMaxTerms) {
+        multiply_plain_sum(c0, c1, p, b0, b1, kMaxTerms, accumulate, n, modulus);
+        const std::size_t rest = count - kMaxTerms;
+        return multiply_plain_sum(c0, c1, p + kMaxTerms, b0 + kMaxTerms, b1 + kMaxTerms, rest, true, n,
+                                  modulus);
+    }
+    const Lanes m(modulus);
+    // count products below q^2 < 2^50 q, and what the sum starts from, 2^52 q.
+    const Reduction reduce(modulus, count + 4);
+    PairSums sums[kChunk / 8];
+    for (std::size_t start = 0; start < n; start += kChunk) {
+        const std::size_t end = std::min(start + kChunk, n);
+        for (std::size_t t = 0; t == 0 || t < count;) {
+            const std::size_t left = count - t;
+            const std::size_t group = left >= kGroup ? kGroup : left > 0 ? 1 : 0;
+            const std::size_t ahead = left >= 2 * kGroup ? kGroup : 0;
+            for (std::size_t i = start; i < end; i += 8) {
+                PairSums& stored = sums[(i - start) / 8];
+                PairSums s;
+                if (t > 0) s = stored;
+                for (std::size_t k = t + group; k < t + group + ahead; ++k) {
+                    prefetch(p[k] + i);
+                    prefetch(b0[k] + i);
+                    prefetch(b1[k] + i);
+                }
+                if (group == kGroup) {
+                    add_terms<kGroup>(s, p, b0, b1, t, i);
+                } else if (group == 1) {
+                    add_terms<1>(s, p, b0, b1, t, i);
+                }
+                if (left > group) {
+                    stored = s;
+                    continue;
+                }
+                if (accumulate) {
+                    s.c0.high = add(s.c0.high, load(c0 + i));
+                    s.c1.high = add(s.c1.high, load(c1 + i));
+                }
+                store(c0 + i, reduce(s.c0, m));
+                store(c1 + i, reduce(s.c1, m));
+            }
+            t += std::max<std::size_t>(group, 1);
+        }
+    }
+}
+
+}  // namespace cipherblas::avx512ifma

@@ -1,0 +1,155 @@
+// The inner loop of MO-HLT (FAME, Alg. 3): the sum of rotated, key-switched and weighted ciphertexts on one limb.
+#include <algorithm>
+#include <array>
+
+#include "ring/automorphism.h"
+#include "ring/kernels/avx512ifma_math.h"
+#include "ring/kernels/avx512ifma_sums.h"
+
+namespace cipherblas::avx512ifma {
+
+namespace {
+
+// Words of one chunk: the accumulators (32 bytes per word) stay in the first-level cache while the terms stream past.
+// Bit-reversed order maps an aligned chunk of the source to an aligned chunk, so one rotation reads one page per digit.
+constexpr std::size_t kChunk = 512;
+// A product adds less than 2^52 to each word of a sum. A sum's words stay below 2^63 for this many, and longer sums are
+// cut: of the terms' sums, or of the products inside one term.
+constexpr std::size_t kMaxProducts = 1024;
+
+struct PairSums {
+    Sum c0, c1;
+};
+
+CIPHERBLAS_INLINE void prefetch(const Word* p) {
+    _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T1);
+}
+
+// What happens to the sums of a chunk before and after a term is added.
+struct Step {
+    bool first, last;
+    const Reduction* reduce;
+    Word* out0;
+    Word* out1;
+};
+
+std::size_t products(const RotationTerm& term) { return std::max(term.digit_count, 1); }
+
+// The bound of a term's own sum, in the unit of Reduction: digits below q, keys below q < 2^50, addends q 2^52.
+std::uint64_t quarters(const RotationTerm& term) { return static_cast<std::uint64_t>(term.digit_count) + 4; }
+
+// DIGITS is the number of digits, or 0 for any number.
+template <int DIGITS>
+void add_term(PairSums* sums, const RotationTerm& term, const RotationTerm* next, std::size_t start,
+              std::size_t end, const Step& step, const Modulus& modulus) {
+    const Lanes m(modulus);
+    const int digits = DIGITS > 0 ? DIGITS : term.digit_count;
+    const Reduction reduce_term(modulus, quarters(term));
+    // Up to here a term's sum is a multiplicand after one Montgomery step: q + quarters * q / 4 <= 4q < 2^52.
+    const bool short_sum = quarters(term) <= 12;
+    const std::uint32_t* blocks = term.permutation == nullptr ? nullptr : term.permutation->blocks.data();
+    const std::array<Word, 8>* lanes = term.permutation == nullptr ? nullptr : term.permutation->lanes.data();
+    for (std::size_t i = start; i < end; i += 8) {
+        if (next != nullptr) {
+            for (int j = 0; j < next->digit_count; ++j) {
+                prefetch(next->key0[j] + i);
+                prefetch(next->key1[j] + i);
+            }
+            if (next->plaintext != nullptr) prefetch(next->plaintext + i);
+        }
+        std::size_t source = i;
+        __m512i order = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
+        if (blocks != nullptr) {
+            source = std::size_t{blocks[i / 8] >> 3} * 8;
+            order = load(lanes[blocks[i / 8] & 7].data());
+        }
+        PairSums s;
+        for (int j = 0; j < digits; ++j) {
+            const __m512i digit = permute_lanes(load(term.digits[j] + source), order);
+            s.c0.add_product(digit, load(term.key0[j] + i));
+            s.c1.add_product(digit, load(term.key1[j] + i));
+        }
+        if (term.add0 != nullptr) s.c0.high = add(s.c0.high, permute_lanes(load(term.add0 + source), order));
+        if (term.add1 != nullptr) s.c1.high = add(s.c1.high, permute_lanes(load(term.add1 + source), order));
+        if (term.plaintext != nullptr) {
+            const __m512i x0 = short_sum ? add(s.c0.montgomery(m), m.q) : reduce_term(s.c0, m);
+            const __m512i x1 = short_sum ? add(s.c1.montgomery(m), m.q) : reduce_term(s.c1, m);
+            const __m512i plaintext = load(term.plaintext + i);
+            s = step.first ? PairSums() : sums[(i - start) / 8];
+            s.c0.add_product(x0, plaintext);
+            s.c1.add_product(x1, plaintext);
+        } else if (!step.first) {
+            const PairSums& stored = sums[(i - start) / 8];
+            s.c0.low = add(s.c0.low, stored.c0.low);
+            s.c0.high = add(s.c0.high, stored.c0.high);
+            s.c1.low = add(s.c1.low, stored.c1.low);
+            s.c1.high = add(s.c1.high, stored.c1.high);
+        }
+        if (step.last) {
+            store(step.out0 + i, (*step.reduce)(s.c0, m));
+            store(step.out1 + i, (*step.reduce)(s.c1, m));
+        } else {
+            sums[(i - start) / 8] = s;
+        }
+    }
+}
+
+// The sum of `count` > 0 terms whose products are at most kMaxProducts together; accumulate: on top of what is in out.
+void sum_terms(Word* out0, Word* out1, const RotationTerm* terms, std::size_t count, bool accumulate,
+               std::size_t n, const Modulus& modulus) {
+    RotationTerm present;
+    present.add0 = out0;
+    present.add1 = out1;
+    // A weighted term is below 2^52 q; another one is as its own bound says.
+    std::uint64_t bound = accumulate ? quarters(present) : 0;
+    for (std::size_t t = 0; t < count; ++t) bound += terms[t].plaintext != nullptr ? 4 : quarters(terms[t]);
+    const Reduction reduce(modulus, bound);
+    PairSums sums[kChunk / 8];
+    for (std::size_t start = 0; start < n; start += kChunk) {
+        const std::size_t end = std::min(start + kChunk, n);
+        if (accumulate)
+            add_term<0>(sums, present, terms, start, end, {true, false, &reduce, out0, out1}, modulus);
+        for (std::size_t t = 0; t < count; ++t) {
+            const RotationTerm* next = t + 1 < count ? terms + t + 1 : nullptr;
+            const Step step{t == 0 && !accumulate, t + 1 == count, &reduce, out0, out1};
+            switch (terms[t].digit_count) {
+                case 1:
+                    add_term<1>(sums, terms[t], next, start, end, step, modulus);
+                    break;
+                case 2:
+                    add_term<2>(sums, terms[t], next, start, end, step, modulus);
+                    break;
+                case 3:
+                    add_term<3>(sums, terms[t], next, start, end, step, modulus);
+                    break;
+                case 4:
+                    add_term<4>(sums, terms[t], next, start, end, step, modulus);
+                    break;
+                default:
+                    add_term<0>(sums, terms[t], next, start, end, step, modulus);
+                    break;
+            }
+        }
+    }
+}
+
+}  // namespace
+
+void accumulate_terms(Word* out0, Word* out1, const RotationTerm* terms, std::size_t count, std::size_t n,
+                      const Modulus& m) {
+    if (count == 0) {
+        std::fill_n(out0, n, Word{0});
+        std::fill_n(out1, n, Word{0});
+    }
+    for (std::size_t begin = 0; begin < count;) {
+        std::size_t end = begin + 1;
+        for (std::size_t sum = products(terms[begin]); end < count; ++end) {
+            sum += products(terms[end]);
+            if (sum > kMaxProducts) break;
+        }
+        sum_terms(out0, out1, terms + begin, end - begin, begin > 0, n, m);
+        begin = end;
+    }
+}
+
+}  // namespace cipherblas::avx512ifma

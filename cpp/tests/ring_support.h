@@ -1,0 +1,55 @@
+// Limbs, moduli and one-line reference arithmetic for the tests of the ring layer.
+#pragma once
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "arith/modulus.h"
+#include "arith/primes.h"
+#include "ring/aligned.h"
+#include "ring/kernels.h"
+
+namespace cipherblas::testing {
+
+using Limb = AlignedVector<std::uint64_t>;
+
+enum class Fill { kRandom, kZero, kLargest, kExtremes };
+inline constexpr Fill kFills[] = {Fill::kRandom, Fill::kZero, Fill::kLargest, Fill::kExtremes};
+
+// Words below `bound`: random, all 0, all bound - 1, or a random mixture of 0, 1, bound - 1 and random words.
+inline Limb make_limb(std::size_t n, std::uint64_t bound, std::mt19937_64& random, Fill fill = Fill::kRandom) {
+    Limb limb(n);
+    for (std::uint64_t& x : limb) {
+        x = random() % bound;
+        const std::uint64_t choice = fill == Fill::kExtremes ? random() % 4 : 3;
+        if (fill == Fill::kZero || choice == 0) x = 0;
+        if (fill == Fill::kLargest || choice == 1) x = bound - 1;
+        if (choice == 2) x = 1 % bound;
+    }
+    return limb;
+}
+
+// NTT primes for 2^log_n: the two largest below 2^50, one of middle size, and the smallest.
+inline std::vector<Modulus> test_moduli(int log_n) {
+    const std::uint64_t n = std::uint64_t{1} << log_n;
+    std::vector<Modulus> moduli;
+    for (const std::uint64_t q : primes_below(n, 50, 2)) moduli.emplace_back(q);
+    moduli.emplace_back(primes_near(n, 0x1p40, 1)[0]);
+    moduli.emplace_back(primes_near(n, static_cast<double>(2 * n + 1), 1)[0]);
+    return moduli;
+}
+
+inline std::vector<const std::uint64_t*> pointers(const std::vector<Limb>& limbs) {
+    std::vector<const std::uint64_t*> result;
+    for (const Limb& limb : limbs) result.push_back(limb.data());
+    return result;
+}
+
+inline const Kernels& scalar() { return *kernels_by_name("scalar"); }
+
+// x * 2^-52 mod q.
+inline std::uint64_t from_montgomery(std::uint64_t x, const Modulus& m) {
+    return mul_mod(x, inv_mod(m.r_mod_q, m), m);
+}
+
+}  // namespace cipherblas::testing
