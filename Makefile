@@ -6,6 +6,7 @@
 
 PYTHON ?= python3
 VENV ?= .venv
+EXTRAS ?= demo,test
 NATIVE ?= build/native
 SANITIZED ?= build/sanitized
 PYTEST ?=
@@ -64,7 +65,7 @@ $(VENV)/bin/python:
 
 $(VENV)/installed: $(SOURCES) | $(VENV)/bin/python
 	@echo 'Building cipherblas and installing what it needs: a few minutes the first time.'
-	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PIP) install --quiet '.[demo,test]'
+	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PIP) install --quiet '.[$(EXTRAS)]'
 	@touch $@
 
 $(VENV)/installed-%: pyproject.toml | $(VENV)/installed
