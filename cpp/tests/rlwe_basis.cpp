@@ -1,0 +1,207 @@
+// Base conversion, the memory pool and the parallel loops.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <random>
+#include <set>
+#include <stdexcept>
+#include <thread>
+
+#include "arith/primes.h"
+#include "ring/base_conversion.h"
+#include "ring/pool.h"
+#include "ring/threads.h"
+#include "rlwe/context.h"
+
+namespace cipherblas {
+namespace {
+
+using i128 = __int128;
+
+TEST(BaseConversion, GivesTheCentredRepresentative) {
+    constexpr std::size_t n = 1024;
+    const Basis basis(n, primes_below(n, 40, 7));
+    std::mt19937_64 random(1);
+    for (int count = 1; count <= 3; ++count) {
+        std::vector<int> sources;
+        i128 product = 1;
+        for (int i = 0; i < count; ++i) {
+            sources.push_back(2 * i);
+            product *= static_cast<i128>(basis.modulus(2 * i).q);
+        }
+        const BaseConversion conversion(basis, sources);
+        std::vector<i128> values(n);
+        std::vector<AlignedVector<std::uint64_t>> y(static_cast<std::size_t>(count), AlignedVector<std::uint64_t>(n));
+        for (std::size_t j = 0; j < n; ++j) {
+            i128 value = (static_cast<i128>(random() >> 2) << 62 | static_cast<i128>(random() >> 2)) % product;
+            if (j == 0) value = 0;
+            if (j == 1) value = (product - 1) / 2;  // the largest centred value
+            if (j == 2) value = (product + 1) / 2;  // the smallest
+            if (j == 3) value = product - 1;
+            values[j] = value > product / 2 ? value - product : value;
+            for (int i = 0; i < count; ++i) {
+                const Modulus& d = basis.modulus(sources[static_cast<std::size_t>(i)]);
+                y[static_cast<std::size_t>(i)][j] = mul_mod(static_cast<std::uint64_t>(value % static_cast<i128>(d.q)),
+                                                            conversion.digit_factor(i), d);
+            }
+        }
+        std::vector<const std::uint64_t*> pointers;
+        for (const auto& limb : y) pointers.push_back(limb.data());
+        AlignedVector<std::uint64_t> v(n), first(n), second(n);
+        conversion.overflow(v.data(), pointers.data(), n);
+        const int targets[] = {5, 1};
+        std::uint64_t* const out[] = {first.data(), second.data()};
+        conversion.convert(out, targets, 2, pointers.data(), v.data(), n);
+        for (int t = 0; t < 2; ++t) {
+            const i128 q = static_cast<i128>(basis.modulus(targets[t]).q);
+            for (std::size_t j = 0; j < n; ++j) {
+                // Near the ends +-D/2 the float64 count of overflows may give either representative.
+                const bool tie = count > 1 && (j == 1 || j == 2);
+                const std::uint64_t expected = static_cast<std::uint64_t>((values[j] % q + q) % q);
+                const i128 other = values[j] > 0 ? values[j] - product : values[j] + product;
+                const std::uint64_t alternative = static_cast<std::uint64_t>((other % q + q) % q);
+                EXPECT_TRUE(out[t][j] == expected || (tie && out[t][j] == alternative)) << count << " " << j;
+            }
+        }
+        for (const int target : targets) {
+            const Modulus& m = basis.modulus(target);
+            EXPECT_EQ(mul_mod(conversion.product(target), conversion.inverse(target), m), 1u);
+        }
+    }
+}
+
+TEST(BaseConversion, RefusesTooManyPrimes) {
+    const Basis basis(8, primes_below(8, 30, 65));
+    std::vector<int> sources(65);
+    for (int i = 0; i < 65; ++i) sources[static_cast<std::size_t>(i)] = i;
+    EXPECT_THROW(BaseConversion(basis, sources), std::invalid_argument);
+    EXPECT_THROW(BaseConversion(basis, {}), std::invalid_argument);
+}
+
+TEST(Context, MakesAConversionOnce) {
+    const std::vector<std::uint64_t> primes = primes_below(16, 45, 7);
+    const Context context(16, {primes.begin(), primes.begin() + 5}, {primes.begin() + 5, primes.end()}, 2);
+    const BaseConversion& first = context.conversion(4, 1, true);
+    EXPECT_EQ(first.sources(), (std::vector<int>{4, 5, 6}));
+    EXPECT_EQ(&first, &context.conversion(4, 1, true));
+    EXPECT_NE(&first, &context.conversion(4, 1, false));
+    EXPECT_EQ(context.digits(5), 3);
+    EXPECT_EQ(context.digits(4), 2);
+    EXPECT_EQ(context.digit_end(2, 5), 5);
+}
+
+TEST(Basis, KeepsPermutationsAlive) {
+    const Basis basis(8, primes_below(8, 40, 1));
+    const auto held = basis.permutation(5);
+    EXPECT_EQ(held, basis.permutation(5));
+    for (std::uint64_t galois = 1; galois < 16; galois += 2) {
+        EXPECT_EQ(basis.permutation(galois)->galois, galois);
+    }
+    EXPECT_EQ(held->galois, 5u);
+    EXPECT_THROW(basis.permutation(4), std::invalid_argument);
+    EXPECT_THROW(basis.permutation(17), std::invalid_argument);
+}
+
+TEST(Pool, RecyclesAlignedBlocks) {
+    trim_pool();
+    for (const std::size_t bytes : {std::size_t{1}, std::size_t{1000}, std::size_t{1} << 20, std::size_t{5} << 20}) {
+        void* address = nullptr;
+        {
+            const Buffer buffer(bytes);
+            address = buffer.data();
+            EXPECT_EQ(reinterpret_cast<std::uintptr_t>(address) % 64, 0u);
+            EXPECT_GE(buffer.capacity(), bytes);
+            EXPECT_LE(buffer.capacity(), bytes + bytes / 8 + 512);
+            static_cast<char*>(address)[0] = 1;
+            static_cast<char*>(address)[bytes - 1] = 1;
+        }
+        const std::size_t held = pool_bytes();
+        const Buffer again(bytes);
+        EXPECT_EQ(again.data(), address);
+        EXPECT_EQ(pool_bytes(), held);
+    }
+    const std::size_t before = pool_bytes();
+    trim_pool();
+    EXPECT_LT(pool_bytes(), before);
+}
+
+TEST(Pool, MovesOwnership) {
+    Buffer first(4096);
+    void* const data = first.data();
+    Buffer second(std::move(first));
+    EXPECT_EQ(second.data(), data);
+    EXPECT_EQ(first.data(), nullptr);
+    first = std::move(second);
+    EXPECT_EQ(first.data(), data);
+}
+
+TEST(Pool, ServesManyThreads) {
+    std::vector<std::thread> threads;
+    std::atomic<int> wrong{0};
+    for (int t = 0; t < 4; ++t) {
+        threads.emplace_back([t, &wrong] {
+            for (int i = 0; i < 500; ++i) {
+                const Buffer buffer = Buffer::of_words(static_cast<std::size_t>(100 + i % 7 * 1000));
+                for (int j = 0; j < 100; ++j) buffer.words()[j] = static_cast<std::uint64_t>(t);
+                for (int j = 0; j < 100; ++j) wrong += buffer.words()[j] != static_cast<std::uint64_t>(t);
+            }
+        });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(wrong, 0);
+}
+
+class Threads : public ::testing::Test {
+  protected:
+    void TearDown() override { set_thread_count(before_); }
+    int before_ = thread_count();
+};
+
+TEST_F(Threads, EveryTaskRunsOnce) {
+    for (const int threads : {1, 2, 5}) {
+        set_thread_count(threads);
+        std::vector<std::atomic<int>> runs(1000);
+        parallel_for(runs.size(), threads, [&](std::size_t task, int thread) {
+            EXPECT_LT(thread, threads);
+            ++runs[task];
+        });
+        for (const auto& count : runs) EXPECT_EQ(count, 1);
+    }
+}
+
+TEST_F(Threads, RowsAreCoveredOnce) {
+    for (const int threads : {1, 2, 7}) {
+        set_thread_count(threads);
+        for (const std::size_t n : {8u, 512u, 4096u, 65536u}) {
+            for (const std::size_t rows : {0u, 1u, 3u, 40u}) {
+                std::vector<std::atomic<int>> words(rows * n / 8);
+                parallel_rows(rows, n, [&](std::size_t row, std::size_t offset, std::size_t count) {
+                    EXPECT_EQ(offset % 8 + count % 8, 0u);
+                    for (std::size_t i = offset; i < offset + count; i += 8) ++words[(row * n + i) / 8];
+                });
+                for (const auto& count : words) EXPECT_EQ(count, 1);
+            }
+        }
+    }
+}
+
+TEST_F(Threads, ExceptionsReachTheCaller) {
+    for (const int threads : {1, 3}) {
+        set_thread_count(threads);
+        EXPECT_THROW(parallel_for(50, [](std::size_t task) {
+                         if (task == 20) throw std::runtime_error("task");
+                     }),
+                     std::runtime_error);
+    }
+    EXPECT_THROW(set_thread_count(0), std::invalid_argument);
+}
+
+TEST_F(Threads, NestedLoopsStayOnOneThread) {
+    set_thread_count(3);
+    parallel_for(6, [](std::size_t) {
+        if (thread_count() > 1 && threads_for(100) != 1) ADD_FAILURE() << "nested parallel loop";
+    });
+}
+
+}  // namespace
+}  // namespace cipherblas
