@@ -20,7 +20,7 @@ struct RotationTerm {
     const std::uint64_t* const* digits = nullptr;  // digit_count limbs, NTT form
     const std::uint64_t* const* key0 = nullptr;    // digit_count limbs of the key's b part, Montgomery form
     const std::uint64_t* const* key1 = nullptr;    // digit_count limbs of the key's a part, Montgomery form
-    int digit_count = 0;                           // 0: no key switch (unrotated term)
+    int digit_count = 0;                           // 0: no key switch (unrotated term); at most 512
     const std::uint64_t* add0 = nullptr;       // added to component 0 after the permutation; null: nothing
     const std::uint64_t* add1 = nullptr;       // likewise component 1
     const std::uint64_t* plaintext = nullptr;  // Montgomery form; null: factor 1

@@ -14,7 +14,9 @@ TEST(Dispatch, NamesAndTables) {
     ASSERT_NE(kernels_by_name("scalar"), nullptr);
     for (const char* name : {"scalar", "avx2", "avx512ifma"}) {
         const Kernels* table = kernels_by_name(name);
-        if (table != nullptr) EXPECT_STREQ(table->name, name);
+        if (table != nullptr) {
+            EXPECT_STREQ(table->name, name);
+        }
     }
     EXPECT_EQ(kernels_by_name("sse2"), nullptr);
     EXPECT_EQ(kernels_by_name(""), nullptr);
