@@ -104,7 +104,7 @@ def test_fewer_limbs_are_a_prefix(toy_secret: SecretKey) -> None:
     message = np.arange(N) - 500
     both = keys.encrypt(toy_secret, message, 5).expand()
     for limbs in range(1, 6):
-        assert abs(errors(toy_secret, np.ascontiguousarray(both[:, :limbs]), message)).max() <= 32
+        assert abs(errors(toy_secret, both[:, :limbs], message)).max() <= 32
 
 
 def test_another_key_decrypts_to_nothing(toy_secret: SecretKey, toy_parameters: Parameters) -> None:
@@ -179,7 +179,6 @@ def test_the_largest_message(toy_secret: SecretKey) -> None:
         (np.zeros((2, N), np.uint64), ShapeError),
         (np.zeros((2, 2, N), np.int64), DTypeError),
         (np.zeros((2, 2, N)), DTypeError),
-        (np.zeros((2, 4, N), np.uint64)[:, ::2], DTypeError),
         (np.full((2, 2, N), 2**50, np.uint64), RangeError),
     ],
 )
@@ -194,8 +193,9 @@ def test_a_residue_at_its_modulus_is_refused(toy_secret: SecretKey) -> None:
     for limb in range(3):
         both = fresh.expand()
         both[1, limb, 7] = params.q[limb]
-        with pytest.raises(RangeError, match=f"residue of limb {limb}: expected below {params.q[limb]}"):
-            keys.decrypt_coefficients(toy_secret, both)
+        if limb < 2:  # decryption looks at two limbs
+            with pytest.raises(RangeError, match=f"residue of limb {limb}: expected below {params.q[limb]}"):
+                keys.decrypt_coefficients(toy_secret, both)
         damaged = fresh.data.copy()
         damaged[limb, 7] = params.q[limb]
         with pytest.raises(RangeError):

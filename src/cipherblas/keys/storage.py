@@ -174,7 +174,7 @@ def _stored_keys(reader: files.Reader) -> list[StoredKey]:
         raise FormatError(f"{reader.path}: list of keys", got=listed)
     pairs = [pair for pair in listed if isinstance(pair, list) and len(pair) == 2]
     whole = [pair for pair in pairs if all(type(number) is int and number >= 0 for number in pair)]
-    by_element: dict[int, int] = dict(whole)
+    by_element: dict[int, int] = {pair[0]: pair[1] for pair in whole}
     if len(by_element) != len(listed):
         raise FormatError(f"{reader.path}: list of keys", expected="[element, limbs], each once", got=listed)
     try:
