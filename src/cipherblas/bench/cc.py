@@ -30,12 +30,9 @@ class Case:
     """One product: program, client, server and operands, ready to run."""
 
     def __init__(self, shape: Shape, options: dict[str, Any]) -> None:
-        from cipherblas.expressions import secret
-        from cipherblas.program import compile as compile_program
-
         m, k, n = self.shape = shape
         start = time.perf_counter()
-        self.program = compile_program(lambda a, b: a @ b, a=secret(m, k), b=secret(k, n), **options)
+        self.program = _compile(shape, options)
         planned = time.perf_counter()
         self.client = self.program.client()
         keys = self.client.evaluation_keys()
@@ -77,6 +74,7 @@ def run(
     peer_python: str | None = None,
     algorithm: str | None = None,
     order: str | None = None,
+    one_ciphertext: bool | None = None,
     threads: int = 1,
     budget: float = 2.0,
     **options: Any,
@@ -91,6 +89,8 @@ def run(
         peer_python: interpreter with the peer's wheel; by default this one.
         algorithm: forces one; by default the planner chooses.
         order: loop order of the linear transforms, "limb" or "rotation".
+        one_ciphertext: restrict the plan to one ciphertext per operand. By default a shape is measured as
+            planned and, beside a peer (which has one ciphertext per operand), also with one.
         threads: of both sides.
         budget: seconds spent on each side of each shape.
         **options: further options of `compile` (precision, security, memory_budget, …).
@@ -116,8 +116,60 @@ def run(
         options["algorithm"] = algorithm
     if order is not None:
         options["order"] = order
+    both = one_ciphertext is None and peer is not None and algorithm is None
     for shape in shapes:
-        yield from _one(shape, peer, peer_python, threads, budget, options)
+        if not one_ciphertext:
+            yield from _one(shape, peer, peer_python, threads, budget, options)
+        if one_ciphertext or both:
+            single = one_ciphertext_options(shape, options)
+            yield from _one(shape, peer, peer_python, threads, budget, single, one_ciphertext=True)
+
+
+def one_ciphertext_options(shape: Shape, options: dict[str, Any]) -> dict[str, Any]:
+    """`options` with what makes the planner send one ciphertext per operand, by the fastest such plan.
+
+    Raises:
+        MemoryBudgetError, PrecisionError: no ring degree up to 2^17 has such a plan.
+    """
+    from cipherblas.errors import CipherblasError
+
+    names = [options["algorithm"]] if "algorithm" in options else ["skewed", "bicyclic", "fame", "e2dm"]
+    best: tuple[float, dict[str, Any]] | None = None
+    failure: CipherblasError | None = None
+    for name in names:
+        for log_n in range(12, 18):
+            # Two ciphertexts of a polynomial per limb, tightest last: a budget for more limbs admits more ciphertexts.
+            budgets = [2 * limbs * (8 << log_n) + 64 for limbs in (4, 3, 2)]
+            found = None
+            for upload_budget in budgets:
+                tried = {
+                    **options,
+                    "algorithm": name,
+                    "ring_degree": 1 << log_n,
+                    "upload_budget": upload_budget,
+                }
+                try:
+                    plan = _compile(shape, tried).plan
+                except CipherblasError as error:
+                    failure = error
+                    continue
+                if plan.upload_ciphertexts == 2 and (found is None or plan.seconds < found[0]):
+                    found = plan.seconds, tried
+            if found is not None:
+                best = found if best is None or found[0] < best[0] else best
+                break  # a larger ring is slower for the same algorithm
+    if best is None:
+        assert failure is not None
+        raise failure
+    return best[1]
+
+
+def _compile(shape: Shape, options: dict[str, Any]) -> Any:
+    from cipherblas.expressions import secret
+    from cipherblas.program import compile as compile_program
+
+    m, k, n = shape
+    return compile_program(lambda a, b: a @ b, a=secret(m, k), b=secret(k, n), **options)
 
 
 def _one(

@@ -27,7 +27,7 @@ FIELDS = (
     "bench", "case", "params", "algorithm", "threads", "seconds", "seconds_min", "seconds_max", "runs",
     "error", "rotations", "products", "key_bytes", "upload_bytes", "peak_bytes",
     "peer", "peer_params", "peer_seconds", "peer_seconds_min", "peer_seconds_max", "speedup",
-    "gemm_seconds", "times_gemm", "machine",
+    "gemm_seconds", "times_gemm", "machine", "load",
 )  # fmt: skip
 
 ROUNDS = 5
@@ -212,6 +212,8 @@ def row(bench: str, case: str, **fields: Any) -> Row:
         if content.get("gemm_seconds"):
             content["times_gemm"] = content["seconds"] / content["gemm_seconds"]
     content["machine"] = machine()
+    if hasattr(os, "getloadavg"):
+        content["load"] = round(os.getloadavg()[0], 2)  # others' work makes long runs longer than short ones
     ordered = {name: content[name] for name in FIELDS if content.get(name) is not None}
     return ordered | {
         name: value for name, value in content.items() if name not in FIELDS and value is not None
@@ -291,6 +293,11 @@ def render(rows: Iterable[Row], *, console: Any = None) -> None:
         groups.setdefault(result["bench"], []).append(result)
     for bench, members in groups.items():
         machines = sorted({member["machine"] for member in members if "machine" in member})
+        loads = [member["load"] for member in members if "load" in member]
+        if loads:
+            machines.append(
+                f"load average of the machine, this benchmark included: {min(loads)} to {max(loads)}"
+            )
         table = Table(title=f"bench {bench}", caption="\n".join(machines), title_justify="left")
         columns = [(name, [text(member) for member in members]) for name, text in _COLUMNS]
         columns = [(name, texts) for name, texts in columns if any(texts)]
