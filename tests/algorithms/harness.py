@@ -79,7 +79,10 @@ def product(
         for block, plan in zip(row, planned, strict=True):
             for ct, handle in zip(block, plan, strict=True):
                 assert (ct.limbs, ct.scale, ct.bound, ct.noise) == (
-                    handle.limbs, handle.scale, handle.bound, handle.noise,
+                    handle.limbs,
+                    handle.scale,
+                    handle.bound,
+                    handle.noise,
                 )
                 assert np.abs(ct.data).max() <= ct.bound * (1 + 1e-9)
     blocks = [[algorithm.out_layout.unpack(cts) for cts in row] for row in vectors]
@@ -89,7 +92,9 @@ def product(
 def check(algorithm: Algorithm, seed: int, grid: tuple[int, int, int] = (1, 1, 1), **options: Any) -> Outcome:
     """Random entries in [-1, 1], entry-wise comparison with NumPy, and the promises of the output layout."""
     rng = np.random.default_rng(seed)
-    m, k, n = (size * count for size, count in zip((algorithm.m, algorithm.k, algorithm.n), grid, strict=True))
+    m, k, n = (
+        size * count for size, count in zip((algorithm.m, algorithm.k, algorithm.n), grid, strict=True)
+    )
     a, b = rng.uniform(-1, 1, (m, k)), rng.uniform(-1, 1, (k, n))
     outcome = product(algorithm, a, b, **options)
     np.testing.assert_allclose(outcome.result, a @ b, rtol=0, atol=1e-9)

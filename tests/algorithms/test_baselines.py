@@ -53,7 +53,12 @@ def test_e2dm_blocks(grid, public, key_policy, size):
 def test_e2dm_counts():
     """s² = slots: σ has 2s - 1 diagonals, τ s, φ 2, ψ none; s products."""
     algorithm = E2dm(8, 8, 8, 64)
-    assert [len(algorithm.sigma()), len(algorithm.tau()), len(algorithm.phi(3)), len(algorithm.psi(3))] == [15, 8, 2, 1]
+    assert [len(algorithm.sigma()), len(algorithm.tau()), len(algorithm.phi(3)), len(algorithm.psi(3))] == [
+        15,
+        8,
+        2,
+        1,
+    ]
     assert not algorithm.psi(3).masked
     counts = harness.check(algorithm, seed=1).counts
     assert counts.products == 8
@@ -78,7 +83,9 @@ def test_halevi_shoup_counts():
     assert len(outcome.counter.request.galois) == 4
 
 
-@pytest.mark.parametrize(("name", "shape"), [("bicyclic", (9, 9, 9)), ("e2dm", (9, 2, 2)), ("halevi-shoup", (40, 40, 1))])
+@pytest.mark.parametrize(
+    ("name", "shape"), [("bicyclic", (9, 9, 9)), ("e2dm", (9, 2, 2)), ("halevi-shoup", (40, 40, 1))]
+)
 def test_blocks_that_do_not_fit(name, shape):
     with pytest.raises(ShapeError, match=r"does not fit: expected at most 64 slots, got \d+"):
         build(name, *shape, 64, {})

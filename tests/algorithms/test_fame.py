@@ -20,9 +20,7 @@ baby = st.none() | st.integers(1, 5)
 
 @given(dimension, dimension, dimension, st.booleans(), policy, baby, baby)
 def test_every_shape(m, k, n, aligned, key_policy, baby_steps, key_baby_steps):
-    algorithm = Fame(
-        m, k, n, 256, aligned=aligned, baby_steps=baby_steps, key_baby_steps=key_baby_steps
-    )
+    algorithm = Fame(m, k, n, 256, aligned=aligned, baby_steps=baby_steps, key_baby_steps=key_baby_steps)
     harness.check(algorithm, seed=m * 144 + k * 12 + n, key_policy=key_policy)
 
 

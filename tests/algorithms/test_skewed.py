@@ -12,7 +12,9 @@ dimension = st.integers(1, 12)
 policy = st.sampled_from(["direct", "composed", "binary"])
 
 
-@given(dimension, dimension, dimension, policy, st.booleans(), st.integers(1, 12), st.none() | st.integers(1, 5))
+@given(
+    dimension, dimension, dimension, policy, st.booleans(), st.integers(1, 12), st.none() | st.integers(1, 5)
+)
 def test_every_shape(m, k, n, key_policy, packed, baby_steps, key_baby_steps):
     algorithm = Skewed(
         m, k, n, 1024, complex_packing=packed, baby_steps=baby_steps, key_baby_steps=key_baby_steps

@@ -48,7 +48,7 @@ def run_everywhere(client, program, vectors, **options):
     return worst, ckks
 
 
-@pytest.fixture()
+@pytest.fixture
 def vectors(make_client):
     slots = make_client().params.slots
     rng = np.random.default_rng(5)
@@ -88,7 +88,9 @@ def test_linear_transforms(make_client, vectors, key_policy, order, working_byte
         flat = ev.linear_transform(cts[0], diagonals, order=order)
         giant = ev.linear_transform(cts[0], diagonals, baby_steps=3, order=order)
         several = ev.linear_transforms(
-            cts[1], [{1: diagonals[1], 0: diagonals[2]}, {(32, 5): diagonals[3]}, {(32, 7): None, 3: None}], order=order
+            cts[1],
+            [{1: diagonals[1], 0: diagonals[2]}, {(32, 5): diagonals[3]}, {(32, 7): None, 3: None}],
+            order=order,
         )
         return [flat, giant, *several]
 

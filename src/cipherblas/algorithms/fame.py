@@ -97,7 +97,9 @@ class Fame(Algorithm):
     def epsilon(self, i: int) -> Transform:
         """ε^i as a transform (Eq. 4, 8)."""
         if self.rotates_columns:
-            return pure_rotation(split_path(i, self.left_stride, self.key_baby_steps), (self._key, "epsilon", i))
+            return pure_rotation(
+                split_path(i, self.left_stride, self.key_baby_steps), (self._key, "epsilon", i)
+            )
         steps = self._paths(_shift_steps(i, self.n, self.k), self.left_stride)
         entry = self._epsilon_entry
         return self._map(("epsilon", i), steps, self.m, self.n, self.left_stride, lambda r, c: entry(r, c, i))

@@ -17,9 +17,9 @@ class HaleviShoup(Algorithm):
     """Diagonal l of C is Σ_i A_i ⊙ Rot_i(B_{l-i}), with A_i[r] = A[r, r+i], B_j[t] = B[t, t+j], C_l[r] = C[r, r+l].
 
     Column indices are taken mod k for A and mod n for B and C; the diagonals of B are continued beyond row k
-    (indices mod k), so that rotations need no masks and any shape works without padding. Depth 1; k·n products, n
-    relinearisations, (k - 1)·n rotations. The published form is used: a ciphertext holds one diagonal of m + k - 1 slots and the
-    rest stays empty; other data could share it (batches), which is not done here.
+    (indices mod k), so that rotations need no masks and any shape works without padding. Depth 1; k·n products,
+    n relinearisations, (k - 1)·n rotations. The published form is used: a ciphertext holds one diagonal of
+    m + k - 1 slots and the rest stays empty; other data could share it (batches), which is not done here.
     """
 
     name = "halevi-shoup"
@@ -71,8 +71,8 @@ class HaleviShoup(Algorithm):
     ) -> Accumulator:
         """One sum of k products per diagonal of the result."""
         return [
-            accumulate(ev, accumulator, l, left, [right[(l - i) % self.n][i] for i in range(self.k)])
-            for l in range(self.n)
+            accumulate(ev, accumulator, out, left, [right[(out - i) % self.n][i] for i in range(self.k)])
+            for out in range(self.n)
         ]
 
     def finish(self, ev: Evaluator, accumulator: Accumulator) -> list[Ct]:

@@ -32,6 +32,8 @@ class OuterProduct(Algorithm):
     source = "folklore (outer-product form of a matrix product)"
     summary = "the fastest on the server for small blocks: k/2 products, no rotation keys, k/2 ciphertexts per operand"
 
+    blocks_inner = False
+
     def __init__(
         self, m: int, k: int, n: int, slots: int, *, complex_packing: bool = True, copies: int = 1
     ) -> None:

@@ -35,7 +35,12 @@ def multiply_grids(
         Block rows × block columns, each a list of ciphertexts in `out_layout`.
     """
     inner = len(right)
-    if not left or not inner or any(len(row) != inner for row in left) or len({len(row) for row in right}) != 1:
+    if (
+        not left
+        or not inner
+        or any(len(row) != inner for row in left)
+        or len({len(row) for row in right}) != 1
+    ):
         raise ShapeError(
             "grids of blocks",
             expected="block columns of the left = block rows of the right",
@@ -54,7 +59,9 @@ def multiply_grids(
         for i in range(rows):
             prepared_left: list[Any] = algorithm.prepare_left(ev, left[i][t])
             for j in range(cols):
-                accumulators[i][j] = algorithm.multiply(ev, prepared_left, prepared_right[j], accumulators[i][j])
+                accumulators[i][j] = algorithm.multiply(
+                    ev, prepared_left, prepared_right[j], accumulators[i][j]
+                )
                 done += 1
                 _report(progress, done, total)
     results: list[list[list[Ct]]] = []

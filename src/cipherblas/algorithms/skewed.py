@@ -35,8 +35,8 @@ class Skewed(Algorithm):
     product has the real part A[r,t]·B[t,c] + A[r,t+h]·B[t+h,c]: h = k/2 terms (k padded to even) instead of k. The
     imaginary part of the result is garbage.
 
-    Slots: R·(n + h - 1) with R >= m + h - 1; where R times a number of columns that k divides is exactly S, the columns of
-    Ã wrap around and max(n, k) columns suffice.
+    Slots: R·(n + h - 1) with R >= m + h - 1; where R times a number of columns that k divides is exactly S, the
+    columns of Ã wrap around and max(n, k) columns suffice.
 
     Baby steps on the left (i = g·b + j): Ã is rotated by j·R only, B̃ by i - g·b·R, and the partial sum of each g by
     g·b·R after relinearisation, with one key.
@@ -50,7 +50,9 @@ class Skewed(Algorithm):
     name = "skewed"
     title = "skewed packing, depth 1"
     source = "cipherblas; packing after Jiang et al. 2018 (E2DM), its permutations moved to the client"
-    summary = "secret × secret in one ciphertext per operand: no masks, one product level, about k/2 rotations"
+    summary = (
+        "secret × secret in one ciphertext per operand: no masks, one product level, about k/2 rotations"
+    )
 
     def __init__(
         self,
@@ -69,7 +71,9 @@ class Skewed(Algorithm):
         if not shapes:
             terms = -(-k // 2) if complex_packing else k
             raise self._refuse((m + terms - 1) * (n + terms - 1))
-        self.inner, self.terms, self.stride, self.cyclic = min(shapes, key=lambda shape: (shape.terms, shape.cyclic))
+        self.inner, self.terms, self.stride, self.cyclic = min(
+            shapes, key=lambda shape: (shape.terms, shape.cyclic)
+        )
         self.baby_steps = self.terms if baby_steps is None else min(baby_steps, self.terms)
         if self.baby_steps < 1 or (key_baby_steps is not None and key_baby_steps < 1):
             raise ParameterError("baby steps", expected="at least 1", got=(baby_steps, key_baby_steps))
@@ -77,8 +81,12 @@ class Skewed(Algorithm):
         self.giants = -(-self.terms // self.baby_steps)
         shape = (m, k, n, slots, self.inner, self.terms, self.stride, self.cyclic, complex_packing)
         packing = {"complex_packing": complex_packing}
-        self.left_layout = Layout("skewed left", ("skewed left", *shape), m, k, slots, 1, self._left, **packing)
-        self.right_layout = Layout("skewed right", ("skewed right", *shape), k, n, slots, 1, self._right, **packing)
+        self.left_layout = Layout(
+            "skewed left", ("skewed left", *shape), m, k, slots, 1, self._left, **packing
+        )
+        self.right_layout = Layout(
+            "skewed right", ("skewed right", *shape), k, n, slots, 1, self._right, **packing
+        )
         self.out_layout = column_major(m, n, slots, stride=self.stride)
         if complex_packing:
             key = ("skewed out", *shape)
@@ -104,7 +112,9 @@ class Skewed(Algorithm):
         used = (row <= self.m + self.terms - 2) & (col < self.n)
         return self._pair(np.where(used, col, -1), row + col, (self.k, self.n), sign=1, inner_is_row=True)
 
-    def _pair(self, outer: Any, inner: Any, shape: tuple[int, int], sign: int, inner_is_row: bool) -> SlotIndex:
+    def _pair(
+        self, outer: Any, inner: Any, shape: tuple[int, int], sign: int, inner_is_row: bool
+    ) -> SlotIndex:
         def at(shift: int) -> Any:
             index = (inner + shift) % self.inner
             return entry_index(index, outer, shape) if inner_is_row else entry_index(outer, index, shape)
@@ -171,4 +181,3 @@ def _shapes(m: int, k: int, n: int, slots: int, complex_packing: bool) -> Iterat
     columns = max(inner, 1 << (n - 1).bit_length())
     if columns * (m + terms - 1) <= slots:
         yield _Shape(inner, terms, slots // columns, True)
-

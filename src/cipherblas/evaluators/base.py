@@ -11,10 +11,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from cipherblas.errors import LevelError, MismatchError, ShapeError
+from cipherblas.errors import LevelError, MismatchError, RangeError, ShapeError
 from cipherblas.evaluators import rotations
 from cipherblas.evaluators.bookkeeping import CONJUGATE, Bookkeeper, Term
-from cipherblas.evaluators.values import Ct, Plain, Step, Transform
+from cipherblas.evaluators.values import Ct, Plain, Step, Transform, total_step
 
 # Relative difference of two scales below which they count as equal: the error of an addition is as small.
 SCALE_TOLERANCE = 2.0**-40
@@ -43,7 +43,13 @@ class Evaluator(Bookkeeper, ABC):
 
     @abstractmethod
     def _transform_data(
-        self, sources: Sequence[Any], terms: Sequence[Term], outputs: int, limbs: int, rescale: bool, order: str | None
+        self,
+        sources: Sequence[Any],
+        terms: Sequence[Term],
+        outputs: int,
+        limbs: int,
+        rescale: bool,
+        order: str | None,
     ) -> list[Any]: ...
 
     @abstractmethod
@@ -83,7 +89,12 @@ class Evaluator(Bookkeeper, ABC):
     # ---- inputs ----
 
     def fresh(
-        self, data: Any, *, bound: float, limbs: int | None = None, scale: float | None = None,
+        self,
+        data: Any,
+        *,
+        bound: float,
+        limbs: int | None = None,
+        scale: float | None = None,
         public_key: bool = False,
     ) -> Ct:
         """A handle on a freshly encrypted ciphertext.
@@ -109,7 +120,7 @@ class Evaluator(Bookkeeper, ABC):
             steps: slots to the left; a tuple is a path of partial steps. Step 0 costs nothing.
         """
         if isinstance(x, Plain):
-            return [x.rolled(rotations.total_step(step) % self.slots) for step in steps]
+            return [x.rolled(total_step(step) % self.slots) for step in steps]
         return rotations.rotate_many(self, x, steps)
 
     def rotate(self, x: Any, step: Step) -> Any:
@@ -166,8 +177,8 @@ class Evaluator(Bookkeeper, ABC):
         """Σ_t left_t ⊙ right_t, lazily reduced, not relinearised, not rescaled.
 
         One side may be `Plain`; it is encoded at scale 2^scale_bits / (largest bound), or what the accumulator's
-        scale asks for, and the result keeps 2 components; otherwise it has 3. Operands are dropped to the smallest number of limbs among them. The noise estimate
-        takes the errors of the products as independent.
+        scale asks for, and the result keeps 2 components; otherwise it has 3. Operands are dropped to the smallest
+        number of limbs among them. The noise estimate takes the errors of the products as independent.
 
         Args:
             accumulator: an earlier result, updated in place and returned.
@@ -179,11 +190,13 @@ class Evaluator(Bookkeeper, ABC):
         """
         lefts, rights = list(lefts), list(rights)
         if len(lefts) != len(rights) or not lefts:
-            raise ShapeError("a sum of products", expected="two lists of equal length", got=(len(lefts), len(rights)))
+            raise ShapeError(
+                "a sum of products", expected="two lists of equal length", got=(len(lefts), len(rights))
+            )
         if isinstance(lefts[0], Plain):
             lefts, rights = rights, lefts
         if any(isinstance(x, Plain) for x in lefts):
-            raise ShapeError("a product of ciphertexts", expected="at most one clear side", got="clear operands on both")
+            raise ShapeError("a product of ciphertexts", expected="one clear side at most", got="both")
         plain = isinstance(rights[0], Plain)
         cts = lefts if plain else lefts + rights
         limbs = min(ct.limbs for ct in cts)
@@ -191,7 +204,9 @@ class Evaluator(Bookkeeper, ABC):
             limbs = min(limbs, accumulator.limbs)
         lefts = self._dropped(lefts, limbs)
         if plain:
-            return self.weighted_sum(lefts, rights, self._plain_scale(lefts[0], rights, accumulator), accumulator)
+            return self.weighted_sum(
+                lefts, rights, self._plain_scale(lefts[0], rights, accumulator), accumulator
+            )
         rights = self._dropped(rights, limbs)
         scale, bound, variance = self._product_terms(lefts, rights)
         self.counts.products += len(lefts)
@@ -211,7 +226,7 @@ class Evaluator(Bookkeeper, ABC):
         if accumulator is not None:
             return accumulator.scale / ct.scale
         bound = max(plain.bound for plain in plains)
-        return 2.0**self.params.scale_bits / (bound if bound > 0 else 1.0)
+        return float(2.0**self.params.scale_bits / (bound if bound > 0 else 1.0))
 
     def weighted_sum(
         self,
@@ -237,7 +252,9 @@ class Evaluator(Bookkeeper, ABC):
             variance += (ct.noise * plain.bound) ** 2 + (rounding * ct.bound) ** 2
         if rows is not None:
             bound = max(ct.bound for ct in cts) * rows[0]
-            variance = (max(ct.noise for ct in cts) * rows[1]) ** 2 + sum((rounding * ct.bound) ** 2 for ct in cts)
+            variance = (max(ct.noise for ct in cts) * rows[1]) ** 2 + sum(
+                (rounding * ct.bound) ** 2 for ct in cts
+            )
         self._count_plains(len(cts), limbs, extended=False)
         result = self._accumulator(accumulator, 2, limbs, scale, bound, variance)
         data = self._plain_product_data(
@@ -252,7 +269,9 @@ class Evaluator(Bookkeeper, ABC):
         for x, y in zip(lefts, rights, strict=True):
             if x.components != 2 or y.components != 2:
                 raise MismatchError(
-                    "a factor was not relinearised", expected="2 components", got=max(x.components, y.components)
+                    "a factor was not relinearised",
+                    expected="2 components",
+                    got=max(x.components, y.components),
                 )
             self._check_scales(x.scale * y.scale, scale)
             bound += x.bound * y.bound
@@ -266,7 +285,9 @@ class Evaluator(Bookkeeper, ABC):
         if accumulator is None:
             return self.make(limbs, scale, bound, math.sqrt(variance), components, None)
         if accumulator.components != components:
-            raise MismatchError("accumulator", expected=f"{components} components", got=accumulator.components)
+            raise MismatchError(
+                "accumulator", expected=f"{components} components", got=accumulator.components
+            )
         if accumulator.limbs != limbs:
             raise LevelError("accumulator", expected=f"{limbs} limbs", got=accumulator.limbs)
         self._check_scales(accumulator.scale, scale)
@@ -279,7 +300,9 @@ class Evaluator(Bookkeeper, ABC):
     def _check_scales(got: float, expected: float) -> None:
         if abs(got / expected - 1) > SCALE_TOLERANCE:
             raise MismatchError(
-                "terms of a sum differ in scale", expected=f"2^{math.log2(expected):.6f}", got=f"2^{math.log2(got):.6f}"
+                "terms of a sum differ in scale",
+                expected=f"2^{math.log2(expected):.6f}",
+                got=f"2^{math.log2(got):.6f}",
             )
 
     def _dropped(self, cts: Sequence[Ct], limbs: int) -> list[Ct]:
@@ -331,7 +354,9 @@ class Evaluator(Bookkeeper, ABC):
     def require_levels(self, ct: Any, levels: int, what: str) -> None:
         """Raise LevelError, before any work, unless `levels` rescales are possible."""
         if isinstance(ct, Ct) and ct.limbs <= levels:
-            raise LevelError(f"{what} spends {levels} levels", expected=f"at least {levels + 1} limbs", got=ct.limbs)
+            raise LevelError(
+                f"{what} spends {levels} levels", expected=f"at least {levels + 1} limbs", got=ct.limbs
+            )
 
     def drop(self, ct: Ct, limbs: int) -> Ct:
         """Forget limbs beyond the first `limbs`; value and scale stay."""
@@ -352,7 +377,9 @@ class Evaluator(Bookkeeper, ABC):
             LevelError: there are not enough limbs.
         """
         if ct.limbs < limbs:
-            raise LevelError("a ciphertext cannot gain limbs", expected=f"at least {limbs} limbs", got=ct.limbs)
+            raise LevelError(
+                "a ciphertext cannot gain limbs", expected=f"at least {limbs} limbs", got=ct.limbs
+            )
         ratio = scale / ct.scale
         if abs(ratio - 1) <= SCALE_TOLERANCE:
             return self.drop(ct, limbs)
@@ -368,7 +395,9 @@ class Evaluator(Bookkeeper, ABC):
         last = self.params.q[limbs]
         factor = round(ratio * last)
         if factor < MIN_MATCH_FACTOR:
-            raise MismatchError("scales too far apart to match", expected=f"ratio above {1 / last:.3g}", got=ratio)
+            raise MismatchError(
+                "scales too far apart to match", expected=f"ratio above {1 / last:.3g}", got=ratio
+            )
         return self.rescale(self._times_integer(ct, factor, 1.0, scale * last))
 
     def _times_integer(self, ct: Ct, factor: int, value: float, scale: float) -> Ct:
@@ -443,10 +472,19 @@ class Evaluator(Bookkeeper, ABC):
         product) rescales it away, which costs one level and restores the scale of x exactly.
         """
         if not math.isfinite(value):
-            raise MismatchError("a scalar factor", expected="a finite number", got=value)
+            raise RangeError("a scalar factor", expected="a finite number", got=value)
         if isinstance(x, Plain):
             return x.times(value)
         if value == int(value) and abs(value) <= MAX_SMALL_INTEGER:
             return self._times_integer(x, int(value), value, x.scale)
         last = self.params.q[x.limbs - 1]
         return self._times_integer(x, round(value * last), value, x.scale * last)
+
+    def absorb(self, x: Ct, value: float) -> Ct:
+        """x times a positive number, taken into the scale: exact and free, but the scale changes to scale / value."""
+        if not 0 < value < math.inf:
+            raise RangeError("a factor to absorb", expected="a positive finite number", got=value)
+        bound, noise = x.bound * value, x.noise * value
+        return self.make(
+            x.limbs, x.scale / value, bound, noise, x.components, self._scale_data(x.data, 1, value)
+        )

@@ -88,7 +88,9 @@ class Ckks(Evaluator):
             raise ShapeError("clear slot vector", expected=(self.slots,), got=values.shape)
         largest = float(np.abs(values).max())
         if not largest <= plain.bound * (1 + 1e-9):  # also when not a number
-            raise RangeError("clear slot vector", expected=f"absolute values up to {plain.bound:g}", got=largest)
+            raise RangeError(
+                "clear slot vector", expected=f"absolute values up to {plain.bound:g}", got=largest
+            )
         return self._context.encode(values, scale)
 
     def _rows(self, plain: Plain, scale: float, limbs: int) -> NDArray[np.uint64]:
@@ -105,7 +107,13 @@ class Ckks(Evaluator):
         return self._transform_data([data], terms, len(steps), limbs, False, None)
 
     def _transform_data(
-        self, sources: Sequence[Any], terms: Sequence[Term], outputs: int, limbs: int, rescale: bool, order: str | None
+        self,
+        sources: Sequence[Any],
+        terms: Sequence[Term],
+        outputs: int,
+        limbs: int,
+        rescale: bool,
+        order: str | None,
     ) -> list[Any]:
         steps = list(dict.fromkeys(term.step for term in terms if term.step))
         keys = [self._evaluation_keys().get(self.galois_element(step), limbs) for step in steps]
@@ -135,7 +143,9 @@ class Ckks(Evaluator):
         batch = max(1, self.working_bytes // (limbs * self.limb_bytes()))
         for start in range(0, len(plains), batch):
             rows = [self._rows(plain, scale, limbs) for plain in plains[start : start + batch]]
-            accumulator = self._context.multiply_plain_sum(rows, list(cts[start : start + batch]), accumulator)
+            accumulator = self._context.multiply_plain_sum(
+                rows, list(cts[start : start + batch]), accumulator
+            )
         return accumulator
 
     def _relinearise_data(self, data: Any, limbs: int) -> Any:
@@ -164,4 +174,4 @@ class Ckks(Evaluator):
         return self._context.add(x, self._context.multiply_scalar(pair, factor))
 
     def _scale_data(self, x: Any, factor: int, value: float) -> Any:
-        return self._context.multiply_scalar(x, factor)
+        return x if factor == 1 else self._context.multiply_scalar(x, factor)

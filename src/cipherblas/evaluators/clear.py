@@ -31,7 +31,13 @@ class Clear(Evaluator):
         return [self._rotated(data, step) for step in steps]
 
     def _transform_data(
-        self, sources: Sequence[Any], terms: Sequence[Term], outputs: int, limbs: int, rescale: bool, order: str | None
+        self,
+        sources: Sequence[Any],
+        terms: Sequence[Term],
+        outputs: int,
+        limbs: int,
+        rescale: bool,
+        order: str | None,
     ) -> list[Any]:
         results = [np.zeros(self.slots, dtype=np.complex128) for _ in range(outputs)]
         for term in terms:

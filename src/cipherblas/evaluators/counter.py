@@ -17,7 +17,13 @@ class Counter(Evaluator):
         return [None] * len(steps)
 
     def _transform_data(
-        self, sources: Sequence[Any], terms: Sequence[Term], outputs: int, limbs: int, rescale: bool, order: str | None
+        self,
+        sources: Sequence[Any],
+        terms: Sequence[Term],
+        outputs: int,
+        limbs: int,
+        rescale: bool,
+        order: str | None,
     ) -> list[Any]:
         return [None] * outputs
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from cipherblas.errors import LevelError, MismatchError, ParameterError
+from cipherblas.errors import MismatchError, ParameterError
 from cipherblas.evaluators.bookkeeping import Term
 from cipherblas.evaluators.steps import Path, expand, rotation_tree
 from cipherblas.evaluators.values import Ct, Plain, Step, Transform, total_step
@@ -62,18 +62,18 @@ def transform_plain(x: Plain, transform: Transform) -> Plain:
     return Plain(key, lambda: transform.apply(x.values()), x.bound * transform.row_sum, keep=True)
 
 
-def transform_many(
-    ev: Evaluator, x: Ct, transforms: Sequence[Transform], order: str | None
-) -> Iterator[Ct]:
+def transform_many(ev: Evaluator, x: Ct, transforms: Sequence[Transform], order: str | None) -> Iterator[Ct]:
     """Linear transforms of one ciphertext, in groups that fit the working memory.
 
     Under the policies that walk paths, all but the last part of each path is rotated first; the last part is
     done by the executor together with the diagonals.
     """
     check_switchable(x)
+    if any(transform.masked for transform in transforms):
+        ev.require_levels(x, 1, "a linear transform")
     paths = [[expand(step, ev.key_policy, ev.slots) for step in t.terms] for t in transforms]
     prefixes = {path[:-1] for row in paths for path in row}
-    sources = rotate_paths(ev, x, sorted(prefixes)) if prefixes != {()} else {(): x}
+    sources = rotate_paths(ev, x, sorted(prefixes))
     start = 0
     while start < len(transforms):
         stop = _group_end(ev, transforms, start, x.limbs)
@@ -132,11 +132,15 @@ def _transform_group(
 
 
 def _execute(
-    ev: Evaluator, sources: Sequence[Ct], terms: Sequence[Term], outputs: int, limbs: int, rescale: bool, order: str | None
+    ev: Evaluator,
+    sources: Sequence[Ct],
+    terms: Sequence[Term],
+    outputs: int,
+    limbs: int,
+    rescale: bool,
+    order: str | None,
 ) -> list[Any]:
     """Count and run one call of the linear-transform executor."""
-    if rescale and limbs < 2:
-        raise LevelError("a linear transform drops a limb", expected="at least 2 limbs", got=limbs)
     counts = ev.counts
     steps = [term.step for term in terms if term.step]
     for step in set(steps):
@@ -154,17 +158,22 @@ def _execute(
     return ev._transform_data([ct.data for ct in sources], terms, outputs, limbs, rescale, order)
 
 
-def transform_giant_steps(ev: Evaluator, x: Ct, transform: Transform, baby_steps: int, order: str | None) -> Ct:
+def transform_giant_steps(
+    ev: Evaluator, x: Ct, transform: Transform, baby_steps: int, order: str | None
+) -> Ct:
     """Baby-step/giant-step: Σ_g Rot_g(Σ_b Rot_{-g}(u_{g+b}) ⊙ Rot_b(x)).
 
     The baby rotations are hoisted and written out, so that every giant step reads them; the giant rotations share one
     ModDown, merged with the rescale.
     """
+    check_switchable(x)
+    ev.require_levels(x, 1, "a linear transform")
     groups = split_steps(list(transform.terms), baby_steps)
     babies = sorted({baby for members in groups.values() for baby, _ in members})
     rotated = dict(zip(babies, rotate_many(ev, x, babies), strict=True))
     mask_scale = float(ev.params.q[x.limbs - 1])
-    sources, terms = [], []
+    sources: list[Ct] = []
+    terms: list[Term] = []
     for giant, members in groups.items():
         plains = [plain.rolled(-giant) for _, step in members if (plain := transform.terms[step]) is not None]
         rows = transform.row_sum, transform.row_norm
@@ -199,4 +208,6 @@ def split_steps(steps: Sequence[Step], baby_steps: int) -> dict[int, list[tuple[
 def check_switchable(x: Ct) -> None:
     """Raise MismatchError unless x has two components."""
     if x.components != 2:
-        raise MismatchError("a rotation needs a relinearised ciphertext", expected="2 components", got=x.components)
+        raise MismatchError(
+            "a rotation needs a relinearised ciphertext", expected="2 components", got=x.components
+        )

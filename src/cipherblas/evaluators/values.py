@@ -56,8 +56,15 @@ class Ct:
     __slots__ = ("_booked", "_ledger", "bound", "components", "data", "limbs", "noise", "scale")
 
     def __init__(
-        self, limbs: int, scale: float, bound: float, noise: float, components: int, data: Any,
-        ledger: Ledger | None = None, nbytes: int = 0,
+        self,
+        limbs: int,
+        scale: float,
+        bound: float,
+        noise: float,
+        components: int,
+        data: Any,
+        ledger: Ledger | None = None,
+        nbytes: int = 0,
     ) -> None:
         self.limbs = limbs
         self.scale = scale
@@ -99,7 +106,12 @@ class Plain:
     __slots__ = ("_kept", "_values", "bound", "keep", "key")
 
     def __init__(
-        self, key: Hashable, values: Callable[[], NDArray[Any]] | NDArray[Any], bound: float, *, keep: bool = False
+        self,
+        key: Hashable,
+        values: Callable[[], NDArray[Any]] | NDArray[Any],
+        bound: float,
+        *,
+        keep: bool = False,
     ) -> None:
         self.key = key
         self._values = values
@@ -152,7 +164,11 @@ class Transform:
 
     def __post_init__(self) -> None:
         if len({plain is None for plain in self.terms.values()}) != 1:
-            raise MismatchError("diagonals of a transform", expected="at least one, all given or all None", got="none or a mixture")
+            raise MismatchError(
+                "diagonals of a transform",
+                expected="at least one, all given or all None",
+                got="none or a mixture",
+            )
 
     def __len__(self) -> int:
         return len(self.terms)

@@ -60,7 +60,9 @@ class Layout:
     def index(self, ciphertext: int) -> SlotIndex:
         """The entries of one ciphertext (cached)."""
         if not 0 <= ciphertext < self.ciphertexts:
-            raise ShapeError("ciphertext of a layout", expected=f"0 to {self.ciphertexts - 1}", got=ciphertext)
+            raise ShapeError(
+                "ciphertext of a layout", expected=f"0 to {self.ciphertexts - 1}", got=ciphertext
+            )
         return _index(self, ciphertext)
 
     def slot_bound(self, entry_bound: float) -> float:
@@ -119,7 +121,9 @@ def entry_index(
     return np.where(inside, rows * shape[1] + cols, EMPTY)
 
 
-def column_major(rows: int, cols: int, slots: int, period: int | None = None, stride: int | None = None) -> Layout:
+def column_major(
+    rows: int, cols: int, slots: int, period: int | None = None, stride: int | None = None
+) -> Layout:
     """Entry (r, c) at slot r + stride·c (stride is by default `rows`), repeated every `period` slots if given."""
     step = rows if stride is None else stride
     _check_fit("column-major", rows, cols, step * (cols - 1) + rows, slots)
@@ -129,10 +133,14 @@ def column_major(rows: int, cols: int, slots: int, period: int | None = None, st
         inside = slot if period is None else slot % period
         return SlotIndex(entry_index(inside % step, inside // step, (rows, cols)))
 
-    return Layout("column-major", ("column-major", rows, cols, slots, period, step), rows, cols, slots, 1, indexer)
+    return Layout(
+        "column-major", ("column-major", rows, cols, slots, period, step), rows, cols, slots, 1, indexer
+    )
 
 
-def row_major(rows: int, cols: int, slots: int, period: int | None = None, stride: int | None = None) -> Layout:
+def row_major(
+    rows: int, cols: int, slots: int, period: int | None = None, stride: int | None = None
+) -> Layout:
     """Entry (r, c) at slot r·stride + c (stride is by default `cols`), repeated every `period` slots if given."""
     step = cols if stride is None else stride
     _check_fit("row-major", rows, cols, step * (rows - 1) + cols, slots)
@@ -147,4 +155,6 @@ def row_major(rows: int, cols: int, slots: int, period: int | None = None, strid
 
 def _check_fit(name: str, rows: int, cols: int, needed: int, slots: int) -> None:
     if rows < 1 or cols < 1 or needed > slots:
-        raise ShapeError(f"a {rows}×{cols} block in {name} order", expected=f"at most {slots} slots", got=needed)
+        raise ShapeError(
+            f"a {rows}×{cols} block in {name} order", expected=f"at most {slots} slots", got=needed
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Hashable, Iterable
 
 import numpy as np
@@ -41,14 +42,15 @@ def masked_map(
     for step in steps:
         residue = total_step(step) % modulus
         if residue not in terms:
-            mask = Plain((key, "mask", residue), lambda z=residue: _mask(source(), z, modulus), 1.0)
-            terms[residue] = (step, mask)
+            values = functools.partial(_mask, source, residue, modulus)
+            terms[residue] = (step, Plain((key, "mask", residue), values, 1.0))
     return selection(terms.values(), key)
 
 
-def _mask(source: SlotMap, step: int, modulus: int) -> NDArray[np.float64]:
-    offset = (source - np.arange(len(source))) % modulus
-    return ((source >= 0) & (offset == step)).astype(np.float64)
+def _mask(source: Callable[[], SlotMap], step: int, modulus: int) -> NDArray[np.float64]:
+    slots = source()
+    offset = (slots - np.arange(len(slots))) % modulus
+    return np.where((slots >= 0) & (offset == step), 1.0, 0.0)
 
 
 def pure_rotation(step: Step, key: Hashable) -> Transform:

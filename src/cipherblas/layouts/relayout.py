@@ -1,0 +1,206 @@
+"""Homomorphic change of layout: one linear transform built from the index maps of the two layouts."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cipherblas.errors import ShapeError
+from cipherblas.evaluators.base import Evaluator
+from cipherblas.evaluators.rotations import split_steps
+from cipherblas.evaluators.values import Ct, Plain, Step, Transform
+from cipherblas.layouts.base import Layout
+
+GIANT_COST = 2  # a giant rotation is not hoisted: counted as so many baby rotations
+
+
+class _Source(NamedTuple):
+    """A part of a source ciphertext that holds entries: its real or its imaginary part."""
+
+    ciphertext: int
+    imaginary: bool
+
+
+class _Piece(NamedTuple):
+    """What one source part contributes to one target ciphertext."""
+
+    source: _Source
+    transform: Transform
+    baby_steps: int
+
+
+def relayout(ev: Evaluator, cts: Sequence[Any], source: Layout, target: Layout) -> list[Any]:
+    """The block held by `cts` in layout `source`, in layout `target`.
+
+    Levels: 1; none where the layouts differ in nothing but garbage in the imaginary parts, which is removed by a
+    conjugation (the scale doubles). Keys: the rotations of the map by baby steps and giant steps; conjugation
+    where the source has anything in its imaginary parts. Clear operands are re-arranged in the clear.
+
+    Raises:
+        ShapeError: the layouts hold blocks of different shapes, or the source lacks an entry.
+    """
+    if (source.rows, source.cols, source.slots) != (target.rows, target.cols, target.slots):
+        raise ShapeError(
+            "layouts of a re-arrangement",
+            expected=f"{target.rows}×{target.cols} in {target.slots} slots",
+            got=f"{source.rows}×{source.cols} in {source.slots} slots",
+        )
+    if source.key == target.key:
+        return list(cts)
+    if isinstance(cts[0], Plain):
+        return _relayout_plain(cts, source, target)
+    if same_entries(source, target) and (target.empty_garbage or not source.empty_garbage):
+        if not source.imaginary_garbage or target.imaginary_garbage:
+            return list(cts)
+        return [ev.absorb(ev.add(ct, ev.conjugate(ct)), 0.5) for ct in cts]
+    parts: dict[_Source, Ct] = {}
+    results = []
+    for number in range(target.ciphertexts):
+        pieces = plan(source, target, number)
+        for piece in pieces:
+            if piece.source not in parts:
+                parts[piece.source] = _part(ev, ev.ready(cts[piece.source.ciphertext]), source, piece.source)
+        moved = (
+            ev.linear_transform(parts[piece.source], piece.transform, baby_steps=piece.baby_steps)
+            for piece in pieces
+        )
+        results.append(ev.add_all(moved))
+    return results
+
+
+def _part(ev: Evaluator, ct: Ct, layout: Layout, part: _Source) -> Ct:
+    """Twice the real part, or twice j times the imaginary part, of a ciphertext; itself if it is real."""
+    if not layout.imaginary_garbage and not layout.complex_packing:
+        return ct
+    conjugate: Ct = ev.conjugate(ct)
+    twice: Ct = ev.sub(ct, conjugate) if part.imaginary else ev.add(ct, conjugate)
+    return twice
+
+
+def _relayout_plain(cts: Sequence[Plain], source: Layout, target: Layout) -> list[Plain]:
+    def values(number: int) -> NDArray[np.complex128]:
+        return target.pack_one(source.unpack([plain.values() for plain in cts]), number)
+
+    bound = target.slot_bound(max(plain.bound for plain in cts))
+    key: Hashable = ("relayout", target.key, tuple(plain.key for plain in cts))
+    return [
+        Plain((key, i), functools.partial(values, i), bound, keep=True) for i in range(target.ciphertexts)
+    ]
+
+
+@functools.lru_cache(maxsize=64)
+def same_entries(source: Layout, target: Layout) -> bool:
+    """Whether every slot holds the same entry in both layouts."""
+    if source.ciphertexts != target.ciphertexts or source.complex_packing or target.complex_packing:
+        return False
+    pairs = ((source.index(i).real, target.index(i).real) for i in range(source.ciphertexts))
+    return all(np.array_equal(a, b) for a, b in pairs)
+
+
+@functools.lru_cache(maxsize=256)
+def plan(source: Layout, target: Layout, number: int) -> tuple[_Piece, ...]:
+    """The transforms that make ciphertext `number` of the target layout."""
+    index = target.index(number)
+    wanted = [(index.real, 1.0 + 0j)]
+    if index.imag is not None:
+        wanted.append((index.imag, 1j * index.sign))
+    missing = [entries >= 0 for entries, _ in wanted]
+    halved = source.imaginary_garbage or source.complex_packing
+    pieces = []
+    for part, held, sign in _held(source):
+        # z + z̄ = 2·Re z; z - z̄ = 2j·Im z.
+        factor = (0.5 if halved else 1.0) * (-1j * sign if part.imaginary else 1.0)
+        rows: dict[int, NDArray[np.complex128]] = {}
+        for which, (entries, coefficient) in enumerate(wanted):
+            place = _nearest(held, entries, missing[which])
+            missing[which] &= place < 0
+            _collect(rows, place, coefficient * factor)
+        if rows:
+            key = ("relayout", source.key, target.key, number, part)
+            pieces.append(_Piece(part, _transform(rows, key), _best_baby_steps(sorted(rows))))
+    if any(rest.any() for rest in missing) or not pieces:
+        raise ShapeError("a layout to re-arrange", expected="every entry of the block", got=source.name)
+    return tuple(pieces)
+
+
+def _held(layout: Layout) -> list[tuple[_Source, NDArray[np.int64], int]]:
+    """The parts that hold entries, real parts first: (part, entry of each slot, sign)."""
+    parts = [(_Source(i, False), layout.index(i).real, 1) for i in range(layout.ciphertexts)]
+    for i in range(layout.ciphertexts):
+        index = layout.index(i)
+        if index.imag is not None:
+            parts.append((_Source(i, True), index.imag, index.sign))
+    return parts
+
+
+def _nearest(
+    held: NDArray[np.int64], entries: NDArray[np.int64], wanted: NDArray[np.bool_]
+) -> NDArray[np.int64]:
+    """For every wanted target slot the nearest slot of the part that holds its entry; -1 where there is none."""
+    slots = len(held)
+    place = np.full(slots, -1, dtype=np.int64)
+    used = np.flatnonzero(held >= 0)
+    if not len(used):
+        return place
+    order = used[np.argsort(held[used], kind="stable")]
+    sorted_entries = held[order]
+    target = np.flatnonzero(wanted)
+    first = np.searchsorted(sorted_entries, entries[target], side="left")
+    count = np.searchsorted(sorted_entries, entries[target], side="right") - first
+    best = np.full(len(target), slots, dtype=np.int64)
+    for copy in range(int(count.max(initial=0))):
+        there = copy < count
+        candidate = order[np.minimum(first + copy, len(order) - 1)]
+        distance = np.abs(_centred(candidate - target, slots))
+        better = there & (distance < best)
+        place[target[better]] = candidate[better]
+        best[better] = distance[better]
+    return place
+
+
+def _centred(steps: Any, slots: int) -> Any:
+    """Representatives in (-S/2, S/2]."""
+    return (steps + slots // 2 - 1) % slots - (slots // 2 - 1)
+
+
+def _collect(rows: dict[int, NDArray[np.complex128]], place: NDArray[np.int64], coefficient: complex) -> None:
+    """Add one selection to the diagonals."""
+    slots = len(place)
+    target = np.flatnonzero(place >= 0)
+    steps = _centred(place[target] - target, slots)
+    for step in np.unique(steps):
+        row = rows.setdefault(int(step), np.zeros(slots, dtype=np.complex128))
+        row[target[steps == step]] += coefficient
+
+
+def _transform(rows: dict[int, NDArray[np.complex128]], key: Hashable) -> Transform:
+    sums = np.zeros_like(next(iter(rows.values())), dtype=np.float64)
+    squares = np.zeros_like(sums)
+    terms: dict[Step, Plain | None] = {}
+    for step in sorted(rows):
+        size = np.abs(rows[step])
+        sums += size
+        squares += size**2
+        terms[step] = Plain((key, step), rows[step], float(size.max()))
+    return Transform(terms, float(sums.max()), math.sqrt(float(squares.max())), key)
+
+
+def _best_baby_steps(steps: Sequence[int]) -> int:
+    """The number of baby steps with the cheapest rotations: powers of two and distances between steps are tried."""
+    unit = math.gcd(*steps) or 1
+    span = max(1, (max(steps) - min(steps)) // unit)
+    sizes = {1 << e for e in range(span.bit_length() + 1)}
+    sizes.update(sorted({(b - a) // unit for a, b in itertools.pairwise(steps)})[:64])
+
+    def cost(size: int) -> int:
+        groups = split_steps(steps, size)
+        babies = {baby for members in groups.values() for baby, _ in members}
+        return len(babies) + GIANT_COST * len(groups)
+
+    return min(sorted(sizes), key=cost)
