@@ -1,0 +1,58 @@
+"""The application: its commands, in the order in which they are used."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+import cipherblas
+from cipherblas.cli import bench, decrypt, demo, encrypt, keygen, plan, run
+from cipherblas.cli.guard import INTERRUPTED, guarded, say
+
+app = typer.Typer(
+    name="cipherblas",
+    help="BLAS for encrypted matrices: multiply NumPy arrays on a machine that never sees them.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="The client plans, makes keys, encrypts and decrypts; the server runs, with public keys only.",
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"cipherblas {cipherblas.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+for _name, _command in {
+    "plan": plan.plan,
+    "keygen": keygen.keygen,
+    "encrypt": encrypt.encrypt,
+    "run": run.run,
+    "decrypt": decrypt.decrypt,
+    "demo": demo.demo,
+}.items():
+    app.command(_name)(guarded(_command))
+app.add_typer(bench.app, name="bench")
+
+
+def main() -> None:
+    """The console script."""
+    try:
+        app()
+    except KeyboardInterrupt:  # outside of a command: while it was being loaded or parsed
+        say("stopped")
+        sys.exit(INTERRUPTED)

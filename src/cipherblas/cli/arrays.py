@@ -1,0 +1,57 @@
+"""NumPy files in and out, with our errors and atomic writes."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cipherblas import files
+from cipherblas.errors import DTypeError, FormatError, StorageError
+from cipherblas.expressions import finite_matrix
+
+
+def load_matrix(path: Path) -> NDArray[np.float64]:
+    """The real, finite matrix in a `.npy` file.
+
+    Raises:
+        StorageError: the file cannot be read.
+        FormatError: it is no NumPy file, or a damaged one.
+        ShapeError, DTypeError, RangeError: its content is no matrix of finite real numbers.
+    """
+    return finite_matrix(_load(path), str(path))
+
+
+def _load(path: Path) -> NDArray[Any]:
+    expected = "a .npy file with a matrix of real numbers"
+    try:
+        # Mapped first: that compares the size of the file with its header before anything is allocated.
+        mapped = np.load(path, mmap_mode="r", allow_pickle=False)
+        if not isinstance(mapped, np.ndarray):
+            mapped.close()
+            raise FormatError(f"{path} holds several arrays", expected=expected, got="a .npz archive")
+        del mapped
+        return np.asarray(np.load(path, allow_pickle=False))
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise StorageError(f"cannot read {path}", expected=expected, got=reason, errno=error.errno) from error
+    except (ValueError, EOFError, SyntaxError) as error:
+        if "object" in str(error).lower():
+            raise DTypeError(f"{path} holds Python objects", expected=expected, got="dtype object") from error
+        raise FormatError(f"{path} is not a whole NumPy file", expected=expected, got=str(error)) from error
+
+
+def save_matrix(path: Path, matrix: NDArray[np.float64]) -> None:
+    """Write a `.npy` file, whole or not at all; StorageError where the system refuses."""
+    buffer = io.BytesIO()
+    np.save(buffer, matrix, allow_pickle=False)
+    save_bytes(path, buffer.getvalue())
+
+
+def save_bytes(path: Path, content: bytes) -> None:
+    """Write a file, whole or not at all; StorageError where the system refuses."""
+    with files.replacing(path, len(content)) as descriptor, open(descriptor, "wb", closefd=False) as stream:
+        stream.write(content)

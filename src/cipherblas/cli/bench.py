@@ -1,0 +1,256 @@
+"""`cipherblas bench`: measurements, ours and those of other libraries, in one run."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cipherblas.cli.guard import guarded
+from cipherblas.cli.options import Debug, Quiet, parse_bytes, parse_triple, without_none
+from cipherblas.errors import CipherblasError
+from cipherblas.report import Display
+from cipherblas.report.tables import stdout_console
+
+app = typer.Typer(
+    help="Measure, and compare with other libraries in the same run.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+
+
+class PrimitivesPeer(str, Enum):
+    """Libraries that `bench primitives` compares with."""
+
+    seal = "seal"
+    openfhe = "openfhe"
+
+
+class ProductPeer(str, Enum):
+    """Libraries that `bench cc` compares with."""
+
+    seal = "seal"
+
+
+class Suite(str, Enum):
+    """Published sets of shapes."""
+
+    fame = "fame"
+
+
+class Order(str, Enum):
+    """Loop orders of a linear transform: limb outer (MO-HLT) or rotation outer (coarse)."""
+
+    limb = "limb"
+    rotation = "rotation"
+
+
+class TransformSet(str, Enum):
+    """FAME's parameter sets."""
+
+    A = "A"
+    B = "B"
+    C = "C"
+
+
+JsonLines = Annotated[
+    bool, typer.Option("--json", help="One JSON object per line, as soon as it is measured.")
+]
+OneThread = Annotated[int, typer.Option("--threads", min=1, help="Threads of both sides.")]
+Seconds = Annotated[
+    float, typer.Option("--seconds", min=0.0, help="Seconds spent on each side of each case.")
+]
+PeerPython = Annotated[
+    Path | None,
+    typer.Option(
+        "--peer-python",
+        metavar="INTERPRETER",
+        help="Python interpreter that has the peer installed.",
+        show_default="this one",
+    ),
+]
+
+
+@app.command()
+@guarded
+def primitives(
+    peer: Annotated[
+        PrimitivesPeer | None, typer.Option(help="Compare with this library.", show_default=False)
+    ] = None,
+    peer_python: PeerPython = None,
+    n: Annotated[
+        list[int] | None,
+        typer.Option("--n", help="Ring degree; repeatable.", show_default="those of the peer"),
+    ] = None,
+    case: Annotated[list[str] | None, typer.Option(help="Operation; repeatable.", show_default="all")] = None,
+    threads: OneThread = 1,
+    seconds: Seconds = 1.0,
+    json: JsonLines = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Rotation, product, rescale, encryption, decryption; without a choice of cases the NTT as well.
+
+    \b
+    Examples:
+      cipherblas bench primitives --peer seal
+      cipherblas bench primitives --peer openfhe --peer-python /opt/openfhe/bin/python --n 65536
+    """
+    from cipherblas.bench import run_ntt, run_primitives
+
+    options = without_none(cases=case, ring_degrees=n)
+    rows: Iterable[dict[str, Any]] = run_primitives(
+        peer=peer and peer.value,
+        peer_python=peer_python and str(peer_python),
+        threads=threads,
+        budget=seconds,
+        **options,
+    )
+    if case is None:
+        rows = itertools.chain(rows, run_ntt(budget=seconds / 2, **without_none(ring_degrees=n)))
+    _print(rows, json, Display(quiet=quiet))
+
+
+@app.command("linear-transform")
+@guarded
+def linear_transform(
+    parameter_set: Annotated[
+        list[TransformSet] | None,
+        typer.Option("--set", help="Parameter set of FAME; repeatable.", show_default="all"),
+    ] = None,
+    diagonals: Annotated[
+        int | None, typer.Option(min=1, help="Diagonals of the matrix.", show_default="as in FAME")
+    ] = None,
+    threads: OneThread = 1,
+    seconds: Seconds = 1.0,
+    json: JsonLines = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """The homomorphic linear transform in both loop orders: limb outer (MO-HLT) and rotation outer (coarse).
+
+    \b
+    Example:
+      cipherblas bench linear-transform --set B --threads 2
+    """
+    from cipherblas.bench import run_linear_transform
+
+    options = without_none(sets=parameter_set and [member.value for member in parameter_set])
+    rows = run_linear_transform(threads=threads, budget=seconds, diagonals=diagonals, **options)
+    _print(rows, json, Display(quiet=quiet))
+
+
+@app.command()
+@guarded
+def cc(
+    shape: Annotated[
+        list[Any] | None,
+        typer.Option(
+            metavar="MxKxN",
+            parser=parse_triple,
+            help="Shape of the product; repeatable.",
+            show_default="64x64x64",
+        ),
+    ] = None,
+    suite: Annotated[
+        Suite | None,
+        typer.Option(help="Instead: the 12 shapes and parameter sets of FAME.", show_default=False),
+    ] = None,
+    peer: Annotated[
+        ProductPeer | None, typer.Option(help="Compare with E2DM on this library.", show_default=False)
+    ] = None,
+    peer_python: PeerPython = None,
+    algorithm: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Force an algorithm.", show_default="the planner's choice"),
+    ] = None,
+    order: Annotated[
+        Order | None, typer.Option(help="Loop order of the linear transforms.", show_default="limb")
+    ] = None,
+    precision: Annotated[float | None, typer.Option(help="As in `plan`.", show_default="1e-4")] = None,
+    security: Annotated[int | None, typer.Option(help="As in `plan`.", show_default="128")] = None,
+    memory_budget: Annotated[
+        int | None,
+        typer.Option(metavar="BYTES", parser=parse_bytes, help="As in `plan`.", show_default=False),
+    ] = None,
+    key_budget: Annotated[
+        int | None,
+        typer.Option(metavar="BYTES", parser=parse_bytes, help="As in `plan`.", show_default=False),
+    ] = None,
+    upload_budget: Annotated[
+        int | None,
+        typer.Option(metavar="BYTES", parser=parse_bytes, help="As in `plan`.", show_default=False),
+    ] = None,
+    threads: OneThread = 1,
+    seconds: Seconds = 2.0,
+    json: JsonLines = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Ciphertext times ciphertext: whole matrix products on the server.
+
+    \b
+    Examples:
+      cipherblas bench cc --shape 64x64x64 --peer seal
+      cipherblas bench cc --shape 160x160x160 --threads 2 --json
+      cipherblas bench cc --suite fame --threads 2
+    """
+    from cipherblas.bench import run_cc
+
+    if shape and suite:
+        raise typer.BadParameter("a suite has shapes of its own", param_hint="--shape")
+    options = without_none(
+        precision=precision,
+        security=security,
+        memory_budget=memory_budget,
+        key_budget=key_budget,
+        upload_budget=upload_budget,
+    )
+    rows = run_cc(
+        shape or ((64, 64, 64),),
+        suite=suite and suite.value,
+        peer=peer and peer.value,
+        peer_python=peer_python and str(peer_python),
+        algorithm=algorithm,
+        order=order and order.value,
+        threads=threads,
+        budget=seconds,
+        **options,
+    )
+    _print(rows, json, Display(quiet=quiet))
+
+
+class BenchError(CipherblasError):
+    """A measurement could not be made."""
+
+
+def _print(rows: Iterable[dict[str, Any]], json: bool, display: Display) -> None:
+    """Print rows: each as a line of JSON when it comes, or all as tables at the end."""
+    from cipherblas.bench import render, to_json
+
+    found = []
+    with display.progress("measuring"):
+        for row in _translated(rows):
+            if json:
+                typer.echo(to_json(row))
+            found.append(row)
+    if not json:
+        render(found, console=stdout_console())
+
+
+def _translated(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    from cipherblas.bench import PeerError
+
+    try:
+        yield from rows
+    except CipherblasError:
+        raise
+    except PeerError as error:
+        raise BenchError(str(error)) from error
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error

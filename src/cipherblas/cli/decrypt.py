@@ -1,0 +1,72 @@
+"""`cipherblas decrypt`: a result back into a NumPy file."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from cipherblas.cli.arrays import save_matrix
+from cipherblas.cli.keyfolder import open_client
+from cipherblas.cli.options import Debug, Json, KeyFolder, Quiet, Threads, use_threads
+from cipherblas.matrices import EncryptedResult
+from cipherblas.report import Display, print_json
+
+
+def decrypt(
+    keys: KeyFolder,
+    result: Annotated[
+        Path, typer.Argument(metavar="RESULT", help="File that `run` wrote.", show_default=False)
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="The .npy file to write.",
+            show_default="comma-separated rows on stdout",
+        ),
+    ] = None,
+    threads: Threads = None,
+    json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Decrypt a result.
+
+    Share decrypted numbers with others only rounded to the precision of the plan: their last digits can tell about
+    the secret key.
+
+    \b
+    Examples:
+      cipherblas decrypt keys/ C.ct -o C.npy
+      cipherblas decrypt keys/ C.ct | head
+    """
+    use_threads(threads)
+    display = Display(quiet=quiet)
+    with display.progress("reading the keys"):
+        client = open_client(keys)
+        program = client.program
+        encrypted = EncryptedResult.load(result, program.plan.parameters, program.id)
+    with display.progress("decrypting"):
+        matrix = client.decrypt(encrypted)
+    if output is not None:
+        save_matrix(output, matrix)
+        display.note(f"wrote {output}: {matrix.shape[0]}x{matrix.shape[1]}")
+    if json:
+        rows, cols = matrix.shape
+        print_json(
+            {
+                "shape": [rows, cols],
+                "file": None if output is None else str(output),
+                "max_abs": float(np.abs(matrix).max()),
+                "expected_error": program.plan.error,
+                **({} if output is not None else {"values": matrix.tolist()}),
+            }
+        )
+    elif output is None:
+        np.savetxt(sys.stdout, matrix, fmt="%.9g", delimiter=",")

@@ -1,0 +1,87 @@
+"""`cipherblas encrypt`: one matrix into one file of ciphertexts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cipherblas.cli.arrays import load_matrix
+from cipherblas.cli.keyfolder import open_client
+from cipherblas.cli.options import Debug, Json, KeyFolder, Quiet, Threads, use_threads
+from cipherblas.program import Program
+from cipherblas.report import Display, print_json, size
+
+
+def encrypt(
+    keys: KeyFolder,
+    matrix: Annotated[Path, typer.Argument(metavar="MATRIX", help="A .npy file.", show_default=False)],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="File of ciphertexts to write.", show_default=False
+        ),
+    ],
+    name: Annotated[
+        str | None,
+        typer.Option(
+            "--as",
+            metavar="NAME",
+            help="The operand that this matrix is.",
+            show_default="the only one, or that of the file's name or shape",
+        ),
+    ] = None,
+    threads: Threads = None,
+    json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Encrypt a matrix for a program.
+
+    \b
+    Examples:
+      cipherblas encrypt keys/ A.npy -o A.ct
+      cipherblas encrypt keys/ measurements.npy --as b -o B.ct
+    """
+    use_threads(threads)
+    display = Display(quiet=quiet)
+    values = load_matrix(matrix)
+    with display.progress("reading the keys"):
+        client = open_client(keys)
+    operand = name if name is not None else _operand_of(client.program, matrix, values.shape)
+    with display.progress(f"encrypting {operand}") as progress:
+        encrypted = client.encrypt(progress=progress, **{operand: values})
+    with display.progress("writing"):
+        encrypted.save(output)
+    ciphertexts = sum(len(feed) for feed in encrypted.feeds)
+    if json:
+        print_json(
+            {
+                "operand": operand,
+                "shape": list(values.shape),
+                "ciphertexts": ciphertexts,
+                "bytes": encrypted.nbytes,
+                "file": str(output),
+            }
+        )
+    plural = "s" if ciphertexts != 1 else ""
+    display.note(
+        f"wrote {output}: operand {operand}, {ciphertexts} ciphertext{plural}, {size(encrypted.nbytes)}"
+    )
+
+
+def _operand_of(program: Program, path: Path, shape: tuple[int, ...]) -> str:
+    """Which secret operand a file holds, where only one answer is possible."""
+    secret = {name: operand for name, operand in program.operands.items() if operand.secret}
+    if len(secret) == 1:
+        return next(iter(secret))
+    named = [name for name in secret if name == path.stem] or [
+        name for name in secret if name.lower() == path.stem.lower()
+    ]
+    if len(named) == 1:
+        return named[0]
+    fitting = [name for name, operand in secret.items() if (operand.rows, operand.cols) == shape]
+    if len(fitting) == 1:
+        return fitting[0]
+    raise typer.BadParameter(f"which operand is {path}? Give one of {', '.join(secret)}", param_hint="--as")

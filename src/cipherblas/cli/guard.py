@@ -1,0 +1,87 @@
+"""From exceptions and signals to exit codes and messages."""
+
+from __future__ import annotations
+
+import functools
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import ParamSpec, TypeVar
+
+import typer
+from rich.console import Console
+
+from cipherblas.errors import CipherblasError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+FAILED, INTERRUPTED, TERMINATED = 1, 130, 143
+
+
+def guarded(command: Callable[P, R]) -> Callable[P, R]:
+    """Let a command end with an exit code and one line on stderr instead of a traceback.
+
+    A command's `debug` argument lets errors of ours through. Faults of the program itself always show their
+    traceback.
+    """
+
+    @functools.wraps(command)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+        with _warnings_as_lines(), _sigterm_unwinds():
+            try:
+                return command(*args, **kwargs)
+            except KeyboardInterrupt:
+                say("stopped")
+                raise typer.Exit(INTERRUPTED) from None
+            except CipherblasError as error:
+                if kwargs.get("debug"):
+                    raise
+                say(f"error: {error}")
+                raise typer.Exit(FAILED) from None
+            except MemoryError as error:
+                if kwargs.get("debug"):
+                    raise
+                say(f"error: out of memory: {error}")
+                raise typer.Exit(FAILED) from None
+
+    return wrapper
+
+
+def say(text: str) -> None:
+    """One line on stderr, after the name of the program."""
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console.print(
+        "cipherblas: " + " ".join(text.split()), markup=False, style="red" if text[:5] == "error" else ""
+    )
+
+
+@contextmanager
+def _warnings_as_lines() -> Iterator[None]:
+    def show(message: Warning | str, *_: object, **__: object) -> None:
+        say(f"warning: {message}")
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
+
+
+@contextmanager
+def _sigterm_unwinds() -> Iterator[None]:
+    """SIGTERM unwinds the stack, so that half-written files are removed, as Ctrl-C does by itself."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def terminate(number: int, frame: FrameType | None) -> None:
+        sys.exit(TERMINATED)
+
+    before = signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,70 @@
+"""`cipherblas keygen`: a secret key, and the evaluation keys that the plan declares."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cipherblas.cli.keyfolder import EVALUATION, PROGRAM, SECRET, folder_bytes, new_folder
+from cipherblas.cli.options import Debug, Json, PlanFile, Quiet, Threads, use_threads
+from cipherblas.program import Program
+from cipherblas.report import Display, print_json, size
+
+
+def keygen(
+    plan: PlanFile,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="KEYS",
+            help="Folder to write: a new or an empty one.",
+            show_default=False,
+        ),
+    ],
+    threads: Threads = None,
+    json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Make the keys of a program.
+
+    KEYS/secret-key stays with the client. KEYS/evaluation/ is public: copy that folder, and no other file of KEYS,
+    to the server.
+
+    \b
+    Example:
+      cipherblas keygen plan.json -o keys/
+      scp -r plan.json keys/evaluation/ server:
+    """
+    use_threads(threads)
+    display = Display(quiet=quiet)
+    with display.progress("reading the plan"):
+        program = Program.load(plan)
+    client = program.client()
+    with new_folder(output) as folder:
+        program.save(folder / PROGRAM)
+        client.save(folder / SECRET)
+        (folder / EVALUATION).mkdir()
+        with display.progress("making evaluation keys") as progress:
+            client.write_evaluation_keys(folder / EVALUATION, progress)
+    keys = program.plan.keys
+    written = folder_bytes(output / EVALUATION)
+    if json:
+        print_json(
+            {
+                "program": program.id,
+                "secret_key": str(output / SECRET),
+                "evaluation_keys": str(output / EVALUATION),
+                "keys": len(keys),
+                "file_bytes": written,
+                "memory_bytes": program.plan.key_bytes,
+            }
+        )
+    display.note(f"secret key       {output / SECRET} (keep it)")
+    display.note(
+        f"evaluation keys  {output / EVALUATION}: {len(keys)} keys, {size(written)} (for the server)"
+    )

@@ -1,0 +1,148 @@
+"""Options that several commands share, and how their values are read."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cipherblas import set_threads
+from cipherblas.expressions import Operand
+from cipherblas.planner.plan import PlanOptions
+
+NAMES = ("a", "b", "c", "d")  # operands with options of their own; any other comes by --operand
+
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No notes and no progress bars on stderr.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Threads = Annotated[
+    int | None, typer.Option(min=1, help="Threads to use; all cores by default.", show_default=False)
+]
+PlanFile = Annotated[
+    Path, typer.Argument(metavar="PLAN", help="Program file that `plan` wrote.", show_default=False)
+]
+KeyFolder = Annotated[
+    Path,
+    typer.Argument(
+        metavar="KEYS", help="Folder that `keygen` wrote, with the secret key.", show_default=False
+    ),
+]
+
+_UNITS = {"": 1, "b": 1}
+for _power, _letter in enumerate("kmgt", start=1):
+    _UNITS[f"{_letter}ib"] = _UNITS[_letter] = 1024**_power
+    _UNITS[f"{_letter}b"] = 1000**_power
+
+
+def parse_bytes(text: str) -> int:
+    """An amount of memory: `8GiB`, `512M` (binary), `2GB` (decimal), `1000000`."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", text.lower(), re.ASCII)
+    if match is None or match[2] not in _UNITS or len(match[1]) > 20:
+        raise typer.BadParameter(f"expected an amount such as 8GiB or 512MiB, got {text!r}")
+    return int(float(match[1]) * _UNITS[match[2]])
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Rows and columns as given on the command line."""
+
+    rows: int
+    cols: int
+
+
+def parse_shape(text: str) -> Shape:
+    """`160x64`: rows, then columns."""
+    match = re.fullmatch(r"(\d{1,9})[x×](\d{1,9})", text.strip(), re.ASCII)
+    if match is None:
+        raise typer.BadParameter(f"expected ROWSxCOLUMNS such as 160x64, got {text!r}")
+    return Shape(int(match[1]), int(match[2]))
+
+
+def parse_triple(text: str) -> tuple[int, int, int]:
+    """`64x128x32`: the m, k and n of an m×k times k×n product."""
+    match = re.fullmatch(r"(\d{1,6})[x×](\d{1,6})[x×](\d{1,6})", text.strip(), re.ASCII)
+    if match is None or not all(int(length) for length in match.groups()):
+        raise typer.BadParameter(f"expected MxKxN such as 64x64x64, got {text!r}")
+    return int(match[1]), int(match[2]), int(match[3])
+
+
+def parse_name(text: str) -> str:
+    """An operand's name: a Python identifier that is no option of a plan."""
+    if not text.isascii() or not text.isidentifier() or keyword.iskeyword(text):
+        raise typer.BadParameter(f"expected a name such as a or weights, got {text!r}")
+    if text in PlanOptions.__dataclass_fields__:
+        raise typer.BadParameter(f"an operand cannot be called {text!r}: a plan has an option of that name")
+    return text
+
+
+def parse_operand(text: str) -> tuple[str, Operand]:
+    """`weights=10x64:public:bound=3.5`; secret and bound 1 when not said otherwise."""
+    name, equals, rest = text.partition("=")
+    if not equals:
+        raise typer.BadParameter(f"expected NAME=ROWSxCOLUMNS[:public][:bound=X], got {text!r}")
+    shape, *marks = rest.split(":")
+    size = parse_shape(shape)
+    kinds = [mark for mark in marks if mark in ("secret", "public")]
+    bounds = [mark[len("bound=") :] for mark in marks if mark.startswith("bound=")]
+    if len(kinds) > 1 or len(bounds) > 1 or len(kinds) + len(bounds) != len(marks):
+        raise typer.BadParameter(
+            f"expected secret or public, and bound=X, each once, got {':'.join(marks)!r}"
+        )
+    try:
+        bound = float(bounds[0]) if bounds else 1.0
+    except ValueError:
+        raise typer.BadParameter(f"expected a number after bound=, got {bounds[0]!r}") from None
+    return parse_name(name), Operand(size.rows, size.cols, kinds != ["public"], bound)
+
+
+def declared_operands(
+    shapes: Mapping[str, Shape | None],
+    public: Mapping[str, bool],
+    bounds: Mapping[str, float | None],
+    more: list[str],
+) -> dict[str, Operand]:
+    """All operands of a `plan`, those of --a to --d first."""
+    operands: dict[str, Operand] = {}
+    for name, shape in shapes.items():
+        if shape is not None:
+            bound = bounds[name]
+            operands[name] = Operand(
+                shape.rows, shape.cols, not public[name], 1.0 if bound is None else bound
+            )
+        elif public[name] or bounds[name] is not None:
+            raise typer.BadParameter(f"--{name} ROWSxCOLUMNS is missing", param_hint=f"--{name}")
+    for text in more:
+        name, operand = parse_operand(text)
+        if name in operands:
+            raise typer.BadParameter(f"operand {name!r} is declared twice", param_hint="--operand")
+        operands[name] = operand
+    return operands
+
+
+def named_files(paths: Mapping[str, Path | None], more: list[str]) -> dict[str, Path]:
+    """All operand files of a `run`, those of --a to --d first."""
+    found = {name: path for name, path in paths.items() if path is not None}
+    for text in more:
+        name, equals, path = text.partition("=")
+        if not (name and equals and path):
+            raise typer.BadParameter(f"expected NAME=FILE, got {text!r}", param_hint="--operand")
+        if name in found:
+            raise typer.BadParameter(f"operand {name!r} is given twice", param_hint="--operand")
+        found[name] = Path(path)
+    return found
+
+
+def without_none(**options: Any) -> dict[str, Any]:
+    """The options that were given."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def use_threads(threads: int | None) -> None:
+    """Set the number of threads of the arithmetic where one was asked for."""
+    if threads is not None:
+        set_threads(threads)

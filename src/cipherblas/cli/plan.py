@@ -1,0 +1,182 @@
+"""`cipherblas plan`: decide and predict, before anything runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cipherblas import graph
+from cipherblas.cli.formula import Formula, FormulaError
+from cipherblas.cli.options import (
+    NAMES,
+    Debug,
+    Json,
+    Quiet,
+    Shape,
+    Threads,
+    declared_operands,
+    parse_bytes,
+    parse_shape,
+    without_none,
+)
+from cipherblas.expressions import Operand
+from cipherblas.program import Program, compile  # noqa: A004 - the library's own verb
+from cipherblas.report import Display, print_json
+
+
+def _shape_option(name: str) -> Any:
+    return typer.Option(
+        f"--{name}", metavar="RxC", parser=parse_shape, help=f"Shape of operand {name}.", show_default=False
+    )
+
+
+def _public_option(name: str) -> Any:
+    return typer.Option(f"--{name}-public", help=f"Operand {name} is clear.", show_default=False)
+
+
+def _bound_option(name: str) -> Any:
+    return typer.Option(
+        f"--bound-{name}",
+        metavar="X",
+        help=f"Entries of {name} are at most X in absolute value.",
+        show_default="1",
+    )
+
+
+def _bytes_option(name: str, text: str, default: str) -> Any:
+    return typer.Option(name, metavar="BYTES", parser=parse_bytes, help=text, show_default=default)
+
+
+def plan(
+    a: Annotated[Shape | None, _shape_option("a")] = None,
+    b: Annotated[Shape | None, _shape_option("b")] = None,
+    c: Annotated[Shape | None, _shape_option("c")] = None,
+    d: Annotated[Shape | None, _shape_option("d")] = None,
+    a_public: Annotated[bool, _public_option("a")] = False,
+    b_public: Annotated[bool, _public_option("b")] = False,
+    c_public: Annotated[bool, _public_option("c")] = False,
+    d_public: Annotated[bool, _public_option("d")] = False,
+    bound_a: Annotated[float | None, _bound_option("a")] = None,
+    bound_b: Annotated[float | None, _bound_option("b")] = None,
+    bound_c: Annotated[float | None, _bound_option("c")] = None,
+    bound_d: Annotated[float | None, _bound_option("d")] = None,
+    operand: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=RxC[:public][:bound=X]", help="An operand of any name; repeatable."),
+    ] = None,
+    program: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FORMULA",
+            help="Formula of the operands: @ + - * .T, numbers, parentheses.",
+            show_default="the product of the two operands",
+        ),
+    ] = None,
+    precision: Annotated[
+        float, typer.Option(help="Largest error of an entry, relative to the bound of the result.")
+    ] = 1e-4,
+    security: Annotated[int, typer.Option(help="Bits of security: 128, 192 or 256.")] = 128,
+    algorithm: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Force an algorithm.", show_default="the fastest that fits"),
+    ] = None,
+    memory_budget: Annotated[
+        int | None,
+        _bytes_option(
+            "--memory-budget", "Memory that the server may use.", "four fifths of what is available"
+        ),
+    ] = None,
+    key_budget: Annotated[
+        int | None,
+        _bytes_option(
+            "--key-budget", "Memory that the evaluation keys may use.", "half of the memory budget"
+        ),
+    ] = None,
+    upload_budget: Annotated[
+        int | None,
+        _bytes_option("--upload-budget", "What the client may upload for the secret operands.", "64MiB"),
+    ] = None,
+    threads: Threads = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write the program file.", show_default=False),
+    ] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Plan a program and predict its keys, time, memory and error; nothing runs.
+
+    The program file holds no secret: client and server both need it.
+
+    \b
+    Examples:
+      cipherblas plan --a 160x160 --b 160x160 -o plan.json
+      cipherblas plan --a 10x64 --a-public --b 64x500 --bound-b 16 -o plan.json
+      cipherblas plan --a 64x64 --b 64x64 --c 64x64 --program "(a @ b) @ c + 0.5 * a.T"
+      cipherblas plan --operand weights=10x64:public --operand x=64x1 --program "weights @ x"
+    """
+    given = locals()
+    operands = declared_operands(
+        {name: given[name] for name in NAMES},
+        {name: given[f"{name}_public"] for name in NAMES},
+        {name: given[f"bound_{name}"] for name in NAMES},
+        operand or [],
+    )
+    formula = _formula(program, operands)
+    display = Display(quiet=quiet)
+    options = without_none(
+        precision=precision,
+        security=security,
+        algorithm=algorithm,
+        memory_budget=memory_budget,
+        key_budget=key_budget,
+        upload_budget=upload_budget,
+        threads=threads,
+    )
+    with display.progress("planning"):
+        try:
+            planned = compile(formula, **operands, **options)
+        except FormulaError as error:
+            raise typer.BadParameter(str(error), param_hint="--program") from error
+    if output is not None:
+        planned.save(output)
+    if json:
+        print_json(description(planned))
+    else:
+        typer.echo(planned.explain())
+    if output is not None:
+        display.note(f"wrote {output}")
+
+
+def _formula(text: str | None, operands: dict[str, Operand]) -> Formula:
+    if not operands:
+        raise typer.BadParameter("no operand: give shapes, for example --a 160x160 --b 160x160")
+    if text is None:
+        if len(operands) != 2:
+            raise typer.BadParameter("needed unless there are two operands", param_hint="--program")
+        text = " @ ".join(operands)
+    try:
+        formula = Formula(text)
+    except FormulaError as error:
+        raise typer.BadParameter(str(error), param_hint="--program") from error
+    unknown = [name for name in formula.names if name not in operands]
+    if unknown:
+        declare = " ".join(f"--{name} RxC" if name in NAMES else f"--operand {name}=RxC" for name in unknown)
+        raise typer.BadParameter(f"operands without a shape: add {declare}", param_hint="--program")
+    return formula
+
+
+def description(planned: Program) -> dict[str, Any]:
+    """A planned program as JSON."""
+    return {
+        "id": planned.id,
+        "program": graph.formula(planned.expression),
+        "operands": {name: dict(vars(operand)) for name, operand in planned.operands.items()},
+        "shape": list(planned.shape),
+        **planned.plan.to_dict(),
+        "error_target": planned.plan.error_target,
+        "result_bytes": planned.plan.result_bytes,
+    }

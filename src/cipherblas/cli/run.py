@@ -1,0 +1,115 @@
+"""`cipherblas run`: the server's command. It reads public files only and holds no secret."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cipherblas.cli.arrays import load_matrix
+from cipherblas.cli.options import NAMES, Debug, Json, PlanFile, Quiet, Threads, named_files, use_threads
+from cipherblas.keys import EvaluationKeys
+from cipherblas.matrices import EncryptedOperand
+from cipherblas.program import Program
+from cipherblas.report import Display, duration, print_json, size
+from cipherblas.report.machine import peak_bytes
+
+
+def _file_option(name: str) -> Any:
+    return typer.Option(
+        f"--{name}",
+        metavar="FILE",
+        help=f"Operand {name}: ciphertexts, or .npy if it is clear.",
+        show_default=False,
+    )
+
+
+def run(
+    plan: PlanFile,
+    evaluation_keys: Annotated[
+        Path,
+        typer.Argument(
+            metavar="EVALUATION-KEYS", help="The `evaluation` folder of `keygen`.", show_default=False
+        ),
+    ],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", metavar="FILE", help="Encrypted result to write.", show_default=False),
+    ],
+    a: Annotated[Path | None, _file_option("a")] = None,
+    b: Annotated[Path | None, _file_option("b")] = None,
+    c: Annotated[Path | None, _file_option("c")] = None,
+    d: Annotated[Path | None, _file_option("d")] = None,
+    operand: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=FILE", help="An operand of any name; repeatable.")
+    ] = None,
+    threads: Threads = None,
+    json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Run a program on encrypted matrices, with public keys only.
+
+    \b
+    Examples:
+      cipherblas run plan.json evaluation/ --a A.ct --b B.ct -o C.ct
+      cipherblas run plan.json evaluation/ --a weights.npy --b X.ct -o Y.ct
+      cipherblas run plan.json evaluation/ --operand weights=W.npy --operand x=X.ct -o Y.ct
+    """
+    use_threads(threads)
+    display = Display(quiet=quiet)
+    given = locals()
+    paths = named_files({name: given[name] for name in NAMES}, operand or [])
+    with display.progress("reading the plan"):
+        program = Program.load(plan)
+    _check_names(program, paths)
+    operands: dict[str, Any] = {}
+    with display.progress("reading the operands"):
+        for name, declared in program.operands.items():
+            path = paths[name]
+            if declared.secret:
+                operands[name] = EncryptedOperand.load(path, program.plan.parameters, program.id)
+            else:
+                operands[name] = load_matrix(path)
+    with display.progress("reading the evaluation keys") as progress:
+        keys = EvaluationKeys.load(
+            evaluation_keys, params=program.plan.parameters, program_id=program.id, progress=progress
+        )
+    server = program.server(keys)
+    with display.progress("computing") as progress:
+        result = server.run(progress=progress, **operands)
+    with display.progress("writing"):
+        result.save(output)
+    if json:
+        print_json(
+            {
+                "program": program.id,
+                "file": str(output),
+                "shape": list(result.shape),
+                "ciphertexts": len(result.ciphertexts),
+                "bytes": result.nbytes,
+                "seconds": server.seconds,
+                "peak_bytes": peak_bytes(),
+                "counts": asdict(server.counts),
+            }
+        )
+    display.note(
+        f"wrote {output}: {size(result.nbytes)}, computed in {duration(server.seconds)}, "
+        f"peak memory {size(peak_bytes())}"
+    )
+
+
+def _check_names(program: Program, paths: dict[str, Path]) -> None:
+    missing = [name for name in program.operands if name not in paths]
+    unknown = [name for name in paths if name not in program.operands]
+    if unknown:
+        raise typer.BadParameter(
+            f"the program has no operand {', '.join(unknown)}: expected {', '.join(program.operands)}"
+        )
+    if missing:
+        options = " ".join(
+            f"--{name} FILE" if name in NAMES else f"--operand {name}=FILE" for name in missing
+        )
+        raise typer.BadParameter(f"operands of the program are missing: add {options}")
