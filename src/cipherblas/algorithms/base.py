@@ -28,6 +28,7 @@ class Algorithm(ABC):
         title: for people.
         source: citation.
         summary: when to use it, one line.
+        baseline: here to be measured against; planned only when it is asked for by name.
         blocks_inner: whether long inner dimensions are cut into blocks; False where any length fits.
         min_levels: rescales inside (the last product's rescale is left to whoever needs it).
     """
@@ -36,6 +37,7 @@ class Algorithm(ABC):
     title: ClassVar[str]
     source: ClassVar[str]
     summary: ClassVar[str]
+    baseline: ClassVar[bool] = False
     blocks_inner: ClassVar[bool] = True
     min_levels: int = 0
 

@@ -37,6 +37,7 @@ class E2dm(Algorithm):
     source = "Jiang, Kim, Lauter, Song 2018 (E2DM), Algorithm 2"
     summary = "published baseline for square matrices, one ciphertext per operand, depth 3"
     min_levels = 2
+    baseline = True
 
     def __init__(
         self, m: int, k: int, n: int, slots: int, *, size: int | None = None, baby_steps: int | None = None

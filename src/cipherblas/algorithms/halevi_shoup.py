@@ -26,6 +26,7 @@ class HaleviShoup(Algorithm):
     title = "Halevi-Shoup: one ciphertext per diagonal"
     source = "Halevi, Shoup 2014 (Algorithms in HElib), as compared by Jiang et al. 2018"
     summary = "published baseline: k + n ciphertexts, k·n products, depth 1"
+    baseline = True
 
     def __init__(self, m: int, k: int, n: int, slots: int) -> None:
         super().__init__(m, k, n, slots)

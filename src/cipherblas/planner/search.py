@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cipherblas.algorithms.registry import ALGORITHMS, find
+from cipherblas.algorithms.registry import ALGORITHMS, build, find
 from cipherblas.errors import (
     CipherblasError,
     LevelError,
@@ -26,7 +27,7 @@ from cipherblas.planner.cost import calibrate
 from cipherblas.planner.estimate import Estimate
 from cipherblas.planner.plan import Plan, PlanOptions, Rejected
 from cipherblas.planner.sizing import Sizing, sizings
-from cipherblas.planner.tilings import fits_all, single_product_tilings, uniform_tilings
+from cipherblas.planner.tilings import TILINGS_KEPT, fits_all, promising, single_product_tilings, uniform_tilings
 from cipherblas.planner.trace import Trace, trace
 from cipherblas.security import LEVELS
 
@@ -35,6 +36,7 @@ KEY_POLICIES = ("direct", "composed", "binary")
 # Memory that a process needs beside what the plan counts: interpreter, libraries, NTT tables.
 PROCESS_BYTES = 150 << 20
 FINALISTS = 12
+STOP_RATIO = 1.3  # a ring slower than a smaller one by so much ends the search upwards
 
 
 @dataclass(frozen=True)
@@ -117,23 +119,26 @@ class Search:
             return False
         return all(isinstance(child, (Leaf, Constant)) for child in self.nodes[0].children)
 
-    def candidates(self) -> Iterator[Candidate]:
-        """Everything worth counting."""
+    def families(self) -> Iterator[Iterator[list[Candidate]]]:
+        """For each algorithm the candidates of each ring degree, smallest first."""
         options = self.options
+        degrees: tuple[int, ...] = RING_DEGREES
         if options.parameters is not None:
-            degrees: tuple[int, ...] = (options.parameters.n,)
-        else:
-            degrees = (options.ring_degree,) if options.ring_degree is not None else RING_DEGREES
-        names = [options.algorithm] if options.algorithm is not None else list(ALGORITHMS)
-        for n in degrees:
-            if not self.nodes:
-                for blocks in uniform_tilings(self.axes, options.block):
-                    if math.prod(blocks[axis] for axis in self.axes.of(self.expression)) <= n // 2:
-                        yield Candidate((), blocks, n)
-                        break
-                continue
-            for name in names:
-                yield from self._for_algorithm(name, n)
+            degrees = (options.parameters.n,)
+        elif options.ring_degree is not None:
+            degrees = (options.ring_degree,)
+        if not self.nodes:
+            yield (list(self._elementwise(n)) for n in degrees)
+            return
+        automatic = [name for name, algorithm in ALGORITHMS.items() if not algorithm.baseline]
+        for name in [options.algorithm] if options.algorithm is not None else automatic:
+            yield (list(self._for_algorithm(name, n)) for n in degrees)
+
+    def _elementwise(self, n: int) -> Iterator[Candidate]:
+        for blocks in uniform_tilings(self.axes, self.options.block):
+            if math.prod(blocks[axis] for axis in self.axes.of(self.expression)) <= n // 2:
+                yield Candidate((), blocks, n)
+                return
 
     def _for_algorithm(self, name: str, n: int) -> Iterator[Candidate]:
         algorithm, slots = find(name), n // 2
@@ -141,9 +146,14 @@ class Search:
             node = self.nodes[0]
             m, k = node.left.shape
             axes = (*self.axes.of(node.left), self.axes.of(node)[1])
-            for block in single_product_tilings(algorithm, (m, k, node.shape[1]), slots, self.options.block):
+            shape = (m, k, node.shape[1])
+            tilings = single_product_tilings(algorithm, shape, slots, self.options.block)
+            # Algorithms with levels of their own are slow to count, and lose to the others by far: one tiling each.
+            for block in promising(tilings, shape, TILINGS_KEPT if algorithm.min_levels == 0 else 1):
                 for found in self._option_sets(algorithm, block, slots):
-                    yield Candidate((Choice(name, found),), _blocks(axes, block), n)
+                    candidate = Candidate((Choice(name, found),), _blocks(axes, block), n)
+                    if self._uploads(candidate, block) <= self.budgets.upload:
+                        yield candidate
             return
         for blocks in uniform_tilings(self.axes, self.options.block):
             if not fits_all(algorithm, self.nodes, self.axes, blocks, slots):
@@ -159,9 +169,22 @@ class Search:
             if len(choices) == len(self.nodes):
                 yield Candidate(tuple(choices), blocks, n)
 
+    def _uploads(self, candidate: Candidate, block: tuple[int, int, int]) -> int:
+        """Bytes of upload at the fewest limbs: what need not be counted to be refused."""
+        choice, node = candidate.choices[0], self.nodes[0]
+        algorithm = build(choice.algorithm, *block, candidate.n // 2, choice.options)
+        m, k, n = (-(-length // size) for length, size in zip((*node.left.shape, node.shape[1]), block, strict=True))
+        sides = ((node.left, algorithm.left_layout, m * k), (node.right, algorithm.right_layout, k * n))
+        uploads = sum(layout.ciphertexts * blocks * candidate.n * 8 for side, layout, blocks in sides if side.secret)
+        if uploads > self.budgets.upload:
+            self._reject(candidate, f"uploads at least {_mib(uploads)}, budget {_mib(self.budgets.upload)}")
+        return uploads
+
     def _option_sets(self, algorithm: Any, block: tuple[int, int, int], slots: int) -> Iterator[dict[str, Any]]:
         if self.options.options is not None:
             yield dict(self.options.options)
+        elif algorithm.min_levels and self.options.algorithm is None:
+            yield from itertools.islice(algorithm.candidates(*block, slots), 1)
         else:
             yield from algorithm.candidates(*block, slots)
 
@@ -215,9 +238,7 @@ class Search:
         """The fastest candidate that holds when it is traced with its real primes."""
         if self.options.parameters is not None:
             return self._with_parameters(self.options.parameters)
-        scored = sorted(
-            (s for candidate in self.candidates() for s in self._scored(candidate)), key=lambda s: s.seconds
-        )
+        scored = sorted((s for family in self.families() for s in self._family(family)), key=lambda s: s.seconds)
         best: dict[str, Scored] = {}
         for entry in scored:
             best.setdefault(entry.candidate.algorithm, entry)
@@ -233,6 +254,17 @@ class Search:
         if failure is not None:
             raise failure
         raise self._impossible()
+
+    def _family(self, degrees: Iterator[list[Candidate]]) -> Iterator[Scored]:
+        """One algorithm over growing rings, until a ring is clearly slower than a smaller one."""
+        best = math.inf
+        for candidates in degrees:
+            found = [scored for candidate in candidates for scored in self._scored(candidate)]
+            yield from found
+            fastest = min((scored.seconds for scored in found), default=math.inf)
+            if fastest > STOP_RATIO * best:
+                return
+            best = min(best, fastest)
 
     def _scored(self, candidate: Candidate) -> Iterator[Scored]:
         try:
@@ -292,7 +324,7 @@ class Search:
         policies = (self.options.key_policy,) if self.options.key_policy is not None else KEY_POLICIES
         found: list[tuple[float, Candidate, str]] = []
         failure: CipherblasError | None = None
-        for candidate in self.candidates():
+        for candidate in (c for family in self.families() for candidates in family for c in candidates):
             for policy in policies:
                 try:
                     counted = self._estimator(candidate, policy)(parameters)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from cipherblas.algorithms.base import Algorithm
 from cipherblas.execution import Axes
 from cipherblas.expressions import MatMul
 
 SMALLEST_BLOCK = 8  # smaller blocks only where the matrix itself is smaller
+TILINGS_KEPT = 10
+# A rotation costs about so many products: ModDown alone is some ten transforms against four multiplications.
+_ROTATION_IN_PRODUCTS = 4
 _COUNTS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128)
 
 
@@ -28,7 +31,8 @@ def single_product_tilings(
     """Maximal (bm, bk, bn): for each bm and bk the largest bn that fits, dominated ones left out."""
     m, k, n = shape
     seen: set[tuple[int, int, int]] = set()
-    for bk in _capped(block_lengths(k), largest):
+    inner = _capped(block_lengths(k), largest)
+    for bk in inner if algorithm.blocks_inner else inner[:1]:
         widest = 0
         for bm in _capped(block_lengths(m), largest):
             fitting = (bn for bn in _capped(block_lengths(n), largest) if algorithm.fits(bm, bk, bn, slots))
@@ -37,6 +41,18 @@ def single_product_tilings(
                 seen.add((bm, bk, bn))
                 widest = bn
                 yield bm, bk, bn
+
+
+def promising(
+    tilings: Iterable[tuple[int, int, int]], shape: tuple[int, int, int], kept: int = TILINGS_KEPT
+) -> list[tuple[int, int, int]]:
+    """The tilings worth counting: fewest rotations and products if both are about one per inner index of a block."""
+
+    def work(block: tuple[int, int, int]) -> int:
+        m, k, n = (-(-length // size) for length, size in zip(shape, block, strict=True))
+        return block[1] * k * (_ROTATION_IN_PRODUCTS * (m + n) + m * n)
+
+    return sorted(tilings, key=work)[:kept]
 
 
 def uniform_tilings(axes: Axes, largest: int | None = None) -> Iterator[dict[str, int]]:
