@@ -77,6 +77,7 @@ def test_row_orders_fields_and_derives_ratios(monkeypatch: pytest.MonkeyPatch) -
         gemm_seconds=0.25, error=None, peer="another library",
     )  # fmt: skip
     assert found["speedup"] == 4.0
+    assert found["speedup_of_least"] == 1.5 / 0.4
     assert found["times_gemm"] == 2.0
     assert "error" not in found
     known = [name for name in found if name in harness.FIELDS]
