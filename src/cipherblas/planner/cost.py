@@ -65,10 +65,12 @@ def calibrate() -> Rates:
         coefficients = np.arange(n, dtype=np.int64)
         ntt = _best(lambda: context.plaintext(coefficients, limbs)) / (limbs * n * 13)
         plain = context.plaintext(coefficients, limbs)
-        ct = np.stack([plain, plain])
-        count = 16
-        products = _best(lambda: context.multiply_sum([ct] * count, [ct] * count, None))
-        call = _best(lambda: context.add(ct[:, :1], ct[:, :1]))
+        ct = context.neg(np.stack([plain, plain]))  # arrays of the core are aligned; others would be copied
+        small = context.drop(ct, 1)
+        count = 24  # distinct operands, so that they stream through the caches as in a real product
+        lefts, rights = ([context.neg(ct) for _ in range(count)] for _ in range(2))
+        products = _best(lambda: context.multiply_sum(lefts, rights, None))
+        call = _best(lambda: context.add(small, small))
     finally:
         _core.set_threads(threads)
     block = np.ones(1 << 22, dtype=np.uint64)
