@@ -1,7 +1,137 @@
+// The AVX2 table, and its kernels that go through a limb word by word.
+#include "ring/automorphism.h"
+#include "ring/kernels/avx2_math.h"
+#include "ring/kernels/avx2_ntt.h"
+#include "ring/kernels/avx2_sums.h"
 #include "ring/kernels/tables.h"
 
 namespace cipherblas {
 
-const Kernels* avx2_table() { return nullptr; }
+namespace avx2 {
+
+namespace {
+
+// x + q if x is negative, as integers.
+CIPHERBLAS_INLINE __m256i add_if_negative(__m256i x, __m256i q) {
+    const __m256d sum = _mm256_castsi256_pd(_mm256_add_epi64(x, q));
+    const __m256d value = _mm256_castsi256_pd(x);
+    return _mm256_castpd_si256(_mm256_blendv_pd(value, sum, value));
+}
+
+void add(Word* r, const Word* a, const Word* b, std::size_t n, const Modulus& m) {
+    const __m256i q = broadcast(m.q);
+    for (std::size_t i = 0; i < n; i += 4) {
+        const __m256i sum = _mm256_add_epi64(load(a + i), load(b + i));
+        store(r + i, add_if_negative(_mm256_sub_epi64(sum, q), q));
+    }
+}
+
+void sub(Word* r, const Word* a, const Word* b, std::size_t n, const Modulus& m) {
+    const __m256i q = broadcast(m.q);
+    for (std::size_t i = 0; i < n; i += 4) {
+        store(r + i, add_if_negative(_mm256_sub_epi64(load(a + i), load(b + i)), q));
+    }
+}
+
+void neg(Word* r, const Word* a, std::size_t n, const Modulus& m) {
+    const __m256i q = broadcast(m.q);
+    for (std::size_t i = 0; i < n; i += 4) {
+        store(r + i, add_if_negative(_mm256_sub_epi64(_mm256_setzero_si256(), load(a + i)), q));
+    }
+}
+
+void mul(Word* r, const Word* a, const Word* b, std::size_t n, const Modulus& modulus) {
+    const Lanes m(modulus);
+    for (std::size_t i = 0; i < n; i += 4) {
+        store(r + i, to_words(add_once(multiply(load_words(a + i), load_words(b + i), m), m)));
+    }
+}
+
+void mul_mont(Word* r, const Word* a, const Word* b, std::size_t n, const Modulus& modulus) {
+    const Lanes m(modulus);
+    const __m256d scale = broadcast(static_cast<double>(montgomery_reduce(1, modulus)));
+    for (std::size_t i = 0; i < n; i += 4) {
+        const __m256d product = multiply(load_words(a + i), load_words(b + i), m);
+        store(r + i, to_words(add_once(multiply(product, scale, m), m)));
+    }
+}
+
+void mul_scalar(Word* r, const Word* a, Word c, std::size_t n, const Modulus& modulus) {
+    const Lanes m(modulus);
+    const __m256d factor = broadcast(static_cast<double>(c % modulus.q));
+    for (std::size_t i = 0; i < n; i += 4) {
+        store(r + i, to_words(add_once(multiply(load_words(a + i), factor, m), m)));
+    }
+}
+
+void sub_mul_scalar(Word* r, const Word* a, const Word* b, Word c, std::size_t n, const Modulus& modulus) {
+    const Lanes m(modulus);
+    const __m256d factor = broadcast(static_cast<double>(c % modulus.q));
+    for (std::size_t i = 0; i < n; i += 4) {
+        const __m256d difference = _mm256_sub_pd(load_words(a + i), load_words(b + i));
+        store(r + i, to_words(add_once(multiply(difference, factor, m), m)));
+    }
+}
+
+// a = 2^32 h + l with -2^31 <= h < 2^31 and 0 <= l < 2^32: a sum of two products.
+void from_signed(Word* r, const std::int64_t* a, std::size_t n, const Modulus& modulus) {
+    const Lanes m(modulus);
+    const __m256d factor = broadcast(static_cast<double>((Word{1} << 32) % modulus.q));
+    const __m256d one = broadcast(1.0);
+    const __m256i bias = broadcast(Word{1} << 31);
+    const __m256d bias_real = broadcast(0x1p31);
+    for (std::size_t i = 0; i < n; i += 4) {
+        const __m256i x = _mm256_load_si256(reinterpret_cast<const __m256i*>(a + i));
+        const __m256i h_biased = _mm256_xor_si256(_mm256_srli_epi64(x, 32), bias);
+        Sum sum;
+        sum.add_product(_mm256_sub_pd(to_real(h_biased), bias_real), factor);
+        sum.add_product(to_real(_mm256_and_si256(x, broadcast(Word{0xffffffff}))), one);
+        store(r + i, to_words(add_once(multiply(sum.folded(m), one, m), m)));
+    }
+}
+
+void permute(Word* r, const Word* a, const Permutation& p, std::size_t n) {
+    const std::uint32_t* index = p.index.data();
+    for (std::size_t i = 0; i < n; ++i) r[i] = a[index[i]];
+}
+
+void base_overflow(Word* v, const Word* const* y, const double* reciprocal, int count, std::size_t n) {
+    for (std::size_t i = 0; i < n; i += 8) {
+        __m256d sums[2] = {_mm256_setzero_pd(), _mm256_setzero_pd()};
+        for (int j = 0; j < count; ++j) {
+            const __m256d factor = broadcast(reciprocal[j]);
+            sums[0] = _mm256_add_pd(sums[0], _mm256_mul_pd(load_words(y[j] + i), factor));
+            sums[1] = _mm256_add_pd(sums[1], _mm256_mul_pd(load_words(y[j] + i + 4), factor));
+        }
+        store(v + i, to_words(_mm256_floor_pd(_mm256_add_pd(sums[0], broadcast(0.5)))));
+        store(v + i + 4, to_words(_mm256_floor_pd(_mm256_add_pd(sums[1], broadcast(0.5)))));
+    }
+}
+
+constexpr Kernels kTable = {
+    .name = "avx2",
+    .ntt = ntt,
+    .intt = intt,
+    .add = add,
+    .sub = sub,
+    .neg = neg,
+    .mul = mul,
+    .mul_mont = mul_mont,
+    .mul_scalar = mul_scalar,
+    .sub_mul_scalar = sub_mul_scalar,
+    .from_signed = from_signed,
+    .permute = permute,
+    .base_overflow = base_overflow,
+    .base_convert = base_convert,
+    .multiply_sum = multiply_sum,
+    .multiply_plain_sum = multiply_plain_sum,
+    .accumulate_terms = accumulate_terms,
+};
+
+}  // namespace
+
+}  // namespace avx2
+
+const Kernels* avx2_table() { return &avx2::kTable; }
 
 }  // namespace cipherblas

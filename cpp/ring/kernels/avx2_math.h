@@ -1,0 +1,110 @@
+// Modular arithmetic on four residues at a time as float64 integers, without rounding errors. Everything here has
+// internal linkage: this code must never be the copy that a linker picks for a program that also runs on older CPUs.
+//
+// An integer of magnitude up to 2^53 is exact in float64, and fma(a, b, -(a * b rounded)) is the exact error of a
+// product. The comments bound magnitudes in units of q < 2^50; values are signed residues, not reduced ones.
+#pragma once
+#include <immintrin.h>
+
+#include "arith/modulus.h"
+
+namespace cipherblas {
+namespace {
+
+using Word = std::uint64_t;
+
+#define CIPHERBLAS_INLINE [[gnu::always_inline]] inline
+
+CIPHERBLAS_INLINE __m256i load(const Word* p) {
+    return _mm256_load_si256(reinterpret_cast<const __m256i*>(p));
+}
+CIPHERBLAS_INLINE void store(Word* p, __m256i v) { _mm256_store_si256(reinterpret_cast<__m256i*>(p), v); }
+CIPHERBLAS_INLINE __m256i broadcast(Word x) { return _mm256_set1_epi64x(static_cast<long long>(x)); }
+CIPHERBLAS_INLINE __m256d broadcast(double x) { return _mm256_set1_pd(x); }
+
+// The same 32 bytes taken as float64.
+CIPHERBLAS_INLINE __m256d load_real(const Word* p) {
+    return _mm256_load_pd(reinterpret_cast<const double*>(p));
+}
+CIPHERBLAS_INLINE void store_real(Word* p, __m256d v) { _mm256_store_pd(reinterpret_cast<double*>(p), v); }
+
+// Words below 2^52 <-> float64: 2^52 + x holds x in its lowest bits.
+inline constexpr double kTwo52 = 0x1p52;
+CIPHERBLAS_INLINE __m256d to_real(__m256i x) {
+    const __m256d biased = _mm256_or_pd(_mm256_castsi256_pd(x), broadcast(kTwo52));
+    return _mm256_sub_pd(biased, broadcast(kTwo52));
+}
+CIPHERBLAS_INLINE __m256i to_words(__m256d x) {
+    const __m256d biased = _mm256_add_pd(x, broadcast(kTwo52));
+    return _mm256_castpd_si256(_mm256_xor_pd(biased, broadcast(kTwo52)));
+}
+CIPHERBLAS_INLINE __m256d load_words(const Word* p) { return to_real(load(p)); }
+
+// The nearest integer to a * b, rounded once, for |a * b| <= 2^51.
+CIPHERBLAS_INLINE __m256d rounded_product(__m256d a, __m256d b) {
+    const __m256d magic = broadcast(0x1.8p52);
+    return _mm256_sub_pd(_mm256_fmadd_pd(a, b, magic), magic);
+}
+CIPHERBLAS_INLINE __m256d nearest(__m256d x) {
+    return _mm256_round_pd(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+// A modulus in registers.
+struct Lanes {
+    __m256d q, reciprocal;
+
+    CIPHERBLAS_INLINE explicit Lanes(const Modulus& m)
+        : q(broadcast(static_cast<double>(m.q))), reciprocal(broadcast(m.q_reciprocal)) {}
+};
+
+// x * w - c q for the nearest integer c to x * w / q, as computed: two relative errors of 2^-53 put c off by at most
+// |x w / q| 2^-52. So for |x| <= 2q and 0 <= w < q the result is at most q (1/2 + |x| 2^-52) < q in magnitude. Exact:
+// high - c q is an integer below 2^53, and so is the sum.
+CIPHERBLAS_INLINE __m256d multiply(__m256d x, __m256d w, const Lanes& m) {
+    const __m256d high = _mm256_mul_pd(x, w);
+    const __m256d low = _mm256_fmsub_pd(x, w, high);
+    const __m256d c = rounded_product(high, m.reciprocal);
+    return _mm256_add_pd(_mm256_fnmadd_pd(c, m.q, high), low);
+}
+
+// x - c q in [-q/2, q/2] (up to one part in 2^49), for |x| < 8q, or any |x| < 2^53 with |x / q| <= 2^51.
+CIPHERBLAS_INLINE __m256d reduce(__m256d x, const Lanes& m) {
+    return _mm256_fnmadd_pd(rounded_product(x, m.reciprocal), m.q, x);
+}
+
+// x + q if x is negative. (No -0 comes here: an exact difference of equal numbers is +0.)
+CIPHERBLAS_INLINE __m256d add_once(__m256d x, const Lanes& m) {
+    return _mm256_blendv_pd(x, _mm256_add_pd(x, m.q), x);
+}
+
+// A lazily reduced sum of products. A product is split exactly into a multiple of 2^51, collected in `high`, and a rest
+// of magnitude up to 2^50, collected in `low`. fold() is due after kMaxProducts.
+struct Sum {
+    static constexpr int kMaxProducts = 4;
+    __m256d high = _mm256_setzero_pd();
+    __m256d low = _mm256_setzero_pd();
+
+    // |a * b| < 2^101: adding 1.5 * 2^103 rounds to a multiple of 2^51.
+    CIPHERBLAS_INLINE void add_product(__m256d a, __m256d b) {
+        const __m256d magic = broadcast(0x1.8p103);
+        const __m256d top = _mm256_sub_pd(_mm256_fmadd_pd(a, b, magic), magic);
+        high = _mm256_add_pd(high, top);
+        low = _mm256_add_pd(low, _mm256_fmsub_pd(a, b, top));
+    }
+    // The sum as one number of magnitude up to q/2 + 3. With up to 5 products of |a| < 2^50 and 0 <= b < q since the last
+    // fold, |high / q| <= 1.25 * 2^52 * (1 + 1/q); three relative errors of 2^-53 and the rounding put c off by at most
+    // 2.5. So |high - c q| <= 2.5 q, |low| <= 5.5 * 2^50, and all stays an exact integer up to 2^53. The quotients can
+    // pass 2^51 (the second one for small q only), where rounded_product ends. The last rounding is off by 3/q more.
+    CIPHERBLAS_INLINE __m256d folded(const Lanes& m) const {
+        const __m256d c = nearest(_mm256_mul_pd(high, m.reciprocal));
+        const __m256d x = _mm256_add_pd(_mm256_fnmadd_pd(c, m.q, high), low);
+        return _mm256_fnmadd_pd(nearest(_mm256_mul_pd(x, m.reciprocal)), m.q, x);
+    }
+    CIPHERBLAS_INLINE void fold(const Lanes& m) {
+        low = folded(m);
+        high = _mm256_setzero_pd();
+    }
+};
+
+}  // namespace
+}  // namespace cipherblas
