@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cipherblas import bench
-from cipherblas.bench import harness, primitives
+from cipherblas.bench import cc, harness, primitives
 from cipherblas.bench.harness import Row
 
 
@@ -65,6 +65,29 @@ def test_product_is_right() -> None:
     assert rows[0]["upload_bytes"] > 0
     for stage in ("plan_seconds", "keygen_seconds", "encrypt_seconds", "expand_seconds", "decrypt_seconds"):
         assert rows[0][stage] >= 0
+
+
+def test_both_loop_orders_share_a_program() -> None:
+    rows = list(
+        cc._one((4, 3, 5), None, None, 1, 0.0, {"algorithm": "fame", "threads": 1}, ("limb", "rotation"))
+    )
+    assert len(rows) == 2
+    for found in rows:
+        check(found, bench="cc", algorithm="fame")
+        assert found["error"] < 1e-4 * 3
+    assert rows[0]["rotations"] == rows[1]["rotations"] > 0
+    assert rows[0]["key_bytes"] == rows[1]["key_bytes"]
+
+
+def test_one_ciphertext_per_operand() -> None:
+    found = next(bench.run_cc([(6, 6, 6)], one_ciphertext=True, budget=0.0))
+    check(found, bench="cc", ciphertexts=2, one_ciphertext=True)
+    assert found["error"] < 1e-4 * 6
+
+
+def test_a_shape_beyond_the_peer_is_refused_before_any_work() -> None:
+    with pytest.raises(bench.PeerError, match="at most 128, got 129"):
+        next(bench.run_cc([(1, 129, 1)], peer="seal"))
 
 
 def test_unknown_names_are_refused_before_any_work() -> None:
