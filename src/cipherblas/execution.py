@@ -13,11 +13,12 @@ from typing import Any, Protocol
 from cipherblas.algorithms.base import Algorithm
 from cipherblas.algorithms.registry import build
 from cipherblas.errors import ShapeError
-from cipherblas.evaluators.base import Evaluator
+from cipherblas.evaluators.base import Evaluator, is_small_integer
 from cipherblas.evaluators.values import Ct, Plain
 from cipherblas.expressions import Add, Constant, Expression, Leaf, MatMul, Multiply, Scale
 from cipherblas.layouts.base import Layout, column_major
 from cipherblas.layouts.blocks import grid_shape
+from cipherblas.layouts.relayout import relayout
 
 Cts = list[Any]  # ciphertexts, or plaintexts where the operand is clear
 
@@ -77,6 +78,14 @@ class Feeds(Protocol):
         """The packed blocks (`Plain`s) of a clear operand."""
 
 
+@dataclass(frozen=True)
+class _Like:
+    """Limbs and scale that an operand is to be encrypted with."""
+
+    limbs: int
+    scale: float
+
+
 class Execution:
     """One run of a program: `Execution(...).run(node)`.
 
@@ -127,7 +136,7 @@ class Execution:
 
     # --- nodes -----------------------------------------------------------------------------------------------
 
-    def _value(self, node: Expression, want: Layout | None, like: Ct | None = None) -> BlockedValue:
+    def _value(self, node: Expression, want: Layout | None, like: Ct | _Like | None = None) -> BlockedValue:
         """The value of `node`. Operands are packed as `want` and encrypted to match `like`, where these are given;
         a computed value keeps the layout that its algorithm leaves it in."""
         if isinstance(node, (Leaf, Constant)):
@@ -147,7 +156,7 @@ class Execution:
         rows, cols = self.axes.of(node)
         return column_major(self.blocks[rows], self.blocks[cols], self.evaluator.slots)
 
-    def _operand(self, node: Leaf | Constant, layout: Layout, like: Ct | None) -> BlockedValue:
+    def _operand(self, node: Leaf | Constant, layout: Layout, like: Ct | _Like | None) -> BlockedValue:
         grid = grid_shape(*node.shape, layout.rows, layout.cols)
         if isinstance(node, Constant) or not node.secret:
             return BlockedValue(node.shape, layout, self.feeds.public(node, layout, grid), secret=False)
@@ -158,11 +167,14 @@ class Execution:
         spec = FeedSpec(node.name, node.transposed, node.shape, layout, grid, limbs, scale)
         return BlockedValue(node.shape, layout, self.feeds.secret(spec, node.bound), secret=True)
 
-    def _scaled(self, node: Scale, want: Layout | None, like: Ct | None) -> BlockedValue:
+    def _scaled(self, node: Scale, want: Layout | None, like: Ct | _Like | None) -> BlockedValue:
+        if like is not None and not is_small_integer(node.factor):
+            # Such a factor is a matter of scale: the operand is encrypted so that the product comes out like `like`.
+            like = _Like(like.limbs, like.scale * abs(node.factor))
         value = self._value(node.child, want, like)
         return _mapped(value, lambda ct: self.evaluator.multiply_scalar(ct, node.factor))
 
-    def _sum(self, node: Add, want: Layout | None, like: Ct | None) -> BlockedValue:
+    def _sum(self, node: Add, want: Layout | None, like: Ct | _Like | None) -> BlockedValue:
         first, second = sorted((node.left, node.right), key=_is_operand)  # computed values decide the layout
         x = self._value(first, want, like)
         y = self._value(second, x.layout, x.first() if x.secret else like)
@@ -200,7 +212,7 @@ class Execution:
         like = None
         if other is not None and other.secret and isinstance(node, Leaf) and node.secret:
             scale = 2.0**self.evaluator.params.scale_bits / node.bound
-            like = _like(other.first(), scale)
+            like = _Like(other.first().limbs, scale)
         value = self._relaid(self._value(node, layout, like), layout)
         if not value.secret:
             return value
@@ -211,8 +223,6 @@ class Execution:
             return value
         if not value.secret:
             raise ShapeError("a clear intermediate cannot change its layout", expected=layout.key, got=value.layout.key)
-        from cipherblas.layouts.relayout import relayout
-
         cells = [[relayout(self.evaluator, cell, value.layout, layout) for cell in row] for row in value.cells]
         return BlockedValue(value.shape, layout, cells, value.secret)
 
@@ -350,16 +360,6 @@ def _is_operand(node: Expression) -> bool:
     if isinstance(node, Scale):
         return _is_operand(node.child)
     return isinstance(node, (Leaf, Constant))
-
-
-@dataclass(frozen=True)
-class _Like:
-    limbs: int
-    scale: float
-
-
-def _like(ct: Ct, scale: float) -> Any:
-    return _Like(ct.limbs, scale)
 
 
 def _mapped(value: BlockedValue, function: Callable[[Any], Any]) -> BlockedValue:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from cipherblas import _core
 from cipherblas.errors import DTypeError, MemoryBudgetError, MismatchError, ShapeError
 from cipherblas.evaluators.base import Evaluator
+from cipherblas.evaluators.ckks import Ckks
 from cipherblas.evaluators.counts import Counts
 from cipherblas.execution import Execution, FeedSpec
 from cipherblas.expressions import Constant, Leaf, finite_matrix
@@ -63,8 +64,6 @@ class Server:
         feeds = self._feeds(operands)
         self._check_memory()
         plan = self.program.plan
-        from cipherblas.evaluators.ckks import Ckks
-
         evaluator = Ckks(plan.parameters, self._keys, order=plan.order, key_policy=plan.key_policy)
         feeds.evaluator = evaluator
         feeds.expand()

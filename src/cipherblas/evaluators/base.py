@@ -467,18 +467,19 @@ class Evaluator(Bookkeeper, ABC):
     def multiply_scalar(self, x: Any, value: float) -> Any:
         """x times a real number.
 
-        Integers up to 2^20 in absolute value are exact and cost no level. Any other number is taken as an integer
-        at the scale of the last limb: the scale of the result grows by that limb and `ready` (or the next
-        product) rescales it away, which costs one level and restores the scale of x exactly.
+        Integers up to 2^20 in absolute value multiply the ciphertext and keep its scale. For any other number the
+        same ciphertext is read at a scale divided by its absolute value: exact and free, no level. (Adding
+        results of different scales may then cost a level, see `align`.)
         """
         if not math.isfinite(value):
             raise RangeError("a scalar factor", expected="a finite number", got=value)
         if isinstance(x, Plain):
             return x.times(value)
-        if value == int(value) and abs(value) <= MAX_SMALL_INTEGER:
+        if is_small_integer(value):
             return self._times_integer(x, int(value), value, x.scale)
-        last = self.params.q[x.limbs - 1]
-        return self._times_integer(x, round(value * last), value, x.scale * last)
+        size = abs(value)
+        read = self.make(x.limbs, x.scale / size, x.bound * size, x.noise * size, x.components, x.data)
+        return self.negate(read) if value < 0 else read
 
     def absorb(self, x: Ct, value: float) -> Ct:
         """x times a positive number, taken into the scale: exact and free, but the scale changes to scale / value."""
@@ -488,3 +489,8 @@ class Evaluator(Bookkeeper, ABC):
         return self.make(
             x.limbs, x.scale / value, bound, noise, x.components, self._scale_data(x.data, 1, value)
         )
+
+
+def is_small_integer(value: float) -> bool:
+    """Whether a factor multiplies the ciphertext itself instead of its scale."""
+    return value == int(value) and abs(value) <= MAX_SMALL_INTEGER

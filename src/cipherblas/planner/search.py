@@ -26,7 +26,7 @@ from cipherblas.planner import estimate
 from cipherblas.planner.cost import calibrate
 from cipherblas.planner.estimate import Estimate
 from cipherblas.planner.plan import Plan, PlanOptions, Rejected
-from cipherblas.planner.sizing import Sizing, sizings
+from cipherblas.planner.sizing import Sizing, magnitude_slope, sizings
 from cipherblas.planner.tilings import TILINGS_KEPT, fits_all, promising, single_product_tilings, uniform_tilings
 from cipherblas.planner.trace import Trace, trace
 from cipherblas.security import LEVELS
@@ -36,6 +36,7 @@ KEY_POLICIES = ("direct", "composed", "binary")
 # Memory that a process needs beside what the plan counts: interpreter, libraries, NTT tables.
 PROCESS_BYTES = 150 << 20
 FINALISTS = 12
+PROGRAM_TILINGS = 2  # of a program with several products: the largest blocks that fit
 STOP_RATIO = 1.3  # a ring slower than a smaller one by so much ends the search upwards
 
 
@@ -95,6 +96,7 @@ class Search:
         self.rates = calibrate()
         self.threads = options.threads or _threads()
         self.rejected: dict[str, Rejected] = {}
+        self._slopes: dict[str, float] = {}
         self._check()
 
     def _check(self) -> None:
@@ -155,9 +157,9 @@ class Search:
                     if self._uploads(candidate, block) <= self.budgets.upload:
                         yield candidate
             return
-        for blocks in uniform_tilings(self.axes, self.options.block):
-            if not fits_all(algorithm, self.nodes, self.axes, blocks, slots):
-                continue
+        tilings = uniform_tilings(self.axes, self.options.block)
+        fitting = (blocks for blocks in tilings if fits_all(algorithm, self.nodes, self.axes, blocks, slots))
+        for blocks in itertools.islice(fitting, PROGRAM_TILINGS):
             choices = []
             for node in self.nodes:
                 rows, inner = self.axes.of(node.left)
@@ -207,8 +209,15 @@ class Search:
         for policy in policies:
             run = self._estimator(candidate, policy)
             try:
+                if candidate.algorithm not in self._slopes:
+                    self._slopes[candidate.algorithm] = magnitude_slope(run, candidate.n)
+                slope = self._slopes[candidate.algorithm]
+                alphas = (1, 2, 3) if self.simple else (2,)
+                options = self.options
                 rings = list(
-                    sizings(run, candidate.n, self.target, self.options.security, self.options.insecure, extra_bits)
+                    sizings(
+                        run, candidate.n, self.target, options.security, options.insecure, extra_bits, slope, alphas
+                    )
                 )
             except (LevelError, ShapeError):
                 return
@@ -279,7 +288,8 @@ class Search:
                 continue
             if name in best:
                 ratio = best[name].seconds / plan.seconds
-                reason = f"slower by {ratio:.1f} times" if ratio > 1 else self.rejected[name].reason
+                failed = self.rejected.get(name)
+                reason = failed.reason if ratio < 1 and failed else f"slower by {max(ratio, 1.0):.1f} times"
                 losers.append(Rejected(name, reason, best[name].seconds))
             else:
                 losers.append(self.rejected[name])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from cipherblas.evaluators.shape import RingShape
@@ -69,8 +69,21 @@ def draft(n: int, scale_bits: float) -> RingShape:
     return RingShape.from_bits(n, q_bits, [float(MAX_PRIME_BITS)], 1, scale_bits)
 
 
+def magnitude_slope(run: Callable[[RingShape], Estimate], n: int) -> float:
+    """Bits of the result per bit of scale: 2 for a product that is not rescaled. The same for every ring."""
+    first, second = (run(draft(n, bits)) for bits in (DRAFT_SCALE_BITS, DRAFT_SCALE_BITS + 4))
+    return (second.magnitude_bits - first.magnitude_bits) / 4
+
+
 def sizings(
-    run: Callable[[RingShape], Estimate], n: int, target: float, security: int, insecure: bool, extra_bits: float
+    run: Callable[[RingShape], Estimate],
+    n: int,
+    target: float,
+    security: int,
+    insecure: bool,
+    extra_bits: float,
+    slope: float,
+    alphas: Sequence[int] = (1, 2, 3),
 ) -> Iterator[Sizing]:
     """Rings of degree n that carry a program, with few and with many limbs per digit.
 
@@ -78,21 +91,22 @@ def sizings(
         run: counts the program on a ring.
         target: largest allowed error of an entry.
         extra_bits: added to the scale (after a first choice missed the target).
+        slope: of the program, see `magnitude_slope`.
+        alphas: limbs per digit to try, beside all in one digit.
     """
-    first, second = (run(draft(n, bits)) for bits in (DRAFT_SCALE_BITS, DRAFT_SCALE_BITS + 4))
+    first = run(draft(n, DRAFT_SCALE_BITS))
     spent = DRAFT_BASE_LIMBS + DRAFT_SPENT_LIMBS - first.limbs
     scale_bits = DRAFT_SCALE_BITS + math.log2(first.error / target) + 0.25 + extra_bits
     scale_bits = max(scale_bits, MIN_SCALE_BITS, (n.bit_length() + 1) + 3.0)
     if scale_bits > MAX_SCALE_BITS:
         return
-    slope = (second.magnitude_bits - first.magnitude_bits) / 4  # 2 for a product that was not rescaled
     base_bits = first.magnitude_bits + slope * (scale_bits - DRAFT_SCALE_BITS) + HEADROOM_BITS
     if base_bits > MAX_BASE_BITS:
         return
     base = 1 if base_bits <= MAX_PRIME_BITS - 1 else 2
     q_bits = (max(base_bits / base, scale_bits),) * base + (scale_bits,) * spent
     budget = math.inf if insecure else max_log_qp(n, security)
-    for alpha in sorted({1, 2, 3, len(q_bits)}):
+    for alpha in sorted({*alphas, len(q_bits)}):
         if alpha <= len(q_bits):
             sizing = Sizing(n, scale_bits, q_bits, alpha)
             if sizing.log_qp + PRIME_SPREAD_BITS <= budget:
