@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -37,14 +38,15 @@ def _options(
     pass
 
 
-for _name, _command in {
+_COMMANDS: dict[str, Callable[..., None]] = {
     "plan": plan.plan,
     "keygen": keygen.keygen,
     "encrypt": encrypt.encrypt,
     "run": run.run,
     "decrypt": decrypt.decrypt,
     "demo": demo.demo,
-}.items():
+}
+for _name, _command in _COMMANDS.items():
     app.command(_name)(guarded(_command))
 app.add_typer(bench.app, name="bench")
 

@@ -106,7 +106,7 @@ def primitives(
     options = without_none(cases=case, ring_degrees=n)
     rows: Iterable[dict[str, Any]] = run_primitives(
         peer=peer and peer.value,
-        peer_python=peer_python and str(peer_python),
+        peer_python=str(peer_python) if peer_python is not None else None,
         threads=threads,
         budget=seconds,
         **options,
@@ -215,7 +215,7 @@ def cc(
         shape or ((64, 64, 64),),
         suite=suite and suite.value,
         peer=peer and peer.value,
-        peer_python=peer_python and str(peer_python),
+        peer_python=str(peer_python) if peer_python is not None else None,
         algorithm=algorithm,
         order=order and order.value,
         threads=threads,

@@ -22,18 +22,27 @@ from cipherblas.cli.options import (
     without_none,
 )
 from cipherblas.expressions import Operand
-from cipherblas.program import Program, compile  # noqa: A004 - the library's own verb
+from cipherblas.program import Program, compile
 from cipherblas.report import Display, print_json
+
+OPERANDS = "Operands"  # heading in the help
 
 
 def _shape_option(name: str) -> Any:
     return typer.Option(
-        f"--{name}", metavar="RxC", parser=parse_shape, help=f"Shape of operand {name}.", show_default=False
+        f"--{name}",
+        metavar="RxC",
+        parser=parse_shape,
+        help=f"Shape of operand {name}.",
+        show_default=False,
+        rich_help_panel=OPERANDS,
     )
 
 
 def _public_option(name: str) -> Any:
-    return typer.Option(f"--{name}-public", help=f"Operand {name} is clear.", show_default=False)
+    return typer.Option(
+        f"--{name}-public", help=f"Operand {name} is clear.", show_default=False, rich_help_panel=OPERANDS
+    )
 
 
 def _bound_option(name: str) -> Any:
@@ -42,11 +51,14 @@ def _bound_option(name: str) -> Any:
         metavar="X",
         help=f"Entries of {name} are at most X in absolute value.",
         show_default="1",
+        rich_help_panel=OPERANDS,
     )
 
 
 def _bytes_option(name: str, text: str, default: str) -> Any:
-    return typer.Option(name, metavar="BYTES", parser=parse_bytes, help=text, show_default=default)
+    return typer.Option(
+        name, metavar="BYTES", parser=parse_bytes, help=text, show_default=default, rich_help_panel="Budgets"
+    )
 
 
 def plan(
@@ -64,7 +76,11 @@ def plan(
     bound_d: Annotated[float | None, _bound_option("d")] = None,
     operand: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=RxC[:public][:bound=X]", help="An operand of any name; repeatable."),
+        typer.Option(
+            metavar="NAME=RxC[:public][:bound=X]",
+            help="An operand of any name; repeatable.",
+            rich_help_panel=OPERANDS,
+        ),
     ] = None,
     program: Annotated[
         str | None,

@@ -8,11 +8,13 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import (
     BarColumn,
-    Progress as Bars,
     SpinnerColumn,
     TaskProgressColumn,
     TextColumn,
     TimeElapsedColumn,
+)
+from rich.progress import (
+    Progress as Bars,
 )
 
 Progress = Callable[[int, int], None]  # called with (done, total)

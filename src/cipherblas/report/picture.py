@@ -37,18 +37,22 @@ def draw(path: Path, content: DemoPicture) -> None:
     """Write the picture as PNG, whole or not at all; StorageError where the system refuses."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    figure = Figure(figsize=(16, 8.6), dpi=110, layout="constrained")
+    figure = Figure(figsize=(16, 8.6), dpi=110, layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12))
     FigureCanvasAgg(figure)
     figure.suptitle("Matrix products on a server that holds no secret key", fontsize=17, fontweight="bold")
-    axes = figure.subplots(2, 4, width_ratios=[1, 1, 1.25, 1.15])
+    axes = figure.subplots(2, 4, width_ratios=[1, 1, 1.35, 1.1])
     _first_row(figure, axes[0], content)
     _second_row(figure, axes[1], content)
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png")
-    with files.replacing(path, buffer.getbuffer().nbytes) as descriptor:
-        with open(descriptor, "wb", closefd=False) as stream:
-            stream.write(buffer.getbuffer())
+    content_bytes = buffer.getvalue()
+    with (
+        files.replacing(path, len(content_bytes)) as descriptor,
+        open(descriptor, "wb", closefd=False) as stream,
+    ):
+        stream.write(content_bytes)
 
 
 def _first_row(figure: Any, axes: Any, content: DemoPicture) -> None:
@@ -57,64 +61,61 @@ def _first_row(figure: Any, axes: Any, content: DemoPicture) -> None:
     _title(axes[0], "Client: images, by digit", f"{count} queries and {known} known images, both encrypted")
     words = content.ciphertext.astype(np.float64)
     side = 1 << (words.size.bit_length() // 2)
-    axes[1].imshow(words.reshape(-1, side)[:side], cmap="gray", interpolation="nearest", aspect="auto")
+    axes[1].imshow(words.reshape(-1, side)[:side], cmap="gray", interpolation="nearest")
+    axes[1].set_anchor("NW")
     axes[1].set_axis_off()
     _title(axes[1], "Server: the same, encrypted", f"one limb of one ciphertext: {words.size} words")
+    low = float(content.similarity.min())
     image = axes[2].imshow(
-        content.similarity, cmap="magma", vmin=0, vmax=1, aspect="auto", interpolation="nearest"
+        content.similarity, cmap="magma", vmin=low, vmax=1, aspect="auto", interpolation="nearest"
     )
-    figure.colorbar(image, ax=axes[2], shrink=0.85, label="similarity")
+    figure.colorbar(image, ax=axes[2], pad=0.02, label="similarity")
     _digit_ticks(axes[2].xaxis, content.gallery_digits)
     _digit_ticks(axes[2].yaxis, content.query_digits)
     axes[2].set_xlabel("known images, by digit")
     axes[2].set_ylabel("queries, by digit")
-    _title(axes[2], f"Decrypted: queries @ gallery.T ({count}x{known})", _short(content.captions[0]))
+    _title(axes[2], f"Decrypted: queries @ gallery.T ({count}x{known})", content.captions[0])
     _errors(axes[3], content.similarity_errors, content.allowed)
 
 
 def _second_row(figure: Any, axes: Any, content: DemoPicture) -> None:
     weights, scores = content.weights, content.scores
     limit = float(np.abs(weights).max())
-    _tiles(
-        axes[0], weights, columns=4, cmap="RdBu_r", limits=(-limit, limit), labels=[str(i) for i in range(10)]
-    )
-    _title(axes[0], "Public: the weights of a classifier", "one 8×8 image per digit; the server sees these")
+    _tiles(axes[0], weights, columns=4, cmap="RdBu_r", limits=(-limit, limit))
+    for digit in range(len(weights)):
+        axes[0].text(9 * (digit % 4), 9 * (digit // 4) + 1.3, str(digit), fontsize=9, fontweight="bold")
+    _title(axes[0], "Public: the weights of a classifier", "one 8x8 image per digit; the server sees these")
     _verdicts(axes[1], content)
-    _title(axes[1], "Client: recognised digits", "red: wrong")
-    scale = float(np.abs(scores).max())
-    image = axes[2].imshow(
-        scores, cmap="RdBu_r", vmin=-scale, vmax=scale, aspect="auto", interpolation="nearest"
-    )
-    figure.colorbar(image, ax=axes[2], shrink=0.85, label="score")
+    _title(axes[1], "Client: recognised digits", "what the decrypted scores say; red: wrong")
+    low, high = np.quantile(scores, [0.005, 0.999])
+    image = axes[2].imshow(scores, cmap="magma", vmin=low, vmax=high, aspect="auto", interpolation="nearest")
+    figure.colorbar(image, ax=axes[2], pad=0.02, label="score")
     axes[2].set_yticks(range(10))
     _digit_ticks(axes[2].xaxis, content.query_digits)
     axes[2].set_xlabel("queries, by digit")
     axes[2].set_ylabel("digit")
     shape = f"{scores.shape[0]}x{scores.shape[1]}"
-    _title(axes[2], f"Decrypted: weights @ pixels ({shape})", _short(content.captions[1]))
+    _title(axes[2], f"Decrypted: weights @ pixels ({shape})", content.captions[1])
     _errors(axes[3], content.scores_errors, content.allowed)
-
-
-def _short(caption: str) -> str:
-    return " ".join(caption.split())
 
 
 def _title(axis: Any, title: str, subtitle: str) -> None:
     axis.set_title(f"{title}\n", fontsize=12, fontweight="bold", loc="left")
-    axis.text(0, 1.02, subtitle, transform=axis.transAxes, fontsize=8.5, color="0.35")
+    text = axis.text(0, 1.02, subtitle, transform=axis.transAxes, fontsize=8.5, color="0.35")
+    text.set_in_layout(False)  # a long line must not push the colour bar away
 
 
 def _tiles(
-    axis: Any, images: Matrix, *, columns: int, cmap: str, limits: tuple[float, float], labels: list[str]
+    axis: Any, images: Matrix, *, columns: int, cmap: str, limits: tuple[float, float], pitch: int = 9
 ) -> None:
+    """8x8 images in rows; `pitch` pixels from one to the next."""
     rows = -(-len(images) // columns)
-    pitch = 9  # 8 pixels and a gap
     canvas = np.full((rows * pitch - 1, columns * pitch - 1), np.nan)
     for index, image in enumerate(images):
         top, left = pitch * (index // columns), pitch * (index % columns)
         canvas[top : top + 8, left : left + 8] = image.reshape(8, 8)
-        axis.text(left, top + 1.2, labels[index], fontsize=8, color="0.1", fontweight="bold")
     axis.imshow(canvas, cmap=cmap, vmin=limits[0], vmax=limits[1], interpolation="nearest")
+    axis.set_anchor("NW")
     axis.set_axis_off()
 
 
@@ -123,43 +124,28 @@ def _mosaic(axis: Any, images: Matrix, digits: NDArray[np.int64], per_digit: int
     rows = []
     for digit in range(10):
         found = images[digits == digit][:per_digit]
-        blank = np.zeros((per_digit - len(found), 64))
-        rows.append(np.concatenate([found, blank]))
-    _tiles(
-        axis,
-        np.concatenate(rows),
-        columns=per_digit,
-        cmap="gray_r",
-        limits=(0, 0.45),
-        labels=[""] * 10 * per_digit,
-    )
+        rows.append(np.concatenate([found, np.zeros((per_digit - len(found), 64))]))
+    _tiles(axis, np.concatenate(rows), columns=per_digit, cmap="gray_r", limits=(0, 0.45))
 
 
-def _verdicts(axis: Any, content: DemoPicture, columns: int = 8, rows: int = 6) -> None:
-    """Images with the digit that the encrypted classifier found; wrong ones among them, in red."""
+def _verdicts(axis: Any, content: DemoPicture, columns: int = 8, rows: int = 6, pitch: int = 11) -> None:
+    """Images with the digit that the encrypted classifier found; some wrong ones among them, in red."""
     found = content.scores.argmax(axis=0)
     wrong = np.flatnonzero(found != content.query_digits)
     right = np.flatnonzero(found == content.query_digits)
-    shown = columns * rows
-    few = wrong[:: max(1, len(wrong) // 4)][:4]
-    spread = right[np.linspace(0, len(right) - 1, min(shown - len(few), len(right))).astype(int)]
+    few = wrong[:: max(1, len(wrong) // 5)][:5]
+    places = min(columns * rows - len(few), len(right))
+    spread = right[np.linspace(0, max(len(right) - 1, 0), places).astype(int)]
     chosen = np.sort(np.concatenate([few, spread]))
-    _tiles(
-        axis,
-        content.queries[chosen],
-        columns=columns,
-        cmap="gray_r",
-        limits=(0, 0.45),
-        labels=[""] * len(chosen),
-    )
+    _tiles(axis, content.queries[chosen], columns=columns, cmap="gray_r", limits=(0, 0.45), pitch=pitch)
     for place, index in enumerate(chosen):
         good = found[index] == content.query_digits[index]
         axis.text(
-            9 * (place % columns) + 7.6,
-            9 * (place // columns) + 7.4,
+            pitch * (place % columns) + 8.2,
+            pitch * (place // columns) + 8.6,
             str(found[index]),
-            ha="right",
-            fontsize=8.5,
+            ha="center",
+            fontsize=9.5,
             fontweight="bold",
             color="tab:green" if good else "tab:red",
         )
@@ -167,10 +153,8 @@ def _verdicts(axis: Any, content: DemoPicture, columns: int = 8, rows: int = 6) 
 
 def _digit_ticks(axis: Any, digits: NDArray[np.int64]) -> None:
     """One label in the middle of each digit's range."""
-    middles = [
-        float(np.flatnonzero(digits == digit).mean()) for digit in range(10) if (digits == digit).any()
-    ]
-    axis.set_ticks(middles, [str(digit) for digit in range(10) if (digits == digit).any()])
+    present = [digit for digit in range(10) if (digits == digit).any()]
+    axis.set_ticks([float(np.flatnonzero(digits == digit).mean()) for digit in present], map(str, present))
 
 
 def _errors(axis: Any, errors: Matrix, allowed: float) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,7 +17,7 @@ from cipherblas.cli.demo.flow import KEYS, RESULT, Job
 from cipherblas.cli.options import Debug, Json, Quiet, Threads, use_threads, without_none
 from cipherblas.errors import PrecisionError
 from cipherblas.expressions import public, secret
-from cipherblas.program import compile  # noqa: A004 - the library's own verb
+from cipherblas.program import compile
 from cipherblas.report import Display, duration, plan_table, print_json, size
 from cipherblas.report.machine import peak_bytes
 from cipherblas.report.picture import DemoPicture, draw
@@ -67,7 +68,7 @@ def demo(
     else:
         console.print(_measured(jobs))
         for line in recognised.values():
-            console.print(line, markup=False)
+            console.print(f"  {line}", markup=False)
         console.print(f"\nPicture: [bold]{output.resolve()}[/]   ({duration(wall)} in all)", soft_wrap=True)
     for job in jobs:
         worst = float(job.errors.max())
@@ -122,8 +123,8 @@ def _recognised(digits: Digits, jobs: list[Job]) -> dict[str, str]:
     nearest_clear = share(digits.gallery_digits[similarity.expected.argmax(axis=1)])
     linear, linear_clear = share(scores.result.argmax(axis=0)), share(scores.expected.argmax(axis=0))
     return {
-        "neighbour": f"Nearest neighbour, both sides encrypted:  {nearest} recognised (NumPy: {nearest_clear})",
-        "classifier": f"Public classifier on encrypted images:    {linear} recognised (NumPy: {linear_clear})",
+        "neighbour": f"nearest neighbour, both sides encrypted: {nearest} recognised (NumPy: {nearest_clear})",
+        "classifier": f"public classifier, encrypted images: {linear} recognised (NumPy: {linear_clear})",
     }
 
 
@@ -135,7 +136,7 @@ def _measured(jobs: list[Job]) -> Any:
         total = sum(count for name, count in job.files.items() if name.endswith(suffix) and name != RESULT)
         return size(total) if total else "-"
 
-    cells = {
+    cells: dict[str, Callable[[Job], str]] = {
         "operands": shapes,
         "algorithm": lambda job: job.program.plan.algorithm,
         "plan": lambda job: duration(job.seconds["plan"]),
