@@ -51,7 +51,7 @@ format: $(VENV)/installed-dev
 	$(BIN)/ruff format
 
 native-test: $(VENV)/installed-dev
-	scripts/native_tests.sh $(NATIVE) -DCMAKE_BUILD_TYPE=Release
+	scripts/native_tests.sh $(NATIVE) -DCMAKE_BUILD_TYPE=Release -DCIPHERBLAS_WERROR=ON
 
 sanitize: $(VENV)/installed-dev
 	scripts/native_tests.sh $(SANITIZED) -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCIPHERBLAS_SANITIZE=ON
