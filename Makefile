@@ -18,7 +18,7 @@ JOBS := $(shell nproc 2>/dev/null || echo 2)
 # Folders too: a file that went away changes its folder.
 SOURCES := $(shell find src cpp -name __pycache__ -prune -o -print) CMakeLists.txt pyproject.toml
 
-.PHONY: help demo test lint format native-test sanitize bench clean
+.PHONY: help demo test lint lint-cpp lint-python types format native-test sanitize bench clean
 
 help:
 	@echo 'make demo         multiply encrypted matrices and look at the result'
@@ -39,10 +39,16 @@ test: $(VENV)/installed
 bench: $(VENV)/installed-peers
 	$(BIN)/cipherblas bench $(BENCH)
 
-lint: $(VENV)/installed-dev
+lint: lint-cpp lint-python types
+
+lint-cpp: $(VENV)/installed-dev
 	find cpp -name '*.h' -o -name '*.cpp' | xargs $(BIN)/clang-format --dry-run --Werror
+
+lint-python: $(VENV)/installed-dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+
+types: $(VENV)/installed-dev
 	$(BIN)/mypy
 
 format: $(VENV)/installed-dev
