@@ -269,6 +269,7 @@ _COLUMNS: tuple[tuple[str, Callable[[Mapping[str, Any]], str]], ...] = (
     ("algorithm", lambda r: str(r.get("algorithm", ""))),
     ("threads", lambda r: str(r.get("threads", ""))),
     ("time (least to largest)", _spread),
+    ("expansion", lambda r: seconds_text(r["expand_seconds"]) if r.get("expand_seconds") else ""),
     ("error", lambda r: f"{r['error']:.1e}" if "error" in r else ""),
     ("rotations", lambda r: str(r.get("rotations", ""))),
     ("products", lambda r: str(r.get("products", ""))),
