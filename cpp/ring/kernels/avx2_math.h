@@ -57,14 +57,43 @@ struct Lanes {
         : q(broadcast(static_cast<double>(m.q))), reciprocal(broadcast(m.q_reciprocal)) {}
 };
 
-// x * w - c q for the nearest integer c to x * w / q, as computed: two relative errors of 2^-53 put c off by at most
-// |x w / q| 2^-52. So for |x| <= 2q and 0 <= w < q the result is at most q (1/2 + |x| 2^-52) < q in magnitude. Exact:
-// high - c q is an integer below 2^53, and so is the sum.
+// A factor 0 <= w < q with w / q.
+struct Factor {
+    __m256d w, ratio;
+
+    CIPHERBLAS_INLINE Factor(__m256d w_, __m256d ratio_) : w(w_), ratio(ratio_) {}
+    CIPHERBLAS_INLINE Factor(__m256d w_, const Lanes& m) : w(w_), ratio(_mm256_mul_pd(w_, m.reciprocal)) {}
+};
+
+// x * w - c q for the nearest integer c to x * w / q, as computed, in two parts whose sum it is: high - c q and low.
+// Exact: high - c q is an integer below 2^53, and so is the sum.
+struct Product {
+    __m256d high, low;
+
+    // For |x| <= 2q, which is what rounded_product takes: two relative errors of 2^-53 put c off by at most
+    // |x w / q| 2^-52, so the sum is at most q (1/2 + |x| 2^-52) < q in magnitude.
+    CIPHERBLAS_INLINE Product(__m256d x, const Factor& f, const Lanes& m)
+        : Product(x, f, rounded_product(x, f.ratio), m) {}
+
+    // For |x| <= 8q: three relative errors, so the sum is at most q (1/2 + 1.5 |x| 2^-52) in magnitude.
+    CIPHERBLAS_INLINE static Product of_large(__m256d x, const Factor& f, const Lanes& m) {
+        return Product(x, f, nearest(_mm256_mul_pd(x, f.ratio)), m);
+    }
+
+  private:
+    CIPHERBLAS_INLINE Product(__m256d x, const Factor& f, __m256d c, const Lanes& m) {
+        const __m256d rounded = _mm256_mul_pd(x, f.w);
+        low = _mm256_fmsub_pd(x, f.w, rounded);
+        high = _mm256_fnmadd_pd(c, m.q, rounded);
+    }
+};
+
+CIPHERBLAS_INLINE __m256d multiply(__m256d x, const Factor& f, const Lanes& m) {
+    const Product product(x, f, m);
+    return _mm256_add_pd(product.high, product.low);
+}
 CIPHERBLAS_INLINE __m256d multiply(__m256d x, __m256d w, const Lanes& m) {
-    const __m256d high = _mm256_mul_pd(x, w);
-    const __m256d low = _mm256_fmsub_pd(x, w, high);
-    const __m256d c = rounded_product(high, m.reciprocal);
-    return _mm256_add_pd(_mm256_fnmadd_pd(c, m.q, high), low);
+    return multiply(x, Factor(w, m), m);
 }
 
 // x - c q in [-q/2, q/2] (up to one part in 2^49), for |x| < 8q, or any |x| < 2^53 with |x / q| <= 2^51.

@@ -17,55 +17,57 @@ namespace {
 
 constexpr int kTailLog = 5;  // the tail runs the last five layers, on 32 words
 
-CIPHERBLAS_INLINE void forward_butterfly(__m256d& even, __m256d& odd, __m256d w, const Lanes& m) {
-    const __m256d v = multiply(odd, w, m);
-    odd = _mm256_sub_pd(even, v);
-    even = _mm256_add_pd(even, v);
+// even +- (high + low), with the parts added in the order in which they are ready.
+CIPHERBLAS_INLINE void forward_butterfly(__m256d& even, __m256d& odd, const Product& v) {
+    odd = _mm256_sub_pd(_mm256_sub_pd(even, v.low), v.high);
+    even = _mm256_add_pd(_mm256_add_pd(even, v.low), v.high);
 }
 
-CIPHERBLAS_INLINE void inverse_butterfly(__m256d& even, __m256d& odd, __m256d w, const Lanes& m) {
+CIPHERBLAS_INLINE void inverse_butterfly(__m256d& even, __m256d& odd, const Factor& w, const Lanes& m) {
     const __m256d difference = _mm256_sub_pd(even, odd);
     even = reduce(_mm256_add_pd(even, odd), m);
     odd = multiply(difference, w, m);
 }
 
-// Two vectors hold 8 words a0..a3, b0..b3. The perfect shuffle (lanes of the first and the second vector in turn) before
-// each of the last two layers and once more at the end puts all even partners into one vector and all odd ones into the
-// other, with the twiddles 0 1 0 1 (stride 2) and 0 1 2 3 (stride 1), and ends in the natural order.
-CIPHERBLAS_INLINE void shuffle(__m256d& a, __m256d& b) {
-    const __m256d low = _mm256_unpacklo_pd(a, b);
-    const __m256d high = _mm256_unpackhi_pd(a, b);
-    a = _mm256_permute2f128_pd(low, high, 0x20);
-    b = _mm256_permute2f128_pd(low, high, 0x31);
+// Two vectors hold 8 words a0..a3, b0..b3. The last two layers want all even partners in one vector and all odd ones in
+// the other:
+//   stride 2:  a0 a1 b0 b1 | a2 a3 b2 b3   twiddles  0 0 1 1
+//   stride 1:  a0 a2 b0 b2 | a1 a3 b1 b3   twiddles  0 1 2 3
+// Exchanging the halves leads from the natural order to the first and back, interleaving from the first to the second
+// and back.
+CIPHERBLAS_INLINE void exchange_halves(__m256d& a, __m256d& b) {
+    const __m256d x = _mm256_permute2f128_pd(a, b, 0x20);
+    b = _mm256_permute2f128_pd(a, b, 0x31);
+    a = x;
 }
-
-CIPHERBLAS_INLINE void inverse_shuffle(__m256d& a, __m256d& b) {
-    const __m256d low = _mm256_permute2f128_pd(a, b, 0x20);
-    const __m256d high = _mm256_permute2f128_pd(a, b, 0x31);
-    a = _mm256_unpacklo_pd(low, high);
-    b = _mm256_unpackhi_pd(low, high);
+CIPHERBLAS_INLINE void interleave(__m256d& a, __m256d& b) {
+    const __m256d x = _mm256_unpacklo_pd(a, b);
+    b = _mm256_unpackhi_pd(a, b);
+    a = x;
 }
-
-CIPHERBLAS_INLINE __m256d repeat_two(const Word* p) {
-    return to_real(_mm256_broadcastsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(p))));
+CIPHERBLAS_INLINE __m256d two_pairs(const Word* p) {
+    const __m256i words = _mm256_broadcastsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(p)));
+    return to_real(_mm256_castpd_si256(_mm256_permute_pd(_mm256_castsi256_pd(words), 0b1100)));
 }
 
 // The twiddles of a radix-2^LOG pass. node is the number of its first butterfly block in the tree of all blocks (1 for
 // the whole transform, children 2 node and 2 node + 1), and so the index of its twiddle.
 template <int LOG>
 struct PassTwiddles {
-    double w[1 << LOG];
+    __m256d w[1 << LOG], ratio[1 << LOG];
 
-    CIPHERBLAS_INLINE PassTwiddles(std::size_t node, const Word* roots) {
+    CIPHERBLAS_INLINE PassTwiddles(std::size_t node, const Word* roots, const Lanes& m) {
 #pragma GCC unroll 3
         for (int layer = 0; layer < LOG; ++layer) {
 #pragma GCC unroll 4
             for (int block = 0; block < (1 << layer); ++block) {
-                w[(1 << layer) + block] =
-                    static_cast<double>(static_cast<std::int64_t>(roots[(node << layer) + block]));
+                const Factor f(to_real(broadcast(roots[(node << layer) + block])), m);
+                w[(1 << layer) + block] = f.w;
+                ratio[(1 << layer) + block] = f.ratio;
             }
         }
     }
+    CIPHERBLAS_INLINE Factor operator[](int k) const { return {w[k], ratio[k]}; }
 };
 
 template <int LOG>
@@ -76,9 +78,10 @@ CIPHERBLAS_INLINE void forward_layers(__m256d* v, const PassTwiddles<LOG>& t, co
 #pragma GCC unroll 4
         for (int block = 0; block < (1 << layer); ++block) {
             __m256d* even = v + 2 * block * half;
-            const __m256d w = broadcast(t.w[(1 << layer) + block]);
+            const Factor w = t[(1 << layer) + block];
 #pragma GCC unroll 4
-            for (int i = 0; i < half; ++i) forward_butterfly(even[i], even[half + i], w, m);
+            for (int i = 0; i < half; ++i)
+                forward_butterfly(even[i], even[half + i], Product(even[half + i], w, m));
         }
     }
 }
@@ -92,32 +95,34 @@ CIPHERBLAS_INLINE void inverse_layers(__m256d* v, const PassTwiddles<LOG>& t, co
 #pragma GCC unroll 4
         for (int block = 0; block < (1 << layer); ++block) {
             __m256d* even = v + 2 * block * half;
-            const __m256d w = broadcast(t.w[(1 << layer) + block]);
+            const Factor w = t[(1 << layer) + block];
 #pragma GCC unroll 4
             for (int i = 0; i < half; ++i) inverse_butterfly(even[i], even[half + i], w, m);
         }
     }
 }
 
-// All layers below the blocks node to node + blocks - 1 of 32 words each; float64 in, reduced words out.
+// All layers below the blocks node to node + blocks - 1 of 32 words each; float64 in, reduced words out. The last two
+// layers go without another reduction of their values, which reach 4.46 and 6.64.
 void forward_tail(Word* x, std::size_t node, std::size_t blocks, const Word* roots, const Lanes m) {
     for (std::size_t end = node + blocks; node < end; ++node, x += 32) {
         __m256d v[8];
 #pragma GCC unroll 8
         for (int i = 0; i < 8; ++i) v[i] = reduce(load_real(x + 4 * i), m);
-        forward_layers(v, PassTwiddles<3>(node, roots), m);
+        forward_layers(v, PassTwiddles<3>(node, roots, m), m);
 #pragma GCC unroll 4
         for (int i = 0; i < 8; i += 2) {
-            shuffle(v[i], v[i + 1]);
-            v[i] = reduce(v[i], m);
-            v[i + 1] = reduce(v[i + 1], m);
-            forward_butterfly(v[i], v[i + 1], repeat_two(roots + 8 * node + i), m);
+            exchange_halves(v[i], v[i + 1]);
+            const Factor w(two_pairs(roots + 8 * node + i), m);
+            forward_butterfly(v[i], v[i + 1], Product::of_large(v[i + 1], w, m));
         }
 #pragma GCC unroll 4
         for (int i = 0; i < 8; i += 2) {
-            shuffle(v[i], v[i + 1]);
-            forward_butterfly(v[i], v[i + 1], load_words(roots + 16 * node + 2 * i), m);
-            shuffle(v[i], v[i + 1]);
+            interleave(v[i], v[i + 1]);
+            const Factor w(load_words(roots + 16 * node + 2 * i), m);
+            forward_butterfly(v[i], v[i + 1], Product::of_large(v[i + 1], w, m));
+            interleave(v[i], v[i + 1]);
+            exchange_halves(v[i], v[i + 1]);
             store(x + 4 * i, to_words(add_once(reduce(v[i], m), m)));
             store(x + 4 * i + 4, to_words(add_once(reduce(v[i + 1], m), m)));
         }
@@ -132,16 +137,17 @@ void inverse_tail(Word* x, std::size_t node, std::size_t blocks, const Word* roo
         for (int i = 0; i < 8; i += 2) {
             v[i] = load_words(x + 4 * i);
             v[i + 1] = load_words(x + 4 * i + 4);
-            inverse_shuffle(v[i], v[i + 1]);
-            inverse_butterfly(v[i], v[i + 1], load_words(roots + 16 * node + 2 * i), m);
+            exchange_halves(v[i], v[i + 1]);
+            interleave(v[i], v[i + 1]);
+            inverse_butterfly(v[i], v[i + 1], Factor(load_words(roots + 16 * node + 2 * i), m), m);
         }
 #pragma GCC unroll 4
         for (int i = 0; i < 8; i += 2) {
-            inverse_shuffle(v[i], v[i + 1]);
-            inverse_butterfly(v[i], v[i + 1], repeat_two(roots + 8 * node + i), m);
-            inverse_shuffle(v[i], v[i + 1]);
+            interleave(v[i], v[i + 1]);
+            inverse_butterfly(v[i], v[i + 1], Factor(two_pairs(roots + 8 * node + i), m), m);
+            exchange_halves(v[i], v[i + 1]);
         }
-        inverse_layers<0>(v, PassTwiddles<3>(node, roots), m);
+        inverse_layers<0>(v, PassTwiddles<3>(node, roots, m), m);
 #pragma GCC unroll 8
         for (int i = 0; i < 8; ++i) store_real(x + 4 * i, v[i]);
     }
@@ -151,7 +157,7 @@ void inverse_tail(Word* x, std::size_t node, std::size_t blocks, const Word* roo
 template <int LOG>
 void forward_pass(Word* x, int log_size, std::size_t node, const Word* roots, const Lanes m) {
     const std::size_t stride = std::size_t{1} << (log_size - LOG);
-    const PassTwiddles<LOG> twiddles(node, roots);
+    const PassTwiddles<LOG> twiddles(node, roots, m);
     for (std::size_t offset = 0; offset < stride; offset += 4) {
         __m256d v[1 << LOG];
 #pragma GCC unroll 8
@@ -168,7 +174,7 @@ void forward_pass(Word* x, int log_size, std::size_t node, const Word* roots, co
 template <int LOG>
 void inverse_pass(Word* x, int log_size, std::size_t node, const Word* roots, const Lanes m) {
     const std::size_t stride = std::size_t{1} << (log_size - LOG);
-    const PassTwiddles<LOG> twiddles(node, roots);
+    const PassTwiddles<LOG> twiddles(node, roots, m);
     for (std::size_t offset = 0; offset < stride; offset += 4) {
         __m256d v[1 << LOG];
 #pragma GCC unroll 8
@@ -184,9 +190,9 @@ template <int LOG>
 void inverse_pass_last(Word* x, const NttTable& table, const Lanes m) {
     constexpr int kHalf = 1 << (LOG - 1);
     const std::size_t stride = std::size_t{1} << (table.log_n - LOG);
-    const PassTwiddles<LOG> twiddles(1, table.inverse_roots.plain.data());
-    const __m256d factor = broadcast(static_cast<double>(table.n_inverse));
-    const __m256d w = broadcast(static_cast<double>(table.last_root));
+    const PassTwiddles<LOG> twiddles(1, table.inverse_roots.plain.data(), m);
+    const Factor factor(broadcast(static_cast<double>(table.n_inverse)), m);
+    const Factor w(broadcast(static_cast<double>(table.last_root)), m);
     for (std::size_t offset = 0; offset < stride; offset += 4) {
         __m256d v[1 << LOG];
 #pragma GCC unroll 8
