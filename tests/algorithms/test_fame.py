@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cipherblas.algorithms.fame import Fame
-from cipherblas.errors import LevelError, ShapeError
+from cipherblas.errors import LevelError, ParameterError, ShapeError
 from cipherblas.evaluators import Counter, RingShape
 from cipherblas.evaluators.values import total_step
 from cipherblas.layouts.maps import rotations_of
@@ -16,18 +16,24 @@ dimension = st.integers(1, 12)
 small = st.integers(1, 7)
 policy = st.sampled_from(["direct", "composed", "binary"])
 baby = st.none() | st.integers(1, 5)
+skewing = (
+    st.builds(dict, baby_steps=st.integers(1, 5)) | st.builds(dict, radix=st.integers(1, 5)) | st.just({})
+)
 
 
-@given(dimension, dimension, dimension, st.booleans(), policy, baby, baby)
-def test_every_shape(m, k, n, aligned, key_policy, baby_steps, key_baby_steps):
-    algorithm = Fame(m, k, n, 256, aligned=aligned, baby_steps=baby_steps, key_baby_steps=key_baby_steps)
+@given(dimension, dimension, dimension, st.booleans(), st.booleans(), policy, skewing, baby)
+def test_every_shape(m, k, n, aligned, packed, key_policy, skew, key_baby_steps):
+    algorithm = Fame(
+        m, k, n, 256, aligned=aligned, complex_packing=packed, key_baby_steps=key_baby_steps, **skew
+    )
     harness.check(algorithm, seed=m * 144 + k * 12 + n, key_policy=key_policy)
 
 
-@given(small, small, small, st.booleans())
-def test_the_smallest_number_of_slots(m, k, n, aligned):
-    slots = next(s for s in (2**e for e in range(8)) if Fame.fits(m, k, n, s, aligned=aligned))
-    harness.check(Fame(m, k, n, slots, aligned=aligned), seed=k)
+@given(small, small, small, st.booleans(), st.booleans(), skewing)
+def test_the_smallest_number_of_slots(m, k, n, aligned, packed, skew):
+    options = {"aligned": aligned, "complex_packing": packed, **skew}
+    slots = next(s for s in (2**e for e in range(8)) if Fame.fits(m, k, n, s, **options))
+    harness.check(Fame(m, k, n, slots, **options), seed=k)
 
 
 @given(
@@ -35,9 +41,10 @@ def test_the_smallest_number_of_slots(m, k, n, aligned):
     st.sampled_from([(3, 4, 5), (4, 4, 4), (8, 8, 2), (5, 2, 3)]),
     st.sampled_from(["", "left", "right"]),
     policy,
+    st.booleans(),
 )
-def test_blocks_and_clear_operands(grid, block, public, key_policy):
-    algorithm = Fame(*block, 64, baby_steps=2, key_baby_steps=2)
+def test_blocks_and_clear_operands(grid, block, public, key_policy, packed):
+    algorithm = Fame(*block, 64, complex_packing=packed, baby_steps=2, key_baby_steps=2)
     harness.check(algorithm, seed=sum(grid), grid=grid, public=public, key_policy=key_policy)
 
 
@@ -55,10 +62,10 @@ def test_maps_against_their_definitions(m, k, n, aligned):
     a, b = np.arange(1.0, m * k + 1).reshape(m, k), np.arange(1.0, k * n + 1).reshape(k, n)
     left, right = algorithm.left_layout.pack(a)[0], algorithm.right_layout.pack(b)[0]
     r, c = np.ogrid[:m, :k]
-    skewed = algorithm.sigma().apply(left)
+    skewed = algorithm.sigma()[0].apply(left)
     np.testing.assert_array_equal(algorithm.left_layout.unpack([skewed]), a[r, (r + c) % k])
     r, c = np.ogrid[:k, :n]
-    skewed_right = algorithm.tau().apply(right)
+    skewed_right = algorithm.tau()[0].apply(right)
     np.testing.assert_array_equal(algorithm.right_layout.unpack([skewed_right]), b[(r + c) % k, c])
     r, c = np.ogrid[:m, :n]
     for i in range(k):
@@ -66,7 +73,7 @@ def test_maps_against_their_definitions(m, k, n, aligned):
         np.testing.assert_array_equal(columns, a[r, (r + c + i) % k])
         rows = algorithm.out_layout.unpack([algorithm.omega(i).apply(skewed_right)])
         np.testing.assert_array_equal(rows, b[(r + c + i) % k, c])
-    for transform in [algorithm.sigma(), algorithm.tau(), algorithm.omega(k - 1)]:
+    for transform in [*algorithm.sigma(), *algorithm.tau(), algorithm.omega(k - 1)]:
         assert all(plain is None or plain.values().any() for plain in transform.terms.values())
 
 
@@ -77,8 +84,8 @@ def test_published_diagonal_counts(m, k, n):
     algorithm = Fame(m, k, n, slots, aligned=False)
     if algorithm.period != slots:
         return
-    assert len(algorithm.sigma()) == 2 * min(m, k) - 1
-    assert len(algorithm.tau()) == 2 * min(n, k) - 1
+    assert len(algorithm.sigma()[0]) == 2 * min(m, k) - 1
+    assert len(algorithm.tau()[0]) == 2 * min(n, k) - 1
     # ε has one diagonal per wrap of the columns i … i+n-1. The published ⌊n/k⌋+1 counts one wrap too few where n
     # leaves a remainder above 1, and one too many for k = 1.
     epsilon = max(len(algorithm.epsilon(i)) for i in range(k))
@@ -95,7 +102,12 @@ def test_declared_rotations_are_those_of_the_maps(m, k, n, aligned):
     if not Fame.fits(m, k, n, slots, aligned=aligned):
         return
     algorithm = Fame(m, k, n, slots, aligned=aligned)
-    for transform in [algorithm.sigma(), algorithm.tau(), algorithm.epsilon(k // 2), algorithm.omega(k // 2)]:
+    for transform in [
+        *algorithm.sigma(),
+        *algorithm.tau(),
+        algorithm.epsilon(k // 2),
+        algorithm.omega(k // 2),
+    ]:
         if transform.masked:
             matrix, steps = dense(transform, slots)
             target, source = np.nonzero(matrix)
@@ -112,7 +124,7 @@ def test_table_one():
     m, k, n = 6, 6, 4
     algorithm = Fame(m, k, n, 64, aligned=False)
     counts = harness.check(algorithm, seed=1).counts
-    maps = [algorithm.sigma(), algorithm.tau()]
+    maps = [*algorithm.sigma(), *algorithm.tau()]
     maps += [algorithm.epsilon(i) for i in range(k)] + [algorithm.omega(i) for i in range(k)]
     diagonals = sum(len(transform) for transform in maps)
     zero = sum(total_step(step) == 0 for transform in maps for step in transform.terms)
@@ -158,3 +170,30 @@ def test_candidates_are_valid(m, k, n):
     assert bool(options) == Fame.fits(m, k, n, 128, aligned=False) or options
     for option in options:
         harness.check(Fame(m, k, n, 128, **option), seed=0, key_policy="composed")
+
+
+@given(small, small, small)
+def test_complex_maps_take_the_same_rotations(m, k, n):
+    """Where the lines cover all offsets mod k, the second term of a pair costs no rotation."""
+    k = 2 * k
+    m, n = max(m, k), max(n, k)
+    plain, packed = (Fame(m, k, n, 512, complex_packing=flag) for flag in (False, True))
+    assert len(packed.sigma()[0]) == len(plain.sigma()[0])
+    assert len(packed.tau()[0]) == len(plain.tau()[0])
+    assert packed.terms == plain.terms // 2
+
+
+def test_a_radix_takes_fewer_diagonals_and_one_more_level():
+    one = harness.check(Fame(15, 16, 16, 512), seed=1)
+    two = harness.check(Fame(15, 16, 16, 512, radix=4), seed=1, ring=RingShape.for_depth(512, 3))
+    assert [len(stage) for stage in Fame(15, 16, 16, 512, radix=4).sigma()] == [7, 7]
+    assert two.counts.rotations < one.counts.rotations - 30
+    with pytest.raises(LevelError, match="spends 3 levels"):
+        harness.check(Fame(15, 16, 16, 512, radix=4), seed=1, ring=RingShape.for_depth(512, 1))
+
+
+def test_bad_options():
+    with pytest.raises(ParameterError, match="expected baby steps or a radix, got both"):
+        Fame(4, 4, 4, 64, baby_steps=2, radix=2)
+    with pytest.raises(ParameterError, match="at least 1, got 0"):
+        Fame(4, 4, 4, 64, radix=0)

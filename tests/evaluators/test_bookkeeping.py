@@ -140,8 +140,9 @@ def test_memory_follows_the_live_ciphertexts():
     assert ev.peak_bytes == 4 * one
     ev.multiply(x, x)
     assert ev.peak_bytes == 4 * one
-    ev.rotate(x, 1)
+    ev.rotate_many(x, [1, 2, 3])  # three results, decompositions and dropped limbs besides
     assert ev.peak_bytes > 4 * one
+    assert ev.ledger.live == one
 
 
 def test_missing_keys():

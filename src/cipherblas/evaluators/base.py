@@ -477,8 +477,7 @@ class Evaluator(Bookkeeper, ABC):
             return x.times(value)
         if is_small_integer(value):
             return self._times_integer(x, int(value), value, x.scale)
-        size = abs(value)
-        read = self.make(x.limbs, x.scale / size, x.bound * size, x.noise * size, x.components, x.data)
+        read = self.absorb(x, abs(value))
         return self.negate(read) if value < 0 else read
 
     def absorb(self, x: Ct, value: float) -> Ct:

@@ -15,6 +15,7 @@ from cipherblas.evaluators.encodings import EncodeCache
 from cipherblas.evaluators.steps import KeyPolicy
 from cipherblas.evaluators.values import Plain
 from cipherblas.keys.evaluation import EvaluationKeys
+from cipherblas.memory import in_threads
 from cipherblas.params import Parameters
 
 Order = Literal["limb", "rotation"]
@@ -119,14 +120,16 @@ class Ckks(Evaluator):
         keys = [self._evaluation_keys().get(self.galois_element(step), limbs) for step in steps]
         position = {step: index for index, step in enumerate(steps)}
         mask_scale = float(self.params.q[limbs - 1])
-        plaintexts: list[NDArray[np.int64]] = []
+        plains = [term.plain for term in terms if term.plain is not None]
+        plaintexts = in_threads(lambda plain: self.coefficients(plain, mask_scale), plains)
+        used = 0
         rows = []
         for term in terms:
             galois = self.galois_element(term.step) if term.step else 1
             plaintext = -1
             if term.plain is not None:
-                plaintext = len(plaintexts)
-                plaintexts.append(self.coefficients(term.plain, mask_scale))
+                plaintext = used
+                used += 1
             rows.append((term.output, term.source, galois, position.get(term.step, -1), plaintext))
         return list(
             self._context.linear_transform(

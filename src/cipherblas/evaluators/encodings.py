@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any
@@ -10,11 +11,12 @@ from numpy.typing import NDArray
 
 
 class EncodeCache:
-    """Arrays by key, at most `budget` bytes of them. Keys that are equal must stand for equal arrays."""
+    """Arrays by key, at most `budget` bytes of them; safe in threads. Equal keys must stand for equal arrays."""
 
     def __init__(self, budget: int) -> None:
         self.budget = budget
         self.nbytes = 0
+        self._lock = threading.Lock()
         self._arrays: OrderedDict[Hashable, NDArray[Any]] = OrderedDict()
 
     def __len__(self) -> int:
@@ -22,14 +24,16 @@ class EncodeCache:
 
     def get(self, key: Hashable, make: Callable[[], NDArray[Any]]) -> NDArray[Any]:
         """The array of a key, made if it is not there."""
-        found = self._arrays.get(key)
-        if found is not None:
-            self._arrays.move_to_end(key)
-            return found
+        with self._lock:
+            found = self._arrays.get(key)
+            if found is not None:
+                self._arrays.move_to_end(key)
+                return found
         made = make()
-        if made.nbytes <= self.budget:
-            self._arrays[key] = made
-            self.nbytes += made.nbytes
+        with self._lock:
+            if made.nbytes <= self.budget and key not in self._arrays:
+                self._arrays[key] = made
+                self.nbytes += made.nbytes
             while self.nbytes > self.budget:
                 _, dropped = self._arrays.popitem(last=False)
                 self.nbytes -= dropped.nbytes
@@ -37,5 +41,6 @@ class EncodeCache:
 
     def clear(self) -> None:
         """Forget everything."""
-        self._arrays.clear()
-        self.nbytes = 0
+        with self._lock:
+            self._arrays.clear()
+            self.nbytes = 0

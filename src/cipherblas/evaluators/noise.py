@@ -13,9 +13,10 @@ from cipherblas.evaluators.shape import Ring
 
 SIGMA = 3.2  # discrete Gaussian of fresh encryptions and keys
 TAIL = 6.0
-# A slot's value of a product with the secret or with a key's noise is a product of two nearly Gaussian numbers:
-# its tail is heavier than Gaussian, which this factor covers at TAIL deviations over up to 2^16 slots.
-PRODUCT_TAIL = 1.5
+# A slot's value of a product with the secret or with a key's noise is a product of two nearly Gaussian numbers, with
+# P(|x·y| > t) ≈ sqrt(π·t)·exp(-2t) in units of its rms: over 2^15 slots it reaches 9 deviations of its real part, and
+# more over many ciphertexts. This factor brings that below TAIL.
+PRODUCT_TAIL = 2.0
 
 
 class NoiseModel:

@@ -17,6 +17,9 @@ from cipherblas.evaluators.values import Ct, Plain, Step, Transform, total_step
 if TYPE_CHECKING:
     from cipherblas.evaluators.base import Evaluator
 
+# The executor holds the limbs that ModDown drops for blocks of outputs of at most so many bytes.
+DROPPED_BYTES = 256 << 20
+
 
 def rotate_many(ev: Evaluator, x: Ct, steps: Sequence[Step]) -> list[Ct]:
     """All rotations of x, aligned with `steps`; equal rotations are one object."""
@@ -94,9 +97,9 @@ def _group_end(ev: Evaluator, transforms: Sequence[Transform], start: int, limbs
 
 
 def _transform_bytes(ev: Evaluator, sources: int, outputs: int, plains: int, limbs: int) -> int:
-    """Working memory of one executor call: digits, accumulators over QP, coefficients of the diagonals."""
-    extended = limbs + ev._special
-    return ((sources * ev.digits(limbs) + 2 * outputs) * extended + plains) * ev.limb_bytes()
+    """Working memory of one executor call: decompositions, results, dropped limbs, coefficients of the diagonals."""
+    dropped = min(2 * outputs * (ev._special + 1) * ev.limb_bytes(), DROPPED_BYTES)
+    return ((sources + 2 * outputs) * limbs + plains) * ev.limb_bytes() + dropped
 
 
 def _transform_group(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, Union
 
@@ -199,8 +199,3 @@ class Transform:
 def total_step(step: Step) -> int:
     """The number of slots that a step or a path rotates by."""
     return sum(step) if isinstance(step, tuple) else step
-
-
-def selection(terms: Iterable[tuple[Step, Plain | None]], key: Hashable) -> Transform:
-    """A transform whose every output slot is at most one input slot: diagonals are 0/1 and disjoint."""
-    return Transform(dict(terms), 1.0, 1.0, key)
