@@ -39,7 +39,7 @@ def _load(path: Path) -> NDArray[Any]:
         reason = error.strerror or str(error)
         raise StorageError(f"cannot read {path}", expected=expected, got=reason, errno=error.errno) from error
     except (ValueError, EOFError, SyntaxError) as error:
-        if "object" in str(error).lower():
+        if "Python objects" in str(error):
             raise DTypeError(f"{path} holds Python objects", expected=expected, got="dtype object") from error
         raise FormatError(f"{path} is not a whole NumPy file", expected=expected, got=str(error)) from error
 

@@ -1,0 +1,73 @@
+"""A small program carried through all commands once, for the tests of the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from typer.testing import CliRunner, Result
+
+from cipherblas.cli import app
+
+Invoke = Callable[..., Any]
+
+
+def call(*arguments: object) -> Result:
+    """Run a command in this process, with its stdout and stderr apart."""
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def succeed(*arguments: object) -> Result:
+    result = call(*arguments)
+    assert result.exit_code == 0, result.stderr or repr(result.exception)
+    return result
+
+
+@dataclass(frozen=True)
+class Flow:
+    """The files of one program, a @ b with a 5x7 and b 7x3, both secret."""
+
+    folder: Path
+    A: NDArray[np.float64]
+    B: NDArray[np.float64]
+
+    def __getattr__(self, name: str) -> Path:
+        return (
+            self.folder
+            / {
+                "plan": "plan.json",
+                "keys": "keys",
+                "evaluation": "keys/evaluation",
+                "secret": "keys/secret-key",
+                "a": "A.ct",
+                "b": "B.ct",
+                "c": "C.ct",
+                "a_npy": "A.npy",
+                "b_npy": "B.npy",
+            }[name]
+        )
+
+
+@pytest.fixture(scope="session")
+def invoke() -> Invoke:
+    return call
+
+
+@pytest.fixture(scope="session")
+def flow(tmp_path_factory: pytest.TempPathFactory) -> Flow:
+    """Everything up to the encrypted result; tests must not change these files."""
+    random = np.random.default_rng(7)
+    made = Flow(tmp_path_factory.mktemp("flow"), random.uniform(-1, 1, (5, 7)), random.uniform(-1, 1, (7, 3)))
+    np.save(made.a_npy, made.A)
+    np.save(made.b_npy, made.B)
+    succeed("plan", "--a", "5x7", "--b", "7x3", "-o", made.plan)
+    succeed("keygen", made.plan, "-o", made.keys)
+    succeed("encrypt", made.keys, made.a_npy, "-o", made.a)
+    succeed("encrypt", made.keys, made.b_npy, "--as", "b", "-o", made.b)
+    succeed("run", made.plan, made.evaluation, "--a", made.a, "--b", made.b, "-o", made.c)
+    return made

@@ -1,0 +1,246 @@
+"""Wrong usage ends with 2, our errors with 1 and one line that says expected and got; nothing is written."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cipherblas.errors import RangeError
+
+
+def failed(result: Any, *words: str) -> None:
+    """One line, no traceback, with these words."""
+    assert result.exit_code == 1, (result.exit_code, result.stdout, result.stderr)
+    assert result.stdout == ""
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("cipherblas: error: ")
+    for word in words:
+        assert word in line
+
+
+def misused(result: Any, *words: str) -> None:
+    assert (result.exit_code, result.stdout) == (2, "")
+    text = " ".join(result.stderr.replace("│", " ").split())
+    for word in words:
+        assert word in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["plan"], "no operand"),
+        (["plan", "--a", "4x5"], "--program"),
+        (["plan", "--a", "4y5", "--b", "5x4"], "ROWSxCOLUMNS"),
+        (["plan", "--a", "4x5", "--b", "5x4", "--c-public"], "--c"),
+        (["plan", "--a", "4x5", "--b", "5x4", "--bound-c", "3"], "--c"),
+        (["plan", "--a", "4x5", "--b", "5x4", "--program", "a @ x"], "--operand x="),
+        (["plan", "--a", "4x5", "--b", "5x4", "--program", "a @ c"], "--c RxC"),
+        (["plan", "--a", "4x5", "--b", "5x4", "--program", "__import__('os')"], "not allowed"),
+        (["plan", "--a", "4x5", "--b", "5x4", "--program", "a @ b @ 2"], "must be a matrix"),
+        (["plan", "--a", "4x5", "--operand", "a=5x4"], "twice"),
+        (["plan", "--a", "4x5", "--b", "5x4", "--memory-budget", "lots"], "8GiB"),
+        (["plan", "--a", "4x5", "--b", "5x4", "--threads", "0"], "--threads"),
+        (["plan", "--unknown"], "--unknown"),
+        (["keygen"], "PLAN"),
+        (["frobnicate"], "frobnicate"),
+        (["bench", "cc", "--shape", "64x64"], "MxKxN"),
+        (["bench", "cc", "--peer", "nobody"], "nobody"),
+        (["bench", "cc", "--suite", "fame", "--shape", "4x4x4"], "shapes of its own"),
+        (["bench", "primitives", "--case", "nonsense"], "nonsense"),
+    ],
+)
+def test_usage(invoke: Any, arguments: list[str], word: str) -> None:
+    misused(invoke(*arguments), word)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--a", "4x5", "--b", "4x5"], ["inner dimensions", "expected 5 rows", "got 4x5"]),
+        (["--a", "0x5", "--b", "5x4"], ["positive number of rows", "got 0"]),
+        (["--a", "4x5", "--b", "5x4", "--security", "100"], ["security", "100"]),
+        (["--a", "4x5", "--b", "5x4", "--precision", "1e-40"], ["no parameters", "expected error 5e-40"]),
+        (["--a", "4x5", "--b", "5x4", "--algorithm", "magic"], ["magic", "expected"]),
+        (["--a", "4x5", "--b", "5x4", "--memory-budget", "1KiB"], ["budget", "expected", "got"]),
+        (["--a", "4x5", "--b", "5x4", "--a-public", "--b-public"], ["secret"]),
+        (["--a", "4x5", "--b", "5x4", "--bound-a", "-1"], ["bound", "> 0"]),
+        (["--a", "4x5", "--b", "5x4", "--c", "1x1", "--program", "a @ b"], ["does not use", "got c"]),
+    ],
+)
+def test_impossible_plans(invoke: Any, tmp_path: Path, arguments: list[str], words: list[str]) -> None:
+    result = invoke("plan", *arguments, "-o", tmp_path / "plan.json")
+    failed(result, *words)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_debug_shows_where(flow: Any, invoke: Any, tmp_path: Path) -> None:
+    np.save(tmp_path / "A.npy", 3 * np.ones((5, 7)))
+    result = invoke("encrypt", flow.keys, tmp_path / "A.npy", "-o", tmp_path / "A.ct", "--debug")
+    assert isinstance(result.exception, RangeError)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "words"),
+    [
+        (np.ones((7, 5)), ["shape", "expected 5x7", "got 7x5"]),
+        (np.full((5, 7), np.nan), ["finite", "NaN at [0, 0]"]),
+        (np.where(np.eye(5, 7) > 0, np.inf, 0), ["finite", "infinity"]),
+        (np.full((5, 7), 1.5), ["beyond the planned range", "at most 1", "got 1.5"]),
+        (np.ones((5, 7), dtype=complex), ["real", "complex128"]),
+        (np.ones(35), ["2 dimensions", "(35,)"]),
+        (np.array([[object()] * 7] * 5), ["Python objects"]),
+        (np.full((5, 7), "x"), ["real", "<U1"]),
+    ],
+)
+def test_wrong_matrices(flow: Any, invoke: Any, tmp_path: Path, matrix: Any, words: list[str]) -> None:
+    np.save(tmp_path / "A.npy", matrix, allow_pickle=True)
+    result = invoke("encrypt", flow.keys, tmp_path / "A.npy", "--as", "a", "-o", tmp_path / "A.ct")
+    failed(result, *words)
+    assert [path.name for path in tmp_path.iterdir()] == ["A.npy"]
+
+
+def npz(path: Path) -> None:
+    with path.open("wb") as stream:
+        np.savez(stream, a=np.ones((5, 7)))
+
+
+@pytest.mark.parametrize(
+    ("write", "words"),
+    [
+        (lambda path: None, ["cannot read", "No such file"]),
+        (lambda path: path.mkdir(), ["cannot read", "directory"]),
+        (lambda path: path.write_bytes(b""), ["not a whole NumPy file"]),
+        (lambda path: path.write_text("1,2,3\n"), ["not a whole NumPy file"]),
+        (npz, ["several arrays"]),
+        (lambda path: (np.save(path, np.ones((5, 7))), path.write_bytes(path.read_bytes()[:-8])), ["NumPy"]),
+        (
+            lambda path: (
+                np.save(path, np.ones((5, 7))),
+                path.write_bytes(path.read_bytes().replace(b"(5, 7)", b"(5, 9" + b"9" * 12 + b")", 1)),
+            ),
+            ["NumPy"],
+        ),
+    ],
+)
+def test_no_matrix_files(flow: Any, invoke: Any, tmp_path: Path, write: Any, words: list[str]) -> None:
+    write(tmp_path / "A.npy")
+    result = invoke("encrypt", flow.keys, tmp_path / "A.npy", "--as", "a", "-o", tmp_path / "A.ct")
+    failed(result, "A.npy", *words)
+    assert not (tmp_path / "A.ct").exists()
+
+
+def test_operand_names(flow: Any, invoke: Any, tmp_path: Path) -> None:
+    failed(
+        invoke("encrypt", flow.keys, flow.a_npy, "--as", "z", "-o", tmp_path / "z.ct"),
+        "no secret operand of that name",
+        "got z",
+    )
+    run = ["run", flow.plan, flow.evaluation, "-o", tmp_path / "c.ct"]
+    misused(invoke(*run, "--a", flow.a), "missing", "--b FILE")
+    misused(invoke(*run, "--a", flow.a, "--b", flow.b, "--c", flow.b), "no operand c")
+    misused(invoke(*run, "--a", flow.a, "--operand", f"a={flow.a}", "--b", flow.b), "twice")
+    failed(invoke(*run, "--a", flow.b, "--b", flow.b), "another name", "expected a", "got b")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("damage", ["missing", "empty", "foreign", "truncated", "flipped"])
+@pytest.mark.parametrize("target", ["plan", "evaluation", "operand", "result", "secret"])
+def test_damaged_files(flow: Any, invoke: Any, tmp_path: Path, target: str, damage: str) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(flow.folder, copy)
+    evaluation = max((copy / "keys/evaluation").iterdir(), key=lambda path: path.stat().st_size)
+    paths = {
+        "plan": copy / "plan.json",
+        "evaluation": evaluation,
+        "operand": copy / "A.ct",
+        "result": copy / "C.ct",
+        "secret": copy / "keys/secret-key",
+    }
+    hurt(paths[target], damage)
+    out = tmp_path / "out"
+    if target in ("result", "secret"):
+        result = invoke("decrypt", copy / "keys", copy / "C.ct", "-o", out)
+    else:
+        run = [
+            "run",
+            copy / "plan.json",
+            copy / "keys/evaluation",
+            "--a",
+            copy / "A.ct",
+            "--b",
+            copy / "B.ct",
+        ]
+        result = invoke(*run, "-o", out)
+    failed(result, paths[target].name)
+    assert not out.exists()
+
+
+def hurt(path: Path, damage: str) -> None:
+    content = path.read_bytes()
+    if damage == "missing":
+        path.unlink()
+    elif damage == "empty":
+        path.write_bytes(b"")
+    elif damage == "foreign":
+        path.write_bytes(b"PK\x03\x04" + bytes(500))
+    elif damage == "truncated":
+        path.write_bytes(content[:-16])
+    else:
+        middle = len(content) - 5
+        path.write_bytes(content[:middle] + bytes([content[middle] ^ 4]) + content[middle + 1 :])
+
+
+def test_kinds_of_files_are_told_apart(flow: Any, invoke: Any, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    operands = ["--a", flow.a, "--b", flow.b, "-o", out]
+    failed(invoke("run", flow.a, flow.evaluation, *operands), "expected program", "got ciphertext")
+    failed(invoke("run", flow.plan, flow.secret, *operands), "expected evaluation-keys", "got secret-key")
+    failed(invoke("run", flow.plan, flow.keys, *operands), "manifest")
+    failed(invoke("decrypt", flow.keys, flow.a, "-o", out), "expected result", "got operand")
+    failed(invoke("run", flow.plan, flow.evaluation, "--a", flow.c, "--b", flow.b, "-o", out), "operand")
+    failed(invoke("decrypt", flow.evaluation, flow.c, "-o", out), "program")
+    failed(invoke("decrypt", flow.plan, flow.c, "-o", out), "a folder")
+    assert not out.exists()
+
+
+def test_programs_are_told_apart(flow: Any, invoke: Any, tmp_path: Path) -> None:
+    plan, keys, out = tmp_path / "plan.json", tmp_path / "keys", tmp_path / "out"
+    assert invoke("plan", "--a", "5x7", "--b", "7x3", "--bound-a", "2", "-o", plan).exit_code == 0
+    assert invoke("keygen", plan, "-o", keys).exit_code == 0
+    operands = ["--a", flow.a, "--b", flow.b, "-o", out]
+    failed(invoke("run", plan, keys / "evaluation", *operands), "expected", "got")
+    failed(invoke("run", flow.plan, keys / "evaluation", *operands), "expected", "got")
+    failed(invoke("decrypt", keys, flow.c, "-o", out), "expected", "got")
+    (keys / "secret-key").write_bytes(flow.secret.read_bytes())
+    failed(invoke("encrypt", keys, flow.a_npy, "-o", out), "expected", "got")
+    assert not out.exists()
+
+
+def test_keys_are_never_overwritten(flow: Any, invoke: Any, tmp_path: Path) -> None:
+    before = flow.secret.read_bytes()
+    failed(invoke("keygen", flow.plan, "-o", flow.keys), "never overwritten", "a folder with files")
+    assert flow.secret.read_bytes() == before
+    failed(invoke("keygen", flow.plan, "-o", flow.plan), "a file")
+
+
+def test_outputs_that_cannot_be_written(flow: Any, invoke: Any, tmp_path: Path) -> None:
+    nowhere = tmp_path / "nowhere" / "x"
+    failed(invoke("plan", "--a", "2x2", "--b", "2x2", "-o", nowhere), "cannot write", "No such file")
+    failed(invoke("keygen", flow.plan, "-o", nowhere), "cannot write", "No such file")
+    failed(invoke("encrypt", flow.keys, flow.a_npy, "-o", nowhere), "cannot write")
+    failed(invoke("decrypt", flow.keys, flow.c, "-o", nowhere), "cannot write")
+    failed(invoke("decrypt", flow.keys, flow.c, "-o", tmp_path), "cannot write", "directory")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_readable_secret_key_is_warned_about(flow: Any, invoke: Any, tmp_path: Path) -> None:
+    shutil.copytree(flow.keys, tmp_path / "keys")
+    (tmp_path / "keys/secret-key").chmod(0o644)
+    result = invoke("decrypt", tmp_path / "keys", flow.c)
+    assert result.exit_code == 0
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("cipherblas: warning: ") and "0600" in line

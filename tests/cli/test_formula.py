@@ -1,0 +1,101 @@
+"""Formulas: parsed to the same expressions that Python builds, and nothing else is accepted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cipherblas.cli.formula import Formula, FormulaError
+from cipherblas.expressions import evaluate_clear, public, secret, trace
+
+SHAPES = {"a": secret(3, 4), "b": secret(4, 3), "c": public(3, 3), "weights": secret(3, 3)}
+VALUES = {
+    name: np.random.default_rng(5).uniform(-1, 1, (operand.rows, operand.cols))
+    for name, operand in SHAPES.items()
+}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a @ b",
+        "(a @ b).T",
+        "a @ b + c",
+        "2 * a @ b - 0.5 * c.T",
+        "-(a @ b) * c",
+        "+c - weights / 4",
+        "(a@b)@(c + weights.T)",
+        "a @ (b * 2e-1) * 1.5",
+        "(2 * 3 - 1) * c * weights",
+        "b.T @ a.T",
+    ],
+)
+def test_means_what_numpy_means(text: str) -> None:
+    formula = Formula(text)
+    operands = {name: SHAPES[name] for name in formula.names}
+    found = evaluate_clear(trace(formula, operands), VALUES)
+    expected = eval(text, {}, dict(VALUES))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+
+
+def test_names_in_order_of_appearance() -> None:
+    assert Formula("x @ weights + x @ y").names == ["x", "weights", "y"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "a @",
+        "a @ b; c",
+        "a = b",
+        "__import__('os').system('true')",
+        "a.real",
+        "a.T.__class__",
+        "a[0]",
+        "a ** 2",
+        "a % b",
+        "a if b else c",
+        "lambda: a",
+        "f(a)",
+        "[a, b]",
+        "'text' * a",
+        "True * a",
+        "1j * a",
+        "a @ b < c",
+        "not a",
+        "~a",
+        "(a := b)",
+        "2 + 3",
+        "1e999 * a",
+        "9" * 1000 + " * a",
+        "9" * 5000 + " * a",
+        "a" + " + a" * 1500,
+        "-" * 1000 + "a",
+        "(" * 900 + "a" + ")" * 900,
+        "\0a",
+    ],
+)
+def test_refuses_everything_else(text: str) -> None:
+    with pytest.raises(FormulaError):
+        Formula(text)
+
+
+def test_a_number_is_no_matrix() -> None:
+    with pytest.raises(FormulaError, match="no transpose"):
+        trace(Formula("a @ (2).T"), {"a": SHAPES["a"]})
+    with pytest.raises(FormulaError):
+        trace(Formula("a * (1 / 0)"), {"a": SHAPES["a"]})
+
+
+@given(st.text(max_size=60) | st.text(alphabet="ab@+-*/.T()0123456789 ", max_size=60))
+def test_any_text_parses_or_is_refused(text: str) -> None:
+    try:
+        names: Any = Formula(text).names
+    except FormulaError:
+        return
+    assert names and all(name.isidentifier() for name in names)

@@ -1,0 +1,85 @@
+"""Values of options."""
+
+from __future__ import annotations
+
+import pytest
+import typer
+
+from cipherblas.cli.options import Shape, parse_bytes, parse_name, parse_operand, parse_shape, parse_triple
+from cipherblas.errors import CipherblasError
+from cipherblas.expressions import Operand
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("0", 0),
+        ("1000", 1000),
+        ("8GiB", 8 << 30),
+        ("1.5 GiB", 3 << 29),
+        ("512m", 512 << 20),
+        ("2GB", 2 * 10**9),
+        ("3kb", 3000),
+        ("1TiB", 1 << 40),
+        ("7B", 7),
+    ],
+)
+def test_bytes(text: str, expected: int) -> None:
+    assert parse_bytes(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "GiB", "-1", "8 apples", "1e9", "0x10", "1..5GiB", "٣GiB", "9" * 30])
+def test_no_bytes(text: str) -> None:
+    with pytest.raises(typer.BadParameter):
+        parse_bytes(text)
+
+
+def test_shapes() -> None:
+    assert parse_shape("160x64") == Shape(160, 64)
+    assert parse_shape(" 1×9 ") == Shape(1, 9)
+    assert parse_triple("64x128x32") == (64, 128, 32)
+
+
+@pytest.mark.parametrize("text", ["", "160", "160x", "160x64x2", "-1x5", "1.5x2", "axb", "9999999999x1"])
+def test_no_shapes(text: str) -> None:
+    with pytest.raises(typer.BadParameter):
+        parse_shape(text)
+
+
+@pytest.mark.parametrize("text", ["64x64", "0x1x1", "1x1x1x1", "axbxc"])
+def test_no_triples(text: str) -> None:
+    with pytest.raises(typer.BadParameter):
+        parse_triple(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("x=3x4", ("x", Operand(3, 4, True, 1.0))),
+        ("x=3x4:secret", ("x", Operand(3, 4, True, 1.0))),
+        ("weights=10x64:public:bound=2.5", ("weights", Operand(10, 64, False, 2.5))),
+        ("y=1x1:bound=16", ("y", Operand(1, 1, True, 16.0))),
+    ],
+)
+def test_operands(text: str, expected: tuple[str, Operand]) -> None:
+    assert parse_operand(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["x", "x=", "=3x4", "x=3x4:clear", "x=3x4:public:secret", "x=3x4:bound=", "x=3x4:bound=1:bound=2"]
+)
+def test_no_operands(text: str) -> None:
+    with pytest.raises(typer.BadParameter):
+        parse_operand(text)
+
+
+@pytest.mark.parametrize("text", ["x=0x4", "x=3x4:bound=0", "x=3x4:bound=nan"])
+def test_impossible_operands(text: str) -> None:
+    with pytest.raises(CipherblasError):
+        parse_operand(text)
+
+
+@pytest.mark.parametrize("text", ["", "1a", "a-b", "if", "precision", "threads", "ä"])
+def test_no_names(text: str) -> None:
+    with pytest.raises(typer.BadParameter):
+        parse_name(text)
