@@ -1,5 +1,6 @@
 #include "ring/base_conversion.h"
 
+#include <algorithm>
 #include <array>
 #include <stdexcept>
 #include <string>
@@ -7,7 +8,8 @@
 namespace cipherblas {
 namespace {
 
-constexpr std::size_t kPiece = 512;  // coefficients per step of convert: 4 KiB of each source
+constexpr std::size_t kPiece = 256;  // coefficients per step of convert: 2 KiB of each source
+constexpr std::size_t kWordsPerLine = 8;
 
 }  // namespace
 
@@ -64,13 +66,19 @@ void BaseConversion::convert(std::uint64_t* const* out, const int* targets, int 
     const int sources = count();
     std::array<const std::uint64_t*, kMaxSources> piece{};
     for (std::size_t offset = 0; offset < n; offset += kPiece) {
-        const std::size_t length = n - offset < kPiece ? n - offset : kPiece;
+        const std::size_t length = std::min(kPiece, n - offset);
         for (int i = 0; i < sources; ++i) piece[static_cast<std::size_t>(i)] = y[i] + offset;
+        const std::size_t next = std::min(kPiece, n - offset - length);  // words of the next piece
         for (int t = 0; t < target_count; ++t) {
+            // The next piece is fetched meanwhile: so many short streams are beyond the prefetchers of a CPU.
+            for (int i = sources * t / target_count; i < sources * (t + 1) / target_count; ++i) {
+                for (std::size_t j = 0; j < next; j += kWordsPerLine) {
+                    __builtin_prefetch(y[i] + offset + length + j, 0, 2);
+                }
+            }
             const std::size_t target = static_cast<std::size_t>(targets[t]);
-            k.base_convert(out[t] + offset, piece.data(),
-                           &factors_[target * static_cast<std::size_t>(sources)], sources, v + offset,
-                           overflow_factors_[target], length, basis_->modulus(targets[t]));
+            k.base_convert(out[t] + offset, piece.data(), &factors_[target * static_cast<std::size_t>(sources)],
+                           sources, v + offset, overflow_factors_[target], length, basis_->modulus(targets[t]));
         }
     }
 }

@@ -37,36 +37,39 @@ Decomposition::Decomposition(const Context& context, const PolynomialView& x, in
     });
 }
 
-void Decomposition::extend(const int* targets, int count, std::uint64_t* scratch, const std::uint64_t** out) const {
-    const Kernels& k = kernels();
+void Decomposition::convert(const int* targets, int count, std::uint64_t* scratch) const {
     const std::size_t n = context_->n();
     std::vector<int> converted;
-    std::vector<std::uint64_t*> converted_limbs;
+    std::vector<std::uint64_t*> out;
     for (int d = 0; d < digits_; ++d) {
-        const int begin = context_->digit_begin(d);
-        const int end = context_->digit_end(d, limbs_);
         converted.clear();
-        converted_limbs.clear();
+        out.clear();
         for (int t = 0; t < count; ++t) {
-            const std::size_t place = static_cast<std::size_t>(t) * static_cast<std::size_t>(digits_) +
-                                      static_cast<std::size_t>(d);
-            if (targets[t] >= begin && targets[t] < end) {
-                out[place] = x_.limb(targets[t]);
-            } else {
-                converted.push_back(targets[t]);
-                converted_limbs.push_back(scratch + place * n);
-                out[place] = scratch + place * n;
-            }
+            if (owns(d, targets[t])) continue;
+            converted.push_back(targets[t]);
+            out.push_back(scratch + (static_cast<std::size_t>(t) * static_cast<std::size_t>(digits_) +
+                                     static_cast<std::size_t>(d)) * n);
         }
         if (converted.empty()) continue;
+        const BaseConversion& conversion = *conversions_[static_cast<std::size_t>(d)];
         std::array<const std::uint64_t*, BaseConversion::kMaxSources> sources{};
-        for (int i = begin; i < end; ++i) {
-            sources[static_cast<std::size_t>(i - begin)] = y_.words() + static_cast<std::size_t>(i) * n;
+        for (int i = 0; i < conversion.count(); ++i) {
+            sources[static_cast<std::size_t>(i)] = y_.words() + static_cast<std::size_t>(conversion.source(i)) * n;
         }
-        conversions_[static_cast<std::size_t>(d)]->convert(
-            converted_limbs.data(), converted.data(), static_cast<int>(converted.size()), sources.data(),
-            overflow_.words() + static_cast<std::size_t>(d) * n, n);
-        for (std::size_t t = 0; t < converted.size(); ++t) k.ntt(converted_limbs[t], context_->table(converted[t]));
+        conversion.convert(out.data(), converted.data(), static_cast<int>(converted.size()), sources.data(),
+                           overflow_.words() + static_cast<std::size_t>(d) * n, n);
+    }
+}
+
+void Decomposition::transform(int target, std::uint64_t* scratch, const std::uint64_t** digits) const {
+    for (int d = 0; d < digits_; ++d) {
+        std::uint64_t* const limb = scratch + static_cast<std::size_t>(d) * context_->n();
+        if (owns(d, target)) {
+            digits[d] = x_.limb(target);
+        } else {
+            kernels().ntt(limb, context_->table(target));
+            digits[d] = limb;
+        }
     }
 }
 

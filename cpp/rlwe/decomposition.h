@@ -18,11 +18,16 @@ class Decomposition {
 
     int digits() const { return digits_; }
 
-    // The digits modulo `count` limbs (positions in the basis), NTT form: out[t * digits() + d]. A digit's own limbs
-    // are those of x; the others are written to scratch, which holds count * digits() limbs.
-    void extend(const int* targets, int count, std::uint64_t* scratch, const std::uint64_t** out) const;
+    // The digits modulo `count` limbs (positions in the basis): digit d modulo targets[t] goes to limb
+    // t * digits() + d of scratch, in coefficient form. A digit's own limbs are left out.
+    void convert(const int* targets, int count, std::uint64_t* scratch) const;
+    // Second step, for one limb and its digits() limbs of scratch: to NTT form. digits[d] points to scratch, or to x
+    // for a digit's own limb.
+    void transform(int target, std::uint64_t* scratch, const std::uint64_t** digits) const;
 
   private:
+    bool owns(int digit, int limb) const { return limb < limbs_ && limb / context_->alpha() == digit; }
+
     const Context* context_;
     PolynomialView x_;
     int limbs_;

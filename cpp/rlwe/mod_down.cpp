@@ -11,7 +11,7 @@
 namespace cipherblas {
 
 int limbs_per_group(std::size_t n, int limbs) {
-    constexpr int kGroup = 4;
+    constexpr int kGroup = 8;
     if (n < 32768) return 1;  // the sources of a digit stay in the second-level cache
     const int threads = thread_count();
     const int share = (limbs + threads - 1) / threads;

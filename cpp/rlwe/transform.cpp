@@ -3,6 +3,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "ring/kernels.h"
 #include "rlwe/transform_plan.h"
 
 namespace cipherblas {
@@ -80,27 +81,6 @@ void finish_plan(TransformPlan& plan, bool rescale) {
     plan.kept = plan.limbs - (rescale ? 1 : 0);
     if (plan.extended || rescale) {
         plan.dropped = &plan.context->conversion(rescale ? plan.kept : 0, rescale ? 1 : 0, plan.extended);
-    }
-}
-
-std::size_t part_limbs(const TransformPlan& plan) { return plan.extended ? 2 * plan.sources.size() : 0; }
-
-void scale_parts(const TransformPlan& plan, int limb, std::uint64_t* scratch, std::vector<ScaledParts>& parts) {
-    parts.assign(plan.sources.size(), ScaledParts{});
-    if (plan.is_special(limb)) return;  // multiples of P vanish
-    const Kernels& k = kernels();
-    const std::size_t n = plan.context->n();
-    const std::uint64_t factor = plan.part_factor(limb);
-    for (std::size_t s = 0; s < plan.sources.size(); ++s) {
-        for (int c = 0; c < 2; ++c) {
-            const PolynomialView& part = plan.sources[s].parts[c];
-            if (part.data == nullptr) continue;
-            parts[s].parts[c] = part.limb(limb);
-            if (!plan.extended) continue;
-            std::uint64_t* const scaled = scratch + (2 * s + static_cast<std::size_t>(c)) * n;
-            k.mul_scalar(scaled, part.limb(limb), factor, n, plan.context->modulus(limb));
-            parts[s].parts[c] = scaled;
-        }
     }
 }
 

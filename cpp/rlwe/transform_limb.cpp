@@ -3,276 +3,251 @@
 // Phase A makes the limbs that ModDown drops: for each, the digits of all sources, then for each output the sum of
 // all its terms, and the inverse NTT. Phase B makes each remaining limb in the same way and at once subtracts the
 // converted dropped part and divides. Only coefficients of dropped limbs are kept between limbs.
+//
+// In a small ring with many outputs the digits at all limbs fit the cache: they are made once, and output after output
+// goes through both phases.
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <numeric>
-#include <optional>
 
+#include "ring/kernels.h"
 #include "ring/threads.h"
+#include "rlwe/extended_limbs.h"
 #include "rlwe/mod_down.h"
-#include "rlwe/transform_plan.h"
 
 namespace cipherblas {
 namespace {
 
 constexpr std::size_t kDroppedBytes = std::size_t{256} << 20;  // of one block of outputs
-constexpr std::size_t kEncodedTerms = 8;  // plaintexts given by coefficients that are in NTT form at one time
+constexpr std::size_t kResidentBytes = std::size_t{8} << 20;   // digits at all limbs, kept in cache
 
-using Decompositions = std::vector<std::optional<Decomposition>>;
-
-// The workspace of one thread: everything about a group of limbs that does not depend on the output.
-class LimbGroup {
+// Coefficients of the dropped limbs of some outputs, ready for base conversion.
+class DroppedLimbs {
   public:
-    LimbGroup(const TransformPlan& plan, const Decompositions& decompositions, int capacity)
-        : plan_(&plan), decompositions_(&decompositions) {
-        for (const auto& decomposition : decompositions) {
-            first_digit_.push_back(digits_);
-            if (decomposition) digits_ += static_cast<std::size_t>(decomposition->digits());
-        }
-        const std::size_t n = plan.context->n();
-        const std::size_t limbs = static_cast<std::size_t>(capacity);
-        digit_limbs_.resize(digits_ * limbs);
-        parts_.resize(limbs);
-        digit_scratch_ = Buffer::of_words(digits_ * limbs * n);
-        part_scratch_ = Buffer::of_words(part_limbs(plan) * limbs * n);
-        converted_ = Buffer::of_words(2 * limbs * n);
-        for (const PlannedTerm& term : plan.terms) {
-            if (term.plaintext != nullptr && term.plaintext->coefficients != nullptr) encodes_ = true;
-        }
-        if (encodes_) encode_scratch_ = Buffer::of_words((kEncodedTerms + 2) * n);
+    DroppedLimbs(const TransformPlan& plan, std::size_t outputs)
+        : plan_(&plan), n_(plan.context->n()), count_(plan.dropped == nullptr ? 0 : plan.dropped->sources().size()) {
+        if (count_ == 0) return;
+        coefficients_ = Buffer::of_words(outputs * 2 * count_ * n_);
+        overflow_ = Buffer::of_words(outputs * 2 * n_);
     }
 
-    // Makes the digits (ModUp, NTT) and scaled parts of all sources at the limbs `targets`.
-    void load(const int* targets, int count) {
-        const std::size_t n = plan_->context->n();
-        count_ = static_cast<std::size_t>(count);
-        for (std::size_t s = 0; s < decompositions_->size(); ++s) {
-            const auto& decomposition = (*decompositions_)[s];
-            if (!decomposition) continue;
-            decomposition->extend(targets, count, digit_scratch_.words() + first_digit_[s] * count_ * n,
-                                  digit_limbs_.data() + first_digit_[s] * count_);
-        }
-        for (int t = 0; t < count; ++t) {
-            scale_parts(*plan_, targets[t],
-                        part_scratch_.words() + part_limbs(*plan_) * static_cast<std::size_t>(t) * n,
-                        parts_[static_cast<std::size_t>(t)]);
-        }
+    std::size_t count() const { return count_; }
+    std::uint64_t* limb(std::size_t output, std::size_t component, std::size_t i) const {
+        return coefficients_.words() + ((output * 2 + component) * count_ + i) * n_;
     }
-
-    // Sum of the terms of one output at limb `limb`, which is number t of the group.
-    void accumulate(std::size_t output, int t, int limb, std::uint64_t* out0, std::uint64_t* out1) {
+    // Dropped limb i of one output, from NTT form: y_i of the conversion.
+    void prepare(std::size_t output, std::size_t i) const {
         const Kernels& k = kernels();
-        const std::size_t n = plan_->context->n();
-        const Modulus& m = plan_->context->modulus(limb);
-        const std::size_t begin = plan_->first_term[output];
-        const std::size_t end = plan_->first_term[output + 1];
-        const std::size_t step = encodes_ ? kEncodedTerms : end - begin;
-        bool first = true;
-        for (std::size_t from = begin; from < end; from += step) {
-            gather(from, from + step < end ? from + step : end, t, limb);
-            if (terms_.empty()) continue;
-            if (first) {
-                k.accumulate_terms(out0, out1, terms_.data(), terms_.size(), n, m);
-                first = false;
-            } else {
-                std::uint64_t* const partial = encode_scratch_.words() + kEncodedTerms * n;
-                k.accumulate_terms(partial, partial + n, terms_.data(), terms_.size(), n, m);
-                k.add(out0, out0, partial, n, m);
-                k.add(out1, out1, partial + n, n, m);
-            }
-        }
-        if (first) {
-            std::memset(out0, 0, n * sizeof(std::uint64_t));
-            std::memset(out1, 0, n * sizeof(std::uint64_t));
+        const int source = static_cast<int>(i);
+        const int position = plan_->dropped->source(source);
+        for (std::size_t c = 0; c < 2; ++c) {
+            std::uint64_t* const y = limb(output, c, i);
+            k.mul_scalar(y, y, plan_->dropped->digit_factor(source), n_, plan_->context->modulus(position));
+            k.intt(y, plan_->context->table(position));
         }
     }
-
-    std::uint64_t* converted(int component, int t) const {
-        return converted_.words() +
-               (static_cast<std::size_t>(component) * parts_.size() + static_cast<std::size_t>(t)) *
-                   plan_->context->n();
+    void count_overflow(std::size_t output, std::size_t component, std::size_t offset, std::size_t length) const {
+        plan_->dropped->overflow(overflow(output, component) + offset, sources(output, component, offset).data(),
+                                 length);
+    }
+    void convert(std::size_t output, std::size_t component, const int* targets, int count,
+                 std::uint64_t* const* out) const {
+        plan_->dropped->convert(out, targets, count, sources(output, component, 0).data(),
+                                overflow(output, component), n_);
     }
 
   private:
-    // The kernel's view of terms [from, to) at one limb.
-    void gather(std::size_t from, std::size_t to, int t, int limb) {
-        terms_.clear();
-        keys_.clear();
-        keys_.reserve((to - from) * 2 * digits_);  // pointers into it stay valid
-        std::size_t encoded = 0;
-        const bool special = plan_->is_special(limb);
-        for (std::size_t i = from; i < to; ++i) {
-            const PlannedTerm& term = plan_->terms[i];
-            if (special && term.key == nullptr) continue;  // a multiple of P
-            const std::size_t source = static_cast<std::size_t>(term.source);
-            RotationTerm r;
-            r.permutation = term.permutation.get();
-            const ScaledParts& parts = parts_[static_cast<std::size_t>(t)][source];
-            r.add0 = parts.parts[0];
-            if (term.key == nullptr || plan_->sources[source].keeps_second) r.add1 = parts.parts[1];
-            if (term.key != nullptr) {
-                const int digits = (*decompositions_)[source]->digits();
-                r.digits = digit_limbs_.data() + first_digit_[source] * count_ +
-                           static_cast<std::size_t>(t) * static_cast<std::size_t>(digits);
-                r.digit_count = digits;
-                for (int c = 0; c < 2; ++c) {
-                    (c == 0 ? r.key0 : r.key1) = keys_.data() + keys_.size();
-                    for (int d = 0; d < digits; ++d) keys_.push_back(term.key->limb(d, c, limb));
-                }
-            }
-            if (term.plaintext != nullptr) {
-                std::uint64_t* scratch = nullptr;
-                if (term.plaintext->coefficients != nullptr) {
-                    scratch = encode_scratch_.words() + encoded++ * plan_->context->n();
-                }
-                r.plaintext = plaintext_limb(*plan_, *term.plaintext, limb, scratch);
-            }
-            terms_.push_back(r);
-        }
+    std::uint64_t* overflow(std::size_t output, std::size_t component) const {
+        return overflow_.words() + (output * 2 + component) * n_;
+    }
+    std::array<const std::uint64_t*, BaseConversion::kMaxSources> sources(std::size_t output, std::size_t component,
+                                                                          std::size_t offset) const {
+        std::array<const std::uint64_t*, BaseConversion::kMaxSources> y{};
+        for (std::size_t i = 0; i < count_; ++i) y[i] = limb(output, component, i) + offset;
+        return y;
     }
 
     const TransformPlan* plan_;
-    const Decompositions* decompositions_;
-    std::size_t digits_ = 0;                  // of all sources together
-    std::vector<std::size_t> first_digit_;    // by source
-    std::size_t count_ = 0;                   // limbs of the present group
-    std::vector<const std::uint64_t*> digit_limbs_;  // [source][limb of the group][digit]
-    std::vector<std::vector<ScaledParts>> parts_;    // [limb of the group][source]
-    Buffer digit_scratch_, part_scratch_, converted_, encode_scratch_;
-    bool encodes_ = false;
-    std::vector<RotationTerm> terms_;
-    std::vector<const std::uint64_t*> keys_;
+    std::size_t n_, count_;
+    Buffer coefficients_, overflow_;
+};
+
+// A limb of an output: the sum in x[0], x[1] becomes (sum - low) / D in place.
+void divide(const TransformPlan& plan, int limb, std::uint64_t* const* x, std::uint64_t* const* low) {
+    const Kernels& k = kernels();
+    for (int c = 0; c < 2; ++c) {
+        k.ntt(low[c], plan.context->table(limb));
+        k.sub_mul_scalar(x[c], x[c], low[c], plan.dropped->inverse(limb), plan.context->n(),
+                         plan.context->modulus(limb));
+    }
+}
+
+// The workspace of one thread.
+struct Worker {
+    Worker(const TransformPlan& plan, const Decompositions& decompositions, int capacity)
+        : limbs(plan, decompositions, capacity),
+          sum(plan),
+          low(Buffer::of_words(2 * static_cast<std::size_t>(capacity) * plan.context->n())) {}
+    ExtendedLimbs limbs;
+    TermSum sum;
+    Buffer low;  // [limb][component]
 };
 
 // Tasks of one phase: groups of limbs, and where there are few of these also parts of the outputs.
 struct Partition {
-    Partition(std::size_t n, std::vector<int> all, std::size_t first_output, std::size_t output_count)
-        : limbs(std::move(all)), first(first_output), outputs(output_count) {
+    Partition(std::size_t n, std::vector<int> all, std::size_t output_count)
+        : limbs(std::move(all)), outputs(output_count) {
         group = static_cast<std::size_t>(limbs_per_group(n, static_cast<int>(limbs.size())));
         groups = (limbs.size() + group - 1) / group;
         const std::size_t threads = static_cast<std::size_t>(thread_count());
         parts = groups == 0 || groups >= threads ? 1 : (threads + groups - 1) / groups;
-        if (parts > outputs) parts = outputs;
+        parts = std::min(parts, outputs);
     }
-    std::size_t tasks() const { return groups * parts; }
 
     std::vector<int> limbs;
-    std::size_t first, outputs;
-    std::size_t group = 1, groups = 0, parts = 1;
+    std::size_t outputs, group = 1, groups = 0, parts = 1;
 };
 
-// Calls body(workspace, limbs, count, first limb number, first output, last output) for every task.
+struct Task {
+    const int* limbs;
+    int count;
+    std::size_t number;      // of the first limb in its phase
+    std::size_t begin, end;  // outputs of the block
+};
+
+// Calls body(worker, task) for every task; the digits are converted.
 template <typename Body>
-void for_each_task(const Partition& p, std::vector<LimbGroup>& workspaces, const Body& body) {
-    parallel_for(p.tasks(), std::min(threads_for(p.tasks()), static_cast<int>(workspaces.size())),
-                 [&](std::size_t task, int thread) {
-        const std::size_t begin = task / p.parts * p.group;
-        const std::size_t count = begin + p.group < p.limbs.size() ? p.group : p.limbs.size() - begin;
-        const std::size_t part = task % p.parts;
-        LimbGroup& workspace = workspaces[static_cast<std::size_t>(thread)];
-        workspace.load(p.limbs.data() + begin, static_cast<int>(count));
-        body(workspace, p.limbs.data() + begin, static_cast<int>(count), begin, p.first + part * p.outputs / p.parts,
-             p.first + (part + 1) * p.outputs / p.parts);
-    });
+void for_each_task(const Partition& p, std::vector<Worker>& workers, const Body& body) {
+    const std::size_t tasks = p.groups * p.parts;
+    parallel_for(tasks, std::min(threads_for(tasks), static_cast<int>(workers.size())),
+                 [&](std::size_t index, int thread) {
+                     const std::size_t number = index / p.parts * p.group;
+                     const std::size_t part = index % p.parts;
+                     const Task task{p.limbs.data() + number,
+                                     static_cast<int>(std::min(p.group, p.limbs.size() - number)), number,
+                                     part * p.outputs / p.parts, (part + 1) * p.outputs / p.parts};
+                     Worker& worker = workers[static_cast<std::size_t>(thread)];
+                     worker.limbs.convert(task.limbs, task.count, 0);
+                     body(worker, task);
+                 });
 }
 
-void run_block(const TransformPlan& plan, std::vector<LimbGroup>& workspaces, std::size_t first, std::size_t outputs,
+// Outputs first .. first + outputs - 1.
+void run_block(const TransformPlan& plan, std::vector<Worker>& workers, std::size_t first, std::size_t outputs,
                std::uint64_t* const* out) {
-    const Kernels& k = kernels();
-    const Context& context = *plan.context;
-    const std::size_t n = context.n();
+    const std::size_t n = plan.context->n();
     const std::size_t kept = static_cast<std::size_t>(plan.kept);
-    const BaseConversion* const conversion = plan.dropped;
-    const std::size_t dropped = conversion == nullptr ? 0 : static_cast<std::size_t>(conversion->count());
-    const Buffer coefficients = Buffer::of_words(outputs * 2 * dropped * n);
-    const Buffer overflow = Buffer::of_words(dropped == 0 ? 0 : outputs * 2 * n);
-    const auto dropped_limb = [&](std::size_t output, std::size_t component, std::size_t i) {
-        return coefficients.words() + (((output - first) * 2 + component) * dropped + i) * n;
-    };
-    const auto dropped_limbs = [&](std::size_t output, std::size_t component, std::size_t offset) {
-        std::array<const std::uint64_t*, BaseConversion::kMaxSources> y{};
-        for (std::size_t i = 0; i < dropped; ++i) y[i] = dropped_limb(output, component, i) + offset;
-        return y;
-    };
-
-    if (conversion != nullptr) {  // phase A
-        const Partition partition(n, conversion->sources(), first, outputs);
-        for_each_task(partition, workspaces,
-                      [&](LimbGroup& workspace, const int* limbs, int count, std::size_t number, std::size_t begin,
-                          std::size_t end) {
-                          for (int t = 0; t < count; ++t) {
-                              const std::size_t i = number + static_cast<std::size_t>(t);
-                              const std::uint64_t factor = conversion->digit_factor(static_cast<int>(i));
-                              for (std::size_t o = begin; o < end; ++o) {
-                                  std::uint64_t* const y[2] = {dropped_limb(o, 0, i), dropped_limb(o, 1, i)};
-                                  workspace.accumulate(o, t, limbs[t], y[0], y[1]);
-                                  for (std::uint64_t* const x : y) {
-                                      k.mul_scalar(x, x, factor, n, context.modulus(limbs[t]));
-                                      k.intt(x, context.table(limbs[t]));
-                                  }
-                              }
-                          }
-                      });
-        parallel_rows(outputs * 2, n, [&](std::size_t row, std::size_t offset, std::size_t count) {
-            conversion->overflow(overflow.words() + row * n + offset,
-                                 dropped_limbs(first + row / 2, row % 2, offset).data(), count);
+    const DroppedLimbs dropped(plan, outputs);
+    if (dropped.count() > 0) {  // phase A
+        const Partition partition(n, plan.dropped->sources(), outputs);
+        for_each_task(partition, workers, [&](Worker& worker, const Task& task) {
+            for (int t = 0; t < task.count; ++t) {
+                const std::size_t i = task.number + static_cast<std::size_t>(t);
+                worker.limbs.transform(task.limbs[t], t);
+                for (std::size_t o = task.begin; o < task.end; ++o) {
+                    worker.sum.run(worker.limbs, first + o, task.limbs[t], t, dropped.limb(o, 0, i),
+                                   dropped.limb(o, 1, i));
+                    dropped.prepare(o, i);
+                }
+            }
+        });
+        parallel_rows(outputs * 2, n, [&](std::size_t row, std::size_t offset, std::size_t length) {
+            dropped.count_overflow(row / 2, row % 2, offset, length);
         });
     }
 
     std::vector<int> kept_limbs(kept);  // phase B
     std::iota(kept_limbs.begin(), kept_limbs.end(), 0);
-    const Partition partition(n, std::move(kept_limbs), first, outputs);
-    for_each_task(partition, workspaces,
-                  [&](LimbGroup& workspace, const int* limbs, int count, std::size_t, std::size_t begin,
-                      std::size_t end) {
-                      for (std::size_t o = begin; o < end; ++o) {
-                          std::array<std::vector<std::uint64_t*>, 2> converted;
-                          for (int c = 0; conversion != nullptr && c < 2; ++c) {
-                              const std::size_t component = static_cast<std::size_t>(c);
-                              for (int t = 0; t < count; ++t) {
-                                  converted[component].push_back(workspace.converted(c, t));
-                              }
-                              conversion->convert(converted[component].data(), limbs, count,
-                                                  dropped_limbs(o, component, 0).data(),
-                                                  overflow.words() + ((o - first) * 2 + component) * n, n);
-                          }
-                          for (int t = 0; t < count; ++t) {
-                              const std::size_t limb = static_cast<std::size_t>(limbs[t]);
-                              std::uint64_t* const x[2] = {out[o] + limb * n, out[o] + (kept + limb) * n};
-                              workspace.accumulate(o, t, limbs[t], x[0], x[1]);
-                              for (int c = 0; conversion != nullptr && c < 2; ++c) {
-                                  std::uint64_t* const low = workspace.converted(c, t);
-                                  k.ntt(low, context.table(limbs[t]));
-                                  k.sub_mul_scalar(x[c], x[c], low, conversion->inverse(limbs[t]), n,
-                                                   context.modulus(limbs[t]));
-                              }
-                          }
-                      }
-                  });
+    const Partition partition(n, std::move(kept_limbs), outputs);
+    for_each_task(partition, workers, [&](Worker& worker, const Task& task) {
+        std::vector<std::uint64_t*> low[2];
+        for (std::size_t i = 0; i < 2 * static_cast<std::size_t>(task.count); ++i) {
+            low[i % 2].push_back(worker.low.words() + i * n);
+        }
+        for (std::size_t o = task.begin; o < task.end; ++o) {
+            for (std::size_t c = 0; dropped.count() > 0 && c < 2; ++c) {
+                dropped.convert(o, c, task.limbs, task.count, low[c].data());
+            }
+            for (int t = 0; t < task.count; ++t) {
+                if (o == task.begin) worker.limbs.transform(task.limbs[t], t);
+                const std::size_t limb = static_cast<std::size_t>(task.limbs[t]);
+                std::uint64_t* const x[2] = {out[first + o] + limb * n, out[first + o] + (kept + limb) * n};
+                worker.sum.run(worker.limbs, first + o, task.limbs[t], t, x[0], x[1]);
+                std::uint64_t* const low_limbs[2] = {low[0][static_cast<std::size_t>(t)],
+                                                     low[1][static_cast<std::size_t>(t)]};
+                if (dropped.count() > 0) divide(plan, task.limbs[t], x, low_limbs);
+            }
+        }
+    });
+}
+
+// The workspace of one thread in run_resident.
+struct OutputWorker {
+    explicit OutputWorker(const TransformPlan& plan)
+        : sum(plan), dropped(plan, 1), low(Buffer::of_words(2 * plan.context->n())) {}
+    TermSum sum;
+    DroppedLimbs dropped;
+    Buffer low;
+};
+
+// All digits at once, output by output. limbs: the dropped ones and then the kept ones.
+void run_resident(const TransformPlan& plan, const Decompositions& decompositions, const std::vector<int>& limbs,
+                  std::uint64_t* const* out) {
+    const std::size_t n = plan.context->n();
+    const std::size_t kept = static_cast<std::size_t>(plan.kept);
+    ExtendedLimbs extended(plan, decompositions, static_cast<int>(limbs.size()));
+    parallel_for(limbs.size(), [&](std::size_t t) {
+        extended.convert(&limbs[t], 1, static_cast<int>(t));
+        extended.transform(limbs[t], static_cast<int>(t));
+    });
+    const std::size_t outputs = static_cast<std::size_t>(plan.outputs);
+    const int threads = threads_for(outputs);
+    std::vector<OutputWorker> workers;
+    for (int thread = 0; thread < threads; ++thread) workers.emplace_back(plan);
+    parallel_for(outputs, threads, [&](std::size_t o, int thread) {
+        OutputWorker& worker = workers[static_cast<std::size_t>(thread)];
+        const DroppedLimbs& dropped = worker.dropped;
+        for (std::size_t i = 0; i < dropped.count(); ++i) {
+            worker.sum.run(extended, o, limbs[i], static_cast<int>(i), dropped.limb(0, 0, i), dropped.limb(0, 1, i));
+            dropped.prepare(0, i);
+        }
+        for (std::size_t c = 0; dropped.count() > 0 && c < 2; ++c) dropped.count_overflow(0, c, 0, n);
+        for (std::size_t j = 0; j < kept; ++j) {
+            const int limb = limbs[dropped.count() + j];
+            std::uint64_t* const x[2] = {out[o] + j * n, out[o] + (kept + j) * n};
+            worker.sum.run(extended, o, limb, static_cast<int>(dropped.count() + j), x[0], x[1]);
+            if (dropped.count() == 0) continue;
+            std::uint64_t* const low[2] = {worker.low.words(), worker.low.words() + n};
+            for (std::size_t c = 0; c < 2; ++c) dropped.convert(0, c, &limb, 1, &low[c]);
+            divide(plan, limb, x, low);
+        }
+    });
 }
 
 }  // namespace
 
 void run_limb_order(const TransformPlan& plan, std::uint64_t* const* out) {
-    const Context& context = *plan.context;
-    const std::size_t n = context.n();
-    Decompositions decompositions(plan.sources.size());
-    for (std::size_t s = 0; s < plan.sources.size(); ++s) {
-        if (plan.sources[s].decomposed) decompositions[s].emplace(context, plan.sources[s].switched, plan.limbs);
+    const std::size_t n = plan.context->n();
+    const Decompositions decompositions = decompose(plan);
+    std::vector<int> limbs;
+    if (plan.dropped != nullptr) limbs = plan.dropped->sources();
+    const std::size_t dropped = limbs.size();
+    for (int i = 0; i < plan.kept; ++i) limbs.push_back(i);
+    if (plan.outputs > 1 && ExtendedLimbs::bytes(plan, static_cast<int>(limbs.size())) <= kResidentBytes) {
+        run_resident(plan, decompositions, limbs, out);
+        return;
     }
+
     const std::size_t outputs = static_cast<std::size_t>(plan.outputs);
-    const std::size_t dropped = plan.dropped == nullptr ? 0 : static_cast<std::size_t>(plan.dropped->count());
     std::size_t block = outputs;
     if (dropped > 0) block = kDroppedBytes / (2 * (dropped + 1) * n * sizeof(std::uint64_t));
-    if (block < 1) block = 1;
-
-    const int capacity = limbs_per_group(n, plan.limbs + context.num_p());
-    std::vector<LimbGroup> workspaces;
+    block = std::max<std::size_t>(block, 1);
+    const int capacity = limbs_per_group(n, static_cast<int>(limbs.size()));
     const int threads = threads_for(static_cast<std::size_t>(thread_count()));
-    for (int thread = 0; thread < threads; ++thread) workspaces.emplace_back(plan, decompositions, capacity);
+    std::vector<Worker> workers;
+    for (int thread = 0; thread < threads; ++thread) workers.emplace_back(plan, decompositions, capacity);
     for (std::size_t first = 0; first < outputs; first += block) {
-        run_block(plan, workspaces, first, first + block < outputs ? block : outputs - first, out);
+        run_block(plan, workers, first, std::min(block, outputs - first), out);
     }
 }
 

@@ -3,9 +3,6 @@
 #include <memory>
 #include <vector>
 
-#include "ring/kernels.h"
-#include "ring/pool.h"
-#include "rlwe/decomposition.h"
 #include "rlwe/transform.h"
 
 namespace cipherblas {
@@ -42,15 +39,6 @@ struct TransformPlan {
 
 // The looked-up transform without its checks (relinearisation fills it directly).
 void finish_plan(TransformPlan& plan, bool rescale);
-
-// Sources' parts at one limb, scaled by P. Null where nothing is to be added.
-struct ScaledParts {
-    const std::uint64_t* parts[2] = {nullptr, nullptr};
-};
-
-// Fills parts[s] for all sources; scratch holds part_limbs(plan) limbs.
-std::size_t part_limbs(const TransformPlan& plan);
-void scale_parts(const TransformPlan& plan, int limb, std::uint64_t* scratch, std::vector<ScaledParts>& parts);
 
 // The plaintext at one limb in NTT Montgomery form; made in scratch when the plaintext is given by coefficients.
 const std::uint64_t* plaintext_limb(const TransformPlan& plan, const PlaintextView& plaintext, int limb,

@@ -1,60 +1,22 @@
 // The coarse order: full hoisted ModUp, then rotation by rotation over whole ciphertexts modulo Q P. It streams every
 // rotated ciphertext through memory; it is the baseline that the limb-outer order is measured against.
+#include <algorithm>
 #include <cstring>
 #include <numeric>
-#include <optional>
 
+#include "ring/kernels.h"
 #include "ring/threads.h"
+#include "rlwe/extended_limbs.h"
 #include "rlwe/mod_down.h"
-#include "rlwe/transform_plan.h"
 
 namespace cipherblas {
 namespace {
-
-// All extended digits and scaled parts of one source.
-struct HoistedSource {
-    Buffer digits, parts;
-    std::vector<const std::uint64_t*> digit_limbs;  // [limb][digit]
-    std::vector<std::vector<ScaledParts>> limb_parts;  // [limb][0]
-    int digit_count = 0;
-};
 
 std::vector<int> all_limbs(const TransformPlan& plan) {
     std::vector<int> limbs(static_cast<std::size_t>(plan.limbs));
     std::iota(limbs.begin(), limbs.end(), 0);
     for (int j = 0; plan.extended && j < plan.context->num_p(); ++j) limbs.push_back(plan.context->num_q() + j);
     return limbs;
-}
-
-HoistedSource hoist(const TransformPlan& plan, const PlannedSource& source, const std::vector<int>& limbs) {
-    const std::size_t n = plan.context->n();
-    HoistedSource result;
-    TransformPlan single;  // the parts of this source alone
-    single.context = plan.context;
-    single.extended = plan.extended;
-    single.sources.push_back(source);
-    const std::size_t per_limb = part_limbs(single);
-    result.parts = Buffer::of_words(per_limb * limbs.size() * n);
-    result.limb_parts.resize(limbs.size());
-    parallel_for(limbs.size(), [&](std::size_t t) {
-        scale_parts(single, limbs[t], result.parts.words() + t * per_limb * n, result.limb_parts[t]);
-    });
-    if (!source.decomposed) return result;
-
-    const Decomposition decomposition(*plan.context, source.switched, plan.limbs);
-    result.digit_count = decomposition.digits();
-    const std::size_t digits = static_cast<std::size_t>(result.digit_count);
-    result.digits = Buffer::of_words(digits * limbs.size() * n);
-    result.digit_limbs.resize(digits * limbs.size());
-    const std::size_t group = static_cast<std::size_t>(
-        limbs_per_group(n, static_cast<int>(limbs.size())));
-    parallel_for((limbs.size() + group - 1) / group, [&](std::size_t task) {
-        const std::size_t t = task * group;
-        const std::size_t count = t + group < limbs.size() ? group : limbs.size() - t;
-        decomposition.extend(&limbs[t], static_cast<int>(count), result.digits.words() + t * digits * n,
-                             &result.digit_limbs[t * digits]);
-    });
-    return result;
 }
 
 }  // namespace
@@ -64,8 +26,15 @@ void run_rotation_order(const TransformPlan& plan, std::uint64_t* const* out) {
     const Context& context = *plan.context;
     const std::size_t n = context.n();
     const std::vector<int> limbs = all_limbs(plan);
-    std::vector<HoistedSource> sources;
-    for (const PlannedSource& source : plan.sources) sources.push_back(hoist(plan, source, limbs));
+    const Decompositions decompositions = decompose(plan);
+    ExtendedLimbs extended(plan, decompositions, static_cast<int>(limbs.size()));
+    const std::size_t group = static_cast<std::size_t>(limbs_per_group(n, static_cast<int>(limbs.size())));
+    parallel_for((limbs.size() + group - 1) / group, [&](std::size_t task) {
+        const std::size_t first = task * group;
+        const std::size_t end = std::min(first + group, limbs.size());
+        extended.convert(&limbs[first], static_cast<int>(end - first), static_cast<int>(first));
+        for (std::size_t t = first; t < end; ++t) extended.transform(limbs[t], static_cast<int>(t));
+    });
 
     const std::size_t words = limbs.size() * n;
     const Buffer sum = Buffer::of_words(2 * words);
@@ -77,7 +46,6 @@ void run_rotation_order(const TransformPlan& plan, std::uint64_t* const* out) {
         std::memset(sum.words(), 0, 2 * words * sizeof(std::uint64_t));
         for (std::size_t i = plan.first_term[o]; i < plan.first_term[o + 1]; ++i) {
             const PlannedTerm& term = plan.terms[i];
-            const HoistedSource& source = sources[static_cast<std::size_t>(term.source)];
             const bool second = term.key == nullptr || plan.sources[static_cast<std::size_t>(term.source)].keeps_second;
             const auto skipped = [&](std::size_t t) { return plan.is_special(limbs[t]) && term.key == nullptr; };
 
@@ -86,17 +54,17 @@ void run_rotation_order(const TransformPlan& plan, std::uint64_t* const* out) {
                 std::vector<const std::uint64_t*> keys;
                 RotationTerm r;
                 r.permutation = term.permutation.get();
-                r.add0 = source.limb_parts[t][0].parts[0];
-                if (second) r.add1 = source.limb_parts[t][0].parts[1];
+                const ScaledParts& scaled = extended.parts(term.source, static_cast<int>(t));
+                r.add0 = scaled.parts[0];
+                if (second) r.add1 = scaled.parts[1];
                 if (term.key != nullptr) {
-                    for (int d = 0; d < 2 * source.digit_count; ++d) {
-                        keys.push_back(
-                            term.key->limb(d % source.digit_count, d / source.digit_count, limbs[t]));
+                    r.digit_count = extended.digit_count(term.source);
+                    r.digits = extended.digits(term.source, static_cast<int>(t));
+                    for (int d = 0; d < 2 * r.digit_count; ++d) {
+                        keys.push_back(term.key->limb(d % r.digit_count, d / r.digit_count, limbs[t]));
                     }
-                    r.digit_count = source.digit_count;
-                    r.digits = &source.digit_limbs[t * static_cast<std::size_t>(source.digit_count)];
                     r.key0 = keys.data();
-                    r.key1 = keys.data() + source.digit_count;
+                    r.key1 = keys.data() + r.digit_count;
                 }
                 k.accumulate_terms(rotated.words() + t * n, rotated.words() + words + t * n, &r, 1, n,
                                    context.modulus(limbs[t]));

@@ -1,0 +1,160 @@
+#include "rlwe/extended_limbs.h"
+
+#include <algorithm>
+
+namespace cipherblas {
+namespace {
+
+constexpr std::size_t kEncodedTerms = 8;  // plaintexts given by coefficients that are in NTT form at one time
+
+// Copies of the parts are needed only where they are scaled by P.
+std::size_t part_limbs(const TransformPlan& plan) { return plan.extended ? 2 * plan.sources.size() : 0; }
+
+}  // namespace
+
+Decompositions decompose(const TransformPlan& plan) {
+    Decompositions decompositions(plan.sources.size());
+    for (std::size_t s = 0; s < plan.sources.size(); ++s) {
+        if (plan.sources[s].decomposed) {
+            decompositions[s].emplace(*plan.context, plan.sources[s].switched, plan.limbs);
+        }
+    }
+    return decompositions;
+}
+
+ExtendedLimbs::ExtendedLimbs(const TransformPlan& plan, const Decompositions& decompositions, int capacity)
+    : plan_(&plan),
+      decompositions_(&decompositions),
+      capacity_(static_cast<std::size_t>(capacity)),
+      sources_(plan.sources.size()) {
+    std::size_t digits = 0;
+    for (const auto& decomposition : decompositions) {
+        first_digit_.push_back(digits);
+        if (decomposition) digits += static_cast<std::size_t>(decomposition->digits());
+    }
+    first_digit_.push_back(digits);
+    digit_limbs_.resize(digits * capacity_);
+    parts_.resize(sources_ * capacity_);
+    digit_scratch_ = Buffer::of_words(digits * capacity_ * plan.context->n());
+    part_scratch_ = Buffer::of_words(part_limbs(plan) * capacity_ * plan.context->n());
+}
+
+std::size_t ExtendedLimbs::bytes(const TransformPlan& plan, int capacity) {
+    std::size_t limbs = part_limbs(plan);
+    for (const PlannedSource& source : plan.sources) {
+        if (source.decomposed) limbs += static_cast<std::size_t>(plan.context->digits(plan.limbs));
+    }
+    return limbs * static_cast<std::size_t>(capacity) * plan.context->n() * sizeof(std::uint64_t);
+}
+
+int ExtendedLimbs::digit_count(int source) const {
+    const std::size_t s = static_cast<std::size_t>(source);
+    return static_cast<int>(first_digit_[s + 1] - first_digit_[s]);
+}
+
+void ExtendedLimbs::convert(const int* targets, int count, int t) {
+    const std::size_t n = plan_->context->n();
+    for (std::size_t s = 0; s < sources_; ++s) {
+        const auto& decomposition = (*decompositions_)[s];
+        if (decomposition) decomposition->convert(targets, count, digit_scratch_.words() + place(s, t) * n);
+    }
+}
+
+void ExtendedLimbs::transform(int target, int t) {
+    const Kernels& k = kernels();
+    const std::size_t n = plan_->context->n();
+    const bool special = plan_->is_special(target);
+    const std::uint64_t factor = plan_->part_factor(target);
+    for (std::size_t s = 0; s < sources_; ++s) {
+        const auto& decomposition = (*decompositions_)[s];
+        if (decomposition) {
+            const std::size_t first = place(s, t);
+            decomposition->transform(target, digit_scratch_.words() + first * n, digit_limbs_.data() + first);
+        }
+        ScaledParts& scaled = parts_[static_cast<std::size_t>(t) * sources_ + s];
+        for (std::size_t c = 0; c < 2; ++c) {
+            const PolynomialView& part = plan_->sources[s].parts[c];
+            scaled.parts[c] = nullptr;
+            if (part.data == nullptr || special) continue;  // multiples of P vanish modulo special primes
+            scaled.parts[c] = part.limb(target);
+            if (!plan_->extended) continue;
+            std::uint64_t* const copy =
+                part_scratch_.words() + ((static_cast<std::size_t>(t) * sources_ + s) * 2 + c) * n;
+            k.mul_scalar(copy, part.limb(target), factor, n, plan_->context->modulus(target));
+            scaled.parts[c] = copy;
+        }
+    }
+}
+
+TermSum::TermSum(const TransformPlan& plan) : plan_(&plan) {
+    for (const PlannedTerm& term : plan.terms) {
+        encodes_ = encodes_ || (term.plaintext != nullptr && term.plaintext->coefficients != nullptr);
+    }
+    if (encodes_) scratch_ = Buffer::of_words((kEncodedTerms + 2) * plan.context->n());
+}
+
+void TermSum::run(const ExtendedLimbs& limbs, std::size_t output, int limb, int t, std::uint64_t* out0,
+                  std::uint64_t* out1) {
+    const Kernels& k = kernels();
+    const std::size_t n = plan_->context->n();
+    const Modulus& m = plan_->context->modulus(limb);
+    const std::size_t begin = plan_->first_term[output];
+    const std::size_t end = plan_->first_term[output + 1];
+    const std::size_t step = encodes_ ? kEncodedTerms : end - begin;
+    bool first = true;
+    for (std::size_t from = begin; from < end; from += step) {
+        gather(limbs, from, std::min(from + step, end), limb, t);
+        if (terms_.empty()) continue;
+        if (first) {
+            k.accumulate_terms(out0, out1, terms_.data(), terms_.size(), n, m);
+            first = false;
+        } else {
+            std::uint64_t* const partial = scratch_.words() + kEncodedTerms * n;
+            k.accumulate_terms(partial, partial + n, terms_.data(), terms_.size(), n, m);
+            k.add(out0, out0, partial, n, m);
+            k.add(out1, out1, partial + n, n, m);
+        }
+    }
+    if (first) {
+        std::fill_n(out0, n, std::uint64_t{0});
+        std::fill_n(out1, n, std::uint64_t{0});
+    }
+}
+
+// The kernel's view of terms [from, to) at one limb.
+void TermSum::gather(const ExtendedLimbs& limbs, std::size_t from, std::size_t to, int limb, int t) {
+    terms_.clear();
+    keys_.clear();
+    // Pointers into keys_ must stay valid.
+    keys_.reserve((to - from) * 2 * static_cast<std::size_t>(plan_->context->digits(plan_->limbs)));
+    std::size_t encoded = 0;
+    for (std::size_t i = from; i < to; ++i) {
+        const PlannedTerm& term = plan_->terms[i];
+        if (term.key == nullptr && plan_->is_special(limb)) continue;  // a multiple of P
+        const ScaledParts& scaled = limbs.parts(term.source, t);
+        RotationTerm r;
+        r.permutation = term.permutation.get();
+        r.add0 = scaled.parts[0];
+        if (term.key == nullptr || plan_->sources[static_cast<std::size_t>(term.source)].keeps_second) {
+            r.add1 = scaled.parts[1];
+        }
+        if (term.key != nullptr) {
+            r.digit_count = limbs.digit_count(term.source);
+            r.digits = limbs.digits(term.source, t);
+            for (int c = 0; c < 2; ++c) {
+                (c == 0 ? r.key0 : r.key1) = keys_.data() + keys_.size();
+                for (int d = 0; d < r.digit_count; ++d) keys_.push_back(term.key->limb(d, c, limb));
+            }
+        }
+        if (term.plaintext != nullptr) {
+            std::uint64_t* scratch = nullptr;
+            if (term.plaintext->coefficients != nullptr) {
+                scratch = scratch_.words() + encoded++ * plan_->context->n();
+            }
+            r.plaintext = plaintext_limb(*plan_, *term.plaintext, limb, scratch);
+        }
+        terms_.push_back(r);
+    }
+}
+
+}  // namespace cipherblas
