@@ -54,6 +54,7 @@ class Fame(Algorithm):
     title = "general product by four linear transforms"
     source = "Xu, Kannan, Prasanna: FAME, Algorithms 2 and 3; maps after Gao et al. 2024 (HEGMM)"
     summary = "any shape in one plainly packed ciphertext per operand, result packed alike: chains of products; depth 3"
+    min_levels = 2  # one more with a radix
 
     def __init__(
         self,
@@ -79,7 +80,8 @@ class Fame(Algorithm):
         self.baby_steps = baby_steps
         self.radix = radix
         self.key_baby_steps = key_baby_steps
-        self.min_levels = 2 if radix is None else 3
+        if radix is not None:
+            self.min_levels = 3
         self.inner = k + k % 2 if complex_packing else k
         self.terms = self.inner // 2 if complex_packing else k
         self.left_stride = max(m, self.inner) if aligned else m
