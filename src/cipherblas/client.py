@@ -109,7 +109,9 @@ class Client:
         def encrypt_block(cell: tuple[int, int]) -> list[FreshCiphertext]:
             vectors = layout.pack(block_of(source, layout.rows, layout.cols, *cell))
             return [
-                encrypt(self._secret, context.encode(np.asarray(v, dtype=np.complex128), feed.scale), feed.limbs)
+                encrypt(
+                    self._secret, context.encode(np.asarray(v, dtype=np.complex128), feed.scale), feed.limbs
+                )
                 for v in vectors
             ]
 
@@ -131,7 +133,9 @@ class Client:
         program = self.program
         if result.program_id != program.id:
             raise MismatchError(
-                "the result belongs to another program", expected=short_id(program.id), got=short_id(result.program_id)
+                "the result belongs to another program",
+                expected=short_id(program.id),
+                got=short_id(result.program_id),
             )
         spec = program.result
         spec.check(result.ciphertexts)
@@ -161,4 +165,3 @@ class Client:
                 got=short_id(secret.program_id),
             )
         return cls(program, secret)
-

@@ -222,8 +222,12 @@ class Execution:
         if value.layout.key == layout.key:
             return value
         if not value.secret:
-            raise ShapeError("a clear intermediate cannot change its layout", expected=layout.key, got=value.layout.key)
-        cells = [[relayout(self.evaluator, cell, value.layout, layout) for cell in row] for row in value.cells]
+            raise ShapeError(
+                "a clear intermediate cannot change its layout", expected=layout.key, got=value.layout.key
+            )
+        cells = [
+            [relayout(self.evaluator, cell, value.layout, layout) for cell in row] for row in value.cells
+        ]
         return BlockedValue(value.shape, layout, cells, value.secret)
 
     def _product(self, node: MatMul) -> BlockedValue:
@@ -241,7 +245,9 @@ class Execution:
         cells = self._blocked_product(algorithm, left.cells, right.cells)
         return BlockedValue(node.shape, algorithm.out_layout, cells, node.secret)
 
-    def _blocked_product(self, algorithm: Algorithm, left: list[list[Cts]], right: list[list[Cts]]) -> list[list[Cts]]:
+    def _blocked_product(
+        self, algorithm: Algorithm, left: list[list[Cts]], right: list[list[Cts]]
+    ) -> list[list[Cts]]:
         """Every block is prepared once and serves all its products; sums run over k before relinearisation."""
         ev, m, n = self.evaluator, len(left), len(right[0])
         sums: list[list[Any]] = [[None] * n for _ in range(m)]
@@ -276,7 +282,11 @@ class Execution:
         limbs = min(left.first().limbs, right.first().limbs)
 
         def lower(value: BlockedValue) -> BlockedValue:
-            return value if value.first().limbs == limbs else _mapped(value, lambda ct: self.evaluator.drop(ct, limbs))
+            return (
+                value
+                if value.first().limbs == limbs
+                else _mapped(value, lambda ct: self.evaluator.drop(ct, limbs))
+            )
 
         return lower(left), lower(right)
 
@@ -365,4 +375,3 @@ def _is_operand(node: Expression) -> bool:
 def _mapped(value: BlockedValue, function: Callable[[Any], Any]) -> BlockedValue:
     cells = [[[function(ct) for ct in cell] for cell in row] for row in value.cells]
     return BlockedValue(value.shape, value.layout, cells, value.secret)
-

@@ -57,7 +57,7 @@ class Expression:
     bound: float
 
     @property
-    def T(self) -> Expression:  # noqa: N802 - NumPy's name
+    def T(self) -> Expression:
         """The transpose (free: it is pushed to the operands, which the client packs transposed)."""
         raise NotImplementedError
 
@@ -95,7 +95,9 @@ class Expression:
 
     def __truediv__(self, other: Any) -> Expression:
         if not _is_scalar(other):
-            raise DTypeError("only division by a number is supported", expected="a number", got=type(other).__name__)
+            raise DTypeError(
+                "only division by a number is supported", expected="a number", got=type(other).__name__
+            )
         if float(other) == 0.0:
             raise RangeError("division by zero", expected="a non-zero number", got=other)
         return Scale(self, 1.0 / float(other))
@@ -113,7 +115,7 @@ class Leaf(Expression):
         self.secret, self.bound = operand.secret, operand.bound
 
     @property
-    def T(self) -> Expression:  # noqa: N802
+    def T(self) -> Expression:
         return Leaf(self.name, self.operand, not self.transposed)
 
 
@@ -126,7 +128,7 @@ class Constant(Expression):
         self.secret, self.bound = False, max(float(np.max(np.abs(values))), 2.0**-60)
 
     @property
-    def T(self) -> Expression:  # noqa: N802
+    def T(self) -> Expression:
         return Constant(np.ascontiguousarray(self.values.T))
 
 
@@ -150,7 +152,7 @@ class MatMul(Expression):
         return (self.left, self.right)
 
     @property
-    def T(self) -> Expression:  # noqa: N802
+    def T(self) -> Expression:
         return MatMul(self.right.T, self.left.T)
 
 
@@ -171,7 +173,7 @@ class _Elementwise(Expression):
         return (self.left, self.right)
 
     @property
-    def T(self) -> Expression:  # noqa: N802
+    def T(self) -> Expression:
         return type(self)(self.left.T, self.right.T)
 
 
@@ -208,7 +210,7 @@ class Scale(Expression):
         return (self.child,)
 
     @property
-    def T(self) -> Expression:  # noqa: N802
+    def T(self) -> Expression:
         return Scale(self.child.T, self.factor)
 
 
@@ -222,7 +224,9 @@ def _as_matrix(value: Any) -> Expression:
     if isinstance(value, np.ndarray) or (isinstance(value, (list, tuple)) and value):
         return Constant(finite_matrix(value, "a constant"))
     raise DTypeError(
-        "an operand of a program must be a matrix", expected="an operand or a 2-D array", got=type(value).__name__
+        "an operand of a program must be a matrix",
+        expected="an operand or a 2-D array",
+        got=type(value).__name__,
     )
 
 
@@ -231,16 +235,22 @@ def finite_matrix(value: Any, what: str) -> NDArray[np.float64]:
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise ShapeError(f"{what} is not a rectangular matrix", expected="2 dimensions", got="ragged rows") from error
+        raise ShapeError(
+            f"{what} is not a rectangular matrix", expected="2 dimensions", got="ragged rows"
+        ) from error
     if array.dtype.kind not in "fiub":
         raise DTypeError(f"{what} must hold real numbers", expected="a real dtype", got=str(array.dtype))
     if array.ndim != 2:
-        raise ShapeError(f"{what} must be a matrix", expected="2 dimensions", got=f"{array.ndim} (shape {array.shape})")
+        raise ShapeError(
+            f"{what} must be a matrix", expected="2 dimensions", got=f"{array.ndim} (shape {array.shape})"
+        )
     matrix = np.ascontiguousarray(array, dtype=np.float64)
     if not np.isfinite(matrix).all():
         row, col = (int(x) for x in np.argwhere(~np.isfinite(matrix))[0])
         kind = "NaN" if np.isnan(matrix[row, col]) else "an infinity"
-        raise RangeError(f"{what} must hold finite numbers", expected="finite", got=f"{kind} at [{row}, {col}]")
+        raise RangeError(
+            f"{what} must hold finite numbers", expected="finite", got=f"{kind} at [{row}, {col}]"
+        )
     return matrix
 
 
@@ -250,7 +260,9 @@ def trace(function: Callable[..., Any], operands: Mapping[str, Operand]) -> Expr
     result = function(**leaves)
     if not isinstance(result, Expression):
         raise DTypeError(
-            "the function must return a matrix expression", expected="an expression", got=type(result).__name__
+            "the function must return a matrix expression",
+            expected="an expression",
+            got=type(result).__name__,
         )
     return result
 
@@ -274,4 +286,3 @@ def evaluate_clear(node: Expression, values: Mapping[str, NDArray[np.float64]]) 
     if isinstance(node, MatMul):
         return left @ right
     return left + right if isinstance(node, Add) else left * right
-

@@ -9,9 +9,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.errors import FormatError, ShapeError
-from cipherblas.expressions import Add, Constant, Expression, Leaf, MatMul, Multiply, Operand, Scale, finite_matrix
+from cipherblas.expressions import (
+    Add,
+    Constant,
+    Expression,
+    Leaf,
+    MatMul,
+    Multiply,
+    Operand,
+    Scale,
+    finite_matrix,
+)
 
-_BINARY: dict[str, type[MatMul] | type[Add] | type[Multiply]] = {"matmul": MatMul, "add": Add, "multiply": Multiply}
+_BINARY: dict[str, type[MatMul] | type[Add] | type[Multiply]] = {
+    "matmul": MatMul,
+    "add": Add,
+    "multiply": Multiply,
+}
 _SYMBOLS: dict[type[Expression], str] = {MatMul: "@", Add: "+", Multiply: "*"}
 
 
@@ -86,19 +100,26 @@ def from_json(
         children = []
         for index in row.get("of", []):
             if not isinstance(index, int) or not 0 <= index < len(nodes):
-                raise FormatError("reference in a program's graph", expected=f"0 to {len(nodes) - 1}", got=index)
+                raise FormatError(
+                    "reference in a program's graph", expected=f"0 to {len(nodes) - 1}", got=index
+                )
             children.append(nodes[index])
         try:
             nodes.append(_node(row, children, operands, tensors))
         except (KeyError, TypeError, ShapeError, IndexError) as error:
-            raise FormatError("node of a program's graph", expected="a known operation", got=str(row)) from error
+            raise FormatError(
+                "node of a program's graph", expected="a known operation", got=str(row)
+            ) from error
     if not nodes:
         raise FormatError("graph of a program", expected="at least one node", got="none")
     return nodes[-1]
 
 
 def _node(
-    row: Mapping[str, Any], children: list[Expression], operands: Mapping[str, Operand], tensors: Mapping[str, Any]
+    row: Mapping[str, Any],
+    children: list[Expression],
+    operands: Mapping[str, Operand],
+    tensors: Mapping[str, Any],
 ) -> Expression:
     kind = row["op"]
     if kind == "operand":

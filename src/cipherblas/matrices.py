@@ -72,7 +72,9 @@ class EncryptedOperand:
         except CipherblasError:
             raise
         except (KeyError, TypeError, ValueError) as error:
-            raise FormatError("fields of an encrypted operand", expected="name, shape, feeds", got=repr(error)) from error
+            raise FormatError(
+                "fields of an encrypted operand", expected="name, shape, feeds", got=repr(error)
+            ) from error
 
 
 def _read_feed(
@@ -84,7 +86,8 @@ def _read_feed(
             "ciphertext tensors", expected="(count, limbs, N) and (count, 32)", got=(data.shape, seeds.shape)
         )
     return tuple(
-        FreshCiphertext(parameters, b.shape[0], seed.tobytes(), b) for seed, b in zip(seeds, data, strict=True)
+        FreshCiphertext(parameters, b.shape[0], seed.tobytes(), b)
+        for seed, b in zip(seeds, data, strict=True)
     )
 
 
@@ -131,9 +134,15 @@ class EncryptedResult:
             rows, cols = header["shape"]
             seconds = float(header["seconds"])
         except (KeyError, TypeError, ValueError) as error:
-            raise FormatError("fields of an encrypted result", expected="result, shape", got=str(error)) from error
+            raise FormatError(
+                "fields of an encrypted result", expected="result, shape", got=str(error)
+            ) from error
         if stack.ndim != 4 or stack.dtype != np.uint64 or stack.shape[1] not in (2, 3):
-            raise FormatError("result tensor", expected="uint64 (count, 2 or 3, limbs, N)", got=f"{stack.dtype} {stack.shape}")
+            raise FormatError(
+                "result tensor",
+                expected="uint64 (count, 2 or 3, limbs, N)",
+                got=f"{stack.dtype} {stack.shape}",
+            )
         return cls(program_id, (int(rows), int(cols)), parameters, tuple(stack), seconds)
 
 
@@ -142,7 +151,9 @@ def _check_header(header: dict[str, Any], role: str, program_id: str) -> None:
         raise MismatchError("wrong kind of ciphertext file", expected=role, got=header.get("role"))
     if header.get("program") != program_id:
         raise MismatchError(
-            "the file belongs to another program", expected=short_id(program_id), got=short_id(str(header.get("program")))
+            "the file belongs to another program",
+            expected=short_id(program_id),
+            got=short_id(str(header.get("program"))),
         )
 
 

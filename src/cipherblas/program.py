@@ -68,7 +68,9 @@ class Program:
         id: SHA-256 over expression, operands and decisions; keys and ciphertexts carry it.
     """
 
-    def __init__(self, expression: Expression, operands: Mapping[str, Operand], plan: Plan, run: Trace) -> None:
+    def __init__(
+        self, expression: Expression, operands: Mapping[str, Operand], plan: Plan, run: Trace
+    ) -> None:
         self.expression = expression
         self.operands = dict(operands)
         self.plan = plan
@@ -116,7 +118,9 @@ class Program:
         values = {}
         for name, operand in self.operands.items():
             if name not in operands:
-                raise MismatchError("operands of the program", expected=", ".join(self.operands), got=", ".join(operands))
+                raise MismatchError(
+                    "operands of the program", expected=", ".join(self.operands), got=", ".join(operands)
+                )
             values[name] = finite_matrix(operands[name], f"operand {name!r}")
             check_shape(name, values[name].shape, (operand.rows, operand.cols))
         return np.asarray(evaluate_clear(self.expression, values))
@@ -161,13 +165,17 @@ class Program:
         except CipherblasError:
             raise
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise FormatError("fields of a program", expected="graph, operands, decisions", got=repr(error)) from error
+            raise FormatError(
+                "fields of a program", expected="graph, operands, decisions", got=repr(error)
+            ) from error
         if identity != program.id:
-            raise MismatchError("identity of the program", expected=short_id(program.id), got=short_id(str(identity)))
+            raise MismatchError(
+                "identity of the program", expected=short_id(program.id), got=short_id(str(identity))
+            )
         return program
 
 
-def compile(function: Callable[..., Any], /, **arguments: Any) -> Program:  # noqa: A001 - the user writes cb.compile
+def compile(function: Callable[..., Any], /, **arguments: Any) -> Program:
     """Trace a function of matrices and plan its encrypted execution.
 
     Args:
@@ -195,13 +203,17 @@ def compile(function: Callable[..., Any], /, **arguments: Any) -> Program:  # no
             "unknown option", expected=", ".join(PlanOptions.__dataclass_fields__), got=", ".join(unknown)
         )
     if not any(operand.secret for operand in operands.values()):
-        raise MismatchError("a program needs a secret operand", expected="name=secret(rows, cols)", got="none")
+        raise MismatchError(
+            "a program needs a secret operand", expected="name=secret(rows, cols)", got="none"
+        )
     expression = trace(function, operands)
     used = {leaf.name for leaf in leaves_of(expression)}
     idle = [name for name in operands if name not in used]
     if idle:
         raise MismatchError("operands that the function does not use", expected="none", got=", ".join(idle))
     if not expression.secret:
-        raise MismatchError("the result does not depend on a secret operand", expected="a secret result", got="a clear one")
+        raise MismatchError(
+            "the result does not depend on a secret operand", expected="a secret result", got="a clear one"
+        )
     plan, run = make_plan(expression, PlanOptions(**options))
     return Program(expression, operands, plan, run)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas import _core
 from cipherblas.errors import DTypeError, MemoryBudgetError, MismatchError, ShapeError
 from cipherblas.evaluators.base import Evaluator
 from cipherblas.evaluators.ckks import Ckks
@@ -35,10 +34,14 @@ class Server:
 
     def __init__(self, program: Program, keys: EvaluationKeys) -> None:
         if not isinstance(keys, EvaluationKeys):
-            raise DTypeError("a server takes evaluation keys", expected="EvaluationKeys", got=type(keys).__name__)
+            raise DTypeError(
+                "a server takes evaluation keys", expected="EvaluationKeys", got=type(keys).__name__
+            )
         if keys.program_id != program.id:
             raise MismatchError(
-                "the keys belong to another program", expected=short_id(program.id), got=short_id(keys.program_id)
+                "the keys belong to another program",
+                expected=short_id(program.id),
+                got=short_id(keys.program_id),
             )
         keys.check(program.plan.keys)
         self.program = program
@@ -67,9 +70,7 @@ class Server:
         evaluator = Ckks(plan.parameters, self._keys, order=plan.order, key_policy=plan.key_policy)
         feeds.evaluator = evaluator
         feeds.expand()
-        execution = Execution(
-            evaluator, self.program.expression, plan.choices, plan.blocks, feeds, progress
-        )
+        execution = Execution(evaluator, self.program.expression, plan.choices, plan.blocks, feeds, progress)
         start = time.perf_counter()
         value = execution.run()
         self.seconds = time.perf_counter() - start
@@ -82,14 +83,18 @@ class Server:
         missing = [name for name in declared if name not in operands]
         unknown = [name for name in operands if name not in declared]
         if missing or unknown:
-            raise MismatchError("operands of the program", expected=", ".join(declared), got=", ".join(operands) or "none")
+            raise MismatchError(
+                "operands of the program", expected=", ".join(declared), got=", ".join(operands) or "none"
+            )
         encrypted: dict[str, EncryptedOperand] = {}
         clear: dict[str, NDArray[np.float64]] = {}
         for name, operand in declared.items():
             value = operands[name]
             if operand.secret:
                 if not isinstance(value, EncryptedOperand):
-                    raise DTypeError(f"operand {name!r} is secret", expected="EncryptedOperand", got=type(value).__name__)
+                    raise DTypeError(
+                        f"operand {name!r} is secret", expected="EncryptedOperand", got=type(value).__name__
+                    )
                 self._check_operand(name, value)
                 encrypted[name] = value
             else:
@@ -118,7 +123,9 @@ class Server:
             for ct in feed:
                 if ct.data.shape != (spec.limbs, n):
                     raise ShapeError(
-                        f"a ciphertext of operand {name!r}", expected=f"({spec.limbs}, {n})", got=str(ct.data.shape)
+                        f"a ciphertext of operand {name!r}",
+                        expected=f"({spec.limbs}, {n})",
+                        got=str(ct.data.shape),
                     )
 
     def _check_memory(self) -> None:
@@ -136,7 +143,10 @@ class CiphertextFeeds(PlainFeeds):
     """Operands of a real run: expanded ciphertexts and packed clear matrices."""
 
     def __init__(
-        self, program: Program, encrypted: Mapping[str, EncryptedOperand], clear: Mapping[str, NDArray[np.float64]]
+        self,
+        program: Program,
+        encrypted: Mapping[str, EncryptedOperand],
+        clear: Mapping[str, NDArray[np.float64]],
     ) -> None:
         def values(leaf: Leaf | Constant) -> NDArray[np.float64]:
             if isinstance(leaf, Constant):

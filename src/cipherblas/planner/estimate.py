@@ -67,7 +67,10 @@ def of_product(
     bm, bk, bn = block
     slots = ring.n // 2
     algorithm = build(choice.algorithm, bm, bk, bn, slots, choice.options)
-    m, k, n = (-(-length // size) for length, size in zip((*product.left.shape, product.shape[1]), block, strict=True))
+    m, k, n = (
+        -(-length // size)
+        for length, size in zip((*product.left.shape, product.shape[1]), block, strict=True)
+    )
     ev = Counter(ring, key_policy=key_policy)
     uploads = 0
 
@@ -85,7 +88,10 @@ def of_product(
     def mark() -> None:
         marks.append(ev.counts.copy())
 
-    lefts, rights = operand(algorithm.left_layout, product.left, m * k), operand(algorithm.right_layout, product.right, k * n)
+    lefts, rights = (
+        operand(algorithm.left_layout, product.left, m * k),
+        operand(algorithm.right_layout, product.right, k * n),
+    )
     left = algorithm.prepare_left(ev, lefts)
     mark()
     right = algorithm.prepare_right(ev, rights)

@@ -22,7 +22,9 @@ def explain(plan: Plan, formula: str, operands: Mapping[str, Operand]) -> str:
     if plan.keys.relinearise:
         key_set += " + relinearisation"
     options = "; ".join(
-        ", ".join(f"{name}={value}" for name, value in choice.options.items()) for choice in plan.choices if choice.options
+        ", ".join(f"{name}={value}" for name, value in choice.options.items())
+        for choice in plan.choices
+        if choice.options
     )
     rows = [
         ("program", formula),
@@ -30,7 +32,10 @@ def explain(plan: Plan, formula: str, operands: Mapping[str, Operand]) -> str:
         ("algorithm", plan.algorithm + (f" ({options})" if options else "")),
         ("blocks", blocks),
         ("ring degree N", f"2^{params.n.bit_length() - 1} = {params.n} ({params.slots} slots)"),
-        ("log2(Q), log2(P)", f"{params.log_q:.1f} ({params.limbs} limbs), {params.log_p:.1f} ({params.special_limbs} limbs)"),
+        (
+            "log2(Q), log2(P)",
+            f"{params.log_q:.1f} ({params.limbs} limbs), {params.log_p:.1f} ({params.special_limbs} limbs)",
+        ),
         ("dnum", f"{params.dnum}"),
         ("security", security),
         ("scale", f"2^{params.scale_bits:.1f}"),
@@ -48,7 +53,10 @@ def explain(plan: Plan, formula: str, operands: Mapping[str, Operand]) -> str:
         ),
         ("evaluation keys", f"{key_set}: {size(plan.key_bytes)} (policy {plan.key_policy})"),
         ("peak memory", f"{size(plan.peak_bytes)} on the server, keys included"),
-        ("expected time", f"{duration(plan.seconds)} on {plan.threads} thread{'s' if plan.threads != 1 else ''}"),
+        (
+            "expected time",
+            f"{duration(plan.seconds)} on {plan.threads} thread{'s' if plan.threads != 1 else ''}",
+        ),
         ("expected error", f"at most {plan.error:.2g} per entry (asked: {plan.error_target:.2g})"),
     ]
     width = max(len(name) for name, _ in rows)

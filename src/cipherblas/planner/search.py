@@ -19,7 +19,7 @@ from cipherblas.errors import (
 )
 from cipherblas.evaluators.shape import Ring
 from cipherblas.execution import Axes, Choice, products
-from cipherblas.expressions import Constant, Expression, Leaf, MatMul
+from cipherblas.expressions import Constant, Expression, Leaf
 from cipherblas.limits import available_memory
 from cipherblas.params import Parameters
 from cipherblas.planner import estimate
@@ -27,7 +27,13 @@ from cipherblas.planner.cost import calibrate
 from cipherblas.planner.estimate import Estimate
 from cipherblas.planner.plan import Plan, PlanOptions, Rejected
 from cipherblas.planner.sizing import Sizing, magnitude_slope, sizings
-from cipherblas.planner.tilings import TILINGS_KEPT, fits_all, promising, single_product_tilings, uniform_tilings
+from cipherblas.planner.tilings import (
+    TILINGS_KEPT,
+    fits_all,
+    promising,
+    single_product_tilings,
+    uniform_tilings,
+)
 from cipherblas.planner.trace import Trace, trace
 from cipherblas.security import LEVELS
 
@@ -108,7 +114,9 @@ class Search:
         if options.algorithm is not None:
             find(options.algorithm)
         if options.ring_degree is not None and options.ring_degree not in RING_DEGREES:
-            raise ParameterError("ring degree", expected=f"2^12 to 2^17, a power of two", got=options.ring_degree)
+            raise ParameterError(
+                "ring degree", expected="2^12 to 2^17, a power of two", got=options.ring_degree
+            )
         if options.block is not None and options.block < 1:
             raise ParameterError("block", expected="at least 1", got=options.block)
 
@@ -175,14 +183,20 @@ class Search:
         """Bytes of upload at the fewest limbs: what need not be counted to be refused."""
         choice, node = candidate.choices[0], self.nodes[0]
         algorithm = build(choice.algorithm, *block, candidate.n // 2, choice.options)
-        m, k, n = (-(-length // size) for length, size in zip((*node.left.shape, node.shape[1]), block, strict=True))
+        m, k, n = (
+            -(-length // size) for length, size in zip((*node.left.shape, node.shape[1]), block, strict=True)
+        )
         sides = ((node.left, algorithm.left_layout, m * k), (node.right, algorithm.right_layout, k * n))
-        uploads = sum(layout.ciphertexts * blocks * candidate.n * 8 for side, layout, blocks in sides if side.secret)
+        uploads = sum(
+            layout.ciphertexts * blocks * candidate.n * 8 for side, layout, blocks in sides if side.secret
+        )
         if uploads > self.budgets.upload:
             self._reject(candidate, f"uploads at least {_mib(uploads)}, budget {_mib(self.budgets.upload)}")
         return uploads
 
-    def _option_sets(self, algorithm: Any, block: tuple[int, int, int], slots: int) -> Iterator[dict[str, Any]]:
+    def _option_sets(
+        self, algorithm: Any, block: tuple[int, int, int], slots: int
+    ) -> Iterator[dict[str, Any]]:
         if self.options.options is not None:
             yield dict(self.options.options)
         elif algorithm.min_levels and self.options.algorithm is None:
@@ -216,7 +230,14 @@ class Search:
                 options = self.options
                 rings = list(
                     sizings(
-                        run, candidate.n, self.target, options.security, options.insecure, extra_bits, slope, alphas
+                        run,
+                        candidate.n,
+                        self.target,
+                        options.security,
+                        options.insecure,
+                        extra_bits,
+                        slope,
+                        alphas,
                     )
                 )
             except (LevelError, ShapeError):
@@ -225,10 +246,14 @@ class Search:
                 counted = run(sizing.shape())
                 key_bytes = key_bytes_of(counted.keys, sizing.shape())
                 if counted.upload_bytes > self.budgets.upload:
-                    self._reject(candidate, f"uploads {_mib(counted.upload_bytes)}, budget {_mib(self.budgets.upload)}")
+                    self._reject(
+                        candidate, f"uploads {_mib(counted.upload_bytes)}, budget {_mib(self.budgets.upload)}"
+                    )
                     continue
                 if key_bytes > self.budgets.keys:
-                    self._reject(candidate, f"needs {_mib(key_bytes)} of keys, budget {_mib(self.budgets.keys)}")
+                    self._reject(
+                        candidate, f"needs {_mib(key_bytes)} of keys, budget {_mib(self.budgets.keys)}"
+                    )
                     continue
                 found = True
                 seconds = self.rates.seconds(counted.counts, candidate.n, self.threads)
@@ -247,7 +272,9 @@ class Search:
         """The fastest candidate that holds when it is traced with its real primes."""
         if self.options.parameters is not None:
             return self._with_parameters(self.options.parameters)
-        scored = sorted((s for family in self.families() for s in self._family(family)), key=lambda s: s.seconds)
+        scored = sorted(
+            (s for family in self.families() for s in self._family(family)), key=lambda s: s.seconds
+        )
         best: dict[str, Scored] = {}
         for entry in scored:
             best.setdefault(entry.candidate.algorithm, entry)
@@ -293,7 +320,9 @@ class Search:
                 losers.append(Rejected(name, reason, best[name].seconds))
             else:
                 losers.append(self.rejected[name])
-        return tuple(sorted(losers, key=lambda loser: loser.seconds if loser.seconds is not None else math.inf))
+        return tuple(
+            sorted(losers, key=lambda loser: loser.seconds if loser.seconds is not None else math.inf)
+        )
 
     def _impossible(self) -> CipherblasError:
         details = "; ".join(f"{r.algorithm}: {r.reason}" for r in self.rejected.values())
@@ -312,12 +341,21 @@ class Search:
         candidate = entry.candidate
         run = trace(parameters, self.expression, candidate.choices, candidate.blocks, entry.key_policy)
         plan = assemble(
-            self.expression, parameters, candidate.choices, candidate.blocks, entry.key_policy,
-            options.order, options.precision, run, self.threads,
+            self.expression,
+            parameters,
+            candidate.choices,
+            candidate.blocks,
+            entry.key_policy,
+            options.order,
+            options.precision,
+            run,
+            self.threads,
         )
         if plan.error > self.target:
             if tries:
-                for other in self.score(candidate, entry.extra_bits + math.log2(plan.error / self.target) + 0.25):
+                for other in self.score(
+                    candidate, entry.extra_bits + math.log2(plan.error / self.target) + 0.25
+                ):
                     if other.sizing.alpha == entry.sizing.alpha:
                         return self._finish(other, tries - 1)
             raise PrecisionError("the plan misses the precision", expected=self.target, got=plan.error)
@@ -342,18 +380,29 @@ class Search:
                     failure = error
                     break
                 if key_bytes_of(counted.keys, parameters) <= self.budgets.keys:
-                    found.append((self.rates.seconds(counted.counts, parameters.n, self.threads), candidate, policy))
+                    found.append(
+                        (self.rates.seconds(counted.counts, parameters.n, self.threads), candidate, policy)
+                    )
                     break
         for _, candidate, policy in sorted(found, key=lambda item: item[0]):
             run = trace(parameters, self.expression, candidate.choices, candidate.blocks, policy)
             plan = assemble(
-                self.expression, parameters, candidate.choices, candidate.blocks, policy,
-                self.options.order, self.options.precision, run, self.threads,
+                self.expression,
+                parameters,
+                candidate.choices,
+                candidate.blocks,
+                policy,
+                self.options.order,
+                self.options.precision,
+                run,
+                self.threads,
             )
             if plan.peak_bytes <= self.budgets.memory:
                 return plan, run
             failure = MemoryBudgetError(
-                "the forced parameters need too much memory", expected=_mib(self.budgets.memory), got=_mib(plan.peak_bytes)
+                "the forced parameters need too much memory",
+                expected=_mib(self.budgets.memory),
+                got=_mib(plan.peak_bytes),
             )
         raise failure or self._impossible()
 
@@ -369,7 +418,9 @@ def make_plan(expression: Expression, options: PlanOptions) -> tuple[Plan, Trace
     return Search(expression, options).run()
 
 
-def replay(expression: Expression, decisions: Mapping[str, Any], predictions: Mapping[str, Any]) -> tuple[Plan, Trace]:
+def replay(
+    expression: Expression, decisions: Mapping[str, Any], predictions: Mapping[str, Any]
+) -> tuple[Plan, Trace]:
     """The plan that was saved as `decisions`, traced again."""
     parameters = Parameters.from_dict(decisions["parameters"])
     choices = tuple(Choice(str(row["algorithm"]), dict(row["options"])) for row in decisions["choices"])
@@ -377,8 +428,16 @@ def replay(expression: Expression, decisions: Mapping[str, Any], predictions: Ma
     policy, order = str(decisions["key_policy"]), str(decisions["order"])
     run = trace(parameters, expression, choices, blocks, policy)
     plan = assemble(
-        expression, parameters, choices, blocks, policy, order, float(decisions["precision"]), run,
-        int(predictions["threads"]), float(predictions["seconds"]),
+        expression,
+        parameters,
+        choices,
+        blocks,
+        policy,
+        order,
+        float(decisions["precision"]),
+        run,
+        int(predictions["threads"]),
+        float(predictions["seconds"]),
     )
     return plan, run
 

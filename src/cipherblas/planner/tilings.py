@@ -67,7 +67,9 @@ def uniform_tilings(axes: Axes, largest: int | None = None) -> Iterator[dict[str
             yield blocks
 
 
-def fits_all(algorithm: type[Algorithm], nodes: list[MatMul], axes: Axes, blocks: Mapping[str, int], slots: int) -> bool:
+def fits_all(
+    algorithm: type[Algorithm], nodes: list[MatMul], axes: Axes, blocks: Mapping[str, int], slots: int
+) -> bool:
     """Whether every product of the program fits with these blocks."""
     for node in nodes:
         rows, inner = axes.of(node.left)

@@ -65,7 +65,11 @@ class PlainFeeds:
 
             name = (leaf.name, leaf.transposed) if isinstance(leaf, Leaf) else ("constant", id(leaf))
             return [
-                Plain((name, layout.key, i, j, index), lambda index=index: vector(index), layout.slot_bound(leaf.bound))
+                Plain(
+                    (name, layout.key, i, j, index),
+                    lambda index=index: vector(index),
+                    layout.slot_bound(leaf.bound),
+                )
                 for index in range(layout.ciphertexts)
             ]
 
@@ -87,7 +91,10 @@ class RecordingFeeds(PlainFeeds):
         slot_bound = spec.layout.slot_bound(bound)
         return [
             [
-                [self._evaluator.fresh(None, bound=slot_bound, limbs=spec.limbs, scale=spec.scale) for _ in range(spec.layout.ciphertexts)]
+                [
+                    self._evaluator.fresh(None, bound=slot_bound, limbs=spec.limbs, scale=spec.scale)
+                    for _ in range(spec.layout.ciphertexts)
+                ]
                 for _ in range(cols)
             ]
             for _ in range(rows)
