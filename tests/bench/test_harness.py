@@ -101,6 +101,17 @@ def test_render_leaves_empty_columns_out(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "peer" not in shown
 
 
+def test_render_warns_when_the_machine_was_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(harness, "machine", lambda: "a machine")
+    monkeypatch.setattr(harness.os, "cpu_count", lambda: 2)
+    for load, warned in ((2.9, False), (3.1, True)):
+        monkeypatch.setattr(harness.os, "getloadavg", lambda load=load: (load, 0.0, 0.0))
+        text = io.StringIO()
+        rows = [row("cc", "8x8x8", timing=Timing(1.0, 1.0, 1.0, 1))]
+        harness.render(rows, console=Console(file=text, width=160))
+        assert ("Ratios mislead" in text.getvalue()) == warned
+
+
 @pytest.mark.parametrize(
     ("seconds", "text"), [(12.34, "12.3 s"), (0.0123, "12.3 ms"), (4.5e-5, "45 µs"), (2e-8, "20 ns")]
 )

@@ -301,9 +301,11 @@ def render(rows: Iterable[Row], *, console: Any = None) -> None:
         machines = sorted({member["machine"] for member in members if "machine" in member})
         loads = [member["load"] for member in members if "load" in member]
         if loads:
-            machines.append(
-                f"load average of the machine, this benchmark included: {min(loads)} to {max(loads)}"
-            )
+            machines.append(f"load average, this benchmark included: {min(loads)} to {max(loads)}")
+            if max(loads) > (os.cpu_count() or 1) + 1:
+                machines.append(
+                    "Busy: a long run waits for a processor, a short one does not. Ratios mislead."
+                )
         table = Table(title=f"bench {bench}", caption="\n".join(machines), title_justify="left")
         columns = [(name, [text(member) for member in members]) for name, text in _COLUMNS]
         columns = [(name, texts) for name, texts in columns if any(texts)]
