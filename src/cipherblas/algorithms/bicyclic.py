@@ -122,13 +122,9 @@ class Bicyclic(Algorithm):
 
     @classmethod
     def candidates(cls, m: int, k: int, n: int, slots: int) -> Iterator[dict[str, Any]]:
-        """Full hoisting, then fewer keys."""
-        if not cls.fits(m, k, n, slots):
-            return
-        yield {}
-        root = math.isqrt(cls(m, k, n, slots).terms)
-        if root > 1:
-            yield {"key_baby_steps": root}
+        """Full hoisting; paths cost nothing where the key policy does not walk them."""
+        if cls.fits(m, k, n, slots):
+            yield {"key_baby_steps": max(1, math.isqrt(cls(m, k, n, slots).terms))}
 
 
 def _entries(slot: Any, row: Any, col: Any, shape: tuple[int, int]) -> Any:

@@ -276,15 +276,15 @@ class Fame(Algorithm):
 
     @classmethod
     def candidates(cls, m: int, k: int, n: int, slots: int) -> Iterator[dict[str, Any]]:
-        """Aligned before compact, two terms per product before one; hoisted, by baby steps, by radix, with few keys."""
+        """The first is a good choice for most shapes: aligned, two terms per product, σ and τ by baby steps.
+
+        Paths cost nothing where the key policy does not walk them, so all but the published form have them.
+        """
         root = max(2, math.isqrt(max(min(m, k), min(n, k))))
         variants: list[dict[str, Any]] = [{}]
         if k > 3:
-            variants += [{"baby_steps": root}, {"radix": root}]
-            variants += [
-                {"baby_steps": root, "key_baby_steps": root},
-                {"radix": root, "key_baby_steps": root},
-            ]
+            paths = {"key_baby_steps": root}
+            variants = [{"baby_steps": root, **paths}, {"radix": root, **paths}, {}]
         for aligned in (True, False):
             if not aligned and m == k:
                 continue  # the same layout

@@ -155,16 +155,13 @@ class Skewed(Algorithm):
 
     @classmethod
     def candidates(cls, m: int, k: int, n: int, slots: int) -> Iterator[dict[str, Any]]:
-        """Full hoisting, then fewer left rotations, then fewer keys."""
+        """Full hoisting, then fewer left rotations; paths cost nothing where the key policy does not walk them."""
         if not cls.fits(m, k, n, slots):
             return
         terms = cls(m, k, n, slots).terms
         sizes = {terms} | {-(-terms // giants) for giants in (2, 3, 4, 8) if giants <= terms}
         for baby_steps in sorted(sizes, reverse=True):
-            yield {"baby_steps": baby_steps}
-        root = max(1, math.isqrt(terms))
-        if root > 1:
-            yield {"baby_steps": terms, "key_baby_steps": root}
+            yield {"baby_steps": baby_steps, "key_baby_steps": max(1, math.isqrt(baby_steps))}
 
 
 def _shapes(m: int, k: int, n: int, slots: int, complex_packing: bool) -> Iterator[_Shape]:

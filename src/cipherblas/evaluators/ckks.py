@@ -121,7 +121,15 @@ class Ckks(Evaluator):
         position = {step: index for index, step in enumerate(steps)}
         mask_scale = float(self.params.q[limbs - 1])
         plains = [term.plain for term in terms if term.plain is not None]
-        plaintexts = in_threads(lambda plain: self.coefficients(plain, mask_scale), plains)
+        absent = {plain.key: plain for plain in plains if (plain.key, mask_scale) not in self.cache}
+        made = dict(
+            zip(
+                absent,
+                in_threads(lambda p: self.coefficients(p, mask_scale), list(absent.values())),
+                strict=True,
+            )
+        )
+        plaintexts = [made[p.key] if p.key in made else self.coefficients(p, mask_scale) for p in plains]
         used = 0
         rows = []
         for term in terms:

@@ -22,6 +22,10 @@ class EncodeCache:
     def __len__(self) -> int:
         return len(self._arrays)
 
+    def __contains__(self, key: Hashable) -> bool:
+        with self._lock:
+            return key in self._arrays
+
     def get(self, key: Hashable, make: Callable[[], NDArray[Any]]) -> NDArray[Any]:
         """The array of a key, made if it is not there."""
         with self._lock:
