@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,9 @@ Invoke = Callable[..., Any]
 
 def call(*arguments: object) -> Result:
     """Run a command in this process, with its stdout and stderr apart."""
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+    before_click_82 = "mix_stderr" in inspect.signature(CliRunner).parameters
+    runner = CliRunner(**({"mix_stderr": False} if before_click_82 else {}))
+    return runner.invoke(app, [str(argument) for argument in arguments])
 
 
 def succeed(*arguments: object) -> Result:

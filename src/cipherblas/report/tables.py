@@ -45,4 +45,4 @@ def comparison_table(title: str, heads: Sequence[str], rows: Iterable[Sequence[s
 def stdout_console() -> Console:
     """A console on stdout that breaks no figure in two where the output is piped."""
     console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=max(console.width, 110))
+    return console if console.is_terminal else Console(highlight=False, width=max(console.width, 180))
