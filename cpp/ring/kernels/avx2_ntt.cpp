@@ -59,8 +59,9 @@ struct PassTwiddles {
     CIPHERBLAS_INLINE PassTwiddles(std::size_t node, const Word* roots, const Lanes& m) {
 #pragma GCC unroll 3
         for (int layer = 0; layer < LOG; ++layer) {
+            const int blocks = 1 << layer;
 #pragma GCC unroll 4
-            for (int block = 0; block < (1 << layer); ++block) {
+            for (int block = 0; block < blocks; ++block) {
                 const Factor f(to_real(broadcast(roots[(node << layer) + block])), m);
                 w[(1 << layer) + block] = f.w;
                 ratio[(1 << layer) + block] = f.ratio;
@@ -75,8 +76,9 @@ CIPHERBLAS_INLINE void forward_layers(__m256d* v, const PassTwiddles<LOG>& t, co
 #pragma GCC unroll 3
     for (int layer = 0; layer < LOG; ++layer) {
         const int half = (1 << LOG) >> (layer + 1);
+        const int blocks = 1 << layer;
 #pragma GCC unroll 4
-        for (int block = 0; block < (1 << layer); ++block) {
+        for (int block = 0; block < blocks; ++block) {
             __m256d* even = v + 2 * block * half;
             const Factor w = t[(1 << layer) + block];
 #pragma GCC unroll 4
@@ -92,8 +94,9 @@ CIPHERBLAS_INLINE void inverse_layers(__m256d* v, const PassTwiddles<LOG>& t, co
 #pragma GCC unroll 3
     for (int layer = LOG - 1; layer >= LAST; --layer) {
         const int half = (1 << LOG) >> (layer + 1);
+        const int blocks = 1 << layer;
 #pragma GCC unroll 4
-        for (int block = 0; block < (1 << layer); ++block) {
+        for (int block = 0; block < blocks; ++block) {
             __m256d* even = v + 2 * block * half;
             const Factor w = t[(1 << layer) + block];
 #pragma GCC unroll 4

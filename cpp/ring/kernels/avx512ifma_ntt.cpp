@@ -112,8 +112,9 @@ struct PassTwiddles {
     CIPHERBLAS_INLINE PassTwiddles(std::size_t node, const Twiddles& t) {
 #pragma GCC unroll 4
         for (int layer = 0; layer < LOG; ++layer) {
+            const int blocks = BLOCKS << layer;
 #pragma GCC unroll 8
-            for (int block = 0; block < (BLOCKS << layer); ++block) {
+            for (int block = 0; block < blocks; ++block) {
                 w[place(layer, block)] = broadcast(t.plain[(node << layer) + block]);
                 quotient[place(layer, block)] = broadcast(t.quotient[(node << layer) + block]);
             }
@@ -126,8 +127,9 @@ CIPHERBLAS_INLINE void forward_layers(__m512i* v, const PassTwiddles<LOG, BLOCKS
 #pragma GCC unroll 4
     for (int layer = 0; layer < LOG; ++layer) {
         const int half = (1 << LOG) >> (layer + 1);
+        const int blocks = BLOCKS << layer;
 #pragma GCC unroll 8
-        for (int block = 0; block < (BLOCKS << layer); ++block) {
+        for (int block = 0; block < blocks; ++block) {
             __m512i* even = v + 2 * block * half;
             const int k = t.place(layer, block);
 #pragma GCC unroll 8
@@ -143,8 +145,9 @@ CIPHERBLAS_INLINE void inverse_layers(__m512i* v, const PassTwiddles<LOG, BLOCKS
 #pragma GCC unroll 4
     for (int layer = LOG - 1; layer >= LAST; --layer) {
         const int half = (1 << LOG) >> (layer + 1);
+        const int blocks = BLOCKS << layer;
 #pragma GCC unroll 8
-        for (int block = 0; block < (BLOCKS << layer); ++block) {
+        for (int block = 0; block < blocks; ++block) {
             __m512i* even = v + 2 * block * half;
             const int k = t.place(layer, block);
 #pragma GCC unroll 8
