@@ -44,6 +44,8 @@ void check(const Modulus& m, const Run& run, const Expected& expected) {
 std::vector<Modulus> moduli() {
     std::vector<Modulus> result = test_moduli(10);
     for (const std::uint64_t q : {3ull, 5ull, 17ull, 1125899906842597ull}) result.emplace_back(q);
+    // Just above a power of two Barrett's estimates are at their worst.
+    for (const std::uint64_t q : primes_near(1024, 0x1p49 + 0x1p25, 6)) result.emplace_back(q);
     return result;
 }
 

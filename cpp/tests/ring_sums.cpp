@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <utility>
 
 #include "ring/automorphism.h"
 #include "ring_support.h"
@@ -89,6 +90,45 @@ TEST(Sums, MultiplyPlainSum) {
                         << "q " << m.q << " count " << count;
                     ASSERT_EQ(c[1], sum_products(plain, b1, first[1], m));
                 }
+            }
+        }
+    }
+}
+
+// Sums so long that every lazy word must have been folded: of (q - 1)^2, the largest product, and of
+// (2^26 - 1)(2^26 + 1) = 2^52 - 1, the largest low word. All terms are the same limbs.
+TEST(Sums, LongestSumsOfTheLargestWords) {
+    constexpr std::size_t kN = 8;
+    for (const Modulus& m : {Modulus(primes_below(8, 50, 1)[0]), Modulus(primes_near(8, 0x1p40, 1)[0])}) {
+        for (const auto& [x, y] : {std::pair{m.q - 1, m.q - 1},
+                                   std::pair{(std::uint64_t{1} << 26) - 1, (std::uint64_t{1} << 26) + 1}}) {
+            const Limb a(kN, x), b(kN, y);
+            const std::uint64_t product = mul_mod(x, y, m);
+            for (const std::size_t count : {2100u, 5000u, 70000u}) {
+                const std::vector<const std::uint64_t*> many_a(count, a.data()), many_b(count, b.data());
+                const std::uint64_t sum = mul_mod(product, count, m);
+                Limb c0(kN), c1(kN), c2(kN);
+                kernels().multiply_sum(c0.data(), c1.data(), c2.data(), many_a.data(), many_a.data(),
+                                       many_b.data(), many_b.data(), count, false, kN, m);
+                EXPECT_EQ(c0, Limb(kN, sum));
+                EXPECT_EQ(c1, Limb(kN, add_mod(sum, sum, m)));
+                EXPECT_EQ(c2, Limb(kN, sum));
+                const std::uint64_t scaled = from_montgomery(sum, m);
+                kernels().multiply_plain_sum(c0.data(), c1.data(), many_a.data(), many_b.data(),
+                                             many_b.data(), count, false, kN, m);
+                EXPECT_EQ(c0, Limb(kN, scaled));
+                EXPECT_EQ(c1, Limb(kN, scaled));
+
+                const std::uint64_t* digit = a.data();
+                const std::uint64_t* key = b.data();
+                RotationTerm term;
+                term.digits = &digit;
+                term.key0 = term.key1 = &key;
+                term.digit_count = 1;
+                const std::vector<RotationTerm> terms(count, term);
+                kernels().accumulate_terms(c0.data(), c1.data(), terms.data(), count, kN, m);
+                EXPECT_EQ(c0, Limb(kN, scaled));
+                EXPECT_EQ(c1, Limb(kN, scaled));
             }
         }
     }
