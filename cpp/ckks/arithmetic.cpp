@@ -21,7 +21,8 @@ void for_each_limb(const CiphertextSpan& out, const Body& body) {
 
 }  // namespace
 
-void add(const Context& context, const CiphertextView& x, const CiphertextView& y, const CiphertextSpan& out) {
+void add(const Context& context, const CiphertextView& x, const CiphertextView& y,
+         const CiphertextSpan& out) {
     const Kernels& k = kernels();
     for_each_limb(out, [&](int c, int i, std::size_t offset, std::size_t count) {
         std::uint64_t* const r = out.limb(c, i) + offset;
@@ -33,7 +34,8 @@ void add(const Context& context, const CiphertextView& x, const CiphertextView& 
     });
 }
 
-void subtract(const Context& context, const CiphertextView& x, const CiphertextView& y, const CiphertextSpan& out) {
+void subtract(const Context& context, const CiphertextView& x, const CiphertextView& y,
+              const CiphertextSpan& out) {
     const Kernels& k = kernels();
     for_each_limb(out, [&](int c, int i, std::size_t offset, std::size_t count) {
         std::uint64_t* const r = out.limb(c, i) + offset;
@@ -76,12 +78,12 @@ void multiply_plain(const Context& context, const CiphertextView& x, const Polyn
     });
 }
 
-void multiply_scalar(const Context& context, const CiphertextView& x, const std::vector<std::uint64_t>& residues,
-                     const CiphertextSpan& out) {
+void multiply_scalar(const Context& context, const CiphertextView& x,
+                     const std::vector<std::uint64_t>& residues, const CiphertextSpan& out) {
     const Kernels& k = kernels();
     for_each_limb(out, [&](int c, int i, std::size_t offset, std::size_t count) {
-        k.mul_scalar(out.limb(c, i) + offset, x.limb(c, i) + offset, residues[static_cast<std::size_t>(i)], count,
-                     context.modulus(i));
+        k.mul_scalar(out.limb(c, i) + offset, x.limb(c, i) + offset, residues[static_cast<std::size_t>(i)],
+                     count, context.modulus(i));
     });
 }
 
@@ -89,40 +91,42 @@ void multiply_sum(const Context& context, const std::vector<CiphertextView>& lef
                   const std::vector<CiphertextView>& rights, bool accumulate, const CiphertextSpan& out) {
     const Kernels& k = kernels();
     const std::size_t count = lefts.size();
-    parallel_rows(static_cast<std::size_t>(out.limbs), out.n, [&](std::size_t row, std::size_t offset,
-                                                                  std::size_t words) {
-        const int i = static_cast<int>(row);
-        std::vector<const std::uint64_t*> pointers(4 * count);
-        for (std::size_t t = 0; t < count; ++t) {
-            for (int c = 0; c < 2; ++c) {
-                const std::size_t component = static_cast<std::size_t>(c);
-                pointers[component * count + t] = lefts[t].limb(c, i) + offset;
-                pointers[(2 + component) * count + t] = rights[t].limb(c, i) + offset;
-            }
-        }
-        const std::uint64_t* const* p = pointers.data();
-        k.multiply_sum(out.limb(0, i) + offset, out.limb(1, i) + offset, out.limb(2, i) + offset, p, p + count,
-                       p + 2 * count, p + 3 * count, count, accumulate, words, context.modulus(i));
-    });
+    parallel_rows(static_cast<std::size_t>(out.limbs), out.n,
+                  [&](std::size_t row, std::size_t offset, std::size_t words) {
+                      const int i = static_cast<int>(row);
+                      std::vector<const std::uint64_t*> pointers(4 * count);
+                      for (std::size_t t = 0; t < count; ++t) {
+                          for (int c = 0; c < 2; ++c) {
+                              const std::size_t component = static_cast<std::size_t>(c);
+                              pointers[component * count + t] = lefts[t].limb(c, i) + offset;
+                              pointers[(2 + component) * count + t] = rights[t].limb(c, i) + offset;
+                          }
+                      }
+                      const std::uint64_t* const* p = pointers.data();
+                      k.multiply_sum(out.limb(0, i) + offset, out.limb(1, i) + offset,
+                                     out.limb(2, i) + offset, p, p + count, p + 2 * count, p + 3 * count,
+                                     count, accumulate, words, context.modulus(i));
+                  });
 }
 
 void multiply_plain_sum(const Context& context, const std::vector<PolynomialView>& plaintexts,
-                        const std::vector<CiphertextView>& ciphertexts, bool accumulate, const CiphertextSpan& out) {
+                        const std::vector<CiphertextView>& ciphertexts, bool accumulate,
+                        const CiphertextSpan& out) {
     const Kernels& k = kernels();
     const std::size_t count = plaintexts.size();
-    parallel_rows(static_cast<std::size_t>(out.limbs), out.n, [&](std::size_t row, std::size_t offset,
-                                                                  std::size_t words) {
-        const int i = static_cast<int>(row);
-        std::vector<const std::uint64_t*> pointers(3 * count);
-        for (std::size_t t = 0; t < count; ++t) {
-            pointers[t] = plaintexts[t].limb(i) + offset;
-            pointers[count + t] = ciphertexts[t].limb(0, i) + offset;
-            pointers[2 * count + t] = ciphertexts[t].limb(1, i) + offset;
-        }
-        const std::uint64_t* const* p = pointers.data();
-        k.multiply_plain_sum(out.limb(0, i) + offset, out.limb(1, i) + offset, p, p + count, p + 2 * count, count,
-                             accumulate, words, context.modulus(i));
-    });
+    parallel_rows(static_cast<std::size_t>(out.limbs), out.n,
+                  [&](std::size_t row, std::size_t offset, std::size_t words) {
+                      const int i = static_cast<int>(row);
+                      std::vector<const std::uint64_t*> pointers(3 * count);
+                      for (std::size_t t = 0; t < count; ++t) {
+                          pointers[t] = plaintexts[t].limb(i) + offset;
+                          pointers[count + t] = ciphertexts[t].limb(0, i) + offset;
+                          pointers[2 * count + t] = ciphertexts[t].limb(1, i) + offset;
+                      }
+                      const std::uint64_t* const* p = pointers.data();
+                      k.multiply_plain_sum(out.limb(0, i) + offset, out.limb(1, i) + offset, p, p + count,
+                                           p + 2 * count, count, accumulate, words, context.modulus(i));
+                  });
 }
 
 void rescale(const Context& context, const CiphertextView& x, int count, const CiphertextSpan& out) {
@@ -136,8 +140,8 @@ void rescale(const Context& context, const CiphertextView& x, int count, const C
             out_limbs.push_back(out.limb(c, i));
         }
     }
-    mod_down(context, context.conversion(kept, count, false), x.components, kept, dropped.data(), kept_limbs.data(),
-             out_limbs.data());
+    mod_down(context, context.conversion(kept, count, false), x.components, kept, dropped.data(),
+             kept_limbs.data(), out_limbs.data());
 }
 
 }  // namespace cipherblas

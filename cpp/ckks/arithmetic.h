@@ -10,7 +10,8 @@ namespace cipherblas {
 
 // x + y, x - y. Equal limbs; a missing component is 0; out has the larger number of components.
 void add(const Context& context, const CiphertextView& x, const CiphertextView& y, const CiphertextSpan& out);
-void subtract(const Context& context, const CiphertextView& x, const CiphertextView& y, const CiphertextSpan& out);
+void subtract(const Context& context, const CiphertextView& x, const CiphertextView& y,
+              const CiphertextSpan& out);
 void negate(const Context& context, const CiphertextView& x, const CiphertextSpan& out);
 
 // x + m: the plaintext is added to component 0.
@@ -20,15 +21,16 @@ void add_plain(const Context& context, const CiphertextView& x, const Polynomial
 void multiply_plain(const Context& context, const CiphertextView& x, const PolynomialView& plaintext,
                     const CiphertextSpan& out);
 // x c; residues[i] = c mod q_i.
-void multiply_scalar(const Context& context, const CiphertextView& x, const std::vector<std::uint64_t>& residues,
-                     const CiphertextSpan& out);
+void multiply_scalar(const Context& context, const CiphertextView& x,
+                     const std::vector<std::uint64_t>& residues, const CiphertextSpan& out);
 
 // out (+)= sum_t left_t right_t, three components; factors have two. No relinearisation.
 void multiply_sum(const Context& context, const std::vector<CiphertextView>& lefts,
                   const std::vector<CiphertextView>& rights, bool accumulate, const CiphertextSpan& out);
 // out (+)= sum_t plaintext_t ciphertext_t, two components; plaintexts in Montgomery form.
 void multiply_plain_sum(const Context& context, const std::vector<PolynomialView>& plaintexts,
-                        const std::vector<CiphertextView>& ciphertexts, bool accumulate, const CiphertextSpan& out);
+                        const std::vector<CiphertextView>& ciphertexts, bool accumulate,
+                        const CiphertextSpan& out);
 
 // round(x / (q_{l-count} ... q_{l-1})): spends `count` levels. 1 <= count < limbs.
 void rescale(const Context& context, const CiphertextView& x, int count, const CiphertextSpan& out);

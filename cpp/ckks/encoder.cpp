@@ -49,7 +49,8 @@ std::shared_ptr<const Encoder> Encoder::of_degree(std::size_t n) {
     static std::mutex lock;
     static std::map<std::size_t, std::shared_ptr<const Encoder>> made;
     if (!std::has_single_bit(n) || n < 8 || n > (std::size_t{1} << 17)) {
-        throw std::invalid_argument("ring degree: expected a power of two from 8 to 131072, got " + std::to_string(n));
+        throw std::invalid_argument("ring degree: expected a power of two from 8 to 131072, got " +
+                                    std::to_string(n));
     }
     const std::lock_guard<std::mutex> guard(lock);
     auto& entry = made[n];
@@ -67,8 +68,9 @@ Encoder::Encoder(std::size_t n)
         std::size_t power = 1;
         for (std::size_t j = 0; j < length / 2; ++j) {
             // The root of order 4 length to the power 5^j, brought to (-pi, pi].
-            const std::complex<double> w =
-                power <= 2 * length ? root(power, 2 * length) : std::conj(root(4 * length - power, 2 * length));
+            const std::complex<double> w = power <= 2 * length
+                                               ? root(power, 2 * length)
+                                               : std::conj(root(4 * length - power, 2 * length));
             cosine_[length / 2 + j] = w.real();
             sine_[length / 2 + j] = w.imag();
             power = power * 5 % (4 * length);
@@ -100,7 +102,8 @@ void Encoder::encode(const std::complex<double>* values, std::size_t count, doub
     }
     for (std::size_t length = slots_; length >= 2; length /= 2) {
         const std::size_t h = length / 2;
-        for (std::size_t i = 0; i < slots_; i += length) inverse_stage(re + i, im + i, &cosine_[h], &sine_[h], h);
+        for (std::size_t i = 0; i < slots_; i += length)
+            inverse_stage(re + i, im + i, &cosine_[h], &sine_[h], h);
     }
     const double factor = scale / static_cast<double>(slots_);
     constexpr double kLimit = 0x1p62;
@@ -135,7 +138,8 @@ void Encoder::decode(const double* coefficients, std::complex<double>* values) c
     }
     for (std::size_t length = 2; length <= slots_; length *= 2) {
         const std::size_t h = length / 2;
-        for (std::size_t i = 0; i < slots_; i += length) forward_stage(re + i, im + i, &cosine_[h], &sine_[h], h);
+        for (std::size_t i = 0; i < slots_; i += length)
+            forward_stage(re + i, im + i, &cosine_[h], &sine_[h], h);
     }
     for (std::size_t j = 0; j < slots_; ++j) values[j] = {re[j], im[j]};
 }

@@ -12,12 +12,23 @@ std::string dtype_text(nb::dlpack::dtype dtype) {
     using Code = nb::dlpack::dtype_code;
     std::string name;
     switch (static_cast<Code>(dtype.code)) {
-        case Code::Int: name = "int"; break;
-        case Code::UInt: name = "uint"; break;
-        case Code::Float: name = "float"; break;
-        case Code::Complex: name = "complex"; break;
-        case Code::Bool: return "bool";
-        default: name = "type code " + std::to_string(dtype.code) + ", bits "; break;
+        case Code::Int:
+            name = "int";
+            break;
+        case Code::UInt:
+            name = "uint";
+            break;
+        case Code::Float:
+            name = "float";
+            break;
+        case Code::Complex:
+            name = "complex";
+            break;
+        case Code::Bool:
+            return "bool";
+        default:
+            name = "type code " + std::to_string(dtype.code) + ", bits ";
+            break;
     }
     return name + std::to_string(dtype.bits);
 }
@@ -124,13 +135,14 @@ SwitchingKey::SwitchingKey(const Context& context, const AnyArray& array, const 
     const std::int64_t limbs = static_cast<std::int64_t>(argument_.shape(2)) - context.num_p();
     if (limbs < 1 || limbs > context.num_q()) {
         fail(what,
-             std::to_string(1 + context.num_p()) + " to " + std::to_string(context.num_q() + context.num_p()) +
-                 " limbs with the special ones",
+             std::to_string(1 + context.num_p()) + " to " +
+                 std::to_string(context.num_q() + context.num_p()) + " limbs with the special ones",
              shape_text(array));
     }
     const std::size_t digits = static_cast<std::size_t>(context.digits(static_cast<int>(limbs)));
     if (argument_.shape(0) != digits) {
-        fail(what, std::to_string(digits) + " digits for " + std::to_string(limbs) + " limbs", shape_text(array));
+        fail(what, std::to_string(digits) + " digits for " + std::to_string(limbs) + " limbs",
+             shape_text(array));
     }
     const std::ptrdiff_t n = static_cast<std::ptrdiff_t>(context.n());
     const std::ptrdiff_t rows = limbs + context.num_p();

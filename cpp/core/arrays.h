@@ -67,7 +67,8 @@ class Argument {
     std::ptrdiff_t stride(std::size_t i) const { return rows_.stride(i); }
 
   private:
-    static const AnyArray& check(const AnyArray& array, const char* what, const std::vector<std::int64_t>& shape) {
+    static const AnyArray& check(const AnyArray& array, const char* what,
+                                 const std::vector<std::int64_t>& shape) {
         check_array(array, what, nb::dtype<T>(), shape);
         return array;
     }

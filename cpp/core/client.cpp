@@ -39,7 +39,8 @@ nb::ndarray<nb::numpy, Complex> decode(const Context& context, const AnyArray& c
     return result.array();
 }
 
-Words plaintext(const Context& context, const AnyArray& coefficients, int limbs, bool special, bool montgomery) {
+Words plaintext(const Context& context, const AnyArray& coefficients, int limbs, bool special,
+                bool montgomery) {
     const Coefficients argument(context, coefficients, "coefficients");
     context.check_limbs(limbs);
     std::vector<int> positions;
@@ -48,8 +49,8 @@ Words plaintext(const Context& context, const AnyArray& coefficients, int limbs,
     Result<std::uint64_t> result({positions.size(), context.n()});
     {
         const nb::gil_scoped_release release;
-        encode_residues(context, argument.data(), positions.data(), static_cast<int>(positions.size()), montgomery,
-                        result.data());
+        encode_residues(context, argument.data(), positions.data(), static_cast<int>(positions.size()),
+                        montgomery, result.data());
     }
     return result.array();
 }
@@ -60,16 +61,17 @@ Words uniform(const Context& context, const AnyArray& words, const std::vector<i
                                            {length(moduli_index.size()), length(n + kUniformSpareWords)});
     for (const int index : moduli_index) {
         if (index < 0 || index >= context.basis().size()) {
-            fail("moduli_index", "indices below " + std::to_string(context.basis().size()), std::to_string(index));
+            fail("moduli_index", "indices below " + std::to_string(context.basis().size()),
+                 std::to_string(index));
         }
     }
     Result<std::uint64_t> result({moduli_index.size(), n});
     {
         const nb::gil_scoped_release release;
         parallel_for(moduli_index.size(), [&](std::size_t row) {
-            sample_uniform(result.data() + row * n, argument.data() + static_cast<std::ptrdiff_t>(row) *
-                                                                          argument.stride(0),
-                           n, context.modulus(moduli_index[row]));
+            sample_uniform(result.data() + row * n,
+                           argument.data() + static_cast<std::ptrdiff_t>(row) * argument.stride(0), n,
+                           context.modulus(moduli_index[row]));
         });
     }
     return result.array();
@@ -112,8 +114,8 @@ Words encrypt_symmetric_array(const Context& context, const AnyArray& secret, co
     return result.array();
 }
 
-Words encrypt_public_array(const Context& context, const AnyArray& public_key, const AnyArray& v, const AnyArray& e0,
-                           const AnyArray& e1, const AnyArray& message, int limbs) {
+Words encrypt_public_array(const Context& context, const AnyArray& public_key, const AnyArray& v,
+                           const AnyArray& e0, const AnyArray& e1, const AnyArray& message, int limbs) {
     const Ciphertext key(context, public_key, "public_key");
     if (key.view().components != 2) fail("public_key", "2 components", shape_text(public_key));
     const Coefficients v_argument(context, v, "v");
@@ -121,18 +123,20 @@ Words encrypt_public_array(const Context& context, const AnyArray& public_key, c
     const Coefficients e1_argument(context, e1, "e1");
     const Coefficients m(context, message, "message");
     if (limbs < 1 || limbs > key.view().limbs) {
-        fail("limbs", "1 to " + std::to_string(key.view().limbs) + " (of the public key)", std::to_string(limbs));
+        fail("limbs", "1 to " + std::to_string(key.view().limbs) + " (of the public key)",
+             std::to_string(limbs));
     }
     CiphertextResult result(context, 2, limbs);
     {
         const nb::gil_scoped_release release;
-        encrypt_public(context, key.view(), v_argument.data(), e0_argument.data(), e1_argument.data(), m.data(),
-                       result.span());
+        encrypt_public(context, key.view(), v_argument.data(), e0_argument.data(), e1_argument.data(),
+                       m.data(), result.span());
     }
     return result.array();
 }
 
-nb::ndarray<nb::numpy, double> phase(const Context& context, const AnyArray& secret, const AnyArray& ciphertext) {
+nb::ndarray<nb::numpy, double> phase(const Context& context, const AnyArray& secret,
+                                     const AnyArray& ciphertext) {
     const Polynomial s(context, secret, "secret", context.basis().size());
     const Ciphertext ct(context, ciphertext, "ciphertext");
     Result<double> result({context.n()});
@@ -161,7 +165,8 @@ Words switching_key(const Context& context, const AnyArray& secret, const AnyArr
     Result<std::uint64_t> result({digits, 2, rows, context.n()});
     {
         const nb::gil_scoped_release release;
-        make_switching_key(context, s.view(), s_source.view(), a_argument.data(), e.data(), limbs, result.data());
+        make_switching_key(context, s.view(), s_source.view(), a_argument.data(), e.data(), limbs,
+                           result.data());
     }
     return result.array();
 }
@@ -206,21 +211,25 @@ void bind_client(nb::class_<Context>& context) {
         .def("encode", &encode, "values"_a, "scale"_a,
              "Coefficients round(scale * embedding^-1(values)) as int64 (N,); missing slots are 0.")
         .def("decode", &decode, "coefficients"_a, "Slots (S,) of real coefficients (N,), unscaled.")
-        .def("plaintext", &plaintext, "coefficients"_a, "limbs"_a, "special"_a = false, "montgomery"_a = false,
+        .def("plaintext", &plaintext, "coefficients"_a, "limbs"_a, "special"_a = false,
+             "montgomery"_a = false,
              "Residues of coefficients in NTT form: `limbs` q limbs, then the special limbs if asked for.")
         .def("uniform", &uniform, "words"_a, "moduli_index"_a,
-             "Uniform residues (rows, N) from random words (rows, N + 128); row i modulo moduli[moduli_index[i]].")
+             "Uniform residues (rows, N) from random words (rows, N + 128); row i modulo "
+             "moduli[moduli_index[i]].")
         .def("ternary", &ternary, "bytes"_a, "N values of {-1, 0, 1} from at least N + 256 random bytes.")
         .def("gaussian", &gaussian, "words"_a, "N discrete Gaussian values (sigma 3.2) from N random words.")
         .def("encrypt_symmetric", &encrypt_symmetric_array, "secret"_a, "a"_a, "noise"_a, "message"_a,
              "The b part -a s + e + m of a ciphertext, on the limbs of a.")
-        .def("encrypt_public", &encrypt_public_array, "public_key"_a, "v"_a, "e0"_a, "e1"_a, "message"_a, "limbs"_a,
-             "Public-key encryption (pk_0 v + e_0 + m, pk_1 v + e_1).")
+        .def("encrypt_public", &encrypt_public_array, "public_key"_a, "v"_a, "e0"_a, "e1"_a, "message"_a,
+             "limbs"_a, "Public-key encryption (pk_0 v + e_0 + m, pk_1 v + e_1).")
         .def("phase", &phase, "secret"_a, "ciphertext"_a,
              "Centred coefficients of b + a s + c2 s^2 as float64, from the first min(limbs, 2) limbs.")
-        .def("switching_key", &switching_key, "secret"_a, "source"_a, "a"_a, "noise"_a, "limbs"_a,
-             "Key (digits, 2, limbs + k, N) that switches from `source` to `secret`, in Montgomery form. The uniform\n"
-             "residues `a` are taken as the Montgomery form of the a part: component 1 of the key equals `a`.")
+        .def(
+            "switching_key", &switching_key, "secret"_a, "source"_a, "a"_a, "noise"_a, "limbs"_a,
+            "Key (digits, 2, limbs + k, N) that switches from `source` to `secret`, in Montgomery form. The "
+            "uniform\n"
+            "residues `a` are taken as the Montgomery form of the a part: component 1 of the key equals `a`.")
         .def("automorphism", &automorphism, "poly"_a, "galois"_a, "X -> X^galois on rows in NTT form.")
         .def("multiply", &multiply, "x"_a, "y"_a, "Product of rows in NTT form; row i modulo moduli[i].");
 }

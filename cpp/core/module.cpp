@@ -15,10 +15,12 @@ NB_MODULE(_core, m) {
     using cipherblas::Context;
     m.doc() = "RNS ring arithmetic, key switching and CKKS operations on NumPy arrays of limbs.";
 
-    m.def("primes", &cipherblas::primes_below, "n"_a, "bits"_a, "count"_a, "exclude"_a = std::vector<std::uint64_t>(),
+    m.def("primes", &cipherblas::primes_below, "n"_a, "bits"_a, "count"_a,
+          "exclude"_a = std::vector<std::uint64_t>(),
           "Primes that are 1 mod 2n, the largest below 2^bits first.");
     m.def("primes_near", &cipherblas::primes_near, "n"_a, "target"_a, "count"_a,
-          "exclude"_a = std::vector<std::uint64_t>(), "Primes that are 1 mod 2n and below 2^50, nearest to target first.");
+          "exclude"_a = std::vector<std::uint64_t>(),
+          "Primes that are 1 mod 2n and below 2^50, nearest to target first.");
     m.def("isa", [] { return std::string(cipherblas::kernels().name); }, "The instruction set in use.");
     m.def(
         "isas",
@@ -32,13 +34,16 @@ NB_MODULE(_core, m) {
         "The instruction sets that this machine and build have.");
     m.def("set_threads", &cipherblas::set_thread_count, "count"_a, "Threads of every later call.");
     m.def("threads", &cipherblas::thread_count);
-    m.def("pool_bytes", &cipherblas::pool_bytes, "Bytes that the memory pool holds, lent out and idle together.");
+    m.def("pool_bytes", &cipherblas::pool_bytes,
+          "Bytes that the memory pool holds, lent out and idle together.");
     m.def("trim_pool", &cipherblas::trim_pool, "Gives idle blocks of the pool back to the system.");
 
-    nb::class_<Context> context(m, "Context", "Ring degree, q and special primes, and the digits of key switching.");
+    nb::class_<Context> context(m, "Context",
+                                "Ring degree, q and special primes, and the digits of key switching.");
     context
-        .def(nb::init<std::size_t, const std::vector<std::uint64_t>&, const std::vector<std::uint64_t>&, int>(), "n"_a,
-             "q"_a, "p"_a, "alpha"_a, nb::call_guard<nb::gil_scoped_release>())
+        .def(nb::init<std::size_t, const std::vector<std::uint64_t>&, const std::vector<std::uint64_t>&,
+                      int>(),
+             "n"_a, "q"_a, "p"_a, "alpha"_a, nb::call_guard<nb::gil_scoped_release>())
         .def_prop_ro("n", &Context::n)
         .def_prop_ro("slots", &Context::slots)
         .def_prop_ro("num_q", &Context::num_q)
@@ -52,8 +57,8 @@ NB_MODULE(_core, m) {
                      })
         .def(
             "galois_element",
-            [](const Context& c, std::int64_t step) { return cipherblas::galois_element(step, c.log_n()); }, "step"_a,
-            "5^step mod 2N, the automorphism that rotates the slots left by `step`.");
+            [](const Context& c, std::int64_t step) { return cipherblas::galois_element(step, c.log_n()); },
+            "step"_a, "5^step mod 2N, the automorphism that rotates the slots left by `step`.");
     cipherblas::core::bind_client(context);
     cipherblas::core::bind_server(context);
 }

@@ -28,7 +28,8 @@ Words binary(const Context& context, const AnyArray& x, const AnyArray& y) {
     const Ciphertext left(context, x, "x");
     const Ciphertext right(context, y, "y");
     check_equal_limbs(left.view(), right.view());
-    CiphertextResult result(context, std::max(left.view().components, right.view().components), left.view().limbs);
+    CiphertextResult result(context, std::max(left.view().components, right.view().components),
+                            left.view().limbs);
     {
         const nb::gil_scoped_release release;
         Operation(context, left.view(), right.view(), result.span());
@@ -165,7 +166,8 @@ Words rescale_by(const Context& context, const AnyArray& ct, int count) {
     const Ciphertext x(context, ct, "ct");
     const int most = std::min(x.view().limbs - 1, BaseConversion::kMaxSources);
     if (count < 1 || count > most) {
-        fail("rescale count", "1 to " + std::to_string(most) + " for " + std::to_string(x.view().limbs) + " limbs",
+        fail("rescale count",
+             "1 to " + std::to_string(most) + " for " + std::to_string(x.view().limbs) + " limbs",
              std::to_string(count));
     }
     CiphertextResult result(context, x.view().components, x.view().limbs - count);
@@ -238,7 +240,8 @@ std::vector<Words> linear_transform(const Context& context, const std::vector<An
         } else {
             rows.emplace_back(plaintext, "plaintexts", std::vector<std::int64_t>{kAny, n});
             const std::int64_t limbs = static_cast<std::int64_t>(rows.back().shape(0)) - context.num_p();
-            if (limbs < 1 || limbs > context.num_q() || (limbs + context.num_p() > 1 && rows.back().stride(0) != n)) {
+            if (limbs < 1 || limbs > context.num_q() ||
+                (limbs + context.num_p() > 1 && rows.back().stride(0) != n)) {
                 fail("plaintexts",
                      "C-contiguous rows of 1 to " + std::to_string(context.num_q()) + " limbs and " +
                          std::to_string(context.num_p()) + " special limbs",
@@ -274,8 +277,7 @@ std::vector<Words> linear_transform(const Context& context, const std::vector<An
 }  // namespace
 
 void bind_server(nb::class_<Context>& context) {
-    context
-        .def("add", &binary<add>, "x"_a, "y"_a, "x + y; equal limbs, a missing component is 0.")
+    context.def("add", &binary<add>, "x"_a, "y"_a, "x + y; equal limbs, a missing component is 0.")
         .def("sub", &binary<subtract>, "x"_a, "y"_a, "x - y; equal limbs, a missing component is 0.")
         .def("neg", &neg, "x"_a, "-x")
         .def("add_plain", &with_plaintext<add_plain>, "ct"_a, "pt"_a, "ct + pt; pt (limbs, N) in NTT form.")
@@ -283,18 +285,22 @@ void bind_server(nb::class_<Context>& context) {
              "ct pt; pt (limbs, N) in NTT Montgomery form. The scales multiply; no level is spent.")
         .def("multiply_scalar", &multiply_scalar_by, "ct"_a, "value"_a, "ct times an integer of any size.")
         .def("multiply_sum", &multiply_sum_of, "lefts"_a, "rights"_a, "accumulator"_a.none() = nb::none(),
-             "(accumulator +) sum of left_t right_t with three components; the accumulator is updated in place.")
+             "(accumulator +) sum of left_t right_t with three components; the accumulator is updated in "
+             "place.")
         .def("multiply_plain_sum", &multiply_plain_sum_of, "plaintexts"_a, "cts"_a,
              "accumulator"_a.none() = nb::none(),
              "(accumulator +) sum of plaintext_t ciphertext_t; plaintexts (limbs, N) in NTT Montgomery form.")
-        .def("rescale", &rescale_by, "ct"_a, "count"_a = 1, "Division with rounding by the last `count` limbs.")
+        .def("rescale", &rescale_by, "ct"_a, "count"_a = 1,
+             "Division with rounding by the last `count` limbs.")
         .def("drop", &drop, "ct"_a, "limbs"_a, "A copy of the first `limbs` limbs.")
         .def("relinearise", &relinearise_with, "ct3"_a, "key"_a, "(b, a, c2) -> (b, a) with the key of s^2.")
-        .def("linear_transform", &linear_transform, "sources"_a, "terms"_a, "keys"_a, "plaintexts"_a, "outputs"_a,
-             "rescale"_a, "order"_a,
+        .def("linear_transform", &linear_transform, "sources"_a, "terms"_a, "keys"_a, "plaintexts"_a,
+             "outputs"_a, "rescale"_a, "order"_a,
              "Sums of plaintext * automorphism(source) with one ModDown per output.\n\n"
-             "terms: (output, source, galois, key index or -1, plaintext index or -1). Keys may be made for more limbs\n"
-             "than the sources have. Plaintexts: coefficients int64 (N,), or uint64 (limbs + k, N) in NTT Montgomery\n"
+             "terms: (output, source, galois, key index or -1, plaintext index or -1). Keys may be made for "
+             "more limbs\n"
+             "than the sources have. Plaintexts: coefficients int64 (N,), or uint64 (limbs + k, N) in NTT "
+             "Montgomery\n"
              "form. order: 'limb' (MO-HLT, FAME) or 'rotation' (coarse); both give the same bits.");
 }
 

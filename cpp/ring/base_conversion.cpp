@@ -8,7 +8,10 @@
 namespace cipherblas {
 namespace {
 
-constexpr std::size_t kPiece = 256;  // coefficients per step of convert: 2 KiB of each source
+// One step of convert: this many words of all sources together, 24 KiB of the first-level cache.
+constexpr std::size_t kPieceWords = 3072;
+// Sources that are larger than this together do not wait in the second-level cache.
+constexpr std::size_t kResidentWords = std::size_t{1} << 16;
 constexpr std::size_t kWordsPerLine = 8;
 
 }  // namespace
@@ -64,11 +67,15 @@ void BaseConversion::convert(std::uint64_t* const* out, const int* targets, int 
                              const std::uint64_t* const* y, const std::uint64_t* v, std::size_t n) const {
     const Kernels& k = kernels();
     const int sources = count();
+    const std::size_t words = static_cast<std::size_t>(sources);
+    const std::size_t step = target_count == 1 ? n : std::max<std::size_t>(kPieceWords / words / 64 * 64, 64);
+    const bool fetches = target_count > 1 && words * n > kResidentWords;
     std::array<const std::uint64_t*, kMaxSources> piece{};
-    for (std::size_t offset = 0; offset < n; offset += kPiece) {
-        const std::size_t length = std::min(kPiece, n - offset);
+    for (std::size_t offset = 0; offset < n; offset += step) {
+        const std::size_t length = std::min(step, n - offset);
         for (int i = 0; i < sources; ++i) piece[static_cast<std::size_t>(i)] = y[i] + offset;
-        const std::size_t next = std::min(kPiece, n - offset - length);  // words of the next piece
+        const std::size_t next =
+            fetches ? std::min(step, n - offset - length) : 0;  // words of the next piece
         for (int t = 0; t < target_count; ++t) {
             // The next piece is fetched meanwhile: so many short streams are beyond the prefetchers of a CPU.
             for (int i = sources * t / target_count; i < sources * (t + 1) / target_count; ++i) {
@@ -77,8 +84,8 @@ void BaseConversion::convert(std::uint64_t* const* out, const int* targets, int 
                 }
             }
             const std::size_t target = static_cast<std::size_t>(targets[t]);
-            k.base_convert(out[t] + offset, piece.data(), &factors_[target * static_cast<std::size_t>(sources)],
-                           sources, v + offset, overflow_factors_[target], length, basis_->modulus(targets[t]));
+            k.base_convert(out[t] + offset, piece.data(), &factors_[target * words], sources, v + offset,
+                           overflow_factors_[target], length, basis_->modulus(targets[t]));
         }
     }
 }

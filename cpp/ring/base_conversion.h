@@ -32,8 +32,8 @@ class BaseConversion {
     void overflow(std::uint64_t* v, const std::uint64_t* const* y, std::size_t n) const;
     // out[t] = x mod the prime at position targets[t], in coefficient form, for all t at once: the y_i are read once
     // in pieces that stay in the first-level cache. Targets are not sources.
-    void convert(std::uint64_t* const* out, const int* targets, int target_count, const std::uint64_t* const* y,
-                 const std::uint64_t* v, std::size_t n) const;
+    void convert(std::uint64_t* const* out, const int* targets, int target_count,
+                 const std::uint64_t* const* y, const std::uint64_t* v, std::size_t n) const;
 
   private:
     const Basis* basis_;

@@ -32,7 +32,7 @@ std::size_t block_size(std::size_t bytes) {
 
 #if defined(__linux__)
 void* system_allocate(std::size_t size) {
-    if (size < kHugePage) return ::operator new (size, std::align_val_t{kAlignment}, std::nothrow);
+    if (size < kHugePage) return ::operator new(size, std::align_val_t{kAlignment}, std::nothrow);
     const std::size_t reserved = size + kHugePage;
     void* raw = mmap(nullptr, reserved, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (raw == MAP_FAILED) return nullptr;
@@ -46,16 +46,16 @@ void* system_allocate(std::size_t size) {
 
 void system_release(void* data, std::size_t size) {
     if (size < kHugePage) {
-        ::operator delete (data, std::align_val_t{kAlignment});
+        ::operator delete(data, std::align_val_t{kAlignment});
     } else {
         munmap(data, size);
     }
 }
 #else
 void* system_allocate(std::size_t size) {
-    return ::operator new (size, std::align_val_t{kAlignment}, std::nothrow);
+    return ::operator new(size, std::align_val_t{kAlignment}, std::nothrow);
 }
-void system_release(void* data, std::size_t) { ::operator delete (data, std::align_val_t{kAlignment}); }
+void system_release(void* data, std::size_t) { ::operator delete(data, std::align_val_t{kAlignment}); }
 #endif
 
 class Pool {

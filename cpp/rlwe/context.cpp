@@ -14,8 +14,12 @@ std::vector<std::uint64_t> joined(const std::vector<std::uint64_t>& q, const std
 
 }  // namespace
 
-Context::Context(std::size_t n, const std::vector<std::uint64_t>& q, const std::vector<std::uint64_t>& p, int alpha)
-    : basis_(n, joined(q, p)), num_q_(static_cast<int>(q.size())), num_p_(static_cast<int>(p.size())), alpha_(alpha) {
+Context::Context(std::size_t n, const std::vector<std::uint64_t>& q, const std::vector<std::uint64_t>& p,
+                 int alpha)
+    : basis_(n, joined(q, p)),
+      num_q_(static_cast<int>(q.size())),
+      num_p_(static_cast<int>(p.size())),
+      alpha_(alpha) {
     if (q.empty()) throw std::invalid_argument("moduli: expected at least one q prime, got none");
     if (alpha < 1 || alpha > BaseConversion::kMaxSources) {
         throw std::invalid_argument("alpha: expected 1 to 64 limbs per digit, got " + std::to_string(alpha));

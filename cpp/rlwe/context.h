@@ -17,7 +17,8 @@ class Context {
   public:
     // alpha: number of q limbs per digit. Throws std::invalid_argument on primes that do not fit (Basis), when there
     // is no q prime, and unless 1 <= alpha <= 64 and there are at most 63 special primes.
-    Context(std::size_t n, const std::vector<std::uint64_t>& q, const std::vector<std::uint64_t>& p, int alpha);
+    Context(std::size_t n, const std::vector<std::uint64_t>& q, const std::vector<std::uint64_t>& p,
+            int alpha);
 
     const Basis& basis() const { return basis_; }
     std::size_t n() const { return basis_.n(); }

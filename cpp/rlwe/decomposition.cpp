@@ -26,15 +26,16 @@ Decomposition::Decomposition(const Context& context, const PolynomialView& x, in
                      context.modulus(limb));
         k.intt(y, context.table(limb));
     });
-    parallel_rows(static_cast<std::size_t>(digits_), n, [&](std::size_t d, std::size_t offset, std::size_t count) {
-        const BaseConversion& conversion = *conversions_[d];
-        std::array<const std::uint64_t*, BaseConversion::kMaxSources> sources{};
-        for (int i = 0; i < conversion.count(); ++i) {
-            sources[static_cast<std::size_t>(i)] =
-                y_.words() + static_cast<std::size_t>(conversion.source(i)) * n + offset;
-        }
-        conversion.overflow(overflow_.words() + d * n + offset, sources.data(), count);
-    });
+    parallel_rows(static_cast<std::size_t>(digits_), n,
+                  [&](std::size_t d, std::size_t offset, std::size_t count) {
+                      const BaseConversion& conversion = *conversions_[d];
+                      std::array<const std::uint64_t*, BaseConversion::kMaxSources> sources{};
+                      for (int i = 0; i < conversion.count(); ++i) {
+                          sources[static_cast<std::size_t>(i)] =
+                              y_.words() + static_cast<std::size_t>(conversion.source(i)) * n + offset;
+                      }
+                      conversion.overflow(overflow_.words() + d * n + offset, sources.data(), count);
+                  });
 }
 
 void Decomposition::convert(const int* targets, int count, std::uint64_t* scratch) const {
@@ -48,13 +49,15 @@ void Decomposition::convert(const int* targets, int count, std::uint64_t* scratc
             if (owns(d, targets[t])) continue;
             converted.push_back(targets[t]);
             out.push_back(scratch + (static_cast<std::size_t>(t) * static_cast<std::size_t>(digits_) +
-                                     static_cast<std::size_t>(d)) * n);
+                                     static_cast<std::size_t>(d)) *
+                                        n);
         }
         if (converted.empty()) continue;
         const BaseConversion& conversion = *conversions_[static_cast<std::size_t>(d)];
         std::array<const std::uint64_t*, BaseConversion::kMaxSources> sources{};
         for (int i = 0; i < conversion.count(); ++i) {
-            sources[static_cast<std::size_t>(i)] = y_.words() + static_cast<std::size_t>(conversion.source(i)) * n;
+            sources[static_cast<std::size_t>(i)] =
+                y_.words() + static_cast<std::size_t>(conversion.source(i)) * n;
         }
         conversion.convert(out.data(), converted.data(), static_cast<int>(converted.size()), sources.data(),
                            overflow_.words() + static_cast<std::size_t>(d) * n, n);

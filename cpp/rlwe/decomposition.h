@@ -32,8 +32,8 @@ class Decomposition {
     PolynomialView x_;
     int limbs_;
     int digits_;
-    Buffer y_;         // [limbs][n]
-    Buffer overflow_;  // [digits][n]
+    Buffer y_;                                        // [limbs][n]
+    Buffer overflow_;                                 // [digits][n]
     std::vector<const BaseConversion*> conversions_;  // per digit
 };
 

@@ -6,8 +6,8 @@
 
 namespace cipherblas {
 
-void encode_residues(const Context& context, const std::int64_t* coefficients, const int* positions, int count,
-                     bool montgomery, std::uint64_t* out) {
+void encode_residues(const Context& context, const std::int64_t* coefficients, const int* positions,
+                     int count, bool montgomery, std::uint64_t* out) {
     const Kernels& k = kernels();
     const std::size_t n = context.n();
     parallel_for(static_cast<std::size_t>(count), [&](std::size_t row) {
@@ -27,7 +27,8 @@ Buffer sum(const std::int64_t* x, const std::int64_t* y, std::size_t n) {
     Buffer result = Buffer::of_words(n);
     std::int64_t* const out = static_cast<std::int64_t*>(result.data());
     for (std::size_t i = 0; i < n; ++i) {
-        out[i] = static_cast<std::int64_t>(static_cast<std::uint64_t>(x[i]) + static_cast<std::uint64_t>(y[i]));
+        out[i] =
+            static_cast<std::int64_t>(static_cast<std::uint64_t>(x[i]) + static_cast<std::uint64_t>(y[i]));
     }
     return result;
 }
@@ -35,7 +36,8 @@ Buffer sum(const std::int64_t* x, const std::int64_t* y, std::size_t n) {
 }  // namespace
 
 void encrypt_symmetric(const Context& context, const PolynomialView& secret, const PolynomialView& a,
-                       const std::int64_t* noise, const std::int64_t* message, int limbs, std::uint64_t* out) {
+                       const std::int64_t* noise, const std::int64_t* message, int limbs,
+                       std::uint64_t* out) {
     const Kernels& k = kernels();
     const std::size_t n = context.n();
     const Buffer plain = sum(noise, message, n);
@@ -80,8 +82,8 @@ void encrypt_public(const Context& context, const CiphertextView& public_key, co
     });
 }
 
-void decrypt_coefficients(const Context& context, const PolynomialView& secret, const CiphertextView& ciphertext,
-                          double* out) {
+void decrypt_coefficients(const Context& context, const PolynomialView& secret,
+                          const CiphertextView& ciphertext, double* out) {
     const Kernels& k = kernels();
     const std::size_t n = context.n();
     const int limbs = ciphertext.limbs < 2 ? ciphertext.limbs : 2;

@@ -18,11 +18,11 @@ void encrypt_public(const Context& context, const CiphertextView& public_key, co
 
 // Coefficients of b + a s (+ c2 s^2) in (-Q/2, Q/2), with Q the product of the first min(limbs, 2) primes: the
 // message is there whole when its coefficients are below Q/2. Exact, then rounded to double.
-void decrypt_coefficients(const Context& context, const PolynomialView& secret, const CiphertextView& ciphertext,
-                          double* out);
+void decrypt_coefficients(const Context& context, const PolynomialView& secret,
+                          const CiphertextView& ciphertext, double* out);
 
 // Residues of signed coefficients for the limbs at `positions` of the basis, NTT form, Montgomery if wanted.
-void encode_residues(const Context& context, const std::int64_t* coefficients, const int* positions, int count,
-                     bool montgomery, std::uint64_t* out);
+void encode_residues(const Context& context, const std::int64_t* coefficients, const int* positions,
+                     int count, bool montgomery, std::uint64_t* out);
 
 }  // namespace cipherblas

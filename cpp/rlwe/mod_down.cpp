@@ -1,5 +1,6 @@
 #include "rlwe/mod_down.h"
 
+#include <algorithm>
 #include <array>
 #include <numeric>
 #include <vector>
@@ -11,15 +12,16 @@
 namespace cipherblas {
 
 int limbs_per_group(std::size_t n, int limbs) {
-    constexpr int kGroup = 8;
-    if (n < 32768) return 1;  // the sources of a digit stay in the second-level cache
+    constexpr int kGroup = 13;
+    if (n < 32768 || limbs < 1) return 1;  // the sources of a digit stay in the second-level cache
     const int threads = thread_count();
-    const int share = (limbs + threads - 1) / threads;
-    return share < 1 ? 1 : share < kGroup ? share : kGroup;
+    const int groups = std::max((limbs + kGroup - 1) / kGroup, std::min(threads, limbs));
+    return (limbs + groups - 1) / groups;
 }
 
 void mod_down(const Context& context, const BaseConversion& conversion, int rows, int kept_limbs,
-              const std::uint64_t* const* dropped, const std::uint64_t* const* kept, std::uint64_t* const* out) {
+              const std::uint64_t* const* dropped, const std::uint64_t* const* kept,
+              std::uint64_t* const* out) {
     const Kernels& k = kernels();
     const std::size_t n = context.n();
     const std::size_t count = static_cast<std::size_t>(conversion.count());
@@ -37,9 +39,10 @@ void mod_down(const Context& context, const BaseConversion& conversion, int rows
         k.mul_scalar(y, dropped[task], conversion.digit_factor(i), n, context.modulus(conversion.source(i)));
         k.intt(y, context.table(conversion.source(i)));
     });
-    parallel_rows(static_cast<std::size_t>(rows), n, [&](std::size_t row, std::size_t offset, std::size_t length) {
-        conversion.overflow(overflow.words() + row * n + offset, sources(row, offset).data(), length);
-    });
+    parallel_rows(
+        static_cast<std::size_t>(rows), n, [&](std::size_t row, std::size_t offset, std::size_t length) {
+            conversion.overflow(overflow.words() + row * n + offset, sources(row, offset).data(), length);
+        });
 
     const int group = limbs_per_group(n, rows * kept_limbs);
     const std::size_t groups = static_cast<std::size_t>((kept_limbs + group - 1) / group);
@@ -62,7 +65,8 @@ void mod_down(const Context& context, const BaseConversion& conversion, int rows
                            overflow.words() + row * n, n);
         for (int t = 0; t < limbs; ++t) {
             const int limb = first + t;
-            const std::size_t place = row * static_cast<std::size_t>(kept_limbs) + static_cast<std::size_t>(limb);
+            const std::size_t place =
+                row * static_cast<std::size_t>(kept_limbs) + static_cast<std::size_t>(limb);
             k.ntt(converted[static_cast<std::size_t>(t)], context.table(limb));
             k.sub_mul_scalar(out[place], kept[place], converted[static_cast<std::size_t>(t)],
                              conversion.inverse(limb), n, context.modulus(limb));

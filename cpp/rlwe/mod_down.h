@@ -14,6 +14,7 @@ int limbs_per_group(std::size_t n, int limbs);
 // dropped[row * conversion.count() + i]: limb of source i; kept[row * kept_limbs + j] and out[...]: limb q_j; all in
 // NTT form. out may be kept.
 void mod_down(const Context& context, const BaseConversion& conversion, int rows, int kept_limbs,
-              const std::uint64_t* const* dropped, const std::uint64_t* const* kept, std::uint64_t* const* out);
+              const std::uint64_t* const* dropped, const std::uint64_t* const* kept,
+              std::uint64_t* const* out);
 
 }  // namespace cipherblas

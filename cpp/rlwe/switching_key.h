@@ -19,8 +19,10 @@ struct SwitchingKeyView {
     // basis: position of the limb in the basis of the context.
     const std::uint64_t* limb(int digit, int component, int basis) const {
         const int row = basis < num_q ? basis : limbs + basis - num_q;
-        return data + (static_cast<std::size_t>(digit * 2 + component) * static_cast<std::size_t>(limbs + num_p) +
-                       static_cast<std::size_t>(row)) * n;
+        return data +
+               (static_cast<std::size_t>(digit * 2 + component) * static_cast<std::size_t>(limbs + num_p) +
+                static_cast<std::size_t>(row)) *
+                   n;
     }
 };
 

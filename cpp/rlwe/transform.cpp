@@ -64,7 +64,8 @@ void check_transform(const Context& context, const Transform& t) {
         int& kind = with_plaintext[static_cast<std::size_t>(term.output)];
         const int is_plain = term.plaintext >= 0 ? 1 : 0;
         if (kind >= 0 && kind != is_plain) {
-            fail(what, "the terms of output " + std::to_string(term.output) + " all with or all without plaintexts",
+            fail(what,
+                 "the terms of output " + std::to_string(term.output) + " all with or all without plaintexts",
                  "a mixture");
         }
         kind = is_plain;
@@ -127,7 +128,8 @@ void run_transform(const Context& context, const Transform& transform, Transform
         PlannedTerm& planned = plan.terms[next[static_cast<std::size_t>(term.output)]++];
         planned.source = term.source;
         if (term.key >= 0) planned.key = &transform.keys[static_cast<std::size_t>(term.key)];
-        if (term.plaintext >= 0) planned.plaintext = &transform.plaintexts[static_cast<std::size_t>(term.plaintext)];
+        if (term.plaintext >= 0)
+            planned.plaintext = &transform.plaintexts[static_cast<std::size_t>(term.plaintext)];
         if (term.galois != 1) planned.permutation = context.basis().permutation(term.galois);
     }
     finish_plan(plan, transform.rescale);
@@ -137,7 +139,8 @@ void run_transform(const Context& context, const Transform& transform, Transform
 void relinearise(const Context& context, const CiphertextView& ciphertext, const SwitchingKeyView& key,
                  std::uint64_t* out) {
     context.check_limbs(ciphertext.limbs);
-    if (ciphertext.components != 3) fail("relinearise", "3 components", std::to_string(ciphertext.components));
+    if (ciphertext.components != 3)
+        fail("relinearise", "3 components", std::to_string(ciphertext.components));
     if (context.num_p() == 0) fail("relinearise", "a context with special primes", "none");
     if (key.limbs < ciphertext.limbs) {
         fail("relinearisation key", "a key for at least " + std::to_string(ciphertext.limbs) + " limbs",

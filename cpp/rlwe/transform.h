@@ -27,7 +27,7 @@ struct PlaintextView {
 };
 
 enum class TransformOrder {
-    kLimb,      // MO-HLT (FAME, Algorithm 3): limb outer, rotation inner, extended limbs made where they are used
+    kLimb,  // MO-HLT (FAME, Algorithm 3): limb outer, rotation inner, extended limbs made where they are used
     kRotation,  // coarse: all extended limbs stored, every rotated ciphertext written to memory, then multiplied
 };
 

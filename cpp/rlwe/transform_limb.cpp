@@ -25,7 +25,9 @@ constexpr std::size_t kResidentBytes = std::size_t{8} << 20;   // digits at all 
 class DroppedLimbs {
   public:
     DroppedLimbs(const TransformPlan& plan, std::size_t outputs)
-        : plan_(&plan), n_(plan.context->n()), count_(plan.dropped == nullptr ? 0 : plan.dropped->sources().size()) {
+        : plan_(&plan),
+          n_(plan.context->n()),
+          count_(plan.dropped == nullptr ? 0 : plan.dropped->sources().size()) {
         if (count_ == 0) return;
         coefficients_ = Buffer::of_words(outputs * 2 * count_ * n_);
         overflow_ = Buffer::of_words(outputs * 2 * n_);
@@ -46,9 +48,10 @@ class DroppedLimbs {
             k.intt(y, plan_->context->table(position));
         }
     }
-    void count_overflow(std::size_t output, std::size_t component, std::size_t offset, std::size_t length) const {
-        plan_->dropped->overflow(overflow(output, component) + offset, sources(output, component, offset).data(),
-                                 length);
+    void count_overflow(std::size_t output, std::size_t component, std::size_t offset,
+                        std::size_t length) const {
+        plan_->dropped->overflow(overflow(output, component) + offset,
+                                 sources(output, component, offset).data(), length);
     }
     void convert(std::size_t output, std::size_t component, const int* targets, int count,
                  std::uint64_t* const* out) const {
@@ -60,7 +63,8 @@ class DroppedLimbs {
     std::uint64_t* overflow(std::size_t output, std::size_t component) const {
         return overflow_.words() + (output * 2 + component) * n_;
     }
-    std::array<const std::uint64_t*, BaseConversion::kMaxSources> sources(std::size_t output, std::size_t component,
+    std::array<const std::uint64_t*, BaseConversion::kMaxSources> sources(std::size_t output,
+                                                                          std::size_t component,
                                                                           std::size_t offset) const {
         std::array<const std::uint64_t*, BaseConversion::kMaxSources> y{};
         for (std::size_t i = 0; i < count_; ++i) y[i] = limb(output, component, i) + offset;
@@ -84,10 +88,12 @@ void divide(const TransformPlan& plan, int limb, std::uint64_t* const* x, std::u
 
 // The workspace of one thread.
 struct Worker {
-    Worker(const TransformPlan& plan, const Decompositions& decompositions, int capacity)
-        : limbs(plan, decompositions, capacity),
+    Worker(const TransformPlan& plan, const Decompositions& decompositions, int limb_count)
+        : capacity(static_cast<std::size_t>(limb_count)),
+          limbs(plan, decompositions, limb_count),
           sum(plan),
-          low(Buffer::of_words(2 * static_cast<std::size_t>(capacity) * plan.context->n())) {}
+          low(Buffer::of_words(2 * capacity * plan.context->n())) {}
+    std::size_t capacity;
     ExtendedLimbs limbs;
     TermSum sum;
     Buffer low;  // [limb][component]
@@ -95,9 +101,11 @@ struct Worker {
 
 // Tasks of one phase: groups of limbs, and where there are few of these also parts of the outputs.
 struct Partition {
-    Partition(std::size_t n, std::vector<int> all, std::size_t output_count)
+    // At most `capacity` limbs per group: what the workers have room for.
+    Partition(std::size_t n, std::vector<int> all, std::size_t output_count, std::size_t capacity)
         : limbs(std::move(all)), outputs(output_count) {
-        group = static_cast<std::size_t>(limbs_per_group(n, static_cast<int>(limbs.size())));
+        group =
+            std::min(static_cast<std::size_t>(limbs_per_group(n, static_cast<int>(limbs.size()))), capacity);
         groups = (limbs.size() + group - 1) / group;
         const std::size_t threads = static_cast<std::size_t>(thread_count());
         parts = groups == 0 || groups >= threads ? 1 : (threads + groups - 1) / groups;
@@ -133,13 +141,13 @@ void for_each_task(const Partition& p, std::vector<Worker>& workers, const Body&
 }
 
 // Outputs first .. first + outputs - 1.
-void run_block(const TransformPlan& plan, std::vector<Worker>& workers, std::size_t first, std::size_t outputs,
-               std::uint64_t* const* out) {
+void run_block(const TransformPlan& plan, std::vector<Worker>& workers, std::size_t first,
+               std::size_t outputs, std::uint64_t* const* out) {
     const std::size_t n = plan.context->n();
     const std::size_t kept = static_cast<std::size_t>(plan.kept);
     const DroppedLimbs dropped(plan, outputs);
     if (dropped.count() > 0) {  // phase A
-        const Partition partition(n, plan.dropped->sources(), outputs);
+        const Partition partition(n, plan.dropped->sources(), outputs, workers.front().capacity);
         for_each_task(partition, workers, [&](Worker& worker, const Task& task) {
             for (int t = 0; t < task.count; ++t) {
                 const std::size_t i = task.number + static_cast<std::size_t>(t);
@@ -158,7 +166,7 @@ void run_block(const TransformPlan& plan, std::vector<Worker>& workers, std::siz
 
     std::vector<int> kept_limbs(kept);  // phase B
     std::iota(kept_limbs.begin(), kept_limbs.end(), 0);
-    const Partition partition(n, std::move(kept_limbs), outputs);
+    const Partition partition(n, std::move(kept_limbs), outputs, workers.front().capacity);
     for_each_task(partition, workers, [&](Worker& worker, const Task& task) {
         std::vector<std::uint64_t*> low[2];
         for (std::size_t i = 0; i < 2 * static_cast<std::size_t>(task.count); ++i) {
@@ -191,8 +199,8 @@ struct OutputWorker {
 };
 
 // All digits at once, output by output. limbs: the dropped ones and then the kept ones.
-void run_resident(const TransformPlan& plan, const Decompositions& decompositions, const std::vector<int>& limbs,
-                  std::uint64_t* const* out) {
+void run_resident(const TransformPlan& plan, const Decompositions& decompositions,
+                  const std::vector<int>& limbs, std::uint64_t* const* out) {
     const std::size_t n = plan.context->n();
     const std::size_t kept = static_cast<std::size_t>(plan.kept);
     ExtendedLimbs extended(plan, decompositions, static_cast<int>(limbs.size()));
@@ -208,7 +216,8 @@ void run_resident(const TransformPlan& plan, const Decompositions& decomposition
         OutputWorker& worker = workers[static_cast<std::size_t>(thread)];
         const DroppedLimbs& dropped = worker.dropped;
         for (std::size_t i = 0; i < dropped.count(); ++i) {
-            worker.sum.run(extended, o, limbs[i], static_cast<int>(i), dropped.limb(0, 0, i), dropped.limb(0, 1, i));
+            worker.sum.run(extended, o, limbs[i], static_cast<int>(i), dropped.limb(0, 0, i),
+                           dropped.limb(0, 1, i));
             dropped.prepare(0, i);
         }
         for (std::size_t c = 0; dropped.count() > 0 && c < 2; ++c) dropped.count_overflow(0, c, 0, n);
@@ -242,7 +251,8 @@ void run_limb_order(const TransformPlan& plan, std::uint64_t* const* out) {
     std::size_t block = outputs;
     if (dropped > 0) block = kDroppedBytes / (2 * (dropped + 1) * n * sizeof(std::uint64_t));
     block = std::max<std::size_t>(block, 1);
-    const int capacity = limbs_per_group(n, static_cast<int>(limbs.size()));
+    const int capacity =
+        std::max(limbs_per_group(n, plan.kept), limbs_per_group(n, static_cast<int>(dropped)));
     const int threads = threads_for(static_cast<std::size_t>(thread_count()));
     std::vector<Worker> workers;
     for (int thread = 0; thread < threads; ++thread) workers.emplace_back(plan, decompositions, capacity);

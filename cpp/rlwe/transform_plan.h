@@ -8,10 +8,10 @@
 namespace cipherblas {
 
 struct PlannedSource {
-    PolynomialView parts[2];   // added to the components of an output (times P when there is a ModDown by P)
-    PolynomialView switched;   // multiplied by the secret that a key switches from
-    bool decomposed = false;   // some term has a key
-    bool keeps_second = false; // terms with a key add parts[1] too: relinearisation
+    PolynomialView parts[2];    // added to the components of an output (times P when there is a ModDown by P)
+    PolynomialView switched;    // multiplied by the secret that a key switches from
+    bool decomposed = false;    // some term has a key
+    bool keeps_second = false;  // terms with a key add parts[1] too: relinearisation
 };
 
 struct PlannedTerm {
@@ -27,10 +27,11 @@ struct TransformPlan {
     int kept = 0;  // limbs of the outputs
     int outputs = 0;
     bool extended = false;  // some term has a key: the sums live modulo Q P
-    const BaseConversion* dropped = nullptr;  // the special limbs, and the last limb when rescaling; null: none
+    const BaseConversion* dropped =
+        nullptr;  // the special limbs, and the last limb when rescaling; null: none
     std::vector<PlannedSource> sources;
-    std::vector<PlannedTerm> terms;        // by output
-    std::vector<std::size_t> first_term;   // terms of output o: first_term[o] .. first_term[o + 1]
+    std::vector<PlannedTerm> terms;       // by output
+    std::vector<std::size_t> first_term;  // terms of output o: first_term[o] .. first_term[o + 1]
 
     bool is_special(int limb) const { return limb >= context->num_q(); }
     // P modulo the limb when extended, else 1: what the sources' own parts are scaled by.

@@ -15,7 +15,8 @@ namespace {
 std::vector<int> all_limbs(const TransformPlan& plan) {
     std::vector<int> limbs(static_cast<std::size_t>(plan.limbs));
     std::iota(limbs.begin(), limbs.end(), 0);
-    for (int j = 0; plan.extended && j < plan.context->num_p(); ++j) limbs.push_back(plan.context->num_q() + j);
+    for (int j = 0; plan.extended && j < plan.context->num_p(); ++j)
+        limbs.push_back(plan.context->num_q() + j);
     return limbs;
 }
 
@@ -46,8 +47,11 @@ void run_rotation_order(const TransformPlan& plan, std::uint64_t* const* out) {
         std::memset(sum.words(), 0, 2 * words * sizeof(std::uint64_t));
         for (std::size_t i = plan.first_term[o]; i < plan.first_term[o + 1]; ++i) {
             const PlannedTerm& term = plan.terms[i];
-            const bool second = term.key == nullptr || plan.sources[static_cast<std::size_t>(term.source)].keeps_second;
-            const auto skipped = [&](std::size_t t) { return plan.is_special(limbs[t]) && term.key == nullptr; };
+            const bool second =
+                term.key == nullptr || plan.sources[static_cast<std::size_t>(term.source)].keeps_second;
+            const auto skipped = [&](std::size_t t) {
+                return plan.is_special(limbs[t]) && term.key == nullptr;
+            };
 
             parallel_for(limbs.size(), [&](std::size_t t) {
                 if (skipped(t)) return;

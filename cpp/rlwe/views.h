@@ -33,9 +33,13 @@ struct CiphertextSpan {
     std::size_t n = 0;
 
     std::uint64_t* limb(int c, int i) const {
-        return data + (static_cast<std::size_t>(c) * static_cast<std::size_t>(limbs) + static_cast<std::size_t>(i)) * n;
+        return data +
+               (static_cast<std::size_t>(c) * static_cast<std::size_t>(limbs) + static_cast<std::size_t>(i)) *
+                   n;
     }
-    std::size_t words() const { return static_cast<std::size_t>(components) * static_cast<std::size_t>(limbs) * n; }
+    std::size_t words() const {
+        return static_cast<std::size_t>(components) * static_cast<std::size_t>(limbs) * n;
+    }
 };
 
 }  // namespace cipherblas

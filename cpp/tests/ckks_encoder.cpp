@@ -1,11 +1,11 @@
 // The canonical embedding against its definition.
-#include "ckks/encoder.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <random>
 #include <stdexcept>
+
+#include "ckks/encoder.h"
 
 namespace cipherblas {
 namespace {
@@ -26,7 +26,8 @@ TEST(Encoder, DecodesToTheValuesAtTheRoots) {
             std::complex<long double> value = 0;
             for (std::size_t k = 0; k < n; ++k) {
                 const long double angle = 3.141592653589793238462643383279502884L *
-                                          static_cast<long double>(power * k % (2 * n)) / static_cast<long double>(n);
+                                          static_cast<long double>(power * k % (2 * n)) /
+                                          static_cast<long double>(n);
                 value += static_cast<long double>(m[k]) * std::polar(1.0L, angle);
             }
             const Complex expected(static_cast<double>(value.real()), static_cast<double>(value.imag()));

@@ -31,9 +31,11 @@ TEST(BaseConversion, GivesTheCentredRepresentative) {
         }
         const BaseConversion conversion(basis, sources);
         std::vector<i128> values(n);
-        std::vector<AlignedVector<std::uint64_t>> y(static_cast<std::size_t>(count), AlignedVector<std::uint64_t>(n));
+        std::vector<AlignedVector<std::uint64_t>> y(static_cast<std::size_t>(count),
+                                                    AlignedVector<std::uint64_t>(n));
         for (std::size_t j = 0; j < n; ++j) {
-            i128 value = (static_cast<i128>(random() >> 2) << 62 | static_cast<i128>(random() >> 2)) % product;
+            i128 value =
+                (static_cast<i128>(random() >> 2) << 62 | static_cast<i128>(random() >> 2)) % product;
             if (j == 0) value = 0;
             if (j == 1) value = (product - 1) / 2;  // the largest centred value
             if (j == 2) value = (product + 1) / 2;  // the smallest
@@ -41,8 +43,9 @@ TEST(BaseConversion, GivesTheCentredRepresentative) {
             values[j] = value > product / 2 ? value - product : value;
             for (int i = 0; i < count; ++i) {
                 const Modulus& d = basis.modulus(sources[static_cast<std::size_t>(i)]);
-                y[static_cast<std::size_t>(i)][j] = mul_mod(static_cast<std::uint64_t>(value % static_cast<i128>(d.q)),
-                                                            conversion.digit_factor(i), d);
+                y[static_cast<std::size_t>(i)][j] =
+                    mul_mod(static_cast<std::uint64_t>(value % static_cast<i128>(d.q)),
+                            conversion.digit_factor(i), d);
             }
         }
         std::vector<const std::uint64_t*> pointers;
@@ -104,7 +107,8 @@ TEST(Basis, KeepsPermutationsAlive) {
 
 TEST(Pool, RecyclesAlignedBlocks) {
     trim_pool();
-    for (const std::size_t bytes : {std::size_t{1}, std::size_t{1000}, std::size_t{1} << 20, std::size_t{5} << 20}) {
+    for (const std::size_t bytes :
+         {std::size_t{1}, std::size_t{1000}, std::size_t{1} << 20, std::size_t{5} << 20}) {
         void* address = nullptr;
         {
             const Buffer buffer(bytes);
@@ -188,9 +192,10 @@ TEST_F(Threads, RowsAreCoveredOnce) {
 TEST_F(Threads, ExceptionsReachTheCaller) {
     for (const int threads : {1, 3}) {
         set_thread_count(threads);
-        EXPECT_THROW(parallel_for(50, [](std::size_t task) {
-                         if (task == 20) throw std::runtime_error("task");
-                     }),
+        EXPECT_THROW(parallel_for(50,
+                                  [](std::size_t task) {
+                                      if (task == 20) throw std::runtime_error("task");
+                                  }),
                      std::runtime_error);
     }
     EXPECT_THROW(set_thread_count(0), std::invalid_argument);

@@ -93,7 +93,8 @@ class Toy {
         Words source(secret.size());
         const auto permutation = context.basis().permutation(galois);
         for (std::size_t row = 0; row < rows(context.num_q()); ++row) {
-            kernels().permute(&source[row * context.n()], &secret[row * context.n()], *permutation, context.n());
+            kernels().permute(&source[row * context.n()], &secret[row * context.n()], *permutation,
+                              context.n());
         }
         return key(source, limbs);
     }
@@ -146,7 +147,8 @@ TEST_P(Rotations, DecryptInBothOrders) {
     transform.limbs = c.limbs;
     transform.outputs = static_cast<int>(elements.size());
     transform.sources = {toy.view(x, 2, c.limbs)};
-    for (std::size_t o = 0; o < elements.size(); ++o) keys.push_back(toy.galois_key(elements[o], c.key_limbs));
+    for (std::size_t o = 0; o < elements.size(); ++o)
+        keys.push_back(toy.galois_key(elements[o], c.key_limbs));
     for (std::size_t o = 0; o < elements.size(); ++o) {
         transform.keys.push_back(toy.key_view(keys[o], c.key_limbs));
         transform.terms.push_back({static_cast<int>(o), 0, elements[o], static_cast<int>(o), -1});
@@ -227,7 +229,8 @@ TEST_P(Transforms, ProductsDecryptBeforeAndAfterRelinearisation) {
     for (std::size_t i = 0; i < n; ++i) {
         expected[(i + 3) % n] = static_cast<double>(i + 3 < n ? m[i] : -m[i]);
     }
-    Words product(3 * static_cast<std::size_t>(c.limbs) * n), result(2 * static_cast<std::size_t>(c.limbs) * n);
+    Words product(3 * static_cast<std::size_t>(c.limbs) * n),
+        result(2 * static_cast<std::size_t>(c.limbs) * n);
     multiply_sum(toy.context, {toy.view(x, 2, c.limbs)}, {toy.view(y, 2, c.limbs)}, false,
                  {product.data(), 3, c.limbs, n});
     const double product_scale = std::ldexp(1.0, 60);
@@ -262,7 +265,8 @@ TEST(TransformErrors, AreRaisedBeforeAnyWork) {
           TransformTerm{0, 0, 5, -1, -1}, TransformTerm{0, 0, 5, 0, -1}, TransformTerm{0, 0, 1, 1, -1},
           TransformTerm{0, 0, 1, -1, 0}, TransformTerm{-1, 0, 1, -1, -1}}) {
         transform.terms = {term};
-        EXPECT_THROW(run_transform(toy.context, transform, TransformOrder::kLimb, nullptr), std::invalid_argument);
+        EXPECT_THROW(run_transform(toy.context, transform, TransformOrder::kLimb, nullptr),
+                     std::invalid_argument);
     }
 }
 

@@ -137,9 +137,7 @@ class Ring:
     # --- test values ------------------------------------------------------------------------------------------
 
     def random_rows(self, index: Sequence[int]) -> Words:
-        return np.stack(
-            [self.generator.integers(0, self.moduli[i], self.n, dtype=np.uint64) for i in index]
-        )
+        return np.stack([self.generator.integers(0, self.moduli[i], self.n, dtype=np.uint64) for i in index])
 
     def random_ciphertext(self, limbs: int, components: int = 2) -> Words:
         """Uniform residues: exact identities need no encryption."""
@@ -225,7 +223,5 @@ class Ring:
                 for c in range(2):
                     factor = plaintext_coefficients(plaintext) if plaintext >= 0 else None
                     sums[c] = sums[c] + (values[c] if factor is None else multiply(values[c], factor))
-            results.append(
-                np.stack([self.ntt(self.divide(x, modulus, divisor), range(kept)) for x in sums])
-            )
+            results.append(np.stack([self.ntt(self.divide(x, modulus, divisor), range(kept)) for x in sums]))
         return results

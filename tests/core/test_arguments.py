@@ -147,7 +147,9 @@ def test_without_special_primes_there_is_no_key_switching() -> None:
         with pytest.raises(ValueError, match="special primes"):
             call()
     # Sums without keys need none.
-    got = ring.context.linear_transform([CT], [(0, 0, 1, -1, -1), (0, 0, 1, -1, -1)], [], [], 1, False, "limb")
+    got = ring.context.linear_transform(
+        [CT], [(0, 0, 1, -1, -1), (0, 0, 1, -1, -1)], [], [], 1, False, "limb"
+    )
     np.testing.assert_array_equal(got[0], ring.context.add(CT, CT))
 
 
@@ -172,7 +174,9 @@ ANYTHING = st.one_of(
     ).map(lambda a: np.zeros(a[0], dtype=a[1], order="F" if a[2] else "C")),
 )
 METHODS = sorted(name for name in dir(C) if not name.startswith("_") and callable(getattr(C, name)))
-DEEP = st.recursive(ANYTHING, lambda inner: st.lists(inner, max_size=3) | st.tuples(inner, inner), max_leaves=6)
+DEEP = st.recursive(
+    ANYTHING, lambda inner: st.lists(inner, max_size=3) | st.tuples(inner, inner), max_leaves=6
+)
 
 
 @given(name=st.sampled_from(METHODS), arguments=st.lists(DEEP, max_size=7))

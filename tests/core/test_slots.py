@@ -19,7 +19,9 @@ SIGMA, TAIL = 3.2, 7.0
 class Scheme:
     """A secret, its keys and slot encryption, written out on the core. Test randomness: INSECURE."""
 
-    def __init__(self, log_n: int, limbs: int, special: int, alpha: int, bits: int = 45, seed: int = 1) -> None:
+    def __init__(
+        self, log_n: int, limbs: int, special: int, alpha: int, bits: int = 45, seed: int = 1
+    ) -> None:
         n = 1 << log_n
         q = _core.primes(n, 50, 1)
         q += _core.primes_near(n, 2.0**bits, limbs - 1, q)
@@ -41,7 +43,9 @@ class Scheme:
     def key(self, source: Words, limbs: int) -> Words:
         index = [*range(limbs), *self.special_index]
         digits = -(-limbs // self.alpha)
-        a = np.stack([self.context.uniform(self.words(len(index), self.n + 128), index) for _ in range(digits)])
+        a = np.stack(
+            [self.context.uniform(self.words(len(index), self.n + 128), index) for _ in range(digits)]
+        )
         noise = np.stack([self.noise() for _ in range(digits)])
         return self.context.switching_key(self.secret, source, a, noise, limbs)
 
@@ -163,7 +167,8 @@ def test_linear_transform(scheme: Scheme, prepared: bool, rescale: bool) -> None
     masks = [scheme.slots() for _ in range(8)]
     coefficients = [scheme.context.encode(mask, mask_scale) for mask in masks]
     plaintexts = [
-        scheme.context.plaintext(m, limbs, special=True, montgomery=True) if prepared else m for m in coefficients
+        scheme.context.plaintext(m, limbs, special=True, montgomery=True) if prepared else m
+        for m in coefficients
     ]
     terms, expected = [], [np.zeros_like(x), np.zeros_like(x)]
     for t, step in enumerate(steps):

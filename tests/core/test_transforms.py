@@ -80,7 +80,9 @@ def test_any_transform_in_both_orders(case: dict) -> None:
     ring = Ring(n=16, alpha=case["alpha"], special=case["special"], seed=case["seed"])
     sources = [ring.random_ciphertext(case["limbs"]) for _ in range(case["sources"])]
     keys = [ring.random_key(limbs) for limbs in case["key_limbs"]]
-    coefficients = [ring.generator.integers(-(2**45), 2**45, ring.n, dtype=np.int64) for _ in case["plaintexts"]]
+    coefficients = [
+        ring.generator.integers(-(2**45), 2**45, ring.n, dtype=np.int64) for _ in case["plaintexts"]
+    ]
     plaintexts = [
         m if kind == "coefficients" else ring.context.plaintext(m, kind, special=True, montgomery=True)
         for kind, m in zip(case["plaintexts"], coefficients, strict=True)
