@@ -1,0 +1,132 @@
+"""What docs/algorithms.md and the threat model state in numbers is what the code does."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import documents
+import numpy as np
+import pytest
+
+import cipherblas as cb
+from cipherblas import security
+from cipherblas.algorithms import ALGORITHMS
+from cipherblas.errors import CipherblasError
+from cipherblas.evaluators.counter import Counter
+from cipherblas.evaluators.shape import RingShape
+from cipherblas.planner.plan import PlanOptions
+
+PAGE = documents.ROOT / "docs" / "algorithms.md"
+ARCHITECTURE = documents.ROOT / "docs" / "architecture.md"
+THREATS = documents.ROOT / "docs" / "threat-model.md"
+ERRORS = documents.ROOT / "docs" / "errors.md"
+SIZE, TOP_LIMBS = 64, 12
+
+
+def counted(name: str) -> dict[str, str]:
+    """The row of the table of counts, from the code."""
+    algorithm = ALGORITHMS[name]
+    slots = next(1 << bits for bits in range(10, 17) if algorithm.fits(SIZE, SIZE, SIZE, 1 << bits))
+    ring = RingShape.from_bits(2 * slots, [50.0] * 4 + [30.0] * (TOP_LIMBS - 4), [50.0], 1, 30.0)
+    evaluator = Counter(ring)
+    product = algorithm(SIZE, SIZE, SIZE, slots)
+    left, right = (
+        [evaluator.fresh(None, bound=1.0) for _ in range(layout.ciphertexts)]
+        for layout in (product.left_layout, product.right_layout)
+    )
+    (result, *_) = product.finish(evaluator, product.multiply_once(evaluator, left, right, None))
+    counts = evaluator.counts
+    row = {
+        "algorithm": name,
+        "slots": slots,
+        "ciphertexts": len(left) + len(right),
+        "products": counts.products,
+        "plain products": counts.plain_products,
+        "rotations": counts.rotations,
+        "rotation keys": len(evaluator.request.galois),
+        "relinearisations": counts.relinearisations,
+        "levels": TOP_LIMBS - result.limbs,
+    }
+    return {column: str(value) for column, value in row.items()}
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_counts(name: str) -> None:
+    """Every algorithm has a row, and the row holds what the Counter counts."""
+    rows = {row["algorithm"]: row for row in documents.table(PAGE, "algorithm")}
+    assert set(rows) == set(ALGORITHMS)
+    assert rows[name] == counted(name)
+
+
+def test_every_algorithm_has_a_section() -> None:
+    assert set(ALGORITHMS) <= documents.anchors(PAGE)
+
+
+def test_security_table() -> None:
+    for row in documents.table(PAGE, "N"):
+        n = 1 << int(row["N"].removeprefix("2^"))
+        for bits in security.LEVELS:
+            assert float(row[f"{bits} bits"]) == security.max_log_qp(n, bits)
+
+
+def test_options_of_a_plan() -> None:
+    """The table of options names them all, with their defaults."""
+    options = PlanOptions()
+    rows = {row["option"].strip("`"): row["default"] for row in documents.table(ARCHITECTURE, "option")}
+    assert list(rows) == list(PlanOptions.__dataclass_fields__)
+    for name, default in rows.items():
+        value = getattr(options, name)
+        shown = f"{value >> 20} MiB" if name == "upload_budget" else str(value)
+        if isinstance(value, float):
+            assert float(default) == value
+        else:
+            assert default.strip('"') == shown, name
+
+
+def test_errors_are_listed() -> None:
+    """Every public error class has a row that states its built-in base."""
+    public = {
+        name: item
+        for name, item in vars(cb).items()
+        if isinstance(item, type) and issubclass(item, CipherblasError)
+    }
+    rows = {row["error"].strip("`"): row["also a"].strip("`") for row in documents.table(ERRORS, "error")}
+    assert set(rows) == set(public) - {"CipherblasError"}
+    for name, base in rows.items():
+        bases = [cls.__name__ for cls in public[name].__mro__[1:] if cls is not CipherblasError]
+        assert bases[0] == (base or "Exception"), name
+
+
+def test_example_of_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    (block,) = documents.blocks(ERRORS, "python")
+    exec(compile(block.text, ERRORS.name, "exec"), {})
+    promised = re.search(r"print\(error\)  # (.+)", block.text)
+    assert promised
+    assert capsys.readouterr().out.strip() == promised[1]
+
+
+def test_bits_of_noise_flooding() -> None:
+    """log2(σ/E) = log2(sqrt(24 n)) + s/2, to the tenth of a bit that the page gives."""
+    for row in documents.table(THREATS, "entries shared n"):
+        n = int(row.pop("entries shared n"))
+        for heading, text in row.items():
+            s = int(heading.removeprefix("s = "))
+            assert float(text.split()[0]) == pytest.approx(math.log2(24 * n) / 2 + s / 2, abs=0.05)
+
+
+def test_noise_flooding() -> None:
+    """The example runs; what may be shared is as far from the truth as stated, and not nearer."""
+    (block,) = documents.blocks(THREATS, "python")
+    names: dict[str, object] = {}
+    exec(compile(block.text, THREATS.name, "exec"), names)
+    program, a, b, shared = (names[name] for name in ("program", "A", "B", "shared"))
+    assert isinstance(program, cb.Program)
+    assert isinstance(a, np.ndarray)
+    assert isinstance(b, np.ndarray)
+    assert isinstance(shared, np.ndarray)
+    errors = np.abs(shared - a @ b)
+    sigma = math.sqrt(24 * shared.size) * 2**15 * program.plan.error
+    # 4096 Gaussian numbers: the largest beyond 2σ and below 7σ but with probability below 10^-8; rounding adds σ/2.
+    assert 2 * sigma - sigma / 2 < errors.max() < 7.5 * sigma
+    assert errors.max() / a.shape[1] < 1e-3

@@ -1,0 +1,113 @@
+"""The guide for two machines, carried out: two folders, every command, every script."""
+
+from __future__ import annotations
+
+import glob
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import documents
+import numpy as np
+import pytest
+
+GUIDE = documents.ROOT / "docs" / "two-machines.md"
+PROJECT = "server:project/"
+
+
+@pytest.fixture
+def machines(tmp_path: Path) -> dict[str, Path]:
+    """A folder each for client and server; they share nothing."""
+    folders = {name: tmp_path / name for name in ("client", "server")}
+    for folder in folders.values():
+        folder.mkdir()
+    return folders
+
+
+def execute(folder: Path, *command: str) -> str:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def copy(machines: dict[str, Path], arguments: list[str]) -> None:
+    """`scp`, between the two folders."""
+    recursive = "-r" in arguments
+    *sources, target = [argument for argument in arguments if argument != "-r"]
+
+    def place(name: str) -> Path:
+        if name.startswith(PROJECT):
+            return machines["server"] / name.removeprefix(PROJECT)
+        return machines["client"] / name
+
+    for source in sources:
+        (path,) = [Path(found) for found in glob.glob(str(place(source)))]
+        into = place(target)
+        into = into / path.name if into.is_dir() else into
+        if path.is_dir():
+            assert recursive, f"{source} is a folder: scp needs -r"
+            shutil.copytree(path, into)
+        else:
+            shutil.copyfile(path, into)
+
+
+def line_of_shell(machines: dict[str, Path], line: str) -> None:
+    match = re.fullmatch(r"(client|server)\$ (.+)", line)
+    assert match, f"a line of the guide has no prompt: {line}"
+    folder = machines[match[1]]
+    program, *arguments = shlex.split(match[2])
+    if program == "scp":
+        assert match[1] == "client"
+        copy(machines, arguments)
+    elif program == "cipherblas":
+        execute(folder, sys.executable, "-m", "cipherblas.cli", *arguments)
+    else:
+        assert program == "python"
+        execute(folder, sys.executable, *arguments)
+
+
+def secret_files(folder: Path) -> list[Path]:
+    return [
+        path for path in folder.rglob("*") if path.is_file() and b'"secret-key"' in path.read_bytes()[:4096]
+    ]
+
+
+def test_commands(machines: dict[str, Path]) -> None:
+    """All commands in their order; both results are right; no secret key reaches the server's folder."""
+    for block in documents.blocks(GUIDE, "console"):
+        for line in block.text.splitlines():
+            line_of_shell(machines, line)
+    client, server = machines["client"], machines["server"]
+    a, b, c = (np.load(client / f"{name}.npy") for name in "ABC")
+    assert np.abs(c - a @ b).max() <= 1e-4 * a.shape[1]
+    w, x, y = np.load(server / "W.npy"), np.load(client / "x.npy"), np.load(client / "y.npy")
+    assert np.abs(y - w @ x).max() <= 1e-4 * 3 * w.shape[1]
+    assert secret_files(client)
+    assert not secret_files(server)
+
+
+def test_scripts(machines: dict[str, Path]) -> None:
+    """The three scripts, each in a process and a folder of its own."""
+    scripts = {}
+    for block in documents.blocks(GUIDE, "python"):
+        title = re.match(r"# (client|server): (\w+\.py)\n", block.text)
+        assert title, "a script of the guide has no title"
+        scripts[title[2]] = title[1]
+        (machines[title[1]] / title[2]).write_text(block.text, encoding="utf-8")
+    assert scripts == {"prepare.py": "client", "compute.py": "server", "finish.py": "client"}
+    client, server = machines["client"], machines["server"]
+    random = np.random.default_rng(3)
+    np.save(client / "A.npy", random.uniform(-1, 1, (96, 64)))
+    np.save(client / "B.npy", random.uniform(-1, 1, (64, 80)))
+    execute(client, sys.executable, "prepare.py")
+    for name in ("plan.json", "evaluation-keys", "A.ct", "B.ct"):
+        shutil.copyfile(client / name, server / name)
+    execute(server, sys.executable, "compute.py")
+    shutil.copyfile(server / "C.ct", client / "C.ct")
+    execute(client, sys.executable, "finish.py")
+    a, b, c = (np.load(client / f"{name}.npy") for name in "ABC")
+    assert np.abs(c - a @ b).max() <= 1e-4 * a.shape[1]
+    assert not secret_files(server)
