@@ -219,3 +219,46 @@ def test_public_key_encryption(scheme: Scheme) -> None:
     # e_0 + e v + e_1 s, with ternary v and s
     error = SIGMA * np.sqrt(1 + 2 * 2 * scheme.n / 3) + 0.5
     close(scheme.decrypt(ciphertext, scheme.scale), x, scheme.in_slots(error, scheme.scale))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_a_ring_whose_limbs_are_treated_in_groups(threads: int) -> None:
+    """N = 2^15 with more limbs than a group holds: decrypts, and both orders give the same bits."""
+    scheme = Scheme(15, 15, 5, 5)
+    x, step, limbs = scheme.slots(), 5, 14
+    elements = [scheme.context.galois_element(step), 2 * scheme.n - 1]
+    keys = [scheme.galois_key(element, 15) for element in elements]
+    mask_scale = float(scheme.q[limbs - 1])
+    masks = [scheme.slots() for _ in range(2)]
+    plaintexts = [scheme.context.encode(mask, mask_scale) for mask in masks]
+    ciphertext = scheme.encrypt(x, limbs)
+    single = [(0, 0, elements[0], 0, -1)]
+    weighted = [(o, 0, elements[t], t, (t + o) % 2) for o in range(3) for t in range(2)]
+    before = _core.threads()
+    try:
+        _core.set_threads(threads)
+        for order in ("limb", "rotation"):
+            (rotated,) = scheme.context.linear_transform([ciphertext], single, keys, [], 1, False, order)
+            sums = scheme.context.linear_transform([ciphertext], weighted, keys, plaintexts, 3, True, order)
+            if order == "limb":
+                first = [rotated, *sums]
+            else:
+                np.testing.assert_array_equal(rotated, first[0])
+                np.testing.assert_array_equal(np.stack(sums), np.stack(first[1:]))
+        rescaled = scheme.context.rescale(rotated, 2)
+    finally:
+        _core.set_threads(before)
+    error = SIGMA + 0.5 + scheme.switching(limbs) + scheme.rounding
+    bound = scheme.in_slots(error, scheme.scale)
+    close(scheme.decrypt(rotated, scheme.scale), np.roll(x, -step), bound)
+    scale = scheme.scale / (scheme.q[limbs - 1] * scheme.q[limbs - 2])
+    assert rescaled.shape == (2, limbs - 2, scheme.n)
+    divided = scheme.decrypt(rescaled, 1.0) - scheme.decrypt(rotated, 1.0) * scale / scheme.scale
+    assert np.abs(divided).max() < scheme.in_slots(scheme.rounding, 1.0)
+    per_term = scheme.in_slots(SIGMA + 0.5 + scheme.switching(limbs), scheme.scale)
+    bound = 2 * (per_term + scheme.in_slots(0.5, mask_scale)) + scheme.in_slots(scheme.rounding, scheme.scale)
+    turned = [np.roll(x, -step), x.conj()]
+    for output, got in enumerate(sums):
+        expected = sum(masks[(t + output) % 2] * turned[t] for t in range(2))
+        close(scheme.decrypt(got, scheme.scale), expected, bound)
