@@ -9,7 +9,8 @@ namespace cipherblas::avx512ifma {
 
 namespace {
 
-// Words of one chunk: its accumulators stay in the first-level cache while the terms stream past.
+// Words of one chunk: its accumulators stay in the first-level cache while the terms stream past. The prefetchers of the
+// CPU follow that many streams; prefetch instructions made it slower, from memory by a third.
 constexpr std::size_t kChunk = 512;
 // A sum word grows by less than 2^52 per product: it stays below 2^62 for this many, and longer sums are cut.
 constexpr std::size_t kMaxTerms = 1024;
@@ -111,17 +112,10 @@ void multiply_sum(Word* c0, Word* c1, Word* c2, const Word* const* a0, const Wor
         for (std::size_t t = 0; t == 0 || t < count;) {
             const std::size_t left = count - t;
             const std::size_t group = left >= kGroup ? kGroup : left > 0 ? 1 : 0;
-            const std::size_t ahead = left >= 2 * kGroup ? kGroup : 0;
             for (std::size_t i = start; i < end; i += 8) {
                 TensorSums& stored = sums[(i - start) / 8];
                 TensorSums s;
                 if (t > 0) s = stored;
-                for (std::size_t k = t + group; k < t + group + ahead; ++k) {
-                    prefetch(a0[k] + i);
-                    prefetch(a1[k] + i);
-                    prefetch(b0[k] + i);
-                    prefetch(b1[k] + i);
-                }
                 if (group == kGroup) {
                     add_terms<kGroup>(s, terms, t, i);
                 } else if (group == 1) {
@@ -187,16 +181,10 @@ void multiply_plain_sum(Word* c0, Word* c1, const Word* const* p, const Word* co
         for (std::size_t t = 0; t == 0 || t < count;) {
             const std::size_t left = count - t;
             const std::size_t group = left >= kGroup ? kGroup : left > 0 ? 1 : 0;
-            const std::size_t ahead = left >= 2 * kGroup ? kGroup : 0;
             for (std::size_t i = start; i < end; i += 8) {
                 PairSums& stored = sums[(i - start) / 8];
                 PairSums s;
                 if (t > 0) s = stored;
-                for (std::size_t k = t + group; k < t + group + ahead; ++k) {
-                    prefetch(p[k] + i);
-                    prefetch(b0[k] + i);
-                    prefetch(b1[k] + i);
-                }
                 if (group == kGroup) {
                     add_terms<kGroup>(s, p, b0, b1, t, i);
                 } else if (group == 1) {

@@ -17,6 +17,10 @@ constexpr std::size_t kChunk = 512;
 // cut: of the terms' sums, or of the products inside one term.
 constexpr std::size_t kMaxProducts = 1024;
 
+// Keys and plaintexts of one call beyond this many bytes come from memory: then the next term's are fetched ahead. From
+// a cache they come faster without.
+constexpr std::size_t kPrefetchBytes = std::size_t{16} << 20;
+
 struct PairSums {
     Sum c0, c1;
 };
@@ -102,7 +106,13 @@ void sum_terms(Word* out0, Word* out1, const RotationTerm* terms, std::size_t co
     present.add1 = out1;
     // A weighted term is below 2^52 q; another one is as its own bound says.
     std::uint64_t bound = accumulate ? quarters(present) : 0;
-    for (std::size_t t = 0; t < count; ++t) bound += terms[t].plaintext != nullptr ? 4 : quarters(terms[t]);
+    std::size_t streams = 0;
+    for (std::size_t t = 0; t < count; ++t) {
+        bound += terms[t].plaintext != nullptr ? 4 : quarters(terms[t]);
+        streams +=
+            2 * static_cast<std::size_t>(terms[t].digit_count) + (terms[t].plaintext != nullptr ? 1 : 0);
+    }
+    const bool ahead = streams * n * sizeof(Word) > kPrefetchBytes;
     const Reduction reduce(modulus, bound);
     PairSums sums[kChunk / 8];
     for (std::size_t start = 0; start < n; start += kChunk) {
@@ -110,7 +120,7 @@ void sum_terms(Word* out0, Word* out1, const RotationTerm* terms, std::size_t co
         if (accumulate)
             add_term<0>(sums, present, terms, start, end, {true, false, &reduce, out0, out1}, modulus);
         for (std::size_t t = 0; t < count; ++t) {
-            const RotationTerm* next = t + 1 < count ? terms + t + 1 : nullptr;
+            const RotationTerm* next = ahead && t + 1 < count ? terms + t + 1 : nullptr;
             const Step step{t == 0 && !accumulate, t + 1 == count, &reduce, out0, out1};
             switch (terms[t].digit_count) {
                 case 1:
