@@ -118,7 +118,7 @@ void sum_terms(Word* out0, Word* out1, const RotationTerm* terms, std::size_t co
     for (std::size_t start = 0; start < n; start += kChunk) {
         const std::size_t end = std::min(start + kChunk, n);
         if (accumulate)
-            add_term<0>(sums, present, terms, start, end, {true, false, &reduce, out0, out1}, modulus);
+            add_term<0>(sums, present, nullptr, start, end, {true, false, &reduce, out0, out1}, modulus);
         for (std::size_t t = 0; t < count; ++t) {
             const RotationTerm* next = ahead && t + 1 < count ? terms + t + 1 : nullptr;
             const Step step{t == 0 && !accumulate, t + 1 == count, &reduce, out0, out1};
