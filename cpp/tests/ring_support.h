@@ -17,7 +17,8 @@ enum class Fill { kRandom, kZero, kLargest, kExtremes };
 inline constexpr Fill kFills[] = {Fill::kRandom, Fill::kZero, Fill::kLargest, Fill::kExtremes};
 
 // Words below `bound`: random, all 0, all bound - 1, or a random mixture of 0, 1, bound - 1 and random words.
-inline Limb make_limb(std::size_t n, std::uint64_t bound, std::mt19937_64& random, Fill fill = Fill::kRandom) {
+inline Limb make_limb(std::size_t n, std::uint64_t bound, std::mt19937_64& random,
+                      Fill fill = Fill::kRandom) {
     Limb limb(n);
     for (std::uint64_t& x : limb) {
         x = random() % bound;
