@@ -5,6 +5,10 @@
 #include <stdexcept>
 #include <string>
 
+#if defined(__unix__) || defined(__APPLE__)
+#include <pthread.h>
+#endif
+
 namespace cipherblas {
 namespace {
 
@@ -28,6 +32,16 @@ std::atomic<int>& knob() {
     return count;
 }
 
+// The OpenMP threads of a process do not exist in its forks, where a parallel loop would wait for them for ever.
+std::atomic<bool> forked_without_threads{false};
+
+void watch_forks() {
+#if defined(__unix__) || defined(__APPLE__)
+    static const int registered = pthread_atfork(nullptr, nullptr, [] { forked_without_threads = true; });
+    (void)registered;
+#endif
+}
+
 }  // namespace
 
 int thread_count() { return knob().load(std::memory_order_relaxed); }
@@ -42,9 +56,11 @@ void set_thread_count(int count) {
 
 int threads_for(std::size_t tasks) {
 #ifdef _OPENMP
-    if (omp_in_parallel()) return 1;
+    if (omp_in_parallel() || forked_without_threads) return 1;
     const std::size_t threads = static_cast<std::size_t>(thread_count());
-    return static_cast<int>(tasks < threads ? (tasks == 0 ? 1 : tasks) : threads);
+    const int used = static_cast<int>(tasks < threads ? (tasks == 0 ? 1 : tasks) : threads);
+    if (used > 1) watch_forks();
+    return used;
 #else
     (void)tasks;
     return 1;

@@ -15,7 +15,7 @@ int thread_count();
 // Throws std::invalid_argument unless 1 <= count <= 4096.
 void set_thread_count(int count);
 
-// Number of threads for so many tasks: one inside a parallel loop.
+// Number of threads for so many tasks: one inside a parallel loop, and in a fork of a process that ran such loops.
 int threads_for(std::size_t tasks);
 
 // Calls body(task, thread) for every task below `tasks`; thread < threads, so that the caller can prepare a workspace

@@ -19,6 +19,7 @@ namespace cipherblas {
 namespace {
 
 constexpr std::size_t kDroppedBytes = std::size_t{256} << 20;  // of one block of outputs
+constexpr std::size_t kGroupBytes = std::size_t{48} << 20;     // digits of a group of limbs, per thread
 constexpr std::size_t kResidentBytes = std::size_t{8} << 20;   // digits at all limbs, kept in cache
 
 // Coefficients of the dropped limbs of some outputs, ready for base conversion.
