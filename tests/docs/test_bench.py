@@ -1,0 +1,47 @@
+"""docs/bench.md lists every field that the benchmarks print."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import documents
+import pytest
+
+from cipherblas import bench
+from cipherblas.bench.harness import FIELDS
+from cipherblas.bench.primitives import CASES
+
+PAGE = documents.ROOT / "docs" / "bench.md"
+LEAST = 1e-4  # seconds per side: the least number of runs
+
+
+def listed() -> set[str]:
+    return {field for row in documents.table(PAGE, "field") for field in re.findall(r"`(\w+)`", row["field"])}
+
+
+def test_common_fields_are_listed() -> None:
+    assert set(FIELDS) <= listed()
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        pytest.param(lambda: bench.run_cc([(4, 3, 2)], budget=LEAST), id="cc"),
+        pytest.param(lambda: bench.run_cc([(4, 3, 2)], budget=LEAST, one_ciphertext=True), id="cc one ciphertext"),
+        pytest.param(lambda: bench.run_linear_transform(sets=["A"], diagonals=4, budget=LEAST), id="transform"),
+        pytest.param(lambda: bench.run_primitives(ring_degrees=[8192], cases=["rescale"], budget=LEAST), id="core"),
+        pytest.param(lambda: bench.run_ntt(isas=["scalar"], ring_degrees=[4096], budget=LEAST), id="ntt"),
+    ],
+)  # fmt: skip
+def test_fields_of_rows_are_listed(rows: Any) -> None:
+    found: Iterable[dict[str, Any]] = rows()
+    names = {name for row in found for name in row}
+    assert names
+    assert names <= listed()
+
+
+def test_cases_are_named() -> None:
+    text = documents.prose(PAGE)
+    assert all(f"`{case}`" in text for case in CASES)
