@@ -55,7 +55,7 @@ class Client:
         """Make the evaluation keys straight into a file or folder for the server; memory holds a part at a time."""
         write_evaluation_keys(self._secret, self.program.plan.keys, path, progress)
 
-    def encrypt(self, *, progress: Progress | None = None, **operands: Any) -> Any:
+    def encrypt(self, /, *, progress: Progress | None = None, **operands: Any) -> Any:
         """Encrypt secret operands given by name.
 
         Args:
@@ -110,7 +110,9 @@ class Client:
             vectors = layout.pack(block_of(source, layout.rows, layout.cols, *cell))
             return [
                 encrypt(
-                    self._secret, context.encode(np.asarray(v, dtype=np.complex128), feed.scale), feed.limbs
+                    self._secret,
+                    context.encode(np.asarray(v, dtype=np.complex128), feed.encoding_scale),
+                    feed.limbs,
                 )
                 for v in vectors
             ]

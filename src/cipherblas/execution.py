@@ -2,25 +2,32 @@
 
 With a `Counter` it yields the counts, keys, feeds and memory of a plan; with `Clear` it checks the data movement;
 with `Ckks` it computes. A matrix is a grid of equal blocks, each block a few ciphertexts in some `Layout`.
+
+Slots hold entries in a unit of their own: an entry is unit · slot. Operands are in units of their bounds, so that
+slots are near 1 whatever the range of the data, and multiplying by a number changes the unit alone.
 """
 
 from __future__ import annotations
 
+import math
+from collections import Counter as Tally
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from cipherblas.algorithms.base import Algorithm
+from cipherblas.algorithms.product import multiply_grids
 from cipherblas.algorithms.registry import build
 from cipherblas.errors import ShapeError
-from cipherblas.evaluators.base import Evaluator, is_small_integer
-from cipherblas.evaluators.values import Ct, Plain
-from cipherblas.expressions import Add, Constant, Expression, Leaf, MatMul, Multiply, Scale
+from cipherblas.evaluators.base import MAX_ENCODED_BITS, MAX_SMALL_INTEGER, Evaluator, is_small_integer
+from cipherblas.expressions import Add, Expression, Leaf, MatMul, Multiply, Scale, ordered
+from cipherblas.graph import Axes, products
 from cipherblas.layouts.base import Layout, column_major
 from cipherblas.layouts.blocks import grid_shape
 from cipherblas.layouts.relayout import relayout
 
 Cts = list[Any]  # ciphertexts, or plaintexts where the operand is clear
+
+UNIT_TOLERANCE = 2.0**-46  # relative difference of two units below which they are the same
 
 
 @dataclass(frozen=True)
@@ -33,12 +40,17 @@ class Choice:
 
 @dataclass
 class BlockedValue:
-    """A matrix as a grid of blocks; `cells[i][j]` are the ciphertexts (or plaintexts) of block (i, j)."""
+    """A matrix as a grid of blocks; `cells[i][j]` are the ciphertexts (or plaintexts) of block (i, j).
+
+    Attributes:
+        unit: an entry of the matrix is unit · slot; may be negative.
+    """
 
     shape: tuple[int, int]
     layout: Layout
     cells: list[list[Cts]]
     secret: bool
+    unit: float
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -47,10 +59,22 @@ class BlockedValue:
     def first(self) -> Any:
         return self.cells[0][0][0]
 
+    def mapped(self, function: Callable[[Any], Any]) -> BlockedValue:
+        """The value with every ciphertext replaced."""
+        cells = [[[function(ct) for ct in cell] for cell in row] for row in self.cells]
+        return replace(self, cells=cells)
+
+    def zipped(self, other: BlockedValue, function: Callable[[Any, Any], Any]) -> list[list[Cts]]:
+        """function(ct, other's ct) for every ciphertext; both have the same layout and grid."""
+        return [
+            [[function(a, b) for a, b in zip(p, q, strict=True)] for p, q in zip(r, s, strict=True)]
+            for r, s in zip(self.cells, other.cells, strict=True)
+        ]
+
 
 @dataclass(frozen=True)
 class FeedSpec:
-    """What the client sends for one use of an operand: how it is packed, at how many limbs and which scale."""
+    """What the client sends for one use of an operand: how it is packed, at how many limbs, scale and unit."""
 
     name: str
     transposed: bool
@@ -59,38 +83,48 @@ class FeedSpec:
     grid: tuple[int, int]
     limbs: int
     scale: float
+    unit: float
 
     @property
     def ciphertexts(self) -> int:
         return self.grid[0] * self.grid[1] * self.layout.ciphertexts
 
+    @property
+    def encoding_scale(self) -> float:
+        """What an entry of the matrix is multiplied by to become a slot of the message."""
+        return self.scale / self.unit
+
     def key(self) -> tuple[Any, ...]:
-        return (self.name, self.transposed, self.layout.key, self.grid, self.limbs, self.scale)
+        return (
+            *(self.name, self.transposed, self.layout.key, self.grid),
+            *(self.limbs, self.scale, self.unit),
+        )
 
 
 class Feeds(Protocol):
     """Where the executor gets operands from: made up (planning), arrays (`Clear`) or ciphertexts (`Ckks`)."""
 
     def secret(self, spec: FeedSpec, bound: float) -> list[list[Cts]]:
-        """The encrypted blocks of a secret operand."""
+        """The encrypted blocks of a secret operand, in its unit; no slot exceeds `bound`."""
 
-    def public(self, leaf: Leaf | Constant, layout: Layout, grid: tuple[int, int]) -> list[list[Cts]]:
-        """The packed blocks (`Plain`s) of a clear operand."""
+    def public(self, node: Expression, layout: Layout, grid: tuple[int, int]) -> list[list[Cts]]:
+        """The packed blocks (`Plain`s) of a part without secrets, in units of its bound."""
 
 
 @dataclass(frozen=True)
 class _Like:
-    """Limbs and scale that an operand is to be encrypted with."""
+    """Limbs, scale and unit that an operand is to be encrypted with."""
 
     limbs: int
     scale: float
+    unit: float
 
 
 class Execution:
     """One run of a program: `Execution(...).run(node)`.
 
     `choices` names the algorithm of each product in the order of `products(node)`; `blocks` gives the block
-    length along each axis (see `Axes`); `progress(done, total)` is called after every block operation.
+    length along each axis (see `Axes`); `progress(done, total)` is called after every block product.
     """
 
     def __init__(
@@ -106,23 +140,16 @@ class Execution:
         self.axes = Axes(node)
         self.blocks = blocks
         self.choices = {id(product): choice for product, choice in zip(products(node), choices, strict=True)}
-        self._values: dict[int, BlockedValue] = {}
+        # Values that are used several times are kept until their last use.
+        self._kept: dict[Any, BlockedValue] = {}
+        self._uses = Tally(id(child) for current in ordered(node) for child in current.children)
         self._progress = progress
         self._done = 0
-        self._total = sum(self._steps(product) for product in products(node))
+        self._total = sum(math.prod(self._grid_of(product)) for product in products(node))
 
     def run(self) -> BlockedValue:
         """Execute the whole graph and return its (still encrypted) value."""
         return self._value(self.node, None)
-
-    def _tick(self, steps: int = 1) -> None:
-        self._done += steps
-        if self._progress is not None:
-            self._progress(self._done, self._total)
-
-    def _steps(self, product: MatMul) -> int:
-        m, k, n = self._grid_of(product)
-        return k * (m + n) + m * k * n + m * n
 
     def _grid_of(self, product: MatMul) -> tuple[int, int, int]:
         sizes = self._block_sizes(product)
@@ -136,17 +163,33 @@ class Execution:
 
     # --- nodes -----------------------------------------------------------------------------------------------
 
-    def _value(self, node: Expression, want: Layout | None, like: Ct | _Like | None = None) -> BlockedValue:
-        """The value of `node`. Operands are packed as `want` and encrypted to match `like`, where these are given;
-        a computed value keeps the layout that its algorithm leaves it in."""
-        if isinstance(node, (Leaf, Constant)):
+    def _value(self, node: Expression, want: Layout | None, like: _Like | None = None) -> BlockedValue:
+        """The value of `node`. Operands are packed as `want` and encrypted as `like`, where these are given; a
+        computed value keeps the layout, limbs, scale and unit that its computation leaves it in."""
+        if not node.secret:
+            return self._clear(node, want or self._dense(node))
+        if isinstance(node, Leaf):
             return self._operand(node, want or self._dense(node), like)
+        if node.packable:
+            key = (id(node), want and want.key, like)
+            if self._uses[id(node)] < 2:
+                return self._computed(node, want, like)
+            if key not in self._kept:
+                self._kept[key] = self._computed(node, want, like)
+            return self._kept[key]
+        value = self._kept.pop(id(node), None) or self._computed(node, want, like)
+        self._uses[id(node)] -= 1
+        if self._uses[id(node)] > 0:
+            self._kept[id(node)] = value
+        return value
+
+    def _computed(self, node: Expression, want: Layout | None, like: _Like | None) -> BlockedValue:
         if isinstance(node, MatMul):
-            if id(node) not in self._values:
-                self._values[id(node)] = self._product(node)
-            return self._values[id(node)]
+            return self._product(node)
         if isinstance(node, Scale):
-            return self._scaled(node, want, like)
+            inner = None if like is None else replace(like, unit=abs(like.unit / node.factor))
+            value = self._value(node.child, want, inner)
+            return replace(value, unit=value.unit * node.factor)
         if isinstance(node, Add):
             return self._sum(node, want, like)
         assert isinstance(node, Multiply)
@@ -156,52 +199,73 @@ class Execution:
         rows, cols = self.axes.of(node)
         return column_major(self.blocks[rows], self.blocks[cols], self.evaluator.slots)
 
-    def _operand(self, node: Leaf | Constant, layout: Layout, like: Ct | _Like | None) -> BlockedValue:
+    def _clear(self, node: Expression, layout: Layout) -> BlockedValue:
         grid = grid_shape(*node.shape, layout.rows, layout.cols)
-        if isinstance(node, Constant) or not node.secret:
-            return BlockedValue(node.shape, layout, self.feeds.public(node, layout, grid), secret=False)
-        # Every secret operand is encrypted so that its coefficients are near 2^scale_bits whatever its range,
-        # or so that it can be added to `like` without any work on the server.
-        scale = like.scale if like is not None else 2.0**self.evaluator.params.scale_bits / node.bound
-        limbs = like.limbs if like is not None else self.evaluator.top_limbs
-        spec = FeedSpec(node.name, node.transposed, node.shape, layout, grid, limbs, scale)
-        return BlockedValue(node.shape, layout, self.feeds.secret(spec, node.bound), secret=True)
+        return BlockedValue(node.shape, layout, self.feeds.public(node, layout, grid), False, node.bound)
 
-    def _scaled(self, node: Scale, want: Layout | None, like: Ct | _Like | None) -> BlockedValue:
-        if like is not None and not is_small_integer(node.factor):
-            # Such a factor is a matter of scale: the operand is encrypted so that the product comes out like `like`.
-            like = _Like(like.limbs, like.scale * abs(node.factor))
-        value = self._value(node.child, want, like)
-        return _mapped(value, lambda ct: self.evaluator.multiply_scalar(ct, node.factor))
+    def _fresh(self, node: Expression) -> _Like:
+        """The usual way to encrypt an operand: all limbs, slots up to 1 at the scale of the parameters."""
+        ev = self.evaluator
+        return _Like(ev.top_limbs, 2.0**ev.params.scale_bits, node.bound)
 
-    def _sum(self, node: Add, want: Layout | None, like: Ct | _Like | None) -> BlockedValue:
-        first, second = sorted((node.left, node.right), key=_is_operand)  # computed values decide the layout
+    def _operand(self, node: Leaf, layout: Layout, like: _Like | None) -> BlockedValue:
+        like = self._fresh(node) if like is None else like
+        bound = layout.slot_bound(node.bound / like.unit)
+        # Coefficients beyond what the client encodes: the rest of the scale is a factor that the server multiplies.
+        excess = max(0, math.ceil(math.log2(like.scale * bound)) - MAX_ENCODED_BITS)
+        grid = grid_shape(*node.shape, layout.rows, layout.cols)
+        scale = like.scale / 2**excess
+        spec = FeedSpec(node.name, node.transposed, node.shape, layout, grid, like.limbs, scale, like.unit)
+        value = BlockedValue(node.shape, layout, self.feeds.secret(spec, bound), True, like.unit)
+        return value.mapped(lambda ct: self._enlarged(ct, excess)) if excess else value
+
+    def _enlarged(self, ct: Any, bits: int) -> Any:
+        """The same slots at a scale 2^bits larger."""
+        while bits > 0:
+            factor = min(1 << bits, MAX_SMALL_INTEGER)
+            ct = self.evaluator.absorb(self.evaluator.multiply_scalar(ct, factor), 1 / factor)
+            bits -= factor.bit_length() - 1
+        return ct
+
+    def _sum(self, node: Add, want: Layout | None, like: _Like | None) -> BlockedValue:
+        # Computed values decide layout, limbs, scale and unit, then the operand with the largest range.
+        first, second = sorted(
+            (node.left, node.right), key=lambda part: (part.packable, not part.secret, -part.bound)
+        )
         x = self._value(first, want, like)
-        y = self._value(second, x.layout, x.first() if x.secret else like)
-        y = self._relaid(y, x.layout)
-        cells = [
-            [[self._add(a, b) for a, b in zip(p, q, strict=True)] for p, q in zip(r, s, strict=True)]
-            for r, s in zip(x.cells, y.cells, strict=True)
-        ]
-        return BlockedValue(node.shape, x.layout, cells, node.secret)
+        y = self._value(second, x.layout, _Like(x.first().limbs, x.first().scale, abs(x.unit)))
+        if not y.secret:
+            return self._sum_with_clear(x, y)
+        return self._sum_of_secrets(x, self._relaid(y, x.layout))
 
-    def _add(self, a: Any, b: Any) -> Any:
-        if isinstance(a, Plain) and not isinstance(b, Plain):
-            a, b = b, a
-        if isinstance(b, Plain):
-            return self.evaluator.add_plain(a, b)
-        return self.evaluator.add(*self.evaluator.align(a, b))
+    def _sum_with_clear(self, x: BlockedValue, y: BlockedValue) -> BlockedValue:
+        ratio = y.unit / x.unit
+        cells = x.zipped(y, lambda ct, plain: self.evaluator.add_plain(ct, plain.times(ratio)))
+        return replace(x, cells=cells)
+
+    def _sum_of_secrets(self, x: BlockedValue, y: BlockedValue) -> BlockedValue:
+        """One of the two takes the unit of the other: by an integer factor, which keeps the scale, or in its scale."""
+        ev, ratio = self.evaluator, abs(y.unit / x.unit)
+        sign = math.copysign(1.0, y.unit / x.unit)
+        if _is_integer(ratio):
+            if round(ratio) > 1:
+                y = y.mapped(lambda ct: ev.multiply_scalar(ct, round(ratio)))
+        elif _is_integer(1 / ratio):
+            x = replace(
+                x.mapped(lambda ct: ev.multiply_scalar(ct, round(1 / ratio))),
+                unit=math.copysign(y.unit, x.unit),
+            )
+        else:
+            y = y.mapped(lambda ct: ev.absorb(ct, ratio))
+        return replace(x, cells=x.zipped(y, ev.add if sign > 0 else ev.sub))
 
     def _elementwise(self, node: Multiply) -> BlockedValue:
         layout = self._dense(node)
-        first, second = sorted((node.left, node.right), key=_is_operand)
+        first, second = sorted((node.left, node.right), key=lambda part: (part.packable, not part.secret))
         x = self._factor(first, layout, None)
         y = self._factor(second, layout, x)
-        cells = [
-            [[self._multiply(a, b) for a, b in zip(p, q, strict=True)] for p, q in zip(r, s, strict=True)]
-            for r, s in zip(x.cells, y.cells, strict=True)
-        ]
-        return BlockedValue(node.shape, layout, cells, node.secret)
+        cells = x.zipped(y, self._multiply)
+        return BlockedValue(node.shape, layout, cells, True, x.unit * y.unit)
 
     def _multiply(self, a: Any, b: Any) -> Any:
         product = self.evaluator.multiply_sum([a], [b])
@@ -210,168 +274,47 @@ class Execution:
     def _factor(self, node: Expression, layout: Layout, other: BlockedValue | None) -> BlockedValue:
         """The value of a factor in `layout`, ready to be multiplied, at the limbs of `other` where that is lower."""
         like = None
-        if other is not None and other.secret and isinstance(node, Leaf) and node.secret:
-            scale = 2.0**self.evaluator.params.scale_bits / node.bound
-            like = _Like(other.first().limbs, scale)
+        if node.secret and node.packable:
+            like = self._fresh(node)
+            if other is not None and other.secret:
+                like = replace(like, limbs=other.first().limbs)
         value = self._relaid(self._value(node, layout, like), layout)
-        if not value.secret:
-            return value
-        return _mapped(value, self.evaluator.ready)
+        return value.mapped(self.evaluator.ready) if value.secret else value
 
     def _relaid(self, value: BlockedValue, layout: Layout) -> BlockedValue:
         if value.layout.key == layout.key:
             return value
         if not value.secret:
-            raise ShapeError(
-                "a clear intermediate cannot change its layout", expected=layout.key, got=value.layout.key
-            )
+            raise ShapeError("a clear value is packed once", expected=layout.key, got=value.layout.key)
         cells = [
             [relayout(self.evaluator, cell, value.layout, layout) for cell in row] for row in value.cells
         ]
-        return BlockedValue(value.shape, layout, cells, value.secret)
+        return replace(value, layout=layout, cells=cells)
 
     def _product(self, node: MatMul) -> BlockedValue:
         ev = self.evaluator
         choice = self.choices[id(node)]
-        bm, bk, bn = self._block_sizes(node)
-        algorithm = build(choice.algorithm, bm, bk, bn, ev.slots, choice.options)
-        if _is_operand(node.left) and not _is_operand(node.right):
+        algorithm = build(choice.algorithm, *self._block_sizes(node), ev.slots, choice.options)
+        if node.left.packable and not node.right.packable:
             right = self._factor(node.right, algorithm.right_layout, None)
             left = self._factor(node.left, algorithm.left_layout, right)
         else:
             left = self._factor(node.left, algorithm.left_layout, None)
             right = self._factor(node.right, algorithm.right_layout, left)
-        left, right = self._levelled(left, right)
-        cells = self._blocked_product(algorithm, left.cells, right.cells)
-        return BlockedValue(node.shape, algorithm.out_layout, cells, node.secret)
+        if left.secret and right.secret:
+            limbs = min(left.first().limbs, right.first().limbs)
+            left, right = (side.mapped(lambda ct: ev.drop(ct, limbs)) for side in (left, right))
+        done = self._done
 
-    def _blocked_product(
-        self, algorithm: Algorithm, left: list[list[Cts]], right: list[list[Cts]]
-    ) -> list[list[Cts]]:
-        """Every block is prepared once and serves all its products; sums run over k before relinearisation."""
-        ev, m, n = self.evaluator, len(left), len(right[0])
-        sums: list[list[Any]] = [[None] * n for _ in range(m)]
-        for t in range(len(right)):
-            if m == n == 1:
-                sums[0][0] = algorithm.multiply_once(ev, left[0][t], right[t][0], sums[0][0])
-                self._tick(3)
-                continue
-            lefts = [self._prepared(algorithm.prepare_left, left[i][t]) for i in range(m)]
-            rights = [self._prepared(algorithm.prepare_right, right[t][j]) for j in range(n)]
-            for i in range(m):
-                for j in range(n):
-                    sums[i][j] = algorithm.multiply(ev, lefts[i], rights[j], sums[i][j])
-                    self._tick()
-        cells: list[list[Cts]] = []
-        for row in sums:
-            cells.append([])
-            for j in range(n):
-                cells[-1].append(algorithm.finish(ev, row[j]))
-                row[j] = None  # the accumulators are large: let each go as soon as it is closed
-                self._tick()
-        return cells
+        def report(blocks: int, _: int) -> None:
+            self._done = done + blocks
+            if self._progress is not None:
+                self._progress(self._done, self._total)
 
-    def _prepared(self, prepare: Callable[[Evaluator, Cts], list[Any]], cts: Cts) -> list[Any]:
-        prepared = prepare(self.evaluator, cts)
-        self._tick()
-        return prepared
-
-    def _levelled(self, left: BlockedValue, right: BlockedValue) -> tuple[BlockedValue, BlockedValue]:
-        if not (left.secret and right.secret):
-            return left, right
-        limbs = min(left.first().limbs, right.first().limbs)
-
-        def lower(value: BlockedValue) -> BlockedValue:
-            return (
-                value
-                if value.first().limbs == limbs
-                else _mapped(value, lambda ct: self.evaluator.drop(ct, limbs))
-            )
-
-        return lower(left), lower(right)
+        cells = multiply_grids(ev, algorithm, left.cells, right.cells, report)
+        return BlockedValue(node.shape, algorithm.out_layout, cells, True, left.unit * right.unit)
 
 
-class Axes:
-    """Names for the dimensions of a program, equal where the program forces equal lengths and blocks.
-
-    `a.rows` is the row axis of operand `a`; `a @ b` makes `a.cols` and `b.rows` one axis, an elementwise
-    operation makes both axes of its operands one.
-    """
-
-    def __init__(self, node: Expression) -> None:
-        self._parent: dict[str, str] = {}
-        self._names: dict[int, tuple[str, str]] = {}
-        self.lengths: dict[str, int] = {}
-        self._constants = 0
-        self._visit(node)
-        for child_id, (rows, cols) in list(self._names.items()):
-            self._names[child_id] = (self._root(rows), self._root(cols))
-        self.lengths = {self._root(name): length for name, length in self.lengths.items()}
-
-    def of(self, node: Expression) -> tuple[str, str]:
-        """The names of the row and the column axis of `node`."""
-        return self._names[id(node)]
-
-    def _root(self, name: str) -> str:
-        while self._parent.get(name, name) != name:
-            name = self._parent[name]
-        return name
-
-    def _join(self, x: str, y: str) -> None:
-        first, second = sorted((self._root(x), self._root(y)))
-        self._parent[second] = first
-
-    def _visit(self, node: Expression) -> tuple[str, str]:
-        if id(node) in self._names:
-            return self._names[id(node)]
-        if isinstance(node, (Leaf, Constant)):
-            if isinstance(node, Leaf):
-                label = node.name
-            else:
-                label = f"constant{self._constants}"
-                self._constants += 1
-            names = (f"{label}.rows", f"{label}.cols")
-            if isinstance(node, Leaf) and node.transposed:
-                names = (names[1], names[0])
-            for name, length in zip(names, node.shape, strict=True):
-                self.lengths[name] = length
-        else:
-            parts = [self._visit(child) for child in node.children]
-            if isinstance(node, MatMul):
-                self._join(parts[0][1], parts[1][0])
-                names = (parts[0][0], parts[1][1])
-            else:
-                for other in parts[1:]:
-                    self._join(parts[0][0], other[0])
-                    self._join(parts[0][1], other[1])
-                names = parts[0]
-        self._names[id(node)] = names
-        return names
-
-
-def products(node: Expression) -> list[MatMul]:
-    """Every distinct matrix product of the graph, operands first."""
-    seen: dict[int, MatMul] = {}
-
-    def visit(current: Expression) -> None:
-        if id(current) in seen:
-            return
-        for child in current.children:
-            visit(child)
-        if isinstance(current, MatMul):
-            seen[id(current)] = current
-
-    visit(node)
-    return list(seen.values())
-
-
-def _is_operand(node: Expression) -> bool:
-    """True for operands and numbers times operands: what the client can pack in any layout."""
-    if isinstance(node, Scale):
-        return _is_operand(node.child)
-    return isinstance(node, (Leaf, Constant))
-
-
-def _mapped(value: BlockedValue, function: Callable[[Any], Any]) -> BlockedValue:
-    cells = [[[function(ct) for ct in cell] for cell in row] for row in value.cells]
-    return BlockedValue(value.shape, value.layout, cells, value.secret)
+def _is_integer(value: float) -> bool:
+    """Whether a ratio of units is an integer, and small enough to multiply the ciphertext."""
+    return is_small_integer(round(value)) and abs(value - round(value)) <= UNIT_TOLERANCE * value

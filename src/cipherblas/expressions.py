@@ -8,17 +8,24 @@ matrix is bounded by k·max|A|·max|B|), and the planner states the error relati
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Callable, Mapping
+import operator
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.errors import DTypeError, RangeError, ShapeError
+from cipherblas.errors import DTypeError, MismatchError, ParameterError, RangeError, ShapeError
 
 Scalar: TypeAlias = "int | float | np.integer[Any] | np.floating[Any]"
+
+MAX_DEPTH = 128  # of nested operations: graphs are walked recursively
+MAX_LENGTH = 1 << 24  # rows or columns of an operand
+BOUND_RANGE = 2.0**-600, 2.0**600  # products of two bounds stay finite numbers
+ZERO_BOUND = 2.0**-20  # stands for the bound of a matrix of zeros
 
 
 @dataclass(frozen=True)
@@ -31,39 +38,107 @@ class Operand:
     bound: float
 
     def __post_init__(self) -> None:
-        for what, value in (("rows", self.rows), ("columns", self.cols)):
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-                raise ShapeError(f"a matrix needs a positive number of {what}", expected=">= 1", got=value)
-        if not (math.isfinite(self.bound) and self.bound > 0):
-            raise RangeError("the bound of an operand must be positive", expected="> 0", got=self.bound)
+        object.__setattr__(self, "rows", _length(self.rows, "rows"))
+        object.__setattr__(self, "cols", _length(self.cols, "columns"))
+        if not is_scalar(self.bound):
+            raise DTypeError("the bound of an operand", expected="a number", got=type(self.bound).__name__)
+        object.__setattr__(self, "bound", checked_bound(float(self.bound)))
+
+
+def _length(value: Any, what: str) -> int:
+    try:
+        if isinstance(value, (bool, np.bool_)):
+            raise TypeError
+        length = operator.index(value)
+    except TypeError:
+        raise DTypeError(
+            f"number of {what} of a matrix", expected="an integer", got=f"{value!r} ({type(value).__name__})"
+        ) from None
+    if not 1 <= length <= MAX_LENGTH:
+        raise ShapeError(
+            f"a matrix needs a positive number of {what}", expected=f"1 to {MAX_LENGTH}", got=length
+        )
+    return length
+
+
+def checked_bound(bound: float) -> float:
+    """`bound`, or RangeError when it is no positive number in a range that products do not leave."""
+    if not BOUND_RANGE[0] <= bound <= BOUND_RANGE[1]:
+        raise RangeError(
+            "bound on the entries of a matrix",
+            expected=f"> 0, from {BOUND_RANGE[0]:.1g} to {BOUND_RANGE[1]:.1g}",
+            got=bound,
+        )
+    return bound
 
 
 def secret(rows: int, cols: int, *, bound: float = 1.0) -> Operand:
-    """An encrypted operand of shape `rows` × `cols` with entries in [-bound, bound]."""
-    return Operand(int(rows), int(cols), True, float(bound))
+    """An encrypted operand of shape `rows` × `cols` with entries in [-bound, bound].
+
+    Raises:
+        DTypeError, ShapeError, RangeError: not positive integers, or not a positive bound.
+    """
+    return Operand(rows, cols, True, bound)
 
 
 def public(rows: int, cols: int, *, bound: float = 1.0) -> Operand:
-    """A clear operand (a weight) of shape `rows` × `cols` with entries in [-bound, bound]."""
-    return Operand(int(rows), int(cols), False, float(bound))
+    """A clear operand (a weight) of shape `rows` × `cols` with entries in [-bound, bound]; errors as `secret`."""
+    return Operand(rows, cols, False, bound)
 
 
 class Expression:
-    """A matrix-valued node of a program; combine nodes with `@`, `+`, `-`, `*`, unary `-` and `.T`."""
+    """A matrix-valued node of a program; combine nodes with `@`, `+`, `-`, `*`, unary `-` and `.T`.
+
+    Arrays and lists are constants of the program. As in NumPy, `+`, `-` and `*` take numbers too, and constants
+    that can be broadcast to the shape of the node; two nodes must have equal shapes.
+
+    Attributes:
+        shape: rows × cols.
+        secret: whether it depends on a secret operand.
+        bound: on the absolute value of its entries.
+        packable: made of operands without products of secrets, so that the client can pack it in any layout.
+        children: the nodes it is computed from.
+    """
 
     __array_ufunc__ = None  # NumPy must not take `array @ node` apart element by element
-    shape: tuple[int, int]
-    secret: bool
-    bound: float
+
+    def __init__(self, shape: tuple[int, int], secret: bool, bound: float, *children: Expression) -> None:
+        self.shape = shape
+        self.secret = secret
+        self.bound = checked_bound(bound)
+        self.children: tuple[Expression, ...] = children
+        plain = isinstance(self, (Leaf, Add, Scale))
+        self.packable: bool = not secret or (plain and all(child.packable for child in children))
+        self.depth: int = 1 + max((child.depth for child in children), default=0)
+        self._transposed: Expression | None = None
+        if self.depth > MAX_DEPTH:
+            raise ParameterError(
+                "operations are nested too deeply (a long sum can be added in pairs)",
+                expected=f"at most {MAX_DEPTH}",
+                got=self.depth,
+            )
+
+    def __array__(self, *_: Any, **__: Any) -> NoReturn:
+        raise DTypeError(
+            "a node of a program is not an array", expected="@, +, -, * or .T", got="a conversion"
+        )
+
+    def __array_function__(self, function: Any, *_: Any, **__: Any) -> NoReturn:
+        name = getattr(function, "__name__", str(function))
+        raise DTypeError(
+            "NumPy's functions do not take a node of a program", expected="@, +, -, * or .T", got=name
+        )
 
     @property
     def T(self) -> Expression:
         """The transpose (free: it is pushed to the operands, which the client packs transposed)."""
-        raise NotImplementedError
+        if self._transposed is None:
+            self._transposed = self._transpose()
+            self._transposed._transposed = self
+        return self._transposed
 
-    @property
-    def children(self) -> tuple[Expression, ...]:
-        return ()
+    def _transpose(self) -> Expression:
+        raise NotImplementedError
 
     def __matmul__(self, other: Any) -> Expression:
         return MatMul(self, _as_matrix(other))
@@ -72,35 +147,40 @@ class Expression:
         return MatMul(_as_matrix(other), self)
 
     def __add__(self, other: Any) -> Expression:
-        return Add(self, _as_matrix(other))
+        if _is_zero(other):  # what sum() starts with
+            return self
+        return Add(self, _as_matrix(other, self.shape))
 
     def __radd__(self, other: Any) -> Expression:
-        return Add(_as_matrix(other), self)
+        return self.__add__(other)
 
     def __sub__(self, other: Any) -> Expression:
-        return Add(self, Scale(_as_matrix(other), -1.0))
+        return self if _is_zero(other) else Add(self, scaled(_as_matrix(other, self.shape), -1.0))
 
     def __rsub__(self, other: Any) -> Expression:
-        return Add(_as_matrix(other), Scale(self, -1.0))
+        return scaled(self, -1.0).__add__(other)
 
     def __neg__(self) -> Expression:
-        return Scale(self, -1.0)
+        return scaled(self, -1.0)
+
+    def __pos__(self) -> Expression:
+        return self
 
     def __mul__(self, other: Any) -> Expression:
-        if _is_scalar(other):
-            return Scale(self, float(other))
-        return Multiply(self, _as_matrix(other))
+        if is_scalar(other):
+            return scaled(self, _number(other))
+        return Multiply(self, _as_matrix(other, self.shape))
 
     __rmul__ = __mul__
 
     def __truediv__(self, other: Any) -> Expression:
-        if not _is_scalar(other):
+        if not is_scalar(other):
             raise DTypeError(
                 "only division by a number is supported", expected="a number", got=type(other).__name__
             )
-        if float(other) == 0.0:
+        if _number(other) == 0.0:
             raise RangeError("division by zero", expected="a non-zero number", got=other)
-        return Scale(self, 1.0 / float(other))
+        return scaled(self, 1.0 / _number(other))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.shape[0]}x{self.shape[1]}>"
@@ -111,25 +191,29 @@ class Leaf(Expression):
 
     def __init__(self, name: str, operand: Operand, transposed: bool = False) -> None:
         self.name, self.operand, self.transposed = name, operand, transposed
-        self.shape = (operand.cols, operand.rows) if transposed else (operand.rows, operand.cols)
-        self.secret, self.bound = operand.secret, operand.bound
+        shape = (operand.cols, operand.rows) if transposed else (operand.rows, operand.cols)
+        super().__init__(shape, operand.secret, operand.bound)
 
-    @property
-    def T(self) -> Expression:
+    def _transpose(self) -> Expression:
         return Leaf(self.name, self.operand, not self.transposed)
 
 
 class Constant(Expression):
-    """A clear matrix whose values are part of the program."""
+    """A clear matrix whose values are part of the program (a copy of them).
 
-    def __init__(self, values: NDArray[np.float64]) -> None:
-        self.values = values
-        self.shape = (int(values.shape[0]), int(values.shape[1]))
-        self.secret, self.bound = False, max(float(np.max(np.abs(values))), 2.0**-60)
+    `replaces` names the operands that it made superfluous: those of a node that was multiplied by zero.
+    """
 
-    @property
-    def T(self) -> Expression:
-        return Constant(np.ascontiguousarray(self.values.T))
+    def __init__(self, values: NDArray[np.float64], replaces: Iterable[str] = ()) -> None:
+        self.values = np.array(values, dtype=np.float64, order="C")
+        self.values.flags.writeable = False
+        self.replaces = frozenset(replaces)
+        largest = float(np.max(np.abs(self.values)))
+        bound = max(largest, BOUND_RANGE[0]) if largest else ZERO_BOUND
+        super().__init__((values.shape[0], values.shape[1]), False, bound)
+
+    def _transpose(self) -> Expression:
+        return Constant(self.values.T, self.replaces)
 
 
 class MatMul(Expression):
@@ -143,21 +227,17 @@ class MatMul(Expression):
                 got=f"{right.shape[0]}x{right.shape[1]}",
             )
         self.left, self.right = left, right
-        self.shape = (left.shape[0], right.shape[1])
-        self.secret = left.secret or right.secret
-        self.bound = left.shape[1] * left.bound * right.bound
+        shape = (left.shape[0], right.shape[1])
+        super().__init__(
+            shape, left.secret or right.secret, left.shape[1] * left.bound * right.bound, left, right
+        )
 
-    @property
-    def children(self) -> tuple[Expression, ...]:
-        return (self.left, self.right)
-
-    @property
-    def T(self) -> Expression:
+    def _transpose(self) -> Expression:
         return MatMul(self.right.T, self.left.T)
 
 
 class _Elementwise(Expression):
-    def __init__(self, left: Expression, right: Expression) -> None:
+    def __init__(self, left: Expression, right: Expression, bound: float) -> None:
         if left.shape != right.shape:
             raise ShapeError(
                 "elementwise operations need equal shapes",
@@ -165,73 +245,104 @@ class _Elementwise(Expression):
                 got=f"{right.shape[0]}x{right.shape[1]}",
             )
         self.left, self.right = left, right
-        self.shape = left.shape
-        self.secret = left.secret or right.secret
-
-    @property
-    def children(self) -> tuple[Expression, ...]:
-        return (self.left, self.right)
-
-    @property
-    def T(self) -> Expression:
-        return type(self)(self.left.T, self.right.T)
+        super().__init__(left.shape, left.secret or right.secret, bound, left, right)
 
 
 class Add(_Elementwise):
     """The entrywise sum."""
 
     def __init__(self, left: Expression, right: Expression) -> None:
-        super().__init__(left, right)
-        self.bound = left.bound + right.bound
+        super().__init__(left, right, left.bound + right.bound)
+
+    def _transpose(self) -> Expression:
+        return Add(self.left.T, self.right.T)
 
 
 class Multiply(_Elementwise):
     """The entrywise (Hadamard) product."""
 
     def __init__(self, left: Expression, right: Expression) -> None:
-        super().__init__(left, right)
-        self.bound = left.bound * right.bound
+        super().__init__(left, right, left.bound * right.bound)
+
+    def _transpose(self) -> Expression:
+        return Multiply(self.left.T, self.right.T)
 
 
 class Scale(Expression):
-    """A node times a number."""
+    """A node times a finite number other than zero."""
 
     def __init__(self, child: Expression, factor: float) -> None:
-        if not math.isfinite(factor):
-            raise RangeError("a factor must be finite", expected="a finite number", got=factor)
-        if isinstance(child, Scale):  # -(2·x) is one factor
-            child, factor = child.child, child.factor * factor
-        self.child, self.factor = child, factor
-        self.shape, self.secret = child.shape, child.secret
-        self.bound = max(child.bound * abs(factor), 2.0**-60)
+        if not math.isfinite(factor) or factor == 0:
+            raise RangeError("a factor", expected="a finite number other than 0", got=factor)
+        self.child: Expression = child
+        self.factor: float = factor
+        super().__init__(child.shape, child.secret, child.bound * abs(factor), child)
 
-    @property
-    def children(self) -> tuple[Expression, ...]:
-        return (self.child,)
-
-    @property
-    def T(self) -> Expression:
+    def _transpose(self) -> Expression:
         return Scale(self.child.T, self.factor)
 
 
-def _is_scalar(value: Any) -> bool:
+def scaled(node: Expression, factor: float) -> Expression:
+    """A node times a number. Factors of factors are one factor; zero times anything is a constant."""
+    if not math.isfinite(factor):
+        raise RangeError("a factor must be finite", expected="a finite number", got=factor)
+    if factor == 0:
+        return Constant(np.zeros(node.shape), operands_of(node))
+    inner = node
+    if isinstance(node, Scale):
+        inner, factor = node.child, node.factor * factor
+    return inner if factor == 1 else Scale(inner, factor)
+
+
+def is_scalar(value: Any) -> bool:
+    """Whether a value is one real number (a boolean is not)."""
+    if isinstance(value, np.ndarray):
+        return value.ndim == 0 and value.dtype.kind in "fiu"
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 
-def _as_matrix(value: Any) -> Expression:
+def _is_zero(value: Any) -> bool:
+    return is_scalar(value) and bool(value == 0)
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise RangeError("a number is too large", expected="a double", got="more than 1.8e308") from error
+
+
+def _as_matrix(value: Any, shape: tuple[int, int] | None = None) -> Expression:
+    """A node for `value`; numbers and arrays are broadcast to `shape` where that is given."""
     if isinstance(value, Expression):
         return value
-    if isinstance(value, np.ndarray) or (isinstance(value, (list, tuple)) and value):
+    if not isinstance(value, (np.ndarray, list, tuple)) and not (shape and is_scalar(value)):
+        raise DTypeError(
+            "an operand of a program must be a matrix",
+            expected="an operand or a 2-D array",
+            got=type(value).__name__,
+        )
+    if shape is None:
         return Constant(finite_matrix(value, "a constant"))
-    raise DTypeError(
-        "an operand of a program must be a matrix",
-        expected="an operand or a 2-D array",
-        got=type(value).__name__,
+    array = np.atleast_2d(
+        np.asarray(_number(value) if is_scalar(value) else _real_array(value, "a constant"))
     )
+    try:
+        array = np.broadcast_to(array, shape)
+    except ValueError:
+        raise ShapeError(
+            "a constant cannot be broadcast to the other operand",
+            expected=f"{shape[0]}x{shape[1]}",
+            got="x".join(map(str, array.shape)),
+        ) from None
+    return Constant(finite_matrix(array, "a constant"))
 
 
-def finite_matrix(value: Any, what: str) -> NDArray[np.float64]:
-    """`value` as a float64 matrix; DTypeError, ShapeError or RangeError where it is not a finite real one."""
+def _real_array(value: Any, what: str) -> NDArray[Any]:
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise DTypeError(
+            f"{what} must not have masked entries", expected="a full array", got="masked entries"
+        )
     try:
         array = np.asarray(value)
     except ValueError as error:
@@ -240,9 +351,17 @@ def finite_matrix(value: Any, what: str) -> NDArray[np.float64]:
         ) from error
     if array.dtype.kind not in "fiub":
         raise DTypeError(f"{what} must hold real numbers", expected="a real dtype", got=str(array.dtype))
-    if array.ndim != 2:
+    return array
+
+
+def finite_matrix(value: Any, what: str) -> NDArray[np.float64]:
+    """`value` as a float64 matrix; DTypeError, ShapeError or RangeError where it is not a finite real one."""
+    array = _real_array(value, what)
+    if array.ndim != 2 or 0 in array.shape:
         raise ShapeError(
-            f"{what} must be a matrix", expected="2 dimensions", got=f"{array.ndim} (shape {array.shape})"
+            f"{what} must be a matrix",
+            expected="2 dimensions, none of them 0",
+            got=f"{array.ndim} (shape {array.shape})",
         )
     matrix = np.ascontiguousarray(array, dtype=np.float64)
     if not np.isfinite(matrix).all():
@@ -255,8 +374,26 @@ def finite_matrix(value: Any, what: str) -> NDArray[np.float64]:
 
 
 def trace(function: Callable[..., Any], operands: Mapping[str, Operand]) -> Expression:
-    """Call `function` with one leaf per operand and return the node that it builds."""
+    """Call `function` with one leaf per operand and return the node that it builds.
+
+    Raises:
+        MismatchError: the function does not take these operands by name.
+        DTypeError: it does not return a node.
+    """
     leaves = {name: Leaf(name, operand) for name, operand in operands.items()}
+    if not callable(function):
+        raise DTypeError("what to compile", expected="a function of matrices", got=type(function).__name__)
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # a builtin: it will say itself what it does not like
+        signature = None
+    if signature is not None:
+        try:
+            signature.bind(**leaves)
+        except TypeError as error:
+            raise MismatchError(
+                "the function does not take the operands by name", expected=str(signature), got=str(error)
+            ) from None
     result = function(**leaves)
     if not isinstance(result, Expression):
         raise DTypeError(
@@ -267,22 +404,45 @@ def trace(function: Callable[..., Any], operands: Mapping[str, Operand]) -> Expr
     return result
 
 
-def leaves_of(node: Expression) -> list[Leaf]:
-    """Every leaf below `node`, left to right, with repetitions."""
-    if isinstance(node, Leaf):
-        return [node]
-    return [leaf for child in node.children for leaf in leaves_of(child)]
+def ordered(node: Expression) -> list[Expression]:
+    """The distinct nodes of a graph, children before parents, left before right."""
+    found: dict[int, Expression] = {}
+
+    def visit(current: Expression) -> None:
+        if id(current) not in found:
+            for child in current.children:
+                visit(child)
+            found[id(current)] = current
+
+    visit(node)
+    return list(found.values())
+
+
+def operands_of(node: Expression) -> set[str]:
+    """Names of the operands that went into a graph, those multiplied by zero included."""
+    names: set[str] = set()
+    for current in ordered(node):
+        if isinstance(current, Leaf):
+            names.add(current.name)
+        elif isinstance(current, Constant):
+            names |= current.replaces
+    return names
 
 
 def evaluate_clear(node: Expression, values: Mapping[str, NDArray[np.float64]]) -> NDArray[np.float64]:
     """The value of `node` in NumPy: the oracle that encrypted results are compared with."""
-    if isinstance(node, Leaf):
-        return values[node.name].T if node.transposed else values[node.name]
-    if isinstance(node, Constant):
-        return node.values
-    if isinstance(node, Scale):
-        return evaluate_clear(node.child, values) * node.factor
-    left, right = (evaluate_clear(child, values) for child in node.children)
-    if isinstance(node, MatMul):
-        return left @ right
-    return left + right if isinstance(node, Add) else left * right
+    found: dict[int, NDArray[np.float64]] = {}
+    for current in ordered(node):
+        parts = [found[id(child)] for child in current.children]
+        if isinstance(current, Leaf):
+            value = values[current.name].T if current.transposed else values[current.name]
+        elif isinstance(current, Constant):
+            value = current.values
+        elif isinstance(current, Scale):
+            value = parts[0] * current.factor
+        elif isinstance(current, MatMul):
+            value = parts[0] @ parts[1]
+        else:
+            value = parts[0] + parts[1] if isinstance(current, Add) else parts[0] * parts[1]
+        found[id(current)] = value
+    return found[id(node)]

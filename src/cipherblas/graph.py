@@ -1,4 +1,4 @@
-"""Expression graphs as formulas for people and as JSON for files; shared nodes stay shared."""
+"""Expression graphs: shared nodes, dimensions that belong together, formulas for people, JSON for files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.errors import FormatError, ShapeError
+from cipherblas.errors import CipherblasError, FormatError
 from cipherblas.expressions import (
     Add,
     Constant,
@@ -19,7 +19,10 @@ from cipherblas.expressions import (
     Operand,
     Scale,
     finite_matrix,
+    ordered,
 )
+
+LONGEST_FORMULA = 200
 
 _BINARY: dict[str, type[MatMul] | type[Add] | type[Multiply]] = {
     "matmul": MatMul,
@@ -30,46 +33,134 @@ _SYMBOLS: dict[type[Expression], str] = {MatMul: "@", Add: "+", Multiply: "*"}
 
 
 def formula(node: Expression) -> str:
-    """The graph as a formula."""
-    if isinstance(node, Leaf):
-        return f"{node.name}.T" if node.transposed else node.name
-    if isinstance(node, Constant):
-        return f"constant[{node.shape[0]}x{node.shape[1]}]"
+    """The graph as a formula; parts of a very long one are left out."""
+    texts: dict[int, str] = {}
+
+    def wrapped(child: Expression) -> str:
+        text = texts[id(child)]
+        return text if isinstance(child, (Leaf, Constant)) else f"({text})"
+
+    for current in ordered(node):
+        if isinstance(current, Leaf):
+            text = f"{current.name}.T" if current.transposed else current.name
+        elif isinstance(current, Constant):
+            text = f"constant[{current.shape[0]}x{current.shape[1]}]"
+        elif isinstance(current, Scale):
+            inner = wrapped(current.child)
+            text = f"-{inner}" if current.factor == -1.0 else f"{current.factor!r} * {inner}"
+        else:
+            left, right = current.children
+            text = f"{wrapped(left)} {_SYMBOLS[type(current)]} {wrapped(right)}"
+        texts[id(current)] = text if len(text) <= LONGEST_FORMULA else "…"
+    return texts[id(node)]
+
+
+def deduplicated(node: Expression) -> Expression:
+    """The same graph with equal parts made one node, so that nothing is computed twice."""
+    known: dict[Any, Expression] = {}
+    replaced: dict[int, Expression] = {}
+    for current in ordered(node):
+        children = tuple(replaced[id(child)] for child in current.children)
+        key: tuple[Any, ...] = (type(current), *map(id, children))
+        if isinstance(current, Leaf):
+            key += (current.name, current.transposed)
+        elif isinstance(current, Constant):
+            key += (current.shape, current.values.tobytes(), current.replaces)
+        elif isinstance(current, Scale):
+            key += (current.factor,)
+        if key not in known:
+            changed = any(a is not b for a, b in zip(children, current.children, strict=True))
+            known[key] = _rebuilt(current, children) if changed else current
+        replaced[id(current)] = known[key]
+    return replaced[id(node)]
+
+
+def _rebuilt(node: Expression, children: Sequence[Expression]) -> Expression:
     if isinstance(node, Scale):
-        inner = _wrapped(node.child)
-        return f"-{inner}" if node.factor == -1.0 else f"{node.factor!r} * {inner}"
-    left, right = node.children
-    return f"{_wrapped(left)} {_SYMBOLS[type(node)]} {_wrapped(right)}"
+        return Scale(children[0], node.factor)
+    return _BINARY[_name(node)](*children)
 
 
-def _wrapped(node: Expression) -> str:
-    text = formula(node)
-    return text if isinstance(node, (Leaf, Constant)) else f"({text})"
+def _name(node: Expression) -> str:
+    return next(key for key, kind in _BINARY.items() if type(node) is kind)
 
 
-def _ordered(node: Expression) -> list[Expression]:
-    """Distinct nodes, children before parents."""
-    found: dict[int, Expression] = {}
+def products(node: Expression) -> list[MatMul]:
+    """Every distinct matrix product that depends on secret data, operands first."""
+    return [current for current in ordered(node) if isinstance(current, MatMul) and current.secret]
 
-    def visit(current: Expression) -> None:
-        if id(current) not in found:
-            for child in current.children:
-                visit(child)
-            found[id(current)] = current
 
-    visit(node)
-    return list(found.values())
+class Axes:
+    """Names for the dimensions of a program, equal where the program forces equal lengths and blocks.
+
+    `a.rows` is the row axis of operand `a`; `a @ b` makes `a.cols` and `b.rows` one axis, an elementwise
+    operation makes both axes of its operands one. A part without secrets is one clear matrix.
+    """
+
+    def __init__(self, node: Expression) -> None:
+        self._parent: dict[str, str] = {}
+        self._names: dict[int, tuple[str, str]] = {}
+        self.lengths: dict[str, int] = {}
+        self._clear = 0
+        self._visit(node)
+        for child_id, (rows, cols) in list(self._names.items()):
+            self._names[child_id] = (self._root(rows), self._root(cols))
+        self.lengths = {self._root(name): length for name, length in self.lengths.items()}
+
+    def of(self, node: Expression) -> tuple[str, str]:
+        """The names of the row and the column axis of `node`."""
+        return self._names[id(node)]
+
+    def _root(self, name: str) -> str:
+        while self._parent.get(name, name) != name:
+            name = self._parent[name]
+        return name
+
+    def _join(self, x: str, y: str) -> None:
+        first, second = sorted((self._root(x), self._root(y)))
+        self._parent[second] = first
+
+    def _visit(self, node: Expression) -> tuple[str, str]:
+        if id(node) in self._names:
+            return self._names[id(node)]
+        if isinstance(node, Leaf) or not node.secret:
+            names = self._matrix(node)
+        else:
+            parts = [self._visit(child) for child in node.children]
+            if isinstance(node, MatMul):
+                self._join(parts[0][1], parts[1][0])
+                names = (parts[0][0], parts[1][1])
+            else:
+                for other in parts[1:]:
+                    self._join(parts[0][0], other[0])
+                    self._join(parts[0][1], other[1])
+                names = parts[0]
+        self._names[id(node)] = names
+        return names
+
+    def _matrix(self, node: Expression) -> tuple[str, str]:
+        if isinstance(node, Leaf):
+            label = node.name
+        else:
+            label = f"clear {self._clear}"  # not the name of any operand
+            self._clear += 1
+        names = (f"{label}.rows", f"{label}.cols")
+        if isinstance(node, Leaf) and node.transposed:
+            names = (names[1], names[0])
+        for name, length in zip(names, node.shape, strict=True):
+            self.lengths[name] = length
+        return names
 
 
 def constants(node: Expression) -> dict[str, NDArray[np.float64]]:
     """The clear matrices that are part of the program, named in the order of `to_json`."""
-    matrices = [current for current in _ordered(node) if isinstance(current, Constant)]
+    matrices = [current for current in ordered(node) if isinstance(current, Constant)]
     return {f"constant{index}": constant.values for index, constant in enumerate(matrices)}
 
 
 def to_json(node: Expression) -> list[dict[str, Any]]:
     """The nodes, children before parents; children are given by their position in the list."""
-    order = _ordered(node)
+    order = ordered(node)
     position = {id(current): index for index, current in enumerate(order)}
     numbered = iter(range(len(order)))
     rows: list[dict[str, Any]] = []
@@ -82,8 +173,7 @@ def to_json(node: Expression) -> list[dict[str, Any]]:
         elif isinstance(current, Scale):
             rows.append({"op": "scale", "factor": current.factor, "of": children})
         else:
-            name = next(key for key, kind in _BINARY.items() if type(current) is kind)
-            rows.append({"op": name, "of": children})
+            rows.append({"op": _name(current), "of": children})
     return rows
 
 
@@ -93,26 +183,26 @@ def from_json(
     """The graph of `to_json`.
 
     Raises:
-        FormatError: an operation is unknown or a reference points nowhere.
+        FormatError: an operation is unknown, or does not fit its operands, or a reference points nowhere.
     """
     nodes: list[Expression] = []
     for row in rows:
-        children = []
-        for index in row.get("of", []):
-            if not isinstance(index, int) or not 0 <= index < len(nodes):
-                raise FormatError(
-                    "reference in a program's graph", expected=f"0 to {len(nodes) - 1}", got=index
-                )
-            children.append(nodes[index])
         try:
+            children = [nodes[_reference(index, len(nodes))] for index in row.get("of", [])]
             nodes.append(_node(row, children, operands, tensors))
-        except (KeyError, TypeError, ShapeError, IndexError) as error:
+        except (CipherblasError, KeyError, TypeError, ValueError, AttributeError) as error:
             raise FormatError(
-                "node of a program's graph", expected="a known operation", got=str(row)
+                f"node of a program's graph ({error})", expected="a known operation", got=str(row)
             ) from error
     if not nodes:
         raise FormatError("graph of a program", expected="at least one node", got="none")
     return nodes[-1]
+
+
+def _reference(index: Any, count: int) -> int:
+    if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < count:
+        raise FormatError("reference", expected=f"0 to {count - 1}", got=index)
+    return index
 
 
 def _node(
@@ -122,6 +212,8 @@ def _node(
     tensors: Mapping[str, Any],
 ) -> Expression:
     kind = row["op"]
+    if len(children) != {"operand": 0, "constant": 0, "scale": 1}.get(kind, 2):
+        raise FormatError("number of operands", got=len(children))
     if kind == "operand":
         return Leaf(row["name"], operands[row["name"]], bool(row["transposed"]))
     if kind == "constant":

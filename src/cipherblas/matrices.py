@@ -44,8 +44,10 @@ class EncryptedOperand:
         """Write to a safetensors file, atomically."""
         tensors: dict[str, NDArray[Any]] = {}
         for index, feed in enumerate(self.feeds):
+            # Operands come from the secret key, so that every ciphertext has a seed.
+            seeds = [np.frombuffer(ct.seed or b"", dtype=np.uint8) for ct in feed]
             tensors[f"feed{index}.data"] = np.stack([ct.data for ct in feed])
-            tensors[f"feed{index}.seed"] = np.stack([np.frombuffer(ct.seed, dtype=np.uint8) for ct in feed])
+            tensors[f"feed{index}.seed"] = np.stack(seeds)
         header = {
             "role": "operand",
             "program": self.program_id,

@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 from cipherblas import files, graph
 from cipherblas.errors import CipherblasError, FormatError, MismatchError, ShapeError
 from cipherblas.execution import FeedSpec
-from cipherblas.expressions import Expression, Operand, evaluate_clear, finite_matrix, leaves_of, trace
+from cipherblas.expressions import Expression, Operand, evaluate_clear, finite_matrix, operands_of, trace
 from cipherblas.keys import EvaluationKeys
 from cipherblas.layouts.base import Layout
 from cipherblas.matrices import check_shape, short_id
+from cipherblas.planner.assembly import replay
 from cipherblas.planner.explain import explain
 from cipherblas.planner.plan import Plan, PlanOptions
-from cipherblas.planner.search import make_plan, replay
+from cipherblas.planner.search import make_plan
 from cipherblas.planner.trace import Trace
 
 if TYPE_CHECKING:
@@ -109,9 +110,9 @@ class Program:
         """How the result comes back."""
         value = self._run.result
         ct = value.first()
-        return ResultSpec(
-            value.shape, value.layout, value.grid, ct.limbs, ct.components, ct.scale, self.plan.parameters.n
-        )
+        scale = ct.scale / value.unit
+        n = self.plan.parameters.n
+        return ResultSpec(value.shape, value.layout, value.grid, ct.limbs, ct.components, scale, n)
 
     def evaluate(self, **operands: Any) -> NDArray[np.float64]:
         """The program in the clear, by NumPy: what an encrypted result is compared with."""
@@ -206,9 +207,8 @@ def compile(function: Callable[..., Any], /, **arguments: Any) -> Program:
         raise MismatchError(
             "a program needs a secret operand", expected="name=secret(rows, cols)", got="none"
         )
-    expression = trace(function, operands)
-    used = {leaf.name for leaf in leaves_of(expression)}
-    idle = [name for name in operands if name not in used]
+    expression = graph.deduplicated(trace(function, operands))
+    idle = sorted(set(operands) - operands_of(expression))
     if idle:
         raise MismatchError("operands that the function does not use", expected="none", got=", ".join(idle))
     if not expression.secret:

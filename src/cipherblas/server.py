@@ -14,7 +14,7 @@ from cipherblas.evaluators.base import Evaluator
 from cipherblas.evaluators.ckks import Ckks
 from cipherblas.evaluators.counts import Counts
 from cipherblas.execution import Execution, FeedSpec
-from cipherblas.expressions import Constant, Leaf, finite_matrix
+from cipherblas.expressions import evaluate_clear, finite_matrix
 from cipherblas.keys import EvaluationKeys
 from cipherblas.limits import available_memory, check_bound
 from cipherblas.matrices import EncryptedOperand, EncryptedResult, check_shape, short_id
@@ -52,7 +52,9 @@ class Server:
     def __repr__(self) -> str:
         return f"<Server of program {short_id(self.program.id)}>"
 
-    def run(self, *, progress: Callable[[int, int], None] | None = None, **operands: Any) -> EncryptedResult:
+    def run(
+        self, /, *, progress: Callable[[int, int], None] | None = None, **operands: Any
+    ) -> EncryptedResult:
         """Compute the program on the operands given by name.
 
         Args:
@@ -148,12 +150,7 @@ class CiphertextFeeds(PlainFeeds):
         encrypted: Mapping[str, EncryptedOperand],
         clear: Mapping[str, NDArray[np.float64]],
     ) -> None:
-        def values(leaf: Leaf | Constant) -> NDArray[np.float64]:
-            if isinstance(leaf, Constant):
-                return leaf.values
-            return clear[leaf.name].T if leaf.transposed else clear[leaf.name]
-
-        super().__init__(values)
+        super().__init__(lambda node: evaluate_clear(node, clear))
         self._program = program
         self._encrypted = encrypted
         self._expanded: dict[Any, list[NDArray[np.uint64]]] = {}
@@ -168,12 +165,11 @@ class CiphertextFeeds(PlainFeeds):
     def secret(self, spec: FeedSpec, bound: float) -> list[list[list[Any]]]:
         """The operand's ciphertexts, one list per block; each use of the operand is handed out once."""
         arrays = iter(self._expanded[spec.key()])
-        slot_bound = spec.layout.slot_bound(bound)
         rows, cols = spec.grid
         return [
             [
                 [
-                    self.evaluator.fresh(next(arrays), bound=slot_bound, limbs=spec.limbs, scale=spec.scale)
+                    self.evaluator.fresh(next(arrays), bound=bound, limbs=spec.limbs, scale=spec.scale)
                     for _ in range(spec.layout.ciphertexts)
                 ]
                 for _ in range(cols)

@@ -6,19 +6,25 @@ costs the same, so the planner can compare hundreds of tilings of a large produc
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
 
 from cipherblas.algorithms.registry import build
 from cipherblas.evaluators.counter import Counter
 from cipherblas.evaluators.counts import Counts
 from cipherblas.evaluators.noise import TAIL
 from cipherblas.evaluators.shape import Ring
+from cipherblas.evaluators.steps import KeyPolicy
 from cipherblas.evaluators.values import Ct, Plain
 from cipherblas.execution import Choice
 from cipherblas.expressions import Expression, MatMul
 from cipherblas.keys import KeyRequest
+from cipherblas.layouts.base import Layout
 from cipherblas.planner.trace import trace
 
 
@@ -32,6 +38,7 @@ class Estimate:
         error: predicted largest error of an entry.
         upload_ciphertexts: of all secret operands.
         upload_bytes: of their b parts.
+        working_bytes: peak of the server's memory beside the keys (for one product about).
     """
 
     counts: Counts
@@ -41,29 +48,44 @@ class Estimate:
     error: float
     upload_ciphertexts: int
     upload_bytes: int
+    working_bytes: int
 
 
 def of_program(
-    ring: Ring, expression: Expression, choices: Sequence[Choice], blocks: Mapping[str, int], key_policy: str
+    ring: Ring,
+    expression: Expression,
+    choices: Sequence[Choice],
+    blocks: Mapping[str, int],
+    key_policy: KeyPolicy,
 ) -> Estimate:
     """The estimate of any program, by a full trace."""
     run = trace(ring, expression, choices, blocks, key_policy)
-    ct = run.result.first()
+    ct: Ct = run.result.first()
     return Estimate(
         counts=run.counts,
         keys=run.keys,
         limbs=ct.limbs,
-        magnitude_bits=math.log2(ct.scale * ct.bound),
+        magnitude_bits=_magnitude_bits(ct),
         error=run.error,
         upload_ciphertexts=sum(feed.ciphertexts for feed in run.feeds),
         upload_bytes=sum(feed.ciphertexts * feed.limbs * ring.n * 8 for feed in run.feeds),
+        working_bytes=run.working_bytes,
     )
 
 
 def of_product(
-    ring: Ring, product: MatMul, choice: Choice, block: tuple[int, int, int], key_policy: str
+    ring: Ring,
+    product: MatMul,
+    choice: Choice,
+    block: tuple[int, int, int],
+    key_policy: KeyPolicy,
+    unit: float,
 ) -> Estimate:
-    """The estimate of one product of two operands, cut into blocks bm × bk and bk × bn."""
+    """The estimate of one product of two operands, cut into blocks bm × bk and bk × bn.
+
+    Args:
+        unit: what an entry of the result is, in slots: the product of the operands' bounds and of all factors.
+    """
     bm, bk, bn = block
     slots = ring.n // 2
     algorithm = build(choice.algorithm, bm, bk, bn, slots, choice.options)
@@ -74,14 +96,13 @@ def of_product(
     ev = Counter(ring, key_policy=key_policy)
     uploads = 0
 
-    def operand(layout, node, blocks):  # type: ignore[no-untyped-def]
+    def operand(layout: Layout, node: Expression, blocks: int) -> list[Any]:
         nonlocal uploads
-        bound = layout.slot_bound(node.bound)
+        bound = layout.slot_bound(1.0)
         if not node.secret:
-            return [Plain(i, lambda: None, bound) for i in range(layout.ciphertexts)]  # type: ignore[arg-type, return-value]
+            return [Plain(i, _no_values, bound) for i in range(layout.ciphertexts)]
         uploads += blocks * layout.ciphertexts
-        scale = 2.0**ring.scale_bits / node.bound
-        return [ev.fresh(None, bound=bound, scale=scale) for _ in range(layout.ciphertexts)]
+        return [ev.fresh(None, bound=bound) for _ in range(layout.ciphertexts)]
 
     marks = [ev.counts.copy()]
 
@@ -98,6 +119,9 @@ def of_product(
     mark()
     sums = algorithm.multiply(ev, left, right, None)
     mark()
+    # Limbs that wait in a grid beside what one block product needs: operands, prepared blocks, sums.
+    waiting = (uploads - _ciphertexts(lefts) - _ciphertexts(rights)) * 2 * len(ring.q)
+    waiting += (n - 1) * _limbs(right) + (m * n - 1) * _limbs(sums)
     if k > 1:  # the others cost the same; errors of different blocks are independent
         sums = algorithm.multiply(ev, left, right, sums)
         for ct in sums:
@@ -105,18 +129,43 @@ def of_product(
     mark()
     results = algorithm.finish(ev, sums)
     mark()
-    pieces = [after - before for before, after in zip(marks, marks[1:], strict=False)]
+    pieces = [after - before for before, after in itertools.pairwise(marks)]
     times = (m * k, k * n, m * n, m * n * (k - 1), m * n)
     counts = Counts()
     for piece, number in zip(pieces, times, strict=True):
         counts = counts + piece * number
-    ct: Ct = results[0]
     return Estimate(
         counts=counts,
         keys=ev.request,
-        limbs=ct.limbs,
-        magnitude_bits=math.log2(ct.scale * ct.bound),
-        error=TAIL * max(x.noise for x in results),
+        limbs=results[0].limbs,
+        magnitude_bits=_magnitude_bits(results[0]),
+        error=TAIL * max(ct.noise for ct in results) * unit,
         upload_ciphertexts=uploads,
         upload_bytes=uploads * len(ring.q) * ring.n * 8,
+        working_bytes=ev.peak_bytes + waiting * ring.n * 8,
     )
+
+
+def _magnitude_bits(ct: Ct) -> float:
+    return math.log2(ct.scale * ct.bound)
+
+
+def _no_values() -> NDArray[Any]:
+    raise AssertionError("the Counter evaluates no clear vector")
+
+
+def _ciphertexts(operand: list[Any]) -> int:
+    return sum(isinstance(ct, Ct) for ct in operand)
+
+
+def _limbs(prepared: Any) -> int:
+    """Limbs of the ciphertexts in a (nested) list, each object once."""
+    found: dict[int, Ct] = {}
+    waiting = [prepared]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, Ct):
+            found[id(item)] = item
+        elif isinstance(item, (list, tuple)):
+            waiting.extend(item)
+    return sum(ct.components * ct.limbs for ct in found.values())

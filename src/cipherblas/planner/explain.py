@@ -52,12 +52,13 @@ def explain(plan: Plan, formula: str, operands: Mapping[str, Operand]) -> str:
             f"({plan.counts.hoistings} hoistings)",
         ),
         ("evaluation keys", f"{key_set}: {size(plan.key_bytes)} (policy {plan.key_policy})"),
+        *_saving(plan),
         ("peak memory", f"{size(plan.peak_bytes)} on the server, keys included"),
         (
             "expected time",
             f"{duration(plan.seconds)} on {plan.threads} thread{'s' if plan.threads != 1 else ''}",
         ),
-        ("expected error", f"at most {plan.error:.2g} per entry (asked: {plan.error_target:.2g})"),
+        ("expected error", f"at most {plan.error:.2g} per entry ({_asked(plan)})"),
     ]
     width = max(len(name) for name, _ in rows)
     lines = [f"{name:<{width}}  {value}" for name, value in rows]
@@ -67,6 +68,29 @@ def explain(plan: Plan, formula: str, operands: Mapping[str, Operand]) -> str:
             time = f" ({duration(other.seconds)})" if other.seconds is not None else ""
             lines.append(f"  {other.algorithm}{time}: {other.reason}")
     return "\n".join(lines)
+
+
+def _saving(plan: Plan) -> list[tuple[str, str]]:
+    """What fewer keys cost, where the plan has fewer than it would like."""
+    other = plan.key_saving
+    if other is None:
+        return []
+    rotations = plan.counts.rotations - other.rotations
+    seconds = plan.seconds - other.seconds
+    cost = f"{abs(rotations)} rotations {'more' if rotations >= 0 else 'fewer'}"
+    cost += (
+        f", {duration(seconds)} more ({plan.seconds / other.seconds:.1f} times)"
+        if seconds > 0
+        else ", no time"
+    )
+    plan_of = f"{other.algorithm}, policy {other.key_policy}"
+    than = f"{other.rotation_keys} rotation keys, {size(other.key_bytes)} ({plan_of})"
+    return [("fewer keys", f"than {than}; cost: {cost}")]
+
+
+def _asked(plan: Plan) -> str:
+    missed = "" if plan.error <= plan.error_target else ", NOT reached by these parameters"
+    return f"asked: {plan.error_target:.2g}{missed}"
 
 
 def size(amount: float) -> str:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, get_args
 
+from cipherblas.algorithms.registry import find
+from cipherblas.errors import DTypeError, ParameterError, PrecisionError, SecurityError
+from cipherblas.evaluators.ckks import Order
 from cipherblas.evaluators.counts import Counts
+from cipherblas.evaluators.steps import KeyPolicy, check_policy
 from cipherblas.execution import Choice
+from cipherblas.expressions import is_scalar
 from cipherblas.keys import KeyRequest
 from cipherblas.params import Parameters
+from cipherblas.security import LEVELS
+
+RING_DEGREES = tuple(1 << log_n for log_n in range(12, 18))
 
 
 @dataclass(frozen=True)
@@ -23,7 +32,8 @@ class PlanOptions:
         algorithm: name of the algorithm for every product; None lets the planner choose.
         memory_budget: bytes that the server may use; None takes four fifths of the memory available now.
         key_budget: bytes of evaluation keys in memory; None takes half of the memory budget.
-        upload_budget: bytes that the client may upload for the secret operands together.
+        upload_budget: bytes that the client may upload for the secret operands together; None takes 64 MiB, or
+            16 times the bytes of the operands themselves.
         ring_degree: force N; None lets the planner choose.
         block: largest block length along any dimension; None lets the planner choose.
         options: options of the forced algorithm (for experiments).
@@ -39,22 +49,67 @@ class PlanOptions:
     algorithm: str | None = None
     memory_budget: int | None = None
     key_budget: int | None = None
-    upload_budget: int = 64 << 20
+    upload_budget: int | None = None
     ring_degree: int | None = None
     block: int | None = None
     options: Mapping[str, Any] | None = None
-    key_policy: str | None = None
-    order: str = "limb"
+    key_policy: KeyPolicy | None = None
+    order: Order = "limb"
     threads: int | None = None
     parameters: Parameters | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """A JSON-ready dictionary without what is at its default."""
-        values = {}
-        for name, value in self.__dict__.items():
-            if value != getattr(PlanOptions, name, None) and name != "parameters":
-                values[name] = value
-        return values
+    def __post_init__(self) -> None:
+        """Check every option.
+
+        Raises:
+            DTypeError: an option has the wrong type.
+            PrecisionError, SecurityError, ParameterError: it is out of range.
+        """
+        if not is_scalar(self.precision):
+            raise DTypeError("precision", expected="a number", got=type(self.precision).__name__)
+        if not 0 < self.precision < 1:  # also when it is not a number
+            raise PrecisionError("precision", expected="between 0 and 1", got=self.precision)
+        for name in (
+            "memory_budget",
+            "key_budget",
+            "upload_budget",
+            "block",
+            "threads",
+            "ring_degree",
+            "security",
+        ):
+            self._check_integer(name)
+        if self.security not in (0, *LEVELS):
+            raise ParameterError("security", expected=" | ".join(map(str, LEVELS)), got=self.security)
+        if self.security == 0 and not self.insecure:
+            raise SecurityError(
+                "security 0 needs insecure=True", expected=" | ".join(map(str, LEVELS)), got=0
+            )
+        if self.ring_degree is not None and self.ring_degree not in RING_DEGREES:
+            raise ParameterError("ring_degree", expected="2^12 to 2^17, a power of two", got=self.ring_degree)
+        if self.algorithm is not None:
+            if not isinstance(self.algorithm, str):
+                raise DTypeError("algorithm", expected="a name", got=type(self.algorithm).__name__)
+            find(self.algorithm)
+        if self.key_policy is not None:
+            check_policy(self.key_policy)
+        if self.order not in get_args(Order):
+            raise ParameterError("order", expected=" | ".join(get_args(Order)), got=self.order)
+        if self.options is not None and not isinstance(self.options, Mapping):
+            raise DTypeError("options", expected="a dictionary", got=type(self.options).__name__)
+        if self.parameters is not None and not isinstance(self.parameters, Parameters):
+            raise DTypeError("parameters", expected="Parameters", got=type(self.parameters).__name__)
+
+    def _check_integer(self, name: str) -> None:
+        value = getattr(self, name)
+        if value is None and PlanOptions.__dataclass_fields__[name].default is None:
+            return
+        whole = is_scalar(value) and math.isfinite(value) and value == int(value)
+        if not whole:
+            raise DTypeError(name, expected="an integer", got=f"{value!r} ({type(value).__name__})")
+        if value < (0 if name in ("key_budget", "upload_budget", "security") else 1):
+            raise ParameterError(name, expected="a positive number", got=value)
+        object.__setattr__(self, name, int(value))  # 4e9 bytes are welcome
 
 
 @dataclass(frozen=True)
@@ -67,6 +122,23 @@ class Rejected:
 
 
 @dataclass(frozen=True)
+class KeySaving:
+    """What a plan with fewer keys costs against the plan that a larger key budget would give.
+
+    Attributes:
+        algorithm, key_policy: of that other plan.
+        key_bytes, rotation_keys, rotations, seconds: its figures.
+    """
+
+    algorithm: str
+    key_policy: KeyPolicy
+    key_bytes: int
+    rotation_keys: int
+    rotations: int
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Plan:
     """A decided program: parameters, algorithms, blocks, and what the run will cost.
 
@@ -76,8 +148,8 @@ class Plan:
     parameters: Parameters
     choices: tuple[Choice, ...]
     blocks: Mapping[str, int]
-    key_policy: str
-    order: str
+    key_policy: KeyPolicy
+    order: Order
     precision: float
     counts: Counts
     keys: KeyRequest
@@ -93,6 +165,7 @@ class Plan:
     seconds: float
     threads: int
     rejected: tuple[Rejected, ...] = field(default=(), compare=False)
+    key_saving: KeySaving | None = field(default=None, compare=False)
 
     @property
     def algorithm(self) -> str:
@@ -129,13 +202,19 @@ class Plan:
             "upload_bytes": self.upload_bytes,
             "result_ciphertexts": self.result_ciphertexts,
             "rotations": self.counts.rotations,
+            "relinearisations": self.counts.relinearisations,
             "products": self.counts.products,
+            "plain_products": self.counts.plain_products,
+            "result_bytes": self.result_bytes,
             "rotation_keys": len(self.keys.galois),
             "key_bytes": self.key_bytes,
             "peak_bytes": self.peak_bytes,
             "expected_error": self.error,
+            "error_target": self.error_target,
             "seconds": self.seconds,
             "threads": self.threads,
             "counts": asdict(self.counts),
+            "rejected": [asdict(loser) for loser in self.rejected],
+            "key_saving": None if self.key_saving is None else asdict(self.key_saving),
             **self.decisions(),
         }

@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from cipherblas.algorithms.base import Algorithm
 from cipherblas.algorithms.registry import ALGORITHMS, build, find
 from cipherblas.errors import (
     CipherblasError,
-    LevelError,
     MemoryBudgetError,
-    ParameterError,
     PrecisionError,
     ShapeError,
 )
 from cipherblas.evaluators.shape import Ring
-from cipherblas.execution import Axes, Choice, products
-from cipherblas.expressions import Constant, Expression, Leaf
+from cipherblas.evaluators.steps import KeyPolicy
+from cipherblas.execution import Choice
+from cipherblas.expressions import Expression, Leaf, MatMul, Scale, ordered
+from cipherblas.graph import Axes, products
 from cipherblas.limits import available_memory
-from cipherblas.params import Parameters
 from cipherblas.planner import estimate
+from cipherblas.planner.assembly import PROCESS_BYTES, Decisions, assemble, key_bytes_of
 from cipherblas.planner.cost import calibrate
 from cipherblas.planner.estimate import Estimate
-from cipherblas.planner.plan import Plan, PlanOptions, Rejected
+from cipherblas.planner.plan import RING_DEGREES, KeySaving, Plan, PlanOptions, Rejected
 from cipherblas.planner.sizing import Sizing, magnitude_slope, sizings
 from cipherblas.planner.tilings import (
     TILINGS_KEPT,
@@ -35,13 +36,14 @@ from cipherblas.planner.tilings import (
     uniform_tilings,
 )
 from cipherblas.planner.trace import Trace, trace
-from cipherblas.security import LEVELS
 
-RING_DEGREES = tuple(1 << log_n for log_n in range(12, 18))
-KEY_POLICIES = ("direct", "composed", "binary")
-# Memory that a process needs beside what the plan counts: interpreter, libraries, NTT tables.
-PROCESS_BYTES = 150 << 20
+KEY_POLICIES: tuple[KeyPolicy, ...] = ("direct", "composed", "binary")
 FINALISTS = 12
+SMALLEST = 4
+LEAST_UPLOAD, UPLOAD_RATIO = (
+    64 << 20,
+    16,
+)  # by default so many bytes, or times the bytes of the secret operands
 PROGRAM_TILINGS = 2  # of a program with several products: the largest blocks that fit
 STOP_RATIO = 1.3  # a ring slower than a smaller one by so much ends the search upwards
 
@@ -61,15 +63,20 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Scored:
-    """A candidate with a sized ring, its estimate and its predicted time."""
+    """A candidate with a sized ring (None: forced parameters), its estimate and its predicted time."""
 
     candidate: Candidate
-    sizing: Sizing
-    key_policy: str
+    sizing: Sizing | None
+    key_policy: KeyPolicy
     estimate: Estimate
     key_bytes: int
     seconds: float
     extra_bits: float = 0.0
+
+    @property
+    def peak_bytes(self) -> int:
+        """About what the server will need."""
+        return self.key_bytes + self.estimate.working_bytes + PROCESS_BYTES
 
 
 @dataclass(frozen=True)
@@ -81,13 +88,16 @@ class Budgets:
     upload: int
 
 
-def budgets_of(options: PlanOptions) -> Budgets:
+def budgets_of(options: PlanOptions, secret_entries: int) -> Budgets:
     """The budgets that the user gave, or the defaults for this machine."""
     memory = options.memory_budget
     if memory is None:
         memory = (available_memory() or 8 << 30) * 4 // 5
     keys = options.key_budget if options.key_budget is not None else memory // 2
-    return Budgets(memory, keys, options.upload_budget)
+    upload = options.upload_budget
+    if upload is None:
+        upload = max(LEAST_UPLOAD, UPLOAD_RATIO * 8 * secret_entries)
+    return Budgets(memory, keys, upload)
 
 
 class Search:
@@ -97,37 +107,37 @@ class Search:
         self.expression, self.options = expression, options
         self.nodes = products(expression)
         self.axes = Axes(expression)
-        self.budgets = budgets_of(options)
+        leaves = {node.name: node.operand for node in ordered(expression) if isinstance(node, Leaf)}
+        entries = sum(operand.rows * operand.cols for operand in leaves.values() if operand.secret)
+        self.budgets = budgets_of(options, entries)
+        if 16 * entries > self.budgets.memory:  # a ciphertext has 16 bytes per entry at the very least
+            raise MemoryBudgetError(
+                "the encrypted operands alone need more memory (memory_budget=…)",
+                expected=f"at most {_mib(self.budgets.memory)}",
+                got=_mib(16 * entries),
+            )
         self.target = options.precision * expression.bound
         self.rates = calibrate()
         self.threads = options.threads or _threads()
         self.rejected: dict[str, Rejected] = {}
         self._slopes: dict[str, float] = {}
-        self._check()
-
-    def _check(self) -> None:
-        options = self.options
-        if not (math.isfinite(options.precision) and 0 < options.precision < 1):
-            raise PrecisionError("precision", expected="between 0 and 1", got=options.precision)
-        if options.security not in LEVELS and not options.insecure:
-            raise ParameterError("security", expected=" | ".join(map(str, LEVELS)), got=options.security)
-        if options.algorithm is not None:
-            find(options.algorithm)
-        if options.ring_degree is not None and options.ring_degree not in RING_DEGREES:
-            raise ParameterError(
-                "ring degree", expected="2^12 to 2^17, a power of two", got=options.ring_degree
-            )
-        if options.block is not None and options.block < 1:
-            raise ParameterError("block", expected="at least 1", got=options.block)
+        self._most_keys: Scored | None = None  # the fastest that only the key budget refuses
+        self._least_keys: dict[str, int] = {}
+        self._thorough = False  # look at smaller blocks of every algorithm
+        self._failures: list[CipherblasError] = []
 
     # --- candidates ---
 
     @property
     def simple(self) -> bool:
-        """One product of two operands: the case that is searched most finely."""
-        if len(self.nodes) != 1 or self.expression is not self.nodes[0]:
+        """One product of two operands, up to factors: the case that is searched most finely."""
+
+        def core(node: Expression) -> Expression:
+            return node.child if isinstance(node, Scale) else node
+
+        if len(self.nodes) != 1 or core(self.expression) is not self.nodes[0]:
             return False
-        return all(isinstance(child, (Leaf, Constant)) for child in self.nodes[0].children)
+        return all(isinstance(core(child), Leaf) or not child.secret for child in self.nodes[0].children)
 
     def families(self) -> Iterator[Iterator[list[Candidate]]]:
         """For each algorithm the candidates of each ring degree, smallest first."""
@@ -159,25 +169,31 @@ class Search:
             shape = (m, k, node.shape[1])
             tilings = single_product_tilings(algorithm, shape, slots, self.options.block)
             # Algorithms with levels of their own are slow to count, and lose to the others by far: one tiling each.
-            for block in promising(tilings, shape, TILINGS_KEPT if algorithm.min_levels == 0 else 1):
+            for block in promising(
+                tilings, shape, TILINGS_KEPT if self._thorough or algorithm.min_levels == 0 else 1
+            ):
                 for found in self._option_sets(algorithm, block, slots):
                     candidate = Candidate((Choice(name, found),), _blocks(axes, block), n)
                     if self._uploads(candidate, block) <= self.budgets.upload:
                         yield candidate
             return
-        tilings = uniform_tilings(self.axes, self.options.block)
-        fitting = (blocks for blocks in tilings if fits_all(algorithm, self.nodes, self.axes, blocks, slots))
+        uniform = uniform_tilings(self.axes, self.options.block)
+        fitting = (
+            blocks for blocks in uniform if fits_all(algorithm, self.expression, self.axes, blocks, slots)
+        )
         for blocks in itertools.islice(fitting, PROGRAM_TILINGS):
-            choices = []
-            for node in self.nodes:
-                rows, inner = self.axes.of(node.left)
-                block = (blocks[rows], blocks[inner], blocks[self.axes.of(node)[1]])
-                found = next(iter(self._option_sets(algorithm, block, slots)), None)
-                if found is None:
-                    break
-                choices.append(Choice(name, found))
-            if len(choices) == len(self.nodes):
-                yield Candidate(tuple(choices), blocks, n)
+            choices = tuple(self._first_choice(algorithm, node, blocks, slots) for node in self.nodes)
+            yield Candidate(choices, blocks, n)
+
+    def _first_choice(
+        self, algorithm: type[Algorithm], node: MatMul, blocks: Mapping[str, int], slots: int
+    ) -> Choice:
+        rows, inner = self.axes.of(node.left)
+        block = (blocks[rows], blocks[inner], blocks[self.axes.of(node)[1]])
+        found = next(self._option_sets(algorithm, block, slots), None)
+        if found is None:
+            raise ShapeError(f"{algorithm.name} has no option that fits", got=block)
+        return Choice(algorithm.name, found)
 
     def _uploads(self, candidate: Candidate, block: tuple[int, int, int]) -> int:
         """Bytes of upload at the fewest limbs: what need not be counted to be refused."""
@@ -191,7 +207,9 @@ class Search:
             layout.ciphertexts * blocks * candidate.n * 8 for side, layout, blocks in sides if side.secret
         )
         if uploads > self.budgets.upload:
-            self._reject(candidate, f"uploads at least {_mib(uploads)}, budget {_mib(self.budgets.upload)}")
+            self._reject(
+                candidate, f"uploads at least {_mib(uploads)}, upload_budget is {_mib(self.budgets.upload)}"
+            )
         return uploads
 
     def _option_sets(
@@ -206,90 +224,152 @@ class Search:
 
     # --- scoring ---
 
-    def _estimator(self, candidate: Candidate, key_policy: str) -> Callable[[Ring], Estimate]:
+    def _estimator(self, candidate: Candidate, key_policy: KeyPolicy) -> Callable[[Ring], Estimate]:
         if self.simple:
             node = self.nodes[0]
             axes = (*self.axes.of(node.left), self.axes.of(node)[1])
-            block = tuple(candidate.blocks[axis] for axis in axes)
-            return lambda ring: estimate.of_product(ring, node, candidate.choices[0], block, key_policy)  # type: ignore[arg-type]
+            bm, bk, bn = (candidate.blocks[axis] for axis in axes)
+            # The bound of a node without products is its unit; of the result it is k times that.
+            unit = self.expression.bound / node.left.shape[1]
+            choice = candidate.choices[0]
+            return lambda ring: estimate.of_product(ring, node, choice, (bm, bk, bn), key_policy, unit)
         return lambda ring: estimate.of_program(
             ring, self.expression, candidate.choices, candidate.blocks, key_policy
         )
 
+    @property
+    def _policies(self) -> tuple[KeyPolicy, ...]:
+        forced = self.options.key_policy
+        return (forced,) if forced is not None else KEY_POLICIES
+
     def score(self, candidate: Candidate, extra_bits: float = 0.0) -> Iterator[Scored]:
         """The candidate on every ring that carries it, under the first key policy that fits the key budget."""
-        policies = (self.options.key_policy,) if self.options.key_policy is not None else KEY_POLICIES
-        found = False
-        for policy in policies:
+        options, found = self.options, False
+        for policy in self._policies:
             run = self._estimator(candidate, policy)
-            try:
-                if candidate.algorithm not in self._slopes:
-                    self._slopes[candidate.algorithm] = magnitude_slope(run, candidate.n)
-                slope = self._slopes[candidate.algorithm]
-                alphas = (1, 2, 3) if self.simple else (2,)
-                options = self.options
-                rings = list(
-                    sizings(
-                        run,
-                        candidate.n,
-                        self.target,
-                        options.security,
-                        options.insecure,
-                        extra_bits,
-                        slope,
-                        alphas,
-                    )
-                )
-            except (LevelError, ShapeError):
-                return
-            for sizing in rings:
-                counted = run(sizing.shape())
-                key_bytes = key_bytes_of(counted.keys, sizing.shape())
-                if counted.upload_bytes > self.budgets.upload:
-                    self._reject(
-                        candidate, f"uploads {_mib(counted.upload_bytes)}, budget {_mib(self.budgets.upload)}"
-                    )
-                    continue
-                if key_bytes > self.budgets.keys:
-                    self._reject(
-                        candidate, f"needs {_mib(key_bytes)} of keys, budget {_mib(self.budgets.keys)}"
-                    )
-                    continue
-                found = True
-                seconds = self.rates.seconds(counted.counts, candidate.n, self.threads)
-                yield Scored(candidate, sizing, policy, counted, key_bytes, seconds, extra_bits)
+            if candidate.algorithm not in self._slopes:
+                self._slopes[candidate.algorithm] = magnitude_slope(run, candidate.n)
+            rings = sizings(
+                run,
+                candidate.n,
+                self.target,
+                options.security,
+                options.insecure,
+                extra_bits,
+                self._slopes[candidate.algorithm],
+                (1, 2, 3) if self.simple else (2,),
+            )
+            for sizing in list(rings):
+                scored = self._weighed(candidate, sizing.shape(), policy, run, sizing, extra_bits)
+                if scored is not None:
+                    found = True
+                    yield scored
             if found:
                 return
+
+    def _weighed(
+        self,
+        candidate: Candidate,
+        ring: Ring,
+        policy: KeyPolicy,
+        run: Callable[[Ring], Estimate],
+        sizing: Sizing | None = None,
+        extra_bits: float = 0.0,
+    ) -> Scored | None:
+        """The candidate on one ring; None, and a reason kept, where it exceeds a budget."""
+        counted = run(ring)
+        key_bytes = key_bytes_of(counted.keys, ring)
+        seconds = self.rates.seconds(counted.counts, candidate.n, self.threads)
+        scored = Scored(candidate, sizing, policy, counted, key_bytes, seconds, extra_bits)
+        if counted.upload_bytes > self.budgets.upload:
+            self._reject(
+                candidate,
+                f"uploads {_mib(counted.upload_bytes)}, upload_budget is {_mib(self.budgets.upload)}",
+            )
+            return None
+        if key_bytes > self.budgets.keys:
+            self._reject_keys(scored)
+            return None
+        return scored
 
     def _reject(self, candidate: Candidate, reason: str, seconds: float | None = None) -> None:
         known = self.rejected.get(candidate.algorithm)
         if known is None or (seconds is not None and (known.seconds is None or seconds < known.seconds)):
             self.rejected[candidate.algorithm] = Rejected(candidate.algorithm, reason, seconds)
 
+    def _reject_keys(self, scored: Scored) -> None:
+        """Too many keys: the reason names the fewest, and the fastest is kept to tell what fewer keys cost."""
+        name, least = scored.candidate.algorithm, self._least_keys
+        if scored.key_bytes < least.get(name, math.inf):
+            least[name] = scored.key_bytes
+            reason = f"needs {_mib(scored.key_bytes)} of keys, key_budget is {_mib(self.budgets.keys)}"
+            if self.rejected.get(name, Rejected(name, "")).seconds is None:
+                self.rejected[name] = Rejected(name, reason)
+        if self._most_keys is None or scored.seconds < self._most_keys.seconds:
+            self._most_keys = scored
+
     # --- the plan ---
 
     def run(self) -> tuple[Plan, Trace]:
         """The fastest candidate that holds when it is traced with its real primes."""
-        if self.options.parameters is not None:
-            return self._with_parameters(self.options.parameters)
-        scored = sorted(
-            (s for family in self.families() for s in self._family(family)), key=lambda s: s.seconds
-        )
+        scored = self._all_scored()
+        if not scored and self._least_keys:  # smaller blocks need fewer keys
+            self._thorough = True
+            scored = self._all_scored()
         best: dict[str, Scored] = {}
         for entry in scored:
             best.setdefault(entry.candidate.algorithm, entry)
-        failure: CipherblasError | None = None
-        for entry in scored[:FINALISTS] + [e for e in best.values() if e not in scored[:FINALISTS]]:
+        failures: list[CipherblasError] = []
+        for entry in self._finalists(scored, best):
             try:
                 plan, run = self._finish(entry)
             except CipherblasError as error:
-                failure = error
+                failures.append(error)
                 self._reject(entry.candidate, str(error), entry.seconds)
                 continue
-            return replace(plan, rejected=self._losers(plan, best)), run
-        if failure is not None:
-            raise failure
-        raise self._impossible()
+            saving = self._key_saving(entry)
+            return replace(plan, rejected=self._losers(plan, best), key_saving=saving), run
+        if not failures:
+            raise self._impossible()
+        # The finalists end with the smallest: what it lacks is what the plan lacks.
+        raise failures[-1] if isinstance(failures[-1], MemoryBudgetError) else failures[0]
+
+    def _all_scored(self) -> list[Scored]:
+        """Every candidate within the budgets, fastest first."""
+        found = (scored for family in self.families() for scored in self._family(family))
+        return sorted(found, key=lambda scored: scored.seconds)
+
+    def _finalists(self, scored: Sequence[Scored], best: Mapping[str, Scored]) -> list[Scored]:
+        """The fastest that seem to fit the memory, the fastest of each algorithm, then the smallest."""
+        fitting = [entry for entry in scored if entry.peak_bytes <= self.budgets.memory]
+        smallest = sorted(scored, key=lambda entry: entry.peak_bytes)
+        chosen = [*fitting[:FINALISTS], *best.values(), *smallest[:SMALLEST]]
+        return list({id(entry): entry for entry in chosen}.values())
+
+    def _key_saving(self, entry: Scored) -> KeySaving | None:
+        """What a larger key budget, or the direct key policy, would give; None where nothing was saved."""
+        other = self._most_keys
+        if other is None and entry.key_policy != "direct":
+            ring: Ring | None = self.options.parameters
+            if entry.sizing is not None:
+                ring = entry.sizing.shape()
+            assert ring is not None
+            counted = self._estimator(entry.candidate, "direct")(ring)
+            seconds = self.rates.seconds(counted.counts, ring.n, self.threads)
+            key_bytes = key_bytes_of(counted.keys, ring)
+            other = Scored(entry.candidate, entry.sizing, "direct", counted, key_bytes, seconds)
+        if other is None or other.key_bytes <= entry.key_bytes:
+            return None
+        if entry.key_policy == "direct" and other.seconds >= entry.seconds:
+            return None
+        return KeySaving(
+            algorithm=other.candidate.algorithm,
+            key_policy=other.key_policy,
+            key_bytes=other.key_bytes,
+            rotation_keys=len(other.estimate.keys.galois),
+            rotations=other.estimate.counts.rotations,
+            seconds=other.seconds,
+        )
 
     def _family(self, degrees: Iterator[list[Candidate]]) -> Iterator[Scored]:
         """One algorithm over growing rings, until a ring is clearly slower than a smaller one."""
@@ -304,9 +384,18 @@ class Search:
 
     def _scored(self, candidate: Candidate) -> Iterator[Scored]:
         try:
-            yield from self.score(candidate)
+            if self.options.parameters is None:
+                yield from self.score(candidate)
+                return
+            for policy in self._policies:
+                run = self._estimator(candidate, policy)
+                scored = self._weighed(candidate, self.options.parameters, policy, run)
+                if scored is not None:
+                    yield scored
+                    return
         except CipherblasError as error:
             self._reject(candidate, str(error))
+            self._failures.append(error)
 
     def _losers(self, plan: Plan, best: Mapping[str, Scored]) -> tuple[Rejected, ...]:
         losers = []
@@ -328,6 +417,8 @@ class Search:
         details = "; ".join(f"{r.algorithm}: {r.reason}" for r in self.rejected.values())
         if any("budget" in rejected.reason for rejected in self.rejected.values()):
             return MemoryBudgetError("no plan fits the budgets", expected="a larger budget", got=details)
+        if self.options.parameters is not None and self._failures:
+            return self._failures[0]
         return PrecisionError(
             "no parameters reach what was asked for",
             expected=f"error {self.target:.3g}, {self.options.security}-bit security",
@@ -336,27 +427,23 @@ class Search:
 
     def _finish(self, entry: Scored, tries: int = 3) -> tuple[Plan, Trace]:
         """The plan of a scored candidate with real primes; a scale that is a little too small is enlarged."""
-        options = self.options
-        parameters = entry.sizing.parameters(options.security, options.insecure)
-        candidate = entry.candidate
-        run = trace(parameters, self.expression, candidate.choices, candidate.blocks, entry.key_policy)
-        plan = assemble(
-            self.expression,
-            parameters,
-            candidate.choices,
-            candidate.blocks,
-            entry.key_policy,
-            options.order,
-            options.precision,
-            run,
-            self.threads,
+        options, candidate = self.options, entry.candidate
+        parameters = options.parameters
+        if entry.sizing is not None:
+            parameters = entry.sizing.parameters(options.security, options.insecure)
+        assert parameters is not None
+        decided = Decisions(
+            *(parameters, candidate.choices, candidate.blocks),
+            *(entry.key_policy, options.order, float(options.precision)),
         )
-        if plan.error > self.target:
+        run = trace(parameters, self.expression, candidate.choices, candidate.blocks, entry.key_policy)
+        plan = assemble(self.expression, decided, run, self.threads)
+        # Parameters that the user forces give the precision that they give: `explain` says so.
+        if plan.error > self.target and entry.sizing is not None:
             if tries:
-                for other in self.score(
-                    candidate, entry.extra_bits + math.log2(plan.error / self.target) + 0.25
-                ):
-                    if other.sizing.alpha == entry.sizing.alpha:
+                extra_bits = entry.extra_bits + math.log2(plan.error / self.target) + 0.25
+                for other in self.score(candidate, extra_bits):
+                    if other.sizing is not None and other.sizing.alpha == entry.sizing.alpha:
                         return self._finish(other, tries - 1)
             raise PrecisionError("the plan misses the precision", expected=self.target, got=plan.error)
         if plan.peak_bytes > self.budgets.memory:
@@ -366,45 +453,6 @@ class Search:
                 got=_mib(plan.peak_bytes),
             )
         return plan, run
-
-    def _with_parameters(self, parameters: Parameters) -> tuple[Plan, Trace]:
-        """The fastest candidate on a parameter set that the user forces; the precision is what it gives."""
-        policies = (self.options.key_policy,) if self.options.key_policy is not None else KEY_POLICIES
-        found: list[tuple[float, Candidate, str]] = []
-        failure: CipherblasError | None = None
-        for candidate in (c for family in self.families() for candidates in family for c in candidates):
-            for policy in policies:
-                try:
-                    counted = self._estimator(candidate, policy)(parameters)
-                except CipherblasError as error:
-                    failure = error
-                    break
-                if key_bytes_of(counted.keys, parameters) <= self.budgets.keys:
-                    found.append(
-                        (self.rates.seconds(counted.counts, parameters.n, self.threads), candidate, policy)
-                    )
-                    break
-        for _, candidate, policy in sorted(found, key=lambda item: item[0]):
-            run = trace(parameters, self.expression, candidate.choices, candidate.blocks, policy)
-            plan = assemble(
-                self.expression,
-                parameters,
-                candidate.choices,
-                candidate.blocks,
-                policy,
-                self.options.order,
-                self.options.precision,
-                run,
-                self.threads,
-            )
-            if plan.peak_bytes <= self.budgets.memory:
-                return plan, run
-            failure = MemoryBudgetError(
-                "the forced parameters need too much memory",
-                expected=_mib(self.budgets.memory),
-                got=_mib(plan.peak_bytes),
-            )
-        raise failure or self._impossible()
 
 
 def make_plan(expression: Expression, options: PlanOptions) -> tuple[Plan, Trace]:
@@ -416,82 +464,6 @@ def make_plan(expression: Expression, options: PlanOptions) -> tuple[Plan, Trace
         ParameterError: an option is out of range, or the forced algorithm is unknown.
     """
     return Search(expression, options).run()
-
-
-def replay(
-    expression: Expression, decisions: Mapping[str, Any], predictions: Mapping[str, Any]
-) -> tuple[Plan, Trace]:
-    """The plan that was saved as `decisions`, traced again."""
-    parameters = Parameters.from_dict(decisions["parameters"])
-    choices = tuple(Choice(str(row["algorithm"]), dict(row["options"])) for row in decisions["choices"])
-    blocks = {str(axis): int(length) for axis, length in decisions["blocks"].items()}
-    policy, order = str(decisions["key_policy"]), str(decisions["order"])
-    run = trace(parameters, expression, choices, blocks, policy)
-    plan = assemble(
-        expression,
-        parameters,
-        choices,
-        blocks,
-        policy,
-        order,
-        float(decisions["precision"]),
-        run,
-        int(predictions["threads"]),
-        float(predictions["seconds"]),
-    )
-    return plan, run
-
-
-def assemble(
-    expression: Expression,
-    parameters: Parameters,
-    choices: tuple[Choice, ...],
-    blocks: Mapping[str, int],
-    key_policy: str,
-    order: str,
-    precision: float,
-    run: Trace,
-    threads: int,
-    seconds: float | None = None,
-) -> Plan:
-    """A plan from its decisions and their trace."""
-    key_bytes = key_bytes_of(run.keys, parameters)
-    result = [ct for row in run.result.cells for cell in row for ct in cell]
-    uploads = sum(feed.ciphertexts for feed in run.feeds)
-    if seconds is None:
-        seconds = calibrate().seconds(run.counts, parameters.n, threads)
-    return Plan(
-        parameters=parameters,
-        choices=choices,
-        blocks=dict(blocks),
-        key_policy=key_policy,
-        order=order,
-        precision=precision,
-        counts=run.counts,
-        keys=run.keys,
-        key_bytes=key_bytes,
-        upload_bytes=sum(feed.ciphertexts * (feed.limbs * parameters.n * 8 + 32) for feed in run.feeds),
-        upload_ciphertexts=uploads,
-        result_ciphertexts=len(result),
-        result_bytes=sum(parameters.ciphertext_bytes(ct.limbs, ct.components) for ct in result),
-        levels=parameters.limbs - result[0].limbs,
-        peak_bytes=key_bytes + run.working_bytes + PROCESS_BYTES,
-        error=run.error,
-        error_target=precision * expression.bound,
-        seconds=seconds,
-        threads=threads,
-    )
-
-
-def key_bytes_of(request: Any, ring: Any) -> int:
-    """Bytes in memory of the keys of a request."""
-    special = len(ring.p)
-
-    def one(limbs: int) -> int:
-        return -(-limbs // ring.alpha) * 2 * (limbs + special) * ring.n * 8
-
-    total = sum(one(limbs) for limbs in request.galois.values())
-    return total + (one(request.relinearise) if request.relinearise else 0)
 
 
 def _blocks(axes: tuple[str, ...], block: tuple[int, ...]) -> dict[str, int]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from cipherblas.algorithms.base import Algorithm
-from cipherblas.execution import Axes
-from cipherblas.expressions import MatMul
+from cipherblas.expressions import Expression, MatMul, Multiply, ordered
+from cipherblas.graph import Axes
 
 SMALLEST_BLOCK = 8  # smaller blocks only where the matrix itself is smaller
 TILINGS_KEPT = 10
@@ -68,12 +68,18 @@ def uniform_tilings(axes: Axes, largest: int | None = None) -> Iterator[dict[str
 
 
 def fits_all(
-    algorithm: type[Algorithm], nodes: list[MatMul], axes: Axes, blocks: Mapping[str, int], slots: int
+    algorithm: type[Algorithm], expression: Expression, axes: Axes, blocks: Mapping[str, int], slots: int
 ) -> bool:
     """Whether every product of the program fits with these blocks."""
-    for node in nodes:
-        rows, inner = axes.of(node.left)
-        if not algorithm.fits(blocks[rows], blocks[inner], blocks[axes.of(node)[1]], slots):
+    for node in ordered(expression):
+        if not isinstance(node, (MatMul, Multiply)) or not node.secret:
+            continue
+        rows, cols = (blocks[axis] for axis in axes.of(node))
+        if isinstance(node, Multiply):
+            fits = rows * cols <= slots
+        else:
+            fits = algorithm.fits(rows, blocks[axes.of(node.left)[1]], cols, slots)
+        if not fits:
             return False
     return True
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,9 +15,10 @@ from cipherblas.evaluators.counter import Counter
 from cipherblas.evaluators.counts import Counts
 from cipherblas.evaluators.noise import TAIL
 from cipherblas.evaluators.shape import Ring
+from cipherblas.evaluators.steps import KeyPolicy
 from cipherblas.evaluators.values import Plain
 from cipherblas.execution import BlockedValue, Choice, Execution, FeedSpec
-from cipherblas.expressions import Constant, Expression, Leaf
+from cipherblas.expressions import Expression, Leaf
 from cipherblas.keys import KeyRequest
 from cipherblas.layouts.base import Layout
 from cipherblas.layouts.blocks import block_of
@@ -43,33 +45,37 @@ class Trace:
     @property
     def error(self) -> float:
         """Predicted largest error of an entry of the result."""
-        return TAIL * max(ct.noise for row in self.result.cells for cell in row for ct in cell)
+        noise = max(float(ct.noise) for row in self.result.cells for cell in row for ct in cell)
+        return TAIL * noise * abs(self.result.unit)
 
 
 class PlainFeeds:
-    """Clear operands, packed block by block when they are needed."""
+    """Parts of a program without secrets, packed block by block when they are needed.
 
-    def __init__(self, values: Callable[[Leaf | Constant], NDArray[np.float64]]) -> None:
+    `values` evaluates such a part; it is called once for each.
+    """
+
+    def __init__(self, values: Callable[[Expression], NDArray[np.float64]]) -> None:
         self._values = values
+        self._found: dict[int, tuple[Expression, NDArray[np.float64]]] = {}
 
-    def public(self, leaf: Leaf | Constant, layout: Layout, grid: tuple[int, int]) -> list[list[list[Plain]]]:
-        """One list of `Plain`s per block, each as long as the layout has ciphertexts."""
+    def _value(self, node: Expression) -> NDArray[np.float64]:
+        if id(node) not in self._found:
+            self._found[id(node)] = (node, self._values(node))
+        return self._found[id(node)][1]
+
+    def public(self, node: Expression, layout: Layout, grid: tuple[int, int]) -> list[list[list[Plain]]]:
+        """One list of `Plain`s per block, each as long as the layout has ciphertexts, in units of the bound."""
+        name = (node.name, node.transposed) if isinstance(node, Leaf) else ("clear", id(node))
+        bound = layout.slot_bound(1.0)
 
         def block(i: int, j: int) -> list[Plain]:
-            packed: list[Any] = []
+            def vector(index: int) -> NDArray[np.complex128]:
+                cell = block_of(self._value(node), layout.rows, layout.cols, i, j)
+                return layout.pack_one(cell / node.bound, index)
 
-            def vector(index: int) -> NDArray[Any]:
-                if not packed:
-                    packed.extend(layout.pack(block_of(self._values(leaf), layout.rows, layout.cols, i, j)))
-                return packed[index]
-
-            name = (leaf.name, leaf.transposed) if isinstance(leaf, Leaf) else ("constant", id(leaf))
             return [
-                Plain(
-                    (name, layout.key, i, j, index),
-                    lambda index=index: vector(index),
-                    layout.slot_bound(leaf.bound),
-                )
+                Plain((name, layout.key, i, j, index), functools.partial(vector, index), bound)
                 for index in range(layout.ciphertexts)
             ]
 
@@ -80,7 +86,7 @@ class RecordingFeeds(PlainFeeds):
     """Feeds for a symbolic run: records every request and answers with handles without data."""
 
     def __init__(self, evaluator: Evaluator) -> None:
-        super().__init__(lambda leaf: np.zeros(leaf.shape))
+        super().__init__(lambda node: np.zeros(node.shape))
         self._evaluator = evaluator
         self.specs: dict[Any, FeedSpec] = {}
 
@@ -88,17 +94,14 @@ class RecordingFeeds(PlainFeeds):
         """Fresh handles, one list per block."""
         self.specs.setdefault(spec.key(), spec)
         rows, cols = spec.grid
-        slot_bound = spec.layout.slot_bound(bound)
-        return [
-            [
-                [
-                    self._evaluator.fresh(None, bound=slot_bound, limbs=spec.limbs, scale=spec.scale)
-                    for _ in range(spec.layout.ciphertexts)
-                ]
-                for _ in range(cols)
+
+        def block() -> list[Any]:
+            return [
+                self._evaluator.fresh(None, bound=bound, limbs=spec.limbs, scale=spec.scale)
+                for _ in range(spec.layout.ciphertexts)
             ]
-            for _ in range(rows)
-        ]
+
+        return [[block() for _ in range(cols)] for _ in range(rows)]
 
 
 def trace(
@@ -106,7 +109,7 @@ def trace(
     expression: Expression,
     choices: Sequence[Choice],
     blocks: Mapping[str, int],
-    key_policy: str = "direct",
+    key_policy: KeyPolicy = "direct",
 ) -> Trace:
     """Run `expression` symbolically.
 

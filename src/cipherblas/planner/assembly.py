@@ -1,0 +1,101 @@
+"""From decisions and their trace to a plan: once when it is found, once more when it is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, get_args
+
+from cipherblas.errors import FormatError
+from cipherblas.evaluators.ckks import Order
+from cipherblas.evaluators.shape import Ring
+from cipherblas.evaluators.steps import KeyPolicy, check_policy
+from cipherblas.execution import Choice
+from cipherblas.expressions import Expression
+from cipherblas.keys import KeyRequest
+from cipherblas.params import Parameters
+from cipherblas.planner.cost import calibrate
+from cipherblas.planner.plan import KeySaving, Plan, Rejected
+from cipherblas.planner.trace import Trace, trace
+
+# Memory that a process needs beside what the plan counts: interpreter, libraries, NTT tables.
+PROCESS_BYTES = 150 << 20
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """What must be known to run a program: see `Plan.decisions`."""
+
+    parameters: Parameters
+    choices: tuple[Choice, ...]
+    blocks: Mapping[str, int]
+    key_policy: KeyPolicy
+    order: Order
+    precision: float
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Decisions:
+        """Rebuild from `Plan.decisions`; a field that is missing raises as a dictionary does."""
+        choices = tuple(Choice(str(row["algorithm"]), dict(row["options"])) for row in values["choices"])
+        blocks = {str(axis): int(length) for axis, length in values["blocks"].items()}
+        policy, order = values["key_policy"], values["order"]
+        check_policy(policy)
+        if order not in get_args(Order):
+            raise FormatError("loop order", expected=" | ".join(get_args(Order)), got=order)
+        parameters = Parameters.from_dict(values["parameters"])
+        return cls(parameters, choices, blocks, policy, order, float(values["precision"]))
+
+
+def assemble(
+    expression: Expression, decided: Decisions, run: Trace, threads: int, seconds: float | None = None
+) -> Plan:
+    """The plan of these decisions, whose trace is `run`; `seconds` is predicted where it is not given."""
+    parameters = decided.parameters
+    key_bytes = key_bytes_of(run.keys, parameters)
+    result = [ct for row in run.result.cells for cell in row for ct in cell]
+    if seconds is None:
+        seconds = calibrate().seconds(run.counts, parameters.n, threads)
+    return Plan(
+        parameters=parameters,
+        choices=decided.choices,
+        blocks=dict(decided.blocks),
+        key_policy=decided.key_policy,
+        order=decided.order,
+        precision=decided.precision,
+        counts=run.counts,
+        keys=run.keys,
+        key_bytes=key_bytes,
+        upload_bytes=sum(feed.ciphertexts * (feed.limbs * parameters.n * 8 + 32) for feed in run.feeds),
+        upload_ciphertexts=sum(feed.ciphertexts for feed in run.feeds),
+        result_ciphertexts=len(result),
+        result_bytes=sum(parameters.ciphertext_bytes(ct.limbs, ct.components) for ct in result),
+        levels=parameters.limbs - result[0].limbs,
+        peak_bytes=key_bytes + run.working_bytes + PROCESS_BYTES,
+        error=run.error,
+        error_target=decided.precision * expression.bound,
+        seconds=seconds,
+        threads=threads,
+    )
+
+
+def replay(
+    expression: Expression, decisions: Mapping[str, Any], predictions: Mapping[str, Any]
+) -> tuple[Plan, Trace]:
+    """The plan that was saved as `Plan.decisions` and `Plan.to_dict`, traced again; it explains the same."""
+    decided = Decisions.from_dict(decisions)
+    run = trace(decided.parameters, expression, decided.choices, decided.blocks, decided.key_policy)
+    saving = predictions["key_saving"]
+    plan = assemble(expression, decided, run, int(predictions["threads"]), float(predictions["seconds"]))
+    rejected = tuple(Rejected(**row) for row in predictions["rejected"])
+    return replace(plan, rejected=rejected, key_saving=None if saving is None else KeySaving(**saving)), run
+
+
+def key_bytes_of(request: KeyRequest, ring: Ring) -> int:
+    """Bytes in memory of the keys of a request."""
+    special = len(ring.p)
+
+    def one(limbs: int) -> int:
+        return -(-limbs // ring.alpha) * 2 * (limbs + special) * ring.n * 8
+
+    total = sum(one(limbs) for limbs in request.galois.values())
+    return total + (one(request.relinearise) if request.relinearise else 0)
