@@ -27,7 +27,7 @@ from cipherblas.errors import (
 from cipherblas.expressions import public, secret
 from cipherblas.keys import EvaluationKeys
 from cipherblas.matrices import EncryptedOperand, EncryptedResult
-from cipherblas.program import Program, compile  # noqa: A004 - cb.compile is the user's verb
+from cipherblas.program import Program, compile
 from cipherblas.server import Server
 
 __version__ = "0.1.0"
