@@ -11,9 +11,10 @@
 
 namespace cipherblas {
 
-int limbs_per_group(std::size_t n, int limbs) {
+int limbs_per_group(std::size_t n, int limbs, int sources) {
     constexpr int kGroup = 13;
-    if (n < 32768 || limbs < 1) return 1;  // the sources of a digit stay in the second-level cache
+    constexpr std::size_t kResidentWords = std::size_t{1} << 17;  // stay in the second-level cache
+    if (limbs < 1 || static_cast<std::size_t>(sources) * n <= kResidentWords) return 1;
     const int threads = thread_count();
     const int groups = std::max((limbs + kGroup - 1) / kGroup, std::min(threads, limbs));
     return (limbs + groups - 1) / groups;
@@ -44,15 +45,16 @@ void mod_down(const Context& context, const BaseConversion& conversion, int rows
             conversion.overflow(overflow.words() + row * n + offset, sources(row, offset).data(), length);
         });
 
-    const int group = limbs_per_group(n, rows * kept_limbs);
+    const int group = limbs_per_group(n, rows * kept_limbs, conversion.count());
     const std::size_t groups = static_cast<std::size_t>((kept_limbs + group - 1) / group);
-    const std::size_t tasks = static_cast<std::size_t>(rows) * groups;
+    const std::size_t rows_count = static_cast<std::size_t>(rows);
+    const std::size_t tasks = rows_count * groups;
     const std::size_t scratch_words = static_cast<std::size_t>(group) * n;
     const int threads = threads_for(tasks);
     const Buffer scratch = Buffer::of_words(static_cast<std::size_t>(threads) * scratch_words);
     parallel_for(tasks, threads, [&](std::size_t task, int thread) {
-        const std::size_t row = task / groups;
-        const int first = static_cast<int>(task % groups) * group;
+        const std::size_t row = task % rows_count;  // all rows of a limb in turn: they share its NTT table
+        const int first = static_cast<int>(task / rows_count) * group;
         const int limbs = first + group <= kept_limbs ? group : kept_limbs - first;
         std::vector<int> targets(static_cast<std::size_t>(limbs));
         std::vector<std::uint64_t*> converted;

@@ -87,6 +87,12 @@ void divide(const TransformPlan& plan, int limb, std::uint64_t* const* x, std::u
     }
 }
 
+int group_size(const TransformPlan& plan, std::size_t limbs) {
+    const int dropped = plan.dropped == nullptr ? 0 : plan.dropped->count();
+    const int sources = std::max(dropped, std::min(plan.context->alpha(), plan.limbs));
+    return limbs_per_group(plan.context->n(), static_cast<int>(limbs), sources);
+}
+
 // The workspace of one thread.
 struct Worker {
     Worker(const TransformPlan& plan, const Decompositions& decompositions, int limb_count)
@@ -103,10 +109,9 @@ struct Worker {
 // Tasks of one phase: groups of limbs, and where there are few of these also parts of the outputs.
 struct Partition {
     // At most `capacity` limbs per group: what the workers have room for.
-    Partition(std::size_t n, std::vector<int> all, std::size_t output_count, std::size_t capacity)
+    Partition(const TransformPlan& plan, std::vector<int> all, std::size_t output_count, std::size_t capacity)
         : limbs(std::move(all)), outputs(output_count) {
-        group =
-            std::min(static_cast<std::size_t>(limbs_per_group(n, static_cast<int>(limbs.size()))), capacity);
+        group = std::min(static_cast<std::size_t>(group_size(plan, limbs.size())), capacity);
         groups = (limbs.size() + group - 1) / group;
         const std::size_t threads = static_cast<std::size_t>(thread_count());
         parts = groups == 0 || groups >= threads ? 1 : (threads + groups - 1) / groups;
@@ -148,7 +153,7 @@ void run_block(const TransformPlan& plan, std::vector<Worker>& workers, std::siz
     const std::size_t kept = static_cast<std::size_t>(plan.kept);
     const DroppedLimbs dropped(plan, outputs);
     if (dropped.count() > 0) {  // phase A
-        const Partition partition(n, plan.dropped->sources(), outputs, workers.front().capacity);
+        const Partition partition(plan, plan.dropped->sources(), outputs, workers.front().capacity);
         for_each_task(partition, workers, [&](Worker& worker, const Task& task) {
             for (int t = 0; t < task.count; ++t) {
                 const std::size_t i = task.number + static_cast<std::size_t>(t);
@@ -167,7 +172,7 @@ void run_block(const TransformPlan& plan, std::vector<Worker>& workers, std::siz
 
     std::vector<int> kept_limbs(kept);  // phase B
     std::iota(kept_limbs.begin(), kept_limbs.end(), 0);
-    const Partition partition(n, std::move(kept_limbs), outputs, workers.front().capacity);
+    const Partition partition(plan, std::move(kept_limbs), outputs, workers.front().capacity);
     for_each_task(partition, workers, [&](Worker& worker, const Task& task) {
         std::vector<std::uint64_t*> low[2];
         for (std::size_t i = 0; i < 2 * static_cast<std::size_t>(task.count); ++i) {
@@ -253,7 +258,7 @@ void run_limb_order(const TransformPlan& plan, std::uint64_t* const* out) {
     if (dropped > 0) block = kDroppedBytes / (2 * (dropped + 1) * n * sizeof(std::uint64_t));
     block = std::max<std::size_t>(block, 1);
     const int capacity =
-        std::max(limbs_per_group(n, plan.kept), limbs_per_group(n, static_cast<int>(dropped)));
+        std::max(group_size(plan, static_cast<std::size_t>(plan.kept)), group_size(plan, dropped));
     const int threads = threads_for(static_cast<std::size_t>(thread_count()));
     std::vector<Worker> workers;
     for (int thread = 0; thread < threads; ++thread) workers.emplace_back(plan, decompositions, capacity);

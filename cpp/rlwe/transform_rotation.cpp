@@ -29,7 +29,8 @@ void run_rotation_order(const TransformPlan& plan, std::uint64_t* const* out) {
     const std::vector<int> limbs = all_limbs(plan);
     const Decompositions decompositions = decompose(plan);
     ExtendedLimbs extended(plan, decompositions, static_cast<int>(limbs.size()));
-    const std::size_t group = static_cast<std::size_t>(limbs_per_group(n, static_cast<int>(limbs.size())));
+    const std::size_t group =
+        static_cast<std::size_t>(limbs_per_group(n, static_cast<int>(limbs.size()), context.alpha()));
     parallel_for((limbs.size() + group - 1) / group, [&](std::size_t task) {
         const std::size_t first = task * group;
         const std::size_t end = std::min(first + group, limbs.size());
