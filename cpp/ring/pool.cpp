@@ -10,6 +10,7 @@
 
 #if defined(__linux__)
 #include <sys/mman.h>
+#include <unistd.h>
 #endif
 
 namespace cipherblas {
@@ -17,8 +18,16 @@ namespace {
 
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kHugePage = std::size_t{1} << 21;
-// Idle memory beyond this goes back to the system at once.
-constexpr std::size_t kMaxIdleBytes = std::size_t{2} << 30;
+
+// Idle memory beyond this goes back to the system at once: a quarter of the machine, so that a large product does not
+// return pages only to have them cleared and mapped again for its next block.
+std::size_t max_idle_bytes() {
+#if defined(__linux__)
+    const long pages = sysconf(_SC_PHYS_PAGES);
+    if (pages > 0) return static_cast<std::size_t>(pages) * kPage / 4;
+#endif
+    return std::size_t{1} << 30;
+}
 
 // Eight sizes per power of two: at most 12.5% of a block is unused, and few sizes make reuse likely.
 std::size_t block_size(std::size_t bytes) {
@@ -85,7 +94,7 @@ class Pool {
     void give(void* data, std::size_t size) noexcept {
         {
             const std::lock_guard<std::mutex> guard(lock_);
-            if (idle_bytes_ + size <= kMaxIdleBytes) {
+            if (idle_bytes_ + size <= max_idle_bytes_) {
                 try {
                     idle_[size].push_back(data);
                     idle_bytes_ += size;
@@ -119,6 +128,7 @@ class Pool {
   private:
     std::mutex lock_;
     std::map<std::size_t, std::vector<void*>> idle_;
+    const std::size_t max_idle_bytes_ = max_idle_bytes();
     std::size_t idle_bytes_ = 0;
     std::size_t total_bytes_ = 0;
 };
