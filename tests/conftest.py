@@ -18,7 +18,6 @@ import hypothesis  # noqa: E402
 import pytest  # noqa: E402
 
 if TYPE_CHECKING:
-    from cipherblas import _core
     from cipherblas.keys import SecretKey
     from cipherblas.params import Parameters
 
@@ -65,12 +64,6 @@ def toy_parameters() -> Parameters:
             security=0,
             insecure=True,
         )
-
-
-@pytest.fixture(scope="session")
-def toy_context(toy_parameters: Parameters) -> _core.Context:
-    """The context of the INSECURE toy parameters."""
-    return toy_parameters.context()
 
 
 @pytest.fixture(scope="session")
