@@ -40,6 +40,11 @@ inline std::uint64_t mul_mod(std::uint64_t a, std::uint64_t b, const Modulus& m)
 std::uint64_t montgomery_reduce(u128 t, const Modulus& m);
 inline std::uint64_t to_montgomery(std::uint64_t a, const Modulus& m) { return mul_mod(a, m.r_mod_q, m); }
 
+// floor(w * 2^52 / q) for w < q: the companion of a constant factor w in Shoup's product.
+inline std::uint64_t shoup_quotient(std::uint64_t w, const Modulus& m) {
+    return static_cast<std::uint64_t>((static_cast<u128>(w) << kWordBits) / m.q);
+}
+
 std::uint64_t pow_mod(std::uint64_t base, std::uint64_t exponent, const Modulus& m);
 std::uint64_t inv_mod(std::uint64_t a, const Modulus& m);  // throws std::invalid_argument when a = 0 mod q
 

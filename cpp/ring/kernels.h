@@ -33,6 +33,9 @@ struct Kernels {
     // position i holds the value at psi^(2*bitrev(i)+1).
     void (*ntt)(std::uint64_t* x, const NttTable& table);
     void (*intt)(std::uint64_t* x, const NttTable& table);
+    // r = factor * (inverse transform of a), factor < q: free where it joins N^-1. r is a, or does not overlap it.
+    void (*intt_scaled)(std::uint64_t* r, const std::uint64_t* a, std::uint64_t factor,
+                        const NttTable& table);
 
     void (*add)(std::uint64_t* r, const std::uint64_t* a, const std::uint64_t* b, std::size_t n,
                 const Modulus& m);

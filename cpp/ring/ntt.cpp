@@ -10,10 +10,6 @@ namespace cipherblas {
 
 namespace {
 
-std::uint64_t shoup_quotient(std::uint64_t w, const Modulus& m) {
-    return static_cast<std::uint64_t>((static_cast<u128>(w) << kWordBits) / m.q);
-}
-
 // a * w mod q, with the quotient of w at hand.
 std::uint64_t shoup_multiply(std::uint64_t a, std::uint64_t w, std::uint64_t quotient, const Modulus& m) {
     const auto estimate = static_cast<std::uint64_t>((static_cast<u128>(a) * quotient) >> kWordBits);
@@ -36,23 +32,21 @@ std::uint64_t smallest_root(const Modulus& m, std::uint64_t n) {
     return smallest;
 }
 
-NttTable::Powers make_powers(std::uint64_t root, const Modulus& m, int log_n) {
+// Writes the powers of `root` to three arrays of N words each.
+NttTable::Powers make_powers(std::uint64_t root, const Modulus& m, int log_n, std::uint64_t* montgomery,
+                             std::uint64_t* plain, std::uint64_t* quotient) {
     const std::size_t n = std::size_t{1} << log_n;
-    NttTable::Powers powers;
-    powers.plain.resize(n);
-    powers.quotient.resize(n);
-    powers.montgomery.resize(n);
     const std::uint64_t root_quotient = shoup_quotient(root, m);
     const std::uint64_t radix_quotient = shoup_quotient(m.r_mod_q, m);
     std::uint64_t w = 1;
     for (std::size_t exponent = 0; exponent < n; ++exponent) {
         const std::uint32_t i = bit_reverse(static_cast<std::uint32_t>(exponent), log_n);
-        powers.plain[i] = w;
-        powers.quotient[i] = shoup_quotient(w, m);
-        powers.montgomery[i] = shoup_multiply(w, m.r_mod_q, radix_quotient, m);
+        plain[i] = w;
+        quotient[i] = shoup_quotient(w, m);
+        montgomery[i] = shoup_multiply(w, m.r_mod_q, radix_quotient, m);
         w = shoup_multiply(w, root, root_quotient, m);
     }
-    return powers;
+    return {{plain, n}, {quotient, n}, {montgomery, n}};
 }
 
 }  // namespace
@@ -67,8 +61,10 @@ NttTable::NttTable(const Modulus& m, int log_degree) : modulus(m), log_n(log_deg
                                     std::to_string(m.q));
     }
     psi = smallest_root(m, n);
-    roots = make_powers(psi, m, log_n);
-    inverse_roots = make_powers(inv_mod(psi, m), m, log_n);
+    storage_.resize(6 * n);
+    std::uint64_t* const words = storage_.data();
+    roots = make_powers(psi, m, log_n, words, words + 2 * n, words + 3 * n);
+    inverse_roots = make_powers(inv_mod(psi, m), m, log_n, words + n, words + 4 * n, words + 5 * n);
     n_inverse = inv_mod(n % m.q, m);
     n_inverse_quotient = shoup_quotient(n_inverse, m);
     last_root = mul_mod(inverse_roots.plain[1], n_inverse, m);

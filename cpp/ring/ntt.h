@@ -1,6 +1,7 @@
 // Twiddle factors of the negacyclic NTT for one ring degree and one prime.
 #pragma once
 #include <cstdint>
+#include <span>
 
 #include "arith/modulus.h"
 #include "ring/aligned.h"
@@ -11,9 +12,9 @@ struct NttTable {
     // The powers of one root in bit-reversed order of the exponent, in the forms that the kernels read. The
     // layer with m butterfly blocks uses entries m to 2m - 1.
     struct Powers {
-        AlignedVector<std::uint64_t> plain;       // w
-        AlignedVector<std::uint64_t> quotient;    // floor(w * 2^52 / q) (Shoup)
-        AlignedVector<std::uint64_t> montgomery;  // w * 2^52 mod q
+        std::span<const std::uint64_t> plain;       // w
+        std::span<const std::uint64_t> quotient;    // floor(w * 2^52 / q) (Shoup)
+        std::span<const std::uint64_t> montgomery;  // w * 2^52 mod q
     };
 
     Modulus modulus;
@@ -28,6 +29,11 @@ struct NttTable {
 
     // Throws std::invalid_argument unless q is a prime, q = 1 mod 2^(log_n + 1) and 3 <= log_n <= 17.
     NttTable(const Modulus& modulus, int log_n);
+    NttTable(NttTable&&) = default;
+    NttTable& operator=(NttTable&&) = default;
+
+  private:
+    AlignedVector<std::uint64_t> storage_;  // all powers in one block: large ones then lie in huge pages
 };
 
 }  // namespace cipherblas

@@ -17,7 +17,6 @@ namespace cipherblas {
 namespace {
 
 constexpr std::size_t kPage = 4096;
-constexpr std::size_t kHugePage = std::size_t{1} << 21;
 
 // Idle memory beyond this goes back to the system at once: a quarter of the machine, so that a large product does not
 // return pages only to have them cleared and mapped again for its next block.

@@ -22,9 +22,8 @@ Decomposition::Decomposition(const Context& context, const PolynomialView& x, in
         const int digit = limb / context.alpha();
         const BaseConversion& conversion = *conversions_[static_cast<std::size_t>(digit)];
         std::uint64_t* const y = y_.words() + i * n;
-        k.mul_scalar(y, x_.limb(limb), conversion.digit_factor(limb - context.digit_begin(digit)), n,
-                     context.modulus(limb));
-        k.intt(y, context.table(limb));
+        k.intt_scaled(y, x_.limb(limb), conversion.digit_factor(limb - context.digit_begin(digit)),
+                      context.table(limb));
     });
     parallel_rows(static_cast<std::size_t>(digits_), n,
                   [&](std::size_t d, std::size_t offset, std::size_t count) {

@@ -37,8 +37,7 @@ void mod_down(const Context& context, const BaseConversion& conversion, int rows
     parallel_for(static_cast<std::size_t>(rows) * count, [&](std::size_t task) {
         const int i = static_cast<int>(task % count);
         std::uint64_t* const y = coefficients.words() + task * n;
-        k.mul_scalar(y, dropped[task], conversion.digit_factor(i), n, context.modulus(conversion.source(i)));
-        k.intt(y, context.table(conversion.source(i)));
+        k.intt_scaled(y, dropped[task], conversion.digit_factor(i), context.table(conversion.source(i)));
     });
     parallel_rows(
         static_cast<std::size_t>(rows), n, [&](std::size_t row, std::size_t offset, std::size_t length) {

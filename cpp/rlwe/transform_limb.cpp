@@ -45,8 +45,7 @@ class DroppedLimbs {
         const int position = plan_->dropped->source(source);
         for (std::size_t c = 0; c < 2; ++c) {
             std::uint64_t* const y = limb(output, c, i);
-            k.mul_scalar(y, y, plan_->dropped->digit_factor(source), n_, plan_->context->modulus(position));
-            k.intt(y, plan_->context->table(position));
+            k.intt_scaled(y, y, plan_->dropped->digit_factor(source), plan_->context->table(position));
         }
     }
     void count_overflow(std::size_t output, std::size_t component, std::size_t offset,

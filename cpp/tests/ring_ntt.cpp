@@ -132,5 +132,27 @@ TEST(Ntt, EqualsTheScalarTransformAndInverts) {
     }
 }
 
+TEST(Ntt, ScaledInverseEqualsTheProductAndTheInverse) {
+    std::mt19937_64 random(4);
+    for (int log_n = 3; log_n <= 17; ++log_n) {
+        const std::size_t n = std::size_t{1} << log_n;
+        for (const Modulus& m : test_moduli(log_n)) {
+            const NttTable table(m, log_n);
+            const Limb a = make_limb(n, m.q, random, Fill::kExtremes);
+            for (const std::uint64_t factor : {std::uint64_t{0}, std::uint64_t{1}, m.q - 1, random() % m.q}) {
+                Limb reference(n);
+                scalar().mul_scalar(reference.data(), a.data(), factor, n, m);
+                scalar().intt(reference.data(), table);
+                Limb apart(n);
+                kernels().intt_scaled(apart.data(), a.data(), factor, table);
+                ASSERT_EQ(apart, reference) << "n " << n << " q " << m.q << " factor " << factor;
+                Limb in_place = a;
+                kernels().intt_scaled(in_place.data(), in_place.data(), factor, table);
+                ASSERT_EQ(in_place, reference) << "in place, n " << n << " q " << m.q << " factor " << factor;
+            }
+        }
+    }
+}
+
 }  // namespace
 }  // namespace cipherblas

@@ -132,6 +132,7 @@ constexpr Kernels kTable = {
     .name = "avx512ifma",
     .ntt = ntt,
     .intt = intt,
+    .intt_scaled = intt_scaled,
     .add = add_limbs,
     .sub = sub_limbs,
     .neg = neg,

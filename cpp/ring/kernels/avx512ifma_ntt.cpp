@@ -187,12 +187,13 @@ void forward_tail(Word* x, std::size_t node, std::size_t blocks, const Twiddles 
     }
 }
 
-void inverse_tail(Word* x, std::size_t node, std::size_t blocks, const Twiddles t, const Lanes m) {
+void inverse_tail(Word* x, const Word* from, std::size_t node, std::size_t blocks, const Twiddles t,
+                  const Lanes m) {
     const Shuffle shuffle = inverse_perfect_shuffle();
-    for (std::size_t end = node + blocks; node < end; node += 2, x += 128) {
+    for (std::size_t end = node + blocks; node < end; node += 2, x += 128, from += 128) {
         __m512i v[16];
 #pragma GCC unroll 16
-        for (int i = 0; i < 16; ++i) v[i] = load(x + 8 * i);
+        for (int i = 0; i < 16; ++i) v[i] = load(from + 8 * i);
 #pragma GCC unroll 8
         for (int i = 0; i < 16; i += 2) {
             shuffle(v[i], v[i + 1]);
@@ -246,16 +247,33 @@ void inverse_pass(Word* x, int log_size, std::size_t node, const Twiddles& t, co
     }
 }
 
+// What the last layer of the inverse transform multiplies its sums and its differences by: N^-1, or a multiple of it.
+struct LastFactors {
+    Word sum, sum_quotient, difference, difference_quotient;
+
+    explicit LastFactors(const NttTable& table)
+        : sum(table.n_inverse),
+          sum_quotient(table.n_inverse_quotient),
+          difference(table.last_root),
+          difference_quotient(table.last_root_quotient) {}
+
+    LastFactors(const NttTable& table, Word factor)
+        : sum(mul_mod(table.n_inverse, factor, table.modulus)),
+          sum_quotient(shoup_quotient(sum, table.modulus)),
+          difference(mul_mod(table.last_root, factor, table.modulus)),
+          difference_quotient(shoup_quotient(difference, table.modulus)) {}
+};
+
 // The first pass of the whole inverse transform's end: its last layer, stride N/2, also multiplies by N^-1.
 template <int LOG>
-void inverse_pass_last(Word* x, const NttTable& table, const Twiddles& t, const Lanes m) {
+void inverse_pass_last(Word* x, int log_n, const LastFactors& last, const Twiddles& t, const Lanes m) {
     constexpr int kHalf = 1 << (LOG - 1);
-    const std::size_t stride = std::size_t{1} << (table.log_n - LOG);
+    const std::size_t stride = std::size_t{1} << (log_n - LOG);
     const PassTwiddles<LOG, 1> twiddles(1, t);
-    const __m512i factor = broadcast(table.n_inverse);
-    const __m512i factor_quotient = broadcast(table.n_inverse_quotient);
-    const __m512i w = broadcast(table.last_root);
-    const __m512i quotient = broadcast(table.last_root_quotient);
+    const __m512i factor = broadcast(last.sum);
+    const __m512i factor_quotient = broadcast(last.sum_quotient);
+    const __m512i w = broadcast(last.difference);
+    const __m512i quotient = broadcast(last.difference_quotient);
     for (std::size_t offset = 0; offset < stride; offset += 8) {
         __m512i v[1 << LOG];
 #pragma GCC unroll 16
@@ -306,29 +324,31 @@ void forward(Word* x, int log_size, std::size_t node, const Twiddles& t, const L
     }
 }
 
-void inverse(Word* x, int log_size, std::size_t node, const NttTable& table, const Twiddles& t,
-             const Lanes& m) {
+// The inverse transform of the block `node` at `from`, written to x.
+void inverse(Word* x, const Word* from, int log_size, std::size_t node, const LastFactors& last,
+             const Twiddles& t, const Lanes& m) {
     const int log_radix = next_pass(log_size);
     const int log_child = log_size - log_radix;
     if (log_child == kTailLog) {
-        inverse_tail(x, node << log_radix, std::size_t{1} << log_radix, t, m);
+        inverse_tail(x, from, node << log_radix, std::size_t{1} << log_radix, t, m);
     } else {
         for (std::size_t child = 0; child < std::size_t{1} << log_radix; ++child) {
-            inverse(x + (child << log_child), log_child, (node << log_radix) + child, table, t, m);
+            const std::size_t offset = child << log_child;
+            inverse(x + offset, from + offset, log_child, (node << log_radix) + child, last, t, m);
         }
     }
     switch (log_radix) {
         case 1:
-            return node == 1 ? inverse_pass_last<1>(x, table, t, m)
+            return node == 1 ? inverse_pass_last<1>(x, log_size, last, t, m)
                              : inverse_pass<1>(x, log_size, node, t, m);
         case 2:
-            return node == 1 ? inverse_pass_last<2>(x, table, t, m)
+            return node == 1 ? inverse_pass_last<2>(x, log_size, last, t, m)
                              : inverse_pass<2>(x, log_size, node, t, m);
         case 3:
-            return node == 1 ? inverse_pass_last<3>(x, table, t, m)
+            return node == 1 ? inverse_pass_last<3>(x, log_size, last, t, m)
                              : inverse_pass<3>(x, log_size, node, t, m);
         default:
-            return node == 1 ? inverse_pass_last<4>(x, table, t, m)
+            return node == 1 ? inverse_pass_last<4>(x, log_size, last, t, m)
                              : inverse_pass<4>(x, log_size, node, t, m);
     }
 }
@@ -343,7 +363,13 @@ void ntt(Word* x, const NttTable& table) {
 
 void intt(Word* x, const NttTable& table) {
     if (table.log_n <= kTailLog) return scalar_table()->intt(x, table);
-    inverse(x, table.log_n, 1, table, Twiddles(table.inverse_roots), Lanes(table.modulus));
+    inverse(x, x, table.log_n, 1, LastFactors(table), Twiddles(table.inverse_roots), Lanes(table.modulus));
+}
+
+void intt_scaled(Word* r, const Word* a, Word factor, const NttTable& table) {
+    if (table.log_n <= kTailLog) return scalar_table()->intt_scaled(r, a, factor, table);
+    const LastFactors last(table, factor);
+    inverse(r, a, table.log_n, 1, last, Twiddles(table.inverse_roots), Lanes(table.modulus));
 }
 
 }  // namespace cipherblas::avx512ifma

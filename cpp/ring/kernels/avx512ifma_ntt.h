@@ -6,5 +6,6 @@ namespace cipherblas::avx512ifma {
 
 void ntt(std::uint64_t* x, const NttTable& table);
 void intt(std::uint64_t* x, const NttTable& table);
+void intt_scaled(std::uint64_t* r, const std::uint64_t* a, std::uint64_t factor, const NttTable& table);
 
 }  // namespace cipherblas::avx512ifma
