@@ -18,6 +18,7 @@ import hypothesis  # noqa: E402
 import pytest  # noqa: E402
 
 if TYPE_CHECKING:
+    from cipherblas import _core
     from cipherblas.keys import SecretKey
     from cipherblas.params import Parameters
 
@@ -67,8 +68,15 @@ def toy_parameters() -> Parameters:
 
 
 @pytest.fixture(scope="session")
+def toy_context(toy_parameters: Parameters) -> _core.Context:
+    """The context of the INSECURE toy parameters."""
+    return toy_parameters.context()
+
+
+@pytest.fixture(scope="session")
 def toy_secret(toy_parameters: Parameters) -> SecretKey:
     """A secret key for the INSECURE toy parameters."""
+    from cipherblas import _core
     from cipherblas.keys import generate_secret
 
     return generate_secret(toy_parameters)
