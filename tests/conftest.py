@@ -76,7 +76,6 @@ def toy_context(toy_parameters: Parameters) -> _core.Context:
 @pytest.fixture(scope="session")
 def toy_secret(toy_parameters: Parameters) -> SecretKey:
     """A secret key for the INSECURE toy parameters."""
-    from cipherblas import _core
     from cipherblas.keys import generate_secret
 
     return generate_secret(toy_parameters)
