@@ -33,6 +33,12 @@ struct Kernels {
     // position i holds the value at psi^(2*bitrev(i)+1).
     void (*ntt)(std::uint64_t* x, const NttTable& table);
     void (*intt)(std::uint64_t* x, const NttTable& table);
+    // Several transforms modulo the same prime: they share what is read of the table.
+    void (*ntt_many)(std::uint64_t* const* x, std::size_t count, const NttTable& table);
+    // r_k = (a_k - transform of x_k) * c: the tail of ModDown and rescale in one. x is overwritten; r_k may be a_k.
+    void (*ntt_sub_mul_scalar)(std::uint64_t* const* r, const std::uint64_t* const* a,
+                               std::uint64_t* const* x, std::size_t count, std::uint64_t c,
+                               const NttTable& table);
     // r = factor * (inverse transform of a), factor < q: free where it joins N^-1. r is a, or does not overlap it.
     void (*intt_scaled)(std::uint64_t* r, const std::uint64_t* a, std::uint64_t factor,
                         const NttTable& table);

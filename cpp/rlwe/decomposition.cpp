@@ -64,15 +64,14 @@ void Decomposition::convert(const int* targets, int count, std::uint64_t* scratc
 }
 
 void Decomposition::transform(int target, std::uint64_t* scratch, const std::uint64_t** digits) const {
+    std::vector<std::uint64_t*> converted;
     for (int d = 0; d < digits_; ++d) {
         std::uint64_t* const limb = scratch + static_cast<std::size_t>(d) * context_->n();
-        if (owns(d, target)) {
-            digits[d] = x_.limb(target);
-        } else {
-            kernels().ntt(limb, context_->table(target));
-            digits[d] = limb;
-        }
+        const bool own = owns(d, target);
+        if (!own) converted.push_back(limb);
+        digits[d] = own ? x_.limb(target) : limb;
     }
+    kernels().ntt_many(converted.data(), converted.size(), context_->table(target));
 }
 
 }  // namespace cipherblas

@@ -44,33 +44,39 @@ void mod_down(const Context& context, const BaseConversion& conversion, int rows
             conversion.overflow(overflow.words() + row * n + offset, sources(row, offset).data(), length);
         });
 
-    const int group = limbs_per_group(n, rows * kept_limbs, conversion.count());
-    const std::size_t groups = static_cast<std::size_t>((kept_limbs + group - 1) / group);
+    const int group = limbs_per_group(n, kept_limbs, conversion.count());
+    const std::size_t tasks = static_cast<std::size_t>((kept_limbs + group - 1) / group);
     const std::size_t rows_count = static_cast<std::size_t>(rows);
-    const std::size_t tasks = rows_count * groups;
-    const std::size_t scratch_words = static_cast<std::size_t>(group) * n;
+    const std::size_t row_words = static_cast<std::size_t>(group) * n;
     const int threads = threads_for(tasks);
-    const Buffer scratch = Buffer::of_words(static_cast<std::size_t>(threads) * scratch_words);
+    const Buffer scratch = Buffer::of_words(static_cast<std::size_t>(threads) * rows_count * row_words);
     parallel_for(tasks, threads, [&](std::size_t task, int thread) {
-        const std::size_t row = task % rows_count;  // all rows of a limb in turn: they share its NTT table
-        const int first = static_cast<int>(task / rows_count) * group;
+        const int first = static_cast<int>(task) * group;
         const int limbs = first + group <= kept_limbs ? group : kept_limbs - first;
+        std::uint64_t* const converted =
+            scratch.words() + static_cast<std::size_t>(thread) * rows_count * row_words;
         std::vector<int> targets(static_cast<std::size_t>(limbs));
-        std::vector<std::uint64_t*> converted;
         std::iota(targets.begin(), targets.end(), first);
-        for (int t = 0; t < limbs; ++t) {
-            converted.push_back(scratch.words() + static_cast<std::size_t>(thread) * scratch_words +
-                                static_cast<std::size_t>(t) * n);
+        for (std::size_t row = 0; row < rows_count; ++row) {
+            std::vector<std::uint64_t*> parts;
+            for (std::size_t t = 0; t < targets.size(); ++t)
+                parts.push_back(converted + row * row_words + t * n);
+            conversion.convert(parts.data(), targets.data(), limbs, sources(row, 0).data(),
+                               overflow.words() + row * n, n);
         }
-        conversion.convert(converted.data(), targets.data(), limbs, sources(row, 0).data(),
-                           overflow.words() + row * n, n);
-        for (int t = 0; t < limbs; ++t) {
-            const int limb = first + t;
-            const std::size_t place =
-                row * static_cast<std::size_t>(kept_limbs) + static_cast<std::size_t>(limb);
-            k.ntt(converted[static_cast<std::size_t>(t)], context.table(limb));
-            k.sub_mul_scalar(out[place], kept[place], converted[static_cast<std::size_t>(t)],
-                             conversion.inverse(limb), n, context.modulus(limb));
+        for (std::size_t t = 0; t < targets.size();
+             ++t) {  // all rows of a limb together: they share its NTT table
+            std::vector<std::uint64_t*> results, parts;
+            std::vector<const std::uint64_t*> minuends;
+            for (std::size_t row = 0; row < rows_count; ++row) {
+                const std::size_t place =
+                    row * static_cast<std::size_t>(kept_limbs) + static_cast<std::size_t>(targets[t]);
+                results.push_back(out[place]);
+                minuends.push_back(kept[place]);
+                parts.push_back(converted + row * row_words + t * n);
+            }
+            k.ntt_sub_mul_scalar(results.data(), minuends.data(), parts.data(), rows_count,
+                                 conversion.inverse(targets[t]), context.table(targets[t]));
         }
     });
 }

@@ -78,12 +78,7 @@ class DroppedLimbs {
 
 // A limb of an output: the sum in x[0], x[1] becomes (sum - low) / D in place.
 void divide(const TransformPlan& plan, int limb, std::uint64_t* const* x, std::uint64_t* const* low) {
-    const Kernels& k = kernels();
-    for (int c = 0; c < 2; ++c) {
-        k.ntt(low[c], plan.context->table(limb));
-        k.sub_mul_scalar(x[c], x[c], low[c], plan.dropped->inverse(limb), plan.context->n(),
-                         plan.context->modulus(limb));
-    }
+    kernels().ntt_sub_mul_scalar(x, x, low, 2, plan.dropped->inverse(limb), plan.context->table(limb));
 }
 
 int group_size(const TransformPlan& plan, std::size_t limbs) {

@@ -154,5 +154,44 @@ TEST(Ntt, ScaledInverseEqualsTheProductAndTheInverse) {
     }
 }
 
+TEST(Ntt, TransformsTogetherEqualTransformsOneByOne) {
+    std::mt19937_64 random(5);
+    for (int log_n = 3; log_n <= 17; ++log_n) {
+        const std::size_t n = std::size_t{1} << log_n;
+        const Modulus m = test_moduli(log_n).back();
+        const NttTable table(m, log_n);
+        for (std::size_t count = 0; count <= 5; ++count) {
+            const std::uint64_t factor = random() % m.q;
+            std::vector<Limb> together, minuends, expected, differences, results(count, Limb(n));
+            for (std::size_t k = 0; k < count; ++k) {
+                together.push_back(make_limb(n, m.q, random, Fill::kExtremes));
+                minuends.push_back(make_limb(n, m.q, random, Fill::kExtremes));
+                expected.push_back(together[k]);
+                scalar().ntt(expected[k].data(), table);
+                differences.emplace_back(n);
+                scalar().sub_mul_scalar(differences[k].data(), minuends[k].data(), expected[k].data(), factor,
+                                        n, m);
+            }
+            std::vector<Limb> scratch = together;
+            std::vector<std::uint64_t*> x, y, r;
+            std::vector<const std::uint64_t*> a;
+            for (std::size_t k = 0; k < count; ++k) {
+                x.push_back(together[k].data());
+                y.push_back(scratch[k].data());
+                // In place and apart in turn.
+                r.push_back(k % 2 == 0 ? results[k].data() : minuends[k].data());
+                a.push_back(minuends[k].data());
+            }
+            kernels().ntt_many(x.data(), count, table);
+            kernels().ntt_sub_mul_scalar(r.data(), a.data(), y.data(), count, factor, table);
+            for (std::size_t k = 0; k < count; ++k) {
+                ASSERT_EQ(together[k], expected[k]) << "n " << n << ", row " << k << " of " << count;
+                ASSERT_EQ(k % 2 == 0 ? results[k] : minuends[k], differences[k])
+                    << "n " << n << ", row " << k << " of " << count;
+            }
+        }
+    }
+}
+
 }  // namespace
 }  // namespace cipherblas

@@ -157,9 +157,32 @@ CIPHERBLAS_INLINE void inverse_layers(__m512i* v, const PassTwiddles<LOG, BLOCKS
     }
 }
 
+// What the forward transform does with its values: it keeps them,
+struct Keep {
+    CIPHERBLAS_INLINE void operator()(std::size_t, Word* x, __m512i value, const Lanes&) const {
+        store(x, value);
+    }
+};
+
+// or they are subtracted from a, times a constant: row k is at x[k], and the result at the same place of r[k].
+struct SubtractFrom {
+    const Word* x[2];
+    Word* r[2];
+    const Word* a[2];
+    __m512i factor, quotient;
+
+    CIPHERBLAS_INLINE void operator()(std::size_t row, const Word* at, __m512i value, const Lanes& m) const {
+        const std::ptrdiff_t offset = at - x[row];
+        const __m512i difference = sub(add(load(a[row] + offset), m.q), value);  // in (0, 2q)
+        store(r[row] + offset, subtract_once(shoup_product(difference, factor, quotient, m), m.q));
+    }
+};
+
 // All layers below the blocks node to node + blocks - 1 of 64 words each. Two blocks go side by side, 16 registers wide:
 // the butterflies of one alone would wait for each other.
-void forward_tail(Word* x, std::size_t node, std::size_t blocks, const Twiddles t, const Lanes m) {
+template <typename Finish>
+void forward_tail(std::size_t row, Word* x, std::size_t node, std::size_t blocks, const Twiddles t,
+                  const Lanes m, const Finish finish) {
     const Shuffle shuffle = perfect_shuffle();
     for (std::size_t end = node + blocks; node < end; node += 2, x += 128) {
         __m512i v[16];
@@ -183,7 +206,7 @@ void forward_tail(Word* x, std::size_t node, std::size_t blocks, const Twiddles 
             shuffle(v[i], v[i + 1]);
         }
 #pragma GCC unroll 16
-        for (int i = 0; i < 16; ++i) store(x + 8 * i, v[i]);
+        for (int i = 0; i < 16; ++i) finish(row, x + 8 * i, v[i], m);
     }
 }
 
@@ -301,26 +324,41 @@ CIPHERBLAS_INLINE int next_pass(int log_size) {
     return before_last % 3 == 0 ? 3 : before_last % 3 == 1 && before_last > 1 ? 2 : before_last % 3;
 }
 
-void forward(Word* x, int log_size, std::size_t node, const Twiddles& t, const Lanes& m) {
+template <int LOG>
+void forward_passes(Word* const* x, std::size_t rows, int log_size, std::size_t node, const Twiddles& t,
+                    const Lanes& m) {
+    for (std::size_t row = 0; row < rows; ++row) forward_pass<LOG>(x[row], log_size, node, t, m);
+}
+
+// The block `node` of one or two rows: side by side, so that what one reads of the table is in the cache for the other.
+template <typename Finish>
+void forward(Word* const* x, std::size_t rows, int log_size, std::size_t node, const Twiddles& t,
+             const Lanes& m, const Finish& finish) {
     const int log_radix = next_pass(log_size);
     switch (log_radix) {
         case 1:
-            forward_pass<1>(x, log_size, node, t, m);
+            forward_passes<1>(x, rows, log_size, node, t, m);
             break;
         case 2:
-            forward_pass<2>(x, log_size, node, t, m);
+            forward_passes<2>(x, rows, log_size, node, t, m);
             break;
         case 3:
-            forward_pass<3>(x, log_size, node, t, m);
+            forward_passes<3>(x, rows, log_size, node, t, m);
             break;
         default:
-            forward_pass<4>(x, log_size, node, t, m);
+            forward_passes<4>(x, rows, log_size, node, t, m);
             break;
     }
     const int log_child = log_size - log_radix;
-    if (log_child == kTailLog) return forward_tail(x, node << log_radix, std::size_t{1} << log_radix, t, m);
+    if (log_child == kTailLog) {
+        for (std::size_t row = 0; row < rows; ++row) {
+            forward_tail(row, x[row], node << log_radix, std::size_t{1} << log_radix, t, m, finish);
+        }
+        return;
+    }
     for (std::size_t child = 0; child < std::size_t{1} << log_radix; ++child) {
-        forward(x + (child << log_child), log_child, (node << log_radix) + child, t, m);
+        Word* const parts[2] = {x[0] + (child << log_child), x[rows - 1] + (child << log_child)};
+        forward(parts, rows, log_child, (node << log_radix) + child, t, m, finish);
     }
 }
 
@@ -356,9 +394,30 @@ void inverse(Word* x, const Word* from, int log_size, std::size_t node, const La
 }  // namespace
 
 // Below 2 * 64 words there is no pass to fold N^-1 into: such toy degrees take the scalar path.
-void ntt(Word* x, const NttTable& table) {
-    if (table.log_n <= kTailLog) return scalar_table()->ntt(x, table);
-    forward(x, table.log_n, 1, Twiddles(table.roots), Lanes(table.modulus));
+void ntt(Word* x, const NttTable& table) { ntt_many(&x, 1, table); }
+
+void ntt_many(Word* const* x, std::size_t count, const NttTable& table) {
+    if (table.log_n <= kTailLog) return scalar_table()->ntt_many(x, count, table);
+    for (std::size_t k = 0; k < count; k += 2) {
+        const std::size_t rows = count - k < 2 ? 1 : 2;
+        forward(x + k, rows, table.log_n, 1, Twiddles(table.roots), Lanes(table.modulus), Keep());
+    }
+}
+
+void ntt_sub_mul_scalar(Word* const* r, const Word* const* a, Word* const* x, std::size_t count, Word c,
+                        const NttTable& table) {
+    if (table.log_n <= kTailLog) return scalar_table()->ntt_sub_mul_scalar(r, a, x, count, c, table);
+    const Modulus& modulus = table.modulus;
+    for (std::size_t k = 0; k < count; k += 2) {
+        const std::size_t rows = count - k < 2 ? 1 : 2;
+        const std::size_t last = k + rows - 1;
+        const SubtractFrom finish{{x[k], x[last]},
+                                  {r[k], r[last]},
+                                  {a[k], a[last]},
+                                  broadcast(c % modulus.q),
+                                  broadcast(shoup_quotient(c % modulus.q, modulus))};
+        forward(x + k, rows, table.log_n, 1, Twiddles(table.roots), Lanes(modulus), finish);
+    }
 }
 
 void intt(Word* x, const NttTable& table) {

@@ -254,10 +254,24 @@ void intt_scaled(Word* r, const Word* a, Word factor, const NttTable& table) {
     intt(r, table);
 }
 
+void ntt_many(Word* const* x, std::size_t count, const NttTable& table) {
+    for (std::size_t k = 0; k < count; ++k) ntt(x[k], table);
+}
+
+void ntt_sub_mul_scalar(Word* const* r, const Word* const* a, Word* const* x, std::size_t count, Word c,
+                        const NttTable& table) {
+    for (std::size_t k = 0; k < count; ++k) {
+        ntt(x[k], table);
+        sub_mul_scalar(r[k], a[k], x[k], c, std::size_t{1} << table.log_n, table.modulus);
+    }
+}
+
 constexpr Kernels kTable = {
     .name = "scalar",
     .ntt = ntt,
     .intt = intt,
+    .ntt_many = ntt_many,
+    .ntt_sub_mul_scalar = ntt_sub_mul_scalar,
     .intt_scaled = intt_scaled,
     .add = add,
     .sub = sub,
