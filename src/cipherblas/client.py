@@ -84,7 +84,7 @@ class Client:
         for name, matrix in matrices.items():
             feeds = tuple(self._encrypt_feed(feed, matrix, tick) for feed in self.program.feeds_of(name))
             encrypted[name] = EncryptedOperand(
-                self.program.id, name, matrix.shape, self.program.plan.parameters, feeds
+                self.program.id, name, matrix.shape, self.program.plan.parameters, feeds, self._secret.key_id
             )
         return next(iter(encrypted.values())) if len(encrypted) == 1 else encrypted
 
@@ -129,7 +129,7 @@ class Client:
         """The clear matrix of a result.
 
         Raises:
-            MismatchError: the result belongs to another program.
+            MismatchError: the result belongs to another program or key pair.
             ShapeError: the number of ciphertexts is not the planned one.
         """
         program = self.program
@@ -138,6 +138,10 @@ class Client:
                 "the result belongs to another program",
                 expected=short_id(program.id),
                 got=short_id(result.program_id),
+            )
+        if result.key_id != self._secret.key_id:
+            raise MismatchError(
+                "the result belongs to another key pair", expected=self._secret.key_id, got=result.key_id
             )
         spec = program.result
         spec.check(result.ciphertexts)

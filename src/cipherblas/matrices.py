@@ -27,6 +27,7 @@ class EncryptedOperand:
         name: the operand's name.
         shape: rows × cols of the matrix.
         feeds: per use of the operand the fresh ciphertexts, block after block in row-major order.
+        key_id: the key pair that it was encrypted with.
     """
 
     program_id: str
@@ -34,6 +35,7 @@ class EncryptedOperand:
     shape: tuple[int, int]
     parameters: Parameters
     feeds: tuple[tuple[FreshCiphertext, ...], ...]
+    key_id: str = ""
 
     @property
     def nbytes(self) -> int:
@@ -51,6 +53,7 @@ class EncryptedOperand:
         header = {
             "role": "operand",
             "program": self.program_id,
+            "key_id": self.key_id,
             "name": self.name,
             "shape": list(self.shape),
             "feeds": len(self.feeds),
@@ -70,12 +73,13 @@ class EncryptedOperand:
         try:
             feeds = tuple(_read_feed(tensors, index, parameters) for index in range(int(header["feeds"])))
             rows, cols = header["shape"]
-            return cls(program_id, str(header["name"]), (int(rows), int(cols)), parameters, feeds)
+            name, key_id = str(header["name"]), str(header["key_id"])
+            return cls(program_id, name, (int(rows), int(cols)), parameters, feeds, key_id)
         except CipherblasError:
             raise
         except (KeyError, TypeError, ValueError) as error:
             raise FormatError(
-                "fields of an encrypted operand", expected="name, shape, feeds", got=repr(error)
+                "fields of an encrypted operand", expected="name, shape, feeds, key_id", got=repr(error)
             ) from error
 
 
@@ -102,6 +106,7 @@ class EncryptedResult:
         shape: rows × cols of the matrix.
         ciphertexts: arrays (components, limbs, N).
         seconds: how long the server computed.
+        key_id: the key pair that decrypts it.
     """
 
     program_id: str
@@ -109,6 +114,7 @@ class EncryptedResult:
     parameters: Parameters
     ciphertexts: tuple[NDArray[np.uint64], ...]
     seconds: float = 0.0
+    key_id: str = ""
 
     @property
     def nbytes(self) -> int:
@@ -122,6 +128,7 @@ class EncryptedResult:
             "program": self.program_id,
             "shape": list(self.shape),
             "seconds": self.seconds,
+            "key_id": self.key_id,
         }
         tensors: dict[str, NDArray[Any]] = {"result": np.stack(self.ciphertexts)}
         files.write(path, KIND, header, tensors, parameters=self.parameters)
@@ -134,10 +141,10 @@ class EncryptedResult:
         try:
             stack = tensors["result"]
             rows, cols = header["shape"]
-            seconds = float(header["seconds"])
+            seconds, key_id = float(header["seconds"]), str(header["key_id"])
         except (KeyError, TypeError, ValueError) as error:
             raise FormatError(
-                "fields of an encrypted result", expected="result, shape", got=str(error)
+                "fields of an encrypted result", expected="result, shape, key_id", got=repr(error)
             ) from error
         if stack.ndim != 4 or stack.dtype != np.uint64 or stack.shape[1] not in (2, 3):
             raise FormatError(
@@ -145,7 +152,7 @@ class EncryptedResult:
                 expected="uint64 (count, 2 or 3, limbs, N)",
                 got=f"{stack.dtype} {stack.shape}",
             )
-        return cls(program_id, (int(rows), int(cols)), parameters, tuple(stack), seconds)
+        return cls(program_id, (int(rows), int(cols)), parameters, tuple(stack), seconds, key_id)
 
 
 def _check_header(header: dict[str, Any], role: str, program_id: str) -> None:

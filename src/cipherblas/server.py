@@ -62,7 +62,7 @@ class Server:
             **operands: an `EncryptedOperand` for each secret and a matrix for each public operand.
 
         Raises:
-            MismatchError: an operand is missing, unknown, or belongs to another program.
+            MismatchError: an operand is missing, unknown, or belongs to another program or key pair.
             ShapeError, DTypeError, RangeError: a clear operand is not a finite matrix of the declared shape.
             MemoryBudgetError: less memory is available than the plan needs.
         """
@@ -78,7 +78,9 @@ class Server:
         self.seconds = time.perf_counter() - start
         self.counts = evaluator.counts.copy()
         arrays = tuple(ct.data for row in value.cells for cell in row for ct in cell)
-        return EncryptedResult(self.program.id, value.shape, plan.parameters, arrays, self.seconds)
+        return EncryptedResult(
+            self.program.id, value.shape, plan.parameters, arrays, self.seconds, self._keys.key_id
+        )
 
     def _feeds(self, operands: Mapping[str, Any]) -> CiphertextFeeds:
         declared = self.program.operands
@@ -112,6 +114,12 @@ class Server:
                 f"operand {name!r} was encrypted for another program",
                 expected=short_id(self.program.id),
                 got=short_id(value.program_id),
+            )
+        if value.key_id != self._keys.key_id:
+            raise MismatchError(
+                f"operand {name!r} and the evaluation keys belong to different key pairs",
+                expected=self._keys.key_id,
+                got=value.key_id,
             )
         if value.name != name:
             raise MismatchError("operand was encrypted under another name", expected=name, got=value.name)

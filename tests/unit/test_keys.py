@@ -147,6 +147,7 @@ def test_key_file(toy_parameters: Parameters, tmp_path: Path) -> None:
     again = SecretKey.load(tmp_path / "secret.key", fingerprint=toy_parameters.fingerprint())
     assert again.params == toy_parameters
     assert again.program_id == "program"
+    assert again.key_id == secret.key_id and len(again.key_id) == 32
     np.testing.assert_array_equal(again.coefficients(), secret.coefficients())
     with pytest.raises(MismatchError):
         SecretKey.load(tmp_path / "secret.key", fingerprint="0" * 64)

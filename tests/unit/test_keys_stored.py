@@ -39,6 +39,7 @@ def made(toy_parameters: Parameters) -> EvaluationKeys:
 def assert_same(found: EvaluationKeys, expected: EvaluationKeys) -> None:
     assert found.params == expected.params
     assert found.program_id == expected.program_id
+    assert len(found.key_id) == len(expected.key_id) == 32
     assert found.request == expected.request
     for element in ELEMENTS:
         assert found.key(element).seed == expected.key(element).seed
@@ -277,6 +278,7 @@ def _residue_at_modulus(array: np.ndarray) -> np.ndarray:
         _set("keys", [[0, 4], [5, 5], [25, 3], [125, 2], [2047]]),
         _set("keys", [[0, 4], [5, 5], [25, 3], [125, 2], {"a": 1}]),
         _set("program_id", 5),
+        _set("key_id", None),
         _drop("seeds"),
         _drop("galois-5"),
         _replace("seeds", lambda array: array[:-1]),
@@ -291,7 +293,7 @@ def test_key_files_that_lie(
 ) -> None:
     made.save(tmp_path / "keys")
     header, tensors = files.read(tmp_path / "keys", "evaluation-keys")
-    header = {name: header[name] for name in ("program_id", "set", "part", "keys")}
+    header = {name: header[name] for name in ("program_id", "key_id", "set", "part", "keys")}
     files.write(tmp_path / "again", "evaluation-keys", header, tensors, parameters=made.params)
     assert_same(EvaluationKeys.load(tmp_path / "again"), made)
     lie(header, tensors)
@@ -314,7 +316,7 @@ def test_key_files_that_lie(
     ],
 )
 def test_manifests_that_lie(made: EvaluationKeys, tmp_path: Path, parts: Any) -> None:
-    header = {"program_id": "", "set": "0" * 16, "parts": parts}
+    header = {"program_id": "", "key_id": "", "set": "0" * 16, "parts": parts}
     files.write(tmp_path / storage.MANIFEST, "evaluation-keys", header, {}, parameters=made.params)
     with pytest.raises(FormatError, match="names of parts"):
         EvaluationKeys.load(tmp_path)

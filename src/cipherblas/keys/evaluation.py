@@ -88,9 +88,12 @@ class EvaluationKeys:
     Attributes:
         params: the parameters they were made with.
         program_id: the program they were made for, or "".
+        key_id: public name of the key pair they belong to, or "".
     """
 
-    def __init__(self, params: Parameters, program_id: str, keys: Iterable[SwitchingKey | StoredKey]) -> None:
+    def __init__(
+        self, params: Parameters, program_id: str, keys: Iterable[SwitchingKey | StoredKey], key_id: str = ""
+    ) -> None:
         """Collect checked keys.
 
         Raises:
@@ -99,6 +102,7 @@ class EvaluationKeys:
         """
         self.params = params
         self.program_id = program_id
+        self.key_id = key_id
         self._keys: dict[int, SwitchingKey] = {}
         self._stored: dict[int, StoredKey] = {}
         self._lock = threading.RLock()
@@ -226,7 +230,8 @@ class EvaluationKeys:
         """Write the keys, a parts as seeds; see `storage.save`."""
         from cipherblas.keys import storage
 
-        storage.save(path, self.params, self.program_id, self._limbs(), self.key, part_bytes=part_bytes)
+        owner = storage.Owner(self.program_id, self.key_id)
+        storage.save(path, self.params, owner, self._limbs(), self.key, part_bytes=part_bytes)
 
     @classmethod
     def load(
@@ -254,8 +259,8 @@ class EvaluationKeys:
         """
         from cipherblas.keys import storage
 
-        found, identity, stored = storage.open_keys(path, params, program_id)
-        keys = cls(found, identity, stored)
+        found, owner, stored = storage.open_keys(path, params, program_id)
+        keys = cls(found, owner.program_id, stored, owner.key_id)
         if not lazy:
             keys.load_all(progress)
         return keys

@@ -56,7 +56,7 @@ def make_evaluation_keys(
         keys.append(make_switching_key(secret, galois, limbs))
         if progress is not None:
             progress(len(keys), len(request))
-    return EvaluationKeys(secret.params, secret.program_id, keys)
+    return EvaluationKeys(secret.params, secret.program_id, keys, secret.key_id)
 
 
 def write_evaluation_keys(
@@ -85,4 +85,5 @@ def write_evaluation_keys(
     if part_bytes <= 0:
         raise ParameterError("bytes per file", expected="above 0", got=part_bytes)
     wanted = _limbs_by_element(request)
-    storage.save(path, secret.params, secret.program_id, wanted, make, part_bytes=part_bytes)
+    owner = storage.Owner(secret.program_id, secret.key_id)
+    storage.save(path, secret.params, owner, wanted, make, part_bytes=part_bytes)

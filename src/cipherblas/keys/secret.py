@@ -25,16 +25,20 @@ class SecretKey:
     Attributes:
         params: the parameters it belongs to.
         program_id: the program it was made for, or "".
+        key_id: a random public name of the key pair: what was made with another key pair is told apart by it.
     """
 
-    __slots__ = ("_closed", "_coefficients", "_ntt", "_seed", "params", "program_id")
+    __slots__ = ("_closed", "_coefficients", "_ntt", "_seed", "key_id", "params", "program_id")
 
-    def __init__(self, params: Parameters, seed: bytes | bytearray | Array, program_id: str = "") -> None:
+    def __init__(
+        self, params: Parameters, seed: bytes | bytearray | Array, program_id: str = "", key_id: str = ""
+    ) -> None:
         """Derive the secret from its seed; use `generate_secret` for a new one."""
         if len(seed) != randomness.SEED_BYTES:
             raise ParameterError("seed", expected=f"{randomness.SEED_BYTES} bytes", got=f"{len(seed)} bytes")
         self.params = params
         self.program_id = program_id
+        self.key_id = key_id or os.urandom(16).hex()
         self._closed = False
         self._seed: Array = np.frombuffer(bytearray(seed), np.uint8)
         context = params.context()
@@ -74,7 +78,7 @@ class SecretKey:
             StorageError: the file cannot be written.
         """
         self._check_open()
-        header = {"program_id": self.program_id}
+        header = {"program_id": self.program_id, "key_id": self.key_id}
         files.write(path, "secret-key", header, {"seed": self._seed}, parameters=self.params, private=True)
 
     @classmethod
@@ -94,14 +98,10 @@ class SecretKey:
                     stacklevel=2,
                 )
             reader.expect("seed", np.uint8, (randomness.SEED_BYTES,))
-            program_id = reader.header.get("program_id")
-            if not isinstance(program_id, str):
-                raise FormatError(
-                    f"{reader.path}: program_id", expected="text", got=type(program_id).__name__
-                )
+            program_id, key_id = (header_text(reader, field) for field in ("program_id", "key_id"))
             seed = reader.read("seed")
             try:
-                return cls(reader.parameters, seed, program_id)
+                return cls(reader.parameters, seed, program_id, key_id)
             finally:
                 seed.fill(0)
 
@@ -133,3 +133,11 @@ class SecretKey:
 def generate_secret(params: Parameters, program_id: str = "") -> SecretKey:
     """A new secret key from 32 bytes of the operating system's randomness."""
     return SecretKey(params, randomness.fresh_seed(), program_id)
+
+
+def header_text(reader: files.Reader, field: str) -> str:
+    """A text field of a file's header; FormatError when it is missing or something else."""
+    found = reader.header.get(field)
+    if not isinstance(found, str):
+        raise FormatError(f"{reader.path}: {field}", expected="text", got=type(found).__name__)
+    return found

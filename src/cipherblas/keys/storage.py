@@ -12,7 +12,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,13 @@ _PART_NAME = re.compile(r"part-[0-9a-f]{16}-[0-9]{5}\.safetensors")
 _MAX_KEYS = 1 << 17  # more than there are Galois elements in use
 
 
+class Owner(NamedTuple):
+    """What evaluation keys belong to: a program and a key pair."""
+
+    program_id: str
+    key_id: str
+
+
 def _tensor_name(galois: int) -> str:
     return "relinearisation" if galois == RELINEARISE else f"galois-{galois}"
 
@@ -35,7 +42,7 @@ def _tensor_name(galois: int) -> str:
 def save(
     path: files.PathLike,
     params: Parameters,
-    program_id: str,
+    owner: Owner,
     limbs: Mapping[int, int],
     key: Callable[[int, int], SwitchingKey],
     *,
@@ -60,7 +67,7 @@ def save(
         tensors = {_tensor_name(one.galois): one.data[:, 0] for one in made}
         tensors["seeds"] = seeds.reshape(len(made), randomness.SEED_BYTES)
         listed = [[one.galois, one.limbs] for one in made]
-        header = {"program_id": program_id, "set": set_name, "part": part, "keys": listed}
+        header = {**owner._asdict(), "set": set_name, "part": part, "keys": listed}
         files.write(file, "evaluation-keys", header, tensors, parameters=params)
 
     if len(groups) == 1 and not target.is_dir():
@@ -71,7 +78,7 @@ def save(
         try:
             for part, name in enumerate(names):
                 write_part(directory / name, part)
-            header = {"program_id": program_id, "set": set_name, "parts": names}
+            header = {**owner._asdict(), "set": set_name, "parts": names}
             files.write(directory / MANIFEST, "evaluation-keys", header, {}, parameters=params)
         except BaseException:
             for name in names:
@@ -124,19 +131,19 @@ def _directory(target: Path) -> Iterator[Path]:
 
 def open_keys(
     path: files.PathLike, params: Parameters | None, program_id: str | None
-) -> tuple[Parameters, str, list[StoredKey]]:
+) -> tuple[Parameters, Owner, list[StoredKey]]:
     """Check headers and list the keys without reading them; errors as `EvaluationKeys.load`."""
     target = Path(path)
     fingerprint = None if params is None else params.fingerprint()
     if not target.is_dir():
         reader = files.Reader(target, "evaluation-keys", fingerprint=fingerprint)
-        identity = _identity(reader, program_id)
+        owner = _owner(reader, program_id)
         if "parts" in reader.header:
             raise FormatError(f"{target} is a manifest", expected=f"its directory {target.parent}")
-        return reader.parameters, identity, _stored_keys(reader)
+        return reader.parameters, owner, _stored_keys(reader)
     with files.Reader(target / MANIFEST, "evaluation-keys", fingerprint=fingerprint) as manifest:
         found, header = manifest.parameters, manifest.header
-        identity = _identity(manifest, program_id)
+        owner = _owner(manifest, program_id)
         names: Any = header.get("parts")
         well_formed = isinstance(names, list) and 0 < len(names) <= _MAX_KEYS
         if not well_formed or not all(isinstance(name, str) and _PART_NAME.fullmatch(name) for name in names):
@@ -146,26 +153,30 @@ def open_keys(
     )
     stored = []
     for part, reader in enumerate(readers):
-        there = (reader.header.get("set"), reader.header.get("part"), reader.header.get("program_id"))
-        if there != (header.get("set"), part, identity):
+        there = (reader.header.get("set"), reader.header.get("part"), _owner(reader, None))
+        if there != (header.get("set"), part, owner):
             raise MismatchError(
                 f"{reader.path} belongs to another key set",
-                expected=(header.get("set"), part, identity),
+                expected=(header.get("set"), part, owner),
                 got=there,
             )
         stored += _stored_keys(reader)
-    return found, identity, stored
+    return found, owner, stored
 
 
-def _identity(reader: files.Reader, program_id: str | None) -> str:
-    found = reader.header.get("program_id")
-    if not isinstance(found, str):
-        raise FormatError(f"{reader.path}: program_id", expected="text", got=type(found).__name__)
-    if program_id is not None and found != program_id:
+def _owner(reader: files.Reader, program_id: str | None) -> Owner:
+    fields = {field: reader.header.get(field) for field in Owner._fields}
+    for field, found in fields.items():
+        if not isinstance(found, str):
+            raise FormatError(f"{reader.path}: {field}", expected="text", got=type(found).__name__)
+    owner = Owner(**fields)
+    if program_id is not None and owner.program_id != program_id:
         raise MismatchError(
-            f"{reader.path} was made for another program", expected=program_id or "no program", got=found
+            f"{reader.path} was made for another program",
+            expected=program_id or "no program",
+            got=owner.program_id,
         )
-    return found
+    return owner
 
 
 def _stored_keys(reader: files.Reader) -> list[StoredKey]:
