@@ -39,7 +39,7 @@ def made(toy_parameters: Parameters) -> EvaluationKeys:
 def assert_same(found: EvaluationKeys, expected: EvaluationKeys) -> None:
     assert found.params == expected.params
     assert found.program_id == expected.program_id
-    assert len(found.key_id) == len(expected.key_id) == 32
+    assert found.key_id == expected.key_id
     assert found.request == expected.request
     for element in ELEMENTS:
         assert found.key(element).seed == expected.key(element).seed
@@ -124,7 +124,7 @@ def test_keys_written_while_they_are_made(
     )
     assert seen == [(done, len(ELEMENTS)) for done in range(1, len(ELEMENTS) + 1)]
     found = EvaluationKeys.load(tmp_path / "keys")
-    assert_same(found, EvaluationKeys(toy_secret.params, "", made.values()))
+    assert_same(found, EvaluationKeys(toy_secret.params, "", made.values(), toy_secret.key_id))
 
 
 def test_foreign_keys(made: EvaluationKeys, tmp_path: Path) -> None:
