@@ -12,6 +12,8 @@ namespace nb = nanobind;
 using namespace nb::literals;
 
 NB_MODULE(_core, m) {
+    // Contexts are cached for the life of the process: at its end they are still in use, not leaked.
+    nb::set_leak_warnings(false);
     using cipherblas::Context;
     m.doc() = "RNS ring arithmetic, key switching and CKKS operations on NumPy arrays of limbs.";
 
