@@ -17,6 +17,7 @@ constexpr std::size_t kChunk = 512;
 // A product adds less than 2^52 to each word of a sum. A sum's words stay below 2^63 for this many, and longer sums are
 // cut: of the terms' sums, or of the products inside one term.
 constexpr std::size_t kMaxProducts = 1024;
+// Digits of a term that are read side by side: a processor follows only so many key streams at a time.
 constexpr int kMaxStreams = 4;
 
 // Keys and plaintexts of one call beyond this many bytes come from memory: then the next term's are fetched ahead. From
@@ -145,8 +146,8 @@ void sum_terms(Word* out0, Word* out1, const RotationTerm* terms, std::size_t co
     }
 }
 
-// Cuts terms of many digits that have no plaintext into terms of at most kMaxStreams digits: a processor follows only
-// so many key streams at a time. False, and no parts, where there is nothing to cut.
+// Cuts terms of many digits that have no plaintext into terms of at most kMaxStreams digits. False, and no parts, where
+// there is nothing to cut.
 bool split_long_terms(const RotationTerm* terms, std::size_t count, std::vector<RotationTerm>& parts) {
     const auto is_long = [](const RotationTerm& term) {
         return term.digit_count > kMaxStreams && term.plaintext == nullptr;
@@ -154,14 +155,14 @@ bool split_long_terms(const RotationTerm* terms, std::size_t count, std::vector<
     if (std::none_of(terms, terms + count, is_long)) return false;
     for (std::size_t t = 0; t < count; ++t) {
         RotationTerm part = terms[t];
-        for (int left = is_long(terms[t]) ? terms[t].digit_count : 0; left > kMaxStreams; left -= kMaxStreams) {
-            part.digit_count = kMaxStreams;
-            parts.push_back(part);
+        while (is_long(part)) {
+            RotationTerm& first = parts.emplace_back(part);
+            first.digit_count = kMaxStreams;
             part.digits += kMaxStreams;
             part.key0 += kMaxStreams;
             part.key1 += kMaxStreams;
             part.add0 = part.add1 = nullptr;
-            part.digit_count = left - kMaxStreams;
+            part.digit_count -= kMaxStreams;
         }
         parts.push_back(part);
     }
