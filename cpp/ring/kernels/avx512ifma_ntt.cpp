@@ -157,8 +157,21 @@ CIPHERBLAS_INLINE void inverse_layers(__m512i* v, const PassTwiddles<LOG, BLOCKS
     }
 }
 
+// The tail waits for memory more than it computes where tables and operands are not in the caches: it asks for what it
+// will read so many blocks of 64 words later, about the time of a block of the other row. From this node on the limb has
+// 2^15 words or more; smaller ones stay in the caches.
+constexpr std::size_t kAheadBlocks = 16;
+constexpr std::size_t kAheadNode = 512;
+
+template <int LINES>
+CIPHERBLAS_INLINE void fetch_lines(const Word* p) {
+#pragma GCC unroll 16
+    for (int i = 0; i < LINES; ++i) _mm_prefetch(reinterpret_cast<const char*>(p + 8 * i), _MM_HINT_T0);
+}
+
 // What the forward transform does with its values: it keeps them,
 struct Keep {
+    CIPHERBLAS_INLINE void fetch(std::size_t, const Word*) const {}
     CIPHERBLAS_INLINE void operator()(std::size_t, Word* x, __m512i value, const Lanes&) const {
         store(x, value);
     }
@@ -171,6 +184,11 @@ struct SubtractFrom {
     const Word* a[2];
     __m512i factor, quotient;
 
+    CIPHERBLAS_INLINE void fetch(std::size_t row, const Word* at) const {
+        const std::ptrdiff_t offset = at - x[row] + static_cast<std::ptrdiff_t>(64 * kAheadBlocks);
+        fetch_lines<16>(a[row] + offset);
+        fetch_lines<16>(r[row] + offset);
+    }
     CIPHERBLAS_INLINE void operator()(std::size_t row, const Word* at, __m512i value, const Lanes& m) const {
         const std::ptrdiff_t offset = at - x[row];
         const __m512i difference = sub(add(load(a[row] + offset), m.q), value);  // in (0, 2q)
@@ -183,8 +201,15 @@ struct SubtractFrom {
 template <typename Finish>
 void forward_tail(std::size_t row, Word* x, std::size_t node, std::size_t blocks, const Twiddles t,
                   const Lanes m, const Finish finish) {
+    const bool ahead = node >= kAheadNode;
     const Shuffle shuffle = perfect_shuffle();
     for (std::size_t end = node + blocks; node < end; node += 2, x += 128) {
+        if (ahead && row == 0) {
+            fetch_lines<8>(t.montgomery + 32 * (node + kAheadBlocks));
+            fetch_lines<4>(t.montgomery + 16 * (node + kAheadBlocks));
+            fetch_lines<2>(t.montgomery + 8 * (node + kAheadBlocks));
+        }
+        if (ahead) finish.fetch(row, x);
         __m512i v[16];
 #pragma GCC unroll 16
         for (int i = 0; i < 16; ++i) v[i] = load(x + 8 * i);
