@@ -27,7 +27,7 @@ class FameSet:
     shapes: tuple[Shape, ...]
 
     def parameters(self) -> Parameters:
-        """The parameters; a scale 4 bits below the limbs leaves two of them room for a product of two scales."""
+        """The parameters; a scale 5 bits below the limbs leaves two of them room for a product of two scales."""
         bits = (self.log_qp - 0.01) / (self.limbs + self.special_limbs)
         return make_parameters(
             self.n,
@@ -35,7 +35,7 @@ class FameSet:
             special_bits=bits,
             special_limbs=self.special_limbs,
             alpha=self.alpha,
-            scale_bits=bits - 4,
+            scale_bits=bits - 5,
         )
 
 
