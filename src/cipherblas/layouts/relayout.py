@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from cipherblas.errors import ShapeError
 from cipherblas.evaluators.base import Evaluator
 from cipherblas.evaluators.rotations import split_steps
-from cipherblas.evaluators.values import Ct, Plain, Step, Transform
+from cipherblas.evaluators.values import Ct, Plain, Step, Transform, total_step
 from cipherblas.layouts.base import Layout
 
 GIANT_COST = 2  # a giant rotation is not hoisted: counted as so many baby rotations
@@ -25,6 +25,14 @@ class _Source(NamedTuple):
 
     ciphertext: int
     imaginary: bool
+
+
+class _Selection(NamedTuple):
+    """Entries of diagonals: target[i] takes value[i] times the slot that step[i] rotates there."""
+
+    step: NDArray[np.int64]
+    target: NDArray[np.int64]
+    value: NDArray[np.complex128]
 
 
 class _Piece(NamedTuple):
@@ -116,14 +124,15 @@ def plan(source: Layout, target: Layout, number: int) -> tuple[_Piece, ...]:
     for part, held, sign in _held(source):
         # z + z̄ = 2·Re z; z - z̄ = 2j·Im z.
         factor = (0.5 if halved else 1.0) * (-1j * sign if part.imaginary else 1.0)
-        rows: dict[int, NDArray[np.complex128]] = {}
+        selections = []
         for which, (entries, coefficient) in enumerate(wanted):
             place = _nearest(held, entries, missing[which])
             missing[which] &= place < 0
-            _collect(rows, place, coefficient * factor)
-        if rows:
+            selections.append(_selected(place, coefficient * factor))
+        if any(len(selection.target) for selection in selections):
             key = ("relayout", source.key, target.key, number, part)
-            pieces.append(_Piece(part, _transform(rows, key), _best_baby_steps(sorted(rows))))
+            transform = _transform(selections, source.slots, key)
+            pieces.append(_Piece(part, transform, _best_baby_steps([total_step(s) for s in transform.terms])))
     if any(rest.any() for rest in missing) or not pieces:
         raise ShapeError("a layout to re-arrange", expected="every entry of the block", got=source.name)
     return tuple(pieces)
@@ -169,26 +178,40 @@ def _centred(steps: Any, slots: int) -> Any:
     return (steps + slots // 2 - 1) % slots - (slots // 2 - 1)
 
 
-def _collect(rows: dict[int, NDArray[np.complex128]], place: NDArray[np.int64], coefficient: complex) -> None:
-    """Add one selection to the diagonals."""
-    slots = len(place)
+def _selected(place: NDArray[np.int64], coefficient: complex) -> _Selection:
+    """One selection of source slots as entries of diagonals."""
     target = np.flatnonzero(place >= 0)
-    steps = _centred(place[target] - target, slots)
-    for step in np.unique(steps):
-        row = rows.setdefault(int(step), np.zeros(slots, dtype=np.complex128))
-        row[target[steps == step]] += coefficient
+    steps = _centred(place[target] - target, len(place))
+    return _Selection(steps, target, np.full(len(target), coefficient))
 
 
-def _transform(rows: dict[int, NDArray[np.complex128]], key: Hashable) -> Transform:
-    sums = np.zeros_like(next(iter(rows.values())), dtype=np.float64)
-    squares = np.zeros_like(sums)
+def _transform(selections: Sequence[_Selection], slots: int, key: Hashable) -> Transform:
+    """The diagonals of the selections together, kept sparse: a layout may need thousands of them."""
+    steps, targets, values = (np.concatenate(parts) for parts in zip(*selections, strict=True))
+    # Selections that take the same source slot to the same target slot are one entry.
+    order, where = np.unique((steps + slots) * slots + targets, return_inverse=True)
+    summed = np.zeros(len(order), dtype=np.complex128)
+    np.add.at(summed, where, values)
+    steps, targets = order // slots - slots, order % slots
+    sizes = np.abs(summed)
+    starts = np.flatnonzero(np.diff(steps, prepend=steps[0] - 1))
+    bounds = np.maximum.reduceat(sizes, starts)
     terms: dict[Step, Plain | None] = {}
-    for step in sorted(rows):
-        size = np.abs(rows[step])
-        sums += size
-        squares += size**2
-        terms[step] = Plain((key, step), rows[step], float(size.max()))
-    return Transform(terms, float(sums.max()), math.sqrt(float(squares.max())), key)
+    for start, stop, bound in zip(starts, [*starts[1:], len(steps)], bounds, strict=True):
+        step = int(steps[start])
+        values_of = functools.partial(_diagonal, slots, targets[start:stop], summed[start:stop])
+        terms[step] = Plain((key, step), values_of, float(bound))
+    row_sums = np.bincount(targets, sizes)
+    row_squares = np.bincount(targets, sizes**2)
+    return Transform(terms, float(row_sums.max()), math.sqrt(float(row_squares.max())), key)
+
+
+def _diagonal(
+    slots: int, targets: NDArray[np.int64], values: NDArray[np.complex128]
+) -> NDArray[np.complex128]:
+    row = np.zeros(slots, dtype=np.complex128)
+    row[targets] = values
+    return row
 
 
 def _best_baby_steps(steps: Sequence[int]) -> int:

@@ -1,0 +1,126 @@
+"""Runs programs: in the clear on the `Clear` evaluator, and encrypted from `compile` to `decrypt`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import cipherblas as cb
+from cipherblas.evaluators import Clear, Counts, RingShape
+from cipherblas.execution import Choice, Execution, FeedSpec
+from cipherblas.expressions import Expression, Operand, evaluate_clear
+from cipherblas.layouts.blocks import block_of, join
+from cipherblas.planner.trace import PlainFeeds, Trace, trace
+
+Matrix = NDArray[np.float64]
+
+
+def matrix(operand: Operand, rng: np.random.Generator) -> Matrix:
+    """Random entries within the bound, some of them at the bound itself."""
+    values = rng.uniform(-1, 1, (operand.rows, operand.cols))
+    extreme = rng.random(values.shape) < 0.2
+    values[extreme] = np.sign(values[extreme])
+    return values * operand.bound
+
+
+@dataclass(frozen=True)
+class Run:
+    """One encrypted run of a program."""
+
+    program: cb.Program
+    expected: Matrix
+    decrypted: Matrix
+    counts: Counts
+
+    @property
+    def error(self) -> float:
+        return float(np.abs(self.decrypted - self.expected).max())
+
+    def check(self) -> Run:
+        """The promises of every plan: right result, right counts, precision as asked for."""
+        plan = self.program.plan
+        assert self.decrypted.shape == self.program.shape == self.expected.shape
+        assert np.isfinite(self.decrypted).all()
+        assert self.error <= plan.error <= plan.error_target, (self.error, plan.error, plan.error_target)
+        assert self.counts == plan.counts
+        return self
+
+
+def operands_in(arguments: Mapping[str, Any]) -> dict[str, Operand]:
+    return {name: value for name, value in arguments.items() if isinstance(value, Operand)}
+
+
+def encrypted(function: Callable[..., Any], *, seed: int = 1, **arguments: Any) -> Run:
+    """Compile, make keys, encrypt, run, decrypt; random operands."""
+    program = cb.compile(function, **arguments)
+    rng = np.random.default_rng(seed)
+    values = {name: matrix(operand, rng) for name, operand in program.operands.items()}
+    return run(program, values)
+
+
+def run(program: cb.Program, values: Mapping[str, Matrix]) -> Run:
+    """Keys, encryption, evaluation and decryption of a program on given operands."""
+    client = program.client()
+    server = program.server(client.evaluation_keys())
+    inputs = {
+        name: client.encrypt(**{name: values[name]}) if operand.secret else values[name]
+        for name, operand in program.operands.items()
+    }
+    result = server.run(**inputs)
+    return Run(program, program.evaluate(**values), client.decrypt(result), server.counts)
+
+
+class ClearFeeds(PlainFeeds):
+    """Operands for `Clear`: packed slots, checked against the bound that the executor was told."""
+
+    def __init__(self, evaluator: Clear, values: Mapping[str, Matrix]) -> None:
+        super().__init__(lambda node: evaluate_clear(node, values))
+        self._evaluator, self._operands = evaluator, values
+
+    def secret(self, spec: FeedSpec, bound: float) -> list[list[list[Any]]]:
+        source = self._operands[spec.name].T if spec.transposed else self._operands[spec.name]
+
+        def block(i: int, j: int) -> list[Any]:
+            cell = block_of(source, spec.layout.rows, spec.layout.cols, i, j) / spec.unit
+            vectors = spec.layout.pack(cell)
+            assert max(np.abs(vector).max() for vector in vectors) <= bound * (1 + 1e-9)
+            return [
+                self._evaluator.fresh(vector, bound=bound, limbs=spec.limbs, scale=spec.scale)
+                for vector in vectors
+            ]
+
+        return [[block(i, j) for j in range(spec.grid[1])] for i in range(spec.grid[0])]
+
+
+@dataclass(frozen=True)
+class ClearRun:
+    """One run on the `Clear` evaluator, and the trace that declared its keys."""
+
+    result: Matrix
+    trace: Trace
+    counts: Counts
+
+
+def in_clear(
+    ring: RingShape,
+    expression: Expression,
+    values: Mapping[str, Matrix],
+    choices: Sequence[Choice],
+    blocks: Mapping[str, int],
+    key_policy: Any,
+) -> ClearRun:
+    """Trace on the `Counter`, then compute on `Clear` with nothing but the keys that the trace declared."""
+    traced = trace(ring, expression, choices, blocks, key_policy)
+    clear = Clear(ring, key_policy=key_policy, available=traced.keys)
+    value = Execution(clear, expression, choices, blocks, ClearFeeds(clear, values)).run()
+    for cell in (cell for row in value.cells for cell in row):
+        for ct in cell:
+            assert np.abs(ct.data).max() <= ct.bound * (1 + 1e-9)
+    cells = [
+        [value.layout.unpack([ct.data for ct in cell]) * value.unit for cell in row] for row in value.cells
+    ]
+    return ClearRun(join(cells, *value.shape), traced, clear.counts)

@@ -1,0 +1,142 @@
+"""Random programs, blocks, algorithms and key policies on the `Clear` evaluator, against NumPy."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from program_runs import in_clear, matrix
+
+from cipherblas.algorithms.registry import ALGORITHMS, find
+from cipherblas.evaluators import RingShape
+from cipherblas.execution import Choice
+from cipherblas.expressions import Expression, Leaf, Operand, public, secret
+from cipherblas.graph import Axes, constants, deduplicated, from_json, products, to_json
+
+SLOTS = 512
+RING = RingShape.from_bits(2 * SLOTS, [50.0] * 6 + [30.0] * 30, [50.0], 1, 30.0)
+LONGEST = 7
+FACTORS = (-1.0, 2.0, -3.0, 0.5, 1 / 3, 1e-6, 1e5, 0.7)
+BOUNDS = (1.0, 1.0, 0.01, 16.0, 1e6)
+
+
+class Builder:
+    """Draws an expression of a given shape; nodes and operands of fitting shape are used again."""
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        self.operands: dict[str, Operand] = {}
+        self.nodes: list[Expression] = []
+        self.left = 12  # operations still to be drawn
+
+    def build(self, shape: tuple[int, int], depth: int) -> Expression:
+        """Depth counts multiplications of secrets along a path."""
+        shared = [node for node in self.nodes if node.shape == shape]
+        if shared and self.random.random() < 0.2:
+            return self.random.choice(shared)
+        self.left -= 1
+        kinds = ["leaf"] * 2
+        if self.left > 0:
+            kinds += ["add", "sub", "scale", "transpose"]
+        if self.left > 0 and depth:
+            kinds = ["matmul"] * 3 + ["multiply", "add", "sub", "scale", "transpose"]
+        node = self.make(self.random.choice(kinds), shape, depth)
+        self.nodes.append(node)
+        return node
+
+    def make(self, kind: str, shape: tuple[int, int], depth: int) -> Expression:
+        if kind == "add":
+            return self.build(shape, depth) + self.build(shape, self.random.randint(0, depth))
+        if kind == "sub":
+            return self.build(shape, self.random.randint(0, depth)) - self.build(shape, depth)
+        if kind == "scale":
+            return self.random.choice(FACTORS) * self.build(shape, depth)
+        if kind == "transpose":
+            return self.build(shape[::-1], depth).T
+        if kind == "multiply":
+            return self.build(shape, depth - 1) * self.build(shape, self.random.randint(0, depth - 1))
+        if kind == "matmul":
+            inner = self.random.randint(1, LONGEST)
+            left = self.build((shape[0], inner), self.random.randint(0, depth - 1))
+            return left @ self.build((inner, shape[1]), self.random.randint(0, depth - 1))
+        return self.leaf(shape)
+
+    def leaf(self, shape: tuple[int, int]) -> Expression:
+        for name, operand in self.operands.items():
+            if (operand.rows, operand.cols) == shape and self.random.random() < 0.5:
+                return Leaf(name, operand)
+            if (operand.cols, operand.rows) == shape and self.random.random() < 0.5:
+                return Leaf(name, operand, transposed=True)
+        make = public if self.operands and self.random.random() < 0.25 else secret
+        name = f"x{len(self.operands)}"
+        self.operands[name] = make(*shape, bound=self.random.choice(BOUNDS))
+        return Leaf(name, self.operands[name])
+
+
+@st.composite
+def programs(draw: Any) -> tuple[Expression, dict[str, Operand]]:
+    random = Random(draw(st.integers(0, 2**64)))
+    builder = Builder(random)
+    shape = (random.randint(1, LONGEST), random.randint(1, LONGEST))
+    expression = builder.build(shape, random.randint(1, 3))
+    if not expression.secret:
+        builder.operands["extra"] = extra = secret(*shape)
+        expression = expression + Leaf("extra", extra)
+    return deduplicated(expression), builder.operands
+
+
+@st.composite
+def runs(draw: Any) -> tuple[Expression, dict[str, Operand], list[Choice], dict[str, int], str]:
+    """A program with blocks, and an algorithm with options for each of its products."""
+    expression, operands = draw(programs())
+    random = Random(draw(st.integers(0, 2**64)))
+    axes = Axes(expression)
+    blocks = {axis: random.randint(max(1, length // 3), length) for axis, length in axes.lengths.items()}
+    choices = []
+    for node in products(expression):
+        rows, inner = axes.of(node.left)
+        block = (blocks[rows], blocks[inner], blocks[axes.of(node)[1]])
+        name = random.choice(sorted(ALGORITHMS))
+        choices.append(Choice(name, random.choice(list(find(name).candidates(*block, SLOTS)))))
+    policy = random.choice(["direct", "composed", "binary"])
+    return expression, operands, choices, blocks, policy
+
+
+@given(runs(), st.integers(0, 2**32))
+@settings(max_examples=150)
+def test_any_program_is_numpys(run: Any, seed: int) -> None:
+    expression, operands, choices, blocks, policy = run
+    rng = np.random.default_rng(seed)
+    values = {name: matrix(operand, rng) for name, operand in operands.items()}
+    found = in_clear(RING, expression, values, choices, blocks, policy)
+    expected = evaluate(expression, values)
+    assert np.abs(expected).max() <= expression.bound * (1 + 1e-9)
+    np.testing.assert_allclose(found.result, expected, rtol=0, atol=1e-9 * expression.bound)
+    assert found.counts == found.trace.counts
+
+
+@given(programs())
+@settings(max_examples=40)
+def test_a_graph_survives_its_json(program: Any) -> None:
+    expression, operands = program
+    again = from_json(to_json(expression), operands, constants(expression))
+    assert to_json(again) == to_json(expression)
+    assert (again.shape, again.secret, again.bound) == (
+        expression.shape,
+        expression.secret,
+        expression.bound,
+    )
+
+
+def evaluate(expression: Expression, values: dict[str, Any]) -> Any:
+    """NumPy by plain recursion: not the code under test."""
+    kind = type(expression).__name__
+    if isinstance(expression, Leaf):
+        return values[expression.name].T if expression.transposed else values[expression.name]
+    parts = [evaluate(child, values) for child in expression.children]
+    if kind == "Scale":
+        return parts[0] * expression.factor  # type: ignore[attr-defined]
+    return {"MatMul": np.matmul, "Add": np.add, "Multiply": np.multiply}[kind](*parts)
