@@ -165,11 +165,13 @@ def open_keys(
 
 
 def _owner(reader: files.Reader, program_id: str | None) -> Owner:
-    fields = {field: reader.header.get(field) for field in Owner._fields}
-    for field, found in fields.items():
+    texts = []
+    for field in Owner._fields:
+        found = reader.header.get(field)
         if not isinstance(found, str):
             raise FormatError(f"{reader.path}: {field}", expected="text", got=type(found).__name__)
-    owner = Owner(**fields)
+        texts.append(found)
+    owner = Owner(*texts)
     if program_id is not None and owner.program_id != program_id:
         raise MismatchError(
             f"{reader.path} was made for another program",
