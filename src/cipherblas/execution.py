@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from cipherblas.algorithms.product import multiply_grids
 from cipherblas.algorithms.registry import build
 from cipherblas.errors import ShapeError
-from cipherblas.evaluators.base import MAX_ENCODED_BITS, MAX_SMALL_INTEGER, Evaluator, is_small_integer
+from cipherblas.evaluators.base import MAX_ENCODED_BITS, MAX_SMALL_INTEGER, Evaluator
 from cipherblas.expressions import Add, Expression, Leaf, MatMul, Multiply, Scale, ordered
 from cipherblas.graph import Axes, products
 from cipherblas.layouts.base import Layout, column_major
@@ -27,6 +27,9 @@ from cipherblas.layouts.relayout import relayout
 
 Cts = list[Any]  # ciphertexts, or plaintexts where the operand is clear
 
+RANGE_MARGIN = 2.0**12  # ranges that differ by less share a unit, at the cost of so much of the modulus
+MAX_SUM_BITS = 90.0  # log2 of the scale of a sum, for what decryption reads
+SCALE_SLACK = 0.2  # of log2 of the usual scale, by which scales are off when nothing is done about it
 UNIT_TOLERANCE = 2.0**-46  # relative difference of two units below which they are the same
 
 
@@ -233,10 +236,42 @@ class Execution:
             (node.left, node.right), key=lambda part: (part.packable, not part.secret, -part.bound)
         )
         x = self._value(first, want, like)
+        if second.packable and not first.packable:
+            x = self._with_room(x, second.bound)
         y = self._value(second, x.layout, _Like(x.first().limbs, x.first().scale, abs(x.unit)))
         if not y.secret:
             return self._sum_with_clear(x, y)
         return self._sum_of_secrets(x, self._relaid(y, x.layout))
+
+    def _with_room(self, value: BlockedValue, bound: float) -> BlockedValue:
+        """The value in units of a bound that is far larger than its own."""
+        if bound <= RANGE_MARGIN * _true_bound(value):
+            return value
+        ev = self.evaluator
+        factor, unit = abs(value.unit) / bound, math.copysign(bound, value.unit)
+        value = replace(value.mapped(lambda ct: ev.absorb(ct, factor)), unit=unit)
+        return self._shed(value, 2.0 ** min(2 * ev.params.scale_bits, MAX_SUM_BITS - ev.params.scale_bits))
+
+    def _shed(self, value: BlockedValue, scale: float) -> BlockedValue:
+        """The value rescaled as often as it keeps at least `scale`: more would crowd out the larger term of a sum."""
+        ev = self.evaluator
+        while value.first().limbs > 1 and value.first().scale >= scale * ev.params.q[value.first().limbs - 1]:
+            value = value.mapped(ev.rescale)
+        return value
+
+    def _settled(self, value: BlockedValue) -> BlockedValue:
+        """The value with a scale near a power of that of the parameters, so that rescaling leaves just one.
+
+        Sums of terms with very different ranges have other scales.
+        """
+        if not value.secret:
+            return value
+        bits = self.evaluator.params.scale_bits
+        powers = math.log2(value.first().scale) / bits
+        if abs(powers - max(1, round(powers))) <= SCALE_SLACK:
+            return value
+        missing = math.ceil((max(1, math.ceil(powers)) - powers) * bits)
+        return value.mapped(lambda ct: self._enlarged(ct, missing))
 
     def _sum_with_clear(self, x: BlockedValue, y: BlockedValue) -> BlockedValue:
         ratio = y.unit / x.unit
@@ -244,20 +279,24 @@ class Execution:
         return replace(x, cells=cells)
 
     def _sum_of_secrets(self, x: BlockedValue, y: BlockedValue) -> BlockedValue:
-        """One of the two takes the unit of the other: by an integer factor, which keeps the scale, or in its scale."""
+        """Both in one unit: by a small integer factor, which keeps the scale, or by a change of the smaller's scale."""
         ev, ratio = self.evaluator, abs(y.unit / x.unit)
-        sign = math.copysign(1.0, y.unit / x.unit)
+        negative = (x.unit < 0) != (y.unit < 0)
         if _is_integer(ratio):
-            if round(ratio) > 1:
-                y = y.mapped(lambda ct: ev.multiply_scalar(ct, round(ratio)))
+            factor = round(ratio)
+            y = y.mapped(lambda ct: ev.multiply_scalar(ct, factor)) if factor > 1 else y
+            unit = x.unit
         elif _is_integer(1 / ratio):
-            x = replace(
-                x.mapped(lambda ct: ev.multiply_scalar(ct, round(1 / ratio))),
-                unit=math.copysign(y.unit, x.unit),
-            )
+            factor = round(1 / ratio)
+            x = x.mapped(lambda ct: ev.multiply_scalar(ct, factor))
+            unit = math.copysign(y.unit, x.unit)
+        elif _true_bound(x) >= _true_bound(y):
+            unit = x.unit
+            y = self._shed(y.mapped(lambda ct: ev.absorb(ct, ratio)), x.first().scale)
         else:
-            y = y.mapped(lambda ct: ev.absorb(ct, ratio))
-        return replace(x, cells=x.zipped(y, ev.add if sign > 0 else ev.sub))
+            unit = math.copysign(y.unit, x.unit)
+            x = self._shed(x.mapped(lambda ct: ev.absorb(ct, 1 / ratio)), y.first().scale)
+        return replace(x, cells=x.zipped(y, ev.sub if negative else ev.add), unit=unit)
 
     def _elementwise(self, node: Multiply) -> BlockedValue:
         layout = self._dense(node)
@@ -278,7 +317,7 @@ class Execution:
             like = self._fresh(node)
             if other is not None and other.secret:
                 like = replace(like, limbs=other.first().limbs)
-        value = self._relaid(self._value(node, layout, like), layout)
+        value = self._settled(self._relaid(self._value(node, layout, like), layout))
         return value.mapped(self.evaluator.ready) if value.secret else value
 
     def _relaid(self, value: BlockedValue, layout: Layout) -> BlockedValue:
@@ -286,6 +325,7 @@ class Execution:
             return value
         if not value.secret:
             raise ShapeError("a clear value is packed once", expected=layout.key, got=value.layout.key)
+        value = self._settled(value)
         cells = [
             [relayout(self.evaluator, cell, value.layout, layout) for cell in row] for row in value.cells
         ]
@@ -315,6 +355,11 @@ class Execution:
         return BlockedValue(node.shape, algorithm.out_layout, cells, True, left.unit * right.unit)
 
 
+def _true_bound(value: BlockedValue) -> float:
+    """Bound on the entries of the matrix itself."""
+    return float(value.first().bound * abs(value.unit))
+
+
 def _is_integer(value: float) -> bool:
-    """Whether a ratio of units is an integer, and small enough to multiply the ciphertext."""
-    return is_small_integer(round(value)) and abs(value - round(value)) <= UNIT_TOLERANCE * value
+    """Whether a ratio of units is a small integer."""
+    return value <= RANGE_MARGIN and abs(value - round(value)) <= UNIT_TOLERANCE * value

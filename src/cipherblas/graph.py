@@ -50,7 +50,10 @@ def formula(node: Expression) -> str:
             text = f"-{inner}" if current.factor == -1.0 else f"{current.factor!r} * {inner}"
         else:
             left, right = current.children
-            text = f"{wrapped(left)} {_SYMBOLS[type(current)]} {wrapped(right)}"
+            symbol = _SYMBOLS[type(current)]
+            if isinstance(current, Add) and isinstance(right, Scale) and right.factor == -1.0:
+                symbol, right = "-", right.child
+            text = f"{wrapped(left)} {symbol} {wrapped(right)}"
         texts[id(current)] = text if len(text) <= LONGEST_FORMULA else "…"
     return texts[id(node)]
 

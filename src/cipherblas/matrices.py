@@ -87,14 +87,17 @@ def _read_feed(
     tensors: dict[str, NDArray[Any]], index: int, parameters: Parameters
 ) -> tuple[FreshCiphertext, ...]:
     data, seeds = tensors[f"feed{index}.data"], tensors[f"feed{index}.seed"]
-    if data.ndim != 3 or data.dtype != np.uint64 or seeds.shape != (len(data), 32):
+    if data.ndim != 3 or data.dtype != np.uint64 or seeds.dtype != np.uint8 or seeds.shape != (len(data), 32):
         raise FormatError(
             "ciphertext tensors", expected="(count, limbs, N) and (count, 32)", got=(data.shape, seeds.shape)
         )
-    return tuple(
-        FreshCiphertext(parameters, b.shape[0], seed.tobytes(), b)
-        for seed, b in zip(seeds, data, strict=True)
-    )
+    try:
+        return tuple(
+            FreshCiphertext(parameters, b.shape[0], seed.tobytes(), b)
+            for seed, b in zip(seeds, data, strict=True)
+        )
+    except CipherblasError as error:  # residues out of range, more limbs than there are
+        raise FormatError(f"ciphertexts of a file: {error}") from error
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from cipherblas.evaluators.base import Evaluator
 from cipherblas.evaluators.ckks import Ckks
 from cipherblas.evaluators.counts import Counts
 from cipherblas.execution import Execution, FeedSpec
-from cipherblas.expressions import evaluate_clear, finite_matrix
+from cipherblas.expressions import Operand, evaluate_clear, finite_matrix
 from cipherblas.keys import EvaluationKeys
 from cipherblas.limits import available_memory, check_bound
 from cipherblas.matrices import EncryptedOperand, EncryptedResult, check_shape, short_id
@@ -99,7 +99,7 @@ class Server:
                     raise DTypeError(
                         f"operand {name!r} is secret", expected="EncryptedOperand", got=type(value).__name__
                     )
-                self._check_operand(name, value)
+                self._check_operand(name, operand, value)
                 encrypted[name] = value
             else:
                 matrix = finite_matrix(value, f"operand {name!r}")
@@ -108,7 +108,7 @@ class Server:
                 clear[name] = matrix
         return CiphertextFeeds(self.program, encrypted, clear)
 
-    def _check_operand(self, name: str, value: EncryptedOperand) -> None:
+    def _check_operand(self, name: str, operand: Operand, value: EncryptedOperand) -> None:
         if value.program_id != self.program.id:
             raise MismatchError(
                 f"operand {name!r} was encrypted for another program",
@@ -123,6 +123,7 @@ class Server:
             )
         if value.name != name:
             raise MismatchError("operand was encrypted under another name", expected=name, got=value.name)
+        check_shape(name, value.shape, (operand.rows, operand.cols))
         specs = self.program.feeds_of(name)
         expected = [spec.ciphertexts for spec in specs]
         got = [len(feed) for feed in value.feeds]

@@ -25,7 +25,7 @@ from cipherblas.execution import Choice
 from cipherblas.expressions import Expression, MatMul
 from cipherblas.keys import KeyRequest
 from cipherblas.layouts.base import Layout
-from cipherblas.planner.trace import trace
+from cipherblas.planner.trace import check_decryption, trace
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,10 @@ def of_program(
     choices: Sequence[Choice],
     blocks: Mapping[str, int],
     key_policy: KeyPolicy,
+    max_ntt_limbs: float = math.inf,
 ) -> Estimate:
-    """The estimate of any program, by a full trace."""
-    run = trace(ring, expression, choices, blocks, key_policy)
+    """The estimate of any program, by a full trace; errors as `trace`."""
+    run = trace(ring, expression, choices, blocks, key_policy, max_ntt_limbs)
     ct: Ct = run.result.first()
     return Estimate(
         counts=run.counts,
@@ -128,6 +129,7 @@ def of_product(
             ct.bound, ct.noise = ct.bound * k / 2, ct.noise * math.sqrt(k / 2)
     mark()
     results = algorithm.finish(ev, sums)
+    check_decryption(ev, results[0])
     mark()
     pieces = [after - before for before, after in itertools.pairwise(marks)]
     times = (m * k, k * n, m * n, m * n * (k - 1), m * n)

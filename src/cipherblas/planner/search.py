@@ -35,11 +35,12 @@ from cipherblas.planner.tilings import (
     single_product_tilings,
     uniform_tilings,
 )
-from cipherblas.planner.trace import Trace, trace
+from cipherblas.planner.trace import TooSlowError, Trace, trace
 
 KEY_POLICIES: tuple[KeyPolicy, ...] = ("direct", "composed", "binary")
 FINALISTS = 12
 SMALLEST = 4
+PRUNE_RATIO = 20
 LEAST_UPLOAD, UPLOAD_RATIO = (
     64 << 20,
     16,
@@ -122,6 +123,7 @@ class Search:
         self.rejected: dict[str, Rejected] = {}
         self._slopes: dict[str, float] = {}
         self._most_keys: Scored | None = None  # the fastest that only the key budget refuses
+        self._best_seconds = math.inf
         self._least_keys: dict[str, int] = {}
         self._thorough = False  # look at smaller blocks of every algorithm
         self._failures: list[CipherblasError] = []
@@ -232,10 +234,23 @@ class Search:
             # The bound of a node without products is its unit; of the result it is k times that.
             unit = self.expression.bound / node.left.shape[1]
             choice = candidate.choices[0]
-            return lambda ring: estimate.of_product(ring, node, choice, (bm, bk, bn), key_policy, unit)
-        return lambda ring: estimate.of_program(
-            ring, self.expression, candidate.choices, candidate.blocks, key_policy
+            return _remembered(
+                lambda ring: estimate.of_product(ring, node, choice, (bm, bk, bn), key_policy, unit)
+            )
+        return _remembered(
+            lambda ring: estimate.of_program(
+                ring,
+                self.expression,
+                candidate.choices,
+                candidate.blocks,
+                key_policy,
+                self._max_ntt_limbs(ring.n),
+            )
         )
+
+    def _max_ntt_limbs(self, n: int) -> float:
+        """So many transforms alone would take far longer than the best plan so far."""
+        return PRUNE_RATIO * self._best_seconds * self.threads / (n * (n.bit_length() - 1) * self.rates.ntt)
 
     @property
     def _policies(self) -> tuple[KeyPolicy, ...]:
@@ -290,6 +305,7 @@ class Search:
         if key_bytes > self.budgets.keys:
             self._reject_keys(scored)
             return None
+        self._best_seconds = min(self._best_seconds, seconds)
         return scored
 
     def _reject(self, candidate: Candidate, reason: str, seconds: float | None = None) -> None:
@@ -393,6 +409,8 @@ class Search:
                 if scored is not None:
                     yield scored
                     return
+        except TooSlowError:
+            self._reject(candidate, f"slower by more than {PRUNE_RATIO} times")
         except CipherblasError as error:
             self._reject(candidate, str(error))
             self._failures.append(error)
@@ -464,6 +482,18 @@ def make_plan(expression: Expression, options: PlanOptions) -> tuple[Plan, Trace
         ParameterError: an option is out of range, or the forced algorithm is unknown.
     """
     return Search(expression, options).run()
+
+
+def _remembered(function: Callable[[Ring], Estimate]) -> Callable[[Ring], Estimate]:
+    """The function with its results kept: rings are looked at again when they are weighed."""
+    found: dict[Ring, Estimate] = {}
+
+    def lookup(ring: Ring) -> Estimate:
+        if ring not in found:
+            found[ring] = function(ring)
+        return found[ring]
+
+    return lookup
 
 
 def _blocks(axes: tuple[str, ...], block: tuple[int, ...]) -> dict[str, int]:

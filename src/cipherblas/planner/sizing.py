@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from cipherblas.errors import LevelError, MismatchError
 from cipherblas.evaluators.shape import RingShape
 from cipherblas.params import MAX_PRIME_BITS, SPECIAL_MARGIN_BITS, Parameters, make_parameters
 from cipherblas.planner.estimate import Estimate
@@ -14,8 +15,12 @@ from cipherblas.security import max_log_qp
 DRAFT_SCALE_BITS = 30.0
 DRAFT_BASE_LIMBS, DRAFT_SPENT_LIMBS = 4, 10
 MIN_SCALE_BITS, MAX_SCALE_BITS = 22.0, 46.0
+MATCHING_SCALE_BITS = 25.5  # a limb of that size matches any two scales: see `Evaluator.match`
 # Decryption reads two limbs, so the result must fit them; three bits for the error and the rounding of the primes.
 MAX_BASE_BITS, HEADROOM_BITS = 2 * MAX_PRIME_BITS - 1, 3.0
+UNEVEN_BITS = 1e-4
+SLOPE_SLACK = 0.05  # a slope is a whole number but where the terms of a sum have very different ranges
+SPARE_BITS = (8.0, 16.0, 32.0)  # added to the base limbs for intermediate values, as little as is enough
 PRIME_SPREAD_BITS = 0.3  # the nearest prime = 1 mod 2N may be so far from the size asked for
 
 
@@ -49,7 +54,8 @@ class Sizing:
 
     def shape(self) -> RingShape:
         """For the `Counter`, before primes are searched."""
-        return RingShape.from_bits(self.n, self.q_bits, self.special_bits, self.alpha, self.scale_bits)
+        q_bits = _uneven(self.q_bits)
+        return RingShape.from_bits(self.n, q_bits, self.special_bits, self.alpha, self.scale_bits)
 
     def parameters(self, security: int, insecure: bool) -> Parameters:
         """Real primes, checked against the security table."""
@@ -66,7 +72,12 @@ class Sizing:
 def draft(n: int, scale_bits: float) -> RingShape:
     """A ring with limbs to spare, for the first look at a program's depth and noise."""
     q_bits = [float(MAX_PRIME_BITS)] * DRAFT_BASE_LIMBS + [scale_bits] * DRAFT_SPENT_LIMBS
-    return RingShape.from_bits(n, q_bits, [float(MAX_PRIME_BITS)], 1, scale_bits)
+    return RingShape.from_bits(n, _uneven(q_bits), [float(MAX_PRIME_BITS)], 1, scale_bits)
+
+
+def _uneven(q_bits: Sequence[float]) -> list[float]:
+    """Sizes a little apart, as primes are: products of different limbs must not have the same scale by chance."""
+    return [bits - UNEVEN_BITS * index * index for index, bits in enumerate(q_bits)]
 
 
 def magnitude_slope(run: Callable[[RingShape], Estimate], n: int) -> float:
@@ -95,19 +106,49 @@ def sizings(
         alphas: limbs per digit to try, beside all in one digit.
     """
     first = run(draft(n, DRAFT_SCALE_BITS))
-    spent = DRAFT_BASE_LIMBS + DRAFT_SPENT_LIMBS - first.limbs
-    scale_bits = DRAFT_SCALE_BITS + math.log2(first.error / target) + 0.25 + extra_bits
-    scale_bits = max(scale_bits, MIN_SCALE_BITS, (n.bit_length() + 1) + 3.0)
-    if scale_bits > MAX_SCALE_BITS:
+    wanted = DRAFT_SCALE_BITS + math.log2(first.error / target) + 0.25 + extra_bits
+    wanted = max(wanted, MIN_SCALE_BITS, (n.bit_length() + 1) + 3.0)
+    try:
+        sizing = _sized(run, n, first, wanted, slope, min(alphas))
+    except MismatchError:  # terms of a sum cannot be matched by a limb of that size
+        sizing = _sized(run, n, first, max(wanted, MATCHING_SCALE_BITS), slope, min(alphas))
+    if sizing is None:
         return
-    base_bits = first.magnitude_bits + slope * (scale_bits - DRAFT_SCALE_BITS) + HEADROOM_BITS
-    if base_bits > MAX_BASE_BITS:
-        return
-    base = 1 if base_bits <= MAX_PRIME_BITS - 1 else 2
-    q_bits = (max(base_bits / base, scale_bits),) * base + (scale_bits,) * spent
     budget = math.inf if insecure else max_log_qp(n, security)
-    for alpha in sorted({*alphas, len(q_bits)}):
-        if alpha <= len(q_bits):
-            sizing = Sizing(n, scale_bits, q_bits, alpha)
-            if sizing.log_qp + PRIME_SPREAD_BITS <= budget:
-                yield sizing
+    for alpha in sorted({*alphas, len(sizing.q_bits)}):
+        if alpha <= len(sizing.q_bits):
+            grouped = replace(sizing, alpha=alpha)
+            if grouped.log_qp + PRIME_SPREAD_BITS <= budget:
+                yield grouped
+
+
+def _sized(
+    run: Callable[[RingShape], Estimate],
+    n: int,
+    first: Estimate,
+    scale_bits: float,
+    slope: float,
+    alpha: int,
+) -> Sizing | None:
+    """A ring at this scale that the program runs on; None where it would need more than decryption reads."""
+    if scale_bits > MAX_SCALE_BITS:
+        return None
+    limbs = first.limbs
+    base_bits = first.magnitude_bits + slope * (scale_bits - DRAFT_SCALE_BITS) + HEADROOM_BITS
+    if base_bits > MAX_BASE_BITS or abs(slope - round(slope)) > SLOPE_SLACK:  # not as linear as it seems
+        second = run(draft(n, scale_bits))
+        limbs, base_bits = second.limbs, second.magnitude_bits + HEADROOM_BITS
+    if base_bits > MAX_BASE_BITS:
+        return None
+    spent = DRAFT_BASE_LIMBS + DRAFT_SPENT_LIMBS - limbs
+    for spare in (0.0, *SPARE_BITS):
+        bits = min(base_bits + spare, MAX_BASE_BITS)
+        base = 1 if bits <= MAX_PRIME_BITS - 1 else 2
+        q_bits = (max(bits / base, scale_bits),) * base + (scale_bits,) * spent
+        sizing = Sizing(n, scale_bits, q_bits, min(alpha, len(q_bits)))
+        try:
+            run(sizing.shape())
+        except LevelError:  # intermediate values that are larger than the result
+            continue
+        return sizing
+    return None

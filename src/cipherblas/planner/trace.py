@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,18 +11,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cipherblas.errors import CipherblasError
 from cipherblas.evaluators.base import Evaluator
+from cipherblas.evaluators.bookkeeping import Term
 from cipherblas.evaluators.counter import Counter
 from cipherblas.evaluators.counts import Counts
 from cipherblas.evaluators.noise import TAIL
 from cipherblas.evaluators.shape import Ring
 from cipherblas.evaluators.steps import KeyPolicy
-from cipherblas.evaluators.values import Plain
+from cipherblas.evaluators.values import Ct, Plain
 from cipherblas.execution import BlockedValue, Choice, Execution, FeedSpec
 from cipherblas.expressions import Expression, Leaf
 from cipherblas.keys import KeyRequest
 from cipherblas.layouts.base import Layout
 from cipherblas.layouts.blocks import block_of
+
+DECRYPTED_LIMBS = 2  # decryption reads the first two limbs of a result
 
 
 @dataclass(frozen=True)
@@ -104,22 +109,47 @@ class RecordingFeeds(PlainFeeds):
         return [[block() for _ in range(cols)] for _ in range(rows)]
 
 
+class TooSlowError(CipherblasError):
+    """A candidate is not worth counting to its end."""
+
+
+class _LimitedCounter(Counter):
+    max_ntt_limbs = math.inf
+
+    def _transform_data(
+        self,
+        sources: Sequence[Any],
+        terms: Sequence[Term],
+        outputs: int,
+        limbs: int,
+        rescale: bool,
+        order: str | None,
+    ) -> list[Any]:
+        if self.counts.ntt_limbs > self.max_ntt_limbs:
+            raise TooSlowError("the program transforms more limbs than it may", expected=self.max_ntt_limbs)
+        return super()._transform_data(sources, terms, outputs, limbs, rescale, order)
+
+
 def trace(
     ring: Ring,
     expression: Expression,
     choices: Sequence[Choice],
     blocks: Mapping[str, int],
     key_policy: KeyPolicy = "direct",
+    max_ntt_limbs: float = math.inf,
 ) -> Trace:
     """Run `expression` symbolically.
 
     Raises:
+        TooSlowError: it transforms more than `max_ntt_limbs` limbs.
         LevelError: the program spends more limbs than the ring has.
         ShapeError: a block does not fit its algorithm.
     """
-    counter = Counter(ring, key_policy=key_policy)
+    counter = _LimitedCounter(ring, key_policy=key_policy)
+    counter.max_ntt_limbs = max_ntt_limbs
     feeds = RecordingFeeds(counter)
     result = Execution(counter, expression, choices, blocks, feeds).run()
+    check_decryption(counter, result.first())
     return Trace(
         feeds=tuple(feeds.specs.values()),
         result=result,
@@ -127,3 +157,8 @@ def trace(
         keys=counter.request,
         working_bytes=counter.peak_bytes,
     )
+
+
+def check_decryption(evaluator: Evaluator, ct: Ct) -> None:
+    """Raise LevelError unless a result fits the limbs that decryption reads, however many it has."""
+    evaluator.check_room(min(ct.limbs, DECRYPTED_LIMBS), ct.scale, ct.bound, ct.noise)
