@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas import _core
-from cipherblas.errors import MismatchError
+from cipherblas.errors import DTypeError, MismatchError
 from cipherblas.execution import FeedSpec
 from cipherblas.expressions import finite_matrix
 from cipherblas.keys import (
@@ -129,10 +129,13 @@ class Client:
         """The clear matrix of a result.
 
         Raises:
+            DTypeError: not a result.
             MismatchError: the result belongs to another program or key pair.
-            ShapeError: the number of ciphertexts is not the planned one.
+            ShapeError, RangeError: its ciphertexts are not those that were planned.
         """
         program = self.program
+        if not isinstance(result, EncryptedResult):
+            raise DTypeError("what to decrypt", expected="EncryptedResult", got=type(result).__name__)
         if result.program_id != program.id:
             raise MismatchError(
                 "the result belongs to another program",

@@ -27,6 +27,8 @@ from cipherblas.layouts.relayout import relayout
 
 Cts = list[Any]  # ciphertexts, or plaintexts where the operand is clear
 
+# A plan beyond these would be walked for hours; nothing of that size fits a machine.
+MAX_BLOCKS, MAX_BLOCK_PRODUCTS = 1 << 16, 1 << 22
 RANGE_MARGIN = 2.0**12  # ranges that differ by less share a unit, at the cost of so much of the modulus
 MAX_SUM_BITS = 90.0  # log2 of the scale of a sum, for what decryption reads
 SCALE_SLACK = 0.2  # of log2 of the usual scale, by which scales are off when nothing is done about it
@@ -149,6 +151,10 @@ class Execution:
         self._progress = progress
         self._done = 0
         self._total = sum(math.prod(self._grid_of(product)) for product in products(node))
+        if self._total > MAX_BLOCK_PRODUCTS:
+            raise ShapeError(
+                "block products of a program", expected=f"at most {MAX_BLOCK_PRODUCTS}", got=self._total
+            )
 
     def run(self) -> BlockedValue:
         """Execute the whole graph and return its (still encrypted) value."""
@@ -203,8 +209,14 @@ class Execution:
         return column_major(self.blocks[rows], self.blocks[cols], self.evaluator.slots)
 
     def _clear(self, node: Expression, layout: Layout) -> BlockedValue:
-        grid = grid_shape(*node.shape, layout.rows, layout.cols)
+        grid = self._grid(node, layout)
         return BlockedValue(node.shape, layout, self.feeds.public(node, layout, grid), False, node.bound)
+
+    def _grid(self, node: Expression, layout: Layout) -> tuple[int, int]:
+        rows, cols = grid_shape(*node.shape, layout.rows, layout.cols)
+        if rows * cols > MAX_BLOCKS:
+            raise ShapeError("blocks of a matrix", expected=f"at most {MAX_BLOCKS}", got=rows * cols)
+        return rows, cols
 
     def _fresh(self, node: Expression) -> _Like:
         """The usual way to encrypt an operand: all limbs, slots up to 1 at the scale of the parameters."""
@@ -216,7 +228,7 @@ class Execution:
         bound = layout.slot_bound(node.bound / like.unit)
         # Coefficients beyond what the client encodes: the rest of the scale is a factor that the server multiplies.
         excess = max(0, math.ceil(math.log2(like.scale * bound)) - MAX_ENCODED_BITS)
-        grid = grid_shape(*node.shape, layout.rows, layout.cols)
+        grid = self._grid(node, layout)
         scale = like.scale / 2**excess
         spec = FeedSpec(node.name, node.transposed, node.shape, layout, grid, like.limbs, scale, like.unit)
         value = BlockedValue(node.shape, layout, self.feeds.secret(spec, bound), True, like.unit)

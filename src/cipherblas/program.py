@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from cipherblas.server import Server
 
 KIND = "program"
+RESERVED_NAMES = ("progress",)  # keyword of `Client.encrypt` and `Server.run`, which take operands by name
 
 
 @dataclass(frozen=True)
@@ -114,14 +115,16 @@ class Program:
         n = self.plan.parameters.n
         return ResultSpec(value.shape, value.layout, value.grid, ct.limbs, ct.components, scale, n)
 
-    def evaluate(self, **operands: Any) -> NDArray[np.float64]:
+    def evaluate(self, /, **operands: Any) -> NDArray[np.float64]:
         """The program in the clear, by NumPy: what an encrypted result is compared with."""
+        if set(operands) != set(self.operands):
+            raise MismatchError(
+                "operands of the program",
+                expected=", ".join(self.operands),
+                got=", ".join(operands) or "none",
+            )
         values = {}
         for name, operand in self.operands.items():
-            if name not in operands:
-                raise MismatchError(
-                    "operands of the program", expected=", ".join(self.operands), got=", ".join(operands)
-                )
             values[name] = finite_matrix(operands[name], f"operand {name!r}")
             check_shape(name, values[name].shape, (operand.rows, operand.cols))
         return np.asarray(evaluate_clear(self.expression, values))
@@ -203,6 +206,9 @@ def compile(function: Callable[..., Any], /, **arguments: Any) -> Program:
         raise MismatchError(
             "unknown option", expected=", ".join(PlanOptions.__dataclass_fields__), got=", ".join(unknown)
         )
+    reserved = [name for name in operands if name in RESERVED_NAMES]
+    if reserved:
+        raise MismatchError("name of an operand", expected="one that no method uses", got=", ".join(reserved))
     if not any(operand.secret for operand in operands.values()):
         raise MismatchError(
             "a program needs a secret operand", expected="name=secret(rows, cols)", got="none"

@@ -12,6 +12,7 @@ from cipherblas.evaluators.shape import Ring
 from cipherblas.evaluators.steps import KeyPolicy, check_policy
 from cipherblas.execution import Choice
 from cipherblas.expressions import Expression
+from cipherblas.graph import Axes
 from cipherblas.keys import KeyRequest
 from cipherblas.params import Parameters
 from cipherblas.planner.cost import calibrate
@@ -38,6 +39,8 @@ class Decisions:
         """Rebuild from `Plan.decisions`; a field that is missing raises as a dictionary does."""
         choices = tuple(Choice(str(row["algorithm"]), dict(row["options"])) for row in values["choices"])
         blocks = {str(axis): int(length) for axis, length in values["blocks"].items()}
+        if min(blocks.values()) < 1:
+            raise FormatError("block lengths", expected="at least 1", got=blocks)
         policy, order = values["key_policy"], values["order"]
         check_policy(policy)
         if order not in get_args(Order):
@@ -58,7 +61,7 @@ def assemble(
     return Plan(
         parameters=parameters,
         choices=decided.choices,
-        blocks=dict(decided.blocks),
+        blocks={axis: decided.blocks[axis] for axis in Axes(expression).lengths},
         key_policy=decided.key_policy,
         order=decided.order,
         precision=decided.precision,

@@ -22,7 +22,7 @@ def explain(plan: Plan, formula: str, operands: Mapping[str, Operand]) -> str:
     if plan.keys.relinearise:
         key_set += " + relinearisation"
     options = "; ".join(
-        ", ".join(f"{name}={value}" for name, value in choice.options.items())
+        ", ".join(f"{name}={value}" for name, value in sorted(choice.options.items()))
         for choice in plan.choices
         if choice.options
     )
