@@ -1,0 +1,221 @@
+"""Programs, keys, operands and results through files, and between processes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cipherblas as cb
+from cipherblas.planner.plan import Plan
+
+PROGRAMS: dict[str, Callable[[], cb.Program]] = {
+    "a @ b": lambda: cb.compile(lambda a, b: a @ b, a=cb.secret(5, 7), b=cb.secret(7, 3)),
+    "blocked": lambda: cb.compile(
+        lambda a, b: a @ b, a=cb.secret(9, 7), b=cb.public(7, 5), block=4, algorithm="skewed"
+    ),
+    "chain": lambda: cb.compile(
+        lambda a, b: (a @ b) @ a.T - 0.5 * np.ones((5, 5)), a=cb.secret(5, 4), b=cb.secret(4, 4, bound=16)
+    ),
+    "shared": lambda: cb.compile(lambda a: (lambda p: p * p + a)(a @ a), a=cb.secret(4, 4)),
+    "forgotten": lambda: cb.compile(lambda a, b: a + 0 * b, a=cb.secret(4, 4), b=cb.secret(4, 4)),
+    "few keys": lambda: cb.compile(
+        lambda a, b: a @ b,
+        a=cb.secret(20, 20),
+        b=cb.secret(20, 20),
+        algorithm="fame",
+        key_policy="binary",
+    ),
+}
+
+
+@pytest.fixture(scope="module", params=PROGRAMS)
+def program(request: pytest.FixtureRequest) -> cb.Program:
+    return PROGRAMS[request.param]()
+
+
+def values_of(program: cb.Program, seed: int = 2) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    return {
+        name: rng.uniform(-operand.bound, operand.bound, (operand.rows, operand.cols))
+        for name, operand in program.operands.items()
+    }
+
+
+def test_a_loaded_program_is_the_same(program: cb.Program, tmp_path: Path) -> None:
+    program.save(tmp_path / "program")
+    loaded = cb.Program.load(tmp_path / "program")
+    assert loaded.id == program.id
+    assert loaded.explain() == program.explain()
+    assert loaded.plan == program.plan
+    assert loaded.plan.to_dict() == program.plan.to_dict()
+    assert loaded.operands == program.operands
+    assert loaded.shape == program.shape
+    assert loaded.result == program.result
+    assert [feed.key() for feed in map_feeds(loaded)] == [feed.key() for feed in map_feeds(program)]
+    loaded.save(tmp_path / "again")
+    assert cb.Program.load(tmp_path / "again").id == program.id
+
+
+def map_feeds(program: cb.Program) -> list[Any]:
+    return [feed for name in program.operands for feed in program.feeds_of(name)]
+
+
+def test_everything_through_files(program: cb.Program, tmp_path: Path) -> None:
+    """Client and server meet in files alone, and the client starts anew in between."""
+    values = values_of(program)
+    program.save(tmp_path / "program")
+    client = program.client()
+    client.save(tmp_path / "secret-key")
+    client.write_evaluation_keys(tmp_path / "keys")
+    for name, operand in program.operands.items():
+        if operand.secret:
+            client.encrypt(**{name: values[name]}).save(tmp_path / f"{name}.ct")
+
+    remote = cb.Program.load(tmp_path / "program")
+    parameters = remote.plan.parameters
+    keys = cb.EvaluationKeys.load(tmp_path / "keys", params=parameters, program_id=remote.id)
+    server = remote.server(keys)
+    inputs = {
+        name: cb.EncryptedOperand.load(tmp_path / f"{name}.ct", parameters, remote.id)
+        if operand.secret
+        else values[name]
+        for name, operand in remote.operands.items()
+    }
+    server.run(**inputs).save(tmp_path / "result.ct")
+    assert server.counts == program.plan.counts
+
+    program = cb.Program.load(tmp_path / "program")
+    client = cb.Client.load(program, tmp_path / "secret-key")
+    result = cb.EncryptedResult.load(tmp_path / "result.ct", program.plan.parameters, program.id)
+    error = np.abs(client.decrypt(result) - program.evaluate(**values)).max()
+    assert error <= program.plan.error <= program.plan.error_target
+
+
+def test_results_through_files_are_bit_for_bit_the_same(program: cb.Program, tmp_path: Path) -> None:
+    values = values_of(program)
+    client = program.client()
+    server = program.server(client.evaluation_keys())
+    inputs: dict[str, Any] = {}
+    for name, operand in program.operands.items():
+        inputs[name] = values[name]
+        if operand.secret:
+            inputs[name] = client.encrypt(**{name: values[name]})
+    result = server.run(**inputs)
+    for name, value in inputs.items():
+        if isinstance(value, cb.EncryptedOperand):
+            value.save(tmp_path / name)
+            inputs[name] = cb.EncryptedOperand.load(tmp_path / name, program.plan.parameters, program.id)
+            assert inputs[name].nbytes == value.nbytes
+    again = server.run(**inputs)
+    for x, y in zip(result.ciphertexts, again.ciphertexts, strict=True):
+        np.testing.assert_array_equal(x, y)
+    result.save(tmp_path / "result")
+    loaded = cb.EncryptedResult.load(tmp_path / "result", program.plan.parameters, program.id)
+    assert loaded.seconds == result.seconds
+    np.testing.assert_array_equal(client.decrypt(loaded), client.decrypt(result))
+
+
+def test_program_ids_tell_programs_apart() -> None:
+    def compiled(factor: float = 1.0, rows: int = 4, **options: Any) -> str:
+        made = cb.compile(
+            lambda a, b: factor * (a @ b) + np.full((rows, 3), factor),
+            a=cb.secret(rows, 5),
+            b=cb.secret(5, 3, bound=options.pop("bound", 1.0)),
+            **options,
+        )
+        return made.id
+
+    ids = [
+        compiled(),
+        compiled(factor=2.0),
+        compiled(rows=5),
+        compiled(bound=2.0),
+        compiled(precision=1e-5),
+        compiled(algorithm="fame"),
+        compiled(security=192),
+    ]
+    assert len(set(ids)) == len(ids)
+    assert compiled() == ids[0]
+
+
+def test_constants_are_copied_when_the_program_is_compiled() -> None:
+    weights = np.eye(4)
+    program = cb.compile(lambda a: a @ weights, a=cb.secret(4, 4))
+    before = program.id
+    weights[:] = 5
+    values = values_of(program)
+    client = program.client()
+    result = program.server(client.evaluation_keys()).run(a=client.encrypt(**values))
+    assert program.id == before
+    assert np.abs(client.decrypt(result) - values["a"]).max() <= program.plan.error
+
+
+SERVER = """
+import sys
+from pathlib import Path
+import numpy as np
+import cipherblas as cb
+
+inbox, outbox = map(Path, sys.argv[1:])
+program = cb.Program.load(inbox / "program")
+parameters = program.plan.parameters
+keys = cb.EvaluationKeys.load(inbox / "keys", params=parameters, program_id=program.id)
+a = cb.EncryptedOperand.load(inbox / "a.ct", parameters, program.id)
+b = cb.EncryptedOperand.load(inbox / "b.ct", parameters, program.id)
+program.server(keys).run(a=a, b=b).save(outbox / "c.ct")
+print(program.id, program.explain())
+"""
+
+
+def test_a_server_in_another_process_that_sees_public_files_only(tmp_path: Path) -> None:
+    public, private, outbox = (tmp_path / name for name in ("public", "private", "outbox"))
+    for folder in (public, private, outbox):
+        folder.mkdir()
+    program = cb.compile(lambda a, b: (a @ b) @ a, a=cb.secret(4, 6), b=cb.secret(6, 4))
+    program.save(public / "program")
+    client = program.client()
+    client.save(private / "secret-key")
+    client.evaluation_keys().save(public / "keys")
+    values = values_of(program)
+    for name, ciphertext in client.encrypt(**values).items():
+        ciphertext.save(public / f"{name}.ct")
+    done = subprocess.run(
+        [sys.executable, "-c", SERVER, str(public), str(outbox)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == f"{program.id} {program.explain()}"
+    result = cb.EncryptedResult.load(outbox / "c.ct", program.plan.parameters, program.id)
+    again = cb.Client.load(program, private / "secret-key")
+    assert np.abs(again.decrypt(result) - program.evaluate(**values)).max() <= program.plan.error
+
+
+def test_the_plan_as_json_is_complete() -> None:
+    import json
+
+    program = PROGRAMS["few keys"]()
+    values = json.loads(json.dumps(program.plan.to_dict()))
+    assert values["rotations"] == program.plan.counts.rotations > 0
+    assert values["counts"]["products"] == values["products"]
+    assert values["key_saving"]["key_policy"] == "direct"
+    left_out = {
+        "parameters",
+        "choices",
+        "keys",
+        "error",
+        "rejected",
+        "key_saving",
+    }  # under other names, or nested
+    for name in Plan.__dataclass_fields__.keys() - left_out:
+        assert values[name] == json.loads(json.dumps(getattr(program.plan, name), default=vars)), name
