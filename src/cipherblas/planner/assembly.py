@@ -55,6 +55,7 @@ def assemble(
     """The plan of these decisions, whose trace is `run`; `seconds` is predicted where it is not given."""
     parameters = decided.parameters
     key_bytes = key_bytes_of(run.keys, parameters)
+    upload_bytes = sum(feed.ciphertexts * (feed.limbs * parameters.n * 8 + 32) for feed in run.feeds)
     result = [ct for row in run.result.cells for cell in row for ct in cell]
     if seconds is None:
         seconds = calibrate().seconds(run.counts, parameters.n, threads)
@@ -68,12 +69,12 @@ def assemble(
         counts=run.counts,
         keys=run.keys,
         key_bytes=key_bytes,
-        upload_bytes=sum(feed.ciphertexts * (feed.limbs * parameters.n * 8 + 32) for feed in run.feeds),
+        upload_bytes=upload_bytes,
         upload_ciphertexts=sum(feed.ciphertexts for feed in run.feeds),
         result_ciphertexts=len(result),
         result_bytes=sum(parameters.ciphertext_bytes(ct.limbs, ct.components) for ct in result),
         levels=parameters.limbs - result[0].limbs,
-        peak_bytes=key_bytes + run.working_bytes + PROCESS_BYTES,
+        peak_bytes=key_bytes + upload_bytes + run.working_bytes + PROCESS_BYTES,
         error=run.error,
         error_target=decided.precision * expression.bound,
         seconds=seconds,

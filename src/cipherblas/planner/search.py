@@ -77,7 +77,8 @@ class Scored:
     @property
     def peak_bytes(self) -> int:
         """About what the server will need."""
-        return self.key_bytes + self.estimate.working_bytes + PROCESS_BYTES
+        counted = self.estimate
+        return self.key_bytes + counted.upload_bytes + counted.working_bytes + PROCESS_BYTES
 
 
 @dataclass(frozen=True)
@@ -111,11 +112,14 @@ class Search:
         leaves = {node.name: node.operand for node in ordered(expression) if isinstance(node, Leaf)}
         entries = sum(operand.rows * operand.cols for operand in leaves.values() if operand.secret)
         self.budgets = budgets_of(options, entries)
-        if 16 * entries > self.budgets.memory:  # a ciphertext has 16 bytes per entry at the very least
+        # A ciphertext has 16 bytes per entry at the very least.
+        sizes = (node.shape[0] * node.shape[1] for node in ordered(expression) if node.secret)
+        least = 16 * max(entries, *sizes)
+        if least > self.budgets.memory:
             raise MemoryBudgetError(
-                "the encrypted operands alone need more memory (memory_budget=…)",
+                "the encrypted matrices alone need more memory (memory_budget=…)",
                 expected=f"at most {_mib(self.budgets.memory)}",
-                got=_mib(16 * entries),
+                got=_mib(least),
             )
         self.target = options.precision * expression.bound
         self.rates = calibrate()

@@ -1,0 +1,296 @@
+"""The planner: what it says, what it is forced to, what it chooses, and that its short cuts count right."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import cipherblas as cb
+from cipherblas.algorithms.registry import ALGORITHMS, find
+from cipherblas.errors import LevelError
+from cipherblas.evaluators import RingShape
+from cipherblas.execution import Choice
+from cipherblas.expressions import trace as traced
+from cipherblas.graph import Axes
+from cipherblas.planner import estimate
+from cipherblas.planner.plan import PlanOptions
+from cipherblas.planner.search import Search
+from cipherblas.planner.trace import TooSlowError, check_decryption, trace
+
+S, P = cb.secret, cb.public
+
+
+def product(a: Any, b: Any) -> Any:
+    return a @ b
+
+
+def compiled(m: int = 12, k: int = 12, n: int = 12, **options: Any) -> cb.Program:
+    return cb.compile(product, a=S(m, k), b=S(k, n), **options)
+
+
+# --- explain ---
+
+
+def test_explain_names_everything() -> None:
+    program = compiled(algorithm="fame", precision=1e-3)
+    plan, text = program.plan, program.explain()
+    rows = dict(re.split(r"\s{2,}", line, maxsplit=1) for line in text.splitlines() if line[0] != " ")
+    params = plan.parameters
+    assert rows["program"] == "a @ b"
+    assert "a 12x12 secret" in rows["operands"]
+    assert rows["algorithm"].startswith("fame")
+    assert str(params.n) in rows["ring degree N"]
+    assert f"{params.log_q:.1f} ({params.limbs} limbs)" in rows["log2(Q), log2(P)"]
+    assert f"{params.log_p:.1f} ({params.special_limbs} limbs)" in rows["log2(Q), log2(P)"]
+    assert rows["dnum"] == str(params.dnum)
+    assert rows["security"] == "128 bits"
+    assert rows["levels spent"] == str(plan.levels)
+    assert plan.levels >= 2
+    assert rows["ciphertexts"].startswith(f"{plan.upload_ciphertexts} up")
+    assert f"{plan.counts.products} ciphertext" in rows["products"]
+    assert f"{plan.counts.rotations} rotations" in rows["key switches"]
+    assert f"{len(plan.keys.galois)} rotation keys" in rows["evaluation keys"]
+    assert "MiB" in rows["peak memory"]
+    assert "thread" in rows["expected time"]
+    assert f"{plan.error:.2g}" in rows["expected error"]
+    assert "0.012" in rows["expected error"]
+
+
+def test_explain_names_the_losers() -> None:
+    text = compiled(16, 16, 16).explain()
+    lost = text.split("not taken:")[1]
+    assert len([name for name in ALGORITHMS if name in lost]) >= 3
+    assert "slower by" in lost
+
+
+def test_insecure_parameters_are_named() -> None:
+    with pytest.warns(UserWarning, match="insecure"):
+        program = compiled(security=0, insecure=True, precision=1e-9)
+    assert program.plan.parameters.security == 0
+    assert "NONE (insecure parameters)" in program.explain()
+
+
+def test_keys_are_those_that_are_made() -> None:
+    program = compiled(algorithm="bicyclic")
+    keys = program.client().evaluation_keys()
+    assert keys.nbytes == program.plan.key_bytes
+    assert keys.request == program.plan.keys
+    assert len(keys) == len(program.plan.keys)
+
+
+def test_uploads_and_downloads_are_those_that_are_sent() -> None:
+    for options in ({"algorithm": "skewed"}, {"algorithm": "outer-product"}, {"block": 5}):
+        program = compiled(**options)
+        client = program.client()
+        inputs = client.encrypt(a=np.ones((12, 12)), b=np.ones((12, 12)))
+        assert sum(operand.nbytes for operand in inputs.values()) == program.plan.upload_bytes
+        assert (
+            sum(len(feed) for operand in inputs.values() for feed in operand.feeds)
+            == program.plan.upload_ciphertexts
+        )
+        result = program.server(client.evaluation_keys()).run(**inputs)
+        assert result.nbytes == program.plan.result_bytes
+        assert len(result.ciphertexts) == program.plan.result_ciphertexts
+
+
+# --- what is forced ---
+
+
+@pytest.mark.parametrize("degree", [1 << 12, 1 << 13, 1 << 15])
+def test_ring_degree(degree: int) -> None:
+    assert compiled(ring_degree=degree).plan.parameters.n == degree
+
+
+@pytest.mark.parametrize("algorithm", ["skewed", "bicyclic", "fame", "e2dm"])
+@pytest.mark.parametrize("block", [1, 5, 100])
+def test_block(algorithm: str, block: int) -> None:
+    plan = compiled(13, 7, 20, algorithm=algorithm, block=block).plan
+    assert max(plan.blocks.values()) <= block
+    for axis, length in zip(("a.rows", "a.cols", "b.cols"), (13, 7, 20), strict=True):
+        assert plan.blocks[axis] <= length
+
+
+def test_options_of_an_algorithm() -> None:
+    plan = compiled(algorithm="skewed", options={"baby_steps": 2, "complex_packing": False}).plan
+    assert dict(plan.choices[0].options) == {"baby_steps": 2, "complex_packing": False}
+
+
+def test_threads_are_predicted_for() -> None:
+    one, eight = (
+        compiled(40, 40, 40, algorithm="fame", ring_degree=1 << 14, threads=threads).plan
+        for threads in (1, 8)
+    )
+    assert (one.threads, eight.threads) == (1, 8)
+    assert one.counts == eight.counts
+    assert eight.seconds < one.seconds
+
+
+def test_forced_parameters() -> None:
+    parameters = compiled(precision=1e-6, algorithm="fame").plan.parameters
+    for algorithm in ("fame", "skewed", None):
+        plan = compiled(parameters=parameters, algorithm=algorithm).plan
+        assert plan.parameters == parameters
+        assert plan.error < 1e-6 * 12
+    with pytest.raises(LevelError):
+        compiled(parameters=compiled(algorithm="skewed").plan.parameters, algorithm="fame")
+
+
+# --- what is chosen ---
+
+
+def test_the_fastest_that_fits_is_taken() -> None:
+    """Against every algorithm by name: none is predicted to be faster."""
+    for shape in ((16, 16, 16), (64, 64, 64), (1, 64, 64), (100, 3, 100)):
+        free = compiled(*shape).plan
+        for name, algorithm in ALGORITHMS.items():
+            if not algorithm.baseline:
+                assert free.seconds <= compiled(*shape, algorithm=name).plan.seconds * (1 + 1e-9)
+
+
+def test_budgets_are_kept_and_cost_time() -> None:
+    free = compiled(64, 64, 64).plan
+    small_upload = compiled(64, 64, 64, upload_budget=free.upload_bytes // 2).plan
+    assert small_upload.upload_bytes <= free.upload_bytes // 2
+    assert small_upload.seconds >= free.seconds
+    least = compiled(64, 64, 64, memory_budget=free.peak_bytes - (8 << 20)).plan
+    assert least.peak_bytes <= free.peak_bytes - (8 << 20)
+
+
+def test_smaller_memory_leads_to_smaller_blocks() -> None:
+    """Where the fastest candidates all need too much, the planner looks further."""
+    peaks = [
+        compiled(96, 96, 96, algorithm="fame", memory_budget=budget << 20).plan.peak_bytes
+        for budget in (1200, 500, 300)
+    ]
+    for peak, budget in zip(peaks, (1200, 500, 300), strict=True):
+        assert peak <= budget << 20
+
+
+KEY_BUDGETS = {"algorithm": "fame", "ring_degree": 1 << 13}
+
+
+def test_fewer_keys_say_what_they_cost() -> None:
+    free = compiled(24, 24, 24, **KEY_BUDGETS)
+    assert free.plan.key_saving is None
+    assert "fewer keys" not in free.explain()
+    budget = free.plan.key_bytes // 3
+    tight = compiled(24, 24, 24, **KEY_BUDGETS, key_budget=budget)
+    saving = tight.plan.key_saving
+    assert tight.plan.key_bytes <= budget < saving.key_bytes
+    assert (saving.seconds, saving.rotation_keys) == (
+        pytest.approx(free.plan.seconds, rel=0.5),
+        len(free.plan.keys.galois),
+    )
+    assert tight.plan.counts.rotations > saving.rotations
+    (line,) = (line for line in tight.explain().splitlines() if line.startswith("fewer keys"))
+    assert f"{saving.rotation_keys} rotation keys" in line
+    assert f"{tight.plan.counts.rotations - saving.rotations} rotations more" in line
+    assert "times" in line
+
+
+def test_a_key_budget_that_nothing_fits_names_the_least() -> None:
+    with pytest.raises(cb.MemoryBudgetError, match=r"fame: needs \d+ MiB of keys, key_budget is 1 MiB"):
+        compiled(24, 24, 24, **KEY_BUDGETS, key_budget=1 << 20)
+
+
+def test_forced_policies_are_compared_with_direct_keys() -> None:
+    plan = compiled(24, 24, 24, algorithm="fame", key_policy="binary").plan
+    assert plan.key_saving.key_policy == "direct"
+    assert plan.key_saving.key_bytes > plan.key_bytes
+
+
+def test_factors_do_not_spoil_the_search() -> None:
+    """`2 * (a @ b)` is planned as finely as `a @ b`."""
+    plain = compiled(64, 64, 64).plan
+    for function in (lambda a, b: 2 * (a @ b), lambda a, b: (a / 3) @ b, lambda a, b: -(a @ (0.1 * b))):
+        plan = cb.compile(function, a=S(64, 64), b=S(64, 64)).plan
+        assert plan.counts == plain.counts
+        assert plan.blocks == plain.blocks
+
+
+def test_planning_takes_seconds_at_most() -> None:
+    start = time.perf_counter()
+    compiled(512, 512, 512)
+    compiled(1, 5000, 3)
+    cb.compile(lambda a, b: (a @ b) @ a, a=S(64, 64), b=S(64, 64))
+    assert time.perf_counter() - start < 60  # far above what it takes: it has been minutes, and all memory
+
+
+# --- short cuts ---
+
+RING = RingShape.from_bits(1 << 10, [48.0, 48.0, 30.0, 30.1, 30.2], [50.0], 1, 30.0)
+
+
+@given(st.data())
+@settings(max_examples=60)
+def test_estimates_of_one_product_are_those_of_its_trace(data: st.DataObject) -> None:
+    """A block grid is counted from its pieces: counts, keys, uploads and errors are those of the walk."""
+    m, k, n = (data.draw(st.integers(1, 20), name) for name in "mkn")
+    block = tuple(data.draw(st.integers(-(-length // 3), length)) for length in (m, k, n))
+    name = data.draw(st.sampled_from(sorted(ALGORITHMS)))
+    found = list(find(name).candidates(*block, RING.n // 2))
+    assume(found)
+    choice = Choice(name, data.draw(st.sampled_from(found)))
+    policy = data.draw(st.sampled_from(["direct", "composed", "binary"]))
+    right = data.draw(st.sampled_from([S, P]))
+    expression = traced(product, {"a": S(m, k), "b": right(k, n, bound=5)})
+    axes = Axes(expression)
+    names = (*axes.of(expression.left), axes.of(expression)[1])
+    walked = trace(RING, expression, [choice], dict(zip(names, block, strict=True)), policy)
+    short = estimate.of_product(RING, expression, choice, block, policy, 5.0)
+    assert short.counts == walked.counts
+    assert short.keys == walked.keys
+    assert short.limbs == walked.result.first().limbs
+    assert short.upload_ciphertexts == sum(feed.ciphertexts for feed in walked.feeds)
+    assert walked.error <= short.error * (1 + 1e-9) <= 3 * walked.error
+    assert short.working_bytes <= 2 * walked.working_bytes
+    assert walked.working_bytes <= 2 * short.working_bytes
+
+
+def test_candidates_that_take_too_long_are_not_counted_to_their_end() -> None:
+    expression = traced(lambda a, b: (a @ b) @ a, {"a": S(8, 8), "b": S(8, 8)})
+    blocks = dict.fromkeys(Axes(expression).lengths, 8)
+    choices = [Choice("fame"), Choice("fame")]
+    ring = RingShape.for_depth(512, 8, 30.0)
+    full = trace(ring, expression, choices, blocks)
+    with pytest.raises(TooSlowError):
+        trace(ring, expression, choices, blocks, max_ntt_limbs=full.counts.ntt_limbs / 2)
+
+
+def test_results_must_fit_what_decryption_reads() -> None:
+    """A result with many limbs is decrypted from two of them: a message beyond these would wrap around unseen."""
+    from cipherblas.evaluators import Counter
+
+    counter = Counter(RingShape.from_bits(1 << 10, [40.0] * 5, [50.0], 1, 30.0))
+    fits = counter.fresh(None, bound=1.0, scale=2.0**70)
+    check_decryption(counter, fits)
+    wraps = counter.fresh(None, bound=1.0, scale=2.0**100)
+    with pytest.raises(LevelError, match="at 2 limbs"):
+        check_decryption(counter, wraps)
+
+
+def test_plans_do_not_depend_on_the_order_of_equal_programs() -> None:
+    ids = {compiled(20, 30, 10).id for _ in range(3)}
+    assert len(ids) == 1
+
+
+def test_every_algorithm_offers_candidates_wherever_it_fits() -> None:
+    for (name, algorithm), block in itertools.product(
+        ALGORITHMS.items(), [(1, 1, 1), (1, 9, 4), (16, 16, 16), (3, 40, 2), (30, 2, 30)]
+    ):
+        if algorithm.fits(*block, 2048):
+            assert list(algorithm.candidates(*block, 2048)), (name, block)
+
+
+def test_the_search_is_open_to_inspection() -> None:
+    search = Search(traced(product, {"a": S(8, 8), "b": S(8, 8)}), PlanOptions())
+    plan, run = search.run()
+    assert plan.counts == run.counts
+    assert search.simple

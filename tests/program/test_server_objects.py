@@ -1,0 +1,54 @@
+"""By type the server holds nothing secret: whatever it refers to, directly or not, is walked."""
+
+from __future__ import annotations
+
+import gc
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+import cipherblas as cb
+from cipherblas.keys import SecretKey
+
+
+def reachable(root: Any) -> Iterator[Any]:
+    """Every object that `root` refers to, without modules, classes and functions (code refers to everything)."""
+    seen = set()
+    waiting = [root]
+    while waiting:
+        current = waiting.pop()
+        if id(current) in seen or isinstance(current, (types.ModuleType, type, types.FunctionType)):
+            continue
+        seen.add(id(current))
+        yield current
+        waiting.extend(gc.get_referents(current))
+        if isinstance(current, np.ndarray) and current.base is not None:
+            waiting.append(current.base)
+
+
+def test_nothing_secret_is_reachable_from_a_server() -> None:
+    program = cb.compile(lambda a, b: a @ b, a=cb.secret(5, 6), b=cb.secret(6, 4), algorithm="skewed")
+    client = program.client()
+    server = program.server(client.evaluation_keys())
+    result = server.run(**client.encrypt(a=np.ones((5, 6)), b=np.ones((6, 4))))
+    for public in (server, result, program):
+        found = list(reachable(public))
+        assert len(found) > 20
+        assert not [item for item in found if isinstance(item, (SecretKey, cb.Client))]
+    # The same walk finds the key where it is.
+    assert [item for item in reachable(client) if isinstance(item, SecretKey)]
+
+
+def test_arrays_of_the_server_are_not_the_clients() -> None:
+    """In one process too, no array of the server is a view of the secret's."""
+    program = cb.compile(lambda a: a @ a, a=cb.secret(4, 4))
+    client = program.client()
+    server = program.server(client.evaluation_keys())
+    server.run(a=client.encrypt(a=np.eye(4)))
+    secret = [array for array in reachable(client._secret) if isinstance(array, np.ndarray)]
+    assert len(secret) >= 3
+    for array in reachable(server):
+        if isinstance(array, np.ndarray):
+            assert not any(np.may_share_memory(array, own) for own in secret)
