@@ -13,23 +13,23 @@ namespace {
 
 // Words of one chunk: the accumulators (32 bytes per word) stay in the first-level cache while the terms stream past.
 // Bit-reversed order maps an aligned chunk of the source to an aligned chunk, so one rotation reads one page per digit.
-constexpr std::size_t kChunk = 512;
+constexpr std::size_t kChunk = 256;
 // A product adds less than 2^52 to each word of a sum. A sum's words stay below 2^63 for this many, and longer sums are
 // cut: of the terms' sums, or of the products inside one term.
 constexpr std::size_t kMaxProducts = 1024;
 // Digits of a term that are read side by side: a processor follows only so many key streams at a time.
-constexpr int kMaxStreams = 4;
+constexpr int kMaxStreams = 2;
 
 // Keys and plaintexts of one call beyond this many bytes come from memory: then the next term's are fetched ahead. From
 // a cache they come faster without.
-constexpr std::size_t kPrefetchBytes = std::size_t{16} << 20;
+constexpr std::size_t kPrefetchBytes = std::size_t{1} << 21;
 
 struct PairSums {
     Sum c0, c1;
 };
 
 CIPHERBLAS_INLINE void prefetch(const Word* p) {
-    _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T1);
+    _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T0);
 }
 
 // What happens to the sums of a chunk before and after a term is added.
@@ -40,6 +40,24 @@ struct Step {
     Word* out1;
 };
 
+// What is read next and fetched meanwhile: a term, `distance` words ahead.
+struct Upcoming {
+    const RotationTerm* term = nullptr;
+    std::size_t distance = 0;
+
+    CIPHERBLAS_INLINE void fetch(std::size_t i) const {
+        const std::size_t at = i + distance;
+        const std::size_t source =
+            term->permutation == nullptr ? at : std::size_t{term->permutation->blocks[at / 8] >> 3} * 8;
+        for (int j = 0; j < term->digit_count; ++j) {
+            prefetch(term->key0[j] + at);
+            prefetch(term->key1[j] + at);
+            prefetch(term->digits[j] + source);
+        }
+        if (term->plaintext != nullptr) prefetch(term->plaintext + at);
+    }
+};
+
 std::size_t products(const RotationTerm& term) { return std::max(term.digit_count, 1); }
 
 // The bound of a term's own sum, in the unit of Reduction: digits below q, keys below q < 2^50, addends q 2^52.
@@ -47,7 +65,7 @@ std::uint64_t quarters(const RotationTerm& term) { return static_cast<std::uint6
 
 // DIGITS is the number of digits, or 0 for any number.
 template <int DIGITS>
-void add_term(PairSums* sums, const RotationTerm& term, const RotationTerm* next, std::size_t start,
+void add_term(PairSums* sums, const RotationTerm& term, const Upcoming& next, std::size_t start,
               std::size_t end, const Step& step, const Modulus& modulus) {
     const Lanes m(modulus);
     const int digits = DIGITS > 0 ? DIGITS : term.digit_count;
@@ -57,13 +75,7 @@ void add_term(PairSums* sums, const RotationTerm& term, const RotationTerm* next
     const std::uint32_t* blocks = term.permutation == nullptr ? nullptr : term.permutation->blocks.data();
     const std::array<Word, 8>* lanes = term.permutation == nullptr ? nullptr : term.permutation->lanes.data();
     for (std::size_t i = start; i < end; i += 8) {
-        if (next != nullptr) {
-            for (int j = 0; j < next->digit_count; ++j) {
-                prefetch(next->key0[j] + i);
-                prefetch(next->key1[j] + i);
-            }
-            if (next->plaintext != nullptr) prefetch(next->plaintext + i);
-        }
+        if (next.term != nullptr) next.fetch(i);
         std::size_t source = i;
         __m512i order = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
         if (blocks != nullptr) {
@@ -121,9 +133,14 @@ void sum_terms(Word* out0, Word* out1, const RotationTerm* terms, std::size_t co
     for (std::size_t start = 0; start < n; start += kChunk) {
         const std::size_t end = std::min(start + kChunk, n);
         if (accumulate)
-            add_term<0>(sums, present, nullptr, start, end, {true, false, &reduce, out0, out1}, modulus);
+            add_term<0>(sums, present, Upcoming(), start, end, {true, false, &reduce, out0, out1}, modulus);
         for (std::size_t t = 0; t < count; ++t) {
-            const RotationTerm* next = ahead && t + 1 < count ? terms + t + 1 : nullptr;
+            Upcoming next;
+            if (ahead && t + 1 < count) {
+                next.term = terms + t + 1;
+            } else if (ahead && end + kChunk <= n) {
+                next = {terms, kChunk};
+            }
             const Step step{t == 0 && !accumulate, t + 1 == count, &reduce, out0, out1};
             switch (terms[t].digit_count) {
                 case 1:
