@@ -91,6 +91,7 @@ void multiply_sum(const Context& context, const std::vector<CiphertextView>& lef
                   const std::vector<CiphertextView>& rights, bool accumulate, const CiphertextSpan& out) {
     const Kernels& k = kernels();
     const std::size_t count = lefts.size();
+    const bool bypass = bypasses_caches(3 * static_cast<std::size_t>(out.limbs) * out.n);
     parallel_rows(static_cast<std::size_t>(out.limbs), out.n,
                   [&](std::size_t row, std::size_t offset, std::size_t words) {
                       const int i = static_cast<int>(row);
@@ -105,7 +106,7 @@ void multiply_sum(const Context& context, const std::vector<CiphertextView>& lef
                       const std::uint64_t* const* p = pointers.data();
                       k.multiply_sum(out.limb(0, i) + offset, out.limb(1, i) + offset,
                                      out.limb(2, i) + offset, p, p + count, p + 2 * count, p + 3 * count,
-                                     count, accumulate, words, context.modulus(i));
+                                     count, accumulate, bypass, words, context.modulus(i));
                   });
 }
 

@@ -2,14 +2,17 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <stdexcept>
 #include <string>
 
 namespace cipherblas {
 namespace {
 
-// One step of convert: this many words of all sources together, 24 KiB of the first-level cache.
-constexpr std::size_t kPieceWords = 3072;
+// One step of convert: this many words of all sources together, 24 KiB of the first-level cache; at the least one line
+// of each part.
+constexpr std::size_t kPieceWords = 4096;
+constexpr std::size_t kMaxPieceWords = std::max<std::size_t>((BaseConversion::kMaxSources + 1) * 8 * 8, 8192);
 // Sources that are larger than this together do not wait in the second-level cache.
 constexpr std::size_t kResidentWords = std::size_t{1} << 16;
 constexpr std::size_t kWordsPerLine = 8;
@@ -24,8 +27,7 @@ BaseConversion::BaseConversion(const Basis& basis, std::vector<int> sources)
                                     std::to_string(count));
     }
     const std::size_t targets = static_cast<std::size_t>(basis.size());
-    factors_.assign(targets * count, 0);
-    overflow_factors_.assign(targets, 0);
+    factors_.assign(targets * (count + 1), 0);
     products_.assign(targets, 0);
     inverses_.assign(targets, 0);
     digit_factors_.assign(count, 0);
@@ -51,11 +53,11 @@ BaseConversion::BaseConversion(const Basis& basis, std::vector<int> sources)
     for (std::size_t t = 0; t < targets; ++t) {
         const Modulus& m = basis.modulus(static_cast<int>(t));
         const std::vector<std::uint64_t> cofactor = cofactors(m);
-        for (std::size_t i = 0; i < count; ++i) factors_[t * count + i] = to_montgomery(cofactor[i], m);
+        for (std::size_t i = 0; i < count; ++i) factors_[t * (count + 1) + i] = to_montgomery(cofactor[i], m);
         const std::uint64_t product = mul_mod(cofactor[0], basis.modulus(sources_[0]).q % m.q, m);
         products_[t] = product;
         if (product != 0) inverses_[t] = inv_mod(product, m);
-        overflow_factors_[t] = to_montgomery(sub_mod(0, product, m), m);
+        factors_[t * (count + 1) + count] = to_montgomery(sub_mod(0, product, m), m);
     }
 }
 
@@ -64,28 +66,51 @@ void BaseConversion::overflow(std::uint64_t* v, const std::uint64_t* const* y, s
 }
 
 void BaseConversion::convert(std::uint64_t* const* out, const int* targets, int target_count,
-                             const std::uint64_t* const* y, const std::uint64_t* v, std::size_t n) const {
+                             const std::uint64_t* const* y, const std::uint64_t* v) const {
     const Kernels& k = kernels();
-    const int sources = count();
-    const std::size_t words = static_cast<std::size_t>(sources);
-    const std::size_t step = target_count == 1 ? n : std::max<std::size_t>(kPieceWords / words / 64 * 64, 64);
-    const bool fetches = target_count > 1 && words * n > kResidentWords;
-    std::array<const std::uint64_t*, kMaxSources> piece{};
-    for (std::size_t offset = 0; offset < n; offset += step) {
-        const std::size_t length = std::min(step, n - offset);
-        for (int i = 0; i < sources; ++i) piece[static_cast<std::size_t>(i)] = y[i] + offset;
-        const std::size_t next =
-            fetches ? std::min(step, n - offset - length) : 0;  // words of the next piece
+    const std::size_t n = basis_->n();
+    const std::size_t sources = sources_.size();
+    const std::size_t parts = static_cast<std::size_t>(k.ntt_parts(basis_->log_n()));
+    const std::size_t part = n / parts;  // words
+    const bool repeats = target_count > 1;
+    // Words at the same place of several parts exclude each other from a cache: pieces are copied before they are read
+    // again and again.
+    const bool packs = repeats && parts > 1 && sources > 1;
+    const std::size_t streams = (sources + 1) * parts;
+    const std::size_t step = repeats ? std::max<std::size_t>(kPieceWords / streams / 8 * 8, 8) : part;
+    const bool fetches = repeats && sources * n > kResidentWords;
+    std::array<const std::uint64_t*, kMaxSources + 1> piece{};
+    alignas(64) std::array<std::uint64_t, kMaxPieceWords> packed;
+    const auto source = [&](std::size_t i) { return i < sources ? y[i] : v; };
+
+    for (std::size_t offset = 0; offset < part; offset += step) {
+        const std::size_t length = std::min(step, part - offset);
+        for (std::size_t i = 0; i <= sources; ++i) {
+            piece[i] = source(i) + offset;
+            if (!packs) continue;
+            std::uint64_t* const copy = packed.data() + i * parts * length;
+            for (std::size_t p = 0; p < parts; ++p) {
+                std::memcpy(copy + p * length, piece[i] + p * part, length * sizeof(std::uint64_t));
+            }
+            piece[i] = copy;
+        }
+        const ConversionPiece words{piece.data(), packs ? length : part, offset, length};
+        const std::size_t next = fetches ? std::min(step, part - offset - length) : 0;  // of the next piece
         for (int t = 0; t < target_count; ++t) {
             // The next piece is fetched meanwhile: so many short streams are beyond the prefetchers of a CPU.
-            for (int i = sources * t / target_count; i < sources * (t + 1) / target_count; ++i) {
-                for (std::size_t j = 0; j < next; j += kWordsPerLine) {
-                    __builtin_prefetch(y[i] + offset + length + j, 0, 2);
-                }
+            const std::size_t number = static_cast<std::size_t>(t), all = static_cast<std::size_t>(target_count);
+            for (std::size_t i = streams * number / all; next > 0 && i < streams * (number + 1) / all; ++i) {
+                const std::uint64_t* const from = source(i / parts) + i % parts * part + offset + length;
+                for (std::size_t j = 0; j < next; j += kWordsPerLine) __builtin_prefetch(from + j, 0, 2);
+            }
+            for (std::size_t p = 0; next > 0 && p < parts; ++p) {
+                std::uint64_t* const to = out[t] + p * part + offset + length;
+                for (std::size_t j = 0; j < next; j += kWordsPerLine) __builtin_prefetch(to + j, 0, 2);
             }
             const std::size_t target = static_cast<std::size_t>(targets[t]);
-            k.base_convert(out[t] + offset, piece.data(), &factors_[target * words], sources, v + offset,
-                           overflow_factors_[target], length, basis_->modulus(targets[t]));
+            const ConversionFactors factors{&factors_[target * (sources + 1)], count(),
+                                            basis_->modulus(sources_[0]).q};
+            k.base_convert_ntt(out[t], words, factors, basis_->table(targets[t]));
         }
     }
 }

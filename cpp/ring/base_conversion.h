@@ -30,18 +30,17 @@ class BaseConversion {
 
     // The overflow v of `n` coefficients.
     void overflow(std::uint64_t* v, const std::uint64_t* const* y, std::size_t n) const;
-    // out[t] = x mod the prime at position targets[t], in coefficient form, for all t at once: the y_i are read once
-    // in pieces that stay in the first-level cache. Targets are not sources.
+    // out[t] = x mod the prime at position targets[t], for all t at once: the y_i are read once in pieces that stay in the
+    // first-level cache. The NTT of out[t] is begun: Kernels::ntt_many goes on with it. Targets are not sources.
     void convert(std::uint64_t* const* out, const int* targets, int target_count,
-                 const std::uint64_t* const* y, const std::uint64_t* v, std::size_t n) const;
+                 const std::uint64_t* const* y, const std::uint64_t* v) const;
 
   private:
     const Basis* basis_;
     std::vector<int> sources_;
     std::vector<std::uint64_t> digit_factors_;
     std::vector<double> reciprocals_;
-    std::vector<std::uint64_t> factors_;           // [target][source]: D / d_i in Montgomery form
-    std::vector<std::uint64_t> overflow_factors_;  // [target]: -D in Montgomery form
+    std::vector<std::uint64_t> factors_;  // [target][source]: D / d_i, and last -D, in Montgomery form
     std::vector<std::uint64_t> products_, inverses_;
 };
 

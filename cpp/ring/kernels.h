@@ -14,17 +14,42 @@ namespace cipherblas {
 struct NttTable;     // ring/ntt.h: twiddles of one (N, q)
 struct Permutation;  // ring/automorphism.h: X -> X^g as a permutation of evaluation points
 
-// One term  plaintext * ( sum_j digit_j(X^g) * key_j + add(X^g) )  of a linear transform, restricted to one limb.
+// One term  plaintext * ( sum_j digit_j(X^g) * key_j + add(X^g) * add_factor )  of a linear transform, restricted to one limb.
 struct RotationTerm {
     const Permutation* permutation = nullptr;      // null: identity
     const std::uint64_t* const* digits = nullptr;  // digit_count limbs, NTT form
     const std::uint64_t* const* key0 = nullptr;    // digit_count limbs of the key's b part, Montgomery form
     const std::uint64_t* const* key1 = nullptr;    // digit_count limbs of the key's a part, Montgomery form
     int digit_count = 0;                           // 0: no key switch (unrotated term); at most 512
-    const std::uint64_t* add0 = nullptr;       // added to component 0 after the permutation; null: nothing
+    const std::uint64_t* add0 = nullptr;       // added to component 0, times add_factor; null: nothing
     const std::uint64_t* add1 = nullptr;       // likewise component 1
+    std::uint64_t add_factor = 0;              // Montgomery form
     const std::uint64_t* plaintext = nullptr;  // Montgomery form; null: factor 1
 };
+
+// Words that are read or written soon, and fetched meanwhile: streams of one part of a limb each.
+struct Upcoming {
+    const std::uint64_t* const* streams = nullptr;
+    std::size_t count = 0;
+};
+
+// A piece of the sources of a base conversion: words [offset, offset + length) of every part of a limb.
+struct ConversionPiece {
+    const std::uint64_t* const* y;  // per source, and last the overflow: the words of the first part; those of the next
+                                    // part are `stride` words on
+    std::size_t stride, offset, length;
+};
+
+// One target of a base conversion; see base_convert.
+struct ConversionFactors {
+    const std::uint64_t* factor;  // per source, and last the overflow factor
+    int count;                    // of sources
+    std::uint64_t source;         // the first source prime
+};
+
+// Where a kernel can write past the caches (`bypass`), so do results of so many words: nothing that follows would find
+// them there.
+inline bool bypasses_caches(std::size_t words) { return words > std::size_t{1} << 21; }
 
 struct Kernels {
     const char* name;  // "scalar", "avx2", "avx512ifma"
@@ -33,12 +58,6 @@ struct Kernels {
     // position i holds the value at psi^(2*bitrev(i)+1).
     void (*ntt)(std::uint64_t* x, const NttTable& table);
     void (*intt)(std::uint64_t* x, const NttTable& table);
-    // Several transforms modulo the same prime: they share what is read of the table.
-    void (*ntt_many)(std::uint64_t* const* x, std::size_t count, const NttTable& table);
-    // r_k = (a_k - transform of x_k) * c: the tail of ModDown and rescale in one. x is overwritten; r_k may be a_k.
-    void (*ntt_sub_mul_scalar)(std::uint64_t* const* r, const std::uint64_t* const* a,
-                               std::uint64_t* const* x, std::size_t count, std::uint64_t c,
-                               const NttTable& table);
     // r = factor * (inverse transform of a), factor < q: free where it joins N^-1. r is a, or does not overlap it.
     void (*intt_scaled)(std::uint64_t* r, const std::uint64_t* a, std::uint64_t factor,
                         const NttTable& table);
@@ -72,20 +91,35 @@ struct Kernels {
     void (*base_convert)(std::uint64_t* r, const std::uint64_t* const* y, const std::uint64_t* factor,
                          int count, const std::uint64_t* v, std::uint64_t overflow_factor, std::size_t n,
                          const Modulus& m);
+    // base_convert and the first layers of ntt in one, piece by piece. Those layers combine the same words of several
+    // parts, ntt_parts(log_n) <= 8 equal ones; after them each part goes its own way.
+    int (*ntt_parts)(int log_n);
+    void (*base_convert_ntt)(std::uint64_t* r, const ConversionPiece& piece, const ConversionFactors& f,
+                             const NttTable& table);
+    // The remaining layers of one part, for several limbs modulo the same prime: they share what is read of the table.
+    // x_k and, below, r_k and a_k are the words of that part.
+    void (*ntt_part)(std::uint64_t* const* x, std::size_t count, int part, const Upcoming& upcoming,
+                     const NttTable& table);
+    // The same, and r_k = (a_k - transform of x_k) * c: the tail of ModDown and rescale in one. x is overwritten; r_k may
+    // be a_k. bypass: r goes past the caches, for results that they cannot hold.
+    void (*ntt_part_sub_mul_scalar)(std::uint64_t* const* r, const std::uint64_t* const* a,
+                                    std::uint64_t* const* x, std::size_t count, std::uint64_t c, int part,
+                                    bool bypass, const Upcoming& upcoming, const NttTable& table);
 
     // c0 (+)= sum_t a0_t b0_t,  c1 (+)= sum_t a0_t b1_t + a1_t b0_t,  c2 (+)= sum_t a1_t b1_t; lazily reduced.
-    // accumulate: add to the present content of c0, c1, c2.
+    // accumulate: add to the present content of c0, c1, c2; if not, they may bypass the caches.
     void (*multiply_sum)(std::uint64_t* c0, std::uint64_t* c1, std::uint64_t* c2,
                          const std::uint64_t* const* a0, const std::uint64_t* const* a1,
                          const std::uint64_t* const* b0, const std::uint64_t* const* b1, std::size_t count,
-                         bool accumulate, std::size_t n, const Modulus& m);
+                         bool accumulate, bool bypass, std::size_t n, const Modulus& m);
     // c0 (+)= sum_t p_t b0_t * 2^-52,  c1 (+)= sum_t p_t b1_t * 2^-52 (p_t in Montgomery form); lazily reduced.
     void (*multiply_plain_sum)(std::uint64_t* c0, std::uint64_t* c1, const std::uint64_t* const* p,
                                const std::uint64_t* const* b0, const std::uint64_t* const* b1,
                                std::size_t count, bool accumulate, std::size_t n, const Modulus& m);
-    // out_c = sum_t term_t (component c), rotation-inner over cache-sized chunks: the core of MO-HLT (FAME, Alg. 3).
+    // out_c = sum_t term_t (component c) at the positions [begin, end), multiples of 8, the first of them at out_c[0];
+    // rotation-inner over cache-sized chunks: the core of MO-HLT (FAME, Alg. 3).
     void (*accumulate_terms)(std::uint64_t* out0, std::uint64_t* out1, const RotationTerm* terms,
-                             std::size_t count, std::size_t n, const Modulus& m);
+                             std::size_t count, std::size_t begin, std::size_t end, const Modulus& m);
 };
 
 // The table for the best instruction set of this CPU, or the one that CIPHERBLAS_ISA (scalar, avx2, avx512ifma)

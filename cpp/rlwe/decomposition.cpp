@@ -2,7 +2,6 @@
 
 #include <array>
 
-#include "ring/kernels.h"
 #include "ring/threads.h"
 
 namespace cipherblas {
@@ -59,19 +58,25 @@ void Decomposition::convert(const int* targets, int count, std::uint64_t* scratc
                 y_.words() + static_cast<std::size_t>(conversion.source(i)) * n;
         }
         conversion.convert(out.data(), converted.data(), static_cast<int>(converted.size()), sources.data(),
-                           overflow_.words() + static_cast<std::size_t>(d) * n, n);
+                           overflow_.words() + static_cast<std::size_t>(d) * n);
     }
 }
 
-void Decomposition::transform(int target, std::uint64_t* scratch, const std::uint64_t** digits) const {
+void Decomposition::locate(int target, std::uint64_t* scratch, const std::uint64_t** digits) const {
+    for (int d = 0; d < digits_; ++d) {
+        digits[d] = owns(d, target) ? x_.limb(target) : scratch + static_cast<std::size_t>(d) * context_->n();
+    }
+}
+
+void Decomposition::transform(int target, int part, const Upcoming& upcoming, std::uint64_t* scratch) const {
+    const std::size_t n = context_->n();
+    const std::size_t parts = static_cast<std::size_t>(kernels().ntt_parts(context_->basis().log_n()));
+    std::uint64_t* const first = scratch + static_cast<std::size_t>(part) * (n / parts);
     std::vector<std::uint64_t*> converted;
     for (int d = 0; d < digits_; ++d) {
-        std::uint64_t* const limb = scratch + static_cast<std::size_t>(d) * context_->n();
-        const bool own = owns(d, target);
-        if (!own) converted.push_back(limb);
-        digits[d] = own ? x_.limb(target) : limb;
+        if (!owns(d, target)) converted.push_back(first + static_cast<std::size_t>(d) * n);
     }
-    kernels().ntt_many(converted.data(), converted.size(), context_->table(target));
+    kernels().ntt_part(converted.data(), converted.size(), part, upcoming, context_->table(target));
 }
 
 }  // namespace cipherblas

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "ring/kernels.h"
 #include "ring/pool.h"
 #include "rlwe/context.h"
 #include "rlwe/views.h"
@@ -19,11 +20,12 @@ class Decomposition {
     int digits() const { return digits_; }
 
     // The digits modulo `count` limbs (positions in the basis): digit d modulo targets[t] goes to limb
-    // t * digits() + d of scratch, in coefficient form. A digit's own limbs are left out.
+    // t * digits() + d of scratch, its NTT begun. A digit's own limbs are left out.
     void convert(const int* targets, int count, std::uint64_t* scratch) const;
-    // Second step, for one limb and its digits() limbs of scratch: to NTT form. digits[d] points to scratch, or to x
-    // for a digit's own limb.
-    void transform(int target, std::uint64_t* scratch, const std::uint64_t** digits) const;
+    // Where they are: digits[d] points to scratch, or to x for a digit's own limb.
+    void locate(int target, std::uint64_t* scratch, const std::uint64_t** digits) const;
+    // Second step, for one limb and its digits() limbs of scratch: the rest of the NTT of one part.
+    void transform(int target, int part, const Upcoming& upcoming, std::uint64_t* scratch) const;
 
   private:
     bool owns(int digit, int limb) const { return limb < limbs_ && limb / context_->alpha() == digit; }

@@ -7,9 +7,6 @@ namespace {
 
 constexpr std::size_t kEncodedTerms = 8;  // plaintexts given by coefficients that are in NTT form at one time
 
-// Copies of the parts are needed only where they are scaled by P.
-std::size_t part_limbs(const TransformPlan& plan) { return plan.extended ? 2 * plan.sources.size() : 0; }
-
 }  // namespace
 
 Decompositions decompose(const TransformPlan& plan) {
@@ -34,13 +31,11 @@ ExtendedLimbs::ExtendedLimbs(const TransformPlan& plan, const Decompositions& de
     }
     first_digit_.push_back(digits);
     digit_limbs_.resize(digits * capacity_);
-    parts_.resize(sources_ * capacity_);
     digit_scratch_ = Buffer::of_words(digits * capacity_ * plan.context->n());
-    part_scratch_ = Buffer::of_words(part_limbs(plan) * capacity_ * plan.context->n());
 }
 
 std::size_t ExtendedLimbs::bytes(const TransformPlan& plan, int capacity) {
-    std::size_t limbs = part_limbs(plan);
+    std::size_t limbs = 0;
     for (const PlannedSource& source : plan.sources) {
         if (source.decomposed) limbs += static_cast<std::size_t>(plan.context->digits(plan.limbs));
     }
@@ -56,34 +51,28 @@ void ExtendedLimbs::convert(const int* targets, int count, int t) {
     const std::size_t n = plan_->context->n();
     for (std::size_t s = 0; s < sources_; ++s) {
         const auto& decomposition = (*decompositions_)[s];
-        if (decomposition) decomposition->convert(targets, count, digit_scratch_.words() + place(s, t) * n);
+        if (!decomposition) continue;
+        decomposition->convert(targets, count, digit_scratch_.words() + place(s, t) * n);
+        for (int i = 0; i < count; ++i) {
+            const std::size_t first = place(s, t + i);
+            decomposition->locate(targets[i], digit_scratch_.words() + first * n,
+                                  digit_limbs_.data() + first);
+        }
+    }
+}
+
+void ExtendedLimbs::transform(int target, int t, int part, const Upcoming& upcoming) {
+    for (std::size_t s = 0; s < sources_; ++s) {
+        const auto& decomposition = (*decompositions_)[s];
+        if (!decomposition) continue;
+        std::uint64_t* const scratch = digit_scratch_.words() + place(s, t) * plan_->context->n();
+        decomposition->transform(target, part, upcoming, scratch);
     }
 }
 
 void ExtendedLimbs::transform(int target, int t) {
-    const Kernels& k = kernels();
-    const std::size_t n = plan_->context->n();
-    const bool special = plan_->is_special(target);
-    const std::uint64_t factor = plan_->part_factor(target);
-    for (std::size_t s = 0; s < sources_; ++s) {
-        const auto& decomposition = (*decompositions_)[s];
-        if (decomposition) {
-            const std::size_t first = place(s, t);
-            decomposition->transform(target, digit_scratch_.words() + first * n, digit_limbs_.data() + first);
-        }
-        ScaledParts& scaled = parts_[static_cast<std::size_t>(t) * sources_ + s];
-        for (std::size_t c = 0; c < 2; ++c) {
-            const PolynomialView& part = plan_->sources[s].parts[c];
-            scaled.parts[c] = nullptr;
-            if (part.data == nullptr || special) continue;  // multiples of P vanish modulo special primes
-            scaled.parts[c] = part.limb(target);
-            if (!plan_->extended) continue;
-            std::uint64_t* const copy =
-                part_scratch_.words() + ((static_cast<std::size_t>(t) * sources_ + s) * 2 + c) * n;
-            k.mul_scalar(copy, part.limb(target), factor, n, plan_->context->modulus(target));
-            scaled.parts[c] = copy;
-        }
-    }
+    const int parts = kernels().ntt_parts(plan_->context->basis().log_n());
+    for (int part = 0; part < parts; ++part) transform(target, t, part, {});
 }
 
 TermSum::TermSum(const TransformPlan& plan) : plan_(&plan) {
@@ -106,11 +95,11 @@ void TermSum::run(const ExtendedLimbs& limbs, std::size_t output, int limb, int 
         gather(limbs, from, std::min(from + step, end), limb, t);
         if (terms_.empty()) continue;
         if (first) {
-            k.accumulate_terms(out0, out1, terms_.data(), terms_.size(), n, m);
+            k.accumulate_terms(out0, out1, terms_.data(), terms_.size(), 0, n, m);
             first = false;
         } else {
             std::uint64_t* const partial = scratch_.words() + kEncodedTerms * n;
-            k.accumulate_terms(partial, partial + n, terms_.data(), terms_.size(), n, m);
+            k.accumulate_terms(partial, partial + n, terms_.data(), terms_.size(), 0, n, m);
             k.add(out0, out0, partial, n, m);
             k.add(out1, out1, partial + n, n, m);
         }
@@ -119,6 +108,16 @@ void TermSum::run(const ExtendedLimbs& limbs, std::size_t output, int limb, int 
         std::fill_n(out0, n, std::uint64_t{0});
         std::fill_n(out1, n, std::uint64_t{0});
     }
+}
+
+void TermSum::start(const ExtendedLimbs& limbs, std::size_t output, int limb, int t) {
+    gather(limbs, plan_->first_term[output], plan_->first_term[output + 1], limb, t);
+}
+
+void TermSum::run_part(int limb, std::size_t begin, std::size_t end, std::uint64_t* out0,
+                       std::uint64_t* out1) const {
+    kernels().accumulate_terms(out0, out1, terms_.data(), terms_.size(), begin, end,
+                               plan_->context->modulus(limb));
 }
 
 // The kernel's view of terms [from, to) at one limb.
@@ -131,13 +130,10 @@ void TermSum::gather(const ExtendedLimbs& limbs, std::size_t from, std::size_t t
     for (std::size_t i = from; i < to; ++i) {
         const PlannedTerm& term = plan_->terms[i];
         if (term.key == nullptr && plan_->is_special(limb)) continue;  // a multiple of P
-        const ScaledParts& scaled = limbs.parts(term.source, t);
+        const PlannedSource& source = plan_->sources[static_cast<std::size_t>(term.source)];
         RotationTerm r;
         r.permutation = term.permutation.get();
-        r.add0 = scaled.parts[0];
-        if (term.key == nullptr || plan_->sources[static_cast<std::size_t>(term.source)].keeps_second) {
-            r.add1 = scaled.parts[1];
-        }
+        plan_->add_parts(source, limb, term.key == nullptr || source.keeps_second, r);
         if (term.key != nullptr) {
             r.digit_count = limbs.digit_count(term.source);
             r.digits = limbs.digits(term.source, t);

@@ -1,4 +1,4 @@
-// What every term of a linear transform reads at a limb of Q P: the digits and scaled parts of all sources.
+// What every term of a linear transform reads at a limb of Q P: the digits of all sources.
 #pragma once
 #include <optional>
 #include <vector>
@@ -14,11 +14,6 @@ namespace cipherblas {
 using Decompositions = std::vector<std::optional<Decomposition>>;
 Decompositions decompose(const TransformPlan& plan);
 
-// A source's own two components at one limb, times P; null where nothing is to be added.
-struct ScaledParts {
-    const std::uint64_t* parts[2] = {nullptr, nullptr};
-};
-
 // Room for `capacity` limbs, numbered t = 0, 1, ...
 class ExtendedLimbs {
   public:
@@ -26,17 +21,15 @@ class ExtendedLimbs {
     // Bytes that so many limbs take.
     static std::size_t bytes(const TransformPlan& plan, int capacity);
 
-    // First step, for `count` limbs at the places t, t + 1, ...: ModUp in coefficient form.
+    // First step, for `count` limbs at the places t, t + 1, ...: ModUp, up to the first layers of the NTT.
     void convert(const int* targets, int count, int t);
-    // Second step, for one of them: NTT of the digits, and the scaled parts.
+    // Second step, for one of them: the rest of the NTT of the digits, in one part or in all of them.
+    void transform(int target, int t, int part, const Upcoming& upcoming);
     void transform(int target, int t);
 
     int digit_count(int source) const;
     const std::uint64_t* const* digits(int source, int t) const {
         return digit_limbs_.data() + place(static_cast<std::size_t>(source), t);
-    }
-    const ScaledParts& parts(int source, int t) const {
-        return parts_[static_cast<std::size_t>(t) * sources_ + static_cast<std::size_t>(source)];
     }
 
   private:
@@ -51,8 +44,7 @@ class ExtendedLimbs {
     std::size_t capacity_, sources_;
     std::vector<std::size_t> first_digit_;  // by source
     std::vector<const std::uint64_t*> digit_limbs_;
-    std::vector<ScaledParts> parts_;  // [t][source]
-    Buffer digit_scratch_, part_scratch_;
+    Buffer digit_scratch_;
 };
 
 // Sums the terms of one output at one limb; the workspace of one thread.
@@ -63,6 +55,13 @@ class TermSum {
     // limb: position in the basis, which is number t among `limbs`.
     void run(const ExtendedLimbs& limbs, std::size_t output, int limb, int t, std::uint64_t* out0,
              std::uint64_t* out1);
+
+    // The same part by part, unless some plaintext is given by coefficients: first start, then run_part in any order.
+    bool runs_by_parts() const { return !encodes_; }
+    void start(const ExtendedLimbs& limbs, std::size_t output, int limb, int t);
+    void run_part(int limb, std::size_t begin, std::size_t end, std::uint64_t* out0,
+                  std::uint64_t* out1) const;
+    const std::vector<RotationTerm>& terms() const { return terms_; }
 
   private:
     void gather(const ExtendedLimbs& limbs, std::size_t from, std::size_t to, int limb, int t);

@@ -12,7 +12,7 @@
 namespace cipherblas {
 
 int limbs_per_group(std::size_t n, int limbs, int sources) {
-    constexpr int kGroup = 13;
+    constexpr int kGroup = 26;
     constexpr std::size_t kResidentWords = std::size_t{1} << 17;  // stay in the second-level cache
     if (limbs < 1 || static_cast<std::size_t>(sources) * n <= kResidentWords) return 1;
     const int threads = thread_count();
@@ -47,6 +47,10 @@ void mod_down(const Context& context, const BaseConversion& conversion, int rows
     const int group = limbs_per_group(n, kept_limbs, conversion.count());
     const std::size_t tasks = static_cast<std::size_t>((kept_limbs + group - 1) / group);
     const std::size_t rows_count = static_cast<std::size_t>(rows);
+    const bool bypass =
+        out[0] != kept[0] && bypasses_caches(rows_count * static_cast<std::size_t>(kept_limbs) * n);
+    const int part_count = k.ntt_parts(context.basis().log_n());
+    const std::size_t part_words = n / static_cast<std::size_t>(part_count);
     const std::size_t row_words = static_cast<std::size_t>(group) * n;
     const int threads = threads_for(tasks);
     const Buffer scratch = Buffer::of_words(static_cast<std::size_t>(threads) * rows_count * row_words);
@@ -62,21 +66,26 @@ void mod_down(const Context& context, const BaseConversion& conversion, int rows
             for (std::size_t t = 0; t < targets.size(); ++t)
                 parts.push_back(converted + row * row_words + t * n);
             conversion.convert(parts.data(), targets.data(), limbs, sources(row, 0).data(),
-                               overflow.words() + row * n, n);
+                               overflow.words() + row * n);
         }
-        for (std::size_t t = 0; t < targets.size();
-             ++t) {  // all rows of a limb together: they share its NTT table
-            std::vector<std::uint64_t*> results, parts;
-            std::vector<const std::uint64_t*> minuends;
-            for (std::size_t row = 0; row < rows_count; ++row) {
-                const std::size_t place =
-                    row * static_cast<std::size_t>(kept_limbs) + static_cast<std::size_t>(targets[t]);
-                results.push_back(out[place]);
-                minuends.push_back(kept[place]);
-                parts.push_back(converted + row * row_words + t * n);
+        for (std::size_t t = 0; t < targets.size(); ++t) {
+            for (int part = 0; part < part_count; ++part) {  // all rows together: they share the table
+                const std::size_t begin = static_cast<std::size_t>(part) * part_words;
+                std::vector<std::uint64_t*> results, parts;
+                std::vector<const std::uint64_t*> minuends, next;
+                for (std::size_t row = 0; row < rows_count; ++row) {
+                    const std::size_t place =
+                        row * static_cast<std::size_t>(kept_limbs) + static_cast<std::size_t>(targets[t]);
+                    results.push_back(out[place] + begin);
+                    minuends.push_back(kept[place] + begin);
+                    parts.push_back(converted + row * row_words + t * n + begin);
+                    // Limbs that were converted together have left the inner caches.
+                    if (limbs > 1 && part + 1 < part_count) next.push_back(parts[row] + part_words);
+                }
+                k.ntt_part_sub_mul_scalar(results.data(), minuends.data(), parts.data(), rows_count,
+                                          conversion.inverse(targets[t]), part, bypass,
+                                          {next.data(), next.size()}, context.table(targets[t]));
             }
-            k.ntt_sub_mul_scalar(results.data(), minuends.data(), parts.data(), rows_count,
-                                 conversion.inverse(targets[t]), context.table(targets[t]));
         }
     });
 }

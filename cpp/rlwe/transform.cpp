@@ -74,8 +74,12 @@ void check_transform(const Context& context, const Transform& t) {
 
 }  // namespace
 
-std::uint64_t TransformPlan::part_factor(int limb) const {
-    return extended ? context->conversion(0, 0, true).product(limb) : 1;
+void TransformPlan::add_parts(const PlannedSource& source, int limb, bool second, RotationTerm& term) const {
+    if (is_special(limb)) return;
+    const Modulus& m = context->modulus(limb);
+    term.add_factor = to_montgomery(extended ? context->conversion(0, 0, true).product(limb) : 1, m);
+    if (source.parts[0].data != nullptr) term.add0 = source.parts[0].limb(limb);
+    if (second && source.parts[1].data != nullptr) term.add1 = source.parts[1].limb(limb);
 }
 
 void finish_plan(TransformPlan& plan, bool rescale) {

@@ -12,14 +12,13 @@
 
 #include "ring/kernels.h"
 #include "ring/threads.h"
-#include "rlwe/extended_limbs.h"
+#include "rlwe/limb_worker.h"
 #include "rlwe/mod_down.h"
 
 namespace cipherblas {
 namespace {
 
 constexpr std::size_t kDroppedBytes = std::size_t{256} << 20;  // of one block of outputs
-constexpr std::size_t kGroupBytes = std::size_t{48} << 20;     // digits of a group of limbs, per thread
 constexpr std::size_t kResidentBytes = std::size_t{8} << 20;   // digits at all limbs, kept in cache
 
 // Coefficients of the dropped limbs of some outputs, ready for base conversion.
@@ -56,7 +55,7 @@ class DroppedLimbs {
     void convert(std::size_t output, std::size_t component, const int* targets, int count,
                  std::uint64_t* const* out) const {
         plan_->dropped->convert(out, targets, count, sources(output, component, 0).data(),
-                                overflow(output, component), n_);
+                                overflow(output, component));
     }
 
   private:
@@ -76,36 +75,18 @@ class DroppedLimbs {
     Buffer coefficients_, overflow_;
 };
 
-// A limb of an output: the sum in x[0], x[1] becomes (sum - low) / D in place.
-void divide(const TransformPlan& plan, int limb, std::uint64_t* const* x, std::uint64_t* const* low) {
-    kernels().ntt_sub_mul_scalar(x, x, low, 2, plan.dropped->inverse(limb), plan.context->table(limb));
-}
-
 int group_size(const TransformPlan& plan, std::size_t limbs) {
     const int dropped = plan.dropped == nullptr ? 0 : plan.dropped->count();
     const int sources = std::max(dropped, std::min(plan.context->alpha(), plan.limbs));
     return limbs_per_group(plan.context->n(), static_cast<int>(limbs), sources);
 }
 
-// The workspace of one thread.
-struct Worker {
-    Worker(const TransformPlan& plan, const Decompositions& decompositions, int limb_count)
-        : capacity(static_cast<std::size_t>(limb_count)),
-          limbs(plan, decompositions, limb_count),
-          sum(plan),
-          low(Buffer::of_words(2 * capacity * plan.context->n())) {}
-    std::size_t capacity;
-    ExtendedLimbs limbs;
-    TermSum sum;
-    Buffer low;  // [limb][component]
-};
-
 // Tasks of one phase: groups of limbs, and where there are few of these also parts of the outputs.
 struct Partition {
     // At most `capacity` limbs per group: what the workers have room for.
-    Partition(const TransformPlan& plan, std::vector<int> all, std::size_t output_count, std::size_t capacity)
+    Partition(const TransformPlan& plan, std::vector<int> all, std::size_t output_count, int capacity)
         : limbs(std::move(all)), outputs(output_count) {
-        group = std::min(static_cast<std::size_t>(group_size(plan, limbs.size())), capacity);
+        group = static_cast<std::size_t>(std::min(group_size(plan, limbs.size()), capacity));
         groups = (limbs.size() + group - 1) / group;
         const std::size_t threads = static_cast<std::size_t>(thread_count());
         parts = groups == 0 || groups >= threads ? 1 : (threads + groups - 1) / groups;
@@ -125,7 +106,7 @@ struct Task {
 
 // Calls body(worker, task) for every task; the digits are converted.
 template <typename Body>
-void for_each_task(const Partition& p, std::vector<Worker>& workers, const Body& body) {
+void for_each_task(const Partition& p, std::vector<LimbWorker>& workers, const Body& body) {
     const std::size_t tasks = p.groups * p.parts;
     parallel_for(tasks, std::min(threads_for(tasks), static_cast<int>(workers.size())),
                  [&](std::size_t index, int thread) {
@@ -134,27 +115,26 @@ void for_each_task(const Partition& p, std::vector<Worker>& workers, const Body&
                      const Task task{p.limbs.data() + number,
                                      static_cast<int>(std::min(p.group, p.limbs.size() - number)), number,
                                      part * p.outputs / p.parts, (part + 1) * p.outputs / p.parts};
-                     Worker& worker = workers[static_cast<std::size_t>(thread)];
-                     worker.limbs.convert(task.limbs, task.count, 0);
+                     LimbWorker& worker = workers[static_cast<std::size_t>(thread)];
+                     worker.convert(task.limbs, task.count);
                      body(worker, task);
                  });
 }
 
 // Outputs first .. first + outputs - 1.
-void run_block(const TransformPlan& plan, std::vector<Worker>& workers, std::size_t first,
+void run_block(const TransformPlan& plan, std::vector<LimbWorker>& workers, std::size_t first,
                std::size_t outputs, std::uint64_t* const* out) {
     const std::size_t n = plan.context->n();
     const std::size_t kept = static_cast<std::size_t>(plan.kept);
     const DroppedLimbs dropped(plan, outputs);
     if (dropped.count() > 0) {  // phase A
-        const Partition partition(plan, plan.dropped->sources(), outputs, workers.front().capacity);
-        for_each_task(partition, workers, [&](Worker& worker, const Task& task) {
+        const Partition partition(plan, plan.dropped->sources(), outputs, workers.front().capacity());
+        for_each_task(partition, workers, [&](LimbWorker& worker, const Task& task) {
             for (int t = 0; t < task.count; ++t) {
                 const std::size_t i = task.number + static_cast<std::size_t>(t);
-                worker.limbs.transform(task.limbs[t], t);
                 for (std::size_t o = task.begin; o < task.end; ++o) {
-                    worker.sum.run(worker.limbs, first + o, task.limbs[t], t, dropped.limb(o, 0, i),
-                                   dropped.limb(o, 1, i));
+                    std::uint64_t* const x[2] = {dropped.limb(o, 0, i), dropped.limb(o, 1, i)};
+                    worker.sum(first + o, task.limbs[t], t, o == task.begin, x);
                     dropped.prepare(o, i);
                 }
             }
@@ -166,24 +146,26 @@ void run_block(const TransformPlan& plan, std::vector<Worker>& workers, std::siz
 
     std::vector<int> kept_limbs(kept);  // phase B
     std::iota(kept_limbs.begin(), kept_limbs.end(), 0);
-    const Partition partition(plan, std::move(kept_limbs), outputs, workers.front().capacity);
-    for_each_task(partition, workers, [&](Worker& worker, const Task& task) {
+    const Partition partition(plan, std::move(kept_limbs), outputs, workers.front().capacity());
+    const bool bypass = bypasses_caches(2 * outputs * kept * n);
+    for_each_task(partition, workers, [&](LimbWorker& worker, const Task& task) {
         std::vector<std::uint64_t*> low[2];
-        for (std::size_t i = 0; i < 2 * static_cast<std::size_t>(task.count); ++i) {
-            low[i % 2].push_back(worker.low.words() + i * n);
+        for (int t = 0; t < task.count; ++t) {
+            for (int c = 0; c < 2; ++c) low[c].push_back(worker.low(t, c));
         }
         for (std::size_t o = task.begin; o < task.end; ++o) {
             for (std::size_t c = 0; dropped.count() > 0 && c < 2; ++c) {
                 dropped.convert(o, c, task.limbs, task.count, low[c].data());
             }
             for (int t = 0; t < task.count; ++t) {
-                if (o == task.begin) worker.limbs.transform(task.limbs[t], t);
                 const std::size_t limb = static_cast<std::size_t>(task.limbs[t]);
                 std::uint64_t* const x[2] = {out[first + o] + limb * n, out[first + o] + (kept + limb) * n};
-                worker.sum.run(worker.limbs, first + o, task.limbs[t], t, x[0], x[1]);
-                std::uint64_t* const low_limbs[2] = {low[0][static_cast<std::size_t>(t)],
-                                                     low[1][static_cast<std::size_t>(t)]};
-                if (dropped.count() > 0) divide(plan, task.limbs[t], x, low_limbs);
+                const bool transforms = o == task.begin;
+                if (dropped.count() > 0) {
+                    worker.sum_and_divide(first + o, task.limbs[t], t, transforms, bypass, x);
+                } else {
+                    worker.sum(first + o, task.limbs[t], t, transforms, x);
+                }
             }
         }
     });
@@ -228,7 +210,14 @@ void run_resident(const TransformPlan& plan, const Decompositions& decomposition
             if (dropped.count() == 0) continue;
             std::uint64_t* const low[2] = {worker.low.words(), worker.low.words() + n};
             for (std::size_t c = 0; c < 2; ++c) dropped.convert(0, c, &limb, 1, &low[c]);
-            divide(plan, limb, x, low);
+            const NttTable& table = plan.context->table(limb);
+            const int parts = kernels().ntt_parts(table.log_n);
+            for (int part = 0; part < parts; ++part) {
+                const std::size_t begin = static_cast<std::size_t>(part) * (n / static_cast<std::size_t>(parts));
+                std::uint64_t* const y[2] = {x[0] + begin, x[1] + begin};
+                std::uint64_t* const z[2] = {low[0] + begin, low[1] + begin};
+                kernels().ntt_part_sub_mul_scalar(y, y, z, 2, plan.dropped->inverse(limb), part, false, {}, table);
+            }
         }
     });
 }
@@ -254,7 +243,7 @@ void run_limb_order(const TransformPlan& plan, std::uint64_t* const* out) {
     const int capacity =
         std::max(group_size(plan, static_cast<std::size_t>(plan.kept)), group_size(plan, dropped));
     const int threads = threads_for(static_cast<std::size_t>(thread_count()));
-    std::vector<Worker> workers;
+    std::vector<LimbWorker> workers;
     for (int thread = 0; thread < threads; ++thread) workers.emplace_back(plan, decompositions, capacity);
     for (std::size_t first = 0; first < outputs; first += block) {
         run_block(plan, workers, first, std::min(block, outputs - first), out);

@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "ring/kernels.h"
 #include "rlwe/transform.h"
 
 namespace cipherblas {
@@ -34,8 +35,8 @@ struct TransformPlan {
     std::vector<std::size_t> first_term;  // terms of output o: first_term[o] .. first_term[o + 1]
 
     bool is_special(int limb) const { return limb >= context->num_q(); }
-    // P modulo the limb when extended, else 1: what the sources' own parts are scaled by.
-    std::uint64_t part_factor(int limb) const;
+    // Sets what a term adds of the source's own parts at a limb: times P when extended, and so nothing at special limbs.
+    void add_parts(const PlannedSource& source, int limb, bool second, RotationTerm& term) const;
 };
 
 // The looked-up transform without its checks (relinearisation fills it directly).

@@ -59,9 +59,7 @@ void run_rotation_order(const TransformPlan& plan, std::uint64_t* const* out) {
                 std::vector<const std::uint64_t*> keys;
                 RotationTerm r;
                 r.permutation = term.permutation.get();
-                const ScaledParts& scaled = extended.parts(term.source, static_cast<int>(t));
-                r.add0 = scaled.parts[0];
-                if (second) r.add1 = scaled.parts[1];
+                plan.add_parts(plan.sources[static_cast<std::size_t>(term.source)], limbs[t], second, r);
                 if (term.key != nullptr) {
                     r.digit_count = extended.digit_count(term.source);
                     r.digits = extended.digits(term.source, static_cast<int>(t));
@@ -71,7 +69,7 @@ void run_rotation_order(const TransformPlan& plan, std::uint64_t* const* out) {
                     r.key0 = keys.data();
                     r.key1 = keys.data() + r.digit_count;
                 }
-                k.accumulate_terms(rotated.words() + t * n, rotated.words() + words + t * n, &r, 1, n,
+                k.accumulate_terms(rotated.words() + t * n, rotated.words() + words + t * n, &r, 1, 0, n,
                                    context.modulus(limbs[t]));
             });
             parallel_for(limbs.size(), threads, [&](std::size_t t, int thread) {

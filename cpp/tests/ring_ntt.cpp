@@ -10,9 +10,11 @@ namespace cipherblas {
 namespace {
 
 using testing::Fill;
+using testing::finish_ntt;
 using testing::kFills;
 using testing::Limb;
 using testing::make_limb;
+using testing::pointers;
 using testing::scalar;
 using testing::test_moduli;
 
@@ -154,38 +156,132 @@ TEST(Ntt, ScaledInverseEqualsTheProductAndTheInverse) {
     }
 }
 
-TEST(Ntt, TransformsTogetherEqualTransformsOneByOne) {
-    std::mt19937_64 random(5);
+// A conversion in the kernels' form: what base_convert_ntt and ntt_part make of it equals base_convert and ntt.
+class BegunTransforms {
+  public:
+    BegunTransforms(int log_n, const Modulus& m, const std::vector<std::uint64_t>& source_primes, Fill fill)
+        : m_(m), table_(m, log_n), n_(std::size_t{1} << log_n), count_(source_primes.size()) {
+        std::vector<double> reciprocals;
+        for (const std::uint64_t d : source_primes) {
+            y_.push_back(make_limb(n_, d, random_, fill));
+            reciprocals.push_back(1.0 / static_cast<double>(d));
+        }
+        Limb v(n_);
+        kernels().base_overflow(v.data(), pointers(y_).data(), reciprocals.data(), static_cast<int>(count_),
+                                n_);
+        y_.push_back(v);
+        factors_ = make_limb(count_ + 1, m.q, random_, fill);
+        if (count_ == 1) factors_ = {m.r_mod_q, to_montgomery(m.q - source_primes[0] % m.q, m)};
+        source_ = source_primes[0];
+    }
+
+    Limb converted() {
+        Limb r(n_);
+        scalar().base_convert(r.data(), pointers(y_).data(), factors_.data(), static_cast<int>(count_),
+                              y_.back().data(), factors_.back(), n_, m_);
+        return r;
+    }
+
+    // Pieces of `length` words per part, read in place or from a copy.
+    Limb begun(std::size_t length, bool packs) {
+        Limb r(n_);
+        const std::size_t parts = static_cast<std::size_t>(kernels().ntt_parts(table_.log_n));
+        const std::size_t part = n_ / parts;
+        for (std::size_t offset = 0; offset < part; offset += length) {
+            const std::size_t words = std::min(length, part - offset);
+            std::vector<const std::uint64_t*> sources;
+            std::vector<Limb> copies(count_ + 1, Limb(parts * words));
+            for (std::size_t i = 0; i <= count_; ++i) {
+                for (std::size_t p = 0; p < parts; ++p) {
+                    std::copy_n(y_[i].data() + p * part + offset, words, copies[i].data() + p * words);
+                }
+                sources.push_back(packs ? copies[i].data() : y_[i].data() + offset);
+            }
+            kernels().base_convert_ntt(r.data(), {sources.data(), packs ? words : part, offset, words},
+                                       {factors_.data(), static_cast<int>(count_), source_}, table_);
+        }
+        return r;
+    }
+
+    const NttTable& table() const { return table_; }
+
+  private:
+    std::mt19937_64 random_{5};
+    Modulus m_;
+    NttTable table_;
+    std::size_t n_, count_;
+    std::vector<Limb> y_;  // and the overflow
+    Limb factors_;
+    std::uint64_t source_ = 0;
+};
+
+TEST(Ntt, BegunByAConversionEqualsConversionAndTransform) {
+    for (int log_n = 3; log_n <= 17; ++log_n) {
+        const std::uint64_t n = std::uint64_t{1} << log_n;
+        const std::vector<std::uint64_t> large = primes_below(n, 50, 14);
+        const std::vector<std::uint64_t> small = primes_near(n, static_cast<double>(2 * n + 1), 1);
+        for (const Modulus& m : {Modulus(large[13]), Modulus(primes_near(n, 0x1p40, 1)[0]), Modulus(small[0])}) {
+            // Ten sources and their overflow are the last that need no reduction before the transform.
+            for (const std::size_t count : {1u, 2u, 10u, 11u, 12u, 13u}) {
+                for (const Fill fill : {Fill::kRandom, Fill::kLargest, Fill::kExtremes}) {
+                    if (log_n > 13 && (count == 10 || fill == Fill::kRandom)) continue;
+                    BegunTransforms transforms(log_n, m, {large.begin(), large.begin() + count}, fill);
+                    Limb expected = transforms.converted();
+                    scalar().ntt(expected.data(), transforms.table());
+                    for (const bool packs : {false, true}) {
+                        Limb x = transforms.begun(packs ? 40 : 104, packs);
+                        finish_ntt(x.data(), transforms.table());
+                        ASSERT_EQ(x, expected) << "n " << n << " q " << m.q << " sources " << count;
+                    }
+                }
+            }
+        }
+    }
+}
+
+TEST(Ntt, PartsTogetherEqualTransformsOneByOne) {
+    std::mt19937_64 random(6);
     for (int log_n = 3; log_n <= 17; ++log_n) {
         const std::size_t n = std::size_t{1} << log_n;
-        const Modulus m = test_moduli(log_n).back();
+        const std::vector<std::uint64_t> primes = primes_below(n, 50, 3);
+        const Modulus m(primes[2]);
         const NttTable table(m, log_n);
         for (std::size_t count = 0; count <= 5; ++count) {
             const std::uint64_t factor = random() % m.q;
-            std::vector<Limb> together, minuends, expected, differences, results(count, Limb(n));
+            std::vector<Limb> x, y, minuends, expected, differences, results(count, Limb(n));
             for (std::size_t k = 0; k < count; ++k) {
-                together.push_back(make_limb(n, m.q, random, Fill::kExtremes));
-                minuends.push_back(make_limb(n, m.q, random, Fill::kExtremes));
-                expected.push_back(together[k]);
+                BegunTransforms transforms(log_n, m, {primes[0], primes[1]}, kFills[k % 4]);
+                x.push_back(transforms.begun(n, false));
+                expected.push_back(transforms.converted());
                 scalar().ntt(expected[k].data(), table);
+                minuends.push_back(make_limb(n, m.q, random, Fill::kExtremes));
                 differences.emplace_back(n);
-                scalar().sub_mul_scalar(differences[k].data(), minuends[k].data(), expected[k].data(), factor,
-                                        n, m);
+                scalar().sub_mul_scalar(differences[k].data(), minuends[k].data(), expected[k].data(), factor, n,
+                                        m);
             }
-            std::vector<Limb> scratch = together;
-            std::vector<std::uint64_t*> x, y, r;
-            std::vector<const std::uint64_t*> a;
-            for (std::size_t k = 0; k < count; ++k) {
-                x.push_back(together[k].data());
-                y.push_back(scratch[k].data());
-                // In place and apart in turn.
-                r.push_back(k % 2 == 0 ? results[k].data() : minuends[k].data());
-                a.push_back(minuends[k].data());
+            y = x;
+            const int parts = kernels().ntt_parts(log_n);
+            for (int part = 0; part < parts; ++part) {
+                const std::size_t words = n / static_cast<std::size_t>(parts);
+                const std::size_t begin = static_cast<std::size_t>(part) * words;
+                const std::size_t next = part + 1 < parts ? begin + words : 0;
+                std::vector<std::uint64_t*> x_part, y_part, r_part;
+                std::vector<const std::uint64_t*> a_part, upcoming;
+                for (std::size_t k = 0; k < count; ++k) {
+                    x_part.push_back(x[k].data() + begin);
+                    y_part.push_back(y[k].data() + begin);
+                    // In place and apart in turn.
+                    r_part.push_back((k % 2 == 0 ? results[k] : minuends[k]).data() + begin);
+                    a_part.push_back(minuends[k].data() + begin);
+                    upcoming.push_back(x[k].data() + next);
+                }
+                const Upcoming fetched{upcoming.data(), upcoming.size()};
+                kernels().ntt_part(x_part.data(), count, part, fetched, table);
+                kernels().ntt_part_sub_mul_scalar(r_part.data(), a_part.data(), y_part.data(), count, factor,
+                                                  part, count % 2 == 0, fetched, table);
             }
-            kernels().ntt_many(x.data(), count, table);
-            kernels().ntt_sub_mul_scalar(r.data(), a.data(), y.data(), count, factor, table);
             for (std::size_t k = 0; k < count; ++k) {
-                ASSERT_EQ(together[k], expected[k]) << "n " << n << ", row " << k << " of " << count;
+                ASSERT_EQ(x[k], expected[k]) << "n " << n << ", row " << k << " of " << count;
                 ASSERT_EQ(k % 2 == 0 ? results[k] : minuends[k], differences[k])
                     << "n " << n << ", row " << k << " of " << count;
             }

@@ -56,7 +56,7 @@ TEST(Sums, MultiplySum) {
                     std::vector<Limb> c = start;
                     kernels().multiply_sum(c[0].data(), c[1].data(), c[2].data(), pointers(a0).data(),
                                            pointers(a1).data(), pointers(b0).data(), pointers(b1).data(),
-                                           count, accumulate, n, m);
+                                           count, accumulate, count % 2 == 0, n, m);
                     const std::vector<Limb> first = accumulate ? start : std::vector<Limb>(3, Limb(n));
                     ASSERT_EQ(c[0], sum_products(a0, b0, first[0], m)) << "q " << m.q << " count " << count;
                     ASSERT_EQ(c[1], sum_products(a1, b0, sum_products(a0, b1, first[1], m), m));
@@ -109,7 +109,7 @@ TEST(Sums, LongestSumsOfTheLargestWords) {
                 const std::uint64_t sum = mul_mod(product, count, m);
                 Limb c0(kN), c1(kN), c2(kN);
                 kernels().multiply_sum(c0.data(), c1.data(), c2.data(), many_a.data(), many_a.data(),
-                                       many_b.data(), many_b.data(), count, false, kN, m);
+                                       many_b.data(), many_b.data(), count, false, false, kN, m);
                 EXPECT_EQ(c0, Limb(kN, sum));
                 EXPECT_EQ(c1, Limb(kN, add_mod(sum, sum, m)));
                 EXPECT_EQ(c2, Limb(kN, sum));
@@ -126,7 +126,7 @@ TEST(Sums, LongestSumsOfTheLargestWords) {
                 term.key0 = term.key1 = &key;
                 term.digit_count = 1;
                 const std::vector<RotationTerm> terms(count, term);
-                kernels().accumulate_terms(c0.data(), c1.data(), terms.data(), count, kN, m);
+                kernels().accumulate_terms(c0.data(), c1.data(), terms.data(), count, 0, kN, m);
                 EXPECT_EQ(c0, Limb(kN, scaled));
                 EXPECT_EQ(c1, Limb(kN, scaled));
             }
@@ -142,7 +142,7 @@ TEST(Sums, OfNothing) {
         Limb c0 = start, c1 = start, c2 = start;
         const Limb expected = accumulate ? start : Limb(16);
         kernels().multiply_sum(c0.data(), c1.data(), c2.data(), nullptr, nullptr, nullptr, nullptr, 0,
-                               accumulate, 16, m);
+                               accumulate, false, 16, m);
         EXPECT_EQ(c0, expected);
         EXPECT_EQ(c1, expected);
         EXPECT_EQ(c2, expected);
@@ -151,7 +151,7 @@ TEST(Sums, OfNothing) {
         EXPECT_EQ(c1, expected);
     }
     Limb c0 = start, c1 = start;
-    kernels().accumulate_terms(c0.data(), c1.data(), nullptr, 0, 16, m);
+    kernels().accumulate_terms(c0.data(), c1.data(), nullptr, 0, 0, 16, m);
     EXPECT_EQ(c0, Limb(16));
     EXPECT_EQ(c1, Limb(16));
 }
@@ -187,6 +187,7 @@ class Terms {
             term.add0 = o.others[0].data();
             // An addend of component 0 alone is what a rotation has; both are what an unrotated term has.
             if (digits == 0) term.add1 = o.others[1].data();
+            term.add_factor = random_() % 2 == 0 ? m_.r_mod_q : make_limb(8, m_.q, random_, fill_)[0];
         }
         if (plaintext) term.plaintext = o.others[2].data();
         terms_.push_back(term);
@@ -194,7 +195,13 @@ class Terms {
 
     void expect_sum() const {
         Limb out0(n_, 1), out1(n_, 1);
-        kernels().accumulate_terms(out0.data(), out1.data(), terms_.data(), terms_.size(), n_, m_);
+        // In one piece, or cut at some place.
+        const std::size_t cut = n_ % 3 == 1 ? n_ : n_ / 8 / 3 * 8;
+        for (const auto& [begin, end] : {std::pair{std::size_t{0}, cut}, std::pair{cut, n_}}) {
+            if (begin == end) continue;
+            kernels().accumulate_terms(out0.data() + begin, out1.data() + begin, terms_.data(), terms_.size(),
+                                       begin, end, m_);
+        }
         ASSERT_EQ(out0, component(0)) << "q " << m_.q << " n " << n_ << " terms " << terms_.size();
         ASSERT_EQ(out1, component(1)) << "q " << m_.q << " n " << n_ << " terms " << terms_.size();
     }
@@ -218,8 +225,8 @@ class Terms {
                 for (int j = 0; j < term.digit_count; ++j) {
                     x = add_mod(x, mul_mod(term.digits[j][source], key[j][i], m_), m_);
                 }
+                if (addend != nullptr) x = add_mod(x, mul_mod(addend[source], term.add_factor, m_), m_);
                 x = mul_mod(x, radix_inverse, m_);
-                if (addend != nullptr) x = add_mod(x, addend[source], m_);
                 if (term.plaintext != nullptr) {
                     x = mul_mod(x, mul_mod(term.plaintext[i], radix_inverse, m_), m_);
                 }

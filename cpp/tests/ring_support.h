@@ -8,6 +8,7 @@
 #include "arith/primes.h"
 #include "ring/aligned.h"
 #include "ring/kernels.h"
+#include "ring/ntt.h"
 
 namespace cipherblas::testing {
 
@@ -47,6 +48,16 @@ inline std::vector<const std::uint64_t*> pointers(const std::vector<Limb>& limbs
 }
 
 inline const Kernels& scalar() { return *kernels_by_name("scalar"); }
+
+// The rest of a transform that base_convert_ntt has begun.
+inline void finish_ntt(std::uint64_t* x, const NttTable& table) {
+    const int parts = kernels().ntt_parts(table.log_n);
+    for (int part = 0; part < parts; ++part) {
+        std::uint64_t* const words =
+            x + (static_cast<std::size_t>(part) << table.log_n) / static_cast<std::size_t>(parts);
+        kernels().ntt_part(&words, 1, part, {}, table);
+    }
+}
 
 // x * 2^-52 mod q.
 inline std::uint64_t from_montgomery(std::uint64_t x, const Modulus& m) {

@@ -4,6 +4,7 @@
 #include "ring/kernels/avx2_ntt.h"
 #include "ring/kernels/avx2_sums.h"
 #include "ring/kernels/tables.h"
+#include "ring/kernels/undivided.h"
 
 namespace cipherblas {
 
@@ -113,24 +114,10 @@ void intt_scaled(Word* r, const Word* a, Word factor, const NttTable& table) {
     intt(r, table);
 }
 
-void ntt_many(Word* const* x, std::size_t count, const NttTable& table) {
-    for (std::size_t k = 0; k < count; ++k) ntt(x[k], table);
-}
-
-void ntt_sub_mul_scalar(Word* const* r, const Word* const* a, Word* const* x, std::size_t count, Word c,
-                        const NttTable& table) {
-    for (std::size_t k = 0; k < count; ++k) {
-        ntt(x[k], table);
-        sub_mul_scalar(r[k], a[k], x[k], c, std::size_t{1} << table.log_n, table.modulus);
-    }
-}
-
 constexpr Kernels kTable = {
     .name = "avx2",
     .ntt = ntt,
     .intt = intt,
-    .ntt_many = ntt_many,
-    .ntt_sub_mul_scalar = ntt_sub_mul_scalar,
     .intt_scaled = intt_scaled,
     .add = add,
     .sub = sub,
@@ -143,6 +130,10 @@ constexpr Kernels kTable = {
     .permute = permute,
     .base_overflow = base_overflow,
     .base_convert = base_convert,
+    .ntt_parts = undivided::ntt_parts,
+    .base_convert_ntt = undivided::base_convert_ntt<base_convert>,
+    .ntt_part = undivided::ntt_part<ntt>,
+    .ntt_part_sub_mul_scalar = undivided::ntt_part_sub_mul_scalar<ntt, sub_mul_scalar>,
     .multiply_sum = multiply_sum,
     .multiply_plain_sum = multiply_plain_sum,
     .accumulate_terms = accumulate_terms,

@@ -65,7 +65,7 @@ void base_convert(Word* r, const Word* const* y, const Word* factor, int count, 
 }
 
 void multiply_sum(Word* c0, Word* c1, Word* c2, const Word* const* a0, const Word* const* a1,
-                  const Word* const* b0, const Word* const* b1, std::size_t count, bool accumulate,
+                  const Word* const* b0, const Word* const* b1, std::size_t count, bool accumulate, bool,
                   std::size_t n, const Modulus& modulus) {
     const Lanes m(modulus);
     const __m256d one = broadcast(1.0);
@@ -167,15 +167,15 @@ struct Rotated {
     }
 };
 
-// sum_j digit_j key_j + 2^52 addend, folded.
+// sum_j digit_j key_j + addend add_factor, folded.
 CIPHERBLAS_INLINE __m256d term_sum(const RotationTerm& term, const Word* const* key, const Word* addend,
-                                   const Rotated& rotated, std::size_t i, __m256d radix, const Lanes& m) {
+                                   const Rotated& rotated, std::size_t i, __m256d add_factor, const Lanes& m) {
     Sum sum;
     for (int j = 0; j < term.digit_count; ++j) {
         if (j > 0 && j % Sum::kMaxProducts == 0) sum.fold(m);
         sum.add_product(rotated(term.digits[j]), load_words(key[j] + i));
     }
-    if (addend != nullptr) sum.add_product(rotated(addend), radix);  // the fifth product at most
+    if (addend != nullptr) sum.add_product(rotated(addend), add_factor);  // the fifth product at most
     return sum.folded(m);
 }
 
@@ -183,18 +183,19 @@ CIPHERBLAS_INLINE __m256d term_sum(const RotationTerm& term, const Word* const* 
 
 // A term without plaintext has the factor 1, in Montgomery form 2^52 mod q. Together with the keys' Montgomery form the
 // sums carry the factor 2^104.
-void accumulate_terms(Word* out0, Word* out1, const RotationTerm* terms, std::size_t count, std::size_t n,
-                      const Modulus& modulus) {
+void accumulate_terms(Word* out0, Word* out1, const RotationTerm* terms, std::size_t count,
+                      std::size_t begin, std::size_t end, const Modulus& modulus) {
     const Lanes m(modulus);
     const Word inverse = montgomery_reduce(1, modulus);
     const __m256d scale = broadcast(static_cast<double>(mul_mod(inverse, inverse, modulus)));
     const __m256d radix = broadcast(static_cast<double>(modulus.r_mod_q));
     PairSums sums[kChunk / 4];
-    for (std::size_t start = 0; start < n; start += kChunk) {
-        const std::size_t size = std::min(kChunk, n - start);
+    for (std::size_t start = begin; start < end; start += kChunk) {
+        const std::size_t size = std::min(kChunk, end - start);
         std::fill_n(sums, size / 4, PairSums());
         for (std::size_t t = 0; t < count; ++t) {
             const RotationTerm& term = terms[t];
+            const __m256d add_factor = broadcast(static_cast<double>(term.add_factor));
             const bool fold = t % Sum::kMaxProducts == Sum::kMaxProducts - 1;
             for (std::size_t i = 0; i < size; i += 4) {
                 const std::size_t position = start + i;
@@ -202,8 +203,10 @@ void accumulate_terms(Word* out0, Word* out1, const RotationTerm* terms, std::si
                 const __m256d factor =
                     term.plaintext == nullptr ? radix : load_words(term.plaintext + position);
                 PairSums s = sums[i / 4];
-                s.c0.add_product(term_sum(term, term.key0, term.add0, rotated, position, radix, m), factor);
-                s.c1.add_product(term_sum(term, term.key1, term.add1, rotated, position, radix, m), factor);
+                s.c0.add_product(term_sum(term, term.key0, term.add0, rotated, position, add_factor, m),
+                                 factor);
+                s.c1.add_product(term_sum(term, term.key1, term.add1, rotated, position, add_factor, m),
+                                 factor);
                 if (fold) {
                     s.c0.fold(m);
                     s.c1.fold(m);
@@ -212,8 +215,8 @@ void accumulate_terms(Word* out0, Word* out1, const RotationTerm* terms, std::si
             }
         }
         for (std::size_t i = 0; i < size; i += 4) {
-            store(out0 + start + i, finish(sums[i / 4].c0, scale, m));
-            store(out1 + start + i, finish(sums[i / 4].c1, scale, m));
+            store(out0 + start - begin + i, finish(sums[i / 4].c0, scale, m));
+            store(out1 + start - begin + i, finish(sums[i / 4].c1, scale, m));
         }
     }
 }

@@ -14,6 +14,9 @@ using Word = std::uint64_t;
 
 CIPHERBLAS_INLINE __m512i load(const Word* p) { return _mm512_load_si512(p); }
 CIPHERBLAS_INLINE void store(Word* p, __m512i v) { _mm512_store_si512(p, v); }
+CIPHERBLAS_INLINE void store_past_caches(Word* p, __m512i v) {
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(p), v);
+}
 CIPHERBLAS_INLINE __m512i broadcast(Word x) { return _mm512_set1_epi64(static_cast<long long>(x)); }
 CIPHERBLAS_INLINE __m512i add(__m512i a, __m512i b) { return _mm512_add_epi64(a, b); }
 CIPHERBLAS_INLINE __m512i sub(__m512i a, __m512i b) { return _mm512_sub_epi64(a, b); }
@@ -121,6 +124,12 @@ class Reduction {
         r = add(r, m.q);
         r = add(montgomery_signed(shift_right(r, kWordBits), r, m), m.q);
         return add_once(montgomery_product(r, factor_, m), m.q);
+    }
+
+    // sum * 2^-52 in [0, 4q): for at most 12 quarters that is the Montgomery reduction and q.
+    static constexpr std::uint64_t kFewQuarters = 12;
+    CIPHERBLAS_INLINE static __m512i few_below_4q(const Sum& sum, const Lanes& m) {
+        return add(sum.montgomery(m), m.q);
     }
 
   private:

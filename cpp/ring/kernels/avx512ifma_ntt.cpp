@@ -3,74 +3,16 @@
 // The layers are grouped into passes of radix 2^LOG that keep 2^LOG vectors in registers; the last six layers
 // work on 64 contiguous words held in eight registers. Passes recur depth first, so that a sub-transform runs
 // all its remaining layers while it is in the innermost cache that holds it.
-//
-// Bounds (Harvey 2014): q < 2^50, so a word below 4q is a valid 52-bit multiplicand. Forward: values enter a
-// butterfly below 4q, u is brought below 2q, v = odd * w is in [0, 2q): u + v and u - v + 2q are below 4q.
-// Inverse: values enter below 2q, u + v is brought below 2q, u - v + 2q < 4q is the multiplicand and the
-// product is below 2q.
 #include "ring/kernels/avx512ifma_ntt.h"
 
-#include "ring/kernels/avx512ifma_math.h"
+#include <bit>
+
+#include "ring/kernels/avx512ifma_butterflies.h"
 #include "ring/kernels/tables.h"
 
 namespace cipherblas::avx512ifma {
 
 namespace {
-
-constexpr int kTailLog = 6;  // the tail runs the last six layers, on 64 words
-
-struct Twiddles {
-    const Word* plain;
-    const Word* quotient;
-    const Word* montgomery;
-
-    CIPHERBLAS_INLINE explicit Twiddles(const NttTable::Powers& powers)
-        : plain(powers.plain.data()),
-          quotient(powers.quotient.data()),
-          montgomery(powers.montgomery.data()) {}
-};
-
-// ---- butterflies
-
-CIPHERBLAS_INLINE void forward_butterfly(__m512i& even, __m512i& odd, __m512i w, __m512i quotient,
-                                         const Lanes& m) {
-    const __m512i u = subtract_once(even, m.twice_q);
-    const __m512i v = shoup_product(odd, w, quotient, m);
-    even = add(u, v);
-    odd = sub(add(u, m.twice_q), v);
-}
-
-// The same with one twiddle word per lane, in Montgomery form: half the table to stream, one multiplication
-// more.
-CIPHERBLAS_INLINE void forward_butterfly(__m512i& even, __m512i& odd, __m512i w_montgomery, const Lanes& m) {
-    const __m512i u = add(subtract_once(even, m.twice_q), m.q);
-    const __m512i v = montgomery_product(odd, w_montgomery, m);
-    even = add(u, v);
-    odd = sub(u, v);
-}
-
-// The last layer: fully reduced results.
-CIPHERBLAS_INLINE void forward_butterfly_last(__m512i& even, __m512i& odd, __m512i w_montgomery,
-                                              const Lanes& m) {
-    const __m512i u = subtract_once(subtract_once(even, m.twice_q), m.q);
-    const __m512i v = add_once(montgomery_product(odd, w_montgomery, m), m.q);
-    even = subtract_once(add(u, v), m.q);
-    odd = add_once(sub(u, v), m.q);
-}
-
-CIPHERBLAS_INLINE void inverse_butterfly(__m512i& even, __m512i& odd, __m512i w, __m512i quotient,
-                                         const Lanes& m) {
-    const __m512i difference = sub(add(even, m.twice_q), odd);
-    even = subtract_once(add(even, odd), m.twice_q);
-    odd = shoup_product(difference, w, quotient, m);
-}
-
-CIPHERBLAS_INLINE void inverse_butterfly(__m512i& even, __m512i& odd, __m512i w_montgomery, const Lanes& m) {
-    const __m512i difference = sub(add(even, m.twice_q), odd);
-    even = subtract_once(add(even, odd), m.twice_q);
-    odd =
-        montgomery_signed(add_high(m.q, difference, w_montgomery), low_product(difference, w_montgomery), m);
-}
 
 // ---- the six layers inside 64 words
 
@@ -99,100 +41,71 @@ CIPHERBLAS_INLINE Shuffle inverse_perfect_shuffle() {
     return {_mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14), _mm512_setr_epi64(1, 3, 5, 7, 9, 11, 13, 15)};
 }
 
-// The layers of a radix-2^LOG pass on BLOCKS adjacent blocks in registers. node is the number of the first butterfly
-// block in the tree of all blocks (1 for the whole transform, children 2 node and 2 node + 1), and so the index of its
-// twiddle.
-template <int LOG, int BLOCKS>
-struct PassTwiddles {
-    __m512i w[BLOCKS << LOG], quotient[BLOCKS << LOG];
-
-    // Where the twiddle of a block of a layer stands in the arrays.
-    static constexpr int place(int layer, int block) { return BLOCKS * ((1 << layer) - 1) + block; }
-
-    CIPHERBLAS_INLINE PassTwiddles(std::size_t node, const Twiddles& t) {
-#pragma GCC unroll 4
-        for (int layer = 0; layer < LOG; ++layer) {
-            const int blocks = BLOCKS << layer;
-#pragma GCC unroll 8
-            for (int block = 0; block < blocks; ++block) {
-                w[place(layer, block)] = broadcast(t.plain[(node << layer) + block]);
-                quotient[place(layer, block)] = broadcast(t.quotient[(node << layer) + block]);
-            }
-        }
-    }
-};
-
-template <int LOG, int BLOCKS>
-CIPHERBLAS_INLINE void forward_layers(__m512i* v, const PassTwiddles<LOG, BLOCKS>& t, const Lanes& m) {
-#pragma GCC unroll 4
-    for (int layer = 0; layer < LOG; ++layer) {
-        const int half = (1 << LOG) >> (layer + 1);
-        const int blocks = BLOCKS << layer;
-#pragma GCC unroll 8
-        for (int block = 0; block < blocks; ++block) {
-            __m512i* even = v + 2 * block * half;
-            const int k = t.place(layer, block);
-#pragma GCC unroll 8
-            for (int i = 0; i < half; ++i)
-                forward_butterfly(even[i], even[half + i], t.w[k], t.quotient[k], m);
-        }
-    }
-}
-
-// Layers LOG - 1 down to LAST.
-template <int LAST, int LOG, int BLOCKS>
-CIPHERBLAS_INLINE void inverse_layers(__m512i* v, const PassTwiddles<LOG, BLOCKS>& t, const Lanes& m) {
-#pragma GCC unroll 4
-    for (int layer = LOG - 1; layer >= LAST; --layer) {
-        const int half = (1 << LOG) >> (layer + 1);
-        const int blocks = BLOCKS << layer;
-#pragma GCC unroll 8
-        for (int block = 0; block < blocks; ++block) {
-            __m512i* even = v + 2 * block * half;
-            const int k = t.place(layer, block);
-#pragma GCC unroll 8
-            for (int i = 0; i < half; ++i)
-                inverse_butterfly(even[i], even[half + i], t.w[k], t.quotient[k], m);
-        }
-    }
-}
-
 // The tail waits for memory more than it computes where tables and operands are not in the caches: it asks for what it
 // will read so many blocks of 64 words later, about the time of a block of the other row. From this node on the limb has
 // 2^15 words or more; smaller ones stay in the caches.
 constexpr std::size_t kAheadBlocks = 16;
 constexpr std::size_t kAheadNode = 512;
 
-template <int LINES>
+template <int LINES, _mm_hint HINT = _MM_HINT_T0>
 CIPHERBLAS_INLINE void fetch_lines(const Word* p) {
 #pragma GCC unroll 16
-    for (int i = 0; i < LINES; ++i) _mm_prefetch(reinterpret_cast<const char*>(p + 8 * i), _MM_HINT_T0);
+    for (int i = 0; i < LINES; ++i) _mm_prefetch(reinterpret_cast<const char*>(p + 8 * i), HINT);
 }
+
+// What is read or written soon is fetched in step with the tail: a share of the streams with every row.
+struct Fetch {
+    const Word* const* streams[2];
+    std::size_t count[2];
+
+    // The shares of rows k and k + 1 of `rows`.
+    Fetch(const Upcoming& upcoming, std::size_t k, std::size_t rows) {
+        for (std::size_t row = 0; row < 2; ++row) {
+            const std::size_t first = upcoming.count * (k + row) / rows;
+            streams[row] = upcoming.streams + first;
+            count[row] = upcoming.count * (k + row + 1) / rows - first;
+        }
+    }
+    CIPHERBLAS_INLINE void operator()(std::size_t row, std::ptrdiff_t offset) const {
+        for (std::size_t s = 0; s < count[row]; ++s) fetch_lines<16>(streams[row][s] + offset);
+    }
+};
 
 // What the forward transform does with its values: it keeps them,
 struct Keep {
-    CIPHERBLAS_INLINE void fetch(std::size_t, const Word*) const {}
+    const Word* x[2];
+    Fetch upcoming;
+
+    CIPHERBLAS_INLINE void fetch(std::size_t row, const Word* at) const { upcoming(row, at - x[row]); }
     CIPHERBLAS_INLINE void operator()(std::size_t, Word* x, __m512i value, const Lanes&) const {
         store(x, value);
     }
 };
 
 // or they are subtracted from a, times a constant: row k is at x[k], and the result at the same place of r[k].
+template <bool BYPASS>
 struct SubtractFrom {
     const Word* x[2];
     Word* r[2];
     const Word* a[2];
     __m512i factor, quotient;
+    Fetch upcoming;
 
     CIPHERBLAS_INLINE void fetch(std::size_t row, const Word* at) const {
+        upcoming(row, at - x[row]);
         const std::ptrdiff_t offset = at - x[row] + static_cast<std::ptrdiff_t>(64 * kAheadBlocks);
         fetch_lines<16>(a[row] + offset);
-        fetch_lines<16>(r[row] + offset);
+        if (!BYPASS) fetch_lines<16>(r[row] + offset);
     }
     CIPHERBLAS_INLINE void operator()(std::size_t row, const Word* at, __m512i value, const Lanes& m) const {
         const std::ptrdiff_t offset = at - x[row];
         const __m512i difference = sub(add(load(a[row] + offset), m.q), value);  // in (0, 2q)
-        store(r[row] + offset, subtract_once(shoup_product(difference, factor, quotient, m), m.q));
+        const __m512i result = subtract_once(shoup_product(difference, factor, quotient, m), m.q);
+        if (BYPASS) {
+            store_past_caches(r[row] + offset, result);
+        } else {
+            store(r[row] + offset, result);
+        }
     }
 };
 
@@ -213,7 +126,7 @@ void forward_tail(std::size_t row, Word* x, std::size_t node, std::size_t blocks
         __m512i v[16];
 #pragma GCC unroll 16
         for (int i = 0; i < 16; ++i) v[i] = load(x + 8 * i);
-        forward_layers(v, PassTwiddles<3, 2>(node, t), m);
+        forward_layers<1>(&v, PassTwiddles<3, 2>(node, t), m);
 #pragma GCC unroll 8
         for (int i = 0; i < 16; i += 2) {
             shuffle(v[i], v[i + 1]);
@@ -237,8 +150,15 @@ void forward_tail(std::size_t row, Word* x, std::size_t node, std::size_t blocks
 
 void inverse_tail(Word* x, const Word* from, std::size_t node, std::size_t blocks, const Twiddles t,
                   const Lanes m) {
+    const bool ahead = node >= kAheadNode;
     const Shuffle shuffle = inverse_perfect_shuffle();
     for (std::size_t end = node + blocks; node < end; node += 2, x += 128, from += 128) {
+        if (ahead) {
+            fetch_lines<8>(t.montgomery + 32 * (node + kAheadBlocks));
+            fetch_lines<4>(t.montgomery + 16 * (node + kAheadBlocks));
+            fetch_lines<2>(t.montgomery + 8 * (node + kAheadBlocks));
+            fetch_lines<16>(from + 64 * kAheadBlocks);
+        }
         __m512i v[16];
 #pragma GCC unroll 16
         for (int i = 0; i < 16; ++i) v[i] = load(from + 8 * i);
@@ -258,7 +178,7 @@ void inverse_tail(Word* x, const Word* from, std::size_t node, std::size_t block
             inverse_butterfly(v[i], v[i + 1], repeat_two(t.montgomery + 8 * node + i), m);
             shuffle(v[i], v[i + 1]);
         }
-        inverse_layers<0>(v, PassTwiddles<3, 2>(node, t), m);
+        inverse_layers<1, 0>(&v, PassTwiddles<3, 2>(node, t), m);
 #pragma GCC unroll 16
         for (int i = 0; i < 16; ++i) store(x + 8 * i, v[i]);
     }
@@ -269,29 +189,29 @@ void inverse_tail(Word* x, const Word* from, std::size_t node, std::size_t block
 // One pass over the block `node` of 2^log_size words.
 template <int LOG>
 void forward_pass(Word* x, int log_size, std::size_t node, const Twiddles& t, const Lanes m) {
+    constexpr int kGroups = pass_groups(LOG), kVectors = 1 << LOG;
     const std::size_t stride = std::size_t{1} << (log_size - LOG);
     const PassTwiddles<LOG, 1> twiddles(node, t);
-    for (std::size_t offset = 0; offset < stride; offset += 8) {
-        __m512i v[1 << LOG];
-#pragma GCC unroll 16
-        for (int i = 0; i < (1 << LOG); ++i) v[i] = load(x + i * stride + offset);
-        forward_layers(v, twiddles, m);
-#pragma GCC unroll 16
-        for (int i = 0; i < (1 << LOG); ++i) store(x + i * stride + offset, v[i]);
+    for (std::size_t offset = 0; offset < stride; offset += 8 * kGroups) {
+        Word* const at = x + offset;
+        __m512i v[kGroups][kVectors];
+        for_each_vector<kGroups, kVectors>([&](int g, int i) { v[g][i] = load(at + i * stride + 8 * g); });
+        forward_layers<kGroups>(v, twiddles, m);
+        for_each_vector<kGroups, kVectors>([&](int g, int i) { store(at + i * stride + 8 * g, v[g][i]); });
     }
 }
 
 template <int LOG>
 void inverse_pass(Word* x, int log_size, std::size_t node, const Twiddles& t, const Lanes m) {
+    constexpr int kGroups = pass_groups(LOG), kVectors = 1 << LOG;
     const std::size_t stride = std::size_t{1} << (log_size - LOG);
     const PassTwiddles<LOG, 1> twiddles(node, t);
-    for (std::size_t offset = 0; offset < stride; offset += 8) {
-        __m512i v[1 << LOG];
-#pragma GCC unroll 16
-        for (int i = 0; i < (1 << LOG); ++i) v[i] = load(x + i * stride + offset);
-        inverse_layers<0>(v, twiddles, m);
-#pragma GCC unroll 16
-        for (int i = 0; i < (1 << LOG); ++i) store(x + i * stride + offset, v[i]);
+    for (std::size_t offset = 0; offset < stride; offset += 8 * kGroups) {
+        Word* const at = x + offset;
+        __m512i v[kGroups][kVectors];
+        for_each_vector<kGroups, kVectors>([&](int g, int i) { v[g][i] = load(at + i * stride + 8 * g); });
+        inverse_layers<kGroups, 0>(v, twiddles, m);
+        for_each_vector<kGroups, kVectors>([&](int g, int i) { store(at + i * stride + 8 * g, v[g][i]); });
     }
 }
 
@@ -315,38 +235,26 @@ struct LastFactors {
 // The first pass of the whole inverse transform's end: its last layer, stride N/2, also multiplies by N^-1.
 template <int LOG>
 void inverse_pass_last(Word* x, int log_n, const LastFactors& last, const Twiddles& t, const Lanes m) {
-    constexpr int kHalf = 1 << (LOG - 1);
+    constexpr int kGroups = pass_groups(LOG), kHalf = 1 << (LOG - 1);
     const std::size_t stride = std::size_t{1} << (log_n - LOG);
     const PassTwiddles<LOG, 1> twiddles(1, t);
     const __m512i factor = broadcast(last.sum);
     const __m512i factor_quotient = broadcast(last.sum_quotient);
     const __m512i w = broadcast(last.difference);
     const __m512i quotient = broadcast(last.difference_quotient);
-    for (std::size_t offset = 0; offset < stride; offset += 8) {
-        __m512i v[1 << LOG];
-#pragma GCC unroll 16
-        for (int i = 0; i < (1 << LOG); ++i) v[i] = load(x + i * stride + offset);
-        inverse_layers<1>(v, twiddles, m);
-#pragma GCC unroll 8
-        for (int i = 0; i < kHalf; ++i) {
-            const __m512i sum = add(v[i], v[kHalf + i]);
-            const __m512i difference = sub(add(v[i], m.twice_q), v[kHalf + i]);
-            v[i] = subtract_once(shoup_product(sum, factor, factor_quotient, m), m.q);
-            v[kHalf + i] = subtract_once(shoup_product(difference, w, quotient, m), m.q);
-        }
-#pragma GCC unroll 16
-        for (int i = 0; i < (1 << LOG); ++i) store(x + i * stride + offset, v[i]);
+    for (std::size_t offset = 0; offset < stride; offset += 8 * kGroups) {
+        Word* const at = x + offset;
+        __m512i v[kGroups][2 * kHalf];
+        for_each_vector<kGroups, 2 * kHalf>([&](int g, int i) { v[g][i] = load(at + i * stride + 8 * g); });
+        inverse_layers<kGroups, 1>(v, twiddles, m);
+        for_each_vector<kGroups, kHalf>([&](int g, int i) {
+            const __m512i sum = add(v[g][i], v[g][kHalf + i]);
+            const __m512i difference = sub(add(v[g][i], m.twice_q), v[g][kHalf + i]);
+            v[g][i] = subtract_once(shoup_product(sum, factor, factor_quotient, m), m.q);
+            v[g][kHalf + i] = subtract_once(shoup_product(difference, w, quotient, m), m.q);
+        });
+        for_each_vector<kGroups, 2 * kHalf>([&](int g, int i) { store(at + i * stride + 8 * g, v[g][i]); });
     }
-}
-
-// The radix (as its logarithm) of the next pass on a block of 2^log_size words; 0: only the tail is left. The
-// pass before the tail has radix 16 if it can. Radix 16 at a stride of 4 KiB or more would put 16 lines into
-// one set of a 12-way cache; radix 8 does not.
-CIPHERBLAS_INLINE int next_pass(int log_size) {
-    const int layers = log_size - kTailLog;
-    if (layers <= 4) return layers;
-    const int before_last = layers - 4;
-    return before_last % 3 == 0 ? 3 : before_last % 3 == 1 && before_last > 1 ? 2 : before_last % 3;
 }
 
 template <int LOG>
@@ -418,31 +326,64 @@ void inverse(Word* x, const Word* from, int log_size, std::size_t node, const La
 
 }  // namespace
 
-// Below 2 * 64 words there is no pass to fold N^-1 into: such toy degrees take the scalar path.
-void ntt(Word* x, const NttTable& table) { ntt_many(&x, 1, table); }
+// One part of a limb: its block in the tree of all blocks.
+struct Part {
+    int log_size;
+    std::size_t node;
 
-void ntt_many(Word* const* x, std::size_t count, const NttTable& table) {
-    if (table.log_n <= kTailLog) return scalar_table()->ntt_many(x, count, table);
+    Part(int part, int log_n) {
+        const std::size_t parts = static_cast<std::size_t>(ntt_parts(log_n));
+        log_size = log_n - std::countr_zero(parts);
+        node = parts + static_cast<std::size_t>(part);
+    }
+};
+
+// Below 2 * 64 words there is no pass to fold N^-1 into: such toy degrees take the scalar path.
+void ntt(Word* x, const NttTable& table) {
+    if (table.log_n <= kTailLog) return scalar_table()->ntt(x, table);
+    const Keep finish{{x, x}, Fetch(Upcoming(), 0, 1)};
+    forward(&x, 1, table.log_n, 1, Twiddles(table.roots), Lanes(table.modulus), finish);
+}
+
+void ntt_part(Word* const* x, std::size_t count, int part, const Upcoming& upcoming, const NttTable& table) {
+    if (table.log_n <= kTailLog) return scalar_table()->ntt_part(x, count, part, upcoming, table);
+    const Part block(part, table.log_n);
     for (std::size_t k = 0; k < count; k += 2) {
         const std::size_t rows = count - k < 2 ? 1 : 2;
-        forward(x + k, rows, table.log_n, 1, Twiddles(table.roots), Lanes(table.modulus), Keep());
+        const Keep finish{{x[k], x[k + rows - 1]}, Fetch(upcoming, k, count)};
+        forward(x + k, rows, block.log_size, block.node, Twiddles(table.roots), Lanes(table.modulus), finish);
     }
 }
 
-void ntt_sub_mul_scalar(Word* const* r, const Word* const* a, Word* const* x, std::size_t count, Word c,
-                        const NttTable& table) {
-    if (table.log_n <= kTailLog) return scalar_table()->ntt_sub_mul_scalar(r, a, x, count, c, table);
+namespace {
+
+template <bool BYPASS>
+void subtract_parts(Word* const* r, const Word* const* a, Word* const* x, std::size_t count, Word c,
+                    const Part& block, const Upcoming& upcoming, const NttTable& table) {
     const Modulus& modulus = table.modulus;
     for (std::size_t k = 0; k < count; k += 2) {
         const std::size_t rows = count - k < 2 ? 1 : 2;
         const std::size_t last = k + rows - 1;
-        const SubtractFrom finish{{x[k], x[last]},
-                                  {r[k], r[last]},
-                                  {a[k], a[last]},
-                                  broadcast(c % modulus.q),
-                                  broadcast(shoup_quotient(c % modulus.q, modulus))};
-        forward(x + k, rows, table.log_n, 1, Twiddles(table.roots), Lanes(modulus), finish);
+        const SubtractFrom<BYPASS> finish{{x[k], x[last]},
+                                          {r[k], r[last]},
+                                          {a[k], a[last]},
+                                          broadcast(c % modulus.q),
+                                          broadcast(shoup_quotient(c % modulus.q, modulus)),
+                                          Fetch(upcoming, k, count)};
+        forward(x + k, rows, block.log_size, block.node, Twiddles(table.roots), Lanes(modulus), finish);
     }
+    if (BYPASS) _mm_sfence();
+}
+
+}  // namespace
+
+void ntt_part_sub_mul_scalar(Word* const* r, const Word* const* a, Word* const* x, std::size_t count, Word c,
+                             int part, bool bypass, const Upcoming& upcoming, const NttTable& table) {
+    if (table.log_n <= kTailLog) {
+        return scalar_table()->ntt_part_sub_mul_scalar(r, a, x, count, c, part, bypass, upcoming, table);
+    }
+    const Part block(part, table.log_n);
+    (bypass ? subtract_parts<true> : subtract_parts<false>)(r, a, x, count, c, block, upcoming, table);
 }
 
 void intt(Word* x, const NttTable& table) {

@@ -17,43 +17,7 @@ constexpr std::size_t kMaxTerms = 1024;
 // Terms that share one round of loads and stores of the accumulators.
 constexpr std::size_t kGroup = 4;
 
-CIPHERBLAS_INLINE void prefetch(const Word* p) {
-    _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T1);
-}
-
-template <int VECTORS>
-CIPHERBLAS_INLINE void convert(Word* r, const Word* const* y, const Word* factor, int count, const Word* v,
-                               Word overflow_factor, std::size_t i, const Reduction& reduce, const Lanes& m) {
-    Sum sums[VECTORS];
-    for (int j = 0; j < count; ++j) {
-        const __m512i f = broadcast(factor[j]);
-#pragma GCC unroll 8
-        for (int k = 0; k < VECTORS; ++k) sums[k].add_product(load(y[j] + i + 8 * k), f);
-    }
-    if (v != nullptr) {
-        const __m512i f = broadcast(overflow_factor);
-#pragma GCC unroll 8
-        for (int k = 0; k < VECTORS; ++k) sums[k].add_product(load(v + i + 8 * k), f);
-    }
-#pragma GCC unroll 8
-    for (int k = 0; k < VECTORS; ++k) store(r + i + 8 * k, reduce(sums[k], m));
-}
-
-}  // namespace
-
-// A product is below 2^50 q, so that the sum is below (count + 1) * 2^50 q; its words are below 65 * 2^52.
-void base_convert(Word* r, const Word* const* y, const Word* factor, int count, const Word* v,
-                  Word overflow_factor, std::size_t n, const Modulus& modulus) {
-    const Lanes m(modulus);
-    const Reduction reduce(modulus, static_cast<std::uint64_t>(count) + 1);
-    std::size_t i = 0;
-    for (; i + 32 <= n; i += 32) convert<4>(r, y, factor, count, v, overflow_factor, i, reduce, m);
-    for (; i < n; i += 8) convert<1>(r, y, factor, count, v, overflow_factor, i, reduce, m);
-}
-
 // ---- sum of products of ciphertexts
-
-namespace {
 
 // By Karatsuba, c1 = (a0 + a1)(b0 + b1) - a0 b0 - a1 b1, with 3 products for 4: the factors are below 2q < 2^51.
 struct TensorSums {
@@ -95,12 +59,12 @@ CIPHERBLAS_INLINE void add_terms(TensorSums& s, const TensorTerms& x, std::size_
 
 void multiply_sum(Word* c0, Word* c1, Word* c2, const Word* const* a0, const Word* const* a1,
                   const Word* const* b0, const Word* const* b1, std::size_t count, bool accumulate,
-                  std::size_t n, const Modulus& modulus) {
+                  bool bypass, std::size_t n, const Modulus& modulus) {
     if (count > kMaxTerms) {
-        multiply_sum(c0, c1, c2, a0, a1, b0, b1, kMaxTerms, accumulate, n, modulus);
+        multiply_sum(c0, c1, c2, a0, a1, b0, b1, kMaxTerms, accumulate, false, n, modulus);
         const std::size_t rest = count - kMaxTerms;
         return multiply_sum(c0, c1, c2, a0 + kMaxTerms, a1 + kMaxTerms, b0 + kMaxTerms, b1 + kMaxTerms, rest,
-                            true, n, modulus);
+                            true, false, n, modulus);
     }
     const Lanes m(modulus);
     // c1 is the longest sum: 2 count products below q^2 < 2^50 q, and what it starts from, q < 2^50 q.
@@ -133,13 +97,15 @@ void multiply_sum(Word* c0, Word* c1, Word* c2, const Word* const* a0, const Wor
                     middle.low = add(middle.low, load(c1 + i));
                     s.c2.low = add(s.c2.low, load(c2 + i));
                 }
-                store(c0 + i, reduce(s.c0, m));
-                store(c1 + i, reduce(middle, m));
-                store(c2 + i, reduce(s.c2, m));
+                const auto put = bypass && !accumulate ? store_past_caches : store;
+                put(c0 + i, reduce(s.c0, m));
+                put(c1 + i, reduce(middle, m));
+                put(c2 + i, reduce(s.c2, m));
             }
             t += std::max<std::size_t>(group, 1);
         }
     }
+    if (bypass) _mm_sfence();
 }
 
 // ---- sum of products of plaintexts and ciphertexts

@@ -22,7 +22,7 @@ constexpr int kMaxStreams = 2;
 
 // Keys and plaintexts of one call beyond this many bytes come from memory: then the next term's are fetched ahead. From
 // a cache they come faster without.
-constexpr std::size_t kPrefetchBytes = std::size_t{1} << 21;
+constexpr std::size_t kPrefetchBytes = std::size_t{1} << 18;
 
 struct PairSums {
     Sum c0, c1;
@@ -32,7 +32,7 @@ CIPHERBLAS_INLINE void prefetch(const Word* p) {
     _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T0);
 }
 
-// What happens to the sums of a chunk before and after a term is added.
+// What happens to the sums of a chunk before and after a term is added; out0 and out1 are the chunk's.
 struct Step {
     bool first, last;
     const Reduction* reduce;
@@ -41,7 +41,7 @@ struct Step {
 };
 
 // What is read next and fetched meanwhile: a term, `distance` words ahead.
-struct Upcoming {
+struct NextTerm {
     const RotationTerm* term = nullptr;
     std::size_t distance = 0;
 
@@ -58,18 +58,19 @@ struct Upcoming {
     }
 };
 
-std::size_t products(const RotationTerm& term) { return std::max(term.digit_count, 1); }
+std::size_t products(const RotationTerm& term) { return static_cast<std::size_t>(term.digit_count) + 1; }
 
-// The bound of a term's own sum, in the unit of Reduction: digits below q, keys below q < 2^50, addends q 2^52.
-std::uint64_t quarters(const RotationTerm& term) { return static_cast<std::uint64_t>(term.digit_count) + 4; }
+// The bound of a term's own sum, in the unit of Reduction: products of words below q, one of them q < 2^50.
+std::uint64_t quarters(const RotationTerm& term) { return products(term); }
 
 // DIGITS is the number of digits, or 0 for any number.
 template <int DIGITS>
-void add_term(PairSums* sums, const RotationTerm& term, const Upcoming& next, std::size_t start,
+void add_term(PairSums* sums, const RotationTerm& term, const NextTerm& next, std::size_t start,
               std::size_t end, const Step& step, const Modulus& modulus) {
     const Lanes m(modulus);
     const int digits = DIGITS > 0 ? DIGITS : term.digit_count;
     const Reduction reduce_term(modulus, quarters(term));
+    const __m512i add_factor = broadcast(term.add_factor);
     // Up to here a term's sum is a multiplicand after one Montgomery step: q + quarters * q / 4 <= 4q < 2^52.
     const bool short_sum = quarters(term) <= 12;
     const std::uint32_t* blocks = term.permutation == nullptr ? nullptr : term.permutation->blocks.data();
@@ -88,8 +89,8 @@ void add_term(PairSums* sums, const RotationTerm& term, const Upcoming& next, st
             s.c0.add_product(digit, load(term.key0[j] + i));
             s.c1.add_product(digit, load(term.key1[j] + i));
         }
-        if (term.add0 != nullptr) s.c0.high = add(s.c0.high, permute_lanes(load(term.add0 + source), order));
-        if (term.add1 != nullptr) s.c1.high = add(s.c1.high, permute_lanes(load(term.add1 + source), order));
+        if (term.add0 != nullptr) s.c0.add_product(permute_lanes(load(term.add0 + source), order), add_factor);
+        if (term.add1 != nullptr) s.c1.add_product(permute_lanes(load(term.add1 + source), order), add_factor);
         if (term.plaintext != nullptr) {
             const __m512i x0 = short_sum ? add(s.c0.montgomery(m), m.q) : reduce_term(s.c0, m);
             const __m512i x1 = short_sum ? add(s.c1.montgomery(m), m.q) : reduce_term(s.c1, m);
@@ -105,8 +106,12 @@ void add_term(PairSums* sums, const RotationTerm& term, const Upcoming& next, st
             s.c1.high = add(s.c1.high, stored.c1.high);
         }
         if (step.last) {
-            store(step.out0 + i, (*step.reduce)(s.c0, m));
-            store(step.out1 + i, (*step.reduce)(s.c1, m));
+            if (next.term != nullptr) {
+                prefetch(step.out0 + (i - start) + kChunk);
+                prefetch(step.out1 + (i - start) + kChunk);
+            }
+            store(step.out0 + (i - start), (*step.reduce)(s.c0, m));
+            store(step.out1 + (i - start), (*step.reduce)(s.c1, m));
         } else {
             sums[(i - start) / 8] = s;
         }
@@ -115,33 +120,35 @@ void add_term(PairSums* sums, const RotationTerm& term, const Upcoming& next, st
 
 // The sum of `count` > 0 terms whose products are at most kMaxProducts together; accumulate: on top of what is in out.
 void sum_terms(Word* out0, Word* out1, const RotationTerm* terms, std::size_t count, bool accumulate,
-               std::size_t n, const Modulus& modulus) {
-    RotationTerm present;
-    present.add0 = out0;
-    present.add1 = out1;
+               std::size_t from, std::size_t to, const Modulus& modulus) {
     // A weighted term is below 2^52 q; another one is as its own bound says.
-    std::uint64_t bound = accumulate ? quarters(present) : 0;
+    std::uint64_t bound = accumulate ? 4 : 0;
     std::size_t streams = 0;
     for (std::size_t t = 0; t < count; ++t) {
         bound += terms[t].plaintext != nullptr ? 4 : quarters(terms[t]);
         streams +=
             2 * static_cast<std::size_t>(terms[t].digit_count) + (terms[t].plaintext != nullptr ? 1 : 0);
     }
-    const bool ahead = streams * n * sizeof(Word) > kPrefetchBytes;
+    const bool ahead = streams * (to - from) * sizeof(Word) > kPrefetchBytes;
     const Reduction reduce(modulus, bound);
     PairSums sums[kChunk / 8];
-    for (std::size_t start = 0; start < n; start += kChunk) {
-        const std::size_t end = std::min(start + kChunk, n);
-        if (accumulate)
-            add_term<0>(sums, present, Upcoming(), start, end, {true, false, &reduce, out0, out1}, modulus);
+    for (std::size_t start = from; start < to; start += kChunk) {
+        const std::size_t end = std::min(start + kChunk, to);
+        Word* const chunk0 = out0 + (start - from);
+        Word* const chunk1 = out1 + (start - from);
+        for (std::size_t i = 0; accumulate && i < end - start; i += 8) {  // what is there, times 2^52
+            PairSums& s = sums[i / 8] = PairSums();
+            s.c0.high = load(chunk0 + i);
+            s.c1.high = load(chunk1 + i);
+        }
         for (std::size_t t = 0; t < count; ++t) {
-            Upcoming next;
+            NextTerm next;
             if (ahead && t + 1 < count) {
                 next.term = terms + t + 1;
-            } else if (ahead && end + kChunk <= n) {
+            } else if (ahead && end + kChunk <= to) {
                 next = {terms, kChunk};
             }
-            const Step step{t == 0 && !accumulate, t + 1 == count, &reduce, out0, out1};
+            const Step step{t == 0 && !accumulate, t + 1 == count, &reduce, chunk0, chunk1};
             switch (terms[t].digit_count) {
                 case 1:
                     add_term<1>(sums, terms[t], next, start, end, step, modulus);
@@ -188,25 +195,25 @@ bool split_long_terms(const RotationTerm* terms, std::size_t count, std::vector<
 
 }  // namespace
 
-void accumulate_terms(Word* out0, Word* out1, const RotationTerm* terms, std::size_t count, std::size_t n,
-                      const Modulus& m) {
+void accumulate_terms(Word* out0, Word* out1, const RotationTerm* terms, std::size_t count,
+                      std::size_t begin, std::size_t end, const Modulus& m) {
     std::vector<RotationTerm> parts;
     if (split_long_terms(terms, count, parts)) {
         terms = parts.data();
         count = parts.size();
     }
     if (count == 0) {
-        std::fill_n(out0, n, Word{0});
-        std::fill_n(out1, n, Word{0});
+        std::fill_n(out0, end - begin, Word{0});
+        std::fill_n(out1, end - begin, Word{0});
     }
-    for (std::size_t begin = 0; begin < count;) {
-        std::size_t end = begin + 1;
-        for (std::size_t sum = products(terms[begin]); end < count; ++end) {
-            sum += products(terms[end]);
+    for (std::size_t first = 0; first < count;) {
+        std::size_t last = first + 1;
+        for (std::size_t sum = products(terms[first]); last < count; ++last) {
+            sum += products(terms[last]);
             if (sum > kMaxProducts) break;
         }
-        sum_terms(out0, out1, terms + begin, end - begin, begin > 0, n, m);
-        begin = end;
+        sum_terms(out0, out1, terms + first, last - first, first > 0, begin, end, m);
+        first = last;
     }
 }
 

@@ -5,6 +5,7 @@
 #include "ring/automorphism.h"
 #include "ring/kernels.h"
 #include "ring/kernels/tables.h"
+#include "ring/kernels/undivided.h"
 #include "ring/ntt.h"
 
 namespace cipherblas {
@@ -160,7 +161,7 @@ Word reduce(u128 t, const Modulus& m) {
 }
 
 void multiply_sum(Word* c0, Word* c1, Word* c2, const Word* const* a0, const Word* const* a1,
-                  const Word* const* b0, const Word* const* b1, std::size_t count, bool accumulate,
+                  const Word* const* b0, const Word* const* b1, std::size_t count, bool accumulate, bool,
                   std::size_t n, const Modulus& m) {
     for (std::size_t i = 0; i < n; ++i) {
         u128 s0 = accumulate ? c0[i] : 0;
@@ -201,22 +202,22 @@ void multiply_plain_sum(Word* c0, Word* c1, const Word* const* p, const Word* co
     }
 }
 
-// 2^52 * (sum_j digit_j * key_j * 2^-52 + add) at one position, source being its place in the unrotated
+// 2^52 * (sum_j digit_j * key_j * 2^-52 + add * add_factor * 2^-52) at one position, source being its place in the unrotated
 // limbs.
 u128 term_sum(const RotationTerm& term, const Word* const* key, const Word* add_limb, std::size_t position,
               std::size_t source) {
-    u128 sum = add_limb == nullptr ? 0 : static_cast<u128>(add_limb[source]) << kWordBits;
+    u128 sum = add_limb == nullptr ? 0 : wide(add_limb[source], term.add_factor);
     for (int j = 0; j < term.digit_count; ++j) sum += wide(term.digits[j][source], key[j][position]);
     return sum;
 }
 
-void accumulate_terms(Word* out0, Word* out1, const RotationTerm* terms, std::size_t count, std::size_t n,
-                      const Modulus& m) {
+void accumulate_terms(Word* out0, Word* out1, const RotationTerm* terms, std::size_t count,
+                      std::size_t begin, std::size_t end, const Modulus& m) {
     constexpr std::size_t kChunk = 256;
     u128 sum0[kChunk];
     u128 sum1[kChunk];
-    for (std::size_t start = 0; start < n; start += kChunk) {
-        const std::size_t size = std::min(kChunk, n - start);
+    for (std::size_t start = begin; start < end; start += kChunk) {
+        const std::size_t size = std::min(kChunk, end - start);
         std::fill_n(sum0, size, u128{0});
         std::fill_n(sum1, size, u128{0});
         for (std::size_t t = 0; t < count; ++t) {
@@ -243,8 +244,8 @@ void accumulate_terms(Word* out0, Word* out1, const RotationTerm* terms, std::si
             }
         }
         for (std::size_t i = 0; i < size; ++i) {
-            out0[start + i] = montgomery_reduce(sum0[i], m);
-            out1[start + i] = montgomery_reduce(sum1[i], m);
+            out0[start - begin + i] = montgomery_reduce(sum0[i], m);
+            out1[start - begin + i] = montgomery_reduce(sum1[i], m);
         }
     }
 }
@@ -254,24 +255,10 @@ void intt_scaled(Word* r, const Word* a, Word factor, const NttTable& table) {
     intt(r, table);
 }
 
-void ntt_many(Word* const* x, std::size_t count, const NttTable& table) {
-    for (std::size_t k = 0; k < count; ++k) ntt(x[k], table);
-}
-
-void ntt_sub_mul_scalar(Word* const* r, const Word* const* a, Word* const* x, std::size_t count, Word c,
-                        const NttTable& table) {
-    for (std::size_t k = 0; k < count; ++k) {
-        ntt(x[k], table);
-        sub_mul_scalar(r[k], a[k], x[k], c, std::size_t{1} << table.log_n, table.modulus);
-    }
-}
-
 constexpr Kernels kTable = {
     .name = "scalar",
     .ntt = ntt,
     .intt = intt,
-    .ntt_many = ntt_many,
-    .ntt_sub_mul_scalar = ntt_sub_mul_scalar,
     .intt_scaled = intt_scaled,
     .add = add,
     .sub = sub,
@@ -284,6 +271,10 @@ constexpr Kernels kTable = {
     .permute = permute,
     .base_overflow = base_overflow,
     .base_convert = base_convert,
+    .ntt_parts = undivided::ntt_parts,
+    .base_convert_ntt = undivided::base_convert_ntt<base_convert>,
+    .ntt_part = undivided::ntt_part<ntt>,
+    .ntt_part_sub_mul_scalar = undivided::ntt_part_sub_mul_scalar<ntt, sub_mul_scalar>,
     .multiply_sum = multiply_sum,
     .multiply_plain_sum = multiply_plain_sum,
     .accumulate_terms = accumulate_terms,

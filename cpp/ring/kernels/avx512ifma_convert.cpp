@@ -1,0 +1,153 @@
+// Base conversion, alone and together with the first layers of the NTT.
+#include <algorithm>
+
+#include "ring/kernels/avx512ifma_butterflies.h"
+#include "ring/kernels/avx512ifma_ntt.h"
+#include "ring/kernels/avx512ifma_sums.h"
+
+namespace cipherblas::avx512ifma {
+
+namespace {
+
+template <int VECTORS>
+CIPHERBLAS_INLINE void convert(Word* r, const Word* const* y, const Word* factor, int count, const Word* v,
+                               Word overflow_factor, std::size_t i, const Reduction& reduce, const Lanes& m) {
+    Sum sums[VECTORS];
+    for (int j = 0; j < count; ++j) {
+        const __m512i f = broadcast(factor[j]);
+#pragma GCC unroll 8
+        for (int k = 0; k < VECTORS; ++k) sums[k].add_product(load(y[j] + i + 8 * k), f);
+    }
+    if (v != nullptr) {
+        const __m512i f = broadcast(overflow_factor);
+#pragma GCC unroll 8
+        for (int k = 0; k < VECTORS; ++k) sums[k].add_product(load(v + i + 8 * k), f);
+    }
+#pragma GCC unroll 8
+    for (int k = 0; k < VECTORS; ++k) store(r + i + 8 * k, reduce(sums[k], m));
+}
+
+// ---- with the first pass of the NTT
+
+// What the vectors of some columns of all parts start from: the conversion, below 4q.
+template <bool FEW>
+struct ManySources {
+    const ConversionPiece& piece;
+    const ConversionFactors& f;
+    Reduction reduce;
+
+    template <int GROUPS, int PARTS>
+    CIPHERBLAS_INLINE void operator()(__m512i (*x)[PARTS], std::size_t column, const Lanes& m) const {
+        constexpr int kSide = std::min(8 / PARTS, GROUPS);  // columns whose sums are in registers at one time
+#pragma GCC unroll 8
+        for (int first = 0; first < GROUPS; first += kSide) {
+            Sum sums[kSide][PARTS];
+            for (int j = 0; j <= f.count; ++j) {
+                const Word* const from = piece.y[j] + column + 8 * first;
+                const __m512i factor = broadcast(f.factor[j]);
+                for_each_vector<kSide, PARTS>([&](int g, int part) {
+                    sums[g][part].add_product(load(from + part * piece.stride + 8 * g), factor);
+                });
+            }
+            for_each_vector<kSide, PARTS>([&](int g, int part) {
+                const Sum& sum = sums[g][part];
+                x[first + g][part] = FEW ? Reduction::few_below_4q(sum, m) : reduce(sum, m);
+            });
+        }
+    }
+};
+
+// A single source prime d <= 8q: the centred y, brought to [0, 4q) by a multiple of q.
+struct OneSource {
+    const ConversionPiece& piece;
+    __m512i half, shift;  // (d - 1) / 2;  ceil(d / 2q) q - d
+
+    CIPHERBLAS_INLINE OneSource(const ConversionPiece& words, Word source, Word q)
+        : piece(words),
+          half(broadcast(source / 2)),
+          shift(broadcast((source + 2 * q - 1) / (2 * q) * q - source)) {}
+
+    template <int GROUPS, int PARTS>
+    CIPHERBLAS_INLINE void operator()(__m512i (*x)[PARTS], std::size_t column, const Lanes&) const {
+        for_each_vector<GROUPS, PARTS>([&](int g, int part) {
+            const __m512i y = load(piece.y[0] + part * piece.stride + column + 8 * g);
+            x[g][part] = _mm512_mask_add_epi64(y, _mm512_cmpgt_epu64_mask(y, half), y, shift);
+        });
+    }
+};
+
+template <int GROUPS, int LOG, typename Source>
+CIPHERBLAS_INLINE void convert_columns(Word* r, std::size_t column, std::size_t part_words,
+                                       const Source& source, const PassTwiddles<LOG, 1>& twiddles,
+                                       const Lanes& m) {
+    constexpr int kParts = 1 << LOG;
+    __m512i x[GROUPS][kParts];
+    source.template operator()<GROUPS, kParts>(x, column, m);
+    forward_layers<GROUPS>(x, twiddles, m);
+    for_each_vector<GROUPS, kParts>(
+        [&](int g, int part) { store(r + part * part_words + column + 8 * g, x[g][part]); });
+}
+
+template <int LOG, typename Source>
+void convert_pass(Word* r, const ConversionPiece& piece, const Source& source, const NttTable& table) {
+    constexpr int kGroups = pass_groups(LOG);
+    const Lanes m(table.modulus);
+    const PassTwiddles<LOG, 1> twiddles(1, Twiddles(table.roots));
+    const std::size_t part_words = std::size_t{1} << (table.log_n - LOG);
+    std::size_t column = 0;
+    for (; column + 8 * kGroups <= piece.length; column += 8 * kGroups) {
+        convert_columns<kGroups>(r + piece.offset, column, part_words, source, twiddles, m);
+    }
+    for (; column < piece.length; column += 8) {
+        convert_columns<1>(r + piece.offset, column, part_words, source, twiddles, m);
+    }
+}
+
+template <int LOG>
+void convert_pass(Word* r, const ConversionPiece& piece, const ConversionFactors& f, const NttTable& table) {
+    const Word q = table.modulus.q;
+    if (f.count == 1 && f.source <= 8 * q) {
+        convert_pass<LOG>(r, piece, OneSource(piece, f.source, q), table);
+    } else {
+        const std::uint64_t quarters = static_cast<std::uint64_t>(f.count) + 1;
+        const Reduction reduce(table.modulus, quarters);
+        if (quarters <= Reduction::kFewQuarters) {
+            convert_pass<LOG>(r, piece, ManySources<true>{piece, f, reduce}, table);
+        } else {
+            convert_pass<LOG>(r, piece, ManySources<false>{piece, f, reduce}, table);
+        }
+    }
+}
+
+}  // namespace
+
+// A product is below 2^50 q, so that the sum is below (count + 1) * 2^50 q; its words are below 65 * 2^52.
+void base_convert(Word* r, const Word* const* y, const Word* factor, int count, const Word* v,
+                  Word overflow_factor, std::size_t n, const Modulus& modulus) {
+    const Lanes m(modulus);
+    const Reduction reduce(modulus, static_cast<std::uint64_t>(count) + 1);
+    std::size_t i = 0;
+    for (; i + 64 <= n; i += 64) convert<8>(r, y, factor, count, v, overflow_factor, i, reduce, m);
+    for (; i < n; i += 8) convert<1>(r, y, factor, count, v, overflow_factor, i, reduce, m);
+}
+
+// The conversion goes with a first pass that is not the only one, and that leaves registers for it.
+int ntt_parts(int log_n) {
+    const int log_radix = log_n > kTailLog + kLastPassLog ? next_pass(log_n) : 0;
+    return log_radix == 2 || log_radix == 3 ? 1 << log_radix : 1;
+}
+
+void base_convert_ntt(Word* r, const ConversionPiece& piece, const ConversionFactors& f,
+                      const NttTable& table) {
+    switch (ntt_parts(table.log_n)) {
+        case 4:
+            return convert_pass<2>(r, piece, f, table);
+        case 8:
+            return convert_pass<3>(r, piece, f, table);
+        default:
+            return base_convert(r + piece.offset, piece.y, f.factor, f.count, piece.y[f.count], f.factor[f.count],
+                                piece.length, table.modulus);
+    }
+}
+
+}  // namespace cipherblas::avx512ifma

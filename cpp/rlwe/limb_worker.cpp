@@ -1,0 +1,122 @@
+#include "rlwe/limb_worker.h"
+
+#include <algorithm>
+
+#include "ring/automorphism.h"
+
+namespace cipherblas {
+namespace {
+
+constexpr std::size_t kInnerWords = std::size_t{1} << 16;  // of digits, what a core's own cache has room for
+
+}  // namespace
+
+LimbWorker::LimbWorker(const TransformPlan& plan, const Decompositions& decompositions, int capacity)
+    : plan_(&plan),
+      n_(plan.context->n()),
+      capacity_(capacity),
+      parts_(kernels().ntt_parts(plan.context->basis().log_n())),
+      part_words_(n_ / static_cast<std::size_t>(parts_)),
+      limbs_(plan, decompositions, capacity),
+      sum_(plan),
+      low_(Buffer::of_words(2 * static_cast<std::size_t>(capacity) * n_)),
+      sums_(Buffer::of_words(2 * n_)) {}
+
+void LimbWorker::convert(const int* limbs, int count) { limbs_.convert(limbs, count, 0); }
+
+template <typename Target, typename Finish>
+void LimbWorker::run_parts(std::size_t output, int limb, int t, bool transforms, const Target& target,
+                           const Finish& finish) {
+    std::uint64_t* sum[2];
+    if (!sum_.runs_by_parts()) {
+        if (transforms) limbs_.transform(limb, t);
+        target(0, sum);
+        sum_.run(limbs_, output, limb, t, sum[0], sum[1]);
+        for (int part = 0; part < parts_; ++part) {
+            finish(part, sum);
+            for (std::uint64_t*& words : sum) words += part_words_;
+        }
+        return;
+    }
+    sum_.start(limbs_, output, limb, t);
+    const bool together = transforms && has_one_permutation();
+    if (transforms && !together) limbs_.transform(limb, t);
+    for (int part = 0; part < parts_; ++part) {
+        target(part, sum);
+        if (together) {
+            note_upcoming(part, sum);
+            limbs_.transform(limb, t, source_part(part), {upcoming_.data(), upcoming_.size()});
+        }
+        const std::size_t begin = static_cast<std::size_t>(part) * part_words_;
+        sum_.run_part(limb, begin, begin + part_words_, sum[0], sum[1]);
+        finish(part, sum);
+    }
+}
+
+void LimbWorker::sum(std::size_t output, int limb, int t, bool transforms, std::uint64_t* const* x) {
+    run_parts(
+        output, limb, t, transforms,
+        [&](int part, std::uint64_t** sum) {
+            for (int c = 0; c < 2; ++c) sum[c] = x[c] + static_cast<std::size_t>(part) * part_words_;
+        },
+        [](int, std::uint64_t* const*) {});
+}
+
+void LimbWorker::sum_and_divide(std::size_t output, int limb, int t, bool transforms, bool bypass,
+                                std::uint64_t* const* x) {
+    const auto finish = [&](int part, std::uint64_t* const* sum) {
+        const std::size_t begin = static_cast<std::size_t>(part) * part_words_;
+        std::uint64_t* const result[2] = {x[0] + begin, x[1] + begin};
+        std::uint64_t* const low_part[2] = {low(t, 0) + begin, low(t, 1) + begin};
+        upcoming_.clear();
+        for (std::size_t c = 0; part + 1 < parts_ && c < 2; ++c) {
+            upcoming_.push_back(low_part[c] + part_words_);
+        }
+        kernels().ntt_part_sub_mul_scalar(result, sum, low_part, 2, plan_->dropped->inverse(limb), part,
+                                          bypass, {upcoming_.data(), upcoming_.size()},
+                                          plan_->context->table(limb));
+    };
+    const std::size_t row = sum_.runs_by_parts() ? part_words_ : n_;
+    run_parts(
+        output, limb, t, transforms,
+        [&](int, std::uint64_t** sum) {
+            for (std::size_t c = 0; c < 2; ++c) sum[c] = sums_.words() + c * row;
+        },
+        finish);
+}
+
+bool LimbWorker::has_one_permutation() const {
+    const std::vector<RotationTerm>& terms = sum_.terms();
+    return !terms.empty() && std::all_of(terms.begin(), terms.end(), [&](const RotationTerm& term) {
+        return term.permutation == terms.front().permutation;
+    });
+}
+
+// An automorphism maps parts to parts, the values being in bit-reversed order.
+int LimbWorker::source_part(int part) const {
+    const Permutation* const permutation = sum_.terms().front().permutation;
+    if (permutation == nullptr) return part;
+    const std::size_t first = static_cast<std::size_t>(part) * part_words_;
+    return static_cast<int>(permutation->index[first] / part_words_);
+}
+
+// What is needed soon after this part's transforms: the addends and the place of its sum, and the next part. The keys
+// are fetched while the sum is made; with the transforms they cost more than they save.
+void LimbWorker::note_upcoming(int part, const std::uint64_t* const* sum) {
+    upcoming_.clear();
+    const std::size_t source = static_cast<std::size_t>(source_part(part)) * part_words_;
+    std::size_t digits = 0;
+    for (const RotationTerm& term : sum_.terms()) digits += static_cast<std::size_t>(term.digit_count);
+    const bool fits = 2 * digits * part_words_ <= kInnerWords;
+    for (const RotationTerm& term : sum_.terms()) {
+        if (term.add0 != nullptr) upcoming_.push_back(term.add0 + source);
+        if (term.add1 != nullptr) upcoming_.push_back(term.add1 + source);
+        if (!fits || part + 1 == parts_) continue;
+        const std::size_t next = static_cast<std::size_t>(source_part(part + 1)) * part_words_;
+        for (int j = 0; j < term.digit_count; ++j) upcoming_.push_back(term.digits[j] + next);
+    }
+    upcoming_.push_back(sum[0]);
+    upcoming_.push_back(sum[1]);
+}
+
+}  // namespace cipherblas
