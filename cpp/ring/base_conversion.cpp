@@ -98,7 +98,8 @@ void BaseConversion::convert(std::uint64_t* const* out, const int* targets, int 
         const std::size_t next = fetches ? std::min(step, part - offset - length) : 0;  // of the next piece
         for (int t = 0; t < target_count; ++t) {
             // The next piece is fetched meanwhile: so many short streams are beyond the prefetchers of a CPU.
-            const std::size_t number = static_cast<std::size_t>(t), all = static_cast<std::size_t>(target_count);
+            const std::size_t number = static_cast<std::size_t>(t),
+                              all = static_cast<std::size_t>(target_count);
             for (std::size_t i = streams * number / all; next > 0 && i < streams * (number + 1) / all; ++i) {
                 const std::uint64_t* const from = source(i / parts) + i % parts * part + offset + length;
                 for (std::size_t j = 0; j < next; j += kWordsPerLine) __builtin_prefetch(from + j, 0, 2);

@@ -21,10 +21,10 @@ struct RotationTerm {
     const std::uint64_t* const* key0 = nullptr;    // digit_count limbs of the key's b part, Montgomery form
     const std::uint64_t* const* key1 = nullptr;    // digit_count limbs of the key's a part, Montgomery form
     int digit_count = 0;                           // 0: no key switch (unrotated term); at most 512
-    const std::uint64_t* add0 = nullptr;       // added to component 0, times add_factor; null: nothing
-    const std::uint64_t* add1 = nullptr;       // likewise component 1
-    std::uint64_t add_factor = 0;              // Montgomery form
-    const std::uint64_t* plaintext = nullptr;  // Montgomery form; null: factor 1
+    const std::uint64_t* add0 = nullptr;           // added to component 0, times add_factor; null: nothing
+    const std::uint64_t* add1 = nullptr;           // likewise component 1
+    std::uint64_t add_factor = 0;                  // Montgomery form
+    const std::uint64_t* plaintext = nullptr;      // Montgomery form; null: factor 1
 };
 
 // Words that are read or written soon, and fetched meanwhile: streams of one part of a limb each.
@@ -35,8 +35,9 @@ struct Upcoming {
 
 // A piece of the sources of a base conversion: words [offset, offset + length) of every part of a limb.
 struct ConversionPiece {
-    const std::uint64_t* const* y;  // per source, and last the overflow: the words of the first part; those of the next
-                                    // part are `stride` words on
+    const std::uint64_t* const*
+        y;  // per source, and last the overflow: the words of the first part; those of the next
+            // part are `stride` words on
     std::size_t stride, offset, length;
 };
 
@@ -49,7 +50,7 @@ struct ConversionFactors {
 
 // Where a kernel can write past the caches (`bypass`), so do results of so many words: nothing that follows would find
 // them there.
-inline bool bypasses_caches(std::size_t words) { return words > std::size_t{1} << 21; }
+inline bool bypasses_caches(std::size_t words) { return words > std::size_t{1} << 20; }
 
 struct Kernels {
     const char* name;  // "scalar", "avx2", "avx512ifma"

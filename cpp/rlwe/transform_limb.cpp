@@ -213,10 +213,12 @@ void run_resident(const TransformPlan& plan, const Decompositions& decomposition
             const NttTable& table = plan.context->table(limb);
             const int parts = kernels().ntt_parts(table.log_n);
             for (int part = 0; part < parts; ++part) {
-                const std::size_t begin = static_cast<std::size_t>(part) * (n / static_cast<std::size_t>(parts));
+                const std::size_t begin =
+                    static_cast<std::size_t>(part) * (n / static_cast<std::size_t>(parts));
                 std::uint64_t* const y[2] = {x[0] + begin, x[1] + begin};
                 std::uint64_t* const z[2] = {low[0] + begin, low[1] + begin};
-                kernels().ntt_part_sub_mul_scalar(y, y, z, 2, plan.dropped->inverse(limb), part, false, {}, table);
+                kernels().ntt_part_sub_mul_scalar(y, y, z, 2, plan.dropped->inverse(limb), part, false, {},
+                                                  table);
             }
         }
     });

@@ -220,7 +220,8 @@ TEST(Ntt, BegunByAConversionEqualsConversionAndTransform) {
         const std::uint64_t n = std::uint64_t{1} << log_n;
         const std::vector<std::uint64_t> large = primes_below(n, 50, 14);
         const std::vector<std::uint64_t> small = primes_near(n, static_cast<double>(2 * n + 1), 1);
-        for (const Modulus& m : {Modulus(large[13]), Modulus(primes_near(n, 0x1p40, 1)[0]), Modulus(small[0])}) {
+        for (const Modulus& m :
+             {Modulus(large[13]), Modulus(primes_near(n, 0x1p40, 1)[0]), Modulus(small[0])}) {
             // Ten sources and their overflow are the last that need no reduction before the transform.
             for (const std::size_t count : {1u, 2u, 10u, 11u, 12u, 13u}) {
                 for (const Fill fill : {Fill::kRandom, Fill::kLargest, Fill::kExtremes}) {
@@ -256,8 +257,8 @@ TEST(Ntt, PartsTogetherEqualTransformsOneByOne) {
                 scalar().ntt(expected[k].data(), table);
                 minuends.push_back(make_limb(n, m.q, random, Fill::kExtremes));
                 differences.emplace_back(n);
-                scalar().sub_mul_scalar(differences[k].data(), minuends[k].data(), expected[k].data(), factor, n,
-                                        m);
+                scalar().sub_mul_scalar(differences[k].data(), minuends[k].data(), expected[k].data(), factor,
+                                        n, m);
             }
             y = x;
             const int parts = kernels().ntt_parts(log_n);

@@ -169,7 +169,8 @@ struct Rotated {
 
 // sum_j digit_j key_j + addend add_factor, folded.
 CIPHERBLAS_INLINE __m256d term_sum(const RotationTerm& term, const Word* const* key, const Word* addend,
-                                   const Rotated& rotated, std::size_t i, __m256d add_factor, const Lanes& m) {
+                                   const Rotated& rotated, std::size_t i, __m256d add_factor,
+                                   const Lanes& m) {
     Sum sum;
     for (int j = 0; j < term.digit_count; ++j) {
         if (j > 0 && j % Sum::kMaxProducts == 0) sum.fold(m);
@@ -183,8 +184,8 @@ CIPHERBLAS_INLINE __m256d term_sum(const RotationTerm& term, const Word* const* 
 
 // A term without plaintext has the factor 1, in Montgomery form 2^52 mod q. Together with the keys' Montgomery form the
 // sums carry the factor 2^104.
-void accumulate_terms(Word* out0, Word* out1, const RotationTerm* terms, std::size_t count,
-                      std::size_t begin, std::size_t end, const Modulus& modulus) {
+void accumulate_terms(Word* out0, Word* out1, const RotationTerm* terms, std::size_t count, std::size_t begin,
+                      std::size_t end, const Modulus& modulus) {
     const Lanes m(modulus);
     const Word inverse = montgomery_reduce(1, modulus);
     const __m256d scale = broadcast(static_cast<double>(mul_mod(inverse, inverse, modulus)));

@@ -145,8 +145,8 @@ void base_convert_ntt(Word* r, const ConversionPiece& piece, const ConversionFac
         case 8:
             return convert_pass<3>(r, piece, f, table);
         default:
-            return base_convert(r + piece.offset, piece.y, f.factor, f.count, piece.y[f.count], f.factor[f.count],
-                                piece.length, table.modulus);
+            return base_convert(r + piece.offset, piece.y, f.factor, f.count, piece.y[f.count],
+                                f.factor[f.count], piece.length, table.modulus);
     }
 }
 

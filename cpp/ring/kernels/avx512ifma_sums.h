@@ -10,8 +10,8 @@ void base_convert_ntt(std::uint64_t* r, const ConversionPiece& piece, const Conv
                       const NttTable& table);
 void multiply_sum(std::uint64_t* c0, std::uint64_t* c1, std::uint64_t* c2, const std::uint64_t* const* a0,
                   const std::uint64_t* const* a1, const std::uint64_t* const* b0,
-                  const std::uint64_t* const* b1, std::size_t count, bool accumulate, bool bypass, std::size_t n,
-                  const Modulus& m);
+                  const std::uint64_t* const* b1, std::size_t count, bool accumulate, bool bypass,
+                  std::size_t n, const Modulus& m);
 void multiply_plain_sum(std::uint64_t* c0, std::uint64_t* c1, const std::uint64_t* const* p,
                         const std::uint64_t* const* b0, const std::uint64_t* const* b1, std::size_t count,
                         bool accumulate, std::size_t n, const Modulus& m);

@@ -24,6 +24,8 @@ constexpr int kMaxStreams = 2;
 // a cache they come faster without.
 constexpr std::size_t kPrefetchBytes = std::size_t{1} << 18;
 
+constexpr std::size_t kTermsAhead = 2;
+
 struct PairSums {
     Sum c0, c1;
 };
@@ -52,7 +54,7 @@ struct NextTerm {
         for (int j = 0; j < term->digit_count; ++j) {
             prefetch(term->key0[j] + at);
             prefetch(term->key1[j] + at);
-            prefetch(term->digits[j] + source);
+            if (term->permutation != nullptr) prefetch(term->digits[j] + source);
         }
         if (term->plaintext != nullptr) prefetch(term->plaintext + at);
     }
@@ -89,8 +91,10 @@ void add_term(PairSums* sums, const RotationTerm& term, const NextTerm& next, st
             s.c0.add_product(digit, load(term.key0[j] + i));
             s.c1.add_product(digit, load(term.key1[j] + i));
         }
-        if (term.add0 != nullptr) s.c0.add_product(permute_lanes(load(term.add0 + source), order), add_factor);
-        if (term.add1 != nullptr) s.c1.add_product(permute_lanes(load(term.add1 + source), order), add_factor);
+        if (term.add0 != nullptr)
+            s.c0.add_product(permute_lanes(load(term.add0 + source), order), add_factor);
+        if (term.add1 != nullptr)
+            s.c1.add_product(permute_lanes(load(term.add1 + source), order), add_factor);
         if (term.plaintext != nullptr) {
             const __m512i x0 = short_sum ? add(s.c0.montgomery(m), m.q) : reduce_term(s.c0, m);
             const __m512i x1 = short_sum ? add(s.c1.montgomery(m), m.q) : reduce_term(s.c1, m);
@@ -143,11 +147,9 @@ void sum_terms(Word* out0, Word* out1, const RotationTerm* terms, std::size_t co
         }
         for (std::size_t t = 0; t < count; ++t) {
             NextTerm next;
-            if (ahead && t + 1 < count) {
-                next.term = terms + t + 1;
-            } else if (ahead && end + kChunk <= to) {
-                next = {terms, kChunk};
-            }
+            const std::size_t ahead_term = (t + kTermsAhead) % count,
+                              distance = (t + kTermsAhead) / count * kChunk;
+            if (ahead && end + distance <= to) next = {terms + ahead_term, distance};
             const Step step{t == 0 && !accumulate, t + 1 == count, &reduce, chunk0, chunk1};
             switch (terms[t].digit_count) {
                 case 1:
@@ -195,8 +197,8 @@ bool split_long_terms(const RotationTerm* terms, std::size_t count, std::vector<
 
 }  // namespace
 
-void accumulate_terms(Word* out0, Word* out1, const RotationTerm* terms, std::size_t count,
-                      std::size_t begin, std::size_t end, const Modulus& m) {
+void accumulate_terms(Word* out0, Word* out1, const RotationTerm* terms, std::size_t count, std::size_t begin,
+                      std::size_t end, const Modulus& m) {
     std::vector<RotationTerm> parts;
     if (split_long_terms(terms, count, parts)) {
         terms = parts.data();

@@ -211,8 +211,8 @@ u128 term_sum(const RotationTerm& term, const Word* const* key, const Word* add_
     return sum;
 }
 
-void accumulate_terms(Word* out0, Word* out1, const RotationTerm* terms, std::size_t count,
-                      std::size_t begin, std::size_t end, const Modulus& m) {
+void accumulate_terms(Word* out0, Word* out1, const RotationTerm* terms, std::size_t count, std::size_t begin,
+                      std::size_t end, const Modulus& m) {
     constexpr std::size_t kChunk = 256;
     u128 sum0[kChunk];
     u128 sum1[kChunk];
