@@ -56,6 +56,8 @@ struct NextTerm {
             prefetch(term->key1[j] + at);
             if (term->permutation != nullptr) prefetch(term->digits[j] + source);
         }
+        if (term->add0 != nullptr) prefetch(term->add0 + source);
+        if (term->add1 != nullptr) prefetch(term->add1 + source);
         if (term->plaintext != nullptr) prefetch(term->plaintext + at);
     }
 };
