@@ -13,6 +13,7 @@ from cipherblas.errors import DTypeError, MemoryBudgetError, MismatchError, Shap
 from cipherblas.evaluators.base import Evaluator
 from cipherblas.evaluators.ckks import Ckks
 from cipherblas.evaluators.counts import Counts
+from cipherblas.evaluators.encodings import Encodings
 from cipherblas.execution import Execution, FeedSpec
 from cipherblas.expressions import Operand, evaluate_clear, finite_matrix
 from cipherblas.keys import EvaluationKeys
@@ -46,6 +47,7 @@ class Server:
         keys.check(program.plan.keys)
         self.program = program
         self._keys = keys
+        self._encodings = Encodings()  # the masks of a program are those of every run
         self.counts = Counts()
         self.seconds = 0.0
 
@@ -69,7 +71,13 @@ class Server:
         feeds = self._feeds(operands)
         self._check_memory()
         plan = self.program.plan
-        evaluator = Ckks(plan.parameters, self._keys, order=plan.order, key_policy=plan.key_policy)
+        evaluator = Ckks(
+            plan.parameters,
+            self._keys,
+            order=plan.order,
+            key_policy=plan.key_policy,
+            encodings=self._encodings,
+        )
         feeds.evaluator = evaluator
         feeds.expand()
         execution = Execution(evaluator, self.program.expression, plan.choices, plan.blocks, feeds, progress)

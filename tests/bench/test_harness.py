@@ -119,11 +119,6 @@ def test_seconds_text(seconds: float, text: str) -> None:
     assert harness.seconds_text(seconds) == text
 
 
-def test_bytes_text() -> None:
-    assert harness.bytes_text(5 << 28) == "1.25 GiB"
-    assert harness.bytes_text(12) == "12 B"
-
-
 def test_the_machine_names_its_instruction_set() -> None:
     from cipherblas import _core
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from cipherblas.errors import LevelError, MismatchError, MissingKeyError, RangeError, ShapeError
 from cipherblas.evaluators import Clear, Counter, Plain
 from cipherblas.evaluators.ckks import Ckks
+from cipherblas.evaluators.encodings import Encodings
 from cipherblas.evaluators.noise import TAIL
 from cipherblas.keys import KeyRequest, make_evaluation_keys
 
@@ -220,7 +221,7 @@ def test_the_cache_evaluates_a_vector_once(make_client, vectors):
     for _ in range(3):
         ev.multiply(ct, Plain("once", values, 1.0))
     assert len(calls) == 1
-    small = Ckks(make_client().params, None, cache_bytes=0)
+    small = Ckks(make_client().params, None, encodings=Encodings(0))
     for _ in range(3):
         small.multiply(ct, Plain("once", values, 1.0))
     assert len(calls) == 4

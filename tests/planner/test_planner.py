@@ -188,15 +188,16 @@ def test_fewer_keys_say_what_they_cost() -> None:
         pytest.approx(free.plan.seconds, rel=0.5),
         len(free.plan.keys.galois),
     )
-    assert tight.plan.counts.rotations > saving.rotations
+    assert tight.plan.seconds > saving.seconds
+    more = tight.plan.counts.rotations - saving.rotations
     (line,) = (line for line in tight.explain().splitlines() if line.startswith("fewer keys"))
     assert f"{saving.rotation_keys} rotation keys" in line
-    assert f"{tight.plan.counts.rotations - saving.rotations} rotations more" in line
+    assert f"{abs(more)} rotations {'more' if more >= 0 else 'fewer'}" in line
     assert "times" in line
 
 
 def test_a_key_budget_that_nothing_fits_names_the_least() -> None:
-    with pytest.raises(cb.MemoryBudgetError, match=r"fame: needs \d+ MiB of keys, key_budget is 1 MiB"):
+    with pytest.raises(cb.MemoryBudgetError, match=r"fame: needs [0-9.]+ MiB of keys, key_budget is 1.0 MiB"):
         compiled(24, 24, 24, **KEY_BUDGETS, key_budget=1 << 20)
 
 

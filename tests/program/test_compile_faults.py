@@ -259,13 +259,13 @@ OUT_OF_REACH: dict[str, tuple[dict[str, Any], type[cb.CipherblasError], str]] = 
         cb.PrecisionError,
         "256-bit security",
     ),
-    "memory": ({"memory_budget": 1 << 20}, cb.MemoryBudgetError, "at most 1 MiB"),
+    "memory": ({"memory_budget": 1 << 20}, cb.MemoryBudgetError, "at most 1.0 MiB"),
     "keys": (
         {"key_budget": 1000, "algorithm": "skewed"},
         cb.MemoryBudgetError,
-        "key_budget is 0 MiB",
+        "key_budget is 1000 B",
     ),
-    "upload": ({"upload_budget": 1000}, cb.MemoryBudgetError, "upload_budget is 0 MiB"),
+    "upload": ({"upload_budget": 1000}, cb.MemoryBudgetError, "upload_budget is 1000 B"),
 }
 
 

@@ -52,3 +52,18 @@ def test_arrays_of_the_server_are_not_the_clients() -> None:
     for array in reachable(server):
         if isinstance(array, np.ndarray):
             assert not any(np.may_share_memory(array, own) for own in secret)
+
+
+def test_runs_share_masks_but_not_the_values_of_clear_operands() -> None:
+    program = cb.compile(
+        lambda a, b, c: a @ b @ c, a=cb.public(5, 7), b=cb.secret(7, 4), c=cb.secret(4, 4), precision=1e-3
+    )
+    client = program.client()
+    server = program.server(client.evaluation_keys())
+    rng = np.random.default_rng(3)
+    b, c = rng.uniform(-1, 1, (7, 4)), rng.uniform(-1, 1, (4, 4))
+    secret = client.encrypt(b=b, c=c)
+    for _ in range(3):
+        a = rng.uniform(-1, 1, (5, 7))
+        result = client.decrypt(server.run(a=a, **secret))
+        assert np.abs(result - a @ b @ c).max() <= 1e-3 * 7 * 4

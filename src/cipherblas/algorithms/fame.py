@@ -280,21 +280,31 @@ class Fame(Algorithm):
 
         Paths cost nothing where the key policy does not walk them, so all but the published form have them.
         """
-        root = max(2, math.isqrt(max(min(m, k), min(n, k))))
-        variants: list[dict[str, Any]] = [{}]
-        if k > 3:
-            paths = {"key_baby_steps": root}
-            variants = [{"baby_steps": root, **paths}, {"radix": root, **paths}, {}]
         for aligned in (True, False):
             if not aligned and m == k:
                 continue  # the same layout
             for packed in (True, False):
                 if cls.fits(m, k, n, slots, aligned=aligned, complex_packing=packed):
-                    yield from (
-                        {"aligned": aligned, "complex_packing": packed, **variant} for variant in variants
-                    )
+                    base = {"aligned": aligned, "complex_packing": packed}
+                    inner = k + k % 2 if packed else k
+                    for radix in _radices(inner, max(min(m, k), min(n, k))) if k > 3 else ():
+                        yield {**base, "baby_steps": radix, "key_baby_steps": radix}
+                        yield {**base, "radix": radix, "key_baby_steps": radix}
+                    yield base
 
 
 def _shift_steps(i: int, outer: int, inner: int) -> list[int]:
     """(x + i) mod k - x for x < outer: i minus a multiple of k for each wrap."""
     return [i - wrap * inner for wrap in range(i // inner, (outer - 1 + i) // inner + 1)]
+
+
+def _radices(inner: int, shifts: int) -> list[int]:
+    """Where to cut up to `shifts` shifts modulo `inner`: near the square root, the nearest first.
+
+    With a divisor of `inner`, i and i - inner end with the same baby step, and share its key.
+    """
+    root = max(2, math.isqrt(shifts))
+    below = [d for d in range(max(2, root // 2), root + 1) if inner % d == 0]
+    above = [d for d in range(root + 1, 2 * root + 1) if inner % d == 0]
+    found = below[-1:] + above[:1]
+    return sorted(found, key=lambda d: abs(math.log(d / root))) or [root]

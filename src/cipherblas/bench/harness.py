@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from cipherblas.bench.peers import Peer
+from cipherblas.planner.explain import size
 
 FIELDS = (
     "bench", "case", "params", "algorithm", "threads", "seconds", "seconds_min", "seconds_max", "runs",
@@ -237,14 +238,6 @@ def seconds_text(seconds: float) -> str:
     return f"{seconds * 1e9:.3g} ns"
 
 
-def bytes_text(count: float) -> str:
-    """Binary units: 1.25 GiB."""
-    for factor, unit in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
-        if count >= factor:
-            return f"{count / factor:.3g} {unit}"
-    return f"{count:.0f} B"
-
-
 def _spread(result: Mapping[str, Any], prefix: str = "") -> str:
     if prefix + "seconds" not in result:
         return ""
@@ -273,11 +266,11 @@ _COLUMNS: tuple[tuple[str, Callable[[Mapping[str, Any]], str]], ...] = (
     ("error", lambda r: f"{r['error']:.1e}" if "error" in r else ""),
     ("rotations", lambda r: str(r.get("rotations", ""))),
     ("products", lambda r: str(r.get("products", ""))),
-    ("keys", lambda r: bytes_text(r["key_bytes"]) if r.get("key_bytes") else ""),
-    ("upload", lambda r: bytes_text(r["upload_bytes"]) if r.get("upload_bytes") else ""),
-    ("peak", lambda r: bytes_text(r["peak_bytes"]) if r.get("peak_bytes") else ""),
-    ("working", lambda r: bytes_text(r["working_bytes"]) if r.get("working_bytes") else ""),
-    ("FAME's model", lambda r: bytes_text(r["fame_fast_bytes"]) if r.get("fame_fast_bytes") else ""),
+    ("keys", lambda r: size(r["key_bytes"]) if r.get("key_bytes") else ""),
+    ("upload", lambda r: size(r["upload_bytes"]) if r.get("upload_bytes") else ""),
+    ("peak", lambda r: size(r["peak_bytes"]) if r.get("peak_bytes") else ""),
+    ("working", lambda r: size(r["working_bytes"]) if r.get("working_bytes") else ""),
+    ("FAME's model", lambda r: size(r["fame_fast_bytes"]) if r.get("fame_fast_bytes") else ""),
     ("coarse : limb", lambda r: f"[bold]{r['coarse_over_limb']:.2f}[/bold]" if "coarse_over_limb" in r else ""),
     ("peer", lambda r: str(r.get("peer", ""))),
     ("peer time", lambda r: _spread(r, "peer_")),

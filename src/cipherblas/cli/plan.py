@@ -107,12 +107,16 @@ def plan(
     key_budget: Annotated[
         int | None,
         _bytes_option(
-            "--key-budget", "Memory that the evaluation keys may use.", "half of the memory budget"
+            "--key-budget", "Memory that the evaluation keys may use.", "two thirds of the memory budget"
         ),
     ] = None,
     upload_budget: Annotated[
         int | None,
-        _bytes_option("--upload-budget", "What the client may upload for the secret operands.", "64MiB"),
+        _bytes_option(
+            "--upload-budget",
+            "What the client may upload for the secret operands.",
+            "64MiB, or 16 times the operands",
+        ),
     ] = None,
     threads: Threads = None,
     output: Annotated[

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from cipherblas.errors import MismatchError, MissingKeyError, RangeError, ShapeError
 from cipherblas.evaluators.base import Evaluator
 from cipherblas.evaluators.bookkeeping import DEFAULT_WORKING_BYTES, Term
-from cipherblas.evaluators.encodings import EncodeCache
+from cipherblas.evaluators.encodings import Encodings
 from cipherblas.evaluators.steps import KeyPolicy
 from cipherblas.evaluators.values import Plain
 from cipherblas.keys.evaluation import EvaluationKeys
@@ -19,7 +19,6 @@ from cipherblas.memory import in_threads
 from cipherblas.params import Parameters
 
 Order = Literal["limb", "rotation"]
-DEFAULT_CACHE_BYTES = 512 << 20
 
 
 class Ckks(Evaluator):
@@ -31,7 +30,7 @@ class Ckks(Evaluator):
         order: loop order of linear transforms: "limb" (MO-HLT) or "rotation" (coarse); equal results.
         key_policy: how steps become rotations; must be that of the plan whose keys are given.
         working_bytes: for the buffers of one linear-transform call.
-        cache_bytes: for encoded plaintexts: half for coefficients (8·N bytes each), half for NTT form.
+        encodings: the caches of encoded plaintexts; by default its own.
 
     Raises:
         MismatchError: the keys belong to other parameters.
@@ -45,7 +44,7 @@ class Ckks(Evaluator):
         order: Order = "limb",
         key_policy: KeyPolicy = "direct",
         working_bytes: int = DEFAULT_WORKING_BYTES,
-        cache_bytes: int = DEFAULT_CACHE_BYTES,
+        encodings: Encodings | None = None,
     ) -> None:
         super().__init__(params, key_policy=key_policy, working_bytes=working_bytes)
         if keys is not None and keys.params != params:
@@ -55,8 +54,7 @@ class Ckks(Evaluator):
                 got=keys.params.fingerprint()[:12],
             )
         self.order: str = order
-        self.cache = EncodeCache(cache_bytes // 2)
-        self.row_cache = EncodeCache(cache_bytes // 2)
+        self.encodings = encodings if encodings is not None else Encodings()
         self._keys = keys
         self._context = params.context()
 
@@ -81,7 +79,7 @@ class Ckks(Evaluator):
         Raises:
             ShapeError, RangeError: not S finite numbers, or beyond the declared bound.
         """
-        return self.cache.get((plain.key, scale), lambda: self._encode(plain, scale))
+        return self.encodings.coefficients.get((plain.key, scale), lambda: self._encode(plain, scale))
 
     def _encode(self, plain: Plain, scale: float) -> NDArray[np.int64]:
         values = np.ascontiguousarray(plain.values(), dtype=np.complex128)
@@ -96,7 +94,7 @@ class Ckks(Evaluator):
 
     def _rows(self, plain: Plain, scale: float, limbs: int) -> NDArray[np.uint64]:
         """The plaintext in NTT Montgomery form, uint64 (limbs, N), cached."""
-        return self.row_cache.get(
+        return self.encodings.rows.get(
             (plain.key, scale, limbs),
             lambda: self._context.plaintext(self.coefficients(plain, scale), limbs, montgomery=True),
         )
@@ -121,7 +119,8 @@ class Ckks(Evaluator):
         position = {step: index for index, step in enumerate(steps)}
         mask_scale = float(self.params.q[limbs - 1])
         plains = [term.plain for term in terms if term.plain is not None]
-        absent = {plain.key: plain for plain in plains if (plain.key, mask_scale) not in self.cache}
+        known = self.encodings.coefficients
+        absent = {plain.key: plain for plain in plains if (plain.key, mask_scale) not in known}
         made = dict(
             zip(
                 absent,

@@ -1,4 +1,4 @@
-"""A cache of encoded plaintexts: the least recently used go when the byte budget is full."""
+"""Caches of encoded plaintexts: the least recently used go when the byte budget is full."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from numpy.typing import NDArray
+
+DEFAULT_BYTES = 512 << 20
 
 
 class EncodeCache:
@@ -48,3 +50,15 @@ class EncodeCache:
         with self._lock:
             self._arrays.clear()
             self.nbytes = 0
+
+
+class Encodings:
+    """What a server keeps from run to run: plaintexts as coefficients (8·N bytes each), and in NTT form.
+
+    Args:
+        budget: bytes of both together.
+    """
+
+    def __init__(self, budget: int = DEFAULT_BYTES) -> None:
+        self.coefficients = EncodeCache(budget // 2)
+        self.rows = EncodeCache(budget // 2)

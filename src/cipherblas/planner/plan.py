@@ -31,7 +31,7 @@ class PlanOptions:
         insecure: accept parameters below the table (warns; stamped into every file).
         algorithm: name of the algorithm for every product; None lets the planner choose.
         memory_budget: bytes that the server may use; None takes four fifths of the memory available now.
-        key_budget: bytes of evaluation keys in memory; None takes half of the memory budget.
+        key_budget: bytes of evaluation keys in memory; None takes two thirds of the memory budget.
         upload_budget: bytes that the client may upload for the secret operands together; None takes 64 MiB, or
             16 times the bytes of the operands themselves.
         ring_degree: force N; None lets the planner choose.

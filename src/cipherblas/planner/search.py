@@ -26,6 +26,7 @@ from cipherblas.planner import estimate
 from cipherblas.planner.assembly import PROCESS_BYTES, Decisions, assemble, key_bytes_of
 from cipherblas.planner.cost import calibrate
 from cipherblas.planner.estimate import Estimate
+from cipherblas.planner.explain import size
 from cipherblas.planner.plan import RING_DEGREES, KeySaving, Plan, PlanOptions, Rejected
 from cipherblas.planner.sizing import Sizing, magnitude_slope, sizings
 from cipherblas.planner.tilings import (
@@ -95,7 +96,7 @@ def budgets_of(options: PlanOptions, secret_entries: int) -> Budgets:
     memory = options.memory_budget
     if memory is None:
         memory = (available_memory() or 8 << 30) * 4 // 5
-    keys = options.key_budget if options.key_budget is not None else memory // 2
+    keys = options.key_budget if options.key_budget is not None else memory * 2 // 3
     upload = options.upload_budget
     if upload is None:
         upload = max(LEAST_UPLOAD, UPLOAD_RATIO * 8 * secret_entries)
@@ -118,8 +119,8 @@ class Search:
         if least > self.budgets.memory:
             raise MemoryBudgetError(
                 "the encrypted matrices alone need more memory (memory_budget=…)",
-                expected=f"at most {_mib(self.budgets.memory)}",
-                got=_mib(least),
+                expected=f"at most {size(self.budgets.memory)}",
+                got=size(least),
             )
         self.target = options.precision * expression.bound
         self.rates = calibrate()
@@ -214,7 +215,7 @@ class Search:
         )
         if uploads > self.budgets.upload:
             self._reject(
-                candidate, f"uploads at least {_mib(uploads)}, upload_budget is {_mib(self.budgets.upload)}"
+                candidate, f"uploads at least {size(uploads)}, upload_budget is {size(self.budgets.upload)}"
             )
         return uploads
 
@@ -303,7 +304,7 @@ class Search:
         if counted.upload_bytes > self.budgets.upload:
             self._reject(
                 candidate,
-                f"uploads {_mib(counted.upload_bytes)}, upload_budget is {_mib(self.budgets.upload)}",
+                f"uploads {size(counted.upload_bytes)}, upload_budget is {size(self.budgets.upload)}",
             )
             return None
         if key_bytes > self.budgets.keys:
@@ -322,7 +323,7 @@ class Search:
         name, least = scored.candidate.algorithm, self._least_keys
         if scored.key_bytes < least.get(name, math.inf):
             least[name] = scored.key_bytes
-            reason = f"needs {_mib(scored.key_bytes)} of keys, key_budget is {_mib(self.budgets.keys)}"
+            reason = f"needs {size(scored.key_bytes)} of keys, key_budget is {size(self.budgets.keys)}"
             if self.rejected.get(name, Rejected(name, "")).seconds is None:
                 self.rejected[name] = Rejected(name, reason)
         if self._most_keys is None or scored.seconds < self._most_keys.seconds:
@@ -471,8 +472,8 @@ class Search:
         if plan.peak_bytes > self.budgets.memory:
             raise MemoryBudgetError(
                 f"{candidate.algorithm} needs too much memory",
-                expected=f"at most {_mib(self.budgets.memory)}",
-                got=_mib(plan.peak_bytes),
+                expected=f"at most {size(self.budgets.memory)}",
+                got=size(plan.peak_bytes),
             )
         return plan, run
 
@@ -506,10 +507,6 @@ def _blocks(axes: tuple[str, ...], block: tuple[int, ...]) -> dict[str, int]:
     for axis, length in zip(axes, block, strict=True):
         blocks[axis] = min(length, blocks.get(axis, length))
     return blocks
-
-
-def _mib(amount: float) -> str:
-    return f"{amount / 2**20:.0f} MiB"
 
 
 def _threads() -> int:

@@ -62,6 +62,9 @@ class PlainFeeds:
 
     def __init__(self, values: Callable[[Expression], NDArray[np.float64]]) -> None:
         self._values = values
+        self._run = (
+            object()
+        )  # in the keys: what is encoded for one run is never taken for another run's values
         self._found: dict[int, tuple[Expression, NDArray[np.float64]]] = {}
 
     def _value(self, node: Expression) -> NDArray[np.float64]:
@@ -80,7 +83,7 @@ class PlainFeeds:
                 return layout.pack_one(cell / node.bound, index)
 
             return [
-                Plain((name, layout.key, i, j, index), functools.partial(vector, index), bound)
+                Plain((self._run, name, layout.key, i, j, index), functools.partial(vector, index), bound)
                 for index in range(layout.ciphertexts)
             ]
 
