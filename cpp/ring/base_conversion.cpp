@@ -65,6 +65,13 @@ void BaseConversion::overflow(std::uint64_t* v, const std::uint64_t* const* y, s
     kernels().base_overflow(v, y, reciprocals_.data(), count(), n);
 }
 
+// One source whose centred residues the kernels find without its overflow.
+bool BaseConversion::centres(const int* targets, int target_count) const {
+    return count() == 1 && std::all_of(targets, targets + target_count, [&](int target) {
+               return basis_->modulus(sources_[0]).q <= 8 * basis_->modulus(target).q;
+           });
+}
+
 void BaseConversion::convert(std::uint64_t* const* out, const int* targets, int target_count,
                              const std::uint64_t* const* y, const std::uint64_t* v) const {
     const Kernels& k = kernels();
@@ -73,35 +80,42 @@ void BaseConversion::convert(std::uint64_t* const* out, const int* targets, int 
     const std::size_t parts = static_cast<std::size_t>(k.ntt_parts(basis_->log_n()));
     const std::size_t part = n / parts;  // words
     const bool repeats = target_count > 1;
+    const bool counts = v == nullptr && !centres(targets, target_count);
     // Words at the same place of several parts exclude each other from a cache: pieces are copied before they are read
     // again and again.
-    const bool packs = repeats && parts > 1 && sources > 1;
-    const std::size_t streams = (sources + 1) * parts;
-    const std::size_t step = repeats ? std::max<std::size_t>(kPieceWords / streams / 8 * 8, 8) : part;
+    const bool packs = parts > 1 && (counts || (repeats && sources > 1));
+    const std::size_t streams = sources * parts;
+    std::size_t step = part;
+    if (repeats || counts) step = std::max<std::size_t>(kPieceWords / (streams + parts) / 8 * 8, 8);
     const bool fetches = repeats && sources * n > kResidentWords;
     std::array<const std::uint64_t*, kMaxSources + 1> piece{};
-    alignas(64) std::array<std::uint64_t, kMaxPieceWords> packed;
-    const auto source = [&](std::size_t i) { return i < sources ? y[i] : v; };
+    alignas(64) std::array<std::uint64_t, kMaxPieceWords> local;
 
     for (std::size_t offset = 0; offset < part; offset += step) {
         const std::size_t length = std::min(step, part - offset);
         for (std::size_t i = 0; i <= sources; ++i) {
-            piece[i] = source(i) + offset;
-            if (!packs) continue;
-            std::uint64_t* const copy = packed.data() + i * parts * length;
+            const std::uint64_t* const words = i < sources ? y[i] : v;
+            piece[i] = words == nullptr ? nullptr : words + offset;
+            if (!packs || words == nullptr) continue;
+            std::uint64_t* const copy = local.data() + i * parts * length;
             for (std::size_t p = 0; p < parts; ++p) {
                 std::memcpy(copy + p * length, piece[i] + p * part, length * sizeof(std::uint64_t));
             }
             piece[i] = copy;
         }
+        if (counts) {
+            std::uint64_t* const counted = local.data() + (packs ? sources * parts * length : 0);
+            overflow(counted, piece.data(), packs ? parts * length : length);
+            piece[sources] = counted;
+        }
         const ConversionPiece words{piece.data(), packs ? length : part, offset, length};
         const std::size_t next = fetches ? std::min(step, part - offset - length) : 0;  // of the next piece
         for (int t = 0; t < target_count; ++t) {
             // The next piece is fetched meanwhile: so many short streams are beyond the prefetchers of a CPU.
-            const std::size_t number = static_cast<std::size_t>(t),
-                              all = static_cast<std::size_t>(target_count);
+            const std::size_t number = static_cast<std::size_t>(t);
+            const std::size_t all = static_cast<std::size_t>(target_count);
             for (std::size_t i = streams * number / all; next > 0 && i < streams * (number + 1) / all; ++i) {
-                const std::uint64_t* const from = source(i / parts) + i % parts * part + offset + length;
+                const std::uint64_t* const from = y[i / parts] + i % parts * part + offset + length;
                 for (std::size_t j = 0; j < next; j += kWordsPerLine) __builtin_prefetch(from + j, 0, 2);
             }
             for (std::size_t p = 0; next > 0 && p < parts; ++p) {

@@ -32,10 +32,13 @@ class BaseConversion {
     void overflow(std::uint64_t* v, const std::uint64_t* const* y, std::size_t n) const;
     // out[t] = x mod the prime at position targets[t], for all t at once: the y_i are read once in pieces that stay in the
     // first-level cache. The NTT of out[t] is begun: Kernels::ntt_many goes on with it. Targets are not sources.
+    // v may be null: it is then counted on the way, which costs little where there are many targets.
     void convert(std::uint64_t* const* out, const int* targets, int target_count,
                  const std::uint64_t* const* y, const std::uint64_t* v) const;
 
   private:
+    bool centres(const int* targets, int target_count) const;
+
     const Basis* basis_;
     std::vector<int> sources_;
     std::vector<std::uint64_t> digit_factors_;

@@ -35,9 +35,9 @@ struct Upcoming {
 
 // A piece of the sources of a base conversion: words [offset, offset + length) of every part of a limb.
 struct ConversionPiece {
-    const std::uint64_t* const*
-        y;  // per source, and last the overflow: the words of the first part; those of the next
-            // part are `stride` words on
+    // Per source, and last the overflow: the words of the first part; those of the next part are `stride` words on. A
+    // single source prime up to 8q needs no overflow: null.
+    const std::uint64_t* const* y;
     std::size_t stride, offset, length;
 };
 

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "ring/threads.h"
+#include "rlwe/mod_down.h"
 
 namespace cipherblas {
 
@@ -10,7 +11,6 @@ Decomposition::Decomposition(const Context& context, const PolynomialView& x, in
     : context_(&context), x_(x), limbs_(limbs), digits_(context.digits(limbs)) {
     const std::size_t n = context.n();
     y_ = Buffer::of_words(static_cast<std::size_t>(limbs) * n);
-    overflow_ = Buffer::of_words(static_cast<std::size_t>(digits_) * n);
     for (int d = 0; d < digits_; ++d) {
         const int begin = context.digit_begin(d);
         conversions_.push_back(&context.conversion(begin, context.digit_end(d, limbs) - begin, false));
@@ -24,6 +24,8 @@ Decomposition::Decomposition(const Context& context, const PolynomialView& x, in
         k.intt_scaled(y, x_.limb(limb), conversion.digit_factor(limb - context.digit_begin(digit)),
                       context.table(limb));
     });
+    if (context.alpha() == 1 || !converts_one_by_one(n, context.alpha())) return;
+    overflow_ = Buffer::of_words(static_cast<std::size_t>(digits_) * n);
     parallel_rows(static_cast<std::size_t>(digits_), n,
                   [&](std::size_t d, std::size_t offset, std::size_t count) {
                       const BaseConversion& conversion = *conversions_[d];
@@ -58,7 +60,9 @@ void Decomposition::convert(const int* targets, int count, std::uint64_t* scratc
                 y_.words() + static_cast<std::size_t>(conversion.source(i)) * n;
         }
         conversion.convert(out.data(), converted.data(), static_cast<int>(converted.size()), sources.data(),
-                           overflow_.words() + static_cast<std::size_t>(d) * n);
+                           overflow_.words() == nullptr
+                               ? nullptr
+                               : overflow_.words() + static_cast<std::size_t>(d) * n);
     }
 }
 

@@ -35,7 +35,7 @@ class Decomposition {
     int limbs_;
     int digits_;
     Buffer y_;                                        // [limbs][n]
-    Buffer overflow_;                                 // [digits][n]
+    Buffer overflow_;                                 // [digits][n]; empty where convert counts it
     std::vector<const BaseConversion*> conversions_;  // per digit
 };
 

@@ -11,10 +11,14 @@
 
 namespace cipherblas {
 
+bool converts_one_by_one(std::size_t n, int sources) {
+    constexpr std::size_t kResidentWords = std::size_t{1} << 17;  // stay in the second-level cache
+    return static_cast<std::size_t>(sources) * n <= kResidentWords;
+}
+
 int limbs_per_group(std::size_t n, int limbs, int sources) {
     constexpr int kGroup = 26;
-    constexpr std::size_t kResidentWords = std::size_t{1} << 17;  // stay in the second-level cache
-    if (limbs < 1 || static_cast<std::size_t>(sources) * n <= kResidentWords) return 1;
+    if (limbs < 1 || converts_one_by_one(n, sources)) return 1;
     const int threads = thread_count();
     const int groups = std::max((limbs + kGroup - 1) / kGroup, std::min(threads, limbs));
     return (limbs + groups - 1) / groups;
@@ -27,7 +31,8 @@ void mod_down(const Context& context, const BaseConversion& conversion, int rows
     const std::size_t n = context.n();
     const std::size_t count = static_cast<std::size_t>(conversion.count());
     const Buffer coefficients = Buffer::of_words(static_cast<std::size_t>(rows) * count * n);
-    const Buffer overflow = Buffer::of_words(static_cast<std::size_t>(rows) * n);
+    const bool counts = conversion.count() > 1 && converts_one_by_one(n, conversion.count());
+    const Buffer overflow = counts ? Buffer::of_words(static_cast<std::size_t>(rows) * n) : Buffer();
     const auto sources = [&](std::size_t row, std::size_t offset) {
         std::array<const std::uint64_t*, BaseConversion::kMaxSources> y{};
         for (std::size_t i = 0; i < count; ++i) y[i] = coefficients.words() + (row * count + i) * n + offset;
@@ -40,7 +45,7 @@ void mod_down(const Context& context, const BaseConversion& conversion, int rows
         k.intt_scaled(y, dropped[task], conversion.digit_factor(i), context.table(conversion.source(i)));
     });
     parallel_rows(
-        static_cast<std::size_t>(rows), n, [&](std::size_t row, std::size_t offset, std::size_t length) {
+        counts ? static_cast<std::size_t>(rows) : 0, n, [&](std::size_t row, std::size_t offset, std::size_t length) {
             conversion.overflow(overflow.words() + row * n + offset, sources(row, offset).data(), length);
         });
 
@@ -66,7 +71,7 @@ void mod_down(const Context& context, const BaseConversion& conversion, int rows
             for (std::size_t t = 0; t < targets.size(); ++t)
                 parts.push_back(converted + row * row_words + t * n);
             conversion.convert(parts.data(), targets.data(), limbs, sources(row, 0).data(),
-                               overflow.words() + row * n);
+                               counts ? overflow.words() + row * n : nullptr);
         }
         for (std::size_t t = 0; t < targets.size(); ++t) {
             for (int part = 0; part < part_count; ++part) {  // all rows together: they share the table

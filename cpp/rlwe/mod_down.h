@@ -9,6 +9,8 @@ namespace cipherblas {
 // How many of `limbs` limbs a worker converts together: the sources of a base conversion are then read from the outer
 // caches once per group instead of once per limb.
 int limbs_per_group(std::size_t n, int limbs, int sources);
+// Whether that is one: then the overflow is better counted beforehand.
+bool converts_one_by_one(std::size_t n, int sources);
 
 // out = (x - [x]_D) / D = round(x / D) for `rows` polynomials, D the product of the conversion's sources.
 // dropped[row * conversion.count() + i]: limb of source i; kept[row * kept_limbs + j] and out[...]: limb q_j; all in

@@ -24,13 +24,13 @@ constexpr std::size_t kResidentBytes = std::size_t{8} << 20;   // digits at all 
 // Coefficients of the dropped limbs of some outputs, ready for base conversion.
 class DroppedLimbs {
   public:
-    DroppedLimbs(const TransformPlan& plan, std::size_t outputs)
+    // one_by_one: that is how the remaining limbs are made.
+    DroppedLimbs(const TransformPlan& plan, std::size_t outputs, bool one_by_one)
         : plan_(&plan),
           n_(plan.context->n()),
           count_(plan.dropped == nullptr ? 0 : plan.dropped->sources().size()) {
-        if (count_ == 0) return;
-        coefficients_ = Buffer::of_words(outputs * 2 * count_ * n_);
-        overflow_ = Buffer::of_words(outputs * 2 * n_);
+        if (count_ > 0) coefficients_ = Buffer::of_words(outputs * 2 * count_ * n_);
+        if (count_ > 1 && one_by_one) overflow_ = Buffer::of_words(outputs * 2 * n_);
     }
 
     std::size_t count() const { return count_; }
@@ -47,6 +47,8 @@ class DroppedLimbs {
             k.intt_scaled(y, y, plan_->dropped->digit_factor(source), plan_->context->table(position));
         }
     }
+    // After all limbs of an output.
+    bool counts_overflow() const { return overflow_.words() != nullptr; }
     void count_overflow(std::size_t output, std::size_t component, std::size_t offset,
                         std::size_t length) const {
         plan_->dropped->overflow(overflow(output, component) + offset,
@@ -55,7 +57,7 @@ class DroppedLimbs {
     void convert(std::size_t output, std::size_t component, const int* targets, int count,
                  std::uint64_t* const* out) const {
         plan_->dropped->convert(out, targets, count, sources(output, component, 0).data(),
-                                overflow(output, component));
+                                counts_overflow() ? overflow(output, component) : nullptr);
     }
 
   private:
@@ -126,7 +128,7 @@ void run_block(const TransformPlan& plan, std::vector<LimbWorker>& workers, std:
                std::size_t outputs, std::uint64_t* const* out) {
     const std::size_t n = plan.context->n();
     const std::size_t kept = static_cast<std::size_t>(plan.kept);
-    const DroppedLimbs dropped(plan, outputs);
+    const DroppedLimbs dropped(plan, outputs, workers.front().capacity() == 1);
     if (dropped.count() > 0) {  // phase A
         const Partition partition(plan, plan.dropped->sources(), outputs, workers.front().capacity());
         for_each_task(partition, workers, [&](LimbWorker& worker, const Task& task) {
@@ -139,7 +141,7 @@ void run_block(const TransformPlan& plan, std::vector<LimbWorker>& workers, std:
                 }
             }
         });
-        parallel_rows(outputs * 2, n, [&](std::size_t row, std::size_t offset, std::size_t length) {
+        parallel_rows(dropped.counts_overflow() ? outputs * 2 : 0, n, [&](std::size_t row, std::size_t offset, std::size_t length) {
             dropped.count_overflow(row / 2, row % 2, offset, length);
         });
     }
@@ -174,7 +176,7 @@ void run_block(const TransformPlan& plan, std::vector<LimbWorker>& workers, std:
 // The workspace of one thread in run_resident.
 struct OutputWorker {
     explicit OutputWorker(const TransformPlan& plan)
-        : sum(plan), dropped(plan, 1), low(Buffer::of_words(2 * plan.context->n())) {}
+        : sum(plan), dropped(plan, 1, true), low(Buffer::of_words(2 * plan.context->n())) {}
     TermSum sum;
     DroppedLimbs dropped;
     Buffer low;
@@ -202,7 +204,7 @@ void run_resident(const TransformPlan& plan, const Decompositions& decomposition
                            dropped.limb(0, 1, i));
             dropped.prepare(0, i);
         }
-        for (std::size_t c = 0; dropped.count() > 0 && c < 2; ++c) dropped.count_overflow(0, c, 0, n);
+        for (std::size_t c = 0; dropped.counts_overflow() && c < 2; ++c) dropped.count_overflow(0, c, 0, n);
         for (std::size_t j = 0; j < kept; ++j) {
             const int limb = limbs[dropped.count() + j];
             std::uint64_t* const x[2] = {out[o] + j * n, out[o] + (kept + j) * n};

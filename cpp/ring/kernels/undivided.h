@@ -12,8 +12,18 @@ int ntt_parts(int) { return 1; }
 template <auto kBaseConvert>
 void base_convert_ntt(std::uint64_t* r, const ConversionPiece& piece, const ConversionFactors& f,
                       const NttTable& table) {
-    kBaseConvert(r + piece.offset, piece.y, f.factor, f.count, piece.y[f.count], f.factor[f.count],
-                 piece.length, table.modulus);
+    if (piece.y[f.count] != nullptr) {
+        return kBaseConvert(r + piece.offset, piece.y, f.factor, f.count, piece.y[f.count], f.factor[f.count],
+                            piece.length, table.modulus);
+    }
+    constexpr std::size_t kChunk = 512;  // of a single source: the overflow is 1 above half the source prime
+    alignas(64) std::uint64_t overflow[kChunk];
+    for (std::size_t start = 0; start < piece.length; start += kChunk) {
+        const std::uint64_t* const y = piece.y[0] + start;
+        const std::size_t words = piece.length - start < kChunk ? piece.length - start : kChunk;
+        for (std::size_t i = 0; i < words; ++i) overflow[i] = y[i] > f.source / 2 ? 1 : 0;
+        kBaseConvert(r + piece.offset + start, &y, f.factor, 1, overflow, f.factor[1], words, table.modulus);
+    }
 }
 
 template <auto kNtt>
