@@ -2,17 +2,18 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
+#include <bit>
 #include <stdexcept>
 #include <string>
+
+#include "ring/pool.h"
 
 namespace cipherblas {
 namespace {
 
-// One step of convert: this many words of all sources together, 24 KiB of the first-level cache; at the least one line
-// of each part.
+// A piece: at most so many words of all sources and the overflow, 32 KiB of the first-level cache; at the least a line of
+// each part.
 constexpr std::size_t kPieceWords = 4096;
-constexpr std::size_t kMaxPieceWords = std::max<std::size_t>((BaseConversion::kMaxSources + 1) * 8 * 8, 8192);
 // Sources that are larger than this together do not wait in the second-level cache.
 constexpr std::size_t kResidentWords = std::size_t{1} << 16;
 constexpr std::size_t kWordsPerLine = 8;
@@ -61,8 +62,29 @@ BaseConversion::BaseConversion(const Basis& basis, std::vector<int> sources)
     }
 }
 
-void BaseConversion::overflow(std::uint64_t* v, const std::uint64_t* const* y, std::size_t n) const {
-    kernels().base_overflow(v, y, reciprocals_.data(), count(), n);
+// A single source is read in the natural order: nothing of it is read twice from one piece of memory.
+PieceLayout BaseConversion::layout(bool together) const {
+    const std::size_t parts = static_cast<std::size_t>(kernels().ntt_parts(basis_->log_n()));
+    const std::size_t part = basis_->n() / parts;
+    if (!together || parts == 1 || count() == 1) return {part, 0};
+    const std::size_t streams = sources_.size() * parts;
+    const std::size_t length = std::max<std::size_t>(std::bit_floor(kPieceWords / (streams + parts)), 8);
+    return {std::min(length, part), streams * length};
+}
+
+void BaseConversion::prepare(std::uint64_t* block, int i, const std::uint64_t* limb, bool together,
+                             std::uint64_t* scratch) const {
+    const PieceLayout pieces = layout(together);
+    const std::size_t step = pieces.stride == 0 ? basis_->n() : pieces.stride / sources_.size();
+    kernels().intt_scaled(block + static_cast<std::size_t>(i) * step, limb, scratch, digit_factor(i), pieces,
+                          basis_->table(source(i)));
+}
+
+void BaseConversion::overflow(std::uint64_t* v, const std::uint64_t* block, std::size_t offset,
+                              std::size_t length) const {
+    std::array<const std::uint64_t*, kMaxSources> y{};
+    for (std::size_t i = 0; i < sources_.size(); ++i) y[i] = block + i * basis_->n() + offset;
+    kernels().base_overflow(v, y.data(), reciprocals_.data(), count(), length);
 }
 
 // One source whose centred residues the kernels find without its overflow.
@@ -73,50 +95,50 @@ bool BaseConversion::centres(const int* targets, int target_count) const {
 }
 
 void BaseConversion::convert(std::uint64_t* const* out, const int* targets, int target_count,
-                             const std::uint64_t* const* y, const std::uint64_t* v) const {
+                             const std::uint64_t* block, bool together, const std::uint64_t* v) const {
     const Kernels& k = kernels();
     const std::size_t n = basis_->n();
     const std::size_t sources = sources_.size();
     const std::size_t parts = static_cast<std::size_t>(k.ntt_parts(basis_->log_n()));
     const std::size_t part = n / parts;  // words
-    const bool repeats = target_count > 1;
+    const PieceLayout pieces = layout(together);
+    const bool packed = pieces.stride > 0;
     const bool counts = v == nullptr && !centres(targets, target_count);
-    // Words at the same place of several parts exclude each other from a cache: pieces are copied before they are read
-    // again and again.
-    const bool packs = parts > 1 && (counts || (repeats && sources > 1));
-    const std::size_t streams = sources * parts;
-    std::size_t step = part;
-    if (repeats || counts) step = std::max<std::size_t>(kPieceWords / (streams + parts) / 8 * 8, 8);
-    const bool fetches = repeats && sources * n > kResidentWords;
+    Buffer overflows;
+    if (counts && !packed) {
+        overflows = Buffer::of_words(n);
+        overflow(overflows.words(), block, 0, n);
+        v = overflows.words();
+    }
+    std::size_t step = packed ? pieces.length : part;
+    if (!packed && target_count > 1)
+        step = std::min(step, std::max<std::size_t>(kPieceWords / (sources * parts) / 8 * 8, 8));
+    const std::size_t source_words = packed ? parts * pieces.length : n;
+    const bool fetches = target_count > 1 && sources * n > kResidentWords;
     std::array<const std::uint64_t*, kMaxSources + 1> piece{};
-    alignas(64) std::array<std::uint64_t, kMaxPieceWords> local;
+    alignas(64) std::array<std::uint64_t, kPieceWords> counted;
 
     for (std::size_t offset = 0; offset < part; offset += step) {
         const std::size_t length = std::min(step, part - offset);
-        for (std::size_t i = 0; i <= sources; ++i) {
-            const std::uint64_t* const words = i < sources ? y[i] : v;
-            piece[i] = words == nullptr ? nullptr : words + offset;
-            if (!packs || words == nullptr) continue;
-            std::uint64_t* const copy = local.data() + i * parts * length;
-            for (std::size_t p = 0; p < parts; ++p) {
-                std::memcpy(copy + p * length, piece[i] + p * part, length * sizeof(std::uint64_t));
-            }
-            piece[i] = copy;
+        const std::uint64_t* const first = block + (packed ? offset / step * pieces.stride : offset);
+        for (std::size_t i = 0; i < sources; ++i) piece[i] = first + i * source_words;
+        piece[sources] = v == nullptr ? nullptr : v + offset;
+        if (packed) {
+            k.base_overflow(counted.data(), piece.data(), reciprocals_.data(), count(), source_words);
+            piece[sources] = counted.data();
         }
-        if (counts) {
-            std::uint64_t* const counted = local.data() + (packs ? sources * parts * length : 0);
-            overflow(counted, piece.data(), packs ? parts * length : length);
-            piece[sources] = counted;
-        }
-        const ConversionPiece words{piece.data(), packs ? length : part, offset, length};
+        const ConversionPiece words{piece.data(), packed ? length : part, offset, length};
         const std::size_t next = fetches ? std::min(step, part - offset - length) : 0;  // of the next piece
         for (int t = 0; t < target_count; ++t) {
             // The next piece is fetched meanwhile: so many short streams are beyond the prefetchers of a CPU.
             const std::size_t number = static_cast<std::size_t>(t);
             const std::size_t all = static_cast<std::size_t>(target_count);
-            for (std::size_t i = streams * number / all; next > 0 && i < streams * (number + 1) / all; ++i) {
-                const std::uint64_t* const from = y[i / parts] + i % parts * part + offset + length;
-                for (std::size_t j = 0; j < next; j += kWordsPerLine) __builtin_prefetch(from + j, 0, 2);
+            for (std::size_t i = sources * number / all; next > 0 && i < sources * (number + 1) / all; ++i) {
+                for (std::size_t p = 0; p < parts; ++p) {
+                    const std::uint64_t* const from =
+                        packed ? piece[i] + pieces.stride + p * length : piece[i] + p * part + length;
+                    for (std::size_t j = 0; j < next; j += kWordsPerLine) __builtin_prefetch(from + j, 0, 2);
+                }
             }
             for (std::size_t p = 0; next > 0 && p < parts; ++p) {
                 std::uint64_t* const to = out[t] + p * part + offset + length;

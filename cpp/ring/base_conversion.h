@@ -28,16 +28,23 @@ class BaseConversion {
     std::uint64_t product(int target) const { return products_[static_cast<std::size_t>(target)]; }
     std::uint64_t inverse(int target) const { return inverses_[static_cast<std::size_t>(target)]; }
 
-    // The overflow v of `n` coefficients.
-    void overflow(std::uint64_t* v, const std::uint64_t* const* y, std::size_t n) const;
-    // out[t] = x mod the prime at position targets[t], for all t at once: the y_i are read once in pieces that stay in the
-    // first-level cache. The NTT of out[t] is begun: Kernels::ntt_many goes on with it. Targets are not sources.
-    // v may be null: it is then counted on the way, which costs little where there are many targets.
-    void convert(std::uint64_t* const* out, const int* targets, int target_count,
-                 const std::uint64_t* const* y, const std::uint64_t* v) const;
+    // The y_i of one polynomial are a block of count() * n words: limb after limb, or, where many targets are made
+    // together, in pieces of all limbs that stay in the first-level cache meanwhile.
+
+    // y_i into its block, from limb i in NTT form (which may be limb i of the block unless together). scratch: n words.
+    void prepare(std::uint64_t* block, int i, const std::uint64_t* limb, bool together,
+                 std::uint64_t* scratch) const;
+    // The overflow v of `length` coefficients from `offset` on, of a block that is not together.
+    void overflow(std::uint64_t* v, const std::uint64_t* block, std::size_t offset, std::size_t length) const;
+    // out[t] = x mod the prime at position targets[t], for all t; targets are not sources. The NTT of out[t] is begun:
+    // Kernels::ntt_part goes on with it. v may be null: it is then counted on the way, which costs little where the
+    // targets are many.
+    void convert(std::uint64_t* const* out, const int* targets, int target_count, const std::uint64_t* block,
+                 bool together, const std::uint64_t* v) const;
 
   private:
     bool centres(const int* targets, int target_count) const;
+    PieceLayout layout(bool together) const;
 
     const Basis* basis_;
     std::vector<int> sources_;

@@ -33,6 +33,13 @@ struct Upcoming {
     std::size_t count = 0;
 };
 
+// Where base_convert_ntt's sources keep their words: pieces of `length` words (a power of two, 8 at least) of every part,
+// the parts of a piece next to each other, and `stride` words from a piece to the next. The natural order is
+// {words of a part, 0}.
+struct PieceLayout {
+    std::size_t length, stride;
+};
+
 // A piece of the sources of a base conversion: words [offset, offset + length) of every part of a limb.
 struct ConversionPiece {
     // Per source, and last the overflow: the words of the first part; those of the next part are `stride` words on. A
@@ -59,9 +66,10 @@ struct Kernels {
     // position i holds the value at psi^(2*bitrev(i)+1).
     void (*ntt)(std::uint64_t* x, const NttTable& table);
     void (*intt)(std::uint64_t* x, const NttTable& table);
-    // r = factor * (inverse transform of a), factor < q: free where it joins N^-1. r is a, or does not overlap it.
-    void (*intt_scaled)(std::uint64_t* r, const std::uint64_t* a, std::uint64_t factor,
-                        const NttTable& table);
+    // r = factor * (inverse transform of a), factor < q: free where it joins N^-1. r, in that layout, is a or does not
+    // overlap it; scratch has room for a limb.
+    void (*intt_scaled)(std::uint64_t* r, const std::uint64_t* a, std::uint64_t* scratch,
+                        std::uint64_t factor, const PieceLayout& layout, const NttTable& table);
 
     void (*add)(std::uint64_t* r, const std::uint64_t* a, const std::uint64_t* b, std::size_t n,
                 const Modulus& m);

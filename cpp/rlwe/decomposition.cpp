@@ -1,7 +1,5 @@
 #include "rlwe/decomposition.h"
 
-#include <array>
-
 #include "ring/threads.h"
 #include "rlwe/mod_down.h"
 
@@ -15,26 +13,21 @@ Decomposition::Decomposition(const Context& context, const PolynomialView& x, in
         const int begin = context.digit_begin(d);
         conversions_.push_back(&context.conversion(begin, context.digit_end(d, limbs) - begin, false));
     }
-    const Kernels& k = kernels();
-    parallel_for(static_cast<std::size_t>(limbs), [&](std::size_t i) {
-        const int limb = static_cast<int>(i);
-        const int digit = limb / context.alpha();
-        const BaseConversion& conversion = *conversions_[static_cast<std::size_t>(digit)];
-        std::uint64_t* const y = y_.words() + i * n;
-        k.intt_scaled(y, x_.limb(limb), conversion.digit_factor(limb - context.digit_begin(digit)),
-                      context.table(limb));
+    together_ = !converts_one_by_one(n, context.alpha());
+    const int threads = threads_for(static_cast<std::size_t>(limbs));
+    const Buffer scratch = Buffer::of_words(static_cast<std::size_t>(threads) * n);
+    parallel_for(static_cast<std::size_t>(limbs), threads, [&](std::size_t i, int thread) {
+        const int digit = static_cast<int>(i) / context.alpha();
+        conversions_[static_cast<std::size_t>(digit)]->prepare(
+            block(digit), static_cast<int>(i) - context.digit_begin(digit), x_.limb(static_cast<int>(i)),
+            together_, scratch.words() + static_cast<std::size_t>(thread) * n);
     });
-    if (context.alpha() == 1 || !converts_one_by_one(n, context.alpha())) return;
+    if (context.alpha() == 1 || together_) return;
     overflow_ = Buffer::of_words(static_cast<std::size_t>(digits_) * n);
     parallel_rows(static_cast<std::size_t>(digits_), n,
                   [&](std::size_t d, std::size_t offset, std::size_t count) {
-                      const BaseConversion& conversion = *conversions_[d];
-                      std::array<const std::uint64_t*, BaseConversion::kMaxSources> sources{};
-                      for (int i = 0; i < conversion.count(); ++i) {
-                          sources[static_cast<std::size_t>(i)] =
-                              y_.words() + static_cast<std::size_t>(conversion.source(i)) * n + offset;
-                      }
-                      conversion.overflow(overflow_.words() + d * n + offset, sources.data(), count);
+                      conversions_[d]->overflow(overflow_.words() + d * n + offset,
+                                                block(static_cast<int>(d)), offset, count);
                   });
 }
 
@@ -53,16 +46,10 @@ void Decomposition::convert(const int* targets, int count, std::uint64_t* scratc
                                         n);
         }
         if (converted.empty()) continue;
-        const BaseConversion& conversion = *conversions_[static_cast<std::size_t>(d)];
-        std::array<const std::uint64_t*, BaseConversion::kMaxSources> sources{};
-        for (int i = 0; i < conversion.count(); ++i) {
-            sources[static_cast<std::size_t>(i)] =
-                y_.words() + static_cast<std::size_t>(conversion.source(i)) * n;
-        }
-        conversion.convert(out.data(), converted.data(), static_cast<int>(converted.size()), sources.data(),
-                           overflow_.words() == nullptr
-                               ? nullptr
-                               : overflow_.words() + static_cast<std::size_t>(d) * n);
+        const std::uint64_t* const v =
+            overflow_.words() == nullptr ? nullptr : overflow_.words() + static_cast<std::size_t>(d) * n;
+        conversions_[static_cast<std::size_t>(d)]->convert(
+            out.data(), converted.data(), static_cast<int>(converted.size()), block(d), together_, v);
     }
 }
 

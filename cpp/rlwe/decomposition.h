@@ -28,13 +28,17 @@ class Decomposition {
     void transform(int target, int part, const Upcoming& upcoming, std::uint64_t* scratch) const;
 
   private:
+    std::uint64_t* block(int digit) const {
+        return y_.words() + static_cast<std::size_t>(context_->digit_begin(digit)) * context_->n();
+    }
     bool owns(int digit, int limb) const { return limb < limbs_ && limb / context_->alpha() == digit; }
 
     const Context* context_;
     PolynomialView x_;
     int limbs_;
     int digits_;
-    Buffer y_;                                        // [limbs][n]
+    bool together_ = false;                           // many limbs are converted at once
+    Buffer y_;                                        // per digit a block of its conversion
     Buffer overflow_;                                 // [digits][n]; empty where convert counts it
     std::vector<const BaseConversion*> conversions_;  // per digit
 };

@@ -20,6 +20,11 @@ class LimbWorker {
         return low_.words() + static_cast<std::size_t>(2 * t + component) * n_;
     }
 
+    // Room for the two components of a sum.
+    std::uint64_t* sums(int component) const {
+        return sums_.words() + static_cast<std::size_t>(component) * n_;
+    }
+
     // The sum of an output at number t of the group, in x[0] and x[1]. transforms: the NTT of its digits is not done yet.
     void sum(std::size_t output, int limb, int t, bool transforms, std::uint64_t* const* x);
     // The same followed by ModDown: x = (sum - low) / D. bypass: x goes past the caches.

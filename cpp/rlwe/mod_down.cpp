@@ -1,7 +1,6 @@
 #include "rlwe/mod_down.h"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 #include <vector>
 
@@ -30,24 +29,23 @@ void mod_down(const Context& context, const BaseConversion& conversion, int rows
     const Kernels& k = kernels();
     const std::size_t n = context.n();
     const std::size_t count = static_cast<std::size_t>(conversion.count());
+    const bool together = !converts_one_by_one(n, conversion.count());
+    const bool counts = conversion.count() > 1 && !together;
     const Buffer coefficients = Buffer::of_words(static_cast<std::size_t>(rows) * count * n);
-    const bool counts = conversion.count() > 1 && converts_one_by_one(n, conversion.count());
     const Buffer overflow = counts ? Buffer::of_words(static_cast<std::size_t>(rows) * n) : Buffer();
-    const auto sources = [&](std::size_t row, std::size_t offset) {
-        std::array<const std::uint64_t*, BaseConversion::kMaxSources> y{};
-        for (std::size_t i = 0; i < count; ++i) y[i] = coefficients.words() + (row * count + i) * n + offset;
-        return y;
-    };
+    const auto block = [&](std::size_t row) { return coefficients.words() + row * count * n; };
 
-    parallel_for(static_cast<std::size_t>(rows) * count, [&](std::size_t task) {
-        const int i = static_cast<int>(task % count);
-        std::uint64_t* const y = coefficients.words() + task * n;
-        k.intt_scaled(y, dropped[task], conversion.digit_factor(i), context.table(conversion.source(i)));
+    const std::size_t prepared = static_cast<std::size_t>(rows) * count;
+    const int preparing = threads_for(prepared);
+    const Buffer room = Buffer::of_words(static_cast<std::size_t>(preparing) * n);
+    parallel_for(prepared, preparing, [&](std::size_t task, int thread) {
+        conversion.prepare(block(task / count), static_cast<int>(task % count), dropped[task], together,
+                           room.words() + static_cast<std::size_t>(thread) * n);
     });
-    parallel_rows(
-        counts ? static_cast<std::size_t>(rows) : 0, n, [&](std::size_t row, std::size_t offset, std::size_t length) {
-            conversion.overflow(overflow.words() + row * n + offset, sources(row, offset).data(), length);
-        });
+    parallel_rows(counts ? static_cast<std::size_t>(rows) : 0, n,
+                  [&](std::size_t row, std::size_t offset, std::size_t length) {
+                      conversion.overflow(overflow.words() + row * n + offset, block(row), offset, length);
+                  });
 
     const int group = limbs_per_group(n, kept_limbs, conversion.count());
     const std::size_t tasks = static_cast<std::size_t>((kept_limbs + group - 1) / group);
@@ -70,7 +68,7 @@ void mod_down(const Context& context, const BaseConversion& conversion, int rows
             std::vector<std::uint64_t*> parts;
             for (std::size_t t = 0; t < targets.size(); ++t)
                 parts.push_back(converted + row * row_words + t * n);
-            conversion.convert(parts.data(), targets.data(), limbs, sources(row, 0).data(),
+            conversion.convert(parts.data(), targets.data(), limbs, block(row), together,
                                counts ? overflow.words() + row * n : nullptr);
         }
         for (std::size_t t = 0; t < targets.size(); ++t) {

@@ -7,7 +7,6 @@
 // In a small ring with many outputs the digits at all limbs fit the cache: they are made once, and output after output
 // goes through both phases.
 #include <algorithm>
-#include <array>
 #include <numeric>
 
 #include "ring/kernels.h"
@@ -28,52 +27,42 @@ class DroppedLimbs {
     DroppedLimbs(const TransformPlan& plan, std::size_t outputs, bool one_by_one)
         : plan_(&plan),
           n_(plan.context->n()),
-          count_(plan.dropped == nullptr ? 0 : plan.dropped->sources().size()) {
+          count_(plan.dropped == nullptr ? 0 : plan.dropped->sources().size()),
+          one_by_one_(one_by_one) {
         if (count_ > 0) coefficients_ = Buffer::of_words(outputs * 2 * count_ * n_);
         if (count_ > 1 && one_by_one) overflow_ = Buffer::of_words(outputs * 2 * n_);
     }
 
     std::size_t count() const { return count_; }
-    std::uint64_t* limb(std::size_t output, std::size_t component, std::size_t i) const {
-        return coefficients_.words() + ((output * 2 + component) * count_ + i) * n_;
-    }
-    // Dropped limb i of one output, from NTT form: y_i of the conversion.
-    void prepare(std::size_t output, std::size_t i) const {
-        const Kernels& k = kernels();
-        const int source = static_cast<int>(i);
-        const int position = plan_->dropped->source(source);
-        for (std::size_t c = 0; c < 2; ++c) {
-            std::uint64_t* const y = limb(output, c, i);
-            k.intt_scaled(y, y, plan_->dropped->digit_factor(source), plan_->context->table(position));
-        }
+    // Dropped limb i of one output from NTT form.
+    void prepare(std::size_t output, std::size_t component, std::size_t i, const std::uint64_t* limb,
+                 std::uint64_t* scratch) const {
+        plan_->dropped->prepare(block(output, component), static_cast<int>(i), limb, !one_by_one_, scratch);
     }
     // After all limbs of an output.
     bool counts_overflow() const { return overflow_.words() != nullptr; }
     void count_overflow(std::size_t output, std::size_t component, std::size_t offset,
                         std::size_t length) const {
-        plan_->dropped->overflow(overflow(output, component) + offset,
-                                 sources(output, component, offset).data(), length);
+        plan_->dropped->overflow(overflow(output, component) + offset, block(output, component), offset,
+                                 length);
     }
     void convert(std::size_t output, std::size_t component, const int* targets, int count,
                  std::uint64_t* const* out) const {
-        plan_->dropped->convert(out, targets, count, sources(output, component, 0).data(),
+        plan_->dropped->convert(out, targets, count, block(output, component), !one_by_one_,
                                 counts_overflow() ? overflow(output, component) : nullptr);
     }
 
   private:
+    std::uint64_t* block(std::size_t output, std::size_t component) const {
+        return coefficients_.words() + (output * 2 + component) * count_ * n_;
+    }
     std::uint64_t* overflow(std::size_t output, std::size_t component) const {
         return overflow_.words() + (output * 2 + component) * n_;
-    }
-    std::array<const std::uint64_t*, BaseConversion::kMaxSources> sources(std::size_t output,
-                                                                          std::size_t component,
-                                                                          std::size_t offset) const {
-        std::array<const std::uint64_t*, BaseConversion::kMaxSources> y{};
-        for (std::size_t i = 0; i < count_; ++i) y[i] = limb(output, component, i) + offset;
-        return y;
     }
 
     const TransformPlan* plan_;
     std::size_t n_, count_;
+    bool one_by_one_;
     Buffer coefficients_, overflow_;
 };
 
@@ -135,15 +124,16 @@ void run_block(const TransformPlan& plan, std::vector<LimbWorker>& workers, std:
             for (int t = 0; t < task.count; ++t) {
                 const std::size_t i = task.number + static_cast<std::size_t>(t);
                 for (std::size_t o = task.begin; o < task.end; ++o) {
-                    std::uint64_t* const x[2] = {dropped.limb(o, 0, i), dropped.limb(o, 1, i)};
+                    std::uint64_t* const x[2] = {worker.sums(0), worker.sums(1)};
                     worker.sum(first + o, task.limbs[t], t, o == task.begin, x);
-                    dropped.prepare(o, i);
+                    for (std::size_t c = 0; c < 2; ++c) dropped.prepare(o, c, i, x[c], worker.low(0, 0));
                 }
             }
         });
-        parallel_rows(dropped.counts_overflow() ? outputs * 2 : 0, n, [&](std::size_t row, std::size_t offset, std::size_t length) {
-            dropped.count_overflow(row / 2, row % 2, offset, length);
-        });
+        parallel_rows(dropped.counts_overflow() ? outputs * 2 : 0, n,
+                      [&](std::size_t row, std::size_t offset, std::size_t length) {
+                          dropped.count_overflow(row / 2, row % 2, offset, length);
+                      });
     }
 
     std::vector<int> kept_limbs(kept);  // phase B
@@ -176,7 +166,7 @@ void run_block(const TransformPlan& plan, std::vector<LimbWorker>& workers, std:
 // The workspace of one thread in run_resident.
 struct OutputWorker {
     explicit OutputWorker(const TransformPlan& plan)
-        : sum(plan), dropped(plan, 1, true), low(Buffer::of_words(2 * plan.context->n())) {}
+        : sum(plan), dropped(plan, 1, true), low(Buffer::of_words(3 * plan.context->n())) {}
     TermSum sum;
     DroppedLimbs dropped;
     Buffer low;
@@ -200,9 +190,9 @@ void run_resident(const TransformPlan& plan, const Decompositions& decomposition
         OutputWorker& worker = workers[static_cast<std::size_t>(thread)];
         const DroppedLimbs& dropped = worker.dropped;
         for (std::size_t i = 0; i < dropped.count(); ++i) {
-            worker.sum.run(extended, o, limbs[i], static_cast<int>(i), dropped.limb(0, 0, i),
-                           dropped.limb(0, 1, i));
-            dropped.prepare(0, i);
+            std::uint64_t* const x[2] = {worker.low.words(), worker.low.words() + n};
+            worker.sum.run(extended, o, limbs[i], static_cast<int>(i), x[0], x[1]);
+            for (std::size_t c = 0; c < 2; ++c) dropped.prepare(0, c, i, x[c], worker.low.words() + 2 * n);
         }
         for (std::size_t c = 0; dropped.counts_overflow() && c < 2; ++c) dropped.count_overflow(0, c, 0, n);
         for (std::size_t j = 0; j < kept; ++j) {

@@ -145,12 +145,25 @@ TEST(Ntt, ScaledInverseEqualsTheProductAndTheInverse) {
                 Limb reference(n);
                 scalar().mul_scalar(reference.data(), a.data(), factor, n, m);
                 scalar().intt(reference.data(), table);
-                Limb apart(n);
-                kernels().intt_scaled(apart.data(), a.data(), factor, table);
+                Limb apart(n), scratch(n);
+                const std::size_t parts = static_cast<std::size_t>(kernels().ntt_parts(log_n));
+                const PieceLayout natural{n / parts, 0};
+                kernels().intt_scaled(apart.data(), a.data(), scratch.data(), factor, natural, table);
                 ASSERT_EQ(apart, reference) << "n " << n << " q " << m.q << " factor " << factor;
                 Limb in_place = a;
-                kernels().intt_scaled(in_place.data(), in_place.data(), factor, table);
+                kernels().intt_scaled(in_place.data(), in_place.data(), scratch.data(), factor, natural,
+                                      table);
                 ASSERT_EQ(in_place, reference) << "in place, n " << n << " q " << m.q << " factor " << factor;
+                if (parts == 1) continue;
+                const PieceLayout pieces{32, 3 * 32 * parts};  // of three limbs
+                Limb block(3 * n);
+                kernels().intt_scaled(block.data() + 32 * parts, a.data(), scratch.data(), factor, pieces,
+                                      table);
+                for (std::size_t i = 0; i < n; ++i) {
+                    const std::size_t part = i / (n / parts), word = i % (n / parts);
+                    const std::size_t place = (word / 32 * 3 + 1) * 32 * parts + part * 32 + word % 32;
+                    ASSERT_EQ(block[place], reference[i]) << "in pieces, n " << n << " q " << m.q;
+                }
             }
         }
     }

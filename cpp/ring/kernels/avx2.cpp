@@ -109,16 +109,11 @@ void base_overflow(Word* v, const Word* const* y, const double* reciprocal, int 
     }
 }
 
-void intt_scaled(Word* r, const Word* a, Word factor, const NttTable& table) {
-    mul_scalar(r, a, factor, std::size_t{1} << table.log_n, table.modulus);
-    intt(r, table);
-}
-
 constexpr Kernels kTable = {
     .name = "avx2",
     .ntt = ntt,
     .intt = intt,
-    .intt_scaled = intt_scaled,
+    .intt_scaled = undivided::intt_scaled<mul_scalar, intt>,
     .add = add,
     .sub = sub,
     .neg = neg,

@@ -4,6 +4,7 @@
 #include "ring/kernels/avx512ifma_butterflies.h"
 #include "ring/kernels/avx512ifma_ntt.h"
 #include "ring/kernels/avx512ifma_sums.h"
+#include "ring/kernels/undivided.h"
 
 namespace cipherblas::avx512ifma {
 
@@ -145,8 +146,7 @@ void base_convert_ntt(Word* r, const ConversionPiece& piece, const ConversionFac
         case 8:
             return convert_pass<3>(r, piece, f, table);
         default:
-            return base_convert(r + piece.offset, piece.y, f.factor, f.count, piece.y[f.count],
-                                f.factor[f.count], piece.length, table.modulus);
+            return undivided::base_convert_ntt<base_convert>(r, piece, f, table);
     }
 }
 

@@ -232,9 +232,22 @@ struct LastFactors {
           difference_quotient(shoup_quotient(difference, table.modulus)) {}
 };
 
+// Where the last pass of an inverse transform puts its words.
+struct Result {
+    Word* r;
+    PieceLayout layout;
+
+    // The first part's word of this number.
+    CIPHERBLAS_INLINE Word* at(std::size_t word) const {
+        const std::size_t within = word & (layout.length - 1);
+        return r + (word >> std::countr_zero(layout.length)) * layout.stride + within;
+    }
+};
+
 // The first pass of the whole inverse transform's end: its last layer, stride N/2, also multiplies by N^-1.
 template <int LOG>
-void inverse_pass_last(Word* x, int log_n, const LastFactors& last, const Twiddles& t, const Lanes m) {
+void inverse_pass_last(const Result& result, const Word* x, int log_n, const LastFactors& last,
+                       const Twiddles& t, const Lanes m) {
     constexpr int kGroups = pass_groups(LOG), kHalf = 1 << (LOG - 1);
     const std::size_t stride = std::size_t{1} << (log_n - LOG);
     const PassTwiddles<LOG, 1> twiddles(1, t);
@@ -243,7 +256,7 @@ void inverse_pass_last(Word* x, int log_n, const LastFactors& last, const Twiddl
     const __m512i w = broadcast(last.difference);
     const __m512i quotient = broadcast(last.difference_quotient);
     for (std::size_t offset = 0; offset < stride; offset += 8 * kGroups) {
-        Word* const at = x + offset;
+        const Word* const at = x + offset;
         __m512i v[kGroups][2 * kHalf];
         for_each_vector<kGroups, 2 * kHalf>([&](int g, int i) { v[g][i] = load(at + i * stride + 8 * g); });
         inverse_layers<kGroups, 1>(v, twiddles, m);
@@ -253,7 +266,10 @@ void inverse_pass_last(Word* x, int log_n, const LastFactors& last, const Twiddl
             v[g][i] = subtract_once(shoup_product(sum, factor, factor_quotient, m), m.q);
             v[g][kHalf + i] = subtract_once(shoup_product(difference, w, quotient, m), m.q);
         });
-        for_each_vector<kGroups, 2 * kHalf>([&](int g, int i) { store(at + i * stride + 8 * g, v[g][i]); });
+        Word* to[kGroups];
+        for (int g = 0; g < kGroups; ++g) to[g] = result.at(offset + 8 * static_cast<std::size_t>(g));
+        for_each_vector<kGroups, 2 * kHalf>(
+            [&](int g, int i) { store(to[g] + i * result.layout.length, v[g][i]); });
     }
 }
 
@@ -295,9 +311,9 @@ void forward(Word* const* x, std::size_t rows, int log_size, std::size_t node, c
     }
 }
 
-// The inverse transform of the block `node` at `from`, written to x.
-void inverse(Word* x, const Word* from, int log_size, std::size_t node, const LastFactors& last,
-             const Twiddles& t, const Lanes& m) {
+// The inverse transform of the block `node` at `from`, written to x, or to the result if it is the whole.
+void inverse(const Result& result, Word* x, const Word* from, int log_size, std::size_t node,
+             const LastFactors& last, const Twiddles& t, const Lanes& m) {
     const int log_radix = next_pass(log_size);
     const int log_child = log_size - log_radix;
     if (log_child == kTailLog) {
@@ -305,21 +321,21 @@ void inverse(Word* x, const Word* from, int log_size, std::size_t node, const La
     } else {
         for (std::size_t child = 0; child < std::size_t{1} << log_radix; ++child) {
             const std::size_t offset = child << log_child;
-            inverse(x + offset, from + offset, log_child, (node << log_radix) + child, last, t, m);
+            inverse(result, x + offset, from + offset, log_child, (node << log_radix) + child, last, t, m);
         }
     }
     switch (log_radix) {
         case 1:
-            return node == 1 ? inverse_pass_last<1>(x, log_size, last, t, m)
+            return node == 1 ? inverse_pass_last<1>(result, x, log_size, last, t, m)
                              : inverse_pass<1>(x, log_size, node, t, m);
         case 2:
-            return node == 1 ? inverse_pass_last<2>(x, log_size, last, t, m)
+            return node == 1 ? inverse_pass_last<2>(result, x, log_size, last, t, m)
                              : inverse_pass<2>(x, log_size, node, t, m);
         case 3:
-            return node == 1 ? inverse_pass_last<3>(x, log_size, last, t, m)
+            return node == 1 ? inverse_pass_last<3>(result, x, log_size, last, t, m)
                              : inverse_pass<3>(x, log_size, node, t, m);
         default:
-            return node == 1 ? inverse_pass_last<4>(x, log_size, last, t, m)
+            return node == 1 ? inverse_pass_last<4>(result, x, log_size, last, t, m)
                              : inverse_pass<4>(x, log_size, node, t, m);
     }
 }
@@ -388,13 +404,18 @@ void ntt_part_sub_mul_scalar(Word* const* r, const Word* const* a, Word* const* 
 
 void intt(Word* x, const NttTable& table) {
     if (table.log_n <= kTailLog) return scalar_table()->intt(x, table);
-    inverse(x, x, table.log_n, 1, LastFactors(table), Twiddles(table.inverse_roots), Lanes(table.modulus));
+    const Result result{x, {std::size_t{1} << (table.log_n - next_pass(table.log_n)), 0}};
+    inverse(result, x, x, table.log_n, 1, LastFactors(table), Twiddles(table.inverse_roots),
+            Lanes(table.modulus));
 }
 
-void intt_scaled(Word* r, const Word* a, Word factor, const NttTable& table) {
-    if (table.log_n <= kTailLog) return scalar_table()->intt_scaled(r, a, factor, table);
-    const LastFactors last(table, factor);
-    inverse(r, a, table.log_n, 1, last, Twiddles(table.inverse_roots), Lanes(table.modulus));
+void intt_scaled(Word* r, const Word* a, Word* scratch, Word factor, const PieceLayout& layout,
+                 const NttTable& table) {
+    if (table.log_n <= kTailLog) return scalar_table()->intt_scaled(r, a, scratch, factor, layout, table);
+    Result result{r, layout};
+    if (layout.stride == 0) result.layout.length = std::size_t{1} << (table.log_n - next_pass(table.log_n));
+    inverse(result, scratch, a, table.log_n, 1, LastFactors(table, factor), Twiddles(table.inverse_roots),
+            Lanes(table.modulus));
 }
 
 }  // namespace cipherblas::avx512ifma

@@ -250,16 +250,11 @@ void accumulate_terms(Word* out0, Word* out1, const RotationTerm* terms, std::si
     }
 }
 
-void intt_scaled(Word* r, const Word* a, Word factor, const NttTable& table) {
-    mul_scalar(r, a, factor, std::size_t{1} << table.log_n, table.modulus);
-    intt(r, table);
-}
-
 constexpr Kernels kTable = {
     .name = "scalar",
     .ntt = ntt,
     .intt = intt,
-    .intt_scaled = intt_scaled,
+    .intt_scaled = undivided::intt_scaled<mul_scalar, intt>,
     .add = add,
     .sub = sub,
     .neg = neg,

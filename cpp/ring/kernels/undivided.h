@@ -7,7 +7,7 @@ namespace cipherblas {
 namespace {  // internal linkage: every instruction set has its own copy
 namespace undivided {
 
-int ntt_parts(int) { return 1; }
+[[maybe_unused]] int ntt_parts(int) { return 1; }
 
 template <auto kBaseConvert>
 void base_convert_ntt(std::uint64_t* r, const ConversionPiece& piece, const ConversionFactors& f,
@@ -24,6 +24,13 @@ void base_convert_ntt(std::uint64_t* r, const ConversionPiece& piece, const Conv
         for (std::size_t i = 0; i < words; ++i) overflow[i] = y[i] > f.source / 2 ? 1 : 0;
         kBaseConvert(r + piece.offset + start, &y, f.factor, 1, overflow, f.factor[1], words, table.modulus);
     }
+}
+
+template <auto kMulScalar, auto kIntt>
+void intt_scaled(std::uint64_t* r, const std::uint64_t* a, std::uint64_t*, std::uint64_t factor,
+                 const PieceLayout&, const NttTable& table) {
+    kMulScalar(r, a, factor, std::size_t{1} << table.log_n, table.modulus);
+    kIntt(r, table);
 }
 
 template <auto kNtt>
