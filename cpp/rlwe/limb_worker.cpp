@@ -44,7 +44,7 @@ void LimbWorker::run_parts(std::size_t output, int limb, int t, bool transforms,
     for (int part = 0; part < parts_; ++part) {
         target(part, sum);
         if (together) {
-            note_upcoming(part, sum);
+            note_upcoming(part);
             limbs_.transform(limb, t, source_part(part), {upcoming_.data(), upcoming_.size()});
         }
         const std::size_t begin = static_cast<std::size_t>(part) * part_words_;
@@ -100,9 +100,9 @@ int LimbWorker::source_part(int part) const {
     return static_cast<int>(permutation->index[first] / part_words_);
 }
 
-// What is needed soon after this part's transforms: the addends and the place of its sum, and the next part. The keys
+// What is needed soon after this part's transforms: the addends of its sum, and the next part. The keys
 // are fetched while the sum is made; with the transforms they cost more than they save.
-void LimbWorker::note_upcoming(int part, const std::uint64_t* const* sum) {
+void LimbWorker::note_upcoming(int part) {
     upcoming_.clear();
     const std::size_t source = static_cast<std::size_t>(source_part(part)) * part_words_;
     std::size_t digits = 0;
@@ -115,8 +115,6 @@ void LimbWorker::note_upcoming(int part, const std::uint64_t* const* sum) {
         const std::size_t next = static_cast<std::size_t>(source_part(part + 1)) * part_words_;
         for (int j = 0; j < term.digit_count; ++j) upcoming_.push_back(term.digits[j] + next);
     }
-    upcoming_.push_back(sum[0]);
-    upcoming_.push_back(sum[1]);
 }
 
 }  // namespace cipherblas

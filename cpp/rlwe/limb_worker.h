@@ -39,7 +39,7 @@ class LimbWorker {
                    const Finish& finish);
     bool has_one_permutation() const;
     int source_part(int part) const;
-    void note_upcoming(int part, const std::uint64_t* const* sum);
+    void note_upcoming(int part);
 
     const TransformPlan* plan_;
     std::size_t n_;

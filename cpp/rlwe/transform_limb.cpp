@@ -126,7 +126,7 @@ void run_block(const TransformPlan& plan, std::vector<LimbWorker>& workers, std:
                 for (std::size_t o = task.begin; o < task.end; ++o) {
                     std::uint64_t* const x[2] = {worker.sums(0), worker.sums(1)};
                     worker.sum(first + o, task.limbs[t], t, o == task.begin, x);
-                    for (std::size_t c = 0; c < 2; ++c) dropped.prepare(o, c, i, x[c], worker.low(0, 0));
+                    for (std::size_t c = 0; c < 2; ++c) dropped.prepare(o, c, i, x[c], x[c]);
                 }
             }
         });
