@@ -93,27 +93,33 @@ struct PassTwiddles {
     }
 };
 
-// GROUPS columns (2^LOG * BLOCKS vectors each) go side by side: about sixteen registers, because the butterflies of
-// eight would wait for each other.
+// All butterflies of one layer: butterfly(even, odd, w, quotient). GROUPS columns (2^LOG * BLOCKS vectors each) go side by
+// side: about sixteen registers, because the butterflies of eight would wait for each other.
+template <int GROUPS, int LOG, int BLOCKS, typename Butterfly>
+CIPHERBLAS_INLINE void run_layer(int layer, __m512i (*v)[BLOCKS << LOG], const PassTwiddles<LOG, BLOCKS>& t,
+                                 const Butterfly& butterfly) {
+    const int half = (1 << LOG) >> (layer + 1);
+    const int blocks = BLOCKS << layer;
+#pragma GCC unroll 8
+    for (int block = 0; block < blocks; ++block) {
+        const int even = 2 * block * half;
+        const int k = t.place(layer, block);
+#pragma GCC unroll 8
+        for (int i = even; i < even + half; ++i) {
+#pragma GCC unroll 8
+            for (int g = 0; g < GROUPS; ++g) butterfly(v[g][i], v[g][i + half], t.w[k], t.quotient[k]);
+        }
+    }
+}
+
 template <int GROUPS, int LOG, int BLOCKS>
 CIPHERBLAS_INLINE void forward_layers(__m512i (*v)[BLOCKS << LOG], const PassTwiddles<LOG, BLOCKS>& t,
                                       const Lanes& m) {
 #pragma GCC unroll 4
     for (int layer = 0; layer < LOG; ++layer) {
-        const int half = (1 << LOG) >> (layer + 1);
-        const int blocks = BLOCKS << layer;
-#pragma GCC unroll 8
-        for (int block = 0; block < blocks; ++block) {
-            const int even = 2 * block * half;
-            const int k = t.place(layer, block);
-#pragma GCC unroll 8
-            for (int i = even; i < even + half; ++i) {
-#pragma GCC unroll 8
-                for (int g = 0; g < GROUPS; ++g) {
-                    forward_butterfly(v[g][i], v[g][i + half], t.w[k], t.quotient[k], m);
-                }
-            }
-        }
+        run_layer<GROUPS>(layer, v, t, [&](__m512i& even, __m512i& odd, __m512i w, __m512i quotient) {
+            forward_butterfly(even, odd, w, quotient, m);
+        });
     }
 }
 
@@ -123,20 +129,9 @@ CIPHERBLAS_INLINE void inverse_layers(__m512i (*v)[BLOCKS << LOG], const PassTwi
                                       const Lanes& m) {
 #pragma GCC unroll 4
     for (int layer = LOG - 1; layer >= LAST; --layer) {
-        const int half = (1 << LOG) >> (layer + 1);
-        const int blocks = BLOCKS << layer;
-#pragma GCC unroll 8
-        for (int block = 0; block < blocks; ++block) {
-            const int even = 2 * block * half;
-            const int k = t.place(layer, block);
-#pragma GCC unroll 8
-            for (int i = even; i < even + half; ++i) {
-#pragma GCC unroll 8
-                for (int g = 0; g < GROUPS; ++g) {
-                    inverse_butterfly(v[g][i], v[g][i + half], t.w[k], t.quotient[k], m);
-                }
-            }
-        }
+        run_layer<GROUPS>(layer, v, t, [&](__m512i& even, __m512i& odd, __m512i w, __m512i quotient) {
+            inverse_butterfly(even, odd, w, quotient, m);
+        });
     }
 }
 
