@@ -100,19 +100,15 @@ int LimbWorker::source_part(int part) const {
     return static_cast<int>(permutation->index[first] / part_words_);
 }
 
-// What is needed soon after this part's transforms: the addends of its sum, and the next part. The keys
-// are fetched while the sum is made; with the transforms they cost more than they save.
+// What the next part's transforms read. Keys and addends are fetched while the sum is made: with the transforms they cost
+// more than they save.
 void LimbWorker::note_upcoming(int part) {
     upcoming_.clear();
-    const std::size_t source = static_cast<std::size_t>(source_part(part)) * part_words_;
     std::size_t digits = 0;
     for (const RotationTerm& term : sum_.terms()) digits += static_cast<std::size_t>(term.digit_count);
-    const bool fits = 2 * digits * part_words_ <= kInnerWords;
+    if (part + 1 == parts_ || 2 * digits * part_words_ > kInnerWords) return;
+    const std::size_t next = static_cast<std::size_t>(source_part(part + 1)) * part_words_;
     for (const RotationTerm& term : sum_.terms()) {
-        if (term.add0 != nullptr) upcoming_.push_back(term.add0 + source);
-        if (term.add1 != nullptr) upcoming_.push_back(term.add1 + source);
-        if (!fits || part + 1 == parts_) continue;
-        const std::size_t next = static_cast<std::size_t>(source_part(part + 1)) * part_words_;
         for (int j = 0; j < term.digit_count; ++j) upcoming_.push_back(term.digits[j] + next);
     }
 }

@@ -44,7 +44,7 @@ CIPHERBLAS_INLINE Shuffle inverse_perfect_shuffle() {
 // The tail waits for memory more than it computes where tables and operands are not in the caches: it asks for what it
 // will read so many blocks of 64 words later, about the time of a block of the other row. From this node on the limb has
 // 2^15 words or more; smaller ones stay in the caches.
-constexpr std::size_t kAheadBlocks = 16;
+constexpr std::size_t kAheadBlocks = 8;
 constexpr std::size_t kAheadNode = 512;
 
 template <int LINES, _mm_hint HINT = _MM_HINT_T0>
@@ -67,7 +67,7 @@ struct Fetch {
         }
     }
     CIPHERBLAS_INLINE void operator()(std::size_t row, std::ptrdiff_t offset) const {
-        for (std::size_t s = 0; s < count[row]; ++s) fetch_lines<16>(streams[row][s] + offset);
+        for (std::size_t s = 0; s < count[row]; ++s) fetch_lines<16, _MM_HINT_T1>(streams[row][s] + offset);
     }
 };
 
