@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cipherblas._core import trim_pool
 from cipherblas.errors import DTypeError, MemoryBudgetError, MismatchError, ShapeError
 from cipherblas.evaluators.base import Evaluator
 from cipherblas.evaluators.ckks import Ckks
@@ -150,6 +151,10 @@ class Server:
     def _check_memory(self) -> None:
         needed = self.program.plan.peak_bytes - self._keys.nbytes
         available = available_memory()
+        if available is not None and needed > available:  # give back what earlier runs left for later ones
+            self._encodings.clear()
+            trim_pool()
+            available = available_memory()
         if available is not None and needed > available:
             raise MemoryBudgetError(
                 "not enough memory for this run",

@@ -140,6 +140,19 @@ def test_too_little_memory(
     _named(caught.value)
 
 
+def test_memory_of_earlier_runs_is_given_back_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = cb.compile(lambda a, b: a @ b, a=cb.secret(4, 4), b=cb.secret(4, 4))
+    client = program.client()
+    server = program.server(client.evaluation_keys())
+    inputs = client.encrypt(a=np.eye(4), b=np.eye(4))
+    server.run(**inputs)
+    answers = iter([1 << 20, 8 << 30])
+    monkeypatch.setattr(server_module, "available_memory", lambda: next(answers))
+    result = client.decrypt(server.run(**inputs))
+    assert np.abs(result - np.eye(4)).max() < 1e-3
+    assert next(answers, None) is None
+
+
 def test_operands_that_do_not_belong(program: cb.Program, client: cb.Client, server: cb.Server) -> None:
     a, b = client.encrypt(a=ONES), client.encrypt(b=ONES)
     other = cb.compile(lambda a, b: a @ b, a=S(4, 4), b=S(4, 4), algorithm="outer-product")

@@ -62,3 +62,8 @@ class Encodings:
     def __init__(self, budget: int = DEFAULT_BYTES) -> None:
         self.coefficients = EncodeCache(budget // 2)
         self.rows = EncodeCache(budget // 2)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.coefficients.clear()
+        self.rows.clear()
