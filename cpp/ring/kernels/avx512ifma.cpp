@@ -1,5 +1,6 @@
 // The AVX-512 IFMA table, and its kernels that go through a limb word by word.
 #include "ring/automorphism.h"
+#include "ring/kernels/avx512ifma_convert.h"
 #include "ring/kernels/avx512ifma_math.h"
 #include "ring/kernels/avx512ifma_ntt.h"
 #include "ring/kernels/avx512ifma_sums.h"

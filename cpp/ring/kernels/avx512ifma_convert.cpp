@@ -1,9 +1,9 @@
 // Base conversion, alone and together with the first layers of the NTT.
+#include "ring/kernels/avx512ifma_convert.h"
+
 #include <algorithm>
 
 #include "ring/kernels/avx512ifma_butterflies.h"
-#include "ring/kernels/avx512ifma_ntt.h"
-#include "ring/kernels/avx512ifma_sums.h"
 #include "ring/kernels/undivided.h"
 
 namespace cipherblas::avx512ifma {

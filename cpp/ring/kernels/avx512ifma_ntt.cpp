@@ -8,6 +8,7 @@
 #include <bit>
 
 #include "ring/kernels/avx512ifma_butterflies.h"
+#include "ring/kernels/avx512ifma_convert.h"
 #include "ring/kernels/tables.h"
 
 namespace cipherblas::avx512ifma {

@@ -1,4 +1,4 @@
-// The two transforms of the AVX-512 IFMA table.
+// The transforms of the AVX-512 IFMA table.
 #pragma once
 #include "ring/kernels.h"
 #include "ring/ntt.h"
@@ -7,7 +7,6 @@ namespace cipherblas::avx512ifma {
 
 void ntt(std::uint64_t* x, const NttTable& table);
 void intt(std::uint64_t* x, const NttTable& table);
-int ntt_parts(int log_n);
 void ntt_part(std::uint64_t* const* x, std::size_t count, int part, const Upcoming& upcoming,
               const NttTable& table);
 void ntt_part_sub_mul_scalar(std::uint64_t* const* r, const std::uint64_t* const* a, std::uint64_t* const* x,

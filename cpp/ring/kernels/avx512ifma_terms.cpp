@@ -24,6 +24,7 @@ constexpr int kMaxStreams = 2;
 // a cache they come faster without.
 constexpr std::size_t kPrefetchBytes = std::size_t{1} << 18;
 
+// So many terms ahead, the first ones of the next chunk after the last.
 constexpr std::size_t kTermsAhead = 2;
 
 struct PairSums {

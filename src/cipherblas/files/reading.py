@@ -123,6 +123,13 @@ class Reader:
                 f"{self.path} lacks a tensor", expected=name, got=sorted(self.tensors)
             ) from None
 
+    def text(self, field: str) -> str:
+        """A text field of the header; FormatError when it is missing or something else."""
+        found = self.header.get(field)
+        if not isinstance(found, str):
+            raise FormatError(f"{self.path}: {field}", expected="text", got=type(found).__name__)
+        return found
+
     def expect(self, name: str, dtype: Any, shape: Sequence[int]) -> None:
         """Raise FormatError unless tensor `name` is there with this dtype and shape."""
         info = self._info(name)

@@ -109,11 +109,7 @@ class PublicKey:
             params = reader.parameters
             reader.expect("b", np.uint64, (params.limbs, params.n))
             reader.expect("seed", np.uint8, (randomness.SEED_BYTES,))
-            program_id = reader.header.get("program_id")
-            if not isinstance(program_id, str):
-                raise FormatError(
-                    f"{reader.path}: program_id", expected="text", got=type(program_id).__name__
-                )
+            program_id = reader.text("program_id")
             try:
                 return cls(params, reader.read("seed").tobytes(), reader.read("b"), program_id)
             except RangeError as error:

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from cipherblas import files, randomness
-from cipherblas.errors import FormatError, ParameterError, SecurityError, SecurityWarning
+from cipherblas.errors import ParameterError, SecurityError, SecurityWarning
 from cipherblas.memory import Array
 from cipherblas.params import Parameters
 
@@ -98,7 +98,7 @@ class SecretKey:
                     stacklevel=2,
                 )
             reader.expect("seed", np.uint8, (randomness.SEED_BYTES,))
-            program_id, key_id = (header_text(reader, field) for field in ("program_id", "key_id"))
+            program_id, key_id = (reader.text(field) for field in ("program_id", "key_id"))
             seed = reader.read("seed")
             try:
                 return cls(reader.parameters, seed, program_id, key_id)
@@ -133,11 +133,3 @@ class SecretKey:
 def generate_secret(params: Parameters, program_id: str = "") -> SecretKey:
     """A new secret key from 32 bytes of the operating system's randomness."""
     return SecretKey(params, randomness.fresh_seed(), program_id)
-
-
-def header_text(reader: files.Reader, field: str) -> str:
-    """A text field of a file's header; FormatError when it is missing or something else."""
-    found = reader.header.get(field)
-    if not isinstance(found, str):
-        raise FormatError(f"{reader.path}: {field}", expected="text", got=type(found).__name__)
-    return found

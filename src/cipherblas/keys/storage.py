@@ -165,13 +165,7 @@ def open_keys(
 
 
 def _owner(reader: files.Reader, program_id: str | None) -> Owner:
-    texts = []
-    for field in Owner._fields:
-        found = reader.header.get(field)
-        if not isinstance(found, str):
-            raise FormatError(f"{reader.path}: {field}", expected="text", got=type(found).__name__)
-        texts.append(found)
-    owner = Owner(*texts)
+    owner = Owner(*(reader.text(field) for field in Owner._fields))
     if program_id is not None and owner.program_id != program_id:
         raise MismatchError(
             f"{reader.path} was made for another program",
