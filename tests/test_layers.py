@@ -28,9 +28,9 @@ PYTHON_LAYERS: tuple[tuple[str, ...], ...] = (
     ("layouts",),
     ("algorithms",),
     ("expressions", "graph"),
-    ("execution",),
+    ("execution", "row_execution"),
     ("planner",),
-    ("matrices",),
+    ("matrices", "results"),
     ("program", "client", "server"),
     ("distributed",),
     ("cipherblas",),
@@ -41,7 +41,17 @@ PYTHON_LAYERS: tuple[tuple[str, ...], ...] = (
 # What runs on the server, and what of the client's it must neither import nor name.
 SERVER_SIDE = (
     *("keys.evaluation", "keys.request", "keys.storage"),
-    *("evaluators", "layouts", "algorithms", "execution", "planner", "matrices", "server", "distributed"),
+    *(
+        "evaluators",
+        "layouts",
+        "algorithms",
+        "execution",
+        "row_execution",
+        "planner",
+        "matrices",
+        "server",
+        "distributed",
+    ),
 )
 SECRET_MODULES = {"client", "keys.secret", "keys.generation"}
 SECRET_NAMES = {"SecretKey", "generate_secret", "make_evaluation_keys", "decrypt_coefficients"}

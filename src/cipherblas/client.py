@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,6 +15,9 @@ from cipherblas import _core
 from cipherblas.errors import DTypeError, MismatchError
 from cipherblas.execution import FeedSpec
 from cipherblas.expressions import finite_matrix
+from cipherblas.formats import RlweRows
+from cipherblas.formats.encryption import decrypt as decrypt_matrix
+from cipherblas.formats.encryption import encrypt_rows
 from cipherblas.keys import (
     EvaluationKeys,
     FreshCiphertext,
@@ -27,6 +31,8 @@ from cipherblas.keys import (
 from cipherblas.layouts.blocks import block_of, join
 from cipherblas.limits import check_bound
 from cipherblas.matrices import EncryptedOperand, EncryptedResult, check_shape, short_id
+from cipherblas.results import RowResultSpec
+from cipherblas.row_execution import RowFeed
 
 if TYPE_CHECKING:
     from cipherblas.program import Program
@@ -71,7 +77,8 @@ class Client:
             RangeError: NaN, infinity, or an entry beyond the declared bound.
         """
         matrices = {name: self._checked(name, value) for name, value in operands.items()}
-        total = sum(feed.ciphertexts for name in matrices for feed in self.program.feeds_of(name))
+        feeds_of = {name: self.program.feeds_of(name) for name in matrices}
+        total = sum(_units(feed) for feeds in feeds_of.values() for feed in feeds)
         done = 0
 
         def tick() -> None:
@@ -82,7 +89,12 @@ class Client:
 
         encrypted = {}
         for name, matrix in matrices.items():
-            feeds = tuple(self._encrypt_feed(feed, matrix, tick) for feed in self.program.feeds_of(name))
+            feeds = tuple(
+                self._encrypt_rows(feed, matrix, tick)
+                if isinstance(feed, RowFeed)
+                else self._encrypt_feed(feed, matrix, tick)
+                for feed in feeds_of[name]
+            )
             encrypted[name] = EncryptedOperand(
                 self.program.id, name, matrix.shape, self.program.plan.parameters, feeds, self._secret.key_id
             )
@@ -125,6 +137,16 @@ class Client:
                     tick()
         return tuple(found)
 
+    def _encrypt_rows(
+        self, feed: RowFeed, matrix: NDArray[np.float64], tick: Callable[[], None]
+    ) -> tuple[RlweRows, ...]:
+        source = matrix.T if feed.transposed else matrix
+        found = []
+        for start, stop in feed.pieces:
+            found.append(encrypt_rows(self._secret, source[:, start:stop], feed.scale, feed.limbs))
+            tick()
+        return tuple(found)
+
     def decrypt(self, result: EncryptedResult) -> NDArray[np.float64]:
         """The clear matrix of a result.
 
@@ -148,6 +170,8 @@ class Client:
             )
         spec = program.result
         spec.check(result.ciphertexts)
+        if isinstance(spec, RowResultSpec):
+            return self._decrypt_rows(spec, result.ciphertexts)
         context = program.plan.parameters.context()
         vectors = [
             context.decode(decrypt_coefficients(self._secret, ct) / spec.scale) for ct in result.ciphertexts
@@ -158,6 +182,18 @@ class Client:
             for i in range(spec.grid[0])
         ]
         return join(blocks, *spec.shape)
+
+    def _decrypt_rows(
+        self, spec: RowResultSpec, arrays: tuple[NDArray[np.uint64], ...]
+    ) -> NDArray[np.float64]:
+        pieces = [
+            decrypt_matrix(
+                self._secret, RlweRows(self._secret.params, shape, abs(spec.scale), b, a, self._secret.key_id)
+            )
+            for shape, a, b in zip(spec.pieces, arrays[::2], arrays[1::2], strict=True)
+        ]
+        matrix = np.concatenate(pieces, axis=1) * math.copysign(1.0, spec.scale)
+        return np.ascontiguousarray(matrix.T if spec.by_columns else matrix)
 
     def save(self, path: str | Path) -> None:
         """Write the secret key file, readable by its owner alone."""
@@ -174,3 +210,8 @@ class Client:
                 got=short_id(secret.program_id),
             )
         return cls(program, secret)
+
+
+def _units(feed: FeedSpec | RowFeed) -> int:
+    """In what progress is counted: ciphertexts, or pieces that are encrypted by rows."""
+    return len(feed.pieces) if isinstance(feed, RowFeed) else feed.ciphertexts

@@ -30,12 +30,16 @@ ZERO_BOUND = 2.0**-20  # stands for the bound of a matrix of zeros
 
 @dataclass(frozen=True)
 class Operand:
-    """A declared operand: `rows` × `cols`, secret or public, entries of absolute value at most `bound`."""
+    """A declared operand: `rows` × `cols`, secret or public, entries of absolute value at most `bound`.
+
+    `whole` promises whole numbers: products by GEMM then need not round them.
+    """
 
     rows: int
     cols: int
     secret: bool
     bound: float
+    whole: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rows", _length(self.rows, "rows"))
@@ -81,9 +85,30 @@ def secret(rows: int, cols: int, *, bound: float = 1.0) -> Operand:
     return Operand(rows, cols, True, bound)
 
 
-def public(rows: int, cols: int, *, bound: float = 1.0) -> Operand:
-    """A clear operand (a weight) of shape `rows` × `cols` with entries in [-bound, bound]; errors as `secret`."""
-    return Operand(rows, cols, False, bound)
+def public(rows: int, cols: int, *, bound: float | None = None, dtype: Any = None) -> Operand:
+    """A clear operand (a weight) of shape `rows` × `cols` with entries in [-bound, bound].
+
+    Args:
+        rows, cols: shape.
+        bound: by default 1, for an integer type the largest absolute value of that type.
+        dtype: type of the entries as NumPy names it: floating point (the default), or an integer type of at most
+            32 bits, whose values are multiplied as they are.
+
+    Raises:
+        DTypeError: not a real type of these. Others as `secret`.
+    """
+    try:
+        kind = np.dtype(np.float64 if dtype is None else dtype)
+    except TypeError as error:
+        raise DTypeError("type of an operand", expected="a NumPy type", got=repr(dtype)) from error
+    if kind.kind not in "fiu" or (kind.kind != "f" and kind.itemsize > 4):
+        raise DTypeError(
+            "type of an operand", expected="floating point, or an integer of at most 32 bits", got=str(kind)
+        )
+    whole = kind.kind != "f"
+    if bound is None:
+        bound = float(-np.iinfo(kind).min or np.iinfo(kind).max) if whole else 1.0
+    return Operand(rows, cols, False, bound, whole)
 
 
 class Expression:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from cipherblas import files
 from cipherblas.errors import CipherblasError, FormatError, MismatchError, ShapeError
+from cipherblas.formats import RlweRows
 from cipherblas.keys import FreshCiphertext
 from cipherblas.params import Parameters
 
@@ -26,7 +27,8 @@ class EncryptedOperand:
         program_id: the program that it was encrypted for.
         name: the operand's name.
         shape: rows × cols of the matrix.
-        feeds: per use of the operand the fresh ciphertexts, block after block in row-major order.
+        feeds: per use of the operand the fresh ciphertexts, block after block in row-major order, or the pieces
+            of N columns that were encrypted by rows.
         key_id: the key pair that it was encrypted with.
     """
 
@@ -34,7 +36,7 @@ class EncryptedOperand:
     name: str
     shape: tuple[int, int]
     parameters: Parameters
-    feeds: tuple[tuple[FreshCiphertext, ...], ...]
+    feeds: tuple[tuple[FreshCiphertext, ...] | tuple[RlweRows, ...], ...]
     key_id: str = ""
 
     @property
@@ -48,8 +50,12 @@ class EncryptedOperand:
         for index, feed in enumerate(self.feeds):
             # Operands come from the secret key, so that every ciphertext has a seed.
             seeds = [np.frombuffer(ct.seed or b"", dtype=np.uint8) for ct in feed]
-            tensors[f"feed{index}.data"] = np.stack([ct.data for ct in feed])
             tensors[f"feed{index}.seed"] = np.stack(seeds)
+            if isinstance(feed[0], RlweRows):
+                for piece, ct in enumerate(feed):
+                    tensors[f"feed{index}.rows{piece}"] = ct.b
+            else:
+                tensors[f"feed{index}.data"] = np.stack([ct.data for ct in feed])
         header = {
             "role": "operand",
             "program": self.program_id,
@@ -57,6 +63,7 @@ class EncryptedOperand:
             "name": self.name,
             "shape": list(self.shape),
             "feeds": len(self.feeds),
+            "scales": [feed[0].scale if isinstance(feed[0], RlweRows) else 0.0 for feed in self.feeds],
         }
         files.write(path, KIND, header, tensors, parameters=self.parameters)
 
@@ -71,7 +78,10 @@ class EncryptedOperand:
         header, tensors = files.read(path, KIND, fingerprint=parameters.fingerprint())
         _check_header(header, "operand", program_id)
         try:
-            feeds = tuple(_read_feed(tensors, index, parameters) for index in range(int(header["feeds"])))
+            scales = [float(scale) for scale in header["scales"]]
+            feeds = tuple(
+                _read_feed(tensors, index, parameters, scales[index]) for index in range(int(header["feeds"]))
+            )
             rows, cols = header["shape"]
             name, key_id = str(header["name"]), str(header["key_id"])
             return cls(program_id, name, (int(rows), int(cols)), parameters, feeds, key_id)
@@ -84,9 +94,12 @@ class EncryptedOperand:
 
 
 def _read_feed(
-    tensors: dict[str, NDArray[Any]], index: int, parameters: Parameters
-) -> tuple[FreshCiphertext, ...]:
-    data, seeds = tensors[f"feed{index}.data"], tensors[f"feed{index}.seed"]
+    tensors: dict[str, NDArray[Any]], index: int, parameters: Parameters, scale: float
+) -> tuple[FreshCiphertext, ...] | tuple[RlweRows, ...]:
+    seeds = tensors[f"feed{index}.seed"]
+    if f"feed{index}.data" not in tensors:
+        return _read_rows(tensors, index, parameters, seeds, scale)
+    data = tensors[f"feed{index}.data"]
     if data.ndim != 3 or data.dtype != np.uint64 or seeds.dtype != np.uint8 or seeds.shape != (len(data), 32):
         raise FormatError(
             "ciphertext tensors", expected="(count, limbs, N) and (count, 32)", got=(data.shape, seeds.shape)
@@ -100,6 +113,23 @@ def _read_feed(
         raise FormatError(f"ciphertexts of a file: {error}") from error
 
 
+def _read_rows(
+    tensors: dict[str, NDArray[Any]], index: int, parameters: Parameters, seeds: NDArray[Any], scale: float
+) -> tuple[RlweRows, ...]:
+    if seeds.ndim != 2 or seeds.dtype != np.uint8:
+        raise FormatError("seeds of encrypted rows", expected="(pieces, 32)", got=seeds.shape)
+    pieces = []
+    for piece, seed in enumerate(seeds):
+        b = tensors[f"feed{index}.rows{piece}"]
+        try:
+            rows = RlweRows(parameters, b.shape[1:], scale, b, seed.tobytes())
+            rows.check_residues()
+        except (CipherblasError, IndexError) as error:
+            raise FormatError(f"encrypted rows of a file: {error}") from error
+        pieces.append(rows)
+    return tuple(pieces)
+
+
 @dataclass(frozen=True)
 class EncryptedResult:
     """The encrypted value of a program, block after block in row-major order.
@@ -107,7 +137,8 @@ class EncryptedResult:
     Attributes:
         program_id: the program that computed it.
         shape: rows × cols of the matrix.
-        ciphertexts: arrays (components, limbs, N).
+        ciphertexts: arrays (components, limbs, N); for matrices encrypted by rows, per piece the a part
+            (limbs, rows, N) and the b part (limbs, rows, columns).
         seconds: how long the server computed.
         key_id: the key pair that decrypts it.
     """
@@ -133,7 +164,12 @@ class EncryptedResult:
             "seconds": self.seconds,
             "key_id": self.key_id,
         }
-        tensors: dict[str, NDArray[Any]] = {"result": np.stack(self.ciphertexts)}
+        same = len({array.shape for array in self.ciphertexts}) == 1
+        tensors: dict[str, NDArray[Any]] = (
+            {"result": np.stack(self.ciphertexts)}
+            if same
+            else {f"result{index}": array for index, array in enumerate(self.ciphertexts)}
+        )
         files.write(path, KIND, header, tensors, parameters=self.parameters)
 
     @classmethod
@@ -142,20 +178,22 @@ class EncryptedResult:
         header, tensors = files.read(path, KIND, fingerprint=parameters.fingerprint())
         _check_header(header, "result", program_id)
         try:
-            stack = tensors["result"]
+            stack = tensors.get("result")
+            arrays = tuple(tensors[f"result{index}"] for index in range(len(tensors) - (stack is not None)))
             rows, cols = header["shape"]
             seconds, key_id = float(header["seconds"]), str(header["key_id"])
         except (KeyError, TypeError, ValueError) as error:
             raise FormatError(
                 "fields of an encrypted result", expected="result, shape, key_id", got=repr(error)
             ) from error
-        if stack.ndim != 4 or stack.dtype != np.uint64 or stack.shape[1] not in (2, 3):
-            raise FormatError(
-                "result tensor",
-                expected="uint64 (count, 2 or 3, limbs, N)",
-                got=f"{stack.dtype} {stack.shape}",
-            )
-        return cls(program_id, (int(rows), int(cols)), parameters, tuple(stack), seconds, key_id)
+        if stack is not None:
+            arrays = (*stack, *arrays)
+        for array in arrays:
+            if array.ndim != 3 or array.dtype != np.uint64:
+                raise FormatError(
+                    "result tensor", expected="uint64, 3 dimensions", got=f"{array.dtype} {array.shape}"
+                )
+        return cls(program_id, (int(rows), int(cols)), parameters, arrays, seconds, key_id)
 
 
 def _check_header(header: dict[str, Any], role: str, program_id: str) -> None:

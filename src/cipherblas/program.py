@@ -6,7 +6,6 @@ import functools
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,17 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas import files, graph
-from cipherblas.errors import CipherblasError, FormatError, MismatchError, ShapeError
+from cipherblas.errors import CipherblasError, FormatError, MismatchError
 from cipherblas.execution import FeedSpec
 from cipherblas.expressions import Expression, Operand, evaluate_clear, finite_matrix, operands_of, trace
 from cipherblas.keys import EvaluationKeys
-from cipherblas.layouts.base import Layout
 from cipherblas.matrices import check_shape, short_id
-from cipherblas.planner.assembly import replay
 from cipherblas.planner.explain import explain
 from cipherblas.planner.plan import Plan, PlanOptions
-from cipherblas.planner.search import make_plan
-from cipherblas.planner.trace import Trace
+from cipherblas.planner.routes import AnyTrace, make_plan, replay
+from cipherblas.planner.rows import RowTrace
+from cipherblas.results import ResultSpec, RowResultSpec
+from cipherblas.row_execution import RowFeed, RowValue
 
 if TYPE_CHECKING:
     from cipherblas.client import Client
@@ -32,32 +31,6 @@ if TYPE_CHECKING:
 
 KIND = "program"
 RESERVED_NAMES = ("progress",)  # keyword of `Client.encrypt` and `Server.run`, which take operands by name
-
-
-@dataclass(frozen=True)
-class ResultSpec:
-    """How the result of a program comes back: blocks in a layout, at some limbs and scale."""
-
-    shape: tuple[int, int]
-    layout: Layout
-    grid: tuple[int, int]
-    limbs: int
-    components: int
-    scale: float
-    n: int
-
-    def check(self, ciphertexts: tuple[NDArray[np.uint64], ...]) -> None:
-        """Raise ShapeError unless the ciphertexts have the planned number and shape."""
-        count = self.grid[0] * self.grid[1] * self.layout.ciphertexts
-        if len(ciphertexts) != count:
-            raise ShapeError("ciphertexts of the result", expected=count, got=len(ciphertexts))
-        for ct in ciphertexts:
-            if ct.shape != (self.components, self.limbs, self.n):
-                raise ShapeError(
-                    "a ciphertext of the result",
-                    expected=f"({self.components}, {self.limbs}, {self.n})",
-                    got=str(ct.shape),
-                )
 
 
 class Program:
@@ -71,7 +44,7 @@ class Program:
     """
 
     def __init__(
-        self, expression: Expression, operands: Mapping[str, Operand], plan: Plan, run: Trace
+        self, expression: Expression, operands: Mapping[str, Operand], plan: Plan, run: AnyTrace
     ) -> None:
         self.expression = expression
         self.operands = dict(operands)
@@ -102,18 +75,31 @@ class Program:
         """Shape of the result."""
         return self.expression.shape
 
-    def feeds_of(self, name: str) -> list[FeedSpec]:
+    def feeds_of(self, name: str) -> list[FeedSpec | RowFeed]:
         """What the client sends for the operand `name`."""
         return [feed for feed in self._run.feeds if feed.name == name]
 
     @functools.cached_property
-    def result(self) -> ResultSpec:
+    def result(self) -> ResultSpec | RowResultSpec:
         """How the result comes back."""
+        if isinstance(self._run, RowTrace):
+            return self._row_result(self._run.result)
         value = self._run.result
         ct = value.first()
         scale = ct.scale / value.unit
         n = self.plan.parameters.n
         return ResultSpec(value.shape, value.layout, value.grid, ct.limbs, ct.components, scale, n)
+
+    def _row_result(self, value: RowValue) -> RowResultSpec:
+        first = value.pieces[0]
+        return RowResultSpec(
+            shape=self.shape,
+            by_columns=value.by_columns,
+            pieces=tuple(piece.shape for piece in value.pieces),
+            limbs=first.limbs,
+            scale=first.scale * value.sign,
+            n=self.plan.parameters.n,
+        )
 
     def evaluate(self, /, **operands: Any) -> NDArray[np.float64]:
         """The program in the clear, by NumPy: what an encrypted result is compared with."""

@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas._core import trim_pool
-from cipherblas.errors import DTypeError, MemoryBudgetError, MismatchError, ShapeError
+from cipherblas.errors import DTypeError, MemoryBudgetError, MismatchError, RangeError, ShapeError
 from cipherblas.evaluators.base import Evaluator
 from cipherblas.evaluators.ckks import Ckks
 from cipherblas.evaluators.counts import Counts
 from cipherblas.evaluators.encodings import Encodings
+from cipherblas.evaluators.rows import Rows
+from cipherblas.evaluators.rows_ckks import RowsCkks
 from cipherblas.execution import Execution, FeedSpec
-from cipherblas.expressions import Operand, evaluate_clear, finite_matrix
+from cipherblas.expressions import Expression, Operand, evaluate_clear, finite_matrix
+from cipherblas.formats import RlweRows
 from cipherblas.keys import EvaluationKeys
 from cipherblas.limits import available_memory, check_bound
 from cipherblas.matrices import EncryptedOperand, EncryptedResult, check_shape, short_id
+from cipherblas.planner.rows import HEADROOM_BITS
 from cipherblas.planner.trace import PlainFeeds
+from cipherblas.row_execution import RowExecution, RowFeed
 
 if TYPE_CHECKING:
     from cipherblas.program import Program
+
+Progress = Callable[[int, int], None]
+Arrays = tuple[NDArray[np.uint64], ...]
 
 
 class Server:
@@ -55,9 +63,7 @@ class Server:
     def __repr__(self) -> str:
         return f"<Server of program {short_id(self.program.id)}>"
 
-    def run(
-        self, /, *, progress: Callable[[int, int], None] | None = None, **operands: Any
-    ) -> EncryptedResult:
+    def run(self, /, *, progress: Progress | None = None, **operands: Any) -> EncryptedResult:
         """Compute the program on the operands given by name.
 
         Args:
@@ -69,8 +75,22 @@ class Server:
             ShapeError, DTypeError, RangeError: a clear operand is not a finite matrix of the declared shape.
             MemoryBudgetError: less memory is available than the plan needs.
         """
-        feeds = self._feeds(operands)
+        encrypted, clear = self._checked(operands)
         self._check_memory()
+        run = self._run_rows if self.program.plan.route == "rows" else self._run_slots
+        shape, arrays = run(encrypted, clear, progress)
+        plan = self.program.plan
+        return EncryptedResult(
+            self.program.id, shape, plan.parameters, arrays, self.seconds, self._keys.key_id
+        )
+
+    def _run_slots(
+        self,
+        encrypted: Mapping[str, EncryptedOperand],
+        clear: Mapping[str, NDArray[np.float64]],
+        progress: Progress | None,
+    ) -> tuple[tuple[int, int], Arrays]:
+        feeds = CiphertextFeeds(self.program, encrypted, clear)
         plan = self.program.plan
         evaluator = Ckks(
             plan.parameters,
@@ -86,12 +106,30 @@ class Server:
         value = execution.run()
         self.seconds = time.perf_counter() - start
         self.counts = evaluator.counts.copy()
-        arrays = tuple(ct.data for row in value.cells for cell in row for ct in cell)
-        return EncryptedResult(
-            self.program.id, value.shape, plan.parameters, arrays, self.seconds, self._keys.key_id
-        )
+        return value.shape, tuple(ct.data for row in value.cells for cell in row for ct in cell)
 
-    def _feeds(self, operands: Mapping[str, Any]) -> CiphertextFeeds:
+    def _run_rows(
+        self,
+        encrypted: Mapping[str, EncryptedOperand],
+        clear: Mapping[str, NDArray[np.float64]],
+        progress: Progress | None,
+    ) -> tuple[tuple[int, int], Arrays]:
+        evaluator = RowsCkks(self.program.plan.parameters, self._keys)
+        feeds = RowCiphertextFeeds(self.program, encrypted, clear, evaluator)
+        (choice,) = self.program.plan.choices
+        execution = RowExecution(
+            evaluator, self.program.expression, choice.options["weight_bits"], HEADROOM_BITS, feeds, progress
+        )
+        start = time.perf_counter()
+        value = execution.run()
+        self.seconds = time.perf_counter() - start
+        self.counts = evaluator.counts.copy()
+        return self.program.shape, tuple(part for piece in value.pieces for part in piece.data)
+
+    def _checked(
+        self, operands: Mapping[str, Any]
+    ) -> tuple[dict[str, EncryptedOperand], dict[str, NDArray[np.float64]]]:
+        """The secret and the clear operands of a run."""
         declared = self.program.operands
         missing = [name for name in declared if name not in operands]
         unknown = [name for name in operands if name not in declared]
@@ -114,8 +152,14 @@ class Server:
                 matrix = finite_matrix(value, f"operand {name!r}")
                 check_shape(name, matrix.shape, (operand.rows, operand.cols))
                 check_bound(name, matrix, operand.bound)
+                if operand.whole and not np.array_equal(matrix, np.rint(matrix)):
+                    raise RangeError(
+                        f"operand {name!r} was declared with an integer type",
+                        expected="whole numbers",
+                        got="fractions",
+                    )
                 clear[name] = matrix
-        return CiphertextFeeds(self.program, encrypted, clear)
+        return encrypted, clear
 
     def _check_operand(self, name: str, operand: Operand, value: EncryptedOperand) -> None:
         if value.program_id != self.program.id:
@@ -134,12 +178,15 @@ class Server:
             raise MismatchError("operand was encrypted under another name", expected=name, got=value.name)
         check_shape(name, value.shape, (operand.rows, operand.cols))
         specs = self.program.feeds_of(name)
-        expected = [spec.ciphertexts for spec in specs]
+        expected = [len(spec.pieces) if isinstance(spec, RowFeed) else spec.ciphertexts for spec in specs]
         got = [len(feed) for feed in value.feeds]
         if expected != got:
             raise ShapeError(f"ciphertexts of operand {name!r}", expected=expected, got=got)
         n = self.program.plan.parameters.n
         for spec, feed in zip(specs, value.feeds, strict=True):
+            if isinstance(spec, RowFeed):
+                self._check_rows(name, spec, feed)
+                continue
             for ct in feed:
                 if ct.data.shape != (spec.limbs, n):
                     raise ShapeError(
@@ -147,6 +194,14 @@ class Server:
                         expected=f"({spec.limbs}, {n})",
                         got=str(ct.data.shape),
                     )
+
+    @staticmethod
+    def _check_rows(name: str, spec: RowFeed, feed: Sequence[Any]) -> None:
+        for (start, stop), rows in zip(spec.pieces, feed, strict=True):
+            expected = (spec.limbs, spec.shape[0], stop - start)
+            if not isinstance(rows, RlweRows) or rows.b.shape != expected:
+                got = getattr(getattr(rows, "b", None), "shape", type(rows).__name__)
+                raise ShapeError(f"encrypted rows of operand {name!r}", expected=str(expected), got=str(got))
 
     def _check_memory(self) -> None:
         needed = self.program.plan.peak_bytes - self._keys.nbytes
@@ -198,3 +253,39 @@ class CiphertextFeeds(PlainFeeds):
             ]
             for _ in range(rows)
         ]
+
+
+class RowCiphertextFeeds:
+    """Operands of a real run by GEMMs."""
+
+    def __init__(
+        self,
+        program: Program,
+        encrypted: Mapping[str, EncryptedOperand],
+        clear: Mapping[str, NDArray[np.float64]],
+        evaluator: RowsCkks,
+    ) -> None:
+        """Regenerates the seeded halves of all operands."""
+        self._clear = clear
+        self._evaluator = evaluator
+        self._found: dict[int, tuple[Expression, NDArray[np.float64]]] = {}
+        self._pairs: dict[RowFeed, list[tuple[NDArray[np.uint64], NDArray[np.uint64]]]] = {}
+        for name, operand in encrypted.items():
+            for spec, feed in zip(program.feeds_of(name), operand.feeds, strict=True):
+                assert isinstance(spec, RowFeed)
+                self._pairs[spec] = [(rows.a, rows.b) for rows in feed if isinstance(rows, RlweRows)]
+
+    def secret(self, feed: RowFeed, bound: float) -> list[Rows]:
+        """The operand's encryptions, one per piece."""
+        return [
+            self._evaluator.fresh(
+                pair, (feed.shape[0], stop - start), bound=bound, scale=feed.scale, limbs=feed.limbs
+            )
+            for (start, stop), pair in zip(feed.pieces, self._pairs[feed], strict=True)
+        ]
+
+    def public(self, node: Expression) -> NDArray[np.float64]:
+        """The values of a part without secrets."""
+        if id(node) not in self._found:
+            self._found[id(node)] = (node, evaluate_clear(node, self._clear))
+        return self._found[id(node)][1]

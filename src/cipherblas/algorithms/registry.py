@@ -19,6 +19,8 @@ ALGORITHMS: Mapping[str, type[Algorithm]] = MappingProxyType(
     {algorithm.name: algorithm for algorithm in (Skewed, OuterProduct, Bicyclic, Fame, E2dm, HaleviShoup)}
 )
 
+GEMM = "gemm"  # products of matrices that are encrypted by rows: not in slots, see algorithms/gemm.py
+
 
 def find(name: str) -> type[Algorithm]:
     """The class of an algorithm.
@@ -29,7 +31,7 @@ def find(name: str) -> type[Algorithm]:
     try:
         return ALGORITHMS[name]
     except KeyError:
-        raise ParameterError("algorithm", expected=" | ".join(ALGORITHMS), got=name) from None
+        raise ParameterError("algorithm", expected=" | ".join((*ALGORITHMS, GEMM)), got=name) from None
 
 
 def build(name: str, m: int, k: int, n: int, slots: int, options: Mapping[str, Any]) -> Algorithm:

@@ -1,13 +1,14 @@
 """Benchmarks: rows as dictionaries, printed as lines of JSON or as tables.
 
-`run_primitives`, `run_ntt`, `run_linear_transform` and `run_cc` yield rows as they are measured; `render` prints
-tables, `to_json` one line. Peers are measured in the same run; no figure of theirs is written down here.
+`run_primitives`, `run_ntt`, `run_linear_transform`, `run_cc` and `run_pc` yield rows as they are measured; `render`
+prints tables, `to_json` one line. Peers are measured in the same run; no figure of theirs is written down here.
 """
 
 from .cc import run as run_cc
 from .harness import Row, render, to_json
 from .linear_transform import run as run_linear_transform
 from .ntt import run as run_ntt
+from .pc import run as run_pc
 from .peers import PeerError
 from .primitives import run as run_primitives
 
@@ -18,6 +19,7 @@ __all__ = [
     "run_cc",
     "run_linear_transform",
     "run_ntt",
+    "run_pc",
     "run_primitives",
     "to_json",
 ]

@@ -11,71 +11,18 @@ rotations, ours, is timed too (`peer_improved_seconds`).
 from __future__ import annotations
 
 import functools
-import gc
-import statistics
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from cipherblas.bench.harness import Row, Timing, in_turns, params_fields, peak_memory, row
+from cipherblas.bench.harness import Row, Timing, in_turns, params_fields, row
 from cipherblas.bench.peers import Peer, PeerError
+from cipherblas.bench.products import Case, SecretCase, gemm_side
 from cipherblas.bench.sets import FAME_SETS, Shape
 
 PEER_LIMIT = 128  # a padded square in the slots of N = 2^15
 # Four limbs, log2(QP) = 214. The scale is that of the limbs which the two masks drop.
 _SEAL = {"q_bits": [50, 38, 38, 38], "special_bits": 50, "scale_bits": 38}
-
-
-class Case:
-    """One product: program, client, server and operands, ready to run."""
-
-    def __init__(self, shape: Shape, options: dict[str, Any]) -> None:
-        m, k, n = self.shape = shape
-        start = time.perf_counter()
-        self.program = _compile(shape, options)
-        planned = time.perf_counter()
-        self.client = self.program.client()
-        keys = self.client.evaluation_keys()
-        made = time.perf_counter()
-        self.server = self.program.server(keys)
-        random = np.random.default_rng(1)
-        self.A, self.B = random.uniform(-1, 1, (m, k)), random.uniform(-1, 1, (k, n))
-        self._expansions: list[float] = []
-        self.stages = {"plan_seconds": planned - start, "keygen_seconds": made - planned}
-        start = time.perf_counter()
-        self.a, self.b = self.client.encrypt(a=self.A), self.client.encrypt(b=self.B)
-        self.stages["encrypt_seconds"] = time.perf_counter() - start
-
-    def run(self, order: str | None = None) -> Any:
-        """One run, in a loop order other than the plan's if wanted: the same keys and ciphertexts serve both."""
-        if order is not None:
-            self.program.plan = replace(self.program.plan, order=order)
-        return self.server.run(a=self.a, b=self.b)
-
-    def side(self, repeats: int, order: str | None = None) -> list[float]:
-        """Seconds of the evaluation alone, as the server measures them."""
-        return [self._timed(order).seconds for _ in range(repeats)]
-
-    def check(self, order: str | None = None) -> tuple[float, int]:
-        """(largest error against NumPy, peak bytes of a run)."""
-        with peak_memory() as peak:
-            result = self._timed(order)
-        start = time.perf_counter()
-        found = self.client.decrypt(result)
-        self.stages["decrypt_seconds"] = time.perf_counter() - start
-        return float(np.abs(found - self.A @ self.B).max()), peak.bytes
-
-    def _timed(self, order: str | None) -> Any:
-        start = time.perf_counter()
-        result = self.run(order)
-        # What a run does before it evaluates: mostly the expansion of seeded ciphertexts.
-        self._expansions.append(time.perf_counter() - start - result.seconds)
-        self.stages["expand_seconds"] = statistics.median(self._expansions)
-        return result
 
 
 def run(
@@ -164,7 +111,7 @@ def one_ciphertext_options(shape: Shape, options: dict[str, Any]) -> dict[str, A
                     "upload_budget": upload_budget,
                 }
                 try:
-                    plan = _compile(shape, tried).plan
+                    plan = SecretCase.compile(shape, tried).plan
                 except CipherblasError as error:
                     failure = error
                     continue
@@ -179,14 +126,6 @@ def one_ciphertext_options(shape: Shape, options: dict[str, Any]) -> dict[str, A
     return best[1]
 
 
-def _compile(shape: Shape, options: dict[str, Any]) -> Any:
-    from cipherblas.expressions import secret
-    from cipherblas.program import compile as compile_program
-
-    m, k, n = shape
-    return compile_program(lambda a, b: a @ b, a=secret(m, k), b=secret(k, n), **options)
-
-
 def _one(
     shape: Shape,
     peer: str | None,
@@ -198,7 +137,7 @@ def _one(
     **extra: Any,
 ) -> Iterator[Row]:
     """A row for each loop order (None: the plan's), and the peer, all measured in turns."""
-    case = Case(shape, options)
+    case = SecretCase(shape, options)
     checks = [case.check(order) for order in orders]
     if len({error for error, _ in checks}) > 1:
         raise AssertionError("the loop orders gave different results")
@@ -206,16 +145,17 @@ def _one(
     with ExitStack() as stack:
         peers = [stack.enter_context(found) for found in (_peers(shape, python, threads) if peer else [])]
         sides = [functools.partial(case.side, order=order) for order in orders]
+        sides.append(gemm_side(case.left, case.right))
         sides += [functools.partial(found.measure, "multiply") for found in peers]
         timings = [Timing.of(runs) for runs in in_turns(sides, budget=budget)]
         for found in peers:
             _check_peer(found, shape, case.program.plan.precision)
-        ours, theirs = timings[: len(orders)], timings[len(orders) :]
+        ours, gemm, theirs = timings[: len(orders)], timings[len(orders)], timings[len(orders) + 1 :]
         if case.server.counts != counts:
             raise AssertionError("two runs of one program counted different operations")
         for timing, (error, peak_bytes) in zip(ours, checks, strict=True):
-            yield _row(case, error, peak_bytes, threads, [timing, *theirs], peers, **extra)
-    _drop(case)
+            yield _row(case, error, peak_bytes, threads, gemm, [timing, *theirs], peers, **extra)
+    case.drop()
 
 
 def _fame(
@@ -243,6 +183,7 @@ def _row(
     error: float,
     peak_bytes: int,
     threads: int,
+    gemm: Timing,
     timings: list[Timing],
     peers: list[Peer],
     **extra: Any,
@@ -259,8 +200,9 @@ def _row(
         rotations=counts.rotations,
         products=counts.products,
         key_bytes=plan.key_bytes,
-        upload_bytes=case.a.nbytes + case.b.nbytes,
+        upload_bytes=case.upload_bytes,
         peak_bytes=peak_bytes,
+        gemm_seconds=gemm.seconds,
         peer=peers[0].ready["peer"] if peers else None,
         peer_params=_peer_params(peers[0]) if peers else None,
         peer_timing=timings[1] if peers else None,
@@ -301,12 +243,3 @@ def _check_peer(peer: Peer, shape: Shape, precision: float) -> None:
 def _peer_params(peer: Peer) -> Row:
     names = ("n", "logq", "logp", "limbs", "keys", "key_bytes", "peak_bytes", "error")
     return {name: peer.ready[name] for name in names} | {"dnum": peer.ready["digits"]}
-
-
-def _drop(case: Case) -> None:
-    """Give memory back before the next case, whose peak it would raise."""
-    from cipherblas import _core
-
-    case.__dict__.clear()
-    gc.collect()
-    _core.trim_pool()

@@ -225,6 +225,66 @@ def cc(
     _print(rows, json, Display(quiet=quiet))
 
 
+class WeightType(str, Enum):
+    """Types of weights that `bench pc` multiplies by."""
+
+    int8 = "int8"
+    int16 = "int16"
+    float16 = "float16"
+    float32 = "float32"
+    float64 = "float64"
+
+
+@app.command()
+@guarded
+def pc(
+    shape: Annotated[
+        list[Any] | None,
+        typer.Option(
+            metavar="MxKxN",
+            parser=parse_triple,
+            help="Shape of the product, MxK weights; repeatable.",
+            show_default="1024x1024x1024",
+        ),
+    ] = None,
+    dtype: Annotated[
+        list[WeightType] | None,
+        typer.Option(help="Type of the weights; repeatable.", show_default="int8"),
+    ] = None,
+    fixed: Annotated[
+        bool, typer.Option("--fixed", help="The weights are a constant of the program, prepared once.")
+    ] = False,
+    algorithm: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Force an algorithm.", show_default="the planner's choice"),
+    ] = None,
+    precision: Annotated[float | None, typer.Option(help="As in `plan`.", show_default="1e-4")] = None,
+    security: Annotated[int | None, typer.Option(help="As in `plan`.", show_default="128")] = None,
+    threads: OneThread = 1,
+    seconds: Seconds = 2.0,
+    json: JsonLines = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Clear weights times ciphertext, beside the float64 GEMM of the same shape.
+
+    \b
+    Examples:
+      cipherblas bench pc --shape 4096x4096x4096
+      cipherblas bench pc --shape 1024x1024x1024 --dtype int8 --dtype float32 --fixed --json
+    """
+    from cipherblas.bench import run_pc
+
+    options = without_none(
+        precision=precision,
+        security=security,
+        algorithm=algorithm,
+        dtypes=dtype and [member.value for member in dtype],
+    )
+    rows = run_pc(shape or ((1024, 1024, 1024),), fixed=fixed, threads=threads, budget=seconds, **options)
+    _print(rows, json, Display(quiet=quiet))
+
+
 class BenchError(CipherblasError):
     """A measurement could not be made."""
 

@@ -26,6 +26,10 @@ class Counts:
         mac_limbs: modular multiply-adds, in limbs of N.
         key_bytes_read: bytes of switching keys streamed.
         plain_bytes_read: bytes of encoded plaintexts (8·N each) streamed.
+        float_macs: multiply-adds of float64 GEMMs.
+        modular_macs: multiply-adds of exact GEMMs modulo a prime.
+        transposes: ciphertext transposes of N rows each.
+        row_switches: key switches of matrices encrypted by rows, those of transposes included.
     """
 
     rotations: int = 0
@@ -44,6 +48,10 @@ class Counts:
     mac_limbs: int = 0
     key_bytes_read: int = 0
     plain_bytes_read: int = 0
+    float_macs: int = 0
+    modular_macs: int = 0
+    transposes: int = 0
+    row_switches: int = 0
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, get_args
 
 from cipherblas.errors import FormatError
@@ -16,7 +16,7 @@ from cipherblas.graph import Axes
 from cipherblas.keys import KeyRequest
 from cipherblas.params import Parameters
 from cipherblas.planner.cost import calibrate
-from cipherblas.planner.plan import KeySaving, Plan, Rejected
+from cipherblas.planner.plan import Plan
 from cipherblas.planner.trace import Trace, trace
 
 # Memory that a process needs beside what the plan counts: interpreter, libraries, NTT tables.
@@ -82,16 +82,13 @@ def assemble(
     )
 
 
-def replay(
-    expression: Expression, decisions: Mapping[str, Any], predictions: Mapping[str, Any]
+def replay_slots(
+    expression: Expression, decisions: Mapping[str, Any], threads: int, seconds: float
 ) -> tuple[Plan, Trace]:
-    """The plan that was saved as `Plan.decisions` and `Plan.to_dict`, traced again; it explains the same."""
+    """The plan of saved decisions, traced again."""
     decided = Decisions.from_dict(decisions)
     run = trace(decided.parameters, expression, decided.choices, decided.blocks, decided.key_policy)
-    saving = predictions["key_saving"]
-    plan = assemble(expression, decided, run, int(predictions["threads"]), float(predictions["seconds"]))
-    rejected = tuple(Rejected(**row) for row in predictions["rejected"])
-    return replace(plan, rejected=rejected, key_saving=None if saving is None else KeySaving(**saving)), run
+    return assemble(expression, decided, run, threads, seconds), run
 
 
 def key_bytes_of(request: KeyRequest, ring: Ring) -> int:

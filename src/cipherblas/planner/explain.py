@@ -15,43 +15,32 @@ def explain(plan: Plan, formula: str, operands: Mapping[str, Operand]) -> str:
         f"{name} {operand.rows}x{operand.cols} {'secret' if operand.secret else 'public'}"
         for name, operand in operands.items()
     )
-    blocks = ", ".join(f"{axis} {size}" for axis, size in plan.blocks.items())
     security = f"{params.security} bits" if params.security else "NONE (insecure parameters)"
-    rotations = len(plan.keys.galois)
-    key_set = f"{rotations} rotation keys" if rotations != 1 else "1 rotation key"
-    if plan.keys.relinearise:
-        key_set += " + relinearisation"
     options = "; ".join(
         ", ".join(f"{name}={value}" for name, value in sorted(choice.options.items()))
         for choice in plan.choices
         if choice.options
     )
+    what = "ciphertexts" if plan.route == "slots" else "encrypted rows"
     rows = [
         ("program", formula),
         ("operands", shapes),
         ("algorithm", plan.algorithm + (f" ({options})" if options else "")),
-        ("blocks", blocks),
-        ("ring degree N", f"2^{params.n.bit_length() - 1} = {params.n} ({params.slots} slots)"),
+        *(_slots(plan) if plan.route == "slots" else _rows(plan)),
         (
             "log2(Q), log2(P)",
             f"{params.log_q:.1f} ({params.limbs} limbs), {params.log_p:.1f} ({params.special_limbs} limbs)",
         ),
         ("dnum", f"{params.dnum}"),
         ("security", security),
-        ("scale", f"2^{params.scale_bits:.1f}"),
         ("levels spent", f"{plan.levels}"),
         (
-            "ciphertexts",
+            what,
             f"{plan.upload_ciphertexts} up ({size(plan.upload_bytes)}), "
             f"{plan.result_ciphertexts} down ({size(plan.result_bytes)})",
         ),
-        ("products", f"{plan.counts.products} ciphertext, {plan.counts.plain_products} plaintext"),
-        (
-            "key switches",
-            f"{plan.counts.rotations} rotations, {plan.counts.relinearisations} relinearisations "
-            f"({plan.counts.hoistings} hoistings)",
-        ),
-        ("evaluation keys", f"{key_set}: {size(plan.key_bytes)} (policy {plan.key_policy})"),
+        *_work(plan),
+        ("evaluation keys", f"{_key_set(plan)}: {size(plan.key_bytes)}"),
         *_saving(plan),
         ("peak memory", f"{size(plan.peak_bytes)} on the server, keys included"),
         (
@@ -68,6 +57,55 @@ def explain(plan: Plan, formula: str, operands: Mapping[str, Operand]) -> str:
             time = f" ({duration(other.seconds)})" if other.seconds is not None else ""
             lines.append(f"  {other.algorithm}{time}: {other.reason}")
     return "\n".join(lines)
+
+
+def _slots(plan: Plan) -> list[tuple[str, str]]:
+    params = plan.parameters
+    blocks = ", ".join(f"{axis} {size}" for axis, size in plan.blocks.items())
+    return [
+        ("blocks", blocks),
+        ("ring degree N", f"2^{params.n.bit_length() - 1} = {params.n} ({params.slots} slots)"),
+        ("scale", f"2^{params.scale_bits:.1f}"),
+    ]
+
+
+def _rows(plan: Plan) -> list[tuple[str, str]]:
+    n = plan.parameters.n
+    return [("ring degree N", f"2^{n.bit_length() - 1} = {n} (rows and columns in coefficients)")]
+
+
+def _work(plan: Plan) -> list[tuple[str, str]]:
+    counts = plan.counts
+    if plan.route == "rows":
+        return [
+            (
+                "products",
+                f"{counts.float_macs:.3g} float64 and {counts.modular_macs:.3g} exact multiply-adds in GEMMs",
+            ),
+            (
+                "key switches",
+                f"{counts.row_switches} of rows ({counts.transposes} transposes, "
+                f"{counts.relinearisations} relinearisations)",
+            ),
+        ]
+    return [
+        ("products", f"{counts.products} ciphertext, {counts.plain_products} plaintext"),
+        (
+            "key switches",
+            f"{counts.rotations} rotations, {counts.relinearisations} relinearisations "
+            f"({counts.hoistings} hoistings)",
+        ),
+    ]
+
+
+def _key_set(plan: Plan) -> str:
+    number = len(plan.keys.galois)
+    if plan.route == "rows":
+        return f"{number} keys of transposition + relinearisation" if number else "none"
+    text = f"{number} rotation keys" if number != 1 else "1 rotation key"
+    if plan.keys.relinearise:
+        text += " + relinearisation"
+    return f"{text} (policy {plan.key_policy})"
 
 
 def _saving(plan: Plan) -> list[tuple[str, str]]:

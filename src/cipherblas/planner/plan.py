@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
-from cipherblas.algorithms.registry import find
+from cipherblas.algorithms.registry import GEMM, find
 from cipherblas.errors import DTypeError, ParameterError, PrecisionError, SecurityError
 from cipherblas.evaluators.ckks import Order
 from cipherblas.evaluators.counts import Counts
@@ -18,6 +18,7 @@ from cipherblas.keys import KeyRequest
 from cipherblas.params import Parameters
 from cipherblas.security import LEVELS
 
+Route = Literal["slots", "rows"]  # packed in slots, or encrypted by rows and multiplied by GEMMs
 RING_DEGREES = tuple(1 << log_n for log_n in range(12, 18))
 
 
@@ -90,7 +91,8 @@ class PlanOptions:
         if self.algorithm is not None:
             if not isinstance(self.algorithm, str):
                 raise DTypeError("algorithm", expected="a name", got=type(self.algorithm).__name__)
-            find(self.algorithm)
+            if self.algorithm != GEMM:
+                find(self.algorithm)
         if self.key_policy is not None:
             check_policy(self.key_policy)
         if self.order not in get_args(Order):
@@ -164,6 +166,7 @@ class Plan:
     error_target: float
     seconds: float
     threads: int
+    route: Route = "slots"
     rejected: tuple[Rejected, ...] = field(default=(), compare=False)
     key_saving: KeySaving | None = field(default=None, compare=False)
 
@@ -176,6 +179,7 @@ class Plan:
     def decisions(self) -> dict[str, Any]:
         """What must be known to run the plan again: JSON-ready, the base of the program's identity."""
         return {
+            "route": self.route,
             "parameters": self.parameters.to_dict(),
             "choices": [{"algorithm": c.algorithm, "options": dict(c.options)} for c in self.choices],
             "blocks": dict(self.blocks),

@@ -21,9 +21,9 @@ from cipherblas.evaluators.steps import KeyPolicy
 from cipherblas.execution import Choice
 from cipherblas.expressions import Expression, Leaf, MatMul, Scale, ordered
 from cipherblas.graph import Axes, products
-from cipherblas.limits import available_memory
 from cipherblas.planner import estimate
 from cipherblas.planner.assembly import PROCESS_BYTES, Decisions, assemble, key_bytes_of
+from cipherblas.planner.budgets import Budgets, secret_entries
 from cipherblas.planner.cost import calibrate
 from cipherblas.planner.estimate import Estimate
 from cipherblas.planner.explain import size
@@ -42,10 +42,6 @@ KEY_POLICIES: tuple[KeyPolicy, ...] = ("direct", "composed", "binary")
 FINALISTS = 12
 SMALLEST = 4
 PRUNE_RATIO = 20
-LEAST_UPLOAD, UPLOAD_RATIO = (
-    64 << 20,
-    16,
-)  # by default so many bytes, or times the bytes of the secret operands
 PROGRAM_TILINGS = 2  # of a program with several products: the largest blocks that fit
 STOP_RATIO = 1.3  # a ring slower than a smaller one by so much ends the search upwards
 
@@ -82,37 +78,23 @@ class Scored:
         return self.key_bytes + counted.upload_bytes + counted.working_bytes + PROCESS_BYTES
 
 
-@dataclass(frozen=True)
-class Budgets:
-    """Bytes that a plan may use."""
-
-    memory: int
-    keys: int
-    upload: int
-
-
-def budgets_of(options: PlanOptions, secret_entries: int) -> Budgets:
-    """The budgets that the user gave, or the defaults for this machine."""
-    memory = options.memory_budget
-    if memory is None:
-        memory = (available_memory() or 8 << 30) * 4 // 5
-    keys = options.key_budget if options.key_budget is not None else memory * 2 // 3
-    upload = options.upload_budget
-    if upload is None:
-        upload = max(LEAST_UPLOAD, UPLOAD_RATIO * 8 * secret_entries)
-    return Budgets(memory, keys, upload)
-
-
 class Search:
-    """One search; `run()` returns the plan and its trace."""
+    """One search; `run()` returns the plan and its trace.
 
-    def __init__(self, expression: Expression, options: PlanOptions) -> None:
-        self.expression, self.options = expression, options
+    What would take far longer than `best_seconds` is not counted to its end.
+    """
+
+    def __init__(
+        self,
+        expression: Expression,
+        options: PlanOptions,
+        budgets: Budgets,
+        best_seconds: float = math.inf,
+    ) -> None:
+        self.expression, self.options, self.budgets = expression, options, budgets
         self.nodes = products(expression)
         self.axes = Axes(expression)
-        leaves = {node.name: node.operand for node in ordered(expression) if isinstance(node, Leaf)}
-        entries = sum(operand.rows * operand.cols for operand in leaves.values() if operand.secret)
-        self.budgets = budgets_of(options, entries)
+        entries = secret_entries(expression)
         # A ciphertext has 16 bytes per entry at the very least.
         sizes = (node.shape[0] * node.shape[1] for node in ordered(expression) if node.secret)
         least = 16 * max(entries, *sizes)
@@ -128,7 +110,7 @@ class Search:
         self.rejected: dict[str, Rejected] = {}
         self._slopes: dict[str, float] = {}
         self._most_keys: Scored | None = None  # the fastest that only the key budget refuses
-        self._best_seconds = math.inf
+        self._best_seconds = best_seconds  # so far, on any route
         self._least_keys: dict[str, int] = {}
         self._thorough = False  # look at smaller blocks of every algorithm
         self._failures: list[CipherblasError] = []
@@ -476,17 +458,6 @@ class Search:
                 got=size(plan.peak_bytes),
             )
         return plan, run
-
-
-def make_plan(expression: Expression, options: PlanOptions) -> tuple[Plan, Trace]:
-    """The fastest plan within the budgets.
-
-    Raises:
-        PrecisionError: no ring reaches the precision at this security.
-        MemoryBudgetError: only plans beyond a budget were found.
-        ParameterError: an option is out of range, or the forced algorithm is unknown.
-    """
-    return Search(expression, options).run()
 
 
 def _remembered(function: Callable[[Ring], Estimate]) -> Callable[[Ring], Estimate]:

@@ -1,0 +1,121 @@
+"""Clear matrix times encrypted matrix through the public interface, beside the float64 GEMM of the same shape.
+
+`seconds` is the server's evaluation, the conversion of the weights included unless they are fixed; planning, key
+generation, encryption, the expansion of seeds and decryption stand beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cipherblas.bench.harness import Row, Timing, in_turns, params_fields, row
+from cipherblas.bench.products import Case, gemm_side
+from cipherblas.bench.sets import Shape
+
+DTYPES = ("int8", "int16", "float16", "float32", "float64")
+
+
+class PublicCase(Case):
+    """public @ secret, with weights of a type that a subclass names."""
+
+    dtype = "int8"
+    fixed = False
+
+    @classmethod
+    def compile(cls, shape: Shape, options: dict[str, Any]) -> Any:
+        from cipherblas.expressions import public, secret
+        from cipherblas.program import compile as compile_program
+
+        m, k, n = shape
+        if cls.fixed:
+            weights, _ = cls.factors(shape, np.random.default_rng(1))
+            return compile_program(lambda b: weights @ b, b=secret(k, n), **options)
+        return compile_program(lambda a, b: a @ b, a=public(m, k, dtype=cls.dtype), b=secret(k, n), **options)
+
+    @classmethod
+    def factors(cls, shape: Shape, random: np.random.Generator) -> tuple[NDArray[Any], NDArray[Any]]:
+        m, k, n = shape
+        kind = np.dtype(cls.dtype)
+        if kind.kind == "f":
+            weights = random.uniform(-1, 1, (m, k)).astype(kind)
+        else:
+            limits = np.iinfo(kind)
+            weights = random.integers(limits.min, limits.max, (m, k), dtype=kind, endpoint=True)
+        return weights, random.uniform(-1, 1, (k, n))
+
+    def encrypted(self) -> dict[str, Any]:
+        weights = {} if self.fixed else {"a": self.left}
+        return {**weights, "b": self.client.encrypt(b=self.right)}
+
+
+def run(
+    shapes: Sequence[Shape] = ((1024, 1024, 1024),),
+    *,
+    dtypes: Sequence[str] = ("int8",),
+    fixed: bool = False,
+    threads: int = 1,
+    budget: float = 2.0,
+    **options: Any,
+) -> Iterator[Row]:
+    """Rows of `bench pc`, as they are measured.
+
+    Args:
+        shapes: (m, k, n) of each product: m × k weights.
+        dtypes: of the weights.
+        fixed: the weights are a constant of the program, prepared once.
+        threads: of the server and of the yardstick.
+        budget: seconds spent on each side of each case.
+        **options: further options of `compile`.
+
+    Raises:
+        ValueError: unknown type.
+    """
+    from cipherblas import _core
+
+    for name in dtypes:
+        if name not in DTYPES:
+            raise ValueError(f"dtype: expected {' | '.join(DTYPES)}, got {name}")
+    _core.set_threads(threads)
+    options = {"threads": threads, **options}
+    for shape in shapes:
+        for name in dtypes:
+            kind = type("PublicCase", (PublicCase,), {"dtype": name, "fixed": fixed})
+            yield _one(kind(shape, options), name, fixed, threads, budget)
+
+
+def _one(case: PublicCase, dtype: str, fixed: bool, threads: int, budget: float) -> Row:
+    error, peak_bytes = case.check()
+    ours, gemm = (
+        Timing.of(runs) for runs in in_turns([case.side, gemm_side(case.left, case.right)], budget=budget)
+    )
+    plan, counts = case.program.plan, case.server.counts
+    largest = float(np.abs(case.left.astype(np.float64)).max())
+    found = row(
+        "pc",
+        "x".join(map(str, case.shape)),
+        params=params_fields(plan.parameters),
+        algorithm=plan.algorithm,
+        threads=threads,
+        timing=ours,
+        error=error,
+        rotations=counts.rotations,
+        products=counts.plain_products,
+        key_bytes=plan.key_bytes,
+        upload_bytes=case.upload_bytes,
+        peak_bytes=peak_bytes,
+        gemm_seconds=gemm.seconds,
+        dtype=dtype,
+        fixed=fixed,
+        relative_error=error / (largest * float(np.abs(case.right).max()) * case.shape[1]),
+        predicted_seconds=plan.seconds,
+        predicted_error=plan.error,
+        predicted_peak_bytes=plan.peak_bytes,
+        note=f"{dtype} weights{', fixed' if fixed else ''}",
+        **case.stages,
+    )
+    case.drop()
+    return found

@@ -1,0 +1,127 @@
+"""One product through the public interface, ready to run: what the benchmarks of products share."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cipherblas.bench.harness import Side, local, peak_memory
+from cipherblas.bench.sets import Shape
+
+
+class Case(ABC):
+    """One product: program, client, server and operands a and b, ready to run.
+
+    Attributes:
+        left, right: the clear factors.
+        stages: seconds of planning, key generation, encryption, expansion of seeds, decryption.
+    """
+
+    def __init__(self, shape: Shape, options: dict[str, Any]) -> None:
+        self.shape = shape
+        self.left, self.right = self.factors(shape, np.random.default_rng(1))
+        start = time.perf_counter()
+        self.program = self.compile(shape, options)
+        planned = time.perf_counter()
+        self.client = self.program.client()
+        keys = self.client.evaluation_keys()
+        made = time.perf_counter()
+        self.server = self.program.server(keys)
+        self._expansions: list[float] = []
+        self.stages = {"plan_seconds": planned - start, "keygen_seconds": made - planned}
+        start = time.perf_counter()
+        self.operands = self.encrypted()
+        self.stages["encrypt_seconds"] = time.perf_counter() - start
+
+    @staticmethod
+    @abstractmethod
+    def compile(shape: Shape, options: dict[str, Any]) -> Any:
+        """The program of operands a (left) and b (right)."""
+
+    @staticmethod
+    @abstractmethod
+    def factors(shape: Shape, random: np.random.Generator) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Clear matrices to multiply."""
+
+    @abstractmethod
+    def encrypted(self) -> dict[str, Any]:
+        """The operands as the server takes them."""
+
+    @property
+    def upload_bytes(self) -> int:
+        """Bytes of the encrypted operands."""
+        return sum(
+            value.nbytes for name, value in self.operands.items() if self.program.operands[name].secret
+        )
+
+    def run(self, order: str | None = None) -> Any:
+        """One run, in a loop order other than the plan's if wanted: the same keys and ciphertexts serve both."""
+        if order is not None:
+            self.program.plan = replace(self.program.plan, order=order)
+        return self.server.run(**self.operands)
+
+    def side(self, repeats: int, order: str | None = None) -> list[float]:
+        """Seconds of the evaluation alone, as the server measures them."""
+        return [self._timed(order).seconds for _ in range(repeats)]
+
+    def check(self, order: str | None = None) -> tuple[float, int]:
+        """(largest error against NumPy, peak bytes of a run)."""
+        with peak_memory() as peak:
+            result = self._timed(order)
+        start = time.perf_counter()
+        found = self.client.decrypt(result)
+        self.stages["decrypt_seconds"] = time.perf_counter() - start
+        expected = self.left.astype(np.float64) @ self.right.astype(np.float64)
+        return float(np.abs(found - expected).max()), peak.bytes
+
+    def _timed(self, order: str | None) -> Any:
+        start = time.perf_counter()
+        result = self.run(order)
+        # What a run does before it evaluates: mostly the expansion of seeded ciphertexts.
+        self._expansions.append(time.perf_counter() - start - result.seconds)
+        self.stages["expand_seconds"] = statistics.median(self._expansions)
+        return result
+
+    def drop(self) -> None:
+        """Give memory back before the next case, whose peak it would raise."""
+        from cipherblas import _core
+
+        self.__dict__.clear()
+        gc.collect()
+        _core.trim_pool()
+
+
+class SecretCase(Case):
+    """secret @ secret."""
+
+    @staticmethod
+    def compile(shape: Shape, options: dict[str, Any]) -> Any:
+        from cipherblas.expressions import secret
+        from cipherblas.program import compile as compile_program
+
+        m, k, n = shape
+        return compile_program(lambda a, b: a @ b, a=secret(m, k), b=secret(k, n), **options)
+
+    @staticmethod
+    def factors(shape: Shape, random: np.random.Generator) -> tuple[NDArray[Any], NDArray[Any]]:
+        m, k, n = shape
+        return random.uniform(-1, 1, (m, k)), random.uniform(-1, 1, (k, n))
+
+    def encrypted(self) -> dict[str, Any]:
+        return {"a": self.client.encrypt(a=self.left), "b": self.client.encrypt(b=self.right)}
+
+
+def gemm_side(left: NDArray[Any], right: NDArray[Any]) -> Side:
+    """The yardstick: the float64 GEMM of the same shape, on as many threads."""
+    from cipherblas import blas
+
+    a, b = (np.ascontiguousarray(matrix, dtype=np.float64) for matrix in (left, right))
+    out = np.empty((a.shape[0], b.shape[1]))
+    return local(lambda: blas.double_gemm(a, b, out))

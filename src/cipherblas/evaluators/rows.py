@@ -1,0 +1,418 @@
+"""Matrices encrypted row by row in coefficients: the interface against which products by GEMM are written.
+
+A matrix M of r rows and c columns (c <= N) is a pair of residue matrices with A·S + B = Δ·M + E modulo Q, A of
+shape r × N, B of shape r × c, S the columns of the secret's negacyclic matrix that the row's entries stand at. A
+matrix that is encrypted by columns is the row encryption of its transpose. Products are GEMMs on A and B modulo Q
+(Bae et al. 2024; `docs/algorithms.md`).
+
+As for slots, all bookkeeping is here and subclasses only compute: `RowsCounter` nothing, `RowsClear` on NumPy
+matrices with a toy secret, `RowsCkks` on residues.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cipherblas.errors import LevelError, MismatchError, MissingKeyError, ShapeError
+from cipherblas.evaluators.counts import Counts
+from cipherblas.evaluators.noise import SIGMA, TAIL
+from cipherblas.evaluators.shape import Ring
+from cipherblas.evaluators.values import Ledger
+from cipherblas.keys.request import KeyRequest
+
+WORD_BYTES = 8
+SCALE_TOLERANCE = 2.0**-40
+# A float64 GEMM is exact while no partial sum exceeds the significand.
+EXACT_BITS = 53
+
+
+@dataclass(frozen=True)
+class ClearFactor:
+    """A clear matrix as the server multiplies by it: integers, and the unit that they count in.
+
+    Attributes:
+        key: identifies the values; equal keys mean equal values.
+        shape: m × k.
+        bound: on the absolute value of an entry.
+        unit: an entry is unit · integer, up to half a unit where it is not `exact`.
+        exact: every entry is a whole number of units.
+        integers: makes the matrix of integers, of an integer type or float64.
+    """
+
+    key: Hashable
+    shape: tuple[int, int]
+    bound: float
+    unit: float
+    exact: bool
+    integers: Callable[[], NDArray[Any]]
+
+    @property
+    def largest(self) -> float:
+        """Bound on the integers."""
+        return math.floor(self.bound / self.unit + 0.5)
+
+
+class Rows:
+    """A handle on a matrix encrypted by rows.
+
+    Attributes:
+        shape: rows × columns of the message.
+        limbs: q-limbs.
+        scale: the message is scale · entry.
+        bound: on the absolute value of an entry; infinite where the message fills the modulus.
+        noise: standard deviation of the message's error, in units of the message.
+        bias: largest systematic error of the message (rounded weights), in units of the message.
+        data: the evaluator's own representation (None in `RowsCounter`).
+    """
+
+    __slots__ = ("_booked", "_ledger", "bias", "bound", "data", "limbs", "noise", "scale", "shape")
+
+    def __init__(
+        self,
+        shape: tuple[int, int],
+        limbs: int,
+        scale: float,
+        bound: float,
+        noise: float,
+        bias: float,
+        data: Any,
+        ledger: Ledger,
+        nbytes: int,
+    ) -> None:
+        self.shape, self.limbs, self.scale, self.bound = shape, limbs, scale, bound
+        self.noise, self.bias, self.data = noise, bias, data
+        self._ledger, self._booked = ledger, nbytes
+        ledger.add(nbytes)
+
+    def __del__(self) -> None:
+        self._ledger.release(self._booked)
+
+    @property
+    def error(self) -> float:
+        """Bound on the error of an entry of the matrix, as far as `TAIL` deviations go."""
+        return (TAIL * self.noise + self.bias) / self.scale
+
+
+@dataclass(frozen=True)
+class Part:
+    """One half of an encryption, transposed: a clear matrix of residues that fill the modulus.
+
+    Attributes:
+        shape: N × k (of the a part) or m × k (of the b part), k the rows of the encryption.
+        limbs: q-limbs.
+        data: the evaluator's own representation.
+    """
+
+    shape: tuple[int, int]
+    limbs: int
+    data: Any
+
+
+class RowsEvaluator(ABC):
+    """Homomorphic operations on matrices that are encrypted by rows, with counts, keys, noise and memory."""
+
+    def __init__(self, params: Ring, available: KeyRequest | None = None) -> None:
+        self.params = params
+        self.n = params.n
+        self.counts = Counts()
+        self.ledger = Ledger()
+        self._available = available
+        self._weight = 2 * params.n / 3  # expected Hamming weight of the secret
+        self._request = KeyRequest()
+
+    # ---- hooks ----
+
+    @abstractmethod
+    def _clear_product_data(self, factor: ClearFactor, x: Rows, exact: bool) -> Any: ...
+
+    @abstractmethod
+    def _parts_data(self, x: Rows) -> tuple[Any, Any]: ...
+
+    @abstractmethod
+    def _part_product_data(self, part: Part, x: Rows) -> Any: ...
+
+    @abstractmethod
+    def _transpose_data(self, x: Rows) -> Any: ...
+
+    @abstractmethod
+    def _relinearise_data(self, x: Rows) -> Any: ...
+
+    @abstractmethod
+    def _take_data(self, x: Rows, rows: int, cols: int) -> Any: ...
+
+    @abstractmethod
+    def _rows_data(self, x: Rows, start: int, stop: int) -> Any: ...
+
+    @abstractmethod
+    def _stack_data(self, xs: Sequence[Rows]) -> Any: ...
+
+    @abstractmethod
+    def _add_data(self, x: Rows, y: Rows) -> Any: ...
+
+    @abstractmethod
+    def _sub_data(self, x: Rows, y: Rows) -> Any: ...
+
+    @abstractmethod
+    def _add_clear_data(self, x: Rows, values: Callable[[], NDArray[np.float64]]) -> Any: ...
+
+    # ---- handles ----
+
+    @property
+    def request(self) -> KeyRequest:
+        """The evaluation keys that the operations so far needed."""
+        return KeyRequest(dict(self._request.galois), self._request.relinearise)
+
+    @property
+    def peak_bytes(self) -> int:
+        """Largest number of bytes of live encryptions and working buffers so far."""
+        return self.ledger.peak
+
+    def log_modulus(self, limbs: int) -> float:
+        """log2 of q_0 … q_{limbs - 1}."""
+        return math.fsum(math.log2(q) for q in self.params.q[:limbs])
+
+    def nbytes(self, shape: tuple[int, int], limbs: int) -> int:
+        """Bytes of an encryption."""
+        return limbs * shape[0] * (self.n + shape[1]) * WORD_BYTES
+
+    def make(
+        self,
+        shape: tuple[int, int],
+        limbs: int,
+        scale: float,
+        bound: float,
+        noise: float,
+        bias: float,
+        data: Any,
+    ) -> Rows:
+        """A handle, booked and checked: the message must not wrap around the modulus.
+
+        Raises:
+            LevelError: scale · bound needs a larger modulus.
+            ShapeError: a row is longer than the ring degree.
+        """
+        if shape[1] > self.n:
+            raise ShapeError("length of an encrypted row", expected=f"at most N = {self.n}", got=shape[1])
+        if math.isfinite(bound):
+            magnitude = math.log2(scale * bound + TAIL * noise + bias)
+            if magnitude + 1 > self.log_modulus(limbs):
+                raise LevelError(
+                    "the message does not fit the modulus",
+                    expected=f"log2(scale · bound) below {self.log_modulus(limbs) - 1:.1f} at {limbs} limbs",
+                    got=f"{magnitude:.1f}",
+                )
+        return Rows(shape, limbs, scale, bound, noise, bias, data, self.ledger, self.nbytes(shape, limbs))
+
+    def fresh(self, data: Any, shape: tuple[int, int], *, bound: float, scale: float, limbs: int) -> Rows:
+        """A handle on a fresh encryption with the secret key; entries are rounded to integers after scaling."""
+        noise = math.sqrt(SIGMA**2 + 1 / 12)
+        return self.make(shape, limbs, scale, bound, noise, 0.0, data)
+
+    # ---- products ----
+
+    def clear_product(self, factor: ClearFactor, x: Rows) -> Rows:
+        """factor @ x: two GEMMs per limb. Levels: none; the modulus must hold the product. Keys: none.
+
+        Where the sums of a float64 GEMM exceed its significand the result is rounded, if the error stays below the
+        noise that the factor amplifies; else it is computed exactly from parts.
+
+        Raises:
+            ShapeError: inner dimensions differ. LevelError: the product does not fit the modulus.
+        """
+        m, k = factor.shape
+        if k != x.shape[0]:
+            raise ShapeError("inner dimensions of a product", expected=f"{k} rows", got=x.shape[0])
+        largest, shape = factor.largest, (m, x.shape[1])
+        noise = math.sqrt(k) * largest * x.noise
+        bias = k * largest * x.bias
+        if not factor.exact:
+            bias += k * 0.5 * x.bound * x.scale
+        rounding = max(self._rounding(k, largest, q) for q in self.params.q[: x.limbs])
+        exact = x.limbs > 1 or rounding > noise  # residues of several limbs must belong together
+        if not exact:
+            noise = math.hypot(noise, rounding)
+        bound = min(k * factor.bound * x.bound, math.inf)
+        scale = x.scale / factor.unit
+        self.counts.float_macs += self._passes(k, largest, x.limbs, exact) * m * k * (self.n + x.shape[1])
+        self._touch_gemm(k, m, x)
+        result = self.make(shape, x.limbs, scale, bound, noise, bias, None)
+        result.data = self._clear_product_data(factor, x, exact)
+        return result
+
+    def _rounding(self, k: int, largest: float, q: float) -> float:
+        """Standard deviation of the error of a rounded float64 GEMM, the a part's met by the secret."""
+        if math.log2(largest * (q / 2) * k) <= EXACT_BITS:
+            return 0.0
+        return float(self.gemm_rms(k, largest, q)) * math.sqrt(1 + self._weight)
+
+    @staticmethod
+    def gemm_rms(k: int, largest: float, q: float) -> float:
+        """Root mean square error of a float64 product of k terms, one factor uniform modulo q.
+
+        Partial sums have deviation largest·q·sqrt(k)/sqrt(12) at most; each addition errs by up to half a unit in
+        the last place of it, independently (the probabilistic model of Higham and Mary 2019).
+        """
+        partial = largest * q * math.sqrt(k / 12)
+        return 2.0**-53 * partial * math.sqrt(k / 3)
+
+    def _passes(self, k: int, largest: float, limbs: int, exact: bool) -> int:
+        """Float64 GEMMs of one part."""
+        if not exact:
+            return limbs
+        spare = EXACT_BITS - math.log2(largest * k)
+        return sum(max(1, math.ceil((math.log2(q) - 1) / max(spare, 1.0))) for q in self.params.q[:limbs])
+
+    def _touch_gemm(self, k: int, m: int, x: Rows) -> None:
+        """The factor and a panel of the residues as float64."""
+        self.ledger.touch(m * k * WORD_BYTES + k * min(self.n, 1024) * 2 * WORD_BYTES)
+
+    def parts(self, x: Rows) -> tuple[Part, Part]:
+        """The transposed a part (N × rows) and b part (columns × rows) of an encryption."""
+        a, b = self._parts_data(x)
+        return Part((self.n, x.shape[0]), x.limbs, a), Part((x.shape[1], x.shape[0]), x.limbs, b)
+
+    def part_product(self, part: Part, x: Rows) -> Rows:
+        """part @ x modulo Q: two exact GEMMs per limb. The message fills the modulus, and no noise is added to it."""
+        m, k = part.shape
+        if k != x.shape[0] or part.limbs != x.limbs:
+            raise ShapeError(
+                "inner dimension and limbs of a product", expected=(k, part.limbs), got=(x.shape[0], x.limbs)
+            )
+        self.counts.modular_macs += x.limbs * m * k * (self.n + x.shape[1])
+        shape = (m, x.shape[1])
+        result = self.make(shape, x.limbs, x.scale, math.inf, 0.0, 0.0, None)
+        result.data = self._part_product_data(part, x)
+        return result
+
+    # ---- key switching ----
+
+    def transpose(self, x: Rows) -> Rows:
+        """The encrypted transpose (C-MT): N key switches and two FFTs over the rows. Levels: none.
+
+        Keys: the Galois elements of every odd exponent below 2N. The result has N rows of length N; those beyond
+        the columns of x, and entries beyond its rows, mean nothing (`take` cuts them off).
+        """
+        for element in range(3, 2 * self.n, 2):
+            self._use_galois(element, x.limbs)
+        self.counts.transposes += 1
+        self._count_switches(self.n, x.limbs)
+        self.counts.adds += 2 * 2 * (self.n.bit_length() - 1) * x.limbs
+        noise = math.hypot(x.noise, math.sqrt(self.n * self.switch_variance(x.limbs)))
+        self.ledger.touch(self.nbytes((self.n, self.n), x.limbs))
+        result = self.make((self.n, self.n), x.limbs, x.scale, x.bound, noise, x.bias, None)
+        result.data = self._transpose_data(x)
+        return result
+
+    def relinearise(self, x: Rows) -> Rows:
+        """Every row times the secret: a·s² is switched, b·s has the a part b. Levels: none. Key: that of s²."""
+        if x.shape[1] != self.n:
+            raise ShapeError("length of rows to multiply by the secret", expected=self.n, got=x.shape[1])
+        self._use_relinearise(x.limbs)
+        self.counts.relinearisations += x.shape[0]
+        self._count_switches(x.shape[0], x.limbs)
+        noise = math.hypot(math.sqrt(self._weight) * x.noise, math.sqrt(self.switch_variance(x.limbs)))
+        result = self.make(x.shape, x.limbs, x.scale, math.inf, noise, 0.0, None)
+        result.data = self._relinearise_data(x)
+        return result
+
+    def switch_variance(self, limbs: int) -> float:
+        """Variance of the error that one key switch adds to a coefficient."""
+        log_p = math.fsum(math.log2(p) for p in self.params.p)
+        squares, alpha = 0.0, self.params.alpha
+        for start in range(0, limbs, alpha):
+            digit = math.fsum(math.log2(q) for q in self.params.q[start : min(start + alpha, limbs)])
+            squares += 4.0 ** (digit - log_p)
+        return self.n / 12 * squares * SIGMA**2 + (1 + self._weight) / 12
+
+    def _count_switches(self, rows: int, limbs: int) -> None:
+        special = len(self.params.p)
+        digits = -(-limbs // self.params.alpha)
+        extended = limbs + special
+        self.counts.row_switches += rows
+        self.counts.ntt_limbs += rows * (digits * extended + 2 * extended)
+        self.counts.mac_limbs += rows * (2 * digits * extended + 2 * special * limbs)
+        self.counts.key_bytes_read += rows * digits * 2 * extended * self.n * WORD_BYTES
+
+    def _use_galois(self, element: int, limbs: int) -> None:
+        if self._available is not None and self._available.galois.get(element, 0) < limbs:
+            raise MissingKeyError(
+                "no key for a transposition was declared", expected=f"Galois element {element}", got="none"
+            )
+        self._request.need_galois(element, limbs)
+
+    def _use_relinearise(self, limbs: int) -> None:
+        if self._available is not None and (self._available.relinearise or 0) < limbs:
+            raise MissingKeyError("no relinearisation key was declared", expected=limbs, got=None)
+        self._request.need_relinearise(limbs)
+
+    # ---- additions and changes of meaning ----
+
+    def take(self, x: Rows, rows: int, cols: int) -> Rows:
+        """The first rows and columns. Free."""
+        data = self._take_data(x, rows, cols)
+        return self.make((rows, cols), x.limbs, x.scale, x.bound, x.noise, x.bias, data)
+
+    def rows_of(self, x: Rows, start: int, stop: int) -> Rows:
+        """Rows start to stop - 1. Free."""
+        if (start, stop) == (0, x.shape[0]):
+            return x
+        data = self._rows_data(x, start, stop)
+        return self.make((stop - start, x.shape[1]), x.limbs, x.scale, x.bound, x.noise, x.bias, data)
+
+    def stack(self, xs: Sequence[Rows]) -> Rows:
+        """The rows of several encryptions, one below the other; scales must agree."""
+        if len(xs) == 1:
+            return xs[0]
+        first = xs[0]
+        for x in xs[1:]:
+            self._check_alike(first, x, (x.shape[0], first.shape[1]))
+        rows = sum(x.shape[0] for x in xs)
+        bound, noise, bias = (max(getattr(x, name) for x in xs) for name in ("bound", "noise", "bias"))
+        shape = (rows, first.shape[1])
+        return self.make(shape, first.limbs, first.scale, bound, noise, bias, self._stack_data(xs))
+
+    def add(self, x: Rows, y: Rows) -> Rows:
+        """x + y; scales must agree."""
+        return self._sum(x, y, self._add_data)
+
+    def sub(self, x: Rows, y: Rows) -> Rows:
+        """x - y; scales must agree."""
+        return self._sum(x, y, self._sub_data)
+
+    def _sum(self, x: Rows, y: Rows, combine: Callable[[Rows, Rows], Any]) -> Rows:
+        self._check_alike(x, y, x.shape)
+        self.counts.adds += 1
+        noise, bias = math.hypot(x.noise, y.noise), x.bias + y.bias
+        result = self.make(x.shape, x.limbs, x.scale, x.bound + y.bound, noise, bias, None)
+        result.data = combine(x, y)
+        return result
+
+    @staticmethod
+    def _check_alike(x: Rows, y: Rows, shape: tuple[int, int]) -> None:
+        if y.shape != shape or x.limbs != y.limbs:
+            raise ShapeError("encryptions to combine", expected=(shape, x.limbs), got=(y.shape, y.limbs))
+        if abs(x.scale - y.scale) > SCALE_TOLERANCE * x.scale:
+            raise MismatchError("scales to combine", expected=f"{x.scale:g}", got=f"{y.scale:g}")
+
+    def add_clear(self, x: Rows, values: Callable[[], NDArray[np.float64]], bound: float) -> Rows:
+        """x plus a clear matrix of the same shape with entries up to `bound`."""
+        self.counts.adds += 1
+        noise = math.hypot(x.noise, math.sqrt(1 / 12))
+        result = self.make(x.shape, x.limbs, x.scale, x.bound + bound, noise, x.bias, None)
+        result.data = self._add_clear_data(x, values)
+        return result
+
+    def absorb(self, x: Rows, factor: float) -> Rows:
+        """The matrix times a positive number: a change of scale alone. Free and exact."""
+        return self.make(x.shape, x.limbs, x.scale / factor, x.bound * factor, x.noise, x.bias, x.data)
+
+    def read_as(self, x: Rows, *, scale: float, bound: float, noise: float, bias: float = 0.0) -> Rows:
+        """What a sum of parts means: its message is scale · entry, with this error on top of its own."""
+        return self.make(x.shape, x.limbs, scale, bound, math.hypot(x.noise, noise), bias, x.data)

@@ -1,0 +1,153 @@
+"""`RowsCkks`: runs an algorithm on matrices that are encrypted by rows, with public keys alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cipherblas import _core
+from cipherblas.errors import MismatchError, MissingKeyError
+from cipherblas.evaluators.rows import ClearFactor, Part, Rows, RowsEvaluator
+from cipherblas.keys.evaluation import EvaluationKeys
+from cipherblas.memory import aligned_empty
+from cipherblas.params import Parameters
+
+Words: TypeAlias = NDArray[np.uint64]
+Pair: TypeAlias = tuple[Words, Words]
+
+KEY_POLICY = "fast"
+
+
+def stride_of(length: int, n: int) -> int:
+    """Distance of the coefficients at which the entries of a row of so many entries stand."""
+    return n // (1 << max(length - 1, 0).bit_length())
+
+
+class RowsCkks(RowsEvaluator):
+    """Data: (A, B), uint64 (limbs, rows, N) and (limbs, rows, columns), residues in the coefficient domain.
+
+    Entry j of a row of c entries is the coefficient of X^(j·N/d), d the least power of two that is at least c.
+
+    Args:
+        params: the parameters of ciphertexts and keys.
+        keys: evaluation keys, or None where nothing is switched.
+
+    Raises:
+        MismatchError: the keys belong to other parameters.
+    """
+
+    def __init__(self, params: Parameters, keys: EvaluationKeys | None) -> None:
+        super().__init__(params)
+        if keys is not None and keys.params != params:
+            raise MismatchError(
+                "evaluation keys belong to other parameters",
+                expected=params.fingerprint()[:12],
+                got=keys.params.fingerprint()[:12],
+            )
+        self._keys = keys
+        self._context = params.context()
+        self._moduli = params.q
+
+    def _evaluation_keys(self) -> EvaluationKeys:
+        if self._keys is None:
+            raise MissingKeyError("no evaluation keys were given", expected="EvaluationKeys", got="none")
+        return self._keys
+
+    # ---- products ----
+
+    def _clear_product_data(self, factor: ClearFactor, x: Rows, exact: bool) -> Pair:
+        integers = factor.integers()
+        path = "exact" if exact else "rounded"
+
+        def product(part: Words) -> Words:
+            out = aligned_empty((x.limbs, factor.shape[0], part.shape[2]))
+            for limb in range(x.limbs):
+                _core.small_gemm(integers, part[limb], self._moduli[limb], path, out[limb])
+            return out
+
+        a, b = x.data
+        return product(a), product(b)
+
+    def _parts_data(self, x: Rows) -> Pair:
+        a, b = x.data
+        return a.transpose(0, 2, 1), b.transpose(0, 2, 1)
+
+    def _part_product_data(self, part: Part, x: Rows) -> Pair:
+        def product(right: Words) -> Words:
+            out = aligned_empty((x.limbs, part.shape[0], right.shape[2]))
+            for limb in range(x.limbs):
+                _core.modular_gemm(part.data[limb], right[limb], self._moduli[limb], "auto", out[limb])
+            return out
+
+        a, b = x.data
+        return product(a), product(b)
+
+    # ---- key switching ----
+
+    def _transpose_data(self, x: Rows) -> Pair:
+        elements = self._context.transpose_elements(self.n, KEY_POLICY)
+        keys = self._evaluation_keys()
+        arrays = [keys.get(element, x.limbs) for element in elements]
+        a, b = (self._spread(part, x.shape[0], 1) for part in x.data)
+        full = self._spread(b, x.shape[1], 2)
+        turned: Pair = self._context.transpose_rows(a, full, arrays, KEY_POLICY)
+        return turned
+
+    def _spread(self, part: Words, length: int, axis: int) -> Words:
+        """N rows or columns, with the given ones at their coefficients and zeros elsewhere."""
+        if length == self.n:
+            return part
+        shape = list(part.shape)
+        shape[axis] = self.n
+        out = aligned_empty(shape)
+        out.fill(0)
+        positions = slice(0, length * stride_of(length, self.n), stride_of(length, self.n))
+        out[(slice(None),) * axis + (positions,)] = part
+        return out
+
+    def _relinearise_data(self, x: Rows) -> Pair:
+        key = self._evaluation_keys().relinearisation(x.limbs)
+        relinearised: Pair = self._context.relinearise_rows(*x.data, key)
+        return relinearised
+
+    # ---- the rest ----
+
+    def _take_data(self, x: Rows, rows: int, cols: int) -> Pair:
+        """Of N rows of N entries, those at the coefficients of `rows` and of `cols` entries."""
+        a, b = x.data
+        if x.shape[0] == self.n:
+            picked = slice(0, rows * stride_of(rows, self.n), stride_of(rows, self.n))
+            a, b = a[:, picked], b[:, picked]
+        if x.shape[1] == self.n:
+            b = b[:, :, : cols * stride_of(cols, self.n) : stride_of(cols, self.n)]
+        return np.ascontiguousarray(a), np.ascontiguousarray(b)
+
+    def _rows_data(self, x: Rows, start: int, stop: int) -> Pair:
+        a, b = x.data
+        return a[:, start:stop], b[:, start:stop]
+
+    def _stack_data(self, xs: Sequence[Rows]) -> Pair:
+        a, b = (np.concatenate([x.data[part] for x in xs], axis=1) for part in (0, 1))
+        return a, b
+
+    def _add_data(self, x: Rows, y: Rows) -> Pair:
+        return self._combined(self._context.add_limbs, x, y)
+
+    def _sub_data(self, x: Rows, y: Rows) -> Pair:
+        return self._combined(self._context.sub_limbs, x, y)
+
+    @staticmethod
+    def _combined(combine: Callable[[Words, Words], Words], x: Rows, y: Rows) -> Pair:
+        return combine(x.data[0], y.data[0]), combine(x.data[1], y.data[1])
+
+    def _add_clear_data(self, x: Rows, values: Callable[[], NDArray[np.float64]]) -> Pair:
+        a, b = x.data
+        message = np.rint(values() * x.scale)
+        residues = aligned_empty(b.shape)
+        for limb, q in enumerate(self._moduli[: x.limbs]):
+            signed = np.fmod(message, float(q)).astype(np.int64)  # exact: fmod does not round
+            residues[limb] = np.where(signed < 0, signed + q, signed).view(np.uint64)
+        return a, self._context.add_limbs(b, residues)

@@ -1,0 +1,39 @@
+"""Budgets of a plan: bytes of memory, of evaluation keys and of upload."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cipherblas.expressions import Expression, Leaf, ordered
+from cipherblas.limits import available_memory
+from cipherblas.planner.plan import PlanOptions
+
+# By default the client may upload so many bytes, or so many times the bytes of the secret operands.
+LEAST_UPLOAD, UPLOAD_RATIO = 64 << 20, 16
+
+
+@dataclass(frozen=True)
+class Budgets:
+    """Bytes that a plan may use."""
+
+    memory: int
+    keys: int
+    upload: int
+
+
+def budgets_of(options: PlanOptions, entries: int) -> Budgets:
+    """The budgets that the user gave, or the defaults for this machine."""
+    memory = options.memory_budget
+    if memory is None:
+        memory = (available_memory() or 8 << 30) * 4 // 5
+    keys = options.key_budget if options.key_budget is not None else memory * 2 // 3
+    upload = options.upload_budget
+    if upload is None:
+        upload = max(LEAST_UPLOAD, UPLOAD_RATIO * 8 * entries)
+    return Budgets(memory, keys, upload)
+
+
+def secret_entries(expression: Expression) -> int:
+    """Entries of the secret operands of a program together."""
+    leaves = {node.name: node.operand for node in ordered(expression) if isinstance(node, Leaf)}
+    return sum(operand.rows * operand.cols for operand in leaves.values() if operand.secret)

@@ -1,0 +1,91 @@
+"""The choice between the two routes: packed in slots, or encrypted by rows and multiplied by GEMMs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from cipherblas.algorithms.registry import GEMM
+from cipherblas.errors import CipherblasError
+from cipherblas.expressions import Expression
+from cipherblas.planner.assembly import replay_slots
+from cipherblas.planner.budgets import budgets_of, secret_entries
+from cipherblas.planner.plan import KeySaving, Plan, PlanOptions, Rejected
+from cipherblas.planner.rows import RowDecisions, RowSearch, RowTrace, assemble_rows, trace_rows
+from cipherblas.planner.search import Search
+from cipherblas.planner.trace import Trace
+from cipherblas.row_execution import supported
+
+AnyTrace: TypeAlias = "Trace | RowTrace"
+# Options that speak of slots alone.
+SLOT_OPTIONS = ("block", "options", "key_policy", "parameters")
+
+
+def make_plan(expression: Expression, options: PlanOptions) -> tuple[Plan, AnyTrace]:
+    """The faster of the plans that the two routes offer within the budgets.
+
+    Raises:
+        PrecisionError: no ring reaches the precision at this security.
+        MemoryBudgetError: only plans beyond a budget were found.
+        ParameterError: an option is out of range, or the forced algorithm does not suit the program.
+    """
+    budgets = budgets_of(options, secret_entries(expression))
+    if options.algorithm == GEMM:
+        return RowSearch(expression, options, budgets).run()
+    if options.algorithm is not None or any(getattr(options, name) is not None for name in SLOT_OPTIONS):
+        return Search(expression, options, budgets).run()
+    rows, reason = _rows(expression, options, budgets)
+    try:
+        best = math.inf if rows is None else rows[0].seconds
+        slots = Search(expression, options, budgets, best).run()
+    except CipherblasError as error:
+        if rows is None:
+            raise
+        return _with(rows, [Rejected("slots", str(error))])
+    if rows is None:
+        return _with(slots, [Rejected(GEMM, reason)])
+    if rows[0].seconds < slots[0].seconds:
+        return _with(rows, [_slower(slots[0], rows[0]), *slots[0].rejected])
+    return _with(slots, [*slots[0].rejected, _slower(rows[0], slots[0])])
+
+
+def _rows(expression: Expression, options: PlanOptions, budgets: Any) -> tuple[Any, str]:
+    """The plan by GEMMs, or None and why there is none."""
+    reason = supported(expression)
+    if reason is not None:
+        return None, reason
+    try:
+        return RowSearch(expression, options, budgets).run(), ""
+    except CipherblasError as error:
+        return None, str(error)
+
+
+def _slower(loser: Plan, winner: Plan) -> Rejected:
+    ratio = loser.seconds / winner.seconds
+    return Rejected(loser.algorithm, f"slower by {ratio:.1f} times", loser.seconds)
+
+
+def _with(found: tuple[Plan, Any], rejected: list[Rejected]) -> tuple[Plan, Any]:
+    plan, run = found
+    order = sorted(rejected, key=lambda loser: math.inf if loser.seconds is None else loser.seconds)
+    return replace(plan, rejected=tuple(order)), run
+
+
+def replay(
+    expression: Expression, decisions: Mapping[str, Any], predictions: Mapping[str, Any]
+) -> tuple[Plan, AnyTrace]:
+    """The plan that was saved as `Plan.decisions` and `Plan.to_dict`, traced again; it explains the same."""
+    threads, seconds = int(predictions["threads"]), float(predictions["seconds"])
+    plan: Plan
+    run: AnyTrace
+    if decisions["route"] == "rows":
+        decided = RowDecisions.from_dict(decisions)
+        run = trace_rows(decided.parameters, expression, decided.weight_bits)
+        plan = assemble_rows(expression, decided, run, threads, seconds)
+    else:
+        plan, run = replay_slots(expression, decisions, threads, seconds)
+    saving = predictions["key_saving"]
+    rejected = tuple(Rejected(**row) for row in predictions["rejected"])
+    return replace(plan, rejected=rejected, key_saving=None if saving is None else KeySaving(**saving)), run

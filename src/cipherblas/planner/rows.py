@@ -1,0 +1,287 @@
+"""Plans for products by GEMM: the smallest modulus, then the fastest ring, that reach the precision.
+
+The counterpart of `search` for programs whose matrices are encrypted by rows or columns. Everything is counted by
+running the program with `RowsCounter`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cipherblas.algorithms.registry import GEMM
+from cipherblas.errors import CipherblasError, LevelError, MemoryBudgetError, ParameterError, PrecisionError
+from cipherblas.evaluators.counts import Counts
+from cipherblas.evaluators.rows import Rows, RowsEvaluator
+from cipherblas.evaluators.rows_counter import RowsCounter
+from cipherblas.evaluators.shape import Ring, RingShape
+from cipherblas.execution import Choice
+from cipherblas.expressions import Expression
+from cipherblas.keys import KeyRequest
+from cipherblas.params import MAX_PRIME_BITS, Parameters, make_parameters
+from cipherblas.planner.assembly import PROCESS_BYTES, key_bytes_of
+from cipherblas.planner.budgets import Budgets
+from cipherblas.planner.cost import calibrate
+from cipherblas.planner.explain import size
+from cipherblas.planner.plan import Plan, PlanOptions
+from cipherblas.row_execution import RowExecution, RowFeed, RowValue, supported
+from cipherblas.security import max_log_qp
+
+ROW_DEGREES = tuple(1 << log_n for log_n in range(11, 16))
+MIN_MODULUS_BITS, MAX_MODULUS_BITS = 24, 400
+SPECIAL_BITS = float(MAX_PRIME_BITS)  # as large as a prime can be: the larger P, the smaller the noise
+HEADROOM_BITS = (
+    1.0  # between twice the message and the modulus: for the noise and for primes that are not 2^bits
+)
+PRIME_BITS = 0.6  # by which a prime may be smaller than asked for
+SEED_BYTES = 32
+
+
+@dataclass(frozen=True)
+class RowTrace:
+    """What one symbolic run of a program by GEMMs found; see `planner.trace.Trace`."""
+
+    feeds: tuple[RowFeed, ...]
+    result: RowValue
+    counts: Counts
+    keys: KeyRequest
+    working_bytes: int
+
+    @property
+    def error(self) -> float:
+        """Predicted largest error of an entry of the result."""
+        return max(piece.error for piece in self.result.pieces)
+
+
+class RecordingRowFeeds:
+    """Feeds for a symbolic run: records every request and answers with handles without data."""
+
+    def __init__(self, evaluator: RowsEvaluator) -> None:
+        self._evaluator = evaluator
+        self.feeds: dict[RowFeed, None] = {}
+
+    def secret(self, feed: RowFeed, bound: float) -> Sequence[Rows]:
+        """Fresh handles, one per piece."""
+        self.feeds[feed] = None
+        return [
+            self._evaluator.fresh(
+                None, (feed.shape[0], stop - start), bound=bound, scale=feed.scale, limbs=feed.limbs
+            )
+            for start, stop in feed.pieces
+        ]
+
+    def public(self, node: Expression) -> NDArray[np.float64]:
+        """Zeros."""
+        return np.zeros(node.shape)
+
+
+@dataclass(frozen=True)
+class RowDecisions:
+    """What must be known to run a program by GEMMs."""
+
+    parameters: Ring
+    weight_bits: int
+    precision: float
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> RowDecisions:
+        """Rebuild from `Plan.decisions`."""
+        (choice,) = values["choices"]
+        return cls(
+            Parameters.from_dict(values["parameters"]),
+            int(choice["options"]["weight_bits"]),
+            float(values["precision"]),
+        )
+
+
+def trace_rows(ring: Ring, expression: Expression, weight_bits: int) -> RowTrace:
+    """Run `expression` symbolically.
+
+    Raises:
+        LevelError: the modulus does not hold the program. ParameterError: it needs slots.
+    """
+    counter = RowsCounter(ring)
+    feeds = RecordingRowFeeds(counter)
+    result = RowExecution(counter, expression, weight_bits, HEADROOM_BITS, feeds).run()
+    return RowTrace(tuple(feeds.feeds), result, counter.counts.copy(), counter.request, counter.peak_bytes)
+
+
+def weight_bits_for(precision: float) -> int:
+    """Bits of rounded weights: each product then adds at most an eighth of the precision."""
+    return max(2, math.ceil(math.log2(4 / precision)))
+
+
+class RowSearch:
+    """One search; `run()` returns the plan and its trace."""
+
+    def __init__(self, expression: Expression, options: PlanOptions, budgets: Budgets) -> None:
+        reason = supported(expression)
+        if reason is not None:
+            raise ParameterError(f"the program cannot be computed by GEMMs: {reason}")
+        if options.parameters is not None:
+            raise ParameterError(
+                "forced parameters", expected="none for products by GEMM", got="parameters=…"
+            )
+        self.expression, self.options, self.budgets = expression, options, budgets
+        self.target = float(options.precision) * expression.bound
+        self.weight_bits = weight_bits_for(float(options.precision))
+        self.rates = calibrate()
+        self.threads = options.threads or _threads()
+
+    def run(self) -> tuple[Plan, RowTrace]:
+        """The fastest plan that reaches the precision and fits the budgets.
+
+        Raises:
+            PrecisionError: no ring reaches the precision at this security; names the modulus that it needs.
+            MemoryBudgetError: only plans beyond a budget were found.
+        """
+        found: list[tuple[float, Plan, RowTrace]] = []
+        failures: list[CipherblasError] = []
+        for n in self._degrees():
+            try:
+                plan, run = self._planned(n)
+                self._check_budgets(plan)
+                found.append((plan.seconds, plan, run))
+            except CipherblasError as error:
+                failures.append(error)
+        if not found:
+            raise next((e for e in failures if isinstance(e, MemoryBudgetError)), failures[-1])
+        _, plan, run = min(found, key=lambda entry: entry[0])
+        return plan, run
+
+    def _degrees(self) -> tuple[int, ...]:
+        forced = self.options.ring_degree
+        return ROW_DEGREES if forced is None else (forced,)
+
+    def _shape(self, n: int, bits: float, special: bool) -> RingShape:
+        limbs = max(1, math.ceil(bits / (MAX_PRIME_BITS - PRIME_BITS)))
+        return RingShape.from_bits(n, [bits / limbs] * limbs, [SPECIAL_BITS] * special, 1, 20.0)
+
+    def _limit(self, n: int, special: bool) -> float:
+        """The largest log2(Q) that security allows."""
+        if self.options.insecure and not self.options.security:
+            return MAX_MODULUS_BITS
+        return max_log_qp(n, self.options.security) - SPECIAL_BITS * special
+
+    def _planned(self, n: int) -> tuple[Plan, RowTrace]:
+        special = bool(len(self._probe(n)))
+        limit = self._limit(n, special)
+        for bits in self._moduli(n, special, limit):
+            plan, run = self._with_primes(n, bits, special)
+            if plan.error <= self.target:
+                return plan, run
+        needed = self._smallest(n, special, MAX_MODULUS_BITS)
+        raise PrecisionError(
+            f"products by GEMM at N = {n}: the modulus that security allows is too small",
+            expected="a modulus of " + (f"{needed} bits" if needed else f"over {MAX_MODULUS_BITS} bits"),
+            got=f"{max(limit, 0.0):.0f} bits at most",
+        )
+
+    def _probe(self, n: int) -> KeyRequest:
+        """The keys that the program needs, whatever the modulus."""
+        return trace_rows(self._shape(n, MAX_MODULUS_BITS, True), self.expression, self.weight_bits).keys
+
+    def _moduli(self, n: int, special: bool, limit: float) -> Iterator[float]:
+        """Sizes to try, smallest first: nominally one of them suffices, its primes may be a little smaller."""
+        smallest = self._smallest(n, special, math.floor(limit))
+        if smallest is not None:
+            for extra in range(4):
+                if smallest + extra <= limit:
+                    yield smallest + extra
+
+    def _smallest(self, n: int, special: bool, limit: int) -> int | None:
+        """The smallest log2(Q) with which the nominal ring reaches the precision."""
+        low, high = MIN_MODULUS_BITS, limit
+        if high < low or not self._reaches(n, high, special):
+            return None
+        while low < high:
+            middle = (low + high) // 2
+            if self._reaches(n, middle, special):
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    def _reaches(self, n: int, bits: int, special: bool) -> bool:
+        try:
+            run = trace_rows(self._shape(n, bits, special), self.expression, self.weight_bits)
+        except LevelError:
+            return False
+        return run.error <= self.target
+
+    def _with_primes(self, n: int, bits: float, special: bool) -> tuple[Plan, RowTrace]:
+        shape = self._shape(n, bits, special)
+        parameters = make_parameters(
+            n,
+            [math.log2(q) for q in shape.q],
+            SPECIAL_BITS if special else None,
+            int(special),
+            scale_bits=20.0,
+            security=self.options.security,
+            insecure=self.options.insecure,
+        )
+        run = trace_rows(parameters, self.expression, self.weight_bits)
+        decided = RowDecisions(parameters, self.weight_bits, float(self.options.precision))
+        return assemble_rows(self.expression, decided, run, self.threads), run
+
+    def _check_budgets(self, plan: Plan) -> None:
+        for what, budget, needed in (
+            ("memory", self.budgets.memory, plan.peak_bytes),
+            ("evaluation keys", self.budgets.keys, plan.key_bytes),
+            ("upload", self.budgets.upload, plan.upload_bytes),
+        ):
+            if needed > budget:
+                raise MemoryBudgetError(
+                    f"{GEMM} exceeds the budget of {what}",
+                    expected=f"at most {size(budget)}",
+                    got=size(needed),
+                )
+
+
+def assemble_rows(
+    expression: Expression, decided: RowDecisions, run: RowTrace, threads: int, seconds: float | None = None
+) -> Plan:
+    """The plan of these decisions, whose trace is `run`; `seconds` is predicted where it is not given."""
+    parameters = decided.parameters
+    assert isinstance(parameters, Parameters)
+    key_bytes = key_bytes_of(run.keys, parameters)
+    upload_bytes = sum(
+        SEED_BYTES * len(feed.pieces) + feed.limbs * feed.shape[0] * feed.shape[1] * 8 for feed in run.feeds
+    )
+    if seconds is None:
+        seconds = calibrate().seconds(run.counts, parameters.n, threads)
+    return Plan(
+        parameters=parameters,
+        choices=(Choice(GEMM, {"weight_bits": decided.weight_bits}),),
+        blocks={},
+        key_policy="direct",
+        order="limb",
+        precision=decided.precision,
+        counts=run.counts,
+        keys=run.keys,
+        key_bytes=key_bytes,
+        upload_bytes=upload_bytes,
+        upload_ciphertexts=sum(feed.shape[0] * len(feed.pieces) for feed in run.feeds),
+        result_ciphertexts=sum(piece.shape[0] for piece in run.result.pieces),
+        result_bytes=sum(
+            piece.limbs * piece.shape[0] * (parameters.n + piece.shape[1]) * 8 for piece in run.result.pieces
+        ),
+        levels=0,
+        peak_bytes=key_bytes + upload_bytes + run.working_bytes + PROCESS_BYTES,
+        error=run.error,
+        error_target=decided.precision * expression.bound,
+        seconds=seconds,
+        threads=threads,
+        route="rows",
+    )
+
+
+def _threads() -> int:
+    from cipherblas import _core
+
+    return int(_core.threads())

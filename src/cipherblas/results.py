@@ -1,0 +1,68 @@
+"""What comes back from a server, as the plan knows it beforehand: what the client checks before it decrypts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cipherblas.errors import ShapeError
+from cipherblas.layouts.base import Layout
+
+
+@dataclass(frozen=True)
+class RowResultSpec:
+    """How the result of a program by GEMMs comes back: encrypted by rows, or by columns, in pieces of N columns.
+
+    Attributes:
+        shape: of the matrix.
+        by_columns: what is encrypted by rows is the transpose.
+        pieces: rows × columns of each encryption; its a part and its b part are two arrays.
+        limbs: q-limbs.
+        scale: an entry times this is the message; may be negative.
+    """
+
+    shape: tuple[int, int]
+    by_columns: bool
+    pieces: tuple[tuple[int, int], ...]
+    limbs: int
+    scale: float
+    n: int
+
+    def check(self, ciphertexts: tuple[NDArray[np.uint64], ...]) -> None:
+        """Raise ShapeError unless the arrays have the planned number and shape."""
+        expected = [
+            shape
+            for rows, cols in self.pieces
+            for shape in ((self.limbs, rows, self.n), (self.limbs, rows, cols))
+        ]
+        got = [array.shape for array in ciphertexts]
+        if got != expected:
+            raise ShapeError("arrays of the result", expected=expected, got=got)
+
+
+@dataclass(frozen=True)
+class ResultSpec:
+    """How the result of a program comes back: blocks in a layout, at some limbs and scale."""
+
+    shape: tuple[int, int]
+    layout: Layout
+    grid: tuple[int, int]
+    limbs: int
+    components: int
+    scale: float
+    n: int
+
+    def check(self, ciphertexts: tuple[NDArray[np.uint64], ...]) -> None:
+        """Raise ShapeError unless the ciphertexts have the planned number and shape."""
+        count = self.grid[0] * self.grid[1] * self.layout.ciphertexts
+        if len(ciphertexts) != count:
+            raise ShapeError("ciphertexts of the result", expected=count, got=len(ciphertexts))
+        for ct in ciphertexts:
+            if ct.shape != (self.components, self.limbs, self.n):
+                raise ShapeError(
+                    "a ciphertext of the result",
+                    expected=f"({self.components}, {self.limbs}, {self.n})",
+                    got=str(ct.shape),
+                )

@@ -1,0 +1,243 @@
+"""Interpreting an expression graph by GEMMs on matrices that are encrypted by rows or by columns.
+
+The counterpart of `execution` (slots): one path for planning (`RowsCounter`), checking (`RowsClear`) and running
+(`RowsCkks`). W @ X wants X encrypted by rows and gives rows, X @ W by columns, a product of secrets wants its left
+factor by columns and its right one by rows and gives either. Operands are encrypted as they are wanted; a computed
+value that is wanted the other way is transposed under encryption.
+
+Scales come from the top: the result's scale is as large as the modulus allows, and each node passes on what its
+children need.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cipherblas.algorithms.gemm import secret_product
+from cipherblas.errors import ParameterError
+from cipherblas.evaluators.rows import ClearFactor, Rows, RowsEvaluator
+from cipherblas.expressions import Add, Constant, Expression, Leaf, MatMul, Multiply, Scale, ordered
+
+
+@dataclass(frozen=True)
+class RowFeed:
+    """What the client sends for one use of an operand: the rows of the operand, or of its transpose, encrypted.
+
+    Attributes:
+        name: of the operand.
+        transposed: the rows of the transpose.
+        shape: rows × columns of what is encrypted.
+        pieces: column ranges, each an encryption of its own: rows are at most N long.
+        limbs: q-limbs.
+        scale: of the encoding.
+    """
+
+    name: str
+    transposed: bool
+    shape: tuple[int, int]
+    pieces: tuple[tuple[int, int], ...]
+    limbs: int
+    scale: float
+
+
+@dataclass(frozen=True)
+class RowValue:
+    """A matrix as it is encrypted, up to a sign.
+
+    Attributes:
+        pieces: row encryptions of column ranges of the matrix, or of its transpose where it is `by_columns`.
+    """
+
+    pieces: tuple[Rows, ...]
+    by_columns: bool
+    sign: int = 1
+
+
+class RowFeeds(Protocol):
+    """Where the executor gets operands from."""
+
+    def secret(self, feed: RowFeed, bound: float) -> Sequence[Rows]:
+        """The encrypted pieces of an operand."""
+
+    def public(self, node: Expression) -> NDArray[np.float64]:
+        """The values of a part without secrets."""
+
+
+def supported(node: Expression) -> str | None:
+    """Why a program cannot go this way, or None where it can."""
+    products = 0
+    for current in ordered(node):
+        if not current.secret:
+            continue
+        if isinstance(current, Multiply):
+            return "elementwise products need slots"
+        products += isinstance(current, MatMul)
+    return None if products else "there is no matrix product"
+
+
+def whole(node: Expression) -> bool:
+    """Whether the entries of a clear part are known to be whole numbers."""
+    if isinstance(node, Leaf):
+        return node.operand.whole
+    if isinstance(node, Constant):
+        return bool(np.array_equal(node.values, np.rint(node.values)))
+    if isinstance(node, Scale):
+        return float(node.factor).is_integer() and whole(node.child)
+    return all(whole(child) for child in node.children)
+
+
+class RowExecution:
+    """One run of a program: `RowExecution(...).run()`.
+
+    Args:
+        evaluator: the interpreter.
+        node: the program.
+        weight_bits: clear factors that are not whole numbers are rounded to so many bits and a sign.
+        headroom_bits: log2 of what the modulus exceeds twice the largest message by.
+        feeds: where operands come from.
+        progress: called as progress(done, total) after every product.
+    """
+
+    def __init__(
+        self,
+        evaluator: RowsEvaluator,
+        node: Expression,
+        weight_bits: int,
+        headroom_bits: float,
+        feeds: RowFeeds,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> None:
+        reason = supported(node)
+        if reason is not None:
+            raise ParameterError(f"the program cannot be computed by GEMMs: {reason}")
+        self.evaluator, self.node, self.feeds = evaluator, node, feeds
+        self.weight_bits, self.headroom_bits = weight_bits, headroom_bits
+        self.limbs = len(evaluator.params.q)
+        self._progress = progress
+        self._done = 0
+        self._total = sum(isinstance(current, MatMul) and current.secret for current in ordered(node))
+
+    def run(self) -> RowValue:
+        """Execute the whole graph and return its (still encrypted) value."""
+        room = self.evaluator.log_modulus(self.limbs) - 1 - self.headroom_bits
+        by_columns = self._natural(self.node)
+        return self._value(self.node, bool(by_columns), 2.0**room / self.node.bound)
+
+    def _natural(self, node: Expression) -> bool | None:
+        """The orientation that a value comes in by itself (by columns?); None: in either."""
+        if isinstance(node, Leaf):
+            return None
+        if isinstance(node, MatMul):
+            if node.left.secret and node.right.secret:
+                return None
+            return node.left.secret
+        for child in node.children:
+            if child.secret and self._natural(child) is not None:
+                return self._natural(child)
+        return None
+
+    def _value(self, node: Expression, by_columns: bool, scale: float) -> RowValue:
+        natural = self._natural(node)
+        if natural is not None and natural != by_columns and isinstance(node, MatMul):
+            return self._turned(self._value(node, natural, scale), node)
+        if isinstance(node, Leaf):
+            return self._operand(node, by_columns, scale)
+        if isinstance(node, Scale):
+            value = self._value(node.child, by_columns, scale * abs(node.factor))
+            pieces = tuple(self.evaluator.absorb(piece, abs(node.factor)) for piece in value.pieces)
+            return RowValue(pieces, by_columns, value.sign if node.factor > 0 else -value.sign)
+        if isinstance(node, Add):
+            return self._sum(node, by_columns, scale)
+        assert isinstance(node, MatMul)
+        value = self._product(node, by_columns, scale)
+        self._done += 1
+        if self._progress is not None:
+            self._progress(self._done, self._total)
+        return value
+
+    def _operand(self, node: Leaf, by_columns: bool, scale: float) -> RowValue:
+        rows, cols = node.shape[::-1] if by_columns else node.shape
+        n = self.evaluator.n
+        pieces = tuple((start, min(start + n, cols)) for start in range(0, cols, n))
+        feed = RowFeed(
+            node.name, node.transposed != by_columns, (rows, cols), pieces, self.limbs, float(scale)
+        )
+        return RowValue(tuple(self.feeds.secret(feed, node.bound)), by_columns)
+
+    def _turned(self, value: RowValue, node: Expression) -> RowValue:
+        """The same matrix encrypted the other way: one C-MT per N × N block."""
+        ev = self.evaluator
+        rows, n = value.pieces[0].shape[0], ev.n
+        columns: list[list[Rows]] = []  # by piece of the result
+        for start in range(0, rows, n):
+            height = min(n, rows - start)
+            blocks = [ev.rows_of(piece, start, start + height) for piece in value.pieces]
+            columns.append([ev.take(ev.transpose(block), block.shape[1], height) for block in blocks])
+        return RowValue(tuple(ev.stack(column) for column in columns), not value.by_columns, value.sign)
+
+    def _sum(self, node: Add, by_columns: bool, scale: float) -> RowValue:
+        ev = self.evaluator
+        if not (node.left.secret and node.right.secret):
+            first, second = (node.left, node.right) if node.left.secret else (node.right, node.left)
+            x = self._value(first, by_columns, scale)
+            return self._sum_with_clear(x, second)
+        x, y = (self._value(child, by_columns, scale) for child in (node.left, node.right))
+        combine = ev.add if x.sign == y.sign else ev.sub
+        pieces = tuple(combine(p, q) for p, q in zip(x.pieces, y.pieces, strict=True))
+        return RowValue(pieces, by_columns, x.sign)
+
+    def _sum_with_clear(self, x: RowValue, clear: Expression) -> RowValue:
+        ev, start, pieces = self.evaluator, 0, []
+        for piece in x.pieces:
+            stop = start + piece.shape[1]
+
+            def values(start: int = start, stop: int = stop) -> NDArray[np.float64]:
+                matrix = self.feeds.public(clear)
+                return x.sign * (matrix.T if x.by_columns else matrix)[:, start:stop]
+
+            pieces.append(ev.add_clear(piece, values, clear.bound))
+            start = stop
+        return RowValue(tuple(pieces), x.by_columns, x.sign)
+
+    def _product(self, node: MatMul, by_columns: bool, scale: float) -> RowValue:
+        if not node.left.secret:
+            factor = self._factor(node.left, transposed=False)
+            x = self._value(node.right, False, scale * factor.unit)
+        elif not node.right.secret:
+            factor = self._factor(node.right, transposed=True)
+            x = self._value(node.left, True, scale * factor.unit)
+        else:
+            return self._secret_product(node, by_columns, scale)
+        pieces = tuple(self.evaluator.clear_product(factor, piece) for piece in x.pieces)
+        return RowValue(pieces, x.by_columns, x.sign)
+
+    def _factor(self, node: Expression, transposed: bool) -> ClearFactor:
+        exact = whole(node)
+        unit = 1.0 if exact else node.bound / 2**self.weight_bits
+
+        def integers() -> NDArray[Any]:
+            values = self.feeds.public(node)
+            values = values if exact else np.rint(values / unit)
+            return values.T if transposed else values
+
+        shape = node.shape[::-1] if transposed else node.shape
+        return ClearFactor((id(node), transposed), shape, node.bound, unit, exact, integers)
+
+    def _secret_product(self, node: MatMul, by_columns: bool, scale: float) -> RowValue:
+        """(M1 M2)ᵀ = M2ᵀ M1ᵀ by rows is M1 M2 by columns."""
+        ev = self.evaluator
+        left_scale = math.sqrt(scale * node.right.bound / node.left.bound)
+        left = self._value(node.left, True, left_scale)
+        right = self._value(node.right, False, scale / left_scale)
+        first, second = (right, left) if by_columns else (left, right)
+        pieces = tuple(
+            ev.stack([secret_product(ev, row_piece, col_piece) for row_piece in first.pieces])
+            for col_piece in second.pieces
+        )
+        return RowValue(pieces, by_columns, left.sign * right.sign)

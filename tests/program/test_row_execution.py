@@ -1,0 +1,122 @@
+"""Expression graphs by GEMMs, on `RowsClear` against NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import cipherblas as cb
+from cipherblas.errors import ParameterError
+from cipherblas.evaluators.rows import Rows
+from cipherblas.evaluators.rows_clear import RowsClear
+from cipherblas.evaluators.shape import RingShape
+from cipherblas.expressions import Expression, evaluate_clear, trace
+from cipherblas.row_execution import RowExecution, RowFeed, RowValue, supported
+
+N = 8
+RING = RingShape.from_bits(N, [50.0] * 4, [50.0], 1, 20.0)
+
+
+class ArrayFeeds:
+    """Operands from arrays."""
+
+    def __init__(self, ev: RowsClear, values: dict[str, np.ndarray]) -> None:
+        self.ev, self.values = ev, values
+        self.feeds: list[RowFeed] = []
+
+    def secret(self, feed: RowFeed, bound: float) -> Sequence[Rows]:
+        self.feeds.append(feed)
+        matrix = self.values[feed.name]
+        matrix = matrix.T if feed.transposed else matrix
+        assert matrix.shape == feed.shape
+        return [
+            self.ev.fresh(
+                self.ev.encrypt(matrix[:, start:stop], feed.scale),
+                (len(matrix), stop - start),
+                bound=bound,
+                scale=feed.scale,
+                limbs=feed.limbs,
+            )
+            for start, stop in feed.pieces
+        ]
+
+    def public(self, node: Expression) -> np.ndarray:
+        return evaluate_clear(node, self.values)
+
+
+def decrypted(ev: RowsClear, value: RowValue) -> np.ndarray:
+    matrix = np.concatenate([ev.decrypt(piece) for piece in value.pieces], axis=1) * value.sign
+    return matrix.T if value.by_columns else matrix
+
+
+def check(function: Callable[..., Any], weight_bits: int = 30, **operands: Any) -> tuple[RowsClear, RowValue]:
+    random = np.random.default_rng(5)
+    node = trace(function, operands)
+    values = {}
+    for name, operand in operands.items():
+        entries = random.uniform(-1, 1, (operand.rows, operand.cols)) * operand.bound
+        values[name] = np.rint(entries) if operand.whole else entries
+    ev = RowsClear(RING, 3)
+    value = RowExecution(ev, node, weight_bits, 2.0, ArrayFeeds(ev, values)).run()
+    bound = max(piece.error for piece in value.pieces) + 1e-9 * node.bound
+    np.testing.assert_allclose(decrypted(ev, value), evaluate_clear(node, values), rtol=0, atol=bound)
+    return ev, value
+
+
+lengths = st.integers(1, 20)
+
+
+@given(m=lengths, k=lengths, n=lengths)
+def test_products_of_any_shape(m: int, k: int, n: int) -> None:
+    check(lambda a, b: a @ b, a=cb.secret(m, k), b=cb.secret(k, n))
+    check(lambda w, x: w @ x, w=cb.public(m, k), x=cb.secret(k, n))
+    check(lambda x, w: x @ w, x=cb.secret(m, k), w=cb.public(k, n))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda a, b, w: (a @ b) @ w,
+        lambda a, b, w: w @ (a @ b),
+        lambda a, b, w: (w @ a) @ b,
+        lambda a, b, w: a @ (b @ w),
+        lambda a, b, w: (a @ w) @ b.T,
+        lambda a, b, w: (w @ a) @ (b @ w),
+        lambda a, b, w: a @ b - 2 * (w @ a) + w,
+        lambda a, b, w: -(a @ b).T @ w + 3.0,
+        lambda a, b, w: a.T @ a + b,
+        lambda a, b, w: (a @ b) @ a,
+        lambda a, b, w: w @ a @ w,
+    ],
+)
+def test_graphs(function: Callable[..., Any]) -> None:
+    check(function, a=cb.secret(11, 11), b=cb.secret(11, 11, bound=3.0), w=cb.public(11, 11, bound=0.5))
+
+
+def test_whole_weights_are_not_rounded() -> None:
+    _, value = check(lambda w, x: w @ x, w=cb.public(5, 7, dtype="int8"), x=cb.secret(7, 3), weight_bits=2)
+    assert value.pieces[0].bias == 0.0
+    _, value = check(lambda w, x: w @ x, w=cb.public(5, 7), x=cb.secret(7, 3), weight_bits=6)
+    assert value.pieces[0].bias > 0
+
+
+def test_a_product_of_secrets_needs_no_transposition_of_operands() -> None:
+    ev, _ = check(lambda a, b: a @ b, a=cb.secret(5, 7), b=cb.secret(7, 3))
+    assert ev.counts.transposes == 2
+    ev, _ = check(lambda a, b, c: (a @ b) @ c, a=cb.secret(5, 7), b=cb.secret(7, 3), c=cb.secret(3, 4))
+    assert ev.counts.transposes == 4
+    ev, _ = check(lambda w, x: w @ x, w=cb.public(5, 7), x=cb.secret(7, 3))
+    assert ev.counts.transposes == 0
+
+
+def test_what_needs_slots_is_refused() -> None:
+    node = trace(lambda a: a * a, {"a": cb.secret(3, 3)})
+    assert supported(node) is not None
+    ev = RowsClear(RING)
+    with pytest.raises(ParameterError, match="slots"):
+        RowExecution(ev, node, 10, 2.0, ArrayFeeds(ev, {}))
