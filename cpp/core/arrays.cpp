@@ -6,7 +6,6 @@
 #include "ring/aligned.h"
 
 namespace cipherblas::core {
-namespace {
 
 std::string dtype_text(nb::dlpack::dtype dtype) {
     using Code = nb::dlpack::dtype_code;
@@ -32,8 +31,6 @@ std::string dtype_text(nb::dlpack::dtype dtype) {
     }
     return name + std::to_string(dtype.bits);
 }
-
-}  // namespace
 
 void fail(const std::string& what, const std::string& expected, const std::string& got) {
     throw std::invalid_argument(what + ": expected " + expected + ", got " + got);

@@ -29,6 +29,7 @@ inline constexpr std::int64_t kAny = -1;  // a dimension of any length
 [[noreturn]] void fail(const std::string& what, const std::string& expected, const std::string& got);
 
 std::string shape_text(const AnyArray& array);
+std::string dtype_text(nb::dlpack::dtype dtype);
 
 // The type and shape are as wanted; kAny matches everything.
 void check_array(const AnyArray& array, const char* what, nb::dlpack::dtype dtype,
@@ -160,5 +161,6 @@ class CiphertextResult {
 
 void bind_client(nb::class_<Context>& context);
 void bind_server(nb::class_<Context>& context);
+void bind_gemm(nb::module_& m);
 
 }  // namespace cipherblas::core

@@ -1,0 +1,153 @@
+#include "gemm/blocked.h"
+
+#include <stdexcept>
+
+#include "gemm/pack.h"
+#include "gemm/products.h"
+#include "ring/pool.h"
+#include "ring/threads.h"
+
+namespace cipherblas::gemm {
+namespace {
+
+// Sizes of the five loops (Goto, van de Geijn 2008; Van Zee, van de Geijn 2015). A block of the left operand,
+// kBlockRows x kDepth words, stays in the second-level cache while tiles walk over kBlockCols columns.
+constexpr std::size_t kDepth = 512;
+constexpr std::size_t kBlockRows = 24 * kTileRows;
+constexpr std::size_t kBlockCols = 16 * kTileCols;
+// What is packed at a time: 32 MiB of either operand.
+constexpr std::size_t kPackedRows = 85 * kBlockRows;
+constexpr std::size_t kPackedCols = 21 * kBlockCols;
+static_assert(kDepth <= kTileDepthBelow4q);
+
+struct Target {
+    MatrixSpan block;
+    int sign;
+    bool fresh;  // nothing was added to it yet, and its old content does not count
+};
+
+// One product of sums of blocks, added to its blocks of the result.
+class BlockProduct {
+  public:
+    BlockProduct(std::vector<SignedBlock> a, std::vector<SignedBlock> b, std::vector<Target> c, std::size_t m,
+                 std::size_t k, std::size_t n, const GemmModulus& modulus)
+        : a_(std::move(a)), b_(std::move(b)), c_(std::move(c)), m_(m), k_(k), n_(n), modulus_(modulus) {}
+
+    void run(std::uint64_t* packed_left, std::uint64_t* packed_right) {
+        for (std::size_t col = 0; col < n_; col += kPackedCols) {
+            const std::size_t cols = std::min(kPackedCols, n_ - col);
+            for (std::size_t p = 0; p < k_; p += kDepth) {
+                const std::size_t depth = std::min(kDepth, k_ - p);
+                parallel_for(ceil_div(cols, kTileCols), [&](std::size_t j) {
+                    pack_right(packed_right + j * kTileCols * depth, b_, p, col + j * kTileCols, depth,
+                               modulus_.m.q);
+                });
+                for (std::size_t row = 0; row < m_; row += kPackedRows) {
+                    const std::size_t rows = std::min(kPackedRows, m_ - row);
+                    parallel_for(ceil_div(rows, kTileRows), [&](std::size_t i) {
+                        pack_left(packed_left + i * kTileRows * depth, a_, row + i * kTileRows, p, depth,
+                                  modulus_.m.q);
+                    });
+                    multiply_packed(packed_left, packed_right, {row, col, rows, cols, depth, p == 0});
+                }
+            }
+        }
+    }
+
+  private:
+    // What is packed: where it goes in the blocks of the result.
+    struct Region {
+        std::size_t row, col, rows, cols, depth;
+        bool first;  // of the sum over the inner dimension
+    };
+
+    void multiply_packed(const std::uint64_t* left, const std::uint64_t* right, const Region& region) const {
+        const std::size_t across = ceil_div(region.cols, kBlockCols);
+        parallel_for(ceil_div(region.rows, kBlockRows) * across, [&](std::size_t task) {
+            const std::size_t i = task / across * kBlockRows;
+            const std::size_t j = task % across * kBlockCols;
+            const std::size_t i_end = std::min(i + kBlockRows, region.rows);
+            const std::size_t j_end = std::min(j + kBlockCols, region.cols);
+            for (std::size_t jj = j; jj < j_end; jj += kTileCols) {
+                for (std::size_t ii = i; ii < i_end; ii += kTileRows) {
+                    multiply_tile(left + ii * region.depth, right + jj * region.depth, ii, jj, region);
+                }
+            }
+        });
+    }
+
+    void multiply_tile(const std::uint64_t* left, const std::uint64_t* right, std::size_t i, std::size_t j,
+                       const Region& region) const {
+        alignas(64) std::uint64_t tile[kTileRows * kTileCols];
+        const GemmKernels& kernels = gemm_kernels();
+        for (const Target& target : c_) fetch(target, region.row + i, region.col + j);
+        kernels.tile(tile, left, right, region.depth, modulus_);
+        for (const Target& target : c_) {
+            const MatrixSpan c = target.block.block(region.row + i, region.col + j, kTileRows, kTileCols);
+            if (c.rows == 0 || c.cols == 0) continue;
+            const bool set = target.fresh && region.first;
+            const Merge how = target.sign > 0 ? (set ? Merge::kSet : Merge::kAdd)
+                                              : (set ? Merge::kSetNegative : Merge::kSubtract);
+            kernels.merge(c.data, c.row_stride, tile, c.rows, c.cols, how, modulus_.m);
+        }
+    }
+
+    // The result is needed when the tile is done, some thousands of cycles later.
+    static void fetch(const Target& target, std::size_t row, std::size_t col) {
+        constexpr std::size_t kLineWords = 8;
+        const MatrixSpan c = target.block.block(row, col, kTileRows, kTileCols);
+        for (std::size_t i = 0; i < c.rows && c.cols > 0; ++i) {
+            for (std::size_t j = 0; j < c.cols; j += kLineWords) __builtin_prefetch(c.row(i) + j, 1);
+        }
+    }
+
+    std::vector<SignedBlock> a_, b_;
+    std::vector<Target> c_;
+    std::size_t m_, k_, n_;
+    const GemmModulus& modulus_;
+};
+
+std::vector<SignedBlock> blocks(const MatrixView& matrix, const std::vector<Term>& terms, std::size_t rows,
+                                std::size_t cols) {
+    std::vector<SignedBlock> result;
+    for (const Term& term : terms) {
+        result.push_back({matrix.block(static_cast<std::size_t>(term.row) * rows,
+                                       static_cast<std::size_t>(term.col) * cols, rows, cols),
+                          term.sign});
+    }
+    return result;
+}
+
+}  // namespace
+
+void blocked_gemm(const MatrixView& a, const MatrixView& b, const MatrixSpan& c, const GemmModulus& m,
+                  int levels, bool accumulate) {
+    if (gemm_kernels().tile == nullptr) throw std::logic_error("blocked_gemm: no tile in this table");
+    if (levels < 0 || levels > kMaxStrassenLevels) throw std::logic_error("blocked_gemm: levels");
+    const std::size_t grid = std::size_t{1} << levels;
+    const std::size_t rows = ceil_div(c.rows, grid);
+    const std::size_t depth = ceil_div(a.cols, grid);
+    const std::size_t cols = ceil_div(c.cols, grid);
+    const std::size_t packed_depth = std::min(depth, kDepth);
+    const Buffer left =
+        Buffer::of_words(packed_depth * ceil_div(std::min(rows, kPackedRows), kTileRows) * kTileRows);
+    const Buffer right =
+        Buffer::of_words(packed_depth * ceil_div(std::min(cols, kPackedCols), kTileCols) * kTileCols);
+    std::vector<bool> fresh(grid * grid, !accumulate);
+    for (const Product& product : strassen_products(levels)) {
+        std::vector<Target> targets;
+        for (const Term& term : product.c) {
+            const std::size_t place =
+                static_cast<std::size_t>(term.row) * grid + static_cast<std::size_t>(term.col);
+            targets.push_back({c.block(static_cast<std::size_t>(term.row) * rows,
+                                       static_cast<std::size_t>(term.col) * cols, rows, cols),
+                               term.sign, fresh[place]});
+            fresh[place] = false;
+        }
+        BlockProduct(blocks(a, product.a, rows, depth), blocks(b, product.b, depth, cols), std::move(targets),
+                     rows, depth, cols, m)
+            .run(left.words(), right.words());
+    }
+}
+
+}  // namespace cipherblas::gemm

@@ -1,0 +1,15 @@
+// Modular products by a float64 BLAS.
+#pragma once
+#include "gemm/kernels.h"
+#include "gemm/splitting.h"
+#include "gemm/views.h"
+
+namespace cipherblas::gemm {
+
+// c = a b mod q, or that added to c, from float64 products of the digits of a and b: sums of `splitting.depth` products
+// are reduced modulo q and added up there. Exact if the splitting is; residues are centred first. Integers of a are below
+// 2^50 in absolute value, those of one sum below 2^50 q. Extra memory: at most 512 MiB.
+void float_gemm(const MatrixView& a, const MatrixView& b, const MatrixSpan& c, const Modulus& m,
+                const Splitting& splitting, bool accumulate);
+
+}  // namespace cipherblas::gemm

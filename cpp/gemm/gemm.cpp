@@ -1,0 +1,174 @@
+#include "gemm/gemm.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "gemm/blas.h"
+#include "gemm/blocked.h"
+#include "gemm/float_gemm.h"
+#include "gemm/kernels.h"
+#include "gemm/lift.h"
+#include "gemm/reference.h"
+#include "gemm/rounding.h"
+#include "ring/pool.h"
+#include "ring/threads.h"
+
+namespace cipherblas::gemm {
+namespace {
+
+// Costs relative to a float64 product of the same shape, as measured on an AVX-512 machine.
+constexpr double kTileCost = 2.1;
+// Where a level of Strassen's algorithm begins to win: the least dimension of the product.
+constexpr std::size_t kStrassenFrom = 1536;
+constexpr std::size_t kStrassen2From = 4096;
+// A double product with fewer rows or columns is bound by the conversions.
+constexpr std::uint64_t kLargestConverted = (std::uint64_t{1} << 50) - 1;
+
+int levels_for(const MatrixView& a, const MatrixSpan& c) {
+    const std::size_t least = std::min({a.cols, c.rows, c.cols});
+    return least >= kStrassen2From ? 2 : least >= kStrassenFrom ? 1 : 0;
+}
+
+Path choose(const MatrixView& a, const MatrixSpan& c, double float_cost) {
+    const bool tiles = path_available(Path::kIfma);
+    if (have_blas() && (!tiles || float_cost < kTileCost)) return Path::kExact;
+    if (!tiles) return Path::kScalar;
+    constexpr Path by_levels[] = {Path::kIfma, Path::kStrassen, Path::kStrassen2};
+    return by_levels[levels_for(a, c)];
+}
+
+// The paths that multiply residues; integers are lifted as they are read.
+void run(const MatrixView& a, const MatrixView& b, const MatrixSpan& c, std::uint64_t q, Path path,
+         const Splitting& splitting, bool accumulate) {
+    const GemmModulus m(q);
+    switch (path) {
+        case Path::kScalar:
+            return reference_gemm(a, b, c, m.m, accumulate);
+        case Path::kIfma:
+            return blocked_gemm(a, b, c, m, 0, accumulate);
+        case Path::kStrassen:
+            return blocked_gemm(a, b, c, m, 1, accumulate);
+        case Path::kStrassen2:
+            return blocked_gemm(a, b, c, m, 2, accumulate);
+        default:
+            return float_gemm(a, b, c, m.m, splitting, accumulate);
+    }
+}
+
+void check_path(Path path) {
+    if (!path_available(path)) throw std::invalid_argument("path: not available on this machine");
+}
+
+// True if nothing is left to do: an empty result, or an empty sum.
+bool is_trivial(const MatrixView& a, const MatrixSpan& c, bool accumulate) {
+    if (c.rows == 0 || c.cols == 0) return true;
+    if (a.cols > 0) return false;
+    for (std::size_t i = 0; !accumulate && i < c.rows; ++i) std::fill_n(c.row(i), c.cols, 0);
+    return true;
+}
+
+// Integers too large for exact digits, as residues.
+Buffer lifted(const MatrixView& u, std::uint64_t q) {
+    Buffer residues = Buffer::of_words(u.rows * u.cols);
+    with_item(u, [&](const auto* entries) {
+        parallel_for(u.rows, [&](std::size_t i) {
+            for (std::size_t p = 0; p < u.cols; ++p) {
+                residues.words()[i * u.cols + p] =
+                    lift(entries[static_cast<std::ptrdiff_t>(i) * u.row_stride +
+                                 static_cast<std::ptrdiff_t>(p) * u.col_stride],
+                         q);
+            }
+        });
+    });
+    return residues;
+}
+
+std::uint64_t magnitude(std::uint64_t x) { return x; }
+std::uint64_t magnitude(std::int64_t x) {
+    const auto bits = static_cast<std::uint64_t>(x);
+    return x < 0 ? 0 - bits : bits;
+}
+std::uint64_t magnitude(double x) {
+    constexpr double kLimit = 0x1p53;
+    if (!(x > -kLimit && x < kLimit) || static_cast<double>(static_cast<std::int64_t>(x)) != x) {
+        throw std::invalid_argument("u: expected integers below 2^53 in absolute value, got " +
+                                    std::to_string(x));
+    }
+    return magnitude(static_cast<std::int64_t>(x));
+}
+
+}  // namespace
+
+bool path_available(Path path) {
+    switch (path) {
+        case Path::kIfma:
+        case Path::kStrassen:
+        case Path::kStrassen2:
+            return gemm_kernels().tile != nullptr;
+        case Path::kExact:
+        case Path::kRounded:
+            return have_blas();
+        default:
+            return true;
+    }
+}
+
+void modular_gemm(const MatrixView& a, const MatrixView& b, const MatrixSpan& c, std::uint64_t q, Path path,
+                  bool accumulate) {
+    check_path(path);
+    if (path == Path::kRounded) throw std::invalid_argument("path: expected an exact one, got rounded");
+    if (is_trivial(a, c, accumulate)) return;
+    const Splitting splitting = plan_splitting(q / 2, q / 2, a.cols);
+    run(a, b, c, q, path == Path::kAuto ? choose(a, c, splitting.cost) : path, splitting, accumulate);
+}
+
+void small_gemm(const MatrixView& u, const MatrixView& b, const MatrixSpan& c, std::uint64_t q,
+                std::uint64_t max_u, Path path, bool accumulate) {
+    check_path(path);
+    if (is_trivial(u, c, accumulate)) return;
+    const GemmModulus m(q);
+    if (path == Path::kRounded) {
+        if (max_u > kRoundedLargest) {
+            throw std::invalid_argument("u: expected entries below 2^40 on the rounded path, got " +
+                                        std::to_string(max_u));
+        }
+        const Splitting whole = {{1, 0, max_u}, {1, 0, q / 2}, kRoundedDepth, 1.0};
+        return float_gemm(u, b, c, m.m, whole, accumulate);
+    }
+    if (max_u > q / 2 || max_u > kLargestConverted) {
+        if (path == Path::kAuto || path == Path::kExact) {
+            const Buffer residues = lifted(u, q);
+            const MatrixView a = {
+                residues.words(), Item::kResidue, u.rows, u.cols, static_cast<std::ptrdiff_t>(u.cols), 1};
+            return modular_gemm(a, b, c, q, path, accumulate);
+        }
+    }
+    const Splitting splitting = plan_splitting(max_u, q / 2, u.cols);
+    run(u, b, c, q, path == Path::kAuto ? choose(u, c, splitting.cost) : path, splitting, accumulate);
+}
+
+std::uint64_t largest_magnitude(const MatrixView& view) {
+    const bool by_columns = view.col_stride > view.row_stride;
+    const std::size_t lines = by_columns ? view.cols : view.rows;
+    const std::size_t length = by_columns ? view.rows : view.cols;
+    const std::ptrdiff_t across = by_columns ? view.col_stride : view.row_stride;
+    const std::ptrdiff_t along = by_columns ? view.row_stride : view.col_stride;
+    std::vector<std::uint64_t> largest(lines, 0);
+    with_item(view, [&](const auto* entries) {
+        using Entry = std::remove_cvref_t<decltype(*entries)>;
+        using Wide =
+            std::conditional_t<std::is_signed_v<Entry> && std::is_integral_v<Entry>, std::int64_t, Entry>;
+        parallel_for(lines, [&](std::size_t line) {
+            const auto* const from = entries + static_cast<std::ptrdiff_t>(line) * across;
+            std::uint64_t most = 0;
+            for (std::size_t i = 0; i < length; ++i) {
+                most = std::max(most,
+                                magnitude(static_cast<Wide>(from[static_cast<std::ptrdiff_t>(i) * along])));
+            }
+            largest[line] = most;
+        });
+    });
+    return lines == 0 ? 0 : *std::max_element(largest.begin(), largest.end());
+}
+
+}  // namespace cipherblas::gemm

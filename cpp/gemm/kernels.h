@@ -1,0 +1,56 @@
+// The table of inner loops of the matrix products: one table per instruction set, as in ring/kernels.h.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "arith/modulus.h"
+#include "gemm/views.h"
+
+namespace cipherblas::gemm {
+
+// A modulus with the constants of the kernels of this layer.
+struct GemmModulus {
+    Modulus m;
+    std::uint64_t r3_mod_q = 0;  // 2^156 mod q
+
+    GemmModulus() = default;
+    explicit GemmModulus(std::uint64_t q) : m(q), r3_mod_q(mul_mod(m.r2_mod_q, m.r_mod_q, m)) {}
+};
+
+// What becomes of a tile of residues: c = tile, c = -tile, c += tile or c -= tile.
+enum class Merge { kSet, kSetNegative, kAdd, kSubtract };
+
+// Rows and columns of a register tile: 12 vectors of 8 words, with 2 accumulators each (24 of 32 registers).
+inline constexpr std::size_t kTileRows = 4;
+inline constexpr std::size_t kTileCols = 24;
+// Products that one tile may add up, of factors that are below 4q: the sum of the low words, below k 2^52, fits 64 bits
+// for k <= 2^12, and that of the high words, below k 2^52 and with the carries of the low ones, 63 bits for k <= 2^10.
+// With factors below 2q the high words are below 2^50, so that k <= 2^12 holds for both.
+inline constexpr std::size_t kTileDepth = 4096;
+inline constexpr std::size_t kTileDepthBelow4q = 1024;
+
+struct GemmKernels {
+    const char* name;  // that of the table of ring/kernels.h
+
+    // r (4 x 24 contiguous, 64-byte aligned) = the sum over p < k of a[4 p + i] * b[24 p + j] mod q, in [0, q).
+    // a and b are 64-byte aligned. Null where there is no such kernel.
+    void (*tile)(std::uint64_t* r, const std::uint64_t* a, const std::uint64_t* b, std::size_t k,
+                 const GemmModulus& m);
+    // The top left rows x cols of a tile into c; null with `tile`.
+    void (*merge)(std::uint64_t* c, std::ptrdiff_t row_stride, const std::uint64_t* r, std::size_t rows,
+                  std::size_t cols, Merge how, const Modulus& m);
+
+    // r = the entries of type `item` as doubles, exact below 2^51 in absolute value; residues are centred first.
+    void (*to_double)(double* r, const void* a, Item item, std::ptrdiff_t stride, std::size_t n,
+                      const Modulus& m);
+    // x = low + 2^width * high with |low| <= 2^(width - 1): low replaces x. For integers |x| < 2^51.
+    void (*split)(double* x, double* high, int width, std::size_t n);
+    // c = weight * r mod q, or that added to c. r holds integers below 2^50 q in absolute value; |weight| <= q / 2.
+    void (*reduce)(std::uint64_t* c, const double* r, std::int64_t weight, bool accumulate, std::size_t n,
+                   const Modulus& m);
+};
+
+// The table that goes with cipherblas::kernels(), so that CIPHERBLAS_ISA forces both.
+const GemmKernels& gemm_kernels();
+
+}  // namespace cipherblas::gemm

@@ -1,0 +1,12 @@
+// For any processor: conversions for the paths through a BLAS, and no tile of its own (see gemm/reference.h).
+#include "gemm/kernels/conversions.h"
+#include "gemm/kernels/tables.h"
+
+namespace cipherblas::gemm {
+
+const GemmKernels* scalar_table() {
+    static const GemmKernels table = {"scalar", nullptr, nullptr, to_double, split, reduce};
+    return &table;
+}
+
+}  // namespace cipherblas::gemm

@@ -1,0 +1,25 @@
+// Operands copied into the order in which the register tiles read them.
+#pragma once
+#include <vector>
+
+#include "gemm/views.h"
+
+namespace cipherblas::gemm {
+
+// A block of an operand and its sign in a sum of blocks of equal shape. Blocks at the far edges may be smaller, or
+// empty: what they lack counts as 0.
+struct SignedBlock {
+    MatrixView view;
+    int sign;
+};
+
+// Rows [row, row + 4) and columns [col, col + depth) of the sum, column by column: packed[4 p + i], below q times the
+// number of terms.
+void pack_left(std::uint64_t* packed, const std::vector<SignedBlock>& sum, std::size_t row, std::size_t col,
+               std::size_t depth, std::uint64_t q);
+
+// Rows [row, row + depth) and columns [col, col + 24) of the sum, row by row: packed[24 p + j].
+void pack_right(std::uint64_t* packed, const std::vector<SignedBlock>& sum, std::size_t row, std::size_t col,
+                std::size_t depth, std::uint64_t q);
+
+}  // namespace cipherblas::gemm
