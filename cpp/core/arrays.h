@@ -160,5 +160,6 @@ class CiphertextResult {
 
 void bind_client(nb::class_<Context>& context);
 void bind_server(nb::class_<Context>& context);
+void bind_transpose(nb::class_<Context>& context);
 
 }  // namespace cipherblas::core
