@@ -162,5 +162,6 @@ class CiphertextResult {
 void bind_client(nb::class_<Context>& context);
 void bind_server(nb::class_<Context>& context);
 void bind_gemm(nb::module_& m);
+void bind_transpose(nb::class_<Context>& context);
 
 }  // namespace cipherblas::core

@@ -64,4 +64,5 @@ NB_MODULE(_core, m) {
     cipherblas::core::bind_client(context);
     cipherblas::core::bind_server(context);
     cipherblas::core::bind_gemm(m);
+    cipherblas::core::bind_transpose(context);
 }

@@ -64,4 +64,19 @@ std::uint64_t galois_element(std::int64_t step, int log_n) {
     return result;
 }
 
+void substitute_power(std::uint64_t* out, const std::uint64_t* x, std::uint64_t galois, int log_n) {
+    const std::uint64_t n = std::uint64_t{1} << log_n;
+    std::uint64_t power = 0;
+    for (std::uint64_t i = 0; i < n; ++i, power += galois) {
+        const std::uint64_t negative = 0 - (power >> log_n & 1);
+        out[power & (n - 1)] = (x[i] ^ negative) - negative;
+    }
+}
+
+std::uint64_t inverse_mod_power_of_two(std::uint64_t odd, std::uint64_t mask) {
+    std::uint64_t x = odd;  // right in 3 bits; every step doubles them
+    for (int bits = 3; bits < 64; bits *= 2) x *= 2 - odd * x;
+    return x & mask;
+}
+
 }  // namespace cipherblas

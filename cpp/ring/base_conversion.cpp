@@ -152,4 +152,13 @@ void BaseConversion::convert(std::uint64_t* const* out, const int* targets, int 
     }
 }
 
+void BaseConversion::convert_coefficients(std::uint64_t* out, int target, const std::uint64_t* block,
+                                          const std::uint64_t* v) const {
+    std::array<const std::uint64_t*, kMaxSources> y{};
+    for (std::size_t i = 0; i < sources_.size(); ++i) y[i] = block + i * basis_->n();
+    const std::uint64_t* const factor = &factors_[static_cast<std::size_t>(target) * (sources_.size() + 1)];
+    kernels().base_convert(out, y.data(), factor, count(), v, factor[count()], basis_->n(),
+                           basis_->modulus(target));
+}
+
 }  // namespace cipherblas

@@ -41,6 +41,9 @@ class BaseConversion {
     // targets are many.
     void convert(std::uint64_t* const* out, const int* targets, int target_count, const std::uint64_t* block,
                  bool together, const std::uint64_t* v) const;
+    // out = x mod the prime at position `target`, by coefficients, of a block that is not together.
+    void convert_coefficients(std::uint64_t* out, int target, const std::uint64_t* block,
+                              const std::uint64_t* v) const;
 
   private:
     bool centres(const int* targets, int target_count) const;

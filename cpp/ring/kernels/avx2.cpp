@@ -3,6 +3,7 @@
 #include "ring/kernels/avx2_math.h"
 #include "ring/kernels/avx2_ntt.h"
 #include "ring/kernels/avx2_sums.h"
+#include "ring/kernels/row_butterfly.h"
 #include "ring/kernels/tables.h"
 #include "ring/kernels/undivided.h"
 
@@ -132,6 +133,7 @@ constexpr Kernels kTable = {
     .multiply_sum = multiply_sum,
     .multiply_plain_sum = multiply_plain_sum,
     .accumulate_terms = accumulate_terms,
+    .row_butterfly = rows::row_butterfly<rows::Words4>,
 };
 
 }  // namespace

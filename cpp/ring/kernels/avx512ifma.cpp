@@ -4,6 +4,7 @@
 #include "ring/kernels/avx512ifma_math.h"
 #include "ring/kernels/avx512ifma_ntt.h"
 #include "ring/kernels/avx512ifma_sums.h"
+#include "ring/kernels/row_butterfly.h"
 #include "ring/kernels/tables.h"
 
 namespace cipherblas {
@@ -152,6 +153,7 @@ constexpr Kernels kTable = {
     .multiply_sum = multiply_sum,
     .multiply_plain_sum = multiply_plain_sum,
     .accumulate_terms = accumulate_terms,
+    .row_butterfly = rows::row_butterfly<rows::Words8>,
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "ring/automorphism.h"
 #include "ring/kernels.h"
+#include "ring/kernels/row_butterfly.h"
 #include "ring/kernels/tables.h"
 #include "ring/kernels/undivided.h"
 #include "ring/ntt.h"
@@ -273,6 +274,7 @@ constexpr Kernels kTable = {
     .multiply_sum = multiply_sum,
     .multiply_plain_sum = multiply_plain_sum,
     .accumulate_terms = accumulate_terms,
+    .row_butterfly = rows::row_butterfly<rows::Word>,
 };
 
 }  // namespace

@@ -1,0 +1,35 @@
+// Evaluation of a polynomial whose coefficients are polynomials, at the odd powers of Y = X^(n/d): the transform of
+// ciphertext matrix transposition. Its twiddle factors are monomials, so that it takes additions alone.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "arith/modulus.h"
+
+namespace cipherblas {
+
+// d rows of n residues modulo X^n + 1.
+struct RowArray {
+    const std::uint64_t* in = nullptr;  // rows, `in_stride` words apart
+    std::size_t in_rows = 0;            // at most d; those that are missing are zero
+    std::ptrdiff_t in_stride = 0;
+    std::uint64_t* out = nullptr;  // d rows, n words apart; may be `in`
+    std::size_t n = 0;             // a power of two, max(d, 8) at least
+    const Modulus* modulus = nullptr;
+};
+
+// The exponent u of the power that position `position` of the transform holds, 1 + 2 bitrev(position), and back.
+std::uint64_t row_exponent(std::size_t position, int log_rows);
+std::size_t row_position(std::uint64_t exponent, int log_rows);
+
+// A layer doubles the words at most, so that no sum of 2^13 residues below 2^50 needs a reduction on the way: a word,
+// taken as signed, stands for its residue.
+inline constexpr int kMaxLogRows = 63 - kMaxModulusBits;
+
+// log_rows: log2(d), 1 to kMaxLogRows.
+// Forward: out_p = sum_i Y^(u(p) i) in_i. Inverse: d times the inverse of that, out_i = sum_p Y^(-u(p) i) in_p.
+// The input is in [0, q); the output too if `reduces`, otherwise signed words below 2^63.
+void transform_rows(std::span<const RowArray> arrays, int log_rows, bool inverse, bool reduces);
+
+}  // namespace cipherblas
