@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas import _core
+from cipherblas import _core, blas
 from cipherblas.errors import MismatchError, MissingKeyError
 from cipherblas.evaluators.rows import ClearFactor, Part, Rows, RowsEvaluator
 from cipherblas.keys.evaluation import EvaluationKeys
@@ -41,6 +41,7 @@ class RowsCkks(RowsEvaluator):
 
     def __init__(self, params: Parameters, keys: EvaluationKeys | None) -> None:
         super().__init__(params)
+        blas.load()
         if keys is not None and keys.params != params:
             raise MismatchError(
                 "evaluation keys belong to other parameters",
