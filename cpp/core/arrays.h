@@ -160,5 +160,6 @@ class CiphertextResult {
 
 void bind_client(nb::class_<Context>& context);
 void bind_server(nb::class_<Context>& context);
+void bind_coefficient_rows(nb::class_<Context>& context);
 
 }  // namespace cipherblas::core

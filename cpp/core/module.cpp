@@ -63,4 +63,5 @@ NB_MODULE(_core, m) {
             "step"_a, "5^step mod 2N, the automorphism that rotates the slots left by `step`.");
     cipherblas::core::bind_client(context);
     cipherblas::core::bind_server(context);
+    cipherblas::core::bind_coefficient_rows(context);
 }
