@@ -24,6 +24,7 @@ PYTHON_LAYERS: tuple[tuple[str, ...], ...] = (
     ("randomness", "params"),
     ("files",),
     ("keys",),
+    ("formats",),
     ("evaluators",),
     ("layouts",),
     ("algorithms",),
@@ -41,19 +42,11 @@ PYTHON_LAYERS: tuple[tuple[str, ...], ...] = (
 # What runs on the server, and what of the client's it must neither import nor name.
 SERVER_SIDE = (
     *("keys.evaluation", "keys.request", "keys.storage"),
-    *(
-        "evaluators",
-        "layouts",
-        "algorithms",
-        "execution",
-        "row_execution",
-        "planner",
-        "matrices",
-        "server",
-        "distributed",
-    ),
+    *("formats.matrix", "formats.rlwe", "formats.module", "formats.shared", "formats.storage"),
+    *("formats.uniform", "formats.noise", "evaluators", "layouts", "algorithms", "execution"),
+    *("row_execution", "planner", "matrices", "results", "server", "distributed"),
 )
-SECRET_MODULES = {"client", "keys.secret", "keys.generation"}
+SECRET_MODULES = {"client", "keys.secret", "keys.generation", "formats.encryption", "formats.generation"}
 SECRET_NAMES = {"SecretKey", "generate_secret", "make_evaluation_keys", "decrypt_coefficients"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)

@@ -65,4 +65,5 @@ NB_MODULE(_core, m) {
     cipherblas::core::bind_server(context);
     cipherblas::core::bind_gemm(m);
     cipherblas::core::bind_transpose(context);
+    cipherblas::core::bind_coefficient_rows(context);
 }

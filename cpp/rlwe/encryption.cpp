@@ -82,6 +82,31 @@ void encrypt_public(const Context& context, const CiphertextView& public_key, co
     });
 }
 
+void centre_residues(const Context& context, const std::uint64_t* const* x, int limbs, std::size_t n,
+                     std::uint64_t* scratch, double* out) {
+    const Kernels& k = kernels();
+    const Modulus& m0 = context.modulus(0);
+    const std::uint64_t* const x0 = x[0];
+    if (limbs == 1) {
+        for (std::size_t i = 0; i < n; ++i) {
+            const std::int64_t value = static_cast<std::int64_t>(x0[i]);
+            out[i] = static_cast<double>(x0[i] > m0.q / 2 ? value - static_cast<std::int64_t>(m0.q) : value);
+        }
+        return;
+    }
+    const Modulus& m1 = context.modulus(1);
+    std::uint64_t* const lift = scratch;
+    // x = x0 + q0 ((x1 - x0) / q0 mod q1)
+    const std::uint64_t one = m1.r_mod_q;
+    k.base_convert(lift, &x0, &one, 1, nullptr, 0, n, m1);
+    k.sub_mul_scalar(lift, x[1], lift, inv_mod(m0.q % m1.q, m1), n, m1);
+    const u128 product = static_cast<u128>(m0.q) * m1.q;
+    for (std::size_t i = 0; i < n; ++i) {
+        const u128 value = x0[i] + static_cast<u128>(m0.q) * lift[i];
+        out[i] = value > product / 2 ? -static_cast<double>(product - value) : static_cast<double>(value);
+    }
+}
+
 void decrypt_coefficients(const Context& context, const PolynomialView& secret,
                           const CiphertextView& ciphertext, double* out) {
     const Kernels& k = kernels();
@@ -106,27 +131,8 @@ void decrypt_coefficients(const Context& context, const PolynomialView& secret,
         k.intt(x, context.table(limb));
     });
 
-    const Modulus& m0 = context.modulus(0);
-    const std::uint64_t* const x0 = scratch.words();
-    if (limbs == 1) {
-        for (std::size_t i = 0; i < n; ++i) {
-            const std::int64_t x = static_cast<std::int64_t>(x0[i]);
-            out[i] = static_cast<double>(x0[i] > m0.q / 2 ? x - static_cast<std::int64_t>(m0.q) : x);
-        }
-        return;
-    }
-    const Modulus& m1 = context.modulus(1);
-    const std::uint64_t* const x1 = scratch.words() + 2 * n;
-    std::uint64_t* const lift = scratch.words() + 3 * n;
-    // x = x0 + q0 ((x1 - x0) / q0 mod q1)
-    const std::uint64_t one = m1.r_mod_q;
-    k.base_convert(lift, &x0, &one, 1, nullptr, 0, n, m1);
-    k.sub_mul_scalar(lift, x1, lift, inv_mod(m0.q % m1.q, m1), n, m1);
-    const u128 product = static_cast<u128>(m0.q) * m1.q;
-    for (std::size_t i = 0; i < n; ++i) {
-        const u128 x = x0[i] + static_cast<u128>(m0.q) * lift[i];
-        out[i] = x > product / 2 ? -static_cast<double>(product - x) : static_cast<double>(x);
-    }
+    const std::uint64_t* const residues[] = {scratch.words(), scratch.words() + 2 * n};
+    centre_residues(context, residues, limbs, n, scratch.words() + n, out);
 }
 
 }  // namespace cipherblas

@@ -21,6 +21,11 @@ void encrypt_public(const Context& context, const CiphertextView& public_key, co
 void decrypt_coefficients(const Context& context, const PolynomialView& secret,
                           const CiphertextView& ciphertext, double* out);
 
+// The integers in (-Q/2, Q/2) with residues x[0] and, for two limbs, x[1]: exact, then rounded to double. n is a multiple
+// of 8; scratch has room for n words.
+void centre_residues(const Context& context, const std::uint64_t* const* x, int limbs, std::size_t n,
+                     std::uint64_t* scratch, double* out);
+
 // Residues of signed coefficients for the limbs at `positions` of the basis, NTT form, Montgomery if wanted.
 void encode_residues(const Context& context, const std::int64_t* coefficients, const int* positions,
                      int count, bool montgomery, std::uint64_t* out);

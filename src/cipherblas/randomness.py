@@ -40,6 +40,9 @@ class Purpose(enum.IntEnum):
     PUBLIC_KEY_UNIFORM = 4
     NOISE = 5
     EPHEMERAL = 6
+    MATRIX_UNIFORM = 7
+    SHARED_SECRET = 8
+    CONVERSION_KEY_UNIFORM = 9
 
 
 def fresh_seed() -> bytes:
@@ -73,14 +76,17 @@ def streams(
     """One stream per index as the rows of an array (len(indices), length); long ones in threads."""
     rows = aligned_empty((len(indices), length), dtype)
 
-    def fill(row: int) -> None:
-        keystream(seed, purpose, indices[row], rows[row])
+    step = max(1, _CHUNK_BYTES * len(indices) // max(1, rows.nbytes))  # short ones share a task
+
+    def fill(start: int) -> None:
+        for row in range(start, min(start + step, len(indices))):
+            keystream(seed, purpose, indices[row], rows[row])
 
     if rows.nbytes < _THREADED_BYTES:
-        for row in range(len(indices)):
-            fill(row)
+        for start in range(0, len(indices), step):
+            fill(start)
     else:
-        in_threads(fill, range(len(indices)))
+        in_threads(fill, range(0, len(indices), step))
     return rows
 
 

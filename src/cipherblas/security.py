@@ -13,9 +13,15 @@ from cipherblas.errors import InsecureParametersWarning, ParameterError, Securit
 LEVELS: tuple[int, ...] = (128, 192, 256)
 
 _MAX_LOG_QP: dict[int, dict[int, int]] = {
-    128: {1 << 12: 106, 1 << 13: 214, 1 << 14: 430, 1 << 15: 868, 1 << 16: 1747, 1 << 17: 3523},
-    192: {1 << 12: 73, 1 << 13: 147, 1 << 14: 297, 1 << 15: 597, 1 << 16: 1199, 1 << 17: 2411},
-    256: {1 << 12: 56, 1 << 13: 114, 1 << 14: 230, 1 << 15: 462, 1 << 16: 929},
+    128: {
+        **{1 << 10: 26, 1 << 11: 53, 1 << 12: 106, 1 << 13: 214},
+        **{1 << 14: 430, 1 << 15: 868, 1 << 16: 1747, 1 << 17: 3523},
+    },
+    192: {
+        **{1 << 10: 17, 1 << 11: 36, 1 << 12: 73, 1 << 13: 147},
+        **{1 << 14: 297, 1 << 15: 597, 1 << 16: 1199, 1 << 17: 2411},
+    },
+    256: {1 << 10: 13, 1 << 11: 27, 1 << 12: 56, 1 << 13: 114, 1 << 14: 230, 1 << 15: 462, 1 << 16: 929},
 }
 
 
@@ -69,6 +75,31 @@ def check(n: int, log_qp: float, security: int, insecure: bool = False) -> int:
     if reached == 0:
         warn_insecure(n, log_qp)
     return reached
+
+
+def check_lattice(dimension: int, log_qp: float, security: int) -> None:
+    """Check the format of a ciphertext: the table is one of lattice dimensions.
+
+    The best known attacks treat ring and module LWE as LWE of dimension rank × degree (Albrecht et al., "On the
+    concrete hardness of Learning with Errors", eprint 2015/046): N for RLWE, rank × degree for MLWE. Samples
+    a·s_j + e_j with one a and independent secrets s_j (Peikert, Vaikuntanathan, Waters, CRYPTO 2008) are as hard as
+    those of one secret: whoever has a and a sample of one s_j makes the others with secrets of his own, so that a
+    hybrid argument replaces one after the other. Their number does not enter, and the dimension is N.
+
+    Args:
+        dimension: rank × degree.
+        log_qp: log2 of the product of all primes.
+        security: what the parameters claim; 0 claims nothing.
+
+    Raises:
+        SecurityError: the format would have less.
+    """
+    if security and log_qp > max_log_qp(dimension, security):
+        raise SecurityError(
+            f"a lattice of dimension {dimension} does not reach {security}-bit security",
+            expected=f"log2(QP) <= {max_log_qp(dimension, security):g}",
+            got=f"{log_qp:.2f}",
+        )
 
 
 def warn_insecure(n: int, log_qp: float) -> None:

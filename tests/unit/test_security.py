@@ -11,9 +11,9 @@ from cipherblas.errors import InsecureParametersWarning, ParameterError, Securit
 
 # Bossuat et al. 2024, ternary secrets, classical: (security, log2 N, largest log2(QP)).
 PUBLISHED = [
-    *[(128, 12 + row, bound) for row, bound in enumerate([106, 214, 430, 868, 1747, 3523])],
-    *[(192, 12 + row, bound) for row, bound in enumerate([73, 147, 297, 597, 1199, 2411])],
-    *[(256, 12 + row, bound) for row, bound in enumerate([56, 114, 230, 462, 929])],
+    *[(128, 10 + row, bound) for row, bound in enumerate([26, 53, 106, 214, 430, 868, 1747, 3523])],
+    *[(192, 10 + row, bound) for row, bound in enumerate([17, 36, 73, 147, 297, 597, 1199, 2411])],
+    *[(256, 10 + row, bound) for row, bound in enumerate([13, 27, 56, 114, 230, 462, 929])],
 ]
 
 
@@ -27,12 +27,20 @@ def test_table(level: int, log_n: int, bound: int) -> None:
     assert str(bound) in str(caught.value.got)
 
 
-@pytest.mark.parametrize("log_n", [3, 8, 10, 11])
+@pytest.mark.parametrize("log_n", [3, 8, 9])
 @pytest.mark.parametrize("level", [128, 192, 256])
 def test_small_rings_are_never_secure(log_n: int, level: int) -> None:
     assert security.max_log_qp(1 << log_n, level) == 0
     with pytest.raises(SecurityError):
-        security.check(1 << log_n, 20, level)
+        security.check(1 << log_n, 10, level)
+
+
+@pytest.mark.parametrize(("level", "log_n", "bound"), PUBLISHED)
+def test_lattices_of_other_formats(level: int, log_n: int, bound: int) -> None:
+    security.check_lattice(1 << log_n, bound, level)
+    security.check_lattice(1 << log_n, bound + 1, 0)  # claims nothing
+    with pytest.raises(SecurityError, match=f"dimension {1 << log_n}"):
+        security.check_lattice(1 << log_n, bound + 0.01, level)
 
 
 def test_beyond_the_table_the_bound_of_the_smaller_ring_holds() -> None:

@@ -11,7 +11,10 @@ import numpy as np
 from cipherblas.errors import StorageError
 
 FORMAT_VERSION = 1
-KINDS = ("program", "secret-key", "public-key", "evaluation-keys", "ciphertext")
+KINDS = (
+    *("program", "secret-key", "public-key", "evaluation-keys", "ciphertext"),
+    *("encrypted-matrix", "conversion-keys"),
+)
 
 MAGIC = "cipherblas"  # metadata entry that holds the format version
 ENTRIES = (MAGIC, "kind", "fingerprint", "security", "parameters", "header", "digests", "checksum")

@@ -64,6 +64,12 @@ class SecretKey:
         self._check_open()
         return self._ntt
 
+    def shared_coefficients(self, index: int) -> Array:
+        """Secret number `index` of the shared-a formats, int64 (N,): uniform ternary, from the same seed."""
+        self._check_open()
+        purpose = randomness.Purpose.SHARED_SECRET
+        return randomness.ternary(self.params.context(), self._seed, purpose, index)
+
     def close(self) -> None:
         """Overwrite the secret. Further use is a SecurityError."""
         self._closed = True

@@ -1,0 +1,224 @@
+// Encrypted matrices in coefficient form: the part of `Context` that works on whole batches of rows.
+#include "rlwe/coefficient_rows.h"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <cmath>
+
+#include "core/arrays.h"
+#include "ring/samplers.h"
+
+namespace cipherblas::core {
+namespace {
+
+using namespace nb::literals;
+
+std::int64_t length(std::size_t n) { return static_cast<std::int64_t>(n); }
+
+// A C-contiguous argument, used where it lies: rows of a matrix have any length and need not be aligned.
+template <typename T>
+class Flat {
+  public:
+    Flat(const AnyArray& array, const char* what, const std::vector<std::int64_t>& shape) : array_(array) {
+        check_array(array, what, nb::dtype<T>(), shape);
+        std::int64_t packed = 1;
+        for (std::size_t i = array.ndim(); i-- > 0;) {
+            if (array.shape(i) > 1 && array.stride(i) != packed)
+                fail(what, "a C-contiguous array", "strides");
+            packed *= length(array.shape(i));
+        }
+        if (packed == 0) fail(what, "no empty dimension", shape_text(array));
+    }
+    const T* data() const { return static_cast<const T*>(array_.data()); }
+    std::size_t shape(std::size_t i) const { return array_.shape(i); }
+
+  private:
+    AnyArray array_;
+};
+
+int checked_limbs(const Context& context, const Flat<std::uint64_t>& array, const char* what) {
+    if (array.shape(0) > static_cast<std::size_t>(context.num_q())) {
+        fail(what, "at most " + std::to_string(context.num_q()) + " limbs", std::to_string(array.shape(0)));
+    }
+    return static_cast<int>(array.shape(0));
+}
+
+void check_scale(double scale) {
+    if (!std::isfinite(scale) || scale == 0.0) fail("scale", "finite and not 0", std::to_string(scale));
+}
+
+RowLayout layout_of(const Context& context, std::size_t rows, std::size_t width, bool shared) {
+    return {context.n(), rows, width, shared ? RowSharing::kMasks : RowSharing::kSecrets};
+}
+
+// Secrets (count, at least `limbs`, N), NTT form.
+class Secrets {
+  public:
+    Secrets(const Context& context, const AnyArray& array, std::size_t count, int limbs)
+        : argument_(array, "secrets", {length(count), kAny, length(context.n())}) {
+        if (argument_.shape(1) < static_cast<std::size_t>(limbs)) {
+            fail("secrets", "at least " + std::to_string(limbs) + " limbs", shape_text(array));
+        }
+    }
+    SecretsView view() const { return {argument_.data(), argument_.stride(0), argument_.stride(1)}; }
+
+  private:
+    Argument<std::uint64_t> argument_;
+};
+
+Words encrypt_rows_array(const Context& context, const AnyArray& secrets, const AnyArray& a,
+                         const AnyArray& noise_words, const AnyArray& matrix, double scale, bool shared) {
+    const Flat<double> messages(matrix, "matrix", {kAny, kAny});
+    check_scale(scale);
+    const RowLayout layout = layout_of(context, messages.shape(0), messages.shape(1), shared);
+    const Flat<std::uint64_t> masks(a, "a", {kAny, length(layout.a_rows()), length(layout.n)});
+    const int limbs = checked_limbs(context, masks, "a");
+    const Flat<std::uint64_t> words(noise_words, "noise_words", {length(layout.rows), length(layout.width)});
+    const Secrets s(context, secrets, layout.secrets(), limbs);
+    Result<std::uint64_t> b({static_cast<std::size_t>(limbs), layout.rows, layout.width});
+    {
+        const nb::gil_scoped_release release;
+        encrypt_rows(context, layout, s.view(), masks.data(), words.data(), {messages.data(), scale}, limbs,
+                     b.data());
+    }
+    return b.array();
+}
+
+nb::tuple encrypt_rows_public_arrays(const Context& context, const AnyArray& public_key,
+                                     const AnyArray& ternary_bytes, const AnyArray& e0_words,
+                                     const AnyArray& e1_words, const AnyArray& matrix, double scale,
+                                     int limbs) {
+    const Flat<double> messages(matrix, "matrix", {kAny, kAny});
+    check_scale(scale);
+    const RowLayout layout = layout_of(context, messages.shape(0), messages.shape(1), false);
+    if (layout.segments() != 1) {
+        fail("matrix", "at most " + std::to_string(layout.n) + " columns", shape_text(matrix));
+    }
+    const std::int64_t rows = length(layout.rows);
+    const Ciphertext key(context, public_key, "public_key");
+    if (key.view().components != 2) fail("public_key", "2 components", shape_text(public_key));
+    if (limbs < 1 || limbs > key.view().limbs) {
+        fail("limbs", "1 to " + std::to_string(key.view().limbs) + " (of the public key)",
+             std::to_string(limbs));
+    }
+    const Flat<std::uint8_t> v(ternary_bytes, "ternary_bytes", {rows, kAny});
+    if (v.shape(1) < layout.n + kTernarySpareBytes) {
+        fail("ternary_bytes", "at least " + std::to_string(layout.n + kTernarySpareBytes) + " per row",
+             std::to_string(v.shape(1)));
+    }
+    const Flat<std::uint64_t> e0(e0_words, "e0_words", {rows, length(layout.width)});
+    const Flat<std::uint64_t> e1(e1_words, "e1_words", {rows, length(layout.n)});
+    Result<std::uint64_t> a({static_cast<std::size_t>(limbs), layout.rows, layout.n});
+    Result<std::uint64_t> b({static_cast<std::size_t>(limbs), layout.rows, layout.width});
+    {
+        const nb::gil_scoped_release release;
+        encrypt_rows_public(context, layout, key.view(), {v.data(), v.shape(1), e0.data(), e1.data()},
+                            {messages.data(), scale}, limbs, a.data(), b.data());
+    }
+    return nb::make_tuple(a.array(), b.array());
+}
+
+nb::ndarray<nb::numpy, double> decrypt_rows_array(const Context& context, const AnyArray& secrets,
+                                                  const AnyArray& a, const AnyArray& b, double scale,
+                                                  bool shared) {
+    const Flat<std::uint64_t> rows(b, "b", {kAny, kAny, kAny});
+    check_scale(scale);
+    const int limbs = checked_limbs(context, rows, "b");
+    const RowLayout layout = layout_of(context, rows.shape(1), rows.shape(2), shared);
+    const Flat<std::uint64_t> masks(a, "a", {limbs, length(layout.a_rows()), length(layout.n)});
+    const Secrets s(context, secrets, layout.secrets(), limbs < 2 ? limbs : 2);
+    Result<double> out({layout.rows, layout.width});
+    {
+        const nb::gil_scoped_release release;
+        decrypt_rows(context, layout, s.view(), masks.data(), rows.data(), limbs, scale, out.data());
+    }
+    return out.array();
+}
+
+Words rows_to_ntt_array(const Context& context, const AnyArray& x) {
+    const Flat<std::uint64_t> rows(x, "x", {kAny, kAny, length(context.n())});
+    const int limbs = checked_limbs(context, rows, "x");
+    Result<std::uint64_t> result({rows.shape(1), static_cast<std::size_t>(limbs), context.n()});
+    {
+        const nb::gil_scoped_release release;
+        rows_to_ntt(context, rows.data(), rows.shape(1), limbs, result.data());
+    }
+    return result.array();
+}
+
+Words rows_from_ntt_array(const Context& context, const AnyArray& x) {
+    const Flat<std::uint64_t> rows(x, "x", {kAny, kAny, length(context.n())});
+    if (rows.shape(1) > static_cast<std::size_t>(context.num_q())) {
+        fail("x", "at most " + std::to_string(context.num_q()) + " limbs", shape_text(x));
+    }
+    Result<std::uint64_t> result({rows.shape(1), rows.shape(0), context.n()});
+    {
+        const nb::gil_scoped_release release;
+        rows_from_ntt(context, rows.data(), rows.shape(0), static_cast<int>(rows.shape(1)), result.data());
+    }
+    return result.array();
+}
+
+template <auto Operation>
+Words combine(const Context& context, const AnyArray& x, const AnyArray& y) {
+    const Flat<std::uint64_t> left(x, "x", {kAny, kAny, kAny});
+    const int limbs = checked_limbs(context, left, "x");
+    const Flat<std::uint64_t> right(y, "y", {limbs, length(left.shape(1)), length(left.shape(2))});
+    Result<std::uint64_t> result({left.shape(0), left.shape(1), left.shape(2)});
+    {
+        const nb::gil_scoped_release release;
+        Operation(context, left.data(), right.data(), left.shape(1) * left.shape(2), limbs, result.data());
+    }
+    return result.array();
+}
+
+Words scale_limbs_by(const Context& context, const AnyArray& x, const nb::object& factor) {
+    const Flat<std::uint64_t> rows(x, "x", {kAny, kAny, kAny});
+    const int limbs = checked_limbs(context, rows, "x");
+    const nb::object integer = nb::steal(PyNumber_Index(factor.ptr()));
+    if (!integer.is_valid()) throw nb::python_error();
+    std::vector<std::uint64_t> residues;
+    for (int i = 0; i < limbs; ++i) {
+        residues.push_back(nb::cast<std::uint64_t>(integer % nb::int_(context.modulus(i).q)));
+    }
+    Result<std::uint64_t> result({rows.shape(0), rows.shape(1), rows.shape(2)});
+    {
+        const nb::gil_scoped_release release;
+        scale_limbs(context, rows.data(), residues.data(), rows.shape(1) * rows.shape(2), limbs,
+                    result.data());
+    }
+    return result.array();
+}
+
+}  // namespace
+
+void bind_coefficient_rows(nb::class_<Context>& context) {
+    context
+        .def(
+            "encrypt_rows", &encrypt_rows_array, "secrets"_a, "a"_a, "noise_words"_a, "matrix"_a, "scale"_a,
+            "shared"_a = false,
+            "The b part (limbs, rows, width) of the rows of round(scale * matrix), coefficient domain.\n\n"
+            "a (limbs, a rows, N) in the coefficient domain, secrets (count, limbs or more, N) in NTT form.\n"
+            "A row is cut into segments of N; one of `count` entries holds them at X^(j N/d), d = "
+            "bit_ceil(count).\n"
+            "shared=False: an a part per row, a secret per segment; shared=True: an a part per segment, a "
+            "secret per row.\n"
+            "noise_words (rows, width): random words. The matrix is finite: the caller checks that.")
+        .def("encrypt_rows_public", &encrypt_rows_public_arrays, "public_key"_a, "ternary_bytes"_a,
+             "e0_words"_a, "e1_words"_a, "matrix"_a, "scale"_a, "limbs"_a,
+             "(a, b) of the rows of round(scale * matrix) under a public key (2, limbs, N), one v per row.")
+        .def("decrypt_rows", &decrypt_rows_array, "secrets"_a, "a"_a, "b"_a, "scale"_a = 1.0,
+             "shared"_a = false,
+             "float64 (rows, width): centred b + a s from the first min(limbs, 2) limbs, over scale; see "
+             "encrypt_rows.")
+        .def("rows_to_ntt", &rows_to_ntt_array, "x"_a,
+             "Coefficients (limbs, rows, N) to polynomials (rows, limbs, N) in NTT form.")
+        .def("rows_from_ntt", &rows_from_ntt_array, "x"_a, "The inverse of rows_to_ntt.")
+        .def("add_limbs", &combine<add_limbs>, "x"_a, "y"_a, "x + y on arrays (limbs, rows, width).")
+        .def("sub_limbs", &combine<subtract_limbs>, "x"_a, "y"_a, "x - y on arrays (limbs, rows, width).")
+        .def("scale_limbs", &scale_limbs_by, "x"_a, "factor"_a,
+             "x (limbs, rows, width) times an integer of any size.");
+}
+
+}  // namespace cipherblas::core

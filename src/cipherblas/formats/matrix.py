@@ -1,0 +1,254 @@
+"""What all encrypted matrices in coefficient form share: two arrays of residues, and linear operations on them."""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, TypeVar
+
+import numpy as np
+
+from cipherblas import files, randomness
+from cipherblas.errors import DTypeError, MismatchError, ParameterError, RangeError, ShapeError
+from cipherblas.formats.uniform import expand
+from cipherblas.memory import Array
+from cipherblas.params import Parameters
+
+MAX_DIMENSION = 1 << 31  # rows or columns: stream indices have 32 bits for a row
+
+Matrix = TypeVar("Matrix", bound="CoefficientMatrix")
+
+
+def bit_ceil(count: int) -> int:
+    """The least power of two that is at least `count`."""
+    return 1 << (count - 1).bit_length()
+
+
+@dataclass(frozen=True, eq=False)
+class CoefficientMatrix:
+    """An encrypted matrix as two arrays of residues modulo q_0, q_1, …, limb major, in the coefficient domain.
+
+    Row i decrypts as b_i + a·s, taken at the coefficients that are stored, over `scale`; which a, which secret and
+    which coefficients is what the subclasses differ in. So U·(a, b) mod q decrypts to U·M for every clear U.
+
+    Attributes:
+        params: the parameters it was made with.
+        shape: rows × columns of the plain matrix.
+        scale: message = scale · matrix; any positive number.
+        b: uint64 (limbs, b rows, width).
+        uniform: the a part, uint64 (limbs, a rows, N), or its 32-byte public seed when fresh; see `a`.
+        key_id: the key pair it was encrypted with, or "".
+
+    Raises:
+        ShapeError, DTypeError: an array does not fit the shape, or is not C-contiguous uint64.
+        ParameterError: more limbs than the parameters have, a seed or scale that is none.
+    """
+
+    params: Parameters
+    shape: tuple[int, int]
+    scale: float
+    b: Array = field(repr=False)
+    uniform: Array | bytes = field(repr=False)
+    key_id: str = ""
+
+    NAME: ClassVar[str] = ""  # in files
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shape", checked_shape(self.shape))
+        object.__setattr__(self, "scale", checked_scale(self.scale))
+        self.check_shape(self.params, self.shape)
+        rows, width = self.b_shape(self.shape)
+        limbs = self.b.shape[0] if self.b.ndim == 3 else 0
+        _check_array(self.b, (limbs, rows, width), "b part")
+        self.params.check_limbs(limbs)
+        if isinstance(self.uniform, bytes):
+            if len(self.uniform) != randomness.SEED_BYTES:
+                raise ParameterError(
+                    "seed", expected=f"{randomness.SEED_BYTES} bytes", got=f"{len(self.uniform)} bytes"
+                )
+        else:
+            _check_array(self.uniform, (limbs, self.a_rows(self.params, self.shape), self.params.n), "a part")
+
+    # What a format defines.
+
+    @classmethod
+    def check_shape(cls, params: Parameters, shape: tuple[int, int]) -> None:
+        """Raise ShapeError unless the format can hold a matrix of this shape."""
+
+    @classmethod
+    def b_shape(cls, shape: tuple[int, int]) -> tuple[int, int]:
+        """Rows and width of the b part: those of the matrix, unless it lies transposed."""
+        return shape
+
+    @classmethod
+    def a_rows(cls, params: Parameters, shape: tuple[int, int]) -> int:
+        """Rows of the a part; one per row of b, unless rows share it."""
+        return cls.b_shape(shape)[0]
+
+    # What all have.
+
+    @property
+    def limbs(self) -> int:
+        """Number of limbs."""
+        return int(self.b.shape[0])
+
+    @property
+    def seed(self) -> bytes | None:
+        """The public seed of the a part, or None when it is not fresh."""
+        return self.uniform if isinstance(self.uniform, bytes) else None
+
+    @functools.cached_property
+    def a(self) -> Array:
+        """The a part, uint64 (limbs, a rows, N); expanded from the seed at the first use, and kept."""
+        if isinstance(self.uniform, bytes):
+            return expand(self.params, self.uniform, self.limbs, self.a_rows(self.params, self.shape))
+        return self.uniform
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that travel: the b part, and the a part or its seed."""
+        return self.b.nbytes + (len(self.uniform) if isinstance(self.uniform, bytes) else self.uniform.nbytes)
+
+    @property
+    def lattice_dimension(self) -> int:
+        """Rank × degree, what its security depends on: N in every format."""
+        return self.params.n
+
+    def check_residues(self) -> None:
+        """Raise RangeError unless all residues are below their primes."""
+        arrays = [self.b] if isinstance(self.uniform, bytes) else [self.b, self.uniform]
+        for array in arrays:
+            for limb, q in enumerate(self.params.q[: self.limbs]):
+                largest = int(array[limb].max())
+                if largest >= q:
+                    raise RangeError(f"residue of limb {limb}", expected=f"below {q}", got=largest)
+
+    def add(self: Matrix, other: Matrix) -> Matrix:
+        """The sum: of the same type, shape, scale, limbs and key pair. The errors add.
+
+        Raises:
+            MismatchError, ShapeError: the operands do not fit each other.
+        """
+        self._check_same(other)
+        context = self.params.context()
+        return replace(self, b=context.add_limbs(self.b, other.b), uniform=context.add_limbs(self.a, other.a))
+
+    def sub(self: Matrix, other: Matrix) -> Matrix:
+        """The difference; as `add`."""
+        self._check_same(other)
+        context = self.params.context()
+        return replace(self, b=context.sub_limbs(self.b, other.b), uniform=context.sub_limbs(self.a, other.a))
+
+    def times(self: Matrix, factor: int | float) -> Matrix:
+        """The matrix times a number.
+
+        An int multiplies the residues, and with them the error. A float changes the scale alone, at no cost (and the
+        sign of the residues, if it is negative): in units of the matrix the error is multiplied too.
+
+        Raises:
+            DTypeError: not a real number.
+            RangeError: a float that is NaN, infinite or 0, or leaves no finite scale.
+        """
+        if isinstance(factor, bool) or not isinstance(factor, (int, float, np.integer, np.floating)):
+            raise DTypeError("factor", expected="a real number", got=type(factor).__name__)
+        if isinstance(factor, (int, np.integer)):
+            return self._times_integer(int(factor))
+        size = abs(float(factor))
+        scale = self.scale / size if size else math.inf
+        if not 0 < scale < math.inf:
+            raise RangeError("factor", expected="a float that leaves the scale finite and not 0", got=factor)
+        return replace(self if factor > 0 else self._times_integer(-1), scale=scale)
+
+    def _times_integer(self: Matrix, factor: int) -> Matrix:
+        context = self.params.context()
+        return replace(
+            self, b=context.scale_limbs(self.b, factor), uniform=context.scale_limbs(self.a, factor)
+        )
+
+    def drop(self: Matrix, limbs: int) -> Matrix:
+        """The first `limbs` limbs alone: the same message modulo fewer primes. No copy is made.
+
+        Raises:
+            ParameterError: there are fewer.
+        """
+        if not 1 <= limbs <= self.limbs:
+            raise ParameterError("number of limbs", expected=f"1 to {self.limbs}", got=limbs)
+        if limbs == self.limbs:
+            return self
+        uniform = self.uniform if isinstance(self.uniform, bytes) else self.uniform[:limbs]
+        return replace(self, b=self.b[:limbs], uniform=uniform)
+
+    def _check_same(self, other: CoefficientMatrix) -> None:
+        if type(other) is not type(self):
+            raise MismatchError("formats", expected=type(self).__name__, got=type(other).__name__)
+        check_together([self, other])
+        if other.shape != self.shape:
+            raise ShapeError("shapes", expected=self.shape, got=other.shape)
+
+    def save(self, path: files.PathLike) -> None:
+        """Write to a file of kind "encrypted-matrix", atomically; a fresh one stores the seed.
+
+        Raises:
+            StorageError: the system refuses.
+        """
+        from cipherblas.formats.storage import save
+
+        save(self, path)
+
+    @classmethod
+    def load(cls: type[Matrix], path: files.PathLike, *, params: Parameters | None = None) -> Matrix:
+        """Read what `save` wrote.
+
+        Args:
+            path: the file.
+            params: the parameters it must have been made with, or None for any.
+
+        Raises:
+            FormatError, VersionError, StorageError, MemoryBudgetError: as `files.read`.
+            MismatchError: another kind of file or format, or other parameters.
+        """
+        from cipherblas.formats.storage import load
+
+        return load(cls, path, params)
+
+
+def checked_shape(shape: tuple[int, int]) -> tuple[int, int]:
+    """Two positive dimensions, as ints; ShapeError otherwise."""
+    sizes = tuple(shape)
+    if len(sizes) != 2 or not all(1 <= size < MAX_DIMENSION for size in sizes):
+        raise ShapeError("matrix", expected=f"two dimensions from 1 to {MAX_DIMENSION - 1}", got=sizes)
+    return int(sizes[0]), int(sizes[1])
+
+
+def checked_scale(scale: float) -> float:
+    """A positive finite float; ParameterError otherwise."""
+    if isinstance(scale, bool) or not isinstance(scale, (int, float, np.integer, np.floating)):
+        raise ParameterError("scale must be a number", got=type(scale).__name__)
+    if not 0 < scale < math.inf:
+        raise ParameterError("scale", expected="finite and above 0", got=scale)
+    return float(scale)
+
+
+def _check_array(array: Array, shape: tuple[int, int, int], what: str) -> None:
+    if array.shape != shape:
+        raise ShapeError(what, expected=f"(limbs, {shape[1]}, {shape[2]})", got=array.shape)
+    if array.dtype != np.uint64 or not array.flags.c_contiguous:
+        raise DTypeError(what, expected="C-contiguous uint64", got=array.dtype)
+
+
+def check_together(matrices: list[CoefficientMatrix]) -> None:
+    """Raise MismatchError unless parameters, key pairs, limbs and scales agree."""
+    first = matrices[0]
+    for other in matrices[1:]:
+        pairs = [
+            ("parameters", first.params.fingerprint(), other.params.fingerprint()),
+            ("limbs", first.limbs, other.limbs),
+        ]
+        if first.key_id and other.key_id:  # a public key does not know the name of its pair
+            pairs.append(("key pairs", first.key_id, other.key_id))
+        for what, expected, got in pairs:
+            if expected != got:
+                raise MismatchError(f"{what} of two matrices", expected=expected, got=got)
+        if not math.isclose(first.scale, other.scale, rel_tol=1e-12):
+            raise MismatchError("scales of two matrices", expected=first.scale, got=other.scale)

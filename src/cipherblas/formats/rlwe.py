@@ -1,0 +1,76 @@
+"""RLWE rows and columns: one ciphertext of ring degree N per row (or column) of the matrix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from cipherblas.errors import ShapeError
+from cipherblas.formats.matrix import CoefficientMatrix, bit_ceil
+from cipherblas.params import Parameters
+
+
+def _check_length(params: Parameters, length: int, what: str) -> None:
+    if length > params.n:
+        raise ShapeError(f"length of a {what}", expected=f"at most N = {params.n}", got=length)
+
+
+@dataclass(frozen=True, eq=False)
+class RlweRows(CoefficientMatrix):
+    """Row i of the matrix in one RLWE ciphertext: b_i + a_i·s = scale·M_i, with a_i of degree N.
+
+    Entry j is the coefficient of X^(j·N/d), where d, the least power of two that is at least the number of columns,
+    is the degree of the subring that holds the row. Only these coefficients of b are stored, the first `cols` of
+    them, so that for d < N a row is what a module ciphertext of degree d and rank N/d is.
+
+    a: (limbs, rows, N); b: (limbs, rows, cols); cols at most N.
+    """
+
+    NAME: ClassVar[str] = "rlwe-rows"
+
+    @classmethod
+    def check_shape(cls, params: Parameters, shape: tuple[int, int]) -> None:
+        """Raise ShapeError when a row is longer than N."""
+        _check_length(params, shape[1], "row")
+
+    @property
+    def degree(self) -> int:
+        """d: degree of the subring that holds a row."""
+        return bit_ceil(self.shape[1])
+
+    @property
+    def T(self) -> RlweColumns:
+        """The transposed matrix, as columns; the arrays are shared."""
+        rows, cols = self.shape
+        return RlweColumns(self.params, (cols, rows), self.scale, self.b, self.uniform, self.key_id)
+
+
+@dataclass(frozen=True, eq=False)
+class RlweColumns(CoefficientMatrix):
+    """Column j of the matrix in one RLWE ciphertext: the rows of the transposed matrix, see RlweRows.
+
+    a: (limbs, cols, N); b: (limbs, cols, rows); rows at most N.
+    """
+
+    NAME: ClassVar[str] = "rlwe-columns"
+
+    @classmethod
+    def check_shape(cls, params: Parameters, shape: tuple[int, int]) -> None:
+        """Raise ShapeError when a column is longer than N."""
+        _check_length(params, shape[0], "column")
+
+    @classmethod
+    def b_shape(cls, shape: tuple[int, int]) -> tuple[int, int]:
+        """The transposed shape."""
+        return shape[1], shape[0]
+
+    @property
+    def degree(self) -> int:
+        """d: degree of the subring that holds a column."""
+        return bit_ceil(self.shape[0])
+
+    @property
+    def T(self) -> RlweRows:
+        """The transposed matrix, as rows; the arrays are shared."""
+        rows, cols = self.shape
+        return RlweRows(self.params, (cols, rows), self.scale, self.b, self.uniform, self.key_id)
