@@ -15,6 +15,7 @@ from cipherblas.errors import CipherblasError, FormatError, MismatchError, Shape
 from cipherblas.formats import RlweRows
 from cipherblas.keys import FreshCiphertext
 from cipherblas.params import Parameters
+from cipherblas.planner.plan import Route
 
 KIND = "ciphertext"
 
@@ -80,7 +81,8 @@ class EncryptedOperand:
         try:
             scales = [float(scale) for scale in header["scales"]]
             feeds = tuple(
-                _read_feed(tensors, index, parameters, scales[index]) for index in range(int(header["feeds"]))
+                _read_feed(tensors, index, parameters, scale)
+                for index, scale in zip(range(int(header["feeds"])), scales, strict=True)
             )
             rows, cols = header["shape"]
             name, key_id = str(header["name"]), str(header["key_id"])
@@ -89,7 +91,7 @@ class EncryptedOperand:
             raise
         except (KeyError, TypeError, ValueError) as error:
             raise FormatError(
-                "fields of an encrypted operand", expected="name, shape, feeds, key_id", got=repr(error)
+                "fields of an encrypted operand", expected="name, shape, feeds, scales, key_id", got=repr(error)
             ) from error
 
 
@@ -141,6 +143,7 @@ class EncryptedResult:
             (limbs, rows, N) and the b part (limbs, rows, columns).
         seconds: how long the server computed.
         key_id: the key pair that decrypts it.
+        route: "slots" or "rows", as the plan's.
     """
 
     program_id: str
@@ -149,6 +152,7 @@ class EncryptedResult:
     ciphertexts: tuple[NDArray[np.uint64], ...]
     seconds: float = 0.0
     key_id: str = ""
+    route: Route = "slots"
 
     @property
     def nbytes(self) -> int:
@@ -163,11 +167,11 @@ class EncryptedResult:
             "shape": list(self.shape),
             "seconds": self.seconds,
             "key_id": self.key_id,
+            "route": self.route,
         }
-        same = len({array.shape for array in self.ciphertexts}) == 1
         tensors: dict[str, NDArray[Any]] = (
             {"result": np.stack(self.ciphertexts)}
-            if same
+            if self.route == "slots"
             else {f"result{index}": array for index, array in enumerate(self.ciphertexts)}
         )
         files.write(path, KIND, header, tensors, parameters=self.parameters)
@@ -178,22 +182,31 @@ class EncryptedResult:
         header, tensors = files.read(path, KIND, fingerprint=parameters.fingerprint())
         _check_header(header, "result", program_id)
         try:
-            stack = tensors.get("result")
-            arrays = tuple(tensors[f"result{index}"] for index in range(len(tensors) - (stack is not None)))
+            route = str(header["route"])
+            arrays = _result_arrays(tensors, route)
             rows, cols = header["shape"]
             seconds, key_id = float(header["seconds"]), str(header["key_id"])
         except (KeyError, TypeError, ValueError) as error:
             raise FormatError(
-                "fields of an encrypted result", expected="result, shape, key_id", got=repr(error)
+                "fields of an encrypted result", expected="result, shape, key_id, route", got=repr(error)
             ) from error
-        if stack is not None:
-            arrays = (*stack, *arrays)
-        for array in arrays:
-            if array.ndim != 3 or array.dtype != np.uint64:
-                raise FormatError(
-                    "result tensor", expected="uint64, 3 dimensions", got=f"{array.dtype} {array.shape}"
-                )
-        return cls(program_id, (int(rows), int(cols)), parameters, arrays, seconds, key_id)
+        form: Route = "rows" if route == "rows" else "slots"
+        return cls(program_id, (int(rows), int(cols)), parameters, arrays, seconds, key_id, form)
+
+
+def _result_arrays(tensors: dict[str, NDArray[Any]], route: str) -> tuple[NDArray[np.uint64], ...]:
+    """The ciphertexts of a result file; KeyError where they are missing."""
+    if route == "rows":
+        arrays = tuple(tensors[f"result{index}"] for index in range(len(tensors)))
+        wanted, fits = "uint64, 3 dimensions", all(array.ndim == 3 for array in arrays)
+    else:
+        stack = tensors["result"]
+        arrays = (stack,)
+        wanted, fits = "uint64 (count, 2 or 3, limbs, N)", stack.ndim == 4 and stack.shape[1] in (2, 3)
+    if not fits or any(array.dtype != np.uint64 for array in arrays):
+        got = ", ".join(f"{array.dtype} {array.shape}" for array in arrays)
+        raise FormatError("result tensor", expected=wanted, got=got)
+    return arrays if route == "rows" else tuple(arrays[0])
 
 
 def _check_header(header: dict[str, Any], role: str, program_id: str) -> None:

@@ -20,7 +20,7 @@ from cipherblas.evaluators.rows_ckks import RowsCkks
 from cipherblas.execution import Execution, FeedSpec
 from cipherblas.expressions import Expression, Operand, evaluate_clear, finite_matrix
 from cipherblas.formats import RlweRows
-from cipherblas.keys import EvaluationKeys
+from cipherblas.keys import EvaluationKeys, FreshCiphertext
 from cipherblas.limits import available_memory, check_bound
 from cipherblas.matrices import EncryptedOperand, EncryptedResult, check_shape, short_id
 from cipherblas.planner.rows import HEADROOM_BITS
@@ -81,7 +81,7 @@ class Server:
         shape, arrays = run(encrypted, clear, progress)
         plan = self.program.plan
         return EncryptedResult(
-            self.program.id, shape, plan.parameters, arrays, self.seconds, self._keys.key_id
+            self.program.id, shape, plan.parameters, arrays, self.seconds, self._keys.key_id, plan.route
         )
 
     def _run_slots(
@@ -188,6 +188,10 @@ class Server:
                 self._check_rows(name, spec, feed)
                 continue
             for ct in feed:
+                if not isinstance(ct, FreshCiphertext):
+                    raise DTypeError(
+                        f"a ciphertext of operand {name!r}", expected="FreshCiphertext", got=type(ct).__name__
+                    )
                 if ct.data.shape != (spec.limbs, n):
                     raise ShapeError(
                         f"a ciphertext of operand {name!r}",
@@ -237,7 +241,8 @@ class CiphertextFeeds(PlainFeeds):
         """Regenerate the seeded halves of all operands."""
         for name, operand in self._encrypted.items():
             for spec, feed in zip(self._program.feeds_of(name), operand.feeds, strict=True):
-                self._expanded[spec.key()] = [ct.expand() for ct in feed]
+                assert isinstance(spec, FeedSpec)
+                self._expanded[spec.key()] = [ct.expand() for ct in feed if isinstance(ct, FreshCiphertext)]
 
     def secret(self, spec: FeedSpec, bound: float) -> list[list[list[Any]]]:
         """The operand's ciphertexts, one list per block; each use of the operand is handed out once."""

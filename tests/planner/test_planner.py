@@ -20,6 +20,7 @@ from cipherblas.execution import Choice
 from cipherblas.expressions import trace as traced
 from cipherblas.graph import Axes
 from cipherblas.planner import estimate
+from cipherblas.planner.budgets import budgets_of
 from cipherblas.planner.plan import PlanOptions
 from cipherblas.planner.search import Search
 from cipherblas.planner.trace import TooSlowError, check_decryption, trace
@@ -291,7 +292,8 @@ def test_every_algorithm_offers_candidates_wherever_it_fits() -> None:
 
 
 def test_the_search_is_open_to_inspection() -> None:
-    search = Search(traced(product, {"a": S(8, 8), "b": S(8, 8)}), PlanOptions())
+    expression, options = traced(product, {"a": S(8, 8), "b": S(8, 8)}), PlanOptions()
+    search = Search(expression, options, budgets_of(options, 128))
     plan, run = search.run()
     assert plan.counts == run.counts
     assert search.simple

@@ -253,7 +253,7 @@ def test_budgets_may_be_floats_that_are_whole() -> None:
 
 
 OUT_OF_REACH: dict[str, tuple[dict[str, Any], type[cb.CipherblasError], str]] = {
-    "precision": ({"precision": 1e-13}, cb.PrecisionError, "error 4e-13, 128-bit security"),
+    "precision": ({"precision": 1e-17}, cb.PrecisionError, "error 4e-17, 128-bit security"),
     "precision in a small ring": (
         {"precision": 1e-9, "ring_degree": 1 << 12, "security": 256},
         cb.PrecisionError,
@@ -265,7 +265,7 @@ OUT_OF_REACH: dict[str, tuple[dict[str, Any], type[cb.CipherblasError], str]] = 
         cb.MemoryBudgetError,
         "key_budget is 1000 B",
     ),
-    "upload": ({"upload_budget": 1000}, cb.MemoryBudgetError, "upload_budget is 1000 B"),
+    "upload": ({"upload_budget": 100}, cb.MemoryBudgetError, "upload_budget is 100 B"),
 }
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from cipherblas.bench.harness import Row, Timing, in_turns, params_fields, row
+from cipherblas.bench.harness import Row, Side, Timing, in_turns, params_fields, row
 from cipherblas.bench.peers import Peer, PeerError
 from cipherblas.bench.products import Case, SecretCase, gemm_side
 from cipherblas.bench.sets import FAME_SETS, Shape
@@ -144,7 +144,7 @@ def _one(
     counts = case.server.counts
     with ExitStack() as stack:
         peers = [stack.enter_context(found) for found in (_peers(shape, python, threads) if peer else [])]
-        sides = [functools.partial(case.side, order=order) for order in orders]
+        sides: list[Side] = [functools.partial(case.side, order=order) for order in orders]
         sides.append(gemm_side(case.left, case.right))
         sides += [functools.partial(found.measure, "multiply") for found in peers]
         timings = [Timing.of(runs) for runs in in_turns(sides, budget=budget)]

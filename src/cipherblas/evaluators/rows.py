@@ -211,8 +211,11 @@ class RowsEvaluator(ABC):
         return Rows(shape, limbs, scale, bound, noise, bias, data, self.ledger, self.nbytes(shape, limbs))
 
     def fresh(self, data: Any, shape: tuple[int, int], *, bound: float, scale: float, limbs: int) -> Rows:
-        """A handle on a fresh encryption with the secret key; entries are rounded to integers after scaling."""
-        noise = math.sqrt(SIGMA**2 + 1 / 12)
+        """A handle on a fresh encryption with the secret key; entries are rounded to integers after scaling.
+
+        Entries and results are float64: what is larger than its significand is rounded to that.
+        """
+        noise = math.hypot(SIGMA, math.sqrt(1 / 12), scale * bound * 2.0**-EXACT_BITS)
         return self.make(shape, limbs, scale, bound, noise, 0.0, data)
 
     # ---- products ----

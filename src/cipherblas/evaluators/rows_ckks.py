@@ -111,8 +111,8 @@ class RowsCkks(RowsEvaluator):
 
     def _relinearise_data(self, x: Rows) -> Pair:
         key = self._evaluation_keys().relinearisation(x.limbs)
-        relinearised: Pair = self._context.relinearise_rows(*x.data, key)
-        return relinearised
+        a, b = x.data
+        return self._context.relinearise_rows(a, b, key)
 
     # ---- the rest ----
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cipherblas.errors import MemoryBudgetError
 from cipherblas.expressions import Expression, Leaf, ordered
 from cipherblas.limits import available_memory
+from cipherblas.planner.explain import size
 from cipherblas.planner.plan import PlanOptions
 
 # By default the client may upload so many bytes, or so many times the bytes of the secret operands.
@@ -37,3 +39,15 @@ def secret_entries(expression: Expression) -> int:
     """Entries of the secret operands of a program together."""
     leaves = {node.name: node.operand for node in ordered(expression) if isinstance(node, Leaf)}
     return sum(operand.rows * operand.cols for operand in leaves.values() if operand.secret)
+
+
+def check_size(expression: Expression, budgets: Budgets) -> None:
+    """Raise MemoryBudgetError where the encrypted matrices of a program alone exceed the memory: 16 bytes per entry."""
+    sizes = (node.shape[0] * node.shape[1] for node in ordered(expression) if node.secret)
+    least = 16 * max(secret_entries(expression), *sizes)
+    if least > budgets.memory:
+        raise MemoryBudgetError(
+            "the encrypted matrices alone need more memory (memory_budget=…)",
+            expected=f"at most {size(budgets.memory)}",
+            got=size(least),
+        )

@@ -1,7 +1,7 @@
 """Seconds from counts: what one NTT, one multiply-add and one streamed byte cost on this machine.
 
-The four rates are measured once per process on a small ring (a few milliseconds in all), so a plan ranks its
-candidates, and predicts its time, for the instruction set and the memory that will run it.
+The rates are measured once per process on a small ring and small matrices (some 50 milliseconds in all), so a plan
+ranks its candidates, and predicts its time, for the instruction set and the memory that will run it.
 """
 
 from __future__ import annotations
@@ -26,17 +26,22 @@ class Rates:
         mac: seconds per modular multiply-add.
         stream: seconds per byte of key or plaintext read from memory.
         call: seconds per call into the core.
+        float_mac: seconds per multiply-add of a float64 GEMM.
+        modular_mac: seconds per multiply-add of an exact GEMM modulo a 40-bit prime.
     """
 
     ntt: float
     mac: float
     stream: float
     call: float
+    float_mac: float
+    modular_mac: float
 
     def seconds(self, counts: Counts, n: int, threads: int = 1) -> float:
         """Predicted seconds of `counts` in a ring of degree `n`; the work in limbs is shared by the threads."""
         limbs = counts.ntt_limbs + counts.encode_ntt_limbs
         work = limbs * n * (n.bit_length() - 1) * self.ntt + counts.mac_limbs * n * self.mac
+        work += counts.float_macs * self.float_mac + counts.modular_macs * self.modular_mac
         streamed = (counts.key_bytes_read + counts.plain_bytes_read) * self.stream
         calls = counts.hoistings + counts.relinearisations + counts.rescales + counts.moddowns + counts.adds
         return (work + streamed) / threads + calls * self.call
@@ -54,7 +59,7 @@ def _best(function: Callable[[], object], repeats: int = 5) -> float:
 
 @functools.lru_cache(maxsize=1)
 def calibrate() -> Rates:
-    """Measure the rates (cached for the process; about 30 ms)."""
+    """Measure the rates (cached for the process; about 50 ms)."""
     from cipherblas import _core
 
     n, limbs = 1 << 13, 4
@@ -76,4 +81,32 @@ def calibrate() -> Rates:
     block = np.ones(1 << 22, dtype=np.uint64)
     target = np.empty_like(block)
     stream = _best(lambda: np.copyto(target, block), 3) / (2 * block.nbytes)
-    return Rates(ntt=ntt, mac=products / (4 * count * limbs * n), stream=stream, call=call)
+    float_mac, modular_mac = _gemm_rates()
+    return Rates(
+        ntt=ntt,
+        mac=products / (4 * count * limbs * n),
+        stream=stream,
+        call=call,
+        float_mac=float_mac,
+        modular_mac=modular_mac,
+    )
+
+
+def _gemm_rates() -> tuple[float, float]:
+    """Seconds per multiply-add of the two kinds of GEMM on one thread, at a size where both are near their best."""
+    from cipherblas import _core, blas
+
+    blas.load()
+    length, prime = 384, _core.primes_near(1 << 12, 2.0**40, 1)[0]
+    random = np.random.default_rng(0)
+    factor = random.integers(-127, 128, (length, length)).astype(np.int8)
+    left, right = (random.integers(0, prime, (length, length), dtype=np.uint64) for _ in range(2))
+    out = np.empty_like(left)
+    threads = _core.threads()
+    _core.set_threads(1)
+    try:
+        small = _best(lambda: _core.small_gemm(factor, right, prime, "rounded", out), 3)
+        modular = _best(lambda: _core.modular_gemm(left, right, prime, "auto", out), 3)
+    finally:
+        _core.set_threads(threads)
+    return small / length**3, modular / length**3

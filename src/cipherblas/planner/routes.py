@@ -11,7 +11,7 @@ from cipherblas.algorithms.registry import GEMM
 from cipherblas.errors import CipherblasError
 from cipherblas.expressions import Expression
 from cipherblas.planner.assembly import replay_slots
-from cipherblas.planner.budgets import budgets_of, secret_entries
+from cipherblas.planner.budgets import Budgets, budgets_of, check_size, secret_entries
 from cipherblas.planner.plan import KeySaving, Plan, PlanOptions, Rejected
 from cipherblas.planner.rows import RowDecisions, RowSearch, RowTrace, assemble_rows, trace_rows
 from cipherblas.planner.search import Search
@@ -32,6 +32,7 @@ def make_plan(expression: Expression, options: PlanOptions) -> tuple[Plan, AnyTr
         ParameterError: an option is out of range, or the forced algorithm does not suit the program.
     """
     budgets = budgets_of(options, secret_entries(expression))
+    check_size(expression, budgets)
     if options.algorithm == GEMM:
         return RowSearch(expression, options, budgets).run()
     if options.algorithm is not None or any(getattr(options, name) is not None for name in SLOT_OPTIONS):
@@ -51,7 +52,7 @@ def make_plan(expression: Expression, options: PlanOptions) -> tuple[Plan, AnyTr
     return _with(slots, [*slots[0].rejected, _slower(rows[0], slots[0])])
 
 
-def _rows(expression: Expression, options: PlanOptions, budgets: Any) -> tuple[Any, str]:
+def _rows(expression: Expression, options: PlanOptions, budgets: Budgets) -> tuple[Any, str]:
     """The plan by GEMMs, or None and why there is none."""
     reason = supported(expression)
     if reason is not None:

@@ -19,11 +19,11 @@ from cipherblas.errors import (
 from cipherblas.evaluators.shape import Ring
 from cipherblas.evaluators.steps import KeyPolicy
 from cipherblas.execution import Choice
-from cipherblas.expressions import Expression, Leaf, MatMul, Scale, ordered
+from cipherblas.expressions import Expression, Leaf, MatMul, Scale
 from cipherblas.graph import Axes, products
 from cipherblas.planner import estimate
 from cipherblas.planner.assembly import PROCESS_BYTES, Decisions, assemble, key_bytes_of
-from cipherblas.planner.budgets import Budgets, secret_entries
+from cipherblas.planner.budgets import Budgets
 from cipherblas.planner.cost import calibrate
 from cipherblas.planner.estimate import Estimate
 from cipherblas.planner.explain import size
@@ -94,16 +94,6 @@ class Search:
         self.expression, self.options, self.budgets = expression, options, budgets
         self.nodes = products(expression)
         self.axes = Axes(expression)
-        entries = secret_entries(expression)
-        # A ciphertext has 16 bytes per entry at the very least.
-        sizes = (node.shape[0] * node.shape[1] for node in ordered(expression) if node.secret)
-        least = 16 * max(entries, *sizes)
-        if least > self.budgets.memory:
-            raise MemoryBudgetError(
-                "the encrypted matrices alone need more memory (memory_budget=…)",
-                expected=f"at most {size(self.budgets.memory)}",
-                got=size(least),
-            )
         self.target = options.precision * expression.bound
         self.rates = calibrate()
         self.threads = options.threads or _threads()
