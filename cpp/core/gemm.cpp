@@ -63,13 +63,17 @@ MatrixView view_of(const AnyArray& array, Item item) {
             static_cast<std::ptrdiff_t>(array.stride(1))};
 }
 
+void check_reduced(const MatrixView& view, const char* what, std::uint64_t modulus) {
+    if (gemm::all_below(view, modulus)) return;
+    fail(what, "residues below " + std::to_string(modulus), std::to_string(gemm::largest_magnitude(view)));
+}
+
 // A matrix of residues.
 MatrixView residues(const AnyArray& array, const char* what, std::int64_t rows, std::uint64_t modulus) {
     check_array(array, what, nb::dtype<std::uint64_t>(), {rows, kAny});
     const MatrixView view = view_of(array, Item::kResidue);
     const nb::gil_scoped_release release;
-    const std::uint64_t largest = gemm::largest_magnitude(view);
-    if (largest >= modulus) fail(what, "residues below " + std::to_string(modulus), std::to_string(largest));
+    check_reduced(view, what, modulus);
     return view;
 }
 
@@ -164,9 +168,7 @@ nb::object into(const nb::object& out, bool accumulate, const MatrixView& a, con
 }
 
 void check_accumulator(const MatrixSpan& c, std::uint64_t modulus) {
-    const MatrixView view = {c.data, Item::kResidue, c.rows, c.cols, c.row_stride, 1};
-    const std::uint64_t largest = gemm::largest_magnitude(view);
-    if (largest >= modulus) fail("out", "residues below " + std::to_string(modulus), std::to_string(largest));
+    check_reduced({c.data, Item::kResidue, c.rows, c.cols, c.row_stride, 1}, "out", modulus);
 }
 
 nb::object modular_gemm(const AnyArray& a, const AnyArray& b, std::uint64_t modulus, const std::string& path,
