@@ -154,15 +154,17 @@ nb::object into(const nb::object& out, bool accumulate, const MatrixView& a, con
     }
     const auto [data, row_stride] = output<std::uint64_t>(out, a.rows, b.cols);
     const MatrixSpan c = {data, a.rows, b.cols, row_stride};
-    const nb::gil_scoped_release release;
-    if (!may_overlap(c, a) && !may_overlap(c, b)) {
-        multiply(c, accumulate);
-    } else {
-        const Buffer apart = Buffer::of_words(c.rows * c.cols);
-        const MatrixSpan result = packed(apart.words(), c.rows, c.cols);
-        copy(c, result);
-        multiply(result, accumulate);
-        copy(result, c);
+    {
+        const nb::gil_scoped_release release;
+        if (!may_overlap(c, a) && !may_overlap(c, b)) {
+            multiply(c, accumulate);
+        } else {
+            const Buffer apart = Buffer::of_words(c.rows * c.cols);
+            const MatrixSpan result = packed(apart.words(), c.rows, c.cols);
+            copy(c, result);
+            multiply(result, accumulate);
+            copy(result, c);
+        }
     }
     return out;
 }
@@ -279,7 +281,8 @@ void bind_gemm(nb::module_& m) {
           "Its root mean square for uniform b and |u| = max_u.");
     m.def("gemm_paths", &gemm_paths, "The paths of modular_gemm that this machine has.");
     m.def("double_gemm", &double_gemm, "a"_a, "b"_a, "out"_a = nb::none(),
-          "The float64 product a b by the BLAS of the other paths: what they are measured by.");
+          "The float64 product a b by the BLAS of the other paths: what they are measured by. `out` overlaps "
+          "neither.");
     m.def("register_blas", &register_blas, "dgemm"_a, "set_threads"_a,
           "Addresses of cblas_dgemm (ILP64) and of what sets the threads of that BLAS.");
 }

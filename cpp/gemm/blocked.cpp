@@ -10,16 +10,16 @@
 namespace cipherblas::gemm {
 namespace {
 
-// Sizes of the five loops (Goto, van de Geijn 2008; Van Zee, van de Geijn 2015). A block of the left operand,
-// kBlockRows x kDepth words, stays in the second-level cache while tiles walk over kBlockCols columns.
-constexpr std::size_t kDepth = 512;
-constexpr std::size_t kBlockRows = 24 * kTileRows;
+// Sizes of the five loops (Goto, van de Geijn 2008; Van Zee, van de Geijn 2015). A block of the left operand, 256 KiB,
+// stays in the second-level cache while tiles walk over kBlockCols columns. The sums are as deep as tiles allow, since
+// each one is reduced and merged into the result.
+constexpr std::size_t kDepth = kTileDepthBelow4q;
+constexpr std::size_t kBlockRows = 8 * kTileRows;
 constexpr std::size_t kBlockCols = 16 * kTileCols;
-// What is packed at a time: 32 MiB of either operand.
-constexpr std::size_t kPackedRows = 85 * kBlockRows;
-constexpr std::size_t kPackedCols = 21 * kBlockCols;
+// What is packed at a time: 32 and 33 MiB.
+constexpr std::size_t kPackedRows = 128 * kBlockRows;
+constexpr std::size_t kPackedCols = 11 * kBlockCols;
 constexpr std::size_t kTilesSpeed = 8;  // products of a tile in the time of a word operation
-static_assert(kDepth <= kTileDepthBelow4q);
 
 struct Target {
     MatrixSpan block;

@@ -20,11 +20,10 @@ namespace cipherblas::gemm {
 namespace {
 
 // Costs relative to a float64 product of the same shape, as measured on an AVX-512 machine.
-constexpr double kTileCost = 2.1;
+constexpr double kTileCost = 1.8;
 // Where a level of Strassen's algorithm begins to win: the least dimension of the product.
 constexpr std::size_t kStrassenFrom = 1536;
 constexpr std::size_t kStrassen2From = 4096;
-// A double product with fewer rows or columns is bound by the conversions.
 constexpr std::uint64_t kLargestConverted = (std::uint64_t{1} << 50) - 1;
 
 int levels_for(const MatrixView& a, const MatrixSpan& c) {

@@ -208,6 +208,9 @@ def test_empty_products() -> None:
             got = _core.modular_gemm(a, b, 97, path)
             assert got.shape == (m, n) and not got.any()
         assert _core.small_gemm(a.astype(np.int8), b, 97).shape == (m, n)
+        if available("blas"):
+            got = _core.double_gemm(a.astype(np.float64), b.astype(np.float64))
+            assert got.shape == (m, n) and not got.any()
 
 
 def test_double_product() -> None:
@@ -230,6 +233,20 @@ def test_the_wheel_is_a_dependency_so_it_is_here() -> None:
     assert blas.load()
     assert "OpenBLAS" in blas.description()
     assert "blas" in _core.gemm_paths()
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_the_library_itself_never_starts_threads(threads: int) -> None:
+    """One knob: a product is cut by the core, and each of its threads calls a BLAS of one thread."""
+    if not blas.load() or not hasattr(blas._library, "scipy_openblas_get_num_threads64_"):
+        pytest.skip("a BLAS that does not say")
+    before = _core.threads()
+    _core.set_threads(threads)
+    try:
+        _core.double_gemm(np.ones((300, 300)), np.ones((300, 300)))
+    finally:
+        _core.set_threads(before)
+    assert blas._library.scipy_openblas_get_num_threads64_() == 1
 
 
 def test_without_a_blas_the_rest_works() -> None:
