@@ -63,13 +63,17 @@ MatrixView view_of(const AnyArray& array, Item item) {
             static_cast<std::ptrdiff_t>(array.stride(1))};
 }
 
+void check_reduced(const MatrixView& view, const char* what, std::uint64_t modulus) {
+    if (gemm::all_below(view, modulus)) return;
+    fail(what, "residues below " + std::to_string(modulus), std::to_string(gemm::largest_magnitude(view)));
+}
+
 // A matrix of residues.
 MatrixView residues(const AnyArray& array, const char* what, std::int64_t rows, std::uint64_t modulus) {
     check_array(array, what, nb::dtype<std::uint64_t>(), {rows, kAny});
     const MatrixView view = view_of(array, Item::kResidue);
     const nb::gil_scoped_release release;
-    const std::uint64_t largest = gemm::largest_magnitude(view);
-    if (largest >= modulus) fail(what, "residues below " + std::to_string(modulus), std::to_string(largest));
+    check_reduced(view, what, modulus);
     return view;
 }
 
@@ -150,23 +154,23 @@ nb::object into(const nb::object& out, bool accumulate, const MatrixView& a, con
     }
     const auto [data, row_stride] = output<std::uint64_t>(out, a.rows, b.cols);
     const MatrixSpan c = {data, a.rows, b.cols, row_stride};
-    const nb::gil_scoped_release release;
-    if (!may_overlap(c, a) && !may_overlap(c, b)) {
-        multiply(c, accumulate);
-    } else {
-        const Buffer apart = Buffer::of_words(c.rows * c.cols);
-        const MatrixSpan result = packed(apart.words(), c.rows, c.cols);
-        copy(c, result);
-        multiply(result, accumulate);
-        copy(result, c);
+    {
+        const nb::gil_scoped_release release;
+        if (!may_overlap(c, a) && !may_overlap(c, b)) {
+            multiply(c, accumulate);
+        } else {
+            const Buffer apart = Buffer::of_words(c.rows * c.cols);
+            const MatrixSpan result = packed(apart.words(), c.rows, c.cols);
+            copy(c, result);
+            multiply(result, accumulate);
+            copy(result, c);
+        }
     }
     return out;
 }
 
 void check_accumulator(const MatrixSpan& c, std::uint64_t modulus) {
-    const MatrixView view = {c.data, Item::kResidue, c.rows, c.cols, c.row_stride, 1};
-    const std::uint64_t largest = gemm::largest_magnitude(view);
-    if (largest >= modulus) fail("out", "residues below " + std::to_string(modulus), std::to_string(largest));
+    check_reduced({c.data, Item::kResidue, c.rows, c.cols, c.row_stride, 1}, "out", modulus);
 }
 
 nb::object modular_gemm(const AnyArray& a, const AnyArray& b, std::uint64_t modulus, const std::string& path,
@@ -277,7 +281,8 @@ void bind_gemm(nb::module_& m) {
           "Its root mean square for uniform b and |u| = max_u.");
     m.def("gemm_paths", &gemm_paths, "The paths of modular_gemm that this machine has.");
     m.def("double_gemm", &double_gemm, "a"_a, "b"_a, "out"_a = nb::none(),
-          "The float64 product a b by the BLAS of the other paths: what they are measured by.");
+          "The float64 product a b by the BLAS of the other paths: what they are measured by. `out` overlaps "
+          "neither.");
     m.def("register_blas", &register_blas, "dgemm"_a, "set_threads"_a,
           "Addresses of cblas_dgemm (ILP64) and of what sets the threads of that BLAS.");
 }

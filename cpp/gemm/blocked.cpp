@@ -4,21 +4,22 @@
 
 #include "gemm/pack.h"
 #include "gemm/products.h"
+#include "gemm/work.h"
 #include "ring/pool.h"
-#include "ring/threads.h"
 
 namespace cipherblas::gemm {
 namespace {
 
-// Sizes of the five loops (Goto, van de Geijn 2008; Van Zee, van de Geijn 2015). A block of the left operand,
-// kBlockRows x kDepth words, stays in the second-level cache while tiles walk over kBlockCols columns.
-constexpr std::size_t kDepth = 512;
-constexpr std::size_t kBlockRows = 24 * kTileRows;
+// Sizes of the five loops (Goto, van de Geijn 2008; Van Zee, van de Geijn 2015). A block of the left operand, 256 KiB,
+// stays in the second-level cache while tiles walk over kBlockCols columns. The sums are as deep as tiles allow, since
+// each one is reduced and merged into the result.
+constexpr std::size_t kDepth = kTileDepthBelow4q;
+constexpr std::size_t kBlockRows = 8 * kTileRows;
 constexpr std::size_t kBlockCols = 16 * kTileCols;
-// What is packed at a time: 32 MiB of either operand.
-constexpr std::size_t kPackedRows = 85 * kBlockRows;
-constexpr std::size_t kPackedCols = 21 * kBlockCols;
-static_assert(kDepth <= kTileDepthBelow4q);
+// What is packed at a time: 32 and 33 MiB.
+constexpr std::size_t kPackedRows = 128 * kBlockRows;
+constexpr std::size_t kPackedCols = 11 * kBlockCols;
+constexpr std::size_t kTilesSpeed = 8;  // products of a tile in the time of a word operation
 
 struct Target {
     MatrixSpan block;
@@ -38,14 +39,14 @@ class BlockProduct {
             const std::size_t cols = std::min(kPackedCols, n_ - col);
             for (std::size_t p = 0; p < k_; p += kDepth) {
                 const std::size_t depth = std::min(kDepth, k_ - p);
-                parallel_for(ceil_div(cols, kTileCols), [&](std::size_t j) {
-                    pack_right(packed_right + j * kTileCols * depth, b_, p, col + j * kTileCols, depth,
+                pack_groups(cols, kBlockCols, depth * b_.size(), [&](std::size_t j, std::size_t count) {
+                    pack_right(packed_right + j * depth, b_, p, col + j, ceil_div(count, kTileCols), depth,
                                modulus_.m.q);
                 });
                 for (std::size_t row = 0; row < m_; row += kPackedRows) {
                     const std::size_t rows = std::min(kPackedRows, m_ - row);
-                    parallel_for(ceil_div(rows, kTileRows), [&](std::size_t i) {
-                        pack_left(packed_left + i * kTileRows * depth, a_, row + i * kTileRows, p, depth,
+                    pack_groups(rows, kBlockRows, depth * a_.size(), [&](std::size_t i, std::size_t count) {
+                        pack_left(packed_left + i * depth, a_, row + i, ceil_div(count, kTileRows), p, depth,
                                   modulus_.m.q);
                     });
                     multiply_packed(packed_left, packed_right, {row, col, rows, cols, depth, p == 0});
@@ -55,6 +56,16 @@ class BlockProduct {
     }
 
   private:
+    // Calls pack(first line, number of lines) for all lines, by groups.
+    template <typename Pack>
+    static void pack_groups(std::size_t lines, std::size_t group, std::size_t line_operations,
+                            const Pack& pack) {
+        const std::size_t groups = ceil_div(lines, group);
+        parallel_for(groups, threads_for_work(groups, lines * line_operations), [&](std::size_t task, int) {
+            pack(task * group, std::min(group, lines - task * group));
+        });
+    }
+
     // What is packed: where it goes in the blocks of the result.
     struct Region {
         std::size_t row, col, rows, cols, depth;
@@ -63,7 +74,9 @@ class BlockProduct {
 
     void multiply_packed(const std::uint64_t* left, const std::uint64_t* right, const Region& region) const {
         const std::size_t across = ceil_div(region.cols, kBlockCols);
-        parallel_for(ceil_div(region.rows, kBlockRows) * across, [&](std::size_t task) {
+        const std::size_t tasks = ceil_div(region.rows, kBlockRows) * across;
+        const int threads = threads_for_work(tasks, region.rows * region.cols * region.depth / kTilesSpeed);
+        parallel_for(tasks, threads, [&](std::size_t task, int) {
             const std::size_t i = task / across * kBlockRows;
             const std::size_t j = task % across * kBlockCols;
             const std::size_t i_end = std::min(i + kBlockRows, region.rows);

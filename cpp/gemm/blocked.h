@@ -8,7 +8,7 @@ namespace cipherblas::gemm {
 inline constexpr int kMaxStrassenLevels = 2;  // sums of 4 residues are below 4q < 2^52, what a tile may take
 
 // c = a b mod q, or that added to c, with so many levels of Strassen's algorithm (strassen_products); any shape is cut, and
-// blocks at the far edges are smaller. The table of kernels must have a tile. Extra memory: at most 64 MiB and a tile
+// blocks at the far edges are smaller. The table of kernels must have a tile. Extra memory: at most 65 MiB and a tile
 // per thread.
 void blocked_gemm(const MatrixView& a, const MatrixView& b, const MatrixSpan& c, const GemmModulus& m,
                   int levels, bool accumulate);

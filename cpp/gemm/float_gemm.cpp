@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "gemm/blas.h"
+#include "gemm/work.h"
 #include "ring/pool.h"
-#include "ring/threads.h"
 
 namespace cipherblas::gemm {
 namespace {
@@ -18,6 +18,8 @@ constexpr std::size_t kCols = 2048;
 // What one call of the BLAS computes, at most, and what a thread keeps for it: 16 MiB.
 constexpr std::size_t kTileRows = 1024;
 constexpr std::size_t kTileCols = 2048;
+
+constexpr std::size_t kBlasSpeed = 16;  // products of the BLAS in the time of a word operation
 
 // A block of an operand as doubles, digit by digit; transposed if its columns are what lies together in memory.
 class DigitPlanes {
@@ -35,7 +37,8 @@ class DigitPlanes {
         stride_ = padded(length);
         // Some lines to a task: one is too little.
         const std::size_t together = std::max<std::size_t>(1, 8192 / std::max<std::size_t>(length, 1));
-        parallel_for(ceil_div(lines, together), [&](std::size_t task) {
+        const std::size_t tasks = ceil_div(lines, together);
+        parallel_for(tasks, threads_for_work(tasks, lines * length), [&](std::size_t task, int) {
             const std::size_t end = std::min(lines, (task + 1) * together);
             for (std::size_t line = task * together; line < end; ++line) {
                 const void* const from = transposed_ ? block.at(0, line) : block.at(line, 0);
@@ -141,7 +144,8 @@ void float_gemm(const MatrixView& a, const MatrixView& b, const MatrixSpan& c, c
     DigitPlanes left(splitting.a, rows, depth);
     DigitPlanes right(splitting.b, depth, cols);
     const TileSize tile(rows, cols);
-    const int threads = threads_for(ceil_div(rows, tile.rows) * ceil_div(cols, tile.cols));
+    const int threads = threads_for_work(ceil_div(rows, tile.rows) * ceil_div(cols, tile.cols),
+                                         rows * cols * depth / kBlasSpeed);
     const std::size_t workspace = tile.rows * tile.cols;
     const Buffer workspaces(static_cast<std::size_t>(threads) * workspace * sizeof(double));
     const DigitProducts products(left, right, splitting, m);

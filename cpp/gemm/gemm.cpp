@@ -1,7 +1,10 @@
 #include "gemm/gemm.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cstdlib>
 #include <stdexcept>
+#include <utility>
 
 #include "gemm/blas.h"
 #include "gemm/blocked.h"
@@ -10,18 +13,17 @@
 #include "gemm/lift.h"
 #include "gemm/reference.h"
 #include "gemm/rounding.h"
+#include "gemm/work.h"
 #include "ring/pool.h"
-#include "ring/threads.h"
 
 namespace cipherblas::gemm {
 namespace {
 
 // Costs relative to a float64 product of the same shape, as measured on an AVX-512 machine.
-constexpr double kTileCost = 2.1;
+constexpr double kTileCost = 1.8;
 // Where a level of Strassen's algorithm begins to win: the least dimension of the product.
 constexpr std::size_t kStrassenFrom = 1536;
 constexpr std::size_t kStrassen2From = 4096;
-// A double product with fewer rows or columns is bound by the conversions.
 constexpr std::uint64_t kLargestConverted = (std::uint64_t{1} << 50) - 1;
 
 int levels_for(const MatrixView& a, const MatrixSpan& c) {
@@ -71,7 +73,7 @@ bool is_trivial(const MatrixView& a, const MatrixSpan& c, bool accumulate) {
 Buffer lifted(const MatrixView& u, std::uint64_t q) {
     Buffer residues = Buffer::of_words(u.rows * u.cols);
     with_item(u, [&](const auto* entries) {
-        parallel_for(u.rows, [&](std::size_t i) {
+        parallel_for(u.rows, threads_for_work(u.rows, u.rows * u.cols), [&](std::size_t i, int) {
             for (std::size_t p = 0; p < u.cols; ++p) {
                 residues.words()[i * u.cols + p] =
                     lift(entries[static_cast<std::ptrdiff_t>(i) * u.row_stride +
@@ -88,6 +90,9 @@ std::uint64_t magnitude(std::int64_t x) {
     const auto bits = static_cast<std::uint64_t>(x);
     return x < 0 ? 0 - bits : bits;
 }
+std::uint64_t magnitude(std::int8_t x) { return static_cast<std::uint64_t>(x < 0 ? -x : x); }
+std::uint64_t magnitude(std::int16_t x) { return static_cast<std::uint64_t>(x < 0 ? -x : x); }
+std::uint64_t magnitude(std::int32_t x) { return magnitude(std::int64_t{x}); }
 std::uint64_t magnitude(double x) {
     constexpr double kLimit = 0x1p53;
     if (!(x > -kLimit && x < kLimit) || static_cast<double>(static_cast<std::int64_t>(x)) != x) {
@@ -96,6 +101,26 @@ std::uint64_t magnitude(double x) {
     }
     return magnitude(static_cast<std::int64_t>(x));
 }
+
+// The rows of a view, or its columns where they are what lies together in memory.
+struct Lines {
+    std::size_t count, length;
+    std::ptrdiff_t across, along;
+
+    explicit Lines(const MatrixView& view)
+        : count(view.rows), length(view.cols), across(view.row_stride), along(view.col_stride) {
+        if (std::abs(along) > std::abs(across)) {
+            std::swap(count, length);
+            std::swap(across, along);
+        }
+    }
+    // Calls body(offset of the first entry, line) for every line.
+    template <typename Body>
+    void each(const Body& body) const {
+        parallel_for(count, threads_for_work(count, count * length),
+                     [&](std::size_t line, int) { body(static_cast<std::ptrdiff_t>(line) * across, line); });
+    }
+};
 
 }  // namespace
 
@@ -147,28 +172,36 @@ void small_gemm(const MatrixView& u, const MatrixView& b, const MatrixSpan& c, s
     run(u, b, c, q, path == Path::kAuto ? choose(u, c, splitting.cost) : path, splitting, accumulate);
 }
 
+bool all_below(const MatrixView& view, std::uint64_t bound) {
+    const Lines lines(view);
+    const auto* const entries = static_cast<const std::uint64_t*>(view.data);
+    std::atomic<bool> good{true};
+    lines.each([&](std::ptrdiff_t start, std::size_t) {
+        // The sign bit of either marks a word that is too large: a loop that the compiler vectorises.
+        std::uint64_t signs = 0;
+        for (std::size_t i = 0; i < lines.length; ++i) {
+            const std::uint64_t x = entries[start + static_cast<std::ptrdiff_t>(i) * lines.along];
+            signs |= x | (bound - 1 - x);
+        }
+        if (signs >> 63 != 0) good = false;
+    });
+    return good;
+}
+
 std::uint64_t largest_magnitude(const MatrixView& view) {
-    const bool by_columns = view.col_stride > view.row_stride;
-    const std::size_t lines = by_columns ? view.cols : view.rows;
-    const std::size_t length = by_columns ? view.rows : view.cols;
-    const std::ptrdiff_t across = by_columns ? view.col_stride : view.row_stride;
-    const std::ptrdiff_t along = by_columns ? view.row_stride : view.col_stride;
-    std::vector<std::uint64_t> largest(lines, 0);
+    const Lines lines(view);
+    std::vector<std::uint64_t> largest(lines.count, 0);
     with_item(view, [&](const auto* entries) {
-        using Entry = std::remove_cvref_t<decltype(*entries)>;
-        using Wide =
-            std::conditional_t<std::is_signed_v<Entry> && std::is_integral_v<Entry>, std::int64_t, Entry>;
-        parallel_for(lines, [&](std::size_t line) {
-            const auto* const from = entries + static_cast<std::ptrdiff_t>(line) * across;
+        lines.each([&](std::ptrdiff_t start, std::size_t line) {
             std::uint64_t most = 0;
-            for (std::size_t i = 0; i < length; ++i) {
-                most = std::max(most,
-                                magnitude(static_cast<Wide>(from[static_cast<std::ptrdiff_t>(i) * along])));
+            for (std::size_t i = 0; i < lines.length; ++i) {
+                most =
+                    std::max(most, magnitude(entries[start + static_cast<std::ptrdiff_t>(i) * lines.along]));
             }
             largest[line] = most;
         });
     });
-    return lines == 0 ? 0 : *std::max_element(largest.begin(), largest.end());
+    return lines.count == 0 ? 0 : *std::max_element(largest.begin(), largest.end());
 }
 
 }  // namespace cipherblas::gemm

@@ -31,6 +31,9 @@ void modular_gemm(const MatrixView& a, const MatrixView& b, const MatrixSpan& c,
 void small_gemm(const MatrixView& u, const MatrixView& b, const MatrixSpan& c, std::uint64_t q,
                 std::uint64_t max_u, Path path, bool accumulate);
 
+// True if all residues are below `bound`, itself at most 2^63.
+bool all_below(const MatrixView& view, std::uint64_t bound);
+
 // The largest entry in absolute value; of residues, the largest. Throws std::invalid_argument if a double is not an
 // integer below 2^53 in absolute value.
 std::uint64_t largest_magnitude(const MatrixView& view);

@@ -29,6 +29,17 @@ inline constexpr std::size_t kTileCols = 24;
 inline constexpr std::size_t kTileDepth = 4096;
 inline constexpr std::size_t kTileDepthBelow4q = 1024;
 
+// How the entries of a block come to those that are packed already: taken over, or added, with either sign. Residues x
+// of either sign are packed as x or q - x.
+enum class PackStep { kCopy, kCopyNegative, kAdd, kSubtract };
+
+// Panels of `width` (4 or 24) lines beside each other, `depth` entries each, packed one panel after the other.
+struct PanelShape {
+    std::size_t width, panels, depth;
+    std::ptrdiff_t across, along;  // from line to line, and along a line
+    std::size_t pitch;             // words from panel to panel, as packed
+};
+
 struct GemmKernels {
     const char* name;  // that of the table of ring/kernels.h
 
@@ -39,6 +50,11 @@ struct GemmKernels {
     // The top left rows x cols of a tile into c; null with `tile`.
     void (*merge)(std::uint64_t* c, std::ptrdiff_t row_stride, const std::uint64_t* r, std::size_t rows,
                   std::size_t cols, Merge how, const Modulus& m);
+
+    // Entry (p, line) of `from` goes to panel line / width, place width p + line % width, by that step. One of the
+    // strides is 1. Null with `tile`.
+    void (*pack)(std::uint64_t* packed, const std::uint64_t* from, const PanelShape& shape, PackStep step,
+                 std::uint64_t q);
 
     // r = the entries of type `item` as doubles, exact below 2^51 in absolute value; residues are centred first.
     void (*to_double)(double* r, const void* a, Item item, std::ptrdiff_t stride, std::size_t n,

@@ -1,6 +1,5 @@
 #include "gemm/pack.h"
 
-#include <cstdlib>
 #include <cstring>
 
 #include "gemm/kernels.h"
@@ -9,99 +8,94 @@
 namespace cipherblas::gemm {
 namespace {
 
-// How the entries of one block come to those that are packed already.
-enum class Step { kCopy, kCopyNegative, kAdd, kSubtract };
-
-template <Step STEP>
+template <PackStep STEP>
 std::uint64_t stepped(std::uint64_t old, std::uint64_t x, std::uint64_t q) {
     switch (STEP) {
-        case Step::kCopy:
+        case PackStep::kCopy:
             return x;
-        case Step::kCopyNegative:
+        case PackStep::kCopyNegative:
             return q - x;
-        case Step::kAdd:
+        case PackStep::kAdd:
             return old + x;
         default:
             return old + (q - x);
     }
 }
 
-// Where the entries of a panel lie: `width` lines beside each other (step `across`), `depth` entries each (step
-// `along`).
-struct Panel {
-    std::size_t width, depth;
-    std::ptrdiff_t across, along;
-};
-
-// packed[WIDTH * p + w], in the order in which the entries lie in memory.
-template <std::size_t WIDTH, Step STEP, typename T>
-void pack_entries(std::uint64_t* packed, const T* from, const Panel& panel, std::uint64_t q) {
-    const auto entry = [&](std::size_t p, std::size_t w) {
-        return lift(from[static_cast<std::ptrdiff_t>(p) * panel.along +
-                         static_cast<std::ptrdiff_t>(w) * panel.across],
-                    q);
-    };
-    if (panel.width == WIDTH && panel.across == 1) {
-        for (std::size_t p = 0; p < panel.depth; ++p, packed += WIDTH) {
-            const T* const line = from + static_cast<std::ptrdiff_t>(p) * panel.along;
-            for (std::size_t w = 0; w < WIDTH; ++w) packed[w] = stepped<STEP>(packed[w], lift(line[w], q), q);
-        }
-    } else if (panel.width == WIDTH && WIDTH <= kTileRows) {
-        for (std::size_t p = 0; p < panel.depth; ++p, packed += WIDTH) {
-            for (std::size_t w = 0; w < WIDTH; ++w) packed[w] = stepped<STEP>(packed[w], entry(p, w), q);
-        }
-    } else {
-        for (std::size_t w = 0; w < panel.width; ++w) {
-            for (std::size_t p = 0; p < panel.depth; ++p) {
-                std::uint64_t& word = packed[WIDTH * p + w];
-                word = stepped<STEP>(word, entry(p, w), q);
-            }
+// Lines [first, first + lines) entry by entry.
+template <PackStep STEP, typename T>
+void pack_entries(std::uint64_t* packed, const T* from, const PanelShape& shape, std::size_t first,
+                  std::size_t lines, std::uint64_t q) {
+    for (std::size_t line = first; line < first + lines; ++line) {
+        std::uint64_t* const to = packed + line / shape.width * shape.pitch + line % shape.width;
+        const T* const entries = from + static_cast<std::ptrdiff_t>(line) * shape.across;
+        for (std::size_t p = 0; p < shape.depth; ++p) {
+            std::uint64_t& word = to[p * shape.width];
+            word = stepped<STEP>(word, lift(entries[static_cast<std::ptrdiff_t>(p) * shape.along], q), q);
         }
     }
 }
 
-template <std::size_t WIDTH>
-void pack_block(std::uint64_t* packed, const MatrixView& from, const Panel& panel, int sign, bool first,
-                std::uint64_t q) {
+// One block; `lines` may end within a panel.
+void pack_block(std::uint64_t* packed, const MatrixView& from, const PanelShape& shape, std::size_t lines,
+                PackStep step, std::uint64_t q) {
+    std::size_t done = 0;
+    if (from.item == Item::kResidue && (shape.across == 1 || shape.along == 1)) {
+        done = shape.panels * shape.width;
+        gemm_kernels().pack(packed, static_cast<const std::uint64_t*>(from.data), shape, step, q);
+    }
+    const std::size_t rest = lines - done;
     with_item(from, [&](const auto* entries) {
-        if (first) {
-            sign > 0 ? pack_entries<WIDTH, Step::kCopy>(packed, entries, panel, q)
-                     : pack_entries<WIDTH, Step::kCopyNegative>(packed, entries, panel, q);
-        } else {
-            sign > 0 ? pack_entries<WIDTH, Step::kAdd>(packed, entries, panel, q)
-                     : pack_entries<WIDTH, Step::kSubtract>(packed, entries, panel, q);
+        switch (step) {
+            case PackStep::kCopy:
+                return pack_entries<PackStep::kCopy>(packed, entries, shape, done, rest, q);
+            case PackStep::kCopyNegative:
+                return pack_entries<PackStep::kCopyNegative>(packed, entries, shape, done, rest, q);
+            case PackStep::kAdd:
+                return pack_entries<PackStep::kAdd>(packed, entries, shape, done, rest, q);
+            case PackStep::kSubtract:
+                return pack_entries<PackStep::kSubtract>(packed, entries, shape, done, rest, q);
         }
     });
 }
 
-template <std::size_t WIDTH>
-void pack_sum(std::uint64_t* packed, const std::vector<SignedBlock>& sum, std::size_t row, std::size_t col,
-              std::size_t depth, bool rows_across, std::uint64_t q) {
-    bool first = true;
-    for (const SignedBlock& term : sum) {
-        const MatrixView from =
-            rows_across ? term.view.block(row, col, WIDTH, depth) : term.view.block(row, col, depth, WIDTH);
-        const Panel panel = rows_across ? Panel{from.rows, from.cols, from.row_stride, from.col_stride}
-                                        : Panel{from.cols, from.rows, from.col_stride, from.row_stride};
-        const bool whole = panel.width == WIDTH && panel.depth == depth;
-        if (first && !whole) std::memset(packed, 0, WIDTH * depth * sizeof(std::uint64_t));
-        if (panel.width > 0 && panel.depth > 0) {
-            pack_block<WIDTH>(packed, from, panel, term.sign, first && whole, q);
-        }
-        first = false;
-    }
+PackStep step_of(int sign, bool first) {
+    if (first) return sign > 0 ? PackStep::kCopy : PackStep::kCopyNegative;
+    return sign > 0 ? PackStep::kAdd : PackStep::kSubtract;
+}
+
+// A block whose rows (or columns) are the lines of panels; `depth` is the length of a whole line.
+void pack_term(std::uint64_t* packed, const MatrixView& from, bool by_rows, std::size_t width,
+               std::size_t panels, std::size_t depth, int sign, bool first, std::uint64_t q) {
+    const std::size_t lines = by_rows ? from.rows : from.cols;
+    const PanelShape shape = {width,
+                              lines / width,
+                              by_rows ? from.cols : from.rows,
+                              by_rows ? from.row_stride : from.col_stride,
+                              by_rows ? from.col_stride : from.row_stride,
+                              width * depth};
+    const bool whole = lines == panels * width && shape.depth == depth;
+    if (first && !whole) std::memset(packed, 0, panels * width * depth * sizeof(std::uint64_t));
+    if (lines > 0 && shape.depth > 0)
+        pack_block(packed, from, shape, lines, step_of(sign, first && whole), q);
 }
 
 }  // namespace
 
-void pack_left(std::uint64_t* packed, const std::vector<SignedBlock>& sum, std::size_t row, std::size_t col,
-               std::size_t depth, std::uint64_t q) {
-    pack_sum<kTileRows>(packed, sum, row, col, depth, true, q);
+void pack_left(std::uint64_t* packed, const std::vector<SignedBlock>& sum, std::size_t row,
+               std::size_t panels, std::size_t col, std::size_t depth, std::uint64_t q) {
+    for (std::size_t i = 0; i < sum.size(); ++i) {
+        const MatrixView from = sum[i].view.block(row, col, panels * kTileRows, depth);
+        pack_term(packed, from, true, kTileRows, panels, depth, sum[i].sign, i == 0, q);
+    }
 }
 
 void pack_right(std::uint64_t* packed, const std::vector<SignedBlock>& sum, std::size_t row, std::size_t col,
-                std::size_t depth, std::uint64_t q) {
-    pack_sum<kTileCols>(packed, sum, row, col, depth, false, q);
+                std::size_t panels, std::size_t depth, std::uint64_t q) {
+    for (std::size_t i = 0; i < sum.size(); ++i) {
+        const MatrixView from = sum[i].view.block(row, col, depth, panels * kTileCols);
+        pack_term(packed, from, false, kTileCols, panels, depth, sum[i].sign, i == 0, q);
+    }
 }
 
 }  // namespace cipherblas::gemm

@@ -13,13 +13,13 @@ struct SignedBlock {
     int sign;
 };
 
-// Rows [row, row + 4) and columns [col, col + depth) of the sum, column by column: packed[4 p + i], below q times the
-// number of terms.
-void pack_left(std::uint64_t* packed, const std::vector<SignedBlock>& sum, std::size_t row, std::size_t col,
-               std::size_t depth, std::uint64_t q);
+// So many panels of 4 rows from `row` on, of columns [col, col + depth) of the sum: entry (i, p) of a panel goes to
+// packed[4 p + i], and is below q times the number of terms.
+void pack_left(std::uint64_t* packed, const std::vector<SignedBlock>& sum, std::size_t row,
+               std::size_t panels, std::size_t col, std::size_t depth, std::uint64_t q);
 
-// Rows [row, row + depth) and columns [col, col + 24) of the sum, row by row: packed[24 p + j].
+// So many panels of 24 columns from `col` on, of rows [row, row + depth): entry (p, j) goes to packed[24 p + j].
 void pack_right(std::uint64_t* packed, const std::vector<SignedBlock>& sum, std::size_t row, std::size_t col,
-                std::size_t depth, std::uint64_t q);
+                std::size_t panels, std::size_t depth, std::uint64_t q);
 
 }  // namespace cipherblas::gemm

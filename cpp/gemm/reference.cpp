@@ -1,7 +1,7 @@
 #include "gemm/reference.h"
 
 #include "gemm/lift.h"
-#include "ring/threads.h"
+#include "gemm/work.h"
 
 namespace cipherblas::gemm {
 namespace {
@@ -16,7 +16,8 @@ void reference_gemm(const MatrixView& a, const MatrixView& b, const MatrixSpan& 
                     bool accumulate) {
     const auto* const right = static_cast<const std::uint64_t*>(b.data);
     const std::size_t pieces = ceil_div(c.cols, kColumns);
-    parallel_for(c.rows * pieces, [&](std::size_t task) {
+    const int threads = threads_for_work(c.rows * pieces, c.rows * c.cols * a.cols);
+    parallel_for(c.rows * pieces, threads, [&](std::size_t task, int) {
         const std::size_t i = task / pieces;
         const std::size_t first = task % pieces * kColumns;
         const std::size_t count = std::min(kColumns, c.cols - first);

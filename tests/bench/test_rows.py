@@ -56,6 +56,23 @@ def test_ntt_names_its_instruction_set() -> None:
     check(rows[0], bench="primitives", case="ntt per limb", algorithm="scalar")
 
 
+def test_plain_products_are_right_and_have_a_yardstick() -> None:
+    rows = list(bench.run_gemm([(33, 20, 41)], bits=50, budget=0.0))
+    names = [found["algorithm"] for found in rows]
+    assert names[0] == "float64"
+    assert {"blas", "blas 22", "small exact", "small rounded", "scalar"} <= set(names)
+    for found in rows:
+        check(found, bench="gemm", case="33x20x41")
+        assert found["gemm_seconds"] == rows[0]["seconds"]
+        assert found["times_gemm"] == found["seconds"] / rows[0]["seconds"]
+        assert found.get("error", 0.0) == 0.0 or found["algorithm"] == "small rounded"
+        assert "OpenBLAS" in found["blas"]
+    assert [found.get("modulus_bits") for found in rows if found["algorithm"] in ("blas", "blas 22")] == [
+        50,
+        22,
+    ]
+
+
 def test_product_is_right() -> None:
     rows = list(bench.run_cc([(5, 3, 4)], algorithm="outer-product", budget=0.0))
     assert len(rows) == 1
@@ -99,6 +116,8 @@ def test_unknown_names_are_refused_before_any_work() -> None:
         next(bench.run_linear_transform(sets=["D"]))
     with pytest.raises(ValueError, match=r"instruction sets: .* got sse9"):
         next(bench.run_ntt(isas=["sse9"]))
+    with pytest.raises(ValueError, match="bits: expected 4 to 50, got 51"):
+        next(bench.run_gemm(bits=51))
     with pytest.raises(ValueError, match="suite: expected fame, got lame"):
         next(bench.run_cc(suite="lame"))
     with pytest.raises(ValueError, match="order: expected limb or rotation, got diagonal"):

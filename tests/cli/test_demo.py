@@ -96,6 +96,13 @@ def test_bench_prints_lines_of_json(invoke: Any) -> None:
         assert row["error"] < 1e-4 * 6 and row["peak_bytes"] > 0 and row["threads"] == 1
 
 
+def test_bench_gemm_prints_a_path_per_line(invoke: Any) -> None:
+    result = invoke("bench", "gemm", "--shape", "6x7x8", "--seconds", "0", "--json", "-q")
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    assert result.exit_code == 0 and {row["case"] for row in rows} == {"6x7x8"}
+    assert {"float64", "scalar", "small rounded"} <= {row["algorithm"] for row in rows}
+
+
 def test_bench_prints_a_table(invoke: Any) -> None:
     result = invoke("bench", "cc", "--shape", "4x5x6", "--seconds", "0", "-q")
     assert result.exit_code == 0 and "bench cc" in result.stdout and "4x5x6" in result.stdout

@@ -77,10 +77,89 @@ void merge(std::uint64_t* c, std::ptrdiff_t row_stride, const std::uint64_t* r, 
     }
 }
 
+CIPHERBLAS_INLINE __m256i load_four(const std::uint64_t* p) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+}
+
+template <PackStep STEP>
+CIPHERBLAS_INLINE void pack_four(std::uint64_t* packed, __m256i x, __m256i q) {
+    auto* const to = reinterpret_cast<__m256i*>(packed);
+    if (STEP == PackStep::kCopyNegative || STEP == PackStep::kSubtract) x = _mm256_sub_epi64(q, x);
+    if (STEP == PackStep::kAdd || STEP == PackStep::kSubtract) x = _mm256_add_epi64(_mm256_load_si256(to), x);
+    _mm256_store_si256(to, x);
+}
+
+// Entries of one depth lie together, across all panels: read in the order of memory, four at a time.
+template <PackStep STEP>
+void pack_across(std::uint64_t* packed, const std::uint64_t* from, const PanelShape& shape, __m256i q) {
+    for (std::size_t p = 0; p < shape.depth; ++p, packed += shape.width, from += shape.along) {
+        const std::uint64_t* x = from;
+        for (std::size_t i = 0; i < shape.panels; ++i, x += shape.width) {
+            std::uint64_t* const to = packed + i * shape.pitch;
+            for (std::size_t w = 0; w < shape.width; w += 4) pack_four<STEP>(to + w, load_four(x + w), q);
+        }
+    }
+}
+
+// Four lines, entries of which lie together: 4 x 4 entries are transposed.
+template <PackStep STEP>
+void pack_lines(std::uint64_t* packed, const std::uint64_t* from, const PanelShape& shape, __m256i q) {
+    const std::uint64_t* const line[] = {from, from + shape.across, from + 2 * shape.across,
+                                         from + 3 * shape.across};
+    std::size_t p = 0;
+    for (; p + 4 <= shape.depth; p += 4, packed += 4 * shape.width) {
+        const __m256i a = load_four(line[0] + p);
+        const __m256i b = load_four(line[1] + p);
+        const __m256i c = load_four(line[2] + p);
+        const __m256i d = load_four(line[3] + p);
+        const __m256i ab_even = _mm256_unpacklo_epi64(a, b);
+        const __m256i ab_odd = _mm256_unpackhi_epi64(a, b);
+        const __m256i cd_even = _mm256_unpacklo_epi64(c, d);
+        const __m256i cd_odd = _mm256_unpackhi_epi64(c, d);
+        pack_four<STEP>(packed, _mm256_permute2x128_si256(ab_even, cd_even, 0x20), q);
+        pack_four<STEP>(packed + shape.width, _mm256_permute2x128_si256(ab_odd, cd_odd, 0x20), q);
+        pack_four<STEP>(packed + 2 * shape.width, _mm256_permute2x128_si256(ab_even, cd_even, 0x31), q);
+        pack_four<STEP>(packed + 3 * shape.width, _mm256_permute2x128_si256(ab_odd, cd_odd, 0x31), q);
+    }
+    for (; p < shape.depth; ++p, packed += shape.width) {
+        const __m256i x =
+            _mm256_set_epi64x(static_cast<long long>(line[3][p]), static_cast<long long>(line[2][p]),
+                              static_cast<long long>(line[1][p]), static_cast<long long>(line[0][p]));
+        pack_four<STEP>(packed, x, q);
+    }
+}
+
+template <PackStep STEP>
+void pack_step(std::uint64_t* packed, const std::uint64_t* from, const PanelShape& shape, std::uint64_t q) {
+    const __m256i modulus = _mm256_set1_epi64x(static_cast<long long>(q));
+    if (shape.across == 1) return pack_across<STEP>(packed, from, shape, modulus);
+    const std::ptrdiff_t step = static_cast<std::ptrdiff_t>(shape.width) * shape.across;
+    for (std::size_t i = 0; i < shape.panels; ++i, packed += shape.pitch, from += step) {
+        for (std::size_t w = 0; w < shape.width; w += 4) {
+            pack_lines<STEP>(packed + w, from + static_cast<std::ptrdiff_t>(w) * shape.across, shape,
+                             modulus);
+        }
+    }
+}
+
+void pack(std::uint64_t* packed, const std::uint64_t* from, const PanelShape& shape, PackStep step,
+          std::uint64_t q) {
+    switch (step) {
+        case PackStep::kCopy:
+            return pack_step<PackStep::kCopy>(packed, from, shape, q);
+        case PackStep::kCopyNegative:
+            return pack_step<PackStep::kCopyNegative>(packed, from, shape, q);
+        case PackStep::kAdd:
+            return pack_step<PackStep::kAdd>(packed, from, shape, q);
+        case PackStep::kSubtract:
+            return pack_step<PackStep::kSubtract>(packed, from, shape, q);
+    }
+}
+
 }  // namespace
 
 const GemmKernels* avx512ifma_table() {
-    static const GemmKernels table = {"avx512ifma", tile, merge, to_double, split, reduce};
+    static const GemmKernels table = {"avx512ifma", tile, merge, pack, to_double, split, reduce};
     return &table;
 }
 

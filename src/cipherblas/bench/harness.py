@@ -250,7 +250,9 @@ def _spread(result: Mapping[str, Any], prefix: str = "") -> str:
 
 def _params_text(params: Mapping[str, Any]) -> str:
     ring = params.get("n", 0)
-    parts = [f"2^{ring.bit_length() - 1}" if ring else "", f"{params.get('limbs', '')} limbs"]
+    parts = [f"2^{ring.bit_length() - 1}" if ring else ""]
+    if params.get("limbs"):
+        parts.append(f"{params['limbs']} limbs")
     if params.get("dnum"):
         parts.append(f"dnum {params['dnum']}")
     return " ".join(part for part in parts if part)
@@ -276,7 +278,8 @@ _COLUMNS: tuple[tuple[str, Callable[[Mapping[str, Any]], str]], ...] = (
     ("peer time", lambda r: _spread(r, "peer_")),
     ("times faster", lambda r: f"[bold]{r['speedup']:.1f}[/bold]" if "speedup" in r else ""),
     ("of least", lambda r: f"{r['speedup_of_least']:.1f}" if "speedup_of_least" in r else ""),
-    ("times GEMM", lambda r: f"{r['times_gemm']:.2g}" if "times_gemm" in r else ""),
+    ("times GEMM", lambda r: f"{r['times_gemm']:.3g}" if "times_gemm" in r else ""),
+    ("of least", lambda r: f"{r['times_gemm_of_least']:.3g}" if "times_gemm_of_least" in r else ""),
     ("note", lambda r: str(r.get("note", ""))),
 )  # fmt: skip
 

@@ -285,6 +285,38 @@ def pc(
     _print(rows, json, Display(quiet=quiet))
 
 
+@app.command()
+@guarded
+def gemm(
+    shape: Annotated[
+        list[Any] | None,
+        typer.Option(
+            metavar="MxKxN",
+            parser=parse_triple,
+            help="Shape of the product; repeatable.",
+            show_default="1024x1024x1024",
+        ),
+    ] = None,
+    bits: Annotated[int, typer.Option(min=4, max=50, help="Bits of the modulus.")] = 50,
+    threads: OneThread = 1,
+    seconds: Seconds = 1.0,
+    json: JsonLines = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Matrix products modulo q on every path, beside the plain float64 product of that shape.
+
+    \b
+    Examples:
+      cipherblas bench gemm --shape 2048x2048x2048
+      cipherblas bench gemm --shape 4096x4096x4096 --threads 2 --json
+    """
+    from cipherblas.bench import run_gemm
+
+    rows = run_gemm(shape or ((1024, 1024, 1024),), bits=bits, threads=threads, budget=seconds)
+    _print(rows, json, Display(quiet=quiet))
+
+
 class BenchError(CipherblasError):
     """A measurement could not be made."""
 

@@ -1,0 +1,320 @@
+"""Matrix products modulo q against exact integers: all paths, any shape and strides, the bound of the rounded one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cipherblas import _core, blas
+
+PATHS = ["auto", "scalar", "ifma", "strassen", "strassen2", "blas"]
+SMALL_PATHS = ["auto", "scalar", "ifma", "exact"]
+MODULI = [3, 97, _core.primes(1024, 22, 1)[0], _core.primes(1024, 36, 1)[0], _core.primes(1024, 50, 1)[0]]
+LARGEST = MODULI[-1]
+U_TYPES = [np.int8, np.int16, np.int32, np.int64, np.float64]
+NEEDS = {
+    "ifma": "ifma",
+    "strassen": "ifma",
+    "strassen2": "ifma",
+    "blas": "blas",
+    "exact": "blas",
+    "rounded": "blas",
+}
+
+Matrix = np.ndarray[Any, np.dtype[Any]]
+
+
+def available(path: str) -> bool:
+    return path in ("auto", "scalar") or NEEDS[path] in _core.gemm_paths()
+
+
+def need(path: str) -> None:
+    if not available(path):
+        pytest.skip(f"no {path} on this machine")
+
+
+def exact(a: Matrix, b: Matrix, modulus: int) -> Matrix:
+    """The product in Python integers."""
+    integers = a.astype(np.int64) if a.dtype.kind == "f" else a
+    return (integers.astype(object) @ b.astype(object) % modulus).astype(np.uint64)
+
+
+def residues(generator: np.random.Generator, shape: tuple[int, int], modulus: int) -> Matrix:
+    """Uniform residues, and many of the largest ones."""
+    entries = generator.integers(0, modulus, shape, dtype=np.uint64)
+    entries[generator.random(shape) < 0.2] = modulus - 1
+    entries[generator.random(shape) < 0.1] = modulus // 2
+    return entries
+
+
+VIEWS: dict[str, Callable[[Matrix], Matrix]] = {
+    "rows": lambda x: x,
+    "columns": lambda x: np.asfortranarray(x),
+    "reversed": lambda x: np.ascontiguousarray(x[::-1, ::-1])[::-1, ::-1],
+    "gaps": lambda x: np.repeat(np.repeat(x, 2, axis=0), 3, axis=1)[::2, ::3],
+}
+
+
+@st.composite
+def products(draw: st.DrawFn, entries: Callable[..., Matrix] = residues) -> tuple[Matrix, Matrix, int]:
+    m, k, n = (draw(st.integers(1, 32)) for _ in range(3))
+    modulus = draw(st.sampled_from(MODULI))
+    generator = np.random.default_rng(draw(st.integers(0, 2**32)))
+    left, right = (VIEWS[draw(st.sampled_from(sorted(VIEWS)))] for _ in range(2))
+    return left(entries(generator, (m, k), modulus)), right(residues(generator, (k, n), modulus)), modulus
+
+
+def integers(generator: np.random.Generator, shape: tuple[int, int], _: int) -> Matrix:
+    dtype = U_TYPES[generator.integers(len(U_TYPES))]
+    bits = int(generator.integers(1, 53 if dtype == np.float64 else np.iinfo(dtype).bits))
+    most = (1 << bits) - 1
+    entries = generator.integers(-most, most, shape, endpoint=True)
+    entries[generator.random(shape) < 0.2] = -most
+    return entries.astype(dtype)
+
+
+@pytest.mark.parametrize("path", PATHS)
+@given(case=products())
+def test_modular_product(path: str, case: tuple[Matrix, Matrix, int]) -> None:
+    need(path)
+    a, b, modulus = case
+    want = exact(a, b, modulus)
+    got = _core.modular_gemm(a, b, modulus, path)
+    np.testing.assert_array_equal(got, want)
+    again = _core.modular_gemm(a, b, modulus, path, out=got, accumulate=True)
+    assert again is got
+    np.testing.assert_array_equal(got, want * 2 % modulus)
+
+
+@pytest.mark.parametrize("path", SMALL_PATHS)
+@given(case=products(integers))
+def test_small_product(path: str, case: tuple[Matrix, Matrix, int]) -> None:
+    need(path)
+    u, b, modulus = case
+    want = exact(u, b, modulus)
+    got = _core.small_gemm(u, b, modulus, path)
+    np.testing.assert_array_equal(got, want)
+    _core.small_gemm(u, b, modulus, path, out=got, accumulate=True)
+    np.testing.assert_array_equal(got, want * 2 % modulus)
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("shape", [(1, 4097, 1), (5, 2049, 3), (131, 257, 67), (300, 600, 500)])
+def test_larger_products(path: str, shape: tuple[int, int, int]) -> None:
+    """Against the reference path, which the products above compare with Python's integers."""
+    need(path)
+    m, k, n = shape
+    generator = np.random.default_rng(7)
+    for modulus in (MODULI[2], LARGEST):
+        a, b = residues(generator, (m, k), modulus), residues(generator, (k, n), modulus)
+        want = _core.modular_gemm(a, b, modulus, "scalar")
+        np.testing.assert_array_equal(_core.modular_gemm(a, b, modulus, path), want)
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("k", [4096, 4097, 8193])
+def test_the_largest_residues_do_not_overflow(path: str, k: int) -> None:
+    need(path)
+    for modulus in (MODULI[2], LARGEST):
+        a = np.full((2, k), modulus - 1, np.uint64)
+        got = _core.modular_gemm(a, a.T, modulus, path)
+        assert (got == k % modulus).all()  # (-1)(-1) k
+        half = np.full((k, 2), modulus // 2, np.uint64)
+        got = _core.modular_gemm(a, half, modulus, path)
+        assert (got == -k * (modulus // 2) % modulus).all()
+
+
+def centred(difference: Matrix, modulus: int) -> Matrix:
+    return (difference + modulus // 2) % modulus - modulus // 2
+
+
+def rounding_errors(u: Matrix, b: Matrix, modulus: int) -> Matrix:
+    got = _core.small_gemm(u, b, modulus, "rounded").astype(object)
+    return centred(got - exact(u, b, modulus).astype(object), modulus).astype(np.float64)
+
+
+@given(case=products(integers))
+def test_rounded_product_is_within_its_bound(case: tuple[Matrix, Matrix, int]) -> None:
+    need("rounded")
+    u, b, modulus = case
+    largest = max(abs(int(x)) for x in u.flat)
+    if largest < 1 << 40:
+        errors = rounding_errors(u, b, modulus)
+        assert np.abs(errors).max() <= _core.small_gemm_error(u.shape[1], largest, modulus)
+    else:
+        with pytest.raises(ValueError, match="below 2\\^40 on the rounded path"):
+            _core.small_gemm(u, b, modulus, "rounded")
+
+
+@pytest.mark.parametrize("k", [3, 1000, 1024, 1025, 4096])
+@pytest.mark.parametrize("largest", [1, 128, 2**15, 2**31])
+def test_the_bound_holds_for_hostile_sums(k: int, largest: int) -> None:
+    need("rounded")
+    index = np.arange(k)
+    signs = np.stack(
+        [np.ones(k), (-1) ** index, np.where(index < k // 2, 1, -1), np.where(index % 3, 1, -2) / 2]
+    )
+    u = np.rint(signs * largest)
+    half = LARGEST // 2
+    columns = [np.full(k, half), half - 2 * (index % 5), half + 1 + index % 7, index * 104729 % LARGEST]
+    b = np.stack(columns, axis=1).astype(np.uint64)
+    bound = _core.small_gemm_error(k, largest, LARGEST)
+    assert np.abs(rounding_errors(u, b, LARGEST)).max() <= bound
+
+
+@pytest.mark.parametrize("k", [512, 2048, 4096])
+def test_the_typical_error_is_that_of_the_model(k: int) -> None:
+    need("rounded")
+    generator = np.random.default_rng(11)
+    u = generator.choice([-999, 999], (24, k)).astype(np.int16)
+    b = generator.integers(0, LARGEST, (k, 40), dtype=np.uint64)
+    found = np.sqrt(np.mean(rounding_errors(u, b, LARGEST) ** 2))
+    model = _core.small_gemm_rms(k, 999, LARGEST)
+    assert model / 4 < found < 2 * model
+    assert model < _core.small_gemm_error(k, 999, LARGEST)
+
+
+def test_out_is_a_view_or_an_operand() -> None:
+    generator = np.random.default_rng(3)
+    a, b = (residues(generator, (12, 12), LARGEST) for _ in range(2))
+    want = exact(a, b, LARGEST)
+    store = np.full((24, 20), 7, np.uint64)
+    view = store[::2, 3:15]
+    for path in filter(available, PATHS):
+        assert _core.modular_gemm(a, b, LARGEST, path, out=view) is view
+        np.testing.assert_array_equal(view, want)
+    assert (store[1::2] == 7).all() and (store[:, :3] == 7).all() and (store[:, 15:] == 7).all()
+    square = a.copy()
+    _core.modular_gemm(square, b, LARGEST, out=square)
+    np.testing.assert_array_equal(square, want)
+    square = a.copy()
+    _core.modular_gemm(square.T, square, LARGEST, out=square, accumulate=True)
+    np.testing.assert_array_equal(square, (exact(a.T, a, LARGEST) + a) % LARGEST)
+
+
+def test_empty_products() -> None:
+    for shape in [(0, 3, 2), (2, 0, 3), (2, 3, 0)]:
+        m, k, n = shape
+        a, b = np.zeros((m, k), np.uint64), np.zeros((k, n), np.uint64)
+        for path in filter(available, PATHS):
+            got = _core.modular_gemm(a, b, 97, path)
+            assert got.shape == (m, n) and not got.any()
+        assert _core.small_gemm(a.astype(np.int8), b, 97).shape == (m, n)
+        if available("blas"):
+            got = _core.double_gemm(a.astype(np.float64), b.astype(np.float64))
+            assert got.shape == (m, n) and not got.any()
+
+
+def test_double_product() -> None:
+    if "blas" not in _core.gemm_paths():
+        with pytest.raises(ValueError, match="scipy-openblas64"):
+            _core.double_gemm(np.ones((1, 1)), np.ones((1, 1)))
+        return
+    generator = np.random.default_rng(2)
+    for m, k, n in [(1, 1, 1), (7, 200, 300), (400, 30, 3)]:
+        a, b = generator.standard_normal((m, k)), generator.standard_normal((k, n))
+        bound = 2 * k * 2.0**-53 * (np.abs(a) @ np.abs(b))  # gamma_k of ours and of NumPy's
+        for x, y in [(a, b), (np.asfortranarray(a), b), (a, np.asfortranarray(b))]:
+            out = np.empty((m, n + 2))
+            assert (np.abs(_core.double_gemm(x, y) - a @ b) <= bound).all()
+            _core.double_gemm(x, y, out=out[:, :n])
+            assert (np.abs(out[:, :n] - a @ b) <= bound).all()
+
+
+def test_the_wheel_is_a_dependency_so_it_is_here() -> None:
+    assert blas.load()
+    assert "OpenBLAS" in blas.description()
+    assert "blas" in _core.gemm_paths()
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_the_library_itself_never_starts_threads(threads: int) -> None:
+    """One knob: a product is cut by the core, and each of its threads calls a BLAS of one thread."""
+    if not blas.load() or not hasattr(blas._library, "scipy_openblas_get_num_threads64_"):
+        pytest.skip("a BLAS that does not say")
+    before = _core.threads()
+    _core.set_threads(threads)
+    try:
+        _core.double_gemm(np.ones((300, 300)), np.ones((300, 300)))
+    finally:
+        _core.set_threads(before)
+    assert blas._library.scipy_openblas_get_num_threads64_() == 1
+
+
+def test_without_a_blas_the_rest_works() -> None:
+    """In a process of its own, whose import of the wheel fails."""
+    script = """
+import sys
+sys.modules["scipy_openblas64"] = None
+import numpy as np
+from cipherblas import _core, blas
+assert not blas.load() and blas.description() == "none"
+assert "blas" not in _core.gemm_paths()
+one = np.ones((2, 2), np.uint64)
+assert (_core.modular_gemm(one, one, 97) == 2).all()
+assert (_core.small_gemm(-one.astype(np.int8), one, 97) == 95).all()
+for call in (lambda: _core.modular_gemm(one, one, 97, "blas"),
+             lambda: _core.small_gemm(one.astype(np.int8), one, 97, "rounded"),
+             lambda: _core.double_gemm(np.ones((1, 1)), np.ones((1, 1)))):
+    try:
+        call()
+    except ValueError as error:
+        assert "expected" in str(error) and "got" in str(error), error
+    else:
+        raise AssertionError("a path without its library")
+"""
+    result = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=os.environ,
+    )
+    assert result.returncode == 0, result.stderr
+
+
+A = np.ones((2, 3), np.uint64)
+B = np.ones((3, 4), np.uint64)
+U = np.ones((2, 3), np.int8)
+READ_ONLY = np.zeros((2, 4), np.uint64)
+READ_ONLY.flags.writeable = False
+BAD: list[tuple[str, Callable[[], object]]] = [
+    ("modulus: expected an odd number", lambda: _core.modular_gemm(A, B, 96)),
+    ("modulus: expected an odd number", lambda: _core.modular_gemm(A, B, 2**50 + 1)),
+    (r"b: expected shape \(3, \*\), got shape \(2, 3\)", lambda: _core.modular_gemm(A, A, 97)),
+    ("a: expected dtype uint64, got int64", lambda: _core.modular_gemm(A.astype(np.int64), B, 97)),
+    (r"a: expected shape \(\*, \*\), got shape \(3,\)", lambda: _core.modular_gemm(A[0], B, 97)),
+    ("a: expected residues below 97, got 97", lambda: _core.modular_gemm(97 * A, B, 97)),
+    ("b: expected residues below 97, got 18446744073709551615", lambda: _core.small_gemm(U, B - 2, 97)),
+    ("path: expected one of auto, scalar.*got fast", lambda: _core.modular_gemm(A, B, 97, "fast")),
+    ("path: expected one of auto, scalar.*got strassen", lambda: _core.small_gemm(U, B, 97, "strassen")),
+    ("path: expected one of auto, scalar.*got rounded", lambda: _core.modular_gemm(A, B, 97, "rounded")),
+    ("u: expected dtype int8, int16, int32, int64 or float64, got uint64", lambda: _core.small_gemm(A, B, 97)),
+    ("u: expected integers below 2\\^53", lambda: _core.small_gemm(U * 0.5, B, 97)),
+    ("u: expected integers below 2\\^53.*got nan", lambda: _core.small_gemm(U * np.nan, B, 97)),
+    ("out: expected an array to accumulate into, got None", lambda: _core.modular_gemm(A, B, 97, accumulate=True)),
+    ("out: expected a writable array", lambda: _core.modular_gemm(A, B, 97, out=READ_ONLY)),
+    (r"out: expected shape \(2, 4\), got shape \(4, 2\)",
+     lambda: _core.modular_gemm(A, B, 97, out=np.zeros((4, 2), np.uint64))),
+    ("out: expected contiguous rows", lambda: _core.modular_gemm(A, B, 97, out=np.zeros((4, 2), np.uint64).T)),
+    ("out: expected residues below 97, got 97",
+     lambda: _core.modular_gemm(A, B, 97, out=np.full((2, 4), 97, np.uint64), accumulate=True)),
+    ("k: expected at least 1, got 0", lambda: _core.small_gemm_error(0, 1, 97)),
+    ("max_u: expected at most 1099511627775", lambda: _core.small_gemm_rms(1, 2**40, 97)),
+    ("a: expected contiguous rows or columns", lambda: _core.double_gemm(np.ones((4, 4))[::2, ::2], np.ones((2, 1)))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("message", "call"), BAD)
+def test_faults_name_what_was_expected(message: str, call: Callable[[], object]) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
