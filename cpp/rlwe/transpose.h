@@ -9,7 +9,10 @@
 // Source: Park 2025, eprint 2025/448 (C-MT).
 //
 // Noise: that of the rows is transposed with the message. A switch adds e_v to g_v, and a result is a sum of d such
-// polynomials times monomials: the deviation of one switch (rlwe/row_switch.h) times sqrt(d switches per row).
+// polynomials times monomials: the deviation of one switch (rlwe/row_switch.h) times sqrt(d switches per row). The e_v are
+// independent, since the h_u of two or more uniform rows are so in pairs. With a single row they are all equal, and rows
+// that share a key have the same e_v up to automorphisms: that noise has the same energy, but may gather in few columns,
+// where it is up to sqrt(d) times as large. No key is shared in the policy `fast`.
 #pragma once
 #include <vector>
 
