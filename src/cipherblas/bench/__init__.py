@@ -1,7 +1,8 @@
 """Benchmarks: rows as dictionaries, printed as lines of JSON or as tables.
 
-`run_primitives`, `run_ntt`, `run_linear_transform` and `run_cc` yield rows as they are measured; `render` prints
-tables, `to_json` one line. Peers are measured in the same run; no figure of theirs is written down here.
+`run_primitives`, `run_ntt`, `run_linear_transform`, `run_transpose` and `run_cc` yield rows as they are
+measured; `render` prints tables, `to_json` one line. Peers are measured in the same run; no figure of theirs is
+written down here.
 """
 
 from .cc import run as run_cc
@@ -10,6 +11,7 @@ from .linear_transform import run as run_linear_transform
 from .ntt import run as run_ntt
 from .peers import PeerError
 from .primitives import run as run_primitives
+from .transpose import run as run_transpose
 
 __all__ = [
     "PeerError",
@@ -19,5 +21,6 @@ __all__ = [
     "run_linear_transform",
     "run_ntt",
     "run_primitives",
+    "run_transpose",
     "to_json",
 ]
