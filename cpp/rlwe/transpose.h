@@ -6,7 +6,7 @@
 //   sum_v Y^(-v j) g_v = d sum_i M_ij Y^i,
 // so that the rows are divided by d modulo q first. Multiplication by powers of Y keeps the exponents of X modulo N/d,
 // automorphisms keep the class 0, and a key switch adds to b: the other classes of b never reach class 0.
-// Source: Park 2025, eprint 2025/448 (C-MT).
+// Source: Park, EUROCRYPT 2025 (C-MT).
 //
 // Noise: that of the rows is transposed with the message. A switch adds e_v to g_v, and a result is a sum of d such
 // polynomials times monomials: the deviation of one switch (rlwe/row_switch.h) times sqrt(d switches per row). The e_v are

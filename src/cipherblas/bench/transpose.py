@@ -1,4 +1,4 @@
-"""Transposition of a matrix that is encrypted row by row, by coefficients (C-MT; Park 2025, eprint 2025/448).
+"""Transposition of a matrix that is encrypted row by row, by coefficients (C-MT; Park, EUROCRYPT 2025).
 
 One limb of 50 bits and one special prime, N = 2^12 or the least ring that holds the rows: a row is one
 ciphertext. Timed is `_core.Context.transpose_rows` alone, from coefficients to coefficients. The result is
