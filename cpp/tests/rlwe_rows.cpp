@@ -1,5 +1,5 @@
-// Rows by coefficients: transposition, relinearisation and hoisted switches, bit for bit what the transforms of whole
-// ciphertexts (rlwe/transform.h) and direct sums give.
+// Rows by coefficients: transposition, relinearisation and hoisted switches, bit for bit what the transforms
+// of whole ciphertexts (rlwe/transform.h) and direct sums give.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -52,7 +52,8 @@ class Toy {
         }
     }
 
-    // (b, a) of one row, [component][limbs][n] by coefficients, after X -> X^galois and the switch with a key.
+    // (b, a) of one row, [component][limbs][n] by coefficients, after X -> X^galois and the switch with a
+    // key.
     Words switched(Words ciphertext, std::uint64_t galois, int key) const {
         for (std::size_t i = 0; i < 2 * count(); ++i) {
             kernels().ntt(&ciphertext[i * n()], context.table(static_cast<int>(i % count())));
