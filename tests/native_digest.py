@@ -71,4 +71,11 @@ for order in ("limb", "rotation"):
 weights = [context.plaintext(mask, limbs, montgomery=True) for mask in masks[:2]]
 note(context.multiply_plain_sum(weights, [x, y]))
 note(context.phase(secret, x), context.phase(secret, product))
+rows, d = 60, 64
+row_a = np.stack([uniform([i] * rows) for i in range(limbs)])
+row_b = np.ascontiguousarray(row_a[:, ::-1, :d])
+for policy in ("fast", "light"):
+    count = len(context.transpose_elements(d, policy))
+    note(*context.transpose_rows(row_a, row_b, [keys[i % 2] for i in range(count)], policy))
+note(*context.relinearise_rows(row_a, row_a, keys[0]), *context.switch_rows(row_a[:, 0], keys, 100))
 print(_core.isa(), digest.hexdigest())

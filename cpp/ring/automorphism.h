@@ -21,7 +21,7 @@ struct Permutation {
 // 5^step mod 2N: the Galois element that rotates the slots left by step (negative: right).
 std::uint64_t galois_element(std::int64_t step, int log_n);
 
-// out = x(X^galois) by coefficients, for signed words x (modulo 2^64) and n = 2^log_n of them; galois odd, of any size.
+// out = x(X^galois) by coefficients, for n = 2^log_n signed words x (modulo 2^64); galois is odd, of any size.
 // out and x do not overlap.
 void substitute_power(std::uint64_t* out, const std::uint64_t* x, std::uint64_t galois, int log_n);
 

@@ -130,11 +130,12 @@ struct Kernels {
     void (*accumulate_terms)(std::uint64_t* out0, std::uint64_t* out1, const RotationTerm* terms,
                              std::size_t count, std::size_t begin, std::size_t end, const Modulus& m);
 
-    // A butterfly of 2 or 4 rows of n words (a power of two, 8 at least) modulo X^n + 1, on words taken as integers modulo
-    // 2^64. z_r = X^shift[r-1] x_r, shifts below 2n; with I = X^(n/2) and radix 4
-    //   out = (z_0 + z_2 + (z_1 + z_3), z_0 + z_2 - (z_1 + z_3), z_0 - z_2 + I (z_1 - z_3), z_0 - z_2 - I (z_1 - z_3)),
-    // with radix 2 out = (z_0 + z_1, z_0 - z_1). inverse: `radix` times the x of which `in` is the outcome. No row of
-    // out is one of in.
+    // A butterfly of 2 or 4 rows of n words (a power of two, 8 at least) modulo X^n + 1, on words taken as
+    // integers modulo 2^64. z_r = X^shift[r-1] x_r, shifts below 2n; with I = X^(n/2) and radix 4
+    //   out = (z_0 + z_2 + (z_1 + z_3), z_0 + z_2 - (z_1 + z_3),
+    //          z_0 - z_2 + I (z_1 - z_3), z_0 - z_2 - I (z_1 - z_3)),
+    // with radix 2 out = (z_0 + z_1, z_0 - z_1). inverse: `radix` times the x of which `in` is the outcome.
+    // No row of out is one of in.
     void (*row_butterfly)(std::uint64_t* const* out, const std::uint64_t* const* in, const std::size_t* shift,
                           int radix, bool inverse, std::size_t n);
 };

@@ -1,5 +1,6 @@
-// Evaluation of a polynomial whose coefficients are polynomials, at the odd powers of Y = X^(n/d): the transform of
-// ciphertext matrix transposition. Its twiddle factors are monomials, so that it takes additions alone.
+// Evaluation of a polynomial whose coefficients are polynomials, at the odd powers of Y = X^(n/d): the
+// transform of ciphertext matrix transposition. Its twiddle factors are monomials, so that it takes additions
+// alone.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -19,17 +20,18 @@ struct RowArray {
     const Modulus* modulus = nullptr;
 };
 
-// The exponent u of the power that position `position` of the transform holds, 1 + 2 bitrev(position), and back.
+// The exponent u of the power that position `position` of the transform holds, 1 + 2 bitrev(position), and
+// back.
 std::uint64_t row_exponent(std::size_t position, int log_rows);
 std::size_t row_position(std::uint64_t exponent, int log_rows);
 
-// A layer doubles the words at most, so that no sum of 2^13 residues below 2^50 needs a reduction on the way: a word,
-// taken as signed, stands for its residue.
+// A layer doubles the words at most, so that no sum of 2^13 residues below 2^50 needs a reduction on the way:
+// a word, taken as signed, stands for its residue.
 inline constexpr int kMaxLogRows = 63 - kMaxModulusBits;
 
 // log_rows: log2(d), 1 to kMaxLogRows.
-// Forward: out_p = sum_i Y^(u(p) i) in_i. Inverse: d times the inverse of that, out_i = sum_p Y^(-u(p) i) in_p.
-// The input is in [0, q); the output too if `reduces`, otherwise signed words below 2^63.
+// Forward: out_p = sum_i Y^(u(p) i) in_i. Inverse: d times the inverse of that, out_i = sum_p Y^(-u(p) i)
+// in_p. The input is in [0, q); the output too if `reduces`, otherwise signed words below 2^63.
 void transform_rows(std::span<const RowArray> arrays, int log_rows, bool inverse, bool reduces);
 
 }  // namespace cipherblas

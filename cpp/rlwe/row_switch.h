@@ -1,8 +1,10 @@
-// Key switching of polynomials that are given by coefficients and wanted by coefficients: the rows of matrices.
+// Key switching of polynomials that are given by coefficients and wanted by coefficients: the rows of
+// matrices.
 //
 // Switching x with a key of s' (b_d = -a_d s + e_d + P g_d s') adds to the result's phase, besides x s',
 //   sum_d x_d e_d / P + r_b + r_a s,  |x_d| <= D_d / 2 and the roundings |r| <= 1/2 of ModDown.
-// With sigma = 3.2, x_d uniform, and s uniform ternary of N coefficients, a coefficient of that has the variance
+// With sigma = 3.2, x_d uniform, and s uniform ternary of N coefficients, a coefficient of that has the
+// variance
 //   N sigma^2 / 12 sum_d (D_d / P)^2 + (1 + 2N/3) / 12.
 #pragma once
 #include <cstdint>
@@ -78,8 +80,9 @@ void relinearise_rows(const Context& context, int limbs, std::size_t rows, const
                       const RowsView& b, const SwitchingKeyView& key, std::uint64_t* out_a,
                       std::uint64_t* out_b);
 
-// One polynomial a (limbs of n coefficients) switched with many keys: row i of out_a [limbs][keys][n] and out_b
-// [limbs][keys][columns] has the phase a s_i at the first `columns` coefficients. Its digits are made once (hoisting).
+// One polynomial a (limbs of n coefficients) switched with many keys: row i of out_a [limbs][keys][n] and
+// out_b [limbs][keys][columns] has the phase a s_i at the first `columns` coefficients. Its digits are made
+// once (hoisting).
 void switch_rows(const Context& context, int limbs, const RowsView& a,
                  const std::vector<SwitchingKeyView>& keys, std::size_t columns, std::uint64_t* out_a,
                  std::uint64_t* out_b);

@@ -39,8 +39,8 @@ class RowAutomorphism {
         }
     }
 
-    // to = the row at `position`, from signed words, divided by d, after its automorphisms. `from` and `to` may be the
-    // same row.
+    // to = the row at `position`, from signed words, divided by d, after its automorphisms. `from` and `to`
+    // may be the same row.
     void run(std::size_t position, const RowPointers& from, const RowPointers& to) {
         const std::vector<int>& steps = plan_->steps[position];
         if (steps.empty()) {

@@ -4,12 +4,17 @@
 //   h_u = sum_i Y^(u i) m_i(Y) = sum_ij M_ij Y^(u i + j);
 // the automorphism Y -> Y^v with u v = 1 mod 2d gives g_v = sum_ij M_ij Y^(i + v j), and
 //   sum_v Y^(-v j) g_v = d sum_i M_ij Y^i,
-// so that the rows are divided by d modulo q first. Multiplication by powers of Y keeps the exponents of X modulo N/d,
-// automorphisms keep the class 0, and a key switch adds to b: the other classes of b never reach class 0.
-// Source: Park 2025, eprint 2025/448 (C-MT).
+// so that the rows are divided by d modulo q first. Multiplication by powers of Y keeps the exponents of X
+// modulo N/d, automorphisms keep the class 0, and a key switch adds to b: the other classes of b never reach
+// class 0.
+// Source: Park, EUROCRYPT 2025 (C-MT).
 //
-// Noise: that of the rows is transposed with the message. A switch adds e_v to g_v, and a result is a sum of d such
-// polynomials times monomials: the deviation of one switch (rlwe/row_switch.h) times sqrt(d switches per row).
+// Noise: that of the rows is transposed with the message. A switch adds e_v to g_v, and a result is a sum of
+// d such polynomials times monomials: the deviation of one switch (rlwe/row_switch.h) times sqrt(d switches
+// per row). The e_v are uncorrelated, since the h_u of two or more uniform rows are independent in pairs.
+// With a single row they are all equal, and rows that share a key have the same e_v up to automorphisms: that
+// noise has the same energy, but may gather in few columns, where it is up to sqrt(d) times as large. No key
+// is shared in the policy `fast`.
 #pragma once
 #include <vector>
 
@@ -18,8 +23,9 @@
 
 namespace cipherblas {
 
-// a: [limbs][rows][n], b: [limbs][rows][d], coefficients in [0, q); missing rows are zero. out_a: [limbs][d][n], out_b:
-// [limbs][d][d], contiguous. keys: in the order of plan.elements, each made for `limbs` limbs at least.
+// a: [limbs][rows][n], b: [limbs][rows][d], coefficients in [0, q); missing rows are zero. out_a:
+// [limbs][d][n], out_b: [limbs][d][d], contiguous. keys: in the order of plan.elements, each made for `limbs`
+// limbs at least.
 void transpose_rows(const Context& context, const TransposePlan& plan, int limbs, std::size_t rows,
                     const RowsView& a, const RowsView& b, const std::vector<SwitchingKeyView>& keys,
                     std::uint64_t* out_a, std::uint64_t* out_b);

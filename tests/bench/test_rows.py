@@ -73,6 +73,18 @@ def test_plain_products_are_right_and_have_a_yardstick() -> None:
     ]
 
 
+def test_transposition_is_right() -> None:
+    policies = ("fast", "light", "binary")
+    rows = list(bench.run_transpose([(20, 32)], policies=policies, budget=0.0))
+    assert [found["algorithm"] for found in rows] == list(policies)
+    for found, keys, switches in zip(rows, (31, 10, 5), (1, 2, 2.5), strict=True):
+        check(found, bench="transpose", case="20x32", keys=keys, key_bytes=keys * 2 * 2 * (1 << 12) * 8)
+        # d rows' switches of deviation 61 (cpp/rlwe/row_switch.h at N = 2^12, P near q), and fresh noise 3.2.
+        assert found["error"] < 7 * (32 * switches * 61**2 + 3.2**2) ** 0.5 / 2**40
+        assert found["params"]["security"] == 128
+        assert found["peak_bytes"] > found["key_bytes"]
+
+
 def test_product_is_right() -> None:
     rows = list(bench.run_cc([(5, 3, 4)], algorithm="outer-product", budget=0.0))
     assert len(rows) == 1
@@ -118,6 +130,10 @@ def test_unknown_names_are_refused_before_any_work() -> None:
         next(bench.run_ntt(isas=["sse9"]))
     with pytest.raises(ValueError, match="bits: expected 4 to 50, got 51"):
         next(bench.run_gemm(bits=51))
+    with pytest.raises(ValueError, match="policies: expected some of fast, light, binary, got slow"):
+        next(bench.run_transpose(policies=["slow"]))
+    with pytest.raises(ValueError, match="shape: expected 1 to 8192 rows and columns, got 1x8193"):
+        next(bench.run_transpose([(1, 8193)]))
     with pytest.raises(ValueError, match="suite: expected fame, got lame"):
         next(bench.run_cc(suite="lame"))
     with pytest.raises(ValueError, match="order: expected limb or rotation, got diagonal"):

@@ -108,6 +108,14 @@ def test_bench_prints_a_table(invoke: Any) -> None:
     assert result.exit_code == 0 and "bench cc" in result.stdout and "4x5x6" in result.stdout
 
 
+def test_bench_of_a_transposition(invoke: Any) -> None:
+    options = ("--shape", "9x12", "--policy", "binary", "--seconds", "0", "--json", "-q")
+    result = invoke("bench", "transpose", *options)
+    (row,) = [json.loads(line) for line in result.stdout.splitlines()]
+    assert (row["case"], row["algorithm"], row["keys"]) == ("9x12", "binary", 4)
+    assert row["error"] < 1e-7  # at scale 2^40
+
+
 def test_bench_names_a_missing_peer(invoke: Any) -> None:
     result = invoke(
         "bench", "primitives", "--peer", "openfhe", "--peer-python", "/nonexistent", "--json", "-q"

@@ -1,4 +1,5 @@
-// Butterflies of rows whose twiddle factors are monomials, for every instruction set: additions of whole vectors.
+// Butterflies of rows whose twiddle factors are monomials, for every instruction set: additions of whole
+// vectors.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -14,8 +15,9 @@ using Word = std::uint64_t;
 typedef Word Words4 __attribute__((vector_size(32)));
 typedef Word Words8 __attribute__((vector_size(64)));
 
-// X^s x of a row x takes its column c from column (c - s) mod 2n, with a minus sign from n on. Columns j and j + n/2
-// go together, since X^(n/2) exchanges them. Over the columns j of a segment all operands are contiguous.
+// X^s x of a row x takes its column c from column (c - s) mod 2n, with a minus sign from n on. Columns j and
+// j + n/2 go together, since X^(n/2) exchanges them. Over the columns j of a segment all operands are
+// contiguous.
 template <int RADIX>
 struct Segment {
     std::size_t begin, end;       // of j
@@ -53,7 +55,8 @@ CIPHERBLAS_ROWS_INLINE int cut(const std::size_t* shift, std::size_t n, Segment<
     return count;
 }
 
-// Where the rows of one segment are read and written, from j = begin on. `straight` are the rows without a shift.
+// Where the rows of one segment are read and written, from j = begin on. `straight` are the rows without a
+// shift.
 template <int RADIX>
 struct Places {
     const Word* in[RADIX][2];
@@ -121,7 +124,8 @@ CIPHERBLAS_ROWS_INLINE void step(const Places<RADIX>& places, const Segment<RADI
     }
 }
 
-// The ends of a segment are done by vectors that overlap their neighbours: inputs and outputs are different rows.
+// The ends of a segment are done by vectors that overlap their neighbours: inputs and outputs are different
+// rows.
 template <int RADIX, bool INVERSE, typename V>
 void butterfly(Word* const* out, const Word* const* in, const std::size_t* shift, std::size_t n) {
     constexpr std::size_t kLanes = sizeof(V) / sizeof(Word);

@@ -1,8 +1,8 @@
 """Benchmarks: rows as dictionaries, printed as lines of JSON or as tables.
 
-`run_primitives`, `run_ntt`, `run_linear_transform`, `run_gemm`, `run_cc` and `run_pc` yield rows as they are
-measured; `render`
-prints tables, `to_json` one line. Peers are measured in the same run; no figure of theirs is written down here.
+`run_primitives`, `run_ntt`, `run_linear_transform`, `run_gemm`, `run_transpose`, `run_cc` and `run_pc` yield rows as
+they are measured; `render` prints tables, `to_json` one line. Peers are measured in the same run; no figure of
+theirs is written down here.
 """
 
 from .cc import run as run_cc
@@ -13,6 +13,7 @@ from .ntt import run as run_ntt
 from .pc import run as run_pc
 from .peers import PeerError
 from .primitives import run as run_primitives
+from .transpose import run as run_transpose
 
 __all__ = [
     "PeerError",
@@ -24,5 +25,6 @@ __all__ = [
     "run_ntt",
     "run_pc",
     "run_primitives",
+    "run_transpose",
     "to_json",
 ]

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from cipherblas.cli.guard import guarded
-from cipherblas.cli.options import Debug, Quiet, parse_bytes, parse_triple, without_none
+from cipherblas.cli.options import Debug, Quiet, parse_bytes, parse_shape, parse_triple, without_none
 from cipherblas.errors import CipherblasError
 from cipherblas.report import Display
 from cipherblas.report.tables import stdout_console
@@ -56,6 +56,14 @@ class TransformSet(str, Enum):
     A = "A"
     B = "B"
     C = "C"
+
+
+class TransposePolicy(str, Enum):
+    """Keys of a transposition: one for each automorphism, or fewer and more key switches."""
+
+    fast = "fast"
+    light = "light"
+    binary = "binary"
 
 
 JsonLines = Annotated[
@@ -143,6 +151,43 @@ def linear_transform(
     options = without_none(sets=parameter_set and [member.value for member in parameter_set])
     rows = run_linear_transform(threads=threads, budget=seconds, diagonals=diagonals, **options)
     _print(rows, json, Display(quiet=quiet))
+
+
+@app.command()
+@guarded
+def transpose(
+    shape: Annotated[
+        list[Any] | None,
+        typer.Option(
+            metavar="ROWSxCOLUMNS",
+            parser=parse_shape,
+            help="Shape of the matrix; repeatable.",
+            show_default="2048x2048",
+        ),
+    ] = None,
+    policy: Annotated[
+        list[TransposePolicy] | None,
+        typer.Option(help="Key policy; repeatable.", show_default="fast and light"),
+    ] = None,
+    threads: OneThread = 1,
+    seconds: Seconds = 1.0,
+    json: JsonLines = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Transposition of a matrix that is encrypted row by row, by coefficients (C-MT).
+
+    \b
+    Example:
+      cipherblas bench transpose --shape 2048x2048 --policy fast --json
+    """
+    from cipherblas.bench import run_transpose
+
+    options = without_none(
+        shapes=shape and [(found.rows, found.cols) for found in shape],
+        policies=policy and [member.value for member in policy],
+    )
+    _print(run_transpose(threads=threads, budget=seconds, **options), json, Display(quiet=quiet))
 
 
 @app.command()
