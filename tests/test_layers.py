@@ -43,7 +43,13 @@ PYTHON_LAYERS: tuple[tuple[str, ...], ...] = (
 SERVER_SIDE = (
     *("keys.evaluation", "keys.request", "keys.storage"),
     *("formats.matrix", "formats.rlwe", "formats.module", "formats.shared", "formats.storage"),
-    *("formats.uniform", "formats.noise"),
+    *(
+        "formats.uniform",
+        "formats.noise",
+        "formats.conversion",
+        "formats.conversion_keys",
+        "formats.key_switch",
+    ),
     *("evaluators", "layouts", "algorithms", "execution", "planner", "matrices", "server", "distributed"),
 )
 SECRET_MODULES = {"client", "keys.secret", "keys.generation", "formats.encryption", "formats.generation"}
