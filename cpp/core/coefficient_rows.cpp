@@ -23,12 +23,13 @@ class Flat {
     Flat(const AnyArray& array, const char* what, const std::vector<std::int64_t>& shape) : array_(array) {
         check_array(array, what, nb::dtype<T>(), shape);
         std::int64_t packed = 1;
+        bool contiguous = true;
         for (std::size_t i = array.ndim(); i-- > 0;) {
-            if (array.shape(i) > 1 && array.stride(i) != packed)
-                fail(what, "a C-contiguous array", "strides");
+            contiguous = contiguous && (array.shape(i) == 1 || array.stride(i) == packed);
             packed *= length(array.shape(i));
         }
         if (packed == 0) fail(what, "no empty dimension", shape_text(array));
+        if (!contiguous) fail(what, "a C-contiguous array", "other strides");
     }
     const T* data() const { return static_cast<const T*>(array_.data()); }
     std::size_t shape(std::size_t i) const { return array_.shape(i); }
