@@ -87,6 +87,19 @@ def test_linear_operations() -> None:
         CONTEXT.rows_to_ntt(np.zeros((1, 3, 8), np.uint64))
 
 
+def test_encode_rows() -> None:
+    context = _core.Context(N, CONTEXT.moduli, _core.primes(N, 40, 2), 1)
+    coefficients = np.random.default_rng(0).integers(-(2**62), 2**62, (5, N))
+    for limbs, special in ((1, False), (2, False), (2, True)):
+        found = context.encode_rows(coefficients, limbs, special)
+        for row, expected in zip(found, coefficients, strict=True):
+            np.testing.assert_array_equal(row, context.plaintext(expected, limbs, special))
+    with pytest.raises(ValueError, match="limbs: expected 1 to 2, got 3"):
+        context.encode_rows(coefficients, 3)
+    with pytest.raises(ValueError, match="coefficients: expected shape"):
+        context.encode_rows(coefficients[:, :8], 1)
+
+
 def test_integers_of_any_size() -> None:
     rng = np.random.default_rng(0)
     x = np.stack([rng.integers(0, q, (5, 7), np.uint64) for q in CONTEXT.moduli])

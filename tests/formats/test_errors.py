@@ -186,8 +186,8 @@ def test_weights() -> None:
         decrypt(secret, batch, np.ones((2, 3), int))
     with pytest.raises(DTypeError, match="integers"):
         decrypt(secret, batch, np.ones((3, 3)))
-    with pytest.raises(RangeError, match="2\\^62"):
-        decrypt(secret, batch, np.full((3, 3), 2**61))
+    with pytest.raises(RangeError, match="2\\^53"):
+        decrypt(secret, batch, np.full((3, 3), 2**52))
     with pytest.raises(DTypeError, match="SharedBatch"):
         decrypt(secret, encrypt_rows(secret, np.ones((3, 12)), 1.0), np.ones((3, 3), int))
 

@@ -13,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cipherblas import files, formats
-from cipherblas.errors import CipherblasError, FormatError, MismatchError, StorageError
+from cipherblas.errors import CipherblasError, FormatError, MemoryBudgetError, MismatchError, StorageError
 from cipherblas.formats import CoefficientMatrix, ConversionKeys, ConversionRequest, RlweRows
 from cipherblas.formats.encryption import decrypt, encrypt_rows, encrypt_shared_batch
 from cipherblas.formats.generation import make_conversion_keys
+from cipherblas.formats.uniform import expand
 
 pytestmark = pytest.mark.filterwarnings("ignore::cipherblas.errors.InsecureParametersWarning")
 
@@ -214,6 +215,12 @@ def test_hostile_conversion_keys(tmp_path: Path) -> None:
         write(changes, tensors)
         with pytest.raises(FormatError):
             ConversionKeys.load(tmp_path / "x")
+
+
+def test_a_part_beyond_the_memory() -> None:
+    params = samples.toy(1 << 12)
+    with pytest.raises(MemoryBudgetError, match="expanding"):
+        expand(params, bytes(32), 1, 1 << 30)  # 32 TiB, of 8 GiB of b
 
 
 def test_a_server_needs_files_alone(tmp_path: Path) -> None:

@@ -65,10 +65,9 @@ def _b_part(secret: SecretKey, target: Array, source: Array, a: Array, limbs: in
 def _sub_secrets(secret: SecretKey, count: int) -> Array:
     """s_u(X^count) for u < count, where s(X) = Σ_u X^u·s_u(X^count): uint64 (count, L + 1 + k, N), NTT form."""
     params = secret.params
-    sources = aligned_empty((count, params.limbs + params.special_limbs, params.n))
+    coefficients = np.zeros((count, params.n), np.int64)
     for u in range(count):
-        coefficients = np.zeros(params.n, np.int64)
-        coefficients[::count] = secret.coefficients()[u::count]
-        sources[u] = params.context().plaintext(coefficients, params.limbs, special=True)
-        coefficients.fill(0)
+        coefficients[u, ::count] = secret.coefficients()[u::count]
+    sources = params.context().encode_rows(coefficients, params.limbs, special=True)
+    coefficients.fill(0)
     return sources
