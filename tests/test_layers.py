@@ -43,8 +43,9 @@ PYTHON_LAYERS: tuple[tuple[str, ...], ...] = (
 SERVER_SIDE = (
     *("keys.evaluation", "keys.request", "keys.storage"),
     *("formats.matrix", "formats.rlwe", "formats.module", "formats.shared", "formats.storage"),
-    *("formats.uniform", "formats.noise", "evaluators", "layouts", "algorithms", "execution"),
-    *("row_execution", "planner", "matrices", "results", "server", "distributed"),
+    *("formats.uniform", "formats.noise", "formats.conversion", "formats.conversion_keys"),
+    *("formats.key_switch", "evaluators", "layouts", "algorithms", "execution", "row_execution"),
+    *("planner", "matrices", "results", "server", "distributed"),
 )
 SECRET_MODULES = {"client", "keys.secret", "keys.generation", "formats.encryption", "formats.generation"}
 SECRET_NAMES = {"SecretKey", "generate_secret", "make_evaluation_keys", "decrypt_coefficients"}

@@ -23,12 +23,13 @@ class Flat {
     Flat(const AnyArray& array, const char* what, const std::vector<std::int64_t>& shape) : array_(array) {
         check_array(array, what, nb::dtype<T>(), shape);
         std::int64_t packed = 1;
+        bool contiguous = true;
         for (std::size_t i = array.ndim(); i-- > 0;) {
-            if (array.shape(i) > 1 && array.stride(i) != packed)
-                fail(what, "a C-contiguous array", "strides");
+            contiguous = contiguous && (array.shape(i) == 1 || array.stride(i) == packed);
             packed *= length(array.shape(i));
         }
         if (packed == 0) fail(what, "no empty dimension", shape_text(array));
+        if (!contiguous) fail(what, "a C-contiguous array", "other strides");
     }
     const T* data() const { return static_cast<const T*>(array_.data()); }
     std::size_t shape(std::size_t i) const { return array_.shape(i); }
@@ -136,6 +137,24 @@ nb::ndarray<nb::numpy, double> decrypt_rows_array(const Context& context, const 
     return out.array();
 }
 
+Words encode_rows_array(const Context& context, const AnyArray& coefficients, int limbs, bool special) {
+    const Argument<std::int64_t> rows(coefficients, "coefficients", {kAny, length(context.n())});
+    context.check_limbs(limbs);
+    std::vector<int> positions;
+    for (int i = 0; i < limbs; ++i) positions.push_back(i);
+    for (int j = 0; special && j < context.num_p(); ++j) positions.push_back(context.num_q() + j);
+    if (rows.shape(0) > 1 && rows.stride(0) != length(context.n())) {
+        fail("coefficients", "a C-contiguous array", "other strides");
+    }
+    Result<std::uint64_t> result({rows.shape(0), positions.size(), context.n()});
+    {
+        const nb::gil_scoped_release release;
+        encode_rows(context, rows.data(), rows.shape(0), positions.data(), static_cast<int>(positions.size()),
+                    result.data());
+    }
+    return result.array();
+}
+
 Words rows_to_ntt_array(const Context& context, const AnyArray& x) {
     const Flat<std::uint64_t> rows(x, "x", {kAny, kAny, length(context.n())});
     const int limbs = checked_limbs(context, rows, "x");
@@ -212,6 +231,8 @@ void bind_coefficient_rows(nb::class_<Context>& context) {
              "shared"_a = false,
              "float64 (rows, width): centred b + a s from the first min(limbs, 2) limbs, over scale; see "
              "encrypt_rows.")
+        .def("encode_rows", &encode_rows_array, "coefficients"_a, "limbs"_a, "special"_a = false,
+             "Polynomials (rows, limbs (+ k), N) in NTT form of signed coefficients (rows, N).")
         .def("rows_to_ntt", &rows_to_ntt_array, "x"_a,
              "Coefficients (limbs, rows, N) to polynomials (rows, limbs, N) in NTT form.")
         .def("rows_from_ntt", &rows_from_ntt_array, "x"_a, "The inverse of rows_to_ntt.")

@@ -229,6 +229,15 @@ void decrypt_rows(const Context& context, const RowLayout& layout, const Secrets
     });
 }
 
+void encode_rows(const Context& context, const std::int64_t* coefficients, std::size_t rows,
+                 const int* positions, int count, std::uint64_t* out) {
+    const std::size_t n = context.n();
+    parallel_for(rows, [&](std::size_t row) {
+        encode_residues(context, coefficients + row * n, positions, count, false,
+                        out + row * static_cast<std::size_t>(count) * n);
+    });
+}
+
 void rows_to_ntt(const Context& context, const std::uint64_t* x, std::size_t rows, int limbs,
                  std::uint64_t* out) {
     const std::size_t n = context.n(), limb_count = static_cast<std::size_t>(limbs);

@@ -67,6 +67,10 @@ void encrypt_rows_public(const Context& context, const RowLayout& layout, const 
 void decrypt_rows(const Context& context, const RowLayout& layout, const SecretsView& secrets,
                   const std::uint64_t* a, const std::uint64_t* b, int limbs, double scale, double* out);
 
+// Signed coefficients [row][N] to [row][count][N] in NTT form, for the limbs at `positions` of the basis.
+void encode_rows(const Context& context, const std::int64_t* coefficients, std::size_t rows,
+                 const int* positions, int count, std::uint64_t* out);
+
 // Between [limb][row][N] in the coefficient domain and [row][limb][N] in NTT form, where the key switch works.
 void rows_to_ntt(const Context& context, const std::uint64_t* x, std::size_t rows, int limbs,
                  std::uint64_t* out);

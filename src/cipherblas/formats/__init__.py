@@ -1,12 +1,42 @@
 """Encrypted matrices in coefficient form, whose products with matrices are matrix products modulo q.
 
-Nothing here holds or makes a secret: a server uses the types of this package. What a client needs is imported from
-`cipherblas.formats.encryption`.
+Nothing here holds or makes a secret: a server uses the types and conversions of this package. What a client needs is
+imported from `cipherblas.formats.encryption` and `cipherblas.formats.generation`.
 """
 
+from cipherblas.formats.conversion import (
+    module_to_rlwe,
+    module_to_rlwe_request,
+    rlwe_to_module,
+    rlwe_to_shared_batch,
+    rlwe_to_shared_batch_request,
+    rlwe_to_shared_rows,
+    rlwe_to_shared_rows_request,
+    shared_to_rlwe,
+    shared_to_rlwe_request,
+)
+from cipherblas.formats.conversion_keys import ConversionKeys, ConversionRequest
 from cipherblas.formats.matrix import CoefficientMatrix
 from cipherblas.formats.module import ModuleRows
 from cipherblas.formats.rlwe import RlweColumns, RlweRows
 from cipherblas.formats.shared import SharedBatch, SharedRows
 
-__all__ = ["CoefficientMatrix", "ModuleRows", "RlweColumns", "RlweRows", "SharedBatch", "SharedRows"]
+__all__ = [
+    "CoefficientMatrix",
+    "ConversionKeys",
+    "ConversionRequest",
+    "ModuleRows",
+    "RlweColumns",
+    "RlweRows",
+    "SharedBatch",
+    "SharedRows",
+    "module_to_rlwe",
+    "module_to_rlwe_request",
+    "rlwe_to_module",
+    "rlwe_to_shared_batch",
+    "rlwe_to_shared_batch_request",
+    "rlwe_to_shared_rows",
+    "rlwe_to_shared_rows_request",
+    "shared_to_rlwe",
+    "shared_to_rlwe_request",
+]

@@ -130,14 +130,18 @@ def decrypt(
 
 def shared_secrets(secret: SecretKey, count: int, limbs: int, special: bool = False) -> Array:
     """The first `count` secrets of the shared-a formats in NTT form: uint64 (count, limbs (+ k), N). Secret."""
-    params = secret.params
-    rows = limbs + (params.special_limbs if special else 0)
-    result = aligned_empty((count, rows, params.n))
-    for index in range(count):
-        coefficients = secret.shared_coefficients(index)
-        result[index] = params.context().plaintext(coefficients, limbs, special=special)
-        coefficients.fill(0)
+    coefficients = _shared_coefficients(secret, count)
+    result = np.asarray(secret.params.context().encode_rows(coefficients, limbs, special))
+    coefficients.fill(0)
     return result
+
+
+def _shared_coefficients(secret: SecretKey, count: int) -> Array:
+    """The same as coefficients: int64 (count, N). Secret."""
+    coefficients = aligned_empty((count, secret.params.n), np.int64)
+    for index in range(count):
+        coefficients[index] = secret.shared_coefficients(index)
+    return coefficients
 
 
 def secrets_of(secret: SecretKey, kind: type[CoefficientMatrix], shape: tuple[int, int], limbs: int) -> Array:
@@ -167,11 +171,11 @@ def _weighted_secrets(secret: SecretKey, encrypted: CoefficientMatrix, weights: 
     params = secret.params
     count = matrix.shape[1]
     largest = int(np.abs(matrix.astype(np.float64)).max()) if matrix.size else 0
-    if largest * count >= 1 << 62:
-        raise RangeError("weights", expected=f"below 2^62 / {count} in absolute value", got=largest)
-    ternary = np.stack([secret.shared_coefficients(index) for index in range(count)])
-    combined = matrix.astype(np.int64) @ ternary
-    result = np.stack([params.context().plaintext(row, encrypted.limbs) for row in combined])
+    if largest * count >= 1 << 53:  # so that the float64 product below is exact
+        raise RangeError("weights", expected=f"below 2^53 / {count} in absolute value", got=largest)
+    ternary = _shared_coefficients(secret, count)
+    combined = (matrix.astype(np.float64) @ ternary.astype(np.float64)).astype(np.int64)
+    result = np.asarray(params.context().encode_rows(combined, encrypted.limbs))
     ternary.fill(0)
     combined.fill(0)
     return result

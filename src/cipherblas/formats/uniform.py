@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cipherblas import randomness
-from cipherblas.memory import Array, aligned_empty, in_threads
+from cipherblas.memory import Array, aligned_empty, check_memory, in_threads
 from cipherblas.params import Parameters
 
 _ROWS_PER_TASK = 32
@@ -16,7 +16,11 @@ def expand(params: Parameters, seed: bytes, limbs: int, rows: int) -> Array:
 
     Returns:
         uint64 (limbs, rows, N), each limb below its prime.
+
+    Raises:
+        MemoryBudgetError: it would not fit this machine's memory (a small file can ask for much).
     """
+    check_memory(limbs * rows * params.n * 8, "expanding the a part of a matrix")
     a = aligned_empty((limbs, rows, params.n))
     context = params.context()
 

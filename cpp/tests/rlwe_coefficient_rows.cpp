@@ -1,0 +1,220 @@
+// Batches of rows in coefficient form, compared with schoolbook products.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <random>
+
+#include "arith/primes.h"
+#include "ring/samplers.h"
+#include "ring_support.h"
+#include "rlwe/coefficient_rows.h"
+#include "rlwe/encryption.h"
+
+namespace cipherblas {
+namespace {
+
+using testing::Limb;
+using testing::make_limb;
+
+constexpr int kLimbs = 2;
+
+// The coefficient of X^k in a s modulo X^n + 1.
+std::uint64_t product_coefficient(const std::uint64_t* a, const AlignedVector<std::int64_t>& s, std::size_t k,
+                                  const Modulus& m) {
+    std::uint64_t sum = 0;
+    for (std::size_t i = 0; i < s.size(); ++i) {
+        const std::size_t j = (k + s.size() - i) % s.size();
+        const std::int64_t factor = i > k ? -s[i] : s[i];
+        if (factor == 1) sum = add_mod(sum, a[j], m);
+        if (factor == -1) sum = sub_mod(sum, a[j], m);
+    }
+    return sum;
+}
+
+struct Batch {
+    Context context;
+    RowLayout layout;
+    std::vector<AlignedVector<std::int64_t>> secrets;
+    Limb secrets_ntt, a, words;
+    std::vector<double> matrix;
+
+    Batch(std::size_t n, std::size_t rows, std::size_t width, RowSharing sharing, double largest)
+        : context(n, primes_below(n, 50, kLimbs), {}, 1), layout{n, rows, width, sharing} {
+        std::mt19937_64 random(n * 1000 + width);
+        const std::size_t count = layout.secrets(), limbs = kLimbs;
+        const int positions[] = {0, 1};
+        secrets_ntt = Limb(count * limbs * n);
+        for (std::size_t i = 0; i < count; ++i) {
+            secrets.emplace_back(n);
+            for (std::int64_t& x : secrets.back()) x = static_cast<std::int64_t>(random() % 3) - 1;
+            encode_residues(context, secrets.back().data(), positions, kLimbs, false,
+                            secrets_ntt.data() + i * limbs * n);
+        }
+        for (int limb = 0; limb < kLimbs; ++limb) {
+            const Limb part = make_limb(layout.a_rows() * n, context.modulus(limb).q, random);
+            a.insert(a.end(), part.begin(), part.end());
+        }
+        words = make_limb(rows * width, ~std::uint64_t{0}, random);
+        std::uniform_real_distribution<double> entries(-largest, largest);
+        matrix.resize(rows * width);
+        for (double& x : matrix) x = entries(random);
+    }
+    SecretsView view() const {
+        return {secrets_ntt.data(), static_cast<std::ptrdiff_t>(kLimbs * layout.n),
+                static_cast<std::ptrdiff_t>(layout.n)};
+    }
+    // Entry (row, column) of a s, modulo a prime.
+    std::uint64_t phase(int limb, std::size_t row, std::size_t column) const {
+        const std::size_t segment = column / layout.n, place = column % layout.n;
+        const std::size_t count = std::min(layout.n, layout.width - segment * layout.n);
+        const bool per_row = layout.sharing == RowSharing::kSecrets;
+        const std::uint64_t* const mask =
+            a.data() +
+            (static_cast<std::size_t>(limb) * layout.a_rows() + (per_row ? row : segment)) * layout.n;
+        return product_coefficient(mask, secrets[per_row ? segment : row],
+                                   place * (layout.n / std::bit_ceil(count)), context.modulus(limb));
+    }
+    std::vector<std::int64_t> noise() const {
+        std::vector<std::int64_t> result(words.size());
+        sample_gaussian(result.data(), words.data(), words.size());
+        return result;
+    }
+};
+
+void expect_round_trip(std::size_t n, std::size_t rows, std::size_t width, RowSharing sharing,
+                       double largest) {
+    const Batch batch(n, rows, width, sharing, largest);
+    const double scale = 4096.0;
+    Limb b(kLimbs * rows * width);
+    encrypt_rows(batch.context, batch.layout, batch.view(), batch.a.data(), batch.words.data(),
+                 {batch.matrix.data(), scale}, kLimbs, b.data());
+    const std::vector<std::int64_t> noise = batch.noise();
+    for (int limb = 0; limb < kLimbs; ++limb) {
+        const Modulus& m = batch.context.modulus(limb);
+        for (std::size_t i = 0; i < rows * width; ++i) {
+            const double message = std::nearbyint(scale * batch.matrix[i]);
+            std::int64_t entry =
+                static_cast<std::int64_t>(std::fmod(message, static_cast<double>(m.q))) + noise[i];
+            while (entry < 0) entry += static_cast<std::int64_t>(m.q);
+            const std::uint64_t expected =
+                sub_mod(static_cast<std::uint64_t>(entry) % m.q, batch.phase(limb, i / width, i % width), m);
+            ASSERT_EQ(b[static_cast<std::size_t>(limb) * rows * width + i], expected) << limb << " " << i;
+        }
+    }
+    std::vector<double> found(rows * width);
+    decrypt_rows(batch.context, batch.layout, batch.view(), batch.a.data(), b.data(), kLimbs, scale,
+                 found.data());
+    for (std::size_t i = 0; i < found.size(); ++i) {
+        const double message = std::nearbyint(scale * batch.matrix[i]) + static_cast<double>(noise[i]);
+        EXPECT_LE(std::abs(found[i] * scale - message), std::abs(message) * 0x1p-51) << i;
+    }
+}
+
+TEST(CoefficientRows, EncryptsEntryByEntry) {
+    for (const std::size_t n : {8u, 64u}) {
+        for (const std::size_t width : {std::size_t{1}, std::size_t{3}, n / 2, n - 1, n}) {
+            expect_round_trip(n, 3, width, RowSharing::kSecrets, 1e6);
+            expect_round_trip(n, 3, width, RowSharing::kMasks, 1e6);
+        }
+        for (const std::size_t width : {n + 1, 2 * n, 2 * n + n / 2 + 1}) {
+            expect_round_trip(n, 5, width, RowSharing::kSecrets, 1e6);
+            expect_round_trip(n, 5, width, RowSharing::kMasks, 1e6);
+        }
+    }
+}
+
+TEST(CoefficientRows, MessagesMayExceedAWord) {
+    expect_round_trip(16, 4, 16, RowSharing::kSecrets, 0x1p80);
+    expect_round_trip(16, 4, 40, RowSharing::kMasks, 0x1p80);
+}
+
+TEST(CoefficientRows, PublicKeyHidesTheMessageInBothParts) {
+    const std::size_t n = 64, rows = 3, width = 20;
+    const Batch batch(n, rows, width, RowSharing::kSecrets, 1e6);
+    std::mt19937_64 random(1);
+    // A public key without an error: then b + a s is e_0 + e_1 s + m.
+    Limb key(2 * kLimbs * n);
+    const CiphertextView view{key.data(), 2, kLimbs, static_cast<std::ptrdiff_t>(kLimbs * n),
+                              static_cast<std::ptrdiff_t>(n)};
+    for (int limb = 0; limb < kLimbs; ++limb) {
+        const Modulus& m = batch.context.modulus(limb);
+        const std::size_t offset = static_cast<std::size_t>(limb) * n;
+        const Limb uniform = make_limb(n, m.q, random);
+        std::copy(uniform.begin(), uniform.end(),
+                  key.begin() + static_cast<std::ptrdiff_t>(kLimbs * n + offset));
+        Limb product(n);
+        testing::scalar().mul(product.data(), uniform.data(), batch.view().limb(0, limb), n, m);
+        testing::scalar().neg(key.data() + offset, product.data(), n, m);
+    }
+    const std::size_t count = n + kTernarySpareBytes;
+    std::vector<std::uint8_t> ternary(rows * count);
+    for (std::uint8_t& x : ternary) x = static_cast<std::uint8_t>(random());
+    const Limb e1 = make_limb(rows * n, ~std::uint64_t{0}, random);
+    Limb a(kLimbs * rows * n), b(kLimbs * rows * width);
+    encrypt_rows_public(batch.context, batch.layout, view,
+                        {ternary.data(), count, batch.words.data(), e1.data()}, {batch.matrix.data(), 1.0},
+                        kLimbs, a.data(), b.data());
+    std::vector<double> found(rows * width);
+    decrypt_rows(batch.context, batch.layout, batch.view(), a.data(), b.data(), kLimbs, 1.0, found.data());
+    std::vector<std::int64_t> e1_noise(rows * n);
+    sample_gaussian(e1_noise.data(), e1.data(), e1_noise.size());
+    const std::vector<std::int64_t> e0 = batch.noise();
+    for (std::size_t i = 0; i < found.size(); ++i) {
+        const std::size_t row = i / width, place = i % width * (n / 32);
+        std::int64_t error = e0[i];
+        for (std::size_t j = 0; j < n; ++j) {
+            const std::int64_t s = batch.secrets[0][(place + n - j) % n];
+            error += (j > place ? -s : s) * e1_noise[row * n + j];
+        }
+        EXPECT_EQ(found[i], std::nearbyint(batch.matrix[i]) + static_cast<double>(error)) << i;
+    }
+}
+
+TEST(CoefficientRows, TransformsThereAndBack) {
+    const std::size_t n = 64, rows = 5;
+    const Batch batch(n, rows, n, RowSharing::kSecrets, 1.0);
+    Limb ntt(batch.a.size()), back(batch.a.size());
+    rows_to_ntt(batch.context, batch.a.data(), rows, kLimbs, ntt.data());
+    for (std::size_t i = 0; i < kLimbs * rows; ++i) {
+        const std::size_t limb = i / rows, row = i % rows;
+        Limb expected(batch.a.begin() + static_cast<std::ptrdiff_t>(i * n),
+                      batch.a.begin() + static_cast<std::ptrdiff_t>((i + 1) * n));
+        testing::scalar().ntt(expected.data(), batch.context.table(static_cast<int>(limb)));
+        for (std::size_t j = 0; j < n; ++j) ASSERT_EQ(ntt[(row * kLimbs + limb) * n + j], expected[j]);
+    }
+    rows_from_ntt(batch.context, ntt.data(), rows, kLimbs, back.data());
+    EXPECT_EQ(back, batch.a);
+}
+
+TEST(CoefficientRows, LinearOperationsOfAnyLength) {
+    const Context context(16, primes_below(16, 50, kLimbs), {}, 1);
+    std::mt19937_64 random(3);
+    for (const std::size_t words : {1u, 7u, 64u, 5000u, 20001u}) {
+        for (const testing::Fill fill : testing::kFills) {
+            Limb x, y, sum(kLimbs * words), difference(sum), multiple(sum);
+            std::uint64_t factor[kLimbs];
+            for (int limb = 0; limb < kLimbs; ++limb) {
+                const std::uint64_t q = context.modulus(limb).q;
+                for (Limb* const z : {&x, &y}) {
+                    const Limb part = make_limb(words, q, random, fill);
+                    z->insert(z->end(), part.begin(), part.end());
+                }
+                factor[limb] = fill == testing::Fill::kLargest ? q - 1 : random() % q;
+            }
+            add_limbs(context, x.data(), y.data(), words, kLimbs, sum.data());
+            subtract_limbs(context, x.data(), y.data(), words, kLimbs, difference.data());
+            scale_limbs(context, x.data(), factor, words, kLimbs, multiple.data());
+            for (std::size_t i = 0; i < kLimbs * words; ++i) {
+                const std::uint64_t q = context.modulus(static_cast<int>(i / words)).q;
+                ASSERT_EQ(sum[i], (x[i] + y[i]) % q);
+                ASSERT_EQ(difference[i], (x[i] + q - y[i]) % q);
+                ASSERT_EQ(multiple[i],
+                          static_cast<std::uint64_t>(static_cast<u128>(x[i]) * factor[i / words] % q));
+            }
+        }
+    }
+}
+
+}  // namespace
+}  // namespace cipherblas

@@ -1,0 +1,123 @@
+"""Arguments of the functions on batches of rows: what does not fit is named; what fits may lie anywhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cipherblas import _core
+
+N = 16
+CONTEXT = _core.Context(N, _core.primes(N, 50, 2), [], 1)
+WORDS = np.zeros((2, 3, N), np.uint64)
+SECRETS = np.zeros((1, 2, N), np.uint64)
+MATRIX = np.zeros((3, N))
+NOISE = np.zeros((3, N), np.uint64)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ((SECRETS[0], WORDS, NOISE, MATRIX, 1.0), "secrets: expected shape (1, *, 16)"),
+        ((SECRETS[:, :1], WORDS, NOISE, MATRIX, 1.0), "secrets: expected at least 2 limbs"),
+        ((SECRETS, WORDS[:, :2], NOISE, MATRIX, 1.0), "a: expected shape (*, 3, 16)"),
+        ((SECRETS, WORDS[:, :, ::-1], NOISE, MATRIX, 1.0), "a: expected a C-contiguous array"),
+        ((SECRETS, np.zeros((3, 3, N), np.uint64), NOISE, MATRIX, 1.0), "a: expected at most 2 limbs, got 3"),
+        ((SECRETS, WORDS.astype(np.int64), NOISE, MATRIX, 1.0), "a: expected dtype uint64"),
+        ((SECRETS, WORDS, NOISE[:, :8], MATRIX, 1.0), "noise_words: expected shape (3, 16)"),
+        ((SECRETS, WORDS, NOISE, MATRIX.astype(np.float32), 1.0), "matrix: expected dtype float64"),
+        ((SECRETS, WORDS, NOISE, np.zeros((0, N)), 1.0), "matrix: expected no empty dimension"),
+        ((SECRETS, WORDS, NOISE, MATRIX, 0.0), "scale: expected finite and not 0"),
+        ((SECRETS, WORDS, NOISE, MATRIX, np.nan), "scale"),
+        ((SECRETS, WORDS, NOISE, MATRIX, 1.0, True), "a: expected shape (*, 1, 16)"),
+    ],
+)
+def test_encrypt_rows(arguments: tuple[Any, ...], complaint: str) -> None:
+    with pytest.raises(ValueError, match="expected") as caught:
+        CONTEXT.encrypt_rows(*arguments)
+    assert complaint in str(caught.value)
+    assert "got" in str(caught.value)
+
+
+def test_decrypt_rows() -> None:
+    for b, complaint in (
+        (np.zeros((2, 3), np.uint64), "b: expected shape (*, *, *)"),
+        (np.zeros((3, 3, N), np.uint64), "b: expected at most 2 limbs"),
+        (np.zeros((1, 3, N), np.uint64), "a: expected shape (1, 3, 16)"),
+    ):
+        with pytest.raises(ValueError, match="expected") as caught:
+            CONTEXT.decrypt_rows(SECRETS, WORDS, b)
+        assert complaint in str(caught.value)
+
+
+def test_encrypt_rows_public() -> None:
+    key = np.zeros((2, 2, N), np.uint64)
+    ternary = np.zeros((3, N + 256), np.uint8)
+    good = (key, ternary, NOISE, NOISE, MATRIX, 1.0, 2)
+    a, b = CONTEXT.encrypt_rows_public(*good)
+    assert a.shape == b.shape == (2, 3, N)
+    changes: list[tuple[int, Any, str]] = [
+        (0, np.zeros((3, 2, N), np.uint64), "public_key: expected 2 components"),
+        (1, ternary[:, :-1].copy(), "ternary_bytes: expected at least 272 per row, got 271"),
+        (2, NOISE[:2], "e0_words: expected shape (3, 16)"),
+        (3, NOISE[:2], "e1_words: expected shape (3, 16)"),
+        (4, np.zeros((3, N + 1)), "matrix: expected at most 16 columns"),
+        (6, 3, "limbs: expected 1 to 2"),
+        (6, 0, "limbs: expected 1 to 2"),
+    ]
+    for place, value, complaint in changes:
+        arguments: list[Any] = list(good)
+        arguments[place] = value
+        with pytest.raises(ValueError, match="expected") as caught:
+            CONTEXT.encrypt_rows_public(*arguments)
+        assert complaint in str(caught.value)
+
+
+def test_linear_operations() -> None:
+    for operation in (CONTEXT.add_limbs, CONTEXT.sub_limbs):
+        with pytest.raises(ValueError, match=r"y: expected shape \(2, 3, 16\)"):
+            operation(WORDS, WORDS[:, :2].copy())
+    with pytest.raises(TypeError):
+        CONTEXT.scale_limbs(WORDS, 1.5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="at most 2 limbs"):
+        CONTEXT.rows_from_ntt(np.zeros((1, 3, N), np.uint64))
+    with pytest.raises(ValueError, match="expected shape"):
+        CONTEXT.rows_to_ntt(np.zeros((1, 3, 8), np.uint64))
+
+
+def test_encode_rows() -> None:
+    context = _core.Context(N, CONTEXT.moduli, _core.primes(N, 40, 2), 1)
+    coefficients = np.random.default_rng(0).integers(-(2**62), 2**62, (5, N))
+    for limbs, special in ((1, False), (2, False), (2, True)):
+        found = context.encode_rows(coefficients, limbs, special)
+        for row, expected in zip(found, coefficients, strict=True):
+            np.testing.assert_array_equal(row, context.plaintext(expected, limbs, special))
+    with pytest.raises(ValueError, match="limbs: expected 1 to 2, got 3"):
+        context.encode_rows(coefficients, 3)
+    with pytest.raises(ValueError, match="coefficients: expected shape"):
+        context.encode_rows(coefficients[:, :8], 1)
+
+
+def test_integers_of_any_size() -> None:
+    rng = np.random.default_rng(0)
+    x = np.stack([rng.integers(0, q, (5, 7), np.uint64) for q in CONTEXT.moduli])
+    for factor in (0, -1, 2**200 + 3, -(3**90)):
+        found = CONTEXT.scale_limbs(x, factor)
+        for limb, q in enumerate(CONTEXT.moduli):
+            np.testing.assert_array_equal(found[limb], x[limb].astype(object) * factor % q)
+
+
+def test_arrays_that_are_not_aligned() -> None:
+    """Rows are used where they lie, at any multiple of 8 bytes."""
+    rng = np.random.default_rng(0)
+    words = np.stack([rng.integers(0, q, (3, N), np.uint64) for q in CONTEXT.moduli])
+    noise = rng.integers(0, 2**63, (3, 5), np.uint64)
+    secrets = CONTEXT.plaintext(rng.integers(-1, 2, N), 2)[None]
+    expected = CONTEXT.encrypt_rows(secrets, words, noise, MATRIX[:, :5].copy(), 1.0)
+    for offset in range(1, 8):
+        shifted = np.zeros(words.size + 8, np.uint64)[offset : offset + words.size].reshape(words.shape)
+        shifted[...] = words
+        found = CONTEXT.encrypt_rows(secrets, shifted, noise, MATRIX[:, :5].copy(), 1.0)
+        np.testing.assert_array_equal(found, expected)
