@@ -184,6 +184,8 @@ def test_weights() -> None:
     batch = encrypt_shared_batch(secret, np.ones((3, 12)), 1.0)
     with pytest.raises(ShapeError, match=r"\(3, secrets\)"):
         decrypt(secret, batch, np.ones((2, 3), int))
+    with pytest.raises(ShapeError, match=r"\(3, secrets\)"):
+        decrypt(secret, batch, np.ones((3, 0), int))
     with pytest.raises(DTypeError, match="integers"):
         decrypt(secret, batch, np.ones((3, 3)))
     with pytest.raises(RangeError, match="2\\^53"):

@@ -166,11 +166,11 @@ def _weighted_secrets(secret: SecretKey, encrypted: CoefficientMatrix, weights: 
     matrix = np.asarray(weights)
     if not np.issubdtype(matrix.dtype, np.integer):
         raise DTypeError("weights", expected="integers", got=matrix.dtype)
-    if matrix.ndim != 2 or matrix.shape[0] != encrypted.shape[0]:
+    if matrix.ndim != 2 or matrix.shape[0] != encrypted.shape[0] or matrix.size == 0:
         raise ShapeError("weights", expected=f"({encrypted.shape[0]}, secrets)", got=matrix.shape)
     params = secret.params
     count = matrix.shape[1]
-    largest = int(np.abs(matrix.astype(np.float64)).max()) if matrix.size else 0
+    largest = int(np.abs(matrix.astype(np.float64)).max())
     if largest * count >= 1 << 53:  # so that the float64 product below is exact
         raise RangeError("weights", expected=f"below 2^53 / {count} in absolute value", got=largest)
     ternary = _shared_coefficients(secret, count)
