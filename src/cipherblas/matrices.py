@@ -91,7 +91,9 @@ class EncryptedOperand:
             raise
         except (KeyError, TypeError, ValueError) as error:
             raise FormatError(
-                "fields of an encrypted operand", expected="name, shape, feeds, scales, key_id", got=repr(error)
+                "fields of an encrypted operand",
+                expected="name, shape, feeds, scales, key_id",
+                got=repr(error),
             ) from error
 
 
