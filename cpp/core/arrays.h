@@ -163,6 +163,7 @@ void bind_client(nb::class_<Context>& context);
 void bind_server(nb::class_<Context>& context);
 void bind_gemm(nb::module_& m);
 void bind_transpose(nb::class_<Context>& context);
+void bind_transpose_plan(nb::module_& m);
 void bind_coefficient_rows(nb::class_<Context>& context);
 
 }  // namespace cipherblas::core

@@ -65,5 +65,6 @@ NB_MODULE(_core, m) {
     cipherblas::core::bind_server(context);
     cipherblas::core::bind_gemm(m);
     cipherblas::core::bind_transpose(context);
+    cipherblas::core::bind_transpose_plan(m);
     cipherblas::core::bind_coefficient_rows(context);
 }

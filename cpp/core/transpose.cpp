@@ -140,6 +140,20 @@ Pair switch_with(const Context& context, const AnyArray& a, const std::vector<An
 
 }  // namespace
 
+void bind_transpose_plan(nb::module_& m) {
+    m.def(
+        "transpose_plan",
+        [](std::size_t d, const std::string& policy) {
+            if (!std::has_single_bit(d) || d < 8 || d > (std::size_t{1} << 13)) {
+                fail("d", "a power of two from 8 to 8192", std::to_string(d));
+            }
+            const TransposePlan plan(std::countr_zero(d), transpose_policy(policy));
+            return std::make_tuple(plan.elements, plan.switches());
+        },
+        "d"_a, "policy"_a,
+        "The Galois elements that a transposition of d rows needs, and how many key switches it does.");
+}
+
 void bind_transpose(nb::class_<Context>& context) {
     context
         .def("transpose_elements", &transpose_elements, "d"_a, "policy"_a = "fast",

@@ -114,9 +114,10 @@ class Server:
         clear: Mapping[str, NDArray[np.float64]],
         progress: Progress | None,
     ) -> tuple[tuple[int, int], Arrays]:
-        evaluator = RowsCkks(self.program.plan.parameters, self._keys)
+        plan = self.program.plan
+        evaluator = RowsCkks(plan.parameters, self._keys, key_policy=plan.key_policy)
         feeds = RowCiphertextFeeds(self.program, encrypted, clear, evaluator)
-        (choice,) = self.program.plan.choices
+        (choice,) = plan.choices
         execution = RowExecution(
             evaluator, self.program.expression, choice.options["weight_bits"], HEADROOM_BITS, feeds, progress
         )

@@ -11,6 +11,7 @@ matrices with a toy secret, `RowsCkks` on residues.
 
 from __future__ import annotations
 
+import functools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
@@ -20,10 +21,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cipherblas import _core
 from cipherblas.errors import LevelError, MismatchError, MissingKeyError, ShapeError
 from cipherblas.evaluators.counts import Counts
 from cipherblas.evaluators.noise import SIGMA, TAIL
 from cipherblas.evaluators.shape import Ring
+from cipherblas.evaluators.steps import KeyPolicy, check_policy
 from cipherblas.evaluators.values import Ledger
 from cipherblas.keys.request import KeyRequest
 
@@ -31,6 +34,20 @@ WORD_BYTES = 8
 SCALE_TOLERANCE = 2.0**-40
 # A float64 GEMM is exact while no partial sum exceeds the significand.
 EXACT_BITS = 53
+MAX_TRANSPOSED = 1 << 13
+
+
+# What the policies of rotation keys mean for transpositions: one key for each automorphism, two digits, or bits.
+TRANSPOSE_POLICIES: dict[KeyPolicy, str] = {"direct": "fast", "composed": "light", "binary": "binary"}
+
+
+@functools.lru_cache(maxsize=64)
+def transposition(n: int, policy: KeyPolicy) -> tuple[tuple[int, ...], int]:
+    """The Galois elements of a transposition of N rows, and how many key switches it does."""
+    if n > MAX_TRANSPOSED:
+        raise ShapeError("rows of a transposition", expected=f"at most {MAX_TRANSPOSED}", got=n)
+    elements, switches = _core.transpose_plan(n, TRANSPOSE_POLICIES[policy])
+    return tuple(elements), switches
 
 
 @dataclass(frozen=True)
@@ -118,8 +135,12 @@ class Part:
 class RowsEvaluator(ABC):
     """Homomorphic operations on matrices that are encrypted by rows, with counts, keys, noise and memory."""
 
-    def __init__(self, params: Ring, available: KeyRequest | None = None) -> None:
+    def __init__(
+        self, params: Ring, *, key_policy: KeyPolicy = "direct", available: KeyRequest | None = None
+    ) -> None:
+        check_policy(key_policy)
         self.params = params
+        self.key_policy = key_policy
         self.n = params.n
         self.counts = Counts()
         self.ledger = Ledger()
@@ -297,17 +318,18 @@ class RowsEvaluator(ABC):
     # ---- key switching ----
 
     def transpose(self, x: Rows) -> Rows:
-        """The encrypted transpose (C-MT): N key switches and two FFTs over the rows. Levels: none.
+        """The encrypted transpose (C-MT): two FFTs over the rows and N key switches, or more of them with fewer keys.
 
-        Keys: the Galois elements of every odd exponent below 2N. The result has N rows of length N; those beyond
+        Levels: none. Keys: those of `transposition(N, key_policy)`. The result has N rows of length N; those beyond
         the columns of x, and entries beyond its rows, mean nothing (`take` cuts them off).
         """
-        for element in range(3, 2 * self.n, 2):
+        elements, switches = transposition(self.n, self.key_policy)
+        for element in elements:
             self._use_galois(element, x.limbs)
         self.counts.transposes += 1
-        self._count_switches(self.n, x.limbs)
+        self._count_switches(switches, x.limbs)
         self.counts.adds += 2 * 2 * (self.n.bit_length() - 1) * x.limbs
-        noise = math.hypot(x.noise, math.sqrt(self.n * self.switch_variance(x.limbs)))
+        noise = math.hypot(x.noise, math.sqrt(switches * self.switch_variance(x.limbs)))
         self.ledger.touch(self.nbytes((self.n, self.n), x.limbs))
         result = self.make((self.n, self.n), x.limbs, x.scale, x.bound, noise, x.bias, None)
         result.data = self._transpose_data(x)

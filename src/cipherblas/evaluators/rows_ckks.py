@@ -10,15 +10,21 @@ from numpy.typing import NDArray
 
 from cipherblas import _core, blas
 from cipherblas.errors import MismatchError, MissingKeyError
-from cipherblas.evaluators.rows import ClearFactor, Part, Rows, RowsEvaluator
+from cipherblas.evaluators.rows import (
+    TRANSPOSE_POLICIES,
+    ClearFactor,
+    Part,
+    Rows,
+    RowsEvaluator,
+    transposition,
+)
+from cipherblas.evaluators.steps import KeyPolicy
 from cipherblas.keys.evaluation import EvaluationKeys
 from cipherblas.memory import aligned_empty
 from cipherblas.params import Parameters
 
 Words: TypeAlias = NDArray[np.uint64]
 Pair: TypeAlias = tuple[Words, Words]
-
-KEY_POLICY = "fast"
 
 
 def stride_of(length: int, n: int) -> int:
@@ -39,8 +45,10 @@ class RowsCkks(RowsEvaluator):
         MismatchError: the keys belong to other parameters.
     """
 
-    def __init__(self, params: Parameters, keys: EvaluationKeys | None) -> None:
-        super().__init__(params)
+    def __init__(
+        self, params: Parameters, keys: EvaluationKeys | None, *, key_policy: KeyPolicy = "direct"
+    ) -> None:
+        super().__init__(params, key_policy=key_policy)
         blas.load()
         if keys is not None and keys.params != params:
             raise MismatchError(
@@ -89,13 +97,12 @@ class RowsCkks(RowsEvaluator):
     # ---- key switching ----
 
     def _transpose_data(self, x: Rows) -> Pair:
-        elements = self._context.transpose_elements(self.n, KEY_POLICY)
+        elements, _ = transposition(self.n, self.key_policy)
         keys = self._evaluation_keys()
         arrays = [keys.get(element, x.limbs) for element in elements]
         a, b = (self._spread(part, x.shape[0], 1) for part in x.data)
         full = self._spread(b, x.shape[1], 2)
-        turned: Pair = self._context.transpose_rows(a, full, arrays, KEY_POLICY)
-        return turned
+        return self._context.transpose_rows(a, full, arrays, TRANSPOSE_POLICIES[self.key_policy])
 
     def _spread(self, part: Words, length: int, axis: int) -> Words:
         """N rows or columns, with the given ones at their coefficients and zeros elsewhere."""

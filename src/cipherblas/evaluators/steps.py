@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from cipherblas.errors import ParameterError
 from cipherblas.evaluators.values import Step, total_step
@@ -22,6 +22,13 @@ def check_policy(policy: str) -> None:
     """Raise ParameterError for an unknown policy."""
     if policy not in get_args(KeyPolicy):
         raise ParameterError("key policy", expected=" | ".join(get_args(KeyPolicy)), got=policy)
+
+
+def checked_policy(policy: Any) -> KeyPolicy:
+    """The policy; ParameterError for an unknown one."""
+    check_policy(policy)
+    known: KeyPolicy = policy
+    return known
 
 
 def signed_powers(step: int, slots: int) -> Path:

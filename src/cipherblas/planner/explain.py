@@ -33,6 +33,7 @@ def explain(plan: Plan, formula: str, operands: Mapping[str, Operand]) -> str:
         ),
         ("dnum", f"{params.dnum}"),
         ("security", security),
+        *([("scale", f"2^{params.scale_bits:.1f}")] if plan.route == "slots" else []),
         ("levels spent", f"{plan.levels}"),
         (
             what,
@@ -65,7 +66,6 @@ def _slots(plan: Plan) -> list[tuple[str, str]]:
     return [
         ("blocks", blocks),
         ("ring degree N", f"2^{params.n.bit_length() - 1} = {params.n} ({params.slots} slots)"),
-        ("scale", f"2^{params.scale_bits:.1f}"),
     ]
 
 
@@ -101,7 +101,9 @@ def _work(plan: Plan) -> list[tuple[str, str]]:
 def _key_set(plan: Plan) -> str:
     number = len(plan.keys.galois)
     if plan.route == "rows":
-        return f"{number} keys of transposition + relinearisation" if number else "none"
+        if not number:
+            return "none"
+        return f"{number} keys of transposition + relinearisation (policy {plan.key_policy})"
     text = f"{number} rotation keys" if number != 1 else "1 rotation key"
     if plan.keys.relinearise:
         text += " + relinearisation"

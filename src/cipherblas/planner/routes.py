@@ -20,7 +20,7 @@ from cipherblas.row_execution import supported
 
 AnyTrace: TypeAlias = "Trace | RowTrace"
 # Options that speak of slots alone.
-SLOT_OPTIONS = ("block", "options", "key_policy", "parameters")
+SLOT_OPTIONS = ("block", "options", "parameters")
 
 
 def make_plan(expression: Expression, options: PlanOptions) -> tuple[Plan, AnyTrace]:
@@ -83,7 +83,7 @@ def replay(
     run: AnyTrace
     if decisions["route"] == "rows":
         decided = RowDecisions.from_dict(decisions)
-        run = trace_rows(decided.parameters, expression, decided.weight_bits)
+        run = trace_rows(decided.parameters, expression, decided.weight_bits, decided.key_policy)
         plan = assemble_rows(expression, decided, run, threads, seconds)
     else:
         plan, run = replay_slots(expression, decisions, threads, seconds)

@@ -6,6 +6,7 @@ running the program with `RowsCounter`.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from cipherblas.evaluators.counts import Counts
 from cipherblas.evaluators.rows import Rows, RowsEvaluator
 from cipherblas.evaluators.rows_counter import RowsCounter
 from cipherblas.evaluators.shape import Ring, RingShape
+from cipherblas.evaluators.steps import KeyPolicy, checked_policy
 from cipherblas.execution import Choice
 from cipherblas.expressions import Expression
 from cipherblas.keys import KeyRequest
@@ -32,7 +34,7 @@ from cipherblas.planner.plan import Plan, PlanOptions
 from cipherblas.row_execution import RowExecution, RowFeed, RowValue, supported
 from cipherblas.security import max_log_qp
 
-ROW_DEGREES = tuple(1 << log_n for log_n in range(11, 16))
+ROW_DEGREES = tuple(1 << log_n for log_n in range(11, 15))
 MIN_MODULUS_BITS, MAX_MODULUS_BITS = 24, 400
 SPECIAL_BITS = float(MAX_PRIME_BITS)  # as large as a prime can be: the larger P, the smaller the noise
 HEADROOM_BITS = (
@@ -40,6 +42,8 @@ HEADROOM_BITS = (
 )
 PRIME_BITS = 0.6  # by which a prime may be smaller than asked for
 SEED_BYTES = 32
+KEY_POLICIES: tuple[KeyPolicy, ...] = ("direct", "composed", "binary")
+WORTH_KEYS = 1.1  # fewer keys are taken where they cost a tenth of the time at most
 
 
 @dataclass(frozen=True)
@@ -84,8 +88,9 @@ class RecordingRowFeeds:
 class RowDecisions:
     """What must be known to run a program by GEMMs."""
 
-    parameters: Ring
+    parameters: Parameters
     weight_bits: int
+    key_policy: KeyPolicy
     precision: float
 
     @classmethod
@@ -95,17 +100,18 @@ class RowDecisions:
         return cls(
             Parameters.from_dict(values["parameters"]),
             int(choice["options"]["weight_bits"]),
+            checked_policy(values["key_policy"]),
             float(values["precision"]),
         )
 
 
-def trace_rows(ring: Ring, expression: Expression, weight_bits: int) -> RowTrace:
+def trace_rows(ring: Ring, expression: Expression, weight_bits: int, key_policy: KeyPolicy) -> RowTrace:
     """Run `expression` symbolically.
 
     Raises:
         LevelError: the modulus does not hold the program. ParameterError: it needs slots.
     """
-    counter = RowsCounter(ring)
+    counter = RowsCounter(ring, key_policy=key_policy)
     feeds = RecordingRowFeeds(counter)
     result = RowExecution(counter, expression, weight_bits, HEADROOM_BITS, feeds).run()
     return RowTrace(tuple(feeds.feeds), result, counter.counts.copy(), counter.request, counter.peak_bytes)
@@ -134,29 +140,34 @@ class RowSearch:
         self.threads = options.threads or _threads()
 
     def run(self) -> tuple[Plan, RowTrace]:
-        """The fastest plan that reaches the precision and fits the budgets.
+        """The fastest plan that reaches the precision and fits the budgets, with few keys where they cost little.
 
         Raises:
             PrecisionError: no ring reaches the precision at this security; names the modulus that it needs.
             MemoryBudgetError: only plans beyond a budget were found.
         """
-        found: list[tuple[float, Plan, RowTrace]] = []
+        found: list[tuple[Plan, RowTrace]] = []
         failures: list[CipherblasError] = []
-        for n in self._degrees():
+        for n, policy in itertools.product(self._degrees(), self._policies()):
             try:
-                plan, run = self._planned(n)
+                plan, run = self._planned(n, policy)
                 self._check_budgets(plan)
-                found.append((plan.seconds, plan, run))
+                found.append((plan, run))
             except CipherblasError as error:
                 failures.append(error)
         if not found:
             raise next((e for e in failures if isinstance(e, MemoryBudgetError)), failures[-1])
-        _, plan, run = min(found, key=lambda entry: entry[0])
-        return plan, run
+        fastest = min(plan.seconds for plan, _ in found)
+        close = [entry for entry in found if entry[0].seconds <= WORTH_KEYS * fastest]
+        return min(close, key=lambda entry: (entry[0].key_bytes, entry[0].seconds))
 
     def _degrees(self) -> tuple[int, ...]:
         forced = self.options.ring_degree
         return ROW_DEGREES if forced is None else (forced,)
+
+    def _policies(self) -> tuple[KeyPolicy, ...]:
+        forced = self.options.key_policy
+        return KEY_POLICIES if forced is None else (forced,)
 
     def _shape(self, n: int, bits: float, special: bool) -> RingShape:
         limbs = max(1, math.ceil(bits / (MAX_PRIME_BITS - PRIME_BITS)))
@@ -168,53 +179,54 @@ class RowSearch:
             return MAX_MODULUS_BITS
         return max_log_qp(n, self.options.security) - SPECIAL_BITS * special
 
-    def _planned(self, n: int) -> tuple[Plan, RowTrace]:
-        special = bool(len(self._probe(n)))
+    def _planned(self, n: int, policy: KeyPolicy) -> tuple[Plan, RowTrace]:
+        special = bool(len(self._probe(n, policy)))
         limit = self._limit(n, special)
-        for bits in self._moduli(n, special, limit):
-            plan, run = self._with_primes(n, bits, special)
+        for bits in self._moduli(n, special, limit, policy):
+            plan, run = self._with_primes(n, bits, special, policy)
             if plan.error <= self.target:
                 return plan, run
-        needed = self._smallest(n, special, MAX_MODULUS_BITS)
+        needed = self._smallest(n, special, MAX_MODULUS_BITS, policy)
         raise PrecisionError(
             f"products by GEMM at N = {n}: the modulus that security allows is too small",
             expected="a modulus of " + (f"{needed} bits" if needed else f"over {MAX_MODULUS_BITS} bits"),
             got=f"{max(limit, 0.0):.0f} bits at most",
         )
 
-    def _probe(self, n: int) -> KeyRequest:
+    def _probe(self, n: int, policy: KeyPolicy) -> KeyRequest:
         """The keys that the program needs, whatever the modulus."""
-        return trace_rows(self._shape(n, MAX_MODULUS_BITS, True), self.expression, self.weight_bits).keys
+        shape = self._shape(n, MAX_MODULUS_BITS, True)
+        return trace_rows(shape, self.expression, self.weight_bits, policy).keys
 
-    def _moduli(self, n: int, special: bool, limit: float) -> Iterator[float]:
+    def _moduli(self, n: int, special: bool, limit: float, policy: KeyPolicy) -> Iterator[float]:
         """Sizes to try, smallest first: nominally one of them suffices, its primes may be a little smaller."""
-        smallest = self._smallest(n, special, math.floor(limit))
+        smallest = self._smallest(n, special, math.floor(limit), policy)
         if smallest is not None:
             for extra in range(4):
                 if smallest + extra <= limit:
                     yield smallest + extra
 
-    def _smallest(self, n: int, special: bool, limit: int) -> int | None:
+    def _smallest(self, n: int, special: bool, limit: int, policy: KeyPolicy) -> int | None:
         """The smallest log2(Q) with which the nominal ring reaches the precision."""
         low, high = MIN_MODULUS_BITS, limit
-        if high < low or not self._reaches(n, high, special):
+        if high < low or not self._reaches(n, high, special, policy):
             return None
         while low < high:
             middle = (low + high) // 2
-            if self._reaches(n, middle, special):
+            if self._reaches(n, middle, special, policy):
                 high = middle
             else:
                 low = middle + 1
         return low
 
-    def _reaches(self, n: int, bits: int, special: bool) -> bool:
+    def _reaches(self, n: int, bits: int, special: bool, policy: KeyPolicy) -> bool:
         try:
-            run = trace_rows(self._shape(n, bits, special), self.expression, self.weight_bits)
+            run = trace_rows(self._shape(n, bits, special), self.expression, self.weight_bits, policy)
         except LevelError:
             return False
         return run.error <= self.target
 
-    def _with_primes(self, n: int, bits: float, special: bool) -> tuple[Plan, RowTrace]:
+    def _with_primes(self, n: int, bits: float, special: bool, policy: KeyPolicy) -> tuple[Plan, RowTrace]:
         shape = self._shape(n, bits, special)
         parameters = make_parameters(
             n,
@@ -225,8 +237,8 @@ class RowSearch:
             security=self.options.security,
             insecure=self.options.insecure,
         )
-        run = trace_rows(parameters, self.expression, self.weight_bits)
-        decided = RowDecisions(parameters, self.weight_bits, float(self.options.precision))
+        run = trace_rows(parameters, self.expression, self.weight_bits, policy)
+        decided = RowDecisions(parameters, self.weight_bits, policy, float(self.options.precision))
         return assemble_rows(self.expression, decided, run, self.threads), run
 
     def _check_budgets(self, plan: Plan) -> None:
@@ -248,7 +260,6 @@ def assemble_rows(
 ) -> Plan:
     """The plan of these decisions, whose trace is `run`; `seconds` is predicted where it is not given."""
     parameters = decided.parameters
-    assert isinstance(parameters, Parameters)
     key_bytes = key_bytes_of(run.keys, parameters)
     upload_bytes = sum(
         SEED_BYTES * len(feed.pieces) + feed.limbs * feed.shape[0] * feed.shape[1] * 8 for feed in run.feeds
@@ -259,7 +270,7 @@ def assemble_rows(
         parameters=parameters,
         choices=(Choice(GEMM, {"weight_bits": decided.weight_bits}),),
         blocks={},
-        key_policy="direct",
+        key_policy=decided.key_policy,
         order="limb",
         precision=decided.precision,
         counts=run.counts,

@@ -61,6 +61,7 @@ def _first_row(figure: Any, axes: Any, content: DemoPicture) -> None:
     _title(axes[0], "Client: images, by digit", f"{count} queries and {known} known images, both encrypted")
     words = content.ciphertext.astype(np.float64)
     side = 1 << (words.size.bit_length() // 2)
+    words = words[: words.size // side * side]
     axes[1].imshow(words.reshape(-1, side)[:side], cmap="gray", interpolation="nearest")
     axes[1].set_anchor("NW")
     axes[1].set_axis_off()

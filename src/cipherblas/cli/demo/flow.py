@@ -23,6 +23,7 @@ from cipherblas.cli.arrays import save_matrix
 from cipherblas.cli.keyfolder import folder_bytes
 from cipherblas.client import Client
 from cipherblas.errors import CipherblasError
+from cipherblas.formats import RlweRows
 from cipherblas.matrices import EncryptedResult
 from cipherblas.program import Program
 from cipherblas.report import Display
@@ -91,7 +92,9 @@ class Job:
                     encrypted = client.encrypt(progress=progress, **{name: self.operands[name]})
                     encrypted.save(folder / f"{name}.ct")
                 if self.ciphertext is None:
-                    self.ciphertext = np.array(encrypted.feeds[0][0].data[0])
+                    first = encrypted.feeds[0][0]
+                    words = first.b if isinstance(first, RlweRows) else first.data
+                    self.ciphertext = np.array(words[0]).ravel()
         self.files |= {path.name: folder_bytes(path) for path in folder.iterdir()}
         return client
 

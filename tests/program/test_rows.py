@@ -1,0 +1,169 @@
+"""Programs by GEMM through the public interface, encrypted for real, against NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cipherblas as cb
+
+
+def matrices(program: cb.Program, seed: int = 3) -> dict[str, np.ndarray]:
+    random = np.random.default_rng(seed)
+    found = {}
+    for name, operand in program.operands.items():
+        entries = random.uniform(-1, 1, (operand.rows, operand.cols)) * operand.bound
+        found[name] = np.rint(entries) if operand.whole else entries
+    return found
+
+
+def check(function: Callable[..., Any], **arguments: Any) -> cb.Program:
+    """One encrypted run; its error stays within the plan's, its counts are the plan's."""
+    program = cb.compile(function, algorithm="gemm", **arguments)
+    assert program.plan.route == "rows" and program.plan.algorithm == "gemm"
+    values = matrices(program)
+    client = program.client()
+    server = program.server(client.evaluation_keys())
+    operands = {
+        name: client.encrypt(**{name: value}) if program.operands[name].secret else value
+        for name, value in values.items()
+    }
+    result = client.decrypt(server.run(**operands))
+    expected = program.evaluate(**values)
+    assert result.shape == expected.shape
+    assert np.abs(result - expected).max() <= program.plan.error <= program.plan.error_target
+    assert server.counts == program.plan.counts
+    return program
+
+
+SHAPES = [(1, 1, 1), (5, 7, 3), (1, 300, 1), (97, 89, 83), (64, 64, 64), (300, 2, 129)]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_clear_times_secret(shape: tuple[int, int, int]) -> None:
+    m, k, n = shape
+    for kind in ("int8", "int16", "float16", "float32", None):
+        check(lambda w, x: w @ x, w=cb.public(m, k, dtype=kind), x=cb.secret(k, n))
+    check(lambda x, w: x @ w, x=cb.secret(m, k), w=cb.public(k, n, bound=30.0))
+
+
+def test_rows_longer_than_the_ring() -> None:
+    program = check(lambda w, x: w @ x, w=cb.public(3, 5, dtype="int8"), x=cb.secret(5, 5000))
+    assert program.plan.parameters.n < 5000
+    check(lambda x, w: x @ w, x=cb.secret(5000, 5), w=cb.public(5, 3))
+
+
+def test_products_of_secrets() -> None:
+    """Rectangular, both orientations, with and without many keys."""
+    program = check(lambda a, b: a @ b, a=cb.secret(33, 20), b=cb.secret(20, 57, bound=4.0))
+    assert program.plan.parameters.n == 4096
+    few = check(lambda a, b: a @ b, a=cb.secret(33, 20), b=cb.secret(20, 57), key_policy="composed")
+    least = check(lambda a, b: a @ b, a=cb.secret(33, 20), b=cb.secret(20, 57), key_policy="binary")
+    assert least.plan.key_bytes < few.plan.key_bytes < 1 << 25
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda a, b, w: (a @ b) @ w - 2 * a @ w,
+        lambda a, b, w: w @ (a @ b) + 3.0,
+        lambda a, b, w: -(a @ b).T @ w,
+        lambda a, b, w: w @ (a + b) @ w,
+    ],
+)
+def test_graphs(function: Callable[..., Any]) -> None:
+    operands = {"a": cb.secret(12, 12), "b": cb.secret(12, 12, bound=3.0), "w": cb.public(12, 12, bound=0.5)}
+    check(function, key_policy="composed", **operands)
+
+
+@pytest.mark.slow
+def test_a_chain_of_two_products() -> None:
+    check(
+        lambda a, b, c: a @ b @ c,
+        **{"a": cb.secret(20, 30), "b": cb.secret(30, 10), "c": cb.secret(10, 8), "key_policy": "composed"},
+    )
+
+
+@pytest.mark.slow
+def test_more_rows_than_the_ring() -> None:
+    check(lambda a, b: a @ b, a=cb.secret(5000, 3), b=cb.secret(3, 7), key_policy="binary", ring_degree=4096)
+
+
+def test_files(tmp_path: Path) -> None:
+    program = cb.compile(lambda w, x: w @ x, w=cb.public(6, 9), x=cb.secret(9, 2500), algorithm="gemm")
+    values = matrices(program)
+    client = program.client()
+    program.save(tmp_path / "program")
+    client.encrypt(x=values["x"]).save(tmp_path / "x")
+    client.evaluation_keys().save(tmp_path / "keys")
+
+    loaded = cb.Program.load(tmp_path / "program")
+    assert loaded.id == program.id and loaded.explain() == program.explain()
+    parameters = loaded.plan.parameters
+    server = loaded.server(cb.EvaluationKeys.load(tmp_path / "keys"))
+    x = cb.EncryptedOperand.load(tmp_path / "x", parameters, loaded.id)
+    server.run(w=values["w"], x=x).save(tmp_path / "result")
+
+    result = cb.EncryptedResult.load(tmp_path / "result", parameters, program.id)
+    assert np.abs(client.decrypt(result) - values["w"] @ values["x"]).max() <= program.plan.error
+
+
+def test_the_planner_takes_gemms_for_clear_weights_and_says_what_else() -> None:
+    program = cb.compile(lambda w, x: w @ x, w=cb.public(100, 100), x=cb.secret(100, 100))
+    assert program.plan.algorithm == "gemm" and not len(program.plan.keys)
+    text = program.explain()
+    assert "not taken" in text and "outer-product" in text and "slower by" in text
+    small = cb.compile(lambda a, b: a @ b, a=cb.secret(64, 64), b=cb.secret(64, 64))
+    assert small.plan.route == "slots"
+    assert any(loser.algorithm == "gemm" for loser in small.plan.rejected)
+    entrywise = cb.compile(lambda a, b: (a @ b) * a, a=cb.secret(8, 8), b=cb.secret(8, 8))
+    (loser,) = (loser for loser in entrywise.plan.rejected if loser.algorithm == "gemm")
+    assert "slots" in loser.reason
+
+
+def test_weights_that_overflow_every_modulus_are_refused_with_the_one_they_need() -> None:
+    with pytest.raises(cb.PrecisionError, match=r"a modulus of \d+ bits"):
+        cb.compile(
+            lambda w, x: w @ x,
+            w=cb.public(8, 8, bound=2.0**31 - 1, dtype="int32"),
+            x=cb.secret(8, 8),
+            algorithm="gemm",
+            ring_degree=4096,
+            precision=1e-9,
+            security=256,
+        )
+
+
+def test_bad_input() -> None:
+    with pytest.raises(cb.DTypeError, match="at most 32 bits"):
+        cb.public(2, 2, dtype="int64")
+    with pytest.raises(cb.DTypeError, match="NumPy type"):
+        cb.public(2, 2, dtype="eight")
+    with pytest.raises(cb.DTypeError, match="got complex128"):
+        cb.public(2, 2, dtype=complex)
+    program = cb.compile(
+        lambda w, x: w @ x, w=cb.public(3, 4, dtype="int8"), x=cb.secret(4, 5), algorithm="gemm"
+    )
+    client = program.client()
+    server = program.server(client.evaluation_keys())
+    x = client.encrypt(x=np.ones((4, 5)))
+    with pytest.raises(cb.RangeError, match="whole numbers"):
+        server.run(w=np.full((3, 4), 0.5), x=x)
+    with pytest.raises(cb.RangeError, match="planned range"):
+        server.run(w=np.full((3, 4), 200.0), x=x)
+    with pytest.raises(cb.RangeError, match="NaN"):
+        server.run(w=np.full((3, 4), np.nan), x=x)
+    with pytest.raises(cb.ShapeError):
+        server.run(w=np.ones((4, 4)), x=x)
+    with pytest.raises(cb.ShapeError):
+        client.encrypt(x=np.ones((5, 4)))
+    other = program.client()
+    with pytest.raises(cb.MismatchError, match="key pair"):
+        other.decrypt(server.run(w=np.ones((3, 4)), x=x))
+    with pytest.raises(cb.ParameterError, match="GEMM"):
+        cb.compile(lambda a: a * a, a=cb.secret(3, 3), algorithm="gemm")
