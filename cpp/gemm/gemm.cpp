@@ -19,8 +19,12 @@
 namespace cipherblas::gemm {
 namespace {
 
-// Costs relative to a float64 product of the same shape, as measured on an AVX-512 machine.
+// Costs in multiply-adds of a float64 product, as measured on an AVX-512 machine: of one of a tile and of the reference,
+// and of one entry that is packed for tiles or converted to a digit.
 constexpr double kTileCost = 1.8;
+constexpr double kReferenceCost = 50;
+constexpr double kPackingCost = 60;
+constexpr double kDigitCost = 70;
 // Where a level of Strassen's algorithm begins to win: the least dimension of the product.
 constexpr std::size_t kStrassenFrom = 1536;
 constexpr std::size_t kStrassen2From = 4096;
@@ -31,10 +35,21 @@ int levels_for(const MatrixView& a, const MatrixSpan& c) {
     return least >= kStrassen2From ? 2 : least >= kStrassenFrom ? 1 : 0;
 }
 
-Path choose(const MatrixView& a, const MatrixSpan& c, double float_cost) {
-    const bool tiles = path_available(Path::kIfma);
-    if (have_blas() && (!tiles || float_cost < kTileCost)) return Path::kExact;
-    if (!tiles) return Path::kScalar;
+Path choose(const MatrixView& a, const MatrixSpan& c, const Splitting& splitting) {
+    const auto m = static_cast<double>(c.rows);
+    const auto k = static_cast<double>(a.cols);
+    const auto n = static_cast<double>(c.cols);
+    const auto whole = [](std::size_t length, std::size_t tile) {
+        return static_cast<double>(ceil_div(length, tile) * tile);
+    };
+    const double reference = kReferenceCost * m * k * n;
+    const double tiles =
+        kTileCost * whole(c.rows, kTileRows) * k * whole(c.cols, kTileCols) + kPackingCost * (m * k + k * n);
+    const double digits =
+        splitting.cost * m * k * n + kDigitCost * (splitting.a.parts * m * k + splitting.b.parts * k * n);
+    const bool have_tiles = path_available(Path::kIfma);
+    if (have_blas() && digits < reference && (!have_tiles || digits < tiles)) return Path::kExact;
+    if (!have_tiles || reference < tiles) return Path::kScalar;
     constexpr Path by_levels[] = {Path::kIfma, Path::kStrassen, Path::kStrassen2};
     return by_levels[levels_for(a, c)];
 }
@@ -144,7 +159,7 @@ void modular_gemm(const MatrixView& a, const MatrixView& b, const MatrixSpan& c,
     if (path == Path::kRounded) throw std::invalid_argument("path: expected an exact one, got rounded");
     if (is_trivial(a, c, accumulate)) return;
     const Splitting splitting = plan_splitting(q / 2, q / 2, a.cols);
-    run(a, b, c, q, path == Path::kAuto ? choose(a, c, splitting.cost) : path, splitting, accumulate);
+    run(a, b, c, q, path == Path::kAuto ? choose(a, c, splitting) : path, splitting, accumulate);
 }
 
 void small_gemm(const MatrixView& u, const MatrixView& b, const MatrixSpan& c, std::uint64_t q,
@@ -169,7 +184,7 @@ void small_gemm(const MatrixView& u, const MatrixView& b, const MatrixSpan& c, s
         }
     }
     const Splitting splitting = plan_splitting(max_u, q / 2, u.cols);
-    run(u, b, c, q, path == Path::kAuto ? choose(u, c, splitting.cost) : path, splitting, accumulate);
+    run(u, b, c, q, path == Path::kAuto ? choose(u, c, splitting) : path, splitting, accumulate);
 }
 
 bool all_below(const MatrixView& view, std::uint64_t bound) {

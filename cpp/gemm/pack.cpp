@@ -1,9 +1,12 @@
 #include "gemm/pack.h"
 
+#include <cstdlib>
 #include <cstring>
+#include <type_traits>
 
 #include "gemm/kernels.h"
 #include "gemm/lift.h"
+#include "ring/pool.h"
 
 namespace cipherblas::gemm {
 namespace {
@@ -23,40 +26,59 @@ std::uint64_t stepped(std::uint64_t old, std::uint64_t x, std::uint64_t q) {
 }
 
 // Lines [first, first + lines) entry by entry.
-template <PackStep STEP, typename T>
-void pack_entries(std::uint64_t* packed, const T* from, const PanelShape& shape, std::size_t first,
-                  std::size_t lines, std::uint64_t q) {
+template <PackStep STEP>
+void pack_entries(std::uint64_t* packed, const std::uint64_t* from, const PanelShape& shape,
+                  std::size_t first, std::size_t lines, std::uint64_t q) {
     for (std::size_t line = first; line < first + lines; ++line) {
         std::uint64_t* const to = packed + line / shape.width * shape.pitch + line % shape.width;
-        const T* const entries = from + static_cast<std::ptrdiff_t>(line) * shape.across;
+        const std::uint64_t* const entries = from + static_cast<std::ptrdiff_t>(line) * shape.across;
         for (std::size_t p = 0; p < shape.depth; ++p) {
             std::uint64_t& word = to[p * shape.width];
-            word = stepped<STEP>(word, lift(entries[static_cast<std::ptrdiff_t>(p) * shape.along], q), q);
+            word = stepped<STEP>(word, entries[static_cast<std::ptrdiff_t>(p) * shape.along], q);
         }
     }
 }
 
-// One block; `lines` may end within a panel.
-void pack_block(std::uint64_t* packed, const MatrixView& from, const PanelShape& shape, std::size_t lines,
+// One block of residues; `lines` may end within a panel.
+void pack_block(std::uint64_t* packed, const std::uint64_t* from, const PanelShape& shape, std::size_t lines,
                 PackStep step, std::uint64_t q) {
     std::size_t done = 0;
-    if (from.item == Item::kResidue && (shape.across == 1 || shape.along == 1)) {
+    if (shape.across == 1 || shape.along == 1) {
         done = shape.panels * shape.width;
-        gemm_kernels().pack(packed, static_cast<const std::uint64_t*>(from.data), shape, step, q);
+        gemm_kernels().pack(packed, from, shape, step, q);
     }
     const std::size_t rest = lines - done;
+    switch (step) {
+        case PackStep::kCopy:
+            return pack_entries<PackStep::kCopy>(packed, from, shape, done, rest, q);
+        case PackStep::kCopyNegative:
+            return pack_entries<PackStep::kCopyNegative>(packed, from, shape, done, rest, q);
+        case PackStep::kAdd:
+            return pack_entries<PackStep::kAdd>(packed, from, shape, done, rest, q);
+        case PackStep::kSubtract:
+            return pack_entries<PackStep::kSubtract>(packed, from, shape, done, rest, q);
+    }
+}
+
+// A block of signed integers as residues, in the order of memory; `shape` then has their strides.
+Buffer lifted(const MatrixView& from, PanelShape& shape, std::size_t lines, std::uint64_t q) {
+    Buffer residues = Buffer::of_words(lines * shape.depth);
+    const bool by_lines = std::abs(shape.along) <= std::abs(shape.across);
+    const std::size_t count = by_lines ? lines : shape.depth;
+    const std::size_t length = by_lines ? shape.depth : lines;
+    const std::ptrdiff_t step = by_lines ? shape.across : shape.along;
+    const std::ptrdiff_t stride = by_lines ? shape.along : shape.across;
     with_item(from, [&](const auto* entries) {
-        switch (step) {
-            case PackStep::kCopy:
-                return pack_entries<PackStep::kCopy>(packed, entries, shape, done, rest, q);
-            case PackStep::kCopyNegative:
-                return pack_entries<PackStep::kCopyNegative>(packed, entries, shape, done, rest, q);
-            case PackStep::kAdd:
-                return pack_entries<PackStep::kAdd>(packed, entries, shape, done, rest, q);
-            case PackStep::kSubtract:
-                return pack_entries<PackStep::kSubtract>(packed, entries, shape, done, rest, q);
+        if constexpr (std::is_signed_v<std::remove_cvref_t<decltype(*entries)>>) {
+            for (std::size_t i = 0; i < count; ++i) {
+                lift_line(residues.words() + i * length, entries + static_cast<std::ptrdiff_t>(i) * step,
+                          stride, length, q);
+            }
         }
     });
+    shape.across = by_lines ? static_cast<std::ptrdiff_t>(length) : 1;
+    shape.along = by_lines ? 1 : static_cast<std::ptrdiff_t>(length);
+    return residues;
 }
 
 PackStep step_of(int sign, bool first) {
@@ -68,16 +90,21 @@ PackStep step_of(int sign, bool first) {
 void pack_term(std::uint64_t* packed, const MatrixView& from, bool by_rows, std::size_t width,
                std::size_t panels, std::size_t depth, int sign, bool first, std::uint64_t q) {
     const std::size_t lines = by_rows ? from.rows : from.cols;
-    const PanelShape shape = {width,
-                              lines / width,
-                              by_rows ? from.cols : from.rows,
-                              by_rows ? from.row_stride : from.col_stride,
-                              by_rows ? from.col_stride : from.row_stride,
-                              width * depth};
+    PanelShape shape = {width,
+                        lines / width,
+                        by_rows ? from.cols : from.rows,
+                        by_rows ? from.row_stride : from.col_stride,
+                        by_rows ? from.col_stride : from.row_stride,
+                        width * depth};
     const bool whole = lines == panels * width && shape.depth == depth;
     if (first && !whole) std::memset(packed, 0, panels * width * depth * sizeof(std::uint64_t));
-    if (lines > 0 && shape.depth > 0)
-        pack_block(packed, from, shape, lines, step_of(sign, first && whole), q);
+    if (lines == 0 || shape.depth == 0) return;
+    const PackStep step = step_of(sign, first && whole);
+    if (from.item == Item::kResidue) {
+        return pack_block(packed, static_cast<const std::uint64_t*>(from.data), shape, lines, step, q);
+    }
+    const Buffer residues = lifted(from, shape, lines, q);
+    pack_block(packed, residues.words(), shape, lines, step, q);
 }
 
 }  // namespace

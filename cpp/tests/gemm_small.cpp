@@ -37,7 +37,8 @@ template <typename T>
 void expect_exact(const Matrix<T>& u, const Residues& b, std::uint64_t q) {
     Target want(u.rows, b.cols);
     gemm::reference_gemm(u.view(), b.view(), want.span(), Modulus(q), false);
-    for (const Path path : {Path::kAuto, Path::kScalar, Path::kIfma, Path::kExact}) {
+    for (const Path path :
+         {Path::kAuto, Path::kScalar, Path::kIfma, Path::kStrassen, Path::kStrassen2, Path::kExact}) {
         if (!gemm::path_available(path)) continue;
         Target got(u.rows, b.cols);
         gemm::small_gemm(u.view(), b.view(), got.span(), q, gemm::largest_magnitude(u.view()), path, false);
