@@ -15,9 +15,9 @@ from cipherblas import _core
 from cipherblas.errors import DTypeError, MismatchError
 from cipherblas.execution import FeedSpec
 from cipherblas.expressions import finite_matrix
-from cipherblas.formats import RlweRows
+from cipherblas.formats import RlweRows, SharedBatch
+from cipherblas.formats.encryption import combined_secrets, encrypt_rows, encrypt_shared_batch
 from cipherblas.formats.encryption import decrypt as decrypt_matrix
-from cipherblas.formats.encryption import encrypt_rows
 from cipherblas.keys import (
     EvaluationKeys,
     FreshCiphertext,
@@ -28,6 +28,8 @@ from cipherblas.keys import (
     make_evaluation_keys,
     write_evaluation_keys,
 )
+from cipherblas.keys.generation import WeightSecrets
+from cipherblas.keys.request import weight_row
 from cipherblas.layouts.blocks import block_of, join
 from cipherblas.limits import check_bound
 from cipherblas.matrices import EncryptedOperand, EncryptedResult, check_shape, short_id
@@ -55,11 +57,27 @@ class Client:
 
     def evaluation_keys(self, progress: Progress | None = None) -> EvaluationKeys:
         """The public keys that the server needs: exactly those that the plan declared."""
-        return make_evaluation_keys(self._secret, self.program.plan.keys, progress)
+        return make_evaluation_keys(self._secret, self.program.plan.keys, progress, self._weight_secrets())
 
     def write_evaluation_keys(self, path: str | Path, progress: Progress | None = None) -> None:
         """Make the evaluation keys straight into a file or folder for the server; memory holds a part at a time."""
-        write_evaluation_keys(self._secret, self.program.plan.keys, path, progress)
+        write_evaluation_keys(self._secret, self.program.plan.keys, path, progress, self._weight_secrets())
+
+    def _weight_secrets(self) -> WeightSecrets:
+        """What the keys of fixed weights switch from: rows of (weights · secrets of the shared batch)."""
+        factors = self.program.fixed_factors
+        context = self._secret.params.context()
+        limbs = self._secret.params.limbs
+        combined: dict[int, NDArray[Any]] = {}
+
+        def polynomial(number: int) -> NDArray[np.uint64]:
+            factor, row = weight_row(number)
+            if factor not in combined:
+                combined.clear()
+                combined[factor] = combined_secrets(self._secret, factors[factor].integers())
+            return context.plaintext(combined[factor][row], limbs, special=True)
+
+        return polynomial
 
     def encrypt(self, /, *, progress: Progress | None = None, **operands: Any) -> Any:
         """Encrypt secret operands given by name.
@@ -139,9 +157,12 @@ class Client:
 
     def _encrypt_rows(
         self, feed: RowFeed, matrix: NDArray[np.float64], tick: Callable[[], None]
-    ) -> tuple[RlweRows, ...]:
+    ) -> tuple[RlweRows | SharedBatch, ...]:
         source = matrix.T if feed.transposed else matrix
-        found = []
+        found: list[RlweRows | SharedBatch] = []
+        if feed.shared:
+            tick()
+            return (encrypt_shared_batch(self._secret, source, feed.scale, feed.limbs),)
         for start, stop in feed.pieces:
             found.append(encrypt_rows(self._secret, source[:, start:stop], feed.scale, feed.limbs))
             tick()

@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas import files
 from cipherblas.errors import CipherblasError, FormatError, MismatchError, ShapeError
-from cipherblas.formats import RlweRows
+from cipherblas.formats import RlweRows, SharedBatch
 from cipherblas.keys import FreshCiphertext
 from cipherblas.params import Parameters
 from cipherblas.planner.plan import Route
 
 KIND = "ciphertext"
+SLOTS = "slots"
+EncryptedRows: TypeAlias = "RlweRows | SharedBatch"
+ROW_FORMATS: dict[str, type[RlweRows] | type[SharedBatch]] = {
+    kind.NAME: kind for kind in (RlweRows, SharedBatch)
+}
 
 
 @dataclass(frozen=True)
@@ -37,7 +42,7 @@ class EncryptedOperand:
     name: str
     shape: tuple[int, int]
     parameters: Parameters
-    feeds: tuple[tuple[FreshCiphertext, ...] | tuple[RlweRows, ...], ...]
+    feeds: tuple[tuple[FreshCiphertext | EncryptedRows, ...], ...]
     key_id: str = ""
 
     @property
@@ -52,11 +57,12 @@ class EncryptedOperand:
             # Operands come from the secret key, so that every ciphertext has a seed.
             seeds = [np.frombuffer(ct.seed or b"", dtype=np.uint8) for ct in feed]
             tensors[f"feed{index}.seed"] = np.stack(seeds)
-            if isinstance(feed[0], RlweRows):
-                for piece, ct in enumerate(feed):
+            plain = [ct.data for ct in feed if isinstance(ct, FreshCiphertext)]
+            if plain:
+                tensors[f"feed{index}.data"] = np.stack(plain)
+            for piece, ct in enumerate(feed):
+                if not isinstance(ct, FreshCiphertext):
                     tensors[f"feed{index}.rows{piece}"] = ct.b
-            else:
-                tensors[f"feed{index}.data"] = np.stack([ct.data for ct in feed])
         header = {
             "role": "operand",
             "program": self.program_id,
@@ -64,7 +70,7 @@ class EncryptedOperand:
             "name": self.name,
             "shape": list(self.shape),
             "feeds": len(self.feeds),
-            "scales": [feed[0].scale if isinstance(feed[0], RlweRows) else 0.0 for feed in self.feeds],
+            "forms": [_form(feed[0]) for feed in self.feeds],
         }
         files.write(path, KIND, header, tensors, parameters=self.parameters)
 
@@ -79,10 +85,10 @@ class EncryptedOperand:
         header, tensors = files.read(path, KIND, fingerprint=parameters.fingerprint())
         _check_header(header, "operand", program_id)
         try:
-            scales = [float(scale) for scale in header["scales"]]
+            forms = [(str(name), float(scale)) for name, scale in header["forms"]]
             feeds = tuple(
-                _read_feed(tensors, index, parameters, scale)
-                for index, scale in zip(range(int(header["feeds"])), scales, strict=True)
+                _read_feed(tensors, index, parameters, *form)
+                for index, form in zip(range(int(header["feeds"])), forms, strict=True)
             )
             rows, cols = header["shape"]
             name, key_id = str(header["name"]), str(header["key_id"])
@@ -92,17 +98,22 @@ class EncryptedOperand:
         except (KeyError, TypeError, ValueError) as error:
             raise FormatError(
                 "fields of an encrypted operand",
-                expected="name, shape, feeds, scales, key_id",
+                expected="name, shape, feeds, forms, key_id",
                 got=repr(error),
             ) from error
 
 
+def _form(piece: FreshCiphertext | EncryptedRows) -> tuple[str, float]:
+    """The name of a feed's format, and its scale where the format keeps one."""
+    return (SLOTS, 0.0) if isinstance(piece, FreshCiphertext) else (piece.NAME, piece.scale)
+
+
 def _read_feed(
-    tensors: dict[str, NDArray[Any]], index: int, parameters: Parameters, scale: float
-) -> tuple[FreshCiphertext, ...] | tuple[RlweRows, ...]:
+    tensors: dict[str, NDArray[Any]], index: int, parameters: Parameters, name: str, scale: float
+) -> tuple[FreshCiphertext | EncryptedRows, ...]:
     seeds = tensors[f"feed{index}.seed"]
-    if f"feed{index}.data" not in tensors:
-        return _read_rows(tensors, index, parameters, seeds, scale)
+    if name != SLOTS:
+        return _read_rows(tensors, index, parameters, seeds, name, scale)
     data = tensors[f"feed{index}.data"]
     if data.ndim != 3 or data.dtype != np.uint64 or seeds.dtype != np.uint8 or seeds.shape != (len(data), 32):
         raise FormatError(
@@ -118,15 +129,22 @@ def _read_feed(
 
 
 def _read_rows(
-    tensors: dict[str, NDArray[Any]], index: int, parameters: Parameters, seeds: NDArray[Any], scale: float
-) -> tuple[RlweRows, ...]:
+    tensors: dict[str, NDArray[Any]],
+    index: int,
+    parameters: Parameters,
+    seeds: NDArray[Any],
+    name: str,
+    scale: float,
+) -> tuple[EncryptedRows, ...]:
+    if name not in ROW_FORMATS:
+        raise FormatError("form of an operand", expected=" | ".join((SLOTS, *ROW_FORMATS)), got=name)
     if seeds.ndim != 2 or seeds.dtype != np.uint8:
         raise FormatError("seeds of encrypted rows", expected="(pieces, 32)", got=seeds.shape)
-    pieces = []
+    pieces: list[EncryptedRows] = []
     for piece, seed in enumerate(seeds):
         b = tensors[f"feed{index}.rows{piece}"]
         try:
-            rows = RlweRows(parameters, b.shape[1:], scale, b, seed.tobytes())
+            rows = ROW_FORMATS[name](parameters, b.shape[1:], scale, b, seed.tobytes())
             rows.check_residues()
         except (CipherblasError, IndexError) as error:
             raise FormatError(f"encrypted rows of a file: {error}") from error

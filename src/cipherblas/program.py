@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from cipherblas import files, graph
 from cipherblas.errors import CipherblasError, FormatError, MismatchError
+from cipherblas.evaluators.rows import ClearFactor
 from cipherblas.execution import FeedSpec
 from cipherblas.expressions import Expression, Operand, evaluate_clear, finite_matrix, operands_of, trace
 from cipherblas.keys import EvaluationKeys
@@ -78,6 +79,11 @@ class Program:
     def feeds_of(self, name: str) -> list[FeedSpec | RowFeed]:
         """What the client sends for the operand `name`."""
         return [feed for feed in self._run.feeds if feed.name == name]
+
+    @property
+    def fixed_factors(self) -> tuple[ClearFactor, ...]:
+        """The clear factors that have keys of their own."""
+        return self._run.fixed_factors if isinstance(self._run, RowTrace) else ()
 
     @functools.cached_property
     def result(self) -> ResultSpec | RowResultSpec:

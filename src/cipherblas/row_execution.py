@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from cipherblas.algorithms.gemm import secret_product
 from cipherblas.errors import ParameterError
-from cipherblas.evaluators.rows import ClearFactor, Rows, RowsEvaluator
+from cipherblas.evaluators.rows import Batch, ClearFactor, Rows, RowsEvaluator
 from cipherblas.expressions import Add, Constant, Expression, Leaf, MatMul, Multiply, Scale, ordered
 
 
@@ -36,6 +36,7 @@ class RowFeed:
         pieces: column ranges, each an encryption of its own: rows are at most N long.
         limbs: q-limbs.
         scale: of the encoding.
+        shared: one encryption whose rows share their a parts, for fixed weights.
     """
 
     name: str
@@ -44,6 +45,7 @@ class RowFeed:
     pieces: tuple[tuple[int, int], ...]
     limbs: int
     scale: float
+    shared: bool = False
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,9 @@ class RowFeeds(Protocol):
 
     def secret(self, feed: RowFeed, bound: float) -> Sequence[Rows]:
         """The encrypted pieces of an operand."""
+
+    def batch(self, feed: RowFeed, bound: float) -> Batch:
+        """The encryption of an operand whose rows share their a parts."""
 
     def public(self, node: Expression) -> NDArray[np.float64]:
         """The values of a part without secrets."""
@@ -92,6 +97,21 @@ def whole(node: Expression) -> bool:
     return all(whole(child) for child in node.children)
 
 
+def is_constant(node: Expression) -> bool:
+    """Whether a clear part is known before operands are."""
+    return not any(isinstance(current, Leaf) for current in ordered(node))
+
+
+def has_fixed(node: Expression) -> bool:
+    """Whether a constant multiplies an operand somewhere."""
+    for current in ordered(node):
+        if isinstance(current, MatMul) and current.left.secret != current.right.secret:
+            clear, other = sorted((current.left, current.right), key=lambda part: part.secret)
+            if isinstance(other, Leaf) and is_constant(clear):
+                return True
+    return False
+
+
 class RowExecution:
     """One run of a program: `RowExecution(...).run()`.
 
@@ -99,6 +119,7 @@ class RowExecution:
         evaluator: the interpreter.
         node: the program.
         weight_bits: clear factors that are not whole numbers are rounded to so many bits and a sign.
+        fixed: constants that multiply an operand have keys of their own.
         headroom_bits: log2 of what the modulus exceeds twice the largest message by.
         feeds: where operands come from.
         progress: called as progress(done, total) after every product.
@@ -109,6 +130,7 @@ class RowExecution:
         evaluator: RowsEvaluator,
         node: Expression,
         weight_bits: int,
+        fixed: bool,
         headroom_bits: float,
         feeds: RowFeeds,
         progress: Callable[[int, int], None] | None = None,
@@ -118,6 +140,8 @@ class RowExecution:
             raise ParameterError(f"the program cannot be computed by GEMMs: {reason}")
         self.evaluator, self.node, self.feeds = evaluator, node, feeds
         self.weight_bits, self.headroom_bits = weight_bits, headroom_bits
+        self.fixed = fixed
+        self.fixed_factors: list[ClearFactor] = []  # in the order of their keys' numbers
         self.limbs = len(evaluator.params.q)
         self._progress = progress
         self._done = 0
@@ -162,13 +186,23 @@ class RowExecution:
         return value
 
     def _operand(self, node: Leaf, by_columns: bool, scale: float) -> RowValue:
-        rows, cols = node.shape[::-1] if by_columns else node.shape
-        n = self.evaluator.n
+        cols, n = node.shape[0 if by_columns else 1], self.evaluator.n
         pieces = tuple((start, min(start + n, cols)) for start in range(0, cols, n))
-        feed = RowFeed(
-            node.name, node.transposed != by_columns, (rows, cols), pieces, self.limbs, float(scale)
+        return RowValue(
+            tuple(self.feeds.secret(self._feed(node, by_columns, scale, pieces), node.bound)), by_columns
         )
-        return RowValue(tuple(self.feeds.secret(feed, node.bound)), by_columns)
+
+    def _feed(
+        self,
+        node: Leaf,
+        by_columns: bool,
+        scale: float,
+        pieces: tuple[tuple[int, int], ...],
+        shared: bool = False,
+    ) -> RowFeed:
+        shape = node.shape[::-1] if by_columns else node.shape
+        transposed = node.transposed != by_columns
+        return RowFeed(node.name, transposed, shape, pieces, self.limbs, float(scale), shared)
 
     def _turned(self, value: RowValue, node: Expression) -> RowValue:
         """The same matrix encrypted the other way: one C-MT per N × N block."""
@@ -206,16 +240,23 @@ class RowExecution:
         return RowValue(tuple(pieces), x.by_columns, x.sign)
 
     def _product(self, node: MatMul, by_columns: bool, scale: float) -> RowValue:
-        if not node.left.secret:
-            factor = self._factor(node.left, transposed=False)
-            x = self._value(node.right, False, scale * factor.unit)
-        elif not node.right.secret:
-            factor = self._factor(node.right, transposed=True)
-            x = self._value(node.left, True, scale * factor.unit)
-        else:
+        if node.left.secret and node.right.secret:
             return self._secret_product(node, by_columns, scale)
+        clear, other = (node.right, node.left) if node.left.secret else (node.left, node.right)
+        factor = self._factor(clear, transposed=by_columns)
+        if self.fixed and isinstance(other, Leaf) and is_constant(clear):
+            return self._fixed_product(factor, other, by_columns, scale)
+        x = self._value(other, by_columns, scale * factor.unit)
         pieces = tuple(self.evaluator.clear_product(factor, piece) for piece in x.pieces)
-        return RowValue(pieces, x.by_columns, x.sign)
+        return RowValue(pieces, by_columns, x.sign)
+
+    def _fixed_product(self, factor: ClearFactor, node: Leaf, by_columns: bool, scale: float) -> RowValue:
+        cols = node.shape[0 if by_columns else 1]
+        feed = self._feed(node, by_columns, scale * factor.unit, ((0, cols),), shared=True)
+        number = len(self.fixed_factors)
+        self.fixed_factors.append(factor)
+        x = self.feeds.batch(feed, node.bound)
+        return RowValue(tuple(self.evaluator.fixed_product(factor, number, x)), by_columns)
 
     def _factor(self, node: Expression, transposed: bool) -> ClearFactor:
         exact = whole(node)

@@ -15,11 +15,11 @@ from cipherblas.evaluators.base import Evaluator
 from cipherblas.evaluators.ckks import Ckks
 from cipherblas.evaluators.counts import Counts
 from cipherblas.evaluators.encodings import Encodings
-from cipherblas.evaluators.rows import Rows
+from cipherblas.evaluators.rows import Batch, Rows
 from cipherblas.evaluators.rows_ckks import RowsCkks
 from cipherblas.execution import Execution, FeedSpec
 from cipherblas.expressions import Expression, Operand, evaluate_clear, finite_matrix
-from cipherblas.formats import RlweRows
+from cipherblas.formats import RlweRows, SharedBatch
 from cipherblas.keys import EvaluationKeys, FreshCiphertext
 from cipherblas.limits import available_memory, check_bound
 from cipherblas.matrices import EncryptedOperand, EncryptedResult, check_shape, short_id
@@ -119,7 +119,13 @@ class Server:
         feeds = RowCiphertextFeeds(self.program, encrypted, clear, evaluator)
         (choice,) = plan.choices
         execution = RowExecution(
-            evaluator, self.program.expression, choice.options["weight_bits"], HEADROOM_BITS, feeds, progress
+            evaluator,
+            self.program.expression,
+            choice.options["weight_bits"],
+            bool(choice.options.get("fixed", False)),
+            HEADROOM_BITS,
+            feeds,
+            progress,
         )
         start = time.perf_counter()
         value = execution.run()
@@ -204,7 +210,8 @@ class Server:
     def _check_rows(name: str, spec: RowFeed, feed: Sequence[Any]) -> None:
         for (start, stop), rows in zip(spec.pieces, feed, strict=True):
             expected = (spec.limbs, spec.shape[0], stop - start)
-            if not isinstance(rows, RlweRows) or rows.b.shape != expected:
+            kind = SharedBatch if spec.shared else RlweRows
+            if not isinstance(rows, kind) or rows.b.shape != expected:
                 got = getattr(getattr(rows, "b", None), "shape", type(rows).__name__)
                 raise ShapeError(f"encrypted rows of operand {name!r}", expected=str(expected), got=str(got))
 
@@ -279,7 +286,9 @@ class RowCiphertextFeeds:
         for name, operand in encrypted.items():
             for spec, feed in zip(program.feeds_of(name), operand.feeds, strict=True):
                 assert isinstance(spec, RowFeed)
-                self._pairs[spec] = [(rows.a, rows.b) for rows in feed if isinstance(rows, RlweRows)]
+                self._pairs[spec] = [
+                    (rows.a, rows.b) for rows in feed if isinstance(rows, (RlweRows, SharedBatch))
+                ]
 
     def secret(self, feed: RowFeed, bound: float) -> list[Rows]:
         """The operand's encryptions, one per piece."""
@@ -289,6 +298,11 @@ class RowCiphertextFeeds:
             )
             for (start, stop), pair in zip(feed.pieces, self._pairs[feed], strict=True)
         ]
+
+    def batch(self, feed: RowFeed, bound: float) -> Batch:
+        """The operand's encryption whose rows share their a parts."""
+        (pair,) = self._pairs[feed]
+        return self._evaluator.fresh_batch(pair, feed.shape, bound=bound, scale=feed.scale, limbs=feed.limbs)
 
     def public(self, node: Expression) -> NDArray[np.float64]:
         """The values of a part without secrets."""

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import cipherblas as cb
 from cipherblas.errors import ParameterError
-from cipherblas.evaluators.rows import Rows
+from cipherblas.evaluators.rows import Batch, Rows
 from cipherblas.evaluators.rows_clear import RowsClear
 from cipherblas.evaluators.shape import RingShape
 from cipherblas.expressions import Expression, evaluate_clear, trace
@@ -45,6 +45,12 @@ class ArrayFeeds:
             for start, stop in feed.pieces
         ]
 
+    def batch(self, feed: RowFeed, bound: float) -> Batch:
+        matrix = self.values[feed.name]
+        matrix = matrix.T if feed.transposed else matrix
+        data = self.ev.encrypt_batch(matrix, feed.scale)
+        return self.ev.fresh_batch(data, matrix.shape, bound=bound, scale=feed.scale, limbs=feed.limbs)
+
     def public(self, node: Expression) -> np.ndarray:
         return evaluate_clear(node, self.values)
 
@@ -54,7 +60,9 @@ def decrypted(ev: RowsClear, value: RowValue) -> np.ndarray:
     return matrix.T if value.by_columns else matrix
 
 
-def check(function: Callable[..., Any], weight_bits: int = 30, **operands: Any) -> tuple[RowsClear, RowValue]:
+def check(
+    function: Callable[..., Any], weight_bits: int = 30, fixed: bool = False, **operands: Any
+) -> tuple[RowsClear, RowValue]:
     random = np.random.default_rng(5)
     node = trace(function, operands)
     values = {}
@@ -62,7 +70,7 @@ def check(function: Callable[..., Any], weight_bits: int = 30, **operands: Any) 
         entries = random.uniform(-1, 1, (operand.rows, operand.cols)) * operand.bound
         values[name] = np.rint(entries) if operand.whole else entries
     ev = RowsClear(RING, 3)
-    value = RowExecution(ev, node, weight_bits, 2.0, ArrayFeeds(ev, values)).run()
+    value = RowExecution(ev, node, weight_bits, fixed, 2.0, ArrayFeeds(ev, values)).run()
     bound = max(piece.error for piece in value.pieces) + 1e-9 * node.bound
     np.testing.assert_allclose(decrypted(ev, value), evaluate_clear(node, values), rtol=0, atol=bound)
     return ev, value
@@ -98,6 +106,17 @@ def test_graphs(function: Callable[..., Any]) -> None:
     check(function, a=cb.secret(11, 11), b=cb.secret(11, 11, bound=3.0), w=cb.public(11, 11, bound=0.5))
 
 
+@given(m=lengths, k=lengths, n=lengths)
+def test_fixed_weights_of_any_shape(m: int, k: int, n: int) -> None:
+    random = np.random.default_rng(m + k + n)
+    ev, _ = check(lambda x: random.uniform(-1, 1, (m, k)) @ x, fixed=True, x=cb.secret(k, n))
+    assert len(ev.request.weights) == m
+    whole = random.integers(-128, 128, (n, k))
+    ev, value = check(lambda x: 2 * (x @ whole.T) - 1, fixed=True, x=cb.secret(m, k))
+    assert len(ev.request.weights) == n and not ev.request.galois
+    assert value.by_columns and value.pieces[0].bias == 0.0
+
+
 def test_whole_weights_are_not_rounded() -> None:
     _, value = check(lambda w, x: w @ x, w=cb.public(5, 7, dtype="int8"), x=cb.secret(7, 3), weight_bits=2)
     assert value.pieces[0].bias == 0.0
@@ -119,4 +138,4 @@ def test_what_needs_slots_is_refused() -> None:
     assert supported(node) is not None
     ev = RowsClear(RING)
     with pytest.raises(ParameterError, match="slots"):
-        RowExecution(ev, node, 10, 2.0, ArrayFeeds(ev, {}))
+        RowExecution(ev, node, 10, False, 2.0, ArrayFeeds(ev, {}))

@@ -10,6 +10,10 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
+from cipherblas.expressions import trace
+from cipherblas.planner.budgets import budgets_of
+from cipherblas.planner.plan import PlanOptions
+from cipherblas.planner.rows import RowSearch, Way
 
 
 def matrices(program: cb.Program, seed: int = 3) -> dict[str, np.ndarray]:
@@ -38,6 +42,38 @@ def check(function: Callable[..., Any], **arguments: Any) -> cb.Program:
     assert np.abs(result - expected).max() <= program.plan.error <= program.plan.error_target
     assert server.counts == program.plan.counts
     return program
+
+
+@pytest.mark.parametrize("shape", [(5, 300, 4096), (20, 40, 5000), (3, 7, 33)], ids=str)
+def test_fixed_weights(shape: tuple[int, int, int], tmp_path: Path) -> None:
+    """One key per row of the weights, one GEMM; through files as well."""
+    m, k, n = shape
+    weights = np.random.default_rng(1).integers(-128, 128, (m, k)).astype(np.int8)
+    expression = trace(lambda x: weights @ x, {"x": cb.secret(k, n)})
+    options = PlanOptions(algorithm="gemm")
+    search = RowSearch(expression, options, budgets_of(options, k * n))
+    plan, run = search.planned(4096, Way("direct", fixed=True))
+    program = cb.Program(expression, {"x": cb.secret(k, n)}, plan, run)
+    assert len(plan.keys.weights) == m and plan.keys.weights == program.plan.keys.weights
+    program.save(tmp_path / "program")
+    program = cb.Program.load(tmp_path / "program")
+    x = np.random.default_rng(2).uniform(-1, 1, (k, n))
+    client = program.client()
+    client.write_evaluation_keys(tmp_path / "keys")
+    client.encrypt(x=x).save(tmp_path / "x")
+    server = program.server(cb.EvaluationKeys.load(tmp_path / "keys"))
+    encrypted = cb.EncryptedOperand.load(tmp_path / "x", plan.parameters, program.id)
+    result = client.decrypt(server.run(x=encrypted))
+    assert np.abs(result - weights.astype(float) @ x).max() <= plan.error <= plan.error_target
+    assert server.counts == plan.counts
+
+
+def test_the_planner_fixes_weights_where_that_is_faster() -> None:
+    weights = np.ones((256, 2048), dtype=np.int8)
+    program = cb.compile(lambda x: weights @ x, x=cb.secret(2048, 256), algorithm="gemm")
+    assert program.plan.keys.weights and "keys of fixed weights" in program.explain()
+    few = cb.compile(lambda x: weights @ x, x=cb.secret(2048, 256), algorithm="gemm", key_budget=1 << 20)
+    assert not len(few.plan.keys)
 
 
 SHAPES = [(1, 1, 1), (5, 7, 3), (1, 300, 1), (97, 89, 83), (64, 64, 64), (300, 2, 129)]

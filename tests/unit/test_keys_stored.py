@@ -109,7 +109,7 @@ def test_keys_written_while_they_are_made(
     made: dict[int, Any] = {}
     make = generation.make_switching_key
 
-    def spy(secret: SecretKey, galois: int, limbs: int) -> Any:
+    def spy(secret: SecretKey, galois: int, limbs: int, weights: Any = None) -> Any:
         made[galois] = make(secret, galois, limbs)
         return made[galois]
 

@@ -28,7 +28,7 @@ from cipherblas.evaluators.noise import SIGMA, TAIL
 from cipherblas.evaluators.shape import Ring
 from cipherblas.evaluators.steps import KeyPolicy, check_policy
 from cipherblas.evaluators.values import Ledger
-from cipherblas.keys.request import KeyRequest
+from cipherblas.keys.request import KeyRequest, describe_galois, weight_key
 
 WORD_BYTES = 8
 SCALE_TOLERANCE = 2.0**-40
@@ -132,6 +132,37 @@ class Part:
     data: Any
 
 
+class Batch:
+    """A handle on a fresh matrix encrypted by rows that share their a parts (multi-secret): row j has a secret s_j.
+
+    b_j + a·s_j = scale · M_j, a being one polynomial for every N columns.
+
+    Attributes:
+        shape, limbs, scale, bound, noise, data: as of `Rows`.
+    """
+
+    __slots__ = ("_booked", "_ledger", "bound", "data", "limbs", "noise", "scale", "shape")
+
+    def __init__(
+        self,
+        shape: tuple[int, int],
+        limbs: int,
+        scale: float,
+        bound: float,
+        noise: float,
+        data: Any,
+        ledger: Ledger,
+        nbytes: int,
+    ) -> None:
+        self.shape, self.limbs, self.scale, self.bound = shape, limbs, scale, bound
+        self.noise, self.data = noise, data
+        self._ledger, self._booked = ledger, nbytes
+        ledger.add(nbytes)
+
+    def __del__(self) -> None:
+        self._ledger.release(self._booked)
+
+
 class RowsEvaluator(ABC):
     """Homomorphic operations on matrices that are encrypted by rows, with counts, keys, noise and memory."""
 
@@ -152,6 +183,11 @@ class RowsEvaluator(ABC):
 
     @abstractmethod
     def _clear_product_data(self, factor: ClearFactor, x: Rows, exact: bool) -> Any: ...
+
+    @abstractmethod
+    def _fixed_product_data(
+        self, factor: ClearFactor, number: int, x: Batch, exact: bool
+    ) -> Sequence[Any]: ...
 
     @abstractmethod
     def _parts_data(self, x: Rows) -> tuple[Any, Any]: ...
@@ -188,7 +224,8 @@ class RowsEvaluator(ABC):
     @property
     def request(self) -> KeyRequest:
         """The evaluation keys that the operations so far needed."""
-        return KeyRequest(dict(self._request.galois), self._request.relinearise)
+        request = self._request
+        return KeyRequest(dict(request.galois), request.relinearise, dict(request.weights))
 
     @property
     def peak_bytes(self) -> int:
@@ -231,12 +268,23 @@ class RowsEvaluator(ABC):
                 )
         return Rows(shape, limbs, scale, bound, noise, bias, data, self.ledger, self.nbytes(shape, limbs))
 
-    def fresh(self, data: Any, shape: tuple[int, int], *, bound: float, scale: float, limbs: int) -> Rows:
-        """A handle on a fresh encryption with the secret key; entries are rounded to integers after scaling.
+    def fresh_batch(
+        self, data: Any, shape: tuple[int, int], *, bound: float, scale: float, limbs: int
+    ) -> Batch:
+        """A handle on a fresh encryption whose rows share their a parts; see `fresh`."""
+        noise = self._fresh_noise(scale * bound)
+        segments = -(-shape[1] // self.n)
+        nbytes = limbs * (segments * self.n + shape[0] * shape[1]) * WORD_BYTES
+        return Batch(shape, limbs, scale, bound, noise, data, self.ledger, nbytes)
 
-        Entries and results are float64: what is larger than its significand is rounded to that.
-        """
-        noise = math.hypot(SIGMA, math.sqrt(1 / 12), scale * bound * 2.0**-EXACT_BITS)
+    @staticmethod
+    def _fresh_noise(magnitude: float) -> float:
+        """Entries and results are float64: what is larger than its significand is rounded to that."""
+        return math.hypot(SIGMA, math.sqrt(1 / 12), magnitude * 2.0**-EXACT_BITS)
+
+    def fresh(self, data: Any, shape: tuple[int, int], *, bound: float, scale: float, limbs: int) -> Rows:
+        """A handle on a fresh encryption with the secret key; entries are rounded to integers after scaling."""
+        noise = self._fresh_noise(scale * bound)
         return self.make(shape, limbs, scale, bound, noise, 0.0, data)
 
     # ---- products ----
@@ -253,28 +301,64 @@ class RowsEvaluator(ABC):
         m, k = factor.shape
         if k != x.shape[0]:
             raise ShapeError("inner dimensions of a product", expected=f"{k} rows", got=x.shape[0])
-        largest, shape = factor.largest, (m, x.shape[1])
-        noise = math.sqrt(k) * largest * x.noise
-        bias = k * largest * x.bias
-        if not factor.exact:
-            bias += k * 0.5 * x.bound * x.scale
-        rounding = max(self._rounding(k, largest, q) for q in self.params.q[: x.limbs])
-        exact = x.limbs > 1 or rounding > noise  # residues of several limbs must belong together
-        if not exact:
-            noise = math.hypot(noise, rounding)
-        bound = min(k * factor.bound * x.bound, math.inf)
-        scale = x.scale / factor.unit
-        self.counts.float_macs += self._passes(k, largest, x.limbs, exact) * m * k * (self.n + x.shape[1])
-        self._touch_gemm(k, m, x)
-        result = self.make(shape, x.limbs, scale, bound, noise, bias, None)
+        noise, bias, exact = self._amplified(factor, x, x.bias, math.sqrt(1 + self._weight))
+        self.counts.float_macs += (
+            self._passes(k, factor.largest, x.limbs, exact) * m * k * (self.n + x.shape[1])
+        )
+        self._touch_gemm(k, m)
+        bound, scale = k * factor.bound * x.bound, x.scale / factor.unit
+        result = self.make((m, x.shape[1]), x.limbs, scale, bound, noise, bias, None)
         result.data = self._clear_product_data(factor, x, exact)
         return result
 
+    def fixed_product(self, factor: ClearFactor, number: int, x: Batch) -> list[Rows]:
+        """factor @ x for a factor known when keys are made: one GEMM per limb, on the b part, and one key switch.
+
+        The a parts stay as they are and the secrets become factor · s_j: each a is decomposed once and switched with
+        a key for each row of the factor (Bae et al. 2024, "precomputed" products). Levels: none. Keys: one per row,
+        of `number`. The result has one piece for every N columns.
+
+        Raises:
+            ShapeError: inner dimensions differ. LevelError: the product does not fit the modulus.
+        """
+        m, k = factor.shape
+        if k != x.shape[0]:
+            raise ShapeError("inner dimensions of a product", expected=f"{k} rows", got=x.shape[0])
+        for row in range(m):
+            self._use_weights(weight_key(number, row), x.limbs)
+        noise, bias, exact = self._amplified(factor, x, 0.0, 1.0)
+        self.counts.float_macs += self._passes(k, factor.largest, x.limbs, exact) * m * k * x.shape[1]
+        self._touch_gemm(k, m)
+        bound, scale = k * factor.bound * x.bound, x.scale / factor.unit
+        noise = math.hypot(noise, math.sqrt(self.switch_variance(x.limbs)))
+        pieces = []
+        for start in range(0, x.shape[1], self.n):
+            self._count_switches(m, x.limbs)
+            cols = min(self.n, x.shape[1] - start)
+            pieces.append(self.make((m, cols), x.limbs, scale, bound, noise, bias, None))
+        for piece, data in zip(pieces, self._fixed_product_data(factor, number, x, exact), strict=True):
+            piece.data = data
+        return pieces
+
+    def _amplified(
+        self, factor: ClearFactor, x: Rows | Batch, bias: float, secret: float
+    ) -> tuple[float, float, bool]:
+        """Noise and bias of factor @ x, and whether it must be exact; `secret`: what the error of a rounded GEMM of
+        one part grows by."""
+        k, largest = factor.shape[1], factor.largest
+        noise = math.sqrt(k) * largest * x.noise
+        bias = k * largest * bias
+        if not factor.exact:
+            bias += k * 0.5 * x.bound * x.scale
+        rounding = secret * max(self._rounding(k, largest, q) for q in self.params.q[: x.limbs])
+        exact = x.limbs > 1 or rounding > noise  # residues of several limbs must belong together
+        return (noise if exact else math.hypot(noise, rounding)), bias, exact
+
     def _rounding(self, k: int, largest: float, q: float) -> float:
-        """Standard deviation of the error of a rounded float64 GEMM, the a part's met by the secret."""
+        """Standard deviation of the error of a rounded float64 GEMM."""
         if math.log2(largest * (q / 2) * k) <= EXACT_BITS:
             return 0.0
-        return float(self.gemm_rms(k, largest, q)) * math.sqrt(1 + self._weight)
+        return float(self.gemm_rms(k, largest, q))
 
     @staticmethod
     def gemm_rms(k: int, largest: float, q: float) -> float:
@@ -293,7 +377,7 @@ class RowsEvaluator(ABC):
         spare = EXACT_BITS - math.log2(largest * k)
         return sum(max(1, math.ceil((math.log2(q) - 1) / max(spare, 1.0))) for q in self.params.q[:limbs])
 
-    def _touch_gemm(self, k: int, m: int, x: Rows) -> None:
+    def _touch_gemm(self, k: int, m: int) -> None:
         """The factor and a panel of the residues as float64."""
         self.ledger.touch(m * k * WORD_BYTES + k * min(self.n, 1024) * 2 * WORD_BYTES)
 
@@ -371,6 +455,13 @@ class RowsEvaluator(ABC):
                 "no key for a transposition was declared", expected=f"Galois element {element}", got="none"
             )
         self._request.need_galois(element, limbs)
+
+    def _use_weights(self, number: int, limbs: int) -> None:
+        if self._available is not None and self._available.weights.get(number, 0) < limbs:
+            raise MissingKeyError(
+                "no key for fixed weights was declared", expected=describe_galois(number, self.n), got="none"
+            )
+        self._request.weights[number] = max(limbs, self._request.weights.get(number, 0))
 
     def _use_relinearise(self, limbs: int) -> None:
         if self._available is not None and (self._available.relinearise or 0) < limbs:

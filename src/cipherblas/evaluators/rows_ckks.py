@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from cipherblas import _core, blas
 from cipherblas.errors import MismatchError, MissingKeyError
 from cipherblas.evaluators.rows import (
     TRANSPOSE_POLICIES,
+    Batch,
     ClearFactor,
     Part,
     Rows,
@@ -20,6 +21,7 @@ from cipherblas.evaluators.rows import (
 )
 from cipherblas.evaluators.steps import KeyPolicy
 from cipherblas.keys.evaluation import EvaluationKeys
+from cipherblas.keys.request import weight_key
 from cipherblas.memory import aligned_empty
 from cipherblas.params import Parameters
 
@@ -69,16 +71,32 @@ class RowsCkks(RowsEvaluator):
 
     def _clear_product_data(self, factor: ClearFactor, x: Rows, exact: bool) -> Pair:
         integers = factor.integers()
-        path = "exact" if exact else "rounded"
-
-        def product(part: Words) -> Words:
-            out = aligned_empty((x.limbs, factor.shape[0], part.shape[2]))
-            for limb in range(x.limbs):
-                _core.small_gemm(integers, part[limb], self._moduli[limb], path, out[limb])
-            return out
-
         a, b = x.data
-        return product(a), product(b)
+        return self._small_product(integers, a, exact), self._small_product(integers, b, exact)
+
+    def _small_product(self, integers: NDArray[Any], part: Words, exact: bool) -> Words:
+        out = aligned_empty((len(part), len(integers), part.shape[2]))
+        for limb, residues in enumerate(part):
+            path = "exact" if exact else "rounded"
+            _core.small_gemm(integers, residues, self._moduli[limb], path, out[limb])
+        return out
+
+    def _fixed_product_data(self, factor: ClearFactor, number: int, x: Batch, exact: bool) -> Sequence[Pair]:
+        a, b = x.data
+        keys = self._evaluation_keys()
+        arrays = [keys.get(weight_key(number, row), x.limbs) for row in range(factor.shape[0])]
+        product = self._small_product(factor.integers(), b, exact)
+        pieces = []
+        for segment, start in enumerate(range(0, b.shape[2], self.n)):
+            cols = min(self.n, b.shape[2] - start)
+            stride = stride_of(cols, self.n)
+            switched, correction = self._context.switch_rows(
+                np.ascontiguousarray(a[:, segment]), arrays, self.n if stride > 1 else cols
+            )
+            correction = np.ascontiguousarray(correction[:, :, : cols * stride : stride])
+            part = np.ascontiguousarray(product[:, :, start : start + cols])
+            pieces.append((switched, self._context.add_limbs(part, correction)))
+        return pieces
 
     def _parts_data(self, x: Rows) -> Pair:
         a, b = x.data

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.evaluators.rows import ClearFactor, Part, Rows, RowsEvaluator
+from cipherblas.evaluators.rows import Batch, ClearFactor, Part, Rows, RowsEvaluator
 from cipherblas.evaluators.shape import Ring
 
 Matrix: TypeAlias = NDArray[np.float64]
@@ -48,6 +48,24 @@ class RowsClear(RowsEvaluator):
         integers = np.asarray(factor.integers(), dtype=np.float64)
         a, b = x.data
         return integers @ a, integers @ b
+
+    def encrypt_batch(self, matrix: Matrix, scale: float) -> tuple[Matrix, Matrix, Matrix]:
+        """An encryption of scale · matrix whose rows share their a parts: (a, b, secrets)."""
+        a = self._random.integers(-1, 2, (-(-matrix.shape[1] // self.n), self.n)).astype(np.float64)
+        secrets = self._random.integers(-1, 2, (len(matrix), self.n)).astype(np.float64)
+        return a, scale * matrix - self._masks(a, secrets)[:, : matrix.shape[1]], secrets
+
+    @staticmethod
+    def _masks(a: Matrix, secrets: Matrix) -> Matrix:
+        """a·s_j for every row j and segment."""
+        return np.concatenate([secrets @ negacyclic(segment) for segment in a], axis=1)
+
+    def _fixed_product_data(self, factor: ClearFactor, number: int, x: Batch, exact: bool) -> Sequence[Pair]:
+        a, b, secrets = x.data
+        integers = np.asarray(factor.integers(), dtype=np.float64)
+        message = integers @ b + self._masks(a, integers @ secrets)[:, : b.shape[1]]
+        starts = range(0, b.shape[1], self.n)
+        return [self.encrypt(message[:, start : start + self.n], 1.0) for start in starts]
 
     def _parts_data(self, x: Rows) -> tuple[Matrix, Matrix]:
         a, b = x.data

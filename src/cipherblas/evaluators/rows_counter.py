@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.evaluators.rows import ClearFactor, Part, Rows, RowsEvaluator
+from cipherblas.evaluators.rows import Batch, ClearFactor, Part, Rows, RowsEvaluator
 
 
 class RowsCounter(RowsEvaluator):
@@ -16,6 +16,9 @@ class RowsCounter(RowsEvaluator):
 
     def _clear_product_data(self, factor: ClearFactor, x: Rows, exact: bool) -> None:
         return None
+
+    def _fixed_product_data(self, factor: ClearFactor, number: int, x: Batch, exact: bool) -> Sequence[None]:
+        return [None] * -(-x.shape[1] // self.n)
 
     def _parts_data(self, x: Rows) -> tuple[None, None]:
         return None, None

@@ -168,17 +168,31 @@ def _weighted_secrets(secret: SecretKey, encrypted: CoefficientMatrix, weights: 
         raise DTypeError("weights", expected="integers", got=matrix.dtype)
     if matrix.ndim != 2 or matrix.shape[0] != encrypted.shape[0] or matrix.size == 0:
         raise ShapeError("weights", expected=f"({encrypted.shape[0]}, secrets)", got=matrix.shape)
-    params = secret.params
-    count = matrix.shape[1]
-    largest = int(np.abs(matrix.astype(np.float64)).max())
+    combined = combined_secrets(secret, matrix)
+    result = np.asarray(secret.params.context().encode_rows(combined, encrypted.limbs))
+    combined.fill(0)
+    return result
+
+
+def combined_secrets(secret: SecretKey, weights: NDArray[Any]) -> NDArray[np.int64]:
+    """Integer combinations of the secrets of a shared batch: weights @ (s_0, s_1, …), coefficients. Secret.
+
+    Args:
+        secret: the client's key.
+        weights: integers, of an integer type or float64, (rows, secrets).
+
+    Raises:
+        RangeError: a sum might exceed what float64 holds exactly.
+    """
+    count = weights.shape[1]
+    values = np.asarray(weights, dtype=np.float64)
+    largest = int(np.abs(values).max())
     if largest * count >= 1 << 53:  # so that the float64 product below is exact
         raise RangeError("weights", expected=f"below 2^53 / {count} in absolute value", got=largest)
     ternary = _shared_coefficients(secret, count)
-    combined = (matrix.astype(np.float64) @ ternary.astype(np.float64)).astype(np.int64)
-    result = np.asarray(params.context().encode_rows(combined, encrypted.limbs))
+    combined: NDArray[np.int64] = (values @ ternary.astype(np.float64)).astype(np.int64)
     ternary.fill(0)
-    combined.fill(0)
-    return result
+    return combined
 
 
 def _ring_part(params: Parameters, kind: type[CoefficientMatrix], a: Array, shape: tuple[int, int]) -> Array:

@@ -44,7 +44,7 @@ class SwitchingKey:
     """One switching key in memory.
 
     Attributes:
-        galois: the Galois element it serves, or RELINEARISE.
+        galois: the Galois element it serves, RELINEARISE, or a number of `weight_key`.
         limbs: it serves ciphertexts of at most so many limbs.
         seed: public seed of the a parts.
         data: uint64 (digits, 2, limbs + k, N), Montgomery form.
@@ -133,9 +133,7 @@ class EvaluationKeys:
     @property
     def request(self) -> KeyRequest:
         """Which keys are here, and for how many limbs."""
-        limbs = self._limbs()
-        relinearise = limbs.pop(RELINEARISE, None)
-        return KeyRequest(dict(sorted(limbs.items())), relinearise)
+        return KeyRequest.of_limbs(self._limbs(), RELINEARISE)
 
     def _limbs(self) -> dict[int, int]:
         loaded = {element: key.limbs for element, key in self._keys.items()}
@@ -198,10 +196,8 @@ class EvaluationKeys:
 
     def check(self, request: KeyRequest) -> None:
         """Raise MissingKeyError unless every key of `request` is here."""
-        for element, limbs in request.galois.items():
+        for element, limbs in request.limbs_by_number(RELINEARISE).items():
             self._check_one(element, limbs)
-        if request.relinearise is not None:
-            self._check_one(RELINEARISE, request.relinearise)
 
     def load_all(self, progress: Progress | None = None) -> None:
         """Read and expand all keys that are still in files, in threads.

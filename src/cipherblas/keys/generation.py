@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from cipherblas import files, randomness
 from cipherblas.errors import ParameterError
 from cipherblas.keys import storage
 from cipherblas.keys.evaluation import RELINEARISE, EvaluationKeys, Progress, SwitchingKey, uniform_part
-from cipherblas.keys.request import KeyRequest
+from cipherblas.keys.request import WEIGHTS, KeyRequest
 from cipherblas.keys.secret import SecretKey
-from cipherblas.memory import check_memory
+from cipherblas.memory import Array, check_memory
+
+# Gives the polynomial, NTT form at all limbs of Q and P, that the key of a number of `weight_key` switches from.
+WeightSecrets = Callable[[int], Array]
 
 
-def _limbs_by_element(request: KeyRequest) -> dict[int, int]:
-    relinearise = {} if request.relinearise is None else {RELINEARISE: request.relinearise}
-    return {**relinearise, **dict(sorted(request.galois.items()))}
-
-
-def make_switching_key(secret: SecretKey, galois: int, limbs: int) -> SwitchingKey:
-    """One switching key: for digit d, b_d = -a_d·s + e_d + P·g_d·s', with s' = s(X^galois), or s².
+def make_switching_key(
+    secret: SecretKey, galois: int, limbs: int, weights: WeightSecrets | None = None
+) -> SwitchingKey:
+    """One switching key: for digit d, b_d = -a_d·s + e_d + P·g_d·s', s' being s(X^galois), s², or what `weights` says.
 
     The a parts come from a fresh public seed, the errors from a private one that is forgotten.
     """
     params = secret.params
     context = params.context()
     ntt = secret.ntt()
-    source = context.multiply(ntt, ntt) if galois == RELINEARISE else context.automorphism(ntt, galois)
+    if galois >= WEIGHTS:
+        if weights is None:
+            raise ParameterError("keys of fixed weights", expected="the weights", got="none")
+        source = weights(galois)
+    else:
+        source = context.multiply(ntt, ntt) if galois == RELINEARISE else context.automorphism(ntt, galois)
     seed = randomness.fresh_seed()
     a = uniform_part(params, seed, limbs)
     errors = randomness.noise(context, params.digits(limbs))
@@ -35,7 +42,10 @@ def make_switching_key(secret: SecretKey, galois: int, limbs: int) -> SwitchingK
 
 
 def make_evaluation_keys(
-    secret: SecretKey, request: KeyRequest, progress: Progress | None = None
+    secret: SecretKey,
+    request: KeyRequest,
+    progress: Progress | None = None,
+    weights: WeightSecrets | None = None,
 ) -> EvaluationKeys:
     """Make the evaluation keys of a request, in memory.
 
@@ -43,6 +53,7 @@ def make_evaluation_keys(
         secret: the secret key; its `program_id` passes to the result.
         request: which keys, each for how many limbs.
         progress: called with (keys done, keys in all).
+        weights: what the keys of fixed weights switch from.
 
     Raises:
         ParameterError: a Galois element or number of limbs does not exist for these parameters.
@@ -52,8 +63,8 @@ def make_evaluation_keys(
     request.check(secret.params)
     check_memory(request.nbytes(secret.params), "the evaluation keys")
     keys = []
-    for galois, limbs in _limbs_by_element(request).items():
-        keys.append(make_switching_key(secret, galois, limbs))
+    for galois, limbs in request.limbs_by_number(RELINEARISE).items():
+        keys.append(make_switching_key(secret, galois, limbs, weights))
         if progress is not None:
             progress(len(keys), len(request))
     return EvaluationKeys(secret.params, secret.program_id, keys, secret.key_id)
@@ -64,6 +75,7 @@ def write_evaluation_keys(
     request: KeyRequest,
     path: files.PathLike,
     progress: Progress | None = None,
+    weights: WeightSecrets | None = None,
     *,
     part_bytes: int = 1 << 30,
 ) -> None:
@@ -76,7 +88,7 @@ def write_evaluation_keys(
 
     def make(galois: int, limbs: int) -> SwitchingKey:
         nonlocal done
-        key = make_switching_key(secret, galois, limbs)
+        key = make_switching_key(secret, galois, limbs, weights)
         done += 1
         if progress is not None:
             progress(done, len(request))
@@ -84,6 +96,6 @@ def write_evaluation_keys(
 
     if part_bytes <= 0:
         raise ParameterError("bytes per file", expected="above 0", got=part_bytes)
-    wanted = _limbs_by_element(request)
+    wanted = request.limbs_by_number(RELINEARISE)
     owner = storage.Owner(secret.program_id, secret.key_id)
     storage.save(path, secret.params, owner, wanted, make, part_bytes=part_bytes)

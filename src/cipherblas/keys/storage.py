@@ -19,7 +19,7 @@ import numpy as np
 from cipherblas import files, randomness
 from cipherblas.errors import CipherblasError, FormatError, MismatchError, ParameterError, StorageError
 from cipherblas.keys.evaluation import RELINEARISE, StoredKey, SwitchingKey, key_shape
-from cipherblas.keys.request import KeyRequest
+from cipherblas.keys.request import WEIGHTS, KeyRequest, weight_row
 from cipherblas.memory import in_threads
 from cipherblas.params import Parameters
 
@@ -36,6 +36,8 @@ class Owner(NamedTuple):
 
 
 def _tensor_name(galois: int) -> str:
+    if galois >= WEIGHTS:
+        return "weights-{}-{}".format(*weight_row(galois))
     return "relinearisation" if galois == RELINEARISE else f"galois-{galois}"
 
 
@@ -185,9 +187,7 @@ def _stored_keys(reader: files.Reader) -> list[StoredKey]:
     if len(by_element) != len(listed):
         raise FormatError(f"{reader.path}: list of keys", expected="[element, limbs], each once", got=listed)
     try:
-        relinearise = by_element.get(RELINEARISE)
-        galois = {element: limbs for element, limbs in by_element.items() if element != RELINEARISE}
-        KeyRequest(galois, relinearise).check(reader.parameters)
+        KeyRequest.of_limbs(by_element, RELINEARISE).check(reader.parameters)
     except ParameterError as error:
         raise FormatError(f"{reader.path}: list of keys: {error}") from error
     if set(reader.tensors) != {"seeds", *map(_tensor_name, by_element)}:

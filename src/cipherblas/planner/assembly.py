@@ -98,5 +98,4 @@ def key_bytes_of(request: KeyRequest, ring: Ring) -> int:
     def one(limbs: int) -> int:
         return -(-limbs // ring.alpha) * 2 * (limbs + special) * ring.n * 8
 
-    total = sum(one(limbs) for limbs in request.galois.values())
-    return total + (one(request.relinearise) if request.relinearise else 0)
+    return sum(one(limbs) for limbs in request.limbs_by_number(0).values())

@@ -101,9 +101,9 @@ def _work(plan: Plan) -> list[tuple[str, str]]:
 def _key_set(plan: Plan) -> str:
     number = len(plan.keys.galois)
     if plan.route == "rows":
-        if not number:
-            return "none"
-        return f"{number} keys of transposition + relinearisation (policy {plan.key_policy})"
+        weights = [f"{len(plan.keys.weights)} keys of fixed weights"] if plan.keys.weights else []
+        turned = f"{number} keys of transposition + relinearisation (policy {plan.key_policy})"
+        return " + ".join([turned] * bool(number) + weights) or "none"
     text = f"{number} rotation keys" if number != 1 else "1 rotation key"
     if plan.keys.relinearise:
         text += " + relinearisation"

@@ -83,7 +83,9 @@ def replay(
     run: AnyTrace
     if decisions["route"] == "rows":
         decided = RowDecisions.from_dict(decisions)
-        run = trace_rows(decided.parameters, expression, decided.weight_bits, decided.key_policy)
+        run = trace_rows(
+            decided.parameters, expression, decided.weight_bits, decided.key_policy, decided.fixed
+        )
         plan = assemble_rows(expression, decided, run, threads, seconds)
     else:
         plan, run = replay_slots(expression, decisions, threads, seconds)

@@ -10,7 +10,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 from cipherblas.algorithms.registry import GEMM
 from cipherblas.errors import CipherblasError, LevelError, MemoryBudgetError, ParameterError, PrecisionError
 from cipherblas.evaluators.counts import Counts
-from cipherblas.evaluators.rows import Rows, RowsEvaluator
+from cipherblas.evaluators.rows import Batch, ClearFactor, Rows, RowsEvaluator
 from cipherblas.evaluators.rows_counter import RowsCounter
 from cipherblas.evaluators.shape import Ring, RingShape
 from cipherblas.evaluators.steps import KeyPolicy, checked_policy
 from cipherblas.execution import Choice
-from cipherblas.expressions import Expression
+from cipherblas.expressions import Expression, evaluate_clear
 from cipherblas.keys import KeyRequest
 from cipherblas.params import MAX_PRIME_BITS, Parameters, make_parameters
 from cipherblas.planner.assembly import PROCESS_BYTES, key_bytes_of
@@ -31,7 +31,7 @@ from cipherblas.planner.budgets import Budgets
 from cipherblas.planner.cost import calibrate
 from cipherblas.planner.explain import size
 from cipherblas.planner.plan import Plan, PlanOptions
-from cipherblas.row_execution import RowExecution, RowFeed, RowValue, supported
+from cipherblas.row_execution import RowExecution, RowFeed, RowValue, has_fixed, supported
 from cipherblas.security import max_log_qp
 
 ROW_DEGREES = tuple(1 << log_n for log_n in range(11, 15))
@@ -55,6 +55,7 @@ class RowTrace:
     counts: Counts
     keys: KeyRequest
     working_bytes: int
+    fixed_factors: tuple[ClearFactor, ...] = ()
 
     @property
     def error(self) -> float:
@@ -79,9 +80,14 @@ class RecordingRowFeeds:
             for start, stop in feed.pieces
         ]
 
+    def batch(self, feed: RowFeed, bound: float) -> Batch:
+        """A fresh handle."""
+        self.feeds[feed] = None
+        return self._evaluator.fresh_batch(None, feed.shape, bound=bound, scale=feed.scale, limbs=feed.limbs)
+
     def public(self, node: Expression) -> NDArray[np.float64]:
-        """Zeros."""
-        return np.zeros(node.shape)
+        """The value of a part without operands: what keys of fixed weights are made from."""
+        return np.asarray(evaluate_clear(node, {}))
 
 
 @dataclass(frozen=True)
@@ -92,6 +98,7 @@ class RowDecisions:
     weight_bits: int
     key_policy: KeyPolicy
     precision: float
+    fixed: bool = False
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> RowDecisions:
@@ -102,10 +109,13 @@ class RowDecisions:
             int(choice["options"]["weight_bits"]),
             checked_policy(values["key_policy"]),
             float(values["precision"]),
+            bool(choice["options"].get("fixed", False)),
         )
 
 
-def trace_rows(ring: Ring, expression: Expression, weight_bits: int, key_policy: KeyPolicy) -> RowTrace:
+def trace_rows(
+    ring: Ring, expression: Expression, weight_bits: int, key_policy: KeyPolicy, fixed: bool = False
+) -> RowTrace:
     """Run `expression` symbolically.
 
     Raises:
@@ -113,13 +123,28 @@ def trace_rows(ring: Ring, expression: Expression, weight_bits: int, key_policy:
     """
     counter = RowsCounter(ring, key_policy=key_policy)
     feeds = RecordingRowFeeds(counter)
-    result = RowExecution(counter, expression, weight_bits, HEADROOM_BITS, feeds).run()
-    return RowTrace(tuple(feeds.feeds), result, counter.counts.copy(), counter.request, counter.peak_bytes)
+    execution = RowExecution(counter, expression, weight_bits, fixed, HEADROOM_BITS, feeds)
+    result = execution.run()
+    return RowTrace(
+        feeds=tuple(feeds.feeds),
+        result=result,
+        counts=counter.counts.copy(),
+        keys=counter.request,
+        working_bytes=counter.peak_bytes,
+        fixed_factors=tuple(execution.fixed_factors),
+    )
 
 
 def weight_bits_for(precision: float) -> int:
     """Bits of rounded weights: each product then adds at most an eighth of the precision."""
     return max(2, math.ceil(math.log2(4 / precision)))
+
+
+class Way(NamedTuple):
+    """A choice that rings are sized for."""
+
+    key_policy: KeyPolicy
+    fixed: bool
 
 
 class RowSearch:
@@ -148,9 +173,9 @@ class RowSearch:
         """
         found: list[tuple[Plan, RowTrace]] = []
         failures: list[CipherblasError] = []
-        for n, policy in itertools.product(self._degrees(), self._policies()):
+        for n, way in itertools.product(self._degrees(), self._ways()):
             try:
-                plan, run = self._planned(n, policy)
+                plan, run = self.planned(n, way)
                 self._check_budgets(plan)
                 found.append((plan, run))
             except CipherblasError as error:
@@ -165,9 +190,10 @@ class RowSearch:
         forced = self.options.ring_degree
         return ROW_DEGREES if forced is None else (forced,)
 
-    def _policies(self) -> tuple[KeyPolicy, ...]:
+    def _ways(self) -> list[Way]:
         forced = self.options.key_policy
-        return KEY_POLICIES if forced is None else (forced,)
+        policies = KEY_POLICIES if forced is None else (forced,)
+        return [Way(policy, fixed) for fixed in {False, has_fixed(self.expression)} for policy in policies]
 
     def _shape(self, n: int, bits: float, special: bool) -> RingShape:
         limbs = max(1, math.ceil(bits / (MAX_PRIME_BITS - PRIME_BITS)))
@@ -179,54 +205,55 @@ class RowSearch:
             return MAX_MODULUS_BITS
         return max_log_qp(n, self.options.security) - SPECIAL_BITS * special
 
-    def _planned(self, n: int, policy: KeyPolicy) -> tuple[Plan, RowTrace]:
-        special = bool(len(self._probe(n, policy)))
+    def planned(self, n: int, way: Way) -> tuple[Plan, RowTrace]:
+        """The plan with the smallest modulus at one ring degree, budgets aside."""
+        special = bool(len(self._probe(n, way)))
         limit = self._limit(n, special)
-        for bits in self._moduli(n, special, limit, policy):
-            plan, run = self._with_primes(n, bits, special, policy)
+        for bits in self._moduli(n, special, limit, way):
+            plan, run = self._with_primes(n, bits, special, way)
             if plan.error <= self.target:
                 return plan, run
-        needed = self._smallest(n, special, MAX_MODULUS_BITS, policy)
+        needed = self._smallest(n, special, MAX_MODULUS_BITS, way)
         raise PrecisionError(
             f"products by GEMM at N = {n}: the modulus that security allows is too small",
             expected="a modulus of " + (f"{needed} bits" if needed else f"over {MAX_MODULUS_BITS} bits"),
             got=f"{max(limit, 0.0):.0f} bits at most",
         )
 
-    def _probe(self, n: int, policy: KeyPolicy) -> KeyRequest:
+    def _probe(self, n: int, way: Way) -> KeyRequest:
         """The keys that the program needs, whatever the modulus."""
         shape = self._shape(n, MAX_MODULUS_BITS, True)
-        return trace_rows(shape, self.expression, self.weight_bits, policy).keys
+        return trace_rows(shape, self.expression, self.weight_bits, *way).keys
 
-    def _moduli(self, n: int, special: bool, limit: float, policy: KeyPolicy) -> Iterator[float]:
+    def _moduli(self, n: int, special: bool, limit: float, way: Way) -> Iterator[float]:
         """Sizes to try, smallest first: nominally one of them suffices, its primes may be a little smaller."""
-        smallest = self._smallest(n, special, math.floor(limit), policy)
+        smallest = self._smallest(n, special, math.floor(limit), way)
         if smallest is not None:
             for extra in range(4):
                 if smallest + extra <= limit:
                     yield smallest + extra
 
-    def _smallest(self, n: int, special: bool, limit: int, policy: KeyPolicy) -> int | None:
+    def _smallest(self, n: int, special: bool, limit: int, way: Way) -> int | None:
         """The smallest log2(Q) with which the nominal ring reaches the precision."""
         low, high = MIN_MODULUS_BITS, limit
-        if high < low or not self._reaches(n, high, special, policy):
+        if high < low or not self._reaches(n, high, special, way):
             return None
         while low < high:
             middle = (low + high) // 2
-            if self._reaches(n, middle, special, policy):
+            if self._reaches(n, middle, special, way):
                 high = middle
             else:
                 low = middle + 1
         return low
 
-    def _reaches(self, n: int, bits: int, special: bool, policy: KeyPolicy) -> bool:
+    def _reaches(self, n: int, bits: int, special: bool, way: Way) -> bool:
         try:
-            run = trace_rows(self._shape(n, bits, special), self.expression, self.weight_bits, policy)
+            run = trace_rows(self._shape(n, bits, special), self.expression, self.weight_bits, *way)
         except LevelError:
             return False
         return run.error <= self.target
 
-    def _with_primes(self, n: int, bits: float, special: bool, policy: KeyPolicy) -> tuple[Plan, RowTrace]:
+    def _with_primes(self, n: int, bits: float, special: bool, way: Way) -> tuple[Plan, RowTrace]:
         shape = self._shape(n, bits, special)
         parameters = make_parameters(
             n,
@@ -237,8 +264,10 @@ class RowSearch:
             security=self.options.security,
             insecure=self.options.insecure,
         )
-        run = trace_rows(parameters, self.expression, self.weight_bits, policy)
-        decided = RowDecisions(parameters, self.weight_bits, policy, float(self.options.precision))
+        run = trace_rows(parameters, self.expression, self.weight_bits, *way)
+        decided = RowDecisions(
+            parameters, self.weight_bits, way.key_policy, float(self.options.precision), way.fixed
+        )
         return assemble_rows(self.expression, decided, run, self.threads), run
 
     def _check_budgets(self, plan: Plan) -> None:
@@ -268,7 +297,7 @@ def assemble_rows(
         seconds = calibrate().seconds(run.counts, parameters.n, threads)
     return Plan(
         parameters=parameters,
-        choices=(Choice(GEMM, {"weight_bits": decided.weight_bits}),),
+        choices=(Choice(GEMM, _options(decided)),),
         blocks={},
         key_policy=decided.key_policy,
         order="limb",
@@ -290,6 +319,11 @@ def assemble_rows(
         threads=threads,
         route="rows",
     )
+
+
+def _options(decided: RowDecisions) -> dict[str, Any]:
+    options: dict[str, Any] = {"weight_bits": decided.weight_bits}
+    return {**options, "fixed": True} if decided.fixed else options
 
 
 def _threads() -> int:
