@@ -15,8 +15,13 @@ from cipherblas import _core
 from cipherblas.errors import DTypeError, MismatchError
 from cipherblas.execution import FeedSpec
 from cipherblas.expressions import finite_matrix
-from cipherblas.formats import RlweRows, SharedBatch
-from cipherblas.formats.encryption import combined_secrets, encrypt_rows, encrypt_shared_batch
+from cipherblas.formats import rows_format
+from cipherblas.formats.encryption import (
+    combined_secrets,
+    encrypt_rows,
+    encrypt_shared_batch,
+    encrypt_shared_rows,
+)
 from cipherblas.formats.encryption import decrypt as decrypt_matrix
 from cipherblas.keys import (
     EvaluationKeys,
@@ -32,7 +37,7 @@ from cipherblas.keys.generation import WeightSecrets
 from cipherblas.keys.request import weight_row
 from cipherblas.layouts.blocks import block_of, join
 from cipherblas.limits import check_bound
-from cipherblas.matrices import EncryptedOperand, EncryptedResult, check_shape, short_id
+from cipherblas.matrices import EncryptedOperand, EncryptedResult, EncryptedRows, check_shape, short_id
 from cipherblas.results import RowResultSpec
 from cipherblas.row_execution import RowFeed
 
@@ -157,14 +162,15 @@ class Client:
 
     def _encrypt_rows(
         self, feed: RowFeed, matrix: NDArray[np.float64], tick: Callable[[], None]
-    ) -> tuple[RlweRows | SharedBatch, ...]:
+    ) -> tuple[EncryptedRows, ...]:
         source = matrix.T if feed.transposed else matrix
-        found: list[RlweRows | SharedBatch] = []
+        found: list[EncryptedRows] = []
         if feed.shared:
             tick()
             return (encrypt_shared_batch(self._secret, source, feed.scale, feed.limbs),)
         for start, stop in feed.pieces:
-            found.append(encrypt_rows(self._secret, source[:, start:stop], feed.scale, feed.limbs))
+            encrypt_piece = encrypt_rows if stop - start <= self._secret.params.n else encrypt_shared_rows
+            found.append(encrypt_piece(self._secret, source[:, start:stop], feed.scale, feed.limbs))
             tick()
         return tuple(found)
 
@@ -207,12 +213,11 @@ class Client:
     def _decrypt_rows(
         self, spec: RowResultSpec, arrays: tuple[NDArray[np.uint64], ...]
     ) -> NDArray[np.float64]:
-        pieces = [
-            decrypt_matrix(
-                self._secret, RlweRows(self._secret.params, shape, abs(spec.scale), b, a, self._secret.key_id)
-            )
-            for shape, a, b in zip(spec.pieces, arrays[::2], arrays[1::2], strict=True)
-        ]
+        params, key_id = self._secret.params, self._secret.key_id
+        pieces = []
+        for shape, a, b in zip(spec.pieces, arrays[::2], arrays[1::2], strict=True):
+            kind = rows_format(shape[1], params.n)
+            pieces.append(decrypt_matrix(self._secret, kind(params, shape, abs(spec.scale), b, a, key_id)))
         matrix = np.concatenate(pieces, axis=1) * math.copysign(1.0, spec.scale)
         return np.ascontiguousarray(matrix.T if spec.by_columns else matrix)
 

@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 
 from cipherblas import files
 from cipherblas.errors import CipherblasError, FormatError, MismatchError, ShapeError
-from cipherblas.formats import RlweRows, SharedBatch
+from cipherblas.formats import RlweRows, SharedBatch, SharedRows
 from cipherblas.keys import FreshCiphertext
 from cipherblas.params import Parameters
 from cipherblas.planner.plan import Route
 
 KIND = "ciphertext"
 SLOTS = "slots"
-EncryptedRows: TypeAlias = "RlweRows | SharedBatch"
-ROW_FORMATS: dict[str, type[RlweRows] | type[SharedBatch]] = {
-    kind.NAME: kind for kind in (RlweRows, SharedBatch)
+EncryptedRows: TypeAlias = "RlweRows | SharedRows | SharedBatch"
+ROW_FORMATS: dict[str, type[RlweRows] | type[SharedRows] | type[SharedBatch]] = {
+    kind.NAME: kind for kind in (RlweRows, SharedRows, SharedBatch)
 }
 
 

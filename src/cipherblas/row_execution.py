@@ -33,7 +33,8 @@ class RowFeed:
         name: of the operand.
         transposed: the rows of the transpose.
         shape: rows × columns of what is encrypted.
-        pieces: column ranges, each an encryption of its own: rows are at most N long.
+        pieces: column ranges, each an encryption of its own. A piece longer than N has a secret for every N columns
+            and one a part (shared-a rows).
         limbs: q-limbs.
         scale: of the encoding.
         shared: one encryption whose rows share their a parts, for fixed weights.
@@ -112,6 +113,17 @@ def has_fixed(node: Expression) -> bool:
     return False
 
 
+def switches_keys(node: Expression) -> bool:
+    """Whether rows are transposed or multiplied by the secret: they are then at most N long."""
+    orientations = set()
+    for current in ordered(node):
+        if isinstance(current, MatMul) and current.secret:
+            if current.left.secret and current.right.secret:
+                return True
+            orientations.add(current.left.secret)
+    return len(orientations) > 1
+
+
 class RowExecution:
     """One run of a program: `RowExecution(...).run()`.
 
@@ -143,6 +155,7 @@ class RowExecution:
         self.fixed = fixed
         self.fixed_factors: list[ClearFactor] = []  # in the order of their keys' numbers
         self.limbs = len(evaluator.params.q)
+        self._switches = switches_keys(node)
         self._progress = progress
         self._done = 0
         self._total = sum(isinstance(current, MatMul) and current.secret for current in ordered(node))
@@ -186,8 +199,9 @@ class RowExecution:
         return value
 
     def _operand(self, node: Leaf, by_columns: bool, scale: float) -> RowValue:
-        cols, n = node.shape[0 if by_columns else 1], self.evaluator.n
-        pieces = tuple((start, min(start + n, cols)) for start in range(0, cols, n))
+        cols = node.shape[0 if by_columns else 1]
+        length = self.evaluator.n if self._switches else cols
+        pieces = tuple((start, min(start + length, cols)) for start in range(0, cols, length))
         return RowValue(
             tuple(self.feeds.secret(self._feed(node, by_columns, scale, pieces), node.bound)), by_columns
         )

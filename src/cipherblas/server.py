@@ -19,7 +19,7 @@ from cipherblas.evaluators.rows import Batch, Rows
 from cipherblas.evaluators.rows_ckks import RowsCkks
 from cipherblas.execution import Execution, FeedSpec
 from cipherblas.expressions import Expression, Operand, evaluate_clear, finite_matrix
-from cipherblas.formats import RlweRows, SharedBatch
+from cipherblas.formats import CoefficientMatrix, SharedBatch, rows_format
 from cipherblas.keys import EvaluationKeys, FreshCiphertext
 from cipherblas.limits import available_memory, check_bound
 from cipherblas.matrices import EncryptedOperand, EncryptedResult, check_shape, short_id
@@ -206,11 +206,12 @@ class Server:
                         got=str(ct.data.shape),
                     )
 
-    @staticmethod
-    def _check_rows(name: str, spec: RowFeed, feed: Sequence[Any]) -> None:
+    def _check_rows(self, name: str, spec: RowFeed, feed: Sequence[Any]) -> None:
         for (start, stop), rows in zip(spec.pieces, feed, strict=True):
             expected = (spec.limbs, spec.shape[0], stop - start)
-            kind = SharedBatch if spec.shared else RlweRows
+            kind: type[CoefficientMatrix] = (
+                SharedBatch if spec.shared else rows_format(stop - start, self.program.plan.parameters.n)
+            )
             if not isinstance(rows, kind) or rows.b.shape != expected:
                 got = getattr(getattr(rows, "b", None), "shape", type(rows).__name__)
                 raise ShapeError(f"encrypted rows of operand {name!r}", expected=str(expected), got=str(got))
@@ -287,7 +288,7 @@ class RowCiphertextFeeds:
             for spec, feed in zip(program.feeds_of(name), operand.feeds, strict=True):
                 assert isinstance(spec, RowFeed)
                 self._pairs[spec] = [
-                    (rows.a, rows.b) for rows in feed if isinstance(rows, (RlweRows, SharedBatch))
+                    (rows.a, rows.b) for rows in feed if not isinstance(rows, FreshCiphertext)
                 ]
 
     def secret(self, feed: RowFeed, bound: float) -> list[Rows]:

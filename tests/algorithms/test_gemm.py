@@ -36,7 +36,7 @@ def test_secret_product_moves_the_data_right(m: int, k: int, n: int, seed: int) 
     np.testing.assert_array_equal(ev.decrypt(product), left @ right)
 
 
-@given(m=st.integers(1, 30), k=st.integers(1, 40), n=lengths, seed=st.integers(0, 99))
+@given(m=st.integers(1, 30), k=st.integers(1, 40), n=st.integers(1, 3 * N), seed=st.integers(0, 99))
 def test_clear_product(m: int, k: int, n: int, seed: int) -> None:
     random = np.random.default_rng(seed)
     weights, matrix = random.integers(-8, 9, (m, k)), random.integers(-8, 9, (k, n))
@@ -96,8 +96,11 @@ def test_shapes_are_checked() -> None:
         ev.clear_product(ClearFactor("w", (2, 5), 1.0, 1.0, True, lambda: np.zeros((2, 5))), x)
     with pytest.raises(ShapeError, match="inner dimension"):
         secret_product(ev, ev.fresh(None, (5, 4), bound=1.0, scale=4.0, limbs=1), x)
+    long = ev.fresh(None, (4, N + 1), bound=1.0, scale=4.0, limbs=1)
     with pytest.raises(ShapeError, match="at most N"):
-        ev.fresh(None, (1, N + 1), bound=1.0, scale=4.0, limbs=1)
+        secret_product(ev, long, x)
+    with pytest.raises(ShapeError, match="at most N"):
+        ev.transpose(long)
 
 
 def test_a_rounded_product_is_taken_where_its_error_is_below_the_noise() -> None:

@@ -87,10 +87,22 @@ def test_clear_times_secret(shape: tuple[int, int, int]) -> None:
     check(lambda x, w: x @ w, x=cb.secret(m, k), w=cb.public(k, n, bound=30.0))
 
 
+def test_the_rounding_of_weights_is_part_of_the_error() -> None:
+    whole = cb.compile(
+        lambda w, x: w @ x, w=cb.public(9, 9, dtype="int8"), x=cb.secret(9, 9), algorithm="gemm"
+    )
+    assert whole.plan.rounding_error == 0.0 and "rounded" not in whole.explain()
+    real = cb.compile(lambda w, x: w @ x, w=cb.public(9, 9), x=cb.secret(9, 9), algorithm="gemm")
+    assert 0 < real.plan.rounding_error < real.plan.error
+    assert f"rounded to {real.plan.choices[0].options['weight_bits']} bits" in real.explain()
+
+
 def test_rows_longer_than_the_ring() -> None:
     program = check(lambda w, x: w @ x, w=cb.public(3, 5, dtype="int8"), x=cb.secret(5, 5000))
-    assert program.plan.parameters.n < 5000
-    check(lambda x, w: x @ w, x=cb.secret(5000, 5), w=cb.public(5, 3))
+    n = program.plan.parameters.n
+    assert n < 5000
+    assert program.plan.counts.float_macs == 3 * 5 * (n + 5000)  # one a part for all segments of a row
+    check(lambda x, w: 2 * (x @ w) + 1, x=cb.secret(5000, 5), w=cb.public(5, 3))
 
 
 def test_products_of_secrets() -> None:

@@ -13,6 +13,7 @@ import typer
 
 from cipherblas import set_threads
 from cipherblas.expressions import Operand
+from cipherblas.expressions import public as make_public
 from cipherblas.planner.plan import PlanOptions
 
 NAMES = ("a", "b", "c", "d")  # operands with options of their own; any other comes by --operand
@@ -81,23 +82,32 @@ def parse_name(text: str) -> str:
 
 
 def parse_operand(text: str) -> tuple[str, Operand]:
-    """`weights=10x64:public:bound=3.5`; secret and bound 1 when not said otherwise."""
+    """`weights=10x64:public:dtype=int8`; secret, floating point and bound 1 when not said otherwise."""
     name, equals, rest = text.partition("=")
     if not equals:
-        raise typer.BadParameter(f"expected NAME=ROWSxCOLUMNS[:public][:bound=X], got {text!r}")
+        raise typer.BadParameter(f"expected NAME=ROWSxCOLUMNS[:public[:dtype=T]][:bound=X], got {text!r}")
     shape, *marks = rest.split(":")
     size = parse_shape(shape)
     kinds = [mark for mark in marks if mark in ("secret", "public")]
-    bounds = [mark[len("bound=") :] for mark in marks if mark.startswith("bound=")]
-    if len(kinds) > 1 or len(bounds) > 1 or len(kinds) + len(bounds) != len(marks):
+    bounds, types = (
+        [mark[len(word) :] for mark in marks if mark.startswith(word)] for word in ("bound=", "dtype=")
+    )
+    counts = [len(found) for found in (kinds, bounds, types)]
+    if max(counts) > 1 or sum(counts) != len(marks):
         raise typer.BadParameter(
-            f"expected secret or public, and bound=X, each once, got {':'.join(marks)!r}"
+            f"expected secret or public, bound=X and dtype=T, each once, got {':'.join(marks)!r}"
         )
     try:
-        bound = float(bounds[0]) if bounds else 1.0
+        bound = float(bounds[0]) if bounds else None
     except ValueError:
         raise typer.BadParameter(f"expected a number after bound=, got {bounds[0]!r}") from None
-    return parse_name(name), Operand(size.rows, size.cols, kinds != ["public"], bound)
+    if kinds == ["public"]:
+        return parse_name(name), make_public(
+            size.rows, size.cols, bound=bound, dtype=types[0] if types else None
+        )
+    if types:
+        raise typer.BadParameter("dtype= is for public operands: secret ones are real numbers")
+    return parse_name(name), Operand(size.rows, size.cols, True, 1.0 if bound is None else bound)
 
 
 def declared_operands(

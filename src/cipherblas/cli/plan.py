@@ -77,7 +77,7 @@ def plan(
     operand: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME=RxC[:public][:bound=X]",
+            metavar="NAME=RxC[:public[:dtype=T]][:bound=X]",
             help="An operand of any name; repeatable.",
             rich_help_panel=OPERANDS,
         ),
@@ -136,7 +136,7 @@ def plan(
       cipherblas plan --a 160x160 --b 160x160 -o plan.json
       cipherblas plan --a 10x64 --a-public --b 64x500 --bound-b 16 -o plan.json
       cipherblas plan --a 64x64 --b 64x64 --c 64x64 --program "(a @ b) @ c + 0.5 * a.T"
-      cipherblas plan --operand weights=10x64:public --operand x=64x1 --program "weights @ x"
+      cipherblas plan --operand weights=10x64:public:dtype=int8 --operand x=64x1 --program "weights @ x"
     """
     given = locals()
     operands = declared_operands(

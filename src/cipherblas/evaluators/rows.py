@@ -1,7 +1,8 @@
 """Matrices encrypted row by row in coefficients: the interface against which products by GEMM are written.
 
 A matrix M of r rows and c columns (c <= N) is a pair of residue matrices with A·S + B = Δ·M + E modulo Q, A of
-shape r × N, B of shape r × c, S the columns of the secret's negacyclic matrix that the row's entries stand at. A
+shape r × N, B of shape r × c, S the columns of the secret's negacyclic matrix that the row's entries stand at; for
+rows longer than N, one secret after the other (shared-a rows, which know only clear products and sums). A
 matrix that is encrypted by columns is the row encryption of its transpose. Products are GEMMs on A and B modulo Q
 (Bae et al. 2024; `docs/algorithms.md`).
 
@@ -254,10 +255,7 @@ class RowsEvaluator(ABC):
 
         Raises:
             LevelError: scale · bound needs a larger modulus.
-            ShapeError: a row is longer than the ring degree.
         """
-        if shape[1] > self.n:
-            raise ShapeError("length of an encrypted row", expected=f"at most N = {self.n}", got=shape[1])
         if math.isfinite(bound):
             magnitude = math.log2(scale * bound + TAIL * noise + bias)
             if magnitude + 1 > self.log_modulus(limbs):
@@ -354,6 +352,11 @@ class RowsEvaluator(ABC):
         exact = x.limbs > 1 or rounding > noise  # residues of several limbs must belong together
         return (noise if exact else math.hypot(noise, rounding)), bias, exact
 
+    def _check_length(self, x: Rows) -> None:
+        """Rows that are longer than N are under several secrets: there are no keys for them."""
+        if x.shape[1] > self.n:
+            raise ShapeError("length of an encrypted row", expected=f"at most N = {self.n}", got=x.shape[1])
+
     def _rounding(self, k: int, largest: float, q: float) -> float:
         """Standard deviation of the error of a rounded float64 GEMM."""
         if math.log2(largest * (q / 2) * k) <= EXACT_BITS:
@@ -383,11 +386,13 @@ class RowsEvaluator(ABC):
 
     def parts(self, x: Rows) -> tuple[Part, Part]:
         """The transposed a part (N × rows) and b part (columns × rows) of an encryption."""
+        self._check_length(x)
         a, b = self._parts_data(x)
         return Part((self.n, x.shape[0]), x.limbs, a), Part((x.shape[1], x.shape[0]), x.limbs, b)
 
     def part_product(self, part: Part, x: Rows) -> Rows:
         """part @ x modulo Q: two exact GEMMs per limb. The message fills the modulus, and no noise is added to it."""
+        self._check_length(x)
         m, k = part.shape
         if k != x.shape[0] or part.limbs != x.limbs:
             raise ShapeError(
@@ -407,6 +412,7 @@ class RowsEvaluator(ABC):
         Levels: none. Keys: those of `transposition(N, key_policy)`. The result has N rows of length N; those beyond
         the columns of x, and entries beyond its rows, mean nothing (`take` cuts them off).
         """
+        self._check_length(x)
         elements, switches = transposition(self.n, self.key_policy)
         for element in elements:
             self._use_galois(element, x.limbs)

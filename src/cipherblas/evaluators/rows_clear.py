@@ -32,17 +32,27 @@ class RowsClear(RowsEvaluator):
     def __init__(self, params: Ring, seed: int = 0) -> None:
         super().__init__(params)
         self._random = np.random.default_rng(seed)
-        self._secret = negacyclic(self._random.integers(-1, 2, self.n).astype(np.float64))
+        self._secret = self._new_secret()
+        self._segments = self._secret  # the secrets of rows that are longer than N, side by side
+
+    def _new_secret(self) -> Matrix:
+        return negacyclic(self._random.integers(-1, 2, self.n).astype(np.float64))
+
+    def _masked(self, a: Matrix, length: int) -> Matrix:
+        """a·s for rows of so many entries."""
+        while self._segments.shape[1] < length:
+            self._segments = np.concatenate([self._segments, self._new_secret()], axis=1)
+        return np.asarray(a @ self._segments[:, :length])
 
     def encrypt(self, matrix: Matrix, scale: float) -> Pair:
         """An encryption of scale · matrix."""
         a = self._random.integers(-1, 2, (len(matrix), self.n)).astype(np.float64)
-        return a, scale * matrix - (a @ self._secret)[:, : matrix.shape[1]]
+        return a, scale * matrix - self._masked(a, matrix.shape[1])
 
     def decrypt(self, x: Rows) -> Matrix:
         """The matrix of a handle."""
         a, b = x.data
-        return np.asarray(((a @ self._secret)[:, : b.shape[1]] + b) / x.scale)
+        return np.asarray((self._masked(a, b.shape[1]) + b) / x.scale)
 
     def _clear_product_data(self, factor: ClearFactor, x: Rows, exact: bool) -> Pair:
         integers = np.asarray(factor.integers(), dtype=np.float64)

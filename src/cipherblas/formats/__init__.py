@@ -19,7 +19,7 @@ from cipherblas.formats.conversion_keys import ConversionKeys, ConversionRequest
 from cipherblas.formats.matrix import CoefficientMatrix
 from cipherblas.formats.module import ModuleRows
 from cipherblas.formats.rlwe import RlweColumns, RlweRows
-from cipherblas.formats.shared import SharedBatch, SharedRows
+from cipherblas.formats.shared import SharedBatch, SharedRows, rows_format
 
 __all__ = [
     "CoefficientMatrix",
@@ -37,6 +37,7 @@ __all__ = [
     "rlwe_to_shared_batch_request",
     "rlwe_to_shared_rows",
     "rlwe_to_shared_rows_request",
+    "rows_format",
     "shared_to_rlwe",
     "shared_to_rlwe_request",
 ]

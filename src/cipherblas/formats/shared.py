@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from cipherblas.formats.matrix import CoefficientMatrix
+from cipherblas.formats.rlwe import RlweRows
 from cipherblas.params import Parameters
 
 
@@ -60,3 +61,8 @@ class SharedBatch(CoefficientMatrix):
     def secrets(self) -> int:
         """Number of secrets."""
         return self.shape[0]
+
+
+def rows_format(length: int, n: int) -> type[RlweRows] | type[SharedRows]:
+    """The format of rows of so many entries: shared-a rows where they are longer than N."""
+    return RlweRows if length <= n else SharedRows

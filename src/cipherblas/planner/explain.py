@@ -71,7 +71,13 @@ def _slots(plan: Plan) -> list[tuple[str, str]]:
 
 def _rows(plan: Plan) -> list[tuple[str, str]]:
     n = plan.parameters.n
-    return [("ring degree N", f"2^{n.bit_length() - 1} = {n} (rows and columns in coefficients)")]
+    found = [("ring degree N", f"2^{n.bit_length() - 1} = {n} (rows and columns in coefficients)")]
+    if plan.rounding_error:
+        bits = plan.choices[0].options["weight_bits"]
+        found.append(
+            ("clear factors", f"rounded to {bits} bits: {plan.rounding_error:.2g} of the error at most")
+        )
+    return found
 
 
 def _work(plan: Plan) -> list[tuple[str, str]]:

@@ -145,6 +145,7 @@ class Plan:
     """A decided program: parameters, algorithms, blocks, and what the run will cost.
 
     The figures come from running the program itself with the `Counter`, so they are those of the code that runs.
+    `rounding_error` is the part of `error` that comes from clear factors that are rounded to integers.
     """
 
     parameters: Parameters
@@ -167,6 +168,7 @@ class Plan:
     seconds: float
     threads: int
     route: Route = "slots"
+    rounding_error: float = 0.0
     rejected: tuple[Rejected, ...] = field(default=(), compare=False)
     key_saving: KeySaving | None = field(default=None, compare=False)
 
@@ -214,6 +216,7 @@ class Plan:
             "key_bytes": self.key_bytes,
             "peak_bytes": self.peak_bytes,
             "expected_error": self.error,
+            "rounding_error": self.rounding_error,
             "error_target": self.error_target,
             "seconds": self.seconds,
             "threads": self.threads,

@@ -318,6 +318,7 @@ def assemble_rows(
         seconds=seconds,
         threads=threads,
         route="rows",
+        rounding_error=max(piece.bias / piece.scale for piece in run.result.pieces),
     )
 
 
