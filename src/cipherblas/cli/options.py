@@ -6,6 +6,7 @@ import keyword
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,6 +32,19 @@ KeyFolder = Annotated[
     typer.Argument(
         metavar="KEYS", help="Folder that `keygen` wrote, with the secret key.", show_default=False
     ),
+]
+
+
+class RouteName(str, Enum):
+    """Routes of a product: packed in slots, or encrypted by rows and multiplied by GEMMs."""
+
+    slots = "slots"
+    rows = "rows"
+
+
+Route = Annotated[
+    RouteName | None,
+    typer.Option(help="Force a route: slots, or rows and GEMMs.", show_default="the faster one"),
 ]
 
 _UNITS = {"": 1, "b": 1}
