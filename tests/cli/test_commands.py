@@ -15,7 +15,7 @@ from cipherblas.files import Reader
 from cipherblas.program import Program
 
 COMMANDS = ["plan", "keygen", "encrypt", "run", "decrypt", "demo"]
-BENCHES = ["primitives", "linear-transform", "gemm", "transpose", "cc", "pc"]
+BENCHES = ["primitives", "linear-transform", "gemm", "transpose", "cc", "pc", "crossover"]
 
 
 def test_version_and_help(invoke: Any) -> None:
@@ -182,3 +182,11 @@ def test_the_application_is_the_console_script() -> None:
     found = [entry for entry in entry_points(group="console_scripts") if entry.name == "cipherblas"]
     assert app.info.name == "cipherblas"
     assert all(entry.value == "cipherblas.cli:main" for entry in found)
+
+
+@pytest.mark.parametrize("route", ["slots", "rows"])
+def test_plan_with_a_route(invoke: Any, route: str) -> None:
+    found = json.loads(invoke("plan", "--a", "4x4", "--b", "4x4", "--route", route, "--json").stdout)
+    assert found["route"] == route
+    refused = invoke("plan", "--a", "4x4", "--b", "4x4", "--route", "columns")
+    assert refused.exit_code == 2 and "--route" in refused.stderr

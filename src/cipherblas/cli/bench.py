@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from cipherblas.cli.guard import guarded
-from cipherblas.cli.options import Debug, Quiet, parse_bytes, parse_shape, parse_triple, without_none
+from cipherblas.cli.options import Debug, Quiet, Route, parse_bytes, parse_shape, parse_triple, without_none
 from cipherblas.errors import CipherblasError
 from cipherblas.report import Display
 from cipherblas.report.tables import stdout_console
@@ -214,6 +214,7 @@ def cc(
         str | None,
         typer.Option(metavar="NAME", help="Force an algorithm.", show_default="the planner's choice"),
     ] = None,
+    route: Route = None,
     order: Annotated[
         Order | None, typer.Option(help="Loop order of the linear transforms.", show_default="limb")
     ] = None,
@@ -252,6 +253,7 @@ def cc(
     options = without_none(
         precision=precision,
         security=security,
+        route=route and route.value,
         memory_budget=memory_budget,
         key_budget=key_budget,
         upload_budget=upload_budget,
@@ -303,6 +305,7 @@ def pc(
         str | None,
         typer.Option(metavar="NAME", help="Force an algorithm.", show_default="the planner's choice"),
     ] = None,
+    route: Route = None,
     precision: Annotated[float | None, typer.Option(help="As in `plan`.", show_default="1e-4")] = None,
     security: Annotated[int | None, typer.Option(help="As in `plan`.", show_default="128")] = None,
     threads: OneThread = 1,
@@ -323,6 +326,7 @@ def pc(
     options = without_none(
         precision=precision,
         security=security,
+        route=route and route.value,
         algorithm=algorithm,
         dtypes=dtype and [member.value for member in dtype],
     )

@@ -6,6 +6,7 @@ import keyword
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -32,6 +33,19 @@ KeyFolder = Annotated[
     typer.Argument(
         metavar="KEYS", help="Folder that `keygen` wrote, with the secret key.", show_default=False
     ),
+]
+
+
+class RouteName(str, Enum):
+    """Routes of a product: packed in slots, or encrypted by rows and multiplied by GEMMs."""
+
+    slots = "slots"
+    rows = "rows"
+
+
+Route = Annotated[
+    RouteName | None,
+    typer.Option(help="Force a route: slots, or rows and GEMMs.", show_default="the faster one"),
 ]
 
 _UNITS = {"": 1, "b": 1}
@@ -70,6 +84,13 @@ def parse_triple(text: str) -> tuple[int, int, int]:
     if match is None or not all(int(length) for length in match.groups()):
         raise typer.BadParameter(f"expected MxKxN such as 64x64x64, got {text!r}")
     return int(match[1]), int(match[2]), int(match[3])
+
+
+def parse_sizes(text: str) -> tuple[int, ...]:
+    """`64,128,4096`: dimensions of square products, in ascending order."""
+    if re.fullmatch(r"[1-9]\d{0,5}(,[1-9]\d{0,5})*", text.strip(), re.ASCII) is None:
+        raise typer.BadParameter(f"expected dimensions such as 64,128,256, got {text!r}")
+    return tuple(sorted({int(size) for size in text.split(",")}))
 
 
 def parse_name(text: str) -> str:

@@ -14,6 +14,7 @@ from cipherblas.cli.options import (
     Debug,
     Json,
     Quiet,
+    Route,
     Shape,
     Threads,
     declared_operands,
@@ -98,6 +99,7 @@ def plan(
         str | None,
         typer.Option(metavar="NAME", help="Force an algorithm.", show_default="the fastest that fits"),
     ] = None,
+    route: Route = None,
     memory_budget: Annotated[
         int | None,
         _bytes_option(
@@ -151,6 +153,7 @@ def plan(
         precision=precision,
         security=security,
         algorithm=algorithm,
+        route=route and route.value,
         memory_budget=memory_budget,
         key_budget=key_budget,
         upload_budget=upload_budget,

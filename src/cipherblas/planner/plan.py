@@ -31,6 +31,8 @@ class PlanOptions:
         security: 128, 192 or 256 bits; anything less needs `insecure`.
         insecure: accept parameters below the table (warns; stamped into every file).
         algorithm: name of the algorithm for every product; None lets the planner choose.
+        route: force "slots" (packed in slots) or "rows" (encrypted by rows, products by GEMM); None lets the planner
+            choose.
         memory_budget: bytes that the server may use; None takes four fifths of the memory available now.
         key_budget: bytes of evaluation keys in memory; None takes two thirds of the memory budget.
         upload_budget: bytes that the client may upload for the secret operands together; None takes 64 MiB, or
@@ -48,6 +50,7 @@ class PlanOptions:
     security: int = 128
     insecure: bool = False
     algorithm: str | None = None
+    route: Route | None = None
     memory_budget: int | None = None
     key_budget: int | None = None
     upload_budget: int | None = None
@@ -93,6 +96,8 @@ class PlanOptions:
                 raise DTypeError("algorithm", expected="a name", got=type(self.algorithm).__name__)
             if self.algorithm != GEMM:
                 find(self.algorithm)
+        if self.route is not None and self.route not in get_args(Route):
+            raise ParameterError("route", expected=" | ".join(get_args(Route)), got=self.route)
         if self.key_policy is not None:
             check_policy(self.key_policy)
         if self.order not in get_args(Order):

@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from cipherblas.algorithms.registry import GEMM
-from cipherblas.errors import CipherblasError
+from cipherblas.errors import CipherblasError, ParameterError
 from cipherblas.expressions import Expression
 from cipherblas.planner.assembly import replay_slots
 from cipherblas.planner.budgets import Budgets, budgets_of, check_size, secret_entries
-from cipherblas.planner.plan import KeySaving, Plan, PlanOptions, Rejected
+from cipherblas.planner.plan import KeySaving, Plan, PlanOptions, Rejected, Route
 from cipherblas.planner.rows import RowDecisions, RowSearch, RowTrace, assemble_rows, trace_rows
 from cipherblas.planner.search import Search
 from cipherblas.planner.trace import Trace
@@ -24,18 +24,20 @@ SLOT_OPTIONS = ("block", "options", "parameters")
 
 
 def make_plan(expression: Expression, options: PlanOptions) -> tuple[Plan, AnyTrace]:
-    """The faster of the plans that the two routes offer within the budgets.
+    """The faster of the plans that the two routes offer within the budgets, or that of the forced route.
 
     Raises:
         PrecisionError: no ring reaches the precision at this security.
         MemoryBudgetError: only plans beyond a budget were found.
-        ParameterError: an option is out of range, or the forced algorithm does not suit the program.
+        ParameterError: an option is out of range, the forced algorithm or route does not suit the program, or one
+            option asks for slots and another one for GEMMs.
     """
     budgets = budgets_of(options, secret_entries(expression))
     check_size(expression, budgets)
-    if options.algorithm == GEMM:
+    route = _forced_route(options)
+    if route == "rows":
         return RowSearch(expression, options, budgets).run()
-    if options.algorithm is not None or any(getattr(options, name) is not None for name in SLOT_OPTIONS):
+    if route == "slots":
         return Search(expression, options, budgets).run()
     rows, reason = _rows(expression, options, budgets)
     try:
@@ -50,6 +52,19 @@ def make_plan(expression: Expression, options: PlanOptions) -> tuple[Plan, AnyTr
     if rows[0].seconds < slots[0].seconds:
         return _with(rows, [_slower(slots[0], rows[0]), *slots[0].rejected])
     return _with(slots, [*slots[0].rejected, _slower(rows[0], slots[0])])
+
+
+def _forced_route(options: PlanOptions) -> Route | None:
+    """The route that the options leave, or None where they leave both."""
+    if options.algorithm == GEMM:
+        if options.route == "slots":
+            raise ParameterError("route", expected=f"rows with the algorithm {GEMM}", got="slots")
+        return "rows"
+    slots = ["algorithm"] if options.algorithm is not None else []
+    slots += [name for name in SLOT_OPTIONS if getattr(options, name) is not None]
+    if slots and options.route == "rows":
+        raise ParameterError("route", expected=f"slots with the option {slots[0]}", got="rows")
+    return "slots" if slots else options.route
 
 
 def _rows(expression: Expression, options: PlanOptions, budgets: Budgets) -> tuple[Any, str]:

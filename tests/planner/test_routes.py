@@ -1,0 +1,78 @@
+"""The two routes: which one is taken, and forcing one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cipherblas as cb
+
+ROUTES = ("slots", "rows")
+
+
+def product(a: Any, b: Any) -> Any:
+    return a @ b
+
+
+def compiled(d: int, left_secret: bool = True, **options: Any) -> cb.Program:
+    left = cb.secret(d, d) if left_secret else cb.public(d, d, dtype="int8")
+    return cb.compile(product, a=left, b=cb.secret(d, d), **options)
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("left_secret", [False, True])
+def test_forced_route_is_taken_and_computes_the_product(route: Any, left_secret: bool) -> None:
+    program = compiled(5, left_secret, route=route)
+    assert program.plan.route == route
+    assert (program.plan.algorithm == "gemm") == (route == "rows")
+    random = np.random.default_rng(3)
+    a = random.uniform(-1, 1, (5, 5)) if left_secret else random.integers(-128, 128, (5, 5), dtype=np.int8)
+    b = random.uniform(-1, 1, (5, 5))
+    client = program.client()
+    server = program.server(client.evaluation_keys())
+    found = client.decrypt(server.run(a=client.encrypt(a=a) if left_secret else a, b=client.encrypt(b=b)))
+    assert np.abs(found - a.astype(float) @ b).max() <= program.plan.error <= program.plan.error_target
+
+
+@pytest.mark.parametrize(("d", "left_secret"), [(8, True), (64, True), (8, False), (100, False)])
+def test_the_planner_takes_the_route_that_is_predicted_to_be_faster(d: int, left_secret: bool) -> None:
+    forced = {route: compiled(d, left_secret, route=route, threads=1).plan for route in ROUTES}
+    seconds = {route: plan.seconds for route, plan in forced.items()}
+    chosen = compiled(d, left_secret, threads=1).plan
+    assert chosen.route == min(seconds, key=seconds.__getitem__)
+    assert chosen.decisions() == forced[chosen.route].decisions()
+    other = next(route for route in ROUTES if route != chosen.route)
+    assert forced[other].algorithm in {loser.algorithm for loser in chosen.rejected}
+
+
+def test_a_forced_route_survives_the_file(tmp_path: Any) -> None:
+    program = compiled(6, False, route="slots")
+    program.save(tmp_path / "plan")
+    loaded = cb.Program.load(tmp_path / "plan")
+    assert (loaded.id, loaded.plan.route) == (program.id, "slots")
+
+
+def test_an_unknown_route_is_refused() -> None:
+    with pytest.raises(cb.ParameterError, match=r"slots \| rows, got columns"):
+        compiled(4, route="columns")
+
+
+@pytest.mark.parametrize(
+    ("options", "got"),
+    [
+        ({"route": "slots", "algorithm": "gemm"}, "slots"),
+        ({"route": "rows", "algorithm": "skewed"}, "rows"),
+        ({"route": "rows", "block": 4}, "rows"),
+        ({"route": "rows", "options": {}}, "rows"),
+    ],
+)
+def test_options_that_contradict_the_route_are_refused(options: dict[str, Any], got: str) -> None:
+    with pytest.raises(cb.ParameterError, match=f"route: expected .*, got {got}"):
+        compiled(4, **options)
+
+
+def test_a_program_that_needs_slots_has_no_route_by_rows() -> None:
+    with pytest.raises(cb.ParameterError, match="elementwise products need slots"):
+        cb.compile(lambda a, b: (a @ b) * a, a=cb.secret(4, 4), b=cb.secret(4, 4), route="rows")
