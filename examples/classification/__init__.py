@@ -1,0 +1,1 @@
+"""The parts of `private_classification.py`: images, models, encrypted scores, picture."""
