@@ -95,16 +95,24 @@ def train_linear(images: LabelledImages) -> LinearModel:
     """
     try:
         from sklearn.linear_model import LogisticRegression
+        from threadpoolctl import threadpool_limits  # comes with scikit-learn
     except ImportError as error:
         raise StorageError(
             "training needs scikit-learn", expected="pip install 'cipherblas[demo]'", got=str(error)
         ) from error
-    trained = LogisticRegression(C=REGULARISATION, max_iter=500).fit(images.pixels.T, images.digits)
+    with threadpool_limits(1):  # small products: threads would wait for each other longer than they compute
+        trained = LogisticRegression(C=REGULARISATION, max_iter=500).fit(images.pixels.T, images.digits)
     return LinearModel(np.array(trained.coef_), np.array(trained.intercept_)[:, None])
 
 
 def train_square(images: LabelledImages, hidden: int, seed: int = 0) -> SquareModel:
-    """Cross-entropy by Adam (Kingma and Ba 2015) with a cosine schedule, weights kept within ±WEIGHT_BOUND."""
+    """Cross-entropy by Adam (Kingma and Ba 2015) with a cosine schedule, weights kept within ±WEIGHT_BOUND.
+
+    Args:
+        images: to train with.
+        hidden: units of the hidden layer.
+        seed: of the first weights and of the order of the images.
+    """
     random = np.random.default_rng(seed)
     count, pixels = len(images.digits), len(images.pixels)
     parameters = [
