@@ -34,6 +34,8 @@ def test_common_fields_are_listed() -> None:
         pytest.param(lambda: bench.run_primitives(ring_degrees=[8192], cases=["rescale"], budget=LEAST), id="core"),
         pytest.param(lambda: bench.run_transpose([(8, 8)], policies=["light"], budget=LEAST), id="transpose"),
         pytest.param(lambda: bench.run_ntt(isas=["scalar"], ring_degrees=[4096], budget=LEAST), id="ntt"),
+        pytest.param(lambda: bench.run_crossover([4], budget=LEAST), id="crossover"),
+        pytest.param(lambda: bench.run_crossover([4], limit=0.0, budget=LEAST), id="crossover estimate"),
         pytest.param(lambda: bench.run_gemm([(8, 9, 10)], budget=LEAST), id="gemm"),
     ],
 )  # fmt: skip

@@ -1,11 +1,12 @@
 """Benchmarks: rows as dictionaries, printed as lines of JSON or as tables.
 
-`run_primitives`, `run_ntt`, `run_linear_transform`, `run_gemm`, `run_transpose`, `run_cc` and `run_pc` yield rows as
-they are measured; `render` prints tables, `to_json` one line. Peers are measured in the same run; no figure of
-theirs is written down here.
+`run_primitives`, `run_ntt`, `run_linear_transform`, `run_gemm`, `run_transpose`, `run_cc`, `run_pc` and
+`run_crossover` yield rows as they are measured; `render` prints tables, `to_json` one line. Peers are measured in
+the same run; no figure of theirs is written down here.
 """
 
 from .cc import run as run_cc
+from .crossover import run as run_crossover
 from .gemm import run as run_gemm
 from .harness import Row, render, to_json
 from .linear_transform import run as run_linear_transform
@@ -20,6 +21,7 @@ __all__ = [
     "Row",
     "render",
     "run_cc",
+    "run_crossover",
     "run_gemm",
     "run_linear_transform",
     "run_ntt",

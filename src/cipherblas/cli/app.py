@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import cipherblas
-from cipherblas.cli import bench, decrypt, demo, encrypt, keygen, plan, run
+from cipherblas.cli import bench, crossover, decrypt, demo, encrypt, keygen, plan, run
 from cipherblas.cli.guard import INTERRUPTED, guarded, say
 
 app = typer.Typer(
@@ -48,6 +48,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
 }
 for _name, _command in _COMMANDS.items():
     app.command(_name)(guarded(_command))
+bench.app.command()(guarded(crossover.crossover))
 app.add_typer(bench.app, name="bench")
 
 

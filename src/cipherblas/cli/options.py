@@ -85,6 +85,13 @@ def parse_triple(text: str) -> tuple[int, int, int]:
     return int(match[1]), int(match[2]), int(match[3])
 
 
+def parse_sizes(text: str) -> tuple[int, ...]:
+    """`64,128,4096`: dimensions of square products, in ascending order."""
+    if re.fullmatch(r"[1-9]\d{0,5}(,[1-9]\d{0,5})*", text.strip(), re.ASCII) is None:
+        raise typer.BadParameter(f"expected dimensions such as 64,128,256, got {text!r}")
+    return tuple(sorted({int(size) for size in text.split(",")}))
+
+
 def parse_name(text: str) -> str:
     """An operand's name: a Python identifier that is no option of a plan."""
     if not text.isascii() or not text.isidentifier() or keyword.iskeyword(text):

@@ -1,7 +1,21 @@
 """What people see: notes and progress on stderr, tables, the picture of the demonstration."""
 
 from cipherblas.planner.explain import duration, size
+from cipherblas.report.crossover import draw_crossover
 from cipherblas.report.display import Display, Progress
-from cipherblas.report.tables import plan_table, print_json
+from cipherblas.report.markdown import KIND_NAMES, ROUTE_NAMES, crossover_markdown
+from cipherblas.report.tables import plan_table, print_json, stdout_console
 
-__all__ = ["Display", "Progress", "duration", "plan_table", "print_json", "size"]
+__all__ = [
+    "KIND_NAMES",
+    "ROUTE_NAMES",
+    "Display",
+    "Progress",
+    "crossover_markdown",
+    "draw_crossover",
+    "duration",
+    "plan_table",
+    "print_json",
+    "size",
+    "stdout_console",
+]

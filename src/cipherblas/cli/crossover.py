@@ -1,0 +1,165 @@
+"""`cipherblas bench crossover`: both routes of the planner over the dimension, as rows, table, and picture."""
+
+from __future__ import annotations
+
+import json as json_module
+from collections.abc import Iterable, Iterator
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cipherblas import report
+from cipherblas.cli.bench import _translated
+from cipherblas.cli.options import Debug, Quiet, parse_bytes, parse_sizes, without_none
+from cipherblas.errors import FormatError
+from cipherblas.files.format import storage_error
+from cipherblas.report import Display
+
+# Without these a row can be neither tabled nor drawn.
+NEEDED = {"kind": str, "d": int, "route": str, "gemm_seconds": float, "threads": int, "machine": str}
+MEASURED = {"seconds": float, "relative_error": float, "peak_bytes": int}
+PLANNED = {"algorithm": str, "key_bytes": int, "upload_bytes": int}
+
+
+class Kind(str, Enum):
+    """Products that both routes can do: secret × secret, clear × secret."""
+
+    cc = "cc"
+    pc = "pc"
+
+
+Rows = Iterable[dict[str, Any]]
+
+
+def crossover(
+    sizes: Annotated[
+        Any,
+        typer.Option(
+            metavar="D,D,…",
+            parser=parse_sizes,
+            help="Dimensions of the d x d x d products.",
+            show_default="64,128,…,4096",
+        ),
+    ] = None,
+    kind: Annotated[
+        list[Kind] | None,
+        typer.Option(help="Secret × secret or clear × secret; repeatable.", show_default="both"),
+    ] = None,
+    limit: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0.0, help="What is predicted to take longer is not run.")
+    ] = 60.0,
+    precision: Annotated[float | None, typer.Option(help="As in `plan`.", show_default="1e-4")] = None,
+    security: Annotated[int | None, typer.Option(help="As in `plan`.", show_default="128")] = None,
+    memory_budget: Annotated[
+        int | None,
+        typer.Option(metavar="BYTES", parser=parse_bytes, help="As in `plan`.", show_default=False),
+    ] = None,
+    threads: Annotated[int, typer.Option("--threads", min=1, help="Threads of both sides.")] = 1,
+    seconds: Annotated[
+        float, typer.Option("--seconds", min=0.0, help="Seconds spent on each side of each case.")
+    ] = 2.0,
+    rows: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Measure nothing: take the rows that --json printed before.",
+            show_default=False,
+        ),
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw a picture (PNG).", show_default=False)
+    ] = None,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print the tables as Markdown.")] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="One JSON object per line, as soon as it is measured.")
+    ] = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Slots or GEMM: the same square products by both routes, and which one the planner takes.
+
+    \b
+    Examples:
+      cipherblas bench crossover --threads 2 --plot crossover.png --markdown
+      cipherblas bench crossover --sizes 64,256,1024 --kind cc --limit 10 --json
+      cipherblas bench crossover --rows rows.jsonl --plot crossover.png
+    """
+    from cipherblas.bench import run_crossover
+
+    if json and markdown:
+        raise typer.BadParameter("one of --json and --markdown", param_hint="--markdown")
+    options = without_none(
+        sizes=sizes,
+        kinds=kind and [member.value for member in kind],
+        precision=precision,
+        security=security,
+        memory_budget=memory_budget,
+    )
+    display = Display(quiet=quiet)
+    measured: Rows = (
+        run_crossover(limit=limit, threads=threads, budget=seconds, **options)
+        if rows is None
+        else read_rows(rows)
+    )
+    found = _shown(measured, json, markdown, display)
+    if plot is not None:
+        report.draw_crossover(plot, found)
+        display.note(f"wrote {plot}")
+
+
+def _shown(measured: Rows, json: bool, markdown: bool, display: Display) -> list[dict[str, Any]]:
+    """Print rows as they come, or all at the end; return them."""
+    from cipherblas.bench import render, to_json
+
+    found = []
+    with display.progress("measuring"):
+        for row in _translated(measured):
+            if json:
+                typer.echo(to_json(row))
+            found.append(row)
+    if markdown:
+        typer.echo(report.crossover_markdown(found), nl=False)
+    elif not json:
+        render(found, console=report.stdout_console())
+    return found
+
+
+def read_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a file that `bench crossover --json` wrote.
+
+    Raises:
+        StorageError: the file cannot be read. FormatError: a line is no such row, or there is none.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise storage_error("read", path, error) from error
+    except UnicodeDecodeError as error:
+        raise FormatError(f"{path}", expected="lines of JSON", got="no text") from error
+    if not lines:
+        raise FormatError(f"{path}", expected="rows of bench crossover --json", got="an empty file")
+    for number, line in enumerate(lines, start=1):
+        yield _checked(line, f"{path}, line {number}")
+
+
+def _checked(line: str, where: str) -> dict[str, Any]:
+    try:
+        row = json_module.loads(line)
+    except ValueError as error:
+        raise FormatError(where, expected="a JSON object", got=str(error)) from error
+    if not isinstance(row, dict) or row.get("bench") != "crossover":
+        raise FormatError(where, expected="a row of bench crossover --json", got=line[:60])
+    needed = dict(NEEDED)
+    if "seconds" in row:
+        needed |= PLANNED | MEASURED
+    elif "predicted_seconds" in row:
+        needed |= PLANNED | {"predicted_seconds": float, "predicted_peak_bytes": int}
+    for name, kind in needed.items():
+        accepted = (int, float) if kind is float else kind
+        if not isinstance(row.get(name), accepted):
+            raise FormatError(f"{where}: {name}", expected=kind.__name__, got=repr(row.get(name)))
+    if row["kind"] not in report.KIND_NAMES or row["route"] not in report.ROUTE_NAMES:
+        raise FormatError(where, expected="kind cc | pc and route slots | rows", got=line[:60])
+    return row

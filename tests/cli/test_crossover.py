@@ -1,0 +1,61 @@
+"""`cipherblas bench crossover` on the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def printed(invoke: Any) -> str:
+    """Rows of a tiny product, as lines of JSON."""
+    result = invoke("bench", "crossover", "--sizes", "4", "--kind", "cc", "--limit", "0", "--json", "-q")
+    assert result.exit_code == 0
+    return str(result.stdout)
+
+
+def test_rows_are_printed(printed: str) -> None:
+    rows = [json.loads(line) for line in printed.splitlines()]
+    assert [(row["d"], row["route"]) for row in rows] == [(4, "slots"), (4, "rows")]
+    assert all(row["estimate"] for row in rows)
+
+
+def test_rows_are_read_tabled_and_drawn(invoke: Any, printed: str, tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text(printed, encoding="utf-8")
+    given = ("bench", "crossover", "--rows", tmp_path / "rows.jsonl")
+    table = invoke(*given, "--markdown", "--plot", tmp_path / "picture.png")
+    assert table.exit_code == 0 and table.stdout.startswith("| secret × secret, d |")
+    assert "| 4 | GEMM | ~" in table.stdout and "wrote" in table.stderr
+    assert (tmp_path / "picture.png").stat().st_size > 1000
+    assert invoke(*given, "--json", "-q").stdout == printed
+    assert "bench crossover" in invoke(*given).stdout
+
+
+def test_sizes_are_read(invoke: Any) -> None:
+    for text in ("0", "64,", "64;128", "x"):
+        result = invoke("bench", "crossover", "--sizes", text)
+        assert result.exit_code == 2 and "expected dimensions" in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "an empty file"),
+        ("{", "expected a JSON object"),
+        ('{"bench": "cc"}', "a row of bench crossover"),
+        ('{"bench": "crossover", "kind": "cc", "d": "4"}', "d: expected int, got '4'"),
+    ],
+)
+def test_other_files_are_refused(invoke: Any, tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "rows").write_text(text, encoding="utf-8")
+    result = invoke("bench", "crossover", "--rows", tmp_path / "rows")
+    assert result.exit_code == 1 and said in result.stderr
+    result = invoke("bench", "crossover", "--rows", tmp_path / "none")
+    assert result.exit_code == 1 and "cannot read" in result.stderr
+
+
+def test_one_form_of_output(invoke: Any) -> None:
+    assert invoke("bench", "crossover", "--json", "--markdown").exit_code == 2
