@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import math
 import re
+from typing import get_args
 
 import documents
 import numpy as np
 import pytest
 
 import cipherblas as cb
-from cipherblas import security
+from cipherblas import report, security
 from cipherblas.algorithms import ALGORITHMS
+from cipherblas.algorithms.registry import GEMM
+from cipherblas.bench import crossover
 from cipherblas.errors import CipherblasError
 from cipherblas.evaluators.counter import Counter
 from cipherblas.evaluators.shape import RingShape
+from cipherblas.evaluators.steps import KeyPolicy
 from cipherblas.planner.plan import PlanOptions
 
 PAGE = documents.ROOT / "docs" / "algorithms.md"
@@ -60,7 +64,33 @@ def test_counts(name: str) -> None:
 
 
 def test_every_algorithm_has_a_section() -> None:
-    assert set(ALGORITHMS) <= documents.anchors(PAGE)
+    assert {*ALGORITHMS, GEMM} <= documents.anchors(PAGE)
+
+
+def test_counts_of_products_by_gemm() -> None:
+    """64×64×64 with each key policy, from the plan; the formulas beside them give the same."""
+    rows = documents.table(PAGE, "64×64×64 at N = 4096")
+    assert [row.pop("64×64×64 at N = 4096") for row in rows] == list(get_args(KeyPolicy))
+    switches = {"direct": 2 * 4095 + 64, "composed": 4 * 4096 + 64, "binary": 4096 * 12 + 64}
+    for row, policy in zip(rows, get_args(KeyPolicy), strict=True):
+        plan = cb.compile(
+            lambda a, b: a @ b,
+            a=cb.secret(64, 64),
+            b=cb.secret(64, 64),
+            route="rows",
+            ring_degree=4096,
+            key_policy=policy,
+        ).plan
+        assert (plan.parameters.limbs, plan.parameters.special_limbs) == (1, 1)
+        assert row == {
+            "keys": str(len(plan.keys)),
+            "key bytes": str(plan.key_bytes),
+            "key switches": str(plan.counts.row_switches),
+            "modular multiply-adds": str(plan.counts.modular_macs),
+        }
+        assert plan.counts.modular_macs == 64 * (4096 + 64) * (4096 + 64)
+        below = plan.counts.row_switches < switches[policy]
+        assert below if policy == "composed" else plan.counts.row_switches == switches[policy]
 
 
 def test_security_table() -> None:
@@ -129,3 +159,18 @@ def test_noise_flooding() -> None:
     # 4096 Gaussian numbers: the largest beyond 2σ and below 7σ but with probability below 10^-8; rounding adds σ/2.
     assert 2 * sigma - sigma / 2 < errors.max() < 7.5 * sigma
     assert errors.max() / a.shape[1] < 1e-3
+
+
+@pytest.mark.parametrize("kind", report.KIND_NAMES)
+def test_measured_routes_are_as_the_benchmark_prints_them(kind: str) -> None:
+    """Columns, sizes and routes of `bench crossover --markdown`; one choice per size."""
+    head = f"{report.KIND_NAMES[kind]}, d"
+    rows = documents.table(PAGE, head)
+    sample = {"kind": kind, "d": 1, "route": "rows", "gemm_seconds": 1.0}
+    assert list(rows[0]) == [
+        cell.strip() for cell in report.crossover_markdown([sample]).split("\n")[0].split("|")[1:-1]
+    ]
+    assert [int(row[head]) for row in rows] == [d for d in crossover.SIZES for _ in crossover.ROUTES]
+    for slots, gemm in zip(rows[::2], rows[1::2], strict=True):
+        assert "slots" in slots["route"] and "GEMM" in gemm["route"]
+        assert ("**" in slots["route"]) != ("**" in gemm["route"])

@@ -74,3 +74,10 @@ def test_picture_is_written_whole(tmp_path: Path) -> None:
     with pytest.raises(StorageError):
         report.draw_crossover(tmp_path / "missing" / "picture.png", ROWS)
     assert [path.name for path in tmp_path.iterdir()] == ["picture.png"]
+
+
+def test_the_switch_is_drawn_halfway() -> None:
+    axis = Figure().subplots()
+    crossover._switches(axis, ROWS)
+    (line,) = axis.get_lines()
+    assert list(line.get_xdata()) == [256.0, 256.0] and "secret × secret" in axis.texts[0].get_text()

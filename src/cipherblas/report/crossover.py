@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from cipherblas import files
-from cipherblas.report.markdown import KIND_NAMES, ROUTE_NAMES
+from cipherblas.report.markdown import KIND_NAMES, ROUTE_NAMES, choices, switches
 
 Row = Mapping[str, Any]
 COLOURS = {"cc": "tab:blue", "pc": "tab:orange"}
@@ -32,6 +33,7 @@ def draw_crossover(path: Path, rows: Sequence[Row]) -> None:
         for route in STYLES:
             _line(axis, kind, route, [r for r in rows if (r["kind"], r["route"]) == (kind, route)])
     _yardstick(axis, rows)
+    _switches(axis, rows)
     _decorate(figure, axis, rows)
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png")
@@ -65,6 +67,21 @@ def _yardstick(axis: Any, rows: Sequence[Row]) -> None:
     sizes = sorted({r["d"] for r in rows})
     seconds = [statistics.median(r["gemm_seconds"] for r in rows if r["d"] == d) for d in sizes]
     axis.plot(sizes, seconds, ":", color="0.35", linewidth=2, label="plain float64 GEMM")
+
+
+def _switches(axis: Any, rows: Sequence[Row]) -> None:
+    """A vertical line where the planner changes its mind, halfway between two dimensions."""
+    for kind, name in KIND_NAMES.items():
+        for low, high in switches(choices(row for row in rows if row["kind"] == kind)):
+            place = math.sqrt(low * high)
+            axis.axvline(place, color=COLOURS[kind], linewidth=1, alpha=0.6, zorder=1)
+            axis.annotate(
+                f" the planner switches\n ({name})",
+                (place, 0.02),
+                xycoords=("data", "axes fraction"),
+                fontsize=8.5,
+                color=COLOURS[kind],
+            )
 
 
 def _decorate(figure: Any, axis: Any, rows: Sequence[Row]) -> None:

@@ -67,16 +67,23 @@ def _rounded(value: float) -> str:
 
 
 def _switches(rows: Sequence[Row]) -> str:
-    """Where the choice of the planner changes from one dimension to the next."""
-    chosen = {row["d"]: row["chosen"] for row in rows if "chosen" in row}
+    chosen = choices(rows)
     if not chosen:
         return "The planner has a plan for none of these."
-    sizes = sorted(chosen)
     changes = [
         f"from {ROUTE_NAMES[chosen[low]]} to {ROUTE_NAMES[chosen[high]]} between d = {low} and d = {high}"
-        for low, high in itertools.pairwise(sizes)
-        if chosen[low] != chosen[high]
+        for low, high in switches(chosen)
     ]
     if not changes:
-        return f"The planner takes {ROUTE_NAMES[chosen[sizes[0]]]} throughout."
+        return f"The planner takes {ROUTE_NAMES[next(iter(chosen.values()))]} throughout."
     return f"The planner switches {', '.join(changes)}."
+
+
+def choices(rows: Iterable[Row]) -> dict[int, str]:
+    """The route that the planner takes, by dimension."""
+    return dict(sorted({row["d"]: row["chosen"] for row in rows if "chosen" in row}.items()))
+
+
+def switches(chosen: Mapping[int, str]) -> list[tuple[int, int]]:
+    """Neighbouring dimensions between which the choice of the planner changes."""
+    return [(low, high) for low, high in itertools.pairwise(chosen) if chosen[low] != chosen[high]]
