@@ -12,6 +12,7 @@ children need.
 from __future__ import annotations
 
 import math
+from collections import Counter as Tally
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -156,6 +157,9 @@ class RowExecution:
         self.fixed_factors: list[ClearFactor] = []  # in the order of their keys' numbers
         self.limbs = len(evaluator.params.q)
         self._switches = switches_keys(node)
+        self._orientations: dict[int, bool | None] = {}
+        self._uses = Tally(id(child) for current in ordered(node) for child in current.children)
+        self._kept: dict[tuple[int, bool, float], RowValue] = {}
         self._progress = progress
         self._done = 0
         self._total = sum(isinstance(current, MatMul) and current.secret for current in ordered(node))
@@ -168,6 +172,11 @@ class RowExecution:
 
     def _natural(self, node: Expression) -> bool | None:
         """The orientation that a value comes in by itself (by columns?); None: in either."""
+        if id(node) not in self._orientations:
+            self._orientations[id(node)] = self._found_natural(node)
+        return self._orientations[id(node)]
+
+    def _found_natural(self, node: Expression) -> bool | None:
         if isinstance(node, Leaf):
             return None
         if isinstance(node, MatMul):
@@ -180,9 +189,18 @@ class RowExecution:
         return None
 
     def _value(self, node: Expression, by_columns: bool, scale: float) -> RowValue:
+        """The value of a node; one that is used several times in the same way is computed once, and kept."""
+        if self._uses[id(node)] < 2:
+            return self._computed(node, by_columns, scale)
+        key = (id(node), by_columns, scale)
+        if key not in self._kept:
+            self._kept[key] = self._computed(node, by_columns, scale)
+        return self._kept[key]
+
+    def _computed(self, node: Expression, by_columns: bool, scale: float) -> RowValue:
         natural = self._natural(node)
         if natural is not None and natural != by_columns and isinstance(node, MatMul):
-            return self._turned(self._value(node, natural, scale), node)
+            return self._turned(self._computed(node, natural, scale))
         if isinstance(node, Leaf):
             return self._operand(node, by_columns, scale)
         if isinstance(node, Scale):
@@ -218,7 +236,7 @@ class RowExecution:
         transposed = node.transposed != by_columns
         return RowFeed(node.name, transposed, shape, pieces, self.limbs, float(scale), shared)
 
-    def _turned(self, value: RowValue, node: Expression) -> RowValue:
+    def _turned(self, value: RowValue) -> RowValue:
         """The same matrix encrypted the other way: one C-MT per N × N block."""
         ev = self.evaluator
         rows, n = value.pieces[0].shape[0], ev.n

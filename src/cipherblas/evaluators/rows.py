@@ -73,8 +73,8 @@ class ClearFactor:
 
     @property
     def largest(self) -> float:
-        """Bound on the integers."""
-        return math.floor(self.bound / self.unit + 0.5)
+        """Bound on the integers, 1 at the least."""
+        return max(math.floor(self.bound / self.unit + 0.5), 1)
 
 
 class Rows:
