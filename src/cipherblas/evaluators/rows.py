@@ -331,7 +331,7 @@ class RowsEvaluator(ABC):
         noise = math.hypot(noise, math.sqrt(self.switch_variance(x.limbs)))
         pieces = []
         for start in range(0, x.shape[1], self.n):
-            self._count_switches(m, x.limbs)
+            self._count_switches(m, x.limbs, m)
             cols = min(self.n, x.shape[1] - start)
             pieces.append(self.make((m, cols), x.limbs, scale, bound, noise, bias, None))
         for piece, data in zip(pieces, self._fixed_product_data(factor, number, x, exact), strict=True):
@@ -417,7 +417,7 @@ class RowsEvaluator(ABC):
         for element in elements:
             self._use_galois(element, x.limbs)
         self.counts.transposes += 1
-        self._count_switches(switches, x.limbs)
+        self._count_switches(switches, x.limbs, len(elements))
         self.counts.adds += 2 * 2 * (self.n.bit_length() - 1) * x.limbs
         noise = math.hypot(x.noise, math.sqrt(switches * self.switch_variance(x.limbs)))
         self.ledger.touch(self.nbytes((self.n, self.n), x.limbs))
@@ -431,7 +431,7 @@ class RowsEvaluator(ABC):
             raise ShapeError("length of rows to multiply by the secret", expected=self.n, got=x.shape[1])
         self._use_relinearise(x.limbs)
         self.counts.relinearisations += x.shape[0]
-        self._count_switches(x.shape[0], x.limbs)
+        self._count_switches(x.shape[0], x.limbs, 1)
         noise = math.hypot(math.sqrt(self._weight) * x.noise, math.sqrt(self.switch_variance(x.limbs)))
         result = self.make(x.shape, x.limbs, x.scale, math.inf, noise, 0.0, None)
         result.data = self._relinearise_data(x)
@@ -446,14 +446,15 @@ class RowsEvaluator(ABC):
             squares += 4.0 ** (digit - log_p)
         return self.n / 12 * squares * SIGMA**2 + (1 + self._weight) / 12
 
-    def _count_switches(self, rows: int, limbs: int) -> None:
+    def _count_switches(self, rows: int, limbs: int, keys: int) -> None:
+        """Switches of so many rows; each of the keys is read from memory once, and then from the caches."""
         special = len(self.params.p)
         digits = -(-limbs // self.params.alpha)
         extended = limbs + special
         self.counts.row_switches += rows
         self.counts.ntt_limbs += rows * (digits * extended + 2 * extended)
         self.counts.mac_limbs += rows * (2 * digits * extended + 2 * special * limbs)
-        self.counts.key_bytes_read += rows * digits * 2 * extended * self.n * WORD_BYTES
+        self.counts.key_bytes_read += keys * digits * 2 * extended * self.n * WORD_BYTES
 
     def _use_galois(self, element: int, limbs: int) -> None:
         if self._available is not None and self._available.galois.get(element, 0) < limbs:
