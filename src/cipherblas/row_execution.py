@@ -156,7 +156,8 @@ class RowExecution:
         self.fixed = fixed
         self.fixed_factors: list[ClearFactor] = []  # in the order of their keys' numbers
         self.limbs = len(evaluator.params.q)
-        self._switches = switches_keys(node)
+        # Products with fixed weights come in pieces of N columns: what is added to them must too.
+        self._switches = fixed or switches_keys(node)
         self._orientations: dict[int, bool | None] = {}
         self._uses = Tally(id(child) for current in ordered(node) for child in current.children)
         self._kept: dict[tuple[int, bool, float], RowValue] = {}

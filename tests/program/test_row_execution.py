@@ -117,6 +117,17 @@ def test_fixed_weights_of_any_shape(m: int, k: int, n: int) -> None:
     assert value.by_columns and value.pieces[0].bias == 0.0
 
 
+def test_fixed_and_other_weights_in_one_sum() -> None:
+    """More columns than N: both terms come in the same pieces."""
+    constant = np.ones((4, 5))
+    check(
+        lambda x, w: constant @ x + w @ x,
+        fixed=True,
+        x=cb.secret(5, 2 * N + 3),
+        w=cb.public(4, 5),
+    )
+
+
 def test_whole_weights_are_not_rounded() -> None:
     _, value = check(lambda w, x: w @ x, w=cb.public(5, 7, dtype="int8"), x=cb.secret(7, 3), weight_bits=2)
     assert value.pieces[0].bias == 0.0
