@@ -376,7 +376,7 @@ def _print(rows: Iterable[dict[str, Any]], json: bool, display: Display) -> None
 
     found = []
     with display.progress("measuring"):
-        for row in _translated(rows):
+        for row in translated(rows):
             if json:
                 typer.echo(to_json(row))
             found.append(row)
@@ -384,7 +384,7 @@ def _print(rows: Iterable[dict[str, Any]], json: bool, display: Display) -> None
         render(found, console=stdout_console())
 
 
-def _translated(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def translated(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     from cipherblas.bench import PeerError
 
     try:

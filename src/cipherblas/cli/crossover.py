@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from cipherblas import report
-from cipherblas.cli.bench import _translated
+from cipherblas.cli.bench import translated
 from cipherblas.cli.options import Debug, Quiet, parse_bytes, parse_sizes, without_none
 from cipherblas.errors import FormatError
 from cipherblas.files.format import storage_error
@@ -115,7 +115,7 @@ def _shown(measured: Rows, json: bool, markdown: bool, display: Display) -> list
 
     found = []
     with display.progress("measuring"):
-        for row in _translated(measured):
+        for row in translated(measured):
             if json:
                 typer.echo(to_json(row))
             found.append(row)
