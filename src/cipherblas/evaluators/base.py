@@ -171,6 +171,25 @@ class Evaluator(Bookkeeper, ABC):
             return (rotations.transform_plain(x, transform) for transform in transforms)
         return rotations.transform_many(self, x, transforms, order)
 
+    def rotate_sum(self, cts: Sequence[Ct], steps: Sequence[int], *, rescale: bool = False) -> Ct:
+        """Σ_i Rot_{steps_i}(ct_i) with one ModDown for all (giant steps). Levels: 1 if `rescale`, which is merged
+        with the ModDown. Keys: one per step, as `rotate_many`.
+
+        Raises:
+            ShapeError: the lists differ in length or are empty.
+            MismatchError, LevelError: the terms differ in scale, or no limb is left to rescale by.
+        """
+        if len(cts) != len(steps) or not cts:
+            raise ShapeError(
+                "a sum of rotations", expected="as many steps as terms", got=(len(cts), len(steps))
+            )
+        return rotations.rotate_sum(self, cts, steps, rescale)
+
+    def bounded(self, ct: Ct, bound: float) -> Ct:
+        """The same ciphertext; no slot exceeds `bound`, as the caller knows (a sum of vectors that do not overlap)."""
+        ct.bound = min(ct.bound, bound)
+        return ct
+
     # ---- products ----
 
     def multiply_sum(self, lefts: Sequence[Any], rights: Sequence[Any], accumulator: Ct | None = None) -> Ct:
@@ -255,7 +274,8 @@ class Evaluator(Bookkeeper, ABC):
             variance = (max(ct.noise for ct in cts) * rows[1]) ** 2 + sum(
                 (rounding * ct.bound) ** 2 for ct in cts
             )
-        self._count_plains(len(cts), limbs, extended=False)
+        stored = sum(plain.stored for plain in plains)
+        self._count_plains(len(cts), limbs, extended=False, stored=stored)
         result = self._accumulator(accumulator, 2, limbs, scale, bound, variance)
         data = self._plain_product_data(
             plains, plain_scale, [ct.data for ct in cts], None if accumulator is None else result.data, limbs

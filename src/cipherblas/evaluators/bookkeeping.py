@@ -132,14 +132,14 @@ class Bookkeeper:
         counts.ntt_limbs += outputs * 2 * (dropped + limbs - merged)
         counts.mac_limbs += outputs * 2 * dropped * (limbs - merged)
 
-    def _count_plains(self, number: int, limbs: int, extended: bool) -> None:
-        """Plaintexts encoded and multiplied into two components each."""
+    def _count_plains(self, number: int, limbs: int, extended: bool, stored: int = 0) -> None:
+        """Plaintexts encoded and multiplied into two components each; `stored` of them were encoded before."""
         counts, rows = self.counts, limbs + (self._special if extended else 0)
         counts.plain_products += number
-        counts.encodings += number
-        counts.encode_ntt_limbs += number * rows
+        counts.encodings += number - stored
+        counts.encode_ntt_limbs += (number - stored) * rows
         counts.mac_limbs += number * 2 * rows
-        counts.plain_bytes_read += number * 8 * self.n
+        counts.plain_bytes_read += (number - stored + stored * rows) * 8 * self.n
 
     # ---- handles ----
 

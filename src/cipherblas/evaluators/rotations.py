@@ -175,16 +175,12 @@ def transform_giant_steps(
     babies = sorted({baby for members in groups.values() for baby, _ in members})
     rotated = dict(zip(babies, rotate_many(ev, x, babies), strict=True))
     mask_scale = float(ev.params.q[x.limbs - 1])
-    sources: list[Ct] = []
-    terms: list[Term] = []
+    sums: list[Ct] = []
     for giant, members in groups.items():
         plains = [plain.rolled(-giant) for _, step in members if (plain := transform.terms[step]) is not None]
         rows = transform.row_sum, transform.row_norm
-        partial = ev.weighted_sum([rotated[baby] for baby, _ in members], plains, mask_scale, rows=rows)
-        path = expand(giant, ev.key_policy, ev.slots)
-        terms.append(Term(0, len(sources), path[-1] if path else 0, None))
-        sources.append(rotate_paths(ev, partial, [path[:-1]])[path[:-1]])
-    data = _execute(ev, sources, terms, 1, x.limbs, True, order)[0]
+        sums.append(ev.weighted_sum([rotated[baby] for baby, _ in members], plains, mask_scale, rows=rows))
+    sources, data = _rotated_sum(ev, sums, list(groups), True, order)
     model = ev.noise_model
     noise = math.hypot(
         transform.row_norm * max(ct.noise for ct in rotated.values()),
@@ -193,6 +189,38 @@ def transform_giant_steps(
         model.rounding(x.scale),
     )
     return ev.make(x.limbs - 1, x.scale, x.bound * transform.row_sum, noise, 2, data)
+
+
+def rotate_sum(ev: Evaluator, cts: Sequence[Ct], steps: Sequence[int], rescale: bool) -> Ct:
+    """Σ_i Rot_{steps_i}(ct_i), with one ModDown; see `Evaluator.rotate_sum`."""
+    for ct in cts:
+        check_switchable(ct)
+        ev._check_scales(ct.scale, cts[0].scale)
+    limbs = min(ct.limbs for ct in cts)
+    cts = ev._dropped(cts, limbs)
+    bound = math.fsum(ct.bound for ct in cts)
+    noise = math.sqrt(math.fsum(ct.noise**2 for ct in cts))
+    scale, model = cts[0].scale, ev.noise_model
+    if len(cts) == 1 and steps[0] % ev.slots == 0:
+        return ev.rescale(cts[0]) if rescale else cts[0]
+    sources, data = _rotated_sum(ev, cts, steps, rescale, None)
+    noise = math.hypot(noise, math.sqrt(len(sources)) * model.key_switch(limbs, scale))
+    if rescale:
+        limbs, scale = limbs - 1, scale / ev.params.q[limbs - 1]
+    return ev.make(limbs, scale, bound, math.hypot(noise, model.rounding(scale)), 2, data)
+
+
+def _rotated_sum(
+    ev: Evaluator, sums: Sequence[Ct], steps: Sequence[int], rescale: bool, order: str | None
+) -> tuple[list[Ct], Any]:
+    """What is rotated last, under the key policy, and the data of the sum."""
+    sources: list[Ct] = []
+    terms: list[Term] = []
+    for ct, step in zip(sums, steps, strict=True):
+        path = expand(step, ev.key_policy, ev.slots)
+        terms.append(Term(0, len(sources), path[-1] if path else 0, None))
+        sources.append(rotate_paths(ev, ct, [path[:-1]])[path[:-1]])
+    return sources, _execute(ev, sources, terms, 1, sums[0].limbs, rescale, order)[0]
 
 
 def split_steps(steps: Sequence[Step], baby_steps: int) -> dict[int, list[tuple[int, Step]]]:

@@ -101,9 +101,10 @@ class Plain:
         values: S numbers, or a function of no arguments that makes them.
         bound: upper bound on the absolute value of any slot.
         keep: keep what the function returned (for values that are costly and used often).
+        stored: weights, which are encoded once and kept for all runs.
     """
 
-    __slots__ = ("_kept", "_values", "bound", "keep", "key")
+    __slots__ = ("_kept", "_values", "bound", "keep", "key", "stored")
 
     def __init__(
         self,
@@ -112,8 +113,10 @@ class Plain:
         bound: float,
         *,
         keep: bool = False,
+        stored: bool = False,
     ) -> None:
         self.key = key
+        self.stored = stored
         self._values = values
         self.bound = bound
         self.keep = keep

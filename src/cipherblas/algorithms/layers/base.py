@@ -1,0 +1,210 @@
+"""Layers of a network on one encrypted input with clear weights: what every method offers, and what they share."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cipherblas.errors import ShapeError
+from cipherblas.evaluators.base import Evaluator
+from cipherblas.evaluators.values import Ct, Plain
+from cipherblas.layouts.tensors import TensorLayout
+
+Builder = Callable[[], NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The clear factor of a layer: rows × columns of a product, or OIHW of a convolution.
+
+    Attributes:
+        key: identifies the values in caches of encoded weights.
+        values: makes the array; called when weights are encoded.
+        bound: on the absolute value of a weight.
+        row_sum: largest sum of absolute weights that one output sees.
+        row_norm: largest root of a sum of squares that one output sees.
+        stored: encoded once and kept for later runs.
+    """
+
+    key: Hashable
+    values: Builder
+    bound: float
+    row_sum: float
+    row_norm: float
+    stored: bool = True
+
+    def plain(self, place: Hashable, build: Builder) -> Plain:
+        """A slot vector of weights in units of the bound."""
+        return Plain((self.key, place), lambda: build() / self.bound, 1.0, stored=self.stored)
+
+    @property
+    def rows(self) -> tuple[float, float]:
+        """`row_sum` and `row_norm` in units of the bound."""
+        return self.row_sum / self.bound, self.row_norm / self.bound
+
+
+@dataclass(frozen=True)
+class Window:
+    """A convolution (PyTorch's conventions): input (C, H, W), weights (O, C/groups, K1, K2).
+
+    Attributes:
+        outputs: output channels.
+        kernel, stride, padding: along height and width.
+    """
+
+    shape: tuple[int, int, int]
+    outputs: int
+    kernel: tuple[int, int]
+    stride: tuple[int, int] = (1, 1)
+    padding: tuple[int, int] = (0, 0)
+    groups: int = 1
+
+    def __post_init__(self) -> None:
+        channels = self.shape[0]
+        if self.groups < 1 or channels % self.groups or self.outputs % self.groups:
+            raise ShapeError(
+                "groups of a convolution",
+                expected=f"a divisor of {channels} input and {self.outputs} output channels",
+                got=self.groups,
+            )
+        if min(self.kernel) < 1 or min(self.stride) < 1 or min(self.padding) < 0 or self.outputs < 1:
+            raise ShapeError(
+                "a convolution",
+                expected="positive filter and stride, padding not negative",
+                got=f"filter {self.kernel}, stride {self.stride}, padding {self.padding}",
+            )
+        for size, pad, taps in zip(self.shape[1:], self.padding, self.kernel, strict=True):
+            if pad >= size + taps:
+                raise ShapeError("padding of a convolution", expected=f"less than {size + taps}", got=pad)
+            if size + 2 * pad < taps:
+                raise ShapeError(
+                    "the filter is larger than the padded image",
+                    expected=f"at most {size + 2 * pad}",
+                    got=taps,
+                )
+
+    @property
+    def out_shape(self) -> tuple[int, int, int]:
+        """Channels, height, width of the result."""
+        height, width = (
+            (size + 2 * pad - taps) // step + 1
+            for size, pad, taps, step in zip(
+                self.shape[1:], self.padding, self.kernel, self.stride, strict=True
+            )
+        )
+        return self.outputs, height, width
+
+    @property
+    def weight_shape(self) -> tuple[int, int, int, int]:
+        """Of the filters, OIHW."""
+        return (self.outputs, self.shape[0] // self.groups, *self.kernel)
+
+    @property
+    def taps(self) -> list[tuple[int, int]]:
+        """Filter positions, row by row."""
+        return [(i, j) for i in range(self.kernel[0]) for j in range(self.kernel[1])]
+
+
+class LayerMethod(ABC):
+    """One way to compute a layer, for one layout of its input: ciphertexts in, ciphertexts out, one level.
+
+    Attributes:
+        name: for `algorithm=` and files.
+        title: for people.
+        source: citation.
+        baseline: here to be measured against; planned only when it is asked for by name.
+        x: layout of the input.
+        out: layout of the result.
+        levels: rescales inside.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    source: ClassVar[str]
+    baseline: ClassVar[bool] = True
+    levels: int = 1
+
+    x: TensorLayout
+    out: TensorLayout
+
+    @property
+    @abstractmethod
+    def options(self) -> dict[str, Any]:
+        """What rebuilds this object beside the layer and the layout of its input; JSON-ready."""
+
+    @abstractmethod
+    def run(self, ev: Evaluator, cts: Sequence[Ct], weights: Weights) -> list[Ct]:
+        """The layer's result, in `out`.
+
+        Raises:
+            LevelError: too few limbs.
+        """
+
+    @property
+    @abstractmethod
+    def plaintexts(self) -> int:
+        """Encoded weights."""
+
+
+def repeated(ev: Evaluator, ct: Ct, times: int, length: int) -> Ct:
+    """The first `length` slots `times` times in a row; the other slots must be zero. Levels: none."""
+    total: Ct | None = None
+    block, size, placed = ct, 1, 0
+    while True:
+        if times & size:
+            moved = block if not placed else ev.rotate(block, -placed * length)
+            total = moved if total is None else ev.add(total, moved)
+            placed += size
+        if 2 * size > times:
+            assert total is not None
+            return ev.bounded(total, ct.bound)
+        block = ev.add(block, ev.rotate(block, -size * length))
+        size *= 2
+
+
+def folded(ev: Evaluator, ct: Ct, times: int, step: int) -> Ct:
+    """Σ_i Rot_{i·step}(ct) for i < times. Levels: none."""
+    total: Ct | None = None
+    block, size, placed = ct, 1, 0
+    while True:
+        if times & size:
+            moved = block if not placed else ev.rotate(block, placed * step)
+            total = moved if total is None else ev.add(total, moved)
+            placed += size
+        if 2 * size > times:
+            assert total is not None
+            return total
+        block = ev.add(block, ev.rotate(block, size * step))
+        size *= 2
+
+
+def entries_plain(
+    layout: TensorLayout, ciphertext: int, key: Hashable, values: Builder, bound: float
+) -> Plain:
+    """A clear tensor (flattened by `values`) packed as one ciphertext of a layout."""
+
+    def build() -> NDArray[np.float64]:
+        vector = np.zeros(layout.slots)
+        entries, slots = layout.entries(ciphertext)
+        vector[slots] = values().ravel()[entries]
+        return vector
+
+    return Plain((key, layout.key, ciphertext), build, bound)
+
+
+def masked(ev: Evaluator, cts: Sequence[Ct], layout: TensorLayout) -> list[Ct]:
+    """The entries alone: every other slot becomes zero. Levels: 1."""
+    results = []
+    for index, ct in enumerate(cts):
+        ct = ev.ready(ct)
+        ones = entries_plain(layout, index, "ones", lambda: np.ones(math.prod(layout.shape)), 1.0)
+        scale = float(ev.params.q[ct.limbs - 1])
+        product = ev.weighted_sum([ct], [ones], scale)
+        results.append(ev.rescale(product))
+    return results
