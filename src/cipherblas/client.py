@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,27 +63,41 @@ class Client:
 
     def evaluation_keys(self, progress: Progress | None = None) -> EvaluationKeys:
         """The public keys that the server needs: exactly those that the plan declared."""
-        return make_evaluation_keys(self._secret, self.program.plan.keys, progress, self._weight_secrets())
+        with self._weight_secrets() as weights:
+            return make_evaluation_keys(self._secret, self.program.plan.keys, progress, weights)
 
     def write_evaluation_keys(self, path: str | Path, progress: Progress | None = None) -> None:
         """Make the evaluation keys straight into a file or folder for the server; memory holds a part at a time."""
-        write_evaluation_keys(self._secret, self.program.plan.keys, path, progress, self._weight_secrets())
+        with self._weight_secrets() as weights:
+            write_evaluation_keys(self._secret, self.program.plan.keys, path, progress, weights)
 
-    def _weight_secrets(self) -> WeightSecrets:
-        """What the keys of fixed weights switch from: rows of (weights · secrets of the shared batch)."""
+    @contextmanager
+    def _weight_secrets(self) -> Iterator[WeightSecrets]:
+        """What the keys of fixed weights switch from: rows of (weights · secrets of the shared batch).
+
+        The rows of one factor are kept at a time, and overwritten when another one's are made and at the end.
+        """
         factors = self.program.fixed_factors
         context = self._secret.params.context()
         limbs = self._secret.params.limbs
         combined: dict[int, NDArray[Any]] = {}
 
+        def forget() -> None:
+            for rows in combined.values():
+                rows.fill(0)
+            combined.clear()
+
         def polynomial(number: int) -> NDArray[np.uint64]:
             factor, row = weight_row(number)
             if factor not in combined:
-                combined.clear()
+                forget()
                 combined[factor] = combined_secrets(self._secret, factors[factor].integers())
             return context.plaintext(combined[factor][row], limbs, special=True)
 
-        return polynomial
+        try:
+            yield polynomial
+        finally:
+            forget()
 
     def encrypt(self, /, *, progress: Progress | None = None, **operands: Any) -> Any:
         """Encrypt secret operands given by name.
