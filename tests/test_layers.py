@@ -32,7 +32,7 @@ PYTHON_LAYERS: tuple[tuple[str, ...], ...] = (
     ("execution", "row_execution"),
     ("planner",),
     ("matrices", "results"),
-    ("program", "client", "server"),
+    ("program", "client", "encryptor", "server"),
     ("distributed",),
     ("cipherblas",),
     ("report", "bench"),
@@ -47,7 +47,14 @@ SERVER_SIDE = (
     *("formats.key_switch", "evaluators", "layouts", "algorithms", "execution", "row_execution"),
     *("planner", "matrices", "results", "server", "distributed"),
 )
-SECRET_MODULES = {"client", "keys.secret", "keys.generation", "formats.encryption", "formats.generation"}
+SECRET_MODULES = {
+    "client",
+    "encryptor",
+    "keys.secret",
+    "keys.generation",
+    "formats.encryption",
+    "formats.generation",
+}
 SECRET_NAMES = {"SecretKey", "generate_secret", "make_evaluation_keys", "decrypt_coefficients"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)

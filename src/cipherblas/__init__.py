@@ -3,11 +3,12 @@
 >>> import cipherblas as cb
 >>> program = cb.compile(lambda a, b: a @ b, a=cb.secret(8, 8), b=cb.secret(8, 8))
 
-See `compile`, `secret`, `public`, `Program`, `Client`, `Server`.
+See `compile`, `secret`, `public`, `Program`, `Client`, `Encryptor`, `Server`.
 """
 
 from cipherblas._core import isa, set_threads, threads
 from cipherblas.client import Client
+from cipherblas.encryptor import Encryptor
 from cipherblas.errors import (
     CipherblasError,
     DTypeError,
@@ -25,7 +26,7 @@ from cipherblas.errors import (
     VersionError,
 )
 from cipherblas.expressions import public, secret
-from cipherblas.keys import EvaluationKeys
+from cipherblas.keys import EvaluationKeys, PublicKey
 from cipherblas.matrices import EncryptedOperand, EncryptedResult
 from cipherblas.program import Program, compile
 from cipherblas.server import Server
@@ -38,6 +39,7 @@ __all__ = [
     "DTypeError",
     "EncryptedOperand",
     "EncryptedResult",
+    "Encryptor",
     "EvaluationKeys",
     "FormatError",
     "LevelError",
@@ -47,6 +49,7 @@ __all__ = [
     "ParameterError",
     "PrecisionError",
     "Program",
+    "PublicKey",
     "RangeError",
     "SecurityError",
     "Server",

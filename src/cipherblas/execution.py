@@ -79,7 +79,10 @@ class BlockedValue:
 
 @dataclass(frozen=True)
 class FeedSpec:
-    """What the client sends for one use of an operand: how it is packed, at how many limbs, scale and unit."""
+    """What the client sends for one use of an operand: how it is packed, at how many limbs, scale and unit.
+
+    `public_key`: it may be encrypted with the public key.
+    """
 
     name: str
     transposed: bool
@@ -89,10 +92,20 @@ class FeedSpec:
     limbs: int
     scale: float
     unit: float
+    public_key: bool = False
 
     @property
     def ciphertexts(self) -> int:
         return self.grid[0] * self.grid[1] * self.layout.ciphertexts
+
+    @property
+    def seeds(self) -> int:
+        """Halves of ciphertexts that travel as a seed: none from the public key."""
+        return 0 if self.public_key else self.ciphertexts
+
+    def residue_bytes(self, n: int) -> int:
+        """Bytes of the halves that travel as residues."""
+        return (2 * self.ciphertexts - self.seeds) * self.limbs * n * 8
 
     @property
     def encoding_scale(self) -> float:
@@ -230,7 +243,10 @@ class Execution:
         excess = max(0, math.ceil(math.log2(like.scale * bound)) - MAX_ENCODED_BITS)
         grid = self._grid(node, layout)
         scale = like.scale / 2**excess
-        spec = FeedSpec(node.name, node.transposed, node.shape, layout, grid, like.limbs, scale, like.unit)
+        spec = FeedSpec(
+            *(node.name, node.transposed, node.shape, layout, grid),
+            *(like.limbs, scale, like.unit, node.operand.public_key),
+        )
         value = BlockedValue(node.shape, layout, self.feeds.secret(spec, bound), True, like.unit)
         return value.mapped(lambda ct: self._enlarged(ct, excess)) if excess else value
 

@@ -13,7 +13,7 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, Literal, NoReturn, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from cipherblas.errors import DTypeError, MismatchError, ParameterError, RangeError, ShapeError
 
 Scalar: TypeAlias = "int | float | np.integer[Any] | np.floating[Any]"
+Encryption = Literal["secret-key", "public-key"]  # which key encrypts an operand
 
 MAX_DEPTH = 128  # of nested operations: graphs are walked recursively
 MAX_LENGTH = 1 << 24  # rows or columns of an operand
@@ -32,7 +33,8 @@ ZERO_BOUND = 2.0**-20  # stands for the bound of a matrix of zeros
 class Operand:
     """A declared operand: `rows` × `cols`, secret or public, entries of absolute value at most `bound`.
 
-    `whole` promises whole numbers: products by GEMM then need not round them.
+    `whole` promises whole numbers: products by GEMM then need not round them. `encryption` says which key is planned
+    for: what is planned for the public key may come from the holder of the secret key too.
     """
 
     rows: int
@@ -40,6 +42,7 @@ class Operand:
     secret: bool
     bound: float
     whole: bool = False
+    encryption: Encryption = "secret-key"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rows", _length(self.rows, "rows"))
@@ -47,6 +50,17 @@ class Operand:
         if not is_scalar(self.bound):
             raise DTypeError("the bound of an operand", expected="a number", got=type(self.bound).__name__)
         object.__setattr__(self, "bound", checked_bound(float(self.bound)))
+        allowed = get_args(Encryption) if self.secret else ("secret-key",)
+        if self.encryption not in allowed:
+            what = "a secret operand" if self.secret else "a clear operand, which is not encrypted"
+            raise ParameterError(
+                f"encryption of {what}", expected=" | ".join(allowed), got=repr(self.encryption)
+            )
+
+    @property
+    def public_key(self) -> bool:
+        """Whether the public key may encrypt it."""
+        return self.encryption == "public-key"
 
 
 def _length(value: Any, what: str) -> int:
@@ -76,13 +90,21 @@ def checked_bound(bound: float) -> float:
     return bound
 
 
-def secret(rows: int, cols: int, *, bound: float = 1.0) -> Operand:
+def secret(rows: int, cols: int, *, bound: float = 1.0, encryption: Encryption = "secret-key") -> Operand:
     """An encrypted operand of shape `rows` × `cols` with entries in [-bound, bound].
+
+    Args:
+        rows, cols: shape.
+        bound: of the absolute value of an entry.
+        encryption: "secret-key": the client alone encrypts it, at half the bytes. "public-key": whoever has the public
+            key can (`Program.encryptor`); the plan is made for the larger error, both halves of every ciphertext
+            travel, and forms that need the secret key are left out.
 
     Raises:
         DTypeError, ShapeError, RangeError: not positive integers, or not a positive bound.
+        ParameterError: no such encryption.
     """
-    return Operand(rows, cols, True, bound)
+    return Operand(rows, cols, True, bound, encryption=encryption)
 
 
 def public(rows: int, cols: int, *, bound: float | None = None, dtype: Any = None) -> Operand:
@@ -441,6 +463,11 @@ def ordered(node: Expression) -> list[Expression]:
 
     visit(node)
     return list(found.values())
+
+
+def has_public_key(node: Expression) -> bool:
+    """Whether the public key may encrypt an operand of a graph."""
+    return any(isinstance(current, Leaf) and current.operand.public_key for current in ordered(node))
 
 
 def operands_of(node: Expression) -> set[str]:

@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 
 from cipherblas import files
 from cipherblas.errors import CipherblasError, FormatError, MismatchError, ShapeError
+from cipherblas.expressions import Encryption
 from cipherblas.formats import RlweRows, SharedBatch, SharedRows
 from cipherblas.keys import FreshCiphertext
 from cipherblas.params import Parameters
 from cipherblas.planner.plan import Route
+from cipherblas.randomness import SEED_BYTES
 
 KIND = "ciphertext"
 SLOTS = "slots"
@@ -27,7 +29,7 @@ ROW_FORMATS: dict[str, type[RlweRows] | type[SharedRows] | type[SharedBatch]] = 
 
 @dataclass(frozen=True)
 class EncryptedOperand:
-    """One operand, encrypted by a client: for each way in which the program uses it, its ciphertexts.
+    """One operand, encrypted by a client or an encryptor: for each way in which the program uses it, its ciphertexts.
 
     Attributes:
         program_id: the program that it was encrypted for.
@@ -47,22 +49,25 @@ class EncryptedOperand:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that travel (seeds and b parts)."""
+        """Bytes that travel: b parts, and seeds or (from the public key) a parts."""
         return sum(ct.nbytes for feed in self.feeds for ct in feed)
 
+    @property
+    def encryption(self) -> Encryption:
+        """Which key encrypted it: what the secret key makes has seeds."""
+        seeded = all(ct.seed is not None for feed in self.feeds for ct in feed)
+        return "secret-key" if seeded else "public-key"
+
     def save(self, path: str | Path) -> None:
-        """Write to a safetensors file, atomically."""
+        """Write to a safetensors file, atomically.
+
+        Raises:
+            MismatchError: only some of the ciphertexts of a feed have seeds.
+            StorageError: the system refuses.
+        """
         tensors: dict[str, NDArray[Any]] = {}
         for index, feed in enumerate(self.feeds):
-            # Operands come from the secret key, so that every ciphertext has a seed.
-            seeds = [np.frombuffer(ct.seed or b"", dtype=np.uint8) for ct in feed]
-            tensors[f"feed{index}.seed"] = np.stack(seeds)
-            plain = [ct.data for ct in feed if isinstance(ct, FreshCiphertext)]
-            if plain:
-                tensors[f"feed{index}.data"] = np.stack(plain)
-            for piece, ct in enumerate(feed):
-                if not isinstance(ct, FreshCiphertext):
-                    tensors[f"feed{index}.rows{piece}"] = ct.b
+            tensors.update(_feed_tensors(index, feed))
         header = {
             "role": "operand",
             "program": self.program_id,
@@ -108,21 +113,48 @@ def _form(piece: FreshCiphertext | EncryptedRows) -> tuple[str, float]:
     return (SLOTS, 0.0) if isinstance(piece, FreshCiphertext) else (piece.NAME, piece.scale)
 
 
+def _feed_tensors(index: int, feed: Sequence[FreshCiphertext | EncryptedRows]) -> dict[str, NDArray[Any]]:
+    """One feed in a file: b parts and seeds, or from the public key both parts."""
+    tensors: dict[str, NDArray[Any]] = {}
+    seeds = [np.frombuffer(ct.seed, dtype=np.uint8) for ct in feed if ct.seed is not None]
+    if len(seeds) not in (0, len(feed)):
+        raise MismatchError(
+            "ciphertexts of an operand",
+            expected="all with seeds, or none",
+            got=f"{len(seeds)} of {len(feed)}",
+        )
+    if seeds:
+        tensors[f"feed{index}.seed"] = np.stack(seeds)
+    plain = [ct.data for ct in feed if isinstance(ct, FreshCiphertext)]
+    if plain:
+        tensors[f"feed{index}.data"] = np.stack(plain)
+    for piece, ct in enumerate(feed):
+        if not isinstance(ct, FreshCiphertext):
+            tensors[f"feed{index}.rows{piece}"] = ct.b
+            if ct.seed is None:
+                tensors[f"feed{index}.a{piece}"] = ct.a
+    return tensors
+
+
 def _read_feed(
     tensors: dict[str, NDArray[Any]], index: int, parameters: Parameters, name: str, scale: float
 ) -> tuple[FreshCiphertext | EncryptedRows, ...]:
-    seeds = tensors[f"feed{index}.seed"]
+    seeds = tensors.get(f"feed{index}.seed")
     if name != SLOTS:
         return _read_rows(tensors, index, parameters, seeds, name, scale)
     data = tensors[f"feed{index}.data"]
-    if data.ndim != 3 or data.dtype != np.uint64 or seeds.dtype != np.uint8 or seeds.shape != (len(data), 32):
-        raise FormatError(
-            "ciphertext tensors", expected="(count, limbs, N) and (count, 32)", got=(data.shape, seeds.shape)
-        )
+    if seeds is None:
+        fits, wanted = data.ndim == 4, "uint64 (count, 2, limbs, N)"
+    else:
+        fits = data.ndim == 3 and seeds.dtype == np.uint8 and seeds.shape == (len(data), SEED_BYTES)
+        wanted = f"uint64 (count, limbs, N) and (count, {SEED_BYTES}) bytes"
+    if not fits or data.dtype != np.uint64:
+        got = (data.shape, None if seeds is None else seeds.shape)
+        raise FormatError("ciphertext tensors", expected=wanted, got=got)
     try:
         return tuple(
-            FreshCiphertext(parameters, b.shape[0], seed.tobytes(), b)
-            for seed, b in zip(seeds, data, strict=True)
+            FreshCiphertext(parameters, parts.shape[-2], seed, parts)
+            for seed, parts in zip(_seeds(seeds, len(data)), data, strict=True)
         )
     except CipherblasError as error:  # residues out of range, more limbs than there are
         raise FormatError(f"ciphertexts of a file: {error}") from error
@@ -132,24 +164,31 @@ def _read_rows(
     tensors: dict[str, NDArray[Any]],
     index: int,
     parameters: Parameters,
-    seeds: NDArray[Any],
+    seeds: NDArray[Any] | None,
     name: str,
     scale: float,
 ) -> tuple[EncryptedRows, ...]:
     if name not in ROW_FORMATS:
         raise FormatError("form of an operand", expected=" | ".join((SLOTS, *ROW_FORMATS)), got=name)
-    if seeds.ndim != 2 or seeds.dtype != np.uint8:
-        raise FormatError("seeds of encrypted rows", expected="(pieces, 32)", got=seeds.shape)
+    if seeds is not None and (seeds.ndim != 2 or seeds.dtype != np.uint8):
+        raise FormatError("seeds of encrypted rows", expected=f"(pieces, {SEED_BYTES})", got=seeds.shape)
+    stored = sum(key.startswith(f"feed{index}.rows") for key in tensors)
     pieces: list[EncryptedRows] = []
-    for piece, seed in enumerate(seeds):
+    for piece, seed in enumerate(_seeds(seeds, stored)):
         b = tensors[f"feed{index}.rows{piece}"]
         try:
-            rows = ROW_FORMATS[name](parameters, b.shape[1:], scale, b, seed.tobytes())
+            uniform = tensors[f"feed{index}.a{piece}"] if seed is None else seed
+            rows = ROW_FORMATS[name](parameters, b.shape[1:], scale, b, uniform)
             rows.check_residues()
         except (CipherblasError, IndexError) as error:
             raise FormatError(f"encrypted rows of a file: {error}") from error
         pieces.append(rows)
     return tuple(pieces)
+
+
+def _seeds(seeds: NDArray[Any] | None, count: int) -> list[bytes | None]:
+    """The seeds of a feed, or None for each of its ciphertexts."""
+    return [None] * count if seeds is None else [seed.tobytes() for seed in seeds]
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from cipherblas.errors import CipherblasError, FormatError, MismatchError
 from cipherblas.evaluators.rows import ClearFactor
 from cipherblas.execution import FeedSpec
 from cipherblas.expressions import Expression, Operand, evaluate_clear, finite_matrix, operands_of, trace
-from cipherblas.keys import EvaluationKeys
+from cipherblas.keys import EvaluationKeys, PublicKey
 from cipherblas.matrices import check_shape, short_id
 from cipherblas.planner.explain import explain
 from cipherblas.planner.plan import Plan, PlanOptions
@@ -28,6 +28,7 @@ from cipherblas.row_execution import RowFeed, RowValue
 
 if TYPE_CHECKING:
     from cipherblas.client import Client
+    from cipherblas.encryptor import Encryptor
     from cipherblas.server import Server
 
 KIND = "program"
@@ -35,7 +36,7 @@ RESERVED_NAMES = ("progress",)  # keyword of `Client.encrypt` and `Server.run`, 
 
 
 class Program:
-    """What `compile` returns: `explain()`, `client()`, `server(keys)`, `save(path)`.
+    """What `compile` returns: `explain()`, `client()`, `encryptor(public_key)`, `server(keys)`, `save(path)`.
 
     Attributes:
         expression: the traced graph.
@@ -126,6 +127,17 @@ class Program:
         from cipherblas.client import Client
 
         return Client(self)
+
+    def encryptor(self, public_key: PublicKey) -> Encryptor:
+        """What encrypts operands with the public key of a client, and holds no secret.
+
+        Raises:
+            DTypeError: not a public key.
+            MismatchError: the key belongs to another program, or no operand is declared with encryption="public-key".
+        """
+        from cipherblas.encryptor import Encryptor
+
+        return Encryptor(self, public_key)
 
     def server(self, evaluation_keys: EvaluationKeys) -> Server:
         """A server with public keys only.

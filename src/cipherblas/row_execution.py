@@ -22,8 +22,18 @@ from numpy.typing import NDArray
 
 from cipherblas.algorithms.gemm import secret_product
 from cipherblas.errors import ParameterError
-from cipherblas.evaluators.rows import Batch, ClearFactor, Rows, RowsEvaluator
-from cipherblas.expressions import Add, Constant, Expression, Leaf, MatMul, Multiply, Scale, ordered
+from cipherblas.evaluators.rows import WORD_BYTES, Batch, ClearFactor, Rows, RowsEvaluator
+from cipherblas.expressions import (
+    Add,
+    Constant,
+    Expression,
+    Leaf,
+    MatMul,
+    Multiply,
+    Scale,
+    has_public_key,
+    ordered,
+)
 
 
 @dataclass(frozen=True)
@@ -39,6 +49,7 @@ class RowFeed:
         limbs: q-limbs.
         scale: of the encoding.
         shared: one encryption whose rows share their a parts, for fixed weights.
+        public_key: it may be encrypted with the public key.
     """
 
     name: str
@@ -48,6 +59,18 @@ class RowFeed:
     limbs: int
     scale: float
     shared: bool = False
+    public_key: bool = False
+
+    @property
+    def seeds(self) -> int:
+        """The a parts that travel as a seed, one per piece: none from the public key."""
+        return 0 if self.public_key else len(self.pieces)
+
+    def residue_bytes(self, n: int) -> int:
+        """Bytes of the parts that travel as residues."""
+        rows, cols = self.shape
+        uniform = (len(self.pieces) - self.seeds) * n
+        return self.limbs * rows * (cols + uniform) * WORD_BYTES
 
 
 @dataclass(frozen=True)
@@ -104,12 +127,20 @@ def is_constant(node: Expression) -> bool:
     return not any(isinstance(current, Leaf) for current in ordered(node))
 
 
+def can_be_fixed(clear: Expression, other: Expression) -> bool:
+    """Whether a product can have keys of its own: of a constant and an operand that the secret key encrypts.
+
+    The secrets of rows that share their a parts are the client's, so that no public key encrypts them.
+    """
+    return isinstance(other, Leaf) and not other.operand.public_key and is_constant(clear)
+
+
 def has_fixed(node: Expression) -> bool:
-    """Whether a constant multiplies an operand somewhere."""
+    """Whether some product can have keys of its own."""
     for current in ordered(node):
         if isinstance(current, MatMul) and current.left.secret != current.right.secret:
             clear, other = sorted((current.left, current.right), key=lambda part: part.secret)
-            if isinstance(other, Leaf) and is_constant(clear):
+            if can_be_fixed(clear, other):
                 return True
     return False
 
@@ -156,8 +187,9 @@ class RowExecution:
         self.fixed = fixed
         self.fixed_factors: list[ClearFactor] = []  # in the order of their keys' numbers
         self.limbs = len(evaluator.params.q)
-        # Products with fixed weights come in pieces of N columns: what is added to them must too.
-        self._switches = fixed or switches_keys(node)
+        # Products with fixed weights come in pieces of N columns, and so do operands that a public key encrypts, since
+        # longer rows have secrets of the client's: what is added to them must too.
+        self._in_pieces = fixed or switches_keys(node) or has_public_key(node)
         self._orientations: dict[int, bool | None] = {}
         self._uses = Tally(id(child) for current in ordered(node) for child in current.children)
         self._kept: dict[tuple[int, bool, float], RowValue] = {}
@@ -219,7 +251,7 @@ class RowExecution:
 
     def _operand(self, node: Leaf, by_columns: bool, scale: float) -> RowValue:
         cols = node.shape[0 if by_columns else 1]
-        length = self.evaluator.n if self._switches else cols
+        length = self.evaluator.n if self._in_pieces else cols
         pieces = tuple((start, min(start + length, cols)) for start in range(0, cols, length))
         return RowValue(
             tuple(self.feeds.secret(self._feed(node, by_columns, scale, pieces), node.bound)), by_columns
@@ -235,7 +267,10 @@ class RowExecution:
     ) -> RowFeed:
         shape = node.shape[::-1] if by_columns else node.shape
         transposed = node.transposed != by_columns
-        return RowFeed(node.name, transposed, shape, pieces, self.limbs, float(scale), shared)
+        return RowFeed(
+            *(node.name, transposed, shape, pieces),
+            *(self.limbs, float(scale), shared, node.operand.public_key),
+        )
 
     def _turned(self, value: RowValue) -> RowValue:
         """The same matrix encrypted the other way: one C-MT per N × N block."""
@@ -277,7 +312,7 @@ class RowExecution:
             return self._secret_product(node, by_columns, scale)
         clear, other = (node.right, node.left) if node.left.secret else (node.left, node.right)
         factor = self._factor(clear, transposed=by_columns)
-        if self.fixed and isinstance(other, Leaf) and is_constant(clear):
+        if self.fixed and isinstance(other, Leaf) and can_be_fixed(clear, other):
             return self._fixed_product(factor, other, by_columns, scale)
         x = self._value(other, by_columns, scale * factor.unit)
         pieces = tuple(self.evaluator.clear_product(factor, piece) for piece in x.pieces)

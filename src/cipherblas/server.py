@@ -181,6 +181,12 @@ class Server:
                 expected=self._keys.key_id,
                 got=value.key_id,
             )
+        if value.encryption == "public-key" and not operand.public_key:
+            raise MismatchError(
+                f"operand {name!r} is planned for the secret key, with a smaller error",
+                expected=operand.encryption,
+                got=value.encryption,
+            )
         if value.name != name:
             raise MismatchError("operand was encrypted under another name", expected=name, got=value.name)
         check_shape(name, value.shape, (operand.rows, operand.cols))
@@ -199,11 +205,11 @@ class Server:
                     raise DTypeError(
                         f"a ciphertext of operand {name!r}", expected="FreshCiphertext", got=type(ct).__name__
                     )
-                if ct.data.shape != (spec.limbs, n):
+                if ct.data.shape[-2:] != (spec.limbs, n):
                     raise ShapeError(
                         f"a ciphertext of operand {name!r}",
                         expected=f"({spec.limbs}, {n})",
-                        got=str(ct.data.shape),
+                        got=str(ct.data.shape[-2:]),
                     )
 
     def _check_rows(self, name: str, spec: RowFeed, feed: Sequence[Any]) -> None:
@@ -260,7 +266,13 @@ class CiphertextFeeds(PlainFeeds):
         return [
             [
                 [
-                    self.evaluator.fresh(next(arrays), bound=bound, limbs=spec.limbs, scale=spec.scale)
+                    self.evaluator.fresh(
+                        next(arrays),
+                        bound=bound,
+                        limbs=spec.limbs,
+                        scale=spec.scale,
+                        public_key=spec.public_key,
+                    )
                     for _ in range(spec.layout.ciphertexts)
                 ]
                 for _ in range(cols)
@@ -295,7 +307,11 @@ class RowCiphertextFeeds:
         """The operand's encryptions, one per piece."""
         return [
             self._evaluator.fresh(
-                pair, (feed.shape[0], stop - start), bound=bound, scale=feed.scale, limbs=feed.limbs
+                *(pair, (feed.shape[0], stop - start)),
+                bound=bound,
+                scale=feed.scale,
+                limbs=feed.limbs,
+                public_key=feed.public_key,
             )
             for (start, stop), pair in zip(feed.pieces, self._pairs[feed], strict=True)
         ]

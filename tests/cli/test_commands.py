@@ -128,6 +128,7 @@ def test_keygen_as_json(flow: Any, invoke: Any, tmp_path: Path) -> None:
     found = json.loads(invoke("keygen", flow.plan, "-o", tmp_path / "keys", "--json", "-q").stdout)
     plan = Program.load(flow.plan).plan
     assert (found["keys"], found["memory_bytes"]) == (len(plan.keys), plan.key_bytes)
+    assert found["public_key"] is None
     files = [path for path in Path(found["evaluation_keys"]).rglob("*") if path.is_file()]
     assert found["file_bytes"] == sum(path.stat().st_size for path in files)
 

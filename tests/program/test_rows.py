@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
+from cipherblas import client as client_module
 from cipherblas.expressions import trace
 from cipherblas.planner.budgets import budgets_of
 from cipherblas.planner.plan import PlanOptions
@@ -66,6 +67,34 @@ def test_fixed_weights(shape: tuple[int, int, int], tmp_path: Path) -> None:
     result = client.decrypt(server.run(x=encrypted))
     assert np.abs(result - weights.astype(float) @ x).max() <= plan.error <= plan.error_target
     assert server.counts == plan.counts
+
+
+def test_combined_secrets_of_fixed_weights_are_overwritten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of each factor, when the keys are made and when making them fails."""
+    left, right = (np.random.default_rng(1).integers(-9, 10, (3, 5)) for _ in range(2))
+    operands = {"x": cb.secret(5, 7), "y": cb.secret(5, 7)}
+    expression = trace(lambda x, y: left @ x + 2 * right @ y, operands)
+    options = PlanOptions(algorithm="gemm")
+    search = RowSearch(expression, options, budgets_of(options, 70))
+    client = cb.Program(expression, operands, *search.planned(4096, Way("direct", fixed=True))).client()
+    made: list[np.ndarray] = []
+    combine = client_module.combined_secrets
+
+    def kept(*arguments: Any) -> np.ndarray:
+        made.append(combine(*arguments))
+        assert np.any(made[-1])
+        return made[-1]
+
+    monkeypatch.setattr(client_module, "combined_secrets", kept)
+    client.evaluation_keys()
+    assert len(made) == 2 and not any(np.any(rows) for rows in made)
+
+    def stop(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        client.evaluation_keys(stop)
+    assert len(made) == 3 and not np.any(made[-1])
 
 
 def test_the_planner_fixes_weights_where_that_is_faster() -> None:

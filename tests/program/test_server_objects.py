@@ -1,4 +1,4 @@
-"""By type the server holds nothing secret: whatever it refers to, directly or not, is walked."""
+"""By type server and encryptor hold nothing secret: whatever they refer to, directly or not, is walked."""
 
 from __future__ import annotations
 
@@ -39,6 +39,20 @@ def test_nothing_secret_is_reachable_from_a_server() -> None:
         assert not [item for item in found if isinstance(item, (SecretKey, cb.Client))]
     # The same walk finds the key where it is.
     assert [item for item in reachable(client) if isinstance(item, SecretKey)]
+
+
+def test_nothing_secret_is_reachable_from_an_encryptor() -> None:
+    program = cb.compile(lambda a: a @ a, a=cb.secret(4, 4, encryption="public-key"))
+    client = program.client()
+    encryptor = program.encryptor(client.public_key())
+    encrypted = encryptor.encrypt(a=np.eye(4))
+    secret = [array for array in reachable(client._secret) if isinstance(array, np.ndarray)]
+    for public in (encryptor, encrypted):
+        found = list(reachable(public))
+        assert len(found) > 20
+        assert not [item for item in found if isinstance(item, (SecretKey, cb.Client))]
+        arrays = [item for item in found if isinstance(item, np.ndarray)]
+        assert arrays and not any(np.may_share_memory(x, own) for x in arrays for own in secret)
 
 
 def test_arrays_of_the_server_are_not_the_clients() -> None:

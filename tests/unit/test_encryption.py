@@ -213,6 +213,7 @@ def test_public_key_file(toy_secret: SecretKey, toy_public: PublicKey, tmp_path:
     assert (tmp_path / "public").stat().st_size < toy_public.data.nbytes / 2 + 4096
     again = PublicKey.load(tmp_path / "public", fingerprint=toy_secret.params.fingerprint())
     np.testing.assert_array_equal(again.data, toy_public.data)
+    assert again.key_id == toy_public.key_id == toy_secret.key_id
     message = np.arange(N)
     found = errors(toy_secret, keys.encrypt(again, message, 2).expand(), message)
     assert abs(found).max() <= 8 * SIGMA * math.sqrt(4 * N / 3 + 1)
@@ -228,15 +229,20 @@ def test_a_public_key_file_that_lies(toy_public: PublicKey, tmp_path: Path) -> N
     toy_public.save(tmp_path / "public")
     _, tensors = files.read(tmp_path / "public", "public-key")
     params = toy_public.params
+    header: dict[str, Any] = {"program_id": "", "key_id": ""}
     changes: list[tuple[dict[str, Any], dict[str, np.ndarray]]] = [
-        ({"program_id": 5}, tensors),
-        ({}, tensors),
-        ({"program_id": ""}, {"b": tensors["b"]}),
-        ({"program_id": ""}, {**tensors, "seed": tensors["seed"][:31]}),
-        ({"program_id": ""}, {**tensors, "b": tensors["b"][:2]}),
-        ({"program_id": ""}, {**tensors, "b": tensors["b"] | np.uint64(1 << 60)}),
+        ({**header, "program_id": 5}, tensors),
+        ({**header, "key_id": 5}, tensors),
+        ({"program_id": ""}, tensors),
+        ({"key_id": ""}, tensors),
+        (header, {"b": tensors["b"]}),
+        (header, {**tensors, "seed": tensors["seed"][:31]}),
+        (header, {**tensors, "b": tensors["b"][:2]}),
+        (header, {**tensors, "b": tensors["b"] | np.uint64(1 << 60)}),
     ]
-    for header, content in changes:
-        files.write(tmp_path / "lie", "public-key", header, content, parameters=params)
+    files.write(tmp_path / "faithful", "public-key", header, tensors, parameters=params)
+    PublicKey.load(tmp_path / "faithful")
+    for changed, content in changes:
+        files.write(tmp_path / "lie", "public-key", changed, content, parameters=params)
         with pytest.raises(FormatError):
             PublicKey.load(tmp_path / "lie")

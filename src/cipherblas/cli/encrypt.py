@@ -9,13 +9,22 @@ import typer
 
 from cipherblas.cli.arrays import load_matrix
 from cipherblas.cli.keyfolder import open_client
-from cipherblas.cli.options import Debug, Json, KeyFolder, Quiet, Threads, use_threads
+from cipherblas.cli.options import Debug, Json, Quiet, Threads, use_threads
+from cipherblas.encryptor import Encryptor
+from cipherblas.keys import PublicKey
 from cipherblas.program import Program
 from cipherblas.report import Display, print_json, size
 
 
 def encrypt(
-    keys: KeyFolder,
+    keys: Annotated[
+        Path,
+        typer.Argument(
+            metavar="KEYS",
+            help="Folder that `keygen` wrote, with the secret key; with --public-key the program file.",
+            show_default=False,
+        ),
+    ],
     matrix: Annotated[Path, typer.Argument(metavar="MATRIX", help="A .npy file.", show_default=False)],
     output: Annotated[
         Path,
@@ -32,6 +41,12 @@ def encrypt(
             show_default="the only one, or that of the file's name or shape",
         ),
     ] = None,
+    public_key: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Encrypt with this public key, without the secret key.", show_default=False
+        ),
+    ] = None,
     threads: Threads = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -43,15 +58,16 @@ def encrypt(
     Examples:
       cipherblas encrypt keys/ A.npy -o A.ct
       cipherblas encrypt keys/ measurements.npy --as b -o B.ct
+      cipherblas encrypt plan.json B.npy --public-key public-key -o B.ct
     """
     use_threads(threads)
     display = Display(quiet=quiet)
     values = load_matrix(matrix)
     with display.progress("reading the keys"):
-        client = open_client(keys)
-    operand = name if name is not None else _operand_of(client.program, matrix, values.shape)
+        owner = open_client(keys) if public_key is None else _encryptor(keys, public_key)
+    operand = name if name is not None else _operand_of(owner.program, matrix, values.shape, public_key)
     with display.progress(f"encrypting {operand}") as progress:
-        encrypted = client.encrypt(progress=progress, **{operand: values})
+        encrypted = owner.encrypt(progress=progress, **{operand: values})
     with display.progress("writing"):
         encrypted.save(output)
     ciphertexts = sum(len(feed) for feed in encrypted.feeds)
@@ -62,6 +78,7 @@ def encrypt(
                 "shape": list(values.shape),
                 "ciphertexts": ciphertexts,
                 "bytes": encrypted.nbytes,
+                "encryption": encrypted.encryption,
                 "file": str(output),
             }
         )
@@ -71,9 +88,18 @@ def encrypt(
     )
 
 
-def _operand_of(program: Program, path: Path, shape: tuple[int, ...]) -> str:
+def _encryptor(plan: Path, public_key: Path) -> Encryptor:
+    program = Program.load(plan)
+    return program.encryptor(PublicKey.load(public_key, fingerprint=program.plan.parameters.fingerprint()))
+
+
+def _operand_of(program: Program, path: Path, shape: tuple[int, ...], public_key: Path | None) -> str:
     """Which secret operand a file holds, where only one answer is possible."""
-    secret = {name: operand for name, operand in program.operands.items() if operand.secret}
+    secret = {
+        name: operand
+        for name, operand in program.operands.items()
+        if operand.secret and (public_key is None or operand.public_key)
+    }
     if len(secret) == 1:
         return next(iter(secret))
     named = [name for name in secret if name == path.stem] or [

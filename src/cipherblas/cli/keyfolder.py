@@ -2,6 +2,7 @@
 
 keys/program        the planned program
 keys/secret-key     readable by its owner only; never leaves this folder
+keys/public-key     where the plan has operands for it: to be given to those who encrypt them
 keys/evaluation/    public evaluation keys: to be copied to the server
 """
 
@@ -18,7 +19,7 @@ from cipherblas.client import Client
 from cipherblas.errors import StorageError
 from cipherblas.program import Program
 
-PROGRAM, SECRET, EVALUATION = "program", "secret-key", "evaluation"
+PROGRAM, SECRET, PUBLIC, EVALUATION = "program", "secret-key", "public-key", "evaluation"
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""`cipherblas keygen`: a secret key, and the evaluation keys that the plan declares."""
+"""`cipherblas keygen`: a secret key, and the public and evaluation keys that the plan declares."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cipherblas.cli.keyfolder import EVALUATION, PROGRAM, SECRET, folder_bytes, new_folder
+from cipherblas.cli.keyfolder import EVALUATION, PROGRAM, PUBLIC, SECRET, folder_bytes, new_folder
 from cipherblas.cli.options import Debug, Json, PlanFile, Quiet, Threads, use_threads
 from cipherblas.program import Program
 from cipherblas.report import Display, print_json, size
@@ -33,7 +33,8 @@ def keygen(
     """Make the keys of a program.
 
     KEYS/secret-key stays with the client. KEYS/evaluation/ is public: copy that folder, and no other file of KEYS,
-    to the server.
+    to the server. KEYS/public-key is there when the plan has operands that are encrypted with the public key: give it,
+    with the plan, to those who encrypt them.
 
     \b
     Example:
@@ -45,9 +46,12 @@ def keygen(
     with display.progress("reading the plan"):
         program = Program.load(plan)
     client = program.client()
+    public = any(operand.public_key for operand in program.operands.values())
     with new_folder(output) as folder:
         program.save(folder / PROGRAM)
         client.save(folder / SECRET)
+        if public:
+            client.public_key().save(folder / PUBLIC)
         (folder / EVALUATION).mkdir()
         with display.progress("making evaluation keys") as progress:
             client.write_evaluation_keys(folder / EVALUATION, progress)
@@ -58,6 +62,7 @@ def keygen(
             {
                 "program": program.id,
                 "secret_key": str(output / SECRET),
+                "public_key": str(output / PUBLIC) if public else None,
                 "evaluation_keys": str(output / EVALUATION),
                 "keys": len(keys),
                 "file_bytes": written,
@@ -65,6 +70,8 @@ def keygen(
             }
         )
     display.note(f"secret key       {output / SECRET} (keep it)")
+    if public:
+        display.note(f"public key       {output / PUBLIC} (for those who encrypt)")
     display.note(
         f"evaluation keys  {output / EVALUATION}: {len(keys)} keys, {size(written)} (for the server)"
     )

@@ -13,8 +13,9 @@ from typing import Annotated, Any
 import typer
 
 from cipherblas import set_threads
-from cipherblas.expressions import Operand
+from cipherblas.expressions import Encryption, Operand
 from cipherblas.expressions import public as make_public
+from cipherblas.expressions import secret as make_secret
 from cipherblas.planner.plan import PlanOptions
 
 NAMES = ("a", "b", "c", "d")  # operands with options of their own; any other comes by --operand
@@ -103,20 +104,25 @@ def parse_name(text: str) -> str:
 
 
 def parse_operand(text: str) -> tuple[str, Operand]:
-    """`weights=10x64:public:dtype=int8`; secret, floating point and bound 1 when not said otherwise."""
+    """`weights=10x64:public:dtype=int8` or `x=64x20:public-key`.
+
+    Secret, by the secret key, floating point and bound 1 when not said otherwise.
+    """
     name, equals, rest = text.partition("=")
     if not equals:
-        raise typer.BadParameter(f"expected NAME=ROWSxCOLUMNS[:public[:dtype=T]][:bound=X], got {text!r}")
+        raise typer.BadParameter(
+            f"expected NAME=ROWSxCOLUMNS[:public[:dtype=T] | :public-key][:bound=X], got {text!r}"
+        )
     shape, *marks = rest.split(":")
     size = parse_shape(shape)
-    kinds = [mark for mark in marks if mark in ("secret", "public")]
+    kinds = [mark for mark in marks if mark in ("secret", "public", "public-key")]
     bounds, types = (
         [mark[len(word) :] for mark in marks if mark.startswith(word)] for word in ("bound=", "dtype=")
     )
     counts = [len(found) for found in (kinds, bounds, types)]
     if max(counts) > 1 or sum(counts) != len(marks):
         raise typer.BadParameter(
-            f"expected secret or public, bound=X and dtype=T, each once, got {':'.join(marks)!r}"
+            f"expected secret, public-key or public, bound=X and dtype=T, each once, got {':'.join(marks)!r}"
         )
     try:
         bound = float(bounds[0]) if bounds else None
@@ -128,12 +134,18 @@ def parse_operand(text: str) -> tuple[str, Operand]:
         )
     if types:
         raise typer.BadParameter("dtype= is for public operands: secret ones are real numbers")
-    return parse_name(name), Operand(size.rows, size.cols, True, 1.0 if bound is None else bound)
+    return parse_name(name), make_secret(
+        size.rows,
+        size.cols,
+        bound=1.0 if bound is None else bound,
+        encryption="public-key" if kinds == ["public-key"] else "secret-key",
+    )
 
 
 def declared_operands(
     shapes: Mapping[str, Shape | None],
     public: Mapping[str, bool],
+    public_key: Mapping[str, bool],
     bounds: Mapping[str, float | None],
     more: list[str],
 ) -> dict[str, Operand]:
@@ -141,11 +153,19 @@ def declared_operands(
     operands: dict[str, Operand] = {}
     for name, shape in shapes.items():
         if shape is not None:
+            if public[name] and public_key[name]:
+                raise typer.BadParameter(
+                    f"a clear operand is not encrypted: --{name}-public or --{name}-public-key",
+                    param_hint=f"--{name}-public-key",
+                )
             bound = bounds[name]
+            encryption: Encryption = "public-key" if public_key[name] else "secret-key"
             operands[name] = Operand(
-                shape.rows, shape.cols, not public[name], 1.0 if bound is None else bound
+                *(shape.rows, shape.cols, not public[name]),
+                bound=1.0 if bound is None else bound,
+                encryption=encryption,
             )
-        elif public[name] or bounds[name] is not None:
+        elif public[name] or public_key[name] or bounds[name] is not None:
             raise typer.BadParameter(f"--{name} ROWSxCOLUMNS is missing", param_hint=f"--{name}")
     for text in more:
         name, operand = parse_operand(text)

@@ -46,6 +46,15 @@ def _public_option(name: str) -> Any:
     )
 
 
+def _public_key_option(name: str) -> Any:
+    return typer.Option(
+        f"--{name}-public-key",
+        help=f"Operand {name} is encrypted with the public key.",
+        show_default=False,
+        rich_help_panel=OPERANDS,
+    )
+
+
 def _bound_option(name: str) -> Any:
     return typer.Option(
         f"--bound-{name}",
@@ -71,6 +80,10 @@ def plan(
     b_public: Annotated[bool, _public_option("b")] = False,
     c_public: Annotated[bool, _public_option("c")] = False,
     d_public: Annotated[bool, _public_option("d")] = False,
+    a_public_key: Annotated[bool, _public_key_option("a")] = False,
+    b_public_key: Annotated[bool, _public_key_option("b")] = False,
+    c_public_key: Annotated[bool, _public_key_option("c")] = False,
+    d_public_key: Annotated[bool, _public_key_option("d")] = False,
     bound_a: Annotated[float | None, _bound_option("a")] = None,
     bound_b: Annotated[float | None, _bound_option("b")] = None,
     bound_c: Annotated[float | None, _bound_option("c")] = None,
@@ -78,7 +91,7 @@ def plan(
     operand: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME=RxC[:public[:dtype=T]][:bound=X]",
+            metavar="NAME=RxC[:public[:dtype=T] | :public-key][:bound=X]",
             help="An operand of any name; repeatable.",
             rich_help_panel=OPERANDS,
         ),
@@ -139,11 +152,13 @@ def plan(
       cipherblas plan --a 10x64 --a-public --b 64x500 --bound-b 16 -o plan.json
       cipherblas plan --a 64x64 --b 64x64 --c 64x64 --program "(a @ b) @ c + 0.5 * a.T"
       cipherblas plan --operand weights=10x64:public:dtype=int8 --operand x=64x1 --program "weights @ x"
+      cipherblas plan --a 160x160 --b 160x160 --b-public-key -o plan.json
     """
     given = locals()
     operands = declared_operands(
         {name: given[name] for name in NAMES},
         {name: given[f"{name}_public"] for name in NAMES},
+        {name: given[f"{name}_public_key"] for name in NAMES},
         {name: given[f"bound_{name}"] for name in NAMES},
         operand or [],
     )

@@ -270,19 +270,34 @@ class RowsEvaluator(ABC):
         self, data: Any, shape: tuple[int, int], *, bound: float, scale: float, limbs: int
     ) -> Batch:
         """A handle on a fresh encryption whose rows share their a parts; see `fresh`."""
-        noise = self._fresh_noise(scale * bound)
+        noise = self._fresh_noise(scale * bound, public_key=False)
         segments = -(-shape[1] // self.n)
         nbytes = limbs * (segments * self.n + shape[0] * shape[1]) * WORD_BYTES
         return Batch(shape, limbs, scale, bound, noise, data, self.ledger, nbytes)
 
-    @staticmethod
-    def _fresh_noise(magnitude: float) -> float:
-        """Entries and results are float64: what is larger than its significand is rounded to that."""
-        return math.hypot(SIGMA, math.sqrt(1 / 12), magnitude * 2.0**-EXACT_BITS)
+    def _fresh_noise(self, magnitude: float, public_key: bool) -> float:
+        """Entries and results are float64: what is larger than its significand is rounded to that.
 
-    def fresh(self, data: Any, shape: tuple[int, int], *, bound: float, scale: float, limbs: int) -> Rows:
-        """A handle on a fresh encryption with the secret key; entries are rounded to integers after scaling."""
-        noise = self._fresh_noise(scale * bound)
+        With the public key the error is v·e + e0 + e1·s: sums over coefficients of N terms, nearly Gaussian.
+        """
+        samples = 1 + 2 * self._weight if public_key else 1
+        return math.hypot(SIGMA * math.sqrt(samples), math.sqrt(1 / 12), magnitude * 2.0**-EXACT_BITS)
+
+    def fresh(
+        self,
+        data: Any,
+        shape: tuple[int, int],
+        *,
+        bound: float,
+        scale: float,
+        limbs: int,
+        public_key: bool = False,
+    ) -> Rows:
+        """A handle on a fresh encryption; entries are rounded to integers after scaling.
+
+        `public_key`: encrypted with the public key (more noise).
+        """
+        noise = self._fresh_noise(scale * bound, public_key)
         return self.make(shape, limbs, scale, bound, noise, 0.0, data)
 
     # ---- products ----

@@ -47,7 +47,7 @@ def encrypt_rows(key: Key, matrix: ArrayLike, scale: float, limbs: int | None = 
     values, limbs = _checked(key, RlweRows, matrix, scale, limbs)
     if isinstance(key, PublicKey):
         a, b = _encrypt_public(key, values, scale, limbs)
-        return RlweRows(key.params, values.shape, scale, b, a)
+        return RlweRows(key.params, values.shape, scale, b, a, key.key_id)
     return _encrypt_secret(key, RlweRows, values, scale, limbs)
 
 
@@ -63,7 +63,7 @@ def encrypt_module_rows(key: Key, matrix: ArrayLike, scale: float, limbs: int | 
     if isinstance(key, PublicKey):
         a, b = _encrypt_public(key, values, scale, limbs)
         a = module.from_ring(key.params, a, bit_ceil(values.shape[1]), 0)
-        return ModuleRows(key.params, values.shape, scale, b, a)
+        return ModuleRows(key.params, values.shape, scale, b, a, key.key_id)
     return _encrypt_secret(key, ModuleRows, values, scale, limbs)
 
 
@@ -140,7 +140,9 @@ def _shared_coefficients(secret: SecretKey, count: int) -> Array:
     """The same as coefficients: int64 (count, N). Secret."""
     coefficients = aligned_empty((count, secret.params.n), np.int64)
     for index in range(count):
-        coefficients[index] = secret.shared_coefficients(index)
+        one = secret.shared_coefficients(index)
+        coefficients[index] = one
+        one.fill(0)
     return coefficients
 
 
@@ -190,8 +192,11 @@ def combined_secrets(secret: SecretKey, weights: NDArray[Any]) -> NDArray[np.int
     if largest * count >= 1 << 53:  # so that the float64 product below is exact
         raise RangeError("weights", expected=f"below 2^53 / {count} in absolute value", got=largest)
     ternary = _shared_coefficients(secret, count)
-    combined: NDArray[np.int64] = (values @ ternary.astype(np.float64)).astype(np.int64)
-    ternary.fill(0)
+    exact = ternary.astype(np.float64)
+    product = values @ exact
+    combined: NDArray[np.int64] = product.astype(np.int64)
+    for own in (ternary, exact, product):
+        own.fill(0)
     return combined
 
 

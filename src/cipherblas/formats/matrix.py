@@ -245,7 +245,7 @@ def check_together(matrices: list[CoefficientMatrix]) -> None:
             ("parameters", first.params.fingerprint(), other.params.fingerprint()),
             ("limbs", first.limbs, other.limbs),
         ]
-        if first.key_id and other.key_id:  # a public key does not know the name of its pair
+        if first.key_id and other.key_id:
             pairs.append(("key pairs", first.key_id, other.key_id))
         for what, expected, got in pairs:
             if expected != got:

@@ -76,13 +76,17 @@ class PublicKey:
     Attributes:
         params: the parameters it was made with.
         program_id: the program it was made for, or "".
+        key_id: public name of the key pair it belongs to, or "".
     """
 
-    def __init__(self, params: Parameters, seed: bytes, b: Array, program_id: str = "") -> None:
+    def __init__(
+        self, params: Parameters, seed: bytes, b: Array, program_id: str = "", key_id: str = ""
+    ) -> None:
         """From its seed and b part, uint64 (L + 1, N)."""
         _check_residues(params, b, params.limbs, (params.limbs, params.n), "public key")
         self.params = params
         self.program_id = program_id
+        self.key_id = key_id
         self._seed = seed
         purpose = randomness.Purpose.PUBLIC_KEY_UNIFORM
         self._data = aligned_empty((2, params.limbs, params.n))
@@ -100,7 +104,8 @@ class PublicKey:
     def save(self, path: files.PathLike) -> None:
         """Write to a file (kind "public-key"); StorageError when the system refuses."""
         tensors = {"b": self._data[0], "seed": np.frombuffer(self._seed, np.uint8)}
-        files.write(path, "public-key", {"program_id": self.program_id}, tensors, parameters=self.params)
+        header = {"program_id": self.program_id, "key_id": self.key_id}
+        files.write(path, "public-key", header, tensors, parameters=self.params)
 
     @classmethod
     def load(cls, path: files.PathLike, *, fingerprint: str | None = None) -> PublicKey:
@@ -109,15 +114,18 @@ class PublicKey:
             params = reader.parameters
             reader.expect("b", np.uint64, (params.limbs, params.n))
             reader.expect("seed", np.uint8, (randomness.SEED_BYTES,))
-            program_id = reader.text("program_id")
+            program_id, key_id = (reader.text(field) for field in ("program_id", "key_id"))
             try:
-                return cls(params, reader.read("seed").tobytes(), reader.read("b"), program_id)
+                return cls(params, reader.read("seed").tobytes(), reader.read("b"), program_id, key_id)
             except RangeError as error:
                 raise FormatError(f"{reader.path}: {error}") from error
 
 
 def generate_public_key(secret: SecretKey) -> PublicKey:
-    """A public key for `secret`; errors from a private seed, a from a public one."""
+    """A public key for `secret`; errors from a private seed, a from a public one.
+
+    It is one RLWE sample modulo Q, which divides the QP that the parameters were checked for.
+    """
     params = secret.params
     context = params.context()
     seed = randomness.fresh_seed()
@@ -125,7 +133,7 @@ def generate_public_key(secret: SecretKey) -> PublicKey:
     errors = randomness.noise(context, 1)[0]
     b = context.encrypt_symmetric(secret.ntt(), a, errors, np.zeros(params.n, np.int64))
     errors.fill(0)
-    return PublicKey(params, seed, b, secret.program_id)
+    return PublicKey(params, seed, b, secret.program_id, secret.key_id)
 
 
 def _check_message(params: Parameters, coefficients: Array, limbs: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -10,7 +10,7 @@ from cipherblas.errors import FormatError
 from cipherblas.evaluators.ckks import Order
 from cipherblas.evaluators.shape import Ring
 from cipherblas.evaluators.steps import KeyPolicy, check_policy
-from cipherblas.execution import Choice
+from cipherblas.execution import Choice, FeedSpec
 from cipherblas.expressions import Expression
 from cipherblas.graph import Axes
 from cipherblas.keys import KeyRequest
@@ -18,6 +18,8 @@ from cipherblas.params import Parameters
 from cipherblas.planner.cost import calibrate
 from cipherblas.planner.plan import Plan
 from cipherblas.planner.trace import Trace, trace
+from cipherblas.randomness import SEED_BYTES
+from cipherblas.row_execution import RowFeed
 
 # Memory that a process needs beside what the plan counts: interpreter, libraries, NTT tables.
 PROCESS_BYTES = 150 << 20
@@ -55,7 +57,7 @@ def assemble(
     """The plan of these decisions, whose trace is `run`; `seconds` is predicted where it is not given."""
     parameters = decided.parameters
     key_bytes = key_bytes_of(run.keys, parameters)
-    upload_bytes = sum(feed.ciphertexts * (feed.limbs * parameters.n * 8 + 32) for feed in run.feeds)
+    upload_bytes = upload_bytes_of(run.feeds, parameters)
     result = [ct for row in run.result.cells for cell in row for ct in cell]
     if seconds is None:
         seconds = calibrate().seconds(run.counts, parameters.n, threads)
@@ -89,6 +91,11 @@ def replay_slots(
     decided = Decisions.from_dict(decisions)
     run = trace(decided.parameters, expression, decided.choices, decided.blocks, decided.key_policy)
     return assemble(expression, decided, run, threads, seconds), run
+
+
+def upload_bytes_of(feeds: Iterable[FeedSpec | RowFeed], ring: Ring) -> int:
+    """Bytes that the client sends: residues and seeds."""
+    return sum(feed.residue_bytes(ring.n) + feed.seeds * SEED_BYTES for feed in feeds)
 
 
 def key_bytes_of(request: KeyRequest, ring: Ring) -> int:

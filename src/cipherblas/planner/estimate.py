@@ -22,7 +22,7 @@ from cipherblas.evaluators.shape import Ring
 from cipherblas.evaluators.steps import KeyPolicy
 from cipherblas.evaluators.values import Ct, Plain
 from cipherblas.execution import Choice
-from cipherblas.expressions import Expression, MatMul
+from cipherblas.expressions import Expression, MatMul, has_public_key
 from cipherblas.keys import KeyRequest
 from cipherblas.layouts.base import Layout
 from cipherblas.planner.trace import check_decryption, trace
@@ -37,7 +37,7 @@ class Estimate:
         magnitude_bits: log2(scale · bound) of the result.
         error: predicted largest error of an entry.
         upload_ciphertexts: of all secret operands.
-        upload_bytes: of their b parts.
+        upload_bytes: of their residues, seeds aside.
         working_bytes: peak of the server's memory beside the keys (for one product about).
     """
 
@@ -69,7 +69,7 @@ def of_program(
         magnitude_bits=_magnitude_bits(ct),
         error=run.error,
         upload_ciphertexts=sum(feed.ciphertexts for feed in run.feeds),
-        upload_bytes=sum(feed.ciphertexts * feed.limbs * ring.n * 8 for feed in run.feeds),
+        upload_bytes=sum(feed.residue_bytes(ring.n) for feed in run.feeds),
         working_bytes=run.working_bytes,
     )
 
@@ -95,15 +95,17 @@ def of_product(
         for length, size in zip((*product.left.shape, product.shape[1]), block, strict=True)
     )
     ev = Counter(ring, key_policy=key_policy)
-    uploads = 0
+    uploads = halves = 0  # ciphertexts, and parts of them that travel as residues
 
     def operand(layout: Layout, node: Expression, blocks: int) -> list[Any]:
-        nonlocal uploads
+        nonlocal uploads, halves
         bound = layout.slot_bound(1.0)
         if not node.secret:
             return [Plain(i, _no_values, bound) for i in range(layout.ciphertexts)]
+        public_key = has_public_key(node)
         uploads += blocks * layout.ciphertexts
-        return [ev.fresh(None, bound=bound) for _ in range(layout.ciphertexts)]
+        halves += blocks * layout.ciphertexts * (1 + public_key)
+        return [ev.fresh(None, bound=bound, public_key=public_key) for _ in range(layout.ciphertexts)]
 
     marks = [ev.counts.copy()]
 
@@ -143,7 +145,7 @@ def of_product(
         magnitude_bits=_magnitude_bits(results[0]),
         error=TAIL * max(ct.noise for ct in results) * unit,
         upload_ciphertexts=uploads,
-        upload_bytes=uploads * len(ring.q) * ring.n * 8,
+        upload_bytes=halves * len(ring.q) * ring.n * 8,
         working_bytes=ev.peak_bytes + waiting * ring.n * 8,
     )
 

@@ -12,8 +12,7 @@ def explain(plan: Plan, formula: str, operands: Mapping[str, Operand]) -> str:
     """Every decision and prediction of `plan`, one per line, then the candidates that lost and why."""
     params = plan.parameters
     shapes = ", ".join(
-        f"{name} {operand.rows}x{operand.cols} {'secret' if operand.secret else 'public'}"
-        for name, operand in operands.items()
+        f"{name} {operand.rows}x{operand.cols} {_kind(operand)}" for name, operand in operands.items()
     )
     security = f"{params.security} bits" if params.security else "NONE (insecure parameters)"
     options = "; ".join(
@@ -40,6 +39,7 @@ def explain(plan: Plan, formula: str, operands: Mapping[str, Operand]) -> str:
             f"{plan.upload_ciphertexts} up ({size(plan.upload_bytes)}), "
             f"{plan.result_ciphertexts} down ({size(plan.result_bytes)})",
         ),
+        *_public_key(plan, operands),
         *_work(plan),
         ("evaluation keys", f"{_key_set(plan)}: {size(plan.key_bytes)}"),
         *_saving(plan),
@@ -58,6 +58,21 @@ def explain(plan: Plan, formula: str, operands: Mapping[str, Operand]) -> str:
             time = f" ({duration(other.seconds)})" if other.seconds is not None else ""
             lines.append(f"  {other.algorithm}{time}: {other.reason}")
     return "\n".join(lines)
+
+
+def _kind(operand: Operand) -> str:
+    if operand.public_key:
+        return "secret (by public key)"
+    return "secret" if operand.secret else "public"
+
+
+def _public_key(plan: Plan, operands: Mapping[str, Operand]) -> list[tuple[str, str]]:
+    """The public key, where operands are planned for it."""
+    names = [name for name, operand in operands.items() if operand.public_key]
+    if not names:
+        return []
+    half = plan.parameters.ciphertext_bytes(plan.parameters.limbs, 1)
+    return [("public key", f"{size(half)}, encrypts {', '.join(names)}: both halves travel, larger error")]
 
 
 def _slots(plan: Plan) -> list[tuple[str, str]]:

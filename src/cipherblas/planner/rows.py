@@ -26,7 +26,7 @@ from cipherblas.execution import Choice
 from cipherblas.expressions import Expression, evaluate_clear
 from cipherblas.keys import KeyRequest
 from cipherblas.params import MAX_PRIME_BITS, Parameters, make_parameters
-from cipherblas.planner.assembly import PROCESS_BYTES, key_bytes_of
+from cipherblas.planner.assembly import PROCESS_BYTES, key_bytes_of, upload_bytes_of
 from cipherblas.planner.budgets import Budgets
 from cipherblas.planner.cost import calibrate
 from cipherblas.planner.explain import size
@@ -41,7 +41,6 @@ HEADROOM_BITS = (
     1.0  # between twice the message and the modulus: for the noise and for primes that are not 2^bits
 )
 PRIME_BITS = 0.6  # by which a prime may be smaller than asked for
-SEED_BYTES = 32
 KEY_POLICIES: tuple[KeyPolicy, ...] = ("direct", "composed", "binary")
 WORTH_KEYS = 1.1  # fewer keys are taken where they cost a tenth of the time at most
 
@@ -75,7 +74,11 @@ class RecordingRowFeeds:
         self.feeds[feed] = None
         return [
             self._evaluator.fresh(
-                None, (feed.shape[0], stop - start), bound=bound, scale=feed.scale, limbs=feed.limbs
+                *(None, (feed.shape[0], stop - start)),
+                bound=bound,
+                scale=feed.scale,
+                limbs=feed.limbs,
+                public_key=feed.public_key,
             )
             for start, stop in feed.pieces
         ]
@@ -290,9 +293,7 @@ def assemble_rows(
     """The plan of these decisions, whose trace is `run`; `seconds` is predicted where it is not given."""
     parameters = decided.parameters
     key_bytes = key_bytes_of(run.keys, parameters)
-    upload_bytes = sum(
-        SEED_BYTES * len(feed.pieces) + feed.limbs * feed.shape[0] * feed.shape[1] * 8 for feed in run.feeds
-    )
+    upload_bytes = upload_bytes_of(run.feeds, parameters)
     if seconds is None:
         seconds = calibrate().seconds(run.counts, parameters.n, threads)
     return Plan(

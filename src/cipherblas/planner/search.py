@@ -19,7 +19,7 @@ from cipherblas.errors import (
 from cipherblas.evaluators.shape import Ring
 from cipherblas.evaluators.steps import KeyPolicy
 from cipherblas.execution import Choice
-from cipherblas.expressions import Expression, Leaf, MatMul, Scale
+from cipherblas.expressions import Expression, Leaf, MatMul, Scale, has_public_key
 from cipherblas.graph import Axes, products
 from cipherblas.planner import estimate
 from cipherblas.planner.assembly import PROCESS_BYTES, Decisions, assemble, key_bytes_of
@@ -183,7 +183,9 @@ class Search:
         )
         sides = ((node.left, algorithm.left_layout, m * k), (node.right, algorithm.right_layout, k * n))
         uploads = sum(
-            layout.ciphertexts * blocks * candidate.n * 8 for side, layout, blocks in sides if side.secret
+            layout.ciphertexts * blocks * candidate.n * 8 * (1 + has_public_key(side))
+            for side, layout, blocks in sides
+            if side.secret
         )
         if uploads > self.budgets.upload:
             self._reject(

@@ -105,7 +105,9 @@ class RecordingFeeds(PlainFeeds):
 
         def block() -> list[Any]:
             return [
-                self._evaluator.fresh(None, bound=bound, limbs=spec.limbs, scale=spec.scale)
+                self._evaluator.fresh(
+                    None, bound=bound, limbs=spec.limbs, scale=spec.scale, public_key=spec.public_key
+                )
                 for _ in range(spec.layout.ciphertexts)
             ]
 
