@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from cipherblas import _core
 from cipherblas.errors import DTypeError, MismatchError
-from cipherblas.execution import FeedSpec
-from cipherblas.expressions import finite_matrix
+from cipherblas.expressions import finite_array
 from cipherblas.formats.encryption import encrypt_rows, encrypt_shared_batch, encrypt_shared_rows
 from cipherblas.keys import FreshCiphertext, PublicKey, SecretKey, encrypt
 from cipherblas.layouts.blocks import block_of
 from cipherblas.limits import check_bound
 from cipherblas.matrices import EncryptedOperand, EncryptedRows, check_shape, short_id
 from cipherblas.row_execution import RowFeed
+from cipherblas.slot_arithmetic import FeedSpec
 
 if TYPE_CHECKING:
     from cipherblas.program import Program
@@ -119,8 +119,8 @@ def _checked(program: Program, key: Key, name: str, value: Any) -> Matrix:
             expected='secret(rows, cols, encryption="public-key")',
             got="a public key",
         )
-    matrix = finite_matrix(value, f"operand {name!r}")
-    check_shape(name, matrix.shape, (operand.rows, operand.cols))
+    matrix = finite_array(value, f"operand {name!r}", (len(operand.shape),))
+    check_shape(name, matrix.shape, operand.shape)
     check_bound(name, matrix, operand.bound)
     return matrix
 
@@ -134,7 +134,7 @@ def _encrypt_slots(
     key: Key, feed: FeedSpec, matrix: Matrix, tick: Callable[[], None]
 ) -> tuple[FreshCiphertext, ...]:
     context = key.params.context()
-    source = matrix.T if feed.transposed else matrix
+    source = matrix.T if feed.transposed else matrix.reshape(feed.shape)
     layout = feed.layout
     cells = [(i, j) for i in range(feed.grid[0]) for j in range(feed.grid[1])]
 

@@ -8,12 +8,13 @@ matrix is bounded by k·max|A|·max|B|), and the planner states the error relati
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NoReturn, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, NoReturn, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,22 +32,23 @@ ZERO_BOUND = 2.0**-20  # stands for the bound of a matrix of zeros
 
 @dataclass(frozen=True)
 class Operand:
-    """A declared operand: `rows` × `cols`, secret or public, entries of absolute value at most `bound`.
+    """A declared operand, secret or public, entries of absolute value at most `bound`.
+
+    `shape` is (rows, columns) of a matrix, (length,) of a vector, (channels, height, width) of an image; filters, which
+    are never secret, have four dimensions.
 
     `whole` promises whole numbers: products by GEMM then need not round them. `encryption` says which key is planned
     for: what is planned for the public key may come from the holder of the secret key too.
     """
 
-    rows: int
-    cols: int
+    shape: tuple[int, ...]
     secret: bool
     bound: float
     whole: bool = False
     encryption: Encryption = "secret-key"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rows", _length(self.rows, "rows"))
-        object.__setattr__(self, "cols", _length(self.cols, "columns"))
+        object.__setattr__(self, "shape", _shape(self.shape, self.secret))
         if not is_scalar(self.bound):
             raise DTypeError("the bound of an operand", expected="a number", got=type(self.bound).__name__)
         object.__setattr__(self, "bound", checked_bound(float(self.bound)))
@@ -63,6 +65,22 @@ class Operand:
         return self.encryption == "public-key"
 
 
+def _shape(lengths: Any, secret: bool) -> tuple[int, ...]:
+    try:
+        values = tuple(lengths)
+    except TypeError:
+        raise DTypeError("shape of an operand", expected="integers", got=repr(lengths)) from None
+    if len(values) == 2:
+        return _length(values[0], "rows"), _length(values[1], "columns")
+    if not 1 <= len(values) <= (3 if secret else 4):
+        raise ShapeError(
+            "dimensions of an operand",
+            expected="1 (a vector), 2 (a matrix) or 3 (an image)" + ("" if secret else " or 4 (filters)"),
+            got=len(values),
+        )
+    return tuple(_length(value, "entries along each dimension") for value in values)
+
+
 def _length(value: Any, what: str) -> int:
     try:
         if isinstance(value, (bool, np.bool_)):
@@ -70,11 +88,11 @@ def _length(value: Any, what: str) -> int:
         length = operator.index(value)
     except TypeError:
         raise DTypeError(
-            f"number of {what} of a matrix", expected="an integer", got=f"{value!r} ({type(value).__name__})"
+            f"number of {what}", expected="an integer", got=f"{value!r} ({type(value).__name__})"
         ) from None
     if not 1 <= length <= MAX_LENGTH:
         raise ShapeError(
-            f"a matrix needs a positive number of {what}", expected=f"1 to {MAX_LENGTH}", got=length
+            f"an operand needs a positive number of {what}", expected=f"1 to {MAX_LENGTH}", got=length
         )
     return length
 
@@ -90,11 +108,11 @@ def checked_bound(bound: float) -> float:
     return bound
 
 
-def secret(rows: int, cols: int, *, bound: float = 1.0, encryption: Encryption = "secret-key") -> Operand:
-    """An encrypted operand of shape `rows` × `cols` with entries in [-bound, bound].
+def secret(*shape: int, bound: float = 1.0, encryption: Encryption = "secret-key") -> Operand:
+    """An encrypted operand with entries in [-bound, bound].
 
     Args:
-        rows, cols: shape.
+        shape: rows and columns of a matrix, the length of a vector, or channels, height and width of an image.
         bound: of the absolute value of an entry.
         encryption: "secret-key": the client alone encrypts it, at half the bytes. "public-key": whoever has the public
             key can (`Program.encryptor`); the plan is made for the larger error, both halves of every ciphertext
@@ -104,14 +122,14 @@ def secret(rows: int, cols: int, *, bound: float = 1.0, encryption: Encryption =
         DTypeError, ShapeError, RangeError: not positive integers, or not a positive bound.
         ParameterError: no such encryption.
     """
-    return Operand(rows, cols, True, bound, encryption=encryption)
+    return Operand(shape, True, bound, encryption=encryption)
 
 
-def public(rows: int, cols: int, *, bound: float | None = None, dtype: Any = None) -> Operand:
-    """A clear operand (a weight) of shape `rows` × `cols` with entries in [-bound, bound].
+def public(*shape: int, bound: float | None = None, dtype: Any = None) -> Operand:
+    """A clear operand (a weight) with entries in [-bound, bound].
 
     Args:
-        rows, cols: shape.
+        shape: as `secret`; filters of a convolution have four lengths (outputs, inputs, height, width).
         bound: by default 1, for an integer type the largest absolute value of that type.
         dtype: type of the entries as NumPy names it: floating point (the default), or an integer type of at most
             32 bits, whose values are multiplied as they are.
@@ -130,17 +148,17 @@ def public(rows: int, cols: int, *, bound: float | None = None, dtype: Any = Non
     whole = kind.kind != "f"
     if bound is None:
         bound = float(-np.iinfo(kind).min or np.iinfo(kind).max) if whole else 1.0
-    return Operand(rows, cols, False, bound, whole)
+    return Operand(shape, False, bound, whole)
 
 
 class Expression:
-    """A matrix-valued node of a program; combine nodes with `@`, `+`, `-`, `*`, unary `-` and `.T`.
+    """A node of a program: a matrix, a vector or an image. Combine nodes with `@`, `+`, `-`, `*`, unary `-` and `.T`.
 
     Arrays and lists are constants of the program. As in NumPy, `+`, `-` and `*` take numbers too, and constants
     that can be broadcast to the shape of the node; two nodes must have equal shapes.
 
     Attributes:
-        shape: rows × cols.
+        shape: as NumPy's.
         secret: whether it depends on a secret operand.
         bound: on the absolute value of its entries.
         packable: made of operands without products of secrets, so that the client can pack it in any layout.
@@ -149,7 +167,7 @@ class Expression:
 
     __array_ufunc__ = None  # NumPy must not take `array @ node` apart element by element
 
-    def __init__(self, shape: tuple[int, int], secret: bool, bound: float, *children: Expression) -> None:
+    def __init__(self, shape: tuple[int, ...], secret: bool, bound: float, *children: Expression) -> None:
         self.shape = shape
         self.secret = secret
         self.bound = checked_bound(bound)
@@ -178,7 +196,11 @@ class Expression:
 
     @property
     def T(self) -> Expression:
-        """The transpose (free: it is pushed to the operands, which the client packs transposed)."""
+        """The transpose (free: the client packs the operands transposed); of a vector, itself."""
+        if len(self.shape) == 1:
+            return self
+        if len(self.shape) != 2:
+            raise ShapeError("a transpose", expected="a matrix or a vector", got=shape_text(self.shape))
         if self._transposed is None:
             self._transposed = self._transpose()
             self._transposed._transposed = self
@@ -188,10 +210,10 @@ class Expression:
         raise NotImplementedError
 
     def __matmul__(self, other: Any) -> Expression:
-        return MatMul(self, _as_matrix(other))
+        return _product(self, _as_factor(other))
 
     def __rmatmul__(self, other: Any) -> Expression:
-        return MatMul(_as_matrix(other), self)
+        return _product(_as_factor(other), self)
 
     def __add__(self, other: Any) -> Expression:
         if _is_zero(other):  # what sum() starts with
@@ -230,7 +252,7 @@ class Expression:
         return scaled(self, 1.0 / _number(other))
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.shape[0]}x{self.shape[1]}>"
+        return f"<{type(self).__name__} {shape_text(self.shape)}>"
 
 
 class Leaf(Expression):
@@ -238,7 +260,7 @@ class Leaf(Expression):
 
     def __init__(self, name: str, operand: Operand, transposed: bool = False) -> None:
         self.name, self.operand, self.transposed = name, operand, transposed
-        shape = (operand.cols, operand.rows) if transposed else (operand.rows, operand.cols)
+        shape = operand.shape[::-1] if transposed else operand.shape
         super().__init__(shape, operand.secret, operand.bound)
 
     def _transpose(self) -> Expression:
@@ -246,7 +268,7 @@ class Leaf(Expression):
 
 
 class Constant(Expression):
-    """A clear matrix whose values are part of the program (a copy of them).
+    """Clear values that are part of the program (a copy of them).
 
     `replaces` names the operands that it made superfluous: those of a node that was multiplied by zero.
     """
@@ -257,27 +279,44 @@ class Constant(Expression):
         self.replaces = frozenset(replaces)
         largest = float(np.max(np.abs(self.values)))
         bound = max(largest, BOUND_RANGE[0]) if largest else ZERO_BOUND
-        super().__init__((values.shape[0], values.shape[1]), False, bound)
+        super().__init__(values.shape, False, bound)
 
     def _transpose(self) -> Expression:
         return Constant(self.values.T, self.replaces)
 
+    @functools.cached_property
+    def row_sum(self) -> float:
+        """Largest sum of absolute values in a row of a matrix, or in the filters of one output channel."""
+        return float(np.abs(self.values).reshape(self.shape[0], -1).sum(axis=1).max())
+
+    @functools.cached_property
+    def row_norm(self) -> float:
+        """Largest root of a sum of squares in a row, as `row_sum`."""
+        rows = self.values.reshape(self.shape[0], -1)
+        return float(np.sqrt(np.einsum("ij,ij->i", rows, rows).max()))
+
 
 class MatMul(Expression):
-    """The product of an m×k and a k×n node."""
+    """The product of an m×k node and a k×n node, or a vector of k entries."""
 
     def __init__(self, left: Expression, right: Expression) -> None:
+        if len(left.shape) != 2 or len(right.shape) not in (1, 2):
+            raise ShapeError(
+                "factors of a product",
+                expected="a matrix, and a matrix or a vector",
+                got=f"{shape_text(left.shape)} and {shape_text(right.shape)}",
+            )
         if left.shape[1] != right.shape[0]:
             raise ShapeError(
                 "inner dimensions of a product differ",
                 expected=f"{left.shape[1]} rows in the right factor",
-                got=f"{right.shape[0]}x{right.shape[1]}",
+                got=shape_text(right.shape),
             )
         self.left, self.right = left, right
-        shape = (left.shape[0], right.shape[1])
-        super().__init__(
-            shape, left.secret or right.secret, left.shape[1] * left.bound * right.bound, left, right
-        )
+        bound = left.shape[1] * left.bound * right.bound
+        if len(right.shape) == 1 and isinstance(left, Constant):
+            bound = max(left.row_sum, left.bound) * right.bound
+        super().__init__((left.shape[0], *right.shape[1:]), left.secret or right.secret, bound, left, right)
 
     def _transpose(self) -> Expression:
         return MatMul(self.right.T, self.left.T)
@@ -288,8 +327,8 @@ class _Elementwise(Expression):
         if left.shape != right.shape:
             raise ShapeError(
                 "elementwise operations need equal shapes",
-                expected=f"{left.shape[0]}x{left.shape[1]}",
-                got=f"{right.shape[0]}x{right.shape[1]}",
+                expected=shape_text(left.shape),
+                got=shape_text(right.shape),
             )
         self.left, self.right = left, right
         super().__init__(left.shape, left.secret or right.secret, bound, left, right)
@@ -329,6 +368,24 @@ class Scale(Expression):
         return Scale(self.child.T, self.factor)
 
 
+class Layer(Expression):
+    """A layer of a network beside products; the modules of layers say which there are.
+
+    `parameters` rebuild it: `type(node)(*children, **parameters)`.
+    """
+
+    op: ClassVar[str]
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Keyword arguments, JSON-ready."""
+        return {}
+
+    def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+        """The layer in NumPy."""
+        raise NotImplementedError
+
+
 def scaled(node: Expression, factor: float) -> Expression:
     """A node times a number. Factors of factors are one factor; zero times anything is a constant."""
     if not math.isfinite(factor):
@@ -359,30 +416,60 @@ def _number(value: Any) -> float:
         raise RangeError("a number is too large", expected="a double", got="more than 1.8e308") from error
 
 
-def _as_matrix(value: Any, shape: tuple[int, int] | None = None) -> Expression:
-    """A node for `value`; numbers and arrays are broadcast to `shape` where that is given."""
+def _product(left: Expression, right: Expression) -> Expression:
+    """As NumPy's `@`: a vector on the left is multiplied by the transpose."""
+    if len(left.shape) == 1 and len(right.shape) == 2:
+        return MatMul(right.T, left)
+    return MatMul(left, right)
+
+
+def _as_factor(value: Any) -> Expression:
+    """A node for one side of `@`."""
     if isinstance(value, Expression):
         return value
-    if not isinstance(value, (np.ndarray, list, tuple)) and not (shape and is_scalar(value)):
+    _check_array(value)
+    return Constant(finite_array(value, "a constant", (1, 2)))
+
+
+def as_node(value: Any, dimensions: int, what: str) -> Expression:
+    """A node for `value`, an expression or an array with so many dimensions."""
+    if not isinstance(value, Expression):
+        return Constant(finite_array(value, what, (dimensions,)))
+    if len(value.shape) != dimensions:
+        raise ShapeError(what, expected=f"{dimensions} dimensions", got=shape_text(value.shape))
+    return value
+
+
+def _check_array(value: Any) -> None:
+    if not isinstance(value, (np.ndarray, list, tuple)):
         raise DTypeError(
             "an operand of a program must be a matrix",
             expected="an operand or a 2-D array",
             got=type(value).__name__,
         )
-    if shape is None:
-        return Constant(finite_matrix(value, "a constant"))
-    array = np.atleast_2d(
-        np.asarray(_number(value) if is_scalar(value) else _real_array(value, "a constant"))
-    )
+
+
+def _as_matrix(value: Any, shape: tuple[int, ...]) -> Expression:
+    """A node for `value`; numbers and arrays are broadcast to `shape`."""
+    if isinstance(value, Expression):
+        return value
+    if not is_scalar(value):
+        _check_array(value)
+    array = np.asarray(_number(value) if is_scalar(value) else _real_array(value, "a constant"))
     try:
         array = np.broadcast_to(array, shape)
     except ValueError:
         raise ShapeError(
             "a constant cannot be broadcast to the other operand",
-            expected=f"{shape[0]}x{shape[1]}",
+            expected=shape_text(shape),
             got="x".join(map(str, array.shape)),
         ) from None
-    return Constant(finite_matrix(array, "a constant"))
+    return Constant(finite_array(array, "a constant", (len(shape),)))
+
+
+def shape_text(shape: Sequence[int]) -> str:
+    """A shape for people: 3x32x32."""
+    return "x".join(map(str, shape))
 
 
 def _real_array(value: Any, what: str) -> NDArray[Any]:
@@ -403,21 +490,25 @@ def _real_array(value: Any, what: str) -> NDArray[Any]:
 
 def finite_matrix(value: Any, what: str) -> NDArray[np.float64]:
     """`value` as a float64 matrix; DTypeError, ShapeError or RangeError where it is not a finite real one."""
+    return finite_array(value, what, (2,))
+
+
+def finite_array(value: Any, what: str, dimensions: Sequence[int]) -> NDArray[np.float64]:
+    """`value` as a float64 array of one of these numbers of dimensions; errors as `finite_matrix`."""
     array = _real_array(value, what)
-    if array.ndim != 2 or 0 in array.shape:
+    if array.ndim not in dimensions or 0 in array.shape:
+        name = {1: "a vector", 2: "a matrix", 3: "an image", 4: "filters"}
         raise ShapeError(
-            f"{what} must be a matrix",
-            expected="2 dimensions, none of them 0",
+            f"{what} must be {' or '.join(name[number] for number in dimensions)}",
+            expected=f"{' or '.join(map(str, dimensions))} dimensions, none of them 0",
             got=f"{array.ndim} (shape {array.shape})",
         )
-    matrix = np.ascontiguousarray(array, dtype=np.float64)
-    if not np.isfinite(matrix).all():
-        row, col = (int(x) for x in np.argwhere(~np.isfinite(matrix))[0])
-        kind = "NaN" if np.isnan(matrix[row, col]) else "an infinity"
-        raise RangeError(
-            f"{what} must hold finite numbers", expected="finite", got=f"{kind} at [{row}, {col}]"
-        )
-    return matrix
+    found = np.ascontiguousarray(array, dtype=np.float64)
+    if not np.isfinite(found).all():
+        place = [int(x) for x in np.argwhere(~np.isfinite(found))[0]]
+        kind = "NaN" if np.isnan(found[tuple(place)]) else "an infinity"
+        raise RangeError(f"{what} must hold finite numbers", expected="finite", got=f"{kind} at {place}")
+    return found
 
 
 def trace(function: Callable[..., Any], operands: Mapping[str, Operand]) -> Expression:
@@ -494,6 +585,8 @@ def evaluate_clear(node: Expression, values: Mapping[str, NDArray[np.float64]]) 
             value = parts[0] * current.factor
         elif isinstance(current, MatMul):
             value = parts[0] @ parts[1]
+        elif isinstance(current, Layer):
+            value = current.evaluate(parts)
         else:
             value = parts[0] + parts[1] if isinstance(current, Add) else parts[0] * parts[1]
         found[id(current)] = value

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,14 +15,17 @@ from cipherblas.expressions import (
     Add,
     Constant,
     Expression,
+    Layer,
     Leaf,
     MatMul,
     Multiply,
     Operand,
     Scale,
-    finite_matrix,
+    finite_array,
     ordered,
+    shape_text,
 )
+from cipherblas.networks import LAYERS
 
 LONGEST_FORMULA = 200
 
@@ -44,10 +49,13 @@ def formula(node: Expression) -> str:
         if isinstance(current, Leaf):
             text = f"{current.name}.T" if current.transposed else current.name
         elif isinstance(current, Constant):
-            text = f"constant[{current.shape[0]}x{current.shape[1]}]"
+            text = f"constant[{shape_text(current.shape)}]"
         elif isinstance(current, Scale):
             inner = wrapped(current.child)
             text = f"-{inner}" if current.factor == -1.0 else f"{current.factor!r} * {inner}"
+        elif isinstance(current, Layer):
+            named = [f"{name}={_short(value)}" for name, value in current.parameters.items()]
+            text = f"{current.op}({', '.join([*(texts[id(child)] for child in current.children), *named])})"
         else:
             left, right = current.children
             symbol = _SYMBOLS[type(current)]
@@ -56,6 +64,18 @@ def formula(node: Expression) -> str:
             text = f"{wrapped(left)} {symbol} {wrapped(right)}"
         texts[id(current)] = text if len(text) <= LONGEST_FORMULA else "…"
     return texts[id(node)]
+
+
+def _short(value: Any) -> str:
+    """A parameter of a layer; two equal numbers are one."""
+    return str(value[0]) if isinstance(value, list) and len(set(value)) == 1 else str(value)
+
+
+def is_network(node: Expression) -> bool:
+    """Whether a graph has vectors, images or layers: then it runs in slots, layer by layer."""
+    return any(
+        isinstance(current, Layer) or len(current.shape) != 2 for current in ordered(node) if current.secret
+    )
 
 
 def deduplicated(node: Expression) -> Expression:
@@ -68,9 +88,11 @@ def deduplicated(node: Expression) -> Expression:
         if isinstance(current, Leaf):
             key += (current.name, current.transposed)
         elif isinstance(current, Constant):
-            key += (current.shape, current.values.tobytes(), current.replaces)
+            key += (current.shape, hashlib.sha256(current.values).digest(), current.replaces)
         elif isinstance(current, Scale):
             key += (current.factor,)
+        elif isinstance(current, Layer):
+            key += (json.dumps(current.parameters),)
         if key not in known:
             changed = any(a is not b for a, b in zip(children, current.children, strict=True))
             known[key] = _rebuilt(current, children) if changed else current
@@ -81,6 +103,8 @@ def deduplicated(node: Expression) -> Expression:
 def _rebuilt(node: Expression, children: Sequence[Expression]) -> Expression:
     if isinstance(node, Scale):
         return Scale(children[0], node.factor)
+    if isinstance(node, Layer):
+        return type(node)(*children, **node.parameters)
     return _BINARY[_name(node)](*children)
 
 
@@ -175,6 +199,8 @@ def to_json(node: Expression) -> list[dict[str, Any]]:
             rows.append({"op": "constant", "name": f"constant{next(numbered)}"})
         elif isinstance(current, Scale):
             rows.append({"op": "scale", "factor": current.factor, "of": children})
+        elif isinstance(current, Layer):
+            rows.append({"op": current.op, **current.parameters, "of": children})
         else:
             rows.append({"op": _name(current), "of": children})
     return rows
@@ -215,12 +241,15 @@ def _node(
     tensors: Mapping[str, Any],
 ) -> Expression:
     kind = row["op"]
+    if kind in LAYERS:
+        parameters = {name: value for name, value in row.items() if name not in ("op", "of")}
+        return LAYERS[kind](*children, **parameters)
     if len(children) != {"operand": 0, "constant": 0, "scale": 1}.get(kind, 2):
         raise FormatError("number of operands", got=len(children))
     if kind == "operand":
         return Leaf(row["name"], operands[row["name"]], bool(row["transposed"]))
     if kind == "constant":
-        return Constant(finite_matrix(tensors[row["name"]], "a constant"))
+        return Constant(finite_array(tensors[row["name"]], "a constant", (1, 2, 3, 4)))
     if kind == "scale":
         return Scale(children[0], float(row["factor"]))
     return _BINARY[kind](children[0], children[1])

@@ -34,7 +34,7 @@ class EncryptedOperand:
     Attributes:
         program_id: the program that it was encrypted for.
         name: the operand's name.
-        shape: rows × cols of the matrix.
+        shape: of the matrix, vector or image.
         feeds: per use of the operand the fresh ciphertexts, block after block in row-major order, or the pieces
             of N columns that were encrypted by rows.
         key_id: the key pair that it was encrypted with.
@@ -42,7 +42,7 @@ class EncryptedOperand:
 
     program_id: str
     name: str
-    shape: tuple[int, int]
+    shape: tuple[int, ...]
     parameters: Parameters
     feeds: tuple[tuple[FreshCiphertext | EncryptedRows, ...], ...]
     key_id: str = ""
@@ -197,7 +197,7 @@ class EncryptedResult:
 
     Attributes:
         program_id: the program that computed it.
-        shape: rows × cols of the matrix.
+        shape: of the matrix, vector or image.
         ciphertexts: arrays (components, limbs, N); for matrices encrypted by rows, per piece the a part
             (limbs, rows, N) and the b part (limbs, rows, columns).
         seconds: how long the server computed.
@@ -206,7 +206,7 @@ class EncryptedResult:
     """
 
     program_id: str
-    shape: tuple[int, int]
+    shape: tuple[int, ...]
     parameters: Parameters
     ciphertexts: tuple[NDArray[np.uint64], ...]
     seconds: float = 0.0
@@ -243,14 +243,14 @@ class EncryptedResult:
         try:
             route = str(header["route"])
             arrays = _result_arrays(tensors, route)
-            rows, cols = header["shape"]
+            shape = tuple(int(length) for length in header["shape"])
             seconds, key_id = float(header["seconds"]), str(header["key_id"])
         except (KeyError, TypeError, ValueError) as error:
             raise FormatError(
                 "fields of an encrypted result", expected="result, shape, key_id, route", got=repr(error)
             ) from error
         form: Route = "rows" if route == "rows" else "slots"
-        return cls(program_id, (int(rows), int(cols)), parameters, arrays, seconds, key_id, form)
+        return cls(program_id, shape, parameters, arrays, seconds, key_id, form)
 
 
 def _result_arrays(tensors: dict[str, NDArray[Any]], route: str) -> tuple[NDArray[np.uint64], ...]:

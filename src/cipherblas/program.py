@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from cipherblas import files, graph
 from cipherblas.errors import CipherblasError, FormatError, MismatchError
 from cipherblas.evaluators.rows import ClearFactor
-from cipherblas.execution import FeedSpec
-from cipherblas.expressions import Expression, Operand, evaluate_clear, finite_matrix, operands_of, trace
+from cipherblas.expressions import Expression, Operand, evaluate_clear, finite_array, operands_of, trace
 from cipherblas.keys import EvaluationKeys, PublicKey
 from cipherblas.matrices import check_shape, short_id
 from cipherblas.planner.explain import explain
@@ -25,6 +24,7 @@ from cipherblas.planner.routes import AnyTrace, make_plan, replay
 from cipherblas.planner.rows import RowTrace
 from cipherblas.results import ResultSpec, RowResultSpec
 from cipherblas.row_execution import RowFeed, RowValue
+from cipherblas.slot_arithmetic import FeedSpec
 
 if TYPE_CHECKING:
     from cipherblas.client import Client
@@ -73,7 +73,7 @@ class Program:
         return explain(self.plan, graph.formula(self.expression), self.operands)
 
     @property
-    def shape(self) -> tuple[int, int]:
+    def shape(self) -> tuple[int, ...]:
         """Shape of the result."""
         return self.expression.shape
 
@@ -118,8 +118,8 @@ class Program:
             )
         values = {}
         for name, operand in self.operands.items():
-            values[name] = finite_matrix(operands[name], f"operand {name!r}")
-            check_shape(name, values[name].shape, (operand.rows, operand.cols))
+            values[name] = finite_array(operands[name], f"operand {name!r}", (len(operand.shape),))
+            check_shape(name, values[name].shape, operand.shape)
         return np.asarray(evaluate_clear(self.expression, values))
 
     def client(self) -> Client:

@@ -46,7 +46,7 @@ class RowResultSpec:
 class ResultSpec:
     """How the result of a program comes back: blocks in a layout, at some limbs and scale."""
 
-    shape: tuple[int, int]
+    shape: tuple[int, ...]
     layout: Layout
     grid: tuple[int, int]
     limbs: int

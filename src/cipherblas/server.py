@@ -17,8 +17,8 @@ from cipherblas.evaluators.counts import Counts
 from cipherblas.evaluators.encodings import Encodings
 from cipherblas.evaluators.rows import Batch, Rows
 from cipherblas.evaluators.rows_ckks import RowsCkks
-from cipherblas.execution import Execution, FeedSpec
-from cipherblas.expressions import Expression, Operand, evaluate_clear, finite_matrix
+from cipherblas.execution import Execution
+from cipherblas.expressions import Expression, Operand, evaluate_clear, finite_array
 from cipherblas.formats import CoefficientMatrix, SharedBatch, rows_format
 from cipherblas.keys import EvaluationKeys, FreshCiphertext
 from cipherblas.limits import available_memory, check_bound
@@ -26,6 +26,7 @@ from cipherblas.matrices import EncryptedOperand, EncryptedResult, check_shape, 
 from cipherblas.planner.rows import HEADROOM_BITS
 from cipherblas.planner.trace import PlainFeeds
 from cipherblas.row_execution import RowExecution, RowFeed
+from cipherblas.slot_arithmetic import FeedSpec
 
 if TYPE_CHECKING:
     from cipherblas.program import Program
@@ -89,7 +90,7 @@ class Server:
         encrypted: Mapping[str, EncryptedOperand],
         clear: Mapping[str, NDArray[np.float64]],
         progress: Progress | None,
-    ) -> tuple[tuple[int, int], Arrays]:
+    ) -> tuple[tuple[int, ...], Arrays]:
         feeds = CiphertextFeeds(self.program, encrypted, clear)
         plan = self.program.plan
         evaluator = Ckks(
@@ -113,7 +114,7 @@ class Server:
         encrypted: Mapping[str, EncryptedOperand],
         clear: Mapping[str, NDArray[np.float64]],
         progress: Progress | None,
-    ) -> tuple[tuple[int, int], Arrays]:
+    ) -> tuple[tuple[int, ...], Arrays]:
         plan = self.program.plan
         evaluator = RowsCkks(plan.parameters, self._keys, key_policy=plan.key_policy)
         feeds = RowCiphertextFeeds(self.program, encrypted, clear, evaluator)
@@ -156,8 +157,8 @@ class Server:
                 self._check_operand(name, operand, value)
                 encrypted[name] = value
             else:
-                matrix = finite_matrix(value, f"operand {name!r}")
-                check_shape(name, matrix.shape, (operand.rows, operand.cols))
+                matrix = finite_array(value, f"operand {name!r}", (len(operand.shape),))
+                check_shape(name, matrix.shape, operand.shape)
                 check_bound(name, matrix, operand.bound)
                 if operand.whole and not np.array_equal(matrix, np.rint(matrix)):
                     raise RangeError(
@@ -189,7 +190,7 @@ class Server:
             )
         if value.name != name:
             raise MismatchError("operand was encrypted under another name", expected=name, got=value.name)
-        check_shape(name, value.shape, (operand.rows, operand.cols))
+        check_shape(name, value.shape, operand.shape)
         specs = self.program.feeds_of(name)
         expected = [len(spec.pieces) if isinstance(spec, RowFeed) else spec.ciphertexts for spec in specs]
         got = [len(feed) for feed in value.feeds]

@@ -55,14 +55,14 @@ def test_no_triples(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("x=3x4", ("x", Operand(3, 4, True, 1.0))),
-        ("x=3x4:secret", ("x", Operand(3, 4, True, 1.0))),
-        ("weights=10x64:public:bound=2.5", ("weights", Operand(10, 64, False, 2.5))),
-        ("y=1x1:bound=16", ("y", Operand(1, 1, True, 16.0))),
-        ("x=3x4:public-key:bound=2", ("x", Operand(3, 4, True, 2.0, encryption="public-key"))),
-        ("w=3x4:public:dtype=int8", ("w", Operand(3, 4, False, 128.0, True))),
-        ("w=3x4:dtype=int16:bound=9:public", ("w", Operand(3, 4, False, 9.0, True))),
-        ("w=3x4:public:dtype=float16", ("w", Operand(3, 4, False, 1.0))),
+        ("x=3x4", ("x", Operand((3, 4), True, 1.0))),
+        ("x=3x4:secret", ("x", Operand((3, 4), True, 1.0))),
+        ("weights=10x64:public:bound=2.5", ("weights", Operand((10, 64), False, 2.5))),
+        ("y=1x1:bound=16", ("y", Operand((1, 1), True, 16.0))),
+        ("x=3x4:public-key:bound=2", ("x", Operand((3, 4), True, 2.0, encryption="public-key"))),
+        ("w=3x4:public:dtype=int8", ("w", Operand((3, 4), False, 128.0, True))),
+        ("w=3x4:dtype=int16:bound=9:public", ("w", Operand((3, 4), False, 9.0, True))),
+        ("w=3x4:public:dtype=float16", ("w", Operand((3, 4), False, 1.0))),
     ],
 )
 def test_operands(text: str, expected: tuple[str, Operand]) -> None:

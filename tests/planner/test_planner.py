@@ -16,7 +16,6 @@ import cipherblas as cb
 from cipherblas.algorithms.registry import ALGORITHMS, find
 from cipherblas.errors import LevelError
 from cipherblas.evaluators import RingShape
-from cipherblas.execution import Choice
 from cipherblas.expressions import trace as traced
 from cipherblas.graph import Axes
 from cipherblas.planner import estimate
@@ -24,6 +23,7 @@ from cipherblas.planner.budgets import budgets_of
 from cipherblas.planner.plan import PlanOptions
 from cipherblas.planner.search import Search
 from cipherblas.planner.trace import TooSlowError, check_decryption, trace
+from cipherblas.slot_arithmetic import Choice
 
 S, P = cb.secret, cb.public
 

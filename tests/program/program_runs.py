@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 import cipherblas as cb
 from cipherblas.evaluators import Clear, Counts, RingShape
-from cipherblas.execution import Choice, Execution, FeedSpec
+from cipherblas.execution import Execution
 from cipherblas.expressions import Expression, Operand, evaluate_clear
 from cipherblas.layouts.blocks import block_of, join
 from cipherblas.planner.trace import PlainFeeds, Trace, trace
+from cipherblas.slot_arithmetic import Choice, FeedSpec
 
 Matrix = NDArray[np.float64]
 

@@ -14,12 +14,12 @@ import cipherblas as cb
 from cipherblas import files, security
 from cipherblas.evaluators.noise import PRODUCT_TAIL, TAIL, NoiseModel
 from cipherblas.evaluators.rows_counter import RowsCounter
-from cipherblas.execution import FeedSpec
 from cipherblas.expressions import Operand, has_public_key, trace
 from cipherblas.formats import RlweRows
 from cipherblas.formats.encryption import decrypt
 from cipherblas.keys import FreshCiphertext, decrypt_coefficients, generate_public_key, generate_secret
 from cipherblas.row_execution import RowFeed, has_fixed
+from cipherblas.slot_arithmetic import FeedSpec
 
 WEIGHTS = np.random.default_rng(9).integers(-128, 128, (256, 2048)).astype(np.int8)
 
@@ -294,7 +294,7 @@ def test_no_encryptions() -> None:
         with pytest.raises(cb.ParameterError, match=r"expected secret-key \| public-key"):
             cb.secret(3, 3, encryption=wrong)  # type: ignore[arg-type]
     with pytest.raises(cb.ParameterError, match="clear operand"):
-        Operand(3, 3, False, 1.0, encryption="public-key")
+        Operand((3, 3), False, 1.0, encryption="public-key")
 
 
 # --- files ---

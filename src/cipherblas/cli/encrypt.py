@@ -107,7 +107,7 @@ def _operand_of(program: Program, path: Path, shape: tuple[int, ...], public_key
     ]
     if len(named) == 1:
         return named[0]
-    fitting = [name for name, operand in secret.items() if (operand.rows, operand.cols) == shape]
+    fitting = [name for name, operand in secret.items() if operand.shape == shape]
     if len(fitting) == 1:
         return fitting[0]
     raise typer.BadParameter(f"which operand is {path}? Give one of {', '.join(secret)}", param_hint="--as")

@@ -161,7 +161,7 @@ def declared_operands(
             bound = bounds[name]
             encryption: Encryption = "public-key" if public_key[name] else "secret-key"
             operands[name] = Operand(
-                *(shape.rows, shape.cols, not public[name]),
+                *((shape.rows, shape.cols), not public[name]),
                 bound=1.0 if bound is None else bound,
                 encryption=encryption,
             )

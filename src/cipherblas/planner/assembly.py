@@ -10,7 +10,6 @@ from cipherblas.errors import FormatError
 from cipherblas.evaluators.ckks import Order
 from cipherblas.evaluators.shape import Ring
 from cipherblas.evaluators.steps import KeyPolicy, check_policy
-from cipherblas.execution import Choice, FeedSpec
 from cipherblas.expressions import Expression
 from cipherblas.graph import Axes
 from cipherblas.keys import KeyRequest
@@ -20,6 +19,7 @@ from cipherblas.planner.plan import Plan
 from cipherblas.planner.trace import Trace, trace
 from cipherblas.randomness import SEED_BYTES
 from cipherblas.row_execution import RowFeed
+from cipherblas.slot_arithmetic import Choice, FeedSpec
 
 # Memory that a process needs beside what the plan counts: interpreter, libraries, NTT tables.
 PROCESS_BYTES = 150 << 20

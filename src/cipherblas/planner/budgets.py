@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from cipherblas.errors import MemoryBudgetError
@@ -38,12 +39,12 @@ def budgets_of(options: PlanOptions, entries: int) -> Budgets:
 def secret_entries(expression: Expression) -> int:
     """Entries of the secret operands of a program together."""
     leaves = {node.name: node.operand for node in ordered(expression) if isinstance(node, Leaf)}
-    return sum(operand.rows * operand.cols for operand in leaves.values() if operand.secret)
+    return sum(math.prod(operand.shape) for operand in leaves.values() if operand.secret)
 
 
 def check_size(expression: Expression, budgets: Budgets) -> None:
     """Raise MemoryBudgetError where the encrypted matrices of a program alone exceed the memory: 16 bytes per entry."""
-    sizes = (node.shape[0] * node.shape[1] for node in ordered(expression) if node.secret)
+    sizes = (math.prod(node.shape) for node in ordered(expression) if node.secret)
     least = 16 * max(secret_entries(expression), *sizes)
     if least > budgets.memory:
         raise MemoryBudgetError(

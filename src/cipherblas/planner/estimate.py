@@ -21,11 +21,11 @@ from cipherblas.evaluators.noise import TAIL
 from cipherblas.evaluators.shape import Ring
 from cipherblas.evaluators.steps import KeyPolicy
 from cipherblas.evaluators.values import Ct, Plain
-from cipherblas.execution import Choice
 from cipherblas.expressions import Expression, MatMul, has_public_key
 from cipherblas.keys import KeyRequest
 from cipherblas.layouts.base import Layout
 from cipherblas.planner.trace import check_decryption, trace
+from cipherblas.slot_arithmetic import Choice
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cipherblas.expressions import Operand
+from cipherblas.expressions import Operand, shape_text
 from cipherblas.planner.plan import Plan
 
 
@@ -12,7 +12,7 @@ def explain(plan: Plan, formula: str, operands: Mapping[str, Operand]) -> str:
     """Every decision and prediction of `plan`, one per line, then the candidates that lost and why."""
     params = plan.parameters
     shapes = ", ".join(
-        f"{name} {operand.rows}x{operand.cols} {_kind(operand)}" for name, operand in operands.items()
+        f"{name} {shape_text(operand.shape)} {_kind(operand)}" for name, operand in operands.items()
     )
     security = f"{params.security} bits" if params.security else "NONE (insecure parameters)"
     options = "; ".join(

@@ -12,11 +12,11 @@ from cipherblas.errors import DTypeError, ParameterError, PrecisionError, Securi
 from cipherblas.evaluators.ckks import Order
 from cipherblas.evaluators.counts import Counts
 from cipherblas.evaluators.steps import KeyPolicy, check_policy
-from cipherblas.execution import Choice
 from cipherblas.expressions import is_scalar
 from cipherblas.keys import KeyRequest
 from cipherblas.params import Parameters
 from cipherblas.security import LEVELS
+from cipherblas.slot_arithmetic import Choice
 
 Route = Literal["slots", "rows"]  # packed in slots, or encrypted by rows and multiplied by GEMMs
 RING_DEGREES = tuple(1 << log_n for log_n in range(12, 18))

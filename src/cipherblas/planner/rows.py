@@ -22,7 +22,6 @@ from cipherblas.evaluators.rows import Batch, ClearFactor, Rows, RowsEvaluator
 from cipherblas.evaluators.rows_counter import RowsCounter
 from cipherblas.evaluators.shape import Ring, RingShape
 from cipherblas.evaluators.steps import KeyPolicy, checked_policy
-from cipherblas.execution import Choice
 from cipherblas.expressions import Expression, evaluate_clear
 from cipherblas.keys import KeyRequest
 from cipherblas.params import MAX_PRIME_BITS, Parameters, make_parameters
@@ -33,6 +32,7 @@ from cipherblas.planner.explain import size
 from cipherblas.planner.plan import Plan, PlanOptions
 from cipherblas.row_execution import RowExecution, RowFeed, RowValue, has_fixed, supported
 from cipherblas.security import max_log_qp
+from cipherblas.slot_arithmetic import Choice
 
 ROW_DEGREES = tuple(1 << log_n for log_n in range(11, 15))
 MIN_MODULUS_BITS, MAX_MODULUS_BITS = 24, 400

@@ -18,7 +18,6 @@ from cipherblas.errors import (
 )
 from cipherblas.evaluators.shape import Ring
 from cipherblas.evaluators.steps import KeyPolicy
-from cipherblas.execution import Choice
 from cipherblas.expressions import Expression, Leaf, MatMul, Scale, has_public_key
 from cipherblas.graph import Axes, products
 from cipherblas.planner import estimate
@@ -37,6 +36,7 @@ from cipherblas.planner.tilings import (
     uniform_tilings,
 )
 from cipherblas.planner.trace import TooSlowError, Trace, trace
+from cipherblas.slot_arithmetic import Choice
 
 KEY_POLICIES: tuple[KeyPolicy, ...] = ("direct", "composed", "binary")
 FINALISTS = 12

@@ -20,11 +20,12 @@ from cipherblas.evaluators.noise import TAIL
 from cipherblas.evaluators.shape import Ring
 from cipherblas.evaluators.steps import KeyPolicy
 from cipherblas.evaluators.values import Ct, Plain
-from cipherblas.execution import BlockedValue, Choice, Execution, FeedSpec
+from cipherblas.execution import Execution
 from cipherblas.expressions import Expression, Leaf
 from cipherblas.keys import KeyRequest
 from cipherblas.layouts.base import Layout
 from cipherblas.layouts.blocks import block_of
+from cipherblas.slot_arithmetic import BlockedValue, Choice, FeedSpec
 
 DECRYPTED_LIMBS = 2  # decryption reads the first two limbs of a result
 
@@ -67,7 +68,8 @@ class PlainFeeds:
         )  # in the keys: what is encoded for one run is never taken for another run's values
         self._found: dict[int, tuple[Expression, NDArray[np.float64]]] = {}
 
-    def _value(self, node: Expression) -> NDArray[np.float64]:
+    def values(self, node: Expression) -> NDArray[np.float64]:
+        """The values of a part without secrets."""
         if id(node) not in self._found:
             self._found[id(node)] = (node, self._values(node))
         return self._found[id(node)][1]
@@ -79,7 +81,7 @@ class PlainFeeds:
 
         def block(i: int, j: int) -> list[Plain]:
             def vector(index: int) -> NDArray[np.complex128]:
-                cell = block_of(self._value(node), layout.rows, layout.cols, i, j)
+                cell = block_of(self.values(node), layout.rows, layout.cols, i, j)
                 return layout.pack_one(cell / node.bound, index)
 
             return [
