@@ -1,4 +1,4 @@
-"""The guide for two machines, carried out: two folders, every command, every script."""
+"""The guide for two machines, carried out: a folder for each machine, every command, every script."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ import numpy as np
 import pytest
 
 GUIDE = documents.ROOT / "docs" / "two-machines.md"
-PROJECT = "server:project/"
+MACHINES = ("client", "server", "source")
+REMOTE = re.compile(rf"({'|'.join(MACHINES)}):project/(.*)")
 
 
 @pytest.fixture
 def machines(tmp_path: Path) -> dict[str, Path]:
-    """A folder each for client and server; they share nothing."""
-    folders = {name: tmp_path / name for name in ("client", "server")}
+    """A folder each for client, server and source of data; they share nothing."""
+    folders = {name: tmp_path / name for name in MACHINES}
     for folder in folders.values():
         folder.mkdir()
     return folders
@@ -33,15 +34,14 @@ def execute(folder: Path, *command: str) -> str:
     return done.stdout
 
 
-def copy(machines: dict[str, Path], arguments: list[str]) -> None:
-    """`scp`, between the two folders."""
+def copy(machines: dict[str, Path], own: str, arguments: list[str]) -> None:
+    """`scp`, called on the machine `own`."""
     recursive = "-r" in arguments
     *sources, target = [argument for argument in arguments if argument != "-r"]
 
     def place(name: str) -> Path:
-        if name.startswith(PROJECT):
-            return machines["server"] / name.removeprefix(PROJECT)
-        return machines["client"] / name
+        remote = REMOTE.fullmatch(name)
+        return machines[remote[1]] / remote[2] if remote else machines[own] / name
 
     for source in sources:
         (path,) = [Path(found) for found in glob.glob(str(place(source)))]
@@ -55,18 +55,28 @@ def copy(machines: dict[str, Path], arguments: list[str]) -> None:
 
 
 def line_of_shell(machines: dict[str, Path], line: str) -> None:
-    match = re.fullmatch(r"(client|server)\$ (.+)", line)
+    match = re.fullmatch(rf"({'|'.join(MACHINES)})\$ (.+)", line)
     assert match, f"a line of the guide has no prompt: {line}"
     folder = machines[match[1]]
     program, *arguments = shlex.split(match[2])
     if program == "scp":
-        assert match[1] == "client"
-        copy(machines, arguments)
+        assert match[1] != "server"
+        copy(machines, match[1], arguments)
     elif program == "cipherblas":
         execute(folder, sys.executable, "-m", "cipherblas.cli", *arguments)
     else:
         assert program == "python"
         execute(folder, sys.executable, *arguments)
+
+
+def scripts() -> dict[str, tuple[str, str]]:
+    """File → (machine, text) of the guide's scripts."""
+    found = {}
+    for block in documents.blocks(GUIDE, "python"):
+        title = re.match(rf"# ({'|'.join(MACHINES)}): (\w+\.py)\n", block.text)
+        assert title, "a script of the guide has no title"
+        found[title[2]] = title[1], block.text
+    return found
 
 
 def secret_files(folder: Path) -> list[Path]:
@@ -76,28 +86,38 @@ def secret_files(folder: Path) -> list[Path]:
 
 
 def test_commands(machines: dict[str, Path]) -> None:
-    """All commands in their order; both results are right; no secret key reaches the server's folder."""
-    for block in documents.blocks(GUIDE, "console"):
-        for line in block.text.splitlines():
-            line_of_shell(machines, line)
+    """All commands in their order; all results are right; no secret key leaves the client's folder."""
+    *blocks, last = [block.text.splitlines() for block in documents.blocks(GUIDE, "console")]
+    for line in (line for block in [*blocks, last] for line in block):
+        line_of_shell(machines, line)
     client, server = machines["client"], machines["server"]
     a, b, c = (np.load(client / f"{name}.npy") for name in "ABC")
     assert np.abs(c - a @ b).max() <= 1e-4 * a.shape[1]
     w, x, y = np.load(server / "W.npy"), np.load(client / "x.npy"), np.load(client / "y.npy")
     assert np.abs(y - w @ x).max() <= 1e-4 * 3 * w.shape[1]
+    source = machines["source"]
+    v, z, u = np.load(client / "V.npy"), np.load(source / "z.npy"), np.load(client / "u.npy")
+    assert np.abs(u - v @ z).max() <= 1e-4 * v.shape[1]
+    # The source's script makes a file like that of its command: what follows the command is done again.
+    (source / "z.ct").unlink()
+    (source / "bring.py").write_text(scripts()["bring.py"][1], encoding="utf-8")
+    execute(source, sys.executable, "bring.py")
+    (command,) = [number for number, line in enumerate(last) if "--public-key" in line]
+    (client / "u.npy").unlink()
+    for line in last[command + 1 :]:
+        line_of_shell(machines, line)
+    assert np.abs(np.load(client / "u.npy") - v @ z).max() <= 1e-4 * v.shape[1]
     assert secret_files(client)
-    assert not secret_files(server)
+    assert not secret_files(server) and not secret_files(source)
 
 
 def test_scripts(machines: dict[str, Path]) -> None:
-    """The three scripts, each in a process and a folder of its own."""
-    scripts = {}
-    for block in documents.blocks(GUIDE, "python"):
-        title = re.match(r"# (client|server): (\w+\.py)\n", block.text)
-        assert title, "a script of the guide has no title"
-        scripts[title[2]] = title[1]
-        (machines[title[1]] / title[2]).write_text(block.text, encoding="utf-8")
-    assert scripts == {"prepare.py": "client", "compute.py": "server", "finish.py": "client"}
+    """The scripts of client and server, each in a process and a folder of its own; the source's is run above."""
+    found = scripts()
+    for name, (machine, text) in found.items():
+        (machines[machine] / name).write_text(text, encoding="utf-8")
+    owners = {"prepare.py": "client", "compute.py": "server", "finish.py": "client", "bring.py": "source"}
+    assert {name: machine for name, (machine, _) in found.items()} == owners
     client, server = machines["client"], machines["server"]
     random = np.random.default_rng(3)
     np.save(client / "A.npy", random.uniform(-1, 1, (96, 64)))

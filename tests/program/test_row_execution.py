@@ -128,6 +128,21 @@ def test_fixed_and_other_weights_in_one_sum() -> None:
     )
 
 
+@pytest.mark.parametrize("fixed", [False, True])
+def test_terms_of_both_keys_in_one_sum(fixed: bool) -> None:
+    """More columns than N: the public key encrypts pieces of N columns, and no batch with secrets of its own."""
+    constant = np.ones((4, 5))
+    ev, value = check(
+        lambda x, y, z: constant @ x + constant @ y - z,
+        fixed=fixed,
+        x=cb.secret(5, 2 * N + 3, encryption="public-key"),
+        y=cb.secret(5, 2 * N + 3),
+        z=cb.secret(4, 2 * N + 3),
+    )
+    assert [piece.shape[1] for piece in value.pieces] == [N, N, 3]
+    assert len(ev.request.weights) == (4 if fixed else 0)
+
+
 def test_whole_weights_are_not_rounded() -> None:
     _, value = check(lambda w, x: w @ x, w=cb.public(5, 7, dtype="int8"), x=cb.secret(7, 3), weight_bits=2)
     assert value.pieces[0].bias == 0.0
