@@ -28,6 +28,7 @@ from cipherblas.errors import (
 from cipherblas.expressions import public, secret
 from cipherblas.keys import EvaluationKeys, PublicKey
 from cipherblas.matrices import EncryptedOperand, EncryptedResult
+from cipherblas.networks import avg_pool2d, conv2d, flatten, matvec, polynomial, square
 from cipherblas.program import Program, compile
 from cipherblas.server import Server
 
@@ -56,10 +57,16 @@ __all__ = [
     "ShapeError",
     "StorageError",
     "VersionError",
+    "avg_pool2d",
     "compile",
+    "conv2d",
+    "flatten",
     "isa",
+    "matvec",
+    "polynomial",
     "public",
     "secret",
     "set_threads",
+    "square",
     "threads",
 ]

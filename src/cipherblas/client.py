@@ -28,7 +28,6 @@ from cipherblas.keys import (
 )
 from cipherblas.keys.generation import WeightSecrets
 from cipherblas.keys.request import weight_row
-from cipherblas.layouts.blocks import join
 from cipherblas.matrices import EncryptedResult, short_id
 from cipherblas.results import RowResultSpec
 
@@ -144,12 +143,7 @@ class Client:
         vectors = [
             context.decode(decrypt_coefficients(self._secret, ct) / spec.scale) for ct in result.ciphertexts
         ]
-        size = spec.layout.ciphertexts
-        blocks = [
-            [spec.layout.unpack(vectors[(i * spec.grid[1] + j) * size :][:size]) for j in range(spec.grid[1])]
-            for i in range(spec.grid[0])
-        ]
-        return join(blocks, *spec.shape)
+        return spec.assemble(vectors)
 
     def _decrypt_rows(
         self, spec: RowResultSpec, arrays: tuple[NDArray[np.uint64], ...]

@@ -16,7 +16,7 @@ from cipherblas.algorithms.product import multiply_grids
 from cipherblas.algorithms.registry import build
 from cipherblas.errors import ShapeError
 from cipherblas.evaluators.base import Evaluator
-from cipherblas.expressions import Add, Expression, Leaf, MatMul, Multiply, Scale, ordered
+from cipherblas.expressions import Add, Expression, Leaf, MatMul, Multiply, Scale, matrix_shape, ordered
 from cipherblas.graph import Axes, products
 from cipherblas.layouts.base import Layout, column_major
 from cipherblas.layouts.blocks import grid_shape
@@ -115,7 +115,7 @@ class Execution(SlotArithmetic):
         return BlockedValue(node.shape, layout, self.feeds.public(node, layout, grid), False, node.bound)
 
     def _grid(self, node: Expression, layout: Layout) -> tuple[int, int]:
-        rows, cols = grid_shape(*node.shape, layout.rows, layout.cols)
+        rows, cols = grid_shape(*matrix_shape(node), layout.rows, layout.cols)
         if rows * cols > MAX_BLOCKS:
             raise ShapeError("blocks of a matrix", expected=f"at most {MAX_BLOCKS}", got=rows * cols)
         return rows, cols

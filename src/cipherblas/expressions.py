@@ -371,10 +371,15 @@ class Scale(Expression):
 class Layer(Expression):
     """A layer of a network beside products; the modules of layers say which there are.
 
-    `parameters` rebuild it: `type(node)(*children, **parameters)`.
+    Its class takes the children and `parameters` as keyword arguments.
     """
 
     op: ClassVar[str]
+
+    def rebuilt(self, children: Sequence[Expression]) -> Expression:
+        """The same layer of other nodes."""
+        make: Callable[..., Expression] = type(self)
+        return make(*children, **self.parameters)
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -465,6 +470,13 @@ def _as_matrix(value: Any, shape: tuple[int, ...]) -> Expression:
             got="x".join(map(str, array.shape)),
         ) from None
     return Constant(finite_array(array, "a constant", (len(shape),)))
+
+
+def matrix_shape(node: Expression) -> tuple[int, int]:
+    """Rows and columns; ShapeError where a node is no matrix."""
+    if len(node.shape) != 2:
+        raise ShapeError("a matrix", expected="2 dimensions", got=shape_text(node.shape))
+    return node.shape[0], node.shape[1]
 
 
 def shape_text(shape: Sequence[int]) -> str:

@@ -88,7 +88,7 @@ def deduplicated(node: Expression) -> Expression:
         if isinstance(current, Leaf):
             key += (current.name, current.transposed)
         elif isinstance(current, Constant):
-            key += (current.shape, hashlib.sha256(current.values).digest(), current.replaces)
+            key += (current.shape, hashlib.sha256(current.values.data).digest(), current.replaces)
         elif isinstance(current, Scale):
             key += (current.factor,)
         elif isinstance(current, Layer):
@@ -104,7 +104,7 @@ def _rebuilt(node: Expression, children: Sequence[Expression]) -> Expression:
     if isinstance(node, Scale):
         return Scale(children[0], node.factor)
     if isinstance(node, Layer):
-        return type(node)(*children, **node.parameters)
+        return node.rebuilt(children)
     return _BINARY[_name(node)](*children)
 
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from cipherblas.algorithms.layers.base import LayerMethod, Weights, entries_plain, folded, masked
+from cipherblas.algorithms.layers.base import LayerMethod, Weights, Window, entries_plain, folded, masked
 from cipherblas.algorithms.layers.metakernel import conv_output
 from cipherblas.algorithms.layers.registry import build_conv, build_matvec
 from cipherblas.errors import ParameterError, ShapeError
@@ -141,7 +141,7 @@ class LayerExecution(SlotArithmetic):
 
     # --- layers ----------------------------------------------------------------------------------------------
 
-    def _layer(self, node: MatMul | Conv2d, value: TensorValue) -> TensorValue:
+    def _layer(self, node: MatMul | Conv2d | AvgPool2d, value: TensorValue) -> TensorValue:
         value = self._ready(value)
         choice = self.decide(node, value.tensor)
         options = dict(choice.options)
@@ -151,7 +151,10 @@ class LayerExecution(SlotArithmetic):
             cts = masked(self.evaluator, value.cts, value.tensor)
             value = self._value(value.shape, value.tensor.with_clean(True), cts, value.unit)
         method = method_of(node, value.tensor, replace(choice, options=options))
-        weights = self._weights(node.left if isinstance(node, MatMul) else node.weights)
+        if isinstance(node, AvgPool2d):
+            weights = self._mean(node.window)
+        else:
+            weights = self._weights(node.left if isinstance(node, MatMul) else node.weights)
         cts = method.run(self.evaluator, value.cts, weights)
         return self._value(node.shape, method.out, cts, value.unit * weights.bound)
 
@@ -165,6 +168,13 @@ class LayerExecution(SlotArithmetic):
         # Values of public operands change from run to run.
         key = ("operand", number, id(self))
         return Weights(key, lambda: self.feeds.values(node), node.bound, *sums, stored=False)
+
+    @staticmethod
+    def _mean(window: Window) -> Weights:
+        """The weights of a mean over a window."""
+        each = 1 / math.prod(window.kernel)
+        values = np.full(window.weight_shape, each)
+        return Weights(("mean", window), lambda: values, each, 1.0, math.sqrt(each))
 
     def _pooled(self, node: AvgPool2d, value: TensorValue) -> TensorValue:
         window, x = node.window, value.tensor
@@ -180,15 +190,7 @@ class LayerExecution(SlotArithmetic):
                 total = folded(ev, folded(ev, ct, window.kernel[1], x.col), window.kernel[0], x.row)
                 cts.append(ev.bounded(total, ct.bound * taps))
             return self._value(node.shape, out, cts, value.unit / taps)
-        value = self._ready(value)
-        choice = self.decide(node, x)
-        method = build_conv(choice.algorithm, x, window, choice.options)
-        mean = Weights(
-            *(("mean", window), lambda: np.full(window.weight_shape, 1 / taps)), *(1 / taps, 1.0, taps**-0.5)
-        )
-        return self._value(
-            node.shape, method.out, method.run(self.evaluator, value.cts, mean), value.unit / taps
-        )
+        return self._layer(node, value)
 
     # --- elementwise -----------------------------------------------------------------------------------------
 
@@ -274,7 +276,7 @@ def stages(source: TensorLayout, target: TensorLayout) -> list[TensorLayout]:
     return [middle, target]
 
 
-def method_of(node: MatMul | Conv2d, x: TensorLayout, choice: Choice) -> LayerMethod:
+def method_of(node: MatMul | Conv2d | AvgPool2d, x: TensorLayout, choice: Choice) -> LayerMethod:
     """The method that a choice names."""
     if isinstance(node, MatMul):
         if math.prod(x.shape) != node.left.shape[1]:

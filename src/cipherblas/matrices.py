@@ -95,9 +95,9 @@ class EncryptedOperand:
                 _read_feed(tensors, index, parameters, *form)
                 for index, form in zip(range(int(header["feeds"])), forms, strict=True)
             )
-            rows, cols = header["shape"]
+            shape = tuple(int(length) for length in header["shape"])
             name, key_id = str(header["name"]), str(header["key_id"])
-            return cls(program_id, name, (int(rows), int(cols)), parameters, feeds, key_id)
+            return cls(program_id, name, shape, parameters, feeds, key_id)
         except CipherblasError:
             raise
         except (KeyError, TypeError, ValueError) as error:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -134,7 +134,7 @@ class Flatten(Layer):
         return parts[0].ravel()
 
 
-LAYERS: dict[str, type[Layer]] = {layer.op: layer for layer in (Conv2d, AvgPool2d, Flatten)}
+LAYERS: dict[str, Callable[..., Layer]] = {layer.op: layer for layer in (Conv2d, AvgPool2d, Flatten)}
 
 
 def matvec(weights: Any, x: Expression) -> Expression:
@@ -227,7 +227,7 @@ def avg_pool2d(
 
 def flatten(x: Expression) -> Expression:
     """An image of shape (C, H, W) as a vector of C·H·W entries; free."""
-    return x if isinstance(x, Expression) and len(x.shape) == 1 else Flatten(as_node(x, 3, "what to flatten"))
+    return x if len(x.shape) == 1 else Flatten(as_node(x, 3, "what to flatten"))
 
 
 def square(x: Expression) -> Expression:

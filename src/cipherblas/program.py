@@ -15,7 +15,15 @@ from numpy.typing import NDArray
 from cipherblas import files, graph
 from cipherblas.errors import CipherblasError, FormatError, MismatchError
 from cipherblas.evaluators.rows import ClearFactor
-from cipherblas.expressions import Expression, Operand, evaluate_clear, finite_array, operands_of, trace
+from cipherblas.expressions import (
+    Expression,
+    Operand,
+    evaluate_clear,
+    finite_array,
+    matrix_shape,
+    operands_of,
+    trace,
+)
 from cipherblas.keys import EvaluationKeys, PublicKey
 from cipherblas.matrices import check_shape, short_id
 from cipherblas.planner.explain import explain
@@ -100,7 +108,7 @@ class Program:
     def _row_result(self, value: RowValue) -> RowResultSpec:
         first = value.pieces[0]
         return RowResultSpec(
-            shape=self.shape,
+            shape=matrix_shape(self.expression),
             by_columns=value.by_columns,
             pieces=tuple(piece.shape for piece in value.pieces),
             limbs=first.limbs,

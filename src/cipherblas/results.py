@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.errors import ShapeError
 from cipherblas.layouts.base import Layout
+from cipherblas.layouts.blocks import join
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class RowResultSpec:
 
 @dataclass(frozen=True)
 class ResultSpec:
-    """How the result of a program comes back: blocks in a layout, at some limbs and scale."""
+    """How the result of a program comes back: blocks in a layout, or one tensor, at some limbs and scale."""
 
     shape: tuple[int, ...]
     layout: Layout
@@ -53,6 +56,15 @@ class ResultSpec:
     components: int
     scale: float
     n: int
+
+    def assemble(self, vectors: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
+        """The result that the slots of its ciphertexts hold."""
+        size = self.layout.ciphertexts
+        blocks = [
+            [self.layout.unpack(vectors[(i * self.grid[1] + j) * size :][:size]) for j in range(self.grid[1])]
+            for i in range(self.grid[0])
+        ]
+        return join(blocks, *self.shape) if len(self.shape) == 2 else blocks[0][0].reshape(self.shape)
 
     def check(self, ciphertexts: tuple[NDArray[np.uint64], ...]) -> None:
         """Raise ShapeError unless the ciphertexts have the planned number and shape."""

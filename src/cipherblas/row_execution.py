@@ -32,6 +32,7 @@ from cipherblas.expressions import (
     Multiply,
     Scale,
     has_public_key,
+    matrix_shape,
     ordered,
 )
 
@@ -265,7 +266,8 @@ class RowExecution:
         pieces: tuple[tuple[int, int], ...],
         shared: bool = False,
     ) -> RowFeed:
-        shape = node.shape[::-1] if by_columns else node.shape
+        rows, cols = matrix_shape(node)
+        shape = (cols, rows) if by_columns else (rows, cols)
         transposed = node.transposed != by_columns
         return RowFeed(
             *(node.name, transposed, shape, pieces),
@@ -335,7 +337,8 @@ class RowExecution:
             values = values if exact else np.rint(values / unit)
             return values.T if transposed else values
 
-        shape = node.shape[::-1] if transposed else node.shape
+        rows, cols = matrix_shape(node)
+        shape = (cols, rows) if transposed else (rows, cols)
         return ClearFactor((id(node), transposed), shape, node.bound, unit, exact, integers)
 
     def _secret_product(self, node: MatMul, by_columns: bool, scale: float) -> RowValue:

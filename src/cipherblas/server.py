@@ -21,8 +21,10 @@ from cipherblas.execution import Execution
 from cipherblas.expressions import Expression, Operand, evaluate_clear, finite_array
 from cipherblas.formats import CoefficientMatrix, SharedBatch, rows_format
 from cipherblas.keys import EvaluationKeys, FreshCiphertext
+from cipherblas.layer_execution import LayerExecution
 from cipherblas.limits import available_memory, check_bound
 from cipherblas.matrices import EncryptedOperand, EncryptedResult, check_shape, short_id
+from cipherblas.planner.layers import Recorded
 from cipherblas.planner.rows import HEADROOM_BITS
 from cipherblas.planner.trace import PlainFeeds
 from cipherblas.row_execution import RowExecution, RowFeed
@@ -102,7 +104,12 @@ class Server:
         )
         feeds.evaluator = evaluator
         feeds.expand()
-        execution = Execution(evaluator, self.program.expression, plan.choices, plan.blocks, feeds, progress)
+        expression = self.program.expression
+        execution: Execution | LayerExecution = (
+            LayerExecution(evaluator, expression, Recorded(plan.choices), feeds, progress)
+            if plan.route == "layers"
+            else Execution(evaluator, expression, plan.choices, plan.blocks, feeds, progress)
+        )
         start = time.perf_counter()
         value = execution.run()
         self.seconds = time.perf_counter() - start

@@ -140,6 +140,7 @@ class Bookkeeper:
         counts.encode_ntt_limbs += (number - stored) * rows
         counts.mac_limbs += number * 2 * rows
         counts.plain_bytes_read += (number - stored + stored * rows) * 8 * self.n
+        counts.stored_bytes += stored * rows * 8 * self.n
 
     # ---- handles ----
 

@@ -20,12 +20,13 @@ class Counts:
         moddowns: divisions by P (two components each).
         linear_transforms: outputs of linear transforms.
         adds: additions and subtractions of ciphertexts, those inside lazily reduced sums left out.
-        encodings: plaintexts turned into ring elements, as if nothing were cached.
+        encodings: plaintexts turned into ring elements, as if nothing were cached; stored weights left out.
         ntt_limbs: transforms of one limb (forward or inverse), those of encodings left out.
         encode_ntt_limbs: forward transforms of encoded plaintexts, as if nothing were cached.
         mac_limbs: modular multiply-adds, in limbs of N.
         key_bytes_read: bytes of switching keys streamed.
-        plain_bytes_read: bytes of encoded plaintexts (8·N each) streamed.
+        plain_bytes_read: bytes of encoded plaintexts (8·N each, stored ones 8·N per limb) streamed.
+        stored_bytes: bytes of weights that are encoded once and kept.
         float_macs: multiply-adds of float64 GEMMs.
         modular_macs: multiply-adds of exact GEMMs modulo a prime.
         transposes: ciphertext transposes of N rows each.
@@ -48,6 +49,7 @@ class Counts:
     mac_limbs: int = 0
     key_bytes_read: int = 0
     plain_bytes_read: int = 0
+    stored_bytes: int = 0
     float_macs: int = 0
     modular_macs: int = 0
     transposes: int = 0

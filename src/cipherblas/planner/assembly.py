@@ -15,7 +15,7 @@ from cipherblas.graph import Axes
 from cipherblas.keys import KeyRequest
 from cipherblas.params import Parameters
 from cipherblas.planner.cost import calibrate
-from cipherblas.planner.plan import Plan
+from cipherblas.planner.plan import Plan, Route
 from cipherblas.planner.trace import Trace, trace
 from cipherblas.randomness import SEED_BYTES
 from cipherblas.row_execution import RowFeed
@@ -41,7 +41,7 @@ class Decisions:
         """Rebuild from `Plan.decisions`; a field that is missing raises as a dictionary does."""
         choices = tuple(Choice(str(row["algorithm"]), dict(row["options"])) for row in values["choices"])
         blocks = {str(axis): int(length) for axis, length in values["blocks"].items()}
-        if min(blocks.values()) < 1:
+        if min(blocks.values(), default=1) < 1:
             raise FormatError("block lengths", expected="at least 1", got=blocks)
         policy, order = values["key_policy"], values["order"]
         check_policy(policy)
@@ -52,7 +52,12 @@ class Decisions:
 
 
 def assemble(
-    expression: Expression, decided: Decisions, run: Trace, threads: int, seconds: float | None = None
+    expression: Expression,
+    decided: Decisions,
+    run: Trace,
+    threads: int,
+    seconds: float | None = None,
+    route: Route = "slots",
 ) -> Plan:
     """The plan of these decisions, whose trace is `run`; `seconds` is predicted where it is not given."""
     parameters = decided.parameters
@@ -64,7 +69,7 @@ def assemble(
     return Plan(
         parameters=parameters,
         choices=decided.choices,
-        blocks={axis: decided.blocks[axis] for axis in Axes(expression).lengths},
+        blocks={axis: decided.blocks[axis] for axis in Axes(expression).lengths} if route == "slots" else {},
         key_policy=decided.key_policy,
         order=decided.order,
         precision=decided.precision,
@@ -81,6 +86,7 @@ def assemble(
         error_target=decided.precision * expression.bound,
         seconds=seconds,
         threads=threads,
+        route=route,
     )
 
 

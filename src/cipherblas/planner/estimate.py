@@ -24,7 +24,7 @@ from cipherblas.evaluators.values import Ct, Plain
 from cipherblas.expressions import Expression, MatMul, has_public_key
 from cipherblas.keys import KeyRequest
 from cipherblas.layouts.base import Layout
-from cipherblas.planner.trace import check_decryption, trace
+from cipherblas.planner.trace import Trace, check_decryption, trace
 from cipherblas.slot_arithmetic import Choice
 
 
@@ -60,7 +60,11 @@ def of_program(
     max_ntt_limbs: float = math.inf,
 ) -> Estimate:
     """The estimate of any program, by a full trace; errors as `trace`."""
-    run = trace(ring, expression, choices, blocks, key_policy, max_ntt_limbs)
+    return of_trace(trace(ring, expression, choices, blocks, key_policy, max_ntt_limbs), ring)
+
+
+def of_trace(run: Trace, ring: Ring) -> Estimate:
+    """The estimate of a full trace."""
     ct: Ct = run.result.first()
     return Estimate(
         counts=run.counts,

@@ -14,11 +14,13 @@ from cipherblas.evaluators.counts import Counts
 from cipherblas.evaluators.steps import KeyPolicy, check_policy
 from cipherblas.expressions import is_scalar
 from cipherblas.keys import KeyRequest
+from cipherblas.layer_execution import PACKING
 from cipherblas.params import Parameters
 from cipherblas.security import LEVELS
 from cipherblas.slot_arithmetic import Choice
 
-Route = Literal["slots", "rows"]  # packed in slots, or encrypted by rows and multiplied by GEMMs
+# Matrices packed in slots; matrices encrypted by rows and multiplied by GEMMs; vectors and images in slots.
+Route = Literal["slots", "rows", "layers"]
 RING_DEGREES = tuple(1 << log_n for log_n in range(12, 18))
 
 
@@ -180,7 +182,9 @@ class Plan:
     @property
     def algorithm(self) -> str:
         """The algorithm of the products, joined by commas where they differ; "elementwise" without products."""
-        names = list(dict.fromkeys(choice.algorithm for choice in self.choices))
+        names = list(
+            dict.fromkeys(choice.algorithm for choice in self.choices if choice.algorithm != PACKING)
+        )
         return ", ".join(names) if names else "elementwise"
 
     def decisions(self) -> dict[str, Any]:

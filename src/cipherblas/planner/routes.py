@@ -10,8 +10,10 @@ from typing import Any, TypeAlias
 from cipherblas.algorithms.registry import GEMM
 from cipherblas.errors import CipherblasError, ParameterError
 from cipherblas.expressions import Expression
+from cipherblas.graph import is_network
 from cipherblas.planner.assembly import replay_slots
 from cipherblas.planner.budgets import Budgets, budgets_of, check_size, secret_entries
+from cipherblas.planner.layers import LayerSearch, replay_layers
 from cipherblas.planner.plan import KeySaving, Plan, PlanOptions, Rejected, Route
 from cipherblas.planner.rows import RowDecisions, RowSearch, RowTrace, assemble_rows, trace_rows
 from cipherblas.planner.search import Search
@@ -34,6 +36,8 @@ def make_plan(expression: Expression, options: PlanOptions) -> tuple[Plan, AnyTr
     """
     budgets = budgets_of(options, secret_entries(expression))
     check_size(expression, budgets)
+    if is_network(expression):
+        return LayerSearch(expression, options, budgets).run()
     route = _forced_route(options)
     if route == "rows":
         return RowSearch(expression, options, budgets).run()
@@ -102,6 +106,8 @@ def replay(
             decided.parameters, expression, decided.weight_bits, decided.key_policy, decided.fixed
         )
         plan = assemble_rows(expression, decided, run, threads, seconds)
+    elif decisions["route"] == "layers":
+        plan, run = replay_layers(expression, decisions, threads, seconds)
     else:
         plan, run = replay_slots(expression, decisions, threads, seconds)
     saving = predictions["key_saving"]

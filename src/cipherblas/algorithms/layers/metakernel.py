@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 from abc import abstractmethod
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,7 @@ from cipherblas.evaluators.base import Evaluator
 from cipherblas.evaluators.values import Ct, Plain
 from cipherblas.layouts.tensors import TensorLayout
 
-NOTHING = "nothing"
+NOTHING = (-1,)
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Part:
 
     source: int
     step: int
-    place: Hashable
+    place: tuple[int, ...]
 
 
 class _MetaKernel(LayerMethod):
@@ -179,7 +179,7 @@ class MatVecMetaKernel(_MetaKernel):
     def parts(self, output: int, group: int) -> Iterator[Part]:
         for source in range(self.x.ciphertexts):
             for row in range(self.pattern.rows):
-                yield Part(source, row, row)
+                yield Part(source, row, (row,))
 
     def build(self, values: NDArray[Any], output: int, group: int, part: Part) -> NDArray[np.float64]:
         pattern = self.pattern
@@ -298,7 +298,7 @@ class ConvMetaKernel(_MetaKernel):
 
     def build(self, values: NDArray[Any], output: int, group: int, part: Part) -> NDArray[np.float64]:
         pattern, x, window = self.pattern, self.x, self.window
-        row, i, j = part.place  # type: ignore[misc]
+        row, i, j = part.place
         output_group, segment = divmod(output, self.out.segments)
         input_group, neighbour = divmod(part.source, x.segments)
         covered = self._covered(segment, neighbour, i, j)

@@ -32,9 +32,8 @@ def build_conv(name: str, x: TensorLayout, window: Window, options: Mapping[str,
 
 
 def _pattern(unit: int, slots: int, options: Mapping[str, Any]) -> Pattern:
-    return Pattern(
-        *(int(options[name]) for name in ("n", "k")), unit, slots, int(options["p_b"]), int(options["p_s"])
-    )
+    n, k, p_b, p_s = (int(options[name]) for name in ("n", "k", "p_b", "p_s"))
+    return Pattern(n, k, unit, slots, p_b, p_s)
 
 
 def _check(name: str) -> None:

@@ -1,0 +1,453 @@
+"""Plans for networks: how inputs are packed, the pattern of every layer, the ring; all by counted cost.
+
+The counterpart of `search` for vectors and images. A first symbolic run decides layer by layer, with the costs of
+single operations on that ring; the decisions are then counted on rings of the size that the precision asks for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cipherblas.algorithms.layers.base import LayerMethod, Weights, Window
+from cipherblas.algorithms.layers.imra import Pattern, optimise
+from cipherblas.algorithms.layers.metakernel import ConvMetaKernel, MatVecMetaKernel
+from cipherblas.algorithms.layers.registry import METAKERNEL
+from cipherblas.errors import CipherblasError, MemoryBudgetError, ParameterError, PrecisionError, ShapeError
+from cipherblas.evaluators.counter import Counter
+from cipherblas.evaluators.counts import Counts
+from cipherblas.evaluators.shape import Ring, RingShape
+from cipherblas.evaluators.steps import KeyPolicy
+from cipherblas.evaluators.values import Plain
+from cipherblas.expressions import Expression, Leaf, MatMul, ordered
+from cipherblas.layer_execution import (
+    PACKING,
+    Decide,
+    LayerExecution,
+    packing,
+    relaid_layout,
+    supported,
+)
+from cipherblas.layouts.tensors import TensorLayout
+from cipherblas.networks import AvgPool2d, Conv2d
+from cipherblas.planner.assembly import PROCESS_BYTES, Decisions, assemble, key_bytes_of
+from cipherblas.planner.budgets import Budgets
+from cipherblas.planner.cost import Rates, calibrate
+from cipherblas.planner.estimate import Estimate, of_trace
+from cipherblas.planner.explain import size
+from cipherblas.planner.plan import RING_DEGREES, Plan, PlanOptions
+from cipherblas.planner.sizing import Sizing, magnitude_slope, sizings
+from cipherblas.planner.trace import RecordingFeeds, Trace, check_decryption
+from cipherblas.slot_arithmetic import Choice
+
+NOMINAL_DEPTH = 2  # rescales above the base of the ring on which single operations are priced
+STOP_RATIO = 1.5  # a ring slower than a smaller one by so much ends the search upwards
+KEY_POLICIES: tuple[KeyPolicy, ...] = ("direct", "binary")
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Seconds of the operations that a layer is made of.
+
+    Attributes:
+        rotation: of one ciphertext, alone.
+        hoisted: a further rotation of the same ciphertext.
+        giant: a term of a sum of rotations.
+        weights: one stored plaintext multiplied and added.
+    """
+
+    rotation: float
+    hoisted: float
+    giant: float
+    weights: float
+
+    @classmethod
+    def of(cls, rates: Rates, slots: int) -> Prices:
+        """By counting each on a nominal ring."""
+        ring = RingShape.for_depth(slots, NOMINAL_DEPTH)
+
+        def cost(work: Callable[[Counter, Any], object], less: float = 0.0) -> float:
+            ev = Counter(ring)
+            work(ev, ev.fresh(None, bound=1.0))
+            return rates.seconds(ev.counts, ring.n) - less
+
+        def weighted(ev: Counter, ct: Any, terms: int) -> object:
+            plains = [Plain(number, lambda: NotImplemented, 1.0, stored=True) for number in range(terms)]
+            return ev.weighted_sum([ct] * terms, plains, ring.q[-1])
+
+        rotation = cost(lambda ev, ct: ev.rotate(ct, 1))
+        two = cost(lambda ev, ct: ev.rotate_sum([ct, ct], [1, 2], rescale=True))
+        three = cost(lambda ev, ct: ev.rotate_sum([ct] * 3, [1, 2, 3], rescale=True))
+        return cls(
+            rotation=rotation,
+            hoisted=cost(lambda ev, ct: ev.rotate_many(ct, [1, 2]), rotation),
+            giant=three - two,
+            weights=cost(lambda ev, ct: weighted(ev, ct, 2)) - cost(lambda ev, ct: weighted(ev, ct, 1)),
+        )
+
+    def layer(self, pattern: Pattern, taps: int, inputs: int, outputs: int) -> float:
+        """Seconds of a layer in which no diagonal is zero."""
+        babies = inputs * (pattern.rows * taps - 1)
+        giants = outputs * pattern.groups
+        others = pattern.rotations(taps, inputs, outputs) - babies - outputs * (pattern.groups - 1)
+        plaintexts = pattern.plaintexts(taps, inputs, outputs)
+        return (
+            babies * self.hoisted + giants * self.giant + others * self.rotation + plaintexts * self.weights
+        )
+
+
+class Chooser:
+    """Decides while a network is run symbolically; `choices` are the decisions in their order."""
+
+    def __init__(self, expression: Expression, slots: int, prices: Prices) -> None:
+        self.slots, self.prices = slots, prices
+        self.choices: list[Choice] = []
+        self._consumers: dict[int, list[Expression]] = {}
+        for node in ordered(expression):
+            for child in node.children:
+                self._consumers.setdefault(id(child), []).append(node)
+
+    def __call__(self, node: Expression, x: TensorLayout | None) -> Choice:
+        choice = self._packing(node) if isinstance(node, Leaf) or x is None else self._layer(node, x)
+        self.choices.append(choice)
+        return choice
+
+    def _packing(self, node: Expression) -> Choice:
+        assert isinstance(node, Leaf)
+        options = list(self._packings(node))
+        return min((Choice(PACKING, found) for found in options), key=lambda c: self._packed_cost(node, c))
+
+    def _packings(self, node: Leaf) -> Iterator[dict[str, Any]]:
+        """Layouts worth comparing: contiguous, channels padded, balanced over ciphertexts, wider images."""
+        yield {}
+        if len(node.shape) == 1:
+            parts = -(-node.shape[0] // self.slots)
+            yield {"channels": -(-node.shape[0] // parts)}
+            return
+        channels, height, width = node.shape
+        area = height * width
+        if area > self.slots:
+            stride = max((c.window.stride[0] for c in self._windows(node)), default=1)
+            yield {"rows": stride}
+            return
+        for pitch in {area, 1 << (area - 1).bit_length()}:
+            most = self.slots // pitch
+            if not most:
+                continue
+            parts = -(-channels // most)
+            for each in {
+                min(channels, most),
+                -(-channels // parts),
+                min(most, 1 << (channels - 1).bit_length()),
+            }:
+                yield {"channels": each, "pitch": pitch}
+        for consumer in self._windows(node):
+            grid_h, grid_w = needed_grid(consumer.window)
+            if (grid_h, grid_w) != (height, width) and grid_h * grid_w <= self.slots:
+                for pitch in {grid_h * grid_w, 1 << (grid_h * grid_w - 1).bit_length()}:
+                    if pitch <= self.slots:
+                        yield {"channels": min(channels, self.slots // pitch), "pitch": pitch, "row": grid_w}
+
+    def _windows(self, node: Expression) -> list[Conv2d | AvgPool2d]:
+        return [c for c in self._consumers.get(id(node), []) if isinstance(c, (Conv2d, AvgPool2d))]
+
+    def _packed_cost(self, node: Leaf, choice: Choice) -> tuple[float, int]:
+        """Seconds of the layers that read it; of equal ones, fewer ciphertexts."""
+        try:
+            x = packing(node, self.slots, **choice.options)
+            layers = [
+                c for c in self._consumers.get(id(node), []) if isinstance(c, (Conv2d, AvgPool2d, MatMul))
+            ]
+            return math.fsum(self._cost(layer, x) for layer in layers), x.ciphertexts
+        except ShapeError:
+            return math.inf, 0
+
+    def _cost(self, node: Expression, x: TensorLayout) -> float:
+        method = self._method(node, x)
+        assert isinstance(method, (MatVecMetaKernel, ConvMetaKernel))
+        taps = len(method.window.taps) if isinstance(method, ConvMetaKernel) else 1
+        return self.prices.layer(method.pattern, taps, x.ciphertexts, method.out.ciphertexts)
+
+    def _layer(self, node: Expression, x: TensorLayout) -> Choice:
+        options: dict[str, Any] = {}
+        if isinstance(node, (Conv2d, AvgPool2d)):
+            closer = self._rearranged(node.window, x)
+            if closer is not None:
+                options["layout"] = closer
+                x = relaid_layout(x, closer)
+        method = self._method(node, x)
+        assert isinstance(method, (MatVecMetaKernel, ConvMetaKernel))
+        if method.pattern.replications > 1 and not x.clean:
+            options["mask"] = True
+        return Choice(METAKERNEL, {**method.options, **options})
+
+    def _rearranged(self, window: Window, x: TensorLayout) -> dict[str, Any] | None:
+        """The layout that an image is brought into: without gaps where that saves ciphertexts, wider where it must."""
+        if x.segments > 1 or x.places is not None:
+            return None
+        grid_h, grid_w = needed_grid(window)
+        channels = x.shape[0]
+        for pitch in (grid_h * grid_w, 1 << (grid_h * grid_w - 1).bit_length()):
+            if pitch > self.slots:
+                continue
+            each = min(channels, self.slots // pitch)
+            dense = {"channels": each, "pitch": pitch, "row": grid_w}
+            if -(-channels // each) < x.ciphertexts or not fits(window, x):
+                return dense
+        return None
+
+    def _method(self, node: Expression, x: TensorLayout) -> LayerMethod:
+        if isinstance(node, MatMul):
+            return self._matvec(node, x)
+        assert isinstance(node, (Conv2d, AvgPool2d))
+        return self._conv(node.window, x)
+
+    def _matvec(self, node: MatMul, x: TensorLayout) -> LayerMethod:
+        rows = node.shape[0]
+        parts = -(-rows // self.slots)
+        each = -(-rows // parts)
+        pattern = optimise(
+            each, x.extent, 1, self.slots, lambda p: self.prices.layer(p, 1, x.ciphertexts, parts)
+        )
+        return MatVecMetaKernel(x, rows, pattern, each)
+
+    def _conv(self, window: Window, x: TensorLayout) -> LayerMethod:
+        if x.segments > 1:
+            return ConvMetaKernel(x, window, Pattern(1, 1, x.pitch, self.slots, 1, 1), 1)
+        inputs, outputs = min(x.channels, x.shape[0]), window.outputs
+        most = min(outputs, max(1, self.slots // x.pitch))
+        parts = -(-outputs // most)
+        found: list[tuple[float, int, Pattern]] = []
+        for each in sorted({most, -(-outputs // parts), min(most, inputs)}):
+            count = -(-outputs // each)
+
+            def cost(pattern: Pattern, count: int = count) -> float:
+                return self.prices.layer(pattern, len(window.taps), x.ciphertexts, count)
+
+            try:
+                pattern = optimise(each, inputs, x.pitch, self.slots, cost)
+            except ShapeError:
+                continue
+            found.append((cost(pattern), each, pattern))
+        if not found:
+            raise ShapeError(
+                "channels of a convolution", expected=f"at most {self.slots} slots", got=x.pitch * inputs
+            )
+        _, each, pattern = min(found, key=lambda row: row[:2])
+        return ConvMetaKernel(x, window, pattern, each)
+
+
+def needed_grid(window: Window) -> tuple[int, int]:
+    """Rows and columns of slots that hold the image and its convolution's results at their windows' places."""
+    _, height, width = window.shape
+    _, out_h, out_w = window.out_shape
+    return max(height, (out_h - 1) * window.stride[0] + 1), max(width, (out_w - 1) * window.stride[1] + 1)
+
+
+def fits(window: Window, x: TensorLayout) -> bool:
+    """Whether the results of a convolution have room where their windows are."""
+    _, out_h, out_w = window.out_shape
+    across = (out_w - 1) * window.stride[1] * x.col + 1
+    down = (out_h - 1) * window.stride[0] * x.row
+    return (out_h == 1 or across <= x.row) and down + across <= x.pitch
+
+
+class Recorded:
+    """Decisions that were made before, read in their order."""
+
+    def __init__(self, choices: Sequence[Choice]) -> None:
+        self._rest = iter(choices)
+
+    def __call__(self, node: Expression, x: TensorLayout | None) -> Choice:
+        choice = next(self._rest, None)
+        if choice is None:
+            raise ParameterError("decisions of a network", expected="one for every layer", got="too few")
+        return choice
+
+
+def trace_layers(
+    ring: Ring, expression: Expression, decide: Decide, key_policy: KeyPolicy = "direct"
+) -> Trace:
+    """Run a network symbolically.
+
+    Raises:
+        LevelError: it spends more limbs than the ring has.
+        ShapeError: a layer does not fit its method.
+        ParameterError: it is no network of clear weights.
+    """
+    counter = Counter(ring, key_policy=key_policy)
+    feeds = RecordingFeeds(counter)
+    result = LayerExecution(counter, expression, decide, feeds).run()
+    for ct in result.cts:
+        check_decryption(counter, ct)
+    return Trace(
+        feeds=tuple(feeds.specs.values()),
+        result=result,
+        counts=counter.counts.copy(),
+        keys=counter.request,
+        working_bytes=counter.peak_bytes,
+    )
+
+
+@dataclass(frozen=True)
+class _Scored:
+    n: int
+    choices: tuple[Choice, ...]
+    sizing: Sizing | None
+    key_policy: KeyPolicy
+    seconds: float
+
+
+class LayerSearch:
+    """The search for a plan of a network; `run()` returns it with its trace."""
+
+    def __init__(self, expression: Expression, options: PlanOptions, budgets: Budgets) -> None:
+        reason = supported(expression)
+        if reason is not None:
+            raise ParameterError(
+                "a network", expected="clear weights, encrypted vectors and images", got=reason
+            )
+        self.expression, self.options, self.budgets = expression, options, budgets
+        self.rates = calibrate()
+        self.threads = options.threads or _threads()
+        self.target = options.precision * expression.bound
+        self._failures: list[CipherblasError] = []
+
+    def run(self) -> tuple[Plan, Trace]:
+        """The fastest plan within the budgets.
+
+        Raises:
+            PrecisionError, MemoryBudgetError, ShapeError, LevelError: there is none.
+        """
+        best: _Scored | None = None
+        for n in self._degrees():
+            found = self._best_of_ring(n)
+            if found is not None and (best is None or found.seconds < best.seconds):
+                best = found
+            elif best is not None and (found is None or found.seconds > STOP_RATIO * best.seconds):
+                break
+        if best is None:
+            raise self._impossible()
+        return self._finish(best)
+
+    def _degrees(self) -> Sequence[int]:
+        options = self.options
+        if options.parameters is not None:
+            return (options.parameters.n,)
+        return RING_DEGREES if options.ring_degree is None else (options.ring_degree,)
+
+    def _best_of_ring(self, n: int) -> _Scored | None:
+        found: list[_Scored] = []
+        try:
+            prices = Prices.of(self.rates, n // 2)
+            chooser = Chooser(self.expression, n // 2, prices)
+            for policy in self._policies():
+                chooser.choices.clear()
+                draft = replace(RingShape.for_depth(n // 2, 40), scale_bits=40.0)
+                trace_layers(draft, self.expression, chooser, policy)
+                found.extend(self._sized(n, tuple(chooser.choices), policy, 0.0))
+                if found:
+                    break
+        except CipherblasError as error:
+            self._failures.append(error)
+        return min(found, key=lambda scored: scored.seconds, default=None)
+
+    def _policies(self) -> Sequence[KeyPolicy]:
+        return KEY_POLICIES if self.options.key_policy is None else (self.options.key_policy,)
+
+    def _sized(
+        self, n: int, choices: tuple[Choice, ...], policy: KeyPolicy, extra_bits: float
+    ) -> Iterator[_Scored]:
+        """The decisions on rings that reach the precision within the budgets."""
+        options = self.options
+
+        def run(ring: Ring) -> Estimate:
+            return of_trace(trace_layers(ring, self.expression, Recorded(choices), policy), ring)
+
+        if options.parameters is not None:
+            estimate = run(options.parameters)
+            yield _Scored(n, choices, None, policy, self.rates.seconds(estimate.counts, n, self.threads))
+            return
+        slope = magnitude_slope(run, n)
+        for sizing in sizings(run, n, self.target, options.security, options.insecure, extra_bits, slope):
+            ring = sizing.shape()
+            estimate = run(ring)
+            try:
+                self._check_budgets(estimate, key_bytes_of(estimate.keys, ring))
+            except MemoryBudgetError as error:
+                self._failures.append(error)
+                continue
+            yield _Scored(n, choices, sizing, policy, self.rates.seconds(estimate.counts, n, self.threads))
+
+    def _check_budgets(self, estimate: Estimate, key_bytes: int) -> None:
+        budgets = self.budgets
+        memory = key_bytes + estimate.upload_bytes + estimate.working_bytes + PROCESS_BYTES
+        for what, allowed, needed in (
+            ("evaluation keys", budgets.keys, key_bytes),
+            ("upload", budgets.upload, estimate.upload_bytes),
+            ("memory", budgets.memory, memory),
+        ):
+            if needed > allowed:
+                raise MemoryBudgetError(
+                    f"{METAKERNEL} exceeds the budget of {what}",
+                    expected=f"at most {size(allowed)}",
+                    got=size(needed),
+                )
+
+    def _finish(self, entry: _Scored, tries: int = 3) -> tuple[Plan, Trace]:
+        """The plan of scored decisions with real primes; a scale that is a little too small is enlarged."""
+        options = self.options
+        parameters = options.parameters
+        if entry.sizing is not None:
+            parameters = entry.sizing.parameters(options.security, options.insecure)
+        assert parameters is not None
+        decided = Decisions(
+            *(parameters, entry.choices, {}, entry.key_policy, options.order, float(options.precision))
+        )
+        run = trace_layers(parameters, self.expression, Recorded(entry.choices), entry.key_policy)
+        plan = assemble(self.expression, decided, run, self.threads, route="layers")
+        if plan.error > self.target and entry.sizing is not None:
+            extra_bits = math.log2(plan.error / self.target) + 0.25 * (4 - tries)
+            again = min(
+                self._sized(entry.n, entry.choices, entry.key_policy, extra_bits),
+                key=lambda scored: scored.seconds,
+                default=None,
+            )
+            if tries and again is not None:
+                return self._finish(again, tries - 1)
+            raise PrecisionError("the plan misses the precision", expected=self.target, got=plan.error)
+        return plan, run
+
+    def _impossible(self) -> CipherblasError:
+        if self._failures:
+            return self._failures[-1]
+        return PrecisionError(
+            "no parameters reach what was asked for",
+            expected=f"error {self.target:.3g}, {self.options.security}-bit security",
+            got="no ring degree from 2^12 to 2^17 carries the network",
+        )
+
+
+def replay_layers(
+    expression: Expression, decisions: Mapping[str, Any], threads: int, seconds: float
+) -> tuple[Plan, Trace]:
+    """The plan of saved decisions, traced again."""
+    decided = Decisions.from_dict(decisions)
+    run = trace_layers(decided.parameters, expression, Recorded(decided.choices), decided.key_policy)
+    return assemble(expression, decided, run, threads, seconds, route="layers"), run
+
+
+def layer_counts(method: LayerMethod, slots: int) -> Counts:
+    """Operations of one layer on fresh ciphertexts."""
+    ev = Counter(RingShape.for_depth(slots, method.levels + 1))
+    cts = [ev.fresh(None, bound=1.0) for _ in range(method.x.ciphertexts)]
+    method.run(ev, cts, Weights("counted", lambda: NotImplemented, 1.0, 1.0, 1.0))
+    return ev.counts
+
+
+def _threads() -> int:
+    from cipherblas import _core
+
+    return int(_core.threads())
