@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from cipherblas.randomness import SEED_BYTES
 
 KIND = "ciphertext"
 SLOTS = "slots"
+ROUTES: dict[str, Route] = {route: route for route in get_args(Route)}
 EncryptedRows: TypeAlias = "RlweRows | SharedRows | SharedBatch"
 ROW_FORMATS: dict[str, type[RlweRows] | type[SharedRows] | type[SharedBatch]] = {
     kind.NAME: kind for kind in (RlweRows, SharedRows, SharedBatch)
@@ -95,7 +96,7 @@ class EncryptedOperand:
                 _read_feed(tensors, index, parameters, *form)
                 for index, form in zip(range(int(header["feeds"])), forms, strict=True)
             )
-            shape = tuple(int(length) for length in header["shape"])
+            shape = _shape(header["shape"])
             name, key_id = str(header["name"]), str(header["key_id"])
             return cls(program_id, name, shape, parameters, feeds, key_id)
         except CipherblasError:
@@ -202,7 +203,7 @@ class EncryptedResult:
             (limbs, rows, N) and the b part (limbs, rows, columns).
         seconds: how long the server computed.
         key_id: the key pair that decrypts it.
-        route: "slots" or "rows", as the plan's.
+        route: as the plan's.
     """
 
     program_id: str
@@ -230,7 +231,7 @@ class EncryptedResult:
         }
         tensors: dict[str, NDArray[Any]] = (
             {"result": np.stack(self.ciphertexts)}
-            if self.route == "slots"
+            if self.route != "rows"
             else {f"result{index}": array for index, array in enumerate(self.ciphertexts)}
         )
         files.write(path, KIND, header, tensors, parameters=self.parameters)
@@ -243,14 +244,23 @@ class EncryptedResult:
         try:
             route = str(header["route"])
             arrays = _result_arrays(tensors, route)
-            shape = tuple(int(length) for length in header["shape"])
+            shape = _shape(header["shape"])
             seconds, key_id = float(header["seconds"]), str(header["key_id"])
         except (KeyError, TypeError, ValueError) as error:
             raise FormatError(
                 "fields of an encrypted result", expected="result, shape, key_id, route", got=repr(error)
             ) from error
-        form: Route = "rows" if route == "rows" else "slots"
-        return cls(program_id, shape, parameters, arrays, seconds, key_id, form)
+        if route not in ROUTES:
+            raise FormatError("route of a result", expected=" | ".join(ROUTES), got=route)
+        return cls(program_id, shape, parameters, arrays, seconds, key_id, ROUTES[route])
+
+
+def _shape(lengths: Sequence[Any]) -> tuple[int, ...]:
+    """A shape as a header gives it; ValueError or TypeError where it is none."""
+    shape = tuple(int(length) for length in lengths)
+    if not 1 <= len(shape) <= 3 or min(shape) < 1:
+        raise ValueError(f"shape {shape}")
+    return shape
 
 
 def _result_arrays(tensors: dict[str, NDArray[Any]], route: str) -> tuple[NDArray[np.uint64], ...]:

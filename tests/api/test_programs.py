@@ -23,7 +23,7 @@ def check(function: Callable[..., Any], seed: int = 1, **arguments: Any) -> cb.P
     server = program.server(client.evaluation_keys())
     random = np.random.default_rng(seed)
     values = {
-        name: random.uniform(-operand.bound, operand.bound, (operand.rows, operand.cols))
+        name: random.uniform(-operand.bound, operand.bound, operand.shape)
         for name, operand in program.operands.items()
     }
     sent = {

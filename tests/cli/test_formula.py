@@ -13,10 +13,7 @@ from cipherblas.cli.formula import Formula, FormulaError
 from cipherblas.expressions import evaluate_clear, public, secret, trace
 
 SHAPES = {"a": secret(3, 4), "b": secret(4, 3), "c": public(3, 3), "weights": secret(3, 3)}
-VALUES = {
-    name: np.random.default_rng(5).uniform(-1, 1, (operand.rows, operand.cols))
-    for name, operand in SHAPES.items()
-}
+VALUES = {name: np.random.default_rng(5).uniform(-1, 1, operand.shape) for name, operand in SHAPES.items()}
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def test_a_forced_route_survives_the_file(tmp_path: Any) -> None:
 
 
 def test_an_unknown_route_is_refused() -> None:
-    with pytest.raises(cb.ParameterError, match=r"slots \| rows, got columns"):
+    with pytest.raises(cb.ParameterError, match=r"slots \| rows \| layers, got columns"):
         compiled(4, route="columns")
 
 

@@ -22,7 +22,7 @@ Matrix = NDArray[np.float64]
 
 def matrix(operand: Operand, rng: np.random.Generator) -> Matrix:
     """Random entries within the bound, some of them at the bound itself."""
-    values = rng.uniform(-1, 1, (operand.rows, operand.cols))
+    values = rng.uniform(-1, 1, operand.shape)
     extreme = rng.random(values.shape) < 0.2
     values[extreme] = np.sign(values[extreme])
     return values * operand.bound

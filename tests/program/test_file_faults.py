@@ -174,12 +174,12 @@ HOSTILE: dict[str, Callable[[dict[str, Any]], Any]] = {
     "zero factor": lambda h: h["graph"].append({"op": "scale", "factor": 0.0, "of": [0]}),
     "factor that is text": lambda h: h["graph"].append({"op": "scale", "factor": "x", "of": [0]}),
     "no operands": lambda h: h.update(operands={}),
-    "operand without rows": lambda h: h["operands"]["a"].pop("rows"),
-    "operand with no columns": lambda h: h["operands"]["a"].update(cols=0),
-    "operand of a fractional size": lambda h: h["operands"]["a"].update(rows=2.5),
+    "operand without a shape": lambda h: h["operands"]["a"].pop("shape"),
+    "operand with no columns": lambda h: h["operands"]["a"].update(shape=[5, 0]),
+    "operand of a fractional size": lambda h: h["operands"]["a"].update(shape=[2.5, 7]),
     "operand with a negative bound": lambda h: h["operands"]["a"].update(bound=-1.0),
     "operand with a field too many": lambda h: h["operands"]["a"].update(colour="red"),
-    "another size": lambda h: h["operands"]["a"].update(rows=6),
+    "another size": lambda h: h["operands"]["a"].update(shape=[6, 7]),
     "another bound": lambda h: h["operands"]["a"].update(bound=2.0),
     "secret made public": lambda h: h["operands"]["a"].update(secret=False),
     "unknown algorithm": lambda h: h["decisions"]["choices"][0].update(algorithm="magic"),
@@ -224,7 +224,7 @@ def test_the_rewriting_itself_is_faithful(flow: Flow, tmp_path: Path) -> None:
 def test_a_hostile_grid_is_not_walked(flow: Flow, tmp_path: Path) -> None:
     def change(header: dict[str, Any]) -> None:
         for name, sizes in (("a", (1 << 24, 1 << 24)), ("b", (1 << 24, 1 << 24))):
-            header["operands"][name].update(rows=sizes[0], cols=sizes[1])
+            header["operands"][name].update(shape=sizes)
         header["graph"] = [row for row in header["graph"] if row["op"] in ("operand", "matmul")]
         header["decisions"]["blocks"] = {"a.rows": 1, "a.cols": 1, "b.cols": 1}
 
@@ -284,7 +284,7 @@ def test_operand_files_with_wrong_content(flow: Flow, tmp_path: Path) -> None:
         "seeds of words": ({}, {"feed0.seed": np.tile(seed.astype(np.int64), 1)}),
         "number of feeds": ({"feeds": 2}, {}),
         "feeds that are text": ({"feeds": "many"}, {}),
-        "shape of one": ({"shape": [5]}, {}),
+        "shape of nothing": ({"shape": []}, {}),
         "shape of text": ({"shape": ["x", "y"]}, {}),
         "no name": ({"name": None}, {}),
     }

@@ -43,7 +43,7 @@ def program(request: pytest.FixtureRequest) -> cb.Program:
 def values_of(program: cb.Program, seed: int = 2) -> dict[str, Any]:
     rng = np.random.default_rng(seed)
     return {
-        name: rng.uniform(-operand.bound, operand.bound, (operand.rows, operand.cols))
+        name: rng.uniform(-operand.bound, operand.bound, operand.shape)
         for name, operand in program.operands.items()
     }
 

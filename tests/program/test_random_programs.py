@@ -66,9 +66,9 @@ class Builder:
 
     def leaf(self, shape: tuple[int, int]) -> Expression:
         for name, operand in self.operands.items():
-            if (operand.rows, operand.cols) == shape and self.random.random() < 0.5:
+            if operand.shape == shape and self.random.random() < 0.5:
                 return Leaf(name, operand)
-            if (operand.cols, operand.rows) == shape and self.random.random() < 0.5:
+            if operand.shape[::-1] == shape and self.random.random() < 0.5:
                 return Leaf(name, operand, transposed=True)
         make = public if self.operands and self.random.random() < 0.25 else secret
         name = f"x{len(self.operands)}"

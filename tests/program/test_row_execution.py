@@ -67,7 +67,7 @@ def check(
     node = trace(function, operands)
     values = {}
     for name, operand in operands.items():
-        entries = random.uniform(-1, 1, (operand.rows, operand.cols)) * operand.bound
+        entries = random.uniform(-1, 1, operand.shape) * operand.bound
         values[name] = np.rint(entries) if operand.whole else entries
     ev = RowsClear(RING, 3)
     value = RowExecution(ev, node, weight_bits, fixed, 2.0, ArrayFeeds(ev, values)).run()

@@ -21,7 +21,7 @@ def matrices(program: cb.Program, seed: int = 3) -> dict[str, np.ndarray]:
     random = np.random.default_rng(seed)
     found = {}
     for name, operand in program.operands.items():
-        entries = random.uniform(-1, 1, (operand.rows, operand.cols)) * operand.bound
+        entries = random.uniform(-1, 1, operand.shape) * operand.bound
         found[name] = np.rint(entries) if operand.whole else entries
     return found
 

@@ -37,7 +37,9 @@ def make_plan(expression: Expression, options: PlanOptions) -> tuple[Plan, AnyTr
     budgets = budgets_of(options, secret_entries(expression))
     check_size(expression, budgets)
     if is_network(expression):
-        return LayerSearch(expression, options, budgets).run()
+        return _network(expression, options, budgets)
+    if options.route == "layers":
+        raise ParameterError("route", expected="slots | rows for a program of matrices", got="layers")
     route = _forced_route(options)
     if route == "rows":
         return RowSearch(expression, options, budgets).run()
@@ -56,6 +58,13 @@ def make_plan(expression: Expression, options: PlanOptions) -> tuple[Plan, AnyTr
     if rows[0].seconds < slots[0].seconds:
         return _with(rows, [_slower(slots[0], rows[0]), *slots[0].rejected])
     return _with(slots, [*slots[0].rejected, _slower(rows[0], slots[0])])
+
+
+def _network(expression: Expression, options: PlanOptions, budgets: Budgets) -> tuple[Plan, AnyTrace]:
+    """The plan of vectors, images and layers."""
+    if options.route not in (None, "layers"):
+        raise ParameterError("route", expected="layers for vectors and images", got=options.route)
+    return LayerSearch(expression, options, budgets).run()
 
 
 def _forced_route(options: PlanOptions) -> Route | None:
