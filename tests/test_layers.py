@@ -44,7 +44,15 @@ SERVER_SIDE = (
     *("keys.evaluation", "keys.request", "keys.storage"),
     *("formats.matrix", "formats.rlwe", "formats.module", "formats.shared", "formats.storage"),
     *("formats.uniform", "formats.noise", "formats.conversion", "formats.conversion_keys"),
-    *("formats.key_switch", "evaluators", "layouts", "algorithms", "execution", "row_execution"),
+    *(
+        "formats.key_switch",
+        "formats.transposition",
+        "evaluators",
+        "layouts",
+        "algorithms",
+        "execution",
+        "row_execution",
+    ),
     *("planner", "matrices", "results", "server", "distributed"),
 )
 SECRET_MODULES = {"client", "keys.secret", "keys.generation", "formats.encryption", "formats.generation"}

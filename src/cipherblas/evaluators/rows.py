@@ -12,7 +12,6 @@ matrices with a toy secret, `RowsCkks` on residues.
 
 from __future__ import annotations
 
-import functools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
@@ -29,26 +28,21 @@ from cipherblas.evaluators.noise import SIGMA, TAIL
 from cipherblas.evaluators.shape import Ring
 from cipherblas.evaluators.steps import KeyPolicy, check_policy
 from cipherblas.evaluators.values import Ledger
+from cipherblas.formats.noise import gathered_switches
+from cipherblas.formats.transposition import TransposePolicy, transpose_plan
 from cipherblas.keys.request import KeyRequest, describe_galois, weight_key
 
 WORD_BYTES = 8
 SCALE_TOLERANCE = 2.0**-40
 # A float64 GEMM is exact while no partial sum exceeds the significand.
 EXACT_BITS = 53
-MAX_TRANSPOSED = 1 << 13
-
 
 # What the policies of rotation keys mean for transpositions: one key for each automorphism, two digits, or bits.
-TRANSPOSE_POLICIES: dict[KeyPolicy, str] = {"direct": "fast", "composed": "light", "binary": "binary"}
-
-
-@functools.lru_cache(maxsize=64)
-def transposition(n: int, policy: KeyPolicy) -> tuple[tuple[int, ...], int]:
-    """The Galois elements of a transposition of N rows, and how many key switches it does."""
-    if n > MAX_TRANSPOSED:
-        raise ShapeError("rows of a transposition", expected=f"at most {MAX_TRANSPOSED}", got=n)
-    elements, switches = _core.transpose_plan(n, TRANSPOSE_POLICIES[policy])
-    return tuple(elements), switches
+TRANSPOSE_POLICIES: dict[KeyPolicy, TransposePolicy] = {
+    "direct": "fast",
+    "composed": "light",
+    "binary": "binary",
+}
 
 
 @dataclass(frozen=True)
@@ -409,17 +403,19 @@ class RowsEvaluator(ABC):
     def transpose(self, x: Rows) -> Rows:
         """The encrypted transpose (C-MT): two FFTs over the rows and N key switches, or more of them with fewer keys.
 
-        Levels: none. Keys: those of `transposition(N, key_policy)`. The result has N rows of length N; those beyond
+        Levels: none. Keys: those of `transpose_plan` for N rows. The result has N rows of length N; those beyond
         the columns of x, and entries beyond its rows, mean nothing (`take` cuts them off).
         """
         self._check_length(x)
-        elements, switches = transposition(self.n, self.key_policy)
+        policy = TRANSPOSE_POLICIES[self.key_policy]
+        elements, switches = transpose_plan(self.n, policy)
         for element in elements:
             self._use_galois(element, x.limbs)
         self.counts.transposes += 1
         self._count_switches(switches, x.limbs, len(elements))
         self.counts.adds += 2 * 2 * (self.n.bit_length() - 1) * x.limbs
-        noise = math.hypot(x.noise, math.sqrt(switches * self.switch_variance(x.limbs)))
+        gathered = gathered_switches(self.n, policy, x.shape[0])
+        noise = math.hypot(x.noise, math.sqrt(gathered * self.switch_variance(x.limbs)))
         self.ledger.touch(self.nbytes((self.n, self.n), x.limbs))
         result = self.make((self.n, self.n), x.limbs, x.scale, x.bound, noise, x.bias, None)
         result.data = self._transpose_data(x)
