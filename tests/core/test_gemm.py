@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from ring_oracle import centred
 
 from cipherblas import _core, blas
 
@@ -130,10 +131,6 @@ def test_the_largest_residues_do_not_overflow(path: str, k: int) -> None:
         half = np.full((k, 2), modulus // 2, np.uint64)
         got = _core.modular_gemm(a, half, modulus, path)
         assert (got == -k * (modulus // 2) % modulus).all()
-
-
-def centred(difference: Matrix, modulus: int) -> Matrix:
-    return (difference + modulus // 2) % modulus - modulus // 2
 
 
 def rounding_errors(u: Matrix, b: Matrix, modulus: int) -> Matrix:
