@@ -342,7 +342,7 @@ class RowsEvaluator(ABC):
         bias = k * largest * bias
         if not factor.exact:
             bias += k * 0.5 * x.bound * x.scale
-        rounding = secret * max(self._rounding(k, largest, q) for q in self.params.q[: x.limbs])
+        rounding = secret * max(_core.small_gemm_rms(k, largest, q) for q in self.params.q[: x.limbs])
         exact = x.limbs > 1 or rounding > noise  # residues of several limbs must belong together
         return (noise if exact else math.hypot(noise, rounding)), bias, exact
 
@@ -350,22 +350,6 @@ class RowsEvaluator(ABC):
         """Rows that are longer than N are under several secrets: there are no keys for them."""
         if x.shape[1] > self.n:
             raise ShapeError("length of an encrypted row", expected=f"at most N = {self.n}", got=x.shape[1])
-
-    def _rounding(self, k: int, largest: float, q: float) -> float:
-        """Standard deviation of the error of a rounded float64 GEMM."""
-        if math.log2(largest * (q / 2) * k) <= EXACT_BITS:
-            return 0.0
-        return float(self.gemm_rms(k, largest, q))
-
-    @staticmethod
-    def gemm_rms(k: int, largest: float, q: float) -> float:
-        """Root mean square error of a float64 product of k terms, one factor uniform modulo q.
-
-        Partial sums have deviation largest·q·sqrt(k)/sqrt(12) at most; each addition errs by up to half a unit in
-        the last place of it, independently (the probabilistic model of Higham and Mary 2019).
-        """
-        partial = largest * q * math.sqrt(k / 12)
-        return 2.0**-53 * partial * math.sqrt(k / 3)
 
     def _passes(self, k: int, largest: float, limbs: int, exact: bool) -> int:
         """Float64 GEMMs of one part."""
