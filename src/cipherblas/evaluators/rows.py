@@ -71,8 +71,8 @@ class ClearFactor:
         return max(math.floor(self.bound / self.unit + 0.5), 1)
 
 
-class Rows:
-    """A handle on a matrix encrypted by rows.
+class Encryption:
+    """A handle on an encrypted matrix.
 
     Attributes:
         shape: rows × columns of the message.
@@ -106,10 +106,25 @@ class Rows:
     def __del__(self) -> None:
         self._ledger.release(self._booked)
 
+
+class Rows(Encryption):
+    """A matrix encrypted by rows."""
+
+    __slots__ = ()
+
     @property
     def error(self) -> float:
         """Bound on the error of an entry of the matrix, as far as `TAIL` deviations go."""
         return (TAIL * self.noise + self.bias) / self.scale
+
+
+class Batch(Encryption):
+    """A fresh matrix encrypted by rows that share their a parts (multi-secret): row j has a secret s_j.
+
+    b_j + a·s_j = scale · M_j, a being one polynomial for every N columns.
+    """
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True)
@@ -125,37 +140,6 @@ class Part:
     shape: tuple[int, int]
     limbs: int
     data: Any
-
-
-class Batch:
-    """A handle on a fresh matrix encrypted by rows that share their a parts (multi-secret): row j has a secret s_j.
-
-    b_j + a·s_j = scale · M_j, a being one polynomial for every N columns.
-
-    Attributes:
-        shape, limbs, scale, bound, noise, data: as of `Rows`.
-    """
-
-    __slots__ = ("_booked", "_ledger", "bound", "data", "limbs", "noise", "scale", "shape")
-
-    def __init__(
-        self,
-        shape: tuple[int, int],
-        limbs: int,
-        scale: float,
-        bound: float,
-        noise: float,
-        data: Any,
-        ledger: Ledger,
-        nbytes: int,
-    ) -> None:
-        self.shape, self.limbs, self.scale, self.bound = shape, limbs, scale, bound
-        self.noise, self.data = noise, data
-        self._ledger, self._booked = ledger, nbytes
-        ledger.add(nbytes)
-
-    def __del__(self) -> None:
-        self._ledger.release(self._booked)
 
 
 class RowsEvaluator(ABC):
@@ -267,7 +251,7 @@ class RowsEvaluator(ABC):
         noise = self._fresh_noise(scale * bound)
         segments = -(-shape[1] // self.n)
         nbytes = limbs * (segments * self.n + shape[0] * shape[1]) * WORD_BYTES
-        return Batch(shape, limbs, scale, bound, noise, data, self.ledger, nbytes)
+        return Batch(shape, limbs, scale, bound, noise, 0.0, data, self.ledger, nbytes)
 
     @staticmethod
     def _fresh_noise(magnitude: float) -> float:
@@ -293,7 +277,7 @@ class RowsEvaluator(ABC):
         m, k = factor.shape
         if k != x.shape[0]:
             raise ShapeError("inner dimensions of a product", expected=f"{k} rows", got=x.shape[0])
-        noise, bias, exact = self._amplified(factor, x, x.bias, math.sqrt(1 + self._weight))
+        noise, bias, exact = self._amplified(factor, x, math.sqrt(1 + self._weight))
         self.counts.float_macs += (
             self._passes(k, factor.largest, x.limbs, exact) * m * k * (self.n + x.shape[1])
         )
@@ -318,7 +302,7 @@ class RowsEvaluator(ABC):
             raise ShapeError("inner dimensions of a product", expected=f"{k} rows", got=x.shape[0])
         for row in range(m):
             self._use_weights(weight_key(number, row), x.limbs)
-        noise, bias, exact = self._amplified(factor, x, 0.0, 1.0)
+        noise, bias, exact = self._amplified(factor, x, 1.0)
         self.counts.float_macs += self._passes(k, factor.largest, x.limbs, exact) * m * k * x.shape[1]
         self._touch_gemm(k, m)
         bound, scale = k * factor.bound * x.bound, x.scale / factor.unit
@@ -332,14 +316,12 @@ class RowsEvaluator(ABC):
             piece.data = data
         return pieces
 
-    def _amplified(
-        self, factor: ClearFactor, x: Rows | Batch, bias: float, secret: float
-    ) -> tuple[float, float, bool]:
+    def _amplified(self, factor: ClearFactor, x: Encryption, secret: float) -> tuple[float, float, bool]:
         """Noise and bias of factor @ x, and whether it must be exact; `secret`: what the error of a rounded GEMM of
         one part grows by."""
         k, largest = factor.shape[1], factor.largest
         noise = math.sqrt(k) * largest * x.noise
-        bias = k * largest * bias
+        bias = k * largest * x.bias
         if not factor.exact:
             bias += k * 0.5 * x.bound * x.scale
         rounding = secret * max(_core.small_gemm_rms(k, largest, q) for q in self.params.q[: x.limbs])
