@@ -45,16 +45,8 @@ SERVER_SIDE = (
     *("keys.evaluation", "keys.request", "keys.storage"),
     *("formats.matrix", "formats.rlwe", "formats.module", "formats.shared", "formats.storage"),
     *("formats.uniform", "formats.noise", "formats.conversion", "formats.conversion_keys"),
-    *(
-        "formats.key_switch",
-        "evaluators",
-        "layouts",
-        "algorithms",
-        "slot_arithmetic",
-        "execution",
-        "row_execution",
-        "layer_execution",
-    ),
+    *("formats.key_switch", "formats.transposition", "evaluators", "layouts", "algorithms"),
+    *("slot_arithmetic", "execution", "row_execution", "layer_execution"),
     *("planner", "matrices", "results", "server", "distributed"),
 )
 SECRET_MODULES = {

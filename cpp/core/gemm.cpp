@@ -5,6 +5,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <cmath>
+#include <limits>
 
 #include "core/arrays.h"
 #include "gemm/blas.h"
@@ -253,9 +254,15 @@ double small_gemm_error(std::int64_t k, std::uint64_t max_u, std::uint64_t modul
     return gemm::rounded_error(static_cast<std::size_t>(k), max_u, Modulus(modulus).q);
 }
 
-double small_gemm_rms(std::int64_t k, std::uint64_t max_u, std::uint64_t modulus) {
-    check_error_arguments(k, max_u);
-    return gemm::rounded_rms(static_cast<std::size_t>(k), max_u, Modulus(modulus).q);
+double small_gemm_rms(std::int64_t k, double max_u, double modulus) {
+    check_error_arguments(k, 0);
+    if (!(max_u >= 0)) fail("max_u", "at least 0", std::to_string(max_u));
+    if (max_u > static_cast<double>(gemm::kRoundedLargest)) return std::numeric_limits<double>::infinity();
+    if (!(modulus > 2 && modulus <= 0x1p50)) {
+        fail("modulus", "above 2, at most 2^50", std::to_string(modulus));
+    }
+    return gemm::rounded_rms(static_cast<std::size_t>(k), static_cast<std::uint64_t>(max_u),
+                             static_cast<std::uint64_t>(modulus));
 }
 
 void register_blas(std::uintptr_t dgemm, std::uintptr_t set_threads) {
@@ -278,7 +285,9 @@ void bind_gemm(nb::module_& m) {
     m.def("small_gemm_error", &small_gemm_error, "k"_a, "max_u"_a, "modulus"_a,
           "Largest error of an entry of small_gemm on the rounded path.");
     m.def("small_gemm_rms", &small_gemm_rms, "k"_a, "max_u"_a, "modulus"_a,
-          "Its root mean square for uniform b and |u| = max_u.");
+          "Its root mean square for uniform b and |u| = max_u, infinite where the path takes no such "
+          "integers.\n"
+          "Of the modulus the size is enough.");
     m.def("gemm_paths", &gemm_paths, "The paths of modular_gemm that this machine has.");
     m.def("double_gemm", &double_gemm, "a"_a, "b"_a, "out"_a = nb::none(),
           "The float64 product a b by the BLAS of the other paths: what they are measured by. `out` overlaps "

@@ -62,18 +62,17 @@ class SwitchingKeys {
     std::vector<SwitchingKey> keys_;
 };
 
-// log2 of the number of rows of a transposition.
-int log_rows(const Context& context, std::size_t d) {
-    const std::size_t most = std::min(context.n(), std::size_t{1} << kMaxLogRows);
+// log2 of the number of rows of a transposition, of at most `most` rows.
+int log_rows(std::size_t d, const char* what, std::size_t most = std::size_t{1} << kMaxLogRows) {
     if (!std::has_single_bit(d) || d < 8 || d > most) {
-        fail("columns of b", "a power of two from 8 to " + std::to_string(most), std::to_string(d));
+        fail(what, "a power of two from 8 to " + std::to_string(most), std::to_string(d));
     }
     return std::countr_zero(d);
 }
 
-std::vector<std::uint64_t> transpose_elements(const Context& context, std::size_t d,
-                                              const std::string& policy) {
-    return TransposePlan(log_rows(context, d), transpose_policy(policy)).elements;
+std::tuple<std::vector<std::uint64_t>, std::size_t> transpose_plan(std::size_t d, const std::string& policy) {
+    const TransposePlan plan(log_rows(d, "d"), transpose_policy(policy));
+    return {plan.elements, plan.switches()};
 }
 
 Pair transpose(const Context& context, const AnyArray& a, const AnyArray& b,
@@ -82,12 +81,13 @@ Pair transpose(const Context& context, const AnyArray& a, const AnyArray& b,
     const int limbs = a_rows.limbs();
     const CoefficientRows b_rows(context, b, "b", {limbs, length(a_rows.rows()), kAny});
     const std::size_t d = b_rows.columns();
-    const TransposePlan plan(log_rows(context, d), transpose_policy(policy));
+    const std::size_t most = std::min(context.n(), std::size_t{1} << kMaxLogRows);
+    const TransposePlan plan(log_rows(d, "columns of b", most), transpose_policy(policy));
     if (a_rows.rows() > d) {
         fail("a", "at most " + std::to_string(d) + " rows, the columns of b", shape_text(a));
     }
     if (keys.size() != plan.elements.size()) {
-        fail("keys", std::to_string(plan.elements.size()) + ", in the order of transpose_elements",
+        fail("keys", std::to_string(plan.elements.size()) + ", in the order of transpose_plan",
              std::to_string(keys.size()));
     }
     const SwitchingKeys switching(context, keys, limbs);
@@ -141,26 +141,16 @@ Pair switch_with(const Context& context, const AnyArray& a, const std::vector<An
 }  // namespace
 
 void bind_transpose_plan(nb::module_& m) {
-    m.def(
-        "transpose_plan",
-        [](std::size_t d, const std::string& policy) {
-            if (!std::has_single_bit(d) || d < 8 || d > (std::size_t{1} << 13)) {
-                fail("d", "a power of two from 8 to 8192", std::to_string(d));
-            }
-            const TransposePlan plan(std::countr_zero(d), transpose_policy(policy));
-            return std::make_tuple(plan.elements, plan.switches());
-        },
-        "d"_a, "policy"_a,
-        "The Galois elements that a transposition of d rows needs, and how many key switches it does.");
+    m.def("transpose_plan", &transpose_plan, "d"_a, "policy"_a,
+          "The Galois elements whose keys Context.transpose_rows takes for d x d matrices, and how many key "
+          "switches it does.\n\n"
+          "policy: 'fast' (d - 1 keys, as many switches), 'light' (about 2 sqrt(d) keys, below 2 d "
+          "switches) or\n"
+          "'binary' (log2(d) keys, d log2(d) / 2 switches).");
 }
 
 void bind_transpose(nb::class_<Context>& context) {
     context
-        .def("transpose_elements", &transpose_elements, "d"_a, "policy"_a = "fast",
-             "The Galois elements whose keys transpose_rows takes for d x d matrices.\n\n"
-             "policy: 'fast' (d - 1 keys, as many switches), 'light' (about 2 sqrt(d) keys, below 2 d "
-             "switches) or\n"
-             "'binary' (log2(d) keys, d log2(d) / 2 switches).")
         .def("transpose_rows", &transpose, "a"_a, "b"_a, "keys"_a, "policy"_a = "fast",
              "The transposed matrix, encrypted row by row like the given one (C-MT).\n\n"
              "a: (limbs, rows, N), b: (limbs, rows, d) coefficients in [0, q): row i has the phase a_i s + "
@@ -168,8 +158,8 @@ void bind_transpose(nb::class_<Context>& context) {
              "with its d\n"
              "entries at the powers of X^(N/d), of which alone b is given. rows <= d: what is missing is "
              "zero. Returns\n"
-             "(limbs, d, N) and (limbs, d, d). keys: one for each of transpose_elements(d, policy), in that "
-             "order.")
+             "(limbs, d, N) and (limbs, d, d). keys: one for each element of transpose_plan(d, policy), in "
+             "that order.")
         .def(
             "relinearise_rows", &relinearise, "a"_a, "b"_a, "key"_a,
             "The rows (a_i, b_i) times the secret, with the key of s^2; a, b: (limbs, rows, N) coefficients.")

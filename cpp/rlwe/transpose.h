@@ -12,9 +12,9 @@
 // Noise: that of the rows is transposed with the message. A switch adds e_v to g_v, and a result is a sum of
 // d such polynomials times monomials: the deviation of one switch (rlwe/row_switch.h) times sqrt(d switches
 // per row). The e_v are uncorrelated, since the h_u of two or more uniform rows are independent in pairs.
-// With a single row they are all equal, and rows that share a key have the same e_v up to automorphisms: that
-// noise has the same energy, but may gather in few columns, where it is up to sqrt(d) times as large. No key
-// is shared in the policy `fast`.
+// If all rows but R, d/R apart, are zero, h_u depends on u modulo 2R alone, and rows that share a key too have
+// the same e_v up to automorphisms: that noise has the same energy, but gathers in the coefficients of these R
+// rows (how much: gathered_switches in formats/noise.py). No key is shared in the policy `fast`.
 #pragma once
 #include <vector>
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from typing import get_args
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,6 +16,7 @@ from cipherblas.evaluators.rows import ClearFactor, Rows, RowsEvaluator
 from cipherblas.evaluators.rows_clear import RowsClear
 from cipherblas.evaluators.rows_counter import RowsCounter
 from cipherblas.evaluators.shape import RingShape
+from cipherblas.evaluators.steps import KeyPolicy
 
 N = 16
 lengths = st.integers(1, N)
@@ -112,3 +116,23 @@ def test_a_rounded_product_is_taken_where_its_error_is_below_the_noise() -> None
         ev.clear_product(factor, ev.fresh(None, (4096, 64), bound=1.0, scale=2.0**12, limbs=1))
         macs[bits, largest] = ev.counts.float_macs // (64 * 4096 * (4096 + 64))
     assert macs == {(35, 127.0): 1, (50, 2.0**15): 2, (50, 3.0): 2}
+
+
+def test_integers_beyond_the_rounded_gemm_are_multiplied_exactly() -> None:
+    ev = RowsCounter(ring(49.9, 4096))
+    factor = ClearFactor("w", (2, 3), 2.0**40, 1.0, True, lambda: np.zeros((2, 3)))
+    ev.clear_product(factor, ev.fresh(None, (3, 5), bound=1.0, scale=4.0, limbs=1))
+    assert ev.counts.float_macs == 5 * 2 * 3 * (4096 + 5)
+
+
+def test_few_rows_gather_the_noise_of_shared_keys() -> None:
+    """A key per automorphism adds the same whatever the rows; shared ones as formats/noise.py derives."""
+    n, noise = 4096, {}
+    for policy in get_args(KeyPolicy):
+        for rows in (n, 64):
+            ev = RowsCounter(ring(n=n), key_policy=policy)
+            x = ev.fresh(None, (rows, n), bound=1.0, scale=2.0**20, limbs=1)
+            noise[policy, rows] = math.sqrt(ev.transpose(x).noise ** 2 - x.noise**2)
+    assert math.isclose(noise["direct", 64], noise["direct", n])
+    assert math.isclose(noise["composed", 64] / noise["composed", n], math.sqrt(3 / 2), rel_tol=1e-3)
+    assert math.isclose(noise["binary", 64] / noise["binary", n], math.sqrt((6 * 64 + 63) / 12), rel_tol=1e-3)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +22,9 @@ Integers = NDArray[np.object_]
 MONTGOMERY = 1 << 52
 
 
-def centred(x: int, modulus: int) -> int:
-    """The representative of x in (-modulus/2, modulus/2]; moduli are odd."""
-    x %= modulus
-    return x - modulus if 2 * x > modulus else x
+def centred(x: Any, modulus: int) -> Any:
+    """The representatives of integers x in (-modulus/2, modulus/2); moduli are odd."""
+    return (x + modulus // 2) % modulus - modulus // 2
 
 
 def to_object(values: Iterable[int]) -> Integers:
@@ -132,7 +132,7 @@ class Ring:
             inverse = np.array([[pow(int(v), -1, m) for v in line] for line in inverse], dtype=object)
             x = inverse.dot(to_object(row)) * pow(self.n, -1, m) % m
             total += x * (modulus // m) * pow(modulus // m, -1, m)
-        return to_object(centred(v, modulus) for v in total)
+        return centred(total, modulus)
 
     # --- test values ------------------------------------------------------------------------------------------
 
@@ -178,7 +178,7 @@ class Ring:
 
     def divide(self, x: Integers, modulus: int, divisor: int) -> Integers:
         """(x - [x]_divisor) / divisor for x modulo `modulus`, both centred."""
-        return to_object((centred(v, modulus) - centred(v, divisor)) // divisor for v in x)
+        return (centred(x, modulus) - centred(x, divisor)) // divisor
 
     def key_switch(self, x: Integers, galois: int, key: Words, limbs: int) -> tuple[Integers, Integers]:
         """sum_d [x]_{D_d}(X^galois) key_d, over the integers (to be taken modulo Q P)."""
@@ -187,7 +187,7 @@ class Ring:
         sums = [to_object([0] * self.n), to_object([0] * self.n)]
         for d, digit in enumerate(self.digits(limbs)):
             product = prod(self.moduli[i] for i in digit)
-            rotated = automorphism(to_object(centred(v, product) for v in x), galois)
+            rotated = automorphism(centred(x, product), galois)
             for c in range(2):
                 rows = np.concatenate([key[d, c, :limbs], key[d, c, key_limbs:]])
                 sums[c] = sums[c] + multiply(rotated, self.intt(self.from_montgomery(rows, used), used))

@@ -6,16 +6,16 @@ INSECURE: noise and uniform residues come from a seeded generator.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
+from ring_oracle import Ring, Words, centred
 
 from cipherblas import _core
 
-Words = NDArray[np.uint64]
 Signed = NDArray[np.int64]
 
 SIGMA = 3.2
@@ -40,44 +40,22 @@ def multiply_rows(x: Signed, small: Signed, modulus: int) -> Signed:
     return (high + product(x & ((1 << 25) - 1))) % modulus
 
 
-def centred(x: Signed, modulus: int) -> Signed:
-    return np.where(x > modulus // 2, x - modulus, x)
-
-
 @dataclass
-class RowScheme:
-    """A context, a ternary secret, keys, and encryption of rows whose entries lie at the powers of X^(N/d)."""
+class RowScheme(Ring):
+    """A ring with keys, and encryption of rows whose entries lie at the powers of X^(N/d)."""
 
     n: int = 1 << 10
     q_bits: tuple[int, ...] = (50,)
     special: int = 1
     alpha: int = 1
-    seed: int = 0
-    context: _core.Context = field(init=False)
-    generator: np.random.Generator = field(init=False)
-
-    def __post_init__(self) -> None:
-        q: list[int] = []
-        for bits in self.q_bits:
-            q += _core.primes(self.n, bits, 1, q)
-        p = _core.primes(self.n, 50, self.special, q)
-        self.context = _core.Context(self.n, q, p, self.alpha)
-        self.generator = np.random.default_rng(self.seed)
-
-    @property
-    def moduli(self) -> list[int]:
-        return self.context.moduli
 
     @cached_property
-    def secret(self) -> Signed:
-        return self.ternary()
-
-    def ternary(self) -> Signed:
-        return self.generator.integers(-1, 2, self.n)
+    def secret(self) -> Words:
+        return self.residues(self.secret_coefficients)
 
     def residues(self, coefficients: Signed) -> Words:
         """All limbs of small coefficients, in NTT form."""
-        return self.context.plaintext(coefficients, len(self.q_bits), special=True)
+        return self.context.plaintext(coefficients, self.num_q, special=True)
 
     def noise(self, *shape: int) -> Signed:
         return np.rint(self.generator.normal(0, SIGMA, shape)).astype(np.int64)
@@ -86,36 +64,25 @@ class RowScheme:
 
     def key(self, source: Words, limbs: int) -> Words:
         """A switching key from `source`, residues of all limbs in NTT form, to the secret."""
-        digits = -(-limbs // self.alpha)
-        rows = [*range(limbs), *range(len(self.q_bits), len(self.moduli))]
-        a = np.stack(
-            [
-                np.stack([self.generator.integers(0, self.moduli[i], self.n, dtype=np.uint64) for i in rows])
-                for _ in range(digits)
-            ]
-        )
-        errors = self.noise(digits, self.n)
-        return self.context.switching_key(self.residues(self.secret), source, a, errors, limbs)
+        a = np.stack([self.random_rows(self.rows(limbs)) for _ in self.digits(limbs)])
+        return self.context.switching_key(self.secret, source, a, self.noise(len(a), self.n), limbs)
 
     def transpose_keys(self, d: int, policy: str, limbs: int) -> list[Words]:
-        secret = self.residues(self.secret)
         return [
-            self.key(self.context.automorphism(secret, element), limbs)
-            for element in self.context.transpose_elements(d, policy)
+            self.key(self.context.automorphism(self.secret, element), limbs)
+            for element in _core.transpose_plan(d, policy)[0]
         ]
 
     def switch_deviation(self, limbs: int) -> float:
         """Standard deviation of the coefficients that one key switch adds; see cpp/rlwe/row_switch.h."""
-        digits = [prod(self.moduli[i : min(i + self.alpha, limbs)]) for i in range(0, limbs, self.alpha)]
-        special = prod(self.moduli[len(self.q_bits) :])
-        key = self.n * SIGMA**2 / 12 * sum((digit / special) ** 2 for digit in digits)
-        return float(np.sqrt(key + (1 + np.count_nonzero(self.secret)) / 12))
+        digits = [prod(self.moduli[i] for i in digit) for digit in self.digits(limbs)]
+        key = self.n * SIGMA**2 / 12 * sum((digit / self.special_product) ** 2 for digit in digits)
+        return float(np.sqrt(key + (1 + np.count_nonzero(self.secret_coefficients)) / 12))
 
     # --- rows -------------------------------------------------------------------------------------------------
 
     def uniform_rows(self, limbs: int, rows: int) -> Words:
-        shape = (rows, self.n)
-        return np.stack([self.generator.integers(0, q, shape, dtype=np.uint64) for q in self.moduli[:limbs]])
+        return np.stack([self.random_rows(range(limbs)) for _ in range(rows)], axis=1)
 
     def encrypt(self, messages: Signed, limbs: int) -> tuple[Words, Words]:
         """(a, b), uint64 (limbs, rows, N) and (limbs, rows, d), of rows (rows, d) below 2^40."""
@@ -124,7 +91,9 @@ class RowScheme:
         plain = messages + self.noise(rows, d)
         b = np.empty((limbs, rows, d), np.uint64)
         for i in range(limbs):
-            masks = multiply_rows(a[i].astype(np.int64), self.secret, self.moduli[i])[:, :: self.n // d]
+            masks = multiply_rows(a[i].astype(np.int64), self.secret_coefficients, self.moduli[i])[
+                :, :: self.n // d
+            ]
             b[i] = (plain - masks) % self.moduli[i]
         return a, b
 
@@ -132,14 +101,14 @@ class RowScheme:
         """The residues of a·s + b where b is given, per limb (rows, d)."""
         found = []
         for i in range(len(a)):
-            masks = multiply_rows(a[i].astype(np.int64), self.secret, self.moduli[i])
+            masks = multiply_rows(a[i].astype(np.int64), self.secret_coefficients, self.moduli[i])
             found.append((masks[:, :: self.n // b.shape[2]] + b[i].astype(np.int64)) % self.moduli[i])
         return found
 
     def errors(self, a: Words, b: Words, expected: Sequence[Signed]) -> Signed:
         """Phase minus expected residues, centred; the same in all limbs, as a small error must be."""
         limbs = [
-            centred((found - wanted) % modulus, modulus)
+            centred(found - wanted, modulus)
             for found, wanted, modulus in zip(self.phase(a, b), expected, self.moduli, strict=False)
         ]
         for other in limbs[1:]:

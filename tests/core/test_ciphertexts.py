@@ -64,7 +64,7 @@ def test_phase_is_exact(ring: Ring, components: int, limbs: int) -> None:
     if rest:
         total = total + multiply(rest[0], multiply(s, s))
     modulus = prod(ring.moduli[:used])
-    expected = [float(centred(x, modulus)) for x in total]
+    expected = centred(total, modulus).astype(float)
     np.testing.assert_array_equal(ring.context.phase(ring.secret, ciphertext), expected)
 
 

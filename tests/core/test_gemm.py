@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from ring_oracle import centred
 
 from cipherblas import _core, blas
 
@@ -132,10 +133,6 @@ def test_the_largest_residues_do_not_overflow(path: str, k: int) -> None:
         assert (got == -k * (modulus // 2) % modulus).all()
 
 
-def centred(difference: Matrix, modulus: int) -> Matrix:
-    return (difference + modulus // 2) % modulus - modulus // 2
-
-
 def rounding_errors(u: Matrix, b: Matrix, modulus: int) -> Matrix:
     got = _core.small_gemm(u, b, modulus, "rounded").astype(object)
     return centred(got - exact(u, b, modulus).astype(object), modulus).astype(np.float64)
@@ -178,6 +175,7 @@ def test_the_typical_error_is_that_of_the_model(k: int) -> None:
     b = generator.integers(0, LARGEST, (k, 40), dtype=np.uint64)
     found = np.sqrt(np.mean(rounding_errors(u, b, LARGEST) ** 2))
     model = _core.small_gemm_rms(k, 999, LARGEST)
+    assert _core.small_gemm_rms(k, 2.0**40, LARGEST) == np.inf
     assert model / 4 < found < 2 * model
     assert model < _core.small_gemm_error(k, 999, LARGEST)
 
@@ -309,7 +307,9 @@ BAD: list[tuple[str, Callable[[], object]]] = [
     ("out: expected residues below 97, got 97",
      lambda: _core.modular_gemm(A, B, 97, out=np.full((2, 4), 97, np.uint64), accumulate=True)),
     ("k: expected at least 1, got 0", lambda: _core.small_gemm_error(0, 1, 97)),
-    ("max_u: expected at most 1099511627775", lambda: _core.small_gemm_rms(1, 2**40, 97)),
+    ("max_u: expected at most 1099511627775", lambda: _core.small_gemm_error(1, 2**40, 97)),
+    ("max_u: expected at least 0", lambda: _core.small_gemm_rms(1, -1.0, 97)),
+    ("modulus: expected above 2, at most 2\\^50", lambda: _core.small_gemm_rms(1, 1, 2.0**51)),
     ("a: expected contiguous rows or columns", lambda: _core.double_gemm(np.ones((4, 4))[::2, ::2], np.ones((2, 1)))),
 ]  # fmt: skip
 

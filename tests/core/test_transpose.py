@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from row_oracle import SIGMA, TAIL, RowScheme, Signed, Words, multiply_rows
+from ring_oracle import Integers, Words, automorphism, centred
+from row_oracle import SIGMA, TAIL, RowScheme, Signed, multiply_rows
 
 from cipherblas import _core
 
@@ -54,7 +56,7 @@ def deviation(rows: RowScheme, limbs: int, policy: str, d: int) -> float:
 def transposed(rows: RowScheme, limbs: int, plain: Signed, d: int, policy: str) -> Signed:
     """Errors of the transposed d × d matrix, plain being its first rows."""
     a, b = rows.encrypt(plain, limbs)
-    keys = rows.transpose_keys(d, policy, len(rows.q_bits))
+    keys = rows.transpose_keys(d, policy, rows.num_q)
     new_a, new_b = rows.context.transpose_rows(a, b, keys, policy)
     assert new_a.shape == (limbs, d, rows.n)
     assert new_b.shape == (limbs, d, d)
@@ -134,10 +136,10 @@ def test_missing_rows_are_zero_rows() -> None:
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_elements_generate_what_the_rows_need(policy: str) -> None:
-    context = scheme(RINGS[0])[0].context
-    for log_d in range(3, 11):
+    for log_d in range(3, 14):
         d = 1 << log_d
-        elements = context.transpose_elements(d, policy)
+        elements, total = _core.transpose_plan(d, policy)
+        assert total == round(switches(policy, d) * d)
         assert len(set(elements)) == len(elements)
         assert all(element % 2 == 1 and 1 < element < 2 * d for element in elements)
         base = 1 << -(-log_d // 2)
@@ -153,48 +155,91 @@ def test_only_coefficients_of_the_message_matter() -> None:
     keys = rows.transpose_keys(d, "fast", limbs)
     found = rows.phase(*rows.context.transpose_rows(a, b, keys, "fast"))[0]
     # The same automorphisms and monomials on whole polynomials, the garbage included.
-    whole = multiply_rows(a[0].astype(np.int64), rows.secret, rows.moduli[0])
+    whole = multiply_rows(a[0].astype(np.int64), rows.secret_coefficients, rows.moduli[0])
     whole[:, ::stride] = (whole[:, ::stride] + b[0].astype(np.int64)) % rows.moduli[0]
     other = rows.generator.integers(0, rows.moduli[0], whole.shape)
     other[:, ::stride] = whole[:, ::stride]
     for phases in (whole, other):
-        expected = plain_transposition(phases, d, rows.moduli[0])[:, ::stride]
-        difference = (found - expected + rows.moduli[0] // 2) % rows.moduli[0] - rows.moduli[0] // 2
+        divided = phases.astype(object) * pow(d, -1, rows.moduli[0])
+        expected = transposition(divided, d, lambda v, h: automorphism(h, v))[:, ::stride]
+        difference = centred(found - expected, rows.moduli[0]).astype(np.int64)
         assert np.abs(difference).max() <= TAIL * deviation(rows, limbs, "fast", d)
 
 
-def plain_transposition(phases: Signed, d: int, modulus: int) -> Signed:
-    """The formulas of cpp/rlwe/transpose.h on plain polynomials (rows, N), term by term."""
-    n = phases.shape[1]
-    stride = n // d
+def transposition(x: Integers, d: int, turn: Callable[[int, Integers], Integers]) -> Integers:
+    """The formulas of cpp/rlwe/transpose.h, term by term, on rows (rows, …, N) that are divided by d; `turn` is what
+    the automorphism of exponent v does to h_u."""
+    n = x.shape[-1]
 
-    def shifted(x: Signed, power: int) -> Signed:
-        places = (np.arange(n) + power * stride) % (2 * n)
-        result = np.zeros(n, np.int64)
-        result[places % n] = np.where(places < n, x, -x)
-        return result
+    def shifted(polynomials: Integers, power: int) -> Integers:
+        places = (np.arange(n) + power * (n // d)) % (2 * n)
+        moved = np.zeros_like(polynomials)
+        moved[..., places % n] = np.where(places < n, polynomials, -polynomials)
+        return moved
 
-    share = pow(d, -1, modulus)
-    result = np.zeros_like(phases)
+    result = np.zeros((d, *x.shape[1:]), object)
     for u in range(1, 2 * d, 2):
-        h = sum(shifted(phases[i], u * i) for i in range(len(phases))) % modulus
         v = pow(u, -1, 2 * d)
-        places = np.arange(n) * v % (2 * n)
-        g = np.zeros(n, np.int64)
-        g[places % n] = np.where(places < n, h, -h)
+        g = turn(v, sum(shifted(row, u * i) for i, row in enumerate(x)))
         for j in range(d):
             result[j] += shifted(g, -v * j)
-    return (result.astype(object) * share % modulus).astype(np.int64)
+    return result
+
+
+def steps(v: int, d: int, policy: str) -> list[int]:
+    """The automorphisms that make up v = ±5^e."""
+    sign, e = next((s, e) for s in (1, -1) for e in range(d // 2) if (s * 5**e - v) % (2 * d) == 0)
+    base = 1 << -(-(d.bit_length() - 1) // 2)
+    factors = {
+        "fast": [sign * 5**e],
+        "light": [sign * 5 ** (e // base * base), 5 ** (e % base)],
+        "binary": [sign, *(5 ** (e & 1 << bit) for bit in range(d.bit_length()))],
+    }[policy]
+    return [factor % (2 * d) for factor in factors if factor % (2 * d) != 1]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("ring", RINGS)
+@pytest.mark.parametrize("present", [1, 5, 8])
+def test_bits_are_those_of_the_definition(ring: tuple, policy: str, present: int) -> None:
+    """Against exact integers: every step is an automorphism, digits times a key, and a division by P."""
+    rows, limbs = scheme(ring, n=16)
+    d = 8
+    moduli = rows.moduli[:limbs]
+    modulus = prod(moduli)
+    keys = {element: rows.random_key(rows.num_q) for element in _core.transpose_plan(d, policy)[0]}
+    a, b = rows.uniform_rows(limbs, present), rows.uniform_rows(limbs, present)[:, :, :d]
+
+    def turn(v: int, h: Integers) -> Integers:
+        for element in steps(v, d, policy):
+            sums = rows.key_switch(h[0], element, keys[element], limbs)
+            masks, phases = (
+                rows.divide(x, modulus * rows.special_product, rows.special_product) for x in sums[::-1]
+            )
+            h = np.stack([masks, phases + automorphism(h[1], element)])
+        return h
+
+    whole = np.zeros((limbs, present, 2, rows.n), np.uint64)
+    whole[:, :, 0], whole[:, :, 1, :: rows.n // d] = a, b
+    lifted = sum(
+        residues.astype(object) * (modulus // q * pow(modulus // q, -1, q))
+        for residues, q in zip(whole, moduli, strict=True)
+    )
+    expected = transposition(lifted * pow(d, -1, modulus) % modulus, d, turn)
+    found = rows.context.transpose_rows(a, b, list(keys.values()), policy)
+    for i, q in enumerate(moduli):
+        np.testing.assert_array_equal(found[0][i], expected[:, 0] % q)
+        np.testing.assert_array_equal(found[1][i], expected[:, 1, :: rows.n // d] % q)
 
 
 @pytest.mark.parametrize("ring", RINGS)
 def test_rows_times_the_secret(ring: tuple) -> None:
     rows, limbs = scheme(ring)
     a, b = rows.uniform_rows(limbs, 9), rows.uniform_rows(limbs, 9)
-    secret = rows.residues(rows.secret)
-    key = rows.key(rows.context.multiply(secret, secret), len(rows.q_bits))
+    key = rows.key(rows.context.multiply(rows.secret, rows.secret), rows.num_q)
     expected = [
-        multiply_rows(phase, rows.secret, q) for phase, q in zip(rows.phase(a, b), rows.moduli, strict=False)
+        multiply_rows(phase, rows.secret_coefficients, q)
+        for phase, q in zip(rows.phase(a, b), rows.moduli, strict=False)
     ]
     errors = rows.errors(*rows.context.relinearise_rows(a, b, key), expected)
     derived = rows.switch_deviation(limbs)
@@ -207,8 +252,8 @@ def test_rows_times_the_secret(ring: tuple) -> None:
 def test_one_polynomial_switched_with_many_keys(ring: tuple, columns: int) -> None:
     rows, limbs = scheme(ring)
     a = rows.uniform_rows(limbs, 1)
-    sources = [rows.ternary() for _ in range(5)]
-    keys = [rows.key(rows.residues(source), len(rows.q_bits)) for source in sources]
+    sources = [rows.small(1) for _ in range(5)]
+    keys = [rows.key(rows.residues(source), rows.num_q) for source in sources]
     for given_keys in (keys, np.stack(keys)):
         new_a, new_b = rows.context.switch_rows(a[:, 0], given_keys, columns)
         assert new_a.shape == (limbs, 5, rows.n)
@@ -223,8 +268,7 @@ def test_one_polynomial_switched_with_many_keys(ring: tuple, columns: int) -> No
         ]
         phases = rows.phase(new_a, padded)
         for i, q in enumerate(rows.moduli[:limbs]):
-            difference = (phases[i] - expected[i])[:, :columns] % q
-            errors = np.where(difference > q // 2, difference - q, difference)
+            errors = centred((phases[i] - expected[i])[:, :columns], q)
             assert np.abs(errors).max() <= TAIL * rows.switch_deviation(limbs)
 
 
@@ -272,20 +316,24 @@ ROWS = RowScheme(n=32, q_bits=(50, 40), special=1, alpha=1)
 A, B = ROWS.uniform_rows(2, 8), ROWS.uniform_rows(2, 8)[:, :, :8]
 FULL = ROWS.uniform_rows(2, 8)
 KEYS = ROWS.transpose_keys(8, "fast", 2)
-SHORT = ROWS.key(ROWS.residues(ROWS.secret), 1)
+SHORT = ROWS.key(ROWS.secret, 1)
 C = ROWS.context
 
 BAD: list[tuple[str, Callable[[], object]]] = [
-    ("policy: expected fast, light or binary, got slow", lambda: C.transpose_elements(8, "slow")),
-    ("columns of b: expected a power of two from 8 to 32, got 12", lambda: C.transpose_elements(12)),
-    ("columns of b: expected a power of two from 8 to 32, got 64", lambda: C.transpose_elements(64)),
+    ("policy: expected fast, light or binary, got slow", lambda: _core.transpose_plan(8, "slow")),
+    ("d: expected a power of two from 8 to 8192, got 12", lambda: _core.transpose_plan(12, "fast")),
+    ("d: expected a power of two from 8 to 8192, got 16384", lambda: _core.transpose_plan(1 << 14, "fast")),
+    (
+        "columns of b: expected a power of two from 8 to 32, got 4",
+        lambda: C.transpose_rows(A, B[:, :, :4], KEYS),
+    ),
     ("a: expected dtype uint64, got int64", lambda: C.transpose_rows(A.astype(np.int64), B, KEYS)),
     (r"a: expected shape \(\*, \*, 32\)", lambda: C.transpose_rows(A[:, :, :16], B, KEYS)),
     ("a: expected 1 to 2 limbs", lambda: C.transpose_rows(np.concatenate([A, A]), B, KEYS)),
     ("a: expected at least one row", lambda: C.transpose_rows(A[:, :0], B[:, :0], KEYS)),
     (r"b: expected shape \(2, 8, \*\)", lambda: C.transpose_rows(A, B[:, :7], KEYS)),
     ("a: expected at most 8 rows", lambda: C.transpose_rows(np.repeat(A, 2, 1), np.repeat(B, 2, 1), KEYS)),
-    ("keys: expected 7, in the order of transpose_elements, got 6", lambda: C.transpose_rows(A, B, KEYS[:6])),
+    ("keys: expected 7, in the order of transpose_plan, got 6", lambda: C.transpose_rows(A, B, KEYS[:6])),
     ("keys: expected keys for at least 2 limbs", lambda: C.transpose_rows(A, B, [SHORT] * 7)),
     (r"b: expected shape \(2, 8, 32\)", lambda: C.relinearise_rows(A, B, KEYS[0])),
     ("keys: expected keys for at least 2 limbs", lambda: C.relinearise_rows(A, FULL, SHORT)),

@@ -24,6 +24,8 @@ ENCRYPT: dict[str, Callable[..., CoefficientMatrix]] = {
     "shared-rows": encryption.encrypt_shared_rows,
     "shared-batch": encryption.encrypt_shared_batch,
 }
+RINGS = st.sampled_from([8, 16, 64])
+GADGETS = st.sampled_from([(1, 1, 1), (2, 1, 1), (3, 2, 2)])  # limbs, special primes, limbs per digit
 PUBLIC = ("rlwe-rows", "rlwe-columns", "module-rows")
 
 

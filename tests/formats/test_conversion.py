@@ -26,9 +26,6 @@ from cipherblas.keys import SecretKey, generate_secret
 from cipherblas.memory import Array
 from cipherblas.params import make_parameters
 
-RINGS = st.sampled_from([8, 16, 64])
-GADGETS = st.sampled_from([(1, 1, 1), (2, 1, 1), (3, 2, 2)])  # limbs, special primes, limbs per digit
-
 
 def check(secret: SecretKey, found: Any, expected: Array, scale: float, terms: int, limbs: int) -> None:
     """Entry by entry: the error of encryption, and that of a sum of `terms` key switches (0: none)."""
@@ -39,7 +36,13 @@ def check(secret: SecretKey, found: Any, expected: Array, scale: float, terms: i
     assert (np.abs(plain - expected) <= bound).all()
 
 
-@given(data=st.data(), n=RINGS, limbs=st.integers(1, 2), seed=st.integers(0, 2**32), log=st.integers(0, 6))
+@given(
+    data=st.data(),
+    n=samples.RINGS,
+    limbs=st.integers(1, 2),
+    seed=st.integers(0, 2**32),
+    log=st.integers(0, 6),
+)
 def test_rlwe_rows_split_into_module_rows(data: Any, n: int, limbs: int, seed: int, log: int) -> None:
     secret, _ = samples.toy_keys(n, 2)
     splits = min(1 << log, n)
@@ -58,7 +61,7 @@ def decrypt_split(plain: Array, splits: int) -> Array:
     return np.concatenate([[row[t::splits] for t in range(splits)] for row in plain])
 
 
-@given(data=st.data(), n=RINGS, gadget=GADGETS, seed=st.integers(0, 2**32))
+@given(data=st.data(), n=samples.RINGS, gadget=samples.GADGETS, seed=st.integers(0, 2**32))
 def test_module_rows_pack_into_rlwe_rows(data: Any, n: int, gadget: tuple[int, int, int], seed: int) -> None:
     secret, _ = samples.toy_keys(n, *gadget)
     limbs = data.draw(st.integers(1, gadget[0]))
@@ -78,7 +81,7 @@ def test_module_rows_pack_into_rlwe_rows(data: Any, n: int, gadget: tuple[int, i
     check(secret, again, plain, samples.SCALE, rank, limbs)
 
 
-@given(data=st.data(), n=RINGS, gadget=GADGETS, seed=st.integers(0, 2**32))
+@given(data=st.data(), n=samples.RINGS, gadget=samples.GADGETS, seed=st.integers(0, 2**32))
 @pytest.mark.parametrize("name", ["shared-rows", "shared-batch"])
 def test_shared_a_to_rlwe(name: str, data: Any, n: int, gadget: tuple[int, int, int], seed: int) -> None:
     secret, _ = samples.toy_keys(n, *gadget)
@@ -92,7 +95,9 @@ def test_shared_a_to_rlwe(name: str, data: Any, n: int, gadget: tuple[int, int, 
         check(secret, block, plain[:, begin : begin + n], samples.SCALE, 1, limbs)
 
 
-@given(data=st.data(), n=RINGS, gadget=GADGETS, seed=st.integers(0, 2**32), batch=st.booleans())
+@given(
+    data=st.data(), n=samples.RINGS, gadget=samples.GADGETS, seed=st.integers(0, 2**32), batch=st.booleans()
+)
 def test_rlwe_to_shared_a(data: Any, n: int, gadget: tuple[int, int, int], seed: int, batch: bool) -> None:
     secret, _ = samples.toy_keys(n, *gadget)
     limbs = data.draw(st.integers(1, gadget[0]))

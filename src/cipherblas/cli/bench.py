@@ -5,13 +5,25 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 from enum import Enum
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from cipherblas.cli.bench_options import (
+    Algorithm,
+    JsonLines,
+    KeyBudget,
+    MemoryBudget,
+    OneThread,
+    PeerPython,
+    Precision,
+    Seconds,
+    Security,
+    UploadBudget,
+    product_shapes,
+)
 from cipherblas.cli.guard import guarded
-from cipherblas.cli.options import Debug, Quiet, Route, parse_bytes, parse_shape, parse_triple, without_none
+from cipherblas.cli.options import Debug, Quiet, Route, parse_shape, without_none
 from cipherblas.errors import CipherblasError
 from cipherblas.report import Display
 from cipherblas.report.tables import stdout_console
@@ -64,24 +76,6 @@ class TransposePolicy(str, Enum):
     fast = "fast"
     light = "light"
     binary = "binary"
-
-
-JsonLines = Annotated[
-    bool, typer.Option("--json", help="One JSON object per line, as soon as it is measured.")
-]
-OneThread = Annotated[int, typer.Option("--threads", min=1, help="Threads of both sides.")]
-Seconds = Annotated[
-    float, typer.Option("--seconds", min=0.0, help="Seconds spent on each side of each case.")
-]
-PeerPython = Annotated[
-    Path | None,
-    typer.Option(
-        "--peer-python",
-        metavar="INTERPRETER",
-        help="Python interpreter that has the peer installed.",
-        show_default="this one",
-    ),
-]
 
 
 @app.command()
@@ -193,15 +187,7 @@ def transpose(
 @app.command()
 @guarded
 def cc(
-    shape: Annotated[
-        list[Any] | None,
-        typer.Option(
-            metavar="MxKxN",
-            parser=parse_triple,
-            help="Shape of the product; repeatable.",
-            show_default="64x64x64",
-        ),
-    ] = None,
+    shape: Annotated[list[Any] | None, product_shapes("64x64x64")] = None,
     suite: Annotated[
         Suite | None,
         typer.Option(help="Instead: the 12 shapes and parameter sets of FAME.", show_default=False),
@@ -210,28 +196,16 @@ def cc(
         ProductPeer | None, typer.Option(help="Compare with E2DM on this library.", show_default=False)
     ] = None,
     peer_python: PeerPython = None,
-    algorithm: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Force an algorithm.", show_default="the planner's choice"),
-    ] = None,
+    algorithm: Algorithm = None,
     route: Route = None,
     order: Annotated[
         Order | None, typer.Option(help="Loop order of the linear transforms.", show_default="limb")
     ] = None,
-    precision: Annotated[float | None, typer.Option(help="As in `plan`.", show_default="1e-4")] = None,
-    security: Annotated[int | None, typer.Option(help="As in `plan`.", show_default="128")] = None,
-    memory_budget: Annotated[
-        int | None,
-        typer.Option(metavar="BYTES", parser=parse_bytes, help="As in `plan`.", show_default=False),
-    ] = None,
-    key_budget: Annotated[
-        int | None,
-        typer.Option(metavar="BYTES", parser=parse_bytes, help="As in `plan`.", show_default=False),
-    ] = None,
-    upload_budget: Annotated[
-        int | None,
-        typer.Option(metavar="BYTES", parser=parse_bytes, help="As in `plan`.", show_default=False),
-    ] = None,
+    precision: Precision = None,
+    security: Security = None,
+    memory_budget: MemoryBudget = None,
+    key_budget: KeyBudget = None,
+    upload_budget: UploadBudget = None,
     threads: OneThread = 1,
     seconds: Seconds = 2.0,
     json: JsonLines = False,
@@ -286,13 +260,7 @@ class WeightType(str, Enum):
 @guarded
 def pc(
     shape: Annotated[
-        list[Any] | None,
-        typer.Option(
-            metavar="MxKxN",
-            parser=parse_triple,
-            help="Shape of the product, MxK weights; repeatable.",
-            show_default="1024x1024x1024",
-        ),
+        list[Any] | None, product_shapes("1024x1024x1024", "Shape of the product, MxK weights; repeatable.")
     ] = None,
     dtype: Annotated[
         list[WeightType] | None,
@@ -301,13 +269,10 @@ def pc(
     fixed: Annotated[
         bool, typer.Option("--fixed", help="The weights are a constant of the program, prepared once.")
     ] = False,
-    algorithm: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Force an algorithm.", show_default="the planner's choice"),
-    ] = None,
+    algorithm: Algorithm = None,
     route: Route = None,
-    precision: Annotated[float | None, typer.Option(help="As in `plan`.", show_default="1e-4")] = None,
-    security: Annotated[int | None, typer.Option(help="As in `plan`.", show_default="128")] = None,
+    precision: Precision = None,
+    security: Security = None,
     threads: OneThread = 1,
     seconds: Seconds = 2.0,
     json: JsonLines = False,
@@ -337,15 +302,7 @@ def pc(
 @app.command()
 @guarded
 def gemm(
-    shape: Annotated[
-        list[Any] | None,
-        typer.Option(
-            metavar="MxKxN",
-            parser=parse_triple,
-            help="Shape of the product; repeatable.",
-            show_default="1024x1024x1024",
-        ),
-    ] = None,
+    shape: Annotated[list[Any] | None, product_shapes("1024x1024x1024")] = None,
     bits: Annotated[int, typer.Option(min=4, max=50, help="Bits of the modulus.")] = 50,
     threads: OneThread = 1,
     seconds: Seconds = 1.0,
@@ -372,19 +329,27 @@ class BenchError(CipherblasError):
 
 def _print(rows: Iterable[dict[str, Any]], json: bool, display: Display) -> None:
     """Print rows: each as a line of JSON when it comes, or all as tables at the end."""
-    from cipherblas.bench import render, to_json
+    from cipherblas.bench import render
 
-    found = []
-    with display.progress("measuring"):
-        for row in translated(rows):
-            if json:
-                typer.echo(to_json(row))
-            found.append(row)
+    found = collected(rows, json, display)
     if not json:
         render(found, console=stdout_console())
 
 
-def translated(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def collected(rows: Iterable[dict[str, Any]], json: bool, display: Display) -> list[dict[str, Any]]:
+    """All rows; with `json` each is printed as a line of JSON when it comes."""
+    from cipherblas.bench import to_json
+
+    found = []
+    with display.progress("measuring"):
+        for row in _translated(rows):
+            if json:
+                typer.echo(to_json(row))
+            found.append(row)
+    return found
+
+
+def _translated(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     from cipherblas.bench import PeerError
 
     try:

@@ -11,8 +11,16 @@ from typing import Annotated, Any
 import typer
 
 from cipherblas import report
-from cipherblas.cli.bench import translated
-from cipherblas.cli.options import Debug, Quiet, parse_bytes, parse_sizes, without_none
+from cipherblas.cli.bench import collected
+from cipherblas.cli.bench_options import (
+    JsonLines,
+    MemoryBudget,
+    OneThread,
+    Precision,
+    Seconds,
+    Security,
+)
+from cipherblas.cli.options import Debug, Quiet, parse_sizes, without_none
 from cipherblas.errors import FormatError
 from cipherblas.files.format import storage_error
 from cipherblas.report import Display
@@ -50,16 +58,11 @@ def crossover(
     limit: Annotated[
         float, typer.Option(metavar="SECONDS", min=0.0, help="What is predicted to take longer is not run.")
     ] = 60.0,
-    precision: Annotated[float | None, typer.Option(help="As in `plan`.", show_default="1e-4")] = None,
-    security: Annotated[int | None, typer.Option(help="As in `plan`.", show_default="128")] = None,
-    memory_budget: Annotated[
-        int | None,
-        typer.Option(metavar="BYTES", parser=parse_bytes, help="As in `plan`.", show_default=False),
-    ] = None,
-    threads: Annotated[int, typer.Option("--threads", min=1, help="Threads of both sides.")] = 1,
-    seconds: Annotated[
-        float, typer.Option("--seconds", min=0.0, help="Seconds spent on each side of each case.")
-    ] = 2.0,
+    precision: Precision = None,
+    security: Security = None,
+    memory_budget: MemoryBudget = None,
+    threads: OneThread = 1,
+    seconds: Seconds = 2.0,
     rows: Annotated[
         Path | None,
         typer.Option(
@@ -72,9 +75,7 @@ def crossover(
         Path | None, typer.Option(metavar="FILE", help="Draw a picture (PNG).", show_default=False)
     ] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print the tables as Markdown.")] = False,
-    json: Annotated[
-        bool, typer.Option("--json", help="One JSON object per line, as soon as it is measured.")
-    ] = False,
+    json: JsonLines = False,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
@@ -111,14 +112,9 @@ def crossover(
 
 def _shown(measured: Rows, json: bool, markdown: bool, display: Display) -> list[dict[str, Any]]:
     """Print rows as they come, or all at the end; return them."""
-    from cipherblas.bench import render, to_json
+    from cipherblas.bench import render
 
-    found = []
-    with display.progress("measuring"):
-        for row in translated(measured):
-            if json:
-                typer.echo(to_json(row))
-            found.append(row)
+    found = collected(measured, json, display)
     if markdown:
         typer.echo(report.crossover_markdown(found), nl=False)
     elif not json:

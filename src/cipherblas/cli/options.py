@@ -63,6 +63,13 @@ def parse_bytes(text: str) -> int:
     return int(float(match[1]) * _UNITS[match[2]])
 
 
+def bytes_option(name: str, text: str, default: str | bool = False, panel: str | None = None) -> Any:
+    """An option that takes an amount of memory."""
+    return typer.Option(
+        name, metavar="BYTES", parser=parse_bytes, help=text, show_default=default, rich_help_panel=panel
+    )
+
+
 @dataclass(frozen=True)
 class Shape:
     """Rows and columns as given on the command line."""

@@ -17,8 +17,8 @@ from cipherblas.cli.options import (
     Route,
     Shape,
     Threads,
+    bytes_option,
     declared_operands,
-    parse_bytes,
     parse_shape,
     without_none,
 )
@@ -26,7 +26,7 @@ from cipherblas.expressions import Operand
 from cipherblas.program import Program, compile
 from cipherblas.report import Display, print_json
 
-OPERANDS = "Operands"  # heading in the help
+OPERANDS, BUDGETS = "Operands", "Budgets"  # headings in the help
 
 
 def _shape_option(name: str) -> Any:
@@ -62,12 +62,6 @@ def _bound_option(name: str) -> Any:
         help=f"Entries of {name} are at most X in absolute value.",
         show_default="1",
         rich_help_panel=OPERANDS,
-    )
-
-
-def _bytes_option(name: str, text: str, default: str) -> Any:
-    return typer.Option(
-        name, metavar="BYTES", parser=parse_bytes, help=text, show_default=default, rich_help_panel="Budgets"
     )
 
 
@@ -115,22 +109,26 @@ def plan(
     route: Route = None,
     memory_budget: Annotated[
         int | None,
-        _bytes_option(
-            "--memory-budget", "Memory that the server may use.", "four fifths of what is available"
+        bytes_option(
+            "--memory-budget", "Memory that the server may use.", "four fifths of what is available", BUDGETS
         ),
     ] = None,
     key_budget: Annotated[
         int | None,
-        _bytes_option(
-            "--key-budget", "Memory that the evaluation keys may use.", "two thirds of the memory budget"
+        bytes_option(
+            "--key-budget",
+            "Memory that the evaluation keys may use.",
+            "two thirds of the memory budget",
+            BUDGETS,
         ),
     ] = None,
     upload_budget: Annotated[
         int | None,
-        _bytes_option(
+        bytes_option(
             "--upload-budget",
             "What the client may upload for the secret operands.",
             "64MiB, or 16 times the operands",
+            BUDGETS,
         ),
     ] = None,
     threads: Threads = None,

@@ -12,7 +12,6 @@ matrices with a toy secret, `RowsCkks` on residues.
 
 from __future__ import annotations
 
-import functools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
@@ -29,26 +28,21 @@ from cipherblas.evaluators.noise import SIGMA, TAIL
 from cipherblas.evaluators.shape import Ring
 from cipherblas.evaluators.steps import KeyPolicy, check_policy
 from cipherblas.evaluators.values import Ledger
+from cipherblas.formats.noise import gathered_switches
+from cipherblas.formats.transposition import TransposePolicy, transpose_plan
 from cipherblas.keys.request import KeyRequest, describe_galois, weight_key
 
 WORD_BYTES = 8
 SCALE_TOLERANCE = 2.0**-40
 # A float64 GEMM is exact while no partial sum exceeds the significand.
 EXACT_BITS = 53
-MAX_TRANSPOSED = 1 << 13
-
 
 # What the policies of rotation keys mean for transpositions: one key for each automorphism, two digits, or bits.
-TRANSPOSE_POLICIES: dict[KeyPolicy, str] = {"direct": "fast", "composed": "light", "binary": "binary"}
-
-
-@functools.lru_cache(maxsize=64)
-def transposition(n: int, policy: KeyPolicy) -> tuple[tuple[int, ...], int]:
-    """The Galois elements of a transposition of N rows, and how many key switches it does."""
-    if n > MAX_TRANSPOSED:
-        raise ShapeError("rows of a transposition", expected=f"at most {MAX_TRANSPOSED}", got=n)
-    elements, switches = _core.transpose_plan(n, TRANSPOSE_POLICIES[policy])
-    return tuple(elements), switches
+TRANSPOSE_POLICIES: dict[KeyPolicy, TransposePolicy] = {
+    "direct": "fast",
+    "composed": "light",
+    "binary": "binary",
+}
 
 
 @dataclass(frozen=True)
@@ -77,8 +71,8 @@ class ClearFactor:
         return max(math.floor(self.bound / self.unit + 0.5), 1)
 
 
-class Rows:
-    """A handle on a matrix encrypted by rows.
+class Encryption:
+    """A handle on an encrypted matrix.
 
     Attributes:
         shape: rows × columns of the message.
@@ -112,10 +106,25 @@ class Rows:
     def __del__(self) -> None:
         self._ledger.release(self._booked)
 
+
+class Rows(Encryption):
+    """A matrix encrypted by rows."""
+
+    __slots__ = ()
+
     @property
     def error(self) -> float:
         """Bound on the error of an entry of the matrix, as far as `TAIL` deviations go."""
         return (TAIL * self.noise + self.bias) / self.scale
+
+
+class Batch(Encryption):
+    """A fresh matrix encrypted by rows that share their a parts (multi-secret): row j has a secret s_j.
+
+    b_j + a·s_j = scale · M_j, a being one polynomial for every N columns.
+    """
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True)
@@ -131,37 +140,6 @@ class Part:
     shape: tuple[int, int]
     limbs: int
     data: Any
-
-
-class Batch:
-    """A handle on a fresh matrix encrypted by rows that share their a parts (multi-secret): row j has a secret s_j.
-
-    b_j + a·s_j = scale · M_j, a being one polynomial for every N columns.
-
-    Attributes:
-        shape, limbs, scale, bound, noise, data: as of `Rows`.
-    """
-
-    __slots__ = ("_booked", "_ledger", "bound", "data", "limbs", "noise", "scale", "shape")
-
-    def __init__(
-        self,
-        shape: tuple[int, int],
-        limbs: int,
-        scale: float,
-        bound: float,
-        noise: float,
-        data: Any,
-        ledger: Ledger,
-        nbytes: int,
-    ) -> None:
-        self.shape, self.limbs, self.scale, self.bound = shape, limbs, scale, bound
-        self.noise, self.data = noise, data
-        self._ledger, self._booked = ledger, nbytes
-        ledger.add(nbytes)
-
-    def __del__(self) -> None:
-        self._ledger.release(self._booked)
 
 
 class RowsEvaluator(ABC):
@@ -273,7 +251,7 @@ class RowsEvaluator(ABC):
         noise = self._fresh_noise(scale * bound, public_key=False)
         segments = -(-shape[1] // self.n)
         nbytes = limbs * (segments * self.n + shape[0] * shape[1]) * WORD_BYTES
-        return Batch(shape, limbs, scale, bound, noise, data, self.ledger, nbytes)
+        return Batch(shape, limbs, scale, bound, noise, 0.0, data, self.ledger, nbytes)
 
     def _fresh_noise(self, magnitude: float, public_key: bool) -> float:
         """Entries and results are float64: what is larger than its significand is rounded to that.
@@ -314,7 +292,7 @@ class RowsEvaluator(ABC):
         m, k = factor.shape
         if k != x.shape[0]:
             raise ShapeError("inner dimensions of a product", expected=f"{k} rows", got=x.shape[0])
-        noise, bias, exact = self._amplified(factor, x, x.bias, math.sqrt(1 + self._weight))
+        noise, bias, exact = self._amplified(factor, x, math.sqrt(1 + self._weight))
         self.counts.float_macs += (
             self._passes(k, factor.largest, x.limbs, exact) * m * k * (self.n + x.shape[1])
         )
@@ -339,7 +317,7 @@ class RowsEvaluator(ABC):
             raise ShapeError("inner dimensions of a product", expected=f"{k} rows", got=x.shape[0])
         for row in range(m):
             self._use_weights(weight_key(number, row), x.limbs)
-        noise, bias, exact = self._amplified(factor, x, 0.0, 1.0)
+        noise, bias, exact = self._amplified(factor, x, 1.0)
         self.counts.float_macs += self._passes(k, factor.largest, x.limbs, exact) * m * k * x.shape[1]
         self._touch_gemm(k, m)
         bound, scale = k * factor.bound * x.bound, x.scale / factor.unit
@@ -353,17 +331,15 @@ class RowsEvaluator(ABC):
             piece.data = data
         return pieces
 
-    def _amplified(
-        self, factor: ClearFactor, x: Rows | Batch, bias: float, secret: float
-    ) -> tuple[float, float, bool]:
+    def _amplified(self, factor: ClearFactor, x: Encryption, secret: float) -> tuple[float, float, bool]:
         """Noise and bias of factor @ x, and whether it must be exact; `secret`: what the error of a rounded GEMM of
         one part grows by."""
         k, largest = factor.shape[1], factor.largest
         noise = math.sqrt(k) * largest * x.noise
-        bias = k * largest * bias
+        bias = k * largest * x.bias
         if not factor.exact:
             bias += k * 0.5 * x.bound * x.scale
-        rounding = secret * max(self._rounding(k, largest, q) for q in self.params.q[: x.limbs])
+        rounding = secret * max(_core.small_gemm_rms(k, largest, q) for q in self.params.q[: x.limbs])
         exact = x.limbs > 1 or rounding > noise  # residues of several limbs must belong together
         return (noise if exact else math.hypot(noise, rounding)), bias, exact
 
@@ -371,22 +347,6 @@ class RowsEvaluator(ABC):
         """Rows that are longer than N are under several secrets: there are no keys for them."""
         if x.shape[1] > self.n:
             raise ShapeError("length of an encrypted row", expected=f"at most N = {self.n}", got=x.shape[1])
-
-    def _rounding(self, k: int, largest: float, q: float) -> float:
-        """Standard deviation of the error of a rounded float64 GEMM."""
-        if math.log2(largest * (q / 2) * k) <= EXACT_BITS:
-            return 0.0
-        return float(self.gemm_rms(k, largest, q))
-
-    @staticmethod
-    def gemm_rms(k: int, largest: float, q: float) -> float:
-        """Root mean square error of a float64 product of k terms, one factor uniform modulo q.
-
-        Partial sums have deviation largest·q·sqrt(k)/sqrt(12) at most; each addition errs by up to half a unit in
-        the last place of it, independently (the probabilistic model of Higham and Mary 2019).
-        """
-        partial = largest * q * math.sqrt(k / 12)
-        return 2.0**-53 * partial * math.sqrt(k / 3)
 
     def _passes(self, k: int, largest: float, limbs: int, exact: bool) -> int:
         """Float64 GEMMs of one part."""
@@ -424,17 +384,19 @@ class RowsEvaluator(ABC):
     def transpose(self, x: Rows) -> Rows:
         """The encrypted transpose (C-MT): two FFTs over the rows and N key switches, or more of them with fewer keys.
 
-        Levels: none. Keys: those of `transposition(N, key_policy)`. The result has N rows of length N; those beyond
+        Levels: none. Keys: those of `transpose_plan` for N rows. The result has N rows of length N; those beyond
         the columns of x, and entries beyond its rows, mean nothing (`take` cuts them off).
         """
         self._check_length(x)
-        elements, switches = transposition(self.n, self.key_policy)
+        policy = TRANSPOSE_POLICIES[self.key_policy]
+        elements, switches = transpose_plan(self.n, policy)
         for element in elements:
             self._use_galois(element, x.limbs)
         self.counts.transposes += 1
         self._count_switches(switches, x.limbs, len(elements))
         self.counts.adds += 2 * 2 * (self.n.bit_length() - 1) * x.limbs
-        noise = math.hypot(x.noise, math.sqrt(switches * self.switch_variance(x.limbs)))
+        gathered = gathered_switches(self.n, policy, x.shape[0])
+        noise = math.hypot(x.noise, math.sqrt(gathered * self.switch_variance(x.limbs)))
         self.ledger.touch(self.nbytes((self.n, self.n), x.limbs))
         result = self.make((self.n, self.n), x.limbs, x.scale, x.bound, noise, x.bias, None)
         result.data = self._transpose_data(x)

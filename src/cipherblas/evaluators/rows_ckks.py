@@ -17,9 +17,10 @@ from cipherblas.evaluators.rows import (
     Part,
     Rows,
     RowsEvaluator,
-    transposition,
 )
 from cipherblas.evaluators.steps import KeyPolicy
+from cipherblas.formats.matrix import stride_of
+from cipherblas.formats.transposition import picked, transpose_keys, transposed
 from cipherblas.keys.evaluation import EvaluationKeys
 from cipherblas.keys.request import weight_key
 from cipherblas.memory import aligned_empty
@@ -27,11 +28,6 @@ from cipherblas.params import Parameters
 
 Words: TypeAlias = NDArray[np.uint64]
 Pair: TypeAlias = tuple[Words, Words]
-
-
-def stride_of(length: int, n: int) -> int:
-    """Distance of the coefficients at which the entries of a row of so many entries stand."""
-    return n // (1 << max(length - 1, 0).bit_length())
 
 
 class RowsCkks(RowsEvaluator):
@@ -59,6 +55,7 @@ class RowsCkks(RowsEvaluator):
                 got=keys.params.fingerprint()[:12],
             )
         self._keys = keys
+        self._parameters = params
         self._context = params.context()
         self._moduli = params.q
 
@@ -115,24 +112,10 @@ class RowsCkks(RowsEvaluator):
     # ---- key switching ----
 
     def _transpose_data(self, x: Rows) -> Pair:
-        elements, _ = transposition(self.n, self.key_policy)
-        keys = self._evaluation_keys()
-        arrays = [keys.get(element, x.limbs) for element in elements]
-        a, b = (self._spread(part, x.shape[0], 1) for part in x.data)
-        full = self._spread(b, x.shape[1], 2)
-        return self._context.transpose_rows(a, full, arrays, TRANSPOSE_POLICIES[self.key_policy])
-
-    def _spread(self, part: Words, length: int, axis: int) -> Words:
-        """N rows or columns, with the given ones at their coefficients and zeros elsewhere."""
-        if length == self.n:
-            return part
-        shape = list(part.shape)
-        shape[axis] = self.n
-        out = aligned_empty(shape)
-        out.fill(0)
-        positions = slice(0, length * stride_of(length, self.n), stride_of(length, self.n))
-        out[(slice(None),) * axis + (positions,)] = part
-        return out
+        policy = TRANSPOSE_POLICIES[self.key_policy]
+        keys = transpose_keys(self._evaluation_keys(), self.n, policy, x.limbs)
+        a, b = x.data
+        return transposed(self._parameters, a, b, self.n, keys, policy)
 
     def _relinearise_data(self, x: Rows) -> Pair:
         key = self._evaluation_keys().relinearisation(x.limbs)
@@ -145,10 +128,9 @@ class RowsCkks(RowsEvaluator):
         """Of N rows of N entries, those at the coefficients of `rows` and of `cols` entries."""
         a, b = x.data
         if x.shape[0] == self.n:
-            picked = slice(0, rows * stride_of(rows, self.n), stride_of(rows, self.n))
-            a, b = a[:, picked], b[:, picked]
+            a, b = picked(a, rows, 1), picked(b, rows, 1)
         if x.shape[1] == self.n:
-            b = b[:, :, : cols * stride_of(cols, self.n) : stride_of(cols, self.n)]
+            b = picked(b, cols, 2)
         return np.ascontiguousarray(a), np.ascontiguousarray(b)
 
     def _rows_data(self, x: Rows, start: int, stop: int) -> Pair:

@@ -20,6 +20,12 @@ from cipherblas.formats.matrix import CoefficientMatrix
 from cipherblas.formats.module import ModuleRows
 from cipherblas.formats.rlwe import RlweColumns, RlweRows
 from cipherblas.formats.shared import SharedBatch, SharedRows, rows_format
+from cipherblas.formats.transposition import (
+    transpose,
+    transpose_blocks,
+    transpose_blocks_request,
+    transpose_request,
+)
 
 __all__ = [
     "CoefficientMatrix",
@@ -40,4 +46,8 @@ __all__ = [
     "rows_format",
     "shared_to_rlwe",
     "shared_to_rlwe_request",
+    "transpose",
+    "transpose_blocks",
+    "transpose_blocks_request",
+    "transpose_request",
 ]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cipherblas.errors import MismatchError, ShapeError
+from cipherblas.errors import ShapeError
 from cipherblas.formats.conversion_keys import (
     MODULE_TO_RLWE,
     RLWE_TO_SHARED,
@@ -20,9 +20,9 @@ from cipherblas.formats.conversion_keys import (
     ConversionRequest,
 )
 from cipherblas.formats.key_switch import Switched, switch
-from cipherblas.formats.matrix import bit_ceil, check_together
+from cipherblas.formats.matrix import stride_of
 from cipherblas.formats.module import ModuleRows, from_ring
-from cipherblas.formats.rlwe import RlweRows
+from cipherblas.formats.rlwe import RlweRows, joined
 from cipherblas.formats.shared import SharedBatch, SharedRows, segment_widths
 from cipherblas.memory import Array
 from cipherblas.params import Parameters
@@ -136,7 +136,7 @@ def shared_to_rlwe(matrix: SharedRows | SharedBatch, keys: ConversionKeys) -> li
 
 def rlwe_to_shared_rows_request(blocks: Sequence[RlweRows]) -> ConversionRequest:
     """The keys of `rlwe_to_shared_rows`: one per block of columns."""
-    _joined(blocks)
+    joined(blocks)
     return ConversionRequest(RLWE_TO_SHARED, len(blocks), blocks[0].limbs)
 
 
@@ -154,7 +154,7 @@ def rlwe_to_shared_rows(blocks: Sequence[RlweRows], keys: ConversionKeys) -> Sha
         ShapeError, MismatchError: the blocks do not fit each other.
         MissingKeyError, MismatchError: the keys are not those.
     """
-    params, (count, cols) = _joined(blocks)
+    params, (count, cols) = joined(blocks)
     limbs = blocks[0].limbs
     keys.check(rlwe_to_shared_rows_request(blocks), params, blocks[0].key_id)
     a = np.empty((limbs, count, params.n), np.uint64)
@@ -171,7 +171,7 @@ def rlwe_to_shared_rows(blocks: Sequence[RlweRows], keys: ConversionKeys) -> Sha
 
 def rlwe_to_shared_batch_request(blocks: Sequence[RlweRows]) -> ConversionRequest:
     """The keys of `rlwe_to_shared_batch`: one per row."""
-    _joined(blocks)
+    joined(blocks)
     return ConversionRequest(RLWE_TO_SHARED, blocks[0].shape[0], blocks[0].limbs)
 
 
@@ -180,7 +180,7 @@ def rlwe_to_shared_batch(blocks: Sequence[RlweRows], keys: ConversionKeys) -> Sh
 
     With r rows there are r keys of r + 1 polynomials, and r·(r + 1) inner products per block.
     """
-    params, shape = _joined(blocks)
+    params, shape = joined(blocks)
     limbs = blocks[0].limbs
     keys.check(rlwe_to_shared_batch_request(blocks), params, blocks[0].key_id)
     a = np.empty((limbs, len(blocks), params.n), np.uint64)
@@ -206,24 +206,5 @@ def _to_shared(params: Parameters, a: Array, keys: ConversionKeys) -> tuple[Arra
 def _plus(params: Parameters, b: Array, phase: Array) -> Array:
     """b + the coefficients of `phase` (limbs, rows, N) that a row of its width stores."""
     width = b.shape[2]
-    stride = params.n // bit_ceil(width)
-    stored = np.ascontiguousarray(phase[:, :, ::stride][:, :, :width])
+    stored = np.ascontiguousarray(phase[:, :, :: stride_of(width, params.n)][:, :, :width])
     return np.asarray(params.context().add_limbs(np.ascontiguousarray(b), stored))
-
-
-def _joined(blocks: Sequence[RlweRows]) -> tuple[Parameters, tuple[int, int]]:
-    """Parameters and shape of the matrix that the blocks of columns are."""
-    if not blocks or not all(isinstance(block, RlweRows) for block in blocks):
-        raise MismatchError(
-            "blocks", expected="RlweRows, at least one", got=[type(x).__name__ for x in blocks]
-        )
-    check_together(list(blocks))
-    params, rows = blocks[0].params, blocks[0].shape[0]
-    shapes = [block.shape for block in blocks]
-    if any(shape[0] != rows for shape in shapes) or any(shape[1] != params.n for shape in shapes[:-1]):
-        raise ShapeError(
-            "blocks of columns",
-            expected=f"{rows} rows and N = {params.n} columns but for the last",
-            got=shapes,
-        )
-    return params, (rows, sum(shape[1] for shape in shapes))

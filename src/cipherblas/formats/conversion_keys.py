@@ -17,7 +17,7 @@ from cipherblas.errors import (
     ParameterError,
     ShapeError,
 )
-from cipherblas.keys.evaluation import key_shape
+from cipherblas.keys.evaluation import EvaluationKeys, key_shape
 from cipherblas.memory import Array, aligned_empty, check_memory
 from cipherblas.params import Parameters
 
@@ -127,12 +127,7 @@ class ConversionKeys:
             MismatchError: other parameters, or another key pair.
             MissingKeyError: they are for another conversion or number of secrets, or for fewer limbs.
         """
-        if self.params.fingerprint() != params.fingerprint():
-            raise MismatchError(
-                "parameters of matrix and keys", expected=params.fingerprint(), got=self.params.fingerprint()
-            )
-        if self.key_id and key_id and self.key_id != key_id:
-            raise MismatchError("key pair of the conversion keys", expected=key_id, got=self.key_id)
+        check_owner(self, params, key_id)
         here = self.request
         if (here.conversion, here.count) != (needed.conversion, needed.count) or here.limbs < needed.limbs:
             raise MissingKeyError("no keys for this conversion", expected=needed, got=here)
@@ -175,6 +170,16 @@ class ConversionKeys:
             if (b.max(axis=(*range(b.ndim - 2), b.ndim - 1)) >= moduli).any():
                 raise FormatError(f"{reader.path}: a residue is not below its modulus")
             return cls(found, request, seed, assemble(found, request, seed, b), key_id)
+
+
+def check_owner(keys: ConversionKeys | EvaluationKeys, params: Parameters, key_id: str = "") -> None:
+    """Raise MismatchError unless keys belong to these parameters and, where both have a name, this key pair."""
+    if keys.params.fingerprint() != params.fingerprint():
+        raise MismatchError(
+            "parameters of matrix and keys", expected=params.fingerprint(), got=keys.params.fingerprint()
+        )
+    if keys.key_id and key_id and keys.key_id != key_id:
+        raise MismatchError("key pair of the keys", expected=key_id, got=keys.key_id)
 
 
 def b_shape(params: Parameters, request: ConversionRequest) -> tuple[int, ...]:

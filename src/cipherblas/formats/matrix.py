@@ -25,6 +25,11 @@ def bit_ceil(count: int) -> int:
     return 1 << (count - 1).bit_length()
 
 
+def stride_of(length: int, size: int) -> int:
+    """Distance of the coefficients, of `size`, at which the entries of a row of so many entries stand."""
+    return size // bit_ceil(length)
+
+
 @dataclass(frozen=True, eq=False)
 class CoefficientMatrix:
     """An encrypted matrix as two arrays of residues modulo q_0, q_1, …, limb major, in the coefficient domain.

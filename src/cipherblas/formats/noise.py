@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 
+from cipherblas.formats.matrix import bit_ceil
+from cipherblas.formats.transposition import TransposePolicy, transpose_plan, transpose_size
 from cipherblas.params import Parameters
 
 SIGMA = 3.2  # of the discrete Gaussian
@@ -41,3 +43,35 @@ def switch_bound(params: Parameters, limbs: int, terms: int = 1) -> float:
         squares += 4.0 ** (digit - params.log_p)
     products = terms * 2 * params.n * SIGMA**2 * squares / 12
     return TAIL * math.sqrt(products + (1 + params.n) / 12)
+
+
+def transpose_bound(
+    params: Parameters, limbs: int, shape: tuple[int, int], policy: TransposePolicy = "fast"
+) -> float:
+    """What the transposition of a matrix of this shape adds: a sum of the errors of all its key switches.
+
+    Where rows are cut into blocks of N, the last block has the most; see `gathered_switches`. The rows' a parts are
+    taken as independent; those of (1, max(shape)) serve for any.
+    """
+    rows = shape[0] % params.n or params.n
+    switches = gathered_switches(transpose_size(params, shape), policy, rows)
+    return math.sqrt(switches) * switch_bound(params, limbs)
+
+
+def gathered_switches(size: int, policy: TransposePolicy, rows: int) -> int:
+    """The key switches of a transposition of d = `size` rows, each as often as its error adds up in a coefficient.
+
+    Only R = bit_ceil(rows) of the d places hold rows, d/R apart, so that h_u of cpp/rlwe/transpose.h depends on u
+    modulo 2R alone. From equal h_u equal steps make equal errors. The last transform puts them into the same
+    coefficients of the result, whatever steps come after: there the errors of v and v·5^e add up where 5^e is 1 modulo
+    2R, that is, where R/2 divides e. With a key for each v no step is shared.
+    """
+    half, period = size // 2, max(bit_ceil(rows) // 2, 1)
+    if policy == "fast":
+        return transpose_plan(size, policy).switches
+    if policy == "light":
+        # The high digit of the exponent comes first; the low ones that may follow are those below `base`.
+        base = 1 << size.bit_length() // 2
+        return (size - base) * max(base // period, 1) + size - size // base
+    # The sign comes first, then the bits of the exponent from the lowest one: half >> t multiples of 2^t may follow.
+    return half * sum(min(half >> t, half // period) for t in range(half.bit_length()))

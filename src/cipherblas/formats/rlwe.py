@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from cipherblas.errors import ShapeError
-from cipherblas.formats.matrix import CoefficientMatrix, bit_ceil
+from cipherblas.errors import MismatchError, ShapeError
+from cipherblas.formats.matrix import CoefficientMatrix, bit_ceil, check_together
 from cipherblas.params import Parameters
 
 
@@ -74,3 +75,25 @@ class RlweColumns(CoefficientMatrix):
         """The transposed matrix, as rows; the arrays are shared."""
         rows, cols = self.shape
         return RlweRows(self.params, (cols, rows), self.scale, self.b, self.uniform, self.key_id)
+
+
+def joined(blocks: Sequence[RlweRows]) -> tuple[Parameters, tuple[int, int]]:
+    """Parameters and shape of the matrix that the blocks of columns are.
+
+    Raises:
+        MismatchError, ShapeError: they do not fit each other.
+    """
+    if not blocks or not all(isinstance(block, RlweRows) for block in blocks):
+        raise MismatchError(
+            "blocks", expected="RlweRows, at least one", got=[type(x).__name__ for x in blocks]
+        )
+    check_together(list(blocks))
+    params, rows = blocks[0].params, blocks[0].shape[0]
+    shapes = [block.shape for block in blocks]
+    if any(shape[0] != rows for shape in shapes) or any(shape[1] != params.n for shape in shapes[:-1]):
+        raise ShapeError(
+            "blocks of columns",
+            expected=f"{rows} rows and N = {params.n} columns but for the last",
+            got=shapes,
+        )
+    return params, (rows, sum(shape[1] for shape in shapes))

@@ -1,0 +1,43 @@
+"""Options that several benchmarks share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cipherblas.cli.options import bytes_option, parse_triple
+
+JsonLines = Annotated[
+    bool, typer.Option("--json", help="One JSON object per line, as soon as it is measured.")
+]
+OneThread = Annotated[int, typer.Option("--threads", min=1, help="Threads of both sides.")]
+Seconds = Annotated[
+    float, typer.Option("--seconds", min=0.0, help="Seconds spent on each side of each case.")
+]
+PeerPython = Annotated[
+    Path | None,
+    typer.Option(
+        "--peer-python",
+        metavar="INTERPRETER",
+        help="Python interpreter that has the peer installed.",
+        show_default="this one",
+    ),
+]
+
+_AS_IN_PLAN = "As in `plan`."
+Algorithm = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Force an algorithm.", show_default="the planner's choice"),
+]
+Precision = Annotated[float | None, typer.Option(help=_AS_IN_PLAN, show_default="1e-4")]
+Security = Annotated[int | None, typer.Option(help=_AS_IN_PLAN, show_default="128")]
+MemoryBudget = Annotated[int | None, bytes_option("--memory-budget", _AS_IN_PLAN)]
+KeyBudget = Annotated[int | None, bytes_option("--key-budget", _AS_IN_PLAN)]
+UploadBudget = Annotated[int | None, bytes_option("--upload-budget", _AS_IN_PLAN)]
+
+
+def product_shapes(default: str, text: str = "Shape of the product; repeatable.") -> Any:
+    """The option --shape of a product's benchmark."""
+    return typer.Option(metavar="MxKxN", parser=parse_triple, help=text, show_default=default)
