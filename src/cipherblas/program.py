@@ -147,8 +147,19 @@ class Program:
 
         return Encryptor(self, public_key)
 
-    def server(self, evaluation_keys: EvaluationKeys) -> Server:
+    def server(
+        self,
+        evaluation_keys: EvaluationKeys,
+        *,
+        weight_budget: int | None = None,
+        weight_folder: str | Path | None = None,
+    ) -> Server:
         """A server with public keys only.
+
+        Args:
+            evaluation_keys: what the client made for it.
+            weight_budget: bytes of memory for the encoded weights of a network; by default half of what is available.
+            weight_folder: where a temporary file holds those beyond the budget; by default the system's folder.
 
         Raises:
             MismatchError: the keys belong to another program.
@@ -156,7 +167,7 @@ class Program:
         """
         from cipherblas.server import Server
 
-        return Server(self, evaluation_keys)
+        return Server(self, evaluation_keys, weight_budget=weight_budget, weight_folder=weight_folder)
 
     def save(self, path: str | Path) -> None:
         """Write the program (no secrets in it) to a file, atomically. A `.json` suffix is as good as any other."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from cipherblas.errors import DTypeError, MemoryBudgetError, MismatchError, Rang
 from cipherblas.evaluators.base import Evaluator
 from cipherblas.evaluators.ckks import Ckks
 from cipherblas.evaluators.counts import Counts
-from cipherblas.evaluators.encodings import Encodings
+from cipherblas.evaluators.encodings import Encodings, WeightStore
 from cipherblas.evaluators.rows import Batch, Rows
 from cipherblas.evaluators.rows_ckks import RowsCkks
 from cipherblas.execution import Execution
@@ -43,9 +44,18 @@ class Server:
     Attributes:
         counts: what the last run counted (equal to the plan's counts).
         seconds: duration of the last run, evaluation alone.
+        encoding_seconds: what the last run spent on encoding weights beside that; the first run of a network does,
+            later ones find them stored.
     """
 
-    def __init__(self, program: Program, keys: EvaluationKeys) -> None:
+    def __init__(
+        self,
+        program: Program,
+        keys: EvaluationKeys,
+        *,
+        weight_budget: int | None = None,
+        weight_folder: str | Path | None = None,
+    ) -> None:
         if not isinstance(keys, EvaluationKeys):
             raise DTypeError(
                 "a server takes evaluation keys", expected="EvaluationKeys", got=type(keys).__name__
@@ -60,8 +70,10 @@ class Server:
         self.program = program
         self._keys = keys
         self._encodings = Encodings()  # the masks of a program are those of every run
+        self._weights = WeightStore(weight_budget, weight_folder)
         self.counts = Counts()
         self.seconds = 0.0
+        self.encoding_seconds = 0.0
 
     def __repr__(self) -> str:
         return f"<Server of program {short_id(self.program.id)}>"
@@ -101,6 +113,7 @@ class Server:
             order=plan.order,
             key_policy=plan.key_policy,
             encodings=self._encodings,
+            weights=self._weights,
         )
         feeds.evaluator = evaluator
         feeds.expand()
@@ -112,7 +125,8 @@ class Server:
         )
         start = time.perf_counter()
         value = execution.run()
-        self.seconds = time.perf_counter() - start
+        self.encoding_seconds = evaluator.encoding_seconds
+        self.seconds = time.perf_counter() - start - self.encoding_seconds
         self.counts = evaluator.counts.copy()
         return value.shape, tuple(ct.data for row in value.cells for cell in row for ct in cell)
 

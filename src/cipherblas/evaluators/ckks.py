@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from cipherblas.errors import MismatchError, MissingKeyError, RangeError, ShapeError
 from cipherblas.evaluators.base import Evaluator
 from cipherblas.evaluators.bookkeeping import DEFAULT_WORKING_BYTES, Term
-from cipherblas.evaluators.encodings import Encodings
+from cipherblas.evaluators.encodings import Encodings, WeightStore
 from cipherblas.evaluators.steps import KeyPolicy
 from cipherblas.evaluators.values import Plain
 from cipherblas.keys.evaluation import EvaluationKeys
@@ -31,6 +32,7 @@ class Ckks(Evaluator):
         key_policy: how steps become rotations; must be that of the plan whose keys are given.
         working_bytes: for the buffers of one linear-transform call.
         encodings: the caches of encoded plaintexts; by default its own.
+        weights: the store of encoded weights; by default its own.
 
     Raises:
         MismatchError: the keys belong to other parameters.
@@ -45,6 +47,7 @@ class Ckks(Evaluator):
         key_policy: KeyPolicy = "direct",
         working_bytes: int = DEFAULT_WORKING_BYTES,
         encodings: Encodings | None = None,
+        weights: WeightStore | None = None,
     ) -> None:
         super().__init__(params, key_policy=key_policy, working_bytes=working_bytes)
         if keys is not None and keys.params != params:
@@ -55,6 +58,8 @@ class Ckks(Evaluator):
             )
         self.order: str = order
         self.encodings = encodings if encodings is not None else Encodings()
+        self.weights = weights if weights is not None else WeightStore()
+        self.encoding_seconds = 0.0  # spent on weights that were not stored yet
         self._keys = keys
         self._context = params.context()
 
@@ -93,11 +98,28 @@ class Ckks(Evaluator):
         return self._context.encode(values, scale)
 
     def _rows(self, plain: Plain, scale: float, limbs: int) -> NDArray[np.uint64]:
-        """The plaintext in NTT Montgomery form, uint64 (limbs, N), cached."""
+        """The plaintext in NTT Montgomery form, uint64 (limbs, N), cached or stored."""
+        if plain.stored:
+            found = self.weights.get((plain.key, scale, limbs))
+            assert found is not None
+            return found
         return self.encodings.rows.get(
             (plain.key, scale, limbs),
             lambda: self._context.plaintext(self.coefficients(plain, scale), limbs, montgomery=True),
         )
+
+    def _store(self, plains: Sequence[Plain], scale: float, limbs: int) -> None:
+        """Encode the weights that were not met before."""
+
+        def encode(plain: Plain) -> None:
+            rows = self._context.plaintext(self._encode(plain, scale), limbs, montgomery=True)
+            self.weights.put((plain.key, scale, limbs), rows)
+
+        absent = [plain for plain in plains if (plain.key, scale, limbs) not in self.weights]
+        if absent:
+            start = time.perf_counter()
+            in_threads(encode, absent)
+            self.encoding_seconds += time.perf_counter() - start
 
     # ---- hooks ----
 
@@ -152,7 +174,9 @@ class Ckks(Evaluator):
     ) -> Any:
         batch = max(1, self.working_bytes // (limbs * self.limb_bytes()))
         for start in range(0, len(plains), batch):
-            rows = [self._rows(plain, scale, limbs) for plain in plains[start : start + batch]]
+            group = plains[start : start + batch]
+            self._store([plain for plain in group if plain.stored], scale, limbs)
+            rows = [self._rows(plain, scale, limbs) for plain in group]
             accumulator = self._context.multiply_plain_sum(
                 rows, list(cts[start : start + batch]), accumulator
             )
