@@ -117,13 +117,12 @@ class _MetaKernel(LayerMethod):
             cts = [rotated[part.source][part.step] for part in parts]
             sums.append(ev.weighted_sum(cts, plains, scale, rows=weights.rows))
             turns.append(group * pattern.rows * pattern.unit)
-        total = ev.rotate_sum(sums, turns, rescale=True)
-        total = ev.bounded(total, cts_bound(rotated) * weights.rows[0])
+        bound = cts_bound(rotated) * weights.rows[0]
+        total = ev.rotate_sum(sums, turns, rescale=True, bound=bound)
         total = folded(ev, total, pattern.p_s, (pattern.k_d + pattern.buffer) * pattern.unit)
         total = folded(ev, total, pattern.wide, pattern.n * pattern.unit)
-        return ev.bounded(
-            total, cts_bound(rotated) * weights.rows[0] * (1 if self.out.clean else pattern.p_s)
-        )
+        # Slots beyond the result may hold sums of parts of different outputs.
+        return ev.bounded(total, bound * pattern.p_s * (1 if pattern.cyclic else pattern.wide))
 
     def _plain(self, weights: Weights, output: int, group: int, part: Part) -> Plain:
         place = (self.name, self.x.key, *self.options.values(), output, group, part.source, part.place)
