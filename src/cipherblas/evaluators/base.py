@@ -14,7 +14,7 @@ from typing import Any
 from cipherblas.errors import LevelError, MismatchError, RangeError, ShapeError
 from cipherblas.evaluators import rotations
 from cipherblas.evaluators.bookkeeping import CONJUGATE, Bookkeeper, Term
-from cipherblas.evaluators.values import Ct, Plain, Step, Transform, total_step
+from cipherblas.evaluators.values import Ct, Plain, Step, Transform, WeightGroup, total_step
 
 # Relative difference of two scales below which they count as equal: the error of an addition is as small.
 SCALE_TOLERANCE = 2.0**-40
@@ -59,6 +59,11 @@ class Evaluator(Bookkeeper, ABC):
     def _plain_product_data(
         self, plains: Sequence[Plain], scale: float, cts: Sequence[Any], accumulator: Any, limbs: int
     ) -> Any: ...
+
+    @abstractmethod
+    def _weighted_sums_data(
+        self, groups: Sequence[WeightGroup], scale: float, cts: Sequence[Any], limbs: int
+    ) -> list[Any]: ...
 
     @abstractmethod
     def _relinearise_data(self, data: Any, limbs: int) -> Any: ...
@@ -279,14 +284,53 @@ class Evaluator(Bookkeeper, ABC):
             variance = (max(ct.noise for ct in cts) * rows[1]) ** 2 + sum(
                 (rounding * ct.bound) ** 2 for ct in cts
             )
-        stored = sum(plain.stored for plain in plains)
-        self._count_plains(len(cts), limbs, extended=False, stored=stored)
+        self._count_plains(len(cts), limbs, extended=False)
         result = self._accumulator(accumulator, 2, limbs, scale, bound, variance)
         data = self._plain_product_data(
             plains, plain_scale, [ct.data for ct in cts], None if accumulator is None else result.data, limbs
         )
         result.data = data
         return result
+
+    def weighted_sums(
+        self,
+        cts: Sequence[Ct],
+        groups: Sequence[WeightGroup],
+        plain_scale: float,
+        *,
+        rows: tuple[float, float],
+    ) -> list[Ct]:
+        """Σ_t group_t ⊙ cts[group.sources_t] for every group, lazily reduced, not rescaled. Levels: none.
+
+        Args:
+            cts: of equal scale; they are dropped to the smallest number of limbs among them.
+            plain_scale: at which the clear vectors are encoded.
+            rows: largest sum of absolute values, and root of a sum of squares, that a slot sees in a group.
+
+        Raises:
+            ShapeError: there is nothing to sum. MismatchError: the ciphertexts differ in scale.
+            LevelError: a sum does not fit the modulus.
+        """
+        if not groups or not all(group.sources for group in groups):
+            raise ShapeError("weighted sums", expected="at least one term each", got="none")
+        limbs = min(ct.limbs for ct in cts)
+        cts = self._dropped(cts, limbs)
+        for ct in cts:
+            self._check_scales(ct.scale, cts[0].scale)
+        bound, noise = max(ct.bound for ct in cts), max(ct.noise for ct in cts)
+        rounding = self.noise_model.encoding(plain_scale) * bound
+        for group in groups:
+            terms = len(group.sources)
+            self._count_plains(terms, limbs, extended=False, stored=terms * group.stored)
+        scale = cts[0].scale * plain_scale
+        data = self._weighted_sums_data(groups, plain_scale, [ct.data for ct in cts], limbs)
+        return [
+            self.make(
+                *(limbs, scale, bound * rows[0]),
+                *(math.hypot(noise * rows[1], rounding * math.sqrt(len(group.sources))), 2, found),
+            )
+            for group, found in zip(groups, data, strict=True)
+        ]
 
     def _product_terms(self, lefts: Sequence[Ct], rights: Sequence[Ct]) -> tuple[float, float, float]:
         scale = lefts[0].scale * rights[0].scale

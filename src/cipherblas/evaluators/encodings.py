@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
 import tempfile
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -82,8 +83,9 @@ class Encodings:
 class WeightStore:
     """Encoded weights of a program: in memory up to a budget, the rest in a file that is mapped into memory.
 
-    The file has no name, so that it cannot be changed and goes with the process. What is read from it again and again
-    streams through the page cache. Equal keys must stand for equal arrays; safe in threads.
+    Both grow by segments; those in memory ask for huge pages. The file has no name, so that it cannot be changed and
+    goes with the process; what is read from it again and again streams through the page cache. Equal keys must stand
+    for equal arrays; safe in threads.
 
     Args:
         budget: bytes in memory; by default half of what is available when the first weights come.
@@ -98,71 +100,73 @@ class WeightStore:
         self._arrays: dict[Hashable, NDArray[np.uint64]] = {}
         self._lock = threading.Lock()
         self._file: Any = None
-        self._segment: mmap.mmap | None = None
-        self._used = 0  # of the last segment
+        self._segments: dict[bool, mmap.mmap] = {}  # the last one in memory (True) and in the file
+        self._used = {True: 0, False: 0}
 
     def __len__(self) -> int:
         return len(self._arrays)
-
-    def __contains__(self, key: Hashable) -> bool:
-        with self._lock:
-            return key in self._arrays
 
     def get(self, key: Hashable) -> NDArray[np.uint64] | None:
         """The array of a key, or None."""
         with self._lock:
             return self._arrays.get(key)
 
-    def put(self, key: Hashable, array: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """Keep an array; what is to be used from then on.
+    def put(self, key: Hashable, array: NDArray[np.uint64]) -> None:
+        """Keep an array that `allocate` gave and that was filled."""
+        with self._lock:
+            array.flags.writeable = False
+            self._arrays[key] = array
+
+    def allocate(self, shape: Sequence[int]) -> NDArray[np.uint64]:
+        """Room for an array, aligned to pages.
 
         Raises:
-            StorageError: the file cannot be written.
+            StorageError: the file cannot be made or lengthened.
         """
+        nbytes = 8 * math.prod(shape)
+        room = -(-nbytes // PAGE_BYTES) * PAGE_BYTES
         with self._lock:
-            if key not in self._arrays:
-                if self.budget is None:
-                    self.budget = (available_memory() or 8 << 30) // 2
-                if self.memory_bytes + array.nbytes <= self.budget:
-                    self.memory_bytes += array.nbytes
-                else:
-                    array = self._written(array)
-                self._arrays[key] = array
-            return self._arrays[key]
+            if self.budget is None:
+                self.budget = (available_memory() or 8 << 30) // 2
+            in_memory = self.memory_bytes + room <= self.budget
+            segment = self._segments.get(in_memory)
+            if segment is None or self._used[in_memory] + room > len(segment):
+                segment = self._next_segment(max(SEGMENT_BYTES, room), in_memory)
+                self._segments[in_memory], self._used[in_memory] = segment, 0
+            start = self._used[in_memory]
+            self._used[in_memory] += room
+            if in_memory:
+                self.memory_bytes += room
+            else:
+                self.file_bytes += room
+        flat = np.frombuffer(segment, dtype=np.uint64, count=math.prod(shape), offset=start)
+        return flat.reshape(tuple(shape))
 
-    def _written(self, array: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """A copy in the file."""
-        room = -(-array.nbytes // PAGE_BYTES) * PAGE_BYTES
+    def _next_segment(self, length: int, in_memory: bool) -> mmap.mmap:
+        if in_memory:
+            segment = mmap.mmap(-1, length)
+            if hasattr(mmap, "MADV_HUGEPAGE"):
+                segment.madvise(mmap.MADV_HUGEPAGE)
+            return segment
         try:
-            if self._segment is None or self._used + room > len(self._segment):
-                self._segment, self._used = self._next_segment(max(SEGMENT_BYTES, room)), 0
+            if self._file is None:
+                self._file = tempfile.TemporaryFile(dir=self.folder, prefix="cipherblas-weights-")  # noqa: SIM115
+            start = self._file.seek(0, 2)
+            _reserve(self._file.fileno(), start, length)
+            return mmap.mmap(self._file.fileno(), length, offset=start)
         except OSError as error:
             raise StorageError(
                 "encoded weights beyond the memory budget go into a temporary file",
-                expected=f"{array.nbytes} bytes of disk",
+                expected=f"{length} bytes of disk",
                 got=str(error),
             ) from error
-        start, self._used = self._used, self._used + room
-        copy = np.frombuffer(self._segment, dtype=np.uint64, count=array.size, offset=start).reshape(
-            array.shape
-        )
-        copy[...] = array
-        copy.flags.writeable = False
-        self.file_bytes += array.nbytes
-        return copy
-
-    def _next_segment(self, length: int) -> mmap.mmap:
-        if self._file is None:
-            self._file = tempfile.TemporaryFile(dir=self.folder, prefix="cipherblas-weights-")  # noqa: SIM115
-        start = self._file.seek(0, 2)
-        _reserve(self._file.fileno(), start, length)
-        return mmap.mmap(self._file.fileno(), length, offset=start)
 
     def clear(self) -> None:
         """Forget everything."""
         with self._lock:
             self._arrays.clear()
-            self._segment, self._used = None, 0
+            self._segments.clear()
+            self._used = {True: 0, False: 0}
             self.memory_bytes = self.file_bytes = 0
             if self._file is not None:
                 self._file.close()

@@ -20,7 +20,7 @@ from cipherblas.evaluators.counter import Counter
 from cipherblas.evaluators.counts import Counts
 from cipherblas.evaluators.shape import Ring, RingShape
 from cipherblas.evaluators.steps import KeyPolicy
-from cipherblas.evaluators.values import Plain
+from cipherblas.evaluators.values import WeightGroup
 from cipherblas.expressions import Expression, Leaf, MatMul, ordered
 from cipherblas.layer_execution import (
     PACKING,
@@ -74,8 +74,8 @@ class Prices:
             return rates.seconds(ev.counts, ring.n) - less
 
         def weighted(ev: Counter, ct: Any, terms: int) -> object:
-            plains = [Plain(number, lambda: NotImplemented, 1.0, stored=True) for number in range(terms)]
-            return ev.weighted_sum([ct] * terms, plains, ring.q[-1])
+            group = WeightGroup("counted", (0,) * terms, lambda _: NotImplemented)
+            return ev.weighted_sums([ct], [group], ring.q[-1], rows=(1.0, 1.0))
 
         rotation = cost(lambda ev, ct: ev.rotate(ct, 1))
         two = cost(lambda ev, ct: ev.rotate_sum([ct, ct], [1, 2], rescale=True))

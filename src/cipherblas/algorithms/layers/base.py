@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from cipherblas.errors import ShapeError
 from cipherblas.evaluators.base import Evaluator
-from cipherblas.evaluators.values import Ct, Plain
+from cipherblas.evaluators.values import Ct, Plain, WeightGroup
 from cipherblas.layouts.tensors import TensorLayout
 
 Builder = Callable[[], NDArray[Any]]
@@ -39,9 +39,19 @@ class Weights:
     row_norm: float
     stored: bool = True
 
-    def plain(self, place: Hashable, build: Builder) -> Plain:
-        """A slot vector of weights in units of the bound."""
-        return Plain((self.key, place), lambda: build() / self.bound, 1.0, stored=self.stored)
+    def group(
+        self, place: Hashable, sources: Sequence[int], build: Callable[[int], NDArray[Any]]
+    ) -> WeightGroup:
+        """Slot vectors of weights in units of the bound; see `Evaluator.weighted_sums`.
+
+        Args:
+            place: identifies them within the layer.
+            sources: position of the ciphertext that each is multiplied by.
+            build: term → slots.
+        """
+        return WeightGroup(
+            (self.key, place), tuple(sources), lambda term: build(term) / self.bound, self.stored
+        )
 
     @property
     def rows(self) -> tuple[float, float]:

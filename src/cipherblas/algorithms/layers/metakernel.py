@@ -23,7 +23,7 @@ from cipherblas.algorithms.layers.base import LayerMethod, Weights, Window, fold
 from cipherblas.algorithms.layers.imra import Pattern
 from cipherblas.errors import ShapeError
 from cipherblas.evaluators.base import Evaluator
-from cipherblas.evaluators.values import Ct, Plain
+from cipherblas.evaluators.values import Ct, WeightGroup
 from cipherblas.layouts.tensors import TensorLayout
 
 NOTHING = (-1,)
@@ -93,51 +93,68 @@ class _MetaKernel(LayerMethod):
         self.check_input()
         pattern = self.pattern
         sources = [repeated(ev, ct, pattern.replications, pattern.k * pattern.unit) for ct in cts]
-        steps: list[set[int]] = [set() for _ in sources]
+        rotated = [
+            ct
+            for source, steps in zip(sources, self._steps, strict=True)
+            for ct in ev.rotate_many(source, steps)
+        ]
+        limbs = min(ct.limbs for ct in rotated)
+        scale = float(ev.params.q[limbs - 1])
+        bound = max(ct.bound for ct in rotated) * weights.rows[0]
+        results: list[Ct] = []
+        each = max(1, ev.working_bytes // (pattern.groups * 2 * limbs * ev.limb_bytes()))
+        for start in range(0, self.out.ciphertexts, each):
+            outputs = range(start, min(start + each, self.out.ciphertexts))
+            groups = [(output, group) for output in outputs for group in range(pattern.groups)]
+            groups = [(output, group) for output, group in groups if self._parts[output][group]]
+            sums = ev.weighted_sums(
+                rotated, [self._group(weights, *place) for place in groups], scale, rows=weights.rows
+            )
+            for output in outputs:
+                own = [
+                    (ct, group) for ct, (other, group) in zip(sums, groups, strict=True) if other == output
+                ]
+                results.append(self._output(ev, own, bound))
+        return results
+
+    @functools.cached_property
+    def _steps(self) -> list[list[int]]:
+        """The rotations of every input ciphertext."""
+        steps: list[set[int]] = [set() for _ in range(self.x.ciphertexts)]
         for output in self._parts:
             for parts in output:
                 for part in parts:
                     steps[part.source].add(part.step)
-        rotated = [self._rotated(ev, ct, sorted(wanted)) for ct, wanted in zip(sources, steps, strict=True)]
-        return [self._output(ev, number, rotated, weights) for number in range(self.out.ciphertexts)]
+        return [sorted(wanted) for wanted in steps]
 
-    @staticmethod
-    def _rotated(ev: Evaluator, ct: Ct, steps: list[int]) -> dict[int, Ct]:
-        return dict(zip(steps, ev.rotate_many(ct, steps), strict=True))
+    @functools.cached_property
+    def _position(self) -> dict[tuple[int, int], int]:
+        """Where a rotated input stands among all of them."""
+        places = ((source, step) for source, steps in enumerate(self._steps) for step in steps)
+        return {place: position for position, place in enumerate(places)}
 
-    def _output(self, ev: Evaluator, output: int, rotated: Sequence[dict[int, Ct]], weights: Weights) -> Ct:
+    def _output(self, ev: Evaluator, sums: Sequence[tuple[Ct, int]], bound: float) -> Ct:
+        """One output ciphertext from the sums of its groups."""
         pattern = self.pattern
-        limbs = min(ct.limbs for steps in rotated for ct in steps.values())
-        scale = float(ev.params.q[limbs - 1])
-        sums, turns = [], []
-        for group, parts in enumerate(self._parts[output]):
-            if not parts:
-                continue
-            plains = [self._plain(weights, output, group, part) for part in parts]
-            cts = [rotated[part.source][part.step] for part in parts]
-            sums.append(ev.weighted_sum(cts, plains, scale, rows=weights.rows))
-            turns.append(group * pattern.rows * pattern.unit)
-        bound = cts_bound(rotated) * weights.rows[0]
-        total = ev.rotate_sum(sums, turns, rescale=True, bound=bound)
+        turns = [group * pattern.rows * pattern.unit for _, group in sums]
+        total = ev.rotate_sum([ct for ct, _ in sums], turns, rescale=True, bound=bound)
         total = folded(ev, total, pattern.p_s, (pattern.k_d + pattern.buffer) * pattern.unit)
         total = folded(ev, total, pattern.wide, pattern.n * pattern.unit)
-        # Slots beyond the result may hold sums of parts of different outputs.
-        return ev.bounded(total, bound * pattern.p_s * (1 if pattern.cyclic else pattern.wide))
+        # A slot beyond the result holds a part of the sum of one output, and where a rotation wraps around, of another.
+        mixed = (2 if pattern.p_s > 1 else 1) * (2 if pattern.wide > 1 and not pattern.cyclic else 1)
+        return ev.bounded(total, bound * mixed)
 
-    def _plain(self, weights: Weights, output: int, group: int, part: Part) -> Plain:
-        place = (self.name, self.x.key, *self.options.values(), output, group, part.source, part.place)
+    def _group(self, weights: Weights, output: int, group: int) -> WeightGroup:
+        parts = self._parts[output][group]
 
-        def build() -> NDArray[np.float64]:
+        def build(term: int) -> NDArray[np.float64]:
+            part = parts[term]
             if part.place == NOTHING:
                 return np.zeros(self.pattern.slots)
             return self.build(weights.values(), output, group, part)
 
-        return weights.plain(place, build)
-
-
-def cts_bound(rotated: Sequence[dict[int, Ct]]) -> float:
-    """The largest bound of the inputs."""
-    return max(ct.bound for steps in rotated for ct in steps.values())
+        sources = [self._position[part.source, part.step] for part in parts]
+        return weights.group((self.name, self.x.key, *self.options.values(), output, group), sources, build)
 
 
 class MatVecMetaKernel(_MetaKernel):
