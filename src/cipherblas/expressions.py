@@ -9,6 +9,7 @@ matrix is bounded by k·max|A|·max|B|), and the planner states the error relati
 from __future__ import annotations
 
 import functools
+import hashlib
 import inspect
 import math
 import operator
@@ -277,7 +278,7 @@ class Constant(Expression):
         self.values = np.array(values, dtype=np.float64, order="C")
         self.values.flags.writeable = False
         self.replaces = frozenset(replaces)
-        largest = float(np.max(np.abs(self.values)))
+        largest = max(float(self.values.max()), -float(self.values.min()))
         bound = max(largest, BOUND_RANGE[0]) if largest else ZERO_BOUND
         super().__init__(values.shape, False, bound)
 
@@ -285,9 +286,14 @@ class Constant(Expression):
         return Constant(self.values.T, self.replaces)
 
     @functools.cached_property
+    def digest(self) -> str:
+        """SHA-256 of the values."""
+        return hashlib.sha256(self.values.data).hexdigest()
+
+    @functools.cached_property
     def row_sum(self) -> float:
         """Largest sum of absolute values in a row of a matrix, or in the filters of one output channel."""
-        return float(np.abs(self.values).reshape(self.shape[0], -1).sum(axis=1).max())
+        return max(float(np.abs(row).sum()) for row in self.values)
 
     @functools.cached_property
     def row_norm(self) -> float:

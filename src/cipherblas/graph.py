@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.errors import CipherblasError, FormatError
@@ -88,7 +86,7 @@ def deduplicated(node: Expression) -> Expression:
         if isinstance(current, Leaf):
             key += (current.name, current.transposed)
         elif isinstance(current, Constant):
-            key += (current.shape, hashlib.sha256(current.values.data).digest(), current.replaces)
+            key += (current.shape, current.digest, current.replaces)
         elif isinstance(current, Scale):
             key += (current.factor,)
         elif isinstance(current, Layer):
@@ -179,10 +177,10 @@ class Axes:
         return names
 
 
-def constants(node: Expression) -> dict[str, NDArray[np.float64]]:
-    """The clear matrices that are part of the program, named in the order of `to_json`."""
-    matrices = [current for current in ordered(node) if isinstance(current, Constant)]
-    return {f"constant{index}": constant.values for index, constant in enumerate(matrices)}
+def constants(node: Expression) -> dict[str, Constant]:
+    """The clear values that are part of the program, named in the order of `to_json`."""
+    found = [current for current in ordered(node) if isinstance(current, Constant)]
+    return {f"constant{index}": constant for index, constant in enumerate(found)}
 
 
 def to_json(node: Expression) -> list[dict[str, Any]]:

@@ -71,8 +71,7 @@ class Program:
             "operands": {name: vars(operand) for name, operand in self.operands.items()},
             "decisions": self.plan.decisions(),
             "constants": {
-                name: hashlib.sha256(values.tobytes()).hexdigest()
-                for name, values in graph.constants(self.expression).items()
+                name: constant.digest for name, constant in graph.constants(self.expression).items()
             },
         }
 
@@ -172,7 +171,8 @@ class Program:
     def save(self, path: str | Path) -> None:
         """Write the program (no secrets in it) to a file, atomically. A `.json` suffix is as good as any other."""
         header = {**self._identity(), "id": self.id, "plan": self.plan.to_dict()}
-        files.write(path, KIND, header, graph.constants(self.expression), parameters=self.plan.parameters)
+        values = {name: constant.values for name, constant in graph.constants(self.expression).items()}
+        files.write(path, KIND, header, values, parameters=self.plan.parameters)
 
     @classmethod
     def load(cls, path: str | Path) -> Program:

@@ -249,7 +249,7 @@ class ConvMetaKernel(_MetaKernel):
         inputs = np.arange(window.shape[0]) * window.groups // window.shape[0]
         return np.equal(outputs[:, None], inputs[None, :])
 
-    def _diagonals(self, output_group: int, input_group: int) -> NDArray[np.bool_]:
+    def _diagonals(self, output_group: int, input_group: int) -> Sequence[bool]:
         """Which diagonals between two groups of channels hold weights."""
         if (output_group, input_group) not in self._seen:
             pattern = self.pattern
@@ -260,28 +260,43 @@ class ConvMetaKernel(_MetaKernel):
             ]
             block[: part.shape[0], : part.shape[1]] = part
             units = np.arange(pattern.k_d)
-            self._seen[output_group, input_group] = np.array(
-                [block[units % pattern.n, (units + d) % pattern.k].any() for d in range(pattern.n_d)]
-            )
+            self._seen[output_group, input_group] = [
+                bool(block[units % pattern.n, (units + d) % pattern.k].any()) for d in range(pattern.n_d)
+            ]
         return self._seen[output_group, input_group]
 
     @functools.cached_property
-    def _seen(self) -> dict[tuple[int, int], NDArray[np.bool_]]:
+    def _seen(self) -> dict[tuple[int, int], Sequence[bool]]:
         return {}
 
     def parts(self, output: int, group: int) -> Iterator[Part]:
         pattern, x = self.pattern, self.x
         output_group, segment = divmod(output, self.out.segments)
+        starts = [diagonal for _, diagonal in pattern.blocks(group)]
+        reads = self._reads(segment)
         for input_group in range(x.groups):
             present = self._diagonals(output_group, input_group)
+            first = input_group * x.segments
             for row in range(pattern.rows):
-                if not any(present[diagonal + row] for _, diagonal in pattern.blocks(group)):
-                    continue
-                for i, j in self.window.taps:
-                    for neighbour in range(x.segments):
-                        if len(self._covered(segment, neighbour, i, j)):
-                            step = row * pattern.unit + self._step(segment, neighbour, i, j)
-                            yield Part(input_group * x.segments + neighbour, step, (row, i, j))
+                if any(present[start + row] for start in starts):
+                    turn = row * pattern.unit
+                    for neighbour, i, j, step in reads:
+                        yield Part(first + neighbour, turn + step, (row, i, j))
+
+    def _reads(self, segment: int) -> list[tuple[int, int, int, int]]:
+        """Segments that a segment's outputs read, tap by tap: number, tap, slots from the output to what it reads."""
+        if segment not in self._found_reads:
+            self._found_reads[segment] = [
+                (neighbour, i, j, self._step(segment, neighbour, i, j))
+                for i, j in self.window.taps
+                for neighbour in range(self.x.segments)
+                if len(self._covered(segment, neighbour, i, j))
+            ]
+        return self._found_reads[segment]
+
+    @functools.cached_property
+    def _found_reads(self) -> dict[int, list[tuple[int, int, int, int]]]:
+        return {}
 
     def _step(self, segment: int, neighbour: int, i: int, j: int) -> int:
         """Slots from an output's place to what tap (i, j) reads for it."""
