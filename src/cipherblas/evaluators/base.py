@@ -307,6 +307,8 @@ class Evaluator(Bookkeeper, ABC):
 
     def _dropped(self, cts: Sequence[Ct], limbs: int) -> list[Ct]:
         """All at `limbs` limbs; an object that occurs twice is dropped once."""
+        if all(ct.limbs == limbs for ct in cts):
+            return list(cts)
         done: dict[int, Ct] = {}
         for ct in cts:
             if id(ct) not in done:
