@@ -204,6 +204,7 @@ class Evaluator(Bookkeeper, ABC):
             limbs = min(limbs, accumulator.limbs)
         lefts = self._dropped(lefts, limbs)
         if plain:
+            self.counts.operand_encodings += len(rights)
             return self.weighted_sum(
                 lefts, rights, self._plain_scale(lefts[0], rights, accumulator), accumulator
             )
@@ -460,6 +461,7 @@ class Evaluator(Bookkeeper, ABC):
         """x + a clear vector, encoded at the scale of x (in 62 bits at most). Levels: none."""
         self.counts.adds += 1
         self.counts.encodings += 1
+        self.counts.operand_encodings += 1
         self.counts.encode_ntt_limbs += x.limbs
         factor = encoding_factor(x.scale, plain.bound)
         noise = math.hypot(x.noise, self.noise_model.encoding(x.scale / factor))

@@ -26,12 +26,12 @@ from cipherblas import _core
 from cipherblas.errors import LevelError, MismatchError, MissingKeyError, ShapeError
 from cipherblas.evaluators.counts import Counts
 from cipherblas.evaluators.noise import SIGMA, TAIL
+from cipherblas.evaluators.row_costs import WORD_BYTES, RowCosts
 from cipherblas.evaluators.shape import Ring
 from cipherblas.evaluators.steps import KeyPolicy, check_policy
 from cipherblas.evaluators.values import Ledger
 from cipherblas.keys.request import KeyRequest, describe_galois, weight_key
 
-WORD_BYTES = 8
 SCALE_TOLERANCE = 2.0**-40
 # A float64 GEMM is exact while no partial sum exceeds the significand.
 EXACT_BITS = 53
@@ -175,6 +175,7 @@ class RowsEvaluator(ABC):
         self.key_policy = key_policy
         self.n = params.n
         self.counts = Counts()
+        self.costs = RowCosts(params, self.counts)
         self.ledger = Ledger()
         self._available = available
         self._weight = 2 * params.n / 3  # expected Hamming weight of the secret
@@ -300,9 +301,9 @@ class RowsEvaluator(ABC):
         if k != x.shape[0]:
             raise ShapeError("inner dimensions of a product", expected=f"{k} rows", got=x.shape[0])
         noise, bias, exact = self._amplified(factor, x, x.bias, math.sqrt(1 + self._weight))
-        self.counts.float_macs += (
-            self._passes(k, factor.largest, x.limbs, exact) * m * k * (self.n + x.shape[1])
-        )
+        passes = self._passes(k, factor.largest, x.limbs, exact)
+        for width in (self.n, x.shape[1]):
+            self.costs.clear_gemm(m, k, width, x.limbs, passes)
         self._touch_gemm(k, m)
         bound, scale = k * factor.bound * x.bound, x.scale / factor.unit
         result = self.make((m, x.shape[1]), x.limbs, scale, bound, noise, bias, None)
@@ -325,13 +326,13 @@ class RowsEvaluator(ABC):
         for row in range(m):
             self._use_weights(weight_key(number, row), x.limbs)
         noise, bias, exact = self._amplified(factor, x, 0.0, 1.0)
-        self.counts.float_macs += self._passes(k, factor.largest, x.limbs, exact) * m * k * x.shape[1]
+        self.costs.clear_gemm(m, k, x.shape[1], x.limbs, self._passes(k, factor.largest, x.limbs, exact))
         self._touch_gemm(k, m)
         bound, scale = k * factor.bound * x.bound, x.scale / factor.unit
         noise = math.hypot(noise, math.sqrt(self.switch_variance(x.limbs)))
         pieces = []
         for start in range(0, x.shape[1], self.n):
-            self._count_switches(m, x.limbs, m)
+            self.costs.switches(m, x.limbs, m)
             cols = min(self.n, x.shape[1] - start)
             pieces.append(self.make((m, cols), x.limbs, scale, bound, noise, bias, None))
         for piece, data in zip(pieces, self._fixed_product_data(factor, number, x, exact), strict=True):
@@ -398,7 +399,8 @@ class RowsEvaluator(ABC):
             raise ShapeError(
                 "inner dimension and limbs of a product", expected=(k, part.limbs), got=(x.shape[0], x.limbs)
             )
-        self.counts.modular_macs += x.limbs * m * k * (self.n + x.shape[1])
+        for width in (self.n, x.shape[1]):
+            self.costs.secret_gemm(m, k, width, x.limbs)
         shape = (m, x.shape[1])
         result = self.make(shape, x.limbs, x.scale, math.inf, 0.0, 0.0, None)
         result.data = self._part_product_data(part, x)
@@ -416,9 +418,7 @@ class RowsEvaluator(ABC):
         elements, switches = transposition(self.n, self.key_policy)
         for element in elements:
             self._use_galois(element, x.limbs)
-        self.counts.transposes += 1
-        self._count_switches(switches, x.limbs, len(elements))
-        self.counts.adds += 2 * 2 * (self.n.bit_length() - 1) * x.limbs
+        self.costs.transposition(x.shape, x.limbs, switches, len(elements))
         noise = math.hypot(x.noise, math.sqrt(switches * self.switch_variance(x.limbs)))
         self.ledger.touch(self.nbytes((self.n, self.n), x.limbs))
         result = self.make((self.n, self.n), x.limbs, x.scale, x.bound, noise, x.bias, None)
@@ -431,7 +431,7 @@ class RowsEvaluator(ABC):
             raise ShapeError("length of rows to multiply by the secret", expected=self.n, got=x.shape[1])
         self._use_relinearise(x.limbs)
         self.counts.relinearisations += x.shape[0]
-        self._count_switches(x.shape[0], x.limbs, 1)
+        self.costs.switches(x.shape[0], x.limbs, 1)
         noise = math.hypot(math.sqrt(self._weight) * x.noise, math.sqrt(self.switch_variance(x.limbs)))
         result = self.make(x.shape, x.limbs, x.scale, math.inf, noise, 0.0, None)
         result.data = self._relinearise_data(x)
@@ -445,16 +445,6 @@ class RowsEvaluator(ABC):
             digit = math.fsum(math.log2(q) for q in self.params.q[start : min(start + alpha, limbs)])
             squares += 4.0 ** (digit - log_p)
         return self.n / 12 * squares * SIGMA**2 + (1 + self._weight) / 12
-
-    def _count_switches(self, rows: int, limbs: int, keys: int) -> None:
-        """Switches of so many rows; each of the keys is read from memory once, and then from the caches."""
-        special = len(self.params.p)
-        digits = -(-limbs // self.params.alpha)
-        extended = limbs + special
-        self.counts.row_switches += rows
-        self.counts.ntt_limbs += rows * (digits * extended + 2 * extended)
-        self.counts.mac_limbs += rows * (2 * digits * extended + 2 * special * limbs)
-        self.counts.key_bytes_read += keys * digits * 2 * extended * self.n * WORD_BYTES
 
     def _use_galois(self, element: int, limbs: int) -> None:
         if self._available is not None and self._available.galois.get(element, 0) < limbs:
@@ -478,7 +468,8 @@ class RowsEvaluator(ABC):
     # ---- additions and changes of meaning ----
 
     def take(self, x: Rows, rows: int, cols: int) -> Rows:
-        """The first rows and columns. Free."""
+        """The first rows and columns: a copy."""
+        self.costs.copy((rows, cols), x.limbs)
         data = self._take_data(x, rows, cols)
         return self.make((rows, cols), x.limbs, x.scale, x.bound, x.noise, x.bias, data)
 
@@ -511,7 +502,7 @@ class RowsEvaluator(ABC):
 
     def _sum(self, x: Rows, y: Rows, combine: Callable[[Rows, Rows], Any]) -> Rows:
         self._check_alike(x, y, x.shape)
-        self.counts.adds += 1
+        self.costs.addition(x.shape, x.limbs)
         noise, bias = math.hypot(x.noise, y.noise), x.bias + y.bias
         result = self.make(x.shape, x.limbs, x.scale, x.bound + y.bound, noise, bias, None)
         result.data = combine(x, y)

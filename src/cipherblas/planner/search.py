@@ -134,14 +134,15 @@ class Search:
             return False
         return all(isinstance(core(child), Leaf) or not child.secret for child in self.nodes[0].children)
 
+    @property
+    def _degrees(self) -> tuple[int, ...]:
+        if self.options.parameters is not None:
+            return (self.options.parameters.n,)
+        return RING_DEGREES if self.options.ring_degree is None else (self.options.ring_degree,)
+
     def families(self) -> Iterator[Iterator[list[Candidate]]]:
         """For each algorithm the candidates of each ring degree, smallest first."""
-        options = self.options
-        degrees: tuple[int, ...] = RING_DEGREES
-        if options.parameters is not None:
-            degrees = (options.parameters.n,)
-        elif options.ring_degree is not None:
-            degrees = (options.ring_degree,)
+        options, degrees = self.options, self._degrees
         if not self.nodes:
             yield (list(self._elementwise(n)) for n in degrees)
             return
@@ -326,7 +327,7 @@ class Search:
             SlowerError: none is faster than `best_seconds`.
             CipherblasError: none holds, or none fits the budgets.
         """
-        least = least_seconds(self.expression, self.rates, self.threads)
+        least = least_seconds(self.expression, min(self._degrees), self.rates, self.threads)
         if least > self._limit:
             raise SlowerError((Rejected("slots", f"at least {duration(least)} (bound)"),))
         scored = self._all_scored()
