@@ -26,6 +26,7 @@ MAX_DEPTH = 128  # of nested operations: graphs are walked recursively
 MAX_LENGTH = 1 << 24  # rows or columns of an operand
 BOUND_RANGE = 2.0**-600, 2.0**600  # products of two bounds stay finite numbers
 ZERO_BOUND = 2.0**-20  # stands for the bound of a matrix of zeros
+NARROW_TYPES = ("int8", "int16", "int32", "float16", "float32")  # exact in float64, and shorter
 
 
 @dataclass(frozen=True)
@@ -381,6 +382,14 @@ def _real_array(value: Any, what: str) -> NDArray[Any]:
 
 def finite_matrix(value: Any, what: str) -> NDArray[np.float64]:
     """`value` as a float64 matrix; DTypeError, ShapeError or RangeError where it is not a finite real one."""
+    return narrow_matrix(value, what).astype(np.float64, copy=False)
+
+
+def narrow_matrix(value: Any, what: str) -> NDArray[Any]:
+    """`value` as a matrix in its own type, where that is one of `NARROW_TYPES`, or float64; errors as `finite_matrix`.
+
+    What computes with its entries converts them before: sums and products of a narrow type overflow.
+    """
     array = _real_array(value, what)
     if array.ndim != 2 or 0 in array.shape:
         raise ShapeError(
@@ -388,8 +397,8 @@ def finite_matrix(value: Any, what: str) -> NDArray[np.float64]:
             expected="2 dimensions, none of them 0",
             got=f"{array.ndim} (shape {array.shape})",
         )
-    matrix = np.ascontiguousarray(array, dtype=np.float64)
-    if not np.isfinite(matrix).all():
+    matrix = np.ascontiguousarray(array, dtype=array.dtype if array.dtype in NARROW_TYPES else np.float64)
+    if matrix.dtype.kind == "f" and not np.isfinite(matrix).all():
         row, col = (int(x) for x in np.argwhere(~np.isfinite(matrix))[0])
         kind = "NaN" if np.isnan(matrix[row, col]) else "an infinity"
         raise RangeError(
@@ -454,11 +463,14 @@ def operands_of(node: Expression) -> set[str]:
     return names
 
 
-def evaluate_clear(node: Expression, values: Mapping[str, NDArray[np.float64]]) -> NDArray[np.float64]:
-    """The value of `node` in NumPy: the oracle that encrypted results are compared with."""
-    found: dict[int, NDArray[np.float64]] = {}
+def evaluate_clear(node: Expression, values: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+    """The value of `node` in NumPy: the oracle that encrypted results are compared with.
+
+    Computed in float64; an operand alone keeps its type.
+    """
+    found: dict[int, NDArray[Any]] = {}
     for current in ordered(node):
-        parts = [found[id(child)] for child in current.children]
+        parts = [found[id(child)].astype(np.float64, copy=False) for child in current.children]
         if isinstance(current, Leaf):
             value = values[current.name].T if current.transposed else values[current.name]
         elif isinstance(current, Constant):

@@ -18,14 +18,14 @@ from cipherblas.evaluators.encodings import Encodings
 from cipherblas.evaluators.rows import Batch, Rows
 from cipherblas.evaluators.rows_ckks import RowsCkks
 from cipherblas.execution import Execution, FeedSpec
-from cipherblas.expressions import Expression, Operand, evaluate_clear, finite_matrix
+from cipherblas.expressions import Expression, Operand, evaluate_clear, narrow_matrix
 from cipherblas.formats import CoefficientMatrix, SharedBatch, rows_format
 from cipherblas.keys import EvaluationKeys, FreshCiphertext
 from cipherblas.limits import available_memory, check_bound
 from cipherblas.matrices import EncryptedOperand, EncryptedResult, check_shape, short_id
 from cipherblas.planner.rows import HEADROOM_BITS
 from cipherblas.planner.trace import PlainFeeds
-from cipherblas.row_execution import RowExecution, RowFeed
+from cipherblas.row_execution import RowExecution, RowFeed, is_whole
 
 if TYPE_CHECKING:
     from cipherblas.program import Program
@@ -87,7 +87,7 @@ class Server:
     def _run_slots(
         self,
         encrypted: Mapping[str, EncryptedOperand],
-        clear: Mapping[str, NDArray[np.float64]],
+        clear: Mapping[str, NDArray[Any]],
         progress: Progress | None,
     ) -> tuple[tuple[int, int], Arrays]:
         feeds = CiphertextFeeds(self.program, encrypted, clear)
@@ -111,7 +111,7 @@ class Server:
     def _run_rows(
         self,
         encrypted: Mapping[str, EncryptedOperand],
-        clear: Mapping[str, NDArray[np.float64]],
+        clear: Mapping[str, NDArray[Any]],
         progress: Progress | None,
     ) -> tuple[tuple[int, int], Arrays]:
         plan = self.program.plan
@@ -135,7 +135,7 @@ class Server:
 
     def _checked(
         self, operands: Mapping[str, Any]
-    ) -> tuple[dict[str, EncryptedOperand], dict[str, NDArray[np.float64]]]:
+    ) -> tuple[dict[str, EncryptedOperand], dict[str, NDArray[Any]]]:
         """The secret and the clear operands of a run."""
         declared = self.program.operands
         missing = [name for name in declared if name not in operands]
@@ -145,7 +145,7 @@ class Server:
                 "operands of the program", expected=", ".join(declared), got=", ".join(operands) or "none"
             )
         encrypted: dict[str, EncryptedOperand] = {}
-        clear: dict[str, NDArray[np.float64]] = {}
+        clear: dict[str, NDArray[Any]] = {}
         for name, operand in declared.items():
             value = operands[name]
             if operand.secret:
@@ -156,10 +156,10 @@ class Server:
                 self._check_operand(name, operand, value)
                 encrypted[name] = value
             else:
-                matrix = finite_matrix(value, f"operand {name!r}")
+                matrix = narrow_matrix(value, f"operand {name!r}")
                 check_shape(name, matrix.shape, (operand.rows, operand.cols))
                 check_bound(name, matrix, operand.bound)
-                if operand.whole and not np.array_equal(matrix, np.rint(matrix)):
+                if operand.whole and not is_whole(matrix):
                     raise RangeError(
                         f"operand {name!r} was declared with an integer type",
                         expected="whole numbers",
@@ -238,7 +238,7 @@ class CiphertextFeeds(PlainFeeds):
         self,
         program: Program,
         encrypted: Mapping[str, EncryptedOperand],
-        clear: Mapping[str, NDArray[np.float64]],
+        clear: Mapping[str, NDArray[Any]],
     ) -> None:
         super().__init__(lambda node: evaluate_clear(node, clear))
         self._program = program
@@ -276,13 +276,13 @@ class RowCiphertextFeeds:
         self,
         program: Program,
         encrypted: Mapping[str, EncryptedOperand],
-        clear: Mapping[str, NDArray[np.float64]],
+        clear: Mapping[str, NDArray[Any]],
         evaluator: RowsCkks,
     ) -> None:
         """Regenerates the seeded halves of all operands."""
         self._clear = clear
         self._evaluator = evaluator
-        self._found: dict[int, tuple[Expression, NDArray[np.float64]]] = {}
+        self._found: dict[int, tuple[Expression, NDArray[Any]]] = {}
         self._pairs: dict[RowFeed, list[tuple[NDArray[np.uint64], NDArray[np.uint64]]]] = {}
         for name, operand in encrypted.items():
             for spec, feed in zip(program.feeds_of(name), operand.feeds, strict=True):
@@ -305,8 +305,8 @@ class RowCiphertextFeeds:
         (pair,) = self._pairs[feed]
         return self._evaluator.fresh_batch(pair, feed.shape, bound=bound, scale=feed.scale, limbs=feed.limbs)
 
-    def public(self, node: Expression) -> NDArray[np.float64]:
-        """The values of a part without secrets."""
+    def public(self, node: Expression) -> NDArray[Any]:
+        """The values of a part without secrets; those of an operand in the type that they were given in."""
         if id(node) not in self._found:
             self._found[id(node)] = (node, evaluate_clear(node, self._clear))
         return self._found[id(node)][1]
