@@ -87,10 +87,23 @@ class Rows:
         bound: on the absolute value of an entry; infinite where the message fills the modulus.
         noise: standard deviation of the message's error, in units of the message.
         bias: largest systematic error of the message (rounded weights), in units of the message.
+        independent: errors of different entries are independent. Those of a product are not: each is a sum of
+            errors of its factors, for matrices of ones the same sums.
         data: the evaluator's own representation (None in `RowsCounter`).
     """
 
-    __slots__ = ("_booked", "_ledger", "bias", "bound", "data", "limbs", "noise", "scale", "shape")
+    __slots__ = (
+        "_booked",
+        "_ledger",
+        "bias",
+        "bound",
+        "data",
+        "independent",
+        "limbs",
+        "noise",
+        "scale",
+        "shape",
+    )
 
     def __init__(
         self,
@@ -103,9 +116,10 @@ class Rows:
         data: Any,
         ledger: Ledger,
         nbytes: int,
+        independent: bool,
     ) -> None:
         self.shape, self.limbs, self.scale, self.bound = shape, limbs, scale, bound
-        self.noise, self.bias, self.data = noise, bias, data
+        self.noise, self.bias, self.data, self.independent = noise, bias, data, independent
         self._ledger, self._booked = ledger, nbytes
         ledger.add(nbytes)
 
@@ -116,6 +130,10 @@ class Rows:
     def error(self) -> float:
         """Bound on the error of an entry of the matrix, as far as `TAIL` deviations go."""
         return (TAIL * self.noise + self.bias) / self.scale
+
+    def noise_of_sums(self, count: int) -> float:
+        """Noise of a sum of so many entries of a column, whatever they are."""
+        return self.noise * (math.sqrt(count) if self.independent else count)
 
 
 @dataclass(frozen=True)
@@ -251,6 +269,7 @@ class RowsEvaluator(ABC):
         noise: float,
         bias: float,
         data: Any,
+        independent: bool = False,
     ) -> Rows:
         """A handle, booked and checked: the message must not wrap around the modulus.
 
@@ -265,7 +284,8 @@ class RowsEvaluator(ABC):
                     expected=f"log2(scale · bound) below {self.log_modulus(limbs) - 1:.1f} at {limbs} limbs",
                     got=f"{magnitude:.1f}",
                 )
-        return Rows(shape, limbs, scale, bound, noise, bias, data, self.ledger, self.nbytes(shape, limbs))
+        nbytes = self.nbytes(shape, limbs)
+        return Rows(shape, limbs, scale, bound, noise, bias, data, self.ledger, nbytes, independent)
 
     def fresh_batch(
         self, data: Any, shape: tuple[int, int], *, bound: float, scale: float, limbs: int
@@ -284,7 +304,7 @@ class RowsEvaluator(ABC):
     def fresh(self, data: Any, shape: tuple[int, int], *, bound: float, scale: float, limbs: int) -> Rows:
         """A handle on a fresh encryption with the secret key; entries are rounded to integers after scaling."""
         noise = self._fresh_noise(scale * bound)
-        return self.make(shape, limbs, scale, bound, noise, 0.0, data)
+        return self.make(shape, limbs, scale, bound, noise, 0.0, data, independent=True)
 
     # ---- products ----
 
@@ -300,7 +320,8 @@ class RowsEvaluator(ABC):
         m, k = factor.shape
         if k != x.shape[0]:
             raise ShapeError("inner dimensions of a product", expected=f"{k} rows", got=x.shape[0])
-        noise, bias, exact = self._amplified(factor, x, x.bias, math.sqrt(1 + self._weight))
+        noise, secret = x.noise_of_sums(k), math.sqrt(1 + self._weight)
+        noise, bias, exact = self._amplified(factor, x, noise, x.bias, secret)
         passes = self._passes(k, factor.largest, x.limbs, exact)
         for width in (self.n, x.shape[1]):
             self.costs.clear_gemm(m, k, width, x.limbs, passes)
@@ -325,7 +346,7 @@ class RowsEvaluator(ABC):
             raise ShapeError("inner dimensions of a product", expected=f"{k} rows", got=x.shape[0])
         for row in range(m):
             self._use_weights(weight_key(number, row), x.limbs)
-        noise, bias, exact = self._amplified(factor, x, 0.0, 1.0)
+        noise, bias, exact = self._amplified(factor, x, math.sqrt(k) * x.noise, 0.0, 1.0)
         self.costs.clear_gemm(m, k, x.shape[1], x.limbs, self._passes(k, factor.largest, x.limbs, exact))
         self._touch_gemm(k, m)
         bound, scale = k * factor.bound * x.bound, x.scale / factor.unit
@@ -340,12 +361,17 @@ class RowsEvaluator(ABC):
         return pieces
 
     def _amplified(
-        self, factor: ClearFactor, x: Rows | Batch, bias: float, secret: float
+        self, factor: ClearFactor, x: Rows | Batch, noise: float, bias: float, secret: float
     ) -> tuple[float, float, bool]:
-        """Noise and bias of factor @ x, and whether it must be exact; `secret`: what the error of a rounded GEMM of
-        one part grows by."""
+        """Noise and bias of factor @ x, and whether it must be exact.
+
+        Args:
+            noise: of a sum of the entries of a column of x.
+            bias: of an entry of x.
+            secret: what the error of a rounded GEMM of one part grows by.
+        """
         k, largest = factor.shape[1], factor.largest
-        noise = math.sqrt(k) * largest * x.noise
+        noise *= largest
         bias = k * largest * bias
         if not factor.exact:
             bias += k * 0.5 * x.bound * x.scale
@@ -503,8 +529,9 @@ class RowsEvaluator(ABC):
     def _sum(self, x: Rows, y: Rows, combine: Callable[[Rows, Rows], Any]) -> Rows:
         self._check_alike(x, y, x.shape)
         self.costs.addition(x.shape, x.limbs)
-        noise, bias = math.hypot(x.noise, y.noise), x.bias + y.bias
-        result = self.make(x.shape, x.limbs, x.scale, x.bound + y.bound, noise, bias, None)
+        noise, bias = x.noise + y.noise, x.bias + y.bias  # both may come from one operand
+        independent = x.independent and y.independent
+        result = self.make(x.shape, x.limbs, x.scale, x.bound + y.bound, noise, bias, None, independent)
         result.data = combine(x, y)
         return result
 
@@ -519,13 +546,14 @@ class RowsEvaluator(ABC):
         """x plus a clear matrix of the same shape with entries up to `bound`."""
         self.counts.adds += 1
         noise = math.hypot(x.noise, math.sqrt(1 / 12))
-        result = self.make(x.shape, x.limbs, x.scale, x.bound + bound, noise, x.bias, None)
+        result = self.make(x.shape, x.limbs, x.scale, x.bound + bound, noise, x.bias, None, x.independent)
         result.data = self._add_clear_data(x, values)
         return result
 
     def absorb(self, x: Rows, factor: float) -> Rows:
         """The matrix times a positive number: a change of scale alone. Free and exact."""
-        return self.make(x.shape, x.limbs, x.scale / factor, x.bound * factor, x.noise, x.bias, x.data)
+        bound = x.bound * factor
+        return self.make(x.shape, x.limbs, x.scale / factor, bound, x.noise, x.bias, x.data, x.independent)
 
     def read_as(self, x: Rows, *, scale: float, bound: float, noise: float, bias: float = 0.0) -> Rows:
         """What a sum of parts means: its message is scale · entry, with this error on top of its own."""
