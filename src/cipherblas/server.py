@@ -19,7 +19,7 @@ from cipherblas.evaluators.encodings import Encodings, WeightStore
 from cipherblas.evaluators.rows import Batch, Rows
 from cipherblas.evaluators.rows_ckks import RowsCkks
 from cipherblas.execution import Execution
-from cipherblas.expressions import Expression, Operand, evaluate_clear, finite_array
+from cipherblas.expressions import Expression, Operand, evaluate_clear, narrow_array
 from cipherblas.formats import CoefficientMatrix, SharedBatch, rows_format
 from cipherblas.keys import EvaluationKeys, FreshCiphertext
 from cipherblas.layer_execution import LayerExecution
@@ -28,7 +28,7 @@ from cipherblas.matrices import EncryptedOperand, EncryptedResult, check_shape, 
 from cipherblas.planner.layers import Recorded
 from cipherblas.planner.rows import HEADROOM_BITS
 from cipherblas.planner.trace import PlainFeeds
-from cipherblas.row_execution import RowExecution, RowFeed
+from cipherblas.row_execution import RowExecution, RowFeed, is_whole
 from cipherblas.slot_arithmetic import FeedSpec
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class Server:
     def _run_slots(
         self,
         encrypted: Mapping[str, EncryptedOperand],
-        clear: Mapping[str, NDArray[np.float64]],
+        clear: Mapping[str, NDArray[Any]],
         progress: Progress | None,
     ) -> tuple[tuple[int, ...], Arrays]:
         feeds = CiphertextFeeds(self.program, encrypted, clear)
@@ -133,7 +133,7 @@ class Server:
     def _run_rows(
         self,
         encrypted: Mapping[str, EncryptedOperand],
-        clear: Mapping[str, NDArray[np.float64]],
+        clear: Mapping[str, NDArray[Any]],
         progress: Progress | None,
     ) -> tuple[tuple[int, ...], Arrays]:
         plan = self.program.plan
@@ -157,7 +157,7 @@ class Server:
 
     def _checked(
         self, operands: Mapping[str, Any]
-    ) -> tuple[dict[str, EncryptedOperand], dict[str, NDArray[np.float64]]]:
+    ) -> tuple[dict[str, EncryptedOperand], dict[str, NDArray[Any]]]:
         """The secret and the clear operands of a run."""
         declared = self.program.operands
         missing = [name for name in declared if name not in operands]
@@ -167,7 +167,7 @@ class Server:
                 "operands of the program", expected=", ".join(declared), got=", ".join(operands) or "none"
             )
         encrypted: dict[str, EncryptedOperand] = {}
-        clear: dict[str, NDArray[np.float64]] = {}
+        clear: dict[str, NDArray[Any]] = {}
         for name, operand in declared.items():
             value = operands[name]
             if operand.secret:
@@ -178,10 +178,10 @@ class Server:
                 self._check_operand(name, operand, value)
                 encrypted[name] = value
             else:
-                matrix = finite_array(value, f"operand {name!r}", (len(operand.shape),))
+                matrix = narrow_array(value, f"operand {name!r}", (len(operand.shape),))
                 check_shape(name, matrix.shape, operand.shape)
                 check_bound(name, matrix, operand.bound)
-                if operand.whole and not np.array_equal(matrix, np.rint(matrix)):
+                if operand.whole and not is_whole(matrix):
                     raise RangeError(
                         f"operand {name!r} was declared with an integer type",
                         expected="whole numbers",
@@ -266,7 +266,7 @@ class CiphertextFeeds(PlainFeeds):
         self,
         program: Program,
         encrypted: Mapping[str, EncryptedOperand],
-        clear: Mapping[str, NDArray[np.float64]],
+        clear: Mapping[str, NDArray[Any]],
     ) -> None:
         super().__init__(lambda node: evaluate_clear(node, clear))
         self._program = program
@@ -310,13 +310,13 @@ class RowCiphertextFeeds:
         self,
         program: Program,
         encrypted: Mapping[str, EncryptedOperand],
-        clear: Mapping[str, NDArray[np.float64]],
+        clear: Mapping[str, NDArray[Any]],
         evaluator: RowsCkks,
     ) -> None:
         """Regenerates the seeded halves of all operands."""
         self._clear = clear
         self._evaluator = evaluator
-        self._found: dict[int, tuple[Expression, NDArray[np.float64]]] = {}
+        self._found: dict[int, tuple[Expression, NDArray[Any]]] = {}
         self._pairs: dict[RowFeed, list[tuple[NDArray[np.uint64], NDArray[np.uint64]]]] = {}
         for name, operand in encrypted.items():
             for spec, feed in zip(program.feeds_of(name), operand.feeds, strict=True):
@@ -343,8 +343,8 @@ class RowCiphertextFeeds:
         (pair,) = self._pairs[feed]
         return self._evaluator.fresh_batch(pair, feed.shape, bound=bound, scale=feed.scale, limbs=feed.limbs)
 
-    def public(self, node: Expression) -> NDArray[np.float64]:
-        """The values of a part without secrets."""
+    def public(self, node: Expression) -> NDArray[Any]:
+        """The values of a part without secrets; those of an operand in the type that they were given in."""
         if id(node) not in self._found:
             self._found[id(node)] = (node, evaluate_clear(node, self._clear))
         return self._found[id(node)][1]

@@ -233,6 +233,7 @@ class Evaluator(Bookkeeper, ABC):
             limbs = min(limbs, accumulator.limbs)
         lefts = self._dropped(lefts, limbs)
         if plain:
+            self.counts.operand_encodings += len(rights)
             return self.weighted_sum(
                 lefts, rights, self._plain_scale(lefts[0], rights, accumulator), accumulator
             )
@@ -376,6 +377,8 @@ class Evaluator(Bookkeeper, ABC):
 
     def _dropped(self, cts: Sequence[Ct], limbs: int) -> list[Ct]:
         """All at `limbs` limbs; an object that occurs twice is dropped once."""
+        if all(ct.limbs == limbs for ct in cts):
+            return list(cts)
         done: dict[int, Ct] = {}
         for ct in cts:
             if id(ct) not in done:
@@ -527,6 +530,7 @@ class Evaluator(Bookkeeper, ABC):
         """x + a clear vector, encoded at the scale of x (in 62 bits at most). Levels: none."""
         self.counts.adds += 1
         self.counts.encodings += 1
+        self.counts.operand_encodings += 1
         self.counts.encode_ntt_limbs += x.limbs
         factor = encoding_factor(x.scale, plain.bound)
         noise = math.hypot(x.noise, self.noise_model.encoding(x.scale / factor))

@@ -16,7 +16,7 @@ from cipherblas.planner.budgets import Budgets, budgets_of, check_size, secret_e
 from cipherblas.planner.layers import LayerSearch, replay_layers
 from cipherblas.planner.plan import KeySaving, Plan, PlanOptions, Rejected, Route
 from cipherblas.planner.rows import RowDecisions, RowSearch, RowTrace, assemble_rows, trace_rows
-from cipherblas.planner.search import Search
+from cipherblas.planner.search import Search, SlowerError
 from cipherblas.planner.trace import Trace
 from cipherblas.row_execution import supported
 
@@ -49,6 +49,9 @@ def make_plan(expression: Expression, options: PlanOptions) -> tuple[Plan, AnyTr
     try:
         best = math.inf if rows is None else rows[0].seconds
         slots = Search(expression, options, budgets, best).run()
+    except SlowerError as error:
+        assert rows is not None
+        return _with(rows, [*error.losers])
     except CipherblasError as error:
         if rows is None:
             raise
