@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -74,6 +75,26 @@ def is_network(node: Expression) -> bool:
     return any(
         isinstance(current, Layer) or len(current.shape) != 2 for current in ordered(node) if current.secret
     )
+
+
+def as_matrices(node: Expression) -> Expression | None:
+    """A network of products with vectors alone as one of matrices with one column; None where it has other layers."""
+    found: dict[int, Expression] = {}
+    for current in ordered(node):
+        parts = [found.get(id(child), child) for child in current.children]
+        if len(current.shape) == 2:
+            found[id(current)] = current
+        elif len(current.shape) != 1 or isinstance(current, (Layer, Multiply)):
+            return None
+        elif isinstance(current, Leaf):
+            operand = dataclasses.replace(current.operand, shape=(*current.shape, 1))
+            found[id(current)] = Leaf(current.name, operand)
+        elif isinstance(current, Constant):
+            found[id(current)] = Constant(current.values[:, None], current.replaces)
+        else:
+            found[id(current)] = _rebuilt(current, parts)
+            found[id(current)].bound = current.bound  # the precision refers to it, on either route
+    return found[id(node)]
 
 
 def deduplicated(node: Expression) -> Expression:

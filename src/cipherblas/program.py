@@ -28,7 +28,7 @@ from cipherblas.keys import EvaluationKeys, PublicKey
 from cipherblas.matrices import check_shape, short_id
 from cipherblas.planner.explain import explain
 from cipherblas.planner.plan import Plan, PlanOptions
-from cipherblas.planner.routes import AnyTrace, make_plan, replay
+from cipherblas.planner.routes import AnyTrace, executed, make_plan, replay
 from cipherblas.planner.rows import RowTrace
 from cipherblas.results import ResultSpec, RowResultSpec
 from cipherblas.row_execution import RowFeed, RowValue
@@ -84,6 +84,11 @@ class Program:
         """Shape of the result."""
         return self.expression.shape
 
+    @functools.cached_property
+    def executed(self) -> Expression:
+        """The graph that runs: the expression, by GEMMs with vectors as matrices of one column."""
+        return executed(self.expression) if self.plan.route == "rows" else self.expression
+
     def feeds_of(self, name: str) -> list[FeedSpec | RowFeed]:
         """What the client sends for the operand `name`."""
         return [feed for feed in self._run.feeds if feed.name == name]
@@ -107,7 +112,7 @@ class Program:
     def _row_result(self, value: RowValue) -> RowResultSpec:
         first = value.pieces[0]
         return RowResultSpec(
-            shape=matrix_shape(self.expression),
+            shape=matrix_shape(self.executed),
             by_columns=value.by_columns,
             pieces=tuple(piece.shape for piece in value.pieces),
             limbs=first.limbs,

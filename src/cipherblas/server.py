@@ -137,12 +137,15 @@ class Server:
         progress: Progress | None,
     ) -> tuple[tuple[int, ...], Arrays]:
         plan = self.program.plan
+        clear = {
+            name: matrix.reshape(len(matrix), -1) for name, matrix in clear.items()
+        }  # vectors: one column
         evaluator = RowsCkks(plan.parameters, self._keys, key_policy=plan.key_policy)
         feeds = RowCiphertextFeeds(self.program, encrypted, clear, evaluator)
         (choice,) = plan.choices
         execution = RowExecution(
             evaluator,
-            self.program.expression,
+            self.program.executed,
             choice.options["weight_bits"],
             bool(choice.options.get("fixed", False)),
             HEADROOM_BITS,
