@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from cipherblas.algorithms.layers.base import LayerMethod, Weights, Window
 from cipherblas.algorithms.layers.imra import Pattern, optimise
@@ -100,10 +100,16 @@ class Prices:
         )
 
 
+class LayerCost(Protocol):
+    """What `Chooser` minimises: `Prices`, or any other measure of a pattern."""
+
+    def layer(self, pattern: Pattern, taps: int, inputs: int, outputs: int) -> float: ...
+
+
 class Chooser:
     """Decides while a network is run symbolically; `choices` are the decisions in their order."""
 
-    def __init__(self, expression: Expression, slots: int, prices: Prices) -> None:
+    def __init__(self, expression: Expression, slots: int, prices: LayerCost) -> None:
         self.slots, self.prices = slots, prices
         self.choices: list[Choice] = []
         self._consumers: dict[int, list[Expression]] = {}
@@ -197,6 +203,10 @@ class Chooser:
             each = min(channels, self.slots // pitch)
             dense = {"channels": each, "pitch": pitch, "row": grid_w}
             if -(-channels // each) < x.ciphertexts or not fits(window, x):
+                try:
+                    self._conv(window, relaid_layout(x, dense))
+                except ShapeError:  # no room to shift so many channels
+                    continue
                 return dense
         return None
 
