@@ -95,7 +95,9 @@ class TensorLayout:
         """Whether rows, and the channels of a ciphertext, follow each other without gaps."""
         _, height, width = self.shape
         dense = self.col == 1 and (self.row == width or height == 1)
-        return dense and self.places is None and (self.pitch == height * width or self.segments > 1)
+        if not dense or self.places is not None or self.copies > 1:
+            return False
+        return self.pitch == height * width or (self.segments > 1 and self.channels == 1)
 
     @property
     def key(self) -> tuple[Any, ...]:
