@@ -237,7 +237,7 @@ def test_levels_are_required():
 REAL = {
     "helib, good": lambda s: matvec("helib-bsgs", s - 3, s, s),
     "helib, bad": lambda s: matvec("helib-bsgs", 30, 20, s),
-    "fhe-mp-cnn, W·x": lambda s: matvec("fhe-mp-cnn", 40, 25, s),
+    "fhe-mp-cnn, W·x": lambda s: matvec("fhe-mp-cnn", 60, 25, s),
     "fhelipe, W·x": lambda s: matvec("fhelipe", 40, s // 8 - 1, s),
     "fhe-mp-cnn": lambda s: conv("fhe-mp-cnn", Window((3, 5, 6), 7, (3, 3), padding=(1, 1)), s),
     "fhelipe": lambda s: conv("fhelipe", Window((3, 8, 8), 5, (3, 3), padding=(1, 1)), s),
