@@ -323,6 +323,27 @@ def gemm(
     _print(rows, json, Display(quiet=quiet))
 
 
+@app.command()
+@guarded
+def kernels(
+    counts: Annotated[bool, typer.Option("--counts", help="Count operations; nothing is computed.")] = False,
+    json: JsonLines = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Products W·x and convolutions of MetaKernel's evaluation: ours, the baselines', and the published figures.
+
+    \b
+    Example:
+      cipherblas bench kernels --counts
+    """
+    from cipherblas.bench import run_kernel_counts
+
+    if not counts:
+        raise typer.BadParameter("expected --counts", param_hint="bench kernels")
+    _print(run_kernel_counts(), json, Display(quiet=quiet))
+
+
 class BenchError(CipherblasError):
     """A measurement could not be made."""
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from cipherblas.algorithms.layers.base import LayerMethod, Weights, Window
 from cipherblas.algorithms.layers.imra import Pattern, optimise
 from cipherblas.algorithms.layers.metakernel import ConvMetaKernel, MatVecMetaKernel
-from cipherblas.algorithms.layers.registry import METAKERNEL
+from cipherblas.algorithms.layers.registry import LAYER_METHODS, METAKERNEL
+from cipherblas.algorithms.layers.taps import fits, needed_grid
 from cipherblas.errors import CipherblasError, MemoryBudgetError, ParameterError, PrecisionError, ShapeError
 from cipherblas.evaluators.counter import Counter
 from cipherblas.evaluators.counts import Counts
@@ -33,6 +34,7 @@ from cipherblas.layer_execution import (
 from cipherblas.layouts.tensors import TensorLayout
 from cipherblas.networks import AvgPool2d, Conv2d
 from cipherblas.planner.assembly import PROCESS_BYTES, Decisions, assemble, key_bytes_of
+from cipherblas.planner.baselines import BaselineChooser
 from cipherblas.planner.budgets import Budgets
 from cipherblas.planner.cost import Rates, calibrate
 from cipherblas.planner.estimate import Estimate, of_trace
@@ -98,10 +100,16 @@ class Prices:
         )
 
 
+class LayerCost(Protocol):
+    """What `Chooser` minimises: `Prices`, or any other measure of a pattern."""
+
+    def layer(self, pattern: Pattern, taps: int, inputs: int, outputs: int) -> float: ...
+
+
 class Chooser:
     """Decides while a network is run symbolically; `choices` are the decisions in their order."""
 
-    def __init__(self, expression: Expression, slots: int, prices: Prices) -> None:
+    def __init__(self, expression: Expression, slots: int, prices: LayerCost) -> None:
         self.slots, self.prices = slots, prices
         self.choices: list[Choice] = []
         self._consumers: dict[int, list[Expression]] = {}
@@ -179,7 +187,7 @@ class Chooser:
                 x = relaid_layout(x, closer)
         method = self._method(node, x)
         assert isinstance(method, (MatVecMetaKernel, ConvMetaKernel))
-        if method.pattern.replications > 1 and not x.clean:
+        if method.repeats and not x.alone:
             options["mask"] = True
         return Choice(METAKERNEL, {**method.options, **options})
 
@@ -195,6 +203,10 @@ class Chooser:
             each = min(channels, self.slots // pitch)
             dense = {"channels": each, "pitch": pitch, "row": grid_w}
             if -(-channels // each) < x.ciphertexts or not fits(window, x):
+                try:
+                    self._conv(window, relaid_layout(x, dense))
+                except ShapeError:  # no room to shift so many channels
+                    continue
                 return dense
         return None
 
@@ -237,21 +249,6 @@ class Chooser:
             )
         _, each, pattern = min(found, key=lambda row: row[:2])
         return ConvMetaKernel(x, window, pattern, each)
-
-
-def needed_grid(window: Window) -> tuple[int, int]:
-    """Rows and columns of slots that hold the image and its convolution's results at their windows' places."""
-    _, height, width = window.shape
-    _, out_h, out_w = window.out_shape
-    return max(height, (out_h - 1) * window.stride[0] + 1), max(width, (out_w - 1) * window.stride[1] + 1)
-
-
-def fits(window: Window, x: TensorLayout) -> bool:
-    """Whether the results of a convolution have room where their windows are."""
-    _, out_h, out_w = window.out_shape
-    across = (out_w - 1) * window.stride[1] * x.col + 1
-    down = (out_h - 1) * window.stride[0] * x.row
-    return (out_h == 1 or across <= x.row) and down + across <= x.pitch
 
 
 class Recorded:
@@ -309,6 +306,10 @@ class LayerSearch:
             raise ParameterError(
                 "a network", expected="clear weights, encrypted vectors and images", got=reason
             )
+        if options.algorithm not in (None, *LAYER_METHODS):
+            raise ParameterError(
+                "algorithm of a network", expected=" | ".join(LAYER_METHODS), got=options.algorithm
+            )
         self.expression, self.options, self.budgets = expression, options, budgets
         self.rates = calibrate()
         self.threads = options.threads or _threads()
@@ -341,8 +342,7 @@ class LayerSearch:
     def _best_of_ring(self, n: int) -> _Scored | None:
         found: list[_Scored] = []
         try:
-            prices = Prices.of(self.rates, n // 2)
-            chooser = Chooser(self.expression, n // 2, prices)
+            chooser = self._chooser(n // 2)
             for policy in self._policies():
                 chooser.choices.clear()
                 draft = replace(RingShape.for_depth(n // 2, 40), scale_bits=40.0)
@@ -353,6 +353,12 @@ class LayerSearch:
         except CipherblasError as error:
             self._failures.append(error)
         return min(found, key=lambda scored: scored.seconds, default=None)
+
+    def _chooser(self, slots: int) -> Chooser | BaselineChooser:
+        name = self.options.algorithm
+        if name in (None, METAKERNEL):
+            return Chooser(self.expression, slots, Prices.of(self.rates, slots))
+        return BaselineChooser(self.expression, slots, name)
 
     def _policies(self) -> Sequence[KeyPolicy]:
         return KEY_POLICIES if self.options.key_policy is None else (self.options.key_policy,)
@@ -391,7 +397,7 @@ class LayerSearch:
         ):
             if needed > allowed:
                 raise MemoryBudgetError(
-                    f"{METAKERNEL} exceeds the budget of {what}",
+                    f"{self.options.algorithm or METAKERNEL} exceeds the budget of {what}",
                     expected=f"at most {size(allowed)}",
                     got=size(needed),
                 )

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from cipherblas.algorithms.layers.base import LayerMethod, Weights, Window, folded, repeated
 from cipherblas.algorithms.layers.imra import Pattern
+from cipherblas.algorithms.layers.taps import conv_output, covered, tap_step
 from cipherblas.errors import ShapeError
 from cipherblas.evaluators.base import Evaluator
 from cipherblas.evaluators.values import Ct, WeightGroup
@@ -52,6 +53,7 @@ class _MetaKernel(LayerMethod):
     source = "Yuan et al., OOPSLA 2025, Algorithms 1 to 3"
 
     pattern: Pattern
+    taps = 1
 
     @abstractmethod
     def parts(self, output: int, group: int) -> Iterator[Part]:
@@ -81,12 +83,20 @@ class _MetaKernel(LayerMethod):
         pattern = self.pattern
         return {"n": pattern.n, "k": pattern.k, "p_b": pattern.p_b, "p_s": pattern.p_s}
 
-    def check_input(self) -> None:
-        """Raise ShapeError where the input must be repeated but other slots are not zero."""
-        if self.pattern.replications > 1 and not self.x.clean:
-            raise ShapeError(
-                "input of a layer that repeats it", expected="zeros in all other slots", got="garbage"
-            )
+    @property
+    def repeats(self) -> bool:
+        return self.pattern.replications > 1
+
+    @property
+    def padded_weights(self) -> int:
+        return (
+            self.pattern.n
+            * self.pattern.k
+            * self.pattern.unit
+            * self.taps
+            * self.x.ciphertexts
+            * self.out.ciphertexts
+        )
 
     def run(self, ev: Evaluator, cts: Sequence[Ct], weights: Weights) -> list[Ct]:
         ev.require_levels(cts[0], self.levels, self.title)
@@ -235,6 +245,7 @@ class ConvMetaKernel(_MetaKernel):
         if pattern.k < inputs or pattern.n < min(each, window.outputs):
             raise ShapeError("pattern of a convolution", expected=f"n ≥ {each}, k ≥ {inputs}", got=pattern)
         self.x, self.window, self.pattern, self.each = x, window, pattern, each
+        self.taps = len(window.taps)
         self.out = conv_output(x, window, each, clean=pattern.clean)
 
     @property
@@ -287,7 +298,7 @@ class ConvMetaKernel(_MetaKernel):
         """Segments that a segment's outputs read, tap by tap: number, tap, slots from the output to what it reads."""
         if segment not in self._found_reads:
             self._found_reads[segment] = [
-                (neighbour, i, j, self._step(segment, neighbour, i, j))
+                (neighbour, i, j, tap_step(self.x, self.window, (i, j), neighbour - segment))
                 for i, j in self.window.taps
                 for neighbour in range(self.x.segments)
                 if len(self._covered(segment, neighbour, i, j))
@@ -298,41 +309,23 @@ class ConvMetaKernel(_MetaKernel):
     def _found_reads(self) -> dict[int, list[tuple[int, int, int, int]]]:
         return {}
 
-    def _step(self, segment: int, neighbour: int, i: int, j: int) -> int:
-        """Slots from an output's place to what tap (i, j) reads for it."""
-        x, (pad_h, pad_w) = self.x, self.window.padding
-        rows = i - pad_h - (neighbour - segment) * x.segment
-        return rows * x.row + (j - pad_w) * x.col
-
     def _covered(self, segment: int, neighbour: int, i: int, j: int) -> NDArray[np.int64]:
         """Slots, from the start of a channel, of the outputs of a segment for which tap (i, j) reads a segment."""
         key = (segment, neighbour, i, j)
         if key not in self._slots:
-            self._slots[key] = self._find_covered(*key)
+            self._slots[key] = covered(self.x, self.out, self.window, (i, j), segment, neighbour)
         return self._slots[key]
 
     @functools.cached_property
     def _slots(self) -> dict[tuple[int, int, int, int], NDArray[np.int64]]:
         return {}
 
-    def _find_covered(self, segment: int, neighbour: int, i: int, j: int) -> NDArray[np.int64]:
-        x, out, window = self.x, self.out, self.window
-        height, width = x.shape[1:]
-        out_rows = np.arange(segment * out.segment, min((segment + 1) * out.segment, out.shape[1]))
-        read = out_rows * window.stride[0] + i - window.padding[0]
-        inside = (read >= max(0, neighbour * x.segment)) & (read < min(height, (neighbour + 1) * x.segment))
-        out_cols = np.arange(out.shape[2])
-        across = out_cols * window.stride[1] + j - window.padding[1]
-        cols = out_cols[(across >= 0) & (across < width)]
-        rows = out_rows[inside] - segment * out.segment
-        return (rows[:, None] * out.row + cols[None, :] * out.col).ravel()
-
     def build(self, values: NDArray[Any], output: int, group: int, part: Part) -> NDArray[np.float64]:
         pattern, x, window = self.pattern, self.x, self.window
         row, i, j = part.place
         output_group, segment = divmod(output, self.out.segments)
         input_group, neighbour = divmod(part.source, x.segments)
-        covered = self._covered(segment, neighbour, i, j)
+        read = self._covered(segment, neighbour, i, j)
         first_out, first_in = output_group * self.each, input_group * x.channels
         outputs = min(self.each, window.outputs - first_out)
         inputs = min(x.channels, x.shape[0] - first_in)
@@ -345,31 +338,5 @@ class ConvMetaKernel(_MetaKernel):
             depth = window.shape[0] // window.groups
             found = values[first_out + co[chosen], (first_in + ci[chosen]) % depth, i, j]
             places = (start + group * pattern.rows + units[chosen]) * pattern.unit
-            slots[(places[:, None] + covered[None, :]) % pattern.slots] = found[:, None]
+            slots[(places[:, None] + read[None, :]) % pattern.slots] = found[:, None]
         return slots
-
-
-def conv_output(x: TensorLayout, window: Window, each: int, *, clean: bool) -> TensorLayout:
-    """The layout of a convolution's result: every output stays at the slot where its window begins.
-
-    Raises:
-        ShapeError: the result is larger than the image's grid of slots, or a stride does not divide a segment.
-    """
-    (step_h, step_w), (channels, height, width) = window.stride, window.out_shape
-    row, col = x.row * step_h, x.col * step_w
-    if x.segments > 1:
-        if x.segment % step_h or -(-height * step_h // x.segment) > x.segments:
-            raise ShapeError(
-                "rows of a segment", expected=f"a multiple of the stride {step_h}", got=x.segment
-            )
-        segment, rows = x.segment // step_h, x.segment // step_h
-    else:
-        segment = rows = height
-    across = (width - 1) * col + 1
-    if (rows > 1 and across > row) or (rows - 1) * row + across > x.pitch:
-        raise ShapeError(
-            "a convolution's result needs a wider image",
-            expected=f"{height}x{width} outputs in {x.pitch} slots a channel",
-            got=f"rows {x.row} slots apart",
-        )
-    return TensorLayout((channels, height, width), x.slots, each, x.pitch, row, col, segment, clean=clean)
