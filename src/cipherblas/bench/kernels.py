@@ -26,6 +26,8 @@ RELATIVE_ERROR = 1e-5  # of the largest entry of the result, as in the paper
 LIMIT_SECONDS = 600.0  # of a baseline, the encoding of its weights included
 MEMORY_SHARE = 0.6  # of the memory that is available, for encoded weights
 BASELINES = ("helib-bsgs", "fhelipe")
+# Baselines whose predicted error no parameters bring down to the one asked for may err by so many times more.
+RELAXED = (1, 32, 1024)
 
 
 def names() -> list[str]:
@@ -89,10 +91,15 @@ def _baseline(
 ) -> Row:
     """The row of a baseline: measured, predicted, or why it cannot be planned."""
     threads = options["threads"]
-    try:
-        case = _Case(kernel, relative_error, name, options)
-    except CipherblasError as error:
-        return row("kernels", kernel.name, algorithm=name, threads=threads, note=f"no plan: {error}")
+    case, reason = None, ""
+    for factor in RELAXED:
+        try:
+            case = _Case(kernel, factor * relative_error, name, options)
+            break
+        except CipherblasError as error:
+            reason = str(error)
+    if case is None:
+        return row("kernels", kernel.name, algorithm=name, threads=threads, note=f"no plan: {reason}")
     plan = case.program.plan
     expected = 2 * plan.seconds + plan.counts.stored_bytes * rate
     if expected > limit or plan.counts.stored_bytes > MEMORY_SHARE * _available():
@@ -117,7 +124,7 @@ class _Case:
     """One kernel by one method: program and data; keys and ciphertexts when it is measured."""
 
     def __init__(self, kernel: Kernel, relative_error: float, name: str, options: dict[str, Any]) -> None:
-        from cipherblas.expressions import secret
+        from cipherblas.expressions import evaluate_clear, secret, trace
         from cipherblas.networks import conv2d, matvec
         from cipherblas.program import compile as compile_program
 
@@ -132,8 +139,6 @@ class _Case:
             return conv2d(x, self.weights, padding=kernel.padding)
 
         operand = secret(*kernel.input_shape)
-        from cipherblas.expressions import evaluate_clear, trace
-
         node = trace(layer, {"x": operand})
         self.expected = evaluate_clear(node, {"x": self.x})
         precision = relative_error * float(np.abs(self.expected).max()) / node.bound
