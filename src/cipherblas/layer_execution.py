@@ -18,6 +18,7 @@ from cipherblas.algorithms.layers.registry import build_conv, build_matvec
 from cipherblas.algorithms.layers.taps import conv_output
 from cipherblas.errors import ParameterError, ShapeError
 from cipherblas.evaluators.base import Evaluator
+from cipherblas.evaluators.ckks import Ckks
 from cipherblas.expressions import Add, Constant, Expression, Leaf, MatMul, Multiply, Scale, ordered
 from cipherblas.layouts.relayout import relayout
 from cipherblas.layouts.tensors import TensorLayout, contiguous, grid, tensor_shape
@@ -61,7 +62,8 @@ def supported(node: Expression) -> str | None:
 class LayerExecution(SlotArithmetic):
     """One run of a network: `LayerExecution(...).run()`.
 
-    `progress(done, total)` is called after every node.
+    `progress(done, total)` is called as weights are ready (the first run encodes them) and after every node; `weights`
+    says how many there are, which a plan has counted.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class LayerExecution(SlotArithmetic):
         decide: Decide,
         feeds: Feeds,
         progress: Callable[[int, int], None] | None = None,
+        weights: int = 0,
     ) -> None:
         reason = supported(node)
         if reason is not None:
@@ -79,19 +82,26 @@ class LayerExecution(SlotArithmetic):
         self._order = [current for current in ordered(node) if current.secret]
         self._number = {id(current): number for number, current in enumerate(ordered(node))}
         self._progress = progress
+        self._done, self._total = 0, weights + len(self._order)
+        if isinstance(evaluator, Ckks):
+            evaluator.on_weights = self._tick
 
     def run(self) -> TensorValue:
         """Compute every node, operands first, and return the (still encrypted) result."""
         last = {id(child): current for current in self._order for child in current.children}
         values: dict[int, TensorValue] = {}
-        for done, current in enumerate(self._order):
+        for current in self._order:
             values[id(current)] = self._computed(current, values)
             for child in current.children:
                 if last.get(id(child)) is current:
                     values.pop(id(child), None)
-            if self._progress is not None:
-                self._progress(done + 1, len(self._order))
-        return values[id(self.node)]
+            self._tick(1)
+        return self._ready(values[id(self.node)])
+
+    def _tick(self, done: int) -> None:
+        self._done = min(self._done + done, self._total)
+        if self._progress is not None:
+            self._progress(self._done, self._total)
 
     def _computed(self, node: Expression, values: dict[int, TensorValue]) -> TensorValue:
         if isinstance(node, Leaf):

@@ -119,7 +119,11 @@ class Server:
         feeds.expand()
         expression = self.program.expression
         execution: Execution | LayerExecution = (
-            LayerExecution(evaluator, expression, Recorded(plan.choices), feeds, progress)
+            LayerExecution(
+                *(evaluator, expression, Recorded(plan.choices), feeds),
+                progress=progress,
+                weights=plan.counts.plain_products,
+            )
             if plan.route == "layers"
             else Execution(evaluator, expression, plan.choices, plan.blocks, feeds, progress)
         )
