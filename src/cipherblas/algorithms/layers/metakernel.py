@@ -11,6 +11,7 @@ no rotation is done twice; the final mask is left to whoever needs zeros.
 from __future__ import annotations
 
 import functools
+import math
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -110,12 +111,14 @@ class _MetaKernel(LayerMethod):
         limbs = min(ct.limbs for steps in rotated for ct in steps.values())
         scale = float(ev.params.q[limbs - 1])
         sums, turns = [], []
-        for group, parts in enumerate(self._parts[output]):
-            if not parts:
-                continue
+        groups = [(group, parts) for group, parts in enumerate(self._parts[output]) if parts]
+        # A row of weights is cut into so many pieces, whose errors add in quadrature: its norm is that of all together.
+        pieces = len(groups) * pattern.p_s * pattern.wide
+        rows = weights.rows[0], weights.rows[1] / math.sqrt(pieces)
+        for group, parts in groups:
             plains = [self._plain(weights, output, group, part) for part in parts]
             cts = [rotated[part.source][part.step] for part in parts]
-            sums.append(ev.weighted_sum(cts, plains, scale, rows=weights.rows))
+            sums.append(ev.weighted_sum(cts, plains, scale, rows=rows))
             turns.append(group * pattern.rows * pattern.unit)
         total = ev.rotate_sum(sums, turns, rescale=True)
         total = ev.bounded(total, cts_bound(rotated) * weights.rows[0])
