@@ -94,13 +94,13 @@ def test_measured_bounds_have_a_margin(trained: Trained) -> None:
             assert np.abs(values).max() < bound < 10 * np.abs(values).max()
 
 
-def test_measured_bounds_save_modulus(trained: Trained) -> None:
+def test_both_bounds_are_planned(trained: Trained) -> None:
     bounds = encrypted.measured_bounds(trained.network, trained.known)
-    plans = [encrypted.compiled(trained.network, (8, 8), TOLERANCE, found).plan for found in (None, bounds)]
-    for plan in plans:
-        assert plan.error <= plan.error_target <= TOLERANCE * 1.001
-        assert plan.parameters.security == 128
-    assert plans[1].parameters.log_q < plans[0].parameters.log_q
+    programs = [encrypted.compiled(trained.network, (8, 8), TOLERANCE, found) for found in (None, bounds)]
+    for program in programs:
+        assert program.plan.error <= program.plan.error_target <= TOLERANCE * 1.001
+        assert program.plan.parameters.security == 128
+    assert programs[1].expression.bound == bounds[-1] < programs[0].expression.bound / 4
 
 
 @pytest.mark.slow

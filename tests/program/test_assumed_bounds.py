@@ -21,10 +21,10 @@ from cipherblas.planner.layers import Chooser, Prices, trace_layers
 
 TOY = {"ring_degree": 1 << 12, "security": 0, "insecure": True}
 RANDOM = np.random.default_rng(6)
-HIDDEN, OUTPUTS = 12, 3
-FIRST = RANDOM.normal(0, 1, (HIDDEN, 40)) / 20
+INPUTS, HIDDEN, OUTPUTS = 400, 12, 3
+FIRST = RANDOM.normal(0, 1, (HIDDEN, INPUTS)) / 80
 SECOND = RANDOM.normal(0, 1, (OUTPUTS, HIDDEN)) / 4
-# |FIRST @ x| for random x in [-1, 1]^40: a sum of 40 terms, far below the sum of their absolute values.
+# Of |FIRST @ x| for random x: a sum of 400 terms, far below the sum of their absolute values.
 TYPICAL = 1.0
 
 
@@ -70,17 +70,15 @@ def test_the_error_of_a_square_counts_twice() -> None:
     assert math.isclose(ev.multiply(x, y).noise, math.sqrt(2) * 8.0 * x.noise, rel_tol=1e-6)
 
 
-def test_assumed_bounds_save_modulus() -> None:
-    """The same error, absolutely: by the bounds of every input, and by a promise that these inputs keep."""
-    by_all = toy(network, x=cb.secret(40), precision=1e-5).check()
-    wanted = by_all.program.plan.error_target
-    reach = network(Leaf("x", cb.secret(40)), TYPICAL).bound
-    assumed = toy(lambda x: network(x, TYPICAL), x=cb.secret(40), precision=wanted / reach).check()
-    assert np.abs(FIRST @ np.ones(40)).max() < TYPICAL < np.abs(FIRST).sum(axis=1).max()
+def test_assumed_bounds_lower_the_prediction_and_not_the_result() -> None:
+    """On the same ring: bounds of every input, and a promise that these inputs keep."""
+    by_all = toy(network, x=cb.secret(INPUTS), precision=1e-5).check()
+    ring = by_all.program.plan.parameters
+    assumed = toy(lambda x: network(x, TYPICAL), x=cb.secret(INPUTS), parameters=ring).check()
+    values = np.random.default_rng(1).uniform(-1, 1, (INPUTS, 1000))
+    assert np.abs(FIRST @ values).max() < TYPICAL < np.abs(FIRST).sum(axis=1).max() / 3
     np.testing.assert_array_equal(assumed.expected, by_all.expected)
-    scales = [run.program.plan.parameters.scale_bits for run in (by_all, assumed)]
-    assert scales[1] < scales[0] - 0.5
-    assert assumed.counts == by_all.counts
+    assert assumed.program.plan.error < by_all.program.plan.error / 2
 
 
 def test_bounds_are_only_ever_narrowed() -> None:
@@ -89,14 +87,14 @@ def test_bounds_are_only_ever_narrowed() -> None:
     assert cb.assume(x, 4.0).bound == 3.0
     assert cb.square(cb.assume(x, 2.0)).bound == 4.0
     expected = np.abs(SECOND).sum(axis=1).max() * TYPICAL**2
-    assert network(Leaf("x", cb.secret(40)), TYPICAL).bound == pytest.approx(expected)
+    assert network(Leaf("x", cb.secret(INPUTS)), TYPICAL).bound == pytest.approx(expected)
 
 
 def test_assumed_bounds_are_part_of_the_file(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         one, two = (
-            cb.compile(lambda x, b=bound: network(x, b), x=cb.secret(40), **TOY) for bound in (1.0, 2.0)
+            cb.compile(lambda x, b=bound: network(x, b), x=cb.secret(INPUTS), **TOY) for bound in (1.0, 2.0)
         )
         one.save(tmp_path / "program")
         loaded = cb.Program.load(tmp_path / "program")
@@ -126,7 +124,7 @@ def test_refused_promises() -> None:
 def test_layers_without_masks_spend_fewer_levels() -> None:
     """A second product behind one that leaves sums of parts in other slots: repeated, it needs a mask, a level."""
     slots = 1 << 10
-    expression = network(Leaf("x", cb.secret(40)))
+    expression = network(Leaf("x", cb.secret(INPUTS)))
     found = {}
     for masks in (True, False):
         chooser = Chooser(expression, slots, Prices.of(calibrate(), slots), masks)
