@@ -1,5 +1,6 @@
 #include "ckks/arithmetic.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "ring/kernels.h"
@@ -128,6 +129,33 @@ void multiply_plain_sum(const Context& context, const std::vector<PolynomialView
                       k.multiply_plain_sum(out.limb(0, i) + offset, out.limb(1, i) + offset, p, p + count,
                                            p + 2 * count, count, accumulate, words, context.modulus(i));
                   });
+}
+
+void weighted_sums(const Context& context, const std::vector<WeightBlock>& blocks, std::size_t width,
+                   const std::vector<CiphertextView>& ciphertexts, const std::vector<CiphertextSpan>& outs) {
+    const Kernels& k = kernels();
+    const std::size_t pieces = context.n() / width;
+    const std::size_t limbs = static_cast<std::size_t>(outs.front().limbs);
+    std::size_t longest = 0;
+    for (const WeightBlock& block : blocks) longest = std::max(longest, block.terms.size());
+    parallel_for(limbs * pieces, [&](std::size_t task) {
+        const int i = static_cast<int>(task / pieces);
+        const std::size_t offset = task % pieces * width;
+        std::vector<const std::uint64_t*> pointers(3 * longest);
+        for (std::size_t b = 0; b < blocks.size(); ++b) {
+            const std::size_t count = blocks[b].terms.size();
+            const std::uint64_t* words = blocks[b].words + task * count * width;
+            for (std::size_t t = 0; t < count; ++t) {
+                const CiphertextView& ct = ciphertexts[blocks[b].terms[t]];
+                pointers[t] = words + t * width;
+                pointers[count + t] = ct.limb(0, i) + offset;
+                pointers[2 * count + t] = ct.limb(1, i) + offset;
+            }
+            const std::uint64_t* const* p = pointers.data();
+            k.multiply_plain_sum(outs[b].limb(0, i) + offset, outs[b].limb(1, i) + offset, p, p + count,
+                                 p + 2 * count, count, false, width, context.modulus(i));
+        }
+    });
 }
 
 void rescale(const Context& context, const CiphertextView& x, int count, const CiphertextSpan& out) {

@@ -32,6 +32,18 @@ void multiply_plain_sum(const Context& context, const std::vector<PolynomialView
                         const std::vector<CiphertextView>& ciphertexts, bool accumulate,
                         const CiphertextSpan& out);
 
+// Plaintexts that are multiplied by some of a list of ciphertexts and summed up: one output. Their limbs are cut into
+// pieces of `width` words, each piece of all terms in a row: [limb][N / width][term][width].
+struct WeightBlock {
+    const std::uint64_t* words;
+    std::vector<std::uint32_t> terms;  // positions in the list
+};
+
+// outs[b] = sum_t blocks[b][t] ciphertexts[blocks[b].terms[t]], two components; plaintexts in Montgomery form. A piece
+// of all ciphertexts stays in the core's cache while the blocks stream past it. `width` divides N.
+void weighted_sums(const Context& context, const std::vector<WeightBlock>& blocks, std::size_t width,
+                   const std::vector<CiphertextView>& ciphertexts, const std::vector<CiphertextSpan>& outs);
+
 // round(x / (q_{l-count} ... q_{l-1})): spends `count` levels. 1 <= count < limbs.
 void rescale(const Context& context, const CiphertextView& x, int count, const CiphertextSpan& out);
 

@@ -162,6 +162,46 @@ nb::object multiply_plain_sum_of(const Context& context, const std::vector<AnyAr
     return sum.object();
 }
 
+std::vector<Words> weighted_sums_of(const Context& context, const std::vector<AnyArray>& blocks,
+                                    const std::vector<std::vector<std::uint32_t>>& terms,
+                                    const std::vector<AnyArray>& cts) {
+    const Factors factors(context, cts, "cts");
+    const int limbs = factors.views.front().limbs;
+    if (blocks.empty() || blocks.size() != terms.size()) {
+        fail("terms", std::to_string(blocks.size()) + " lists, one for each block",
+             std::to_string(terms.size()));
+    }
+    const std::size_t width = blocks.front().ndim() == 4 ? blocks.front().shape(3) : 0;
+    if (width < 64 || context.n() % width != 0) {
+        fail("blocks", "(limbs, N / width, terms, width), width a multiple of 64",
+             shape_text(blocks.front()));
+    }
+    std::vector<Argument<std::uint64_t>> arguments;
+    std::vector<WeightBlock> views;
+    std::vector<CiphertextResult> results;
+    std::vector<CiphertextSpan> spans;
+    for (std::size_t b = 0; b < blocks.size(); ++b) {
+        const auto length = [](std::size_t value) { return static_cast<std::int64_t>(value); };
+        const std::vector<std::int64_t> shape = {limbs, length(context.n() / width), length(terms[b].size()),
+                                                 length(width)};
+        arguments.emplace_back(blocks[b], "blocks", shape);
+        for (const std::uint32_t term : terms[b]) {
+            if (term >= cts.size())
+                fail("terms", "below " + std::to_string(cts.size()), std::to_string(term));
+        }
+        views.push_back({arguments.back().data(), terms[b]});
+        results.emplace_back(context, 2, limbs);
+        spans.push_back(results.back().span());
+    }
+    {
+        const nb::gil_scoped_release release;
+        weighted_sums(context, views, width, factors.views, spans);
+    }
+    std::vector<Words> arrays;
+    for (CiphertextResult& result : results) arrays.push_back(result.array());
+    return arrays;
+}
+
 Words rescale_by(const Context& context, const AnyArray& ct, int count) {
     const Ciphertext x(context, ct, "ct");
     const int most = std::min(x.view().limbs - 1, BaseConversion::kMaxSources);
@@ -287,6 +327,10 @@ void bind_server(nb::class_<Context>& context) {
         .def("multiply_sum", &multiply_sum_of, "lefts"_a, "rights"_a, "accumulator"_a.none() = nb::none(),
              "(accumulator +) sum of left_t right_t with three components; the accumulator is updated in "
              "place.")
+        .def("weighted_sums", &weighted_sums_of, "blocks"_a, "terms"_a, "cts"_a,
+             "For every block of plaintexts (limbs, N / width, terms, width) in Montgomery form their "
+             "products with\n"
+             "the ciphertexts that its list of terms names, summed up.")
         .def("multiply_plain_sum", &multiply_plain_sum_of, "plaintexts"_a, "cts"_a,
              "accumulator"_a.none() = nb::none(),
              "(accumulator +) sum of plaintext_t ciphertext_t; plaintexts (limbs, N) in NTT Montgomery form.")

@@ -154,7 +154,7 @@ class Client:
             kind = rows_format(shape[1], params.n)
             pieces.append(decrypt_matrix(self._secret, kind(params, shape, abs(spec.scale), b, a, key_id)))
         matrix = np.concatenate(pieces, axis=1) * math.copysign(1.0, spec.scale)
-        return np.ascontiguousarray(matrix.T if spec.by_columns else matrix)
+        return np.ascontiguousarray(matrix.T if spec.by_columns else matrix).reshape(self.program.shape)
 
     def save(self, path: str | Path) -> None:
         """Write the secret key file, readable by its owner alone."""

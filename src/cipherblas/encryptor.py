@@ -157,7 +157,8 @@ def _encrypt_slots(
 def _encrypt_rows(
     key: Key, feed: RowFeed, matrix: Matrix, tick: Callable[[], None]
 ) -> tuple[EncryptedRows, ...]:
-    source = matrix.T if feed.transposed else matrix
+    column = matrix.reshape(len(matrix), -1)  # a vector is a matrix with one column
+    source = column.T if feed.transposed else column
     if isinstance(key, SecretKey) and feed.shared:
         tick()
         return (encrypt_shared_batch(key, source, feed.scale, feed.limbs),)

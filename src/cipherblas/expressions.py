@@ -9,6 +9,7 @@ matrix is bounded by k·max|A|·max|B|), and the planner states the error relati
 from __future__ import annotations
 
 import functools
+import hashlib
 import inspect
 import math
 import operator
@@ -28,6 +29,7 @@ MAX_DEPTH = 128  # of nested operations: graphs are walked recursively
 MAX_LENGTH = 1 << 24  # rows or columns of an operand
 BOUND_RANGE = 2.0**-600, 2.0**600  # products of two bounds stay finite numbers
 ZERO_BOUND = 2.0**-20  # stands for the bound of a matrix of zeros
+NARROW_TYPES = ("int8", "int16", "int32", "float16", "float32")  # exact in float64, and shorter
 
 
 @dataclass(frozen=True)
@@ -277,7 +279,7 @@ class Constant(Expression):
         self.values = np.array(values, dtype=np.float64, order="C")
         self.values.flags.writeable = False
         self.replaces = frozenset(replaces)
-        largest = float(np.max(np.abs(self.values)))
+        largest = max(float(self.values.max()), -float(self.values.min()))
         bound = max(largest, BOUND_RANGE[0]) if largest else ZERO_BOUND
         super().__init__(values.shape, False, bound)
 
@@ -285,9 +287,14 @@ class Constant(Expression):
         return Constant(self.values.T, self.replaces)
 
     @functools.cached_property
+    def digest(self) -> str:
+        """SHA-256 of the values."""
+        return hashlib.sha256(self.values.data).hexdigest()
+
+    @functools.cached_property
     def row_sum(self) -> float:
         """Largest sum of absolute values in a row of a matrix, or in the filters of one output channel."""
-        return float(np.abs(self.values).reshape(self.shape[0], -1).sum(axis=1).max())
+        return max(float(np.abs(row).sum()) for row in self.values)
 
     @functools.cached_property
     def row_norm(self) -> float:
@@ -507,6 +514,14 @@ def finite_matrix(value: Any, what: str) -> NDArray[np.float64]:
 
 def finite_array(value: Any, what: str, dimensions: Sequence[int]) -> NDArray[np.float64]:
     """`value` as a float64 array of one of these numbers of dimensions; errors as `finite_matrix`."""
+    return narrow_array(value, what, dimensions).astype(np.float64, copy=False)
+
+
+def narrow_array(value: Any, what: str, dimensions: Sequence[int]) -> NDArray[Any]:
+    """`value` in its own type, where that is one of `NARROW_TYPES`, or float64; errors as `finite_array`.
+
+    What computes with its entries converts them before: sums and products of a narrow type overflow.
+    """
     array = _real_array(value, what)
     if array.ndim not in dimensions or 0 in array.shape:
         name = {1: "a vector", 2: "a matrix", 3: "an image", 4: "filters"}
@@ -515,8 +530,8 @@ def finite_array(value: Any, what: str, dimensions: Sequence[int]) -> NDArray[np
             expected=f"{' or '.join(map(str, dimensions))} dimensions, none of them 0",
             got=f"{array.ndim} (shape {array.shape})",
         )
-    found = np.ascontiguousarray(array, dtype=np.float64)
-    if not np.isfinite(found).all():
+    found = np.ascontiguousarray(array, dtype=array.dtype if array.dtype in NARROW_TYPES else np.float64)
+    if found.dtype.kind == "f" and not np.isfinite(found).all():
         place = [int(x) for x in np.argwhere(~np.isfinite(found))[0]]
         kind = "NaN" if np.isnan(found[tuple(place)]) else "an infinity"
         raise RangeError(f"{what} must hold finite numbers", expected="finite", got=f"{kind} at {place}")
@@ -584,11 +599,14 @@ def operands_of(node: Expression) -> set[str]:
     return names
 
 
-def evaluate_clear(node: Expression, values: Mapping[str, NDArray[np.float64]]) -> NDArray[np.float64]:
-    """The value of `node` in NumPy: the oracle that encrypted results are compared with."""
-    found: dict[int, NDArray[np.float64]] = {}
+def evaluate_clear(node: Expression, values: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+    """The value of `node` in NumPy: the oracle that encrypted results are compared with.
+
+    Computed in float64; an operand alone keeps its type.
+    """
+    found: dict[int, NDArray[Any]] = {}
     for current in ordered(node):
-        parts = [found[id(child)] for child in current.children]
+        parts = [found[id(child)].astype(np.float64, copy=False) for child in current.children]
         if isinstance(current, Leaf):
             value = values[current.name].T if current.transposed else values[current.name]
         elif isinstance(current, Constant):

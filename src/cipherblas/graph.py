@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
+import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.errors import CipherblasError, FormatError
@@ -85,6 +84,26 @@ def is_network(node: Expression) -> bool:
     )
 
 
+def as_matrices(node: Expression) -> Expression | None:
+    """A network of products with vectors alone as one of matrices with one column; None where it has other layers."""
+    found: dict[int, Expression] = {}
+    for current in ordered(node):
+        parts = [found.get(id(child), child) for child in current.children]
+        if len(current.shape) == 2:
+            found[id(current)] = current
+        elif len(current.shape) != 1 or isinstance(current, (Layer, Multiply)):
+            return None
+        elif isinstance(current, Leaf):
+            operand = dataclasses.replace(current.operand, shape=(*current.shape, 1))
+            found[id(current)] = Leaf(current.name, operand)
+        elif isinstance(current, Constant):
+            found[id(current)] = Constant(current.values[:, None], current.replaces)
+        else:
+            found[id(current)] = _rebuilt(current, parts)
+            found[id(current)].bound = current.bound  # the precision refers to it, on either route
+    return found[id(node)]
+
+
 def deduplicated(node: Expression) -> Expression:
     """The same graph with equal parts made one node, so that nothing is computed twice."""
     known: dict[Any, Expression] = {}
@@ -95,7 +114,7 @@ def deduplicated(node: Expression) -> Expression:
         if isinstance(current, Leaf):
             key += (current.name, current.transposed)
         elif isinstance(current, Constant):
-            key += (current.shape, hashlib.sha256(current.values.data).digest(), current.replaces)
+            key += (current.shape, current.digest, current.replaces)
         elif isinstance(current, Scale):
             key += (current.factor,)
         elif isinstance(current, Layer):
@@ -186,10 +205,10 @@ class Axes:
         return names
 
 
-def constants(node: Expression) -> dict[str, NDArray[np.float64]]:
-    """The clear matrices that are part of the program, named in the order of `to_json`."""
-    matrices = [current for current in ordered(node) if isinstance(current, Constant)]
-    return {f"constant{index}": constant.values for index, constant in enumerate(matrices)}
+def constants(node: Expression) -> dict[str, Constant]:
+    """The clear values that are part of the program, named in the order of `to_json`."""
+    found = [current for current in ordered(node) if isinstance(current, Constant)]
+    return {f"constant{index}": constant for index, constant in enumerate(found)}
 
 
 def to_json(node: Expression) -> list[dict[str, Any]]:

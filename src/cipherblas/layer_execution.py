@@ -14,13 +14,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from cipherblas.algorithms.layers.base import LayerMethod, Weights, Window, entries_plain, folded, masked
-from cipherblas.algorithms.layers.metakernel import conv_output
 from cipherblas.algorithms.layers.registry import build_conv, build_matvec
+from cipherblas.algorithms.layers.taps import conv_output
 from cipherblas.errors import ParameterError, ShapeError
 from cipherblas.evaluators.base import Evaluator
 from cipherblas.expressions import Add, Constant, Expression, Leaf, MatMul, Multiply, Scale, ordered
 from cipherblas.layouts.relayout import relayout
-from cipherblas.layouts.tensors import TensorLayout, contiguous, tensor_shape
+from cipherblas.layouts.tensors import TensorLayout, contiguous, grid, tensor_shape
 from cipherblas.networks import Assume, AvgPool2d, Conv2d, Flatten
 from cipherblas.slot_arithmetic import BlockedValue, Choice, Cts, Feeds, SlotArithmetic
 
@@ -156,8 +156,9 @@ class LayerExecution(SlotArithmetic):
         if "layout" in options:
             value = self._relaid(value, relaid_layout(value.tensor, options.pop("layout")))
         if options.pop("mask", False):
-            cts = masked(self.evaluator, value.cts, value.tensor)
-            value = self._value(value.shape, value.tensor.with_clean(True), cts, value.unit)
+            tensor = value.tensor.once()
+            cts = masked(self.evaluator, value.cts, tensor)
+            value = self._value(value.shape, tensor, cts, value.unit)
         method = method_of(node, value.tensor, replace(choice, options=options))
         if isinstance(node, AvgPool2d):
             weights = self._mean(node.window)
@@ -248,19 +249,15 @@ class LayerExecution(SlotArithmetic):
 
 
 def packing(node: Leaf, slots: int, **options: Any) -> TensorLayout:
-    """The layout of a secret operand; options as `contiguous`, and `row`: slots from a row to the next."""
-    row = options.pop("row", None)
-    if row is None:
-        return contiguous(node.shape, slots, **options)
-    channels, height, width = tensor_shape(node.shape)
-    each = options.get("channels") or channels
-    return TensorLayout((channels, height, width), slots, each, int(options["pitch"]), int(row), 1, height)
+    """The layout of a secret operand; options as `contiguous`, or as `grid` where `row` is among them."""
+    if "row" in options:
+        return grid(tensor_shape(node.shape), slots, options)
+    return contiguous(node.shape, slots, **options)
 
 
 def relaid_layout(x: TensorLayout, options: dict[str, Any]) -> TensorLayout:
-    """The layout that an input is brought into before a layer: contiguous rows, `row` slots apart."""
-    pitch, row = int(options["pitch"]), int(options["row"])
-    return TensorLayout(x.shape, x.slots, int(options["channels"]), pitch, row, 1, x.shape[1])
+    """The layout that an input is brought into before a layer; see `grid`."""
+    return grid(x.shape, x.slots, options)
 
 
 def stages(source: TensorLayout, target: TensorLayout) -> list[TensorLayout]:
@@ -275,6 +272,7 @@ def stages(source: TensorLayout, target: TensorLayout) -> list[TensorLayout]:
         or target.segments > 1
         or source.places
         or target.places
+        or (source.copies, target.copies) != (1, 1)
     ):
         return [target]
     extent = (target.shape[1] - 1) * target.row + (target.shape[2] - 1) * target.col + 1

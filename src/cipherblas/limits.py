@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
+
 from numpy.typing import NDArray
 
 from cipherblas.errors import RangeError
 
 
-def check_bound(name: str, matrix: NDArray[np.float64], bound: float) -> None:
+def check_bound(name: str, matrix: NDArray[Any], bound: float) -> None:
     """Raise RangeError when an entry is beyond the planned range."""
-    largest = float(np.max(np.abs(matrix)))
+    largest = max(float(matrix.max()), -float(matrix.min()))
     if largest > bound * (1 + 1e-12):
         raise RangeError(
             f"operand {name!r} has an entry beyond the planned range (declare bound=…)",

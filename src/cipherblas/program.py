@@ -28,7 +28,7 @@ from cipherblas.keys import EvaluationKeys, PublicKey
 from cipherblas.matrices import check_shape, short_id
 from cipherblas.planner.explain import explain
 from cipherblas.planner.plan import Plan, PlanOptions
-from cipherblas.planner.routes import AnyTrace, make_plan, replay
+from cipherblas.planner.routes import AnyTrace, executed, make_plan, replay
 from cipherblas.planner.rows import RowTrace
 from cipherblas.results import ResultSpec, RowResultSpec
 from cipherblas.row_execution import RowFeed, RowValue
@@ -71,8 +71,7 @@ class Program:
             "operands": {name: vars(operand) for name, operand in self.operands.items()},
             "decisions": self.plan.decisions(),
             "constants": {
-                name: hashlib.sha256(values.tobytes()).hexdigest()
-                for name, values in graph.constants(self.expression).items()
+                name: constant.digest for name, constant in graph.constants(self.expression).items()
             },
         }
 
@@ -84,6 +83,11 @@ class Program:
     def shape(self) -> tuple[int, ...]:
         """Shape of the result."""
         return self.expression.shape
+
+    @functools.cached_property
+    def executed(self) -> Expression:
+        """The graph that runs: the expression, by GEMMs with vectors as matrices of one column."""
+        return executed(self.expression) if self.plan.route == "rows" else self.expression
 
     def feeds_of(self, name: str) -> list[FeedSpec | RowFeed]:
         """What the client sends for the operand `name`."""
@@ -108,7 +112,7 @@ class Program:
     def _row_result(self, value: RowValue) -> RowResultSpec:
         first = value.pieces[0]
         return RowResultSpec(
-            shape=matrix_shape(self.expression),
+            shape=matrix_shape(self.executed),
             by_columns=value.by_columns,
             pieces=tuple(piece.shape for piece in value.pieces),
             limbs=first.limbs,
@@ -147,8 +151,19 @@ class Program:
 
         return Encryptor(self, public_key)
 
-    def server(self, evaluation_keys: EvaluationKeys) -> Server:
+    def server(
+        self,
+        evaluation_keys: EvaluationKeys,
+        *,
+        weight_budget: int | None = None,
+        weight_folder: str | Path | None = None,
+    ) -> Server:
         """A server with public keys only.
+
+        Args:
+            evaluation_keys: what the client made for it.
+            weight_budget: bytes of memory for the encoded weights of a network; by default half of what is available.
+            weight_folder: where a temporary file holds those beyond the budget; by default the system's folder.
 
         Raises:
             MismatchError: the keys belong to another program.
@@ -156,12 +171,13 @@ class Program:
         """
         from cipherblas.server import Server
 
-        return Server(self, evaluation_keys)
+        return Server(self, evaluation_keys, weight_budget=weight_budget, weight_folder=weight_folder)
 
     def save(self, path: str | Path) -> None:
         """Write the program (no secrets in it) to a file, atomically. A `.json` suffix is as good as any other."""
         header = {**self._identity(), "id": self.id, "plan": self.plan.to_dict()}
-        files.write(path, KIND, header, graph.constants(self.expression), parameters=self.plan.parameters)
+        values = {name: constant.values for name, constant in graph.constants(self.expression).items()}
+        files.write(path, KIND, header, values, parameters=self.plan.parameters)
 
     @classmethod
     def load(cls, path: str | Path) -> Program:

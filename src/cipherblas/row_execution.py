@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter as Tally
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from cipherblas.algorithms.gemm import secret_product
 from cipherblas.errors import ParameterError
-from cipherblas.evaluators.rows import WORD_BYTES, Batch, ClearFactor, Rows, RowsEvaluator
+from cipherblas.evaluators.row_costs import WORD_BYTES
+from cipherblas.evaluators.rows import Batch, ClearFactor, Rows, RowsEvaluator
 from cipherblas.expressions import (
     Add,
     Constant,
@@ -35,6 +36,8 @@ from cipherblas.expressions import (
     matrix_shape,
     ordered,
 )
+
+STRIP_ENTRIES = 1 << 16  # of a clear matrix that are converted at a time
 
 
 @dataclass(frozen=True)
@@ -96,8 +99,8 @@ class RowFeeds(Protocol):
     def batch(self, feed: RowFeed, bound: float) -> Batch:
         """The encryption of an operand whose rows share their a parts."""
 
-    def public(self, node: Expression) -> NDArray[np.float64]:
-        """The values of a part without secrets."""
+    def public(self, node: Expression) -> NDArray[Any]:
+        """The values of a part without secrets, of any real type."""
 
 
 def supported(node: Expression) -> str | None:
@@ -112,12 +115,33 @@ def supported(node: Expression) -> str | None:
     return None if products else "there is no matrix product"
 
 
+def is_whole(matrix: NDArray[Any]) -> bool:
+    """Whether all entries of a finite matrix are whole numbers."""
+    return matrix.dtype.kind == "i" or all(
+        np.array_equal(matrix[rows], np.rint(matrix[rows])) for rows in _strips(matrix)
+    )
+
+
+def rounded(values: NDArray[Any], unit: float, bits: int) -> NDArray[Any]:
+    """values / unit, rounded to integers of so many bits and a sign, without a float64 copy of all of them."""
+    integers = np.empty(values.shape, np.int32 if bits < 31 else np.float64)
+    for rows in _strips(values):
+        integers[rows] = np.rint(np.divide(values[rows], unit, dtype=np.float64))
+    return integers
+
+
+def _strips(matrix: NDArray[Any]) -> Iterator[slice]:
+    """Rows that are worked on together."""
+    step = max(1, STRIP_ENTRIES // matrix.shape[1])
+    return (slice(start, start + step) for start in range(0, len(matrix), step))
+
+
 def whole(node: Expression) -> bool:
     """Whether the entries of a clear part are known to be whole numbers."""
     if isinstance(node, Leaf):
         return node.operand.whole
     if isinstance(node, Constant):
-        return bool(np.array_equal(node.values, np.rint(node.values)))
+        return is_whole(node.values)
     if isinstance(node, Scale):
         return float(node.factor).is_integer() and whole(node.child)
     return all(whole(child) for child in node.children)
@@ -303,7 +327,8 @@ class RowExecution:
 
             def values(start: int = start, stop: int = stop) -> NDArray[np.float64]:
                 matrix = self.feeds.public(clear)
-                return x.sign * (matrix.T if x.by_columns else matrix)[:, start:stop]
+                part = (matrix.T if x.by_columns else matrix)[:, start:stop]
+                return np.asarray(np.multiply(part, x.sign, dtype=np.float64))
 
             pieces.append(ev.add_clear(piece, values, clear.bound))
             start = stop
@@ -334,7 +359,10 @@ class RowExecution:
 
         def integers() -> NDArray[Any]:
             values = self.feeds.public(node)
-            values = values if exact else np.rint(values / unit)
+            if not exact:
+                values = rounded(values, unit, self.weight_bits)
+            elif values.dtype.kind == "f":
+                values = values.astype(np.float64, copy=False)
             return values.T if transposed else values
 
         rows, cols = matrix_shape(node)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,11 +15,11 @@ from cipherblas.errors import DTypeError, MemoryBudgetError, MismatchError, Rang
 from cipherblas.evaluators.base import Evaluator
 from cipherblas.evaluators.ckks import Ckks
 from cipherblas.evaluators.counts import Counts
-from cipherblas.evaluators.encodings import Encodings
+from cipherblas.evaluators.encodings import Encodings, WeightStore
 from cipherblas.evaluators.rows import Batch, Rows
 from cipherblas.evaluators.rows_ckks import RowsCkks
 from cipherblas.execution import Execution
-from cipherblas.expressions import Expression, Operand, evaluate_clear, finite_array
+from cipherblas.expressions import Expression, Operand, evaluate_clear, narrow_array
 from cipherblas.formats import CoefficientMatrix, SharedBatch, rows_format
 from cipherblas.keys import EvaluationKeys, FreshCiphertext
 from cipherblas.layer_execution import LayerExecution
@@ -27,7 +28,7 @@ from cipherblas.matrices import EncryptedOperand, EncryptedResult, check_shape, 
 from cipherblas.planner.layers import Recorded
 from cipherblas.planner.rows import HEADROOM_BITS
 from cipherblas.planner.trace import PlainFeeds
-from cipherblas.row_execution import RowExecution, RowFeed
+from cipherblas.row_execution import RowExecution, RowFeed, is_whole
 from cipherblas.slot_arithmetic import FeedSpec
 
 if TYPE_CHECKING:
@@ -43,9 +44,18 @@ class Server:
     Attributes:
         counts: what the last run counted (equal to the plan's counts).
         seconds: duration of the last run, evaluation alone.
+        encoding_seconds: what the last run spent on encoding weights beside that; the first run of a network does,
+            later ones find them stored.
     """
 
-    def __init__(self, program: Program, keys: EvaluationKeys) -> None:
+    def __init__(
+        self,
+        program: Program,
+        keys: EvaluationKeys,
+        *,
+        weight_budget: int | None = None,
+        weight_folder: str | Path | None = None,
+    ) -> None:
         if not isinstance(keys, EvaluationKeys):
             raise DTypeError(
                 "a server takes evaluation keys", expected="EvaluationKeys", got=type(keys).__name__
@@ -60,8 +70,10 @@ class Server:
         self.program = program
         self._keys = keys
         self._encodings = Encodings()  # the masks of a program are those of every run
+        self._weights = WeightStore(weight_budget, weight_folder)
         self.counts = Counts()
         self.seconds = 0.0
+        self.encoding_seconds = 0.0
 
     def __repr__(self) -> str:
         return f"<Server of program {short_id(self.program.id)}>"
@@ -90,7 +102,7 @@ class Server:
     def _run_slots(
         self,
         encrypted: Mapping[str, EncryptedOperand],
-        clear: Mapping[str, NDArray[np.float64]],
+        clear: Mapping[str, NDArray[Any]],
         progress: Progress | None,
     ) -> tuple[tuple[int, ...], Arrays]:
         feeds = CiphertextFeeds(self.program, encrypted, clear)
@@ -101,6 +113,7 @@ class Server:
             order=plan.order,
             key_policy=plan.key_policy,
             encodings=self._encodings,
+            weights=self._weights,
         )
         feeds.evaluator = evaluator
         feeds.expand()
@@ -112,23 +125,27 @@ class Server:
         )
         start = time.perf_counter()
         value = execution.run()
-        self.seconds = time.perf_counter() - start
+        self.encoding_seconds = evaluator.encoding_seconds
+        self.seconds = time.perf_counter() - start - self.encoding_seconds
         self.counts = evaluator.counts.copy()
         return value.shape, tuple(ct.data for row in value.cells for cell in row for ct in cell)
 
     def _run_rows(
         self,
         encrypted: Mapping[str, EncryptedOperand],
-        clear: Mapping[str, NDArray[np.float64]],
+        clear: Mapping[str, NDArray[Any]],
         progress: Progress | None,
     ) -> tuple[tuple[int, ...], Arrays]:
         plan = self.program.plan
+        clear = {
+            name: matrix.reshape(len(matrix), -1) for name, matrix in clear.items()
+        }  # vectors: one column
         evaluator = RowsCkks(plan.parameters, self._keys, key_policy=plan.key_policy)
         feeds = RowCiphertextFeeds(self.program, encrypted, clear, evaluator)
         (choice,) = plan.choices
         execution = RowExecution(
             evaluator,
-            self.program.expression,
+            self.program.executed,
             choice.options["weight_bits"],
             bool(choice.options.get("fixed", False)),
             HEADROOM_BITS,
@@ -143,7 +160,7 @@ class Server:
 
     def _checked(
         self, operands: Mapping[str, Any]
-    ) -> tuple[dict[str, EncryptedOperand], dict[str, NDArray[np.float64]]]:
+    ) -> tuple[dict[str, EncryptedOperand], dict[str, NDArray[Any]]]:
         """The secret and the clear operands of a run."""
         declared = self.program.operands
         missing = [name for name in declared if name not in operands]
@@ -153,7 +170,7 @@ class Server:
                 "operands of the program", expected=", ".join(declared), got=", ".join(operands) or "none"
             )
         encrypted: dict[str, EncryptedOperand] = {}
-        clear: dict[str, NDArray[np.float64]] = {}
+        clear: dict[str, NDArray[Any]] = {}
         for name, operand in declared.items():
             value = operands[name]
             if operand.secret:
@@ -164,10 +181,10 @@ class Server:
                 self._check_operand(name, operand, value)
                 encrypted[name] = value
             else:
-                matrix = finite_array(value, f"operand {name!r}", (len(operand.shape),))
+                matrix = narrow_array(value, f"operand {name!r}", (len(operand.shape),))
                 check_shape(name, matrix.shape, operand.shape)
                 check_bound(name, matrix, operand.bound)
-                if operand.whole and not np.array_equal(matrix, np.rint(matrix)):
+                if operand.whole and not is_whole(matrix):
                     raise RangeError(
                         f"operand {name!r} was declared with an integer type",
                         expected="whole numbers",
@@ -252,7 +269,7 @@ class CiphertextFeeds(PlainFeeds):
         self,
         program: Program,
         encrypted: Mapping[str, EncryptedOperand],
-        clear: Mapping[str, NDArray[np.float64]],
+        clear: Mapping[str, NDArray[Any]],
     ) -> None:
         super().__init__(lambda node: evaluate_clear(node, clear))
         self._program = program
@@ -296,13 +313,13 @@ class RowCiphertextFeeds:
         self,
         program: Program,
         encrypted: Mapping[str, EncryptedOperand],
-        clear: Mapping[str, NDArray[np.float64]],
+        clear: Mapping[str, NDArray[Any]],
         evaluator: RowsCkks,
     ) -> None:
         """Regenerates the seeded halves of all operands."""
         self._clear = clear
         self._evaluator = evaluator
-        self._found: dict[int, tuple[Expression, NDArray[np.float64]]] = {}
+        self._found: dict[int, tuple[Expression, NDArray[Any]]] = {}
         self._pairs: dict[RowFeed, list[tuple[NDArray[np.uint64], NDArray[np.uint64]]]] = {}
         for name, operand in encrypted.items():
             for spec, feed in zip(program.feeds_of(name), operand.feeds, strict=True):
@@ -329,8 +346,8 @@ class RowCiphertextFeeds:
         (pair,) = self._pairs[feed]
         return self._evaluator.fresh_batch(pair, feed.shape, bound=bound, scale=feed.scale, limbs=feed.limbs)
 
-    def public(self, node: Expression) -> NDArray[np.float64]:
-        """The values of a part without secrets."""
+    def public(self, node: Expression) -> NDArray[Any]:
+        """The values of a part without secrets; those of an operand in the type that they were given in."""
         if id(node) not in self._found:
             self._found[id(node)] = (node, evaluate_clear(node, self._clear))
         return self._found[id(node)][1]

@@ -74,6 +74,31 @@ def test_counts_of_the_secret_product() -> None:
     assert len(ev.request.galois) == 4095 and ev.request.relinearise == 1
 
 
+def test_counts_of_what_goes_into_and_comes_out_of_gemms() -> None:
+    ev, n = RowsCounter(ring(n=4096)), 4096
+    factor = ClearFactor("w", (10, 7), 8.0, 1.0, True, lambda: np.zeros((10, 7)))
+    ev.clear_product(factor, ev.fresh(None, (7, 5), bound=1.0, scale=2.0**12, limbs=1))
+    assert ev.counts.float_inputs == 7 * (10 + n) + 7 * (10 + 5)
+    assert ev.counts.float_outputs == 10 * (n + 5)
+    ev = RowsCounter(ring(n=4096))
+    run(ev, 3, 7, 5)
+    assert ev.counts.modular_inputs == 7 * ((n + n) + (n + 5) + (3 + n) + (3 + 5))
+    assert ev.counts.modular_outputs == (n + 3) * (n + 5)
+
+
+@pytest.mark.parametrize("shape", [(4096, 4096), (3, 4096), (4096, 3), (3, 3)])
+def test_counts_of_the_memory_of_a_transposition(shape: tuple[int, int]) -> None:
+    """N rows of N entries, whatever is in them: two transforms of three passes, and the automorphisms."""
+    ev, page = RowsCounter(ring(n=4096)), 8 * 4096**2
+    ev.transpose(ev.fresh(None, shape, bound=1.0, scale=2.0**12, limbs=1))
+    rows, cols = shape
+    spread = 0 if rows == 4096 else page * (2 if cols == 4096 else 1)
+    spread += 0 if cols == 4096 else page
+    assert ev.counts.fresh_bytes == spread
+    small = 8 * 4096 * cols if rows < 4096 and cols < 4096 else 0
+    assert ev.counts.moved_bytes == 7 * 2 * 2 * page + small
+
+
 def test_counts_do_not_depend_on_the_interpreter() -> None:
     clear, counter = RowsClear(ring()), RowsCounter(ring())
     random = np.random.default_rng(0)

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
-from cipherblas import report, security
+from cipherblas import bench, report, security
 from cipherblas.algorithms import ALGORITHMS
+from cipherblas.algorithms.layers.registry import CONV_BASELINES, LAYER_METHODS, MATVEC_BASELINES
 from cipherblas.algorithms.registry import GEMM
 from cipherblas.bench import crossover
 from cipherblas.errors import CipherblasError
@@ -64,7 +65,18 @@ def test_counts(name: str) -> None:
 
 
 def test_every_algorithm_has_a_section() -> None:
-    assert {*ALGORITHMS, GEMM} <= documents.anchors(PAGE)
+    assert {*ALGORITHMS, GEMM, *MATVEC_BASELINES, *CONV_BASELINES} <= documents.anchors(PAGE)
+
+
+def test_counts_of_layers() -> None:
+    """Every kernel and method: rotations, and in brackets the published number."""
+    counted: dict[str, dict[str, str]] = {}
+    for row in bench.run_kernel_counts():
+        published = f" ({row['published_rotations']})" if "published_rotations" in row else ""
+        cells = counted.setdefault(row["case"], dict.fromkeys(LAYER_METHODS, ""))
+        cells[row["algorithm"]] = f"{row['rotations']}{published}"
+    rows = documents.table(PAGE, "kernel")
+    assert {row.pop("kernel"): row for row in rows} == counted
 
 
 def test_counts_of_products_by_gemm() -> None:

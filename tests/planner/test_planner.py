@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import time
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,11 @@ import cipherblas as cb
 from cipherblas.algorithms.registry import ALGORITHMS, find
 from cipherblas.errors import LevelError
 from cipherblas.evaluators import RingShape
+from cipherblas.evaluators.counts import Counts
 from cipherblas.expressions import trace as traced
 from cipherblas.graph import Axes
 from cipherblas.planner import estimate
+from cipherblas.planner.bound import least_counts
 from cipherblas.planner.budgets import budgets_of
 from cipherblas.planner.plan import PlanOptions
 from cipherblas.planner.search import Search
@@ -254,6 +257,9 @@ def test_estimates_of_one_product_are_those_of_its_trace(data: st.DataObject) ->
     assert walked.error <= short.error * (1 + 1e-9) <= 3 * walked.error
     assert short.working_bytes <= 2 * walked.working_bytes
     assert walked.working_bytes <= 2 * short.working_bytes
+    least = least_counts(expression, RING.n)
+    for count in fields(Counts):
+        assert getattr(least, count.name) <= getattr(walked.counts, count.name)
 
 
 def test_candidates_that_take_too_long_are_not_counted_to_their_end() -> None:

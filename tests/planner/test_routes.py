@@ -8,6 +8,10 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
+from cipherblas.expressions import trace
+from cipherblas.planner import search
+from cipherblas.planner.budgets import budgets_of
+from cipherblas.planner.plan import PlanOptions
 
 ROUTES = ("slots", "rows")
 
@@ -16,9 +20,13 @@ def product(a: Any, b: Any) -> Any:
     return a @ b
 
 
+def of_shape(m: int, k: int, n: int, left_secret: bool, **options: Any) -> cb.Program:
+    left = cb.secret(m, k) if left_secret else cb.public(m, k, dtype="int8")
+    return cb.compile(product, a=left, b=cb.secret(k, n), **options)
+
+
 def compiled(d: int, left_secret: bool = True, **options: Any) -> cb.Program:
-    left = cb.secret(d, d) if left_secret else cb.public(d, d, dtype="int8")
-    return cb.compile(product, a=left, b=cb.secret(d, d), **options)
+    return of_shape(d, d, d, left_secret, **options)
 
 
 @pytest.mark.parametrize("route", ROUTES)
@@ -36,15 +44,48 @@ def test_forced_route_is_taken_and_computes_the_product(route: Any, left_secret:
     assert np.abs(found - a.astype(float) @ b).max() <= program.plan.error <= program.plan.error_target
 
 
-@pytest.mark.parametrize(("d", "left_secret"), [(8, True), (64, True), (8, False), (100, False)])
-def test_the_planner_takes_the_route_that_is_predicted_to_be_faster(d: int, left_secret: bool) -> None:
-    forced = {route: compiled(d, left_secret, route=route, threads=1).plan for route in ROUTES}
+@pytest.mark.parametrize("left_secret", [False, True])
+@pytest.mark.parametrize(
+    ("m", "k", "n"),
+    [(8, 8, 8), (64, 64, 64), (100, 100, 100), (10, 784, 200), (1, 900, 3), (60, 2, 90), (400, 400, 400)],
+)
+def test_the_planner_takes_the_route_that_is_predicted_to_be_faster(
+    m: int, k: int, n: int, left_secret: bool
+) -> None:
+    """A forced route is searched in full: what the comparison of routes leaves out changes nothing."""
+    forced = {route: of_shape(m, k, n, left_secret, route=route, threads=1).plan for route in ROUTES}
     seconds = {route: plan.seconds for route, plan in forced.items()}
-    chosen = compiled(d, left_secret, threads=1).plan
+    chosen = of_shape(m, k, n, left_secret, threads=1).plan
     assert chosen.route == min(seconds, key=seconds.__getitem__)
     assert chosen.decisions() == forced[chosen.route].decisions()
     other = next(route for route in ROUTES if route != chosen.route)
-    assert forced[other].algorithm in {loser.algorithm for loser in chosen.rejected}
+    losers = {loser.algorithm: loser for loser in chosen.rejected}
+    if "slots" not in losers:
+        assert losers[forced[other].algorithm].seconds == pytest.approx(forced[other].seconds)
+
+
+def test_slots_that_cannot_be_faster_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "trace", None)
+    monkeypatch.setattr(search.estimate, "of_product", None)
+    program = of_shape(10, 784, 2000, False, threads=1)
+    assert program.plan.route == "rows"
+    (line,) = (line for line in program.explain().splitlines() if line.startswith("  slots"))
+    assert "at least" in line
+    assert "bound" in line
+
+
+def test_slots_that_are_slower_are_not_planned(monkeypatch: pytest.MonkeyPatch) -> None:
+    expression, options = (
+        trace(product, {"a": cb.secret(30, 30), "b": cb.secret(30, 30)}),
+        PlanOptions(threads=1),
+    )
+    plan, _ = search.Search(expression, options, budgets_of(options, 1800)).run()
+    monkeypatch.setattr(search, "trace", None)
+    with pytest.raises(search.SlowerError) as found:
+        search.Search(expression, options, budgets_of(options, 1800), 0.9 * plan.seconds).run()
+    losers = {loser.algorithm: loser for loser in found.value.losers}
+    assert {plan.algorithm, *(loser.algorithm for loser in plan.rejected)} == set(losers)
+    assert losers[plan.algorithm].reason == "slower by 1.1 times"
 
 
 def test_a_forced_route_survives_the_file(tmp_path: Any) -> None:

@@ -46,7 +46,7 @@ def test_predicted_error_of_a_folded_product_is_near() -> None:
     (`PRODUCT_TAIL`), times what the largest row of weights exceeds the others by.
     """
     weights = np.random.default_rng(2).choice([-1.0, 1.0], (4, 500))
-    run = toy(lambda x: weights @ x, x=cb.secret(500), precision=1e-4)
+    run = toy(lambda x: weights @ x, x=cb.secret(500), precision=1e-4, route="layers")
     run.check()
     deviation = run.program.plan.error / TAIL
     assert run.program.plan.choices[-1].options["n"] < 500  # it is folded

@@ -158,6 +158,32 @@ def test_graphs(function: Callable[..., Any]) -> None:
     check(function, key_policy="composed", **operands)
 
 
+def ones_within_the_error(
+    function: Callable[..., Any], key_policy: str = "direct", **operands: cb.Operand
+) -> None:
+    """Matrices of ones add up errors of the same sign: what the bound must hold for as well."""
+    program = cb.compile(function, algorithm="gemm", key_policy=key_policy, **operands)
+    client = program.client()
+    server = program.server(client.evaluation_keys())
+    values = {name: np.full((op.rows, op.cols), op.bound) for name, op in operands.items()}
+    secret = client.encrypt(**{name: values[name] for name, op in operands.items() if op.secret})
+    inputs = {**values, **(secret if isinstance(secret, dict) else {"x": secret})}
+    found = client.decrypt(server.run(**inputs))
+    assert np.abs(found - program.evaluate(**values)).max() <= program.plan.error
+
+
+def test_errors_of_a_product_are_not_independent() -> None:
+    w = cb.public(300, 300, bound=100.0, dtype="int8")
+    ones_within_the_error(lambda v, w, x: v @ (w @ x), v=w, w=w, x=cb.secret(300, 8))
+    ones_within_the_error(lambda w, x: w @ x + w @ x, w=w, x=cb.secret(300, 8))
+
+
+@pytest.mark.slow
+def test_errors_of_a_product_of_secrets_are_not_independent() -> None:
+    secret = cb.secret(32, 32)
+    ones_within_the_error(lambda a, b, c: a @ b @ c, a=secret, b=secret, c=secret, key_policy="composed")
+
+
 @pytest.mark.slow
 def test_a_chain_of_two_products() -> None:
     check(
@@ -191,7 +217,7 @@ def test_files(tmp_path: Path) -> None:
 
 
 def test_the_planner_takes_gemms_for_clear_weights_and_says_what_else() -> None:
-    program = cb.compile(lambda w, x: w @ x, w=cb.public(100, 100), x=cb.secret(100, 100))
+    program = cb.compile(lambda w, x: w @ x, w=cb.public(20, 20), x=cb.secret(20, 20))
     assert program.plan.algorithm == "gemm" and not len(program.plan.keys)
     text = program.explain()
     assert "not taken" in text and "outer-product" in text and "slower by" in text

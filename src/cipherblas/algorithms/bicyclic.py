@@ -137,6 +137,8 @@ def _padding(m: int, k: int, n: int, slots: int, complex_packing: bool) -> tuple
         if complex_packing and inner % 2:
             continue
         terms = inner // 2 if complex_packing else inner
+        if _slots_used(m, inner, n, terms) > slots:  # and more so with larger dimensions
+            return None
         best: tuple[int, int, int] | None = None
         for rows in range(m, m + SEARCH):
             if math.gcd(rows, inner) > 1:
@@ -144,9 +146,13 @@ def _padding(m: int, k: int, n: int, slots: int, complex_packing: bool) -> tuple
             for cols in range(n, n + SEARCH):
                 if math.gcd(cols, inner) > 1 or math.gcd(cols, rows) > 1:
                     continue
-                needed = rows * cols + max((terms - 1) * rows, (inner - 1) * cols)
-                if needed <= slots and (best is None or needed < best[0]):
-                    best = (needed, rows, cols)
+                used = _slots_used(rows, inner, cols, terms)
+                if used <= slots and (best is None or used < best[0]):
+                    best = (used, rows, cols)
         if best is not None:
             return best[1], inner, best[2]
     return None
+
+
+def _slots_used(rows: int, inner: int, cols: int, terms: int) -> int:
+    return rows * cols + max((terms - 1) * rows, (inner - 1) * cols)

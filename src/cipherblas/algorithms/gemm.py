@@ -35,10 +35,10 @@ def secret_product(ev: RowsEvaluator, left: Rows, right: Rows) -> Rows:
     del turned
     total = ev.add(first, ev.part_product(b, right))
     # (Δ1 M1 + E1)(Δ2 M2 + E2), entries as large as their bounds.
-    noise = math.sqrt(k) * math.hypot(
-        left.scale * left.bound * right.noise,
-        right.scale * right.bound * left.noise,
-        left.noise * right.noise,
+    noise = math.hypot(
+        left.scale * left.bound * right.noise_of_sums(k),
+        right.scale * right.bound * left.noise_of_sums(k),
+        left.noise * right.noise * k,
     )
     bias = k * (left.scale * left.bound * right.bias + (right.scale * right.bound + right.bias) * left.bias)
     return ev.read_as(

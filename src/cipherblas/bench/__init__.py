@@ -1,14 +1,17 @@
 """Benchmarks: rows as dictionaries, printed as lines of JSON or as tables.
 
-`run_primitives`, `run_ntt`, `run_linear_transform`, `run_gemm`, `run_transpose`, `run_cc`, `run_pc` and
-`run_crossover` yield rows as they are measured; `render` prints tables, `to_json` one line. Peers are measured in
-the same run; no figure of theirs is written down here.
+`run_primitives`, `run_ntt`, `run_linear_transform`, `run_gemm`, `run_transpose`, `run_cc`, `run_pc`, `run_crossover`
+and `run_kernels` yield rows as they are measured, `run_kernel_counts` rows of counted operations; `render` prints
+tables, `to_json` one line. Peers are measured in the same run; no figure of theirs is written down here. What a paper
+reports of its own kernels stands in `kernel_shapes`, as such.
 """
 
 from .cc import run as run_cc
 from .crossover import run as run_crossover
 from .gemm import run as run_gemm
 from .harness import Row, render, to_json
+from .kernel_counts import run as run_kernel_counts
+from .kernels import run as run_kernels
 from .linear_transform import run as run_linear_transform
 from .ntt import run as run_ntt
 from .pc import run as run_pc
@@ -23,6 +26,8 @@ __all__ = [
     "run_cc",
     "run_crossover",
     "run_gemm",
+    "run_kernel_counts",
+    "run_kernels",
     "run_linear_transform",
     "run_ntt",
     "run_pc",

@@ -258,6 +258,10 @@ def _params_text(params: Mapping[str, Any]) -> str:
     return " ".join(part for part in parts if part)
 
 
+def _percent(result: Mapping[str, Any], name: str) -> str:
+    return f"{100 * result[name]:.1f}%" if name in result else ""
+
+
 _COLUMNS: tuple[tuple[str, Callable[[Mapping[str, Any]], str]], ...] = (
     ("case", lambda r: str(r["case"])),
     ("N, limbs", lambda r: _params_text(r.get("params", {}))),
@@ -267,6 +271,19 @@ _COLUMNS: tuple[tuple[str, Callable[[Mapping[str, Any]], str]], ...] = (
     ("expansion", lambda r: seconds_text(r["expand_seconds"]) if r.get("expand_seconds") else ""),
     ("error", lambda r: f"{r['error']:.1e}" if "error" in r else ""),
     ("rotations", lambda r: str(r.get("rotations", ""))),
+    ("trivial", lambda r: str(r.get("trivial_rotations") or "")),
+    ("published", lambda r: str(r.get("published_rotations", ""))),
+    ("hoistings", lambda r: str(r.get("hoistings", ""))),
+    ("plaintexts", lambda r: str(r.get("plaintexts", ""))),
+    ("weights", lambda r: size(r["stored_bytes"]) if r.get("stored_bytes") else ""),
+    ("encoding", lambda r: seconds_text(r["encode_seconds"]) if r.get("encode_seconds") else ""),
+    ("times MetaKernel", lambda r: f"{r['times_metakernel']:.3g}" if "times_metakernel" in r else ""),
+    ("published", lambda r: seconds_text(r["published_seconds"]) if r.get("published_seconds") else ""),
+    ("slot use", lambda r: _percent(r, "slot_use")),
+    ("padded", lambda r: _percent(r, "padded_slot_use")),
+    ("published", lambda r: _percent(r, "published_slot_use")),
+    ("in", lambda r: str(r.get("published_in", ""))),
+    ("depth", lambda r: str(r.get("depth", ""))),
     ("products", lambda r: str(r.get("products", ""))),
     ("keys", lambda r: size(r["key_bytes"]) if r.get("key_bytes") else ""),
     ("upload", lambda r: size(r["upload_bytes"]) if r.get("upload_bytes") else ""),
@@ -306,7 +323,7 @@ def render(rows: Iterable[Row], *, console: Any = None) -> None:
         columns = [(name, [text(member) for member in members]) for name, text in _COLUMNS]
         columns = [(name, texts) for name, texts in columns if any(texts)]
         for name, _ in columns:
-            numeric = name not in ("case", "algorithm", "peer", "N, limbs", "note")
+            numeric = name not in ("case", "algorithm", "peer", "N, limbs", "note", "in")
             table.add_column(name, justify="right" if numeric else "left")
         for cells in zip(*(texts for _, texts in columns), strict=True):
             table.add_row(*cells)

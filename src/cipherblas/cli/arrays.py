@@ -11,18 +11,18 @@ from numpy.typing import NDArray
 
 from cipherblas import files
 from cipherblas.errors import DTypeError, FormatError, StorageError
-from cipherblas.expressions import finite_matrix
+from cipherblas.expressions import narrow_array
 
 
-def load_matrix(path: Path) -> NDArray[np.float64]:
-    """The real, finite matrix in a `.npy` file.
+def load_matrix(path: Path) -> NDArray[Any]:
+    """The real, finite matrix in a `.npy` file; see `expressions.narrow_array` for its type.
 
     Raises:
         StorageError: the file cannot be read.
         FormatError: it is no NumPy file, or a damaged one.
         ShapeError, DTypeError, RangeError: its content is no matrix of finite real numbers.
     """
-    return finite_matrix(_load(path), str(path))
+    return narrow_array(_load(path), str(path), (2,))
 
 
 def _load(path: Path) -> NDArray[Any]:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from cipherblas.cli.bench_options import (
+    AS_IN_PLAN,
     Algorithm,
     JsonLines,
     KeyBudget,
@@ -320,6 +321,56 @@ def gemm(
     from cipherblas.bench import run_gemm
 
     rows = run_gemm(shape or ((1024, 1024, 1024),), bits=bits, threads=threads, budget=seconds)
+    _print(rows, json, Display(quiet=quiet))
+
+
+@app.command()
+@guarded
+def kernels(
+    case: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KERNEL", help="Kernel, e.g. MVM1; repeatable.", show_default="all"),
+    ] = None,
+    baseline: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Baseline on the same engine; repeatable; none for none.",
+            show_default="helib-bsgs fhelipe",
+        ),
+    ] = None,
+    counts: Annotated[
+        bool, typer.Option("--counts", help="Count operations of all methods; nothing is computed.")
+    ] = False,
+    limit: Annotated[
+        float, typer.Option(help="Seconds beyond which a baseline is predicted instead of run.")
+    ] = 600.0,
+    ring_degree: Annotated[int | None, typer.Option(help=AS_IN_PLAN, show_default="the fastest")] = None,
+    security: Security = None,
+    threads: OneThread = 1,
+    seconds: Seconds = 2.0,
+    json: JsonLines = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Products W·x and convolutions of MetaKernel's evaluation: ours, and the baselines on the same engine.
+
+    \b
+    Examples:
+      cipherblas bench kernels --case MVM1 --case Conv4
+      cipherblas bench kernels --counts
+    """
+    from cipherblas.bench import run_kernel_counts, run_kernels
+
+    if counts:
+        _print(run_kernel_counts(), json, Display(quiet=quiet))
+        return
+    options = without_none(
+        security=security,
+        ring_degree=ring_degree,
+        baselines=baseline and [name for name in baseline if name != "none"],
+    )
+    rows = run_kernels(case or (), threads=threads, budget=seconds, limit=limit, **options)
     _print(rows, json, Display(quiet=quiet))
 
 

@@ -26,16 +26,16 @@ PeerPython = Annotated[
     ),
 ]
 
-_AS_IN_PLAN = "As in `plan`."
+AS_IN_PLAN = "As in `plan`."
 Algorithm = Annotated[
     str | None,
     typer.Option(metavar="NAME", help="Force an algorithm.", show_default="the planner's choice"),
 ]
-Precision = Annotated[float | None, typer.Option(help=_AS_IN_PLAN, show_default="1e-4")]
-Security = Annotated[int | None, typer.Option(help=_AS_IN_PLAN, show_default="128")]
-MemoryBudget = Annotated[int | None, bytes_option("--memory-budget", _AS_IN_PLAN)]
-KeyBudget = Annotated[int | None, bytes_option("--key-budget", _AS_IN_PLAN)]
-UploadBudget = Annotated[int | None, bytes_option("--upload-budget", _AS_IN_PLAN)]
+Precision = Annotated[float | None, typer.Option(help=AS_IN_PLAN, show_default="1e-4")]
+Security = Annotated[int | None, typer.Option(help=AS_IN_PLAN, show_default="128")]
+MemoryBudget = Annotated[int | None, bytes_option("--memory-budget", AS_IN_PLAN)]
+KeyBudget = Annotated[int | None, bytes_option("--key-budget", AS_IN_PLAN)]
+UploadBudget = Annotated[int | None, bytes_option("--upload-budget", AS_IN_PLAN)]
 
 
 def product_shapes(default: str, text: str = "Shape of the product; repeatable.") -> Any:

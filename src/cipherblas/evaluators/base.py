@@ -14,7 +14,7 @@ from typing import Any
 from cipherblas.errors import LevelError, MismatchError, RangeError, ShapeError
 from cipherblas.evaluators import rotations
 from cipherblas.evaluators.bookkeeping import CONJUGATE, Bookkeeper, Term
-from cipherblas.evaluators.values import Ct, Plain, Step, Transform, total_step
+from cipherblas.evaluators.values import Ct, Plain, Step, Transform, WeightGroup, total_step
 
 # Relative difference of two scales below which they count as equal: the error of an addition is as small.
 SCALE_TOLERANCE = 2.0**-40
@@ -59,6 +59,11 @@ class Evaluator(Bookkeeper, ABC):
     def _plain_product_data(
         self, plains: Sequence[Plain], scale: float, cts: Sequence[Any], accumulator: Any, limbs: int
     ) -> Any: ...
+
+    @abstractmethod
+    def _weighted_sums_data(
+        self, groups: Sequence[WeightGroup], scale: float, cts: Sequence[Any], limbs: int
+    ) -> list[Any]: ...
 
     @abstractmethod
     def _relinearise_data(self, data: Any, limbs: int) -> Any: ...
@@ -171,9 +176,22 @@ class Evaluator(Bookkeeper, ABC):
             return (rotations.transform_plain(x, transform) for transform in transforms)
         return rotations.transform_many(self, x, transforms, order)
 
-    def rotate_sum(self, cts: Sequence[Ct], steps: Sequence[int], *, rescale: bool = False) -> Ct:
+    def rotate_sum(
+        self,
+        cts: Sequence[Ct],
+        steps: Sequence[int],
+        *,
+        rescale: bool = False,
+        bound: float = math.inf,
+        noise: float = math.inf,
+    ) -> Ct:
         """Σ_i Rot_{steps_i}(ct_i) with one ModDown for all (giant steps). Levels: 1 if `rescale`, which is merged
         with the ModDown. Keys: one per step, as `rotate_many`.
+
+        Args:
+            bound: of the slots of the sum, where the caller knows less than the sum of the terms' bounds.
+            noise: of the sum before the rotations, where the caller knows less than the terms' noise together (terms
+                whose weights are parts of one row).
 
         Raises:
             ShapeError: the lists differ in length or are empty.
@@ -183,7 +201,7 @@ class Evaluator(Bookkeeper, ABC):
             raise ShapeError(
                 "a sum of rotations", expected="as many steps as terms", got=(len(cts), len(steps))
             )
-        return rotations.rotate_sum(self, cts, steps, rescale)
+        return rotations.rotate_sum(self, cts, steps, rescale, bound, noise)
 
     def bounded(self, ct: Ct, bound: float, noise: float = math.inf) -> Ct:
         """The same ciphertext; no slot exceeds `bound`, as the caller knows (a sum of vectors that do not overlap).
@@ -226,6 +244,7 @@ class Evaluator(Bookkeeper, ABC):
             limbs = min(limbs, accumulator.limbs)
         lefts = self._dropped(lefts, limbs)
         if plain:
+            self.counts.operand_encodings += len(rights)
             return self.weighted_sum(
                 lefts, rights, self._plain_scale(lefts[0], rights, accumulator), accumulator
             )
@@ -277,14 +296,53 @@ class Evaluator(Bookkeeper, ABC):
             variance = (max(ct.noise for ct in cts) * rows[1]) ** 2 + sum(
                 (rounding * ct.bound) ** 2 for ct in cts
             )
-        stored = sum(plain.stored for plain in plains)
-        self._count_plains(len(cts), limbs, extended=False, stored=stored)
+        self._count_plains(len(cts), limbs, extended=False)
         result = self._accumulator(accumulator, 2, limbs, scale, bound, variance)
         data = self._plain_product_data(
             plains, plain_scale, [ct.data for ct in cts], None if accumulator is None else result.data, limbs
         )
         result.data = data
         return result
+
+    def weighted_sums(
+        self,
+        cts: Sequence[Ct],
+        groups: Sequence[WeightGroup],
+        plain_scale: float,
+        *,
+        rows: tuple[float, float],
+    ) -> list[Ct]:
+        """Σ_t group_t ⊙ cts[group.sources_t] for every group, lazily reduced, not rescaled. Levels: none.
+
+        Args:
+            cts: of equal scale; they are dropped to the smallest number of limbs among them.
+            plain_scale: at which the clear vectors are encoded.
+            rows: largest sum of absolute values, and root of a sum of squares, that a slot sees in a group.
+
+        Raises:
+            ShapeError: there is nothing to sum. MismatchError: the ciphertexts differ in scale.
+            LevelError: a sum does not fit the modulus.
+        """
+        if not groups or not all(group.sources for group in groups):
+            raise ShapeError("weighted sums", expected="at least one term each", got="none")
+        limbs = min(ct.limbs for ct in cts)
+        cts = self._dropped(cts, limbs)
+        for ct in cts:
+            self._check_scales(ct.scale, cts[0].scale)
+        bound, noise = max(ct.bound for ct in cts), max(ct.noise for ct in cts)
+        rounding = self.noise_model.encoding(plain_scale) * bound
+        for group in groups:
+            terms = len(group.sources)
+            self._count_plains(terms, limbs, extended=False, stored=terms * group.stored)
+        scale = cts[0].scale * plain_scale
+        data = self._weighted_sums_data(groups, plain_scale, [ct.data for ct in cts], limbs)
+        return [
+            self.make(
+                *(limbs, scale, bound * rows[0]),
+                *(math.hypot(noise * rows[1], rounding * math.sqrt(len(group.sources))), 2, found),
+            )
+            for group, found in zip(groups, data, strict=True)
+        ]
 
     def _product_terms(self, lefts: Sequence[Ct], rights: Sequence[Ct]) -> tuple[float, float, float]:
         scale = lefts[0].scale * rights[0].scale
@@ -333,6 +391,8 @@ class Evaluator(Bookkeeper, ABC):
 
     def _dropped(self, cts: Sequence[Ct], limbs: int) -> list[Ct]:
         """All at `limbs` limbs; an object that occurs twice is dropped once."""
+        if all(ct.limbs == limbs for ct in cts):
+            return list(cts)
         done: dict[int, Ct] = {}
         for ct in cts:
             if id(ct) not in done:
@@ -484,6 +544,7 @@ class Evaluator(Bookkeeper, ABC):
         """x + a clear vector, encoded at the scale of x (in 62 bits at most). Levels: none."""
         self.counts.adds += 1
         self.counts.encodings += 1
+        self.counts.operand_encodings += 1
         self.counts.encode_ntt_limbs += x.limbs
         factor = encoding_factor(x.scale, plain.bound)
         noise = math.hypot(x.noise, self.noise_model.encoding(x.scale / factor))

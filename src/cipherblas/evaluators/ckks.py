@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -11,14 +12,18 @@ from numpy.typing import NDArray
 from cipherblas.errors import MismatchError, MissingKeyError, RangeError, ShapeError
 from cipherblas.evaluators.base import Evaluator
 from cipherblas.evaluators.bookkeeping import DEFAULT_WORKING_BYTES, Term
-from cipherblas.evaluators.encodings import Encodings
+from cipherblas.evaluators.encodings import Encodings, WeightStore
 from cipherblas.evaluators.steps import KeyPolicy
-from cipherblas.evaluators.values import Plain
+from cipherblas.evaluators.values import Plain, WeightGroup
 from cipherblas.keys.evaluation import EvaluationKeys
-from cipherblas.memory import in_threads
+from cipherblas.memory import aligned_empty, in_threads
 from cipherblas.params import Parameters
 
 Order = Literal["limb", "rotation"]
+
+# Weights are kept in pieces of so many words of every term; the same piece of all ciphertexts that they multiply should
+# fit the core's cache.
+PIECE_WORDS, MIN_PIECE_WORDS, PIECES_BYTES = 512, 64, 768 << 10
 
 
 class Ckks(Evaluator):
@@ -31,6 +36,7 @@ class Ckks(Evaluator):
         key_policy: how steps become rotations; must be that of the plan whose keys are given.
         working_bytes: for the buffers of one linear-transform call.
         encodings: the caches of encoded plaintexts; by default its own.
+        weights: the store of encoded weights; by default its own.
 
     Raises:
         MismatchError: the keys belong to other parameters.
@@ -45,6 +51,7 @@ class Ckks(Evaluator):
         key_policy: KeyPolicy = "direct",
         working_bytes: int = DEFAULT_WORKING_BYTES,
         encodings: Encodings | None = None,
+        weights: WeightStore | None = None,
     ) -> None:
         super().__init__(params, key_policy=key_policy, working_bytes=working_bytes)
         if keys is not None and keys.params != params:
@@ -55,6 +62,8 @@ class Ckks(Evaluator):
             )
         self.order: str = order
         self.encodings = encodings if encodings is not None else Encodings()
+        self.weights = weights if weights is not None else WeightStore()
+        self.encoding_seconds = 0.0  # spent on weights that were not stored yet
         self._keys = keys
         self._context = params.context()
 
@@ -152,11 +161,54 @@ class Ckks(Evaluator):
     ) -> Any:
         batch = max(1, self.working_bytes // (limbs * self.limb_bytes()))
         for start in range(0, len(plains), batch):
-            rows = [self._rows(plain, scale, limbs) for plain in plains[start : start + batch]]
+            group = plains[start : start + batch]
+            rows = [self._rows(plain, scale, limbs) for plain in group]
             accumulator = self._context.multiply_plain_sum(
                 rows, list(cts[start : start + batch]), accumulator
             )
         return accumulator
+
+    def _weighted_sums_data(
+        self, groups: Sequence[WeightGroup], scale: float, cts: Sequence[Any], limbs: int
+    ) -> list[Any]:
+        results: list[Any] = []
+        start = 0
+        while start < len(
+            groups
+        ):  # what is not stored is encoded for as many groups as fit the working memory
+            stop, room = start, self.working_bytes
+            while stop < len(groups) and (stop == start or room >= 0):
+                room -= 0 if groups[stop].stored else len(groups[stop].sources) * limbs * self.limb_bytes()
+                stop += 1
+            blocks = [self._block(group, scale, limbs, len(cts)) for group in groups[start:stop]]
+            terms = [list(group.sources) for group in groups[start:stop]]
+            results += self._context.weighted_sums(blocks, terms, list(cts))
+            start = stop
+        return results
+
+    def _block(self, group: WeightGroup, scale: float, limbs: int, cts: int) -> NDArray[np.uint64]:
+        """The weights of a group, encoded: (limbs, N / width, terms, width); see `_core.Context.weighted_sums`."""
+        key = (group.key, scale, limbs, cts)
+        found = self.weights.get(key) if group.stored else None
+        if found is not None:
+            return found
+        begin = time.perf_counter()
+        width = PIECE_WORDS
+        while width > MIN_PIECE_WORDS and 16 * width * cts > PIECES_BYTES:
+            width //= 2
+        shape = (limbs, self.n // width, len(group.sources), width)
+        block = self.weights.allocate(shape) if group.stored else aligned_empty(shape)
+
+        def encode(term: int) -> None:
+            plain = Plain((group.key, term), lambda: group.build(term), 1.0)
+            rows = self._context.plaintext(self._encode(plain, scale), limbs, montgomery=True)
+            block[:, :, term] = rows.reshape(limbs, -1, width)
+
+        in_threads(encode, range(len(group.sources)))
+        if group.stored:
+            self.weights.put(key, block)
+        self.encoding_seconds += time.perf_counter() - begin
+        return block
 
     def _relinearise_data(self, data: Any, limbs: int) -> Any:
         return self._context.relinearise(data, self._evaluation_keys().relinearisation(limbs))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from cipherblas.errors import ShapeError
 from cipherblas.evaluators.base import Evaluator
 from cipherblas.evaluators.bookkeeping import CONJUGATE, Term
-from cipherblas.evaluators.values import Ct, Plain, Slots
+from cipherblas.evaluators.values import Ct, Plain, Slots, WeightGroup
 
 
 class Clear(Evaluator):
@@ -55,6 +55,18 @@ class Clear(Evaluator):
         self, plains: Sequence[Plain], scale: float, cts: Sequence[Any], accumulator: Any, limbs: int
     ) -> Any:
         return self._product_data([plain.values() for plain in plains], cts, accumulator)
+
+    def _weighted_sums_data(
+        self, groups: Sequence[WeightGroup], scale: float, cts: Sequence[Any], limbs: int
+    ) -> list[Any]:
+        return [
+            self._product_data(
+                [group.build(term) for term in range(len(group.sources))],
+                [cts[source] for source in group.sources],
+                None,
+            )
+            for group in groups
+        ]
 
     def _relinearise_data(self, data: Any, limbs: int) -> Any:
         return data

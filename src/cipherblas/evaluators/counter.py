@@ -7,7 +7,7 @@ from typing import Any
 
 from cipherblas.evaluators.base import Evaluator
 from cipherblas.evaluators.bookkeeping import Term
-from cipherblas.evaluators.values import Plain
+from cipherblas.evaluators.values import Plain, WeightGroup
 
 
 class Counter(Evaluator):
@@ -34,6 +34,11 @@ class Counter(Evaluator):
         self, plains: Sequence[Plain], scale: float, cts: Sequence[Any], accumulator: Any, limbs: int
     ) -> Any:
         return None
+
+    def _weighted_sums_data(
+        self, groups: Sequence[WeightGroup], scale: float, cts: Sequence[Any], limbs: int
+    ) -> list[Any]:
+        return [None] * len(groups)
 
     def _relinearise_data(self, data: Any, limbs: int) -> Any:
         return None

@@ -21,6 +21,7 @@ class Counts:
         linear_transforms: outputs of linear transforms.
         adds: additions and subtractions of ciphertexts, those inside lazily reduced sums left out.
         encodings: plaintexts turned into ring elements, as if nothing were cached; stored weights left out.
+        operand_encodings: those of clear operands, which are new in every run, unlike masks.
         ntt_limbs: transforms of one limb (forward or inverse), those of encodings left out.
         encode_ntt_limbs: forward transforms of encoded plaintexts, as if nothing were cached.
         mac_limbs: modular multiply-adds, in limbs of N.
@@ -28,9 +29,15 @@ class Counts:
         plain_bytes_read: bytes of encoded plaintexts (8·N each, stored ones 8·N per limb) streamed.
         stored_bytes: bytes of weights that are encoded once and kept.
         float_macs: multiply-adds of float64 GEMMs.
+        float_inputs: entries of their factors, which become float64 numbers.
+        float_outputs: entries of their products, which become residues.
         modular_macs: multiply-adds of exact GEMMs modulo a prime.
+        modular_inputs: entries of their factors.
+        modular_outputs: entries of their products.
         transposes: ciphertext transposes of N rows each.
         row_switches: key switches of matrices encrypted by rows, those of transposes included.
+        moved_bytes: bytes of such matrices that are read or written by transforms, copies and sums.
+        fresh_bytes: bytes of their arrays that are too large to be in memory already when they are first written.
     """
 
     rotations: int = 0
@@ -44,6 +51,7 @@ class Counts:
     linear_transforms: int = 0
     adds: int = 0
     encodings: int = 0
+    operand_encodings: int = 0
     ntt_limbs: int = 0
     encode_ntt_limbs: int = 0
     mac_limbs: int = 0
@@ -51,9 +59,15 @@ class Counts:
     plain_bytes_read: int = 0
     stored_bytes: int = 0
     float_macs: int = 0
+    float_inputs: int = 0
+    float_outputs: int = 0
     modular_macs: int = 0
+    modular_inputs: int = 0
+    modular_outputs: int = 0
     transposes: int = 0
     row_switches: int = 0
+    moved_bytes: int = 0
+    fresh_bytes: int = 0
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))

@@ -25,6 +25,7 @@ from cipherblas import _core
 from cipherblas.errors import LevelError, MismatchError, MissingKeyError, ShapeError
 from cipherblas.evaluators.counts import Counts
 from cipherblas.evaluators.noise import SIGMA, TAIL
+from cipherblas.evaluators.row_costs import WORD_BYTES, RowCosts
 from cipherblas.evaluators.shape import Ring
 from cipherblas.evaluators.steps import KeyPolicy, check_policy
 from cipherblas.evaluators.values import Ledger
@@ -32,7 +33,6 @@ from cipherblas.formats.noise import gathered_switches
 from cipherblas.formats.transposition import TransposePolicy, transpose_plan
 from cipherblas.keys.request import KeyRequest, describe_galois, weight_key
 
-WORD_BYTES = 8
 SCALE_TOLERANCE = 2.0**-40
 # A float64 GEMM is exact while no partial sum exceeds the significand.
 EXACT_BITS = 53
@@ -81,10 +81,23 @@ class Encryption:
         bound: on the absolute value of an entry; infinite where the message fills the modulus.
         noise: standard deviation of the message's error, in units of the message.
         bias: largest systematic error of the message (rounded weights), in units of the message.
+        independent: errors of different entries are independent. Those of a product are not: each is a sum of
+            errors of its factors, for matrices of ones the same sums.
         data: the evaluator's own representation (None in `RowsCounter`).
     """
 
-    __slots__ = ("_booked", "_ledger", "bias", "bound", "data", "limbs", "noise", "scale", "shape")
+    __slots__ = (
+        "_booked",
+        "_ledger",
+        "bias",
+        "bound",
+        "data",
+        "independent",
+        "limbs",
+        "noise",
+        "scale",
+        "shape",
+    )
 
     def __init__(
         self,
@@ -97,9 +110,10 @@ class Encryption:
         data: Any,
         ledger: Ledger,
         nbytes: int,
+        independent: bool,
     ) -> None:
         self.shape, self.limbs, self.scale, self.bound = shape, limbs, scale, bound
-        self.noise, self.bias, self.data = noise, bias, data
+        self.noise, self.bias, self.data, self.independent = noise, bias, data, independent
         self._ledger, self._booked = ledger, nbytes
         ledger.add(nbytes)
 
@@ -116,6 +130,10 @@ class Rows(Encryption):
     def error(self) -> float:
         """Bound on the error of an entry of the matrix, as far as `TAIL` deviations go."""
         return (TAIL * self.noise + self.bias) / self.scale
+
+    def noise_of_sums(self, count: int) -> float:
+        """Noise of a sum of so many entries of a column, whatever they are."""
+        return self.noise * (math.sqrt(count) if self.independent else count)
 
 
 class Batch(Encryption):
@@ -153,6 +171,7 @@ class RowsEvaluator(ABC):
         self.key_policy = key_policy
         self.n = params.n
         self.counts = Counts()
+        self.costs = RowCosts(params, self.counts)
         self.ledger = Ledger()
         self._available = available
         self._weight = 2 * params.n / 3  # expected Hamming weight of the secret
@@ -228,6 +247,7 @@ class RowsEvaluator(ABC):
         noise: float,
         bias: float,
         data: Any,
+        independent: bool = False,
     ) -> Rows:
         """A handle, booked and checked: the message must not wrap around the modulus.
 
@@ -242,7 +262,8 @@ class RowsEvaluator(ABC):
                     expected=f"log2(scale · bound) below {self.log_modulus(limbs) - 1:.1f} at {limbs} limbs",
                     got=f"{magnitude:.1f}",
                 )
-        return Rows(shape, limbs, scale, bound, noise, bias, data, self.ledger, self.nbytes(shape, limbs))
+        nbytes = self.nbytes(shape, limbs)
+        return Rows(shape, limbs, scale, bound, noise, bias, data, self.ledger, nbytes, independent)
 
     def fresh_batch(
         self, data: Any, shape: tuple[int, int], *, bound: float, scale: float, limbs: int
@@ -251,7 +272,7 @@ class RowsEvaluator(ABC):
         noise = self._fresh_noise(scale * bound, public_key=False)
         segments = -(-shape[1] // self.n)
         nbytes = limbs * (segments * self.n + shape[0] * shape[1]) * WORD_BYTES
-        return Batch(shape, limbs, scale, bound, noise, 0.0, data, self.ledger, nbytes)
+        return Batch(shape, limbs, scale, bound, noise, 0.0, data, self.ledger, nbytes, True)
 
     def _fresh_noise(self, magnitude: float, public_key: bool) -> float:
         """Entries and results are float64: what is larger than its significand is rounded to that.
@@ -276,7 +297,7 @@ class RowsEvaluator(ABC):
         `public_key`: encrypted with the public key (more noise).
         """
         noise = self._fresh_noise(scale * bound, public_key)
-        return self.make(shape, limbs, scale, bound, noise, 0.0, data)
+        return self.make(shape, limbs, scale, bound, noise, 0.0, data, independent=True)
 
     # ---- products ----
 
@@ -292,10 +313,11 @@ class RowsEvaluator(ABC):
         m, k = factor.shape
         if k != x.shape[0]:
             raise ShapeError("inner dimensions of a product", expected=f"{k} rows", got=x.shape[0])
-        noise, bias, exact = self._amplified(factor, x, math.sqrt(1 + self._weight))
-        self.counts.float_macs += (
-            self._passes(k, factor.largest, x.limbs, exact) * m * k * (self.n + x.shape[1])
-        )
+        noise, secret = x.noise_of_sums(k), math.sqrt(1 + self._weight)
+        noise, bias, exact = self._amplified(factor, x, noise, x.bias, secret)
+        passes = self._passes(k, factor.largest, x.limbs, exact)
+        for width in (self.n, x.shape[1]):
+            self.costs.clear_gemm(m, k, width, x.limbs, passes)
         self._touch_gemm(k, m)
         bound, scale = k * factor.bound * x.bound, x.scale / factor.unit
         result = self.make((m, x.shape[1]), x.limbs, scale, bound, noise, bias, None)
@@ -317,26 +339,33 @@ class RowsEvaluator(ABC):
             raise ShapeError("inner dimensions of a product", expected=f"{k} rows", got=x.shape[0])
         for row in range(m):
             self._use_weights(weight_key(number, row), x.limbs)
-        noise, bias, exact = self._amplified(factor, x, 1.0)
-        self.counts.float_macs += self._passes(k, factor.largest, x.limbs, exact) * m * k * x.shape[1]
+        noise, bias, exact = self._amplified(factor, x, math.sqrt(k) * x.noise, 0.0, 1.0)
+        self.costs.clear_gemm(m, k, x.shape[1], x.limbs, self._passes(k, factor.largest, x.limbs, exact))
         self._touch_gemm(k, m)
         bound, scale = k * factor.bound * x.bound, x.scale / factor.unit
         noise = math.hypot(noise, math.sqrt(self.switch_variance(x.limbs)))
         pieces = []
         for start in range(0, x.shape[1], self.n):
-            self._count_switches(m, x.limbs, m)
+            self.costs.switches(m, x.limbs, m)
             cols = min(self.n, x.shape[1] - start)
             pieces.append(self.make((m, cols), x.limbs, scale, bound, noise, bias, None))
         for piece, data in zip(pieces, self._fixed_product_data(factor, number, x, exact), strict=True):
             piece.data = data
         return pieces
 
-    def _amplified(self, factor: ClearFactor, x: Encryption, secret: float) -> tuple[float, float, bool]:
-        """Noise and bias of factor @ x, and whether it must be exact; `secret`: what the error of a rounded GEMM of
-        one part grows by."""
+    def _amplified(
+        self, factor: ClearFactor, x: Encryption, noise: float, bias: float, secret: float
+    ) -> tuple[float, float, bool]:
+        """Noise and bias of factor @ x, and whether it must be exact.
+
+        Args:
+            noise: of a sum of the entries of a column of x.
+            bias: of an entry of x.
+            secret: what the error of a rounded GEMM of one part grows by.
+        """
         k, largest = factor.shape[1], factor.largest
-        noise = math.sqrt(k) * largest * x.noise
-        bias = k * largest * x.bias
+        noise *= largest
+        bias = k * largest * bias
         if not factor.exact:
             bias += k * 0.5 * x.bound * x.scale
         rounding = secret * max(_core.small_gemm_rms(k, largest, q) for q in self.params.q[: x.limbs])
@@ -373,7 +402,8 @@ class RowsEvaluator(ABC):
             raise ShapeError(
                 "inner dimension and limbs of a product", expected=(k, part.limbs), got=(x.shape[0], x.limbs)
             )
-        self.counts.modular_macs += x.limbs * m * k * (self.n + x.shape[1])
+        for width in (self.n, x.shape[1]):
+            self.costs.secret_gemm(m, k, width, x.limbs)
         shape = (m, x.shape[1])
         result = self.make(shape, x.limbs, x.scale, math.inf, 0.0, 0.0, None)
         result.data = self._part_product_data(part, x)
@@ -392,9 +422,7 @@ class RowsEvaluator(ABC):
         elements, switches = transpose_plan(self.n, policy)
         for element in elements:
             self._use_galois(element, x.limbs)
-        self.counts.transposes += 1
-        self._count_switches(switches, x.limbs, len(elements))
-        self.counts.adds += 2 * 2 * (self.n.bit_length() - 1) * x.limbs
+        self.costs.transposition(x.shape, x.limbs, switches, len(elements))
         gathered = gathered_switches(self.n, policy, x.shape[0])
         noise = math.hypot(x.noise, math.sqrt(gathered * self.switch_variance(x.limbs)))
         self.ledger.touch(self.nbytes((self.n, self.n), x.limbs))
@@ -408,7 +436,7 @@ class RowsEvaluator(ABC):
             raise ShapeError("length of rows to multiply by the secret", expected=self.n, got=x.shape[1])
         self._use_relinearise(x.limbs)
         self.counts.relinearisations += x.shape[0]
-        self._count_switches(x.shape[0], x.limbs, 1)
+        self.costs.switches(x.shape[0], x.limbs, 1)
         noise = math.hypot(math.sqrt(self._weight) * x.noise, math.sqrt(self.switch_variance(x.limbs)))
         result = self.make(x.shape, x.limbs, x.scale, math.inf, noise, 0.0, None)
         result.data = self._relinearise_data(x)
@@ -422,16 +450,6 @@ class RowsEvaluator(ABC):
             digit = math.fsum(math.log2(q) for q in self.params.q[start : min(start + alpha, limbs)])
             squares += 4.0 ** (digit - log_p)
         return self.n / 12 * squares * SIGMA**2 + (1 + self._weight) / 12
-
-    def _count_switches(self, rows: int, limbs: int, keys: int) -> None:
-        """Switches of so many rows; each of the keys is read from memory once, and then from the caches."""
-        special = len(self.params.p)
-        digits = -(-limbs // self.params.alpha)
-        extended = limbs + special
-        self.counts.row_switches += rows
-        self.counts.ntt_limbs += rows * (digits * extended + 2 * extended)
-        self.counts.mac_limbs += rows * (2 * digits * extended + 2 * special * limbs)
-        self.counts.key_bytes_read += keys * digits * 2 * extended * self.n * WORD_BYTES
 
     def _use_galois(self, element: int, limbs: int) -> None:
         if self._available is not None and self._available.galois.get(element, 0) < limbs:
@@ -455,7 +473,8 @@ class RowsEvaluator(ABC):
     # ---- additions and changes of meaning ----
 
     def take(self, x: Rows, rows: int, cols: int) -> Rows:
-        """The first rows and columns. Free."""
+        """The first rows and columns: a copy."""
+        self.costs.copy((rows, cols), x.limbs)
         data = self._take_data(x, rows, cols)
         return self.make((rows, cols), x.limbs, x.scale, x.bound, x.noise, x.bias, data)
 
@@ -488,9 +507,10 @@ class RowsEvaluator(ABC):
 
     def _sum(self, x: Rows, y: Rows, combine: Callable[[Rows, Rows], Any]) -> Rows:
         self._check_alike(x, y, x.shape)
-        self.counts.adds += 1
-        noise, bias = math.hypot(x.noise, y.noise), x.bias + y.bias
-        result = self.make(x.shape, x.limbs, x.scale, x.bound + y.bound, noise, bias, None)
+        self.costs.addition(x.shape, x.limbs)
+        noise, bias = x.noise + y.noise, x.bias + y.bias  # both may come from one operand
+        independent = x.independent and y.independent
+        result = self.make(x.shape, x.limbs, x.scale, x.bound + y.bound, noise, bias, None, independent)
         result.data = combine(x, y)
         return result
 
@@ -505,13 +525,14 @@ class RowsEvaluator(ABC):
         """x plus a clear matrix of the same shape with entries up to `bound`."""
         self.counts.adds += 1
         noise = math.hypot(x.noise, math.sqrt(1 / 12))
-        result = self.make(x.shape, x.limbs, x.scale, x.bound + bound, noise, x.bias, None)
+        result = self.make(x.shape, x.limbs, x.scale, x.bound + bound, noise, x.bias, None, x.independent)
         result.data = self._add_clear_data(x, values)
         return result
 
     def absorb(self, x: Rows, factor: float) -> Rows:
         """The matrix times a positive number: a change of scale alone. Free and exact."""
-        return self.make(x.shape, x.limbs, x.scale / factor, x.bound * factor, x.noise, x.bias, x.data)
+        bound = x.bound * factor
+        return self.make(x.shape, x.limbs, x.scale / factor, bound, x.noise, x.bias, x.data, x.independent)
 
     def read_as(self, x: Rows, *, scale: float, bound: float, noise: float, bias: float = 0.0) -> Rows:
         """What a sum of parts means: its message is scale · entry, with this error on top of its own."""

@@ -101,10 +101,9 @@ class Plain:
         values: S numbers, or a function of no arguments that makes them.
         bound: upper bound on the absolute value of any slot.
         keep: keep what the function returned (for values that are costly and used often).
-        stored: weights, which are encoded once and kept for all runs.
     """
 
-    __slots__ = ("_kept", "_values", "bound", "keep", "key", "stored")
+    __slots__ = ("_kept", "_values", "bound", "keep", "key")
 
     def __init__(
         self,
@@ -113,10 +112,8 @@ class Plain:
         bound: float,
         *,
         keep: bool = False,
-        stored: bool = False,
     ) -> None:
         self.key = key
-        self.stored = stored
         self._values = values
         self.bound = bound
         self.keep = keep
@@ -147,6 +144,23 @@ class Plain:
 
     def __repr__(self) -> str:
         return f"Plain(key={self.key!r}, bound={self.bound:.3g})"
+
+
+@dataclass(frozen=True, eq=False)
+class WeightGroup:
+    """Clear slot vectors that are multiplied by ciphertexts of a list and summed up, encoded together.
+
+    Attributes:
+        key: identifies the values among the encoded weights; equal keys mean equal values.
+        sources: position in the list of the ciphertext of every term.
+        build: term → its S slots, of absolute value at most 1.
+        stored: encoded once and kept for all runs.
+    """
+
+    key: Hashable
+    sources: tuple[int, ...]
+    build: Callable[[int], NDArray[Any]]
+    stored: bool = True
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,7 +26,7 @@ class TensorLayout:
 
     Entry (c, h, w) lies in ciphertext (c div channels)·segments + h div segment, where `segments` is the number of
     segments of a channel, at slot (c mod channels)·pitch + (h mod segment)·row + w·col. With `places`, channel c lies
-    in ciphertext places[c][0] from slot places[c][1] on.
+    in ciphertext places[c][0] from slot places[c][1] on. With `copies`, the same stands again every slots/copies slots.
 
     Attributes:
         shape: channels, height, width of the tensor.
@@ -36,8 +36,9 @@ class TensorLayout:
         row: slots from a row to the next.
         col: slots from an entry to the next.
         segment: rows of a channel in one ciphertext; fewer than the height where a channel exceeds a ciphertext.
-        clean: slots without an entry are zero.
+        clean: slots without an entry, or a copy of one, are zero.
         places: ciphertext and first slot of every channel, where these are not regular.
+        copies: how often every entry stands in its ciphertext.
     """
 
     shape: tuple[int, int, int]
@@ -49,18 +50,17 @@ class TensorLayout:
     segment: int
     clean: bool = True
     places: tuple[tuple[int, int], ...] | None = None
+    copies: int = 1
 
     def __post_init__(self) -> None:
-        if min(*self.shape, self.channels, self.pitch, self.row, self.col, self.segment) < 1:
+        if min(*self.shape, self.channels, self.pitch, self.row, self.col, self.segment, self.copies) < 1:
             raise ShapeError("a tensor in slots", expected="positive lengths", got=self.shape)
-        if self.segments > 1 and self.channels > 1:
-            raise ShapeError(
-                "channels that are cut into segments", expected="one per ciphertext", got=self.channels
-            )
-        if self.extent > self.slots:
+        if self.slots % self.copies:
+            raise ShapeError("copies of a tensor", expected=f"a divisor of {self.slots}", got=self.copies)
+        if self.extent > self.slots // self.copies:
             raise ShapeError(
                 f"a tensor {shape_text(self.shape)} with {self.channels} channels per ciphertext",
-                expected=f"at most {self.slots} slots",
+                expected=f"at most {self.slots // self.copies} slots",
                 got=self.extent,
             )
 
@@ -95,17 +95,48 @@ class TensorLayout:
         """Whether rows, and the channels of a ciphertext, follow each other without gaps."""
         _, height, width = self.shape
         dense = self.col == 1 and (self.row == width or height == 1)
-        return dense and self.places is None and (self.pitch == height * width or self.segments > 1)
+        if not dense or self.places is not None or self.copies > 1:
+            return False
+        return self.pitch == height * width or (self.segments > 1 and self.channels == 1)
 
     @property
     def key(self) -> tuple[Any, ...]:
         """Hashable identity."""
-        fields = (self.channels, self.pitch, self.row, self.col, self.segment, self.places)
+        fields = (self.channels, self.pitch, self.row, self.col, self.segment, self.places, self.copies)
         return ("tensor", self.shape, self.slots, *fields)
 
     def with_clean(self, clean: bool) -> TensorLayout:
         """The same places; whether other slots are zero."""
         return self if clean == self.clean else replace(self, clean=clean)
+
+    @property
+    def grid_options(self) -> dict[str, int]:
+        """What `grid` makes it from; JSON-ready."""
+        return {name: getattr(self, name) for name in ("channels", "pitch", "row", "segment", "copies")}
+
+    def once(self) -> TensorLayout:
+        """The same places, one copy, zeros in all other slots."""
+        return replace(self, clean=True, copies=1)
+
+    def repeated(self, copies: int) -> TensorLayout:
+        """The same places in so many copies."""
+        return replace(self, copies=copies)
+
+    @property
+    def alone(self) -> bool:
+        """Whether every entry stands once and all other slots are zero."""
+        return self.clean and self.copies == 1
+
+    def vector(self, ciphertext: int, flat: NDArray[Any]) -> NDArray[Any]:
+        """The slots of one ciphertext: the entries of the flattened tensor and their copies, zero elsewhere."""
+        return self.fill(np.zeros(self.slots, dtype=flat.dtype), ciphertext, flat)
+
+    def fill(self, vector: NDArray[Any], ciphertext: int, flat: NDArray[Any]) -> NDArray[Any]:
+        """`vector` with the entries of one ciphertext, and their copies, written into it."""
+        entries, slots = self.entries(ciphertext)
+        for copy in range(self.copies):
+            vector[slots + copy * (self.slots // self.copies)] = flat[entries]
+        return vector
 
     def channel_place(self, channel: int) -> tuple[int, int]:
         """Ciphertext of the first segment of a channel, and its first slot there."""
@@ -129,10 +160,8 @@ class TensorLayout:
 
 
 def _slot_index(layout: TensorLayout, ciphertext: int) -> SlotIndex:
-    index = empty_index(layout.slots)
-    entries, slots = layout.entries(ciphertext)
-    index[slots] = entries
-    return SlotIndex(index)
+    numbers = np.arange(math.prod(layout.shape), dtype=np.int64)
+    return SlotIndex(layout.fill(empty_index(layout.slots), ciphertext, numbers))
 
 
 @functools.lru_cache(maxsize=256)
@@ -187,6 +216,17 @@ def contiguous(
     most = (slots - height * width) // size + 1
     each = min(count, most) if channels is None else channels
     return TensorLayout(full, slots, each, size, width, 1, height)
+
+
+def grid(shape: tuple[int, int, int], slots: int, options: Mapping[str, Any]) -> TensorLayout:
+    """A tensor whose rows lie `row` slots apart.
+
+    Args:
+        options: `channels` per ciphertext, `pitch`, `row`; `segment`, by default the height; `copies`, by default 1.
+    """
+    channels, pitch, row = (int(options[name]) for name in ("channels", "pitch", "row"))
+    segment, copies = int(options.get("segment", shape[1])), int(options.get("copies", 1))
+    return TensorLayout(shape, slots, channels, pitch, row, 1, segment, copies=copies)
 
 
 def tensor_shape(shape: Sequence[int]) -> tuple[int, int, int]:

@@ -1,6 +1,6 @@
 """Seconds from counts: what one NTT, one multiply-add and one streamed byte cost on this machine.
 
-The rates are measured once per process on a small ring and small matrices (some 50 milliseconds in all), so a plan
+The rates are measured once per process on a small ring and small matrices (some 200 milliseconds in all), so a plan
 ranks its candidates, and predicts its time, for the instruction set and the memory that will run it.
 """
 
@@ -14,7 +14,27 @@ from dataclasses import dataclass
 import numpy as np
 
 from cipherblas.evaluators.counts import Counts
+from cipherblas.evaluators.row_costs import MAPPED_BYTES
 from cipherblas.params import make_parameters
+
+
+@dataclass(frozen=True)
+class GemmRates:
+    """Cost of one kind of GEMM on residues, on one thread.
+
+    Attributes:
+        mac: seconds per multiply-add.
+        input: seconds per entry of a factor (read from memory, checked, converted).
+        output: seconds per entry of the product.
+    """
+
+    mac: float
+    input: float
+    output: float
+
+    def seconds(self, macs: int, inputs: int, outputs: int) -> float:
+        """Seconds of so many multiply-adds, entries of factors and entries of products."""
+        return macs * self.mac + inputs * self.input + outputs * self.output
 
 
 @dataclass(frozen=True)
@@ -23,28 +43,35 @@ class Rates:
 
     Attributes:
         ntt: seconds per point and per layer (a limb costs N·log2(N) of them).
+        encode: seconds per point and per layer of the embedding of a plaintext.
         mac: seconds per modular multiply-add.
-        stream: seconds per byte of key or plaintext read from memory.
+        stream: seconds per byte of key, plaintext or row read from memory, or written.
+        fresh: seconds per byte of memory that the system maps while it is written.
         call: seconds per call into the core.
-        float_mac: seconds per multiply-add of a float64 GEMM.
-        modular_mac: seconds per multiply-add of an exact GEMM modulo a 40-bit prime.
+        floats: of float64 GEMMs.
+        modular: of exact GEMMs modulo a 40-bit prime.
     """
 
     ntt: float
+    encode: float
     mac: float
     stream: float
+    fresh: float
     call: float
-    float_mac: float
-    modular_mac: float
+    floats: GemmRates
+    modular: GemmRates
 
     def seconds(self, counts: Counts, n: int, threads: int = 1) -> float:
         """Predicted seconds of `counts` in a ring of degree `n`; the work in limbs is shared by the threads."""
-        limbs = counts.ntt_limbs + counts.encode_ntt_limbs
-        work = limbs * n * (n.bit_length() - 1) * self.ntt + counts.mac_limbs * n * self.mac
-        work += counts.float_macs * self.float_mac + counts.modular_macs * self.modular_mac
-        streamed = (counts.key_bytes_read + counts.plain_bytes_read) * self.stream
+        transforms = (counts.ntt_limbs + counts.encode_ntt_limbs) * self.ntt
+        transforms += counts.operand_encodings * self.encode
+        work = transforms * n * (n.bit_length() - 1) + counts.mac_limbs * n * self.mac
+        work += self.floats.seconds(counts.float_macs, counts.float_inputs, counts.float_outputs)
+        work += self.modular.seconds(counts.modular_macs, counts.modular_inputs, counts.modular_outputs)
+        moved = counts.key_bytes_read + counts.plain_bytes_read + counts.moved_bytes
+        memory = moved * self.stream + counts.fresh_bytes * self.fresh
         calls = counts.hoistings + counts.relinearisations + counts.rescales + counts.moddowns + counts.adds
-        return (work + streamed) / threads + calls * self.call
+        return (work + memory) / threads + calls * self.call
 
 
 def _best(function: Callable[[], object], repeats: int = 5) -> float:
@@ -59,7 +86,7 @@ def _best(function: Callable[[], object], repeats: int = 5) -> float:
 
 @functools.lru_cache(maxsize=1)
 def calibrate() -> Rates:
-    """Measure the rates (cached for the process; about 50 ms)."""
+    """Measure the rates (cached for the process; about 200 ms)."""
     from cipherblas import _core
 
     n, limbs = 1 << 13, 4
@@ -69,6 +96,8 @@ def calibrate() -> Rates:
     try:
         coefficients = np.arange(n, dtype=np.int64)
         ntt = _best(lambda: context.plaintext(coefficients, limbs)) / (limbs * n * 13)
+        slots = np.linspace(-1, 1, n // 2).astype(np.complex128)
+        encode = _best(lambda: context.encode(slots, 2.0**30)) / (n * 13)
         plain = context.plaintext(coefficients, limbs)
         ct = context.neg(np.stack([plain, plain]))  # arrays of the core are aligned; others would be copied
         small = context.drop(ct, 1)
@@ -81,32 +110,52 @@ def calibrate() -> Rates:
     block = np.ones(1 << 22, dtype=np.uint64)
     target = np.empty_like(block)
     stream = _best(lambda: np.copyto(target, block), 3) / (2 * block.nbytes)
-    float_mac, modular_mac = _gemm_rates()
+    fresh = _best(lambda: np.empty(MAPPED_BYTES, np.uint8).fill(1), 1) / MAPPED_BYTES
+    floats, modular = _gemm_rates()
     return Rates(
         ntt=ntt,
+        encode=encode,
         mac=products / (4 * count * limbs * n),
         stream=stream,
+        fresh=fresh,
         call=call,
-        float_mac=float_mac,
-        modular_mac=modular_mac,
+        floats=floats,
+        modular=modular,
     )
 
 
-def _gemm_rates() -> tuple[float, float]:
-    """Seconds per multiply-add of the two kinds of GEMM on one thread, at a size where both are near their best."""
+# A product is mostly input where its left factor is thin, mostly output where the sums are short.
+THIN, SHORT, DEEP = (1, 1024, 2048), (512, 1, 2048), (384, 512, 512)
+
+
+def _gemm_rates() -> tuple[GemmRates, GemmRates]:
+    """Rates of the two kinds of GEMM."""
     from cipherblas import _core, blas
 
     blas.load()
-    length, prime = 384, _core.primes_near(1 << 12, 2.0**40, 1)[0]
+    prime = _core.primes_near(1 << 12, 2.0**40, 1)[0]
     random = np.random.default_rng(0)
-    factor = random.integers(-127, 128, (length, length)).astype(np.int8)
-    left, right = (random.integers(0, prime, (length, length), dtype=np.uint64) for _ in range(2))
-    out = np.empty_like(left)
+
+    def product(shape: tuple[int, int, int], small: bool) -> Callable[[], object]:
+        m, k, n = shape
+        right = random.integers(0, prime, (k, n), dtype=np.uint64)
+        out = np.empty((m, n), np.uint64)
+        if small:
+            factor = random.integers(-127, 128, (m, k)).astype(np.int8)
+            return lambda: _core.small_gemm(factor, right, prime, "rounded", out)
+        left = random.integers(0, prime, (m, k), dtype=np.uint64)
+        return lambda: _core.modular_gemm(left, right, prime, "auto", out)
+
+    def rates(small: bool) -> GemmRates:
+        thin, short, deep = (_best(product(shape, small), 3) for shape in (THIN, SHORT, DEEP))
+        each_input, each_output = thin / (THIN[1] * THIN[2]), short / (SHORT[0] * SHORT[2])
+        m, k, n = DEEP
+        rest = deep - k * (m + n) * each_input - m * n * each_output
+        return GemmRates(rest / (m * k * n), each_input, each_output)
+
     threads = _core.threads()
     _core.set_threads(1)
     try:
-        small = _best(lambda: _core.small_gemm(factor, right, prime, "rounded", out), 3)
-        modular = _best(lambda: _core.modular_gemm(left, right, prime, "auto", out), 3)
+        return rates(small=True), rates(small=False)
     finally:
         _core.set_threads(threads)
-    return small / length**3, modular / length**3

@@ -9,18 +9,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from cipherblas.algorithms.layers.base import LayerMethod, Weights, Window
 from cipherblas.algorithms.layers.imra import Pattern, optimise
 from cipherblas.algorithms.layers.metakernel import ConvMetaKernel, MatVecMetaKernel
-from cipherblas.algorithms.layers.registry import METAKERNEL
+from cipherblas.algorithms.layers.registry import LAYER_METHODS, METAKERNEL
+from cipherblas.algorithms.layers.taps import fits, needed_grid
 from cipherblas.errors import CipherblasError, MemoryBudgetError, ParameterError, PrecisionError, ShapeError
 from cipherblas.evaluators.counter import Counter
 from cipherblas.evaluators.counts import Counts
 from cipherblas.evaluators.shape import Ring, RingShape
 from cipherblas.evaluators.steps import KeyPolicy
-from cipherblas.evaluators.values import Plain
+from cipherblas.evaluators.values import WeightGroup
 from cipherblas.expressions import Expression, Leaf, MatMul, ordered
 from cipherblas.layer_execution import (
     PACKING,
@@ -33,6 +34,7 @@ from cipherblas.layer_execution import (
 from cipherblas.layouts.tensors import TensorLayout
 from cipherblas.networks import AvgPool2d, Conv2d
 from cipherblas.planner.assembly import PROCESS_BYTES, Decisions, assemble, key_bytes_of
+from cipherblas.planner.baselines import BaselineChooser
 from cipherblas.planner.budgets import Budgets
 from cipherblas.planner.cost import Rates, calibrate
 from cipherblas.planner.estimate import Estimate, of_trace
@@ -74,8 +76,8 @@ class Prices:
             return rates.seconds(ev.counts, ring.n) - less
 
         def weighted(ev: Counter, ct: Any, terms: int) -> object:
-            plains = [Plain(number, lambda: NotImplemented, 1.0, stored=True) for number in range(terms)]
-            return ev.weighted_sum([ct] * terms, plains, ring.q[-1])
+            group = WeightGroup("counted", (0,) * terms, lambda _: NotImplemented)
+            return ev.weighted_sums([ct], [group], ring.q[-1], rows=(1.0, 1.0))
 
         rotation = cost(lambda ev, ct: ev.rotate(ct, 1))
         two = cost(lambda ev, ct: ev.rotate_sum([ct, ct], [1, 2], rescale=True))
@@ -98,6 +100,12 @@ class Prices:
         )
 
 
+class LayerCost(Protocol):
+    """What `Chooser` minimises: `Prices`, or any other measure of a pattern."""
+
+    def layer(self, pattern: Pattern, taps: int, inputs: int, outputs: int) -> float: ...
+
+
 class Chooser:
     """Decides while a network is run symbolically; `choices` are the decisions in their order.
 
@@ -105,7 +113,7 @@ class Chooser:
     which is a level. Without `masks`, such patterns are taken only where there is no other.
     """
 
-    def __init__(self, expression: Expression, slots: int, prices: Prices, masks: bool = True) -> None:
+    def __init__(self, expression: Expression, slots: int, prices: LayerCost, masks: bool = True) -> None:
         self.slots, self.prices, self.masks = slots, prices, masks
         self.choices: list[Choice] = []
         self._consumers: dict[int, list[Expression]] = {}
@@ -183,7 +191,7 @@ class Chooser:
                 x = relaid_layout(x, closer)
         method = self._method(node, x)
         assert isinstance(method, (MatVecMetaKernel, ConvMetaKernel))
-        if method.pattern.replications > 1 and not x.clean:
+        if method.repeats and not x.alone:
             options["mask"] = True
         return Choice(METAKERNEL, {**method.options, **options})
 
@@ -199,6 +207,10 @@ class Chooser:
             each = min(channels, self.slots // pitch)
             dense = {"channels": each, "pitch": pitch, "row": grid_w}
             if -(-channels // each) < x.ciphertexts or not fits(window, x):
+                try:
+                    self._conv(window, relaid_layout(x, dense))
+                except ShapeError:  # no room to shift so many channels
+                    continue
                 return dense
         return None
 
@@ -218,7 +230,7 @@ class Chooser:
         return MatVecMetaKernel(x, rows, pattern, each)
 
     def _pattern_cost(self, pattern: Pattern, x: TensorLayout, taps: int, inputs: int, outputs: int) -> float:
-        if pattern.replications > 1 and not (x.clean or self.masks):
+        if pattern.replications > 1 and not (x.alone or self.masks):
             return math.inf
         return self.prices.layer(pattern, taps, inputs, outputs)
 
@@ -246,21 +258,6 @@ class Chooser:
             )
         _, each, pattern = min(found, key=lambda row: row[:2])
         return ConvMetaKernel(x, window, pattern, each)
-
-
-def needed_grid(window: Window) -> tuple[int, int]:
-    """Rows and columns of slots that hold the image and its convolution's results at their windows' places."""
-    _, height, width = window.shape
-    _, out_h, out_w = window.out_shape
-    return max(height, (out_h - 1) * window.stride[0] + 1), max(width, (out_w - 1) * window.stride[1] + 1)
-
-
-def fits(window: Window, x: TensorLayout) -> bool:
-    """Whether the results of a convolution have room where their windows are."""
-    _, out_h, out_w = window.out_shape
-    across = (out_w - 1) * window.stride[1] * x.col + 1
-    down = (out_h - 1) * window.stride[0] * x.row
-    return (out_h == 1 or across <= x.row) and down + across <= x.pitch
 
 
 class Recorded:
@@ -318,6 +315,10 @@ class LayerSearch:
             raise ParameterError(
                 "a network", expected="clear weights, encrypted vectors and images", got=reason
             )
+        if options.algorithm not in (None, *LAYER_METHODS):
+            raise ParameterError(
+                "algorithm of a network", expected=" | ".join(LAYER_METHODS), got=options.algorithm
+            )
         self.expression, self.options, self.budgets = expression, options, budgets
         self.rates = calibrate()
         self.threads = options.threads or _threads()
@@ -349,13 +350,12 @@ class LayerSearch:
 
     def _best_of_ring(self, n: int) -> _Scored | None:
         found: list[_Scored] = []
-        prices = Prices.of(self.rates, n // 2)
         draft = replace(RingShape.for_depth(n // 2, 40), scale_bits=40.0)
         for policy in self._policies():
             seen: list[list[Choice]] = []
             for masks in (True, False):
                 try:
-                    chooser = Chooser(self.expression, n // 2, prices, masks)
+                    chooser = self._chooser(n // 2, masks)
                     trace_layers(draft, self.expression, chooser, policy)
                     if chooser.choices not in seen:
                         seen.append(chooser.choices)
@@ -365,6 +365,12 @@ class LayerSearch:
             if found:
                 break
         return min(found, key=lambda scored: scored.seconds, default=None)
+
+    def _chooser(self, slots: int, masks: bool) -> Chooser | BaselineChooser:
+        name = self.options.algorithm
+        if name in (None, METAKERNEL):
+            return Chooser(self.expression, slots, Prices.of(self.rates, slots), masks)
+        return BaselineChooser(self.expression, slots, name)
 
     def _policies(self) -> Sequence[KeyPolicy]:
         return KEY_POLICIES if self.options.key_policy is None else (self.options.key_policy,)
@@ -403,7 +409,7 @@ class LayerSearch:
         ):
             if needed > allowed:
                 raise MemoryBudgetError(
-                    f"{METAKERNEL} exceeds the budget of {what}",
+                    f"{self.options.algorithm or METAKERNEL} exceeds the budget of {what}",
                     expected=f"at most {size(allowed)}",
                     got=size(needed),
                 )

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
+from cipherblas.algorithms.layers.registry import LAYER_METHODS
 from cipherblas.algorithms.registry import GEMM, find
 from cipherblas.errors import DTypeError, ParameterError, PrecisionError, SecurityError
 from cipherblas.evaluators.ckks import Order
@@ -32,7 +33,7 @@ class PlanOptions:
         precision: largest error of an entry, relative to the bound of the result (for A @ B: max|A|·max|B|·k).
         security: 128, 192 or 256 bits; anything less needs `insecure`.
         insecure: accept parameters below the table (warns; stamped into every file).
-        algorithm: name of the algorithm for every product; None lets the planner choose.
+        algorithm: name of the algorithm for every product, or for every layer; None lets the planner choose.
         route: force "slots" (packed in slots) or "rows" (encrypted by rows, products by GEMM); None lets the planner
             choose.
         memory_budget: bytes that the server may use; None takes four fifths of the memory available now.
@@ -96,7 +97,7 @@ class PlanOptions:
         if self.algorithm is not None:
             if not isinstance(self.algorithm, str):
                 raise DTypeError("algorithm", expected="a name", got=type(self.algorithm).__name__)
-            if self.algorithm != GEMM:
+            if self.algorithm not in (GEMM, *LAYER_METHODS):
                 find(self.algorithm)
         if self.route is not None and self.route not in get_args(Route):
             raise ParameterError("route", expected=" | ".join(get_args(Route)), got=self.route)

@@ -10,13 +10,13 @@ from typing import Any, TypeAlias
 from cipherblas.algorithms.registry import GEMM
 from cipherblas.errors import CipherblasError, ParameterError
 from cipherblas.expressions import Expression
-from cipherblas.graph import is_network
+from cipherblas.graph import as_matrices, is_network
 from cipherblas.planner.assembly import replay_slots
 from cipherblas.planner.budgets import Budgets, budgets_of, check_size, secret_entries
 from cipherblas.planner.layers import LayerSearch, replay_layers
 from cipherblas.planner.plan import KeySaving, Plan, PlanOptions, Rejected, Route
 from cipherblas.planner.rows import RowDecisions, RowSearch, RowTrace, assemble_rows, trace_rows
-from cipherblas.planner.search import Search
+from cipherblas.planner.search import Search, SlowerError
 from cipherblas.planner.trace import Trace
 from cipherblas.row_execution import supported
 
@@ -49,6 +49,9 @@ def make_plan(expression: Expression, options: PlanOptions) -> tuple[Plan, AnyTr
     try:
         best = math.inf if rows is None else rows[0].seconds
         slots = Search(expression, options, budgets, best).run()
+    except SlowerError as error:
+        assert rows is not None
+        return _with(rows, [*error.losers])
     except CipherblasError as error:
         if rows is None:
             raise
@@ -61,10 +64,37 @@ def make_plan(expression: Expression, options: PlanOptions) -> tuple[Plan, AnyTr
 
 
 def _network(expression: Expression, options: PlanOptions, budgets: Budgets) -> tuple[Plan, AnyTrace]:
-    """The plan of vectors, images and layers."""
-    if options.route not in (None, "layers"):
-        raise ParameterError("route", expected="layers for vectors and images", got=options.route)
-    return LayerSearch(expression, options, budgets).run()
+    """The faster of the plans for vectors, images and layers: layer by layer in slots, or by GEMMs where there are
+    products with vectors alone."""
+    if options.route == "slots":
+        raise ParameterError("route", expected="layers | rows for vectors and images", got=options.route)
+    matrices = as_matrices(expression)
+    if options.route == "rows" or options.algorithm == GEMM:
+        if matrices is None:
+            raise ParameterError("route", expected="layers for a network", got="rows")
+        return RowSearch(matrices, options, budgets).run()
+    if options.route == "layers" or options.algorithm is not None:
+        return LayerSearch(expression, options, budgets).run()
+    rows, reason = (None, "layers of images") if matrices is None else _rows(matrices, options, budgets)
+    try:
+        layers = LayerSearch(expression, options, budgets).run()
+    except CipherblasError as error:
+        if rows is None:
+            raise
+        return _with(rows, [Rejected("layers", str(error))])
+    if rows is None:
+        return _with(layers, [] if matrices is None else [Rejected(GEMM, reason)])
+    if rows[0].seconds < layers[0].seconds:
+        return _with(rows, [_slower(layers[0], rows[0])])
+    return _with(layers, [_slower(rows[0], layers[0])])
+
+
+def executed(expression: Expression) -> Expression:
+    """What runs by GEMMs: vectors as matrices with one column."""
+    matrices = as_matrices(expression) if is_network(expression) else expression
+    if matrices is None:
+        raise ParameterError("products by GEMM", expected="matrices and vectors", got="layers of images")
+    return matrices
 
 
 def _forced_route(options: PlanOptions) -> Route | None:
@@ -111,6 +141,7 @@ def replay(
     run: AnyTrace
     if decisions["route"] == "rows":
         decided = RowDecisions.from_dict(decisions)
+        expression = executed(expression)
         run = trace_rows(
             decided.parameters, expression, decided.weight_bits, decided.key_policy, decided.fixed
         )

@@ -22,10 +22,11 @@ from cipherblas.expressions import Expression, Leaf, MatMul, Scale, has_public_k
 from cipherblas.graph import Axes, products
 from cipherblas.planner import estimate
 from cipherblas.planner.assembly import PROCESS_BYTES, Decisions, assemble, key_bytes_of
+from cipherblas.planner.bound import least_seconds
 from cipherblas.planner.budgets import Budgets
 from cipherblas.planner.cost import calibrate
 from cipherblas.planner.estimate import Estimate
-from cipherblas.planner.explain import size
+from cipherblas.planner.explain import duration, size
 from cipherblas.planner.plan import RING_DEGREES, KeySaving, Plan, PlanOptions, Rejected
 from cipherblas.planner.sizing import Sizing, magnitude_slope, sizings
 from cipherblas.planner.tilings import (
@@ -78,10 +79,24 @@ class Scored:
         return self.key_bytes + counted.upload_bytes + counted.working_bytes + PROCESS_BYTES
 
 
+class SlowerError(CipherblasError):
+    """Nothing is faster than the other route.
+
+    Attributes:
+        losers: the candidates, and what they take.
+    """
+
+    def __init__(self, losers: tuple[Rejected, ...]) -> None:
+        super().__init__("slower than the other route")
+        self.losers = losers
+
+
 class Search:
     """One search; `run()` returns the plan and its trace.
 
-    What would take far longer than `best_seconds` is not counted to its end.
+    Args:
+        best_seconds: of another route. What takes far longer is not counted to its end, and a plan that takes longer
+            is not made.
     """
 
     def __init__(
@@ -101,6 +116,7 @@ class Search:
         self._slopes: dict[str, float] = {}
         self._most_keys: Scored | None = None  # the fastest that only the key budget refuses
         self._best_seconds = best_seconds  # so far, on any route
+        self._limit = best_seconds
         self._least_keys: dict[str, int] = {}
         self._thorough = False  # look at smaller blocks of every algorithm
         self._failures: list[CipherblasError] = []
@@ -118,14 +134,15 @@ class Search:
             return False
         return all(isinstance(core(child), Leaf) or not child.secret for child in self.nodes[0].children)
 
+    @property
+    def _degrees(self) -> tuple[int, ...]:
+        if self.options.parameters is not None:
+            return (self.options.parameters.n,)
+        return RING_DEGREES if self.options.ring_degree is None else (self.options.ring_degree,)
+
     def families(self) -> Iterator[Iterator[list[Candidate]]]:
         """For each algorithm the candidates of each ring degree, smallest first."""
-        options = self.options
-        degrees: tuple[int, ...] = RING_DEGREES
-        if options.parameters is not None:
-            degrees = (options.parameters.n,)
-        elif options.ring_degree is not None:
-            degrees = (options.ring_degree,)
+        options, degrees = self.options, self._degrees
         if not self.nodes:
             yield (list(self._elementwise(n)) for n in degrees)
             return
@@ -306,7 +323,15 @@ class Search:
     # --- the plan ---
 
     def run(self) -> tuple[Plan, Trace]:
-        """The fastest candidate that holds when it is traced with its real primes."""
+        """The fastest candidate that holds when it is traced with its real primes.
+
+        Raises:
+            SlowerError: none is faster than `best_seconds`.
+            CipherblasError: none holds, or none fits the budgets.
+        """
+        least = least_seconds(self.expression, min(self._degrees), self.rates, self.threads)
+        if least > self._limit:
+            raise SlowerError((Rejected("slots", f"at least {duration(least)} (bound)"),))
         scored = self._all_scored()
         if not scored and self._least_keys:  # smaller blocks need fewer keys
             self._thorough = True
@@ -316,6 +341,8 @@ class Search:
             best.setdefault(entry.candidate.algorithm, entry)
         failures: list[CipherblasError] = []
         for entry in self._finalists(scored, best):
+            if entry.seconds > self._limit:
+                raise SlowerError(self._losers("", self._limit, best))
             try:
                 plan, run = self._finish(entry)
             except CipherblasError as error:
@@ -323,7 +350,8 @@ class Search:
                 self._reject(entry.candidate, str(error), entry.seconds)
                 continue
             saving = self._key_saving(entry)
-            return replace(plan, rejected=self._losers(plan, best), key_saving=saving), run
+            losers = self._losers(plan.algorithm, plan.seconds, best)
+            return replace(plan, rejected=losers, key_saving=saving), run
         if not failures:
             raise self._impossible()
         # The finalists end with the smallest: what it lacks is what the plan lacks.
@@ -394,13 +422,14 @@ class Search:
             self._reject(candidate, str(error))
             self._failures.append(error)
 
-    def _losers(self, plan: Plan, best: Mapping[str, Scored]) -> tuple[Rejected, ...]:
+    def _losers(self, taken: str, seconds: float, best: Mapping[str, Scored]) -> tuple[Rejected, ...]:
+        """Every algorithm but the one that is taken, and why: beside a plan of so many seconds."""
         losers = []
         for name in {**best, **self.rejected}:
-            if name == plan.algorithm:
+            if name == taken:
                 continue
             if name in best:
-                ratio = best[name].seconds / plan.seconds
+                ratio = best[name].seconds / seconds
                 failed = self.rejected.get(name)
                 reason = failed.reason if ratio < 1 and failed else f"slower by {max(ratio, 1.0):.1f} times"
                 losers.append(Rejected(name, reason, best[name].seconds))

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from cipherblas.errors import ShapeError
 from cipherblas.evaluators.base import Evaluator
-from cipherblas.evaluators.values import Ct, Plain
-from cipherblas.layouts.tensors import TensorLayout
+from cipherblas.evaluators.values import Ct, Plain, WeightGroup
+from cipherblas.layouts.tensors import TensorLayout, grid
 
 Builder = Callable[[], NDArray[Any]]
 
@@ -39,9 +39,19 @@ class Weights:
     row_norm: float
     stored: bool = True
 
-    def plain(self, place: Hashable, build: Builder) -> Plain:
-        """A slot vector of weights in units of the bound."""
-        return Plain((self.key, place), lambda: build() / self.bound, 1.0, stored=self.stored)
+    def group(
+        self, place: Hashable, sources: Sequence[int], build: Callable[[int], NDArray[Any]]
+    ) -> WeightGroup:
+        """Slot vectors of weights in units of the bound; see `Evaluator.weighted_sums`.
+
+        Args:
+            place: identifies them within the layer.
+            sources: position of the ciphertext that each is multiplied by.
+            build: term → slots.
+        """
+        return WeightGroup(
+            (self.key, place), tuple(sources), lambda term: build(term) / self.bound, self.stored
+        )
 
     @property
     def rows(self) -> tuple[float, float]:
@@ -151,6 +161,66 @@ class LayerMethod(ABC):
     def plaintexts(self) -> int:
         """Encoded weights."""
 
+    @property
+    @abstractmethod
+    def padded_weights(self) -> int:
+        """Slots of all plaintexts that hold weights, those of padded lengths included."""
+
+    @property
+    def repeats(self) -> bool:
+        """Whether the input is repeated: every entry must stand once, and all other slots must be zero."""
+        return False
+
+    @property
+    def trivial_rotations(self) -> int:
+        """Rotations of the published count that cost nothing: by zero slots, of zeros, or done before."""
+        return 0
+
+    def check_input(self) -> None:
+        """Raise ShapeError where the input must be repeated but other slots are not zero."""
+        if self.repeats and not self.x.alone:
+            raise ShapeError(
+                "input of a layer that repeats it", expected="zeros in all other slots", got="garbage"
+            )
+
+
+def check_vector(x: TensorLayout, title: str) -> int:
+    """The number of entries of a vector that stands in the first slots of one ciphertext, in order.
+
+    Raises:
+        ShapeError: it stands elsewhere.
+    """
+    length = math.prod(x.shape)
+    if x.ciphertexts > 1 or not np.array_equal(x.entries(0)[1], np.arange(length)):
+        raise ShapeError(f"vector of {title}", expected="the first slots of one ciphertext", got=x.key)
+    return length
+
+
+def vector_layout(shape: tuple[int, int, int], slots: int) -> TensorLayout:
+    """The entries in order from the first slot of one ciphertext on, as `check_vector` asks.
+
+    Raises:
+        ShapeError: they do not fit.
+    """
+    channels, height, width = shape
+    options = {"channels": channels, "pitch": height * width, "row": width}
+    return grid(shape, slots, options)
+
+
+def check_unit(window: Window, title: str) -> None:
+    """Raise ShapeError unless a convolution has stride 1 and one group."""
+    if window.stride != (1, 1) or window.groups != 1:
+        raise ShapeError(
+            f"a convolution by {title}",
+            expected="stride 1, one group",
+            got=f"stride {window.stride}, {window.groups} groups",
+        )
+
+
+def doublings(copies: int) -> int:
+    """Rotations of `repeated` and `folded`: shorter vectors that were made on the way are used again."""
+    return copies.bit_length() - 1 + copies.bit_count() - 1
+
 
 def repeated(ev: Evaluator, ct: Ct, times: int, length: int) -> Ct:
     """The first `length` slots `times` times in a row; the other slots must be zero. Levels: none."""
@@ -196,10 +266,7 @@ def entries_plain(
     """A clear tensor (flattened by `values`) packed as one ciphertext of a layout."""
 
     def build() -> NDArray[np.float64]:
-        vector = np.zeros(layout.slots)
-        entries, slots = layout.entries(ciphertext)
-        vector[slots] = values().ravel()[entries]
-        return vector
+        return layout.vector(ciphertext, np.asarray(values(), dtype=np.float64).ravel())
 
     return Plain((key, layout.key, ciphertext), build, bound)
 

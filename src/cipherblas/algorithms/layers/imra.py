@@ -20,6 +20,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from cipherblas.algorithms.layers.base import doublings
 from cipherblas.errors import ShapeError
 
 
@@ -29,11 +30,6 @@ def gamma(copies: int) -> int:
         raise ShapeError("copies of a vector", expected="at least 1", got=copies)
     ones = [bit for bit in range(copies.bit_length()) if copies >> bit & 1]
     return sum(ones) + len(ones) - 1
-
-
-def doublings(copies: int) -> int:
-    """Rotations of `repeated` and `folded`: shorter vectors that were made on the way are used again."""
-    return copies.bit_length() - 1 + copies.bit_count() - 1
 
 
 @dataclass(frozen=True)

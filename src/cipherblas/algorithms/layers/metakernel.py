@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 
 from cipherblas.algorithms.layers.base import LayerMethod, Weights, Window, folded, repeated
 from cipherblas.algorithms.layers.imra import Pattern
+from cipherblas.algorithms.layers.taps import conv_output, covered, tap_step
 from cipherblas.errors import ShapeError
 from cipherblas.evaluators.base import Evaluator
-from cipherblas.evaluators.values import Ct, Plain
+from cipherblas.evaluators.values import Ct, WeightGroup
 from cipherblas.layouts.tensors import TensorLayout
 
 NOTHING = (-1,)
@@ -53,6 +54,7 @@ class _MetaKernel(LayerMethod):
     source = "Yuan et al., OOPSLA 2025, Algorithms 1 to 3"
 
     pattern: Pattern
+    taps = 1
 
     @abstractmethod
     def parts(self, output: int, group: int) -> Iterator[Part]:
@@ -82,66 +84,99 @@ class _MetaKernel(LayerMethod):
         pattern = self.pattern
         return {"n": pattern.n, "k": pattern.k, "p_b": pattern.p_b, "p_s": pattern.p_s}
 
-    def check_input(self) -> None:
-        """Raise ShapeError where the input must be repeated but other slots are not zero."""
-        if self.pattern.replications > 1 and not self.x.clean:
-            raise ShapeError(
-                "input of a layer that repeats it", expected="zeros in all other slots", got="garbage"
-            )
+    @property
+    def repeats(self) -> bool:
+        return self.pattern.replications > 1
+
+    @property
+    def padded_weights(self) -> int:
+        return (
+            self.pattern.n
+            * self.pattern.k
+            * self.pattern.unit
+            * self.taps
+            * self.x.ciphertexts
+            * self.out.ciphertexts
+        )
 
     def run(self, ev: Evaluator, cts: Sequence[Ct], weights: Weights) -> list[Ct]:
         ev.require_levels(cts[0], self.levels, self.title)
         self.check_input()
         pattern = self.pattern
         sources = [repeated(ev, ct, pattern.replications, pattern.k * pattern.unit) for ct in cts]
-        steps: list[set[int]] = [set() for _ in sources]
+        rotated = [
+            ct
+            for source, steps in zip(sources, self._steps, strict=True)
+            for ct in ev.rotate_many(source, steps)
+        ]
+        limbs = min(ct.limbs for ct in rotated)
+        scale = float(ev.params.q[limbs - 1])
+        bound = max(ct.bound for ct in rotated) * weights.rows[0]
+        noise = max(ct.noise for ct in rotated) * weights.rows[1]
+        results: list[Ct] = []
+        each = max(1, ev.working_bytes // (pattern.groups * 2 * limbs * ev.limb_bytes()))
+        for start in range(0, self.out.ciphertexts, each):
+            outputs = range(start, min(start + each, self.out.ciphertexts))
+            groups = [(output, group) for output in outputs for group in range(pattern.groups)]
+            groups = [(output, group) for output, group in groups if self._parts[output][group]]
+            sums = ev.weighted_sums(
+                rotated, [self._group(weights, *place) for place in groups], scale, rows=weights.rows
+            )
+            for output in outputs:
+                own = [
+                    (ct, group) for ct, (other, group) in zip(sums, groups, strict=True) if other == output
+                ]
+                results.append(self._output(ev, own, bound, noise))
+        return results
+
+    @functools.cached_property
+    def _steps(self) -> list[list[int]]:
+        """The rotations of every input ciphertext."""
+        steps: list[set[int]] = [set() for _ in range(self.x.ciphertexts)]
         for output in self._parts:
             for parts in output:
                 for part in parts:
                     steps[part.source].add(part.step)
-        rotated = [self._rotated(ev, ct, sorted(wanted)) for ct, wanted in zip(sources, steps, strict=True)]
-        return [self._output(ev, number, rotated, weights) for number in range(self.out.ciphertexts)]
+        return [sorted(wanted) for wanted in steps]
 
-    @staticmethod
-    def _rotated(ev: Evaluator, ct: Ct, steps: list[int]) -> dict[int, Ct]:
-        return dict(zip(steps, ev.rotate_many(ct, steps), strict=True))
+    @functools.cached_property
+    def _position(self) -> dict[tuple[int, int], int]:
+        """Where a rotated input stands among all of them."""
+        places = ((source, step) for source, steps in enumerate(self._steps) for step in steps)
+        return {place: position for position, place in enumerate(places)}
 
-    def _output(self, ev: Evaluator, output: int, rotated: Sequence[dict[int, Ct]], weights: Weights) -> Ct:
+    def _output(self, ev: Evaluator, sums: Sequence[tuple[Ct, int]], bound: float, noise: float) -> Ct:
+        """One output ciphertext from the sums of its groups; `noise`: of the inputs, times all weights of a row.
+
+        A slot that is folded has a part of its row: the errors of the parts together are those of the row.
+        """
         pattern = self.pattern
-        limbs = min(ct.limbs for steps in rotated for ct in steps.values())
-        scale = float(ev.params.q[limbs - 1])
-        sums, turns = [], []
-        groups = [(group, parts) for group, parts in enumerate(self._parts[output]) if parts]
-        # A row of weights is cut into so many pieces, whose errors add in quadrature: its norm is that of all together.
-        pieces = len(groups) * pattern.p_s * pattern.wide
-        rows = weights.rows[0], weights.rows[1] / math.sqrt(pieces)
-        for group, parts in groups:
-            plains = [self._plain(weights, output, group, part) for part in parts]
-            cts = [rotated[part.source][part.step] for part in parts]
-            sums.append(ev.weighted_sum(cts, plains, scale, rows=rows))
-            turns.append(group * pattern.rows * pattern.unit)
-        total = ev.rotate_sum(sums, turns, rescale=True)
-        total = ev.bounded(total, cts_bound(rotated) * weights.rows[0])
+        rounding = math.fsum(ct.noise**2 - noise**2 for ct, _ in sums)
+        turns = [group * pattern.rows * pattern.unit for _, group in sums]
+        total = ev.rotate_sum(
+            [ct for ct, _ in sums],
+            turns,
+            rescale=True,
+            bound=bound,
+            noise=math.hypot(noise / math.sqrt(pattern.p_s * pattern.wide), math.sqrt(max(rounding, 0.0))),
+        )
         total = folded(ev, total, pattern.p_s, (pattern.k_d + pattern.buffer) * pattern.unit)
         total = folded(ev, total, pattern.wide, pattern.n * pattern.unit)
-        return ev.bounded(
-            total, cts_bound(rotated) * weights.rows[0] * (1 if self.out.clean else pattern.p_s)
-        )
+        # A slot beyond the result holds a part of the sum of one output, and where a rotation wraps around, of another.
+        mixed = (2 if pattern.p_s > 1 else 1) * (2 if pattern.wide > 1 and not pattern.cyclic else 1)
+        return ev.bounded(total, bound * mixed)
 
-    def _plain(self, weights: Weights, output: int, group: int, part: Part) -> Plain:
-        place = (self.name, self.x.key, *self.options.values(), output, group, part.source, part.place)
+    def _group(self, weights: Weights, output: int, group: int) -> WeightGroup:
+        parts = self._parts[output][group]
 
-        def build() -> NDArray[np.float64]:
+        def build(term: int) -> NDArray[np.float64]:
+            part = parts[term]
             if part.place == NOTHING:
                 return np.zeros(self.pattern.slots)
             return self.build(weights.values(), output, group, part)
 
-        return weights.plain(place, build)
-
-
-def cts_bound(rotated: Sequence[dict[int, Ct]]) -> float:
-    """The largest bound of the inputs."""
-    return max(ct.bound for steps in rotated for ct in steps.values())
+        sources = [self._position[part.source, part.step] for part in parts]
+        return weights.group((self.name, self.x.key, *self.options.values(), output, group), sources, build)
 
 
 class MatVecMetaKernel(_MetaKernel):
@@ -222,6 +257,7 @@ class ConvMetaKernel(_MetaKernel):
         if pattern.k < inputs or pattern.n < min(each, window.outputs):
             raise ShapeError("pattern of a convolution", expected=f"n ≥ {each}, k ≥ {inputs}", got=pattern)
         self.x, self.window, self.pattern, self.each = x, window, pattern, each
+        self.taps = len(window.taps)
         self.out = conv_output(x, window, each, clean=pattern.clean)
 
     @property
@@ -236,7 +272,7 @@ class ConvMetaKernel(_MetaKernel):
         inputs = np.arange(window.shape[0]) * window.groups // window.shape[0]
         return np.equal(outputs[:, None], inputs[None, :])
 
-    def _diagonals(self, output_group: int, input_group: int) -> NDArray[np.bool_]:
+    def _diagonals(self, output_group: int, input_group: int) -> Sequence[bool]:
         """Which diagonals between two groups of channels hold weights."""
         if (output_group, input_group) not in self._seen:
             pattern = self.pattern
@@ -247,64 +283,61 @@ class ConvMetaKernel(_MetaKernel):
             ]
             block[: part.shape[0], : part.shape[1]] = part
             units = np.arange(pattern.k_d)
-            self._seen[output_group, input_group] = np.array(
-                [block[units % pattern.n, (units + d) % pattern.k].any() for d in range(pattern.n_d)]
-            )
+            self._seen[output_group, input_group] = [
+                bool(block[units % pattern.n, (units + d) % pattern.k].any()) for d in range(pattern.n_d)
+            ]
         return self._seen[output_group, input_group]
 
     @functools.cached_property
-    def _seen(self) -> dict[tuple[int, int], NDArray[np.bool_]]:
+    def _seen(self) -> dict[tuple[int, int], Sequence[bool]]:
         return {}
 
     def parts(self, output: int, group: int) -> Iterator[Part]:
         pattern, x = self.pattern, self.x
         output_group, segment = divmod(output, self.out.segments)
+        starts = [diagonal for _, diagonal in pattern.blocks(group)]
+        reads = self._reads(segment)
         for input_group in range(x.groups):
             present = self._diagonals(output_group, input_group)
+            first = input_group * x.segments
             for row in range(pattern.rows):
-                if not any(present[diagonal + row] for _, diagonal in pattern.blocks(group)):
-                    continue
-                for i, j in self.window.taps:
-                    for neighbour in range(x.segments):
-                        if len(self._covered(segment, neighbour, i, j)):
-                            step = row * pattern.unit + self._step(segment, neighbour, i, j)
-                            yield Part(input_group * x.segments + neighbour, step, (row, i, j))
+                if any(present[start + row] for start in starts):
+                    turn = row * pattern.unit
+                    for neighbour, i, j, step in reads:
+                        yield Part(first + neighbour, turn + step, (row, i, j))
 
-    def _step(self, segment: int, neighbour: int, i: int, j: int) -> int:
-        """Slots from an output's place to what tap (i, j) reads for it."""
-        x, (pad_h, pad_w) = self.x, self.window.padding
-        rows = i - pad_h - (neighbour - segment) * x.segment
-        return rows * x.row + (j - pad_w) * x.col
+    def _reads(self, segment: int) -> list[tuple[int, int, int, int]]:
+        """Segments that a segment's outputs read, tap by tap: number, tap, slots from the output to what it reads."""
+        if segment not in self._found_reads:
+            self._found_reads[segment] = [
+                (neighbour, i, j, tap_step(self.x, self.window, (i, j), neighbour - segment))
+                for i, j in self.window.taps
+                for neighbour in range(self.x.segments)
+                if len(self._covered(segment, neighbour, i, j))
+            ]
+        return self._found_reads[segment]
+
+    @functools.cached_property
+    def _found_reads(self) -> dict[int, list[tuple[int, int, int, int]]]:
+        return {}
 
     def _covered(self, segment: int, neighbour: int, i: int, j: int) -> NDArray[np.int64]:
         """Slots, from the start of a channel, of the outputs of a segment for which tap (i, j) reads a segment."""
         key = (segment, neighbour, i, j)
         if key not in self._slots:
-            self._slots[key] = self._find_covered(*key)
+            self._slots[key] = covered(self.x, self.out, self.window, (i, j), segment, neighbour)
         return self._slots[key]
 
     @functools.cached_property
     def _slots(self) -> dict[tuple[int, int, int, int], NDArray[np.int64]]:
         return {}
 
-    def _find_covered(self, segment: int, neighbour: int, i: int, j: int) -> NDArray[np.int64]:
-        x, out, window = self.x, self.out, self.window
-        height, width = x.shape[1:]
-        out_rows = np.arange(segment * out.segment, min((segment + 1) * out.segment, out.shape[1]))
-        read = out_rows * window.stride[0] + i - window.padding[0]
-        inside = (read >= max(0, neighbour * x.segment)) & (read < min(height, (neighbour + 1) * x.segment))
-        out_cols = np.arange(out.shape[2])
-        across = out_cols * window.stride[1] + j - window.padding[1]
-        cols = out_cols[(across >= 0) & (across < width)]
-        rows = out_rows[inside] - segment * out.segment
-        return (rows[:, None] * out.row + cols[None, :] * out.col).ravel()
-
     def build(self, values: NDArray[Any], output: int, group: int, part: Part) -> NDArray[np.float64]:
         pattern, x, window = self.pattern, self.x, self.window
         row, i, j = part.place
         output_group, segment = divmod(output, self.out.segments)
         input_group, neighbour = divmod(part.source, x.segments)
-        covered = self._covered(segment, neighbour, i, j)
+        read = self._covered(segment, neighbour, i, j)
         first_out, first_in = output_group * self.each, input_group * x.channels
         outputs = min(self.each, window.outputs - first_out)
         inputs = min(x.channels, x.shape[0] - first_in)
@@ -317,31 +350,5 @@ class ConvMetaKernel(_MetaKernel):
             depth = window.shape[0] // window.groups
             found = values[first_out + co[chosen], (first_in + ci[chosen]) % depth, i, j]
             places = (start + group * pattern.rows + units[chosen]) * pattern.unit
-            slots[(places[:, None] + covered[None, :]) % pattern.slots] = found[:, None]
+            slots[(places[:, None] + read[None, :]) % pattern.slots] = found[:, None]
         return slots
-
-
-def conv_output(x: TensorLayout, window: Window, each: int, *, clean: bool) -> TensorLayout:
-    """The layout of a convolution's result: every output stays at the slot where its window begins.
-
-    Raises:
-        ShapeError: the result is larger than the image's grid of slots, or a stride does not divide a segment.
-    """
-    (step_h, step_w), (channels, height, width) = window.stride, window.out_shape
-    row, col = x.row * step_h, x.col * step_w
-    if x.segments > 1:
-        if x.segment % step_h or -(-height * step_h // x.segment) > x.segments:
-            raise ShapeError(
-                "rows of a segment", expected=f"a multiple of the stride {step_h}", got=x.segment
-            )
-        segment, rows = x.segment // step_h, x.segment // step_h
-    else:
-        segment = rows = height
-    across = (width - 1) * col + 1
-    if (rows > 1 and across > row) or (rows - 1) * row + across > x.pitch:
-        raise ShapeError(
-            "a convolution's result needs a wider image",
-            expected=f"{height}x{width} outputs in {x.pitch} slots a channel",
-            got=f"rows {x.row} slots apart",
-        )
-    return TensorLayout((channels, height, width), x.slots, each, x.pitch, row, col, segment, clean=clean)

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
-from typing import Any
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
 from cipherblas.algorithms.layers.base import LayerMethod, Window
+from cipherblas.algorithms.layers.fhe_mp_cnn import ConvFheMpCnn, MatVecFheMpCnn
+from cipherblas.algorithms.layers.fhelipe import ConvFhelipe, MatVecFhelipe
+from cipherblas.algorithms.layers.halevi_shoup_bsgs import MatVecHelib
 from cipherblas.algorithms.layers.imra import Pattern
 from cipherblas.algorithms.layers.metakernel import ConvMetaKernel, MatVecMetaKernel
 from cipherblas.errors import ParameterError
 from cipherblas.layouts.tensors import TensorLayout
 
+Options: TypeAlias = tuple[tuple[str, Any], ...]
+MatVecBaseline: TypeAlias = "type[MatVecHelib | MatVecFheMpCnn | MatVecFhelipe]"
+ConvBaseline: TypeAlias = "type[ConvFheMpCnn | ConvFhelipe]"
+
 METAKERNEL = MatVecMetaKernel.name
-LAYER_METHODS = (METAKERNEL,)
+MATVEC_BASELINES: Mapping[str, MatVecBaseline] = MappingProxyType(
+    {method.name: method for method in (MatVecHelib, MatVecFheMpCnn, MatVecFhelipe)}
+)
+CONV_BASELINES: Mapping[str, ConvBaseline] = MappingProxyType(
+    {method.name: method for method in (ConvFheMpCnn, ConvFhelipe)}
+)
+LAYER_METHODS = (METAKERNEL, *MATVEC_BASELINES)
 
 
 def build_matvec(name: str, x: TensorLayout, rows: int, options: Mapping[str, Any]) -> LayerMethod:
@@ -21,21 +36,53 @@ def build_matvec(name: str, x: TensorLayout, rows: int, options: Mapping[str, An
     Raises:
         ParameterError: an unknown name. ShapeError: the options do not fit.
     """
-    _check(name)
-    return MatVecMetaKernel(x, rows, _pattern(1, x.slots, options), int(options["each"]))
+    return _matvec(name, x, rows, tuple(sorted(options.items())))
 
 
 def build_conv(name: str, x: TensorLayout, window: Window, options: Mapping[str, Any]) -> LayerMethod:
     """The method of a convolution; errors as `build_matvec`."""
-    _check(name)
-    return ConvMetaKernel(x, window, _pattern(x.pitch, x.slots, options), int(options["each"]))
+    return _conv(name, x, window, tuple(sorted(options.items())))
+
+
+# A network is run symbolically many times while it is planned: where its weights lie is found once.
+@functools.lru_cache(maxsize=64)
+def _matvec(name: str, x: TensorLayout, rows: int, options: Options) -> LayerMethod:
+    if name != METAKERNEL:
+        return matvec_baseline(name)(x, rows)
+    found = dict(options)
+    return MatVecMetaKernel(x, rows, _pattern(1, x.slots, found), int(found["each"]))
+
+
+@functools.lru_cache(maxsize=64)
+def _conv(name: str, x: TensorLayout, window: Window, options: Options) -> LayerMethod:
+    if name != METAKERNEL:
+        return conv_baseline(name)(x, window)
+    found = dict(options)
+    return ConvMetaKernel(x, window, _pattern(x.pitch, x.slots, found), int(found["each"]))
+
+
+def matvec_baseline(name: str) -> MatVecBaseline:
+    """The class of a baseline for W·x.
+
+    Raises:
+        ParameterError: there is none of that name.
+    """
+    if name not in MATVEC_BASELINES:
+        raise ParameterError("method of a product W·x", expected=_names(MATVEC_BASELINES), got=name)
+    return MATVEC_BASELINES[name]
+
+
+def conv_baseline(name: str) -> ConvBaseline:
+    """The class of a baseline for convolutions; errors as `matvec_baseline`."""
+    if name not in CONV_BASELINES:
+        raise ParameterError("method of a convolution", expected=_names(CONV_BASELINES), got=name)
+    return CONV_BASELINES[name]
+
+
+def _names(baselines: Mapping[str, object]) -> str:
+    return " | ".join((METAKERNEL, *baselines))
 
 
 def _pattern(unit: int, slots: int, options: Mapping[str, Any]) -> Pattern:
     n, k, p_b, p_s = (int(options[name]) for name in ("n", "k", "p_b", "p_s"))
     return Pattern(n, k, unit, slots, p_b, p_s)
-
-
-def _check(name: str) -> None:
-    if name not in LAYER_METHODS:
-        raise ParameterError("method of a layer", expected=" | ".join(LAYER_METHODS), got=name)

@@ -1,0 +1,107 @@
+"""Operations of MetaKernel's ten kernels and two examples, ours and the baselines', beside what the paper reports.
+
+Nothing is computed: methods run on `Counter`. Ours is the MetaKernel pattern of fewest rotations.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from cipherblas.algorithms.layers.base import LayerMethod
+from cipherblas.algorithms.layers.imra import Pattern
+from cipherblas.algorithms.layers.registry import CONV_BASELINES, MATVEC_BASELINES
+from cipherblas.bench.harness import Row
+from cipherblas.bench.kernel_shapes import EXAMPLES, KERNELS, Kernel
+from cipherblas.errors import ShapeError
+from cipherblas.evaluators.shape import RingShape
+from cipherblas.expressions import Leaf, MatMul, public, secret
+from cipherblas.layer_execution import method_of, packing
+from cipherblas.layouts.tensors import tensor_shape
+from cipherblas.networks import Conv2d
+from cipherblas.planner.layers import Chooser, layer_counts, trace_layers
+
+DEPTH = 4  # rescales that the ring of the search has room for
+
+
+class FewestRotations:
+    """Prices by which the planner's search minimises rotations; of equal patterns, that with fewest plaintexts."""
+
+    def layer(self, pattern: Pattern, taps: int, inputs: int, outputs: int) -> float:
+        """Rotations, and a fraction for plaintexts."""
+        rotations = pattern.rotations(taps, inputs, outputs)
+        return rotations + 1e-9 * pattern.plaintexts(taps, inputs, outputs)
+
+
+def run(kernels: Sequence[Kernel] = KERNELS + EXAMPLES) -> Iterator[Row]:
+    """Rows of `bench kernels --counts`: one per kernel and method that offers it."""
+    for kernel in kernels:
+        for method in methods(kernel):
+            yield counted(kernel, method)
+
+
+def methods(kernel: Kernel) -> Iterator[LayerMethod]:
+    """Ours, then the baselines; those that do not offer the shape are left out."""
+    yield metakernel(kernel)
+    for name in CONV_BASELINES if kernel.window else MATVEC_BASELINES:
+        try:
+            yield baseline(kernel, name)
+        except ShapeError:
+            continue
+
+
+def metakernel(kernel: Kernel) -> LayerMethod:
+    """The pattern of fewest rotations, over packings of the input too."""
+    x = Leaf("x", secret(*kernel.input_shape))
+    weights = Leaf("weights", public(*kernel.weight_shape))
+    node: MatMul | Conv2d
+    if kernel.window is None:
+        node = MatMul(weights, x)
+    else:
+        node = Conv2d(x, weights, padding=kernel.window.padding)
+    chooser = Chooser(node, kernel.slots, FewestRotations())
+    trace_layers(RingShape.for_depth(kernel.slots, DEPTH), node, chooser)
+    packed, chosen = chooser.choices
+    return method_of(node, packing(x, kernel.slots, **packed.options), chosen)
+
+
+def baseline(kernel: Kernel, name: str) -> LayerMethod:
+    """A named baseline on an input that is packed as it asks for.
+
+    Raises:
+        ShapeError: it does not offer the shape.
+    """
+    if kernel.window is not None:
+        conv = CONV_BASELINES[name]
+        return conv(conv.input_layout(kernel.window, kernel.slots), kernel.window)
+    matvec, rows = MATVEC_BASELINES[name], kernel.weight_shape[0]
+    return matvec(matvec.input_layout(tensor_shape(kernel.input_shape), rows, kernel.slots), rows)
+
+
+def counted(kernel: Kernel, method: LayerMethod) -> Row:
+    """What one run of a method does, beside the published figures."""
+    counts = layer_counts(method, kernel.slots)
+    weights = math.prod(kernel.weight_shape)
+    if kernel.window is not None:  # every weight stands in as many slots as the image has entries
+        weights *= math.prod(kernel.input_shape[1:])
+    held = kernel.slots * method.plaintexts
+    found: Row = {
+        "bench": "kernels --counts",
+        "case": kernel.name,
+        "algorithm": method.name,
+        "rotations": counts.rotations,
+        "trivial_rotations": method.trivial_rotations,
+        "hoistings": counts.hoistings,
+        "plaintexts": method.plaintexts,
+        "slot_use": weights / held,
+        "padded_slot_use": method.padded_weights / held,
+        "depth": method.levels,
+    }
+    published = kernel.published.get(method.name)
+    if published is not None:
+        found |= {
+            "published_rotations": published.rotations,
+            "published_slot_use": published.slot_use,
+            "published_in": published.where,
+        }
+    return found

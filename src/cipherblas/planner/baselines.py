@@ -1,0 +1,63 @@
+"""Decisions for a network whose layers a named baseline computes: inputs are packed as its first layer needs them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cipherblas.algorithms.layers.base import LayerMethod
+from cipherblas.algorithms.layers.registry import conv_baseline, matvec_baseline
+from cipherblas.errors import ShapeError
+from cipherblas.expressions import Expression, Leaf, MatMul, ordered
+from cipherblas.layer_execution import PACKING
+from cipherblas.layouts.tensors import TensorLayout, tensor_shape
+from cipherblas.networks import AvgPool2d, Conv2d
+from cipherblas.slot_arithmetic import Choice
+
+
+class BaselineChooser:
+    """Decides while a network is run symbolically, as `planner.layers.Chooser`; nothing is compared.
+
+    An input that does not lie as a layer needs it is re-arranged, which costs levels and rotations of its own.
+    """
+
+    def __init__(self, expression: Expression, slots: int, name: str) -> None:
+        self.slots, self.name = slots, name
+        self.choices: list[Choice] = []
+        self._layers = [node for node in ordered(expression) if isinstance(node, (MatMul, Conv2d, AvgPool2d))]
+
+    def __call__(self, node: Expression, x: TensorLayout | None) -> Choice:
+        choice = self._packing(node) if x is None else self._layer(node, x)
+        self.choices.append(choice)
+        return choice
+
+    def _packing(self, node: Expression) -> Choice:
+        assert isinstance(node, Leaf)
+        for layer in self._layers:
+            if any(child is node for child in layer.children):
+                return Choice(PACKING, self._wanted(layer, tensor_shape(node.shape)).grid_options)
+        return Choice(PACKING, {})
+
+    def _layer(self, node: Expression, x: TensorLayout) -> Choice:
+        options: dict[str, Any] = {}
+        try:
+            method = self._method(node, x)
+        except ShapeError:
+            wanted = self._wanted(node, x.shape)
+            options["layout"] = wanted.grid_options
+            method = self._method(node, wanted)
+        if method.repeats and not method.x.alone:
+            options["mask"] = True
+        return Choice(self.name, {**method.options, **options})
+
+    def _method(self, node: Expression, x: TensorLayout) -> LayerMethod:
+        if isinstance(node, MatMul):
+            return matvec_baseline(self.name)(x, node.shape[0])
+        assert isinstance(node, (Conv2d, AvgPool2d))
+        return conv_baseline(self.name)(x, node.window)
+
+    def _wanted(self, node: Expression, shape: tuple[int, int, int]) -> TensorLayout:
+        """The layout that the baseline asks for."""
+        if isinstance(node, MatMul):
+            return matvec_baseline(self.name).input_layout(shape, node.shape[0], self.slots)
+        assert isinstance(node, (Conv2d, AvgPool2d))
+        return conv_baseline(self.name).input_layout(node.window, self.slots)
