@@ -22,7 +22,7 @@ from cipherblas.evaluators.ckks import Ckks
 from cipherblas.expressions import Add, Constant, Expression, Leaf, MatMul, Multiply, Scale, ordered
 from cipherblas.layouts.relayout import relayout
 from cipherblas.layouts.tensors import TensorLayout, contiguous, grid, tensor_shape
-from cipherblas.networks import AvgPool2d, Conv2d, Flatten
+from cipherblas.networks import Assume, AvgPool2d, Conv2d, Flatten
 from cipherblas.slot_arithmetic import BlockedValue, Choice, Cts, Feeds, SlotArithmetic
 
 PACKING = "packing"
@@ -114,6 +114,8 @@ class LayerExecution(SlotArithmetic):
             return self._pooled(node, values[id(node.image)])
         if isinstance(node, Flatten):
             return replace(values[id(node.image)], shape=node.shape)
+        if isinstance(node, Assume):
+            return self._assumed(node, values[id(node.x)])
         if isinstance(node, Scale):
             value = values[id(node.child)]
             return replace(value, unit=value.unit * node.factor)
@@ -148,6 +150,12 @@ class LayerExecution(SlotArithmetic):
         settled = self._settled(value)
         cts = [self.evaluator.ready(ct) for ct in settled.cells[0][0]]
         return self._value(value.shape, value.tensor, cts, settled.unit)
+
+    def _assumed(self, node: Assume, value: TensorValue) -> TensorValue:
+        """Other slots hold sums of parts of entries: in the mean, which the modulus must hold, they are no larger."""
+        bound = node.bound / abs(value.unit)
+        cts = [self.evaluator.bounded(ct, bound) for ct in value.cts]
+        return self._value(node.shape, value.tensor, cts, value.unit)
 
     # --- layers ----------------------------------------------------------------------------------------------
 

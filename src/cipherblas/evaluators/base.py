@@ -203,9 +203,12 @@ class Evaluator(Bookkeeper, ABC):
             )
         return rotations.rotate_sum(self, cts, steps, rescale, bound, noise)
 
-    def bounded(self, ct: Ct, bound: float) -> Ct:
-        """The same ciphertext; no slot exceeds `bound`, as the caller knows (a sum of vectors that do not overlap)."""
-        ct.bound = min(ct.bound, bound)
+    def bounded(self, ct: Ct, bound: float, noise: float = math.inf) -> Ct:
+        """The same ciphertext; no slot exceeds `bound`, as the caller knows (a sum of vectors that do not overlap).
+
+        `noise` is the standard deviation of its errors, where the caller knows that too.
+        """
+        ct.bound, ct.noise = min(ct.bound, bound), min(ct.noise, noise)
         return ct
 
     # ---- products ----
@@ -353,7 +356,10 @@ class Evaluator(Bookkeeper, ABC):
                 )
             self._check_scales(x.scale * y.scale, scale)
             bound += x.bound * y.bound
-            variance += (x.noise * y.bound) ** 2 + (y.noise * x.bound) ** 2 + (x.noise * y.noise) ** 2
+            if x is y:  # one error, twice
+                variance += (2 * x.noise * x.bound) ** 2 + 2 * x.noise**4
+            else:
+                variance += (x.noise * y.bound) ** 2 + (y.noise * x.bound) ** 2 + (x.noise * y.noise) ** 2
         return scale, bound, variance
 
     def _accumulator(

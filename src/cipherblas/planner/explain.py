@@ -20,19 +20,19 @@ def explain(plan: Plan, formula: str, operands: Mapping[str, Operand]) -> str:
         for choice in plan.choices
         if choice.options
     )
-    what = "ciphertexts" if plan.route == "slots" else "encrypted rows"
+    what = "encrypted rows" if plan.route == "rows" else "ciphertexts"
     rows = [
         ("program", formula),
         ("operands", shapes),
         ("algorithm", plan.algorithm + (f" ({options})" if options else "")),
-        *(_slots(plan) if plan.route == "slots" else _rows(plan)),
+        *(_rows(plan) if plan.route == "rows" else _slots(plan)),
         (
             "log2(Q), log2(P)",
             f"{params.log_q:.1f} ({params.limbs} limbs), {params.log_p:.1f} ({params.special_limbs} limbs)",
         ),
         ("dnum", f"{params.dnum}"),
         ("security", security),
-        *([("scale", f"2^{params.scale_bits:.1f}")] if plan.route == "slots" else []),
+        *([] if plan.route == "rows" else [("scale", f"2^{params.scale_bits:.1f}")]),
         ("levels spent", f"{plan.levels}"),
         (
             what,
@@ -79,7 +79,7 @@ def _slots(plan: Plan) -> list[tuple[str, str]]:
     params = plan.parameters
     blocks = ", ".join(f"{axis} {size}" for axis, size in plan.blocks.items())
     return [
-        ("blocks", blocks),
+        *([("blocks", blocks)] if blocks else []),
         ("ring degree N", f"2^{params.n.bit_length() - 1} = {params.n} ({params.slots} slots)"),
     ]
 

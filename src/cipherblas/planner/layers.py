@@ -107,10 +107,14 @@ class LayerCost(Protocol):
 
 
 class Chooser:
-    """Decides while a network is run symbolically; `choices` are the decisions in their order."""
+    """Decides while a network is run symbolically; `choices` are the decisions in their order.
 
-    def __init__(self, expression: Expression, slots: int, prices: LayerCost) -> None:
-        self.slots, self.prices = slots, prices
+    Patterns that repeat their input save rotations, but where slots beyond its entries are not zero they cost a mask,
+    which is a level. Without `masks`, such patterns are taken only where there is no other.
+    """
+
+    def __init__(self, expression: Expression, slots: int, prices: LayerCost, masks: bool = True) -> None:
+        self.slots, self.prices, self.masks = slots, prices, masks
         self.choices: list[Choice] = []
         self._consumers: dict[int, list[Expression]] = {}
         for node in ordered(expression):
@@ -221,9 +225,14 @@ class Chooser:
         parts = -(-rows // self.slots)
         each = -(-rows // parts)
         pattern = optimise(
-            each, x.extent, 1, self.slots, lambda p: self.prices.layer(p, 1, x.ciphertexts, parts)
+            each, x.extent, 1, self.slots, lambda p: self._pattern_cost(p, x, 1, x.ciphertexts, parts)
         )
         return MatVecMetaKernel(x, rows, pattern, each)
+
+    def _pattern_cost(self, pattern: Pattern, x: TensorLayout, taps: int, inputs: int, outputs: int) -> float:
+        if pattern.replications > 1 and not (x.alone or self.masks):
+            return math.inf
+        return self.prices.layer(pattern, taps, inputs, outputs)
 
     def _conv(self, window: Window, x: TensorLayout) -> LayerMethod:
         if x.segments > 1:
@@ -236,7 +245,7 @@ class Chooser:
             count = -(-outputs // each)
 
             def cost(pattern: Pattern, count: int = count) -> float:
-                return self.prices.layer(pattern, len(window.taps), x.ciphertexts, count)
+                return self._pattern_cost(pattern, x, len(window.taps), x.ciphertexts, count)
 
             try:
                 pattern = optimise(each, inputs, x.pitch, self.slots, cost)
@@ -341,23 +350,26 @@ class LayerSearch:
 
     def _best_of_ring(self, n: int) -> _Scored | None:
         found: list[_Scored] = []
-        try:
-            chooser = self._chooser(n // 2)
-            for policy in self._policies():
-                chooser.choices.clear()
-                draft = replace(RingShape.for_depth(n // 2, 40), scale_bits=40.0)
-                trace_layers(draft, self.expression, chooser, policy)
-                found.extend(self._sized(n, tuple(chooser.choices), policy, 0.0))
-                if found:
-                    break
-        except CipherblasError as error:
-            self._failures.append(error)
+        draft = replace(RingShape.for_depth(n // 2, 40), scale_bits=40.0)
+        for policy in self._policies():
+            seen: list[list[Choice]] = []
+            for masks in (True, False):
+                try:
+                    chooser = self._chooser(n // 2, masks)
+                    trace_layers(draft, self.expression, chooser, policy)
+                    if chooser.choices not in seen:
+                        seen.append(chooser.choices)
+                        found.extend(self._sized(n, tuple(chooser.choices), policy, 0.0))
+                except CipherblasError as error:
+                    self._failures.append(error)
+            if found:
+                break
         return min(found, key=lambda scored: scored.seconds, default=None)
 
-    def _chooser(self, slots: int) -> Chooser | BaselineChooser:
+    def _chooser(self, slots: int, masks: bool) -> Chooser | BaselineChooser:
         name = self.options.algorithm
         if name in (None, METAKERNEL):
-            return Chooser(self.expression, slots, Prices.of(self.rates, slots))
+            return Chooser(self.expression, slots, Prices.of(self.rates, slots), masks)
         return BaselineChooser(self.expression, slots, name)
 
     def _policies(self) -> Sequence[KeyPolicy]:

@@ -146,7 +146,10 @@ class _MetaKernel(LayerMethod):
         return {place: position for position, place in enumerate(places)}
 
     def _output(self, ev: Evaluator, sums: Sequence[tuple[Ct, int]], bound: float, noise: float) -> Ct:
-        """One output ciphertext from the sums of its groups; `noise`: of the inputs, times all weights of a row."""
+        """One output ciphertext from the sums of its groups; `noise`: of the inputs, times all weights of a row.
+
+        A slot that is folded has a part of its row: the errors of the parts together are those of the row.
+        """
         pattern = self.pattern
         rounding = math.fsum(ct.noise**2 - noise**2 for ct, _ in sums)
         turns = [group * pattern.rows * pattern.unit for _, group in sums]
@@ -155,7 +158,7 @@ class _MetaKernel(LayerMethod):
             turns,
             rescale=True,
             bound=bound,
-            noise=math.hypot(noise, math.sqrt(max(rounding, 0.0))),
+            noise=math.hypot(noise / math.sqrt(pattern.p_s * pattern.wide), math.sqrt(max(rounding, 0.0))),
         )
         total = folded(ev, total, pattern.p_s, (pattern.k_d + pattern.buffer) * pattern.unit)
         total = folded(ev, total, pattern.wide, pattern.n * pattern.unit)
