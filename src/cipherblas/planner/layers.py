@@ -19,6 +19,7 @@ from cipherblas.algorithms.layers.taps import fits, needed_grid
 from cipherblas.errors import CipherblasError, MemoryBudgetError, ParameterError, PrecisionError, ShapeError
 from cipherblas.evaluators.counter import Counter
 from cipherblas.evaluators.counts import Counts
+from cipherblas.evaluators.encodings import default_weight_budget
 from cipherblas.evaluators.shape import Ring, RingShape
 from cipherblas.evaluators.steps import KeyPolicy
 from cipherblas.evaluators.values import WeightGroup
@@ -38,8 +39,8 @@ from cipherblas.planner.baselines import BaselineChooser
 from cipherblas.planner.budgets import Budgets
 from cipherblas.planner.cost import Rates, calibrate
 from cipherblas.planner.estimate import Estimate, of_trace
-from cipherblas.planner.explain import size
-from cipherblas.planner.plan import RING_DEGREES, Plan, PlanOptions
+from cipherblas.planner.explain import layer_name, size
+from cipherblas.planner.plan import RING_DEGREES, LayerFigures, Plan, PlanOptions
 from cipherblas.planner.sizing import Sizing, magnitude_slope, sizings
 from cipherblas.planner.trace import RecordingFeeds, Trace, check_decryption
 from cipherblas.slot_arithmetic import Choice
@@ -285,7 +286,8 @@ def trace_layers(
     """
     counter = Counter(ring, key_policy=key_policy)
     feeds = RecordingFeeds(counter)
-    result = LayerExecution(counter, expression, decide, feeds).run()
+    ledger = _Ledger(expression, decide, counter)
+    result = LayerExecution(counter, expression, ledger.decide, feeds, ledger.progress).run()
     for ct in result.cts:
         check_decryption(counter, ct)
     return Trace(
@@ -294,7 +296,32 @@ def trace_layers(
         counts=counter.counts.copy(),
         keys=counter.request,
         working_bytes=counter.peak_bytes,
+        layers=tuple(ledger.layers),
     )
+
+
+class _Ledger:
+    """Decisions and counts, layer by layer; listens to a `LayerExecution`."""
+
+    def __init__(self, expression: Expression, decide: Decide, counter: Counter) -> None:
+        self.layers: list[LayerFigures] = []
+        self._nodes = [node for node in ordered(expression) if node.secret]
+        self._decide, self._counter = decide, counter
+        self._before = counter.counts.copy()
+        self._choice: Choice | None = None
+
+    def decide(self, node: Expression, x: TensorLayout | None) -> Choice:
+        self._choice = self._decide(node, x)
+        return self._choice
+
+    def progress(self, done: int, total: int) -> None:
+        """A node is done."""
+        spent = self._counter.counts - self._before
+        work = (spent.rotations, spent.relinearisations, spent.plain_products)
+        if self._choice is not None or any(work):
+            name = layer_name(self._nodes[done - 1])
+            self.layers.append(LayerFigures(name, self._choice, *work, spent.stored_bytes))
+        self._before, self._choice = self._counter.counts.copy(), None
 
 
 @dataclass(frozen=True)
@@ -425,7 +452,8 @@ class LayerSearch:
             *(parameters, entry.choices, {}, entry.key_policy, options.order, float(options.precision))
         )
         run = trace_layers(parameters, self.expression, Recorded(entry.choices), entry.key_policy)
-        plan = assemble(self.expression, decided, run, self.threads, route="layers")
+        weights = min(run.counts.stored_bytes, default_weight_budget())
+        plan = assemble(self.expression, decided, run, self.threads, route="layers", weight_memory=weights)
         if plan.error > self.target and entry.sizing is not None:
             extra_bits = math.log2(plan.error / self.target) + 0.25 * (4 - tries)
             again = min(
@@ -449,12 +477,13 @@ class LayerSearch:
 
 
 def replay_layers(
-    expression: Expression, decisions: Mapping[str, Any], threads: int, seconds: float
+    expression: Expression, decisions: Mapping[str, Any], threads: int, seconds: float, weight_memory: int
 ) -> tuple[Plan, Trace]:
     """The plan of saved decisions, traced again."""
     decided = Decisions.from_dict(decisions)
     run = trace_layers(decided.parameters, expression, Recorded(decided.choices), decided.key_policy)
-    return assemble(expression, decided, run, threads, seconds, route="layers"), run
+    plan = assemble(expression, decided, run, threads, seconds, route="layers", weight_memory=weight_memory)
+    return plan, run
 
 
 def layer_counts(method: LayerMethod, slots: int) -> Counts:

@@ -1,4 +1,4 @@
-"""The choice between the two routes: packed in slots, or encrypted by rows and multiplied by GEMMs."""
+"""The choice of the route: packed in slots, encrypted by rows and multiplied by GEMMs, or a network layer by layer."""
 
 from __future__ import annotations
 
@@ -147,7 +147,8 @@ def replay(
         )
         plan = assemble_rows(expression, decided, run, threads, seconds)
     elif decisions["route"] == "layers":
-        plan, run = replay_layers(expression, decisions, threads, seconds)
+        weight_memory = int(predictions["weight_memory_bytes"])
+        plan, run = replay_layers(expression, decisions, threads, seconds, weight_memory)
     else:
         plan, run = replay_slots(expression, decisions, threads, seconds)
     saving = predictions["key_saving"]

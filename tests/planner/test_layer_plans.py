@@ -1,0 +1,92 @@
+"""Plans of networks for people: the figures of every layer, the encoded weights, what a replay says again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import cipherblas as cb
+from cipherblas.evaluators import encodings
+from cipherblas.planner import layers as planner_layers
+
+RANDOM = np.random.default_rng(5)
+FILTERS, WEIGHTS = RANDOM.uniform(-1, 1, (2, 1, 3, 3)), RANDOM.uniform(-1, 1, (4, 18))
+
+
+def network(x: cb.expressions.Expression) -> cb.expressions.Expression:
+    squares = cb.square(cb.conv2d(x, FILTERS))
+    return WEIGHTS @ cb.flatten(cb.avg_pool2d(squares, 2))
+
+
+def compiled() -> cb.Program:
+    return cb.compile(network, x=cb.secret(1, 8, 8), precision=1e-3)
+
+
+def test_layers_add_up() -> None:
+    """Operands and layers in their order; their figures are those of the whole run."""
+    plan = compiled().plan
+    assert [found.layer for found in plan.layers] == [
+        "x 1x8x8",
+        "conv2d 1x8x8 to 2x6x6",
+        "square 2x6x6",
+        "avg_pool2d 2x6x6 to 2x3x3",
+        "W @ x 4x18",
+    ]
+    for name in ("rotations", "relinearisations", "plain_products", "stored_bytes"):
+        assert sum(getattr(found, name) for found in plan.layers) == getattr(plan.counts, name) > 0
+    assert [found.choice for found in plan.layers if found.choice is not None] == list(plan.choices)
+
+
+def test_explained() -> None:
+    """Slots and ciphertexts, no rows of matrices; each layer on a line."""
+    program = compiled()
+    text = program.explain()
+    assert (
+        "slots)" in text and " up (" in text and "encrypted rows" not in text and "coefficients" not in text
+    )
+    lines = text.split("layers:\n")[1].splitlines()
+    for line, found in zip(lines, program.plan.layers, strict=True):
+        assert line.startswith(f"  {found.layer}  ")
+        assert (f"{found.rotations} rotation" in line) == (found.rotations > 0)
+        assert (f"{found.plain_products} plaintext" in line) == (found.plain_products > 0)
+    assert "1 relinearisation" in lines[2] and "metakernel" in lines[1] and "metakernel" in lines[4]
+
+
+def test_weights_in_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The peak holds the encoded weights that stay in memory, up to the budget; a replay says the same."""
+    whole = compiled().plan
+    stored = whole.counts.stored_bytes
+    assert whole.weight_memory_bytes == stored > 0
+    budget = stored // 3
+    monkeypatch.setattr(planner_layers, "default_weight_budget", lambda: budget)
+    program = compiled()
+    assert program.plan.weight_memory_bytes == budget
+    assert whole.peak_bytes - program.plan.peak_bytes == stored - budget
+    assert "the others in a file" in program.explain()
+    assert "keys and weights included" in program.explain()
+    program.save(tmp_path / "program")
+    monkeypatch.undo()
+    again = cb.Program.load(tmp_path / "program")
+    assert again.plan == program.plan and again.explain() == program.explain()
+
+
+def test_default_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encodings, "available_memory", lambda: 6 << 30)
+    assert encodings.default_weight_budget() == 3 << 30
+    monkeypatch.setattr(encodings, "available_memory", lambda: None)
+    assert encodings.default_weight_budget() == 4 << 30
+
+
+def test_progress_of_a_run() -> None:
+    """One call per layer, the input among them."""
+    program = compiled()
+    client = program.client()
+    server = program.server(client.evaluation_keys())
+    seen: list[tuple[int, int]] = []
+    x = RANDOM.uniform(-1, 1, (1, 8, 8))
+    result = server.run(progress=lambda done, total: seen.append((done, total)), x=client.encrypt(x=x))
+    assert seen == [(done, 6) for done in range(1, 7)]  # input, convolution, square, mean, flatten, product
+    assert np.abs(client.decrypt(result) - program.evaluate(x=x)).max() <= program.plan.error_target
+    assert server.counts == program.plan.counts
