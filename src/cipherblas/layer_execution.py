@@ -96,6 +96,8 @@ class LayerExecution(SlotArithmetic):
                 if last.get(id(child)) is current:
                     values.pop(id(child), None)
             self._tick(1)
+        if self._done < self._total:  # masks were counted among the weights
+            self._tick(self._total - self._done)
         return self._ready(values[id(self.node)])
 
     def _tick(self, done: int) -> None:

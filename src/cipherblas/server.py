@@ -82,7 +82,8 @@ class Server:
         """Compute the program on the operands given by name.
 
         Args:
-            progress: called as progress(done, total) after every block operation, in a network after every layer.
+            progress: called as progress(done, total) after every block operation; of a network as weights are ready
+                and after every layer.
             **operands: an `EncryptedOperand` for each secret and an array for each public operand.
 
         Raises:
