@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from cipherblas.planner import layers as planner_layers
 
 RANDOM = np.random.default_rng(5)
 FILTERS, WEIGHTS = RANDOM.uniform(-1, 1, (2, 1, 3, 3)), RANDOM.uniform(-1, 1, (4, 18))
+CORNERS = RANDOM.uniform(-1, 1, (3, 2, 2, 2))
 
 
 def network(x: cb.expressions.Expression) -> cb.expressions.Expression:
@@ -91,3 +93,22 @@ def test_progress_of_a_run() -> None:
     assert len(seen) > 6 and seen == sorted(seen) and seen[-1] == (total, total)
     assert np.abs(client.decrypt(result) - program.evaluate(x=x)).max() <= program.plan.error_target
     assert server.counts == program.plan.counts
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        pytest.param(lambda x: cb.avg_pool2d(x, 2, padding=1), id="mean"),
+        pytest.param(lambda x: cb.conv2d(x, CORNERS, stride=2, padding=1), id="stride"),
+        pytest.param(lambda x: cb.conv2d(x, CORNERS, stride=(1, 2), padding=1), id="stride across"),
+        pytest.param(lambda x: cb.conv2d(x, CORNERS, padding=1), id="larger"),
+    ],
+)
+def test_results_beyond_the_image(layer: Any) -> None:
+    """Results that reach beyond the image's last column take one level: the input is packed with room for them."""
+    program = cb.compile(layer, x=cb.secret(2, 6, 6), precision=1e-3)
+    assert program.plan.levels == 1
+    client = program.client()
+    x = RANDOM.uniform(-1, 1, (2, 6, 6))
+    found = client.decrypt(program.server(client.evaluation_keys()).run(x=client.encrypt(x=x)))
+    assert np.abs(found - program.evaluate(x=x)).max() <= program.plan.error_target
