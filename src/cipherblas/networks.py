@@ -297,7 +297,8 @@ def polynomial(x: Expression, coefficients: Sequence[float]) -> Expression:
     Args:
         coefficients: from the constant on, as `numpy.polynomial.polynomial.polyval` takes them.
 
-    Levels: about log2(degree) + 1. Key: relinearisation from degree 2 on.
+    Levels: log2(degree), rounded up, for one power; for a sum of powers, whose terms must get one scale, more, at most
+    the degree. Key: relinearisation from degree 2 on.
 
     Raises:
         ParameterError: no coefficient but the constant, or a degree above 64.
