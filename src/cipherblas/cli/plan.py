@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -233,7 +232,6 @@ def description(planned: Program) -> dict[str, Any]:
         "operands": {name: dict(vars(operand)) for name, operand in planned.operands.items()},
         "shape": list(planned.shape),
         **planned.plan.to_dict(),
-        "layers": [asdict(found) for found in planned.plan.layers],
         "error_target": planned.plan.error_target,
         "result_bytes": planned.plan.result_bytes,
     }

@@ -256,6 +256,7 @@ class Plan:
             "seconds": self.seconds,
             "threads": self.threads,
             "counts": asdict(self.counts),
+            "layers": [asdict(found) for found in self.layers],
             "rejected": [asdict(loser) for loser in self.rejected],
             "key_saving": None if self.key_saving is None else asdict(self.key_saving),
             **self.decisions(),

@@ -26,7 +26,7 @@ SLOT_OPTIONS = ("block", "options", "parameters")
 
 
 def make_plan(expression: Expression, options: PlanOptions) -> tuple[Plan, AnyTrace]:
-    """The faster of the plans that the two routes offer within the budgets, or that of the forced route.
+    """The faster of the plans that two routes offer within the budgets, or that of the forced route.
 
     Raises:
         PrecisionError: no ring reaches the precision at this security.
