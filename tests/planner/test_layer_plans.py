@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
+from cipherblas import server
 from cipherblas.evaluators import encodings
 from cipherblas.planner import layers as planner_layers
 
@@ -74,6 +75,21 @@ def test_weights_in_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     assert again.plan == program.plan and again.explain() == program.explain()
 
 
+def test_weights_need_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server runs where what the plan needs beside keys and weights is available, and not with less."""
+    program = compiled()
+    client = program.client()
+    keys = client.evaluation_keys()
+    x = client.encrypt(x=np.zeros((1, 8, 8)))
+    plan = program.plan
+    least = plan.peak_bytes - plan.weight_memory_bytes - keys.nbytes
+    monkeypatch.setattr(server, "available_memory", lambda: least)
+    program.server(keys, weight_budget=0).run(x=x)
+    monkeypatch.setattr(server, "available_memory", lambda: least - 1)
+    with pytest.raises(cb.MemoryBudgetError):
+        program.server(keys, weight_budget=0).run(x=x)
+
+
 def test_default_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encodings, "available_memory", lambda: 6 << 30)
     assert encodings.default_weight_budget() == 3 << 30
@@ -85,14 +101,14 @@ def test_progress_of_a_run() -> None:
     """A call as weights are ready and one per layer, the input among them."""
     program = compiled()
     client = program.client()
-    server = program.server(client.evaluation_keys())
+    runner = program.server(client.evaluation_keys())
     seen: list[tuple[int, int]] = []
     x = RANDOM.uniform(-1, 1, (1, 8, 8))
-    result = server.run(progress=lambda done, total: seen.append((done, total)), x=client.encrypt(x=x))
+    result = runner.run(progress=lambda done, total: seen.append((done, total)), x=client.encrypt(x=x))
     total = program.plan.counts.plain_products + 6  # input, convolution, square, mean, flatten, product
     assert len(seen) > 6 and seen == sorted(seen) and seen[-1] == (total, total)
     assert np.abs(client.decrypt(result) - program.evaluate(x=x)).max() <= program.plan.error_target
-    assert server.counts == program.plan.counts
+    assert runner.counts == program.plan.counts
 
 
 @pytest.mark.parametrize(

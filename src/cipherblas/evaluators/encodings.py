@@ -164,6 +164,7 @@ class WeightStore:
                 "encoded weights beyond the memory budget go into a temporary file",
                 expected=f"{length} bytes of disk",
                 got=str(error),
+                errno=error.errno,
             ) from error
 
     def clear(self) -> None:
