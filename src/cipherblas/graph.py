@@ -100,7 +100,6 @@ def as_matrices(node: Expression) -> Expression | None:
             found[id(current)] = Constant(current.values[:, None], current.replaces)
         else:
             found[id(current)] = _rebuilt(current, parts)
-            found[id(current)].bound = current.bound  # the precision refers to it, on either route
     return found[id(node)]
 
 

@@ -128,3 +128,15 @@ def test_results_beyond_the_image(layer: Any) -> None:
     x = RANDOM.uniform(-1, 1, (2, 6, 6))
     found = client.decrypt(program.server(client.evaluation_keys()).run(x=client.encrypt(x=x)))
     assert np.abs(found - program.evaluate(x=x)).max() <= program.plan.error_target
+
+
+def test_known_weights_ask_gemms_for_the_same_error() -> None:
+    """Weights with a few large entries: the bound of the result is far below that of a product of matrices."""
+    weights = np.random.default_rng(3).normal(size=(10, 784))
+    plans = [
+        cb.compile(lambda x: weights @ x, x=cb.secret(784), precision=1e-5, route=route).plan
+        for route in ("rows", "layers")
+    ]
+    assert plans[0].error_target == pytest.approx(plans[1].error_target)
+    assert plans[1].error_target == pytest.approx(1e-5 * np.abs(weights).sum(axis=1).max())
+    assert all(plan.error <= plan.error_target for plan in plans)
