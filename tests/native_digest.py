@@ -70,12 +70,14 @@ for order in ("limb", "rotation"):
     note(*context.linear_transform([x], terms, keys, masks, 2, True, order))
 weights = [context.plaintext(mask, limbs, montgomery=True) for mask in masks[:2]]
 note(context.multiply_plain_sum(weights, [x, y]))
+blocks = np.stack(weights).reshape(2, limbs, -1, 128).transpose(1, 2, 0, 3)
+note(*context.weighted_sums([blocks.copy(), blocks[:, :, ::-1].copy()], [[0, 1], [1, 0]], [x, y]))
 note(context.phase(secret, x), context.phase(secret, product))
 rows, d = 60, 64
 row_a = np.stack([uniform([i] * rows) for i in range(limbs)])
 row_b = np.ascontiguousarray(row_a[:, ::-1, :d])
 for policy in ("fast", "light"):
-    count = len(context.transpose_elements(d, policy))
+    count = len(_core.transpose_plan(d, policy)[0])
     note(*context.transpose_rows(row_a, row_b, [keys[i % 2] for i in range(count)], policy))
 note(*context.relinearise_rows(row_a, row_a, keys[0]), *context.switch_rows(row_a[:, 0], keys, 100))
 print(_core.isa(), digest.hexdigest())
