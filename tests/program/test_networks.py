@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import warnings
 from random import Random
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from program_runs import matrix, network_in_clear
+from program_runs import Run, matrix, network_in_clear, run
 
 import cipherblas as cb
 from cipherblas.algorithms.layers.imra import Pattern
-from cipherblas.evaluators import RingShape
+from cipherblas.evaluators import Counter, RingShape
 from cipherblas.expressions import Constant, Expression, Leaf, Operand
 from cipherblas.graph import constants, deduplicated, from_json, to_json
+from cipherblas.layer_execution import LayerExecution
+from cipherblas.layouts.tensors import contiguous
+from cipherblas.planner.layers import Recorded
+from cipherblas.planner.trace import RecordingFeeds
 
 SLOTS = 256
 RING = RingShape.from_bits(2 * SLOTS, [50.0] * 6 + [30.0] * 40, [50.0], 1, 30.0)
 FACTORS = (-1.0, 2.0, -3.0, 0.5, 1 / 3, 1e-6, 1e5, 0.7)
 BOUNDS = (1.0, 1.0, 0.01, 16.0, 1e6)
+TOY: dict[str, Any] = {"security": 0, "insecure": True, "ring_degree": 4096}
 
 
 class Rotations:
@@ -181,3 +188,53 @@ def windows(x: Any, filters: Any, shape: tuple[int, ...], options: dict[str, Any
             first = output * options["groups"] // shape[0] * depth
             result[output, row, column] = (filters[output] * window[first : first + depth]).sum()
     return result
+
+
+# --- cases that went wrong once, or nearly -----------------------------------------------------------------
+
+
+def values_of(program: cb.Program, seed: int = 1) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    return {name: matrix(operand, rng) for name, operand in program.operands.items()}
+
+
+def encrypted(function: Any, **arguments: Any) -> Run:
+    """One run on an INSECURE ring, within all promises of its plan."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = cb.compile(function, **{**TOY, **arguments})
+        return run(program, values_of(program)).check()
+
+
+def in_slots(slots: int, expression: Expression, operands: dict[str, Operand]) -> None:
+    """On `Clear` with so many slots."""
+    ring = RingShape.from_bits(2 * slots, [50.0] * 6 + [30.0] * 20, [50.0], 1, 30.0)
+    rng = np.random.default_rng(0)
+    values = {name: matrix(operand, rng) for name, operand in operands.items()}
+    found = network_in_clear(ring, expression, values, Rotations(), "direct")
+    np.testing.assert_allclose(
+        found.result, evaluate(expression, values), rtol=0, atol=1e-9 * expression.bound
+    )
+
+
+def image(*shape: int, **options: Any) -> tuple[Leaf, dict[str, Operand]]:
+    operand = cb.secret(*shape, **options)
+    return Leaf("x", operand), {"x": operand}
+
+
+def array(*shape: int) -> Any:
+    return np.random.default_rng(sum(shape)).uniform(-1, 1, shape)
+
+
+def test_filters_of_two_layers():
+    """Encoded weights of one constant in layers that differ in their padding, or in their stride."""
+    filters, sums = array(2, 2, 3, 3), np.ones((2, 2 * 6 * 6))
+
+    def function(x: Any) -> Any:
+        wide, narrow, strided = (
+            cb.flatten(cb.conv2d(x, filters, padding=padding, stride=stride))
+            for padding, stride in ((1, 1), (0, 1), (1, 2))
+        )
+        return sums @ wide + sums[:, :32] @ narrow + sums[:, :18] @ strided
+
+    encrypted(function, x=cb.secret(2, 6, 6))
