@@ -79,6 +79,7 @@ class LayerExecution(SlotArithmetic):
         self._order = [current for current in ordered(node) if current.secret]
         self._number = {id(current): number for number, current in enumerate(ordered(node))}
         self._progress = progress
+        self._run = object()  # in the keys of values that change from run to run
 
     def run(self) -> TensorValue:
         """Compute every node, operands first, and return the (still encrypted) result."""
@@ -166,8 +167,7 @@ class LayerExecution(SlotArithmetic):
             return Weights(("weights", number), lambda: node.values, bound, total, norm)
         seen = math.prod(node.shape[1:])
         sums = node.bound * seen, node.bound * math.sqrt(seen)
-        # Values of public operands change from run to run.
-        key = ("operand", number, id(self))
+        key = ("operand", number, self._run)
         return Weights(key, lambda: self.feeds.values(node), node.bound, *sums, stored=False)
 
     @staticmethod
@@ -216,7 +216,7 @@ class LayerExecution(SlotArithmetic):
         return self._value(x.shape, x.tensor, cts, x.unit)
 
     def _plain(self, tensor: TensorLayout, ciphertext: int, node: Expression, unit: float) -> Any:
-        key = ("tensor", self._number[id(node)], unit, *(() if isinstance(node, Constant) else (id(self),)))
+        key = ("tensor", self._number[id(node)], unit, *(() if isinstance(node, Constant) else (self._run,)))
 
         def values() -> Any:
             return self.feeds.values(node) / unit

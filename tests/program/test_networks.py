@@ -238,3 +238,16 @@ def test_filters_of_two_layers():
         return sums @ wide + sums[:, :32] @ narrow + sums[:, :18] @ strided
 
     encrypted(function, x=cb.secret(2, 6, 6))
+
+
+def test_values_of_an_earlier_run_are_not_taken_for_those_of_this_run():
+    """Keys in the caches of encoded plaintexts: an object that is gone may have the address of a new one."""
+    x, _ = image(4)
+    addend = Leaf("b", cb.public(4))
+    keys = set()
+    for _ in range(20):
+        counter = Counter(RING)
+        execution = LayerExecution(counter, x + addend, Recorded([]), RecordingFeeds(counter))
+        keys.add(execution._plain(contiguous((4,), SLOTS), 0, addend, 1.0).key)
+        keys.add(execution._weights(addend).key)
+    assert len(keys) == 40
