@@ -187,7 +187,9 @@ class LayerExecution(SlotArithmetic):
             ev = self.evaluator
             out = conv_output(x, window, x.channels, clean=False)
             cts = []
-            for ct in value.cts:
+            for number in range(out.ciphertexts):
+                group, part = divmod(number, out.segments)  # the last segments may hold no window
+                ct = value.cts[group * x.segments + part]
                 total = folded(ev, folded(ev, ct, window.kernel[1], x.col), window.kernel[0], x.row)
                 cts.append(ev.bounded(total, ct.bound * taps))
             return self._value(node.shape, out, cts, value.unit / taps)

@@ -251,3 +251,10 @@ def test_values_of_an_earlier_run_are_not_taken_for_those_of_this_run():
         keys.add(execution._plain(contiguous((4,), SLOTS), 0, addend, 1.0).key)
         keys.add(execution._weights(addend).key)
     assert len(keys) == 40
+
+
+def test_pooling_of_segments_without_windows():
+    """The last segment of an image begins no window, in every channel."""
+    x, operands = image(3, 13, 4)
+    in_slots(32, cb.avg_pool2d(x, (2, 2), (6, 2)), operands)
+    encrypted(lambda x: cb.avg_pool2d(x, (2, 2), (20, 2)), x=cb.secret(2, 41, 64))
