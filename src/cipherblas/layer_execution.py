@@ -211,11 +211,12 @@ class LayerExecution(SlotArithmetic):
 
     def _sum_with_values(self, x: TensorValue, node: Expression) -> TensorValue:
         """x + a clear tensor."""
-        ev = self.evaluator
+        ev, value = self.evaluator, self._with_room(x, node.bound)
         cts = [
-            ev.add_plain(ct, self._plain(x.tensor, number, node, x.unit)) for number, ct in enumerate(x.cts)
+            ev.add_plain(ct, self._plain(x.tensor, number, node, value.unit))
+            for number, ct in enumerate(value.cells[0][0])
         ]
-        return self._value(x.shape, x.tensor, cts, x.unit)
+        return self._value(x.shape, x.tensor, cts, value.unit)
 
     def _plain(self, tensor: TensorLayout, ciphertext: int, node: Expression, unit: float) -> Any:
         key = ("tensor", self._number[id(node)], unit, *(() if isinstance(node, Constant) else (self._run,)))

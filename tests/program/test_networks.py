@@ -258,3 +258,17 @@ def test_pooling_of_segments_without_windows():
     x, operands = image(3, 13, 4)
     in_slots(32, cb.avg_pool2d(x, (2, 2), (6, 2)), operands)
     encrypted(lambda x: cb.avg_pool2d(x, (2, 2), (20, 2)), x=cb.secret(2, 41, 64))
+
+
+@pytest.mark.parametrize("bound", [1e-3, 1.0, 1e4])
+@pytest.mark.parametrize("constant", [1e-4, 1e5])
+def test_sums_of_different_ranges(bound, constant):
+    encrypted(
+        lambda x: cb.square(x) + constant * np.arange(1.0, 9.0), x=cb.secret(8, bound=bound), route="layers"
+    )
+    encrypted(lambda x: cb.square(x + constant * np.ones(8)), x=cb.secret(8, bound=bound), precision=1e-2)
+
+
+def test_zeros():
+    encrypted(lambda x: x * np.zeros(7) + np.arange(7.0), x=cb.secret(7))
+    encrypted(lambda x: cb.conv2d(x, np.zeros((2, 1, 3, 3)), np.ones(2), padding=1), x=cb.secret(1, 3, 3))
