@@ -260,6 +260,12 @@ def test_pooling_of_segments_without_windows():
     encrypted(lambda x: cb.avg_pool2d(x, (2, 2), (20, 2)), x=cb.secret(2, 41, 64))
 
 
+def test_channels_that_cannot_be_shifted():
+    """Computed channels that fill their ciphertext but for one slot are moved apart."""
+    x, operands = image(6, 5, 1)
+    in_slots(16, cb.conv2d(cb.square(x), array(6, 2, 2, 1), stride=2, groups=3), operands)
+
+
 @pytest.mark.parametrize("bound", [1e-3, 1.0, 1e4])
 @pytest.mark.parametrize("constant", [1e-4, 1e5])
 def test_sums_of_different_ranges(bound, constant):

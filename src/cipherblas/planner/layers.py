@@ -197,18 +197,25 @@ class Chooser:
             return None
         grid_h, grid_w = needed_grid(window)
         channels = x.shape[0]
+        stuck = not fits(window, x) or not self._computable(window, x)
         for pitch in (grid_h * grid_w, 1 << (grid_h * grid_w - 1).bit_length()):
             if pitch > self.slots:
                 continue
             each = min(channels, self.slots // pitch)
             dense = {"channels": each, "pitch": pitch, "row": grid_w}
-            if -(-channels // each) < x.ciphertexts or not fits(window, x):
-                try:
-                    self._conv(window, relaid_layout(x, dense))
-                except ShapeError:  # no room to shift so many channels
-                    continue
+            if (stuck or -(-channels // each) < x.ciphertexts) and self._computable(
+                window, relaid_layout(x, dense)
+            ):
                 return dense
         return None
+
+    def _computable(self, window: Window, x: TensorLayout) -> bool:
+        """Whether there is room to shift so many channels."""
+        try:
+            self._conv(window, x)
+        except ShapeError:
+            return False
+        return True
 
     def _method(self, node: Expression, x: TensorLayout) -> LayerMethod:
         if isinstance(node, MatMul):
