@@ -266,6 +266,11 @@ def test_channels_that_cannot_be_shifted():
     in_slots(16, cb.conv2d(cb.square(x), array(6, 2, 2, 1), stride=2, groups=3), operands)
 
 
+def test_powers_whose_scales_are_nearly_equal():
+    """Which of two powers has the larger scale is chance: the primes decide it."""
+    encrypted(lambda x: cb.polynomial(x + array(50), [0.0, 0.0, -0.5, 0.25]), x=cb.secret(50, bound=16.0))
+
+
 @pytest.mark.parametrize("bound", [1e-3, 1.0, 1e4])
 @pytest.mark.parametrize("constant", [1e-4, 1e5])
 def test_sums_of_different_ranges(bound, constant):
