@@ -266,6 +266,13 @@ def test_channels_that_cannot_be_shifted():
     in_slots(16, cb.conv2d(cb.square(x), array(6, 2, 2, 1), stride=2, groups=3), operands)
 
 
+@pytest.mark.parametrize("degree", [4096, 8192])
+@pytest.mark.parametrize("sign", [1.0, -2.0])
+def test_a_value_and_its_square(degree, sign):
+    """Scales that are matched by a factor or by a level, which depends on the ring."""
+    encrypted(lambda x: sign * cb.square(x) - x, x=cb.secret(6, bound=3.0), ring_degree=degree)
+
+
 def test_powers_whose_scales_are_nearly_equal():
     """Which of two powers has the larger scale is chance: the primes decide it."""
     encrypted(lambda x: cb.polynomial(x + array(50), [0.0, 0.0, -0.5, 0.25]), x=cb.secret(50, bound=16.0))
@@ -283,3 +290,14 @@ def test_sums_of_different_ranges(bound, constant):
 def test_zeros():
     encrypted(lambda x: x * np.zeros(7) + np.arange(7.0), x=cb.secret(7))
     encrypted(lambda x: cb.conv2d(x, np.zeros((2, 1, 3, 3)), np.ones(2), padding=1), x=cb.secret(1, 3, 3))
+
+
+def test_a_deep_network():
+    factor = np.linspace(-1, 1, 8)
+
+    def function(x: Any) -> Any:
+        for _ in range(16):
+            x = x * factor
+        return x
+
+    encrypted(function, x=cb.secret(8), precision=1e-3)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from cipherblas.algorithms.layers.base import LayerMethod, Weights, Window
@@ -40,11 +40,19 @@ from cipherblas.planner.cost import Rates, calibrate
 from cipherblas.planner.estimate import Estimate, of_trace
 from cipherblas.planner.explain import size
 from cipherblas.planner.plan import RING_DEGREES, Plan, PlanOptions
-from cipherblas.planner.sizing import Sizing, magnitude_slope, sizings
+from cipherblas.planner.sizing import (
+    DRAFT_SCALE_BITS,
+    DRAFT_SPENT_LIMBS,
+    Sizing,
+    draft,
+    magnitude_slope,
+    sizings,
+)
 from cipherblas.planner.trace import RecordingFeeds, Trace, check_decryption
 from cipherblas.slot_arithmetic import Choice
 
 NOMINAL_DEPTH = 2  # rescales above the base of the ring on which single operations are priced
+DEEPEST = 100  # limbs that a network may spend
 STOP_RATIO = 1.5  # a ring slower than a smaller one by so much ends the search upwards
 KEY_POLICIES: tuple[KeyPolicy, ...] = ("direct", "binary")
 
@@ -301,6 +309,7 @@ class _Scored:
     choices: tuple[Choice, ...]
     sizing: Sizing | None
     key_policy: KeyPolicy
+    draft_limbs: int
     seconds: float
 
 
@@ -352,9 +361,10 @@ class LayerSearch:
             chooser = self._chooser(n // 2)
             for policy in self._policies():
                 chooser.choices.clear()
-                draft = replace(RingShape.for_depth(n // 2, 40), scale_bits=40.0)
-                trace_layers(draft, self.expression, chooser, policy)
-                found.extend(self._sized(n, tuple(chooser.choices), policy, 0.0))
+                first = draft(n, DRAFT_SCALE_BITS, DEEPEST)
+                result = trace_layers(first, self.expression, chooser, policy).result
+                draft_limbs = max(DRAFT_SPENT_LIMBS, len(first.q) - result.first().limbs)
+                found.extend(self._sized(n, tuple(chooser.choices), policy, 0.0, draft_limbs))
                 if found:
                     break
         except CipherblasError as error:
@@ -371,7 +381,7 @@ class LayerSearch:
         return KEY_POLICIES if self.options.key_policy is None else (self.options.key_policy,)
 
     def _sized(
-        self, n: int, choices: tuple[Choice, ...], policy: KeyPolicy, extra_bits: float
+        self, n: int, choices: tuple[Choice, ...], policy: KeyPolicy, extra_bits: float, draft_limbs: int
     ) -> Iterator[_Scored]:
         """The decisions on rings that reach the precision within the budgets."""
         options = self.options
@@ -381,10 +391,13 @@ class LayerSearch:
 
         if options.parameters is not None:
             estimate = run(options.parameters)
-            yield _Scored(n, choices, None, policy, self.rates.seconds(estimate.counts, n, self.threads))
+            yield _Scored(
+                n, choices, None, policy, draft_limbs, self.rates.seconds(estimate.counts, n, self.threads)
+            )
             return
-        slope = magnitude_slope(run, n)
-        for sizing in sizings(run, n, self.target, options.security, options.insecure, extra_bits, slope):
+        slope = magnitude_slope(run, n, draft_limbs)
+        allowed = options.security, options.insecure
+        for sizing in sizings(*(run, n, self.target, *allowed, extra_bits, slope), draft_limbs=draft_limbs):
             ring = sizing.shape()
             estimate = run(ring)
             try:
@@ -392,7 +405,9 @@ class LayerSearch:
             except MemoryBudgetError as error:
                 self._failures.append(error)
                 continue
-            yield _Scored(n, choices, sizing, policy, self.rates.seconds(estimate.counts, n, self.threads))
+            yield _Scored(
+                n, choices, sizing, policy, draft_limbs, self.rates.seconds(estimate.counts, n, self.threads)
+            )
 
     def _check_budgets(self, estimate: Estimate, key_bytes: int) -> None:
         budgets = self.budgets
@@ -424,7 +439,7 @@ class LayerSearch:
         if plan.error > self.target and entry.sizing is not None:
             extra_bits = math.log2(plan.error / self.target) + 0.25 * (4 - tries)
             again = min(
-                self._sized(entry.n, entry.choices, entry.key_policy, extra_bits),
+                self._sized(entry.n, entry.choices, entry.key_policy, extra_bits, entry.draft_limbs),
                 key=lambda scored: scored.seconds,
                 default=None,
             )
