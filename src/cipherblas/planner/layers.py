@@ -121,6 +121,7 @@ class Chooser:
         self.slots, self.prices = slots, prices
         self.choices: list[Choice] = []
         self._consumers: dict[int, list[Expression]] = {}
+        self._strides: dict[int, int] = {}
         for node in ordered(expression):
             for child in node.children:
                 self._consumers.setdefault(id(child), []).append(node)
@@ -137,17 +138,17 @@ class Chooser:
 
     def _packings(self, node: Leaf) -> Iterator[dict[str, Any]]:
         """Layouts worth comparing: contiguous, channels padded, balanced over ciphertexts, wider images."""
-        yield {}
         if len(node.shape) == 1:
+            yield {}
             parts = -(-node.shape[0] // self.slots)
             yield {"channels": -(-node.shape[0] // parts)}
             return
         channels, height, width = node.shape
         area = height * width
         if area > self.slots:
-            stride = max((c.window.stride[0] for c in self._windows(node)), default=1)
-            yield {"rows": stride}
+            yield {"rows": min(self._stride(node), max(1, self.slots // width))}
             return
+        yield {}
         for pitch in {area, 1 << (area - 1).bit_length()}:
             most = self.slots // pitch
             if not most:
@@ -165,6 +166,17 @@ class Chooser:
                 for pitch in {grid_h * grid_w, 1 << (grid_h * grid_w - 1).bit_length()}:
                     if pitch <= self.slots:
                         yield {"channels": min(channels, self.slots // pitch), "pitch": pitch, "row": grid_w}
+
+    def _stride(self, node: Expression) -> int:
+        """Rows of an image that become one in what is computed from it: segments are cut between such rows."""
+        if id(node) not in self._strides:
+            self._strides[id(node)] = math.lcm(
+                *(
+                    self._stride(c) * (c.window.stride[0] if isinstance(c, (Conv2d, AvgPool2d)) else 1)
+                    for c in self._consumers.get(id(node), [])
+                )
+            )
+        return self._strides[id(node)]
 
     def _windows(self, node: Expression) -> list[Conv2d | AvgPool2d]:
         return [c for c in self._consumers.get(id(node), []) if isinstance(c, (Conv2d, AvgPool2d))]
