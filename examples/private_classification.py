@@ -13,14 +13,13 @@ import argparse
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 from rich.console import Console
 from rich.progress import Progress
 
-import cipherblas as cb
-from classification import encrypted, images, models, picture
+from classification import command, encrypted, images, models, picture
+from classification.command import positive
 from classification.encrypted import Outcome
 from classification.images import LabelledImages
 from classification.models import LinearModel, Matrix, SquareModel
@@ -36,54 +35,29 @@ TITLES = {
 
 def main(arguments: list[str] | None = None) -> int:
     """The command; the exit status is 1 where something was refused."""
-    options = _parser().parse_args(arguments)
-    try:
-        if options.threads is not None:
-            cb.set_threads(options.threads)
-        _classify(options)
-    except cb.CipherblasError as error:
-        print(f"private_classification: error: {error}", file=sys.stderr)
-        return 1
-    return 0
+    return command.run("private_classification", _classify, _parser().parse_args(arguments))
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = command.parser(__doc__)
     parser.add_argument(
-        "--data", type=Path, metavar="FOLDER", help="IDX files; scikit-learn's digits without it"
+        "--images", type=positive, metavar="N", help="classify the last N; a fifth, at most 2000"
     )
     parser.add_argument(
-        "--images", type=_positive, metavar="N", help="classify the last N; a fifth, at most 2000"
+        "--hidden", type=positive, default=64, metavar="H", help="units of the hidden layer (64)"
     )
     parser.add_argument(
-        "--hidden", type=_positive, default=64, metavar="H", help="units of the hidden layer (64)"
-    )
-    parser.add_argument(
-        "--batch", type=_positive, default=100, metavar="N", help="images per run of the model in slots (100)"
+        "--batch", type=positive, default=100, metavar="N", help="images per run of the model in slots (100)"
     )
     parser.add_argument(
         "--ways", nargs="+", choices=WAYS, default=list(WAYS), help="what to run; all by default"
     )
-    parser.add_argument("--threads", type=_positive, metavar="T", help="all cores by default")
-    parser.add_argument("--plot", type=Path, metavar="FILE.png", help="draw some images with their digits")
     return parser
 
 
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"expected 1 or more, got {value}")
-    return value
-
-
 def _classify(options: argparse.Namespace) -> None:
-    found = images.load_digits() if options.data is None else images.load_folder(options.data)
-    training, testing = images.split(found, options.images)
-    rows, cols = testing.side
-    print(
-        f"{len(training.digits)} images to train with, {len(testing.digits)} to classify, {rows}x{cols} pixels"
-    )
-    print(f"threads {cb.threads()}, instruction set {cb.isa()}")
+    training, testing = images.split(command.load(options), options.images)
+    command.announce(training, testing)
     linear, square = _train(training, options)
     for way in options.ways:
         predicted = _run(way, linear, square, testing, options)

@@ -1,1 +1,1 @@
-"""The parts of `private_classification.py`: images, models, encrypted scores, picture."""
+"""What the examples that classify images share, and the parts of `private_classification.py`."""

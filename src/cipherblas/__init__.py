@@ -28,7 +28,7 @@ from cipherblas.errors import (
 from cipherblas.expressions import public, secret
 from cipherblas.keys import EvaluationKeys, PublicKey
 from cipherblas.matrices import EncryptedOperand, EncryptedResult
-from cipherblas.networks import avg_pool2d, conv2d, flatten, matvec, polynomial, square
+from cipherblas.networks import assume, avg_pool2d, conv2d, flatten, matvec, polynomial, square
 from cipherblas.program import Program, compile
 from cipherblas.server import Server
 
@@ -57,6 +57,7 @@ __all__ = [
     "ShapeError",
     "StorageError",
     "VersionError",
+    "assume",
     "avg_pool2d",
     "compile",
     "conv2d",

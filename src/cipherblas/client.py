@@ -102,20 +102,20 @@ class Client:
 
         Args:
             progress: called as progress(done, total), counted in ciphertexts.
-            **operands: name=matrix, a real 2-D array of the declared shape.
+            **operands: name=array, real and of the declared shape.
 
         Returns:
             The `EncryptedOperand`, or a dictionary of them by name when several were given.
 
         Raises:
             MismatchError: the program has no secret operand of that name.
-            ShapeError, DTypeError: not a real matrix of the declared shape.
+            ShapeError, DTypeError: not a real array of the declared shape.
             RangeError: NaN, infinity, or an entry beyond the declared bound.
         """
         return encrypt_operands(self.program, self._secret, operands, progress)
 
     def decrypt(self, result: EncryptedResult) -> NDArray[np.float64]:
-        """The clear matrix of a result.
+        """The clear matrix, vector or image of a result, in its shape.
 
         Raises:
             DTypeError: not a result.

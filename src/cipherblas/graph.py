@@ -27,6 +27,7 @@ from cipherblas.expressions import (
 from cipherblas.networks import LAYERS
 
 LONGEST_FORMULA = 200
+LONGEST_PART = 60  # of one that is too long
 
 _BINARY: dict[str, type[MatMul] | type[Add] | type[Multiply]] = {
     "matmul": MatMul,
@@ -39,30 +40,36 @@ _SYMBOLS: dict[type[Expression], str] = {MatMul: "@", Add: "+", Multiply: "*"}
 def formula(node: Expression) -> str:
     """The graph as a formula; parts of a very long one are left out."""
     texts: dict[int, str] = {}
-
-    def wrapped(child: Expression) -> str:
-        text = texts[id(child)]
-        return text if isinstance(child, (Leaf, Constant)) else f"({text})"
-
     for current in ordered(node):
-        if isinstance(current, Leaf):
-            text = f"{current.name}.T" if current.transposed else current.name
-        elif isinstance(current, Constant):
-            text = f"constant[{shape_text(current.shape)}]"
-        elif isinstance(current, Scale):
-            inner = wrapped(current.child)
-            text = f"-{inner}" if current.factor == -1.0 else f"{current.factor!r} * {inner}"
-        elif isinstance(current, Layer):
-            named = [f"{name}={_short(value)}" for name, value in current.parameters.items()]
-            text = f"{current.op}({', '.join([*(texts[id(child)] for child in current.children), *named])})"
-        else:
-            left, right = current.children
-            symbol = _SYMBOLS[type(current)]
-            if isinstance(current, Add) and isinstance(right, Scale) and right.factor == -1.0:
-                symbol, right = "-", right.child
-            text = f"{wrapped(left)} {symbol} {wrapped(right)}"
-        texts[id(current)] = text if len(text) <= LONGEST_FORMULA else "…"
+        parts = [texts[id(child)] for child in current.children]
+        text = _formula(current, parts)
+        if len(text) > LONGEST_FORMULA:
+            text = _formula(current, [part if len(part) <= LONGEST_PART else "…" for part in parts])
+        texts[id(current)] = text
     return texts[id(node)]
+
+
+def _formula(node: Expression, parts: Sequence[str]) -> str:
+    """A node as a formula of the texts of its children."""
+    if isinstance(node, Leaf):
+        return f"{node.name}.T" if node.transposed else node.name
+    if isinstance(node, Constant):
+        return f"constant[{shape_text(node.shape)}]"
+    if isinstance(node, Layer):
+        named = [f"{name}={_short(value)}" for name, value in node.parameters.items()]
+        return f"{node.op}({', '.join([*parts, *named])})"
+    wrapped = [
+        text if isinstance(child, (Leaf, Constant)) or text == "…" else f"({text})"
+        for child, text in zip(node.children, parts, strict=True)
+    ]
+    if isinstance(node, Scale):
+        return f"-{wrapped[0]}" if node.factor == -1.0 else f"{node.factor!r} * {wrapped[0]}"
+    symbol = _SYMBOLS[type(node)]
+    right = node.children[1]
+    if isinstance(node, Add) and isinstance(right, Scale) and right.factor == -1.0 and parts[1] != "…":
+        symbol = "-"
+        wrapped[1] = parts[1][1:]  # the text of the negated node begins with its sign
+    return f"{wrapped[0]} {symbol} {wrapped[1]}"
 
 
 def _short(value: Any) -> str:
@@ -93,7 +100,6 @@ def as_matrices(node: Expression) -> Expression | None:
             found[id(current)] = Constant(current.values[:, None], current.replaces)
         else:
             found[id(current)] = _rebuilt(current, parts)
-            found[id(current)].bound = current.bound  # the precision refers to it, on either route
     return found[id(node)]
 
 

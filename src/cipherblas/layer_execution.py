@@ -18,10 +18,11 @@ from cipherblas.algorithms.layers.registry import build_conv, build_matvec
 from cipherblas.algorithms.layers.taps import conv_output
 from cipherblas.errors import ParameterError, ShapeError
 from cipherblas.evaluators.base import Evaluator
+from cipherblas.evaluators.ckks import Ckks
 from cipherblas.expressions import Add, Constant, Expression, Leaf, MatMul, Multiply, Scale, ordered
 from cipherblas.layouts.relayout import relayout
 from cipherblas.layouts.tensors import TensorLayout, contiguous, grid, tensor_shape
-from cipherblas.networks import AvgPool2d, Conv2d, Flatten
+from cipherblas.networks import Assume, AvgPool2d, Conv2d, Flatten
 from cipherblas.slot_arithmetic import BlockedValue, Choice, Cts, Feeds, SlotArithmetic
 
 PACKING = "packing"
@@ -61,7 +62,8 @@ def supported(node: Expression) -> str | None:
 class LayerExecution(SlotArithmetic):
     """One run of a network: `LayerExecution(...).run()`.
 
-    `progress(done, total)` is called after every node.
+    `progress(done, total)` is called as weights are ready (the first run encodes them) and after every node; `weights`
+    says how many there are, which a plan has counted.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class LayerExecution(SlotArithmetic):
         decide: Decide,
         feeds: Feeds,
         progress: Callable[[int, int], None] | None = None,
+        weights: int = 0,
     ) -> None:
         reason = supported(node)
         if reason is not None:
@@ -80,19 +83,28 @@ class LayerExecution(SlotArithmetic):
         self._number = {id(current): number for number, current in enumerate(ordered(node))}
         self._progress = progress
         self._run = object()  # in the keys of values that change from run to run
+        self._done, self._total = 0, weights + len(self._order)
+        if isinstance(evaluator, Ckks):
+            evaluator.on_weights = self._tick
 
     def run(self) -> TensorValue:
         """Compute every node, operands first, and return the (still encrypted) result."""
         last = {id(child): current for current in self._order for child in current.children}
         values: dict[int, TensorValue] = {}
-        for done, current in enumerate(self._order):
+        for current in self._order:
             values[id(current)] = self._computed(current, values)
             for child in current.children:
                 if last.get(id(child)) is current:
                     values.pop(id(child), None)
-            if self._progress is not None:
-                self._progress(done + 1, len(self._order))
-        return values[id(self.node)]
+            self._tick(1)
+        if self._done < self._total:  # masks were counted among the weights
+            self._tick(self._total - self._done)
+        return self._ready(values[id(self.node)])
+
+    def _tick(self, done: int) -> None:
+        self._done = min(self._done + done, self._total)
+        if self._progress is not None:
+            self._progress(self._done, self._total)
 
     def _computed(self, node: Expression, values: dict[int, TensorValue]) -> TensorValue:
         if isinstance(node, Leaf):
@@ -105,6 +117,8 @@ class LayerExecution(SlotArithmetic):
             return self._pooled(node, values[id(node.image)])
         if isinstance(node, Flatten):
             return replace(values[id(node.image)], shape=node.shape)
+        if isinstance(node, Assume):
+            return self._assumed(node, values[id(node.x)])
         if isinstance(node, Scale):
             value = values[id(node.child)]
             return replace(value, unit=value.unit * node.factor)
@@ -139,6 +153,12 @@ class LayerExecution(SlotArithmetic):
         settled = self._settled(value)
         cts = [self.evaluator.ready(ct) for ct in settled.cells[0][0]]
         return self._value(value.shape, value.tensor, cts, settled.unit)
+
+    def _assumed(self, node: Assume, value: TensorValue) -> TensorValue:
+        """Other slots hold sums of parts of entries: in the mean, which the modulus must hold, they are no larger."""
+        bound = node.bound / abs(value.unit)
+        cts = [self.evaluator.bounded(ct, bound) for ct in value.cts]
+        return self._value(node.shape, value.tensor, cts, value.unit)
 
     # --- layers ----------------------------------------------------------------------------------------------
 

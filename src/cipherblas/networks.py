@@ -1,4 +1,5 @@
-"""Layers of a network with clear weights: `conv2d`, `avg_pool2d`, `flatten`, `matvec`, `square`, `polynomial`.
+"""Layers of a network with clear weights: `conv2d`, `avg_pool2d`, `flatten`, `matvec`, `square`, `polynomial`, and
+`assume`.
 
 Shapes and conventions are PyTorch's, without the batch: images are (channels, height, width), filters OIHW.
 """
@@ -23,6 +24,7 @@ from cipherblas.expressions import (
     Layer,
     Multiply,
     as_node,
+    checked_bound,
     finite_array,
     is_scalar,
     real_number,
@@ -136,7 +138,24 @@ class Flatten(Layer):
         return parts[0].ravel()
 
 
-LAYERS: dict[str, Callable[..., Layer]] = {layer.op: layer for layer in (Conv2d, AvgPool2d, Flatten)}
+class Assume(Layer):
+    """The same values, with a smaller bound that the user promises."""
+
+    op = "assume"
+
+    def __init__(self, x: Expression, bound: float) -> None:
+        self.x = x
+        super().__init__(x.shape, x.secret, min(bound, x.bound), x)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return {"bound": self.bound}
+
+    def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+        return parts[0]
+
+
+LAYERS: dict[str, Callable[..., Layer]] = {layer.op: layer for layer in (Conv2d, AvgPool2d, Flatten, Assume)}
 
 
 def matvec(weights: Any, x: Expression) -> Expression:
@@ -241,13 +260,49 @@ def square(x: Expression) -> Expression:
     return Multiply(x, x)
 
 
+def assume(x: Expression, bound: float) -> Expression:
+    """The same vector or image, of which the user promises that no entry exceeds `bound`.
+
+    Bounds of a network multiply layer by layer, and squares square them: what every input within its bound allows is
+    far above what inputs of one kind give. Precision is relative to the bound of the result, and errors are predicted
+    from the bounds of what is squared, so bounds measured on examples (with a margin) give smaller rings.
+
+    The promise is checked nowhere, for the server cannot see a value. Where an entry exceeds it somewhat, errors may
+    exceed the prediction; where it exceeds it many times over, the result may be wrong.
+
+    Args:
+        x: a vector or an image that depends on a secret operand.
+        bound: of the absolute value of an entry; a bound above that of x changes nothing.
+
+    Levels: none.
+
+    Raises:
+        DTypeError: no node, or no number. ShapeError: a matrix. ParameterError: a node without secrets.
+        RangeError: no positive number.
+    """
+    if not isinstance(x, Expression):
+        raise DTypeError("what a bound is assumed of", expected="a node of the program", got=type(x).__name__)
+    if not is_scalar(bound):
+        raise DTypeError("an assumed bound", expected="a number", got=type(bound).__name__)
+    if len(x.shape) not in (1, 3):
+        raise ShapeError(
+            "what a bound is assumed of", expected="a vector or an image", got=shape_text(x.shape)
+        )
+    if not x.secret:
+        raise ParameterError(
+            "what a bound is assumed of", expected="an encrypted node", got="one without secrets"
+        )
+    return Assume(x, checked_bound(float(bound)))
+
+
 def polynomial(x: Expression, coefficients: Sequence[float]) -> Expression:
     """c0 + c1·x + c2·x² + … of every entry, powers by repeated squaring.
 
     Args:
         coefficients: from the constant on, as `numpy.polynomial.polynomial.polyval` takes them.
 
-    Levels: about log2(degree) + 1. Key: relinearisation from degree 2 on.
+    Levels: log2(degree), rounded up, for one power; for a sum of powers, whose terms must get one scale, more, at most
+    the degree. Key: relinearisation from degree 2 on.
 
     Raises:
         ParameterError: no coefficient but the constant, or a degree above 64.

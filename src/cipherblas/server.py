@@ -82,13 +82,15 @@ class Server:
         """Compute the program on the operands given by name.
 
         Args:
-            progress: called as progress(done, total) after every block operation.
-            **operands: an `EncryptedOperand` for each secret and a matrix for each public operand.
+            progress: called as progress(done, total) after every block operation; of a network as weights are ready
+                and after every layer.
+            **operands: an `EncryptedOperand` for each secret and an array for each public operand.
 
         Raises:
             MismatchError: an operand is missing, unknown, or belongs to another program or key pair.
-            ShapeError, DTypeError, RangeError: a clear operand is not a finite matrix of the declared shape.
+            ShapeError, DTypeError, RangeError: a clear operand is not a finite array of the declared shape.
             MemoryBudgetError: less memory is available than the plan needs.
+            StorageError: encoded weights beyond their budget find no room in their file.
         """
         encrypted, clear = self._checked(operands)
         self._check_memory()
@@ -119,7 +121,11 @@ class Server:
         feeds.expand()
         expression = self.program.expression
         execution: Execution | LayerExecution = (
-            LayerExecution(evaluator, expression, Recorded(plan.choices), feeds, progress)
+            LayerExecution(
+                *(evaluator, expression, Recorded(plan.choices), feeds),
+                progress=progress,
+                weights=plan.counts.plain_products,
+            )
             if plan.route == "layers"
             else Execution(evaluator, expression, plan.choices, plan.blocks, feeds, progress)
         )
@@ -248,7 +254,8 @@ class Server:
                 raise ShapeError(f"encrypted rows of operand {name!r}", expected=str(expected), got=str(got))
 
     def _check_memory(self) -> None:
-        needed = self.program.plan.peak_bytes - self._keys.nbytes
+        plan = self.program.plan  # encoded weights go to a file where memory is short
+        needed = plan.peak_bytes - plan.weight_memory_bytes - self._keys.nbytes
         available = available_memory()
         if available is not None and needed > available:  # give back what earlier runs left for later ones
             self._encodings.clear()

@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 import typer
 
-from cipherblas.cli.options import Shape, parse_bytes, parse_name, parse_operand, parse_shape, parse_triple
+from cipherblas.cli.options import (
+    Shape,
+    parse_bytes,
+    parse_name,
+    parse_operand,
+    parse_operand_shape,
+    parse_shape,
+    parse_triple,
+)
 from cipherblas.errors import CipherblasError
 from cipherblas.expressions import Operand
 
@@ -35,8 +43,9 @@ def test_no_bytes(text: str) -> None:
 
 
 def test_shapes() -> None:
-    assert parse_shape("160x64") == Shape(160, 64)
-    assert parse_shape(" 1×9 ") == Shape(1, 9)
+    assert parse_shape("160x64") == Shape((160, 64)) == parse_operand_shape("160x64")
+    assert parse_shape(" 1×9 ") == Shape((1, 9))
+    assert parse_operand_shape(" 784 ") == Shape((784,))
     assert parse_triple("64x128x32") == (64, 128, 32)
 
 
@@ -56,6 +65,7 @@ def test_no_triples(text: str) -> None:
     ("text", "expected"),
     [
         ("x=3x4", ("x", Operand((3, 4), True, 1.0))),
+        ("x=784:bound=2", ("x", Operand((784,), True, 2.0))),
         ("x=3x4:secret", ("x", Operand((3, 4), True, 1.0))),
         ("weights=10x64:public:bound=2.5", ("weights", Operand((10, 64), False, 2.5))),
         ("y=1x1:bound=16", ("y", Operand((1, 1), True, 16.0))),
@@ -75,6 +85,8 @@ def test_operands(text: str, expected: tuple[str, Operand]) -> None:
         "x",
         "x=",
         "=3x4",
+        "x=3x",
+        "x=1x3x4",
         "x=3x4:clear",
         "x=3x4:public:secret",
         "x=3x4:public:public-key",
@@ -87,7 +99,7 @@ def test_no_operands(text: str) -> None:
         parse_operand(text)
 
 
-@pytest.mark.parametrize("text", ["x=0x4", "x=3x4:bound=0", "x=3x4:bound=nan"])
+@pytest.mark.parametrize("text", ["x=0", "x=0x4", "x=3x4:bound=0", "x=3x4:bound=nan"])
 def test_impossible_operands(text: str) -> None:
     with pytest.raises(CipherblasError):
         parse_operand(text)

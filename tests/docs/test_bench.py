@@ -38,6 +38,7 @@ def test_common_fields_are_listed() -> None:
         pytest.param(lambda: bench.run_crossover([4], budget=LEAST), id="crossover"),
         pytest.param(lambda: bench.run_crossover([4], limit=0.0, budget=LEAST), id="crossover estimate"),
         pytest.param(lambda: bench.run_kernel_counts(EXAMPLES), id="kernel counts"),
+        pytest.param(lambda: bench.run_kernels(["Conv1"], budget=LEAST, limit=0.0), id="kernels"),
         pytest.param(lambda: bench.run_gemm([(8, 9, 10)], budget=LEAST), id="gemm"),
     ],
 )  # fmt: skip

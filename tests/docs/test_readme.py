@@ -18,7 +18,7 @@ from cipherblas.algorithms.registry import GEMM
 
 def test_example_runs() -> None:
     """The ten lines, as they stand; their variables are then looked at."""
-    (block,) = documents.blocks(documents.README, "python")
+    block, _ = documents.blocks(documents.README, "python")
     assert len([line for line in block.text.splitlines() if line.strip()]) <= 10
     names: dict[str, object] = {}
     printed = io.StringIO()
@@ -32,6 +32,17 @@ def test_example_runs() -> None:
     found = client.decrypt(names["C"])  # type: ignore[arg-type]
     assert np.abs(found - a @ b).max() <= program.plan.error_target
     assert program.explain() in printed.getvalue()
+
+
+def test_example_of_a_network_runs() -> None:
+    """With the imports of the first example; its scores are those in the clear."""
+    _, block = documents.blocks(documents.README, "python")
+    names: dict[str, object] = {"np": np, "cb": cb}
+    exec(compile(block.text, "README.md", "exec"), names)
+    program, scores = names["program"], names["scores"]
+    assert isinstance(program, cb.Program)
+    expected = program.evaluate(x=np.ones((1, 14, 14)))
+    assert np.abs(np.asarray(scores) - expected).max() <= program.plan.error_target
 
 
 def test_printed_plan_has_the_rows_of_a_plan() -> None:

@@ -184,7 +184,7 @@ def test_fewer_keys_say_what_they_cost() -> None:
     free = compiled(24, 24, 24, **KEY_BUDGETS)
     assert free.plan.key_saving is None
     assert "fewer keys" not in free.explain()
-    budget = free.plan.key_bytes // 3
+    budget = free.plan.key_bytes // 2
     tight = compiled(24, 24, 24, **KEY_BUDGETS, key_budget=budget)
     saving = tight.plan.key_saving
     assert tight.plan.key_bytes <= budget < saving.key_bytes

@@ -165,7 +165,7 @@ def ones_within_the_error(
     program = cb.compile(function, algorithm="gemm", key_policy=key_policy, **operands)
     client = program.client()
     server = program.server(client.evaluation_keys())
-    values = {name: np.full((op.rows, op.cols), op.bound) for name, op in operands.items()}
+    values = {name: np.full(op.shape, op.bound) for name, op in operands.items()}
     secret = client.encrypt(**{name: values[name] for name, op in operands.items() if op.secret})
     inputs = {**values, **(secret if isinstance(secret, dict) else {"x": secret})}
     found = client.decrypt(server.run(**inputs))

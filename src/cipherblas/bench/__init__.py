@@ -2,8 +2,8 @@
 
 `run_primitives`, `run_ntt`, `run_linear_transform`, `run_gemm`, `run_transpose`, `run_cc`, `run_pc`, `run_crossover`
 and `run_kernels` yield rows as they are measured, `run_kernel_counts` rows of counted operations; `render` prints
-tables, `to_json` one line. Peers are measured in the same run; no figure of theirs is written down here. What a paper reports
-of its own kernels stands in `kernel_shapes`, as such.
+tables, `to_json` one line. Peers are measured in the same run; no figure of theirs is written down here. What a paper
+reports of its own kernels stands in `kernel_shapes`, as such.
 """
 
 from .cc import run as run_cc

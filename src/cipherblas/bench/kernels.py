@@ -91,10 +91,11 @@ def _baseline(
 ) -> Row:
     """The row of a baseline: measured, predicted, or why it cannot be planned."""
     threads = options["threads"]
-    case, reason = None, ""
+    case, reason, note = None, "", ""
     for factor in RELAXED:
         try:
             case = _Case(kernel, factor * relative_error, name, options)
+            note = f"planned for a relative error of {factor * relative_error:.1g}" if factor > 1 else ""
             break
         except CipherblasError as error:
             reason = str(error)
@@ -110,6 +111,8 @@ def _baseline(
     else:
         found = case.measured(0.0, threads)
     found["times_metakernel"] = found["seconds"] / ours
+    if note:
+        found["note"] = "; ".join(filter(None, (note, found.get("note"))))
     case.drop()
     return found
 

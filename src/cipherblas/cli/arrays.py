@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +15,21 @@ from cipherblas.errors import DTypeError, FormatError, StorageError
 from cipherblas.expressions import narrow_array
 
 
-def load_matrix(path: Path) -> NDArray[Any]:
-    """The real, finite matrix in a `.npy` file; see `expressions.narrow_array` for its type.
+def load_array(path: Path, dimensions: Sequence[int]) -> NDArray[Any]:
+    """The real, finite array in a `.npy` file, of one of these numbers of dimensions.
+
+    Its type is that of `expressions.narrow_array`.
 
     Raises:
         StorageError: the file cannot be read.
         FormatError: it is no NumPy file, or a damaged one.
-        ShapeError, DTypeError, RangeError: its content is no matrix of finite real numbers.
+        ShapeError, DTypeError, RangeError: its content is no such array of finite real numbers.
     """
-    return narrow_array(_load(path), str(path), (2,))
+    return narrow_array(_load(path), str(path), dimensions)
 
 
 def _load(path: Path) -> NDArray[Any]:
-    expected = "a .npy file with a matrix of real numbers"
+    expected = "a .npy file with an array of real numbers"
     try:
         # Mapped first: that compares the size of the file with its header before anything is allocated.
         mapped = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -44,10 +47,10 @@ def _load(path: Path) -> NDArray[Any]:
         raise FormatError(f"{path} is not a whole NumPy file", expected=expected, got=str(error)) from error
 
 
-def save_matrix(path: Path, matrix: NDArray[np.float64]) -> None:
+def save_array(path: Path, array: NDArray[np.float64]) -> None:
     """Write a `.npy` file, whole or not at all; StorageError where the system refuses."""
     buffer = io.BytesIO()
-    np.save(buffer, matrix, allow_pickle=False)
+    np.save(buffer, array, allow_pickle=False)
     save_bytes(path, buffer.getvalue())
 
 

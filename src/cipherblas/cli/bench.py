@@ -179,7 +179,7 @@ def transpose(
     from cipherblas.bench import run_transpose
 
     options = without_none(
-        shapes=shape and [(found.rows, found.cols) for found in shape],
+        shapes=shape and [found.lengths for found in shape],
         policies=policy and [member.value for member in policy],
     )
     _print(run_transpose(threads=threads, budget=seconds, **options), json, Display(quiet=quiet))

@@ -9,9 +9,10 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from cipherblas.cli.arrays import save_matrix
+from cipherblas.cli.arrays import save_array
 from cipherblas.cli.keyfolder import open_client
 from cipherblas.cli.options import Debug, Json, KeyFolder, Quiet, Threads, use_threads
+from cipherblas.expressions import shape_text
 from cipherblas.matrices import EncryptedResult
 from cipherblas.report import Display, print_json
 
@@ -28,7 +29,7 @@ def decrypt(
             "-o",
             metavar="FILE",
             help="The .npy file to write.",
-            show_default="comma-separated rows on stdout",
+            show_default="comma-separated rows on stdout; of an image, channel after channel",
         ),
     ] = None,
     threads: Threads = None,
@@ -53,20 +54,20 @@ def decrypt(
         program = client.program
         encrypted = EncryptedResult.load(result, program.plan.parameters, program.id)
     with display.progress("decrypting"):
-        matrix = client.decrypt(encrypted)
+        values = client.decrypt(encrypted)
     if output is not None:
-        save_matrix(output, matrix)
-        display.note(f"wrote {output}: {matrix.shape[0]}x{matrix.shape[1]}")
+        save_array(output, values)
+        display.note(f"wrote {output}: {shape_text(values.shape)}")
     if json:
-        rows, cols = matrix.shape
         print_json(
             {
-                "shape": [rows, cols],
+                "shape": list(values.shape),
                 "file": None if output is None else str(output),
-                "max_abs": float(np.abs(matrix).max()),
+                "max_abs": float(np.abs(values).max()),
                 "expected_error": program.plan.error,
-                **({} if output is not None else {"values": matrix.tolist()}),
+                **({} if output is not None else {"values": values.tolist()}),
             }
         )
     elif output is None:
-        np.savetxt(sys.stdout, matrix, fmt="%.9g", delimiter=",")
+        rows = values.reshape(-1, values.shape[-1]) if values.ndim > 1 else values
+        np.savetxt(sys.stdout, rows, fmt="%.9g", delimiter=",")

@@ -1,4 +1,4 @@
-"""`cipherblas encrypt`: one matrix into one file of ciphertexts."""
+"""`cipherblas encrypt`: one matrix, vector or image into one file of ciphertexts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cipherblas.cli.arrays import load_matrix
+from cipherblas.cli.arrays import load_array
 from cipherblas.cli.keyfolder import open_client
 from cipherblas.cli.options import Debug, Json, Quiet, Threads, use_threads
 from cipherblas.encryptor import Encryptor
@@ -25,7 +25,12 @@ def encrypt(
             show_default=False,
         ),
     ],
-    matrix: Annotated[Path, typer.Argument(metavar="MATRIX", help="A .npy file.", show_default=False)],
+    array: Annotated[
+        Path,
+        typer.Argument(
+            metavar="ARRAY", help="A .npy file: a matrix, a vector or an image.", show_default=False
+        ),
+    ],
     output: Annotated[
         Path,
         typer.Option(
@@ -37,7 +42,7 @@ def encrypt(
         typer.Option(
             "--as",
             metavar="NAME",
-            help="The operand that this matrix is.",
+            help="The operand that this array is.",
             show_default="the only one, or that of the file's name or shape",
         ),
     ] = None,
@@ -52,7 +57,7 @@ def encrypt(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Encrypt a matrix for a program.
+    """Encrypt a matrix, a vector or an image for a program.
 
     \b
     Examples:
@@ -62,10 +67,10 @@ def encrypt(
     """
     use_threads(threads)
     display = Display(quiet=quiet)
-    values = load_matrix(matrix)
+    values = load_array(array, (1, 2, 3))
     with display.progress("reading the keys"):
         owner = open_client(keys) if public_key is None else _encryptor(keys, public_key)
-    operand = name if name is not None else _operand_of(owner.program, matrix, values.shape, public_key)
+    operand = name if name is not None else _operand_of(owner.program, array, values.shape, public_key)
     with display.progress(f"encrypting {operand}") as progress:
         encrypted = owner.encrypt(progress=progress, **{operand: values})
     with display.progress("writing"):

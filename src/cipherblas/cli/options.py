@@ -38,15 +38,19 @@ KeyFolder = Annotated[
 
 
 class RouteName(str, Enum):
-    """Routes of a product: packed in slots, or encrypted by rows and multiplied by GEMMs."""
+    """Routes of a program: packed in slots; encrypted by rows and multiplied by GEMMs; vectors, layer by layer."""
 
     slots = "slots"
     rows = "rows"
+    layers = "layers"
 
 
 Route = Annotated[
     RouteName | None,
-    typer.Option(help="Force a route: slots, or rows and GEMMs.", show_default="the faster one"),
+    typer.Option(
+        help="Force a route: slots, or rows and GEMMs; of a vector layers, or rows.",
+        show_default="the faster one",
+    ),
 ]
 
 _UNITS = {"": 1, "b": 1}
@@ -72,10 +76,9 @@ def bytes_option(name: str, text: str, default: str | bool = False, panel: str |
 
 @dataclass(frozen=True)
 class Shape:
-    """Rows and columns as given on the command line."""
+    """Rows and columns, or the length of a vector, as given on the command line."""
 
-    rows: int
-    cols: int
+    lengths: tuple[int, ...]
 
 
 def parse_shape(text: str) -> Shape:
@@ -83,7 +86,13 @@ def parse_shape(text: str) -> Shape:
     match = re.fullmatch(r"(\d{1,9})[x×](\d{1,9})", text.strip(), re.ASCII)
     if match is None:
         raise typer.BadParameter(f"expected ROWSxCOLUMNS such as 160x64, got {text!r}")
-    return Shape(int(match[1]), int(match[2]))
+    return Shape((int(match[1]), int(match[2])))
+
+
+def parse_operand_shape(text: str) -> Shape:
+    """As `parse_shape`, or `784`: the length of a vector."""
+    match = re.fullmatch(r"\d{1,9}", text.strip(), re.ASCII)
+    return parse_shape(text) if match is None else Shape((int(match[0]),))
 
 
 def parse_triple(text: str) -> tuple[int, int, int]:
@@ -111,17 +120,17 @@ def parse_name(text: str) -> str:
 
 
 def parse_operand(text: str) -> tuple[str, Operand]:
-    """`weights=10x64:public:dtype=int8` or `x=64x20:public-key`.
+    """`weights=10x64:public:dtype=int8`, `x=64x20:public-key` or `x=64`, a vector.
 
     Secret, by the secret key, floating point and bound 1 when not said otherwise.
     """
     name, equals, rest = text.partition("=")
     if not equals:
         raise typer.BadParameter(
-            f"expected NAME=ROWSxCOLUMNS[:public[:dtype=T] | :public-key][:bound=X], got {text!r}"
+            f"expected NAME=ROWSxCOLUMNS[:public[:dtype=T] | :public-key][:bound=X] or NAME=LENGTH…, got {text!r}"
         )
     shape, *marks = rest.split(":")
-    size = parse_shape(shape)
+    lengths = parse_operand_shape(shape).lengths
     kinds = [mark for mark in marks if mark in ("secret", "public", "public-key")]
     bounds, types = (
         [mark[len(word) :] for mark in marks if mark.startswith(word)] for word in ("bound=", "dtype=")
@@ -136,14 +145,11 @@ def parse_operand(text: str) -> tuple[str, Operand]:
     except ValueError:
         raise typer.BadParameter(f"expected a number after bound=, got {bounds[0]!r}") from None
     if kinds == ["public"]:
-        return parse_name(name), make_public(
-            size.rows, size.cols, bound=bound, dtype=types[0] if types else None
-        )
+        return parse_name(name), make_public(*lengths, bound=bound, dtype=types[0] if types else None)
     if types:
         raise typer.BadParameter("dtype= is for public operands: secret ones are real numbers")
     return parse_name(name), make_secret(
-        size.rows,
-        size.cols,
+        *lengths,
         bound=1.0 if bound is None else bound,
         encryption="public-key" if kinds == ["public-key"] else "secret-key",
     )
@@ -168,7 +174,7 @@ def declared_operands(
             bound = bounds[name]
             encryption: Encryption = "public-key" if public_key[name] else "secret-key"
             operands[name] = Operand(
-                *((shape.rows, shape.cols), not public[name]),
+                *(shape.lengths, not public[name]),
                 bound=1.0 if bound is None else bound,
                 encryption=encryption,
             )

@@ -19,7 +19,7 @@ from cipherblas.cli.options import (
     Threads,
     bytes_option,
     declared_operands,
-    parse_shape,
+    parse_operand_shape,
     without_none,
 )
 from cipherblas.expressions import Operand
@@ -33,8 +33,8 @@ def _shape_option(name: str) -> Any:
     return typer.Option(
         f"--{name}",
         metavar="RxC",
-        parser=parse_shape,
-        help=f"Shape of operand {name}.",
+        parser=parse_operand_shape,
+        help=f"Shape of operand {name}; one length is a vector.",
         show_default=False,
         rich_help_panel=OPERANDS,
     )
@@ -86,7 +86,7 @@ def plan(
         list[str] | None,
         typer.Option(
             metavar="NAME=RxC[:public[:dtype=T] | :public-key][:bound=X]",
-            help="An operand of any name; repeatable.",
+            help="An operand of any name; x=784 is a vector; repeatable.",
             rich_help_panel=OPERANDS,
         ),
     ] = None,
@@ -132,6 +132,14 @@ def plan(
         ),
     ] = None,
     threads: Threads = None,
+    show: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PLAN",
+            help="Explain this program file, wherever it was made, instead of planning one.",
+            show_default=False,
+        ),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Write the program file.", show_default=False),
@@ -151,6 +159,8 @@ def plan(
       cipherblas plan --a 64x64 --b 64x64 --c 64x64 --program "(a @ b) @ c + 0.5 * a.T"
       cipherblas plan --operand weights=10x64:public:dtype=int8 --operand x=64x1 --program "weights @ x"
       cipherblas plan --a 160x160 --b 160x160 --b-public-key -o plan.json
+      cipherblas plan --operand weights=10x784:public --operand x=784 --program "weights @ x" -o plan.json
+      cipherblas plan --show plan.json
     """
     given = locals()
     operands = declared_operands(
@@ -160,6 +170,11 @@ def plan(
         {name: given[f"bound_{name}"] for name in NAMES},
         operand or [],
     )
+    if show is not None:
+        if operands or program is not None or output is not None:
+            raise typer.BadParameter("takes no operands, no --program and no -o", param_hint="--show")
+        _print(Program.load(show), json)
+        return
     formula = _formula(program, operands)
     display = Display(quiet=quiet)
     options = without_none(
@@ -179,12 +194,16 @@ def plan(
             raise typer.BadParameter(str(error), param_hint="--program") from error
     if output is not None:
         planned.save(output)
+    _print(planned, json)
+    if output is not None:
+        display.note(f"wrote {output}")
+
+
+def _print(planned: Program, json: bool) -> None:
     if json:
         print_json(description(planned))
     else:
         typer.echo(planned.explain())
-    if output is not None:
-        display.note(f"wrote {output}")
 
 
 def _formula(text: str | None, operands: dict[str, Operand]) -> Formula:

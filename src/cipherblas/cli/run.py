@@ -8,8 +8,18 @@ from typing import Annotated, Any
 
 import typer
 
-from cipherblas.cli.arrays import load_matrix
-from cipherblas.cli.options import NAMES, Debug, Json, PlanFile, Quiet, Threads, named_files, use_threads
+from cipherblas.cli.arrays import load_array
+from cipherblas.cli.options import (
+    NAMES,
+    Debug,
+    Json,
+    PlanFile,
+    Quiet,
+    Threads,
+    bytes_option,
+    named_files,
+    use_threads,
+)
 from cipherblas.keys import EvaluationKeys
 from cipherblas.matrices import EncryptedOperand
 from cipherblas.program import Program
@@ -45,18 +55,35 @@ def run(
     operand: Annotated[
         list[str] | None, typer.Option(metavar="NAME=FILE", help="An operand of any name; repeatable.")
     ] = None,
+    weight_budget: Annotated[
+        int | None,
+        bytes_option(
+            "--weight-budget",
+            "Memory for the encoded weights of a network; the others go into a temporary file.",
+            "half of what is available",
+        ),
+    ] = None,
+    weight_folder: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Where that temporary file lies.",
+            show_default="the system's folder for temporary files",
+        ),
+    ] = None,
     threads: Threads = None,
     json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Run a program on encrypted matrices, with public keys only.
+    """Run a program on encrypted operands, with public keys only.
 
     \b
     Examples:
       cipherblas run plan.json evaluation/ --a A.ct --b B.ct -o C.ct
       cipherblas run plan.json evaluation/ --a weights.npy --b X.ct -o Y.ct
       cipherblas run plan.json evaluation/ --operand weights=W.npy --operand x=X.ct -o Y.ct
+      cipherblas run network.json evaluation/ --operand x=image.ct --weight-budget 4GiB -o scores.ct
     """
     use_threads(threads)
     display = Display(quiet=quiet)
@@ -72,12 +99,12 @@ def run(
             if declared.secret:
                 operands[name] = EncryptedOperand.load(path, program.plan.parameters, program.id)
             else:
-                operands[name] = load_matrix(path)
+                operands[name] = load_array(path, (len(declared.shape),))
     with display.progress("reading the evaluation keys") as progress:
         keys = EvaluationKeys.load(
             evaluation_keys, params=program.plan.parameters, program_id=program.id, progress=progress
         )
-    server = program.server(keys)
+    server = program.server(keys, weight_budget=weight_budget, weight_folder=weight_folder)
     with display.progress("computing") as progress:
         result = server.run(progress=progress, **operands)
     with display.progress("writing"):
@@ -91,12 +118,14 @@ def run(
                 "ciphertexts": len(result.ciphertexts),
                 "bytes": result.nbytes,
                 "seconds": server.seconds,
+                "encoding_seconds": server.encoding_seconds,
                 "peak_bytes": peak_bytes(),
                 "counts": asdict(server.counts),
             }
         )
+    encoded = f", weights encoded in {duration(server.encoding_seconds)}" if server.encoding_seconds else ""
     display.note(
-        f"wrote {output}: {size(result.nbytes)}, computed in {duration(server.seconds)}, "
+        f"wrote {output}: {size(result.nbytes)}, computed in {duration(server.seconds)}{encoded}, "
         f"peak memory {size(peak_bytes())}"
     )
 

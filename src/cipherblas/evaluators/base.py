@@ -179,13 +179,21 @@ class Evaluator(Bookkeeper, ABC):
         return rotations.transform_many(self, x, transforms, order)
 
     def rotate_sum(
-        self, cts: Sequence[Ct], steps: Sequence[int], *, rescale: bool = False, bound: float = math.inf
+        self,
+        cts: Sequence[Ct],
+        steps: Sequence[int],
+        *,
+        rescale: bool = False,
+        bound: float = math.inf,
+        noise: float = math.inf,
     ) -> Ct:
         """Σ_i Rot_{steps_i}(ct_i) with one ModDown for all (giant steps). Levels: 1 if `rescale`, which is merged
         with the ModDown. Keys: one per step, as `rotate_many`.
 
         Args:
             bound: of the slots of the sum, where the caller knows less than the sum of the terms' bounds.
+            noise: of the sum before the rotations, where the caller knows less than the terms' noise together (terms
+                whose weights are parts of one row).
 
         Raises:
             ShapeError: the lists differ in length or are empty.
@@ -195,11 +203,14 @@ class Evaluator(Bookkeeper, ABC):
             raise ShapeError(
                 "a sum of rotations", expected="as many steps as terms", got=(len(cts), len(steps))
             )
-        return rotations.rotate_sum(self, cts, steps, rescale, bound)
+        return rotations.rotate_sum(self, cts, steps, rescale, bound, noise)
 
-    def bounded(self, ct: Ct, bound: float) -> Ct:
-        """The same ciphertext; no slot exceeds `bound`, as the caller knows (a sum of vectors that do not overlap)."""
-        ct.bound = min(ct.bound, bound)
+    def bounded(self, ct: Ct, bound: float, noise: float = math.inf) -> Ct:
+        """The same ciphertext; no slot exceeds `bound`, as the caller knows (a sum of vectors that do not overlap).
+
+        `noise` is the standard deviation of its errors, where the caller knows that too.
+        """
+        ct.bound, ct.noise = min(ct.bound, bound), min(ct.noise, noise)
         return ct
 
     # ---- products ----
@@ -347,7 +358,10 @@ class Evaluator(Bookkeeper, ABC):
                 )
             self._check_scales(x.scale * y.scale, scale)
             bound += x.bound * y.bound
-            variance += (x.noise * y.bound) ** 2 + (y.noise * x.bound) ** 2 + (x.noise * y.noise) ** 2
+            if x is y:  # one error, twice
+                variance += (2 * x.noise * x.bound) ** 2 + 2 * x.noise**4
+            else:
+                variance += (x.noise * y.bound) ** 2 + (y.noise * x.bound) ** 2 + (x.noise * y.noise) ** 2
         return scale, bound, variance
 
     def _accumulator(

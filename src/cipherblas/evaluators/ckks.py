@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -64,6 +64,9 @@ class Ckks(Evaluator):
         self.encodings = encodings if encodings is not None else Encodings()
         self.weights = weights if weights is not None else WeightStore()
         self.encoding_seconds = 0.0  # spent on weights that were not stored yet
+        self.on_weights: Callable[[int], None] = lambda _: (
+            None
+        )  # called with numbers of weights that are ready
         self._keys = keys
         self._context = params.context()
 
@@ -180,7 +183,10 @@ class Ckks(Evaluator):
             while stop < len(groups) and (stop == start or room >= 0):
                 room -= 0 if groups[stop].stored else len(groups[stop].sources) * limbs * self.limb_bytes()
                 stop += 1
-            blocks = [self._block(group, scale, limbs, len(cts)) for group in groups[start:stop]]
+            blocks = []
+            for group in groups[start:stop]:
+                blocks.append(self._block(group, scale, limbs, len(cts)))
+                self.on_weights(len(group.sources))
             terms = [list(group.sources) for group in groups[start:stop]]
             results += self._context.weighted_sums(blocks, terms, list(cts))
             start = stop

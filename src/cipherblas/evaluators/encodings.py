@@ -23,6 +23,11 @@ SEGMENT_BYTES = 256 << 20  # of the file of a store of weights
 PAGE_BYTES = 4096
 
 
+def default_weight_budget() -> int:
+    """Bytes of memory for encoded weights where nobody said: half of what is available."""
+    return (available_memory() or 8 << 30) // 2
+
+
 class EncodeCache:
     """Arrays by key, at most `budget` bytes of them; safe in threads. Equal keys must stand for equal arrays."""
 
@@ -127,7 +132,7 @@ class WeightStore:
         room = -(-nbytes // PAGE_BYTES) * PAGE_BYTES
         with self._lock:
             if self.budget is None:
-                self.budget = (available_memory() or 8 << 30) // 2
+                self.budget = default_weight_budget()
             in_memory = self.memory_bytes + room <= self.budget
             segment = self._segments.get(in_memory)
             if segment is None or self._used[in_memory] + room > len(segment):
@@ -159,6 +164,7 @@ class WeightStore:
                 "encoded weights beyond the memory budget go into a temporary file",
                 expected=f"{length} bytes of disk",
                 got=str(error),
+                errno=error.errno,
             ) from error
 
     def clear(self) -> None:

@@ -191,7 +191,9 @@ def transform_giant_steps(
     return ev.make(x.limbs - 1, x.scale, x.bound * transform.row_sum, noise, 2, data)
 
 
-def rotate_sum(ev: Evaluator, cts: Sequence[Ct], steps: Sequence[int], rescale: bool, bound: float) -> Ct:
+def rotate_sum(
+    ev: Evaluator, cts: Sequence[Ct], steps: Sequence[int], rescale: bool, bound: float, noise: float
+) -> Ct:
     """Σ_i Rot_{steps_i}(ct_i), with one ModDown; see `Evaluator.rotate_sum`."""
     for ct in cts:
         check_switchable(ct)
@@ -199,7 +201,7 @@ def rotate_sum(ev: Evaluator, cts: Sequence[Ct], steps: Sequence[int], rescale: 
     limbs = min(ct.limbs for ct in cts)
     cts = ev._dropped(cts, limbs)
     bound = min(bound, math.fsum(ct.bound for ct in cts))
-    noise = math.sqrt(math.fsum(ct.noise**2 for ct in cts))
+    noise = min(noise, math.sqrt(math.fsum(ct.noise**2 for ct in cts)))
     scale, model = cts[0].scale, ev.noise_model
     if len(cts) == 1 and steps[0] % ev.slots == 0:
         return ev.rescale(cts[0]) if rescale else cts[0]

@@ -58,8 +58,12 @@ def assemble(
     threads: int,
     seconds: float | None = None,
     route: Route = "slots",
+    weight_memory: int = 0,
 ) -> Plan:
-    """The plan of these decisions, whose trace is `run`; `seconds` is predicted where it is not given."""
+    """The plan of these decisions, whose trace is `run`; `seconds` is predicted where it is not given.
+
+    `weight_memory`: bytes of encoded weights that stay in memory.
+    """
     parameters = decided.parameters
     key_bytes = key_bytes_of(run.keys, parameters)
     upload_bytes = upload_bytes_of(run.feeds, parameters)
@@ -81,12 +85,14 @@ def assemble(
         result_ciphertexts=len(result),
         result_bytes=sum(parameters.ciphertext_bytes(ct.limbs, ct.components) for ct in result),
         levels=parameters.limbs - result[0].limbs,
-        peak_bytes=key_bytes + upload_bytes + run.working_bytes + PROCESS_BYTES,
+        peak_bytes=key_bytes + upload_bytes + run.working_bytes + weight_memory + PROCESS_BYTES,
         error=run.error,
         error_target=decided.precision * expression.bound,
         seconds=seconds,
         threads=threads,
         route=route,
+        weight_memory_bytes=weight_memory,
+        layers=run.layers,
     )
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
-from cipherblas.expressions import Operand, shape_text
-from cipherblas.planner.plan import Plan
+from cipherblas.expressions import Add, Expression, Layer, Leaf, MatMul, Multiply, Operand, shape_text
+from cipherblas.layer_execution import PACKING
+from cipherblas.planner.plan import LayerFigures, Plan
+from cipherblas.slot_arithmetic import Choice
 
 
 def explain(plan: Plan, formula: str, operands: Mapping[str, Operand]) -> str:
@@ -16,23 +19,21 @@ def explain(plan: Plan, formula: str, operands: Mapping[str, Operand]) -> str:
     )
     security = f"{params.security} bits" if params.security else "NONE (insecure parameters)"
     options = "; ".join(
-        ", ".join(f"{name}={value}" for name, value in sorted(choice.options.items()))
-        for choice in plan.choices
-        if choice.options
+        _named(choice.options) for choice in plan.choices if choice.options and not plan.layers
     )
-    what = "ciphertexts" if plan.route == "slots" else "encrypted rows"
+    what = "encrypted rows" if plan.route == "rows" else "ciphertexts"
     rows = [
         ("program", formula),
         ("operands", shapes),
         ("algorithm", plan.algorithm + (f" ({options})" if options else "")),
-        *(_slots(plan) if plan.route == "slots" else _rows(plan)),
+        *(_rows(plan) if plan.route == "rows" else _slots(plan)),
         (
             "log2(Q), log2(P)",
             f"{params.log_q:.1f} ({params.limbs} limbs), {params.log_p:.1f} ({params.special_limbs} limbs)",
         ),
         ("dnum", f"{params.dnum}"),
         ("security", security),
-        *([("scale", f"2^{params.scale_bits:.1f}")] if plan.route == "slots" else []),
+        *([] if plan.route == "rows" else [("scale", f"2^{params.scale_bits:.1f}")]),
         ("levels spent", f"{plan.levels}"),
         (
             what,
@@ -43,7 +44,8 @@ def explain(plan: Plan, formula: str, operands: Mapping[str, Operand]) -> str:
         *_work(plan),
         ("evaluation keys", f"{_key_set(plan)}: {size(plan.key_bytes)}"),
         *_saving(plan),
-        ("peak memory", f"{size(plan.peak_bytes)} on the server, keys included"),
+        *_weights(plan),
+        ("peak memory", f"{size(plan.peak_bytes)} on the server, {_included(plan)} included"),
         (
             "expected time",
             f"{duration(plan.seconds)} on {plan.threads} thread{'s' if plan.threads != 1 else ''}",
@@ -52,12 +54,78 @@ def explain(plan: Plan, formula: str, operands: Mapping[str, Operand]) -> str:
     ]
     width = max(len(name) for name, _ in rows)
     lines = [f"{name:<{width}}  {value}" for name, value in rows]
+    lines += _layers(plan)
     if plan.rejected:
         lines.append("not taken:")
         for other in plan.rejected:
             time = f" ({duration(other.seconds)})" if other.seconds is not None else ""
             lines.append(f"  {other.algorithm}{time}: {other.reason}")
     return "\n".join(lines)
+
+
+def layer_name(node: Expression) -> str:
+    """A node of a network in a few words."""
+    if isinstance(node, Leaf):
+        return f"{node.name} {shape_text(node.shape)}"
+    if isinstance(node, MatMul):
+        return f"W @ x {shape_text(node.left.shape)}"
+    if isinstance(node, Layer):
+        return f"{node.op} {shape_text(node.children[0].shape)} to {shape_text(node.shape)}"
+    kind = "sum" if isinstance(node, Add) else "product"
+    if isinstance(node, Multiply) and node.left is node.right:
+        kind = "square"
+    return f"{kind} {shape_text(node.shape)}"
+
+
+def _layers(plan: Plan) -> list[str]:
+    """How the operands of a network are packed and its layers are computed, line by line."""
+    if not plan.layers:
+        return []
+    table = [(found.layer, _how(found.choice), _spent(found)) for found in plan.layers]
+    first, second = (max(len(row[column]) for row in table) for column in (0, 1))
+    return [
+        "layers:",
+        *(f"  {name:<{first}}  {how:<{second}}  {spent}".rstrip() for name, how, spent in table),
+    ]
+
+
+def _how(choice: Choice | None) -> str:
+    """A decision on an operand or a layer."""
+    if choice is None:
+        return "on ciphertexts"
+    options = {name: value for name, value in choice.options.items() if name not in ("layout", "mask")}
+    before = ["packed again"] * ("layout" in choice.options) + ["masked"] * ("mask" in choice.options)
+    if choice.algorithm == PACKING:
+        return "packed in order" if not options else f"packed with {_named(options)}"
+    texts = [f"{choice.algorithm} {_named(options)}".rstrip(), *(f"input {word} before" for word in before)]
+    return ", ".join(texts)
+
+
+def _named(options: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in sorted(options.items()))
+
+
+def _spent(found: LayerFigures) -> str:
+    counted = (
+        (found.rotations, "rotation"),
+        (found.plain_products, "plaintext"),
+        (found.relinearisations, "relinearisation"),
+    )
+    texts = [f"{number} {word}{'s' if number != 1 else ''}" for number, word in counted if number]
+    return ", ".join(texts + [size(found.stored_bytes)] * bool(found.stored_bytes))
+
+
+def _weights(plan: Plan) -> list[tuple[str, str]]:
+    """The encoded weights that a server keeps, and where."""
+    stored, held = plan.counts.stored_bytes, plan.weight_memory_bytes
+    if not stored:
+        return []
+    where = "in memory" if held >= stored else f"{size(held)} in memory, the others in a file"
+    return [("encoded weights", f"{size(stored)}, {where}")]
+
+
+def _included(plan: Plan) -> str:
+    return "keys and weights" if plan.weight_memory_bytes else "keys"
 
 
 def _kind(operand: Operand) -> str:
@@ -79,7 +147,7 @@ def _slots(plan: Plan) -> list[tuple[str, str]]:
     params = plan.parameters
     blocks = ", ".join(f"{axis} {size}" for axis, size in plan.blocks.items())
     return [
-        ("blocks", blocks),
+        *([("blocks", blocks)] if blocks else []),
         ("ring degree N", f"2^{params.n.bit_length() - 1} = {params.n} ({params.slots} slots)"),
     ]
 

@@ -19,6 +19,7 @@ from cipherblas.algorithms.layers.taps import fits, needed_grid
 from cipherblas.errors import CipherblasError, MemoryBudgetError, ParameterError, PrecisionError, ShapeError
 from cipherblas.evaluators.counter import Counter
 from cipherblas.evaluators.counts import Counts
+from cipherblas.evaluators.encodings import default_weight_budget
 from cipherblas.evaluators.shape import Ring, RingShape
 from cipherblas.evaluators.steps import KeyPolicy
 from cipherblas.evaluators.values import WeightGroup
@@ -38,8 +39,8 @@ from cipherblas.planner.baselines import BaselineChooser
 from cipherblas.planner.budgets import Budgets
 from cipherblas.planner.cost import Rates, calibrate
 from cipherblas.planner.estimate import Estimate, of_trace
-from cipherblas.planner.explain import size
-from cipherblas.planner.plan import RING_DEGREES, Plan, PlanOptions
+from cipherblas.planner.explain import layer_name, size
+from cipherblas.planner.plan import RING_DEGREES, LayerFigures, Plan, PlanOptions
 from cipherblas.planner.sizing import (
     DRAFT_SCALE_BITS,
     DRAFT_SPENT_LIMBS,
@@ -115,10 +116,14 @@ class LayerCost(Protocol):
 
 
 class Chooser:
-    """Decides while a network is run symbolically; `choices` are the decisions in their order."""
+    """Decides while a network is run symbolically; `choices` are the decisions in their order.
 
-    def __init__(self, expression: Expression, slots: int, prices: LayerCost) -> None:
-        self.slots, self.prices = slots, prices
+    Patterns that repeat their input save rotations, but where slots beyond its entries are not zero they cost a mask,
+    which is a level. Without `masks`, such patterns are taken only where there is no other.
+    """
+
+    def __init__(self, expression: Expression, slots: int, prices: LayerCost, masks: bool = True) -> None:
+        self.slots, self.prices, self.masks = slots, prices, masks
         self.choices: list[Choice] = []
         self._consumers: dict[int, list[Expression]] = {}
         self._strides: dict[int, int] = {}
@@ -248,9 +253,14 @@ class Chooser:
         parts = -(-rows // self.slots)
         each = -(-rows // parts)
         pattern = optimise(
-            each, x.extent, 1, self.slots, lambda p: self.prices.layer(p, 1, x.ciphertexts, parts)
+            each, x.extent, 1, self.slots, lambda p: self._pattern_cost(p, x, 1, x.ciphertexts, parts)
         )
         return MatVecMetaKernel(x, rows, pattern, each)
+
+    def _pattern_cost(self, pattern: Pattern, x: TensorLayout, taps: int, inputs: int, outputs: int) -> float:
+        if pattern.replications > 1 and not (x.alone or self.masks):
+            return math.inf
+        return self.prices.layer(pattern, taps, inputs, outputs)
 
     def _conv(self, window: Window, x: TensorLayout) -> LayerMethod:
         if x.segments > 1:
@@ -263,7 +273,7 @@ class Chooser:
             count = -(-outputs // each)
 
             def cost(pattern: Pattern, count: int = count) -> float:
-                return self.prices.layer(pattern, len(window.taps), x.ciphertexts, count)
+                return self._pattern_cost(pattern, x, len(window.taps), x.ciphertexts, count)
 
             try:
                 pattern = optimise(each, inputs, x.pitch, self.slots, cost)
@@ -303,7 +313,8 @@ def trace_layers(
     """
     counter = Counter(ring, key_policy=key_policy)
     feeds = RecordingFeeds(counter)
-    result = LayerExecution(counter, expression, decide, feeds).run()
+    ledger = _Ledger(expression, decide, counter)
+    result = LayerExecution(counter, expression, ledger.decide, feeds, ledger.progress).run()
     for ct in result.cts:
         check_decryption(counter, ct)
     return Trace(
@@ -312,7 +323,32 @@ def trace_layers(
         counts=counter.counts.copy(),
         keys=counter.request,
         working_bytes=counter.peak_bytes,
+        layers=tuple(ledger.layers),
     )
+
+
+class _Ledger:
+    """Decisions and counts, layer by layer; listens to a `LayerExecution`."""
+
+    def __init__(self, expression: Expression, decide: Decide, counter: Counter) -> None:
+        self.layers: list[LayerFigures] = []
+        self._nodes = [node for node in ordered(expression) if node.secret]
+        self._decide, self._counter = decide, counter
+        self._before = counter.counts.copy()
+        self._choice: Choice | None = None
+
+    def decide(self, node: Expression, x: TensorLayout | None) -> Choice:
+        self._choice = self._decide(node, x)
+        return self._choice
+
+    def progress(self, done: int, total: int) -> None:
+        """A node is done."""
+        spent = self._counter.counts - self._before
+        work = (spent.rotations, spent.relinearisations, spent.plain_products)
+        if self._choice is not None or any(work):
+            name = layer_name(self._nodes[done - 1])
+            self.layers.append(LayerFigures(name, self._choice, *work, spent.stored_bytes))
+        self._before, self._choice = self._counter.counts.copy(), None
 
 
 @dataclass(frozen=True)
@@ -369,24 +405,27 @@ class LayerSearch:
 
     def _best_of_ring(self, n: int) -> _Scored | None:
         found: list[_Scored] = []
-        try:
-            chooser = self._chooser(n // 2)
-            for policy in self._policies():
-                chooser.choices.clear()
-                first = draft(n, DRAFT_SCALE_BITS, DEEPEST)
-                result = trace_layers(first, self.expression, chooser, policy).result
-                draft_limbs = max(DRAFT_SPENT_LIMBS, len(first.q) - result.first().limbs)
-                found.extend(self._sized(n, tuple(chooser.choices), policy, 0.0, draft_limbs))
-                if found:
-                    break
-        except CipherblasError as error:
-            self._failures.append(error)
+        first = draft(n, DRAFT_SCALE_BITS, DEEPEST)
+        for policy in self._policies():
+            seen: list[list[Choice]] = []
+            for masks in (True, False):
+                try:
+                    chooser = self._chooser(n // 2, masks)
+                    result = trace_layers(first, self.expression, chooser, policy).result
+                    if chooser.choices not in seen:
+                        seen.append(chooser.choices)
+                        spent = max(DRAFT_SPENT_LIMBS, len(first.q) - result.first().limbs)
+                        found.extend(self._sized(n, tuple(chooser.choices), policy, 0.0, spent))
+                except CipherblasError as error:
+                    self._failures.append(error)
+            if found:
+                break
         return min(found, key=lambda scored: scored.seconds, default=None)
 
-    def _chooser(self, slots: int) -> Chooser | BaselineChooser:
+    def _chooser(self, slots: int, masks: bool) -> Chooser | BaselineChooser:
         name = self.options.algorithm
         if name in (None, METAKERNEL):
-            return Chooser(self.expression, slots, Prices.of(self.rates, slots))
+            return Chooser(self.expression, slots, Prices.of(self.rates, slots), masks)
         return BaselineChooser(self.expression, slots, name)
 
     def _policies(self) -> Sequence[KeyPolicy]:
@@ -447,7 +486,8 @@ class LayerSearch:
             *(parameters, entry.choices, {}, entry.key_policy, options.order, float(options.precision))
         )
         run = trace_layers(parameters, self.expression, Recorded(entry.choices), entry.key_policy)
-        plan = assemble(self.expression, decided, run, self.threads, route="layers")
+        weights = min(run.counts.stored_bytes, default_weight_budget())
+        plan = assemble(self.expression, decided, run, self.threads, route="layers", weight_memory=weights)
         if plan.error > self.target and entry.sizing is not None:
             extra_bits = math.log2(plan.error / self.target) + 0.25 * (4 - tries)
             again = min(
@@ -471,12 +511,13 @@ class LayerSearch:
 
 
 def replay_layers(
-    expression: Expression, decisions: Mapping[str, Any], threads: int, seconds: float
+    expression: Expression, decisions: Mapping[str, Any], threads: int, seconds: float, weight_memory: int
 ) -> tuple[Plan, Trace]:
     """The plan of saved decisions, traced again."""
     decided = Decisions.from_dict(decisions)
     run = trace_layers(decided.parameters, expression, Recorded(decided.choices), decided.key_policy)
-    return assemble(expression, decided, run, threads, seconds, route="layers"), run
+    plan = assemble(expression, decided, run, threads, seconds, route="layers", weight_memory=weight_memory)
+    return plan, run
 
 
 def layer_counts(method: LayerMethod, slots: int) -> Counts:

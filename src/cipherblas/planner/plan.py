@@ -34,9 +34,10 @@ class PlanOptions:
         security: 128, 192 or 256 bits; anything less needs `insecure`.
         insecure: accept parameters below the table (warns; stamped into every file).
         algorithm: name of the algorithm for every product, or for every layer; None lets the planner choose.
-        route: force "slots" (packed in slots) or "rows" (encrypted by rows, products by GEMM); None lets the planner
-            choose.
-        memory_budget: bytes that the server may use; None takes four fifths of the memory available now.
+        route: force "slots" (packed in slots), "rows" (encrypted by rows, products by GEMM) or "layers" (a network in
+            slots, layer by layer); None lets the planner choose.
+        memory_budget: bytes that the server may use, encoded weights of a network left out (`Program.server` bounds
+            those); None takes four fifths of the memory available now.
         key_budget: bytes of evaluation keys in memory; None takes two thirds of the memory budget.
         upload_budget: bytes that the client may upload for the secret operands together; None takes 64 MiB, or
             16 times the bytes of the operands themselves.
@@ -149,11 +150,32 @@ class KeySaving:
 
 
 @dataclass(frozen=True)
+class LayerFigures:
+    """One operand or layer of a network: how it is packed or computed, and what that takes.
+
+    Attributes:
+        layer: kind and shapes, for people.
+        choice: the decision; None where there was none to make.
+        rotations, relinearisations, plain_products: counted, conversions of the input included.
+        stored_bytes: of its encoded weights.
+    """
+
+    layer: str
+    choice: Choice | None
+    rotations: int
+    relinearisations: int
+    plain_products: int
+    stored_bytes: int
+
+
+@dataclass(frozen=True)
 class Plan:
     """A decided program: parameters, algorithms, blocks, and what the run will cost.
 
     The figures come from running the program itself with the `Counter`, so they are those of the code that runs.
     `rounding_error` is the part of `error` that comes from clear factors that are rounded to integers.
+    `weight_memory_bytes` is the part of `peak_bytes` that encoded weights take: all of them, up to half of the memory
+    that was available to the planner; the rest goes to a file. `layers` are those of a network.
     """
 
     parameters: Parameters
@@ -177,6 +199,8 @@ class Plan:
     threads: int
     route: Route = "slots"
     rounding_error: float = 0.0
+    weight_memory_bytes: int = 0
+    layers: tuple[LayerFigures, ...] = ()
     rejected: tuple[Rejected, ...] = field(default=(), compare=False)
     key_saving: KeySaving | None = field(default=None, compare=False)
 
@@ -225,12 +249,14 @@ class Plan:
             "rotation_keys": len(self.keys.galois),
             "key_bytes": self.key_bytes,
             "peak_bytes": self.peak_bytes,
+            "weight_memory_bytes": self.weight_memory_bytes,
             "expected_error": self.error,
             "rounding_error": self.rounding_error,
             "error_target": self.error_target,
             "seconds": self.seconds,
             "threads": self.threads,
             "counts": asdict(self.counts),
+            "layers": [asdict(found) for found in self.layers],
             "rejected": [asdict(loser) for loser in self.rejected],
             "key_saving": None if self.key_saving is None else asdict(self.key_saving),
             **self.decisions(),

@@ -1,4 +1,4 @@
-"""The choice between the two routes: packed in slots, or encrypted by rows and multiplied by GEMMs."""
+"""The choice of the route: packed in slots, encrypted by rows and multiplied by GEMMs, or a network layer by layer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SLOT_OPTIONS = (*MATRIX_OPTIONS, "parameters")
 
 
 def make_plan(expression: Expression, options: PlanOptions) -> tuple[Plan, AnyTrace]:
-    """The faster of the plans that the two routes offer within the budgets, or that of the forced route.
+    """The faster of the plans that two routes offer within the budgets, or that of the forced route.
 
     Raises:
         PrecisionError: no ring reaches the precision at this security.
@@ -78,10 +78,12 @@ def _network(expression: Expression, options: PlanOptions, budgets: Budgets) -> 
     if options.route == "rows" or options.algorithm == GEMM:
         if matrices is None:
             raise ParameterError("route", expected="layers for a network", got="rows")
-        return RowSearch(matrices, options, budgets).run()
+        return RowSearch(matrices, _same_error(options, expression, matrices), budgets).run()
     if options.route == "layers" or options.algorithm is not None:
         return LayerSearch(expression, options, budgets).run()
-    rows, reason = (None, "layers of images") if matrices is None else _rows(matrices, options, budgets)
+    rows, reason = None, ""
+    if matrices is not None:
+        rows, reason = _rows(matrices, _same_error(options, expression, matrices), budgets)
     try:
         layers = LayerSearch(expression, options, budgets).run()
     except CipherblasError as error:
@@ -93,6 +95,11 @@ def _network(expression: Expression, options: PlanOptions, budgets: Budgets) -> 
     if rows[0].seconds < layers[0].seconds:
         return _with(rows, [_slower(layers[0], rows[0])])
     return _with(layers, [_slower(rows[0], layers[0])])
+
+
+def _same_error(options: PlanOptions, network: Expression, matrices: Expression) -> PlanOptions:
+    """Options that ask for the same error: known weights bound a product with a vector more tightly."""
+    return replace(options, precision=options.precision * network.bound / matrices.bound)
 
 
 def executed(expression: Expression) -> Expression:
@@ -153,7 +160,8 @@ def replay(
         )
         plan = assemble_rows(expression, decided, run, threads, seconds)
     elif decisions["route"] == "layers":
-        plan, run = replay_layers(expression, decisions, threads, seconds)
+        weight_memory = int(predictions["weight_memory_bytes"])
+        plan, run = replay_layers(expression, decisions, threads, seconds, weight_memory)
     else:
         plan, run = replay_slots(expression, decisions, threads, seconds)
     saving = predictions["key_saving"]

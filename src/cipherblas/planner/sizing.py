@@ -72,7 +72,7 @@ class Sizing:
 def draft(n: int, scale_bits: float, spent: int = DRAFT_SPENT_LIMBS) -> RingShape:
     """A ring with limbs to spare, for the first look at a program's depth and noise; `spent` at the usual scale."""
     q_bits = [float(MAX_PRIME_BITS)] * DRAFT_BASE_LIMBS + [scale_bits] * spent
-    return RingShape.from_bits(n, _uneven(q_bits), [float(MAX_PRIME_BITS)], 1, scale_bits)
+    return RingShape.from_bits(n, _uneven(q_bits), [MAX_PRIME_BITS + SPECIAL_MARGIN_BITS], 1, scale_bits)
 
 
 def _uneven(q_bits: Sequence[float]) -> list[float]:

@@ -25,6 +25,7 @@ from cipherblas.expressions import Expression, Leaf
 from cipherblas.keys import KeyRequest
 from cipherblas.layouts.base import Layout
 from cipherblas.layouts.blocks import block_of
+from cipherblas.planner.plan import LayerFigures
 from cipherblas.slot_arithmetic import BlockedValue, Choice, FeedSpec
 
 DECRYPTED_LIMBS = 2  # decryption reads the first two limbs of a result
@@ -40,6 +41,7 @@ class Trace:
         counts: operations of the whole run.
         keys: switching keys that the run asks for.
         working_bytes: peak of ciphertexts, plaintexts and workspaces that are alive together.
+        layers: of a network, one by one.
     """
 
     feeds: tuple[FeedSpec, ...]
@@ -47,6 +49,7 @@ class Trace:
     counts: Counts
     keys: KeyRequest
     working_bytes: int
+    layers: tuple[LayerFigures, ...] = ()
 
     @property
     def error(self) -> float:

@@ -229,12 +229,12 @@ def repeated(ev: Evaluator, ct: Ct, times: int, length: int) -> Ct:
     while True:
         if times & size:
             moved = block if not placed else ev.rotate(block, -placed * length)
-            total = moved if total is None else ev.add(total, moved)
+            total = moved if total is None else _uncorrelated_sum(ev, total, moved)
             placed += size
         if 2 * size > times:
             assert total is not None
             return ev.bounded(total, ct.bound)
-        block = ev.add(block, ev.rotate(block, -size * length))
+        block = _uncorrelated_sum(ev, block, ev.rotate(block, -size * length))
         size *= 2
 
 
@@ -245,13 +245,19 @@ def folded(ev: Evaluator, ct: Ct, times: int, step: int) -> Ct:
     while True:
         if times & size:
             moved = block if not placed else ev.rotate(block, placed * step)
-            total = moved if total is None else ev.add(total, moved)
+            total = moved if total is None else _uncorrelated_sum(ev, total, moved)
             placed += size
         if 2 * size > times:
             assert total is not None
             return total
-        block = ev.add(block, ev.rotate(block, size * step))
+        block = _uncorrelated_sum(ev, block, ev.rotate(block, size * step))
         size *= 2
+
+
+def _uncorrelated_sum(ev: Evaluator, x: Ct, y: Ct) -> Ct:
+    """x + a rotation of what x is made of: errors of different slots are uncorrelated."""
+    total = ev.add(x, y)
+    return ev.bounded(total, total.bound, math.hypot(x.noise, y.noise))
 
 
 def entries_plain(

@@ -11,6 +11,7 @@ no rotation is done twice; the final mask is left to whoever needs zeros.
 from __future__ import annotations
 
 import functools
+import math
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -112,6 +113,7 @@ class _MetaKernel(LayerMethod):
         limbs = min(ct.limbs for ct in rotated)
         scale = float(ev.params.q[limbs - 1])
         bound = max(ct.bound for ct in rotated) * weights.rows[0]
+        noise = max(ct.noise for ct in rotated) * weights.rows[1]
         results: list[Ct] = []
         each = max(1, ev.working_bytes // (pattern.groups * 2 * limbs * ev.limb_bytes()))
         for start in range(0, self.out.ciphertexts, each):
@@ -125,7 +127,7 @@ class _MetaKernel(LayerMethod):
                 own = [
                     (ct, group) for ct, (other, group) in zip(sums, groups, strict=True) if other == output
                 ]
-                results.append(self._output(ev, own, bound))
+                results.append(self._output(ev, own, bound, noise))
         return results
 
     @functools.cached_property
@@ -144,11 +146,21 @@ class _MetaKernel(LayerMethod):
         places = ((source, step) for source, steps in enumerate(self._steps) for step in steps)
         return {place: position for position, place in enumerate(places)}
 
-    def _output(self, ev: Evaluator, sums: Sequence[tuple[Ct, int]], bound: float) -> Ct:
-        """One output ciphertext from the sums of its groups."""
+    def _output(self, ev: Evaluator, sums: Sequence[tuple[Ct, int]], bound: float, noise: float) -> Ct:
+        """One output ciphertext from the sums of its groups; `noise`: of the inputs, times all weights of a row.
+
+        A slot that is folded has a part of its row: the errors of the parts together are those of the row.
+        """
         pattern = self.pattern
+        rounding = math.fsum(ct.noise**2 - noise**2 for ct, _ in sums)
         turns = [group * pattern.rows * pattern.unit for _, group in sums]
-        total = ev.rotate_sum([ct for ct, _ in sums], turns, rescale=True, bound=bound)
+        total = ev.rotate_sum(
+            [ct for ct, _ in sums],
+            turns,
+            rescale=True,
+            bound=bound,
+            noise=math.hypot(noise / math.sqrt(pattern.p_s * pattern.wide), math.sqrt(max(rounding, 0.0))),
+        )
         total = folded(ev, total, pattern.p_s, (pattern.k_d + pattern.buffer) * pattern.unit)
         total = folded(ev, total, pattern.wide, pattern.n * pattern.unit)
         # A slot beyond the result holds a part of the sum of one output, and where a rotation wraps around, of another.

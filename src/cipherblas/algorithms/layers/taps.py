@@ -48,7 +48,7 @@ def fits(window: Window, x: TensorLayout) -> bool:
     _, out_h, out_w = window.out_shape
     across = (out_w - 1) * window.stride[1] * x.col + 1
     down = (out_h - 1) * window.stride[0] * x.row
-    return (out_h == 1 or across <= x.row) and down + across <= x.pitch
+    return (out_h == 1 or across <= x.row * window.stride[0]) and down + across <= x.pitch
 
 
 def conv_output(x: TensorLayout, window: Window, each: int, *, clean: bool) -> TensorLayout:

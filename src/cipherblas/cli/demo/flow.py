@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.cli.arrays import save_matrix
+from cipherblas.cli.arrays import save_array
 from cipherblas.cli.keyfolder import folder_bytes
 from cipherblas.client import Client
 from cipherblas.errors import CipherblasError
@@ -86,7 +86,7 @@ class Job:
         with self._timed("encrypt"):
             for name, operand in program.operands.items():
                 if not operand.secret:
-                    save_matrix(folder / f"{name}.npy", np.asarray(self.operands[name]))
+                    save_array(folder / f"{name}.npy", np.asarray(self.operands[name]))
                     continue
                 with display.progress(f"{self.title}: encrypting {name}") as progress:
                     encrypted = client.encrypt(progress=progress, **{name: self.operands[name]})

@@ -1,0 +1,1 @@
+"""The parts of `encrypted_cnn.py`: the network, its training, its encrypted runs."""
