@@ -239,7 +239,7 @@ class Expression:
 
     def __mul__(self, other: Any) -> Expression:
         if is_scalar(other):
-            return scaled(self, _number(other))
+            return scaled(self, real_number(other))
         return Multiply(self, _as_matrix(other, self.shape))
 
     __rmul__ = __mul__
@@ -249,9 +249,9 @@ class Expression:
             raise DTypeError(
                 "only division by a number is supported", expected="a number", got=type(other).__name__
             )
-        if _number(other) == 0.0:
+        if real_number(other) == 0.0:
             raise RangeError("division by zero", expected="a non-zero number", got=other)
-        return scaled(self, 1.0 / _number(other))
+        return scaled(self, 1.0 / real_number(other))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {shape_text(self.shape)}>"
@@ -421,7 +421,8 @@ def _is_zero(value: Any) -> bool:
     return is_scalar(value) and bool(value == 0)
 
 
-def _number(value: Any) -> float:
+def real_number(value: Any) -> float:
+    """A scalar as a double; RangeError where it is too large."""
     try:
         return float(value)
     except OverflowError as error:
@@ -467,7 +468,7 @@ def _as_matrix(value: Any, shape: tuple[int, ...]) -> Expression:
         return value
     if not is_scalar(value):
         _check_array(value)
-    array = np.asarray(_number(value) if is_scalar(value) else _real_array(value, "a constant"))
+    array = np.asarray(real_number(value) if is_scalar(value) else _real_array(value, "a constant"))
     try:
         array = np.broadcast_to(array, shape)
     except ValueError:

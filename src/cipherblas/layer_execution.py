@@ -82,6 +82,7 @@ class LayerExecution(SlotArithmetic):
         self._order = [current for current in ordered(node) if current.secret]
         self._number = {id(current): number for number, current in enumerate(ordered(node))}
         self._progress = progress
+        self._run = object()  # in the keys of values that change from run to run
         self._done, self._total = 0, weights + len(self._order)
         if isinstance(evaluator, Ckks):
             evaluator.on_weights = self._tick
@@ -186,8 +187,7 @@ class LayerExecution(SlotArithmetic):
             return Weights(("weights", number), lambda: node.values, bound, total, norm)
         seen = math.prod(node.shape[1:])
         sums = node.bound * seen, node.bound * math.sqrt(seen)
-        # Values of public operands change from run to run.
-        key = ("operand", number, id(self))
+        key = ("operand", number, self._run)
         return Weights(key, lambda: self.feeds.values(node), node.bound, *sums, stored=False)
 
     @staticmethod
@@ -207,7 +207,9 @@ class LayerExecution(SlotArithmetic):
             ev = self.evaluator
             out = conv_output(x, window, x.channels, clean=False)
             cts = []
-            for ct in value.cts:
+            for number in range(out.ciphertexts):
+                group, part = divmod(number, out.segments)  # the last segments may hold no window
+                ct = value.cts[group * x.segments + part]
                 total = folded(ev, folded(ev, ct, window.kernel[1], x.col), window.kernel[0], x.row)
                 cts.append(ev.bounded(total, ct.bound * taps))
             return self._value(node.shape, out, cts, value.unit / taps)
@@ -229,14 +231,15 @@ class LayerExecution(SlotArithmetic):
 
     def _sum_with_values(self, x: TensorValue, node: Expression) -> TensorValue:
         """x + a clear tensor."""
-        ev = self.evaluator
+        ev, value = self.evaluator, self._with_room(x, node.bound)
         cts = [
-            ev.add_plain(ct, self._plain(x.tensor, number, node, x.unit)) for number, ct in enumerate(x.cts)
+            ev.add_plain(ct, self._plain(x.tensor, number, node, value.unit))
+            for number, ct in enumerate(value.cells[0][0])
         ]
-        return self._value(x.shape, x.tensor, cts, x.unit)
+        return self._value(x.shape, x.tensor, cts, value.unit)
 
     def _plain(self, tensor: TensorLayout, ciphertext: int, node: Expression, unit: float) -> Any:
-        key = ("tensor", self._number[id(node)], unit, *(() if isinstance(node, Constant) else (id(self),)))
+        key = ("tensor", self._number[id(node)], unit, *(() if isinstance(node, Constant) else (self._run,)))
 
         def values() -> Any:
             return self.feeds.values(node) / unit

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from cipherblas.algorithms.layers.base import Window
 from cipherblas.errors import DTypeError, ParameterError, RangeError, ShapeError
 from cipherblas.expressions import (
+    MAX_LENGTH,
     Add,
     Constant,
     Expression,
@@ -26,6 +27,7 @@ from cipherblas.expressions import (
     checked_bound,
     finite_array,
     is_scalar,
+    real_number,
     scaled,
     shape_text,
 )
@@ -246,6 +248,8 @@ def avg_pool2d(
 
 def flatten(x: Expression) -> Expression:
     """An image of shape (C, H, W) as a vector of C·H·W entries; free."""
+    if not isinstance(x, Expression):
+        raise DTypeError("what to flatten", expected="a node of the program", got=type(x).__name__)
     return x if len(x.shape) == 1 else Flatten(as_node(x, 3, "what to flatten"))
 
 
@@ -306,6 +310,10 @@ def polynomial(x: Expression, coefficients: Sequence[float]) -> Expression:
     """
     if not isinstance(x, Expression):
         raise DTypeError("argument of a polynomial", expected="a node of the program", got=type(x).__name__)
+    if not isinstance(coefficients, (Sequence, np.ndarray)):
+        raise DTypeError(
+            "coefficients of a polynomial", expected="numbers in order", got=type(coefficients).__name__
+        )
     values = [_coefficient(value) for value in coefficients]
     while values and values[-1] == 0:
         values.pop()
@@ -333,9 +341,10 @@ def polynomial(x: Expression, coefficients: Sequence[float]) -> Expression:
 def _coefficient(value: Any) -> float:
     if not is_scalar(value):
         raise DTypeError("coefficient of a polynomial", expected="a number", got=type(value).__name__)
-    if not math.isfinite(value):
-        raise RangeError("coefficient of a polynomial", expected="a finite number", got=value)
-    return float(value)
+    number = real_number(value)
+    if not math.isfinite(number):
+        raise RangeError("coefficient of a polynomial", expected="a finite number", got=number)
+    return number
 
 
 def _windows(image: NDArray[np.float64], window: Window) -> NDArray[np.float64]:
@@ -369,7 +378,8 @@ def _named_padding(name: str, kernel: Sequence[int], stride: Pair) -> Pair:
 def _pair(value: Any, what: str) -> Pair:
     if isinstance(value, (str, bytes)):
         raise DTypeError(what, expected="one or two integers", got=repr(value))
-    values = tuple(value) if isinstance(value, (Sequence, np.ndarray)) else (value, value)
+    several = isinstance(value, Sequence) or (isinstance(value, np.ndarray) and value.ndim > 0)
+    values = tuple(value) if several else (value, value)
     if len(values) != 2:
         raise ShapeError(what, expected="one or two integers", got=values)
     return _integer(values[0], what), _integer(values[1], what)
@@ -379,6 +389,9 @@ def _integer(value: Any, what: str) -> int:
     try:
         if isinstance(value, (bool, np.bool_)):
             raise TypeError
-        return operator.index(value)
+        number = operator.index(value)
     except TypeError:
         raise DTypeError(what, expected="an integer", got=repr(value)) from None
+    if abs(number) > MAX_LENGTH:
+        raise ShapeError(what, expected=f"at most {MAX_LENGTH}", got=number)
+    return number

@@ -19,6 +19,9 @@ CT, CT3 = RING.random_ciphertext(3), RING.random_ciphertext(3, 3)
 KEY = RING.random_key(4)
 COEFFICIENTS = RING.small()
 SECRET = RING.secret
+WIDE = Ring(n=128, special=1, alpha=1)
+CT_WIDE = WIDE.random_ciphertext(3)
+BLOCK = np.zeros((3, 2, 1, 64), dtype=np.uint64)
 Call = Callable[[], object]
 
 
@@ -39,6 +42,14 @@ def transform(
         outputs,
         rescale,
         order,
+    )
+
+
+def weighted(blocks: list | None = None, terms: list | None = None, cts: list | None = None) -> object:
+    return WIDE.context.weighted_sums(
+        [BLOCK] if blocks is None else blocks,
+        [[0]] if terms is None else terms,
+        [CT_WIDE] if cts is None else cts,
     )
 
 
@@ -96,6 +107,21 @@ BAD: list[tuple[str, Call]] = [
     ("accumulator: expected dtype", lambda: C.multiply_sum([CT], [CT], CT3.astype(float))),
     ("accumulator: expected a C-contiguous", lambda: C.multiply_sum([CT], [CT], C.neg(CT3)[:, ::-1])),
     ("cts: expected 0 ciphertexts, got 1", lambda: C.multiply_plain_sum([], [CT])),
+    ("at least one ciphertext", lambda: weighted(cts=[])),
+    ("cts: expected 2 components", lambda: weighted(cts=[WIDE.random_ciphertext(3, 3)])),
+    ("equal limbs", lambda: weighted(cts=[CT_WIDE, CT_WIDE[:, :2]])),
+    ("terms: expected 0 lists, one for each block, got 0", lambda: weighted([], [])),
+    ("terms: expected 1 lists, one for each block, got 2", lambda: weighted(terms=[[0], [0]])),
+    ("terms: expected below 1, got 1", lambda: weighted(terms=[[1]])),
+    ("width a multiple of 64", lambda: weighted([BLOCK[0]])),
+    ("width a multiple of 64", lambda: weighted([np.zeros((3, 4, 1, 32), dtype=np.uint64)])),
+    ("width a multiple of 64", lambda: weighted([np.zeros((3, 2, 1, 96), dtype=np.uint64)])),
+    ("width a multiple of 64", lambda: weighted([np.zeros((3, 2, 1, 0), dtype=np.uint64)])),
+    (r"blocks: expected shape \(3, 2, 1, 64\), got shape \(2, 2, 1, 64\)", lambda: weighted([BLOCK[:2]])),
+    (r"blocks: expected shape \(3, 2, 2, 64\)", lambda: weighted(terms=[[0, 0]])),
+    (r"blocks: expected shape \(3, 2, 0, 64\)", lambda: weighted(terms=[[]])),
+    (r"blocks: expected shape \(3, 2, 1, 64\)", lambda: weighted([BLOCK, BLOCK[:, :1]], [[0], [0]])),
+    ("blocks: expected dtype", lambda: weighted([BLOCK.astype(float)])),
     ("rescale count: expected 1 to 2", lambda: C.rescale(CT, 3)),
     ("rescale count: expected 1 to 2", lambda: C.rescale(CT, 0)),
     ("limbs: expected 1 to 3, got 4", lambda: C.drop(CT, 4)),

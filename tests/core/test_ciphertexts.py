@@ -155,6 +155,30 @@ def test_multiply_plain_sum(ring: Ring, count: int) -> None:
     same(ring, got, [2 * x for x in expected])
 
 
+@pytest.mark.parametrize("width", [64, 128])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_weighted_sums(width: int, threads: int) -> None:
+    """Blocks of weights in pieces: bit for bit what `multiply_plain_sum` makes of the same plaintexts."""
+    ring = Ring(n=128, special=1, alpha=1)
+    context, limbs = ring.context, 3
+    cts = [ring.random_ciphertext(limbs) for _ in range(4)]
+    terms = [[0], [3, 1, 3, 0], [2] * 9]
+    plains = [[context.plaintext(ring.small(2**30), limbs, montgomery=True) for _ in row] for row in terms]
+    blocks = [
+        np.ascontiguousarray(np.stack([p.reshape(limbs, -1, width) for p in row], axis=2)) for row in plains
+    ]
+    before = _core.threads()
+    try:
+        _core.set_threads(threads)
+        found = context.weighted_sums(blocks, terms, cts)
+    finally:
+        _core.set_threads(before)
+    for sources, row, got in zip(terms, plains, found, strict=True):
+        np.testing.assert_array_equal(
+            got, context.multiply_plain_sum(row, [cts[source] for source in sources])
+        )
+
+
 @pytest.mark.parametrize(("limbs", "count"), [(2, 1), (5, 1), (5, 2), (5, 4)])
 @pytest.mark.parametrize("components", [2, 3])
 def test_rescale_rounds_exactly(ring: Ring, limbs: int, count: int, components: int) -> None:

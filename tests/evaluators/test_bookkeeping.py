@@ -252,3 +252,15 @@ def test_the_cache_drops_what_was_used_longest_ago():
     assert (len(cache), cache.nbytes) == (2, 160)
     cache.clear()
     assert cache.nbytes == 0
+
+
+@pytest.mark.parametrize("deviation", [1 + 2.0**-20, 1 - 2.0**-20])
+def test_scales_that_were_meant_to_be_equal(deviation):
+    """The ciphertext with a limb to spare pays the level of matching, whichever scale is larger."""
+    ev = Counter(ring())
+    scale = 2.0**ev.params.scale_bits
+    low = ev.fresh(None, bound=1.0, limbs=3, scale=scale * deviation)
+    high = ev.fresh(None, bound=1.0, limbs=4, scale=scale)
+    total = ev.add(low, high)
+    assert (total.limbs, total.scale) == (3, low.scale)
+    assert ev.add(low, ev.drop(high, 3)).limbs == 2  # nobody has one

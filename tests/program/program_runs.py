@@ -13,7 +13,9 @@ import cipherblas as cb
 from cipherblas.evaluators import Clear, Counts, RingShape
 from cipherblas.execution import Execution
 from cipherblas.expressions import Expression, Operand, evaluate_clear
+from cipherblas.layer_execution import LayerExecution
 from cipherblas.layouts.blocks import block_of, join
+from cipherblas.planner.layers import Chooser, LayerCost, Recorded, trace_layers
 from cipherblas.planner.trace import PlainFeeds, Trace, trace
 from cipherblas.slot_arithmetic import Choice, FeedSpec
 
@@ -84,6 +86,8 @@ class ClearFeeds(PlainFeeds):
 
     def secret(self, spec: FeedSpec, bound: float) -> list[list[list[Any]]]:
         source = self._operands[spec.name].T if spec.transposed else self._operands[spec.name]
+        if source.ndim != 2:  # a tensor in slots is packed as a column
+            source = source.reshape(-1, 1)
 
         def block(i: int, j: int) -> list[Any]:
             cell = block_of(source, spec.layout.rows, spec.layout.cols, i, j) / spec.unit
@@ -125,3 +129,22 @@ def in_clear(
         [value.layout.unpack([ct.data for ct in cell]) * value.unit for cell in row] for row in value.cells
     ]
     return ClearRun(join(cells, *value.shape), traced, clear.counts)
+
+
+def network_in_clear(
+    ring: RingShape, expression: Expression, values: Mapping[str, Matrix], prices: LayerCost, key_policy: Any
+) -> ClearRun:
+    """As `in_clear` for a network, by the planner's decisions at these prices."""
+    chooser = Chooser(expression, ring.n // 2, prices)
+    traced = trace_layers(ring, expression, chooser, key_policy)
+    clear = Clear(ring, key_policy=key_policy, available=traced.keys)
+    decide = Recorded(chooser.choices)
+    value = LayerExecution(clear, expression, decide, ClearFeeds(clear, values)).run()
+    assert value.tensor.ciphertexts == len(value.cts)
+    for number, ct in enumerate(value.cts):
+        assert np.abs(ct.data).max() <= ct.bound * (1 + 1e-9)
+        if value.tensor.clean:
+            empty = value.tensor.vector(number, np.ones(expression.shape).ravel()) == 0
+            assert np.abs(ct.data[empty]).max(initial=0) <= 1e-9 * ct.bound
+    result = value.layout.unpack([ct.data for ct in value.cts]).reshape(expression.shape) * value.unit
+    return ClearRun(result.real, traced, clear.counts)

@@ -20,6 +20,8 @@ from cipherblas.evaluators.values import Ct, Plain, Step, Transform, WeightGroup
 SCALE_TOLERANCE = 2.0**-40
 # An integer factor of at least this size matches two scales to a relative error of half its inverse.
 MIN_MATCH_FACTOR = 2.0**24
+# Scales whose ratio is smaller were meant to be equal.
+MAX_DEVIATION = 2.0
 MAX_SMALL_INTEGER = 1 << 20
 MAX_ENCODED_BITS = 60  # coefficients are encoded as int64
 
@@ -516,13 +518,19 @@ class Evaluator(Bookkeeper, ABC):
         return self.make(x.limbs, x.scale, x.bound + y.bound, x.noise + y.noise, components, data)
 
     def align(self, x: Ct, y: Ct) -> tuple[Ct, Ct]:
-        """Two ciphertexts at the same limbs and scale, that of the larger scale."""
+        """Two ciphertexts at the same limbs and scale: that of the larger scale.
+
+        Scales that differ by the deviation of primes alone become that of the ciphertext with fewer limbs: the other
+        one has the level that matching costs. Which of them is larger is chance.
+        """
         limbs = min(x.limbs, y.limbs)
-        scale = max(x.scale, y.scale)
-        low = x if x.scale < y.scale else y
-        ratio = scale / low.scale
+        low, high = (x, y) if x.scale < y.scale else (y, x)
+        scale, ratio = high.scale, high.scale / low.scale
         if SCALE_TOLERANCE < ratio - 1 < MIN_MATCH_FACTOR - 1 and low.limbs == limbs:
-            limbs -= 1  # matching will cost a level
+            if ratio < MAX_DEVIATION and high.limbs > limbs:
+                scale = low.scale
+            else:
+                limbs -= 1
         return self.match(x, limbs, scale), self.match(y, limbs, scale)
 
     def add_all(self, cts: Iterable[Ct]) -> Ct:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from cipherblas.algorithms.layers.base import LayerMethod, Weights, Window
@@ -41,11 +41,19 @@ from cipherblas.planner.cost import Rates, calibrate
 from cipherblas.planner.estimate import Estimate, of_trace
 from cipherblas.planner.explain import layer_name, size
 from cipherblas.planner.plan import RING_DEGREES, LayerFigures, Plan, PlanOptions
-from cipherblas.planner.sizing import Sizing, magnitude_slope, sizings
+from cipherblas.planner.sizing import (
+    DRAFT_SCALE_BITS,
+    DRAFT_SPENT_LIMBS,
+    Sizing,
+    draft,
+    magnitude_slope,
+    sizings,
+)
 from cipherblas.planner.trace import RecordingFeeds, Trace, check_decryption
 from cipherblas.slot_arithmetic import Choice
 
 NOMINAL_DEPTH = 2  # rescales above the base of the ring on which single operations are priced
+DEEPEST = 100  # limbs that a network may spend
 STOP_RATIO = 1.5  # a ring slower than a smaller one by so much ends the search upwards
 KEY_POLICIES: tuple[KeyPolicy, ...] = ("direct", "binary")
 
@@ -118,6 +126,7 @@ class Chooser:
         self.slots, self.prices, self.masks = slots, prices, masks
         self.choices: list[Choice] = []
         self._consumers: dict[int, list[Expression]] = {}
+        self._strides: dict[int, int] = {}
         for node in ordered(expression):
             for child in node.children:
                 self._consumers.setdefault(id(child), []).append(node)
@@ -134,17 +143,17 @@ class Chooser:
 
     def _packings(self, node: Leaf) -> Iterator[dict[str, Any]]:
         """Layouts worth comparing: contiguous, channels padded, balanced over ciphertexts, wider images."""
-        yield {}
         if len(node.shape) == 1:
+            yield {}
             parts = -(-node.shape[0] // self.slots)
             yield {"channels": -(-node.shape[0] // parts)}
             return
         channels, height, width = node.shape
         area = height * width
         if area > self.slots:
-            stride = max((c.window.stride[0] for c in self._windows(node)), default=1)
-            yield {"rows": stride}
+            yield {"rows": min(self._stride(node), max(1, self.slots // width))}
             return
+        yield {}
         for pitch in {area, 1 << (area - 1).bit_length()}:
             most = self.slots // pitch
             if not most:
@@ -162,6 +171,17 @@ class Chooser:
                 for pitch in {grid_h * grid_w, 1 << (grid_h * grid_w - 1).bit_length()}:
                     if pitch <= self.slots:
                         yield {"channels": min(channels, self.slots // pitch), "pitch": pitch, "row": grid_w}
+
+    def _stride(self, node: Expression) -> int:
+        """Rows of an image that become one in what is computed from it: segments are cut between such rows."""
+        if id(node) not in self._strides:
+            self._strides[id(node)] = math.lcm(
+                *(
+                    self._stride(c) * (c.window.stride[0] if isinstance(c, (Conv2d, AvgPool2d)) else 1)
+                    for c in self._consumers.get(id(node), [])
+                )
+            )
+        return self._strides[id(node)]
 
     def _windows(self, node: Expression) -> list[Conv2d | AvgPool2d]:
         return [c for c in self._consumers.get(id(node), []) if isinstance(c, (Conv2d, AvgPool2d))]
@@ -202,18 +222,25 @@ class Chooser:
             return None
         grid_h, grid_w = needed_grid(window)
         channels = x.shape[0]
+        stuck = not fits(window, x) or not self._computable(window, x)
         for pitch in (grid_h * grid_w, 1 << (grid_h * grid_w - 1).bit_length()):
             if pitch > self.slots:
                 continue
             each = min(channels, self.slots // pitch)
             dense = {"channels": each, "pitch": pitch, "row": grid_w}
-            if -(-channels // each) < x.ciphertexts or not fits(window, x):
-                try:
-                    self._conv(window, relaid_layout(x, dense))
-                except ShapeError:  # no room to shift so many channels
-                    continue
+            if (stuck or -(-channels // each) < x.ciphertexts) and self._computable(
+                window, relaid_layout(x, dense)
+            ):
                 return dense
         return None
+
+    def _computable(self, window: Window, x: TensorLayout) -> bool:
+        """Whether there is room to shift so many channels."""
+        try:
+            self._conv(window, x)
+        except ShapeError:
+            return False
+        return True
 
     def _method(self, node: Expression, x: TensorLayout) -> LayerMethod:
         if isinstance(node, MatMul):
@@ -330,6 +357,7 @@ class _Scored:
     choices: tuple[Choice, ...]
     sizing: Sizing | None
     key_policy: KeyPolicy
+    draft_limbs: int
     seconds: float
 
 
@@ -377,16 +405,17 @@ class LayerSearch:
 
     def _best_of_ring(self, n: int) -> _Scored | None:
         found: list[_Scored] = []
-        draft = replace(RingShape.for_depth(n // 2, 40), scale_bits=40.0)
+        first = draft(n, DRAFT_SCALE_BITS, DEEPEST)
         for policy in self._policies():
             seen: list[list[Choice]] = []
             for masks in (True, False):
                 try:
                     chooser = self._chooser(n // 2, masks)
-                    trace_layers(draft, self.expression, chooser, policy)
+                    result = trace_layers(first, self.expression, chooser, policy).result
                     if chooser.choices not in seen:
                         seen.append(chooser.choices)
-                        found.extend(self._sized(n, tuple(chooser.choices), policy, 0.0))
+                        spent = max(DRAFT_SPENT_LIMBS, len(first.q) - result.first().limbs)
+                        found.extend(self._sized(n, tuple(chooser.choices), policy, 0.0, spent))
                 except CipherblasError as error:
                     self._failures.append(error)
             if found:
@@ -403,7 +432,7 @@ class LayerSearch:
         return KEY_POLICIES if self.options.key_policy is None else (self.options.key_policy,)
 
     def _sized(
-        self, n: int, choices: tuple[Choice, ...], policy: KeyPolicy, extra_bits: float
+        self, n: int, choices: tuple[Choice, ...], policy: KeyPolicy, extra_bits: float, draft_limbs: int
     ) -> Iterator[_Scored]:
         """The decisions on rings that reach the precision within the budgets."""
         options = self.options
@@ -413,10 +442,13 @@ class LayerSearch:
 
         if options.parameters is not None:
             estimate = run(options.parameters)
-            yield _Scored(n, choices, None, policy, self.rates.seconds(estimate.counts, n, self.threads))
+            yield _Scored(
+                n, choices, None, policy, draft_limbs, self.rates.seconds(estimate.counts, n, self.threads)
+            )
             return
-        slope = magnitude_slope(run, n)
-        for sizing in sizings(run, n, self.target, options.security, options.insecure, extra_bits, slope):
+        slope = magnitude_slope(run, n, draft_limbs)
+        allowed = options.security, options.insecure
+        for sizing in sizings(*(run, n, self.target, *allowed, extra_bits, slope), draft_limbs=draft_limbs):
             ring = sizing.shape()
             estimate = run(ring)
             try:
@@ -424,7 +456,9 @@ class LayerSearch:
             except MemoryBudgetError as error:
                 self._failures.append(error)
                 continue
-            yield _Scored(n, choices, sizing, policy, self.rates.seconds(estimate.counts, n, self.threads))
+            yield _Scored(
+                n, choices, sizing, policy, draft_limbs, self.rates.seconds(estimate.counts, n, self.threads)
+            )
 
     def _check_budgets(self, estimate: Estimate, key_bytes: int) -> None:
         budgets = self.budgets
@@ -457,7 +491,7 @@ class LayerSearch:
         if plan.error > self.target and entry.sizing is not None:
             extra_bits = math.log2(plan.error / self.target) + 0.25 * (4 - tries)
             again = min(
-                self._sized(entry.n, entry.choices, entry.key_policy, extra_bits),
+                self._sized(entry.n, entry.choices, entry.key_policy, extra_bits, entry.draft_limbs),
                 key=lambda scored: scored.seconds,
                 default=None,
             )

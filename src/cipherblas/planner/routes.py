@@ -22,7 +22,8 @@ from cipherblas.row_execution import supported
 
 AnyTrace: TypeAlias = "Trace | RowTrace"
 # Options that speak of slots alone.
-SLOT_OPTIONS = ("block", "options", "parameters")
+MATRIX_OPTIONS = ("block", "options")
+SLOT_OPTIONS = (*MATRIX_OPTIONS, "parameters")
 
 
 def make_plan(expression: Expression, options: PlanOptions) -> tuple[Plan, AnyTrace]:
@@ -68,6 +69,11 @@ def _network(expression: Expression, options: PlanOptions, budgets: Budgets) -> 
     products with vectors alone."""
     if options.route == "slots":
         raise ParameterError("route", expected="layers | rows for vectors and images", got=options.route)
+    for name in MATRIX_OPTIONS:
+        if getattr(options, name) is not None:
+            raise ParameterError(
+                "options of a network", expected=f"no {name}, which is of products of matrices", got=name
+            )
     matrices = as_matrices(expression)
     if options.route == "rows" or options.algorithm == GEMM:
         if matrices is None:

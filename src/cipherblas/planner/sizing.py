@@ -20,7 +20,7 @@ MATCHING_SCALE_BITS = 25.5  # a limb of that size matches any two scales: see `E
 MAX_BASE_BITS, HEADROOM_BITS = 2 * MAX_PRIME_BITS - 1, 3.0
 UNEVEN_BITS = 1e-4
 SLOPE_SLACK = 0.05  # a slope is a whole number but where the terms of a sum have very different ranges
-SPARE_BITS = (8.0, 16.0, 32.0)  # added to the base limbs for intermediate values, as little as is enough
+SPARE_BITS = (8.0, 16.0, 32.0, 48.0, 64.0)  # added to the base limbs for intermediate values, as little as is enough
 PRIME_SPREAD_BITS = 0.3  # the nearest prime = 1 mod 2N may be so far from the size asked for
 
 
@@ -69,9 +69,9 @@ class Sizing:
         )
 
 
-def draft(n: int, scale_bits: float) -> RingShape:
-    """A ring with limbs to spare, for the first look at a program's depth and noise."""
-    q_bits = [float(MAX_PRIME_BITS)] * DRAFT_BASE_LIMBS + [scale_bits] * DRAFT_SPENT_LIMBS
+def draft(n: int, scale_bits: float, spent: int = DRAFT_SPENT_LIMBS) -> RingShape:
+    """A ring with limbs to spare, for the first look at a program's depth and noise; `spent` at the usual scale."""
+    q_bits = [float(MAX_PRIME_BITS)] * DRAFT_BASE_LIMBS + [scale_bits] * spent
     return RingShape.from_bits(n, _uneven(q_bits), [MAX_PRIME_BITS + SPECIAL_MARGIN_BITS], 1, scale_bits)
 
 
@@ -80,9 +80,11 @@ def _uneven(q_bits: Sequence[float]) -> list[float]:
     return [bits - UNEVEN_BITS * index * index for index, bits in enumerate(q_bits)]
 
 
-def magnitude_slope(run: Callable[[RingShape], Estimate], n: int) -> float:
+def magnitude_slope(
+    run: Callable[[RingShape], Estimate], n: int, draft_limbs: int = DRAFT_SPENT_LIMBS
+) -> float:
     """Bits of the result per bit of scale: 2 for a product that is not rescaled. The same for every ring."""
-    first, second = (run(draft(n, bits)) for bits in (DRAFT_SCALE_BITS, DRAFT_SCALE_BITS + 4))
+    first, second = (run(draft(n, bits, draft_limbs)) for bits in (DRAFT_SCALE_BITS, DRAFT_SCALE_BITS + 4))
     return (second.magnitude_bits - first.magnitude_bits) / 4
 
 
@@ -95,6 +97,7 @@ def sizings(
     extra_bits: float,
     slope: float,
     alphas: Sequence[int] = (1, 2, 3),
+    draft_limbs: int = DRAFT_SPENT_LIMBS,
 ) -> Iterator[Sizing]:
     """Rings of degree n that carry a program, with few and with many limbs per digit.
 
@@ -104,14 +107,20 @@ def sizings(
         extra_bits: added to the scale (after a first choice missed the target).
         slope: of the program, see `magnitude_slope`.
         alphas: limbs per digit to try, beside all in one digit.
+        draft_limbs: no fewer than the program spends.
     """
-    first = run(draft(n, DRAFT_SCALE_BITS))
+    first = run(draft(n, DRAFT_SCALE_BITS, draft_limbs))
     wanted = DRAFT_SCALE_BITS + math.log2(first.error / target) + 0.25 + extra_bits
     wanted = max(wanted, MIN_SCALE_BITS, (n.bit_length() + 1) + 3.0)
-    try:
-        sizing = _sized(run, n, first, wanted, slope, min(alphas))
-    except MismatchError:  # terms of a sum cannot be matched by a limb of that size
-        sizing = _sized(run, n, first, max(wanted, MATCHING_SCALE_BITS), slope, min(alphas))
+    sizing = None
+    for bits in sorted({wanted, max(wanted, MATCHING_SCALE_BITS)}):
+        try:
+            sizing = _sized(run, n, first, bits, slope, min(alphas), draft_limbs)
+        except MismatchError:  # terms of a sum cannot be matched by a limb of that size
+            if bits >= MATCHING_SCALE_BITS:
+                raise
+        if sizing is not None:
+            break
     if sizing is None:
         return
     budget = math.inf if insecure else max_log_qp(n, security)
@@ -129,6 +138,7 @@ def _sized(
     scale_bits: float,
     slope: float,
     alpha: int,
+    draft_limbs: int,
 ) -> Sizing | None:
     """A ring at this scale that the program runs on; None where it would need more than decryption reads."""
     if scale_bits > MAX_SCALE_BITS:
@@ -136,11 +146,11 @@ def _sized(
     limbs = first.limbs
     base_bits = first.magnitude_bits + slope * (scale_bits - DRAFT_SCALE_BITS) + HEADROOM_BITS
     if base_bits > MAX_BASE_BITS or abs(slope - round(slope)) > SLOPE_SLACK:  # not as linear as it seems
-        second = run(draft(n, scale_bits))
+        second = run(draft(n, scale_bits, draft_limbs))
         limbs, base_bits = second.limbs, second.magnitude_bits + HEADROOM_BITS
     if base_bits > MAX_BASE_BITS:
         return None
-    spent = DRAFT_BASE_LIMBS + DRAFT_SPENT_LIMBS - limbs
+    spent = DRAFT_BASE_LIMBS + draft_limbs - limbs
     for spare in (0.0, *SPARE_BITS):
         bits = min(base_bits + spare, MAX_BASE_BITS)
         base = 1 if bits <= MAX_PRIME_BITS - 1 else 2

@@ -54,6 +54,7 @@ class _MetaKernel(LayerMethod):
     source = "Yuan et al., OOPSLA 2025, Algorithms 1 to 3"
 
     pattern: Pattern
+    window: Window | None = None
     taps = 1
 
     @abstractmethod
@@ -176,7 +177,8 @@ class _MetaKernel(LayerMethod):
             return self.build(weights.values(), output, group, part)
 
         sources = [self._position[part.source, part.step] for part in parts]
-        return weights.group((self.name, self.x.key, *self.options.values(), output, group), sources, build)
+        key = (self.name, self.x.key, self.window, *self.options.values(), output, group)
+        return weights.group(key, sources, build)
 
 
 class MatVecMetaKernel(_MetaKernel):
@@ -247,6 +249,8 @@ class ConvMetaKernel(_MetaKernel):
         pattern: with units as long as the channels are apart.
         each: output channels per ciphertext.
     """
+
+    window: Window
 
     def __init__(self, x: TensorLayout, window: Window, pattern: Pattern, each: int) -> None:
         if x.shape != window.shape or x.places is not None:
