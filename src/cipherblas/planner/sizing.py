@@ -20,7 +20,13 @@ MATCHING_SCALE_BITS = 25.5  # a limb of that size matches any two scales: see `E
 MAX_BASE_BITS, HEADROOM_BITS = 2 * MAX_PRIME_BITS - 1, 3.0
 UNEVEN_BITS = 1e-4
 SLOPE_SLACK = 0.05  # a slope is a whole number but where the terms of a sum have very different ranges
-SPARE_BITS = (8.0, 16.0, 32.0, 48.0, 64.0)  # added to the base limbs for intermediate values, as little as is enough
+SPARE_BITS = (
+    8.0,
+    16.0,
+    32.0,
+    48.0,
+    64.0,
+)  # added to the base limbs for intermediate values, as little as is enough
 PRIME_SPREAD_BITS = 0.3  # the nearest prime = 1 mod 2N may be so far from the size asked for
 
 
