@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from program_runs import Run, matrix, network_in_clear, run
+from scipy.signal import correlate2d
 
 import cipherblas as cb
 from cipherblas.algorithms.layers.imra import Pattern
 from cipherblas.evaluators import Counter, RingShape
-from cipherblas.expressions import Constant, Expression, Leaf, Operand
+from cipherblas.expressions import Constant, Expression, Leaf, Operand, evaluate_clear
 from cipherblas.graph import constants, deduplicated, from_json, to_json
 from cipherblas.layer_execution import LayerExecution
 from cipherblas.layouts.tensors import contiguous
@@ -301,3 +302,29 @@ def test_a_deep_network():
         return x
 
     encrypted(function, x=cb.secret(8), precision=1e-3)
+
+
+@given(st.randoms(use_true_random=False))
+@settings(max_examples=60)
+def test_convolutions_are_scipys(random: Random) -> None:
+    """The clear convolution, which every encrypted one is compared with, against scipy's correlation."""
+    groups, depth, each = random.randint(1, 2), random.randint(1, 3), random.randint(1, 3)
+    height, width, down, across = (random.randint(1, 9) for _ in range(4))
+    pad_h, pad_w = (
+        random.randint(max(0, down - height), height + 2),
+        random.randint(max(0, across - width), width + 2),
+    )
+    pads = (min(pad_h, height), min(pad_w, width))
+    if height + 2 * pads[0] < down or width + 2 * pads[1] < across:
+        return
+    stride = (random.randint(1, 3), random.randint(1, 3))
+    rng = np.random.default_rng(random.getrandbits(32))
+    image = rng.normal(size=(groups * depth, height, width))
+    filters = rng.normal(size=(groups * each, depth, down, across))
+    node = cb.conv2d(Leaf("x", cb.secret(*image.shape)), filters, stride=stride, padding=pads, groups=groups)
+    padded = np.pad(image, ((0, 0), (pads[0],) * 2, (pads[1],) * 2))
+    for output, taps in enumerate(filters):
+        first = output // each * depth
+        maps = [correlate2d(padded[first + channel], taps[channel], "valid") for channel in range(depth)]
+        expected = sum(maps)[:: stride[0], :: stride[1]]
+        np.testing.assert_allclose(evaluate_clear(node, {"x": image})[output], expected, atol=1e-12)
