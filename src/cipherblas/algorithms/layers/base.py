@@ -217,6 +217,30 @@ def check_unit(window: Window, title: str) -> None:
         )
 
 
+class OneVectorMethod(LayerMethod):
+    """W·x of one ciphertext, the entries of x in its first slots and anything elsewhere, to one ciphertext.
+
+    Raises:
+        ShapeError: W has more rows or columns than there are slots, or x lies elsewhere.
+    """
+
+    def __init__(self, x: TensorLayout, rows: int) -> None:
+        columns = check_vector(x, self.title)
+        if rows > x.slots:
+            raise ShapeError(f"matrix of {self.title}", expected=f"at most {x.slots} rows", got=rows)
+        self.x, self.rows, self.columns = x, rows, columns
+        self.out = TensorLayout((rows, 1, 1), x.slots, rows, 1, 1, 1, 1)
+
+    @staticmethod
+    def input_layout(shape: tuple[int, int, int], rows: int, slots: int) -> TensorLayout:
+        """Where the entries of the vector must lie."""
+        return vector_layout(shape, slots)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return {}
+
+
 def doublings(copies: int) -> int:
     """Rotations of `repeated` and `folded`: shorter vectors that were made on the way are used again."""
     return copies.bit_length() - 1 + copies.bit_count() - 1

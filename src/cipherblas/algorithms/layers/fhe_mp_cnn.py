@@ -16,14 +16,13 @@ from numpy.typing import NDArray
 
 from cipherblas.algorithms.layers.base import (
     LayerMethod,
+    OneVectorMethod,
     Weights,
     Window,
     check_unit,
-    check_vector,
     doublings,
     folded,
     repeated,
-    vector_layout,
 )
 from cipherblas.algorithms.layers.taps import conv_output, covered, needed_grid, tap_step
 from cipherblas.errors import ShapeError
@@ -35,7 +34,7 @@ NAME = "fhe-mp-cnn"
 CHUNK = 64  # rotations of the input that are alive together
 
 
-class MatVecFheMpCnn(LayerMethod):
+class MatVecFheMpCnn(OneVectorMethod):
     """W·x, W n × k, by its n + k - 1 diagonals, each padded with zeros to a ciphertext: n + k - 2 rotations. Levels: 1.
 
     Args:
@@ -49,22 +48,6 @@ class MatVecFheMpCnn(LayerMethod):
     name = NAME
     title = "FHE-MP-CNN's zero-padded diagonals"
     source = "Lee et al., ICML 2022"
-
-    def __init__(self, x: TensorLayout, rows: int) -> None:
-        columns = check_vector(x, self.title)
-        if rows > x.slots:
-            raise ShapeError(f"matrix of {self.title}", expected=f"at most {x.slots} rows", got=rows)
-        self.x, self.rows, self.columns = x, rows, columns
-        self.out = TensorLayout((rows, 1, 1), x.slots, rows, 1, 1, 1, 1)
-
-    @staticmethod
-    def input_layout(shape: tuple[int, int, int], rows: int, slots: int) -> TensorLayout:
-        """Where the entries of the vector must lie."""
-        return vector_layout(shape, slots)
-
-    @property
-    def options(self) -> dict[str, Any]:
-        return {}
 
     @property
     def plaintexts(self) -> int:

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.algorithms.layers.base import LayerMethod, Weights, check_vector, vector_layout
-from cipherblas.errors import ShapeError
+from cipherblas.algorithms.layers.base import OneVectorMethod, Weights
 from cipherblas.evaluators.base import Evaluator
 from cipherblas.evaluators.values import Ct, WeightGroup
 from cipherblas.layouts.tensors import TensorLayout
@@ -27,7 +26,7 @@ class _Giant(NamedTuple):
     babies: tuple[int, ...]
 
 
-class MatVecHelib(LayerMethod):
+class MatVecHelib(OneVectorMethod):
     """W·x, W rows × columns, as the product of a D×D matrix, D a power of two. Levels: 1.
 
     With ρ the rotation of the D entries and diagonals κ_i[j] = W[j, j + i mod D], W·x = Σ_i κ_i ⊙ ρ^i(x), in n1 baby
@@ -49,23 +48,10 @@ class MatVecHelib(LayerMethod):
     source = "Halevi, Shoup, CRYPTO 2018"
 
     def __init__(self, x: TensorLayout, rows: int) -> None:
-        columns = check_vector(x, self.title)
-        if max(rows, columns) > x.slots:
-            raise ShapeError(f"matrix of {self.title}", expected=f"at most {x.slots} rows", got=rows)
-        self.x, self.rows, self.columns = x, rows, columns
-        self.out = TensorLayout((rows, 1, 1), x.slots, rows, 1, 1, 1, 1)
-        bits = (max(rows, columns) - 1).bit_length()
+        super().__init__(x, rows)
+        bits = (max(rows, self.columns) - 1).bit_length()
         self.dimension = 1 << bits
         self.babies = 1 << (bits + 1) // 2
-
-    @staticmethod
-    def input_layout(shape: tuple[int, int, int], rows: int, slots: int) -> TensorLayout:
-        """Where the entries of the vector must lie."""
-        return vector_layout(shape, slots)
-
-    @property
-    def options(self) -> dict[str, Any]:
-        return {}
 
     @property
     def bad(self) -> bool:
