@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas import _core
+from cipherblas.arrays import finite_array
 from cipherblas.errors import DTypeError, MismatchError
-from cipherblas.expressions import finite_array
 from cipherblas.formats.encryption import encrypt_rows, encrypt_shared_batch, encrypt_shared_rows
 from cipherblas.keys import FreshCiphertext, PublicKey, SecretKey, encrypt
 from cipherblas.layouts.blocks import block_of

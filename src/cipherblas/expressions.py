@@ -15,21 +15,20 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NoReturn, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, NoReturn, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cipherblas.arrays import finite_array, is_scalar, real_array, real_number, shape_text
 from cipherblas.errors import DTypeError, MismatchError, ParameterError, RangeError, ShapeError
 
-Scalar: TypeAlias = "int | float | np.integer[Any] | np.floating[Any]"
 Encryption = Literal["secret-key", "public-key"]  # which key encrypts an operand
 
 MAX_DEPTH = 128  # of nested operations: graphs are walked recursively
 MAX_LENGTH = 1 << 24  # rows or columns of an operand
 BOUND_RANGE = 2.0**-600, 2.0**600  # products of two bounds stay finite numbers
 ZERO_BOUND = 2.0**-20  # stands for the bound of a matrix of zeros
-NARROW_TYPES = ("int8", "int16", "int32", "float16", "float32")  # exact in float64, and shorter
 
 
 @dataclass(frozen=True)
@@ -410,23 +409,8 @@ def scaled(node: Expression, factor: float) -> Expression:
     return inner if factor == 1 else Scale(inner, factor)
 
 
-def is_scalar(value: Any) -> bool:
-    """Whether a value is one real number (a boolean is not)."""
-    if isinstance(value, np.ndarray):
-        return value.ndim == 0 and value.dtype.kind in "fiu"
-    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-
-
 def _is_zero(value: Any) -> bool:
     return is_scalar(value) and bool(value == 0)
-
-
-def real_number(value: Any) -> float:
-    """A scalar as a double; RangeError where it is too large."""
-    try:
-        return float(value)
-    except OverflowError as error:
-        raise RangeError("a number is too large", expected="a double", got="more than 1.8e308") from error
 
 
 def _product(left: Expression, right: Expression) -> Expression:
@@ -468,7 +452,7 @@ def _as_matrix(value: Any, shape: tuple[int, ...]) -> Expression:
         return value
     if not is_scalar(value):
         _check_array(value)
-    array = np.asarray(real_number(value) if is_scalar(value) else _real_array(value, "a constant"))
+    array = np.asarray(real_number(value) if is_scalar(value) else real_array(value, "a constant"))
     try:
         array = np.broadcast_to(array, shape)
     except ValueError:
@@ -485,58 +469,6 @@ def matrix_shape(node: Expression) -> tuple[int, int]:
     if len(node.shape) != 2:
         raise ShapeError("a matrix", expected="2 dimensions", got=shape_text(node.shape))
     return node.shape[0], node.shape[1]
-
-
-def shape_text(shape: Sequence[int]) -> str:
-    """A shape for people: 3x32x32."""
-    return "x".join(map(str, shape))
-
-
-def _real_array(value: Any, what: str) -> NDArray[Any]:
-    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
-        raise DTypeError(
-            f"{what} must not have masked entries", expected="a full array", got="masked entries"
-        )
-    try:
-        array = np.asarray(value)
-    except ValueError as error:
-        raise ShapeError(
-            f"{what} is not a rectangular matrix", expected="2 dimensions", got="ragged rows"
-        ) from error
-    if array.dtype.kind not in "fiub":
-        raise DTypeError(f"{what} must hold real numbers", expected="a real dtype", got=str(array.dtype))
-    return array
-
-
-def finite_matrix(value: Any, what: str) -> NDArray[np.float64]:
-    """`value` as a float64 matrix; DTypeError, ShapeError or RangeError where it is not a finite real one."""
-    return finite_array(value, what, (2,))
-
-
-def finite_array(value: Any, what: str, dimensions: Sequence[int]) -> NDArray[np.float64]:
-    """`value` as a float64 array of one of these numbers of dimensions; errors as `finite_matrix`."""
-    return narrow_array(value, what, dimensions).astype(np.float64, copy=False)
-
-
-def narrow_array(value: Any, what: str, dimensions: Sequence[int]) -> NDArray[Any]:
-    """`value` in its own type, where that is one of `NARROW_TYPES`, or float64; errors as `finite_array`.
-
-    What computes with its entries converts them before: sums and products of a narrow type overflow.
-    """
-    array = _real_array(value, what)
-    if array.ndim not in dimensions or 0 in array.shape:
-        name = {1: "a vector", 2: "a matrix", 3: "an image", 4: "filters"}
-        raise ShapeError(
-            f"{what} must be {' or '.join(name[number] for number in dimensions)}",
-            expected=f"{' or '.join(map(str, dimensions))} dimensions, none of them 0",
-            got=f"{array.ndim} (shape {array.shape})",
-        )
-    found = np.ascontiguousarray(array, dtype=array.dtype if array.dtype in NARROW_TYPES else np.float64)
-    if found.dtype.kind == "f" and not np.isfinite(found).all():
-        place = [int(x) for x in np.argwhere(~np.isfinite(found))[0]]
-        kind = "NaN" if np.isnan(found[tuple(place)]) else "an infinity"
-        raise RangeError(f"{what} must hold finite numbers", expected="finite", got=f"{kind} at {place}")
-    return found
 
 
 def trace(function: Callable[..., Any], operands: Mapping[str, Operand]) -> Expression:

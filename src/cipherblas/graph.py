@@ -9,6 +9,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from cipherblas.arrays import finite_array, shape_text
 from cipherblas.errors import CipherblasError, FormatError
 from cipherblas.expressions import (
     Add,
@@ -20,9 +21,7 @@ from cipherblas.expressions import (
     Multiply,
     Operand,
     Scale,
-    finite_array,
     ordered,
-    shape_text,
 )
 from cipherblas.networks import LAYERS
 

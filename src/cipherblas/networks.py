@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.algorithms.layers.base import Window
+from cipherblas.arrays import finite_array, is_scalar, real_number, shape_text
 from cipherblas.errors import DTypeError, ParameterError, RangeError, ShapeError
 from cipherblas.expressions import (
     MAX_LENGTH,
@@ -25,11 +26,7 @@ from cipherblas.expressions import (
     Multiply,
     as_node,
     checked_bound,
-    finite_array,
-    is_scalar,
-    real_number,
     scaled,
-    shape_text,
 )
 
 Pair = tuple[int, int]

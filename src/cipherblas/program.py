@@ -13,17 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas import files, graph
+from cipherblas.arrays import finite_array
 from cipherblas.errors import CipherblasError, FormatError, MismatchError
 from cipherblas.evaluators.rows import ClearFactor
-from cipherblas.expressions import (
-    Expression,
-    Operand,
-    evaluate_clear,
-    finite_array,
-    matrix_shape,
-    operands_of,
-    trace,
-)
+from cipherblas.expressions import Expression, Operand, evaluate_clear, matrix_shape, operands_of, trace
 from cipherblas.keys import EvaluationKeys, PublicKey
 from cipherblas.matrices import check_shape, short_id
 from cipherblas.planner.explain import explain

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas._core import trim_pool
+from cipherblas.arrays import narrow_array
 from cipherblas.errors import DTypeError, MemoryBudgetError, MismatchError, RangeError, ShapeError
 from cipherblas.evaluators.base import Evaluator
 from cipherblas.evaluators.ckks import Ckks
@@ -19,7 +20,7 @@ from cipherblas.evaluators.encodings import Encodings, WeightStore
 from cipherblas.evaluators.rows import Batch, Rows
 from cipherblas.evaluators.rows_ckks import RowsCkks
 from cipherblas.execution import Execution
-from cipherblas.expressions import Expression, Operand, evaluate_clear, narrow_array
+from cipherblas.expressions import Expression, Operand, evaluate_clear
 from cipherblas.formats import CoefficientMatrix, SharedBatch, rows_format
 from cipherblas.keys import EvaluationKeys, FreshCiphertext
 from cipherblas.layer_execution import LayerExecution

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
-from cipherblas.expressions import NARROW_TYPES
+from cipherblas.arrays import NARROW_TYPES
 
 ROUTES = ("slots", "rows")
 

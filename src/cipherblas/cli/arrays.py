@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas import files
+from cipherblas.arrays import narrow_array
 from cipherblas.errors import DTypeError, FormatError, StorageError
-from cipherblas.expressions import narrow_array
 
 
 def load_array(path: Path, dimensions: Sequence[int]) -> NDArray[Any]:
     """The real, finite array in a `.npy` file, of one of these numbers of dimensions.
 
-    Its type is that of `expressions.narrow_array`.
+    Its type is that of `cipherblas.arrays.narrow_array`.
 
     Raises:
         StorageError: the file cannot be read.

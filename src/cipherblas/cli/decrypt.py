@@ -9,10 +9,10 @@ from typing import Annotated
 import numpy as np
 import typer
 
+from cipherblas.arrays import shape_text
 from cipherblas.cli.arrays import save_array
 from cipherblas.cli.keyfolder import open_client
 from cipherblas.cli.options import Debug, Json, KeyFolder, Quiet, Threads, use_threads
-from cipherblas.expressions import shape_text
 from cipherblas.matrices import EncryptedResult
 from cipherblas.report import Display, print_json
 

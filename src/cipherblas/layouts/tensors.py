@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cipherblas.arrays import shape_text
 from cipherblas.errors import ShapeError
 from cipherblas.layouts.base import Layout, SlotIndex, empty_index
 
@@ -237,8 +238,3 @@ def tensor_shape(shape: Sequence[int]) -> tuple[int, int, int]:
     if len(lengths) == 3:
         return (lengths[0], lengths[1], lengths[2])
     raise ShapeError("a tensor", expected="(length,) or (channels, height, width)", got=lengths)
-
-
-def shape_text(shape: Sequence[int]) -> str:
-    """A shape for people: 3x32x32."""
-    return "x".join(map(str, shape))

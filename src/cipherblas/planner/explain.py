@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cipherblas.expressions import Add, Expression, Layer, Leaf, MatMul, Multiply, Operand, shape_text
+from cipherblas.arrays import shape_text
+from cipherblas.expressions import Add, Expression, Layer, Leaf, MatMul, Multiply, Operand
 from cipherblas.layer_execution import PACKING
 from cipherblas.planner.plan import LayerFigures, Plan
 from cipherblas.slot_arithmetic import Choice

@@ -9,11 +9,11 @@ from typing import Any, Literal, get_args
 
 from cipherblas.algorithms.layers.registry import LAYER_METHODS
 from cipherblas.algorithms.registry import GEMM, find
+from cipherblas.arrays import is_scalar
 from cipherblas.errors import DTypeError, ParameterError, PrecisionError, SecurityError
 from cipherblas.evaluators.ckks import Order
 from cipherblas.evaluators.counts import Counts
 from cipherblas.evaluators.steps import KeyPolicy, check_policy
-from cipherblas.expressions import is_scalar
 from cipherblas.keys import KeyRequest
 from cipherblas.layer_execution import PACKING
 from cipherblas.params import Parameters
