@@ -53,9 +53,15 @@ bool cpu_supports(Isa isa) {
     return true;
 }
 
+bool cpu_is_intel() {
+    static const bool intel = __builtin_cpu_is("intel") != 0;
+    return intel;
+}
+
 #else
 
 bool cpu_supports(Isa isa) { return isa == Isa::kScalar; }
+bool cpu_is_intel() { return false; }
 
 #endif
 

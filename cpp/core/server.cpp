@@ -248,6 +248,18 @@ Words relinearise_with(const Context& context, const AnyArray& ct3, const AnyArr
     return result.array();
 }
 
+Words multiply_relinearise_with(const Context& context, const AnyArray& left, const AnyArray& right,
+                                const AnyArray& key) {
+    const Ciphertext x(context, left, "left"), y(context, right, "right");
+    const SwitchingKey switching_key(context, key, "relinearisation key");
+    CiphertextResult result(context, 2, x.view().limbs);
+    {
+        const nb::gil_scoped_release release;
+        multiply_relinearise(context, {x.view(), y.view()}, switching_key.view(), result.span().data);
+    }
+    return result.array();
+}
+
 using Term = std::tuple<int, int, std::uint64_t, int, int>;
 
 std::vector<Words> linear_transform(const Context& context, const std::vector<AnyArray>& sources,
@@ -337,6 +349,8 @@ void bind_server(nb::class_<Context>& context) {
         .def("rescale", &rescale_by, "ct"_a, "count"_a = 1,
              "Division with rounding by the last `count` limbs.")
         .def("drop", &drop, "ct"_a, "limbs"_a, "A copy of the first `limbs` limbs.")
+        .def("multiply_relinearise", &multiply_relinearise_with, "left"_a, "right"_a, "key"_a,
+             "The relinearised product of two ciphertexts; the product itself is never stored.")
         .def("relinearise", &relinearise_with, "ct3"_a, "key"_a, "(b, a, c2) -> (b, a) with the key of s^2.")
         .def("linear_transform", &linear_transform, "sources"_a, "terms"_a, "keys"_a, "plaintexts"_a,
              "outputs"_a, "rescale"_a, "order"_a,

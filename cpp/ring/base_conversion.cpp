@@ -17,6 +17,8 @@ constexpr std::size_t kPieceWords = 4096;
 // Sources that are larger than this together do not wait in the second-level cache.
 constexpr std::size_t kResidentWords = std::size_t{1} << 16;
 constexpr std::size_t kWordsPerLine = 8;
+// Sources and converted limbs of one conversion beyond this go past the caches. They come with those of other digits.
+constexpr std::size_t kBypassWords = std::size_t{1} << 19;
 
 }  // namespace
 
@@ -72,12 +74,13 @@ PieceLayout BaseConversion::layout(bool together) const {
     return {std::min(length, part), streams * length};
 }
 
-void BaseConversion::prepare(std::uint64_t* block, int i, const std::uint64_t* limb, bool together,
+void BaseConversion::prepare(std::uint64_t* block, int i, const LimbSource& limb, bool together,
                              std::uint64_t* scratch) const {
     const PieceLayout pieces = layout(together);
     const std::size_t step = pieces.stride == 0 ? basis_->n() : pieces.stride / sources_.size();
-    kernels().intt_scaled(block + static_cast<std::size_t>(i) * step, limb, scratch, digit_factor(i), pieces,
-                          basis_->table(source(i)));
+    const bool bypass = pieces.stride > 0 && sources_.size() * basis_->n() > kBypassWords;
+    kernels().intt_scaled(block + static_cast<std::size_t>(i) * step, limb.a, limb.b, scratch,
+                          digit_factor(i), pieces, bypass, basis_->table(source(i)));
 }
 
 void BaseConversion::overflow(std::uint64_t* v, const std::uint64_t* block, std::size_t offset,
@@ -115,6 +118,7 @@ void BaseConversion::convert(std::uint64_t* const* out, const int* targets, int 
         step = std::min(step, std::max<std::size_t>(kPieceWords / (sources * parts) / 8 * 8, 8));
     const std::size_t source_words = packed ? parts * pieces.length : n;
     const bool fetches = target_count > 1 && sources * n > kResidentWords;
+    const bool bypass = static_cast<std::size_t>(target_count) * n > kBypassWords;
     std::array<const std::uint64_t*, kMaxSources + 1> piece{};
     alignas(64) std::array<std::uint64_t, kPieceWords> counted;
 
@@ -140,16 +144,17 @@ void BaseConversion::convert(std::uint64_t* const* out, const int* targets, int 
                     for (std::size_t j = 0; j < next; j += kWordsPerLine) __builtin_prefetch(from + j, 0, 2);
                 }
             }
-            for (std::size_t p = 0; next > 0 && p < parts; ++p) {
+            for (std::size_t p = 0; !bypass && next > 0 && p < parts; ++p) {
                 std::uint64_t* const to = out[t] + p * part + offset + length;
                 for (std::size_t j = 0; j < next; j += kWordsPerLine) __builtin_prefetch(to + j, 0, 2);
             }
             const std::size_t target = static_cast<std::size_t>(targets[t]);
             const ConversionFactors factors{&factors_[target * (sources + 1)], count(),
                                             basis_->modulus(sources_[0]).q};
-            k.base_convert_ntt(out[t], words, factors, basis_->table(targets[t]));
+            k.base_convert_ntt(out[t], words, factors, bypass, basis_->table(targets[t]));
         }
     }
+    if (bypass) k.order_stores();
 }
 
 void BaseConversion::convert_coefficients(std::uint64_t* out, int target, const std::uint64_t* block,

@@ -11,6 +11,12 @@
 
 namespace cipherblas {
 
+// A limb in NTT form, or the product of two of them.
+struct LimbSource {
+    const std::uint64_t* a;
+    const std::uint64_t* b = nullptr;
+};
+
 class BaseConversion {
   public:
     static constexpr int kMaxSources = 64;
@@ -32,7 +38,7 @@ class BaseConversion {
     // together, in pieces of all limbs that stay in the first-level cache meanwhile.
 
     // y_i into its block, from limb i in NTT form (which may be limb i of the block unless together). scratch: n words.
-    void prepare(std::uint64_t* block, int i, const std::uint64_t* limb, bool together,
+    void prepare(std::uint64_t* block, int i, const LimbSource& limb, bool together,
                  std::uint64_t* scratch) const;
     // The overflow v of `length` coefficients from `offset` on, of a block that is not together.
     void overflow(std::uint64_t* v, const std::uint64_t* block, std::size_t offset, std::size_t length) const;

@@ -24,7 +24,8 @@ struct RotationTerm {
     const std::uint64_t* add0 = nullptr;           // added to component 0, times add_factor; null: nothing
     const std::uint64_t* add1 = nullptr;           // likewise component 1
     std::uint64_t add_factor = 0;                  // Montgomery form
-    const std::uint64_t* plaintext = nullptr;      // Montgomery form; null: factor 1
+    std::size_t start = 0;  // digits, add0 and add1 begin with the word at this position of the limb
+    const std::uint64_t* plaintext = nullptr;  // Montgomery form; null: factor 1
 };
 
 // Words that are read or written soon, and fetched meanwhile: streams of one part of a limb each.
@@ -56,7 +57,7 @@ struct ConversionFactors {
 };
 
 // Where a kernel can write past the caches (`bypass`), so do results of so many words: nothing that follows would find
-// them there.
+// them there, and the lines that they replace need not be read.
 inline bool bypasses_caches(std::size_t words) { return words > std::size_t{1} << 20; }
 
 struct Kernels {
@@ -66,10 +67,11 @@ struct Kernels {
     // position i holds the value at psi^(2*bitrev(i)+1).
     void (*ntt)(std::uint64_t* x, const NttTable& table);
     void (*intt)(std::uint64_t* x, const NttTable& table);
-    // r = factor * (inverse transform of a), factor < q: free where it joins N^-1. r, in that layout, is a or does not
-    // overlap it; scratch has room for a limb.
-    void (*intt_scaled)(std::uint64_t* r, const std::uint64_t* a, std::uint64_t* scratch,
-                        std::uint64_t factor, const PieceLayout& layout, const NttTable& table);
+    // r = factor * (inverse transform of a, or of the product a b if b is not null), factor < q: free where it joins N^-1.
+    // r, in that layout, is a or does not overlap it; scratch has room for a limb. bypass: r goes past the caches.
+    void (*intt_scaled)(std::uint64_t* r, const std::uint64_t* a, const std::uint64_t* b,
+                        std::uint64_t* scratch, std::uint64_t factor, const PieceLayout& layout, bool bypass,
+                        const NttTable& table);
 
     void (*add)(std::uint64_t* r, const std::uint64_t* a, const std::uint64_t* b, std::size_t n,
                 const Modulus& m);
@@ -102,18 +104,22 @@ struct Kernels {
                          const Modulus& m);
     // base_convert and the first layers of ntt in one, piece by piece. Those layers combine the same words of several
     // parts, ntt_parts(log_n) <= 8 equal ones; after them each part goes its own way.
+    // bypass: r goes past the caches, and order_stores() must follow the last piece.
     int (*ntt_parts)(int log_n);
     void (*base_convert_ntt)(std::uint64_t* r, const ConversionPiece& piece, const ConversionFactors& f,
-                             const NttTable& table);
-    // The remaining layers of one part, for several limbs modulo the same prime: they share what is read of the table.
-    // x_k and, below, r_k and a_k are the words of that part.
-    void (*ntt_part)(std::uint64_t* const* x, std::size_t count, int part, const Upcoming& upcoming,
-                     const NttTable& table);
-    // The same, and r_k = (a_k - transform of x_k) * c: the tail of ModDown and rescale in one. x is overwritten; r_k may
-    // be a_k. bypass: r goes past the caches, for results that they cannot hold.
+                             bool bypass, const NttTable& table);
+    void (*order_stores)();
+    // r = the remaining layers of one part of x, for several limbs modulo the same prime: they share what is read of the
+    // table. All pointers are to the words of that part; r_k may be x_k. Apart, r in the inner caches and x out of them,
+    // x needs no writing back.
+    void (*ntt_part)(std::uint64_t* const* r, const std::uint64_t* const* x, std::size_t count, int part,
+                     const Upcoming& upcoming, const NttTable& table);
+    // The same with the transforms in `work`, and r_k = (a_k - work_k) * c: the tail of ModDown and rescale in one. work_k
+    // may be x_k, r_k may be a_k. bypass: r goes past the caches, for results that they cannot hold.
     void (*ntt_part_sub_mul_scalar)(std::uint64_t* const* r, const std::uint64_t* const* a,
-                                    std::uint64_t* const* x, std::size_t count, std::uint64_t c, int part,
-                                    bool bypass, const Upcoming& upcoming, const NttTable& table);
+                                    const std::uint64_t* const* x, std::uint64_t* const* work,
+                                    std::size_t count, std::uint64_t c, int part, bool bypass,
+                                    const Upcoming& upcoming, const NttTable& table);
 
     // c0 (+)= sum_t a0_t b0_t,  c1 (+)= sum_t a0_t b1_t + a1_t b0_t,  c2 (+)= sum_t a1_t b1_t; lazily reduced.
     // accumulate: add to the present content of c0, c1, c2; if not, they may bypass the caches.

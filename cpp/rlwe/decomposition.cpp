@@ -5,7 +5,7 @@
 
 namespace cipherblas {
 
-Decomposition::Decomposition(const Context& context, const PolynomialView& x, int limbs)
+Decomposition::Decomposition(const Context& context, const SwitchedPolynomial& x, int limbs)
     : context_(&context), x_(x), limbs_(limbs), digits_(context.digits(limbs)) {
     const std::size_t n = context.n();
     y_ = Buffer::of_words(static_cast<std::size_t>(limbs) * n);
@@ -17,10 +17,11 @@ Decomposition::Decomposition(const Context& context, const PolynomialView& x, in
     const int threads = threads_for(static_cast<std::size_t>(limbs));
     const Buffer scratch = Buffer::of_words(static_cast<std::size_t>(threads) * n);
     parallel_for(static_cast<std::size_t>(limbs), threads, [&](std::size_t i, int thread) {
-        const int digit = static_cast<int>(i) / context.alpha();
+        const int limb = static_cast<int>(i);
+        const int digit = owner(limb);
         conversions_[static_cast<std::size_t>(digit)]->prepare(
-            block(digit), static_cast<int>(i) - context.digit_begin(digit), x_.limb(static_cast<int>(i)),
-            together_, scratch.words() + static_cast<std::size_t>(thread) * n);
+            block(digit), limb - context.digit_begin(digit), x_.limb(limb), together_,
+            scratch.words() + static_cast<std::size_t>(thread) * n);
     });
     if (context.alpha() == 1 || together_) return;
     overflow_ = Buffer::of_words(static_cast<std::size_t>(digits_) * n);
@@ -39,7 +40,7 @@ void Decomposition::convert(const int* targets, int count, std::uint64_t* scratc
         converted.clear();
         out.clear();
         for (int t = 0; t < count; ++t) {
-            if (owns(d, targets[t])) continue;
+            if (owner(targets[t]) == d) continue;
             converted.push_back(targets[t]);
             out.push_back(scratch + (static_cast<std::size_t>(t) * static_cast<std::size_t>(digits_) +
                                      static_cast<std::size_t>(d)) *
@@ -55,19 +56,25 @@ void Decomposition::convert(const int* targets, int count, std::uint64_t* scratc
 
 void Decomposition::locate(int target, std::uint64_t* scratch, const std::uint64_t** digits) const {
     for (int d = 0; d < digits_; ++d) {
-        digits[d] = owns(d, target) ? x_.limb(target) : scratch + static_cast<std::size_t>(d) * context_->n();
+        digits[d] = scratch + static_cast<std::size_t>(d) * context_->n();
+        if (owner(target) == d) digits[d] = x_.product == nullptr ? x_.view.limb(target) : nullptr;
     }
 }
 
-void Decomposition::transform(int target, int part, const Upcoming& upcoming, std::uint64_t* scratch) const {
+void Decomposition::transform(int target, int part, const Upcoming& upcoming, std::uint64_t* scratch,
+                              std::uint64_t* apart) const {
     const std::size_t n = context_->n();
     const std::size_t parts = static_cast<std::size_t>(kernels().ntt_parts(context_->basis().log_n()));
     std::uint64_t* const first = scratch + static_cast<std::size_t>(part) * (n / parts);
-    std::vector<std::uint64_t*> converted;
+    std::vector<std::uint64_t*> converted, results;
     for (int d = 0; d < digits_; ++d) {
-        if (!owns(d, target)) converted.push_back(first + static_cast<std::size_t>(d) * n);
+        if (owner(target) == d) continue;
+        const std::size_t digit = static_cast<std::size_t>(d);
+        converted.push_back(first + digit * n);
+        results.push_back(apart == nullptr ? converted.back() : apart + digit * (n / parts));
     }
-    kernels().ntt_part(converted.data(), converted.size(), part, upcoming, context_->table(target));
+    kernels().ntt_part(results.data(), converted.data(), converted.size(), part, upcoming,
+                       context_->table(target));
 }
 
 }  // namespace cipherblas

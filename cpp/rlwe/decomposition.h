@@ -10,31 +10,45 @@
 
 namespace cipherblas {
 
+// What is decomposed, in NTT form: a polynomial in memory or, without one, the c2 of a product.
+struct SwitchedPolynomial {
+    PolynomialView view;
+    const ProductView* product = nullptr;
+
+    LimbSource limb(int i) const {
+        if (product == nullptr) return {view.limb(i), nullptr};
+        return {product->left.limb(1, i), product->right.limb(1, i)};
+    }
+};
+
 // The hoisted part that every later limb shares: y_i in coefficient form for every q limb, and the overflow of every
 // digit. Extended limbs are then made one by one, where they are used.
 class Decomposition {
   public:
-    // x: the first `limbs` q limbs, NTT form; must stay valid.
-    Decomposition(const Context& context, const PolynomialView& x, int limbs);
+    // x: the first `limbs` q limbs; must stay valid.
+    Decomposition(const Context& context, const SwitchedPolynomial& x, int limbs);
 
     int digits() const { return digits_; }
 
     // The digits modulo `count` limbs (positions in the basis): digit d modulo targets[t] goes to limb
     // t * digits() + d of scratch, its NTT begun. A digit's own limbs are left out.
     void convert(const int* targets, int count, std::uint64_t* scratch) const;
-    // Where they are: digits[d] points to scratch, or to x for a digit's own limb.
+    // Where they are: digits[d] points to scratch, or to x for a digit's own limb (null: x is a product).
     void locate(int target, std::uint64_t* scratch, const std::uint64_t** digits) const;
-    // Second step, for one limb and its digits() limbs of scratch: the rest of the NTT of one part.
-    void transform(int target, int part, const Upcoming& upcoming, std::uint64_t* scratch) const;
+    // Second step, for one limb and its digits() limbs of scratch: the rest of the NTT of one part, in place or, if
+    // there is room for digits() parts, there.
+    void transform(int target, int part, const Upcoming& upcoming, std::uint64_t* scratch,
+                   std::uint64_t* apart) const;
+    // Which digit has the limb for its own; -1: none.
+    int owner(int limb) const { return limb < limbs_ ? limb / context_->alpha() : -1; }
 
   private:
     std::uint64_t* block(int digit) const {
         return y_.words() + static_cast<std::size_t>(context_->digit_begin(digit)) * context_->n();
     }
-    bool owns(int digit, int limb) const { return limb < limbs_ && limb / context_->alpha() == digit; }
 
     const Context* context_;
-    PolynomialView x_;
+    SwitchedPolynomial x_;
     int limbs_;
     int digits_;
     bool together_ = false;                           // many limbs are converted at once

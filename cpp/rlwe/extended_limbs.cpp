@@ -19,6 +19,36 @@ Decompositions decompose(const TransformPlan& plan) {
     return decompositions;
 }
 
+DigitParts::DigitParts(const TransformPlan& plan)
+    : plan_(&plan),
+      part_words_(plan.context->n() /
+                  static_cast<std::size_t>(kernels().ntt_parts(plan.context->basis().log_n()))) {
+    bool has_product = false;
+    std::size_t digits = 0;
+    for (const PlannedSource& source : plan.sources) {
+        first_digit_.push_back(digits);
+        if (source.decomposed) digits += static_cast<std::size_t>(plan.context->digits(plan.limbs));
+        has_product = has_product || source.switched.product != nullptr;
+    }
+    digits_.resize(digits);
+    words_ = Buffer::of_words((digits + (has_product ? 3 : 0)) * part_words_);
+    for (std::size_t c = 0; has_product && c < 3; ++c)
+        product_[c] = words_.words() + (digits + c) * part_words_;
+}
+
+RotationTerm DigitParts::at(const RotationTerm& term, int source, bool special) const {
+    RotationTerm part = term;
+    part.start = begin_;
+    if (term.digit_count > 0) part.digits = digits_.data() + first_digit_[static_cast<std::size_t>(source)];
+    if (term.add0 != nullptr) part.add0 = term.add0 + begin_;
+    if (term.add1 != nullptr) part.add1 = term.add1 + begin_;
+    if (product_[0] != nullptr && !special) {
+        part.add0 = product_[0];
+        part.add1 = product_[1];
+    }
+    return part;
+}
+
 ExtendedLimbs::ExtendedLimbs(const TransformPlan& plan, const Decompositions& decompositions, int capacity)
     : plan_(&plan),
       decompositions_(&decompositions),
@@ -66,7 +96,40 @@ void ExtendedLimbs::transform(int target, int t, int part, const Upcoming& upcom
         const auto& decomposition = (*decompositions_)[s];
         if (!decomposition) continue;
         std::uint64_t* const scratch = digit_scratch_.words() + place(s, t) * plan_->context->n();
-        decomposition->transform(target, part, upcoming, scratch);
+        decomposition->transform(target, part, upcoming, scratch, nullptr);
+    }
+}
+
+void ExtendedLimbs::transform(int target, int t, int part, const Upcoming& upcoming,
+                              DigitParts& apart) const {
+    const std::size_t n = plan_->context->n();
+    apart.begin_ = static_cast<std::size_t>(part) * apart.part_words_;
+    for (std::size_t s = 0; s < sources_; ++s) {
+        const auto& decomposition = (*decompositions_)[s];
+        if (!decomposition) continue;
+        std::uint64_t* const room = apart.words_.words() + first_digit_[s] * apart.part_words_;
+        decomposition->transform(target, part, upcoming, digit_scratch_.words() + place(s, t) * n, room);
+        for (int d = 0; d < decomposition->digits(); ++d) {
+            apart.digits_[first_digit_[s] + static_cast<std::size_t>(d)] =
+                room + static_cast<std::size_t>(d) * apart.part_words_;
+        }
+        const int owner = decomposition->owner(target);
+        if (owner < 0) continue;
+        const std::size_t own = static_cast<std::size_t>(owner);
+        const ProductView* const product = plan_->sources[s].switched.product;
+        if (product == nullptr) {
+            apart.digits_[first_digit_[s] + own] = digits(static_cast<int>(s), t)[own] + apart.begin_;
+            continue;
+        }
+        const std::uint64_t* factors[4];
+        for (int c = 0; c < 2; ++c) {
+            factors[c] = product->left.limb(c, target) + apart.begin_;
+            factors[2 + c] = product->right.limb(c, target) + apart.begin_;
+        }
+        kernels().multiply_sum(apart.product_[0], apart.product_[1], apart.product_[2], &factors[0],
+                               &factors[1], &factors[2], &factors[3], 1, false, false, apart.part_words_,
+                               plan_->context->modulus(target));
+        apart.digits_[first_digit_[s] + own] = apart.product_[2];
     }
 }
 
@@ -120,9 +183,20 @@ void TermSum::run_part(int limb, std::size_t begin, std::size_t end, std::uint64
                                plan_->context->modulus(limb));
 }
 
+void TermSum::run_part(int limb, std::size_t begin, std::size_t end, const DigitParts& apart,
+                       std::uint64_t* out0, std::uint64_t* out1) {
+    parts_.clear();
+    for (std::size_t i = 0; i < terms_.size(); ++i) {
+        parts_.push_back(apart.at(terms_[i], sources_[i], plan_->is_special(limb)));
+    }
+    kernels().accumulate_terms(out0, out1, parts_.data(), parts_.size(), begin, end,
+                               plan_->context->modulus(limb));
+}
+
 // The kernel's view of terms [from, to) at one limb.
 void TermSum::gather(const ExtendedLimbs& limbs, std::size_t from, std::size_t to, int limb, int t) {
     terms_.clear();
+    sources_.clear();
     keys_.clear();
     // Pointers into keys_ must stay valid.
     keys_.reserve((to - from) * 2 * static_cast<std::size_t>(plan_->context->digits(plan_->limbs)));
@@ -150,6 +224,7 @@ void TermSum::gather(const ExtendedLimbs& limbs, std::size_t from, std::size_t t
             r.plaintext = plaintext_limb(*plan_, *term.plaintext, limb, scratch);
         }
         terms_.push_back(r);
+        sources_.push_back(term.source);
     }
 }
 

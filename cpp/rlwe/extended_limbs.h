@@ -14,6 +14,25 @@ namespace cipherblas {
 using Decompositions = std::vector<std::optional<Decomposition>>;
 Decompositions decompose(const TransformPlan& plan);
 
+// One part of what the terms read at a limb: the workspace of one thread.
+class DigitParts {
+  public:
+    explicit DigitParts(const TransformPlan& plan);
+
+    // The term as it is at that part, instead of at the limb.
+    RotationTerm at(const RotationTerm& term, int source, bool special) const;
+
+  private:
+    friend class ExtendedLimbs;
+    const TransformPlan* plan_;
+    std::size_t part_words_;
+    std::size_t begin_ = 0;                     // of the part
+    Buffer words_;                              // of the digits, then of a product's three components
+    std::vector<const std::uint64_t*> digits_;  // of all sources
+    std::vector<std::size_t> first_digit_;      // by source
+    std::uint64_t* product_[3] = {};            // null: no source is a product
+};
+
 // Room for `capacity` limbs, numbered t = 0, 1, ...
 class ExtendedLimbs {
   public:
@@ -26,6 +45,8 @@ class ExtendedLimbs {
     // Second step, for one of them: the rest of the NTT of the digits, in one part or in all of them.
     void transform(int target, int t, int part, const Upcoming& upcoming);
     void transform(int target, int t);
+    // The same for one part, apart: for what is read only once.
+    void transform(int target, int t, int part, const Upcoming& upcoming, DigitParts& apart) const;
 
     int digit_count(int source) const;
     const std::uint64_t* const* digits(int source, int t) const {
@@ -61,6 +82,9 @@ class TermSum {
     void start(const ExtendedLimbs& limbs, std::size_t output, int limb, int t);
     void run_part(int limb, std::size_t begin, std::size_t end, std::uint64_t* out0,
                   std::uint64_t* out1) const;
+    // The same with digits that are apart.
+    void run_part(int limb, std::size_t begin, std::size_t end, const DigitParts& apart, std::uint64_t* out0,
+                  std::uint64_t* out1);
     const std::vector<RotationTerm>& terms() const { return terms_; }
 
   private:
@@ -69,7 +93,8 @@ class TermSum {
     const TransformPlan* plan_;
     bool encodes_ = false;  // some plaintext is given by coefficients
     Buffer scratch_;
-    std::vector<RotationTerm> terms_;
+    std::vector<RotationTerm> terms_, parts_;
+    std::vector<int> sources_;  // of the terms
     std::vector<const std::uint64_t*> keys_;
 };
 

@@ -18,8 +18,10 @@ LimbWorker::LimbWorker(const TransformPlan& plan, const Decompositions& decompos
       parts_(kernels().ntt_parts(plan.context->basis().log_n())),
       part_words_(n_ / static_cast<std::size_t>(parts_)),
       limbs_(plan, decompositions, capacity),
+      apart_(plan),
       sum_(plan),
       low_(Buffer::of_words(2 * static_cast<std::size_t>(capacity) * n_)),
+      low_part_(Buffer::of_words(2 * part_words_)),
       sums_(Buffer::of_words(2 * n_)) {}
 
 void LimbWorker::convert(const int* limbs, int count) { limbs_.convert(limbs, count, 0); }
@@ -40,15 +42,26 @@ void LimbWorker::run_parts(std::size_t output, int limb, int t, bool transforms,
     }
     sum_.start(limbs_, output, limb, t);
     const bool together = transforms && has_one_permutation();
+    // Another output would read the digits again.
+    const bool apart = together && plan_->outputs == 1;
     if (transforms && !together) limbs_.transform(limb, t);
     for (int part = 0; part < parts_; ++part) {
         target(part, sum);
         if (together) {
             note_upcoming(part);
-            limbs_.transform(limb, t, source_part(part), {upcoming_.data(), upcoming_.size()});
+            const Upcoming upcoming{upcoming_.data(), upcoming_.size()};
+            if (apart) {
+                limbs_.transform(limb, t, source_part(part), upcoming, apart_);
+            } else {
+                limbs_.transform(limb, t, source_part(part), upcoming);
+            }
         }
         const std::size_t begin = static_cast<std::size_t>(part) * part_words_;
-        sum_.run_part(limb, begin, begin + part_words_, sum[0], sum[1]);
+        if (apart) {
+            sum_.run_part(limb, begin, begin + part_words_, apart_, sum[0], sum[1]);
+        } else {
+            sum_.run_part(limb, begin, begin + part_words_, sum[0], sum[1]);
+        }
         finish(part, sum);
     }
 }
@@ -67,12 +80,13 @@ void LimbWorker::sum_and_divide(std::size_t output, int limb, int t, bool transf
     const auto finish = [&](int part, std::uint64_t* const* sum) {
         const std::size_t begin = static_cast<std::size_t>(part) * part_words_;
         std::uint64_t* const result[2] = {x[0] + begin, x[1] + begin};
-        std::uint64_t* const low_part[2] = {low(t, 0) + begin, low(t, 1) + begin};
+        const std::uint64_t* const low_part[2] = {low(t, 0) + begin, low(t, 1) + begin};
+        std::uint64_t* const work[2] = {low_part_.words(), low_part_.words() + part_words_};
         upcoming_.clear();
         for (std::size_t c = 0; part + 1 < parts_ && c < 2; ++c) {
             upcoming_.push_back(low_part[c] + part_words_);
         }
-        kernels().ntt_part_sub_mul_scalar(result, sum, low_part, 2, plan_->dropped->inverse(limb), part,
+        kernels().ntt_part_sub_mul_scalar(result, sum, low_part, work, 2, plan_->dropped->inverse(limb), part,
                                           bypass, {upcoming_.data(), upcoming_.size()},
                                           plan_->context->table(limb));
     };
@@ -109,7 +123,9 @@ void LimbWorker::note_upcoming(int part) {
     if (part + 1 == parts_ || 2 * digits * part_words_ > kInnerWords) return;
     const std::size_t next = static_cast<std::size_t>(source_part(part + 1)) * part_words_;
     for (const RotationTerm& term : sum_.terms()) {
-        for (int j = 0; j < term.digit_count; ++j) upcoming_.push_back(term.digits[j] + next);
+        for (int j = 0; j < term.digit_count; ++j) {
+            if (term.digits[j] != nullptr) upcoming_.push_back(term.digits[j] + next);
+        }
     }
 }
 

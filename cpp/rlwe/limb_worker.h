@@ -47,9 +47,11 @@ class LimbWorker {
     int parts_;
     std::size_t part_words_;
     ExtendedLimbs limbs_;
+    DigitParts apart_;
     TermSum sum_;
-    Buffer low_;   // [t][component]
-    Buffer sums_;  // of one limb
+    Buffer low_;       // [t][component]
+    Buffer low_part_;  // [component], of one part
+    Buffer sums_;      // of one limb
     std::vector<const std::uint64_t*> upcoming_;
 };
 

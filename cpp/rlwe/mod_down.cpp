@@ -39,7 +39,7 @@ void mod_down(const Context& context, const BaseConversion& conversion, int rows
     const int preparing = threads_for(prepared);
     const Buffer room = Buffer::of_words(static_cast<std::size_t>(preparing) * n);
     parallel_for(prepared, preparing, [&](std::size_t task, int thread) {
-        conversion.prepare(block(task / count), static_cast<int>(task % count), dropped[task], together,
+        conversion.prepare(block(task / count), static_cast<int>(task % count), {dropped[task]}, together,
                            room.words() + static_cast<std::size_t>(thread) * n);
     });
     parallel_rows(counts ? static_cast<std::size_t>(rows) : 0, n,
@@ -57,11 +57,17 @@ void mod_down(const Context& context, const BaseConversion& conversion, int rows
     const std::size_t row_words = static_cast<std::size_t>(group) * n;
     const int threads = threads_for(tasks);
     const Buffer scratch = Buffer::of_words(static_cast<std::size_t>(threads) * rows_count * row_words);
+    const Buffer part_room = Buffer::of_words(static_cast<std::size_t>(threads) * rows_count * part_words);
     parallel_for(tasks, threads, [&](std::size_t task, int thread) {
         const int first = static_cast<int>(task) * group;
         const int limbs = first + group <= kept_limbs ? group : kept_limbs - first;
         std::uint64_t* const converted =
             scratch.words() + static_cast<std::size_t>(thread) * rows_count * row_words;
+        std::vector<std::uint64_t*> work;
+        for (std::size_t row = 0; row < rows_count; ++row) {
+            work.push_back(part_room.words() +
+                           (static_cast<std::size_t>(thread) * rows_count + row) * part_words);
+        }
         std::vector<int> targets(static_cast<std::size_t>(limbs));
         std::iota(targets.begin(), targets.end(), first);
         for (std::size_t row = 0; row < rows_count; ++row) {
@@ -74,8 +80,8 @@ void mod_down(const Context& context, const BaseConversion& conversion, int rows
         for (std::size_t t = 0; t < targets.size(); ++t) {
             for (int part = 0; part < part_count; ++part) {  // all rows together: they share the table
                 const std::size_t begin = static_cast<std::size_t>(part) * part_words;
-                std::vector<std::uint64_t*> results, parts;
-                std::vector<const std::uint64_t*> minuends, next;
+                std::vector<std::uint64_t*> results;
+                std::vector<const std::uint64_t*> minuends, parts, next;
                 for (std::size_t row = 0; row < rows_count; ++row) {
                     const std::size_t place =
                         row * static_cast<std::size_t>(kept_limbs) + static_cast<std::size_t>(targets[t]);
@@ -85,8 +91,8 @@ void mod_down(const Context& context, const BaseConversion& conversion, int rows
                     // Limbs that were converted together have left the inner caches.
                     if (limbs > 1 && part + 1 < part_count) next.push_back(parts[row] + part_words);
                 }
-                k.ntt_part_sub_mul_scalar(results.data(), minuends.data(), parts.data(), rows_count,
-                                          conversion.inverse(targets[t]), part, bypass,
+                k.ntt_part_sub_mul_scalar(results.data(), minuends.data(), parts.data(), work.data(),
+                                          rows_count, conversion.inverse(targets[t]), part, bypass,
                                           {next.data(), next.size()}, context.table(targets[t]));
             }
         }

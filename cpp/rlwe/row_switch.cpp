@@ -55,7 +55,7 @@ void RowDigits::decompose() {
             }
         }
         for (int part = 0; part < parts; ++part) {
-            k.ntt_part(begun.data(), begun.size(), part, {}, context_->table(limb));
+            k.ntt_part(begun.data(), begun.data(), begun.size(), part, {}, context_->table(limb));
             for (std::uint64_t*& words : begun) words += part_words;
         }
         if (limb < limbs_) k.ntt(input(limb), context_->table(limb));
@@ -116,7 +116,7 @@ void RowProduct::run(const RowDigits& digits, const SwitchingKeyView& key, std::
     for (int j = 0; j < specials; ++j) {
         multiply(digits, key, context_->num_q() + j, limbs_ + j);
         for (int c = 0; c < 2; ++c) {
-            conversion.prepare(dropped(c), j, sum(limbs_ + j, c), false, scratch_.words());
+            conversion.prepare(dropped(c), j, {sum(limbs_ + j, c)}, false, scratch_.words());
         }
     }
     for (int c = 0; c < 2; ++c) conversion.overflow(overflow(c), dropped(c), 0, n);

@@ -112,7 +112,7 @@ void run_transform(const Context& context, const Transform& transform, Transform
     plan.limbs = transform.limbs;
     plan.outputs = transform.outputs;
     for (const CiphertextView& source : transform.sources) {
-        plan.sources.push_back({{source.component(0), {}}, source.component(1), false, false});
+        plan.sources.push_back({{source.component(0), {}}, {source.component(1), nullptr}, false, false});
     }
     plan.first_term.assign(static_cast<std::size_t>(transform.outputs) + 1, 0);
     for (const TransformTerm& term : transform.terms) {
@@ -122,7 +122,7 @@ void run_transform(const Context& context, const Transform& transform, Transform
             plan.extended = true;
             source.decomposed = true;
         } else {
-            source.parts[1] = source.switched;
+            source.parts[1] = source.switched.view;
         }
     }
     for (std::size_t o = 1; o < plan.first_term.size(); ++o) plan.first_term[o] += plan.first_term[o - 1];
@@ -140,27 +140,49 @@ void run_transform(const Context& context, const Transform& transform, Transform
     (order == TransformOrder::kLimb ? run_limb_order : run_rotation_order)(plan, out);
 }
 
-void relinearise(const Context& context, const CiphertextView& ciphertext, const SwitchingKeyView& key,
-                 std::uint64_t* out) {
-    context.check_limbs(ciphertext.limbs);
-    if (ciphertext.components != 3)
-        fail("relinearise", "3 components", std::to_string(ciphertext.components));
+namespace {
+
+// One source, one term, one output.
+void relinearise_source(const Context& context, const PlannedSource& source, int limbs,
+                        const SwitchingKeyView& key, std::uint64_t* out) {
+    context.check_limbs(limbs);
     if (context.num_p() == 0) fail("relinearise", "a context with special primes", "none");
-    if (key.limbs < ciphertext.limbs) {
-        fail("relinearisation key", "a key for at least " + std::to_string(ciphertext.limbs) + " limbs",
+    if (key.limbs < limbs) {
+        fail("relinearisation key", "a key for at least " + std::to_string(limbs) + " limbs",
              std::to_string(key.limbs));
     }
     TransformPlan plan;
     plan.context = &context;
-    plan.limbs = ciphertext.limbs;
+    plan.limbs = limbs;
     plan.outputs = 1;
     plan.extended = true;
-    plan.sources.push_back(
-        {{ciphertext.component(0), ciphertext.component(1)}, ciphertext.component(2), true, true});
+    plan.sources.push_back(source);
     plan.terms.push_back({0, &key, nullptr, nullptr});
     plan.first_term = {0, 1};
     finish_plan(plan, false);
     run_limb_order(plan, &out);
+}
+
+}  // namespace
+
+void relinearise(const Context& context, const CiphertextView& ciphertext, const SwitchingKeyView& key,
+                 std::uint64_t* out) {
+    if (ciphertext.components != 3)
+        fail("relinearise", "3 components", std::to_string(ciphertext.components));
+    const PlannedSource source{
+        {ciphertext.component(0), ciphertext.component(1)}, {ciphertext.component(2), nullptr}, true, true};
+    relinearise_source(context, source, ciphertext.limbs, key, out);
+}
+
+void multiply_relinearise(const Context& context, const ProductView& product, const SwitchingKeyView& key,
+                          std::uint64_t* out) {
+    for (const CiphertextView& factor : {product.left, product.right}) {
+        if (factor.components != 2) fail("factor", "2 components", std::to_string(factor.components));
+    }
+    if (product.left.limbs != product.right.limbs) {
+        fail("right", std::to_string(product.left.limbs) + " limbs", std::to_string(product.right.limbs));
+    }
+    relinearise_source(context, {{}, {{}, &product}, true, true}, product.left.limbs, key, out);
 }
 
 }  // namespace cipherblas

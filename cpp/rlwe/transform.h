@@ -51,4 +51,8 @@ void run_transform(const Context& context, const Transform& transform, Transform
 void relinearise(const Context& context, const CiphertextView& ciphertext, const SwitchingKeyView& key,
                  std::uint64_t* out);
 
+// The relinearised product of two ciphertexts: the product itself is never stored. out: [2][limbs][N].
+void multiply_relinearise(const Context& context, const ProductView& product, const SwitchingKeyView& key,
+                          std::uint64_t* out);
+
 }  // namespace cipherblas

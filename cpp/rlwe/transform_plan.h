@@ -4,15 +4,16 @@
 #include <vector>
 
 #include "ring/kernels.h"
+#include "rlwe/decomposition.h"
 #include "rlwe/transform.h"
 
 namespace cipherblas {
 
 struct PlannedSource {
-    PolynomialView parts[2];    // added to the components of an output (times P when there is a ModDown by P)
-    PolynomialView switched;    // multiplied by the secret that a key switches from
-    bool decomposed = false;    // some term has a key
-    bool keeps_second = false;  // terms with a key add parts[1] too: relinearisation
+    PolynomialView parts[2];  // added to the components of an output (times P when there is a ModDown by P)
+    SwitchedPolynomial switched;  // multiplied by the secret that a key switches from
+    bool decomposed = false;      // some term has a key
+    bool keeps_second = false;    // terms with a key add parts[1] too: relinearisation
 };
 
 struct PlannedTerm {

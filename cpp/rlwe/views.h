@@ -25,6 +25,11 @@ struct CiphertextView {
     const std::uint64_t* limb(int c, int i) const { return data + c * component_stride + i * limb_stride; }
 };
 
+// The product (b, a, c2) of two ciphertexts, made where it is read.
+struct ProductView {
+    CiphertextView left, right;
+};
+
 // A ciphertext in contiguous memory.
 struct CiphertextSpan {
     std::uint64_t* data = nullptr;

@@ -141,6 +141,7 @@ TEST(Ntt, ScaledInverseEqualsTheProductAndTheInverse) {
         for (const Modulus& m : test_moduli(log_n)) {
             const NttTable table(m, log_n);
             const Limb a = make_limb(n, m.q, random, Fill::kExtremes);
+            const Limb b = make_limb(n, m.q, random, Fill::kExtremes);
             for (const std::uint64_t factor : {std::uint64_t{0}, std::uint64_t{1}, m.q - 1, random() % m.q}) {
                 Limb reference(n);
                 scalar().mul_scalar(reference.data(), a.data(), factor, n, m);
@@ -148,17 +149,25 @@ TEST(Ntt, ScaledInverseEqualsTheProductAndTheInverse) {
                 Limb apart(n), scratch(n);
                 const std::size_t parts = static_cast<std::size_t>(kernels().ntt_parts(log_n));
                 const PieceLayout natural{n / parts, 0};
-                kernels().intt_scaled(apart.data(), a.data(), scratch.data(), factor, natural, table);
+                kernels().intt_scaled(apart.data(), a.data(), nullptr, scratch.data(), factor, natural, false,
+                                      table);
                 ASSERT_EQ(apart, reference) << "n " << n << " q " << m.q << " factor " << factor;
                 Limb in_place = a;
-                kernels().intt_scaled(in_place.data(), in_place.data(), scratch.data(), factor, natural,
-                                      table);
+                kernels().intt_scaled(in_place.data(), in_place.data(), nullptr, scratch.data(), factor,
+                                      natural, false, table);
                 ASSERT_EQ(in_place, reference) << "in place, n " << n << " q " << m.q << " factor " << factor;
+                Limb of_product(n), product(n);
+                kernels().intt_scaled(of_product.data(), a.data(), b.data(), scratch.data(), factor, natural,
+                                      false, table);
+                scalar().mul(product.data(), a.data(), b.data(), n, m);
+                scalar().mul_scalar(product.data(), product.data(), factor, n, m);
+                scalar().intt(product.data(), table);
+                ASSERT_EQ(of_product, product) << "of a product, n " << n << " q " << m.q;
                 if (parts == 1) continue;
                 const PieceLayout pieces{32, 3 * 32 * parts};  // of three limbs
                 Limb block(3 * n);
-                kernels().intt_scaled(block.data() + 32 * parts, a.data(), scratch.data(), factor, pieces,
-                                      table);
+                kernels().intt_scaled(block.data() + 32 * parts, a.data(), nullptr, scratch.data(), factor,
+                                      pieces, factor > 1, table);
                 for (std::size_t i = 0; i < n; ++i) {
                     const std::size_t part = i / (n / parts), word = i % (n / parts);
                     const std::size_t place = (word / 32 * 3 + 1) * 32 * parts + part * 32 + word % 32;
@@ -211,7 +220,7 @@ class BegunTransforms {
                 sources.push_back(packs ? copies[i].data() : y_[i].data() + offset);
             }
             kernels().base_convert_ntt(r.data(), {sources.data(), packs ? words : part, offset, words},
-                                       {factors_.data(), static_cast<int>(count_), source_}, table_);
+                                       {factors_.data(), static_cast<int>(count_), source_}, packs, table_);
         }
         return r;
     }
@@ -233,8 +242,8 @@ TEST(Ntt, BegunByAConversionEqualsConversionAndTransform) {
         const std::uint64_t n = std::uint64_t{1} << log_n;
         const std::vector<std::uint64_t> large = primes_below(n, 50, 14);
         const std::vector<std::uint64_t> small = primes_near(n, static_cast<double>(2 * n + 1), 1);
-        for (const Modulus& m :
-             {Modulus(large[13]), Modulus(primes_near(n, 0x1p40, 1)[0]), Modulus(small[0])}) {
+        for (const Modulus& m : {Modulus(large[13]), Modulus(primes_below(n, 48, 1)[0]),
+                                 Modulus(primes_near(n, 0x1p40, 1)[0]), Modulus(small[0])}) {
             // Ten sources and their overflow are the last that need no reduction before the transform.
             for (const std::size_t count : {1u, 2u, 10u, 11u, 12u, 13u}) {
                 for (const Fill fill : {Fill::kRandom, Fill::kLargest, Fill::kExtremes}) {
@@ -258,9 +267,9 @@ TEST(Ntt, PartsTogetherEqualTransformsOneByOne) {
     for (int log_n = 3; log_n <= 17; ++log_n) {
         const std::size_t n = std::size_t{1} << log_n;
         const std::vector<std::uint64_t> primes = primes_below(n, 50, 3);
-        const Modulus m(primes[2]);
-        const NttTable table(m, log_n);
         for (std::size_t count = 0; count <= 5; ++count) {
+            const Modulus m(count % 2 == 0 ? primes[2] : primes_below(n, 48, 1)[0]);
+            const NttTable table(m, log_n);
             const std::uint64_t factor = random() % m.q;
             std::vector<Limb> x, y, minuends, expected, differences, results(count, Limb(n));
             for (std::size_t k = 0; k < count; ++k) {
@@ -274,25 +283,29 @@ TEST(Ntt, PartsTogetherEqualTransformsOneByOne) {
                                         n, m);
             }
             y = x;
+            std::vector<Limb> work(count, Limb(n));
             const int parts = kernels().ntt_parts(log_n);
             for (int part = 0; part < parts; ++part) {
                 const std::size_t words = n / static_cast<std::size_t>(parts);
                 const std::size_t begin = static_cast<std::size_t>(part) * words;
                 const std::size_t next = part + 1 < parts ? begin + words : 0;
-                std::vector<std::uint64_t*> x_part, y_part, r_part;
-                std::vector<const std::uint64_t*> a_part, upcoming;
+                std::vector<std::uint64_t*> x_part, work_part, r_part;
+                std::vector<const std::uint64_t*> a_part, y_part, from_part, upcoming;
                 for (std::size_t k = 0; k < count; ++k) {
-                    x_part.push_back(x[k].data() + begin);
-                    y_part.push_back(y[k].data() + begin);
                     // In place and apart in turn.
+                    x_part.push_back(x[k].data() + begin);
+                    from_part.push_back((k % 2 == 0 ? x[k] : y[k]).data() + begin);
+                    y_part.push_back(y[k].data() + begin);
+                    work_part.push_back((k % 2 == 0 ? y[k] : work[k]).data() + begin);
                     r_part.push_back((k % 2 == 0 ? results[k] : minuends[k]).data() + begin);
                     a_part.push_back(minuends[k].data() + begin);
                     upcoming.push_back(x[k].data() + next);
                 }
                 const Upcoming fetched{upcoming.data(), upcoming.size()};
-                kernels().ntt_part(x_part.data(), count, part, fetched, table);
-                kernels().ntt_part_sub_mul_scalar(r_part.data(), a_part.data(), y_part.data(), count, factor,
-                                                  part, count % 2 == 0, fetched, table);
+                kernels().ntt_part(x_part.data(), from_part.data(), count, part, fetched, table);
+                kernels().ntt_part_sub_mul_scalar(r_part.data(), a_part.data(), y_part.data(),
+                                                  work_part.data(), count, factor, part, count % 2 == 0,
+                                                  fetched, table);
             }
             for (std::size_t k = 0; k < count; ++k) {
                 ASSERT_EQ(x[k], expected[k]) << "n " << n << ", row " << k << " of " << count;

@@ -204,9 +204,39 @@ class Terms {
         }
         ASSERT_EQ(out0, component(0)) << "q " << m_.q << " n " << n_ << " terms " << terms_.size();
         ASSERT_EQ(out1, component(1)) << "q " << m_.q << " n " << n_ << " terms " << terms_.size();
+        if (n_ >= 16) expect_sum_of_halves();
     }
 
   private:
+    // With digits and addends of which the terms have no more than the half that they read.
+    void expect_sum_of_halves() const {
+        const std::size_t half = n_ / 2;
+        Limb out0(n_, 1), out1(n_, 1);
+        for (const std::size_t begin : {std::size_t{0}, half}) {
+            std::vector<RotationTerm> terms = terms_;
+            std::vector<std::vector<Limb>> words(terms.size());
+            std::vector<std::vector<const std::uint64_t*>> digits(terms.size());
+            for (std::size_t t = 0; t < terms.size(); ++t) {
+                RotationTerm& term = terms[t];
+                const std::size_t source =
+                    term.permutation == nullptr ? begin : term.permutation->index[begin];
+                term.start = source / half * half;
+                const auto copy = [&](const std::uint64_t* limb) {
+                    words[t].emplace_back(limb + term.start, limb + term.start + half);
+                    return words[t].back().data();
+                };
+                for (int j = 0; j < term.digit_count; ++j) digits[t].push_back(copy(term.digits[j]));
+                term.digits = digits[t].data();
+                if (term.add0 != nullptr) term.add0 = copy(term.add0);
+                if (term.add1 != nullptr) term.add1 = copy(term.add1);
+            }
+            kernels().accumulate_terms(out0.data() + begin, out1.data() + begin, terms.data(), terms.size(),
+                                       begin, begin + half, m_);
+        }
+        ASSERT_EQ(out0, component(0)) << "by halves, q " << m_.q << " n " << n_;
+        ASSERT_EQ(out1, component(1)) << "by halves, q " << m_.q << " n " << n_;
+    }
+
     struct Owned {
         std::unique_ptr<Permutation> permutation;
         std::vector<Limb> digits, key0, key1, others;

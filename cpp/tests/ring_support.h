@@ -31,11 +31,16 @@ inline Limb make_limb(std::size_t n, std::uint64_t bound, std::mt19937_64& rando
     return limb;
 }
 
-// NTT primes for 2^log_n: the two largest below 2^50, one of middle size, and the smallest.
+// NTT primes for 2^log_n: the two largest below 2^50, one on either side of 2^48 (where kernels may change their way of
+// reducing), one of middle size, and the smallest.
 inline std::vector<Modulus> test_moduli(int log_n) {
     const std::uint64_t n = std::uint64_t{1} << log_n;
     std::vector<Modulus> moduli;
     for (const std::uint64_t q : primes_below(n, 50, 2)) moduli.emplace_back(q);
+    moduli.emplace_back(primes_below(n, 48, 1)[0]);
+    for (const std::uint64_t q : primes_near(n, 0x1p48, 4)) {
+        if (q > std::uint64_t{1} << 48) moduli.emplace_back(q);
+    }
     moduli.emplace_back(primes_near(n, 0x1p40, 1)[0]);
     moduli.emplace_back(primes_near(n, static_cast<double>(2 * n + 1), 1)[0]);
     return moduli;
@@ -55,7 +60,7 @@ inline void finish_ntt(std::uint64_t* x, const NttTable& table) {
     for (int part = 0; part < parts; ++part) {
         std::uint64_t* const words =
             x + (static_cast<std::size_t>(part) << table.log_n) / static_cast<std::size_t>(parts);
-        kernels().ntt_part(&words, 1, part, {}, table);
+        kernels().ntt_part(&words, &words, 1, part, {}, table);
     }
 }
 

@@ -50,7 +50,7 @@ void expect_centred_representatives(std::size_t n, int count) {
     for (std::size_t i = 0; i < x.size(); ++i) kernels().ntt(x[i].data(), basis.table(sources[i]));
     for (const auto& [together, counts] : {std::pair{false, true}, {false, false}, {true, false}}) {
         for (std::size_t i = 0; i < x.size(); ++i) {
-            conversion.prepare(block.data(), static_cast<int>(i), x[i].data(), together, scratch.data());
+            conversion.prepare(block.data(), static_cast<int>(i), {x[i].data()}, together, scratch.data());
         }
         if (counts) conversion.overflow(v.data(), block.data(), 0, n);
         const int targets[] = {5, 1};

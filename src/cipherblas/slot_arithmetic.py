@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.evaluators.base import MAX_ENCODED_BITS, MAX_SMALL_INTEGER, Evaluator
+from cipherblas.evaluators.values import Plain
 from cipherblas.expressions import Expression, Leaf
 from cipherblas.layouts.base import Layout
 
@@ -223,8 +224,9 @@ class SlotArithmetic:
         return replace(x, cells=x.zipped(y, ev.sub if negative else ev.add), unit=unit)
 
     def _multiply(self, a: Any, b: Any) -> Any:
-        product = self.evaluator.multiply_sum([a], [b])
-        return self.evaluator.relinearise(product) if product.components == 3 else product
+        if isinstance(a, Plain) or isinstance(b, Plain):
+            return self.evaluator.multiply(a, b)
+        return self.evaluator.multiply_relinearised(a, b)
 
 
 def _true_bound(value: BlockedValue) -> float:

@@ -155,6 +155,17 @@ def test_product_relinearised_and_rescaled(scheme: Scheme) -> None:
         close(scheme.decrypt(result, scale), expected, fresh + switched + rescaled)
 
 
+def test_a_product_relinearised_at_once_has_the_same_bits(scheme: Scheme) -> None:
+    top = len(scheme.q)
+    context = scheme.context
+    key = scheme.key(context.multiply(scheme.secret, scheme.secret), top)
+    for limbs in range(2, top + 1):
+        x, y = (scheme.encrypt(scheme.slots(), limbs) for _ in range(2))
+        for left, right in ((x, y), (x, x)):
+            expected = context.relinearise(context.multiply_sum([left], [right]), key)
+            assert np.array_equal(context.multiply_relinearise(left, right, key), expected)
+
+
 @pytest.mark.parametrize("rescale", [False, True])
 @pytest.mark.parametrize("prepared", [False, True])
 def test_linear_transform(scheme: Scheme, prepared: bool, rescale: bool) -> None:

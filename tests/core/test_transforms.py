@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ring_oracle import Integers, Ring, Words, to_object
 
+from cipherblas import _core
+
 ORDERS = ("limb", "rotation")
 
 
@@ -45,6 +47,39 @@ def test_relinearisation(alpha: int, limbs: int, key_limbs: int) -> None:
         for s, c in ((first, c0), (second, c1))
     ]
     np.testing.assert_array_equal(ring.context.relinearise(x, key), np.stack(expected))
+
+
+@pytest.mark.parametrize(("limbs", "key_limbs"), [(5, 5), (3, 5), (1, 2)])
+@pytest.mark.parametrize("alpha", [1, 2, 3])
+def test_relinearised_product(alpha: int, limbs: int, key_limbs: int) -> None:
+    ring = rings(alpha, alpha)
+    x, y, key = ring.random_ciphertext(limbs), ring.random_ciphertext(limbs), ring.random_key(key_limbs)
+    for left, right in ((x, y), (x, x)):
+        product = ring.context.multiply_sum([left], [right])
+        expected = ring.context.relinearise(product, key)
+        np.testing.assert_array_equal(ring.context.multiply_relinearise(left, right, key), expected)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_ring_larger_than_the_caches(threads: int) -> None:
+    """N = 2^16: limbs converted together, past the caches. The order that stores everything gives the same bits."""
+    ring = Ring(n=1 << 16, q_bits=(50, *([47] * 9)), special=9, alpha=9)
+    context, limbs = ring.context, 10
+    x, y, key = ring.random_ciphertext(limbs), ring.random_ciphertext(limbs), ring.random_key(limbs)
+    before = _core.threads()
+    _core.set_threads(threads)
+    try:
+        rotated = [
+            context.linear_transform([x], [(0, 0, 5, 0, -1)], [key], [], 1, True, order)[0]
+            for order in ORDERS
+        ]
+        np.testing.assert_array_equal(*rotated)
+        expected = context.relinearise(context.multiply_sum([x], [y]), key)
+        np.testing.assert_array_equal(context.multiply_relinearise(x, y, key), expected)
+        no_key = context.linear_transform([x], [(0, 0, 1, -1, -1)], [], [], 1, True, "rotation")[0]
+        np.testing.assert_array_equal(context.rescale(x), no_key)
+    finally:
+        _core.set_threads(before)
 
 
 @st.composite

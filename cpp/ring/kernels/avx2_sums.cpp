@@ -150,12 +150,14 @@ struct Rotated {
     std::size_t source;
     __m256i order;  // of 32-bit halves
 
-    CIPHERBLAS_INLINE Rotated(const Permutation* p, std::size_t i) : source(i), order() {
+    // start: where what is rotated begins.
+    CIPHERBLAS_INLINE Rotated(const Permutation* p, std::size_t i, std::size_t start)
+        : source(i - start), order() {
         order = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
         if (p == nullptr) return;
         const std::uint32_t block = p->blocks.data()[i / 8];
         const Word* lanes = p->lanes.data()[block & 7].data() + i % 8;
-        source = std::size_t{block >> 3} * 8 + (lanes[0] & 4);
+        source = std::size_t{block >> 3} * 8 + (lanes[0] & 4) - start;
         // Lane l (mod 4) is the halves 2l and 2l + 1.
         const __m256i lane = _mm256_and_si256(load(lanes), broadcast(Word{3}));
         const __m256i low = _mm256_slli_epi64(lane, 1);
@@ -200,7 +202,7 @@ void accumulate_terms(Word* out0, Word* out1, const RotationTerm* terms, std::si
             const bool fold = t % Sum::kMaxProducts == Sum::kMaxProducts - 1;
             for (std::size_t i = 0; i < size; i += 4) {
                 const std::size_t position = start + i;
-                const Rotated rotated(term.permutation, position);
+                const Rotated rotated(term.permutation, position, term.start);
                 const __m256d factor =
                     term.plaintext == nullptr ? radix : load_words(term.plaintext + position);
                 PairSums s = sums[i / 4];

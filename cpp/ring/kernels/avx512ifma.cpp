@@ -148,6 +148,7 @@ constexpr Kernels kTable = {
     .base_convert = base_convert,
     .ntt_parts = ntt_parts,
     .base_convert_ntt = base_convert_ntt,
+    .order_stores = order_stores,
     .ntt_part = ntt_part,
     .ntt_part_sub_mul_scalar = ntt_part_sub_mul_scalar,
     .multiply_sum = multiply_sum,

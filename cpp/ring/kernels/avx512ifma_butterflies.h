@@ -1,10 +1,17 @@
 // The butterflies of the NTT with AVX-512 IFMA, and the passes in which they are grouped.
 //
-// Bounds (Harvey 2014): q < 2^50, so a word below 4q is a valid 52-bit multiplicand. Forward: values enter a
-// butterfly below 4q, u is brought below 2q, v = odd * w is in [0, 2q): u + v and u - v + 2q are below 4q.
-// Inverse: values enter below 2q, u + v is brought below 2q, u - v + 2q < 4q is the multiplicand and the
-// product is below 2q.
+// Values in the registers and between passes are 52-bit words with anything above: a multiplication reads the low 52 bits,
+// sums and differences are right modulo 2^52. What matters is that the word is the value, not negative and below 2^52. A
+// product comes out in (-q, q), so that a butterfly u + v, u - v widens the interval that holds all values by q on either
+// side. `SPAN` layers after a reduction to [SPAN q, (SPAN + 2) q) it is [0, (2 SPAN + 2) q), and the next reduction is due:
+// seven layers for q < 2^48, one for any q (the lazy butterflies of Harvey 2014, carried on for as long as there is room).
+//
+// Inverse: values are not negative. Sums double the bound 2q, up to the 52 bits: three layers for q < 2^48, one for any
+// q. Differences are multiplied, and below 2q again.
 #pragma once
+#include <algorithm>
+#include <type_traits>
+
 #include "ring/kernels/avx512ifma_math.h"
 #include "ring/ntt.h"
 
@@ -26,46 +33,104 @@ struct Twiddles {
           montgomery(powers.montgomery.data()) {}
 };
 
-// ---- butterflies
+// The layers that follow a reduction, for primes below 2^kRoomyBits and for all.
+constexpr int kRoomyBits = 48;
+constexpr int kRoomySpan = 7;
+constexpr int kTightSpan = 1;
 
-CIPHERBLAS_INLINE void forward_butterfly(__m512i& even, __m512i& odd, __m512i w, __m512i quotient,
-                                         const Lanes& m) {
-    const __m512i u = subtract_once(even, m.twice_q);
-    const __m512i v = shoup_product(odd, w, quotient, m);
-    even = add(u, v);
-    odd = sub(add(u, m.twice_q), v);
+// A conversion leaves values in [0, 4q) or, where there is room, in [kConvertedRoom q, (kConvertedRoom + 4) q).
+constexpr int kConvertedRoom = 6;
+constexpr Word converted_spread(int span) { return span == kTightSpan ? 0 : kConvertedRoom; }
+
+// What the butterflies need of a modulus.
+template <int SPAN>
+struct Field : Lanes {
+    __m512i one;
+    __m512i reciprocal;  // floor(2^52 / q)
+    __m512i minus_span;  // -SPAN
+    __m512i
+        last_bound;  // (SPAN + 2 + kTailLog) q: the forward transform ends below, its tail having begun with a reduction
+    static constexpr int kSumLayers = SPAN == kRoomySpan ? 3 : 1;  // inverse: of which the sums fit
+
+    CIPHERBLAS_INLINE explicit Field(const Modulus& modulus)
+        : Lanes(modulus),
+          one(broadcast(1)),
+          reciprocal(broadcast((kWordMask + 1) / modulus.q)),
+          minus_span(broadcast(-static_cast<Word>(SPAN))),
+          last_bound(broadcast((SPAN + 2 + kTailLog) * modulus.q)) {}
+
+    // x modulo q in [0, 2q) and, spread, SPAN q more.
+    CIPHERBLAS_INLINE __m512i reduce(__m512i x) const {
+        return add_low(x, high_product(x, reciprocal), minus_q);
+    }
+    CIPHERBLAS_INLINE __m512i reduce_spread(__m512i x) const {
+        return add_low(x, add_high(minus_span, x, reciprocal), minus_q);
+    }
+    // x modulo q in [0, q), nothing above.
+    CIPHERBLAS_INLINE __m512i canonical(__m512i x) const {
+        return subtract_once(_mm512_and_si512(reduce(x), mask), q);
+    }
+    // x * w modulo q in [-q, q), and in [0, 2q).
+    CIPHERBLAS_INLINE __m512i centred_product(__m512i x, __m512i w, __m512i quotient) const {
+        return add_low(low_product(x, w), add_high(one, x, quotient), minus_q);
+    }
+    CIPHERBLAS_INLINE __m512i product(__m512i x, __m512i w, __m512i quotient) const {
+        return add_low(low_product(x, w), high_product(x, quotient), minus_q);
+    }
+    // a - x modulo q, a word, for a in [0, q) and a value x that the forward transform ends with.
+    CIPHERBLAS_INLINE __m512i difference(__m512i a, __m512i x) const {
+        if (SPAN == kTightSpan) return sub(add(a, twice_q), reduce(x));
+        return sub(add(a, last_bound), x);
+    }
+};
+
+// body(field) for the modulus.
+template <typename Body>
+void with_field(const Modulus& modulus, const Body& body) {
+    if (modulus.bits <= kRoomyBits) {
+        body(Field<kRoomySpan>(modulus));
+    } else {
+        body(Field<kTightSpan>(modulus));
+    }
 }
 
-// The same with one twiddle word per lane, in Montgomery form: half the table to stream, one multiplication
-// more.
-CIPHERBLAS_INLINE void forward_butterfly(__m512i& even, __m512i& odd, __m512i w_montgomery, const Lanes& m) {
-    const __m512i u = add(subtract_once(even, m.twice_q), m.q);
-    const __m512i v = montgomery_product(odd, w_montgomery, m);
+// ---- butterflies
+
+template <bool REDUCE, int SPAN>
+CIPHERBLAS_INLINE void forward_butterfly(__m512i& even, __m512i& odd, __m512i w, __m512i quotient,
+                                         const Field<SPAN>& f) {
+    const __m512i u = REDUCE ? f.reduce_spread(even) : even;
+    const __m512i v = f.centred_product(odd, w, quotient);
     even = add(u, v);
     odd = sub(u, v);
 }
 
-// The last layer: fully reduced results.
-CIPHERBLAS_INLINE void forward_butterfly_last(__m512i& even, __m512i& odd, __m512i w_montgomery,
-                                              const Lanes& m) {
-    const __m512i u = subtract_once(subtract_once(even, m.twice_q), m.q);
-    const __m512i v = add_once(montgomery_product(odd, w_montgomery, m), m.q);
-    even = subtract_once(add(u, v), m.q);
-    odd = add_once(sub(u, v), m.q);
+// The same with one twiddle word per lane, in Montgomery form: half the table to stream, two multiplications more.
+template <int SPAN>
+CIPHERBLAS_INLINE void forward_butterfly(__m512i& even, __m512i& odd, __m512i w_montgomery,
+                                         const Field<SPAN>& f) {
+    const __m512i u = SPAN == kTightSpan ? f.reduce_spread(even) : even;
+    const __m512i v = montgomery_product(odd, w_montgomery, f);
+    even = add(u, v);
+    odd = sub(u, v);
 }
 
+// `offset`: a multiple of q that no `odd` exceeds.
+template <int SPAN>
 CIPHERBLAS_INLINE void inverse_butterfly(__m512i& even, __m512i& odd, __m512i w, __m512i quotient,
-                                         const Lanes& m) {
-    const __m512i difference = sub(add(even, m.twice_q), odd);
-    even = subtract_once(add(even, odd), m.twice_q);
-    odd = shoup_product(difference, w, quotient, m);
+                                         __m512i offset, const Field<SPAN>& f) {
+    const __m512i difference = sub(add(even, offset), odd);
+    even = add(even, odd);
+    odd = f.product(difference, w, quotient);
 }
 
-CIPHERBLAS_INLINE void inverse_butterfly(__m512i& even, __m512i& odd, __m512i w_montgomery, const Lanes& m) {
-    const __m512i difference = sub(add(even, m.twice_q), odd);
-    even = subtract_once(add(even, odd), m.twice_q);
+template <int SPAN>
+CIPHERBLAS_INLINE void inverse_butterfly(__m512i& even, __m512i& odd, __m512i w_montgomery, __m512i offset,
+                                         const Field<SPAN>& f) {
+    const __m512i difference = sub(add(even, offset), odd);
+    even = add(even, odd);
     odd =
-        montgomery_signed(add_high(m.q, difference, w_montgomery), low_product(difference, w_montgomery), m);
+        montgomery_signed(add_high(f.q, difference, w_montgomery), low_product(difference, w_montgomery), f);
 }
 
 // ---- passes
@@ -112,26 +177,53 @@ CIPHERBLAS_INLINE void run_layer(int layer, __m512i (*v)[BLOCKS << LOG], const P
     }
 }
 
-template <int GROUPS, int LOG, int BLOCKS>
+// REDUCE: the first layer reduces.
+template <int GROUPS, bool REDUCE, int SPAN, int LOG, int BLOCKS>
 CIPHERBLAS_INLINE void forward_layers(__m512i (*v)[BLOCKS << LOG], const PassTwiddles<LOG, BLOCKS>& t,
-                                      const Lanes& m) {
+                                      const Field<SPAN>& f) {
+    run_layer<GROUPS>(0, v, t, [&](__m512i& even, __m512i& odd, __m512i w, __m512i quotient) {
+        forward_butterfly<REDUCE || SPAN == kTightSpan>(even, odd, w, quotient, f);
+    });
 #pragma GCC unroll 4
-    for (int layer = 0; layer < LOG; ++layer) {
+    for (int layer = 1; layer < LOG; ++layer) {
         run_layer<GROUPS>(layer, v, t, [&](__m512i& even, __m512i& odd, __m512i w, __m512i quotient) {
-            forward_butterfly(even, odd, w, quotient, m);
+            forward_butterfly<SPAN == kTightSpan>(even, odd, w, quotient, f);
         });
     }
 }
 
-// Layers LOG - 1 down to LAST.
-template <int GROUPS, int LAST, int LOG, int BLOCKS>
+// In the inverse transform: how many layers, after `done` of a pass, register i has been a sum. Layer by layer the bits of
+// i, from the lowest, say what it was: a sum where the bit is 0, a product where it is 1.
+constexpr int sum_layers(int i, int done) {
+    int layers = 0;
+    while (layers < done && (i >> (done - 1 - layers) & 1) == 0) ++layers;
+    return layers;
+}
+
+// A multiple of q that no value exceeds after `done` layers of a pass.
+template <int SPAN>
+CIPHERBLAS_INLINE __m512i sum_bound(int done, const Field<SPAN>& f) {
+    return shift_left(f.twice_q, static_cast<unsigned>(std::min(done, Field<SPAN>::kSumLayers - 1)));
+}
+
+// Layers LOG - 1 down to LAST, of values below 2q. With the last layer of the pass they are so again.
+template <int GROUPS, int LAST, int SPAN, int LOG, int BLOCKS>
 CIPHERBLAS_INLINE void inverse_layers(__m512i (*v)[BLOCKS << LOG], const PassTwiddles<LOG, BLOCKS>& t,
-                                      const Lanes& m) {
+                                      const Field<SPAN>& f) {
 #pragma GCC unroll 4
     for (int layer = LOG - 1; layer >= LAST; --layer) {
+        const int done = LOG - layer;
+        const __m512i bound = sum_bound(done - 1, f);
         run_layer<GROUPS>(layer, v, t, [&](__m512i& even, __m512i& odd, __m512i w, __m512i quotient) {
-            inverse_butterfly(even, odd, w, quotient, m);
+            inverse_butterfly(even, odd, w, quotient, bound, f);
         });
+        const int most = layer == 0 ? 0 : Field<SPAN>::kSumLayers - 1;
+#pragma GCC unroll 16
+        for (int i = 0; i < BLOCKS << LOG; ++i) {
+            if (sum_layers(i % (1 << LOG), done) <= most) continue;
+#pragma GCC unroll 8
+            for (int g = 0; g < GROUPS; ++g) v[g][i] = f.reduce(v[g][i]);
+        }
     }
 }
 

@@ -30,12 +30,20 @@ CIPHERBLAS_INLINE void convert(Word* r, const Word* const* y, const Word* factor
 
 // ---- with the first pass of the NTT
 
-// What the vectors of some columns of all parts start from: the conversion, below 4q.
+// What the vectors of some columns of all parts start from: the conversion, spread for the layers to come.
 template <bool FEW>
 struct ManySources {
     const ConversionPiece& piece;
     const ConversionFactors& f;
     Reduction reduce;
+    __m512i offset;
+
+    CIPHERBLAS_INLINE ManySources(const ConversionPiece& words, const ConversionFactors& factors,
+                                  const Modulus& m, int span)
+        : piece(words),
+          f(factors),
+          reduce(m, static_cast<std::uint64_t>(factors.count) + 1),
+          offset(broadcast((converted_spread(span) + (FEW ? 1 : 0)) * m.q)) {}
 
     template <int GROUPS, int PARTS>
     CIPHERBLAS_INLINE void operator()(__m512i (*x)[PARTS], std::size_t column, const Lanes& m) const {
@@ -52,7 +60,7 @@ struct ManySources {
             }
             for_each_vector<kSide, PARTS>([&](int g, int part) {
                 const Sum& sum = sums[g][part];
-                x[first + g][part] = FEW ? Reduction::few_below_4q(sum, m) : reduce(sum, m);
+                x[first + g][part] = add(FEW ? sum.montgomery(m) : reduce(sum, m), offset);
             });
         }
     }
@@ -62,62 +70,65 @@ struct ManySources {
 struct OneSource {
     const ConversionPiece& piece;
     __m512i half, shift;  // (d - 1) / 2;  ceil(d / 2q) q - d
+    __m512i offset;
 
-    CIPHERBLAS_INLINE OneSource(const ConversionPiece& words, Word source, Word q)
+    CIPHERBLAS_INLINE OneSource(const ConversionPiece& words, Word source, Word q, int span)
         : piece(words),
           half(broadcast(source / 2)),
-          shift(broadcast((source + 2 * q - 1) / (2 * q) * q - source)) {}
+          shift(broadcast((source + 2 * q - 1) / (2 * q) * q - source)),
+          offset(broadcast(converted_spread(span) * q)) {}
 
     template <int GROUPS, int PARTS>
     CIPHERBLAS_INLINE void operator()(__m512i (*x)[PARTS], std::size_t column, const Lanes&) const {
         for_each_vector<GROUPS, PARTS>([&](int g, int part) {
             const __m512i y = load(piece.y[0] + part * piece.stride + column + 8 * g);
-            x[g][part] = _mm512_mask_add_epi64(y, _mm512_cmpgt_epu64_mask(y, half), y, shift);
+            const __m512i spread = add(y, offset);
+            x[g][part] = _mm512_mask_add_epi64(spread, _mm512_cmpgt_epu64_mask(y, half), spread, shift);
         });
     }
 };
 
-template <int GROUPS, int LOG, typename Source>
+template <bool BYPASS, int GROUPS, int LOG, typename Source, int SPAN>
 CIPHERBLAS_INLINE void convert_columns(Word* r, std::size_t column, std::size_t part_words,
                                        const Source& source, const PassTwiddles<LOG, 1>& twiddles,
-                                       const Lanes& m) {
+                                       const Field<SPAN>& field) {
     constexpr int kParts = 1 << LOG;
     __m512i x[GROUPS][kParts];
-    source.template operator()<GROUPS, kParts>(x, column, m);
-    forward_layers<GROUPS>(x, twiddles, m);
-    for_each_vector<GROUPS, kParts>(
-        [&](int g, int part) { store(r + part * part_words + column + 8 * g, x[g][part]); });
+    source.template operator()<GROUPS, kParts>(x, column, field);
+    forward_layers<GROUPS, false>(x, twiddles, field);
+    for_each_vector<GROUPS, kParts>([&](int g, int part) {
+        Word* const to = r + part * part_words + column + 8 * g;
+        BYPASS ? store_past_caches(to, x[g][part]) : store(to, x[g][part]);
+    });
 }
 
-template <int LOG, typename Source>
-void convert_pass(Word* r, const ConversionPiece& piece, const Source& source, const NttTable& table) {
+template <bool BYPASS, int LOG, typename Source, int SPAN>
+void convert_pass(Word* r, const ConversionPiece& piece, const Source& source, const Field<SPAN> field,
+                  const NttTable& table) {
     constexpr int kGroups = pass_groups(LOG);
-    const Lanes m(table.modulus);
     const PassTwiddles<LOG, 1> twiddles(1, Twiddles(table.roots));
     const std::size_t part_words = std::size_t{1} << (table.log_n - LOG);
     std::size_t column = 0;
     for (; column + 8 * kGroups <= piece.length; column += 8 * kGroups) {
-        convert_columns<kGroups>(r + piece.offset, column, part_words, source, twiddles, m);
+        convert_columns<BYPASS, kGroups>(r + piece.offset, column, part_words, source, twiddles, field);
     }
     for (; column < piece.length; column += 8) {
-        convert_columns<1>(r + piece.offset, column, part_words, source, twiddles, m);
+        convert_columns<BYPASS, 1>(r + piece.offset, column, part_words, source, twiddles, field);
     }
 }
 
-template <int LOG>
+template <bool BYPASS, int LOG>
 void convert_pass(Word* r, const ConversionPiece& piece, const ConversionFactors& f, const NttTable& table) {
-    const Word q = table.modulus.q;
-    if (f.count == 1 && f.source <= 8 * q) {
-        convert_pass<LOG>(r, piece, OneSource(piece, f.source, q), table);
-    } else {
-        const std::uint64_t quarters = static_cast<std::uint64_t>(f.count) + 1;
-        const Reduction reduce(table.modulus, quarters);
-        if (quarters <= Reduction::kFewQuarters) {
-            convert_pass<LOG>(r, piece, ManySources<true>{piece, f, reduce}, table);
+    const Modulus& m = table.modulus;
+    with_field(m, [&]<int SPAN>(const Field<SPAN>& field) {
+        if (f.count == 1 && f.source <= 8 * m.q) {
+            convert_pass<BYPASS, LOG>(r, piece, OneSource(piece, f.source, m.q, SPAN), field, table);
+        } else if (static_cast<std::uint64_t>(f.count) + 1 <= Reduction::kFewQuarters) {
+            convert_pass<BYPASS, LOG>(r, piece, ManySources<true>(piece, f, m, SPAN), field, table);
         } else {
-            convert_pass<LOG>(r, piece, ManySources<false>{piece, f, reduce}, table);
+            convert_pass<BYPASS, LOG>(r, piece, ManySources<false>(piece, f, m, SPAN), field, table);
         }
-    }
+    });
 }
 
 }  // namespace
@@ -138,16 +149,20 @@ int ntt_parts(int log_n) {
     return log_radix == 2 || log_radix == 3 ? 1 << log_radix : 1;
 }
 
-void base_convert_ntt(Word* r, const ConversionPiece& piece, const ConversionFactors& f,
+void base_convert_ntt(Word* r, const ConversionPiece& piece, const ConversionFactors& f, bool bypass,
                       const NttTable& table) {
     switch (ntt_parts(table.log_n)) {
         case 4:
-            return convert_pass<2>(r, piece, f, table);
+            return bypass ? convert_pass<true, 2>(r, piece, f, table)
+                          : convert_pass<false, 2>(r, piece, f, table);
         case 8:
-            return convert_pass<3>(r, piece, f, table);
+            return bypass ? convert_pass<true, 3>(r, piece, f, table)
+                          : convert_pass<false, 3>(r, piece, f, table);
         default:
-            return undivided::base_convert_ntt<base_convert>(r, piece, f, table);
+            return undivided::base_convert_ntt<base_convert>(r, piece, f, bypass, table);
     }
 }
+
+void order_stores() { _mm_sfence(); }
 
 }  // namespace cipherblas::avx512ifma

@@ -46,6 +46,9 @@ CIPHERBLAS_INLINE __m512i repeat_four(const Word* p) {
 CIPHERBLAS_INLINE __m512i permute_lanes(__m512i x, __m512i order) {
     return _mm512_maskz_permutexvar_epi64(kAllLanes, order, x);
 }
+CIPHERBLAS_INLINE __m512i shift_left(__m512i x, unsigned count) {
+    return _mm512_maskz_slli_epi64(kAllLanes, x, count);
+}
 CIPHERBLAS_INLINE __m512i shift_right(__m512i x, unsigned count) {
     return _mm512_maskz_srli_epi64(kAllLanes, x, count);
 }
@@ -126,11 +129,8 @@ class Reduction {
         return add_once(montgomery_product(r, factor_, m), m.q);
     }
 
-    // sum * 2^-52 in [0, 4q): for at most 12 quarters that is the Montgomery reduction and q.
+    // So many quarters leave the Montgomery reduction in (-q, 3q).
     static constexpr std::uint64_t kFewQuarters = 12;
-    CIPHERBLAS_INLINE static __m512i few_below_4q(const Sum& sum, const Lanes& m) {
-        return add(sum.montgomery(m), m.q);
-    }
 
   private:
     static constexpr int kMaxDoublings = 5;

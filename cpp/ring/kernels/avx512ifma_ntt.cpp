@@ -7,6 +7,7 @@
 
 #include <bit>
 
+#include "arith/cpu.h"
 #include "ring/kernels/avx512ifma_butterflies.h"
 #include "ring/kernels/avx512ifma_convert.h"
 #include "ring/kernels/tables.h"
@@ -59,12 +60,14 @@ struct Fetch {
     const Word* const* streams[2];
     std::size_t count[2];
 
-    // The shares of rows k and k + 1 of `rows`.
+    // The shares of rows k and k + 1 of `rows`. Intel's prefetchers follow the streams themselves, and hints only take
+    // their place: 3 percent of a product at N = 2^16.
     Fetch(const Upcoming& upcoming, std::size_t k, std::size_t rows) {
+        const std::size_t all = cpu_is_intel() ? 0 : upcoming.count;
         for (std::size_t row = 0; row < 2; ++row) {
-            const std::size_t first = upcoming.count * (k + row) / rows;
+            const std::size_t first = all * (k + row) / rows;
             streams[row] = upcoming.streams + first;
-            count[row] = upcoming.count * (k + row + 1) / rows - first;
+            count[row] = all * (k + row + 1) / rows - first;
         }
     }
     CIPHERBLAS_INLINE void operator()(std::size_t row, std::ptrdiff_t offset) const {
@@ -78,8 +81,9 @@ struct Keep {
     Fetch upcoming;
 
     CIPHERBLAS_INLINE void fetch(std::size_t row, const Word* at) const { upcoming(row, at - x[row]); }
-    CIPHERBLAS_INLINE void operator()(std::size_t, Word* x, __m512i value, const Lanes&) const {
-        store(x, value);
+    template <int SPAN>
+    CIPHERBLAS_INLINE void operator()(std::size_t, Word* x, __m512i value, const Field<SPAN>& f) const {
+        store(x, f.canonical(value));
     }
 };
 
@@ -98,10 +102,12 @@ struct SubtractFrom {
         fetch_lines<16>(a[row] + offset);
         if (!BYPASS) fetch_lines<16>(r[row] + offset);
     }
-    CIPHERBLAS_INLINE void operator()(std::size_t row, const Word* at, __m512i value, const Lanes& m) const {
+    template <int SPAN>
+    CIPHERBLAS_INLINE void operator()(std::size_t row, const Word* at, __m512i value,
+                                      const Field<SPAN>& f) const {
         const std::ptrdiff_t offset = at - x[row];
-        const __m512i difference = sub(add(load(a[row] + offset), m.q), value);  // in (0, 2q)
-        const __m512i result = subtract_once(shoup_product(difference, factor, quotient, m), m.q);
+        const __m512i difference = f.difference(load(a[row] + offset), value);
+        const __m512i result = subtract_once(shoup_product(difference, factor, quotient, f), f.q);
         if (BYPASS) {
             store_past_caches(r[row] + offset, result);
         } else {
@@ -112,9 +118,9 @@ struct SubtractFrom {
 
 // All layers below the blocks node to node + blocks - 1 of 64 words each. Two blocks go side by side, 16 registers wide:
 // the butterflies of one alone would wait for each other.
-template <typename Finish>
+template <int SPAN, typename Finish>
 void forward_tail(std::size_t row, Word* x, std::size_t node, std::size_t blocks, const Twiddles t,
-                  const Lanes m, const Finish finish) {
+                  const Field<SPAN> f, const Finish finish) {
     const bool ahead = node >= kAheadNode;
     const Shuffle shuffle = perfect_shuffle();
     for (std::size_t end = node + blocks; node < end; node += 2, x += 128) {
@@ -127,59 +133,86 @@ void forward_tail(std::size_t row, Word* x, std::size_t node, std::size_t blocks
         __m512i v[16];
 #pragma GCC unroll 16
         for (int i = 0; i < 16; ++i) v[i] = load(x + 8 * i);
-        forward_layers<1>(&v, PassTwiddles<3, 2>(node, t), m);
+        forward_layers<1, true>(&v, PassTwiddles<3, 2>(node, t), f);
 #pragma GCC unroll 8
         for (int i = 0; i < 16; i += 2) {
             shuffle(v[i], v[i + 1]);
-            forward_butterfly(v[i], v[i + 1], repeat_two(t.montgomery + 8 * node + i), m);
+            forward_butterfly(v[i], v[i + 1], repeat_two(t.montgomery + 8 * node + i), f);
         }
 #pragma GCC unroll 8
         for (int i = 0; i < 16; i += 2) {
             shuffle(v[i], v[i + 1]);
-            forward_butterfly(v[i], v[i + 1], repeat_four(t.montgomery + 16 * node + 2 * i), m);
+            forward_butterfly(v[i], v[i + 1], repeat_four(t.montgomery + 16 * node + 2 * i), f);
         }
 #pragma GCC unroll 8
         for (int i = 0; i < 16; i += 2) {
             shuffle(v[i], v[i + 1]);
-            forward_butterfly_last(v[i], v[i + 1], load(t.montgomery + 32 * node + 4 * i), m);
+            forward_butterfly(v[i], v[i + 1], load(t.montgomery + 32 * node + 4 * i), f);
             shuffle(v[i], v[i + 1]);
         }
 #pragma GCC unroll 16
-        for (int i = 0; i < 16; ++i) finish(row, x + 8 * i, v[i], m);
+        for (int i = 0; i < 16; ++i) finish(row, x + 8 * i, v[i], f);
     }
 }
 
-void inverse_tail(Word* x, const Word* from, std::size_t node, std::size_t blocks, const Twiddles t,
-                  const Lanes m) {
+// Where the inverse transform reads: a limb in [0, q),
+struct LimbSource {
+    const Word* a;
+
+    CIPHERBLAS_INLINE LimbSource at(std::size_t offset) const { return {a + offset}; }
+    CIPHERBLAS_INLINE __m512i operator()(std::size_t i, const Lanes&) const { return load(a + i); }
+    CIPHERBLAS_INLINE void fetch(std::size_t i) const { fetch_lines<16>(a + i); }
+};
+
+// or the product of two, times 2^-52.
+struct ProductSource {
+    const Word* a;
+    const Word* b;
+
+    CIPHERBLAS_INLINE ProductSource at(std::size_t offset) const { return {a + offset, b + offset}; }
+    CIPHERBLAS_INLINE __m512i operator()(std::size_t i, const Lanes& m) const {
+        return add_once(montgomery_product(load(a + i), load(b + i), m), m.q);
+    }
+    CIPHERBLAS_INLINE void fetch(std::size_t i) const {
+        fetch_lines<16>(a + i);
+        fetch_lines<16>(b + i);
+    }
+};
+
+template <int SPAN, typename Source>
+void inverse_tail(Word* x, Source from, std::size_t node, std::size_t blocks, const Twiddles t,
+                  const Field<SPAN> f) {
     const bool ahead = node >= kAheadNode;
     const Shuffle shuffle = inverse_perfect_shuffle();
-    for (std::size_t end = node + blocks; node < end; node += 2, x += 128, from += 128) {
+    for (std::size_t end = node + blocks; node < end; node += 2, x += 128, from = from.at(128)) {
         if (ahead) {
             fetch_lines<8>(t.montgomery + 32 * (node + kAheadBlocks));
             fetch_lines<4>(t.montgomery + 16 * (node + kAheadBlocks));
             fetch_lines<2>(t.montgomery + 8 * (node + kAheadBlocks));
-            fetch_lines<16>(from + 64 * kAheadBlocks);
+            from.fetch(64 * kAheadBlocks);
         }
         __m512i v[16];
 #pragma GCC unroll 16
-        for (int i = 0; i < 16; ++i) v[i] = load(from + 8 * i);
+        for (int i = 0; i < 16; ++i) v[i] = from(8 * static_cast<std::size_t>(i), f);
 #pragma GCC unroll 8
         for (int i = 0; i < 16; i += 2) {
             shuffle(v[i], v[i + 1]);
-            inverse_butterfly(v[i], v[i + 1], load(t.montgomery + 32 * node + 4 * i), m);
+            inverse_butterfly(v[i], v[i + 1], load(t.montgomery + 32 * node + 4 * i), f.q, f);
         }
 #pragma GCC unroll 8
         for (int i = 0; i < 16; i += 2) {
             shuffle(v[i], v[i + 1]);
-            inverse_butterfly(v[i], v[i + 1], repeat_four(t.montgomery + 16 * node + 2 * i), m);
+            inverse_butterfly(v[i], v[i + 1], repeat_four(t.montgomery + 16 * node + 2 * i), f.twice_q, f);
+            if (Field<SPAN>::kSumLayers == 1) v[i] = f.reduce(v[i]);
         }
 #pragma GCC unroll 8
         for (int i = 0; i < 16; i += 2) {
             shuffle(v[i], v[i + 1]);
-            inverse_butterfly(v[i], v[i + 1], repeat_two(t.montgomery + 8 * node + i), m);
+            inverse_butterfly(v[i], v[i + 1], repeat_two(t.montgomery + 8 * node + i), sum_bound(1, f), f);
+            v[i] = f.reduce(v[i]);
             shuffle(v[i], v[i + 1]);
         }
-        inverse_layers<1, 0>(&v, PassTwiddles<3, 2>(node, t), m);
+        inverse_layers<1, 0>(&v, PassTwiddles<3, 2>(node, t), f);
 #pragma GCC unroll 16
         for (int i = 0; i < 16; ++i) store(x + 8 * i, v[i]);
     }
@@ -187,23 +220,25 @@ void inverse_tail(Word* x, const Word* from, std::size_t node, std::size_t block
 
 // ---- passes
 
-// One pass over the block `node` of 2^log_size words.
-template <int LOG>
-void forward_pass(Word* x, int log_size, std::size_t node, const Twiddles& t, const Lanes m) {
+// One pass over the block `node` of 2^log_size words, which are read elsewhere or in place.
+template <int LOG, bool REDUCE, int SPAN>
+void forward_pass(Word* x, const Word* from, int log_size, std::size_t node, const Twiddles& t,
+                  const Field<SPAN> f) {
     constexpr int kGroups = pass_groups(LOG), kVectors = 1 << LOG;
     const std::size_t stride = std::size_t{1} << (log_size - LOG);
     const PassTwiddles<LOG, 1> twiddles(node, t);
     for (std::size_t offset = 0; offset < stride; offset += 8 * kGroups) {
         Word* const at = x + offset;
         __m512i v[kGroups][kVectors];
-        for_each_vector<kGroups, kVectors>([&](int g, int i) { v[g][i] = load(at + i * stride + 8 * g); });
-        forward_layers<kGroups>(v, twiddles, m);
+        for_each_vector<kGroups, kVectors>(
+            [&](int g, int i) { v[g][i] = load(from + offset + i * stride + 8 * g); });
+        forward_layers<kGroups, REDUCE>(v, twiddles, f);
         for_each_vector<kGroups, kVectors>([&](int g, int i) { store(at + i * stride + 8 * g, v[g][i]); });
     }
 }
 
-template <int LOG>
-void inverse_pass(Word* x, int log_size, std::size_t node, const Twiddles& t, const Lanes m) {
+template <int LOG, int SPAN>
+void inverse_pass(Word* x, int log_size, std::size_t node, const Twiddles& t, const Field<SPAN> f) {
     constexpr int kGroups = pass_groups(LOG), kVectors = 1 << LOG;
     const std::size_t stride = std::size_t{1} << (log_size - LOG);
     const PassTwiddles<LOG, 1> twiddles(node, t);
@@ -211,7 +246,7 @@ void inverse_pass(Word* x, int log_size, std::size_t node, const Twiddles& t, co
         Word* const at = x + offset;
         __m512i v[kGroups][kVectors];
         for_each_vector<kGroups, kVectors>([&](int g, int i) { v[g][i] = load(at + i * stride + 8 * g); });
-        inverse_layers<kGroups, 0>(v, twiddles, m);
+        inverse_layers<kGroups, 0>(v, twiddles, f);
         for_each_vector<kGroups, kVectors>([&](int g, int i) { store(at + i * stride + 8 * g, v[g][i]); });
     }
 }
@@ -237,6 +272,7 @@ struct LastFactors {
 struct Result {
     Word* r;
     PieceLayout layout;
+    bool bypass;
 
     // The first part's word of this number.
     CIPHERBLAS_INLINE Word* at(std::size_t word) const {
@@ -246,9 +282,9 @@ struct Result {
 };
 
 // The first pass of the whole inverse transform's end: its last layer, stride N/2, also multiplies by N^-1.
-template <int LOG>
-void inverse_pass_last(const Result& result, const Word* x, int log_n, const LastFactors& last,
-                       const Twiddles& t, const Lanes m) {
+template <int LOG, bool BYPASS, int SPAN>
+void write_inverse(const Result& result, const Word* x, int log_n, const LastFactors& last, const Twiddles& t,
+                   const Field<SPAN> f) {
     constexpr int kGroups = pass_groups(LOG), kHalf = 1 << (LOG - 1);
     const std::size_t stride = std::size_t{1} << (log_n - LOG);
     const PassTwiddles<LOG, 1> twiddles(1, t);
@@ -256,102 +292,126 @@ void inverse_pass_last(const Result& result, const Word* x, int log_n, const Las
     const __m512i factor_quotient = broadcast(last.sum_quotient);
     const __m512i w = broadcast(last.difference);
     const __m512i quotient = broadcast(last.difference_quotient);
+    const __m512i bound = sum_bound(LOG - 1, f);
     for (std::size_t offset = 0; offset < stride; offset += 8 * kGroups) {
         const Word* const at = x + offset;
         __m512i v[kGroups][2 * kHalf];
         for_each_vector<kGroups, 2 * kHalf>([&](int g, int i) { v[g][i] = load(at + i * stride + 8 * g); });
-        inverse_layers<kGroups, 1>(v, twiddles, m);
+        inverse_layers<kGroups, 1>(v, twiddles, f);
         for_each_vector<kGroups, kHalf>([&](int g, int i) {
             const __m512i sum = add(v[g][i], v[g][kHalf + i]);
-            const __m512i difference = sub(add(v[g][i], m.twice_q), v[g][kHalf + i]);
-            v[g][i] = subtract_once(shoup_product(sum, factor, factor_quotient, m), m.q);
-            v[g][kHalf + i] = subtract_once(shoup_product(difference, w, quotient, m), m.q);
+            const __m512i difference = sub(add(v[g][i], bound), v[g][kHalf + i]);
+            v[g][i] = subtract_once(shoup_product(sum, factor, factor_quotient, f), f.q);
+            v[g][kHalf + i] = subtract_once(shoup_product(difference, w, quotient, f), f.q);
         });
         Word* to[kGroups];
         for (int g = 0; g < kGroups; ++g) to[g] = result.at(offset + 8 * static_cast<std::size_t>(g));
-        for_each_vector<kGroups, 2 * kHalf>(
-            [&](int g, int i) { store(to[g] + i * result.layout.length, v[g][i]); });
+        for_each_vector<kGroups, 2 * kHalf>([&](int g, int i) {
+            Word* const at_part = to[g] + i * result.layout.length;
+            BYPASS ? store_past_caches(at_part, v[g][i]) : store(at_part, v[g][i]);
+        });
     }
 }
 
-template <int LOG>
-void forward_passes(Word* const* x, std::size_t rows, int log_size, std::size_t node, const Twiddles& t,
-                    const Lanes& m) {
-    for (std::size_t row = 0; row < rows; ++row) forward_pass<LOG>(x[row], log_size, node, t, m);
+template <int LOG, int SPAN>
+void forward_passes(Word* const* x, const Word* const* from, std::size_t rows, int log_size, std::size_t node,
+                    bool reduce, const Twiddles& t, const Field<SPAN>& f) {
+    for (std::size_t row = 0; row < rows; ++row) {
+        if (reduce && SPAN != kTightSpan) {
+            forward_pass<LOG, true>(x[row], from[row], log_size, node, t, f);
+        } else {
+            forward_pass<LOG, false>(x[row], from[row], log_size, node, t, f);
+        }
+    }
 }
 
 // The block `node` of one or two rows: side by side, so that what one reads of the table is in the cache for the other.
-template <typename Finish>
-void forward(Word* const* x, std::size_t rows, int log_size, std::size_t node, const Twiddles& t,
-             const Lanes& m, const Finish& finish) {
+// from: where the first pass reads; may be x. room: how many layers the next reduction can wait.
+template <int SPAN, typename Finish>
+void forward(Word* const* x, const Word* const* from, std::size_t rows, int log_size, std::size_t node,
+             int room, const Twiddles& t, const Field<SPAN>& f, const Finish& finish) {
     const int log_radix = next_pass(log_size);
+    const bool reduce = room < log_radix;
     switch (log_radix) {
         case 1:
-            forward_passes<1>(x, rows, log_size, node, t, m);
+            forward_passes<1>(x, from, rows, log_size, node, reduce, t, f);
             break;
         case 2:
-            forward_passes<2>(x, rows, log_size, node, t, m);
+            forward_passes<2>(x, from, rows, log_size, node, reduce, t, f);
             break;
         case 3:
-            forward_passes<3>(x, rows, log_size, node, t, m);
+            forward_passes<3>(x, from, rows, log_size, node, reduce, t, f);
             break;
         default:
-            forward_passes<4>(x, rows, log_size, node, t, m);
+            forward_passes<4>(x, from, rows, log_size, node, reduce, t, f);
             break;
     }
+    const int left = (reduce ? SPAN : room) - log_radix;
     const int log_child = log_size - log_radix;
     if (log_child == kTailLog) {
         for (std::size_t row = 0; row < rows; ++row) {
-            forward_tail(row, x[row], node << log_radix, std::size_t{1} << log_radix, t, m, finish);
+            forward_tail(row, x[row], node << log_radix, std::size_t{1} << log_radix, t, f, finish);
         }
         return;
     }
     for (std::size_t child = 0; child < std::size_t{1} << log_radix; ++child) {
         Word* const parts[2] = {x[0] + (child << log_child), x[rows - 1] + (child << log_child)};
-        forward(parts, rows, log_child, (node << log_radix) + child, t, m, finish);
+        forward(parts, parts, rows, log_child, (node << log_radix) + child, left, t, f, finish);
     }
 }
 
+template <int LOG, int SPAN>
+void inverse_pass_last(const Result& result, const Word* x, int log_n, const LastFactors& last,
+                       const Twiddles& t, const Field<SPAN>& f) {
+    if (!result.bypass) return write_inverse<LOG, false>(result, x, log_n, last, t, f);
+    write_inverse<LOG, true>(result, x, log_n, last, t, f);
+    _mm_sfence();
+}
+
 // The inverse transform of the block `node` at `from`, written to x, or to the result if it is the whole.
-void inverse(const Result& result, Word* x, const Word* from, int log_size, std::size_t node,
-             const LastFactors& last, const Twiddles& t, const Lanes& m) {
+template <int SPAN, typename Source>
+void inverse(const Result& result, Word* x, const Source& from, int log_size, std::size_t node,
+             const LastFactors& last, const Twiddles& t, const Field<SPAN>& f) {
     const int log_radix = next_pass(log_size);
     const int log_child = log_size - log_radix;
     if (log_child == kTailLog) {
-        inverse_tail(x, from, node << log_radix, std::size_t{1} << log_radix, t, m);
+        inverse_tail(x, from, node << log_radix, std::size_t{1} << log_radix, t, f);
     } else {
         for (std::size_t child = 0; child < std::size_t{1} << log_radix; ++child) {
             const std::size_t offset = child << log_child;
-            inverse(result, x + offset, from + offset, log_child, (node << log_radix) + child, last, t, m);
+            inverse(result, x + offset, from.at(offset), log_child, (node << log_radix) + child, last, t, f);
         }
     }
     switch (log_radix) {
         case 1:
-            return node == 1 ? inverse_pass_last<1>(result, x, log_size, last, t, m)
-                             : inverse_pass<1>(x, log_size, node, t, m);
+            return node == 1 ? inverse_pass_last<1>(result, x, log_size, last, t, f)
+                             : inverse_pass<1>(x, log_size, node, t, f);
         case 2:
-            return node == 1 ? inverse_pass_last<2>(result, x, log_size, last, t, m)
-                             : inverse_pass<2>(x, log_size, node, t, m);
+            return node == 1 ? inverse_pass_last<2>(result, x, log_size, last, t, f)
+                             : inverse_pass<2>(x, log_size, node, t, f);
         case 3:
-            return node == 1 ? inverse_pass_last<3>(result, x, log_size, last, t, m)
-                             : inverse_pass<3>(x, log_size, node, t, m);
+            return node == 1 ? inverse_pass_last<3>(result, x, log_size, last, t, f)
+                             : inverse_pass<3>(x, log_size, node, t, f);
         default:
-            return node == 1 ? inverse_pass_last<4>(result, x, log_size, last, t, m)
-                             : inverse_pass<4>(x, log_size, node, t, m);
+            return node == 1 ? inverse_pass_last<4>(result, x, log_size, last, t, f)
+                             : inverse_pass<4>(x, log_size, node, t, f);
     }
 }
 
 }  // namespace
 
-// One part of a limb: its block in the tree of all blocks.
+// One part of a limb, as base_convert_ntt left it: its block in the tree of all blocks.
 struct Part {
     int log_size;
     std::size_t node;
+    int room;
 
     Part(int part, int log_n) {
         const std::size_t parts = static_cast<std::size_t>(ntt_parts(log_n));
-        log_size = log_n - std::countr_zero(parts);
+        const int layers = std::countr_zero(parts);
+        log_size = log_n - layers;
         node = parts + static_cast<std::size_t>(part);
+        room = layers == 0 ? 0 : kConvertedRoom - layers;
     }
 };
 
@@ -359,64 +419,90 @@ struct Part {
 void ntt(Word* x, const NttTable& table) {
     if (table.log_n <= kTailLog) return scalar_table()->ntt(x, table);
     const Keep finish{{x, x}, Fetch(Upcoming(), 0, 1)};
-    forward(&x, 1, table.log_n, 1, Twiddles(table.roots), Lanes(table.modulus), finish);
+    with_field(table.modulus, [&](const auto& field) {
+        forward(&x, &x, 1, table.log_n, 1, 0, Twiddles(table.roots), field, finish);
+    });
 }
 
-void ntt_part(Word* const* x, std::size_t count, int part, const Upcoming& upcoming, const NttTable& table) {
-    if (table.log_n <= kTailLog) return scalar_table()->ntt_part(x, count, part, upcoming, table);
+void ntt_part(Word* const* r, const Word* const* x, std::size_t count, int part, const Upcoming& upcoming,
+              const NttTable& table) {
+    if (table.log_n <= kTailLog) return scalar_table()->ntt_part(r, x, count, part, upcoming, table);
     const Part block(part, table.log_n);
-    for (std::size_t k = 0; k < count; k += 2) {
-        const std::size_t rows = count - k < 2 ? 1 : 2;
-        const Keep finish{{x[k], x[k + rows - 1]}, Fetch(upcoming, k, count)};
-        forward(x + k, rows, block.log_size, block.node, Twiddles(table.roots), Lanes(table.modulus), finish);
-    }
+    with_field(table.modulus, [&](const auto& field) {
+        for (std::size_t k = 0; k < count; k += 2) {
+            const std::size_t rows = count - k < 2 ? 1 : 2;
+            const Keep finish{{r[k], r[k + rows - 1]}, Fetch(upcoming, k, count)};
+            forward(r + k, x + k, rows, block.log_size, block.node, block.room, Twiddles(table.roots), field,
+                    finish);
+        }
+    });
 }
 
 namespace {
 
 template <bool BYPASS>
-void subtract_parts(Word* const* r, const Word* const* a, Word* const* x, std::size_t count, Word c,
-                    const Part& block, const Upcoming& upcoming, const NttTable& table) {
+void subtract_parts(Word* const* r, const Word* const* a, const Word* const* x, Word* const* work,
+                    std::size_t count, Word c, const Part& block, const Upcoming& upcoming,
+                    const NttTable& table) {
     const Modulus& modulus = table.modulus;
-    for (std::size_t k = 0; k < count; k += 2) {
-        const std::size_t rows = count - k < 2 ? 1 : 2;
-        const std::size_t last = k + rows - 1;
-        const SubtractFrom<BYPASS> finish{{x[k], x[last]},
-                                          {r[k], r[last]},
-                                          {a[k], a[last]},
-                                          broadcast(c % modulus.q),
-                                          broadcast(shoup_quotient(c % modulus.q, modulus)),
-                                          Fetch(upcoming, k, count)};
-        forward(x + k, rows, block.log_size, block.node, Twiddles(table.roots), Lanes(modulus), finish);
-    }
+    with_field(modulus, [&](const auto& field) {
+        for (std::size_t k = 0; k < count; k += 2) {
+            const std::size_t rows = count - k < 2 ? 1 : 2;
+            const std::size_t last = k + rows - 1;
+            const SubtractFrom<BYPASS> finish{{work[k], work[last]},
+                                              {r[k], r[last]},
+                                              {a[k], a[last]},
+                                              broadcast(c % modulus.q),
+                                              broadcast(shoup_quotient(c % modulus.q, modulus)),
+                                              Fetch(upcoming, k, count)};
+            forward(work + k, x + k, rows, block.log_size, block.node, block.room, Twiddles(table.roots),
+                    field, finish);
+        }
+    });
     if (BYPASS) _mm_sfence();
 }
 
+// The inverse transform of the source, times what the last factors say.
+template <typename Source>
+void inverse_to(const Result& result, Word* scratch, const Source& source, const LastFactors& last,
+                const NttTable& table) {
+    with_field(table.modulus, [&](const auto& field) {
+        inverse(result, scratch, source, table.log_n, 1, last, Twiddles(table.inverse_roots), field);
+    });
+}
+
+PieceLayout natural_layout(int log_n) { return {std::size_t{1} << (log_n - next_pass(log_n)), 0}; }
+
 }  // namespace
 
-void ntt_part_sub_mul_scalar(Word* const* r, const Word* const* a, Word* const* x, std::size_t count, Word c,
-                             int part, bool bypass, const Upcoming& upcoming, const NttTable& table) {
+void ntt_part_sub_mul_scalar(Word* const* r, const Word* const* a, const Word* const* x, Word* const* work,
+                             std::size_t count, Word c, int part, bool bypass, const Upcoming& upcoming,
+                             const NttTable& table) {
     if (table.log_n <= kTailLog) {
-        return scalar_table()->ntt_part_sub_mul_scalar(r, a, x, count, c, part, bypass, upcoming, table);
+        return scalar_table()->ntt_part_sub_mul_scalar(r, a, x, work, count, c, part, bypass, upcoming,
+                                                       table);
     }
     const Part block(part, table.log_n);
-    (bypass ? subtract_parts<true> : subtract_parts<false>)(r, a, x, count, c, block, upcoming, table);
+    (bypass ? subtract_parts<true> : subtract_parts<false>)(r, a, x, work, count, c, block, upcoming, table);
 }
 
 void intt(Word* x, const NttTable& table) {
     if (table.log_n <= kTailLog) return scalar_table()->intt(x, table);
-    const Result result{x, {std::size_t{1} << (table.log_n - next_pass(table.log_n)), 0}};
-    inverse(result, x, x, table.log_n, 1, LastFactors(table), Twiddles(table.inverse_roots),
-            Lanes(table.modulus));
+    inverse_to({x, natural_layout(table.log_n), false}, x, LimbSource{x}, LastFactors(table), table);
 }
 
-void intt_scaled(Word* r, const Word* a, Word* scratch, Word factor, const PieceLayout& layout,
-                 const NttTable& table) {
-    if (table.log_n <= kTailLog) return scalar_table()->intt_scaled(r, a, scratch, factor, layout, table);
-    Result result{r, layout};
-    if (layout.stride == 0) result.layout.length = std::size_t{1} << (table.log_n - next_pass(table.log_n));
-    inverse(result, scratch, a, table.log_n, 1, LastFactors(table, factor), Twiddles(table.inverse_roots),
-            Lanes(table.modulus));
+void intt_scaled(Word* r, const Word* a, const Word* b, Word* scratch, Word factor, const PieceLayout& layout,
+                 bool bypass, const NttTable& table) {
+    if (table.log_n <= kTailLog) {
+        return scalar_table()->intt_scaled(r, a, b, scratch, factor, layout, bypass, table);
+    }
+    const Result result{r, layout.stride == 0 ? natural_layout(table.log_n) : layout, bypass};
+    if (b == nullptr) {
+        inverse_to(result, scratch, LimbSource{a}, LastFactors(table, factor), table);
+    } else {
+        const Word scaled = mul_mod(factor, table.modulus.r_mod_q, table.modulus);
+        inverse_to(result, scratch, ProductSource{a, b}, LastFactors(table, scaled), table);
+    }
 }
 
 }  // namespace cipherblas::avx512ifma

@@ -31,13 +31,18 @@ struct TensorTerms {
     const Word* const* b1;
 };
 
-// sum mod q: the reduction gives sum * 2^-52.
+// sum mod q: the reduction gives sum * 2^-52. FEW: at most Reduction::kFewQuarters.
+template <bool FEW>
 struct PlainReduction {
     Reduction reduce;
     __m512i factor;
 
+    PlainReduction(const Modulus& m, std::uint64_t quarters)
+        : reduce(m, quarters), factor(broadcast(m.r2_mod_q)) {}
+
     CIPHERBLAS_INLINE __m512i operator()(const Sum& sum, const Lanes& m) const {
-        return add_once(montgomery_product(reduce(sum, m), factor, m), m.q);
+        const __m512i reduced = FEW ? add(sum.montgomery(m), m.q) : reduce(sum, m);  // below 4q
+        return add_once(montgomery_product(reduced, factor, m), m.q);
     }
 };
 
@@ -55,21 +60,23 @@ CIPHERBLAS_INLINE void add_terms(TensorSums& s, const TensorTerms& x, std::size_
     }
 }
 
-}  // namespace
+// A single pair is four streams: fetched so many words ahead, beyond the page that the prefetchers of the CPU follow.
+constexpr std::size_t kPairAhead = 512;
 
-void multiply_sum(Word* c0, Word* c1, Word* c2, const Word* const* a0, const Word* const* a1,
-                  const Word* const* b0, const Word* const* b1, std::size_t count, bool accumulate,
-                  bool bypass, std::size_t n, const Modulus& modulus) {
-    if (count > kMaxTerms) {
-        multiply_sum(c0, c1, c2, a0, a1, b0, b1, kMaxTerms, accumulate, false, n, modulus);
-        const std::size_t rest = count - kMaxTerms;
-        return multiply_sum(c0, c1, c2, a0 + kMaxTerms, a1 + kMaxTerms, b0 + kMaxTerms, b1 + kMaxTerms, rest,
-                            true, false, n, modulus);
+CIPHERBLAS_INLINE void fetch_pair(const TensorTerms& x, std::size_t i) {
+    for (const Word* const* factor : {x.a0, x.a1, x.b0, x.b1}) {
+        _mm_prefetch(reinterpret_cast<const char*>(factor[0] + i), _MM_HINT_T1);
     }
+}
+
+template <bool FEW, bool BYPASS>
+void multiply_terms(Word* c0, Word* c1, Word* c2, const TensorTerms terms, std::size_t count, bool accumulate,
+                    std::size_t n, const Modulus& modulus, std::uint64_t quarters) {
     const Lanes m(modulus);
-    // c1 is the longest sum: 2 count products below q^2 < 2^50 q, and what it starts from, q < 2^50 q.
-    const PlainReduction reduce{Reduction(modulus, 2 * count + 1), broadcast(modulus.r2_mod_q)};
-    const TensorTerms terms{a0, a1, b0, b1};
+    const PlainReduction<FEW> reduce(modulus, quarters);
+    const auto put = [](Word* at, __m512i value) {
+        BYPASS ? store_past_caches(at, value) : store(at, value);
+    };
     TensorSums sums[kChunk / 8];
     for (std::size_t start = 0; start < n; start += kChunk) {
         const std::size_t end = std::min(start + kChunk, n);
@@ -77,6 +84,7 @@ void multiply_sum(Word* c0, Word* c1, Word* c2, const Word* const* a0, const Wor
             const std::size_t left = count - t;
             const std::size_t group = left >= kGroup ? kGroup : left > 0 ? 1 : 0;
             for (std::size_t i = start; i < end; i += 8) {
+                if (count == 1 && i + kPairAhead < n) fetch_pair(terms, i + kPairAhead);
                 TensorSums& stored = sums[(i - start) / 8];
                 TensorSums s;
                 if (t > 0) s = stored;
@@ -97,7 +105,6 @@ void multiply_sum(Word* c0, Word* c1, Word* c2, const Word* const* a0, const Wor
                     middle.low = add(middle.low, load(c1 + i));
                     s.c2.low = add(s.c2.low, load(c2 + i));
                 }
-                const auto put = bypass && !accumulate ? store_past_caches : store;
                 put(c0 + i, reduce(s.c0, m));
                 put(c1 + i, reduce(middle, m));
                 put(c2 + i, reduce(s.c2, m));
@@ -105,7 +112,27 @@ void multiply_sum(Word* c0, Word* c1, Word* c2, const Word* const* a0, const Wor
             t += std::max<std::size_t>(group, 1);
         }
     }
-    if (bypass) _mm_sfence();
+    if (BYPASS) _mm_sfence();
+}
+
+}  // namespace
+
+void multiply_sum(Word* c0, Word* c1, Word* c2, const Word* const* a0, const Word* const* a1,
+                  const Word* const* b0, const Word* const* b1, std::size_t count, bool accumulate,
+                  bool bypass, std::size_t n, const Modulus& modulus) {
+    if (count > kMaxTerms) {
+        multiply_sum(c0, c1, c2, a0, a1, b0, b1, kMaxTerms, accumulate, false, n, modulus);
+        const std::size_t rest = count - kMaxTerms;
+        return multiply_sum(c0, c1, c2, a0 + kMaxTerms, a1 + kMaxTerms, b0 + kMaxTerms, b1 + kMaxTerms, rest,
+                            true, false, n, modulus);
+    }
+    // c1 is the longest sum: 2 count products below q^2 < 2^50 q, and what it starts from, q < 2^50 q.
+    const std::uint64_t quarters = 2 * count + 1;
+    const bool few = quarters <= Reduction::kFewQuarters;
+    const bool past = bypass && !accumulate;
+    const auto run = few ? (past ? multiply_terms<true, true> : multiply_terms<true, false>)
+                         : (past ? multiply_terms<false, true> : multiply_terms<false, false>);
+    run(c0, c1, c2, {a0, a1, b0, b1}, count, accumulate, n, modulus, quarters);
 }
 
 // ---- sum of products of plaintexts and ciphertexts

@@ -3,6 +3,7 @@
 #include <array>
 #include <vector>
 
+#include "arith/cpu.h"
 #include "ring/automorphism.h"
 #include "ring/kernels/avx512ifma_math.h"
 #include "ring/kernels/avx512ifma_sums.h"
@@ -17,8 +18,9 @@ constexpr std::size_t kChunk = 256;
 // A product adds less than 2^52 to each word of a sum. A sum's words stay below 2^63 for this many, and longer sums are
 // cut: of the terms' sums, or of the products inside one term.
 constexpr std::size_t kMaxProducts = 1024;
-// Digits of a term that are read side by side: a processor follows only so many key streams at a time.
-constexpr int kMaxStreams = 2;
+// Digits of a term that are read side by side: a processor follows only so many key streams at a time. Measured on Zen 5
+// (2) and on Granite Rapids.
+int max_streams() { return cpu_is_intel() ? 4 : 2; }
 
 // Keys and plaintexts of one call beyond this many bytes come from memory: then the next term's are fetched ahead. From
 // a cache they come faster without.
@@ -51,7 +53,8 @@ struct NextTerm {
     CIPHERBLAS_INLINE void fetch(std::size_t i) const {
         const std::size_t at = i + distance;
         const std::size_t source =
-            term->permutation == nullptr ? at : std::size_t{term->permutation->blocks[at / 8] >> 3} * 8;
+            (term->permutation == nullptr ? at : std::size_t{term->permutation->blocks[at / 8] >> 3} * 8) -
+            term->start;
         for (int j = 0; j < term->digit_count; ++j) {
             prefetch(term->key0[j] + at);
             prefetch(term->key1[j] + at);
@@ -88,6 +91,7 @@ void add_term(PairSums* sums, const RotationTerm& term, const NextTerm& next, st
             source = std::size_t{blocks[i / 8] >> 3} * 8;
             order = load(lanes[blocks[i / 8] & 7].data());
         }
+        source -= term.start;
         PairSums s;
         for (int j = 0; j < digits; ++j) {
             const __m512i digit = permute_lanes(load(term.digits[j] + source), order);
@@ -175,23 +179,24 @@ void sum_terms(Word* out0, Word* out1, const RotationTerm* terms, std::size_t co
     }
 }
 
-// Cuts terms of many digits that have no plaintext into terms of at most kMaxStreams digits. False, and no parts, where
+// Cuts terms of many digits that have no plaintext into terms of at most max_streams() digits. False, and no parts, where
 // there is nothing to cut.
 bool split_long_terms(const RotationTerm* terms, std::size_t count, std::vector<RotationTerm>& parts) {
-    const auto is_long = [](const RotationTerm& term) {
-        return term.digit_count > kMaxStreams && term.plaintext == nullptr;
+    const int most = max_streams();
+    const auto is_long = [most](const RotationTerm& term) {
+        return term.digit_count > most && term.plaintext == nullptr;
     };
     if (std::none_of(terms, terms + count, is_long)) return false;
     for (std::size_t t = 0; t < count; ++t) {
         RotationTerm part = terms[t];
         while (is_long(part)) {
             RotationTerm& first = parts.emplace_back(part);
-            first.digit_count = kMaxStreams;
-            part.digits += kMaxStreams;
-            part.key0 += kMaxStreams;
-            part.key1 += kMaxStreams;
+            first.digit_count = most;
+            part.digits += most;
+            part.key0 += most;
+            part.key1 += most;
             part.add0 = part.add1 = nullptr;
-            part.digit_count -= kMaxStreams;
+            part.digit_count -= most;
         }
         parts.push_back(part);
     }

@@ -203,8 +203,8 @@ void multiply_plain_sum(Word* c0, Word* c1, const Word* const* p, const Word* co
     }
 }
 
-// 2^52 * (sum_j digit_j * key_j * 2^-52 + add * add_factor * 2^-52) at one position, source being its place in the unrotated
-// limbs.
+// 2^52 * (sum_j digit_j * key_j * 2^-52 + add * add_factor * 2^-52) at one position, source being its place among the
+// unrotated words.
 u128 term_sum(const RotationTerm& term, const Word* const* key, const Word* add_limb, std::size_t position,
               std::size_t source) {
     u128 sum = add_limb == nullptr ? 0 : wide(add_limb[source], term.add_factor);
@@ -226,7 +226,7 @@ void accumulate_terms(Word* out0, Word* out1, const RotationTerm* terms, std::si
             for (std::size_t i = 0; i < size; ++i) {
                 const std::size_t position = start + i;
                 const std::size_t source =
-                    term.permutation == nullptr ? position : term.permutation->index[position];
+                    (term.permutation == nullptr ? position : term.permutation->index[position]) - term.start;
                 u128 x0 = term_sum(term, term.key0, term.add0, position, source);
                 u128 x1 = term_sum(term, term.key1, term.add1, position, source);
                 if (term.plaintext != nullptr) {
@@ -255,7 +255,7 @@ constexpr Kernels kTable = {
     .name = "scalar",
     .ntt = ntt,
     .intt = intt,
-    .intt_scaled = undivided::intt_scaled<mul_scalar, intt>,
+    .intt_scaled = undivided::intt_scaled<mul, mul_scalar, intt>,
     .add = add,
     .sub = sub,
     .neg = neg,
@@ -269,6 +269,7 @@ constexpr Kernels kTable = {
     .base_convert = base_convert,
     .ntt_parts = undivided::ntt_parts,
     .base_convert_ntt = undivided::base_convert_ntt<base_convert>,
+    .order_stores = undivided::order_stores,
     .ntt_part = undivided::ntt_part<ntt>,
     .ntt_part_sub_mul_scalar = undivided::ntt_part_sub_mul_scalar<ntt, sub_mul_scalar>,
     .multiply_sum = multiply_sum,

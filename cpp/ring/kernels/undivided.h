@@ -1,5 +1,7 @@
 // The kernels of an instruction set whose base conversion does no layers of the transform: one part is the whole limb.
 #pragma once
+#include <algorithm>
+
 #include "ring/kernels.h"
 #include "ring/ntt.h"
 
@@ -8,9 +10,10 @@ namespace {  // internal linkage: every instruction set has its own copy
 namespace undivided {
 
 [[maybe_unused]] int ntt_parts(int) { return 1; }
+[[maybe_unused]] void order_stores() {}
 
 template <auto kBaseConvert>
-void base_convert_ntt(std::uint64_t* r, const ConversionPiece& piece, const ConversionFactors& f,
+void base_convert_ntt(std::uint64_t* r, const ConversionPiece& piece, const ConversionFactors& f, bool,
                       const NttTable& table) {
     if (piece.y[f.count] != nullptr) {
         return kBaseConvert(r + piece.offset, piece.y, f.factor, f.count, piece.y[f.count], f.factor[f.count],
@@ -26,25 +29,35 @@ void base_convert_ntt(std::uint64_t* r, const ConversionPiece& piece, const Conv
     }
 }
 
-template <auto kMulScalar, auto kIntt>
-void intt_scaled(std::uint64_t* r, const std::uint64_t* a, std::uint64_t*, std::uint64_t factor,
-                 const PieceLayout&, const NttTable& table) {
-    kMulScalar(r, a, factor, std::size_t{1} << table.log_n, table.modulus);
+template <auto kMul, auto kMulScalar, auto kIntt>
+void intt_scaled(std::uint64_t* r, const std::uint64_t* a, const std::uint64_t* b, std::uint64_t* scratch,
+                 std::uint64_t factor, const PieceLayout&, bool, const NttTable& table) {
+    const std::size_t n = std::size_t{1} << table.log_n;
+    if (b != nullptr) {
+        kMul(scratch, a, b, n, table.modulus);
+        a = scratch;
+    }
+    kMulScalar(r, a, factor, n, table.modulus);
     kIntt(r, table);
 }
 
 template <auto kNtt>
-void ntt_part(std::uint64_t* const* x, std::size_t count, int, const Upcoming&, const NttTable& table) {
-    for (std::size_t k = 0; k < count; ++k) kNtt(x[k], table);
+void ntt_part(std::uint64_t* const* r, const std::uint64_t* const* x, std::size_t count, int, const Upcoming&,
+              const NttTable& table) {
+    for (std::size_t k = 0; k < count; ++k) {
+        if (r[k] != x[k]) std::copy_n(x[k], std::size_t{1} << table.log_n, r[k]);
+        kNtt(r[k], table);
+    }
 }
 
 template <auto kNtt, auto kSubMulScalar>
-void ntt_part_sub_mul_scalar(std::uint64_t* const* r, const std::uint64_t* const* a, std::uint64_t* const* x,
-                             std::size_t count, std::uint64_t c, int, bool, const Upcoming&,
+void ntt_part_sub_mul_scalar(std::uint64_t* const* r, const std::uint64_t* const* a,
+                             const std::uint64_t* const* x, std::uint64_t* const* work, std::size_t count,
+                             std::uint64_t c, int part, bool, const Upcoming& upcoming,
                              const NttTable& table) {
+    ntt_part<kNtt>(work, x, count, part, upcoming, table);
     for (std::size_t k = 0; k < count; ++k) {
-        kNtt(x[k], table);
-        kSubMulScalar(r[k], a[k], x[k], c, std::size_t{1} << table.log_n, table.modulus);
+        kSubMulScalar(r[k], a[k], work[k], c, std::size_t{1} << table.log_n, table.modulus);
     }
 }
 

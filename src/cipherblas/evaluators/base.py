@@ -70,6 +70,9 @@ class Evaluator(Bookkeeper, ABC):
     @abstractmethod
     def _relinearise_data(self, data: Any, limbs: int) -> Any: ...
 
+    def _relinearised_product_data(self, x: Any, y: Any, limbs: int) -> Any:
+        return self._relinearise_data(self._product_data([x], [y], None), limbs)
+
     @abstractmethod
     def _rescale_data(self, data: Any) -> Any: ...
 
@@ -251,19 +254,33 @@ class Evaluator(Bookkeeper, ABC):
                 lefts, rights, self._plain_scale(lefts[0], rights, accumulator), accumulator
             )
         rights = self._dropped(rights, limbs)
-        scale, bound, variance = self._product_terms(lefts, rights)
-        self.counts.products += len(lefts)
-        self.counts.mac_limbs += 4 * limbs * len(lefts)
-        result = self._accumulator(accumulator, 3, limbs, scale, bound, variance)
-        data = self._product_data(
+        result = self._products(lefts, rights, accumulator)
+        result.data = self._product_data(
             [x.data for x in lefts], [y.data for y in rights], None if accumulator is None else result.data
         )
-        result.data = data
         return result
 
     def multiply(self, x: Any, y: Any) -> Ct:
         """x ⊙ y; see `multiply_sum`."""
         return self.multiply_sum([x], [y])
+
+    def multiply_relinearised(self, x: Ct, y: Ct) -> Ct:
+        """x ⊙ y with two components: `relinearise(multiply(x, y))` at once, so that the third is never stored.
+
+        Key: relinearisation. Errors: as `multiply_sum`.
+        """
+        x, y = self._dropped([x, y], min(x.limbs, y.limbs))
+        result = self._relinearised(self._products([x], [y], None))
+        result.data = self._relinearised_product_data(x.data, y.data, result.limbs)
+        return result
+
+    def _products(self, lefts: Sequence[Ct], rights: Sequence[Ct], accumulator: Ct | None) -> Ct:
+        """The handle of a sum of products at equal limbs, everything but its data."""
+        limbs = lefts[0].limbs
+        scale, bound, variance = self._product_terms(lefts, rights)
+        self.counts.products += len(lefts)
+        self.counts.mac_limbs += 4 * limbs * len(lefts)
+        return self._accumulator(accumulator, 3, limbs, scale, bound, variance)
 
     def _plain_scale(self, ct: Ct, plains: Sequence[Plain], accumulator: Ct | None) -> float:
         if accumulator is not None:
@@ -405,6 +422,12 @@ class Evaluator(Bookkeeper, ABC):
         """Three components to two. Key: relinearisation. A ciphertext of two components is returned as it is."""
         if ct.components == 2:
             return ct
+        result = self._relinearised(ct)
+        result.data = self._relinearise_data(ct.data, ct.limbs)
+        return result
+
+    def _relinearised(self, ct: Ct) -> Ct:
+        """The handle of a relinearised ciphertext, everything but its data."""
         limbs, model = ct.limbs, self.noise_model
         self._use_relinearisation_key(limbs)
         self.counts.relinearisations += 1
@@ -413,7 +436,7 @@ class Evaluator(Bookkeeper, ABC):
         self._count_moddown(1, limbs)
         self.ledger.touch((self.digits(limbs) + 2) * (limbs + self._special) * self.limb_bytes())
         noise = math.hypot(ct.noise, model.key_switch(limbs, ct.scale), model.rounding(ct.scale))
-        return self.make(limbs, ct.scale, ct.bound, noise, 2, self._relinearise_data(ct.data, limbs))
+        return self.make(limbs, ct.scale, ct.bound, noise, 2, None)
 
     # ---- levels and scales ----
 

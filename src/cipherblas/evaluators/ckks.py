@@ -219,6 +219,9 @@ class Ckks(Evaluator):
     def _relinearise_data(self, data: Any, limbs: int) -> Any:
         return self._context.relinearise(data, self._evaluation_keys().relinearisation(limbs))
 
+    def _relinearised_product_data(self, x: Any, y: Any, limbs: int) -> Any:
+        return self._context.multiply_relinearise(x, y, self._evaluation_keys().relinearisation(limbs))
+
     def _rescale_data(self, data: Any) -> Any:
         return self._context.rescale(data)
 
