@@ -169,8 +169,9 @@ void rescale(const Context& context, const CiphertextView& x, int count, const C
             out_limbs.push_back(out.limb(c, i));
         }
     }
-    mod_down(context, context.conversion(kept, count, false), x.components, kept, dropped.data(),
-             kept_limbs.data(), out_limbs.data());
+    for (int c = 0; c < x.components; ++c)
+        mod_down(context, context.conversion(kept, count, false), 1, kept, dropped.data() + c * count,
+                 kept_limbs.data() + c * kept, out_limbs.data() + c * kept);
 }
 
 }  // namespace cipherblas

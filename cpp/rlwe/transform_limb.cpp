@@ -5,7 +5,7 @@
 // converted dropped part and divides. Only coefficients of dropped limbs are kept between limbs.
 //
 // In a small ring with many outputs the digits at all limbs fit the cache: they are made once, and output after output
-// goes through both phases.
+// goes through both phases. In a large ring with a single output the conversions of both phases are one.
 #include <algorithm>
 #include <numeric>
 
@@ -163,6 +163,62 @@ void run_block(const TransformPlan& plan, std::vector<LimbWorker>& workers, std:
     });
 }
 
+// The limbs that one worker makes: dropped ones and then kept ones.
+struct Share {
+    std::vector<int> limbs;
+    std::size_t first_dropped = 0, dropped = 0;  // numbers among the dropped limbs
+};
+
+// A single output whose limbs are converted together: the digits at the dropped and the kept limbs are made at once, so
+// that the coefficients are read once.
+void run_single(const TransformPlan& plan, const Decompositions& decompositions, std::uint64_t* out) {
+    const std::size_t n = plan.context->n();
+    const std::size_t kept = static_cast<std::size_t>(plan.kept);
+    const std::vector<int>& sources = plan.dropped->sources();
+    const std::size_t shares_count = static_cast<std::size_t>(threads_for(kept));
+    std::vector<Share> shares(shares_count);
+    std::vector<LimbWorker> workers;
+    for (std::size_t s = 0; s < shares_count; ++s) {
+        Share& share = shares[s];
+        share.first_dropped = s * sources.size() / shares_count;
+        share.dropped = (s + 1) * sources.size() / shares_count - share.first_dropped;
+        for (std::size_t i = 0; i < share.dropped; ++i)
+            share.limbs.push_back(sources[share.first_dropped + i]);
+        for (std::size_t i = s * kept / shares_count; i < (s + 1) * kept / shares_count; ++i) {
+            share.limbs.push_back(static_cast<int>(i));
+        }
+        workers.emplace_back(plan, decompositions, static_cast<int>(share.limbs.size()));
+    }
+    const DroppedLimbs dropped(plan, 1, false);
+    parallel_for(shares_count, [&](std::size_t s) {  // phase A
+        const Share& share = shares[s];
+        LimbWorker& worker = workers[s];
+        worker.convert(share.limbs.data(), static_cast<int>(share.limbs.size()));
+        for (std::size_t i = 0; i < share.dropped; ++i) {
+            std::uint64_t* const x[2] = {worker.sums(0), worker.sums(1)};
+            worker.sum(0, share.limbs[i], static_cast<int>(i), true, x);
+            for (std::size_t c = 0; c < 2; ++c) dropped.prepare(0, c, share.first_dropped + i, x[c], x[c]);
+        }
+    });
+    const bool bypass = bypasses_caches(2 * kept * n);
+    parallel_for(shares_count, [&](std::size_t s) {  // phase B
+        const Share& share = shares[s];
+        LimbWorker& worker = workers[s];
+        const int first = static_cast<int>(share.dropped), end = static_cast<int>(share.limbs.size());
+        for (int c = 0; c < 2; ++c) {
+            std::vector<std::uint64_t*> low;
+            for (int t = first; t < end; ++t) low.push_back(worker.low(t, c));
+            dropped.convert(0, static_cast<std::size_t>(c), share.limbs.data() + first, end - first,
+                            low.data());
+        }
+        for (int t = first; t < end; ++t) {
+            const std::size_t limb = static_cast<std::size_t>(share.limbs[static_cast<std::size_t>(t)]);
+            std::uint64_t* const x[2] = {out + limb * n, out + (kept + limb) * n};
+            worker.sum_and_divide(0, static_cast<int>(limb), t, true, bypass, x);
+        }
+    });
+}
+
 // The workspace of one thread in run_resident.
 struct OutputWorker {
     explicit OutputWorker(const TransformPlan& plan)
@@ -227,6 +283,11 @@ void run_limb_order(const TransformPlan& plan, std::uint64_t* const* out) {
     for (int i = 0; i < plan.kept; ++i) limbs.push_back(i);
     if (plan.outputs > 1 && ExtendedLimbs::bytes(plan, static_cast<int>(limbs.size())) <= kResidentBytes) {
         run_resident(plan, decompositions, limbs, out);
+        return;
+    }
+
+    if (plan.outputs == 1 && plan.extended && group_size(plan, limbs.size()) > 1) {
+        run_single(plan, decompositions, out[0]);
         return;
     }
 

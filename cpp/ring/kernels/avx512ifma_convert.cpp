@@ -51,6 +51,8 @@ struct ManySources {
 #pragma GCC unroll 8
         for (int first = 0; first < GROUPS; first += kSide) {
             Sum sums[kSide][PARTS];
+            // Where the sum's reduction is all that follows, it starts from what would be added.
+            if (FEW) for_each_vector<kSide, PARTS>([&](int g, int part) { sums[g][part].high = offset; });
             for (int j = 0; j <= f.count; ++j) {
                 const Word* const from = piece.y[j] + column + 8 * first;
                 const __m512i factor = broadcast(f.factor[j]);
@@ -60,7 +62,7 @@ struct ManySources {
             }
             for_each_vector<kSide, PARTS>([&](int g, int part) {
                 const Sum& sum = sums[g][part];
-                x[first + g][part] = add(FEW ? sum.montgomery(m) : reduce(sum, m), offset);
+                x[first + g][part] = FEW ? sum.montgomery(m) : add(reduce(sum, m), offset);
             });
         }
     }
