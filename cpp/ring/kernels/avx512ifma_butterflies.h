@@ -250,6 +250,28 @@ CIPHERBLAS_INLINE int next_pass(int log_size) {
     return before_last % 3 == 0 ? 3 : before_last % 3 == 1 && before_last > 1 ? 2 : before_last % 3;
 }
 
+// body(stride) of a radix-2^LOG pass over 2^log_size words, as a constant where it is one of the usual strides: the
+// arithmetic of addresses takes the ports of the butterflies. with_first_stride is for the first pass of a transform.
+constexpr int kLastPassSize = kTailLog + kLastPassLog;
+constexpr int kFirstStride = kLastPassSize + 3;  // of N = 2^16 and 2^15
+
+template <int LOG_STRIDE>
+using Stride = std::integral_constant<std::size_t, std::size_t{1} << LOG_STRIDE>;
+
+template <int LOG, typename Body>
+CIPHERBLAS_INLINE void with_stride(int log_size, const Body& body) {
+    const int log_stride = log_size - LOG;
+    if (log_stride == kTailLog) return body(Stride<kTailLog>());
+    if (log_stride == kLastPassSize) return body(Stride<kLastPassSize>());
+    body(std::size_t{1} << log_stride);
+}
+
+template <int LOG, typename Body>
+CIPHERBLAS_INLINE void with_first_stride(int log_n, const Body& body) {
+    if (log_n - LOG == kFirstStride) return body(Stride<kFirstStride>());
+    body(std::size_t{1} << (log_n - LOG));
+}
+
 }  // namespace
 
 }  // namespace cipherblas::avx512ifma

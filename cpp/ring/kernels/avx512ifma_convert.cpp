@@ -30,8 +30,13 @@ CIPHERBLAS_INLINE void convert(Word* r, const Word* const* y, const Word* factor
 
 // ---- with the first pass of the NTT
 
-// What the vectors of some columns of all parts start from: the conversion, spread for the layers to come.
-template <bool FEW>
+// Words of a piece of eight or nine sources from one part to the next, as BaseConversion lays them out: a constant saves
+// address arithmetic, which takes the ports of the products.
+constexpr std::size_t kUsualStride = 32;
+
+// What the vectors of some columns of all parts start from: the conversion, spread for the layers to come. STRIDE: that of
+// the piece, or 0 for any.
+template <bool FEW, std::size_t STRIDE>
 struct ManySources {
     const ConversionPiece& piece;
     const ConversionFactors& f;
@@ -57,7 +62,8 @@ struct ManySources {
                 const Word* const from = piece.y[j] + column + 8 * first;
                 const __m512i factor = broadcast(f.factor[j]);
                 for_each_vector<kSide, PARTS>([&](int g, int part) {
-                    sums[g][part].add_product(load(from + part * piece.stride + 8 * g), factor);
+                    const std::size_t stride = STRIDE > 0 ? STRIDE : piece.stride;
+                    sums[g][part].add_product(load(from + part * stride + 8 * g), factor);
                 });
             }
             for_each_vector<kSide, PARTS>([&](int g, int part) {
@@ -90,8 +96,8 @@ struct OneSource {
     }
 };
 
-template <bool BYPASS, int GROUPS, int LOG, typename Source, int SPAN>
-CIPHERBLAS_INLINE void convert_columns(Word* r, std::size_t column, std::size_t part_words,
+template <bool BYPASS, int GROUPS, typename Stride, int LOG, typename Source, int SPAN>
+CIPHERBLAS_INLINE void convert_columns(Word* r, std::size_t column, const Stride part_words,
                                        const Source& source, const PassTwiddles<LOG, 1>& twiddles,
                                        const Field<SPAN>& field) {
     constexpr int kParts = 1 << LOG;
@@ -109,14 +115,15 @@ void convert_pass(Word* r, const ConversionPiece& piece, const Source& source, c
                   const NttTable& table) {
     constexpr int kGroups = pass_groups(LOG);
     const PassTwiddles<LOG, 1> twiddles(1, Twiddles(table.roots));
-    const std::size_t part_words = std::size_t{1} << (table.log_n - LOG);
-    std::size_t column = 0;
-    for (; column + 8 * kGroups <= piece.length; column += 8 * kGroups) {
-        convert_columns<BYPASS, kGroups>(r + piece.offset, column, part_words, source, twiddles, field);
-    }
-    for (; column < piece.length; column += 8) {
-        convert_columns<BYPASS, 1>(r + piece.offset, column, part_words, source, twiddles, field);
-    }
+    with_first_stride<LOG>(table.log_n, [&](const auto part_words) {
+        std::size_t column = 0;
+        for (; column + 8 * kGroups <= piece.length; column += 8 * kGroups) {
+            convert_columns<BYPASS, kGroups>(r + piece.offset, column, part_words, source, twiddles, field);
+        }
+        for (; column < piece.length; column += 8) {
+            convert_columns<BYPASS, 1>(r + piece.offset, column, part_words, source, twiddles, field);
+        }
+    });
 }
 
 template <bool BYPASS, int LOG>
@@ -125,10 +132,14 @@ void convert_pass(Word* r, const ConversionPiece& piece, const ConversionFactors
     with_field(m, [&]<int SPAN>(const Field<SPAN>& field) {
         if (f.count == 1 && f.source <= 8 * m.q) {
             convert_pass<BYPASS, LOG>(r, piece, OneSource(piece, f.source, m.q, SPAN), field, table);
+        } else if (piece.stride == kUsualStride &&
+                   static_cast<std::uint64_t>(f.count) + 1 <= Reduction::kFewQuarters) {
+            convert_pass<BYPASS, LOG>(r, piece, ManySources<true, kUsualStride>(piece, f, m, SPAN), field,
+                                      table);
         } else if (static_cast<std::uint64_t>(f.count) + 1 <= Reduction::kFewQuarters) {
-            convert_pass<BYPASS, LOG>(r, piece, ManySources<true>(piece, f, m, SPAN), field, table);
+            convert_pass<BYPASS, LOG>(r, piece, ManySources<true, 0>(piece, f, m, SPAN), field, table);
         } else {
-            convert_pass<BYPASS, LOG>(r, piece, ManySources<false>(piece, f, m, SPAN), field, table);
+            convert_pass<BYPASS, LOG>(r, piece, ManySources<false, 0>(piece, f, m, SPAN), field, table);
         }
     });
 }

@@ -155,45 +155,21 @@ void forward_tail(std::size_t row, Word* x, std::size_t node, std::size_t blocks
     }
 }
 
-// Where the inverse transform reads: a limb in [0, q),
-struct LimbSource {
-    const Word* a;
-
-    CIPHERBLAS_INLINE LimbSource at(std::size_t offset) const { return {a + offset}; }
-    CIPHERBLAS_INLINE __m512i operator()(std::size_t i, const Lanes&) const { return load(a + i); }
-    CIPHERBLAS_INLINE void fetch(std::size_t i) const { fetch_lines<16>(a + i); }
-};
-
-// or the product of two, times 2^-52.
-struct ProductSource {
-    const Word* a;
-    const Word* b;
-
-    CIPHERBLAS_INLINE ProductSource at(std::size_t offset) const { return {a + offset, b + offset}; }
-    CIPHERBLAS_INLINE __m512i operator()(std::size_t i, const Lanes& m) const {
-        return add_once(montgomery_product(load(a + i), load(b + i), m), m.q);
-    }
-    CIPHERBLAS_INLINE void fetch(std::size_t i) const {
-        fetch_lines<16>(a + i);
-        fetch_lines<16>(b + i);
-    }
-};
-
-template <int SPAN, typename Source>
-void inverse_tail(Word* x, Source from, std::size_t node, std::size_t blocks, const Twiddles t,
+template <int SPAN>
+void inverse_tail(Word* x, const Word* from, std::size_t node, std::size_t blocks, const Twiddles t,
                   const Field<SPAN> f) {
     const bool ahead = node >= kAheadNode;
     const Shuffle shuffle = inverse_perfect_shuffle();
-    for (std::size_t end = node + blocks; node < end; node += 2, x += 128, from = from.at(128)) {
+    for (std::size_t end = node + blocks; node < end; node += 2, x += 128, from += 128) {
         if (ahead) {
             fetch_lines<8>(t.montgomery + 32 * (node + kAheadBlocks));
             fetch_lines<4>(t.montgomery + 16 * (node + kAheadBlocks));
             fetch_lines<2>(t.montgomery + 8 * (node + kAheadBlocks));
-            from.fetch(64 * kAheadBlocks);
+            fetch_lines<16>(from + 64 * kAheadBlocks);
         }
         __m512i v[16];
 #pragma GCC unroll 16
-        for (int i = 0; i < 16; ++i) v[i] = from(8 * static_cast<std::size_t>(i), f);
+        for (int i = 0; i < 16; ++i) v[i] = load(from + 8 * i);
 #pragma GCC unroll 8
         for (int i = 0; i < 16; i += 2) {
             shuffle(v[i], v[i + 1]);
@@ -225,30 +201,36 @@ template <int LOG, bool REDUCE, int SPAN>
 void forward_pass(Word* x, const Word* from, int log_size, std::size_t node, const Twiddles& t,
                   const Field<SPAN> f) {
     constexpr int kGroups = pass_groups(LOG), kVectors = 1 << LOG;
-    const std::size_t stride = std::size_t{1} << (log_size - LOG);
     const PassTwiddles<LOG, 1> twiddles(node, t);
-    for (std::size_t offset = 0; offset < stride; offset += 8 * kGroups) {
-        Word* const at = x + offset;
-        __m512i v[kGroups][kVectors];
-        for_each_vector<kGroups, kVectors>(
-            [&](int g, int i) { v[g][i] = load(from + offset + i * stride + 8 * g); });
-        forward_layers<kGroups, REDUCE>(v, twiddles, f);
-        for_each_vector<kGroups, kVectors>([&](int g, int i) { store(at + i * stride + 8 * g, v[g][i]); });
-    }
+    with_stride<LOG>(log_size, [&](const auto stride) {
+        for (std::size_t offset = 0; offset < stride; offset += 8 * kGroups) {
+            Word* const to = x + offset;
+            const Word* const at = from + offset;
+            __m512i v[kGroups][kVectors];
+            for_each_vector<kGroups, kVectors>(
+                [&](int g, int i) { v[g][i] = load(at + i * stride + 8 * g); });
+            forward_layers<kGroups, REDUCE>(v, twiddles, f);
+            for_each_vector<kGroups, kVectors>(
+                [&](int g, int i) { store(to + i * stride + 8 * g, v[g][i]); });
+        }
+    });
 }
 
 template <int LOG, int SPAN>
 void inverse_pass(Word* x, int log_size, std::size_t node, const Twiddles& t, const Field<SPAN> f) {
     constexpr int kGroups = pass_groups(LOG), kVectors = 1 << LOG;
-    const std::size_t stride = std::size_t{1} << (log_size - LOG);
     const PassTwiddles<LOG, 1> twiddles(node, t);
-    for (std::size_t offset = 0; offset < stride; offset += 8 * kGroups) {
-        Word* const at = x + offset;
-        __m512i v[kGroups][kVectors];
-        for_each_vector<kGroups, kVectors>([&](int g, int i) { v[g][i] = load(at + i * stride + 8 * g); });
-        inverse_layers<kGroups, 0>(v, twiddles, f);
-        for_each_vector<kGroups, kVectors>([&](int g, int i) { store(at + i * stride + 8 * g, v[g][i]); });
-    }
+    with_stride<LOG>(log_size, [&](const auto stride) {
+        for (std::size_t offset = 0; offset < stride; offset += 8 * kGroups) {
+            Word* const at = x + offset;
+            __m512i v[kGroups][kVectors];
+            for_each_vector<kGroups, kVectors>(
+                [&](int g, int i) { v[g][i] = load(at + i * stride + 8 * g); });
+            inverse_layers<kGroups, 0>(v, twiddles, f);
+            for_each_vector<kGroups, kVectors>(
+                [&](int g, int i) { store(at + i * stride + 8 * g, v[g][i]); });
+        }
+    });
 }
 
 // What the last layer of the inverse transform multiplies its sums and its differences by: N^-1, or a multiple of it.
@@ -286,31 +268,33 @@ template <int LOG, bool BYPASS, int SPAN>
 void write_inverse(const Result& result, const Word* x, int log_n, const LastFactors& last, const Twiddles& t,
                    const Field<SPAN> f) {
     constexpr int kGroups = pass_groups(LOG), kHalf = 1 << (LOG - 1);
-    const std::size_t stride = std::size_t{1} << (log_n - LOG);
     const PassTwiddles<LOG, 1> twiddles(1, t);
     const __m512i factor = broadcast(last.sum);
     const __m512i factor_quotient = broadcast(last.sum_quotient);
     const __m512i w = broadcast(last.difference);
     const __m512i quotient = broadcast(last.difference_quotient);
     const __m512i bound = sum_bound(LOG - 1, f);
-    for (std::size_t offset = 0; offset < stride; offset += 8 * kGroups) {
-        const Word* const at = x + offset;
-        __m512i v[kGroups][2 * kHalf];
-        for_each_vector<kGroups, 2 * kHalf>([&](int g, int i) { v[g][i] = load(at + i * stride + 8 * g); });
-        inverse_layers<kGroups, 1>(v, twiddles, f);
-        for_each_vector<kGroups, kHalf>([&](int g, int i) {
-            const __m512i sum = add(v[g][i], v[g][kHalf + i]);
-            const __m512i difference = sub(add(v[g][i], bound), v[g][kHalf + i]);
-            v[g][i] = subtract_once(shoup_product(sum, factor, factor_quotient, f), f.q);
-            v[g][kHalf + i] = subtract_once(shoup_product(difference, w, quotient, f), f.q);
-        });
-        Word* to[kGroups];
-        for (int g = 0; g < kGroups; ++g) to[g] = result.at(offset + 8 * static_cast<std::size_t>(g));
-        for_each_vector<kGroups, 2 * kHalf>([&](int g, int i) {
-            Word* const at_part = to[g] + i * result.layout.length;
-            BYPASS ? store_past_caches(at_part, v[g][i]) : store(at_part, v[g][i]);
-        });
-    }
+    with_first_stride<LOG>(log_n, [&](const auto stride) {
+        for (std::size_t offset = 0; offset < stride; offset += 8 * kGroups) {
+            const Word* const at = x + offset;
+            __m512i v[kGroups][2 * kHalf];
+            for_each_vector<kGroups, 2 * kHalf>(
+                [&](int g, int i) { v[g][i] = load(at + i * stride + 8 * g); });
+            inverse_layers<kGroups, 1>(v, twiddles, f);
+            for_each_vector<kGroups, kHalf>([&](int g, int i) {
+                const __m512i sum = add(v[g][i], v[g][kHalf + i]);
+                const __m512i difference = sub(add(v[g][i], bound), v[g][kHalf + i]);
+                v[g][i] = subtract_once(shoup_product(sum, factor, factor_quotient, f), f.q);
+                v[g][kHalf + i] = subtract_once(shoup_product(difference, w, quotient, f), f.q);
+            });
+            Word* to[kGroups];
+            for (int g = 0; g < kGroups; ++g) to[g] = result.at(offset + 8 * static_cast<std::size_t>(g));
+            for_each_vector<kGroups, 2 * kHalf>([&](int g, int i) {
+                Word* const at_part = to[g] + i * result.layout.length;
+                BYPASS ? store_past_caches(at_part, v[g][i]) : store(at_part, v[g][i]);
+            });
+        }
+    });
 }
 
 template <int LOG, int SPAN>
@@ -369,8 +353,8 @@ void inverse_pass_last(const Result& result, const Word* x, int log_n, const Las
 }
 
 // The inverse transform of the block `node` at `from`, written to x, or to the result if it is the whole.
-template <int SPAN, typename Source>
-void inverse(const Result& result, Word* x, const Source& from, int log_size, std::size_t node,
+template <int SPAN>
+void inverse(const Result& result, Word* x, const Word* from, int log_size, std::size_t node,
              const LastFactors& last, const Twiddles& t, const Field<SPAN>& f) {
     const int log_radix = next_pass(log_size);
     const int log_child = log_size - log_radix;
@@ -379,7 +363,7 @@ void inverse(const Result& result, Word* x, const Source& from, int log_size, st
     } else {
         for (std::size_t child = 0; child < std::size_t{1} << log_radix; ++child) {
             const std::size_t offset = child << log_child;
-            inverse(result, x + offset, from.at(offset), log_child, (node << log_radix) + child, last, t, f);
+            inverse(result, x + offset, from + offset, log_child, (node << log_radix) + child, last, t, f);
         }
     }
     switch (log_radix) {
@@ -462,13 +446,24 @@ void subtract_parts(Word* const* r, const Word* const* a, const Word* const* x, 
     if (BYPASS) _mm_sfence();
 }
 
-// The inverse transform of the source, times what the last factors say.
-template <typename Source>
-void inverse_to(const Result& result, Word* scratch, const Source& source, const LastFactors& last,
+// The inverse transform of a, times what the last factors say.
+void inverse_to(const Result& result, Word* scratch, const Word* a, const LastFactors& last,
                 const NttTable& table) {
     with_field(table.modulus, [&](const auto& field) {
-        inverse(result, scratch, source, table.log_n, 1, last, Twiddles(table.inverse_roots), field);
+        inverse(result, scratch, a, table.log_n, 1, last, Twiddles(table.inverse_roots), field);
     });
+}
+
+// r = a b 2^-52, ahead of a transform: from memory a loop of its own is faster than the transform's own reading.
+void multiply_before(Word* r, const Word* a, const Word* b, const NttTable& table) {
+    constexpr std::size_t kAhead = 512;
+    const Lanes m(table.modulus);
+    const std::size_t n = std::size_t{1} << table.log_n;
+    for (std::size_t i = 0; i < n; i += 8) {
+        _mm_prefetch(reinterpret_cast<const char*>(a + i + kAhead), _MM_HINT_T1);
+        _mm_prefetch(reinterpret_cast<const char*>(b + i + kAhead), _MM_HINT_T1);
+        store(r + i, add_once(montgomery_product(load(a + i), load(b + i), m), m.q));
+    }
 }
 
 PieceLayout natural_layout(int log_n) { return {std::size_t{1} << (log_n - next_pass(log_n)), 0}; }
@@ -488,7 +483,7 @@ void ntt_part_sub_mul_scalar(Word* const* r, const Word* const* a, const Word* c
 
 void intt(Word* x, const NttTable& table) {
     if (table.log_n <= kTailLog) return scalar_table()->intt(x, table);
-    inverse_to({x, natural_layout(table.log_n), false}, x, LimbSource{x}, LastFactors(table), table);
+    inverse_to({x, natural_layout(table.log_n), false}, x, x, LastFactors(table), table);
 }
 
 void intt_scaled(Word* r, const Word* a, const Word* b, Word* scratch, Word factor, const PieceLayout& layout,
@@ -497,12 +492,12 @@ void intt_scaled(Word* r, const Word* a, const Word* b, Word* scratch, Word fact
         return scalar_table()->intt_scaled(r, a, b, scratch, factor, layout, bypass, table);
     }
     const Result result{r, layout.stride == 0 ? natural_layout(table.log_n) : layout, bypass};
-    if (b == nullptr) {
-        inverse_to(result, scratch, LimbSource{a}, LastFactors(table, factor), table);
-    } else {
-        const Word scaled = mul_mod(factor, table.modulus.r_mod_q, table.modulus);
-        inverse_to(result, scratch, ProductSource{a, b}, LastFactors(table, scaled), table);
+    if (b != nullptr) {
+        multiply_before(scratch, a, b, table);
+        a = scratch;
+        factor = mul_mod(factor, table.modulus.r_mod_q, table.modulus);
     }
+    inverse_to(result, scratch, a, LastFactors(table, factor), table);
 }
 
 }  // namespace cipherblas::avx512ifma
