@@ -160,18 +160,17 @@ void weighted_sums(const Context& context, const std::vector<WeightBlock>& block
 
 void rescale(const Context& context, const CiphertextView& x, int count, const CiphertextSpan& out) {
     const int kept = x.limbs - count;
-    const BaseConversion& conversion = context.conversion(kept, count, false);
-    // One component after the other: a limb of two would not stay in the core's own cache.
+    std::vector<const std::uint64_t*> dropped, kept_limbs;
+    std::vector<std::uint64_t*> out_limbs;
     for (int c = 0; c < x.components; ++c) {
-        std::vector<const std::uint64_t*> dropped, kept_limbs;
-        std::vector<std::uint64_t*> out_limbs;
         for (int i = kept; i < x.limbs; ++i) dropped.push_back(x.limb(c, i));
         for (int i = 0; i < kept; ++i) {
             kept_limbs.push_back(x.limb(c, i));
             out_limbs.push_back(out.limb(c, i));
         }
-        mod_down(context, conversion, 1, kept, dropped.data(), kept_limbs.data(), out_limbs.data());
     }
+    mod_down(context, context.conversion(kept, count, false), x.components, kept, dropped.data(),
+             kept_limbs.data(), out_limbs.data());
 }
 
 }  // namespace cipherblas

@@ -24,7 +24,8 @@ struct RotationTerm {
     const std::uint64_t* add0 = nullptr;           // added to component 0, times add_factor; null: nothing
     const std::uint64_t* add1 = nullptr;           // likewise component 1
     std::uint64_t add_factor = 0;                  // Montgomery form
-    std::size_t start = 0;  // digits, add0 and add1 begin with the word at this position of the limb
+    // digits, add0 and add1 begin with the word at this position of the limb, and hold all that the sum reads of them.
+    std::size_t start = 0;
     const std::uint64_t* plaintext = nullptr;  // Montgomery form; null: factor 1
 };
 
@@ -68,7 +69,7 @@ struct Kernels {
     void (*ntt)(std::uint64_t* x, const NttTable& table);
     void (*intt)(std::uint64_t* x, const NttTable& table);
     // r = factor * (inverse transform of a, or of the product a b if b is not null), factor < q: free where it joins N^-1.
-    // r, in that layout, is a or does not overlap it; scratch has room for a limb. bypass: r goes past the caches.
+    // r, in that layout, is a or does not overlap it; scratch has room for a limb and may be a. bypass: r goes past the caches.
     void (*intt_scaled)(std::uint64_t* r, const std::uint64_t* a, const std::uint64_t* b,
                         std::uint64_t* scratch, std::uint64_t factor, const PieceLayout& layout, bool bypass,
                         const NttTable& table);

@@ -10,7 +10,8 @@
 
 namespace cipherblas {
 
-// What is decomposed, in NTT form: a polynomial in memory or, without one, the c2 of a product.
+// What is decomposed, in NTT form: a polynomial in memory or, without one, the c2 of a product. A product is the only source
+// of its transform, which has a single output.
 struct SwitchedPolynomial {
     PolynomialView view;
     const ProductView* product = nullptr;

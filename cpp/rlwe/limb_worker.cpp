@@ -11,16 +11,18 @@ constexpr std::size_t kInnerWords = std::size_t{1} << 16;  // of digits, what a 
 
 }  // namespace
 
-LimbWorker::LimbWorker(const TransformPlan& plan, const Decompositions& decompositions, int capacity)
+LimbWorker::LimbWorker(const TransformPlan& plan, const Decompositions& decompositions, int capacity,
+                       int dropped)
     : plan_(&plan),
       n_(plan.context->n()),
       capacity_(capacity),
+      dropped_(dropped),
       parts_(kernels().ntt_parts(plan.context->basis().log_n())),
       part_words_(n_ / static_cast<std::size_t>(parts_)),
       limbs_(plan, decompositions, capacity),
       apart_(plan),
       sum_(plan),
-      low_(Buffer::of_words(2 * static_cast<std::size_t>(capacity) * n_)),
+      low_(Buffer::of_words(2 * static_cast<std::size_t>(capacity - dropped) * n_)),
       low_part_(Buffer::of_words(2 * part_words_)),
       sums_(Buffer::of_words(2 * n_)) {}
 

@@ -8,16 +8,17 @@ namespace cipherblas {
 
 class LimbWorker {
   public:
-    // Room for so many limbs that are converted together.
-    LimbWorker(const TransformPlan& plan, const Decompositions& decompositions, int capacity);
+    // Room for so many limbs that are converted together, the first `dropped` of them ones that ModDown drops.
+    LimbWorker(const TransformPlan& plan, const Decompositions& decompositions, int capacity,
+               int dropped = 0);
 
     int capacity() const { return capacity_; }
 
     // ModUp of a group of limbs, which are its numbers t = 0, 1, ...
     void convert(const int* limbs, int count);
-    // Two limbs per limb of a group, for the part that ModDown subtracts.
+    // Two limbs per kept limb of a group, for the part that ModDown subtracts.
     std::uint64_t* low(int t, int component) const {
-        return low_.words() + static_cast<std::size_t>(2 * t + component) * n_;
+        return low_.words() + static_cast<std::size_t>(2 * (t - dropped_) + component) * n_;
     }
 
     // Room for the two components of a sum.
@@ -43,7 +44,7 @@ class LimbWorker {
 
     const TransformPlan* plan_;
     std::size_t n_;
-    int capacity_;
+    int capacity_, dropped_;
     int parts_;
     std::size_t part_words_;
     ExtendedLimbs limbs_;

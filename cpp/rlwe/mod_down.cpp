@@ -55,45 +55,49 @@ void mod_down(const Context& context, const BaseConversion& conversion, int rows
     const int part_count = k.ntt_parts(context.basis().log_n());
     const std::size_t part_words = n / static_cast<std::size_t>(part_count);
     const std::size_t row_words = static_cast<std::size_t>(group) * n;
+    // A limb at a time is for the core's own cache, where a second row would not fit.
+    const std::size_t rows_at_once = group == 1 ? 1 : rows_count;
     const int threads = threads_for(tasks);
-    const Buffer scratch = Buffer::of_words(static_cast<std::size_t>(threads) * rows_count * row_words);
-    const Buffer part_room = Buffer::of_words(static_cast<std::size_t>(threads) * rows_count * part_words);
+    const Buffer scratch = Buffer::of_words(static_cast<std::size_t>(threads) * rows_at_once * row_words);
+    const Buffer part_room = Buffer::of_words(static_cast<std::size_t>(threads) * rows_at_once * part_words);
     parallel_for(tasks, threads, [&](std::size_t task, int thread) {
         const int first = static_cast<int>(task) * group;
         const int limbs = first + group <= kept_limbs ? group : kept_limbs - first;
         std::uint64_t* const converted =
-            scratch.words() + static_cast<std::size_t>(thread) * rows_count * row_words;
+            scratch.words() + static_cast<std::size_t>(thread) * rows_at_once * row_words;
         std::vector<std::uint64_t*> work;
-        for (std::size_t row = 0; row < rows_count; ++row) {
+        for (std::size_t row = 0; row < rows_at_once; ++row) {
             work.push_back(part_room.words() +
-                           (static_cast<std::size_t>(thread) * rows_count + row) * part_words);
+                           (static_cast<std::size_t>(thread) * rows_at_once + row) * part_words);
         }
         std::vector<int> targets(static_cast<std::size_t>(limbs));
         std::iota(targets.begin(), targets.end(), first);
-        for (std::size_t row = 0; row < rows_count; ++row) {
-            std::vector<std::uint64_t*> parts;
-            for (std::size_t t = 0; t < targets.size(); ++t)
-                parts.push_back(converted + row * row_words + t * n);
-            conversion.convert(parts.data(), targets.data(), limbs, block(row), together,
-                               counts ? overflow.words() + row * n : nullptr);
-        }
-        for (std::size_t t = 0; t < targets.size(); ++t) {
-            for (int part = 0; part < part_count; ++part) {  // all rows together: they share the table
-                const std::size_t begin = static_cast<std::size_t>(part) * part_words;
-                std::vector<std::uint64_t*> results;
-                std::vector<const std::uint64_t*> minuends, parts, next;
-                for (std::size_t row = 0; row < rows_count; ++row) {
-                    const std::size_t place =
-                        row * static_cast<std::size_t>(kept_limbs) + static_cast<std::size_t>(targets[t]);
-                    results.push_back(out[place] + begin);
-                    minuends.push_back(kept[place] + begin);
-                    parts.push_back(converted + row * row_words + t * n + begin);
-                    // Limbs that were converted together have left the inner caches.
-                    if (limbs > 1 && part + 1 < part_count) next.push_back(parts[row] + part_words);
+        for (std::size_t first_row = 0; first_row < rows_count; first_row += rows_at_once) {
+            for (std::size_t row = first_row; row < first_row + rows_at_once; ++row) {
+                std::vector<std::uint64_t*> parts;
+                for (std::size_t t = 0; t < targets.size(); ++t)
+                    parts.push_back(converted + (row - first_row) * row_words + t * n);
+                conversion.convert(parts.data(), targets.data(), limbs, block(row), together,
+                                   counts ? overflow.words() + row * n : nullptr);
+            }
+            for (std::size_t t = 0; t < targets.size(); ++t) {
+                for (int part = 0; part < part_count; ++part) {  // the rows together: they share the table
+                    const std::size_t begin = static_cast<std::size_t>(part) * part_words;
+                    std::vector<std::uint64_t*> results;
+                    std::vector<const std::uint64_t*> minuends, parts, next;
+                    for (std::size_t row = first_row; row < first_row + rows_at_once; ++row) {
+                        const std::size_t place =
+                            row * static_cast<std::size_t>(kept_limbs) + static_cast<std::size_t>(targets[t]);
+                        results.push_back(out[place] + begin);
+                        minuends.push_back(kept[place] + begin);
+                        parts.push_back(converted + (row - first_row) * row_words + t * n + begin);
+                        // Limbs that were converted together have left the inner caches.
+                        if (limbs > 1 && part + 1 < part_count) next.push_back(parts.back() + part_words);
+                    }
+                    k.ntt_part_sub_mul_scalar(results.data(), minuends.data(), parts.data(), work.data(),
+                                              rows_at_once, conversion.inverse(targets[t]), part, bypass,
+                                              {next.data(), next.size()}, context.table(targets[t]));
                 }
-                k.ntt_part_sub_mul_scalar(results.data(), minuends.data(), parts.data(), work.data(),
-                                          rows_count, conversion.inverse(targets[t]), part, bypass,
-                                          {next.data(), next.size()}, context.table(targets[t]));
             }
         }
     });

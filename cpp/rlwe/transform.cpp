@@ -176,9 +176,11 @@ void relinearise(const Context& context, const CiphertextView& ciphertext, const
 
 void multiply_relinearise(const Context& context, const ProductView& product, const SwitchingKeyView& key,
                           std::uint64_t* out) {
-    for (const CiphertextView& factor : {product.left, product.right}) {
-        if (factor.components != 2) fail("factor", "2 components", std::to_string(factor.components));
-    }
+    const auto check = [](const char* name, const CiphertextView& factor) {
+        if (factor.components != 2) fail(name, "2 components", std::to_string(factor.components));
+    };
+    check("left", product.left);
+    check("right", product.right);
     if (product.left.limbs != product.right.limbs) {
         fail("right", std::to_string(product.left.limbs) + " limbs", std::to_string(product.right.limbs));
     }

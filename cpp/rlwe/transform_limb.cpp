@@ -18,6 +18,7 @@ namespace cipherblas {
 namespace {
 
 constexpr std::size_t kDroppedBytes = std::size_t{256} << 20;  // of one block of outputs
+constexpr std::size_t kSingleBytes = std::size_t{256} << 20;   // digits at all limbs of a single output
 constexpr std::size_t kResidentBytes = std::size_t{8} << 20;   // digits at all limbs, kept in cache
 
 // Coefficients of the dropped limbs of some outputs, ready for base conversion.
@@ -180,14 +181,19 @@ void run_single(const TransformPlan& plan, const Decompositions& decompositions,
     std::vector<LimbWorker> workers;
     for (std::size_t s = 0; s < shares_count; ++s) {
         Share& share = shares[s];
-        share.first_dropped = s * sources.size() / shares_count;
-        share.dropped = (s + 1) * sources.size() / shares_count - share.first_dropped;
+        // Rounded up where the kept limbs are rounded down.
+        const auto dropped_before = [&](std::size_t number) {
+            return (number * sources.size() + shares_count - 1) / shares_count;
+        };
+        share.first_dropped = dropped_before(s);
+        share.dropped = dropped_before(s + 1) - share.first_dropped;
         for (std::size_t i = 0; i < share.dropped; ++i)
             share.limbs.push_back(sources[share.first_dropped + i]);
         for (std::size_t i = s * kept / shares_count; i < (s + 1) * kept / shares_count; ++i) {
             share.limbs.push_back(static_cast<int>(i));
         }
-        workers.emplace_back(plan, decompositions, static_cast<int>(share.limbs.size()));
+        workers.emplace_back(plan, decompositions, static_cast<int>(share.limbs.size()),
+                             static_cast<int>(share.dropped));
     }
     const DroppedLimbs dropped(plan, 1, false);
     parallel_for(shares_count, [&](std::size_t s) {  // phase A
@@ -286,7 +292,8 @@ void run_limb_order(const TransformPlan& plan, std::uint64_t* const* out) {
         return;
     }
 
-    if (plan.outputs == 1 && plan.extended && group_size(plan, limbs.size()) > 1) {
+    if (plan.outputs == 1 && plan.extended && group_size(plan, limbs.size()) > 1 &&
+        ExtendedLimbs::bytes(plan, static_cast<int>(limbs.size())) <= kSingleBytes) {
         run_single(plan, decompositions, out[0]);
         return;
     }

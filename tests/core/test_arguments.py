@@ -129,7 +129,7 @@ BAD: list[tuple[str, Call]] = [
     ("key for at least 3 limbs, got 2", lambda: C.relinearise(CT3, RING.random_key(2))),
     ("2 digits for 4 limbs", lambda: C.relinearise(CT3, KEY[:1])),
     ("3 to 7 limbs", lambda: C.relinearise(CT3, KEY[:, :, :2])),
-    ("factor: expected 2 components, got 3", lambda: C.multiply_relinearise(CT, CT3, KEY)),
+    ("right: expected 2 components, got 3", lambda: C.multiply_relinearise(CT, CT3, KEY)),
     ("right: expected 3 limbs, got 2", lambda: C.multiply_relinearise(CT, CT[:, :2], KEY)),
     ("key for at least 3 limbs, got 2", lambda: C.multiply_relinearise(CT, CT, RING.random_key(2))),
     ("at least one ciphertext", lambda: transform([], sources=[])),

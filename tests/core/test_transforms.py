@@ -61,10 +61,11 @@ def test_relinearised_product(alpha: int, limbs: int, key_limbs: int) -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_a_ring_larger_than_the_caches(threads: int) -> None:
-    """N = 2^16: limbs converted together, past the caches. The order that stores everything gives the same bits."""
-    ring = Ring(n=1 << 16, q_bits=(50, *([47] * 9)), special=9, alpha=9)
-    context, limbs = ring.context, 10
+@pytest.mark.parametrize(("log_n", "limbs", "alpha"), [(16, 10, 9), (15, 6, 1), (16, 5, 2)])
+def test_a_ring_larger_than_the_caches(log_n: int, limbs: int, alpha: int, threads: int) -> None:
+    """Limbs converted together, past the caches, or digits a few at a time: the bits are those of the stored order."""
+    ring = Ring(n=1 << log_n, q_bits=(50, *([47] * (limbs - 1))), special=alpha, alpha=alpha)
+    context = ring.context
     x, y, key = ring.random_ciphertext(limbs), ring.random_ciphertext(limbs), ring.random_key(limbs)
     before = _core.threads()
     _core.set_threads(threads)

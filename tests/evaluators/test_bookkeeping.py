@@ -159,6 +159,22 @@ def test_missing_keys():
     ev.rotate(ev.drop(x, 3), 1)
 
 
+def test_a_relinearised_product_is_booked_as_a_product_and_its_relinearisation():
+    found = []
+    for at_once in (False, True):
+        ev = Counter(ring())
+        x = ev.fresh(None, bound=1.5)
+        y = ev.drop(ev.fresh(None, bound=2.0), 4)
+        for left, right in ((x, x), (x, y)):
+            if at_once:
+                product = ev.multiply_relinearised(left, right)
+            else:
+                product = ev.relinearise(ev.multiply(left, right))
+            found.append((product.limbs, product.scale, product.bound, product.noise, product.components))
+        found.append((ev.counts, ev.request))
+    assert found[:3] == found[3:]
+
+
 def test_levels_and_scales():
     ev = Counter(ring(depth=1))
     x = ev.fresh(None, bound=1.0)

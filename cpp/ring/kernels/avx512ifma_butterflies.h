@@ -2,7 +2,7 @@
 //
 // Values in the registers and between passes are 52-bit words with anything above: a multiplication reads the low 52 bits,
 // sums and differences are right modulo 2^52. What matters is that the word is the value, not negative and below 2^52. A
-// product comes out in (-q, q), so that a butterfly u + v, u - v widens the interval that holds all values by q on either
+// product comes out in [-q, q), so that a butterfly u + v, u - v widens the interval that holds all values by q on either
 // side. `SPAN` layers after a reduction to [SPAN q, (SPAN + 2) q) it is [0, (2 SPAN + 2) q), and the next reduction is due:
 // seven layers for q < 2^48, one for any q (the lazy butterflies of Harvey 2014, carried on for as long as there is room).
 //
@@ -45,12 +45,13 @@ constexpr Word converted_spread(int span) { return span == kTightSpan ? 0 : kCon
 // What the butterflies need of a modulus.
 template <int SPAN>
 struct Field : Lanes {
+    // Inverse: so many layers of sums fit a word.
+    static constexpr int kSumLayers = SPAN == kRoomySpan ? 3 : 1;
+
     __m512i one;
     __m512i reciprocal;  // floor(2^52 / q)
     __m512i minus_span;  // -SPAN
-    __m512i
-        last_bound;  // (SPAN + 2 + kTailLog) q: the forward transform ends below, its tail having begun with a reduction
-    static constexpr int kSumLayers = SPAN == kRoomySpan ? 3 : 1;  // inverse: of which the sums fit
+    __m512i last_bound;  // (SPAN + 2 + kTailLog) q; unused where that is no word
 
     CIPHERBLAS_INLINE explicit Field(const Modulus& modulus)
         : Lanes(modulus),
@@ -77,7 +78,8 @@ struct Field : Lanes {
     CIPHERBLAS_INLINE __m512i product(__m512i x, __m512i w, __m512i quotient) const {
         return add_low(low_product(x, w), high_product(x, quotient), minus_q);
     }
-    // a - x modulo q, a word, for a in [0, q) and a value x that the forward transform ends with.
+    // a - x modulo q, a word, for a in [0, q) and a value x that the forward transform ends with: below last_bound where there
+    // is room, the tail having begun with a reduction.
     CIPHERBLAS_INLINE __m512i difference(__m512i a, __m512i x) const {
         if (SPAN == kTightSpan) return sub(add(a, twice_q), reduce(x));
         return sub(add(a, last_bound), x);
@@ -105,7 +107,7 @@ CIPHERBLAS_INLINE void forward_butterfly(__m512i& even, __m512i& odd, __m512i w,
     odd = sub(u, v);
 }
 
-// The same with one twiddle word per lane, in Montgomery form: half the table to stream, two multiplications more.
+// The same with one twiddle word per lane, in Montgomery form: half the table to stream, one multiplication more.
 template <int SPAN>
 CIPHERBLAS_INLINE void forward_butterfly(__m512i& even, __m512i& odd, __m512i w_montgomery,
                                          const Field<SPAN>& f) {

@@ -30,7 +30,7 @@ CIPHERBLAS_INLINE void convert(Word* r, const Word* const* y, const Word* factor
 
 // ---- with the first pass of the NTT
 
-// Words of a piece of eight or nine sources from one part to the next, as BaseConversion lays them out: a constant saves
+// Words of a piece of eight or nine sources from one of eight parts to the next, as BaseConversion lays them out: a constant saves
 // address arithmetic, which takes the ports of the products.
 constexpr std::size_t kUsualStride = 32;
 
@@ -74,7 +74,7 @@ struct ManySources {
     }
 };
 
-// A single source prime d <= 8q: the centred y, brought to [0, 4q) by a multiple of q.
+// A single source prime d <= 8q: the centred y, brought to [0, 4q) by a multiple of q, and spread as well.
 struct OneSource {
     const ConversionPiece& piece;
     __m512i half, shift;  // (d - 1) / 2;  ceil(d / 2q) q - d
