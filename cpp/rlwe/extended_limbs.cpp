@@ -20,8 +20,7 @@ Decompositions decompose(const TransformPlan& plan) {
 }
 
 DigitParts::DigitParts(const TransformPlan& plan)
-    : plan_(&plan),
-      part_words_(plan.context->n() /
+    : part_words_(plan.context->n() /
                   static_cast<std::size_t>(kernels().ntt_parts(plan.context->basis().log_n()))) {
     bool has_product = false;
     std::size_t digits = 0;

@@ -24,7 +24,6 @@ class DigitParts {
 
   private:
     friend class ExtendedLimbs;
-    const TransformPlan* plan_;
     std::size_t part_words_;
     std::size_t begin_ = 0;                     // of the part
     Buffer words_;                              // of the digits, then of a product's three components
