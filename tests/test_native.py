@@ -52,11 +52,13 @@ def test_an_unknown_instruction_set_is_named() -> None:
 
 
 def stub_signatures(body: list[ast.stmt]) -> dict[str, list[str] | None]:
-    """Public names of the stub: the arguments of a function, None for a property or a class."""
+    """Public names of the stub: the arguments of a function, None for a property, a constant or a class."""
     found: dict[str, list[str] | None] = {}
     for node in body:
         if isinstance(node, ast.ClassDef):
             found[node.name] = None
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            found[node.target.id] = None
         elif isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
             found[node.name] = None if node.decorator_list else [argument.arg for argument in node.args.args]
     return found

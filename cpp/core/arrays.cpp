@@ -127,7 +127,7 @@ Ciphertext::Ciphertext(const Context& context, const AnyArray& array, const char
 }
 
 SwitchingKey::SwitchingKey(const Context& context, const AnyArray& array, const char* what)
-    : argument_(array, what, {kAny, 2, kAny, static_cast<std::int64_t>(context.n())}) {
+    : argument_(array, what, {kAny, 2, kAny, static_cast<std::int64_t>(context.key_words())}) {
     if (context.num_p() == 0) fail(what, "a context with special primes", "none");
     const std::int64_t limbs = static_cast<std::int64_t>(argument_.shape(2)) - context.num_p();
     if (limbs < 1 || limbs > context.num_q()) {
@@ -141,13 +141,13 @@ SwitchingKey::SwitchingKey(const Context& context, const AnyArray& array, const 
         fail(what, std::to_string(digits) + " digits for " + std::to_string(limbs) + " limbs",
              shape_text(array));
     }
-    const std::ptrdiff_t n = static_cast<std::ptrdiff_t>(context.n());
+    const std::ptrdiff_t words = static_cast<std::ptrdiff_t>(context.key_words());
     const std::ptrdiff_t rows = limbs + context.num_p();
-    if ((argument_.shape(0) > 1 && argument_.stride(0) != 2 * rows * n) || argument_.stride(1) != rows * n ||
-        (rows > 1 && argument_.stride(2) != n)) {
+    if ((argument_.shape(0) > 1 && argument_.stride(0) != 2 * rows * words) ||
+        argument_.stride(1) != rows * words || (rows > 1 && argument_.stride(2) != words)) {
         fail(what, "a C-contiguous array", "other strides");
     }
-    view_ = {argument_.data(), static_cast<int>(limbs), context.num_q(), context.num_p(), context.n()};
+    view_ = {context, argument_.data(), static_cast<int>(limbs)};
 }
 
 }  // namespace cipherblas::core

@@ -111,7 +111,7 @@ class Coefficients {
     Argument<std::int64_t> argument_;
 };
 
-// A switching key argument (digits, 2, limbs + k, N).
+// A switching key argument (digits, 2, limbs + k, key words).
 class SwitchingKey {
   public:
     SwitchingKey(const Context& context, const AnyArray& array, const char* what);

@@ -162,11 +162,37 @@ Words switching_key(const Context& context, const AnyArray& secret, const AnyArr
         (digits > 1 && e.stride(0) != n)) {
         fail("a and noise", "C-contiguous arrays", "other strides");
     }
-    Result<std::uint64_t> result({digits, 2, rows, context.n()});
+    Result<std::uint64_t> result({digits, 2, rows, context.key_words()});
     {
         const nb::gil_scoped_release release;
         make_switching_key(context, s.view(), s_source.view(), a_argument.data(), e.data(), limbs,
                            result.data());
+    }
+    return result.array();
+}
+
+Words pack_key(const Context& context, const AnyArray& limbs) {
+    const Polynomial x(context, limbs, "limbs", kAny);
+    Result<std::uint64_t> result({static_cast<std::size_t>(x.rows()), context.key_words()});
+    {
+        const nb::gil_scoped_release release;
+        parallel_for(static_cast<std::size_t>(x.rows()), [&](std::size_t row) {
+            context.write_key_limb(result.data() + row * context.key_words(),
+                                   x.view().limb(static_cast<int>(row)));
+        });
+    }
+    return result.array();
+}
+
+Words unpack_key(const Context& context, const AnyArray& limbs) {
+    const Argument<std::uint64_t> x(limbs, "limbs", {kAny, length(context.key_words())});
+    Result<std::uint64_t> result({x.shape(0), context.n()});
+    {
+        const nb::gil_scoped_release release;
+        parallel_for(x.shape(0), [&](std::size_t row) {
+            context.read_key_limb(result.data() + row * context.n(),
+                                  x.data() + static_cast<std::ptrdiff_t>(row) * x.stride(0));
+        });
     }
     return result.array();
 }
@@ -225,11 +251,20 @@ void bind_client(nb::class_<Context>& context) {
              "limbs"_a, "Public-key encryption (pk_0 v + e_0 + m, pk_1 v + e_1).")
         .def("phase", &phase, "secret"_a, "ciphertext"_a,
              "Centred coefficients of b + a s + c2 s^2 as float64, from the first min(limbs, 2) limbs.")
-        .def(
-            "switching_key", &switching_key, "secret"_a, "source"_a, "a"_a, "noise"_a, "limbs"_a,
-            "Key (digits, 2, limbs + k, N) that switches from `source` to `secret`, in Montgomery form. The "
-            "uniform\n"
-            "residues `a` are taken as the Montgomery form of the a part: component 1 of the key equals `a`.")
+        .def("switching_key", &switching_key, "secret"_a, "source"_a, "a"_a, "noise"_a, "limbs"_a,
+             "Key (digits, 2, limbs + k, key_words) that switches from `source` to `secret`, in Montgomery "
+             "form, as "
+             "pack_key\n"
+             "leaves it. The uniform residues `a` are taken as the Montgomery form of the a part: component "
+             "1 of the "
+             "key\n"
+             "equals `a`.")
+        .def("pack_key", &pack_key, "limbs"_a,
+             "Limbs (rows, N) as switching keys keep them, (rows, key_words): where all primes are below "
+             "2^48, six "
+             "bytes a\n"
+             "word.")
+        .def("unpack_key", &unpack_key, "limbs"_a, "Limbs (rows, key_words) of a switching key as (rows, N).")
         .def("automorphism", &automorphism, "poly"_a, "galois"_a, "X -> X^galois on rows in NTT form.")
         .def("multiply", &multiply, "x"_a, "y"_a, "Product of rows in NTT form; row i modulo moduli[i].");
 }

@@ -40,6 +40,8 @@ NB_MODULE(_core, m) {
           "Bytes that the memory pool holds, lent out and idle together.");
     m.def("trim_pool", &cipherblas::trim_pool, "Gives idle blocks of the pool back to the system.");
 
+    m.attr("PACKED_BITS") = cipherblas::kPackedBits;
+
     nb::class_<Context> context(m, "Context",
                                 "Ring degree, q and special primes, and the digits of key switching.");
     context

@@ -16,14 +16,16 @@ struct Permutation;  // ring/automorphism.h: X -> X^g as a permutation of evalua
 
 // One term  plaintext * ( sum_j digit_j(X^g) * key_j + add(X^g) * add_factor )  of a linear transform, restricted to one limb.
 struct RotationTerm {
-    const Permutation* permutation = nullptr;      // null: identity
-    const std::uint64_t* const* digits = nullptr;  // digit_count limbs, NTT form
-    const std::uint64_t* const* key0 = nullptr;    // digit_count limbs of the key's b part, Montgomery form
-    const std::uint64_t* const* key1 = nullptr;    // digit_count limbs of the key's a part, Montgomery form
-    int digit_count = 0;                           // 0: no key switch (unrotated term); at most 512
-    const std::uint64_t* add0 = nullptr;           // added to component 0, times add_factor; null: nothing
-    const std::uint64_t* add1 = nullptr;           // likewise component 1
-    std::uint64_t add_factor = 0;                  // Montgomery form
+    const Permutation* permutation = nullptr;  // null: identity
+    const std::uint64_t* const* digits =
+        nullptr;  // digit_count limbs, NTT form; not reduced if of a lazy ntt_part
+    const std::uint64_t* const* key0 = nullptr;  // digit_count limbs of the key's b part, Montgomery form
+    const std::uint64_t* const* key1 = nullptr;  // digit_count limbs of the key's a part, Montgomery form
+    int digit_count = 0;                         // 0: no key switch (unrotated term); at most 512
+    bool packed = false;                         // the limbs of the key are, see ring/packing.h
+    const std::uint64_t* add0 = nullptr;         // added to component 0, times add_factor; null: nothing
+    const std::uint64_t* add1 = nullptr;         // likewise component 1
+    std::uint64_t add_factor = 0;                // Montgomery form
     // digits, add0 and add1 begin with the word at this position of the limb, and hold all that the sum reads of them.
     std::size_t start = 0;
     const std::uint64_t* plaintext = nullptr;  // Montgomery form; null: factor 1
@@ -112,9 +114,10 @@ struct Kernels {
     void (*order_stores)();
     // r = the remaining layers of one part of x, for several limbs modulo the same prime: they share what is read of the
     // table. All pointers are to the words of that part; r_k may be x_k. Apart, r in the inner caches and x out of them,
-    // x needs no writing back.
+    // x needs no writing back. lazy: r need not be reduced, for it is digits, which only accumulate_terms of the same
+    // table reads.
     void (*ntt_part)(std::uint64_t* const* r, const std::uint64_t* const* x, std::size_t count, int part,
-                     const Upcoming& upcoming, const NttTable& table);
+                     bool lazy, const Upcoming& upcoming, const NttTable& table);
     // The same with the transforms in `work`, and r_k = (a_k - work_k) * c: the tail of ModDown and rescale in one. work_k
     // may be x_k, r_k may be a_k. bypass: r goes past the caches, for results that they cannot hold.
     void (*ntt_part_sub_mul_scalar)(std::uint64_t* const* r, const std::uint64_t* const* a,
@@ -132,10 +135,11 @@ struct Kernels {
     void (*multiply_plain_sum)(std::uint64_t* c0, std::uint64_t* c1, const std::uint64_t* const* p,
                                const std::uint64_t* const* b0, const std::uint64_t* const* b1,
                                std::size_t count, bool accumulate, std::size_t n, const Modulus& m);
-    // out_c = sum_t term_t (component c) at the positions [begin, end), multiples of 8, the first of them at out_c[0];
+    // out_c (+)= sum_t term_t (component c) at the positions [begin, end), multiples of 8, the first of them at out_c[0];
     // rotation-inner over cache-sized chunks: the core of MO-HLT (FAME, Alg. 3).
     void (*accumulate_terms)(std::uint64_t* out0, std::uint64_t* out1, const RotationTerm* terms,
-                             std::size_t count, std::size_t begin, std::size_t end, const Modulus& m);
+                             std::size_t count, bool accumulate, std::size_t begin, std::size_t end,
+                             const Modulus& m);
 
     // A butterfly of 2 or 4 rows of n words (a power of two, 8 at least) modulo X^n + 1, on words taken as
     // integers modulo 2^64. z_r = X^shift[r-1] x_r, shifts below 2n; with I = X^(n/2) and radix 4

@@ -32,21 +32,19 @@ std::uint64_t smallest_root(const Modulus& m, std::uint64_t n) {
     return smallest;
 }
 
-// Writes the powers of `root` to three arrays of N words each.
-NttTable::Powers make_powers(std::uint64_t root, const Modulus& m, int log_n, std::uint64_t* montgomery,
-                             std::uint64_t* plain, std::uint64_t* quotient) {
+// Writes the powers of `root` to two arrays of N words each.
+NttTable::Powers make_powers(std::uint64_t root, const Modulus& m, int log_n, std::uint64_t* plain,
+                             std::uint64_t* quotient) {
     const std::size_t n = std::size_t{1} << log_n;
     const std::uint64_t root_quotient = shoup_quotient(root, m);
-    const std::uint64_t radix_quotient = shoup_quotient(m.r_mod_q, m);
     std::uint64_t w = 1;
     for (std::size_t exponent = 0; exponent < n; ++exponent) {
         const std::uint32_t i = bit_reverse(static_cast<std::uint32_t>(exponent), log_n);
         plain[i] = w;
         quotient[i] = shoup_quotient(w, m);
-        montgomery[i] = shoup_multiply(w, m.r_mod_q, radix_quotient, m);
         w = shoup_multiply(w, root, root_quotient, m);
     }
-    return {{plain, n}, {quotient, n}, {montgomery, n}};
+    return {{plain, n}, {quotient, n}};
 }
 
 }  // namespace
@@ -61,10 +59,10 @@ NttTable::NttTable(const Modulus& m, int log_degree) : modulus(m), log_n(log_deg
                                     std::to_string(m.q));
     }
     psi = smallest_root(m, n);
-    storage_.resize(6 * n);
+    storage_.resize(4 * n);
     std::uint64_t* const words = storage_.data();
-    roots = make_powers(psi, m, log_n, words, words + 2 * n, words + 3 * n);
-    inverse_roots = make_powers(inv_mod(psi, m), m, log_n, words + n, words + 4 * n, words + 5 * n);
+    roots = make_powers(psi, m, log_n, words, words + n);
+    inverse_roots = make_powers(inv_mod(psi, m), m, log_n, words + 2 * n, words + 3 * n);
     n_inverse = inv_mod(n % m.q, m);
     n_inverse_quotient = shoup_quotient(n_inverse, m);
     last_root = mul_mod(inverse_roots.plain[1], n_inverse, m);

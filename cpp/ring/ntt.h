@@ -12,9 +12,8 @@ struct NttTable {
     // The powers of one root in bit-reversed order of the exponent, in the forms that the kernels read. The
     // layer with m butterfly blocks uses entries m to 2m - 1.
     struct Powers {
-        std::span<const std::uint64_t> plain;       // w
-        std::span<const std::uint64_t> quotient;    // floor(w * 2^52 / q) (Shoup)
-        std::span<const std::uint64_t> montgomery;  // w * 2^52 mod q
+        std::span<const std::uint64_t> plain;     // w
+        std::span<const std::uint64_t> quotient;  // floor(w * 2^52 / q) (Shoup)
     };
 
     Modulus modulus;

@@ -1,5 +1,6 @@
 #include "ring/pool.h"
 
+#include <algorithm>
 #include <bit>
 #include <map>
 #include <mutex>
@@ -144,6 +145,11 @@ Buffer::Buffer(std::size_t bytes) {
     const std::size_t size = block_size(bytes);
     data_ = pool().take(size);
     capacity_ = size;
+}
+
+Buffer Buffer::workspace_of_words(std::size_t count) {
+    const std::size_t bytes = count * sizeof(std::uint64_t);
+    return Buffer(bytes >= kHugePage / 4 ? std::max(bytes, kHugePage) : bytes);
 }
 
 Buffer::~Buffer() {

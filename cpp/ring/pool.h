@@ -24,6 +24,9 @@ class Buffer {
     ~Buffer();
 
     static Buffer of_words(std::size_t count) { return Buffer(count * sizeof(std::uint64_t)); }
+    // What is written and read again and again: a huge page for itself if it takes a good part of one, because small pages
+    // lie anywhere and crowd some sets of a cache.
+    static Buffer workspace_of_words(std::size_t count);
 
     void* data() const { return data_; }
     std::uint64_t* words() const { return static_cast<std::uint64_t*>(data_); }

@@ -1,5 +1,6 @@
 #include "rlwe/context.h"
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 
@@ -27,6 +28,7 @@ Context::Context(std::size_t n, const std::vector<std::uint64_t>& q, const std::
     if (p.size() >= BaseConversion::kMaxSources) {
         throw std::invalid_argument("special primes: expected at most 63, got " + std::to_string(p.size()));
     }
+    for (int i = 0; i < basis_.size(); ++i) packs_keys_ = packs_keys_ && modulus(i).bits <= kPackedBits;
 }
 
 const BaseConversion& Context::conversion(int first, int count, bool special) const {
@@ -39,6 +41,16 @@ const BaseConversion& Context::conversion(int first, int count, bool special) co
         entry = std::make_unique<const BaseConversion>(basis_, std::move(sources));
     }
     return *entry;
+}
+
+void Context::write_key_limb(std::uint64_t* limb, const std::uint64_t* residues) const {
+    if (packs_keys_) return pack(limb, residues, n());
+    std::copy_n(residues, n(), limb);
+}
+
+void Context::read_key_limb(std::uint64_t* residues, const std::uint64_t* limb) const {
+    if (packs_keys_) return unpack(residues, limb, n());
+    std::copy_n(limb, n(), residues);
 }
 
 void Context::check_limbs(int limbs) const {

@@ -9,6 +9,7 @@
 
 #include "ring/base_conversion.h"
 #include "ring/basis.h"
+#include "ring/packing.h"
 
 namespace cipherblas {
 
@@ -30,6 +31,13 @@ class Context {
     const Modulus& modulus(int i) const { return basis_.modulus(i); }
     const NttTable& table(int i) const { return basis_.table(i); }
 
+    // Switching keys are packed (ring/packing.h) if all primes leave them room for it.
+    bool packs_keys() const { return packs_keys_; }
+    // Words of a limb of a switching key, to and from N residues.
+    std::size_t key_words() const { return packs_keys_ ? packed_words(n()) : n(); }
+    void write_key_limb(std::uint64_t* limb, const std::uint64_t* residues) const;
+    void read_key_limb(std::uint64_t* residues, const std::uint64_t* limb) const;
+
     // ceil(limbs / alpha)
     int digits(int limbs) const { return (limbs + alpha_ - 1) / alpha_; }
     int digit_begin(int digit) const { return digit * alpha_; }
@@ -48,6 +56,7 @@ class Context {
   private:
     Basis basis_;
     int num_q_, num_p_, alpha_;
+    bool packs_keys_ = true;
     mutable std::mutex lock_;
     mutable std::map<std::tuple<int, int, bool>, std::unique_ptr<const BaseConversion>> conversions_;
 };

@@ -32,19 +32,17 @@ Decomposition::Decomposition(const Context& context, const SwitchedPolynomial& x
                   });
 }
 
-void Decomposition::convert(const int* targets, int count, std::uint64_t* scratch) const {
+void Decomposition::convert(const int* targets, int count, DigitRange range, std::uint64_t* scratch) const {
     const std::size_t n = context_->n();
     std::vector<int> converted;
     std::vector<std::uint64_t*> out;
-    for (int d = 0; d < digits_; ++d) {
+    for (int d = range.begin; d < range.end; ++d) {
         converted.clear();
         out.clear();
         for (int t = 0; t < count; ++t) {
             if (owner(targets[t]) == d) continue;
             converted.push_back(targets[t]);
-            out.push_back(scratch + (static_cast<std::size_t>(t) * static_cast<std::size_t>(digits_) +
-                                     static_cast<std::size_t>(d)) *
-                                        n);
+            out.push_back(scratch + static_cast<std::size_t>(t * range.size() + d - range.begin) * n);
         }
         if (converted.empty()) continue;
         const std::uint64_t* const v =
@@ -54,26 +52,27 @@ void Decomposition::convert(const int* targets, int count, std::uint64_t* scratc
     }
 }
 
-void Decomposition::locate(int target, std::uint64_t* scratch, const std::uint64_t** digits) const {
-    for (int d = 0; d < digits_; ++d) {
-        digits[d] = scratch + static_cast<std::size_t>(d) * context_->n();
-        if (owner(target) == d) digits[d] = x_.product == nullptr ? x_.view.limb(target) : nullptr;
+void Decomposition::locate(int target, DigitRange range, std::uint64_t* scratch,
+                           const std::uint64_t** digits) const {
+    for (int d = 0; d < range.size(); ++d) digits[d] = scratch + static_cast<std::size_t>(d) * context_->n();
+    if (range.has(owner(target))) {
+        digits[owner(target) - range.begin] = x_.product == nullptr ? x_.view.limb(target) : nullptr;
     }
 }
 
-void Decomposition::transform(int target, int part, const Upcoming& upcoming, std::uint64_t* scratch,
-                              std::uint64_t* apart) const {
+void Decomposition::transform(int target, int part, DigitRange range, const Upcoming& upcoming,
+                              std::uint64_t* scratch, std::uint64_t* apart) const {
     const std::size_t n = context_->n();
     const std::size_t parts = static_cast<std::size_t>(kernels().ntt_parts(context_->basis().log_n()));
     std::uint64_t* const first = scratch + static_cast<std::size_t>(part) * (n / parts);
     std::vector<std::uint64_t*> converted, results;
-    for (int d = 0; d < digits_; ++d) {
+    for (int d = range.begin; d < range.end; ++d) {
         if (owner(target) == d) continue;
-        const std::size_t digit = static_cast<std::size_t>(d);
+        const std::size_t digit = static_cast<std::size_t>(d - range.begin);
         converted.push_back(first + digit * n);
         results.push_back(apart == nullptr ? converted.back() : apart + digit * (n / parts));
     }
-    kernels().ntt_part(results.data(), converted.data(), converted.size(), part, upcoming,
+    kernels().ntt_part(results.data(), converted.data(), converted.size(), part, true, upcoming,
                        context_->table(target));
 }
 

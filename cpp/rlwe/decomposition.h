@@ -22,6 +22,14 @@ struct SwitchedPolynomial {
     }
 };
 
+// Digits begin, begin + 1, ..., end - 1.
+struct DigitRange {
+    int begin, end;
+
+    int size() const { return end - begin; }
+    bool has(int digit) const { return begin <= digit && digit < end; }
+};
+
 // The hoisted part that every later limb shares: y_i in coefficient form for every q limb, and the overflow of every
 // digit. Extended limbs are then made one by one, where they are used.
 class Decomposition {
@@ -31,14 +39,14 @@ class Decomposition {
 
     int digits() const { return digits_; }
 
-    // The digits modulo `count` limbs (positions in the basis): digit d modulo targets[t] goes to limb
-    // t * digits() + d of scratch, its NTT begun. A digit's own limbs are left out.
-    void convert(const int* targets, int count, std::uint64_t* scratch) const;
+    // Digits modulo `count` limbs (positions in the basis): number d of the range modulo targets[t] goes to limb
+    // t * range.size() + d of scratch, its NTT begun. A digit's own limbs are left out.
+    void convert(const int* targets, int count, DigitRange range, std::uint64_t* scratch) const;
     // Where they are: digits[d] points to scratch, or to x for a digit's own limb (null: x is a product).
-    void locate(int target, std::uint64_t* scratch, const std::uint64_t** digits) const;
-    // Second step, for one limb and its digits() limbs of scratch: the rest of the NTT of one part, in place or, if
-    // there is room for digits() parts, there.
-    void transform(int target, int part, const Upcoming& upcoming, std::uint64_t* scratch,
+    void locate(int target, DigitRange range, std::uint64_t* scratch, const std::uint64_t** digits) const;
+    // Second step, for one limb and its range.size() limbs of scratch: the rest of the NTT of one part, in place or, if
+    // there is room for so many parts, there.
+    void transform(int target, int part, DigitRange range, const Upcoming& upcoming, std::uint64_t* scratch,
                    std::uint64_t* apart) const;
     // Which digit has the limb for its own; -1: none.
     int owner(int limb) const { return limb < limbs_ ? limb / context_->alpha() : -1; }

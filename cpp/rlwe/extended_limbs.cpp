@@ -35,32 +35,37 @@ DigitParts::DigitParts(const TransformPlan& plan)
         product_[c] = words_.words() + (digits + c) * part_words_;
 }
 
-RotationTerm DigitParts::at(const RotationTerm& term, int source, bool special) const {
+RotationTerm DigitParts::at(const RotationTerm& term, int source) const {
     RotationTerm part = term;
     part.start = begin_;
-    if (term.digit_count > 0) part.digits = digits_.data() + first_digit_[static_cast<std::size_t>(source)];
+    if (term.digit_count > 0) {
+        part.digits = digits_.data() + first_digit_[static_cast<std::size_t>(source)];
+        part.digit_count = range_.size();
+        part.key0 += range_.begin;
+        part.key1 += range_.begin;
+    }
+    part.add0 = part.add1 = nullptr;
+    if (!owned_) return part;
     if (term.add0 != nullptr) part.add0 = term.add0 + begin_;
     if (term.add1 != nullptr) part.add1 = term.add1 + begin_;
-    if (product_[0] != nullptr && !special) {
+    if (product_[0] != nullptr) {
         part.add0 = product_[0];
         part.add1 = product_[1];
     }
     return part;
 }
 
-ExtendedLimbs::ExtendedLimbs(const TransformPlan& plan, const Decompositions& decompositions, int capacity)
+ExtendedLimbs::ExtendedLimbs(const TransformPlan& plan, const Decompositions& decompositions, int capacity,
+                             int digits)
     : plan_(&plan),
       decompositions_(&decompositions),
       capacity_(static_cast<std::size_t>(capacity)),
-      sources_(plan.sources.size()) {
-    std::size_t digits = 0;
-    for (const auto& decomposition : decompositions) {
-        first_digit_.push_back(digits);
-        if (decomposition) digits += static_cast<std::size_t>(decomposition->digits());
-    }
-    first_digit_.push_back(digits);
-    digit_limbs_.resize(digits * capacity_);
-    digit_scratch_ = Buffer::of_words(digits * capacity_ * plan.context->n());
+      sources_(plan.sources.size()),
+      room_(static_cast<std::size_t>(digits)) {
+    std::size_t decomposed = 0;
+    for (const auto& decomposition : decompositions) number_.push_back(decomposition ? decomposed++ : 0);
+    digit_limbs_.resize(decomposed * capacity_ * room_);
+    digit_scratch_ = Buffer::workspace_of_words(decomposed * capacity_ * room_ * plan.context->n());
 }
 
 std::size_t ExtendedLimbs::bytes(const TransformPlan& plan, int capacity) {
@@ -71,20 +76,15 @@ std::size_t ExtendedLimbs::bytes(const TransformPlan& plan, int capacity) {
     return limbs * static_cast<std::size_t>(capacity) * plan.context->n() * sizeof(std::uint64_t);
 }
 
-int ExtendedLimbs::digit_count(int source) const {
-    const std::size_t s = static_cast<std::size_t>(source);
-    return static_cast<int>(first_digit_[s + 1] - first_digit_[s]);
-}
-
 void ExtendedLimbs::convert(const int* targets, int count, int t) {
     const std::size_t n = plan_->context->n();
     for (std::size_t s = 0; s < sources_; ++s) {
         const auto& decomposition = (*decompositions_)[s];
         if (!decomposition) continue;
-        decomposition->convert(targets, count, digit_scratch_.words() + place(s, t) * n);
+        decomposition->convert(targets, count, all(), digit_scratch_.words() + place(s, t) * n);
         for (int i = 0; i < count; ++i) {
             const std::size_t first = place(s, t + i);
-            decomposition->locate(targets[i], digit_scratch_.words() + first * n,
+            decomposition->locate(targets[i], all(), digit_scratch_.words() + first * n,
                                   digit_limbs_.data() + first);
         }
     }
@@ -95,41 +95,74 @@ void ExtendedLimbs::transform(int target, int t, int part, const Upcoming& upcom
         const auto& decomposition = (*decompositions_)[s];
         if (!decomposition) continue;
         std::uint64_t* const scratch = digit_scratch_.words() + place(s, t) * plan_->context->n();
-        decomposition->transform(target, part, upcoming, scratch, nullptr);
+        decomposition->transform(target, part, all(), upcoming, scratch, nullptr);
     }
 }
 
 void ExtendedLimbs::transform(int target, int t, int part, const Upcoming& upcoming,
                               DigitParts& apart) const {
     const std::size_t n = plan_->context->n();
-    apart.begin_ = static_cast<std::size_t>(part) * apart.part_words_;
+    apart.start(part, all());
     for (std::size_t s = 0; s < sources_; ++s) {
         const auto& decomposition = (*decompositions_)[s];
         if (!decomposition) continue;
-        std::uint64_t* const room = apart.words_.words() + first_digit_[s] * apart.part_words_;
-        decomposition->transform(target, part, upcoming, digit_scratch_.words() + place(s, t) * n, room);
-        for (int d = 0; d < decomposition->digits(); ++d) {
-            apart.digits_[first_digit_[s] + static_cast<std::size_t>(d)] =
-                room + static_cast<std::size_t>(d) * apart.part_words_;
-        }
-        const int owner = decomposition->owner(target);
-        if (owner < 0) continue;
-        const std::size_t own = static_cast<std::size_t>(owner);
-        const ProductView* const product = plan_->sources[s].switched.product;
-        if (product == nullptr) {
-            apart.digits_[first_digit_[s] + own] = digits(static_cast<int>(s), t)[own] + apart.begin_;
-            continue;
-        }
-        const std::uint64_t* factors[4];
-        for (int c = 0; c < 2; ++c) {
-            factors[c] = product->left.limb(c, target) + apart.begin_;
-            factors[2 + c] = product->right.limb(c, target) + apart.begin_;
-        }
-        kernels().multiply_sum(apart.product_[0], apart.product_[1], apart.product_[2], &factors[0],
-                               &factors[1], &factors[2], &factors[3], 1, false, false, apart.part_words_,
-                               plan_->context->modulus(target));
-        apart.digits_[first_digit_[s] + own] = apart.product_[2];
+        const std::size_t first = apart.first_digit_[s];
+        std::uint64_t* const room = apart.words_.words() + first * apart.part_words_;
+        decomposition->transform(target, part, all(), upcoming, digit_scratch_.words() + place(s, t) * n,
+                                 room);
+        for (std::size_t d = 0; d < room_; ++d) apart.digits_[first + d] = room + d * apart.part_words_;
+        take_own(s, target, apart);
     }
+}
+
+void ExtendedLimbs::make(int target, DigitRange range) {
+    const std::size_t n = plan_->context->n();
+    const int parts = kernels().ntt_parts(plan_->context->basis().log_n());
+    for (std::size_t s = 0; s < sources_; ++s) {
+        const auto& decomposition = (*decompositions_)[s];
+        if (!decomposition) continue;
+        std::uint64_t* scratch = digit_scratch_.words() + place(s, 0) * n;
+        for (int d = range.begin; d < range.end; ++d, scratch += n) {
+            decomposition->convert(&target, 1, {d, d + 1}, scratch);
+            for (int part = 0; part < parts; ++part) {
+                decomposition->transform(target, part, {d, d + 1}, {}, scratch, nullptr);
+            }
+        }
+    }
+}
+
+void ExtendedLimbs::take(int target, int part, DigitRange range, DigitParts& parts) const {
+    const std::size_t n = plan_->context->n();
+    parts.start(part, range);
+    for (std::size_t s = 0; s < sources_; ++s) {
+        if (!(*decompositions_)[s]) continue;
+        const std::uint64_t* const scratch = digit_scratch_.words() + place(s, 0) * n + parts.begin_;
+        for (std::size_t d = 0; d < static_cast<std::size_t>(range.size()); ++d) {
+            parts.digits_[parts.first_digit_[s] + d] = scratch + d * n;
+        }
+        take_own(s, target, parts);
+    }
+}
+
+void ExtendedLimbs::take_own(std::size_t source, int target, DigitParts& parts) const {
+    const int owner = (*decompositions_)[source]->owner(target);
+    if (!parts.range_.has(owner)) return;
+    parts.owned_ = true;
+    const std::size_t own = parts.first_digit_[source] + static_cast<std::size_t>(owner - parts.range_.begin);
+    const SwitchedPolynomial& switched = plan_->sources[source].switched;
+    if (switched.product == nullptr) {
+        parts.digits_[own] = switched.view.limb(target) + parts.begin_;
+        return;
+    }
+    const std::uint64_t* factors[4];
+    for (int c = 0; c < 2; ++c) {
+        factors[c] = switched.product->left.limb(c, target) + parts.begin_;
+        factors[2 + c] = switched.product->right.limb(c, target) + parts.begin_;
+    }
+    kernels().multiply_sum(parts.product_[0], parts.product_[1], parts.product_[2], &factors[0], &factors[1],
+                           &factors[2], &factors[3], 1, false, false, parts.part_words_,
+                           plan_->context->modulus(target));
+    parts.digits_[own] = parts.product_[2];
 }
 
 void ExtendedLimbs::transform(int target, int t) {
@@ -141,7 +174,7 @@ TermSum::TermSum(const TransformPlan& plan) : plan_(&plan) {
     for (const PlannedTerm& term : plan.terms) {
         encodes_ = encodes_ || (term.plaintext != nullptr && term.plaintext->coefficients != nullptr);
     }
-    if (encodes_) scratch_ = Buffer::of_words((kEncodedTerms + 2) * plan.context->n());
+    if (encodes_) scratch_ = Buffer::of_words(kEncodedTerms * plan.context->n());
 }
 
 void TermSum::run(const ExtendedLimbs& limbs, std::size_t output, int limb, int t, std::uint64_t* out0,
@@ -156,15 +189,8 @@ void TermSum::run(const ExtendedLimbs& limbs, std::size_t output, int limb, int 
     for (std::size_t from = begin; from < end; from += step) {
         gather(limbs, from, std::min(from + step, end), limb, t);
         if (terms_.empty()) continue;
-        if (first) {
-            k.accumulate_terms(out0, out1, terms_.data(), terms_.size(), 0, n, m);
-            first = false;
-        } else {
-            std::uint64_t* const partial = scratch_.words() + kEncodedTerms * n;
-            k.accumulate_terms(partial, partial + n, terms_.data(), terms_.size(), 0, n, m);
-            k.add(out0, out0, partial, n, m);
-            k.add(out1, out1, partial + n, n, m);
-        }
+        k.accumulate_terms(out0, out1, terms_.data(), terms_.size(), !first, 0, n, m);
+        first = false;
     }
     if (first) {
         std::fill_n(out0, n, std::uint64_t{0});
@@ -178,17 +204,15 @@ void TermSum::start(const ExtendedLimbs& limbs, std::size_t output, int limb, in
 
 void TermSum::run_part(int limb, std::size_t begin, std::size_t end, std::uint64_t* out0,
                        std::uint64_t* out1) const {
-    kernels().accumulate_terms(out0, out1, terms_.data(), terms_.size(), begin, end,
+    kernels().accumulate_terms(out0, out1, terms_.data(), terms_.size(), false, begin, end,
                                plan_->context->modulus(limb));
 }
 
-void TermSum::run_part(int limb, std::size_t begin, std::size_t end, const DigitParts& apart,
+void TermSum::run_part(int limb, std::size_t begin, std::size_t end, const DigitParts& apart, bool accumulate,
                        std::uint64_t* out0, std::uint64_t* out1) {
     parts_.clear();
-    for (std::size_t i = 0; i < terms_.size(); ++i) {
-        parts_.push_back(apart.at(terms_[i], sources_[i], plan_->is_special(limb)));
-    }
-    kernels().accumulate_terms(out0, out1, parts_.data(), parts_.size(), begin, end,
+    for (std::size_t i = 0; i < terms_.size(); ++i) parts_.push_back(apart.at(terms_[i], sources_[i]));
+    kernels().accumulate_terms(out0, out1, parts_.data(), parts_.size(), accumulate, begin, end,
                                plan_->context->modulus(limb));
 }
 
@@ -208,7 +232,8 @@ void TermSum::gather(const ExtendedLimbs& limbs, std::size_t from, std::size_t t
         r.permutation = term.permutation.get();
         plan_->add_parts(source, limb, term.key == nullptr || source.keeps_second, r);
         if (term.key != nullptr) {
-            r.digit_count = limbs.digit_count(term.source);
+            r.digit_count = limbs.all().size();
+            r.packed = term.key->packed;
             r.digits = limbs.digits(term.source, t);
             for (int c = 0; c < 2; ++c) {
                 (c == 0 ? r.key0 : r.key1) = keys_.data() + keys_.size();

@@ -19,23 +19,34 @@ class DigitParts {
   public:
     explicit DigitParts(const TransformPlan& plan);
 
-    // The term as it is at that part, instead of at the limb.
-    RotationTerm at(const RotationTerm& term, int source, bool special) const;
+    // What the term adds at that part, instead of at the limb, with the digits that are here. What it adds without a key
+    // comes with the limb's own digit.
+    RotationTerm at(const RotationTerm& term, int source) const;
 
   private:
     friend class ExtendedLimbs;
+    void start(int part, DigitRange range) {
+        begin_ = static_cast<std::size_t>(part) * part_words_;
+        range_ = range;
+        owned_ = digits_.empty();
+    }
+
     std::size_t part_words_;
     std::size_t begin_ = 0;                     // of the part
+    DigitRange range_{0, 0};                    // of the digits
+    bool owned_ = false;                        // the limb's own digit is among them, or there is none
     Buffer words_;                              // of the digits, then of a product's three components
     std::vector<const std::uint64_t*> digits_;  // of all sources
     std::vector<std::size_t> first_digit_;      // by source
     std::uint64_t* product_[3] = {};            // null: no source is a product
 };
 
-// Room for `capacity` limbs, numbered t = 0, 1, ...
+// Room for `capacity` limbs, numbered t = 0, 1, ..., and for so many digits of every source at one time.
 class ExtendedLimbs {
   public:
-    ExtendedLimbs(const TransformPlan& plan, const Decompositions& decompositions, int capacity);
+    ExtendedLimbs(const TransformPlan& plan, const Decompositions& decompositions, int capacity, int digits);
+    ExtendedLimbs(const TransformPlan& plan, const Decompositions& decompositions, int capacity)
+        : ExtendedLimbs(plan, decompositions, capacity, plan.context->digits(plan.limbs)) {}
     // Bytes that so many limbs take.
     static std::size_t bytes(const TransformPlan& plan, int capacity);
 
@@ -47,22 +58,29 @@ class ExtendedLimbs {
     // The same for one part, apart: for what is read only once.
     void transform(int target, int t, int part, const Upcoming& upcoming, DigitParts& apart) const;
 
-    int digit_count(int source) const;
+    // Both steps for some digits of the first limb, one digit after the other; then one part of them.
+    void make(int target, DigitRange range);
+    void take(int target, int part, DigitRange range, DigitParts& parts) const;
+
+    // Of every source.
+    DigitRange all() const { return {0, plan_->context->digits(plan_->limbs)}; }
     const std::uint64_t* const* digits(int source, int t) const {
         return digit_limbs_.data() + place(static_cast<std::size_t>(source), t);
     }
 
   private:
-    // Of digit 0 among all digit limbs: [source][t][digit].
+    // Sets the limb's own digit of a source, if it is in the range of the parts.
+    void take_own(std::size_t source, int target, DigitParts& parts) const;
+    // Of the first digit among all digit limbs: [source][t][digit].
     std::size_t place(std::size_t source, int t) const {
-        return first_digit_[source] * capacity_ +
-               static_cast<std::size_t>(t) * (first_digit_[source + 1] - first_digit_[source]);
+        return (number_[source] * capacity_ + static_cast<std::size_t>(t)) * room_;
     }
 
     const TransformPlan* plan_;
     const Decompositions* decompositions_;
     std::size_t capacity_, sources_;
-    std::vector<std::size_t> first_digit_;  // by source
+    std::size_t room_;                 // for digits of a source
+    std::vector<std::size_t> number_;  // by source, among those that are decomposed
     std::vector<const std::uint64_t*> digit_limbs_;
     Buffer digit_scratch_;
 };
@@ -82,8 +100,8 @@ class TermSum {
     void run_part(int limb, std::size_t begin, std::size_t end, std::uint64_t* out0,
                   std::uint64_t* out1) const;
     // The same with digits that are apart.
-    void run_part(int limb, std::size_t begin, std::size_t end, const DigitParts& apart, std::uint64_t* out0,
-                  std::uint64_t* out1);
+    void run_part(int limb, std::size_t begin, std::size_t end, const DigitParts& apart, bool accumulate,
+                  std::uint64_t* out0, std::uint64_t* out1);
     const std::vector<RotationTerm>& terms() const { return terms_; }
 
   private:

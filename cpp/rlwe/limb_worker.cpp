@@ -8,6 +8,28 @@ namespace cipherblas {
 namespace {
 
 constexpr std::size_t kInnerWords = std::size_t{1} << 16;  // of digits, what a core's own cache has room for
+constexpr std::size_t kRangeWords = std::size_t{1} << 17;  // of digits that wait there for their sum
+
+// How many digits of a limb are made at one time. All, unless they are for a single output, which adds up what it reads of
+// them and so can take a few at a time: those then stay in the core's own cache.
+int digits_at_once(const TransformPlan& plan, int capacity) {
+    const int all = plan.context->digits(plan.limbs);
+    const bool one = plan.outputs == 1 && capacity == 1 && !plan.terms.empty() &&
+                     std::all_of(plan.terms.begin(), plan.terms.end(), [&](const PlannedTerm& term) {
+                         const bool encoded =
+                             term.plaintext != nullptr && term.plaintext->coefficients != nullptr;
+                         return term.permutation == plan.terms.front().permutation && !encoded;
+                     });
+    const std::size_t sources = static_cast<std::size_t>(
+        std::count_if(plan.sources.begin(), plan.sources.end(),
+                      [](const PlannedSource& source) { return source.decomposed; }));
+    if (!one || sources == 0) return all;
+    const std::size_t most = kRangeWords / plan.context->n() / sources;
+    const int range = static_cast<int>(std::max<std::size_t>(most, 1));
+    if (range >= all) return all;
+    const int ranges = (all + range - 1) / range;
+    return (all + ranges - 1) / ranges;
+}
 
 }  // namespace
 
@@ -19,14 +41,17 @@ LimbWorker::LimbWorker(const TransformPlan& plan, const Decompositions& decompos
       dropped_(dropped),
       parts_(kernels().ntt_parts(plan.context->basis().log_n())),
       part_words_(n_ / static_cast<std::size_t>(parts_)),
-      limbs_(plan, decompositions, capacity),
+      range_(digits_at_once(plan, capacity)),
+      limbs_(plan, decompositions, capacity, range_),
       apart_(plan),
       sum_(plan),
       low_(Buffer::of_words(2 * static_cast<std::size_t>(capacity - dropped) * n_)),
       low_part_(Buffer::of_words(2 * part_words_)),
-      sums_(Buffer::of_words(2 * n_)) {}
+      sums_(Buffer::workspace_of_words(2 * n_)) {}
 
-void LimbWorker::convert(const int* limbs, int count) { limbs_.convert(limbs, count, 0); }
+void LimbWorker::convert(const int* limbs, int count) {
+    if (!cuts()) limbs_.convert(limbs, count, 0);
+}
 
 template <typename Target, typename Finish>
 void LimbWorker::run_parts(std::size_t output, int limb, int t, bool transforms, const Target& target,
@@ -43,6 +68,10 @@ void LimbWorker::run_parts(std::size_t output, int limb, int t, bool transforms,
         return;
     }
     sum_.start(limbs_, output, limb, t);
+    if (cuts()) {
+        run_ranges(limb, target, finish);
+        return;
+    }
     const bool together = transforms && has_one_permutation();
     // Another output would read the digits again.
     const bool apart = together && plan_->outputs == 1;
@@ -60,11 +89,28 @@ void LimbWorker::run_parts(std::size_t output, int limb, int t, bool transforms,
         }
         const std::size_t begin = static_cast<std::size_t>(part) * part_words_;
         if (apart) {
-            sum_.run_part(limb, begin, begin + part_words_, apart_, sum[0], sum[1]);
+            sum_.run_part(limb, begin, begin + part_words_, apart_, false, sum[0], sum[1]);
         } else {
             sum_.run_part(limb, begin, begin + part_words_, sum[0], sum[1]);
         }
         finish(part, sum);
+    }
+}
+
+template <typename Target, typename Finish>
+void LimbWorker::run_ranges(int limb, const Target& target, const Finish& finish) {
+    const int all = limbs_.all().size();
+    for (int first = 0; first < all; first += range_) {
+        const DigitRange range{first, std::min(first + range_, all)};
+        limbs_.make(limb, range);
+        for (int part = 0; part < parts_; ++part) {
+            std::uint64_t* sum[2];
+            target(part, sum);
+            limbs_.take(limb, source_part(part), range, apart_);
+            const std::size_t begin = static_cast<std::size_t>(part) * part_words_;
+            sum_.run_part(limb, begin, begin + part_words_, apart_, first > 0, sum[0], sum[1]);
+            if (range.end == all) finish(part, sum);
+        }
     }
 }
 
@@ -92,11 +138,13 @@ void LimbWorker::sum_and_divide(std::size_t output, int limb, int t, bool transf
                                           bypass, {upcoming_.data(), upcoming_.size()},
                                           plan_->context->table(limb));
     };
-    const std::size_t row = sum_.runs_by_parts() ? part_words_ : n_;
+    const std::size_t row = sum_.runs_by_parts() && !cuts() ? part_words_ : n_;
+    const std::size_t step = cuts() ? part_words_ : 0;
     run_parts(
         output, limb, t, transforms,
-        [&](int, std::uint64_t** sum) {
-            for (std::size_t c = 0; c < 2; ++c) sum[c] = sums_.words() + c * row;
+        [&](int part, std::uint64_t** sum) {
+            for (std::size_t c = 0; c < 2; ++c)
+                sum[c] = sums_.words() + c * row + static_cast<std::size_t>(part) * step;
         },
         finish);
 }

@@ -14,7 +14,8 @@ class LimbWorker {
 
     int capacity() const { return capacity_; }
 
-    // ModUp of a group of limbs, which are its numbers t = 0, 1, ...
+    // ModUp of a group of limbs, which are its numbers t = 0, 1, ...; left to the sum where that goes over the digits in
+    // several ranges.
     void convert(const int* limbs, int count);
     // Two limbs per kept limb of a group, for the part that ModDown subtracts.
     std::uint64_t* low(int t, int component) const {
@@ -38,8 +39,12 @@ class LimbWorker {
     template <typename Target, typename Finish>
     void run_parts(std::size_t output, int limb, int t, bool transforms, const Target& target,
                    const Finish& finish);
+    // The same with a few digits at a time.
+    template <typename Target, typename Finish>
+    void run_ranges(int limb, const Target& target, const Finish& finish);
     bool has_one_permutation() const;
     int source_part(int part) const;
+    bool cuts() const { return range_ < limbs_.all().size(); }
     void note_upcoming(int part);
 
     const TransformPlan* plan_;
@@ -47,6 +52,7 @@ class LimbWorker {
     int capacity_, dropped_;
     int parts_;
     std::size_t part_words_;
+    int range_;  // digits at one time
     ExtendedLimbs limbs_;
     DigitParts apart_;
     TermSum sum_;

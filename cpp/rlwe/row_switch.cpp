@@ -55,7 +55,7 @@ void RowDigits::decompose() {
             }
         }
         for (int part = 0; part < parts; ++part) {
-            k.ntt_part(begun.data(), begun.data(), begun.size(), part, {}, context_->table(limb));
+            k.ntt_part(begun.data(), begun.data(), begun.size(), part, true, {}, context_->table(limb));
             for (std::uint64_t*& words : begun) words += part_words;
         }
         if (limb < limbs_) k.ntt(input(limb), context_->table(limb));
@@ -101,8 +101,14 @@ void RowProduct::multiply(const RowDigits& digits, const SwitchingKeyView& key, 
         key_b_.push_back(key.limb(d, 0, limb));
         key_a_.push_back(key.limb(d, 1, limb));
     }
-    kernels().multiply_plain_sum(sum(row, 0), sum(row, 1), digits.at(limb), key_b_.data(), key_a_.data(),
-                                 key_b_.size(), false, context_->n(), context_->modulus(limb));
+    RotationTerm term;
+    term.digits = digits.at(limb);
+    term.key0 = key_b_.data();
+    term.key1 = key_a_.data();
+    term.digit_count = digits.digits();
+    term.packed = key.packed;
+    kernels().accumulate_terms(sum(row, 0), sum(row, 1), &term, 1, false, 0, context_->n(),
+                               context_->modulus(limb));
 }
 
 void RowProduct::run(const RowDigits& digits, const SwitchingKeyView& key, std::uint64_t* const* b,

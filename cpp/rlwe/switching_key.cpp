@@ -1,7 +1,5 @@
 #include "rlwe/switching_key.h"
 
-#include <cstring>
-
 #include "ring/kernels.h"
 #include "ring/pool.h"
 #include "ring/threads.h"
@@ -13,18 +11,20 @@ void make_switching_key(const Context& context, const PolynomialView& secret, co
     const Kernels& k = kernels();
     const std::size_t n = context.n();
     const std::size_t rows = static_cast<std::size_t>(limbs + context.num_p());
+    const std::size_t words = context.key_words();
     const BaseConversion& special = context.conversion(0, 0, true);
     const std::size_t tasks = static_cast<std::size_t>(context.digits(limbs)) * rows;
     const int threads = threads_for(tasks);
-    const Buffer scratch = Buffer::of_words(static_cast<std::size_t>(threads) * n);
+    const Buffer scratch = Buffer::of_words(static_cast<std::size_t>(threads) * 2 * n);
     parallel_for(tasks, threads, [&](std::size_t task, int thread) {
         const std::size_t digit = task / rows;
         const int row = static_cast<int>(task % rows);
         const int limb = row < limbs ? row : context.num_q() + row - limbs;
         const Modulus& m = context.modulus(limb);
         const std::uint64_t* const a_limb = a + task * n;
-        std::uint64_t* const b = out + (digit * 2 * rows + static_cast<std::size_t>(row)) * n;
-        std::uint64_t* const product = scratch.words() + static_cast<std::size_t>(thread) * n;
+        std::uint64_t* const key = out + (digit * 2 * rows + static_cast<std::size_t>(row)) * words;
+        std::uint64_t* const product = scratch.words() + static_cast<std::size_t>(thread) * 2 * n;
+        std::uint64_t* const b = product + n;
 
         k.from_signed(b, noise + digit * n, n, m);
         k.ntt(b, context.table(limb));
@@ -35,7 +35,8 @@ void make_switching_key(const Context& context, const PolynomialView& secret, co
         k.mul_scalar(b, b, m.r_mod_q, n, m);
         k.mul(product, a_limb, secret.limb(limb), n, m);
         k.sub(b, b, product, n, m);
-        std::memcpy(b + rows * n, a_limb, n * sizeof(std::uint64_t));
+        context.write_key_limb(key, b);
+        context.write_key_limb(key + rows * words, a_limb);
     });
 }
 

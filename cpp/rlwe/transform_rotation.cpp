@@ -61,7 +61,8 @@ void run_rotation_order(const TransformPlan& plan, std::uint64_t* const* out) {
                 r.permutation = term.permutation.get();
                 plan.add_parts(plan.sources[static_cast<std::size_t>(term.source)], limbs[t], second, r);
                 if (term.key != nullptr) {
-                    r.digit_count = extended.digit_count(term.source);
+                    r.digit_count = extended.all().size();
+                    r.packed = term.key->packed;
                     r.digits = extended.digits(term.source, static_cast<int>(t));
                     for (int d = 0; d < 2 * r.digit_count; ++d) {
                         keys.push_back(term.key->limb(d % r.digit_count, d / r.digit_count, limbs[t]));
@@ -69,8 +70,8 @@ void run_rotation_order(const TransformPlan& plan, std::uint64_t* const* out) {
                     r.key0 = keys.data();
                     r.key1 = keys.data() + r.digit_count;
                 }
-                k.accumulate_terms(rotated.words() + t * n, rotated.words() + words + t * n, &r, 1, 0, n,
-                                   context.modulus(limbs[t]));
+                k.accumulate_terms(rotated.words() + t * n, rotated.words() + words + t * n, &r, 1, false, 0,
+                                   n, context.modulus(limbs[t]));
             });
             parallel_for(limbs.size(), threads, [&](std::size_t t, int thread) {
                 if (skipped(t)) return;

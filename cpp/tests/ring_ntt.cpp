@@ -43,7 +43,6 @@ TEST(NttTable, RootsAreWhatTheyAreCalled) {
                 const std::uint64_t w = pow_mod(table.psi, bit_reverse(i, log_n), m);
                 ASSERT_EQ(table.roots.plain[i], w);
                 ASSERT_EQ(table.roots.quotient[i], static_cast<std::uint64_t>((u128{w} << 52) / m.q));
-                ASSERT_EQ(table.roots.montgomery[i], to_montgomery(w, m));
                 ASSERT_EQ(mul_mod(table.inverse_roots.plain[i], w, m), 1u);
             }
         }
@@ -270,6 +269,7 @@ TEST(Ntt, PartsTogetherEqualTransformsOneByOne) {
         for (std::size_t count = 0; count <= 5; ++count) {
             const Modulus m(count % 2 == 0 ? primes[2] : primes_below(n, 48, 1)[0]);
             const NttTable table(m, log_n);
+            const bool lazy = (static_cast<std::size_t>(log_n) + count) % 2 == 0;
             const std::uint64_t factor = random() % m.q;
             std::vector<Limb> x, y, minuends, expected, differences, results(count, Limb(n));
             for (std::size_t k = 0; k < count; ++k) {
@@ -302,12 +302,13 @@ TEST(Ntt, PartsTogetherEqualTransformsOneByOne) {
                     upcoming.push_back(x[k].data() + next);
                 }
                 const Upcoming fetched{upcoming.data(), upcoming.size()};
-                kernels().ntt_part(x_part.data(), from_part.data(), count, part, fetched, table);
+                kernels().ntt_part(x_part.data(), from_part.data(), count, part, lazy, fetched, table);
                 kernels().ntt_part_sub_mul_scalar(r_part.data(), a_part.data(), y_part.data(),
                                                   work_part.data(), count, factor, part, count % 2 == 0,
                                                   fetched, table);
             }
             for (std::size_t k = 0; k < count; ++k) {
+                for (std::uint64_t& word : x[k]) word = lazy ? (word & kWordMask) % m.q : word;
                 ASSERT_EQ(x[k], expected[k]) << "n " << n << ", row " << k << " of " << count;
                 ASSERT_EQ(k % 2 == 0 ? results[k] : minuends[k], differences[k])
                     << "n " << n << ", row " << k << " of " << count;

@@ -2,9 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "ring/automorphism.h"
+#include "ring/packing.h"
 #include "ring_support.h"
 
 namespace cipherblas {
@@ -126,7 +128,7 @@ TEST(Sums, LongestSumsOfTheLargestWords) {
                 term.key0 = term.key1 = &key;
                 term.digit_count = 1;
                 const std::vector<RotationTerm> terms(count, term);
-                kernels().accumulate_terms(c0.data(), c1.data(), terms.data(), count, 0, kN, m);
+                kernels().accumulate_terms(c0.data(), c1.data(), terms.data(), count, false, 0, kN, m);
                 EXPECT_EQ(c0, Limb(kN, scaled));
                 EXPECT_EQ(c1, Limb(kN, scaled));
             }
@@ -151,12 +153,47 @@ TEST(Sums, OfNothing) {
         EXPECT_EQ(c1, expected);
     }
     Limb c0 = start, c1 = start;
-    kernels().accumulate_terms(c0.data(), c1.data(), nullptr, 0, 0, 16, m);
+    kernels().accumulate_terms(c0.data(), c1.data(), nullptr, 0, true, 0, 16, m);
+    EXPECT_EQ(c0, start);
+    EXPECT_EQ(c1, start);
+    kernels().accumulate_terms(c0.data(), c1.data(), nullptr, 0, false, 0, 16, m);
     EXPECT_EQ(c0, Limb(16));
     EXPECT_EQ(c1, Limb(16));
 }
 
-// Terms of a linear transform with all that they point to.
+// Digits that are not reduced, as a lazy transform of these kernels leaves them: below 2^52, under whatever is above.
+Limb make_lazy(const Limb& digit, const Modulus& m, std::mt19937_64& random, Fill fill) {
+    Limb lazy = digit;
+    for (std::uint64_t& x : lazy) {
+        const std::uint64_t most = (kWordMask - x) / m.q;
+        x += (fill == Fill::kLargest ? most : random() % (most + 1)) * m.q;
+        x |= random() << kWordBits;
+    }
+    return lazy;
+}
+
+Limb make_packed(const Limb& limb) {
+    Limb packed(packed_words(limb.size()));
+    pack(packed.data(), limb.data(), limb.size());
+    return packed;
+}
+
+TEST(Packing, IsSixBytesAWord) {
+    std::mt19937_64 random(5);
+    for (const std::size_t n : {4u, 8u, 40u, 512u}) {
+        for (const Fill fill : kFills) {
+            const Limb x = make_limb(n, std::uint64_t{1} << kPackedBits, random, fill);
+            const Limb packed = make_packed(x);
+            Limb unpacked(n);
+            unpack(unpacked.data(), packed.data(), n);
+            EXPECT_EQ(unpacked, x);
+            for (std::size_t i = 0; i < n; ++i) ASSERT_EQ(packed_word(packed.data(), i), x[i]);
+        }
+    }
+}
+
+// Terms of a linear transform with all that they point to. Some have packed keys, and digits that are not reduced, where
+// there are such.
 class Terms {
   public:
     Terms(int log_n, const Modulus& m, std::uint64_t seed, Fill fill)
@@ -177,6 +214,17 @@ class Terms {
         o.digit_pointers = pointers(o.digits);
         o.key0_pointers = pointers(o.key0);
         o.key1_pointers = pointers(o.key1);
+        if (std::string(kernels().name) == "avx512ifma" && random_() % 2 == 0) {
+            for (const Limb& digit : o.digits) o.read_digits.push_back(make_lazy(digit, m_, random_, fill_));
+            o.digit_pointers = pointers(o.read_digits);
+        }
+        if (m_.bits <= kPackedBits && random_() % 2 == 0) {
+            for (const Limb& limb : o.key0) o.read_key0.push_back(make_packed(limb));
+            for (const Limb& limb : o.key1) o.read_key1.push_back(make_packed(limb));
+            o.key0_pointers = pointers(o.read_key0);
+            o.key1_pointers = pointers(o.read_key1);
+            term.packed = true;
+        }
         term.digit_count = digits;
         if (digits > 0) {
             term.digits = o.digit_pointers.data();
@@ -193,17 +241,24 @@ class Terms {
         terms_.push_back(term);
     }
 
-    void expect_sum() const {
-        Limb out0(n_, 1), out1(n_, 1);
+    void expect_sum() {
+        const Limb start0 = make_limb(n_, m_.q, random_, fill_), start1 = make_limb(n_, m_.q, random_, fill_);
         // In one piece, or cut at some place.
         const std::size_t cut = n_ % 3 == 1 ? n_ : n_ / 8 / 3 * 8;
-        for (const auto& [begin, end] : {std::pair{std::size_t{0}, cut}, std::pair{cut, n_}}) {
-            if (begin == end) continue;
-            kernels().accumulate_terms(out0.data() + begin, out1.data() + begin, terms_.data(), terms_.size(),
-                                       begin, end, m_);
+        for (const bool accumulate : {false, true}) {
+            Limb out0 = start0, out1 = start1, expected0 = component(0), expected1 = component(1);
+            for (const auto& [begin, end] : {std::pair{std::size_t{0}, cut}, std::pair{cut, n_}}) {
+                if (begin == end) continue;
+                kernels().accumulate_terms(out0.data() + begin, out1.data() + begin, terms_.data(),
+                                           terms_.size(), accumulate, begin, end, m_);
+            }
+            for (std::size_t i = 0; accumulate && i < n_; ++i) {
+                expected0[i] = add_mod(expected0[i], start0[i], m_);
+                expected1[i] = add_mod(expected1[i], start1[i], m_);
+            }
+            ASSERT_EQ(out0, expected0) << "q " << m_.q << " n " << n_ << " terms " << terms_.size();
+            ASSERT_EQ(out1, expected1) << "q " << m_.q << " n " << n_ << " terms " << terms_.size();
         }
-        ASSERT_EQ(out0, component(0)) << "q " << m_.q << " n " << n_ << " terms " << terms_.size();
-        ASSERT_EQ(out1, component(1)) << "q " << m_.q << " n " << n_ << " terms " << terms_.size();
         if (n_ >= 16) expect_sum_of_halves();
     }
 
@@ -231,7 +286,7 @@ class Terms {
                 if (term.add1 != nullptr) term.add1 = copy(term.add1);
             }
             kernels().accumulate_terms(out0.data() + begin, out1.data() + begin, terms.data(), terms.size(),
-                                       begin, begin + half, m_);
+                                       false, begin, begin + half, m_);
         }
         ASSERT_EQ(out0, component(0)) << "by halves, q " << m_.q << " n " << n_;
         ASSERT_EQ(out1, component(1)) << "by halves, q " << m_.q << " n " << n_;
@@ -239,21 +294,24 @@ class Terms {
 
     struct Owned {
         std::unique_ptr<Permutation> permutation;
-        std::vector<Limb> digits, key0, key1, others;
+        std::vector<Limb> digits, key0, key1, others;         // reduced, not packed
+        std::vector<Limb> read_digits, read_key0, read_key1;  // what the terms point to instead
         std::vector<const std::uint64_t*> digit_pointers, key0_pointers, key1_pointers;
     };
 
     Limb component(int c) const {
         const std::uint64_t radix_inverse = from_montgomery(1, m_);
         Limb sum(n_);
-        for (const RotationTerm& term : terms_) {
-            const std::uint64_t* const* key = c == 0 ? term.key0 : term.key1;
+        for (std::size_t t = 0; t < terms_.size(); ++t) {
+            const RotationTerm& term = terms_[t];
+            const std::vector<Limb>& digits = owned_[t]->digits;
+            const std::vector<Limb>& key = c == 0 ? owned_[t]->key0 : owned_[t]->key1;
             const std::uint64_t* addend = c == 0 ? term.add0 : term.add1;
             for (std::size_t i = 0; i < n_; ++i) {
                 const std::size_t source = term.permutation == nullptr ? i : term.permutation->index[i];
                 std::uint64_t x = 0;
-                for (int j = 0; j < term.digit_count; ++j) {
-                    x = add_mod(x, mul_mod(term.digits[j][source], key[j][i], m_), m_);
+                for (std::size_t j = 0; j < digits.size(); ++j) {
+                    x = add_mod(x, mul_mod(digits[j][source], key[j][i], m_), m_);
                 }
                 if (addend != nullptr) x = add_mod(x, mul_mod(addend[source], term.add_factor, m_), m_);
                 x = mul_mod(x, radix_inverse, m_);

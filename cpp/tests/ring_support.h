@@ -60,7 +60,7 @@ inline void finish_ntt(std::uint64_t* x, const NttTable& table) {
     for (int part = 0; part < parts; ++part) {
         std::uint64_t* const words =
             x + (static_cast<std::size_t>(part) << table.log_n) / static_cast<std::size_t>(parts);
-        kernels().ntt_part(&words, &words, 1, part, {}, table);
+        kernels().ntt_part(&words, &words, 1, part, false, {}, table);
     }
 }
 

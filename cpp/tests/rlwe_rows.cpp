@@ -47,9 +47,7 @@ class Toy {
                 key[i] = random() % modulus(i / n() % limb_rows).q;
             }
         }
-        for (const Words& key : storage_) {
-            views.push_back({key.data(), context.num_q(), context.num_q(), context.num_p(), n()});
-        }
+        for (const Words& key : storage_) views.emplace_back(context, key.data(), context.num_q());
     }
 
     // (b, a) of one row, [component][limbs][n] by coefficients, after X -> X^galois and the switch with a

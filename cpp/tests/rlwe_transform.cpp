@@ -22,7 +22,9 @@ using Coefficients = AlignedVector<std::int64_t>;
 // INSECURE toy ring with fixed randomness.
 class Toy {
   public:
-    Toy(std::size_t n, int q_limbs, int special, int alpha) : context(make(n, q_limbs, special, alpha)) {
+    // special_bits: of the special primes; the others have one less. Up to kPackedBits, keys are packed.
+    Toy(std::size_t n, int q_limbs, int special, int alpha, int special_bits = 50)
+        : context(make(n, q_limbs, special, alpha, special_bits)) {
         Coefficients ternary(n);
         for (auto& x : ternary) x = static_cast<std::int64_t>(random() % 3) - 1;
         secret = residues(ternary, all());
@@ -45,9 +47,7 @@ class Toy {
         const std::ptrdiff_t n = static_cast<std::ptrdiff_t>(context.n());
         return {x.data(), components, limbs, limbs * n, n};
     }
-    SwitchingKeyView key_view(const Words& key, int limbs) const {
-        return {key.data(), limbs, context.num_q(), context.num_p(), context.n()};
-    }
+    SwitchingKeyView key_view(const Words& key, int limbs) const { return {context, key.data(), limbs}; }
 
     Coefficients message() {
         Coefficients m(context.n());
@@ -110,9 +110,9 @@ class Toy {
     Words secret;
 
   private:
-    static Context make(std::size_t n, int q_limbs, int special, int alpha) {
-        const std::vector<std::uint64_t> p = primes_below(n, 50, special);
-        return Context(n, primes_below(n, 49, q_limbs, p), p, alpha);
+    static Context make(std::size_t n, int q_limbs, int special, int alpha, int special_bits) {
+        const std::vector<std::uint64_t> p = primes_below(n, special_bits, special);
+        return Context(n, primes_below(n, special_bits - 1, q_limbs, p), p, alpha);
     }
 };
 
@@ -128,7 +128,7 @@ std::vector<double> rotated(const std::vector<T, AlignedAllocator<T>>& m, std::u
 }
 
 struct Case {
-    int limbs, key_limbs, special, alpha;
+    int limbs, key_limbs, special, alpha, special_bits = 50;
 };
 
 class Rotations : public ::testing::TestWithParam<Case> {};
@@ -136,7 +136,7 @@ class Transforms : public ::testing::TestWithParam<Case> {};  // with a limb to 
 
 TEST_P(Rotations, DecryptInBothOrders) {
     const Case c = GetParam();
-    Toy toy(64, 5, c.special, c.alpha);
+    Toy toy(64, 5, c.special, c.alpha, c.special_bits);
     const std::size_t n = toy.context.n();
     const Coefficients m = toy.message();
     const std::int64_t scale = std::int64_t{1} << 20;
@@ -169,7 +169,7 @@ TEST_P(Rotations, DecryptInBothOrders) {
 
 TEST_P(Transforms, MaskedSumsDecryptInBothOrdersAndOnAnyNumberOfThreads) {
     const Case c = GetParam();
-    Toy toy(64, 5, c.special, c.alpha);
+    Toy toy(64, 5, c.special, c.alpha, c.special_bits);
     const std::size_t n = toy.context.n();
     const Coefficients m = toy.message();
     const std::int64_t scale = std::int64_t{1} << 20;
@@ -217,7 +217,7 @@ TEST_P(Transforms, MaskedSumsDecryptInBothOrdersAndOnAnyNumberOfThreads) {
 
 TEST_P(Transforms, ProductsDecryptBeforeAndAfterRelinearisation) {
     const Case c = GetParam();
-    Toy toy(64, 5, c.special, c.alpha);
+    Toy toy(64, 5, c.special, c.alpha, c.special_bits);
     const std::size_t n = toy.context.n();
     Coefficients m(n), monomial(n);
     for (auto& value : m) value = static_cast<std::int64_t>(toy.random() % 200) - 100;
@@ -246,10 +246,24 @@ TEST_P(Transforms, ProductsDecryptBeforeAndAfterRelinearisation) {
 }
 
 const auto kLevels = ::testing::Values(Case{5, 5, 1, 1}, Case{3, 5, 1, 1}, Case{5, 5, 2, 2}, Case{4, 5, 2, 2},
-                                       Case{3, 4, 2, 2}, Case{5, 5, 3, 3}, Case{2, 5, 5, 5});
+                                       Case{3, 4, 2, 2}, Case{5, 5, 3, 3}, Case{2, 5, 5, 5},
+                                       Case{3, 5, 1, 1, kPackedBits}, Case{5, 5, 2, 2, kPackedBits});
 INSTANTIATE_TEST_SUITE_P(Levels, Transforms, kLevels);
 INSTANTIATE_TEST_SUITE_P(Levels, Rotations, kLevels);
 INSTANTIATE_TEST_SUITE_P(LastLevel, Rotations, ::testing::Values(Case{1, 5, 2, 2}, Case{1, 1, 1, 1}));
+
+TEST(SwitchingKeys, ArePackedIfAllPrimesAreBelowTheBound) {
+    EXPECT_FALSE(Toy(64, 2, 1, 1, kPackedBits + 1).context.packs_keys());
+    Toy toy(64, 2, 1, 1, kPackedBits);
+    ASSERT_TRUE(toy.context.packs_keys());
+    ASSERT_EQ(toy.context.key_words(), 48u);
+    Words limb(64), packed(48), unpacked(64);
+    toy.uniform(limb.data(), 0);
+    limb[63] = toy.context.modulus(2).q - 1;
+    toy.context.write_key_limb(packed.data(), limb.data());
+    toy.context.read_key_limb(unpacked.data(), packed.data());
+    EXPECT_EQ(unpacked, limb);
+}
 
 TEST(TransformErrors, AreRaisedBeforeAnyWork) {
     Toy toy(16, 3, 1, 1);

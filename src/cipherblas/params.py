@@ -21,8 +21,9 @@ MIN_LOG_N, MAX_LOG_N = 3, 17
 MAX_LIMBS = 512  # far above the table's 3523 bits; bounds the work that a hostile file can ask for
 
 # Bits by which P should exceed the largest digit: the key term of a key switch, about
-# 1.2·sqrt(digits)·σ·(digit / P) times the rounding term of ModDown, then falls below that rounding term.
-SPECIAL_MARGIN_BITS = 3.0
+# 1.2·sqrt(digits)·σ·(digit / P) times the rounding term of ModDown, then falls below that rounding term. Less than 3:
+# where P is one prime, ModDown need not count the overflow of a conversion to primes above P / 8.
+SPECIAL_MARGIN_BITS = 2.9
 # P may fall short of the largest digit by so much: two primes "of 50 bits" differ in the last decimals.
 SPECIAL_SLACK_BITS = 0.5
 # The nearest prime must be this near to the wanted size; small primes = 1 mod 2N are few and far between.
@@ -181,9 +182,14 @@ class Parameters:
         if not 1 <= limbs <= len(self.q):
             raise ParameterError("number of limbs", expected=f"1 to {len(self.q)}", got=limbs)
 
+    @functools.cached_property
+    def key_words(self) -> int:
+        """Words of one limb of a switching key in memory; see `key_words`."""
+        return key_words(self.n, self.q + self.p)
+
     def key_bytes(self, limbs: int) -> int:
         """Bytes in memory of one switching key made for `limbs` limbs."""
-        return self.digits(limbs) * 2 * (limbs + self.special_limbs) * self.n * 8
+        return self.digits(limbs) * 2 * (limbs + self.special_limbs) * self.key_words * 8
 
     def ciphertext_bytes(self, limbs: int, components: int = 2) -> int:
         """Bytes in memory of one ciphertext."""
@@ -250,7 +256,7 @@ def make_parameters(
         q_bits: log2 of each wanted prime q_0 … q_L, at most 50.
         special_bits: log2 of each special prime; by default what P needs (see below).
         special_limbs: number of special primes, 0 for parameters without key switching; by default the
-            smallest number whose product P is at least the largest digit, with 3 bits more where 50-bit
+            smallest number whose product P is at least the largest digit, with 2.9 bits more where 50-bit
             primes and the security table leave them.
         alpha: limbs per digit.
         scale_bits: log2 of the scale.
@@ -299,6 +305,16 @@ def _special_sizes(largest_digit: float, bits: float | None, limbs: int | None, 
     if bits is None and limbs:
         bits = min(float(MAX_PRIME_BITS), (largest_digit + margin) / limbs)
     return [bits] * limbs if bits is not None else []
+
+
+def key_words(n: int, moduli: Sequence[float]) -> int:
+    """Words in memory of one limb of a switching key: N, or three quarters of it if all moduli are below 2^48.
+
+    Six bytes hold a residue then, and every key switch reads the whole key.
+    """
+    from cipherblas import _core
+
+    return n * 3 // 4 if max(moduli) < 1 << _core.PACKED_BITS else n
 
 
 def _nearest_primes(n: int, bits: Sequence[float], exclude: Sequence[int]) -> tuple[int, ...]:

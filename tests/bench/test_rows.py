@@ -34,7 +34,7 @@ def test_primitives_are_right() -> None:
         assert found["error"] < 5e-7
         assert "peer" not in found
         assert "speedup" not in found
-    assert rows[4]["key_bytes"] == 4 * 2 * 5 * (1 << 13) * 8
+    assert rows[4]["key_bytes"] == 4 * 2 * 5 * (1 << 13) * 6
 
 
 def test_the_two_orders_agree_and_are_right() -> None:

@@ -59,6 +59,7 @@ class Ring:
     special: int = 2
     alpha: int = 2
     seed: int = 0
+    special_bits: int = 50
     context: _core.Context = field(init=False)
     generator: np.random.Generator = field(init=False)
 
@@ -66,7 +67,7 @@ class Ring:
         q: list[int] = []
         for bits in self.q_bits:
             q += _core.primes(self.n, bits, 1, q)
-        p = _core.primes(self.n, 50, self.special, q) if self.special else []
+        p = _core.primes(self.n, self.special_bits, self.special, q) if self.special else []
         self.context = _core.Context(self.n, q, p, self.alpha)
         self.generator = np.random.default_rng(self.seed)
 
@@ -146,7 +147,7 @@ class Ring:
     def random_key(self, limbs: int) -> Words:
         return np.stack(
             [
-                np.stack([self.random_rows(self.rows(limbs)) for _ in range(2)])
+                np.stack([self.context.pack_key(self.random_rows(self.rows(limbs))) for _ in range(2)])
                 for _ in range(len(self.digits(limbs)))
             ]
         )

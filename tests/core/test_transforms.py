@@ -61,10 +61,14 @@ def test_relinearised_product(alpha: int, limbs: int, key_limbs: int) -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize(("log_n", "limbs", "alpha"), [(16, 10, 9), (15, 6, 1), (16, 5, 2)])
-def test_a_ring_larger_than_the_caches(log_n: int, limbs: int, alpha: int, threads: int) -> None:
+@pytest.mark.parametrize(
+    ("log_n", "limbs", "alpha", "bits"), [(16, 10, 9, 50), (15, 6, 1, 50), (15, 6, 1, 48), (16, 5, 2, 48)]
+)
+def test_a_ring_larger_than_the_caches(log_n: int, limbs: int, alpha: int, bits: int, threads: int) -> None:
     """Limbs converted together, past the caches, or digits a few at a time: the bits are those of the stored order."""
-    ring = Ring(n=1 << log_n, q_bits=(50, *([47] * (limbs - 1))), special=alpha, alpha=alpha)
+    ring = Ring(
+        n=1 << log_n, q_bits=(bits, *([47] * (limbs - 1))), special=alpha, special_bits=bits, alpha=alpha
+    )
     context = ring.context
     x, y, key = ring.random_ciphertext(limbs), ring.random_ciphertext(limbs), ring.random_key(limbs)
     before = _core.threads()
@@ -77,8 +81,24 @@ def test_a_ring_larger_than_the_caches(log_n: int, limbs: int, alpha: int, threa
         np.testing.assert_array_equal(*rotated)
         expected = context.relinearise(context.multiply_sum([x], [y]), key)
         np.testing.assert_array_equal(context.multiply_relinearise(x, y, key), expected)
-        no_key = context.linear_transform([x], [(0, 0, 1, -1, -1)], [], [], 1, True, "rotation")[0]
-        np.testing.assert_array_equal(context.rescale(x), no_key)
+        for order in ORDERS:
+            no_key = context.linear_transform([x], [(0, 0, 1, -1, -1)], [], [], 1, True, order)[0]
+            np.testing.assert_array_equal(context.rescale(x), no_key)
+        plaintexts = [ring.random_rows(ring.rows(limbs)) for _ in range(2)]
+        for terms, masks in [
+            ([(0, 0, 1, -1, -1), (0, 1, 1, -1, -1)], []),  # no key
+            ([(0, 0, 1, -1, 0), (0, 1, 1, -1, 1)], plaintexts),
+            ([(0, 0, 1, 0, -1), (0, 1, 1, -1, -1)], []),
+            ([(0, 0, 5, 0, 0), (0, 1, 5, 0, 1)], plaintexts),
+            ([(0, 0, 5, 0, -1), (0, 1, 7, 0, -1)], []),
+        ]:
+            keys = [key] if any(term[3] >= 0 for term in terms) else []
+            for rescaled in (False, True):
+                sums = [
+                    context.linear_transform([x, y], terms, keys, masks, 1, rescaled, order)[0]
+                    for order in ORDERS
+                ]
+                np.testing.assert_array_equal(*sums)
     finally:
         _core.set_threads(before)
 

@@ -10,17 +10,18 @@ import sys
 import warnings
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cipherblas import security
+from cipherblas import _core, security
 from cipherblas.errors import (
     InsecureParametersWarning,
     ParameterError,
     SecurityError,
 )
-from cipherblas.params import Parameters, make_parameters
+from cipherblas.params import Parameters, key_words, make_parameters
 
 TOY = {"n": 16, "q": [97, 193], "p": [257], "alpha": 1, "scale_bits": 6.0, "security": 0}
 
@@ -69,7 +70,7 @@ def test_secure_sets(n: int, q_bits: list[float], alpha: int, level: int) -> Non
 def test_special_primes_take_a_margin_where_there_is_room() -> None:
     params = make_parameters(1 << 14, [40.0, 30.0, 30.0], alpha=2, scale_bits=30)
     assert params.special_limbs == 2
-    assert 72.9 < params.log_p < 73.1  # 70 bits of the largest digit and 3 of margin
+    assert 72.8 < params.log_p < 73.0  # 70 bits of the largest digit and 2.9 of margin
     tight = make_parameters(1 << 13, [40.0, 30.0, 30.0, 41.0], alpha=2, scale_bits=30)
     assert tight.log_q + tight.log_p <= 214
     assert 71 <= tight.log_p < 73.5
@@ -228,12 +229,23 @@ def test_the_fingerprint_is_the_same_everywhere() -> None:
     assert toy().fingerprint() == toy(scale_bits=6).fingerprint() == digest
 
 
+def test_keys_are_packed_if_all_primes_are_below_the_bound() -> None:
+    bound = 1 << _core.PACKED_BITS
+    assert key_words(32, [97, bound - 1, 353]) == 24
+    assert key_words(32, [97, bound, 353]) == 32
+    for special_bits in (47.0, 49.0):
+        params = make_parameters(1 << 13, [40.0, 40.0], special_bits=special_bits)
+        packs = max(params.q + params.p) < bound
+        assert packs == (special_bits == 47.0)
+        assert params.key_words == params.context().pack_key(np.zeros((1, params.n), np.uint64)).shape[1]
+
+
 def test_sizes() -> None:
     params = toy(q=[97, 193, 353], alpha=2)
     assert (params.slots, params.limbs, params.special_limbs, params.dnum) == (8, 3, 1, 2)
     assert [params.digits(limbs) for limbs in (1, 2, 3)] == [1, 1, 2]
-    assert params.key_bytes(3) == 2 * 2 * (3 + 1) * 16 * 8
-    assert params.key_bytes(1) == 1 * 2 * (1 + 1) * 16 * 8
+    assert params.key_bytes(3) == 2 * 2 * (3 + 1) * 16 * 6
+    assert params.key_bytes(1) == 1 * 2 * (1 + 1) * 16 * 6
     assert params.ciphertext_bytes(2) == 2 * 2 * 16 * 8
     assert params.ciphertext_bytes(2, components=3) == 3 * 2 * 16 * 8
     for limbs in (0, 4, -1):

@@ -6,6 +6,7 @@
 
 #include "ring/automorphism.h"
 #include "ring/kernels/avx2_math.h"
+#include "ring/packing.h"
 
 namespace cipherblas::avx2 {
 
@@ -169,6 +170,15 @@ struct Rotated {
     }
 };
 
+// Words i to i + 3, a multiple of 4: 24 bytes, of which either half is read with four bytes of the other.
+CIPHERBLAS_INLINE __m256d load_packed(const Word* packed, std::size_t i) {
+    const __m256i spread = _mm256_setr_epi8(0, 1, 2, 3, 4, 5, -1, -1, 6, 7, 8, 9, 10, 11, -1, -1,  //
+                                            4, 5, 6, 7, 8, 9, -1, -1, 10, 11, 12, 13, 14, 15, -1, -1);
+    const auto* const low = reinterpret_cast<const __m128i*>(packed_at(packed, i));
+    const auto* const high = reinterpret_cast<const __m128i*>(packed_at(packed, i) + 8);
+    return to_real(_mm256_shuffle_epi8(_mm256_loadu2_m128i(high, low), spread));
+}
+
 // sum_j digit_j key_j + addend add_factor, folded.
 CIPHERBLAS_INLINE __m256d term_sum(const RotationTerm& term, const Word* const* key, const Word* addend,
                                    const Rotated& rotated, std::size_t i, __m256d add_factor,
@@ -176,7 +186,8 @@ CIPHERBLAS_INLINE __m256d term_sum(const RotationTerm& term, const Word* const* 
     Sum sum;
     for (int j = 0; j < term.digit_count; ++j) {
         if (j > 0 && j % Sum::kMaxProducts == 0) sum.fold(m);
-        sum.add_product(rotated(term.digits[j]), load_words(key[j] + i));
+        const __m256d words = term.packed ? load_packed(key[j], i) : load_words(key[j] + i);
+        sum.add_product(rotated(term.digits[j]), words);
     }
     if (addend != nullptr) sum.add_product(rotated(addend), add_factor);  // the fifth product at most
     return sum.folded(m);
@@ -186,16 +197,20 @@ CIPHERBLAS_INLINE __m256d term_sum(const RotationTerm& term, const Word* const* 
 
 // A term without plaintext has the factor 1, in Montgomery form 2^52 mod q. Together with the keys' Montgomery form the
 // sums carry the factor 2^104.
-void accumulate_terms(Word* out0, Word* out1, const RotationTerm* terms, std::size_t count, std::size_t begin,
-                      std::size_t end, const Modulus& modulus) {
+void accumulate_terms(Word* out0, Word* out1, const RotationTerm* terms, std::size_t count, bool accumulate,
+                      std::size_t begin, std::size_t end, const Modulus& modulus) {
     const Lanes m(modulus);
     const Word inverse = montgomery_reduce(1, modulus);
     const __m256d scale = broadcast(static_cast<double>(mul_mod(inverse, inverse, modulus)));
     const __m256d radix = broadcast(static_cast<double>(modulus.r_mod_q));
+    const __m256d radix_squared = broadcast(static_cast<double>(modulus.r2_mod_q));
     PairSums sums[kChunk / 4];
     for (std::size_t start = begin; start < end; start += kChunk) {
         const std::size_t size = std::min(kChunk, end - start);
-        std::fill_n(sums, size / 4, PairSums());
+        for (std::size_t i = 0; i < size; i += 4) {
+            sums[i / 4].c0 = start_sum(accumulate ? out0 + start - begin + i : nullptr, radix_squared, m);
+            sums[i / 4].c1 = start_sum(accumulate ? out1 + start - begin + i : nullptr, radix_squared, m);
+        }
         for (std::size_t t = 0; t < count; ++t) {
             const RotationTerm& term = terms[t];
             const __m256d add_factor = broadcast(static_cast<double>(term.add_factor));

@@ -14,6 +14,6 @@ void multiply_plain_sum(std::uint64_t* c0, std::uint64_t* c1, const std::uint64_
                         const std::uint64_t* const* b0, const std::uint64_t* const* b1, std::size_t count,
                         bool accumulate, std::size_t n, const Modulus& m);
 void accumulate_terms(std::uint64_t* out0, std::uint64_t* out1, const RotationTerm* terms, std::size_t count,
-                      std::size_t begin, std::size_t end, const Modulus& m);
+                      bool accumulate, std::size_t begin, std::size_t end, const Modulus& m);
 
 }  // namespace cipherblas::avx2

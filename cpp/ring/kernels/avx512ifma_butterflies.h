@@ -25,12 +25,9 @@ constexpr int kLastPassLog = 4;  // the pass before it at most so many
 struct Twiddles {
     const Word* plain;
     const Word* quotient;
-    const Word* montgomery;
 
     CIPHERBLAS_INLINE explicit Twiddles(const NttTable::Powers& powers)
-        : plain(powers.plain.data()),
-          quotient(powers.quotient.data()),
-          montgomery(powers.montgomery.data()) {}
+        : plain(powers.plain.data()), quotient(powers.quotient.data()) {}
 };
 
 // The layers that follow a reduction, for primes below 2^kRoomyBits and for all.
@@ -56,7 +53,7 @@ struct Field : Lanes {
     CIPHERBLAS_INLINE explicit Field(const Modulus& modulus)
         : Lanes(modulus),
           one(broadcast(1)),
-          reciprocal(broadcast((kWordMask + 1) / modulus.q)),
+          reciprocal(broadcast(word_reciprocal(modulus))),
           minus_span(broadcast(-static_cast<Word>(SPAN))),
           last_bound(broadcast((SPAN + 2 + kTailLog) * modulus.q)) {}
 
@@ -78,6 +75,8 @@ struct Field : Lanes {
     CIPHERBLAS_INLINE __m512i product(__m512i x, __m512i w, __m512i quotient) const {
         return add_low(low_product(x, w), high_product(x, quotient), minus_q);
     }
+    // w for quotient = floor(w 2^52 / q): q quotient is less than w 2^52, by q at the most.
+    CIPHERBLAS_INLINE __m512i root(__m512i quotient) const { return add_high(one, quotient, q); }
     // a - x modulo q, a word, for a in [0, q) and a value x that the forward transform ends with: below last_bound where there
     // is room, the tail having begun with a reduction.
     CIPHERBLAS_INLINE __m512i difference(__m512i a, __m512i x) const {
@@ -107,14 +106,11 @@ CIPHERBLAS_INLINE void forward_butterfly(__m512i& even, __m512i& odd, __m512i w,
     odd = sub(u, v);
 }
 
-// The same with one twiddle word per lane, in Montgomery form: half the table to stream, one multiplication more.
+// The same with one twiddle per lane, of which only the quotient is read: half the table to stream, one multiplication more.
 template <int SPAN>
-CIPHERBLAS_INLINE void forward_butterfly(__m512i& even, __m512i& odd, __m512i w_montgomery,
+CIPHERBLAS_INLINE void forward_butterfly(__m512i& even, __m512i& odd, __m512i quotient,
                                          const Field<SPAN>& f) {
-    const __m512i u = SPAN == kTightSpan ? f.reduce_spread(even) : even;
-    const __m512i v = montgomery_product(odd, w_montgomery, f);
-    even = add(u, v);
-    odd = sub(u, v);
+    forward_butterfly<SPAN == kTightSpan>(even, odd, f.root(quotient), quotient, f);
 }
 
 // `offset`: a multiple of q that no `odd` exceeds.
@@ -127,12 +123,9 @@ CIPHERBLAS_INLINE void inverse_butterfly(__m512i& even, __m512i& odd, __m512i w,
 }
 
 template <int SPAN>
-CIPHERBLAS_INLINE void inverse_butterfly(__m512i& even, __m512i& odd, __m512i w_montgomery, __m512i offset,
+CIPHERBLAS_INLINE void inverse_butterfly(__m512i& even, __m512i& odd, __m512i quotient, __m512i offset,
                                          const Field<SPAN>& f) {
-    const __m512i difference = sub(add(even, offset), odd);
-    even = add(even, odd);
-    odd =
-        montgomery_signed(add_high(f.q, difference, w_montgomery), low_product(difference, w_montgomery), f);
+    inverse_butterfly(even, odd, f.root(quotient), quotient, offset, f);
 }
 
 // ---- passes

@@ -58,6 +58,9 @@ CIPHERBLAS_INLINE __m512i subtract_once(__m512i x, __m512i bound) { return minim
 // x + q if x is negative, else x, for x in (-q, 2^63): a negative x is a huge unsigned number.
 CIPHERBLAS_INLINE __m512i add_once(__m512i x, __m512i q) { return minimum(x, add(x, q)); }
 
+// floor(2^52 / q)
+inline Word word_reciprocal(const Modulus& m) { return m.mu >> (m.bits - 1); }
+
 // A modulus in registers.
 struct Lanes {
     __m512i q, twice_q;
@@ -108,23 +111,26 @@ struct Sum {
 };
 
 // The full reduction of sum * 2^-52 for a sum below quarters * q * 2^50: its Montgomery reduction lies in
-// (-q, quarters * q / 4). A small bound is met by conditional subtractions of q * 2^i. Otherwise two more steps,
+// (-q, quarters * q / 4). Up to 4q / 4 one conditional addition is left; up to a word, with q added, a quotient that is one
+// too small at most and a conditional subtraction. Otherwise two more steps,
 //   (-q, 2^63) -> + q, again by Montgomery -> (-q, 2^11] -> + q, times 2^104 by Montgomery -> (-q, q),
 // which need quarters * q / 4 + q < 2^63.
 class Reduction {
   public:
-    Reduction(const Modulus& m, std::uint64_t quarters) : factor_(broadcast(m.r2_mod_q)), q_(m.q) {
-        while ((std::uint64_t{4} << doublings_) < quarters) ++doublings_;
-    }
+    Reduction(const Modulus& m, std::uint64_t quarters)
+        : reciprocal_(broadcast(word_reciprocal(m))),
+          factor_(broadcast(m.r2_mod_q)),
+          at_once_(quarters <= 4),
+          in_word_((quarters + 4) * m.q <= (kWordMask + 1) * 4) {}
 
     CIPHERBLAS_INLINE __m512i operator()(const Sum& sum, const Lanes& m) const {
         __m512i r = sum.montgomery(m);
-        if (doublings_ <= kMaxDoublings) {
-            r = add_once(r, m.q);
-            for (int i = doublings_ - 1; i >= 0; --i) r = subtract_once(r, broadcast(q_ << i));
-            return r;
-        }
+        if (at_once_) return add_once(r, m.q);
         r = add(r, m.q);
+        if (in_word_) {
+            r = _mm512_and_si512(add_low(r, high_product(r, reciprocal_), m.minus_q), m.mask);
+            return subtract_once(r, m.q);
+        }
         r = add(montgomery_signed(shift_right(r, kWordBits), r, m), m.q);
         return add_once(montgomery_product(r, factor_, m), m.q);
     }
@@ -133,10 +139,8 @@ class Reduction {
     static constexpr std::uint64_t kFewQuarters = 12;
 
   private:
-    static constexpr int kMaxDoublings = 5;
-    __m512i factor_;
-    std::uint64_t q_;
-    int doublings_ = 0;
+    __m512i reciprocal_, factor_;
+    bool at_once_, in_word_;
 };
 
 }  // namespace

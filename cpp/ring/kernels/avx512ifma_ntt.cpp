@@ -75,16 +75,24 @@ struct Fetch {
     }
 };
 
-// What the forward transform does with its values: it keeps them,
+// What the forward transform does with its values: it keeps them, reduced or as they are,
+template <bool LAZY>
 struct Keep {
     const Word* x[2];
     Fetch upcoming;
 
     CIPHERBLAS_INLINE void fetch(std::size_t row, const Word* at) const { upcoming(row, at - x[row]); }
-    template <int SPAN>
-    CIPHERBLAS_INLINE void operator()(std::size_t, Word* x, __m512i value, const Field<SPAN>& f) const {
-        store(x, f.canonical(value));
-    }
+
+    // The words from `at` on, of one row.
+    struct Block {
+        Word* at;
+
+        template <int SPAN>
+        CIPHERBLAS_INLINE void finish(std::size_t i, __m512i value, const Field<SPAN>& f) const {
+            store(at + i, LAZY ? value : f.canonical(value));
+        }
+    };
+    CIPHERBLAS_INLINE Block block(std::size_t, Word* at) const { return {at}; }
 };
 
 // or they are subtracted from a, times a constant: row k is at x[k], and the result at the same place of r[k].
@@ -99,20 +107,25 @@ struct SubtractFrom {
     CIPHERBLAS_INLINE void fetch(std::size_t row, const Word* at) const {
         upcoming(row, at - x[row]);
         const std::ptrdiff_t offset = at - x[row] + static_cast<std::ptrdiff_t>(64 * kAheadBlocks);
-        fetch_lines<16>(a[row] + offset);
+        fetch_lines<16, _MM_HINT_T1>(a[row] + offset + 64 * kAheadBlocks);
         if (!BYPASS) fetch_lines<16>(r[row] + offset);
     }
-    template <int SPAN>
-    CIPHERBLAS_INLINE void operator()(std::size_t row, const Word* at, __m512i value,
-                                      const Field<SPAN>& f) const {
-        const std::ptrdiff_t offset = at - x[row];
-        const __m512i difference = f.difference(load(a[row] + offset), value);
-        const __m512i result = subtract_once(shoup_product(difference, factor, quotient, f), f.q);
-        if (BYPASS) {
-            store_past_caches(r[row] + offset, result);
-        } else {
-            store(r[row] + offset, result);
+
+    struct Block {
+        Word* r;
+        const Word* a;
+        __m512i factor, quotient;
+
+        template <int SPAN>
+        CIPHERBLAS_INLINE void finish(std::size_t i, __m512i value, const Field<SPAN>& f) const {
+            const __m512i difference = f.difference(load(a + i), value);
+            const __m512i result = subtract_once(shoup_product(difference, factor, quotient, f), f.q);
+            BYPASS ? store_past_caches(r + i, result) : store(r + i, result);
         }
+    };
+    CIPHERBLAS_INLINE Block block(std::size_t row, const Word* at) const {
+        const std::ptrdiff_t offset = at - x[row];
+        return {r[row] + offset, a[row] + offset, factor, quotient};
     }
 };
 
@@ -125,9 +138,9 @@ void forward_tail(std::size_t row, Word* x, std::size_t node, std::size_t blocks
     const Shuffle shuffle = perfect_shuffle();
     for (std::size_t end = node + blocks; node < end; node += 2, x += 128) {
         if (ahead && row == 0) {
-            fetch_lines<8>(t.montgomery + 32 * (node + kAheadBlocks));
-            fetch_lines<4>(t.montgomery + 16 * (node + kAheadBlocks));
-            fetch_lines<2>(t.montgomery + 8 * (node + kAheadBlocks));
+            fetch_lines<8>(t.quotient + 32 * (node + kAheadBlocks));
+            fetch_lines<4>(t.quotient + 16 * (node + kAheadBlocks));
+            fetch_lines<2>(t.quotient + 8 * (node + kAheadBlocks));
         }
         if (ahead) finish.fetch(row, x);
         __m512i v[16];
@@ -137,21 +150,22 @@ void forward_tail(std::size_t row, Word* x, std::size_t node, std::size_t blocks
 #pragma GCC unroll 8
         for (int i = 0; i < 16; i += 2) {
             shuffle(v[i], v[i + 1]);
-            forward_butterfly(v[i], v[i + 1], repeat_two(t.montgomery + 8 * node + i), f);
+            forward_butterfly(v[i], v[i + 1], repeat_two(t.quotient + 8 * node + i), f);
         }
 #pragma GCC unroll 8
         for (int i = 0; i < 16; i += 2) {
             shuffle(v[i], v[i + 1]);
-            forward_butterfly(v[i], v[i + 1], repeat_four(t.montgomery + 16 * node + 2 * i), f);
+            forward_butterfly(v[i], v[i + 1], repeat_four(t.quotient + 16 * node + 2 * i), f);
         }
 #pragma GCC unroll 8
         for (int i = 0; i < 16; i += 2) {
             shuffle(v[i], v[i + 1]);
-            forward_butterfly(v[i], v[i + 1], load(t.montgomery + 32 * node + 4 * i), f);
+            forward_butterfly(v[i], v[i + 1], load(t.quotient + 32 * node + 4 * i), f);
             shuffle(v[i], v[i + 1]);
         }
+        const auto block = finish.block(row, x);
 #pragma GCC unroll 16
-        for (int i = 0; i < 16; ++i) finish(row, x + 8 * i, v[i], f);
+        for (std::size_t i = 0; i < 16; ++i) block.finish(8 * i, v[i], f);
     }
 }
 
@@ -162,9 +176,9 @@ void inverse_tail(Word* x, const Word* from, std::size_t node, std::size_t block
     const Shuffle shuffle = inverse_perfect_shuffle();
     for (std::size_t end = node + blocks; node < end; node += 2, x += 128, from += 128) {
         if (ahead) {
-            fetch_lines<8>(t.montgomery + 32 * (node + kAheadBlocks));
-            fetch_lines<4>(t.montgomery + 16 * (node + kAheadBlocks));
-            fetch_lines<2>(t.montgomery + 8 * (node + kAheadBlocks));
+            fetch_lines<8>(t.quotient + 32 * (node + kAheadBlocks));
+            fetch_lines<4>(t.quotient + 16 * (node + kAheadBlocks));
+            fetch_lines<2>(t.quotient + 8 * (node + kAheadBlocks));
             fetch_lines<16>(from + 64 * kAheadBlocks);
         }
         __m512i v[16];
@@ -173,18 +187,18 @@ void inverse_tail(Word* x, const Word* from, std::size_t node, std::size_t block
 #pragma GCC unroll 8
         for (int i = 0; i < 16; i += 2) {
             shuffle(v[i], v[i + 1]);
-            inverse_butterfly(v[i], v[i + 1], load(t.montgomery + 32 * node + 4 * i), f.q, f);
+            inverse_butterfly(v[i], v[i + 1], load(t.quotient + 32 * node + 4 * i), f.q, f);
         }
 #pragma GCC unroll 8
         for (int i = 0; i < 16; i += 2) {
             shuffle(v[i], v[i + 1]);
-            inverse_butterfly(v[i], v[i + 1], repeat_four(t.montgomery + 16 * node + 2 * i), f.twice_q, f);
+            inverse_butterfly(v[i], v[i + 1], repeat_four(t.quotient + 16 * node + 2 * i), f.twice_q, f);
             if (Field<SPAN>::kSumLayers == 1) v[i] = f.reduce(v[i]);
         }
 #pragma GCC unroll 8
         for (int i = 0; i < 16; i += 2) {
             shuffle(v[i], v[i + 1]);
-            inverse_butterfly(v[i], v[i + 1], repeat_two(t.montgomery + 8 * node + i), sum_bound(1, f), f);
+            inverse_butterfly(v[i], v[i + 1], repeat_two(t.quotient + 8 * node + i), sum_bound(1, f), f);
             v[i] = f.reduce(v[i]);
             shuffle(v[i], v[i + 1]);
         }
@@ -402,27 +416,26 @@ struct Part {
 // Below 2 * 64 words there is no pass to fold N^-1 into: such toy degrees take the scalar path.
 void ntt(Word* x, const NttTable& table) {
     if (table.log_n <= kTailLog) return scalar_table()->ntt(x, table);
-    const Keep finish{{x, x}, Fetch(Upcoming(), 0, 1)};
+    const Keep<false> finish{{x, x}, Fetch(Upcoming(), 0, 1)};
     with_field(table.modulus, [&](const auto& field) {
         forward(&x, &x, 1, table.log_n, 1, 0, Twiddles(table.roots), field, finish);
     });
 }
 
-void ntt_part(Word* const* r, const Word* const* x, std::size_t count, int part, const Upcoming& upcoming,
-              const NttTable& table) {
-    if (table.log_n <= kTailLog) return scalar_table()->ntt_part(r, x, count, part, upcoming, table);
-    const Part block(part, table.log_n);
+namespace {
+
+template <bool LAZY>
+void keep_part(Word* const* r, const Word* const* x, std::size_t count, const Part& block,
+               const Upcoming& upcoming, const NttTable& table) {
     with_field(table.modulus, [&](const auto& field) {
         for (std::size_t k = 0; k < count; k += 2) {
             const std::size_t rows = count - k < 2 ? 1 : 2;
-            const Keep finish{{r[k], r[k + rows - 1]}, Fetch(upcoming, k, count)};
+            const Keep<LAZY> finish{{r[k], r[k + rows - 1]}, Fetch(upcoming, k, count)};
             forward(r + k, x + k, rows, block.log_size, block.node, block.room, Twiddles(table.roots), field,
                     finish);
         }
     });
 }
-
-namespace {
 
 template <bool BYPASS>
 void subtract_parts(Word* const* r, const Word* const* a, const Word* const* x, Word* const* work,
@@ -469,6 +482,13 @@ void multiply_before(Word* r, const Word* a, const Word* b, const NttTable& tabl
 PieceLayout natural_layout(int log_n) { return {std::size_t{1} << (log_n - next_pass(log_n)), 0}; }
 
 }  // namespace
+
+void ntt_part(Word* const* r, const Word* const* x, std::size_t count, int part, bool lazy,
+              const Upcoming& upcoming, const NttTable& table) {
+    if (table.log_n <= kTailLog) return scalar_table()->ntt_part(r, x, count, part, lazy, upcoming, table);
+    const Part block(part, table.log_n);
+    (lazy ? keep_part<true> : keep_part<false>)(r, x, count, block, upcoming, table);
+}
 
 void ntt_part_sub_mul_scalar(Word* const* r, const Word* const* a, const Word* const* x, Word* const* work,
                              std::size_t count, Word c, int part, bool bypass, const Upcoming& upcoming,

@@ -7,7 +7,7 @@ namespace cipherblas::avx512ifma {
 
 void ntt(std::uint64_t* x, const NttTable& table);
 void intt(std::uint64_t* x, const NttTable& table);
-void ntt_part(std::uint64_t* const* r, const std::uint64_t* const* x, std::size_t count, int part,
+void ntt_part(std::uint64_t* const* r, const std::uint64_t* const* x, std::size_t count, int part, bool lazy,
               const Upcoming& upcoming, const NttTable& table);
 void ntt_part_sub_mul_scalar(std::uint64_t* const* r, const std::uint64_t* const* a,
                              const std::uint64_t* const* x, std::uint64_t* const* work, std::size_t count,

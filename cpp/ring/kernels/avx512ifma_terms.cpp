@@ -1,12 +1,14 @@
 // The inner loop of MO-HLT (FAME, Alg. 3): the sum of rotated, key-switched and weighted ciphertexts on one limb.
 #include <algorithm>
 #include <array>
+#include <type_traits>
 #include <vector>
 
 #include "arith/cpu.h"
 #include "ring/automorphism.h"
 #include "ring/kernels/avx512ifma_math.h"
 #include "ring/kernels/avx512ifma_sums.h"
+#include "ring/packing.h"
 
 namespace cipherblas::avx512ifma {
 
@@ -33,6 +35,25 @@ struct PairSums {
     Sum c0, c1;
 };
 
+// The same in memory, where it is not filled with zeros.
+struct StoredSums {
+    __m512i low0, high0, low1, high1;
+
+    CIPHERBLAS_INLINE StoredSums& operator=(const PairSums& s) {
+        low0 = s.c0.low;
+        high0 = s.c0.high;
+        low1 = s.c1.low;
+        high1 = s.c1.high;
+        return *this;
+    }
+    CIPHERBLAS_INLINE void add_to(PairSums& s) const {
+        s.c0.low = add(s.c0.low, low0);
+        s.c0.high = add(s.c0.high, high0);
+        s.c1.low = add(s.c1.low, low1);
+        s.c1.high = add(s.c1.high, high1);
+    }
+};
+
 CIPHERBLAS_INLINE void prefetch(const Word* p) {
     _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T0);
 }
@@ -40,9 +61,41 @@ CIPHERBLAS_INLINE void prefetch(const Word* p) {
 // What happens to the sums of a chunk before and after a term is added; out0 and out1 are the chunk's.
 struct Step {
     bool first, last;
+    bool present;  // what is in out is added
     const Reduction* reduce;
     Word* out0;
     Word* out1;
+};
+
+// Reads the words of a key's limbs. LAST: nothing behind them.
+template <bool PACKED>
+struct KeyWords {
+    template <bool LAST>
+    CIPHERBLAS_INLINE __m512i read(const Word* key, std::size_t i) const {
+        return load(key + i);
+    }
+};
+
+template <>
+struct KeyWords<true> {
+    static constexpr __mmask8 kSixWords = 0x3f;                      // 48 bytes, of eight words
+    static constexpr __mmask64 kSixOfEight = 0x3f3f'3f3f'3f3f'3f3f;  // bytes of each
+    __m512i spread;  // the byte where each byte of eight words stands
+
+    CIPHERBLAS_INLINE KeyWords() {
+        alignas(64) std::array<unsigned char, 64> from;
+        for (std::size_t i = 0; i < from.size(); ++i) {
+            from[i] = static_cast<unsigned char>(i / 8 * kPackedBytes + i % 8);
+        }
+        spread = _mm512_load_si512(from.data());
+    }
+    // A masked load takes a port of the products.
+    template <bool LAST>
+    CIPHERBLAS_INLINE __m512i read(const Word* key, std::size_t i) const {
+        const unsigned char* const at = packed_at(key, i);
+        const __m512i bytes = LAST ? _mm512_maskz_loadu_epi64(kSixWords, at) : _mm512_loadu_si512(at);
+        return _mm512_maskz_permutexvar_epi8(kSixOfEight, spread, bytes);
+    }
 };
 
 // What is read next and fetched meanwhile: a term, `distance` words ahead.
@@ -56,8 +109,9 @@ struct NextTerm {
             (term->permutation == nullptr ? at : std::size_t{term->permutation->blocks[at / 8] >> 3} * 8) -
             term->start;
         for (int j = 0; j < term->digit_count; ++j) {
-            prefetch(term->key0[j] + at);
-            prefetch(term->key1[j] + at);
+            const std::size_t key_at = term->packed ? packed_words(at) : at;
+            prefetch(term->key0[j] + key_at);
+            prefetch(term->key1[j] + key_at);
             if (term->permutation != nullptr) prefetch(term->digits[j] + source);
         }
         if (term->add0 != nullptr) prefetch(term->add0 + source);
@@ -68,64 +122,170 @@ struct NextTerm {
 
 std::size_t products(const RotationTerm& term) { return static_cast<std::size_t>(term.digit_count) + 1; }
 
-// The bound of a term's own sum, in the unit of Reduction: products of words below q, one of them q < 2^50.
-std::uint64_t quarters(const RotationTerm& term) { return products(term); }
+// The bound of a term's own sum, in the unit of Reduction: digits below 2^52 times words below q, and an addend q < 2^50.
+std::uint64_t quarters(const RotationTerm& term) {
+    return 4 * static_cast<std::uint64_t>(term.digit_count) + 1;
+}
 
-// DIGITS is the number of digits, or 0 for any number.
+// The limbs of a term's digits and of its key: copied, because the compiler would read the pointers again for every vector.
 template <int DIGITS>
-void add_term(PairSums* sums, const RotationTerm& term, const NextTerm& next, std::size_t start,
-              std::size_t end, const Step& step, const Modulus& modulus) {
-    const Lanes m(modulus);
-    const int digits = DIGITS > 0 ? DIGITS : term.digit_count;
-    const Reduction reduce_term(modulus, quarters(term));
-    const __m512i add_factor = broadcast(term.add_factor);
-    // Up to here a term's sum is a multiplicand after one Montgomery step: q + quarters * q / 4 <= 4q < 2^52.
-    const bool short_sum = quarters(term) <= 12;
-    const std::uint32_t* blocks = term.permutation == nullptr ? nullptr : term.permutation->blocks.data();
-    const std::array<Word, 8>* lanes = term.permutation == nullptr ? nullptr : term.permutation->lanes.data();
-    for (std::size_t i = start; i < end; i += 8) {
-        if (next.term != nullptr) next.fetch(i);
-        std::size_t source = i;
-        __m512i order = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
-        if (blocks != nullptr) {
-            source = std::size_t{blocks[i / 8] >> 3} * 8;
-            order = load(lanes[blocks[i / 8] & 7].data());
+struct DigitLimbs {
+    std::array<const Word*, DIGITS> digits, key0, key1;
+
+    CIPHERBLAS_INLINE explicit DigitLimbs(const RotationTerm& term) {
+        std::copy_n(term.digits, DIGITS, digits.data());
+        std::copy_n(term.key0, DIGITS, key0.data());
+        std::copy_n(term.key1, DIGITS, key1.data());
+    }
+};
+
+template <>
+struct DigitLimbs<0> {
+    const Word* const* digits;
+    const Word* const* key0;
+    const Word* const* key1;
+
+    CIPHERBLAS_INLINE explicit DigitLimbs(const RotationTerm& term)
+        : digits(term.digits), key0(term.key0), key1(term.key1) {}
+};
+
+// Where a term reads its limbs for the vector at a position.
+template <bool ROTATED>
+struct Place {
+    std::size_t source = 0;
+    __m512i order;
+
+    CIPHERBLAS_INLINE void find(const RotationTerm& term, std::size_t i) {
+        source = i;
+        if constexpr (ROTATED) {
+            const std::uint32_t block = term.permutation->blocks.data()[i / 8];
+            source = std::size_t{block >> 3} * 8;
+            order = load(term.permutation->lanes.data()[block & 7].data());
         }
         source -= term.start;
-        PairSums s;
-        for (int j = 0; j < digits; ++j) {
-            const __m512i digit = permute_lanes(load(term.digits[j] + source), order);
-            s.c0.add_product(digit, load(term.key0[j] + i));
-            s.c1.add_product(digit, load(term.key1[j] + i));
+    }
+    CIPHERBLAS_INLINE __m512i read(const Word* limb) const {
+        const __m512i x = load(limb + source);
+        if constexpr (ROTATED) return permute_lanes(x, order);
+        return x;
+    }
+};
+
+// What is constant in a term's loop.
+template <int DIGITS, bool PACKED>
+struct TermLoop {
+    const RotationTerm& term;
+    const NextTerm& next;
+    const Step& step;
+    StoredSums* sums;
+    std::size_t start;
+    Lanes m;
+    DigitLimbs<DIGITS> limbs;
+    KeyWords<PACKED> key_words;
+    Reduction reduce_term;
+    __m512i add_factor;
+    // Up to here a term's sum is a multiplicand after one Montgomery step: q + quarters * q / 4 <= 2^52.
+    bool short_sum;
+
+    CIPHERBLAS_INLINE TermLoop(StoredSums* chunk_sums, const RotationTerm& this_term,
+                               const NextTerm& next_term, std::size_t first, const Step& this_step,
+                               const Modulus& modulus)
+        : term(this_term),
+          next(next_term),
+          step(this_step),
+          sums(chunk_sums),
+          start(first),
+          m(modulus),
+          limbs(this_term),
+          reduce_term(modulus, quarters(this_term)),
+          add_factor(broadcast(this_term.add_factor)),
+          short_sum((quarters(this_term) + 4) * modulus.q <= (kWordMask + 1) * 4) {}
+
+    // VECTORS of them side by side, from position i on. LAST: the last ones of all.
+    template <int VECTORS, bool ROTATED, bool LAST>
+    CIPHERBLAS_INLINE void run(std::size_t i) const {
+        PairSums s[VECTORS];
+        Place<ROTATED> place[VECTORS];
+#pragma GCC unroll 4
+        for (std::size_t v = 0; v < VECTORS; ++v) {
+            if (next.term != nullptr) next.fetch(i + 8 * v);
+            place[v].find(term, i + 8 * v);
         }
-        if (term.add0 != nullptr)
-            s.c0.add_product(permute_lanes(load(term.add0 + source), order), add_factor);
-        if (term.add1 != nullptr)
-            s.c1.add_product(permute_lanes(load(term.add1 + source), order), add_factor);
+        const int digits = DIGITS > 0 ? DIGITS : term.digit_count;
+#pragma GCC unroll 4
+        for (std::size_t j = 0; j < static_cast<std::size_t>(digits); ++j) {
+#pragma GCC unroll 4
+            for (std::size_t v = 0; v < VECTORS; ++v) {
+                const __m512i digit = place[v].read(limbs.digits[j]);
+                const __m512i b = key_words.template read<LAST>(limbs.key0[j], i + 8 * v);
+                const __m512i a = key_words.template read<LAST>(limbs.key1[j], i + 8 * v);
+                s[v].c0.add_product(digit, b);
+                s[v].c1.add_product(digit, a);
+            }
+        }
+#pragma GCC unroll 4
+        for (std::size_t v = 0; v < VECTORS; ++v) finish(s[v], place[v], i + 8 * v);
+    }
+
+  private:
+    template <bool ROTATED>
+    CIPHERBLAS_INLINE void finish(PairSums& s, const Place<ROTATED>& place, std::size_t i) const {
+        const std::size_t at = i - start;
+        if (term.add0 != nullptr) s.c0.add_product(place.read(term.add0), add_factor);
+        if (term.add1 != nullptr) s.c1.add_product(place.read(term.add1), add_factor);
         if (term.plaintext != nullptr) {
             const __m512i x0 = short_sum ? add(s.c0.montgomery(m), m.q) : reduce_term(s.c0, m);
             const __m512i x1 = short_sum ? add(s.c1.montgomery(m), m.q) : reduce_term(s.c1, m);
             const __m512i plaintext = load(term.plaintext + i);
-            s = step.first ? PairSums() : sums[(i - start) / 8];
+            s = PairSums();
             s.c0.add_product(x0, plaintext);
             s.c1.add_product(x1, plaintext);
-        } else if (!step.first) {
-            const PairSums& stored = sums[(i - start) / 8];
-            s.c0.low = add(s.c0.low, stored.c0.low);
-            s.c0.high = add(s.c0.high, stored.c0.high);
-            s.c1.low = add(s.c1.low, stored.c1.low);
-            s.c1.high = add(s.c1.high, stored.c1.high);
+        }
+        if (!step.first) sums[at / 8].add_to(s);
+        if (step.present) {  // times 2^52
+            s.c0.high = add(s.c0.high, load(step.out0 + at));
+            s.c1.high = add(s.c1.high, load(step.out1 + at));
         }
         if (step.last) {
             if (next.term != nullptr) {
-                prefetch(step.out0 + (i - start) + kChunk);
-                prefetch(step.out1 + (i - start) + kChunk);
+                prefetch(step.out0 + at + kChunk);
+                prefetch(step.out1 + at + kChunk);
             }
-            store(step.out0 + (i - start), (*step.reduce)(s.c0, m));
-            store(step.out1 + (i - start), (*step.reduce)(s.c1, m));
+            store(step.out0 + at, (*step.reduce)(s.c0, m));
+            store(step.out1 + at, (*step.reduce)(s.c1, m));
         } else {
-            sums[(i - start) / 8] = s;
+            sums[at / 8] = s;
         }
+    }
+};
+
+// DIGITS is the number of digits, or 0 for any number.
+template <int DIGITS, bool PACKED>
+void add_term(StoredSums* sums, const RotationTerm& term, const NextTerm& next, std::size_t start,
+              std::size_t end, const Step& step, const Modulus& modulus) {
+    const TermLoop<DIGITS, PACKED> loop(sums, term, next, start, step, modulus);
+    const auto run = [&]<bool ROTATED>(std::bool_constant<ROTATED>) {
+        std::size_t i = start;
+        for (; i + 16 < end; i += 16) loop.template run<2, ROTATED, false>(i);
+        for (; i < end; i += 8) loop.template run<1, ROTATED, PACKED>(i);
+    };
+    term.permutation == nullptr ? run(std::false_type()) : run(std::true_type());
+}
+
+template <bool PACKED>
+void add_any_term(StoredSums* sums, const RotationTerm& term, const NextTerm& next, std::size_t start,
+                  std::size_t end, const Step& step, const Modulus& modulus) {
+    switch (term.digit_count) {
+        case 1:
+            return add_term<1, PACKED>(sums, term, next, start, end, step, modulus);
+        case 2:
+            return add_term<2, PACKED>(sums, term, next, start, end, step, modulus);
+        case 3:
+            return add_term<3, PACKED>(sums, term, next, start, end, step, modulus);
+        case 4:
+            return add_term<4, PACKED>(sums, term, next, start, end, step, modulus);
+        default:
+            return add_term<0, PACKED>(sums, term, next, start, end, step, modulus);
     }
 }
 
@@ -142,39 +302,19 @@ void sum_terms(Word* out0, Word* out1, const RotationTerm* terms, std::size_t co
     }
     const bool ahead = streams * (to - from) * sizeof(Word) > kPrefetchBytes;
     const Reduction reduce(modulus, bound);
-    PairSums sums[kChunk / 8];
+    StoredSums sums[kChunk / 8];
     for (std::size_t start = from; start < to; start += kChunk) {
         const std::size_t end = std::min(start + kChunk, to);
         Word* const chunk0 = out0 + (start - from);
         Word* const chunk1 = out1 + (start - from);
-        for (std::size_t i = 0; accumulate && i < end - start; i += 8) {  // what is there, times 2^52
-            PairSums& s = sums[i / 8] = PairSums();
-            s.c0.high = load(chunk0 + i);
-            s.c1.high = load(chunk1 + i);
-        }
         for (std::size_t t = 0; t < count; ++t) {
             NextTerm next;
             const std::size_t ahead_term = (t + kTermsAhead) % count,
                               distance = (t + kTermsAhead) / count * kChunk;
             if (ahead && end + distance <= to) next = {terms + ahead_term, distance};
-            const Step step{t == 0 && !accumulate, t + 1 == count, &reduce, chunk0, chunk1};
-            switch (terms[t].digit_count) {
-                case 1:
-                    add_term<1>(sums, terms[t], next, start, end, step, modulus);
-                    break;
-                case 2:
-                    add_term<2>(sums, terms[t], next, start, end, step, modulus);
-                    break;
-                case 3:
-                    add_term<3>(sums, terms[t], next, start, end, step, modulus);
-                    break;
-                case 4:
-                    add_term<4>(sums, terms[t], next, start, end, step, modulus);
-                    break;
-                default:
-                    add_term<0>(sums, terms[t], next, start, end, step, modulus);
-                    break;
-            }
+            const Step step{t == 0, t + 1 == count, accumulate && t == 0, &reduce, chunk0, chunk1};
+            (terms[t].packed ? add_any_term<true> : add_any_term<false>)(sums, terms[t], next, start, end,
+                                                                         step, modulus);
         }
     }
 }
@@ -205,14 +345,14 @@ bool split_long_terms(const RotationTerm* terms, std::size_t count, std::vector<
 
 }  // namespace
 
-void accumulate_terms(Word* out0, Word* out1, const RotationTerm* terms, std::size_t count, std::size_t begin,
-                      std::size_t end, const Modulus& m) {
+void accumulate_terms(Word* out0, Word* out1, const RotationTerm* terms, std::size_t count, bool accumulate,
+                      std::size_t begin, std::size_t end, const Modulus& m) {
     std::vector<RotationTerm> parts;
     if (split_long_terms(terms, count, parts)) {
         terms = parts.data();
         count = parts.size();
     }
-    if (count == 0) {
+    if (count == 0 && !accumulate) {
         std::fill_n(out0, end - begin, Word{0});
         std::fill_n(out1, end - begin, Word{0});
     }
@@ -222,7 +362,7 @@ void accumulate_terms(Word* out0, Word* out1, const RotationTerm* terms, std::si
             sum += products(terms[last]);
             if (sum > kMaxProducts) break;
         }
-        sum_terms(out0, out1, terms + first, last - first, first > 0, begin, end, m);
+        sum_terms(out0, out1, terms + first, last - first, accumulate || first > 0, begin, end, m);
         first = last;
     }
 }

@@ -8,6 +8,7 @@
 #include "ring/kernels/tables.h"
 #include "ring/kernels/undivided.h"
 #include "ring/ntt.h"
+#include "ring/packing.h"
 
 namespace cipherblas {
 
@@ -208,19 +209,24 @@ void multiply_plain_sum(Word* c0, Word* c1, const Word* const* p, const Word* co
 u128 term_sum(const RotationTerm& term, const Word* const* key, const Word* add_limb, std::size_t position,
               std::size_t source) {
     u128 sum = add_limb == nullptr ? 0 : wide(add_limb[source], term.add_factor);
-    for (int j = 0; j < term.digit_count; ++j) sum += wide(term.digits[j][source], key[j][position]);
+    for (int j = 0; j < term.digit_count; ++j) {
+        const Word word = term.packed ? packed_word(key[j], position) : key[j][position];
+        sum += wide(term.digits[j][source], word);
+    }
     return sum;
 }
 
-void accumulate_terms(Word* out0, Word* out1, const RotationTerm* terms, std::size_t count, std::size_t begin,
-                      std::size_t end, const Modulus& m) {
+void accumulate_terms(Word* out0, Word* out1, const RotationTerm* terms, std::size_t count, bool accumulate,
+                      std::size_t begin, std::size_t end, const Modulus& m) {
     constexpr std::size_t kChunk = 256;
     u128 sum0[kChunk];
     u128 sum1[kChunk];
     for (std::size_t start = begin; start < end; start += kChunk) {
         const std::size_t size = std::min(kChunk, end - start);
-        std::fill_n(sum0, size, u128{0});
-        std::fill_n(sum1, size, u128{0});
+        for (std::size_t i = 0; i < size; ++i) {
+            sum0[i] = accumulate ? static_cast<u128>(out0[start - begin + i]) << kWordBits : 0;
+            sum1[i] = accumulate ? static_cast<u128>(out1[start - begin + i]) << kWordBits : 0;
+        }
         for (std::size_t t = 0; t < count; ++t) {
             const RotationTerm& term = terms[t];
             for (std::size_t i = 0; i < size; ++i) {

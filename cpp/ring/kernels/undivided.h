@@ -42,8 +42,8 @@ void intt_scaled(std::uint64_t* r, const std::uint64_t* a, const std::uint64_t* 
 }
 
 template <auto kNtt>
-void ntt_part(std::uint64_t* const* r, const std::uint64_t* const* x, std::size_t count, int, const Upcoming&,
-              const NttTable& table) {
+void ntt_part(std::uint64_t* const* r, const std::uint64_t* const* x, std::size_t count, int, bool,
+              const Upcoming&, const NttTable& table) {
     for (std::size_t k = 0; k < count; ++k) {
         if (r[k] != x[k]) std::copy_n(x[k], std::size_t{1} << table.log_n, r[k]);
         kNtt(r[k], table);
@@ -55,7 +55,7 @@ void ntt_part_sub_mul_scalar(std::uint64_t* const* r, const std::uint64_t* const
                              const std::uint64_t* const* x, std::uint64_t* const* work, std::size_t count,
                              std::uint64_t c, int part, bool, const Upcoming& upcoming,
                              const NttTable& table) {
-    ntt_part<kNtt>(work, x, count, part, upcoming, table);
+    ntt_part<kNtt>(work, x, count, part, false, upcoming, table);
     for (std::size_t k = 0; k < count; ++k) {
         kSubMulScalar(r[k], a[k], work[k], c, std::size_t{1} << table.log_n, table.modulus);
     }

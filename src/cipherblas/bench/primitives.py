@@ -77,7 +77,7 @@ class Setting:
 
 SETTINGS = (
     Setting(1 << 13, 4, 4, 40.0, 40, 38),
-    Setting(1 << 15, 15, 15, 47.0, 60, 50),
+    Setting(1 << 15, 15, 15, 45.0, 60, 50),
     Setting(1 << 16, 25, 3, 47.6, 60, 50),
 )
 # SEAL has one special prime, hence one digit per limb, and no ring degree above 2^15 with its default checks.

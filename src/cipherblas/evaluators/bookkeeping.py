@@ -16,6 +16,7 @@ from cipherblas.evaluators.shape import Ring
 from cipherblas.evaluators.steps import KeyPolicy, check_policy
 from cipherblas.evaluators.values import Ct, Ledger, Plain
 from cipherblas.keys.request import KeyRequest
+from cipherblas.params import key_words
 
 CONJUGATE = -1  # stands for complex conjugation where a rotation step is expected
 DEFAULT_WORKING_BYTES = 1 << 30
@@ -45,6 +46,7 @@ class Bookkeeper:
         self.params = params
         self.n = params.n
         self.slots = params.n // 2
+        self._key_words = key_words(params.n, (*params.q, *params.p))
         self.key_policy = key_policy
         self.working_bytes = working_bytes
         self.counts = Counts()
@@ -121,7 +123,7 @@ class Bookkeeper:
         """Inner products of the digits with a key, and P·b."""
         key_limbs = 2 * self.digits(limbs) * (limbs + self._special)
         self.counts.mac_limbs += number * (key_limbs + limbs)
-        self.counts.key_bytes_read += number * key_limbs * self.n * 8
+        self.counts.key_bytes_read += number * key_limbs * self._key_words * 8
 
     def _count_moddown(self, outputs: int, limbs: int, rescale: bool = False) -> None:
         """Division of two components by P, or by P·q_last."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from cipherblas.evaluators.counts import Counts
 from cipherblas.evaluators.shape import Ring
+from cipherblas.params import key_words
 
 WORD_BYTES = 8
 MAPPED_BYTES = 32 << 20  # the C library maps larger blocks anew each time; smaller ones are there already
@@ -21,6 +22,7 @@ class RowCosts:
     def __init__(self, params: Ring, counts: Counts) -> None:
         self._counts = counts
         self._n = params.n
+        self._key_words = key_words(params.n, (*params.q, *params.p))
         self._special, self._alpha = len(params.p), params.alpha
 
     def clear_gemm(self, m: int, k: int, width: int, limbs: int, passes: int) -> None:
@@ -45,7 +47,7 @@ class RowCosts:
         counts.row_switches += rows
         counts.ntt_limbs += rows * (digits * extended + 2 * extended)
         counts.mac_limbs += rows * (2 * digits * extended + 2 * self._special * limbs)
-        counts.key_bytes_read += keys * digits * 2 * extended * self._n * WORD_BYTES
+        counts.key_bytes_read += keys * digits * 2 * extended * self._key_words * WORD_BYTES
 
     def transposition(self, shape: tuple[int, int], limbs: int, switches: int, keys: int) -> None:
         """C-MT: rows and columns that are missing are filled up with zeros; then two transforms and the switches

@@ -17,7 +17,7 @@ from cipherblas.errors import (
     ParameterError,
     ShapeError,
 )
-from cipherblas.keys.evaluation import EvaluationKeys, key_shape
+from cipherblas.keys.evaluation import EvaluationKeys, key_shape, pack, unpack
 from cipherblas.memory import Array, aligned_empty, check_memory
 from cipherblas.params import Parameters
 
@@ -62,11 +62,11 @@ class ConversionRequest:
         params.check_limbs(self.limbs)
 
     def shape(self, params: Parameters) -> tuple[int, ...]:
-        """Shape of the keys in memory, uint64 in Montgomery NTT form.
+        """Shape of the keys in memory, uint64 in Montgomery NTT form, packed.
 
-        Switching keys are (count, digits, 2, limbs + k, N), components b and a. Keys to shared a have their polynomials
-        in pairs, a first, so that one key switch computes two sums: (count, pairs, digits, 2, limbs + k, N); the last
-        pair is filled up with zeros.
+        Switching keys are (count, *key_shape), components b and a. Keys to shared a have their polynomials in pairs, a
+        first, so that one key switch computes two sums: (count, pairs, *key_shape); the last pair is filled up with
+        zeros.
         """
         if self.conversion == RLWE_TO_SHARED:
             return self.count, self.count // 2 + 1, *key_shape(params, self.limbs)
@@ -79,12 +79,12 @@ class ConversionRequest:
 
 def uniform_part(params: Parameters, seed: bytes, request: ConversionRequest, number: int) -> Array:
     """The a part of one key from the public seed of all: uint64 (digits, limbs + k, N), Montgomery form."""
-    digits, _, rows, n = key_shape(params, request.limbs)
+    digits, _, rows, _ = key_shape(params, request.limbs)
     moduli = [*range(request.limbs), *range(params.limbs, params.limbs + params.special_limbs)]
     indices = [number << 32 | digit << 16 | modulus for digit in range(digits) for modulus in moduli]
     purpose = randomness.Purpose.CONVERSION_KEY_UNIFORM
     drawn = randomness.uniform(params.context(), seed, purpose, indices, moduli * digits)
-    return drawn.reshape(digits, rows, n)
+    return drawn.reshape(digits, rows, params.n)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +141,7 @@ class ConversionKeys:
             "limbs": request.limbs,
             "key_id": self.key_id,
         }
-        tensors = {"b": b_parts(self.data, request), "seed": np.frombuffer(self.seed, np.uint8)}
+        tensors = {"b": b_parts(self.params, self.data, request), "seed": np.frombuffer(self.seed, np.uint8)}
         files.write(path, "conversion-keys", header, tensors, parameters=self.params)
 
     @classmethod
@@ -184,31 +184,32 @@ def check_owner(keys: ConversionKeys | EvaluationKeys, params: Parameters, key_i
 
 def b_shape(params: Parameters, request: ConversionRequest) -> tuple[int, ...]:
     """Shape of the b parts: (count, digits, limbs + k, N), with one more dimension of `count` to shared a."""
-    digits, _, rows, n = key_shape(params, request.limbs)
+    digits, _, rows, _ = key_shape(params, request.limbs)
     inner = (request.count,) if request.conversion == RLWE_TO_SHARED else ()
-    return request.count, *inner, digits, rows, n
+    return request.count, *inner, digits, rows, params.n
 
 
-def b_parts(data: Array, request: ConversionRequest) -> Array:
+def b_parts(params: Parameters, data: Array, request: ConversionRequest) -> Array:
     """The b parts of keys: see `b_shape`."""
     if request.conversion != RLWE_TO_SHARED:
-        return data[:, :, 0]
+        return unpack(params, data[:, :, 0])
     parts = [data[:, (1 + j) // 2, :, (1 + j) % 2] for j in range(request.count)]
-    return np.stack(parts, axis=1)
+    return unpack(params, np.stack(parts, axis=1))
 
 
 def assemble(params: Parameters, request: ConversionRequest, seed: bytes, b: Array) -> Array:
     """The keys of their b parts and the seed of their a parts: see `ConversionRequest.shape`."""
     data = aligned_empty(request.shape(params))
     for number in range(request.count):
-        a = uniform_part(params, seed, request, number)
+        a = pack(params, uniform_part(params, seed, request, number))
+        b_words = pack(params, b[number])
         if request.conversion != RLWE_TO_SHARED:
-            data[number, :, 0], data[number, :, 1] = b[number], a
+            data[number, :, 0], data[number, :, 1] = b_words, a
             continue
         data[number, -1].fill(0)
         data[number, 0, :, 0] = a
         for j in range(request.count):
-            data[number, (1 + j) // 2, :, (1 + j) % 2] = b[number, j]
+            data[number, (1 + j) // 2, :, (1 + j) % 2] = b_words[j]
     return data
 
 

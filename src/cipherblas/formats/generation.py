@@ -16,6 +16,7 @@ from cipherblas.formats.conversion_keys import (
 )
 from cipherblas.formats.encryption import shared_secrets
 from cipherblas.keys import SecretKey
+from cipherblas.keys.evaluation import unpack
 from cipherblas.memory import Array, aligned_empty, check_memory
 
 
@@ -59,7 +60,7 @@ def _b_part(secret: SecretKey, target: Array, source: Array, a: Array, limbs: in
     errors = randomness.noise(context, len(a))
     key = context.switching_key(target, source, a, errors, limbs)
     errors.fill(0)
-    return np.asarray(key)[:, 0]
+    return unpack(secret.params, np.asarray(key)[:, 0])
 
 
 def _sub_secrets(secret: SecretKey, count: int) -> Array:

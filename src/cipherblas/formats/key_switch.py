@@ -26,7 +26,7 @@ def switch(
 
     Args:
         x: uint64 (limbs, count, N), coefficients.
-        keys: uint64 (keys, digits, 2, key limbs + k, N), Montgomery NTT form, for at least as many limbs.
+        keys: uint64 (keys, *key_shape), Montgomery NTT form, packed, for at least as many limbs.
         terms: (output, element, key).
         outputs: number of sums.
     """

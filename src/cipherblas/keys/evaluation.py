@@ -21,8 +21,26 @@ Progress = Callable[[int, int], None]  # called with (done, total)
 
 
 def key_shape(params: Parameters, limbs: int) -> tuple[int, int, int, int]:
-    """Shape of a switching key for `limbs` limbs: (digits, 2, limbs + k, N)."""
-    return params.digits(limbs), 2, limbs + params.special_limbs, params.n
+    """Shape of a switching key for `limbs` limbs in memory: (digits, 2, limbs + k, words of a limb)."""
+    return params.digits(limbs), 2, limbs + params.special_limbs, params.key_words
+
+
+def pack(params: Parameters, limbs: Array) -> Array:
+    """Limbs (..., N) as keys have them in memory, (..., words)."""
+    return _rows_by_rows(params.context().pack_key, limbs, params.key_words)
+
+
+def unpack(params: Parameters, limbs: Array) -> Array:
+    """The limbs (..., N) of what `pack` made."""
+    return _rows_by_rows(params.context().unpack_key, limbs, params.n)
+
+
+def _rows_by_rows(convert: Callable[[Array], Array], limbs: Array, words: int) -> Array:
+    """The same of every (rows, words) matrix of an array: one component of one digit lies in one piece."""
+    result = aligned_empty((*limbs.shape[:-1], words))
+    for index in np.ndindex(limbs.shape[:-2]):
+        result[index] = convert(limbs[index])
+    return result
 
 
 def uniform_part(params: Parameters, seed: bytes, limbs: int) -> Array:
@@ -30,12 +48,12 @@ def uniform_part(params: Parameters, seed: bytes, limbs: int) -> Array:
 
     A uniform residue is uniform in Montgomery form too, so the stream is taken as that form and never converted.
     """
-    digits, _, rows, n = key_shape(params, limbs)
+    digits, _, rows, _ = key_shape(params, limbs)
     moduli = [*range(limbs), *range(params.limbs, params.limbs + params.special_limbs)]
     indices = [digit << 16 | modulus for digit in range(digits) for modulus in moduli]
     purpose = randomness.Purpose.SWITCHING_KEY_UNIFORM
     return randomness.uniform(params.context(), seed, purpose, indices, moduli * digits).reshape(
-        digits, rows, n
+        digits, rows, params.n
     )
 
 
@@ -47,7 +65,7 @@ class SwitchingKey:
         galois: the Galois element it serves, RELINEARISE, or a number of `weight_key`.
         limbs: it serves ciphertexts of at most so many limbs.
         seed: public seed of the a parts.
-        data: uint64 (digits, 2, limbs + k, N), Montgomery form.
+        data: uint64 of `key_shape`, Montgomery form, components b and a, packed.
     """
 
     galois: int
@@ -69,14 +87,14 @@ class StoredKey:
     def load(self) -> SwitchingKey:
         """Read the b parts and expand the a parts; errors as `files.read`, and FormatError for a residue ≥ q."""
         params = self.reader.parameters
-        data = aligned_empty(key_shape(params, self.limbs))
-        digits = len(data)
-        self.reader.read_into(self.tensor, [data[digit, 0] for digit in range(digits)])
+        b = self.reader.read(self.tensor)
         moduli = np.array([*params.q[: self.limbs], *params.p], np.uint64)
-        for digit in range(digits):
-            if (data[digit, 0].max(axis=1) >= moduli).any():
-                raise FormatError(f"{self.reader.path}: a residue of {self.tensor} is not below its modulus")
-        data[:, 1] = uniform_part(params, self.seed, self.limbs)
+        if (b.max(axis=2) >= moduli).any():
+            raise FormatError(f"{self.reader.path}: a residue of {self.tensor} is not below its modulus")
+        data = aligned_empty(key_shape(params, self.limbs))
+        data[:, 0] = pack(params, b)
+        del b
+        data[:, 1] = pack(params, uniform_part(params, self.seed, self.limbs))
         return SwitchingKey(self.galois, self.limbs, self.seed, data)
 
 
@@ -157,7 +175,7 @@ class EvaluationKeys:
         """The switching key of a Galois element for a ciphertext of `limbs` limbs.
 
         Returns:
-            uint64 (digits, 2, key limbs + k, N), Montgomery form; the key may have been made for more limbs.
+            uint64 of `key_shape`, Montgomery form, packed; the key may have been made for more limbs.
 
         Raises:
             MissingKeyError: no such key, or it was made for fewer limbs.

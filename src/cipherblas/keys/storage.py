@@ -18,7 +18,7 @@ import numpy as np
 
 from cipherblas import files, randomness
 from cipherblas.errors import CipherblasError, FormatError, MismatchError, ParameterError, StorageError
-from cipherblas.keys.evaluation import RELINEARISE, StoredKey, SwitchingKey, key_shape
+from cipherblas.keys.evaluation import RELINEARISE, StoredKey, SwitchingKey, key_shape, unpack
 from cipherblas.keys.request import WEIGHTS, KeyRequest, weight_row
 from cipherblas.memory import in_threads
 from cipherblas.params import Parameters
@@ -66,7 +66,7 @@ def save(
     def write_part(file: Path, part: int) -> None:
         made = [key(element, limbs[element]) for element in groups[part]]
         seeds = np.frombuffer(b"".join(one.seed for one in made), np.uint8)
-        tensors = {_tensor_name(one.galois): one.data[:, 0] for one in made}
+        tensors = {_tensor_name(one.galois): unpack(params, one.data[:, 0]) for one in made}
         tensors["seeds"] = seeds.reshape(len(made), randomness.SEED_BYTES)
         listed = [[one.galois, one.limbs] for one in made]
         header = {**owner._asdict(), "set": set_name, "part": part, "keys": listed}
@@ -100,7 +100,7 @@ def _groups(params: Parameters, limbs: Mapping[int, int], part_bytes: int) -> li
     groups: list[list[int]] = [[]]
     filled = 0
     for element, count in limbs.items():
-        size = params.key_bytes(count) // 2
+        size = params.digits(count) * (count + params.special_limbs) * params.n * 8
         if groups[-1] and filled + size > part_bytes:
             groups.append([])
             filled = 0
@@ -196,7 +196,7 @@ def _stored_keys(reader: files.Reader) -> list[StoredKey]:
     seeds = reader.read("seeds")
     stored = []
     for (element, limbs), seed in zip(by_element.items(), seeds, strict=True):
-        digits, _, rows, n = key_shape(reader.parameters, limbs)
-        reader.expect(_tensor_name(element), np.uint64, (digits, rows, n))
+        digits, _, rows, _ = key_shape(reader.parameters, limbs)
+        reader.expect(_tensor_name(element), np.uint64, (digits, rows, reader.parameters.n))
         stored.append(StoredKey(element, limbs, seed.tobytes(), reader, _tensor_name(element)))
     return stored

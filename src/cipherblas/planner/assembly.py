@@ -13,7 +13,7 @@ from cipherblas.evaluators.steps import KeyPolicy, check_policy
 from cipherblas.expressions import Expression
 from cipherblas.graph import Axes
 from cipherblas.keys import KeyRequest
-from cipherblas.params import Parameters
+from cipherblas.params import Parameters, key_words
 from cipherblas.planner.cost import calibrate
 from cipherblas.planner.plan import Plan, Route
 from cipherblas.planner.trace import Trace, trace
@@ -112,9 +112,9 @@ def upload_bytes_of(feeds: Iterable[FeedSpec | RowFeed], ring: Ring) -> int:
 
 def key_bytes_of(request: KeyRequest, ring: Ring) -> int:
     """Bytes in memory of the keys of a request."""
-    special = len(ring.p)
+    special, words = len(ring.p), key_words(ring.n, (*ring.q, *ring.p))
 
     def one(limbs: int) -> int:
-        return -(-limbs // ring.alpha) * 2 * (limbs + special) * ring.n * 8
+        return -(-limbs // ring.alpha) * 2 * (limbs + special) * words * 8
 
     return sum(one(limbs) for limbs in request.limbs_by_number(0).values())
