@@ -44,7 +44,7 @@ def test_workers_need_nothing_of_this_package() -> None:
 
 @needs_seal
 def test_seal_primitives_are_right_and_measured() -> None:
-    request = {"n": 4096, "q_bits": [40, 30], "special_bits": 36, "hoisted": 2}
+    request = {"n": 4096, "q_bits": [36, 30], "special_bits": 36, "hoisted": 2}
     with Peer("seal", request) as peer:
         assert peer.ready["limbs"] == 2
         assert peer.ready["error"] < 1e-2  # a 30-bit scale: noise of about 2^-13
