@@ -8,7 +8,7 @@ namespace cipherblas {
 namespace {
 
 constexpr std::size_t kInnerWords = std::size_t{1} << 16;  // of digits, what a core's own cache has room for
-constexpr std::size_t kRangeWords = std::size_t{1} << 17;  // of digits that wait there for their sum
+constexpr std::size_t kRangeWords = std::size_t{3} << 15;  // of digits that wait there for their sum
 
 // How many digits of a limb are made at one time. All, unless they are for a single output, which adds up what it reads of
 // them and so can take a few at a time: those then stay in the core's own cache.
