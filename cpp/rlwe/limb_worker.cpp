@@ -24,7 +24,8 @@ int digits_at_once(const TransformPlan& plan, int capacity) {
         std::count_if(plan.sources.begin(), plan.sources.end(),
                       [](const PlannedSource& source) { return source.decomposed; }));
     if (!one || sources == 0) return all;
-    const std::size_t most = kRangeWords / plan.context->n() / sources;
+    const std::size_t words = sources * plan.context->n();
+    const std::size_t most = (kRangeWords + words / 2) / words;
     const int range = static_cast<int>(std::max<std::size_t>(most, 1));
     if (range >= all) return all;
     const int ranges = (all + range - 1) / range;
