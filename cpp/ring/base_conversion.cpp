@@ -60,7 +60,8 @@ BaseConversion::BaseConversion(const Basis& basis, std::vector<int> sources)
         const std::uint64_t product = mul_mod(cofactor[0], basis.modulus(sources_[0]).q % m.q, m);
         products_[t] = product;
         if (product != 0) inverses_[t] = inv_mod(product, m);
-        factors_[t * (count + 1) + count] = to_montgomery(sub_mod(0, product, m), m);
+        const std::uint64_t of_overflow = count == 1 ? basis.modulus(sources_[0]).q / 2 % m.q : product;
+        factors_[t * (count + 1) + count] = to_montgomery(sub_mod(0, of_overflow, m), m);
     }
 }
 
@@ -77,23 +78,40 @@ PieceLayout BaseConversion::layout(bool together) const {
 void BaseConversion::prepare(std::uint64_t* block, int i, const LimbSource& limb, bool together,
                              std::uint64_t* scratch) const {
     const PieceLayout pieces = layout(together);
+    const Modulus& d = basis_->modulus(source(i));
+    const std::uint64_t factor = digit_factors_[static_cast<std::size_t>(i)];
     const std::size_t step = pieces.stride == 0 ? basis_->n() : pieces.stride / sources_.size();
     const bool bypass = pieces.stride > 0 && sources_.size() * basis_->n() > kBypassWords;
     kernels().intt_scaled(block + static_cast<std::size_t>(i) * step, limb.a, limb.b, scratch,
-                          digit_factor(i), pieces, bypass, basis_->table(source(i)));
+                          limb.negated ? d.q - factor : factor, count() == 1 ? d.q / 2 : 0, pieces, bypass,
+                          basis_->table(source(i)));
+}
+
+void BaseConversion::prepare_coefficients(std::uint64_t* block, int i, const std::uint64_t* x) const {
+    const std::size_t n = basis_->n();
+    const Modulus& d = basis_->modulus(source(i));
+    std::uint64_t* const y = block + static_cast<std::size_t>(i) * n;
+    if (count() > 1) {
+        return kernels().mul_scalar(y, x, digit_factors_[static_cast<std::size_t>(i)], n, d);
+    }
+    for (std::size_t j = 0; j < n; ++j) y[j] = add_mod(x[j], d.q / 2, d);
 }
 
 void BaseConversion::overflow(std::uint64_t* v, const std::uint64_t* block, std::size_t offset,
                               std::size_t length) const {
+    if (count() == 1) {
+        std::fill_n(v, length, std::uint64_t{1});
+        return;
+    }
     std::array<const std::uint64_t*, kMaxSources> y{};
     for (std::size_t i = 0; i < sources_.size(); ++i) y[i] = block + i * basis_->n() + offset;
     kernels().base_overflow(v, y.data(), reciprocals_.data(), count(), length);
 }
 
-// One source whose centred residues the kernels find without its overflow.
-bool BaseConversion::centres(const int* targets, int target_count) const {
-    return count() == 1 && std::all_of(targets, targets + target_count, [&](int target) {
-               return basis_->modulus(sources_[0]).q <= 8 * basis_->modulus(target).q;
+// The kernels know that of a single source which is not far above the targets.
+bool BaseConversion::needs_overflow(const int* targets, int target_count) const {
+    return count() > 1 || std::any_of(targets, targets + target_count, [&](int target) {
+               return basis_->modulus(sources_[0]).q > ConversionPiece::kNear * basis_->modulus(target).q;
            });
 }
 
@@ -106,7 +124,7 @@ void BaseConversion::convert(std::uint64_t* const* out, const int* targets, int 
     const std::size_t part = n / parts;  // words
     const PieceLayout pieces = layout(together);
     const bool packed = pieces.stride > 0;
-    const bool counts = v == nullptr && !centres(targets, target_count);
+    const bool counts = v == nullptr && needs_overflow(targets, target_count);
     Buffer overflows;
     if (counts && !packed) {
         overflows = Buffer::of_words(n);
@@ -155,6 +173,21 @@ void BaseConversion::convert(std::uint64_t* const* out, const int* targets, int 
         }
     }
     if (bypass) k.order_stores();
+}
+
+bool BaseConversion::converts_halves(const int* targets, int target_count) const {
+    return kernels().ntt_parts(basis_->log_n()) > 1 && !needs_overflow(targets, target_count);
+}
+
+void BaseConversion::convert_half(std::uint64_t* out, int target, const std::uint64_t* block,
+                                  int half) const {
+    const std::size_t part = layout(false).length;
+    const std::uint64_t* const y[2] = {block, nullptr};
+    const auto parts = half == 0 ? ConversionPiece::Parts::kFirstHalf : ConversionPiece::Parts::kSecondHalf;
+    kernels().base_convert_ntt(
+        out, {y, part, 0, part, parts},
+        {&factors_[static_cast<std::size_t>(target) * 2], 1, basis_->modulus(source(0)).q}, false,
+        basis_->table(target));
 }
 
 void BaseConversion::convert_coefficients(std::uint64_t* out, int target, const std::uint64_t* block,

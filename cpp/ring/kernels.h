@@ -46,17 +46,20 @@ struct PieceLayout {
 
 // A piece of the sources of a base conversion: words [offset, offset + length) of every part of a limb.
 struct ConversionPiece {
-    // Per source, and last the overflow: the words of the first part; those of the next part are `stride` words on. A
-    // single source prime up to 8q needs no overflow: null.
+    // Per source, and last the overflow: the words of the first part; those of the next part are `stride` words on. The
+    // overflow of a single source is 1 everywhere, and may be null for a target q if the source prime is up to kNear q.
+    static constexpr std::uint64_t kNear = 8;
     const std::uint64_t* const* y;
     std::size_t stride, offset, length;
+    // Which parts are made: all, or of several a half, which lies at r alone. Halves are for a single near source.
+    enum class Parts { kAll, kFirstHalf, kSecondHalf } parts = Parts::kAll;
 };
 
 // One target of a base conversion; see base_convert.
 struct ConversionFactors {
     const std::uint64_t* factor;  // per source, and last the overflow factor
     int count;                    // of sources
-    std::uint64_t source;         // the first source prime
+    std::uint64_t source;         // the first source prime d; a single one: y - floor(d / 2) is converted
 };
 
 // Where a kernel can write past the caches (`bypass`), so do results of so many words: nothing that follows would find
@@ -70,11 +73,12 @@ struct Kernels {
     // position i holds the value at psi^(2*bitrev(i)+1).
     void (*ntt)(std::uint64_t* x, const NttTable& table);
     void (*intt)(std::uint64_t* x, const NttTable& table);
-    // r = factor * (inverse transform of a, or of the product a b if b is not null), factor < q: free where it joins N^-1.
-    // r, in that layout, is a or does not overlap it; scratch has room for a limb and may be a. bypass: r goes past the caches.
+    // r = shift + factor * (inverse transform of a, or of the product a b if b is not null), both below q, the shift added to
+    // every coefficient: free where the factor joins N^-1. r, in that layout, is a or does not overlap it; scratch has room
+    // for a limb and may be a. bypass: r goes past the caches; then there is no shift.
     void (*intt_scaled)(std::uint64_t* r, const std::uint64_t* a, const std::uint64_t* b,
-                        std::uint64_t* scratch, std::uint64_t factor, const PieceLayout& layout, bool bypass,
-                        const NttTable& table);
+                        std::uint64_t* scratch, std::uint64_t factor, std::uint64_t shift,
+                        const PieceLayout& layout, bool bypass, const NttTable& table);
 
     void (*add)(std::uint64_t* r, const std::uint64_t* a, const std::uint64_t* b, std::size_t n,
                 const Modulus& m);
@@ -88,8 +92,8 @@ struct Kernels {
                      const Modulus& m);
     void (*mul_scalar)(std::uint64_t* r, const std::uint64_t* a, std::uint64_t c, std::size_t n,
                        const Modulus& m);
-    // r = (a - b) * c: the tail of ModDown and rescale.
-    void (*sub_mul_scalar)(std::uint64_t* r, const std::uint64_t* a, const std::uint64_t* b, std::uint64_t c,
+    // r = (a + b) * c: the tail of ModDown and rescale, which convert the negative of what they subtract.
+    void (*add_mul_scalar)(std::uint64_t* r, const std::uint64_t* a, const std::uint64_t* b, std::uint64_t c,
                            std::size_t n, const Modulus& m);
     // r = a mod q for a below 2^63 taken as signed.
     void (*from_signed)(std::uint64_t* r, const std::int64_t* a, std::size_t n, const Modulus& m);
@@ -118,9 +122,9 @@ struct Kernels {
     // table reads.
     void (*ntt_part)(std::uint64_t* const* r, const std::uint64_t* const* x, std::size_t count, int part,
                      bool lazy, const Upcoming& upcoming, const NttTable& table);
-    // The same with the transforms in `work`, and r_k = (a_k - work_k) * c: the tail of ModDown and rescale in one. work_k
+    // The same with the transforms in `work`, and r_k = (a_k + work_k) * c: the tail of ModDown and rescale in one. work_k
     // may be x_k, r_k may be a_k. bypass: r goes past the caches, for results that they cannot hold.
-    void (*ntt_part_sub_mul_scalar)(std::uint64_t* const* r, const std::uint64_t* const* a,
+    void (*ntt_part_add_mul_scalar)(std::uint64_t* const* r, const std::uint64_t* const* a,
                                     const std::uint64_t* const* x, std::uint64_t* const* work,
                                     std::size_t count, std::uint64_t c, int part, bool bypass,
                                     const Upcoming& upcoming, const NttTable& table);

@@ -97,9 +97,9 @@ void centre_residues(const Context& context, const std::uint64_t* const* x, int 
     const Modulus& m1 = context.modulus(1);
     std::uint64_t* const lift = scratch;
     // x = x0 + q0 ((x1 - x0) / q0 mod q1)
-    const std::uint64_t one = m1.r_mod_q;
-    k.base_convert(lift, &x0, &one, 1, nullptr, 0, n, m1);
-    k.sub_mul_scalar(lift, x[1], lift, inv_mod(m0.q % m1.q, m1), n, m1);
+    const std::uint64_t minus_one = to_montgomery(m1.q - 1, m1);
+    k.base_convert(lift, &x0, &minus_one, 1, nullptr, 0, n, m1);
+    k.add_mul_scalar(lift, x[1], lift, inv_mod(m0.q % m1.q, m1), n, m1);
     const u128 product = static_cast<u128>(m0.q) * m1.q;
     for (std::size_t i = 0; i < n; ++i) {
         const u128 value = x0[i] + static_cast<u128>(m0.q) * lift[i];

@@ -172,7 +172,7 @@ void ExtendedLimbs::transform(int target, int t) {
 
 TermSum::TermSum(const TransformPlan& plan) : plan_(&plan) {
     for (const PlannedTerm& term : plan.terms) {
-        encodes_ = encodes_ || (term.plaintext != nullptr && term.plaintext->coefficients != nullptr);
+        encodes_ = encodes_ || term.encodes();
     }
     if (encodes_) scratch_ = Buffer::of_words(kEncodedTerms * plan.context->n());
 }
@@ -242,7 +242,7 @@ void TermSum::gather(const ExtendedLimbs& limbs, std::size_t from, std::size_t t
         }
         if (term.plaintext != nullptr) {
             std::uint64_t* scratch = nullptr;
-            if (term.plaintext->coefficients != nullptr) {
+            if (term.encodes()) {
                 scratch = scratch_.words() + encoded++ * plan_->context->n();
             }
             r.plaintext = plaintext_limb(*plan_, *term.plaintext, limb, scratch);

@@ -16,9 +16,7 @@ int digits_at_once(const TransformPlan& plan, int capacity) {
     const int all = plan.context->digits(plan.limbs);
     const bool one = plan.outputs == 1 && capacity == 1 && !plan.terms.empty() &&
                      std::all_of(plan.terms.begin(), plan.terms.end(), [&](const PlannedTerm& term) {
-                         const bool encoded =
-                             term.plaintext != nullptr && term.plaintext->coefficients != nullptr;
-                         return term.permutation == plan.terms.front().permutation && !encoded;
+                         return term.permutation == plan.terms.front().permutation && !term.encodes();
                      });
     const std::size_t sources = static_cast<std::size_t>(
         std::count_if(plan.sources.begin(), plan.sources.end(),
@@ -135,7 +133,7 @@ void LimbWorker::sum_and_divide(std::size_t output, int limb, int t, bool transf
         for (std::size_t c = 0; part + 1 < parts_ && c < 2; ++c) {
             upcoming_.push_back(low_part[c] + part_words_);
         }
-        kernels().ntt_part_sub_mul_scalar(result, sum, low_part, work, 2, plan_->dropped->inverse(limb), part,
+        kernels().ntt_part_add_mul_scalar(result, sum, low_part, work, 2, plan_->dropped->inverse(limb), part,
                                           bypass, {upcoming_.data(), upcoming_.size()},
                                           plan_->context->table(limb));
     };

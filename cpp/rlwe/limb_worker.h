@@ -17,7 +17,7 @@ class LimbWorker {
     // ModUp of a group of limbs, which are its numbers t = 0, 1, ...; left to the sum where that goes over the digits in
     // several ranges.
     void convert(const int* limbs, int count);
-    // Two limbs per kept limb of a group, for the part that ModDown subtracts.
+    // Two limbs per kept limb of a group, for what ModDown subtracts, negated.
     std::uint64_t* low(int t, int component) const {
         return low_.words() + static_cast<std::size_t>(2 * (t - dropped_) + component) * n_;
     }
@@ -29,7 +29,7 @@ class LimbWorker {
 
     // The sum of an output at number t of the group, in x[0] and x[1]. transforms: the NTT of its digits is not done yet.
     void sum(std::size_t output, int limb, int t, bool transforms, std::uint64_t* const* x);
-    // The same followed by ModDown: x = (sum - low) / D. bypass: x goes past the caches.
+    // The same followed by ModDown: x = (sum + low) / D. bypass: x goes past the caches.
     void sum_and_divide(std::size_t output, int limb, int t, bool transforms, bool bypass,
                         std::uint64_t* const* x);
 

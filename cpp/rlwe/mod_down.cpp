@@ -9,6 +9,50 @@
 #include "ring/threads.h"
 
 namespace cipherblas {
+namespace {
+
+// One dropped limb in a large ring: its coefficients and half a converted limb together stay in the core's own cache, beside
+// what streams through it. That is worth making the first layer twice.
+bool divides_in_halves(const Context& context, const BaseConversion& conversion, int kept_limbs) {
+    constexpr std::size_t kLargeWords = std::size_t{1} << 16;
+    std::vector<int> targets(static_cast<std::size_t>(kept_limbs));
+    std::iota(targets.begin(), targets.end(), 0);
+    return context.n() >= kLargeWords && conversion.converts_halves(targets.data(), kept_limbs);
+}
+
+// Row by row, the coefficients of each at source + row * n.
+void divide_in_halves(const Context& context, const BaseConversion& conversion, const std::uint64_t* source,
+                      int rows, int kept_limbs, bool bypass, const std::uint64_t* const* kept,
+                      std::uint64_t* const* out) {
+    const std::size_t n = context.n();
+    const std::size_t limbs = static_cast<std::size_t>(kept_limbs);
+    const int half_parts = kernels().ntt_parts(context.log_n()) / 2;
+    const std::size_t part_words = n / static_cast<std::size_t>(2 * half_parts);
+    const std::size_t tasks = static_cast<std::size_t>(rows) * limbs;
+    const int threads = threads_for(tasks);
+    const std::size_t room = n / 2 + part_words;
+    const Buffer scratch = Buffer::of_words(static_cast<std::size_t>(threads) * room);
+    parallel_for(tasks, threads, [&](std::size_t task, int thread) {
+        const int limb = static_cast<int>(task % limbs);
+        std::uint64_t* const converted = scratch.words() + static_cast<std::size_t>(thread) * room;
+        std::uint64_t* const work = converted + n / 2;
+        for (int half = 0; half < 2; ++half) {
+            conversion.convert_half(converted, limb, source + task / limbs * n, half);
+            for (int i = 0; i < half_parts; ++i) {
+                const int part = half * half_parts + i;
+                const std::size_t begin = static_cast<std::size_t>(part) * part_words;
+                std::uint64_t* const result = out[task] + begin;
+                const std::uint64_t* const addend = kept[task] + begin;
+                const std::uint64_t* const words = converted + static_cast<std::size_t>(i) * part_words;
+                kernels().ntt_part_add_mul_scalar(&result, &addend, &words, &work, 1,
+                                                  conversion.inverse(limb), part, bypass, {},
+                                                  context.table(limb));
+            }
+        }
+    });
+}
+
+}  // namespace
 
 bool converts_one_by_one(std::size_t n, int sources) {
     constexpr std::size_t kResidentWords = std::size_t{1} << 17;  // stay in the second-level cache
@@ -39,7 +83,8 @@ void mod_down(const Context& context, const BaseConversion& conversion, int rows
     const int preparing = threads_for(prepared);
     const Buffer room = Buffer::of_words(static_cast<std::size_t>(preparing) * n);
     parallel_for(prepared, preparing, [&](std::size_t task, int thread) {
-        conversion.prepare(block(task / count), static_cast<int>(task % count), {dropped[task]}, together,
+        conversion.prepare(block(task / count), static_cast<int>(task % count),
+                           {dropped[task], nullptr, true}, together,
                            room.words() + static_cast<std::size_t>(thread) * n);
     });
     parallel_rows(counts ? static_cast<std::size_t>(rows) : 0, n,
@@ -47,11 +92,15 @@ void mod_down(const Context& context, const BaseConversion& conversion, int rows
                       conversion.overflow(overflow.words() + row * n + offset, block(row), offset, length);
                   });
 
-    const int group = limbs_per_group(n, kept_limbs, conversion.count());
-    const std::size_t tasks = static_cast<std::size_t>((kept_limbs + group - 1) / group);
     const std::size_t rows_count = static_cast<std::size_t>(rows);
     const bool bypass =
         out[0] != kept[0] && bypasses_caches(rows_count * static_cast<std::size_t>(kept_limbs) * n);
+    if (divides_in_halves(context, conversion, kept_limbs)) {
+        return divide_in_halves(context, conversion, coefficients.words(), rows, kept_limbs, bypass, kept,
+                                out);
+    }
+    const int group = limbs_per_group(n, kept_limbs, conversion.count());
+    const std::size_t tasks = static_cast<std::size_t>((kept_limbs + group - 1) / group);
     const int part_count = k.ntt_parts(context.basis().log_n());
     const std::size_t part_words = n / static_cast<std::size_t>(part_count);
     const std::size_t row_words = static_cast<std::size_t>(group) * n;
@@ -84,17 +133,17 @@ void mod_down(const Context& context, const BaseConversion& conversion, int rows
                 for (int part = 0; part < part_count; ++part) {  // the rows together: they share the table
                     const std::size_t begin = static_cast<std::size_t>(part) * part_words;
                     std::vector<std::uint64_t*> results;
-                    std::vector<const std::uint64_t*> minuends, parts, next;
+                    std::vector<const std::uint64_t*> addends, parts, next;
                     for (std::size_t row = first_row; row < first_row + rows_at_once; ++row) {
                         const std::size_t place =
                             row * static_cast<std::size_t>(kept_limbs) + static_cast<std::size_t>(targets[t]);
                         results.push_back(out[place] + begin);
-                        minuends.push_back(kept[place] + begin);
+                        addends.push_back(kept[place] + begin);
                         parts.push_back(converted + (row - first_row) * row_words + t * n + begin);
                         // Limbs that were converted together have left the inner caches.
                         if (limbs > 1 && part + 1 < part_count) next.push_back(parts.back() + part_words);
                     }
-                    k.ntt_part_sub_mul_scalar(results.data(), minuends.data(), parts.data(), work.data(),
+                    k.ntt_part_add_mul_scalar(results.data(), addends.data(), parts.data(), work.data(),
                                               rows_at_once, conversion.inverse(targets[t]), part, bypass,
                                               {next.data(), next.size()}, context.table(targets[t]));
                 }

@@ -68,14 +68,7 @@ void RowDigits::extend(int digit) {
     const int begin = context_->digit_begin(digit);
     const int count = context_->digit_end(digit, limbs_) - begin;
     const BaseConversion& conversion = context_->conversion(begin, count, false);
-    const std::uint64_t* block = input(begin);  // of a single prime: y is x itself
-    if (count > 1) {
-        for (int i = 0; i < count; ++i) {
-            kernels().mul_scalar(residues_.words() + static_cast<std::size_t>(i) * n, input(begin + i),
-                                 conversion.digit_factor(i), n, context_->modulus(begin + i));
-        }
-        block = residues_.words();
-    }
+    for (int i = 0; i < count; ++i) conversion.prepare_coefficients(residues_.words(), i, input(begin + i));
     std::vector<int> targets;
     std::vector<std::uint64_t*> out;
     for (const int limb : positions(*context_, limbs_)) {
@@ -83,7 +76,8 @@ void RowDigits::extend(int digit) {
         targets.push_back(limb);
         out.push_back(extended_.words() + static_cast<std::size_t>(row(limb) * digits_ + digit) * n);
     }
-    conversion.convert(out.data(), targets.data(), static_cast<int>(targets.size()), block, false, nullptr);
+    conversion.convert(out.data(), targets.data(), static_cast<int>(targets.size()), residues_.words(), false,
+                       nullptr);
 }
 
 RowProduct::RowProduct(const Context& context, int limbs)
@@ -122,7 +116,7 @@ void RowProduct::run(const RowDigits& digits, const SwitchingKeyView& key, std::
     for (int j = 0; j < specials; ++j) {
         multiply(digits, key, context_->num_q() + j, limbs_ + j);
         for (int c = 0; c < 2; ++c) {
-            conversion.prepare(dropped(c), j, {sum(limbs_ + j, c)}, false, scratch_.words());
+            conversion.prepare(dropped(c), j, {sum(limbs_ + j, c), nullptr, true}, false, scratch_.words());
         }
     }
     for (int c = 0; c < 2; ++c) conversion.overflow(overflow(c), dropped(c), 0, n);
@@ -131,7 +125,7 @@ void RowProduct::run(const RowDigits& digits, const SwitchingKeyView& key, std::
         for (int c = 0; c < 2; ++c) {
             k.intt(sum(i, c), context_->table(i));
             conversion.convert_coefficients(scratch_.words(), i, dropped(c), overflow(c));
-            k.sub_mul_scalar(c == 0 ? b[i] : a[i], sum(i, c), scratch_.words(), conversion.inverse(i), n,
+            k.add_mul_scalar(c == 0 ? b[i] : a[i], sum(i, c), scratch_.words(), conversion.inverse(i), n,
                              context_->modulus(i));
         }
     }

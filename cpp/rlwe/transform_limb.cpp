@@ -35,10 +35,11 @@ class DroppedLimbs {
     }
 
     std::size_t count() const { return count_; }
-    // Dropped limb i of one output from NTT form.
+    // Dropped limb i of one output from NTT form: its negative, which ModDown adds.
     void prepare(std::size_t output, std::size_t component, std::size_t i, const std::uint64_t* limb,
                  std::uint64_t* scratch) const {
-        plan_->dropped->prepare(block(output, component), static_cast<int>(i), {limb}, !one_by_one_, scratch);
+        plan_->dropped->prepare(block(output, component), static_cast<int>(i), {limb, nullptr, true},
+                                !one_by_one_, scratch);
     }
     // After all limbs of an output.
     bool counts_overflow() const { return overflow_.words() != nullptr; }
@@ -271,7 +272,7 @@ void run_resident(const TransformPlan& plan, const Decompositions& decomposition
                     static_cast<std::size_t>(part) * (n / static_cast<std::size_t>(parts));
                 std::uint64_t* const y[2] = {x[0] + begin, x[1] + begin};
                 std::uint64_t* const z[2] = {low[0] + begin, low[1] + begin};
-                kernels().ntt_part_sub_mul_scalar(y, y, z, z, 2, plan.dropped->inverse(limb), part, false, {},
+                kernels().ntt_part_add_mul_scalar(y, y, z, z, 2, plan.dropped->inverse(limb), part, false, {},
                                                   table);
             }
         }

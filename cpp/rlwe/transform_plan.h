@@ -21,6 +21,9 @@ struct PlannedTerm {
     const SwitchingKeyView* key = nullptr;
     const PlaintextView* plaintext = nullptr;
     std::shared_ptr<const Permutation> permutation;  // null: identity
+
+    // Its plaintext is given by coefficients, and encoded while the sum is made.
+    bool encodes() const { return plaintext != nullptr && plaintext->coefficients != nullptr; }
 };
 
 struct TransformPlan {

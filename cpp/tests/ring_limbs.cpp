@@ -102,7 +102,7 @@ TEST(Limbs, MulMont) {
     }
 }
 
-TEST(Limbs, MulScalarAndSubMulScalar) {
+TEST(Limbs, MulScalarAndAddMulScalar) {
     std::mt19937_64 random(1);
     for (const Modulus& m : moduli()) {
         for (const std::uint64_t c : {std::uint64_t{0}, std::uint64_t{1}, m.q - 1, random() % m.q}) {
@@ -115,9 +115,9 @@ TEST(Limbs, MulScalarAndSubMulScalar) {
             check(
                 m,
                 [&](Limb& r, const Limb& a, const Limb& b) {
-                    kernels().sub_mul_scalar(r.data(), a.data(), b.data(), c, r.size(), m);
+                    kernels().add_mul_scalar(r.data(), a.data(), b.data(), c, r.size(), m);
                 },
-                [&](auto a, auto b) { return mul_mod((a + m.q - b) % m.q, c, m); });
+                [&](auto a, auto b) { return mul_mod((a + b) % m.q, c, m); });
         }
     }
 }

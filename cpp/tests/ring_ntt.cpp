@@ -133,7 +133,7 @@ TEST(Ntt, EqualsTheScalarTransformAndInverts) {
     }
 }
 
-TEST(Ntt, ScaledInverseEqualsTheProductAndTheInverse) {
+TEST(Ntt, ScaledAndShiftedInverseEqualsItsSteps) {
     std::mt19937_64 random(4);
     for (int log_n = 3; log_n <= 17; ++log_n) {
         const std::size_t n = std::size_t{1} << log_n;
@@ -145,28 +145,34 @@ TEST(Ntt, ScaledInverseEqualsTheProductAndTheInverse) {
                 Limb reference(n);
                 scalar().mul_scalar(reference.data(), a.data(), factor, n, m);
                 scalar().intt(reference.data(), table);
+                const std::uint64_t shift = factor == 1 ? m.q / 2 : factor == m.q - 1 ? m.q - 1 : 0;
+                const auto shifted = [&](Limb& x) {
+                    for (std::uint64_t& word : x) word = add_mod(word, shift, m);
+                };
+                shifted(reference);
                 Limb apart(n), scratch(n);
                 const std::size_t parts = static_cast<std::size_t>(kernels().ntt_parts(log_n));
                 const PieceLayout natural{n / parts, 0};
-                kernels().intt_scaled(apart.data(), a.data(), nullptr, scratch.data(), factor, natural, false,
-                                      table);
+                kernels().intt_scaled(apart.data(), a.data(), nullptr, scratch.data(), factor, shift, natural,
+                                      false, table);
                 ASSERT_EQ(apart, reference) << "n " << n << " q " << m.q << " factor " << factor;
                 Limb in_place = a;
                 kernels().intt_scaled(in_place.data(), in_place.data(), nullptr, scratch.data(), factor,
-                                      natural, false, table);
+                                      shift, natural, false, table);
                 ASSERT_EQ(in_place, reference) << "in place, n " << n << " q " << m.q << " factor " << factor;
                 Limb of_product(n), product(n);
-                kernels().intt_scaled(of_product.data(), a.data(), b.data(), scratch.data(), factor, natural,
-                                      false, table);
+                kernels().intt_scaled(of_product.data(), a.data(), b.data(), scratch.data(), factor, shift,
+                                      natural, false, table);
                 scalar().mul(product.data(), a.data(), b.data(), n, m);
                 scalar().mul_scalar(product.data(), product.data(), factor, n, m);
                 scalar().intt(product.data(), table);
+                shifted(product);
                 ASSERT_EQ(of_product, product) << "of a product, n " << n << " q " << m.q;
                 if (parts == 1) continue;
                 const PieceLayout pieces{32, 3 * 32 * parts};  // of three limbs
                 Limb block(3 * n);
                 kernels().intt_scaled(block.data() + 32 * parts, a.data(), nullptr, scratch.data(), factor,
-                                      pieces, factor > 1, table);
+                                      shift, pieces, shift == 0, table);
                 for (std::size_t i = 0; i < n; ++i) {
                     const std::size_t part = i / (n / parts), word = i % (n / parts);
                     const std::size_t place = (word / 32 * 3 + 1) * 32 * parts + part * 32 + word % 32;
@@ -187,13 +193,16 @@ class BegunTransforms {
             y_.push_back(make_limb(n_, d, random_, fill));
             reciprocals.push_back(1.0 / static_cast<double>(d));
         }
-        Limb v(n_);
-        kernels().base_overflow(v.data(), pointers(y_).data(), reciprocals.data(), static_cast<int>(count_),
-                                n_);
-        y_.push_back(v);
+        Limb v(n_, 1);
         factors_ = make_limb(count_ + 1, m.q, random_, fill);
-        if (count_ == 1) factors_ = {m.r_mod_q, to_montgomery(m.q - source_primes[0] % m.q, m)};
         source_ = source_primes[0];
+        if (count_ == 1) {
+            factors_ = {m.r_mod_q, to_montgomery(sub_mod(0, source_ / 2 % m.q, m), m)};
+        } else {
+            kernels().base_overflow(v.data(), pointers(y_).data(), reciprocals.data(),
+                                    static_cast<int>(count_), n_);
+        }
+        y_.push_back(v);
     }
 
     Limb converted() {
@@ -203,7 +212,7 @@ class BegunTransforms {
         return r;
     }
 
-    // Pieces of `length` words per part, read in place or from a copy.
+    // Pieces of `length` words per part, read in place or from a copy; without the overflow where it may be left out.
     Limb begun(std::size_t length, bool packs) {
         Limb r(n_);
         const std::size_t parts = static_cast<std::size_t>(kernels().ntt_parts(table_.log_n));
@@ -218,8 +227,22 @@ class BegunTransforms {
                 }
                 sources.push_back(packs ? copies[i].data() : y_[i].data() + offset);
             }
+            if (count_ == 1 && source_ <= ConversionPiece::kNear * m_.q) sources.back() = nullptr;
             kernels().base_convert_ntt(r.data(), {sources.data(), packs ? words : part, offset, words},
                                        {factors_.data(), static_cast<int>(count_), source_}, packs, table_);
+        }
+        return r;
+    }
+
+    // A single near source: the same, each half of the parts by itself.
+    Limb begun_in_halves() {
+        Limb r(n_);
+        const std::size_t part = n_ / static_cast<std::size_t>(kernels().ntt_parts(table_.log_n));
+        const std::uint64_t* const y[2] = {y_[0].data(), nullptr};
+        for (const auto parts : {ConversionPiece::Parts::kFirstHalf, ConversionPiece::Parts::kSecondHalf}) {
+            const std::size_t begin = parts == ConversionPiece::Parts::kFirstHalf ? 0 : n_ / 2;
+            kernels().base_convert_ntt(r.data() + begin, {y, part, 0, part, parts},
+                                       {factors_.data(), 1, source_}, false, table_);
         }
         return r;
     }
@@ -241,8 +264,9 @@ TEST(Ntt, BegunByAConversionEqualsConversionAndTransform) {
         const std::uint64_t n = std::uint64_t{1} << log_n;
         const std::vector<std::uint64_t> large = primes_below(n, 50, 14);
         const std::vector<std::uint64_t> small = primes_near(n, static_cast<double>(2 * n + 1), 1);
-        for (const Modulus& m : {Modulus(large[13]), Modulus(primes_below(n, 48, 1)[0]),
-                                 Modulus(primes_near(n, 0x1p40, 1)[0]), Modulus(small[0])}) {
+        for (const Modulus& m :
+             {Modulus(large[13]), Modulus(primes_below(n, 48, 1)[0]), Modulus(primes_below(n, 46, 1)[0]),
+              Modulus(primes_near(n, 0x1p40, 1)[0]), Modulus(small[0])}) {
             // Ten sources and their overflow are the last that need no reduction before the transform.
             for (const std::size_t count : {1u, 2u, 10u, 11u, 12u, 13u}) {
                 for (const Fill fill : {Fill::kRandom, Fill::kLargest, Fill::kExtremes}) {
@@ -261,26 +285,53 @@ TEST(Ntt, BegunByAConversionEqualsConversionAndTransform) {
     }
 }
 
+TEST(Ntt, BegunByASingleSourceEqualsConversionAndTransform) {
+    for (const int log_n : {5, 11, 13, 16}) {
+        const std::size_t n = std::size_t{1} << log_n;
+        for (const int bits : {40, 46, 47, 48, 49}) {
+            const Modulus m(primes_below(n, bits, 2)[1]);
+            const double q = static_cast<double>(m.q);
+            // Up to four and up to eight times the target, and beyond.
+            for (const double ratio :
+                 {0.01, 0.3, 0.999, 1.001, 1.9, 2.1, 3.99, 4.01, 7.0, 7.99, 8.01, 100.0}) {
+                if (q * ratio >= 0x1p50) continue;
+                const std::uint64_t source = primes_near(n, q * ratio, 1)[0];
+                for (const Fill fill : {Fill::kRandom, Fill::kLargest, Fill::kExtremes}) {
+                    BegunTransforms transforms(log_n, m, {source}, fill);
+                    Limb expected = transforms.converted();
+                    scalar().ntt(expected.data(), transforms.table());
+                    Limb x = transforms.begun(n, false);
+                    finish_ntt(x.data(), transforms.table());
+                    ASSERT_EQ(x, expected) << "n " << n << " q " << m.q << " source " << source;
+                    if (kernels().ntt_parts(log_n) == 1 || ratio > 8.0) continue;
+                    Limb halves = transforms.begun_in_halves();
+                    finish_ntt(halves.data(), transforms.table());
+                    ASSERT_EQ(halves, expected) << "halves, n " << n << " q " << m.q << " source " << source;
+                }
+            }
+        }
+    }
+}
+
 TEST(Ntt, PartsTogetherEqualTransformsOneByOne) {
     std::mt19937_64 random(6);
     for (int log_n = 3; log_n <= 17; ++log_n) {
         const std::size_t n = std::size_t{1} << log_n;
         const std::vector<std::uint64_t> primes = primes_below(n, 50, 3);
         for (std::size_t count = 0; count <= 5; ++count) {
-            const Modulus m(count % 2 == 0 ? primes[2] : primes_below(n, 48, 1)[0]);
+            const Modulus m(count % 3 == 0 ? primes[2] : primes_below(n, count % 3 == 1 ? 48 : 46, 1)[0]);
             const NttTable table(m, log_n);
             const bool lazy = (static_cast<std::size_t>(log_n) + count) % 2 == 0;
             const std::uint64_t factor = random() % m.q;
-            std::vector<Limb> x, y, minuends, expected, differences, results(count, Limb(n));
+            std::vector<Limb> x, y, addends, expected, sums, results(count, Limb(n));
             for (std::size_t k = 0; k < count; ++k) {
                 BegunTransforms transforms(log_n, m, {primes[0], primes[1]}, kFills[k % 4]);
                 x.push_back(transforms.begun(n, false));
                 expected.push_back(transforms.converted());
                 scalar().ntt(expected[k].data(), table);
-                minuends.push_back(make_limb(n, m.q, random, Fill::kExtremes));
-                differences.emplace_back(n);
-                scalar().sub_mul_scalar(differences[k].data(), minuends[k].data(), expected[k].data(), factor,
-                                        n, m);
+                addends.push_back(make_limb(n, m.q, random, Fill::kExtremes));
+                sums.emplace_back(n);
+                scalar().add_mul_scalar(sums[k].data(), addends[k].data(), expected[k].data(), factor, n, m);
             }
             y = x;
             std::vector<Limb> work(count, Limb(n));
@@ -297,20 +348,20 @@ TEST(Ntt, PartsTogetherEqualTransformsOneByOne) {
                     from_part.push_back((k % 2 == 0 ? x[k] : y[k]).data() + begin);
                     y_part.push_back(y[k].data() + begin);
                     work_part.push_back((k % 2 == 0 ? y[k] : work[k]).data() + begin);
-                    r_part.push_back((k % 2 == 0 ? results[k] : minuends[k]).data() + begin);
-                    a_part.push_back(minuends[k].data() + begin);
+                    r_part.push_back((k % 2 == 0 ? results[k] : addends[k]).data() + begin);
+                    a_part.push_back(addends[k].data() + begin);
                     upcoming.push_back(x[k].data() + next);
                 }
                 const Upcoming fetched{upcoming.data(), upcoming.size()};
                 kernels().ntt_part(x_part.data(), from_part.data(), count, part, lazy, fetched, table);
-                kernels().ntt_part_sub_mul_scalar(r_part.data(), a_part.data(), y_part.data(),
+                kernels().ntt_part_add_mul_scalar(r_part.data(), a_part.data(), y_part.data(),
                                                   work_part.data(), count, factor, part, count % 2 == 0,
                                                   fetched, table);
             }
             for (std::size_t k = 0; k < count; ++k) {
                 for (std::uint64_t& word : x[k]) word = lazy ? (word & kWordMask) % m.q : word;
                 ASSERT_EQ(x[k], expected[k]) << "n " << n << ", row " << k << " of " << count;
-                ASSERT_EQ(k % 2 == 0 ? results[k] : minuends[k], differences[k])
+                ASSERT_EQ(k % 2 == 0 ? results[k] : addends[k], sums[k])
                     << "n " << n << ", row " << k << " of " << count;
             }
         }

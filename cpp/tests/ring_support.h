@@ -1,5 +1,7 @@
 // Limbs, moduli and one-line reference arithmetic for the tests of the ring layer.
 #pragma once
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <random>
 #include <vector>
@@ -37,9 +39,12 @@ inline std::vector<Modulus> test_moduli(int log_n) {
     const std::uint64_t n = std::uint64_t{1} << log_n;
     std::vector<Modulus> moduli;
     for (const std::uint64_t q : primes_below(n, 50, 2)) moduli.emplace_back(q);
-    moduli.emplace_back(primes_below(n, 48, 1)[0]);
-    for (const std::uint64_t q : primes_near(n, 0x1p48, 4)) {
-        if (q > std::uint64_t{1} << 48) moduli.emplace_back(q);
+    for (const int bits :
+         {46, 48}) {  // the last before the kernels have room for fewer lazy layers, and the first after
+        moduli.emplace_back(primes_below(n, bits, 1)[0]);
+        const std::vector<std::uint64_t> near = primes_near(n, std::ldexp(1.0, bits), 4);
+        const auto above = std::find_if(near.begin(), near.end(), [&](auto q) { return q >> bits > 0; });
+        if (above != near.end()) moduli.emplace_back(*above);
     }
     moduli.emplace_back(primes_near(n, 0x1p40, 1)[0]);
     moduli.emplace_back(primes_near(n, static_cast<double>(2 * n + 1), 1)[0]);

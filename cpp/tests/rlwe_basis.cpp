@@ -21,7 +21,7 @@ using i128 = __int128;
 using testing::finish_ntt;
 
 // Residues of some integers in NTT form become the residues of their centred representatives modulo other primes, by
-// both layouts of a block and with the overflow counted beforehand or on the way.
+// both layouts of a block and with the overflow counted beforehand or on the way, and so do their negatives.
 void expect_centred_representatives(std::size_t n, int count) {
     const Basis basis(n, primes_below(n, 40, 7));
     std::mt19937_64 random(static_cast<std::uint64_t>(count));
@@ -48,9 +48,17 @@ void expect_centred_representatives(std::size_t n, int count) {
     }
     AlignedVector<std::uint64_t> block(x.size() * n), scratch(n), v(n), first(n), second(n);
     for (std::size_t i = 0; i < x.size(); ++i) kernels().ntt(x[i].data(), basis.table(sources[i]));
-    for (const auto& [together, counts] : {std::pair{false, true}, {false, false}, {true, false}}) {
+    struct Way {
+        bool negated, together, counts;
+    };
+    for (const auto& [negated, together, counts] : {Way{false, false, true},
+                                                    {false, false, false},
+                                                    {false, true, false},
+                                                    {true, false, true},
+                                                    {true, true, false}}) {
         for (std::size_t i = 0; i < x.size(); ++i) {
-            conversion.prepare(block.data(), static_cast<int>(i), {x[i].data()}, together, scratch.data());
+            conversion.prepare(block.data(), static_cast<int>(i), {x[i].data(), nullptr, negated}, together,
+                               scratch.data());
         }
         if (counts) conversion.overflow(v.data(), block.data(), 0, n);
         const int targets[] = {5, 1};
@@ -63,11 +71,13 @@ void expect_centred_representatives(std::size_t n, int count) {
             for (std::size_t j = 0; j < n; ++j) {
                 // Near the ends +-D/2 the float64 count of overflows may give either representative.
                 const bool tie = count > 1 && (j == 1 || j == 2);
-                const std::uint64_t expected = static_cast<std::uint64_t>((values[j] % q + q) % q);
-                const i128 other = values[j] > 0 ? values[j] - product : values[j] + product;
+                const i128 value = negated ? -values[j] : values[j];
+                const std::uint64_t expected = static_cast<std::uint64_t>((value % q + q) % q);
+                const i128 other = value > 0 ? value - product : value + product;
                 const std::uint64_t alternative = static_cast<std::uint64_t>((other % q + q) % q);
                 ASSERT_TRUE(out[t][j] == expected || (tie && out[t][j] == alternative))
-                    << "n " << n << " sources " << count << " together " << together << " at " << j;
+                    << "n " << n << " sources " << count << " negated " << negated << " together " << together
+                    << " at " << j;
             }
         }
     }

@@ -66,12 +66,12 @@ void mul_scalar(Word* r, const Word* a, Word c, std::size_t n, const Modulus& mo
     }
 }
 
-void sub_mul_scalar(Word* r, const Word* a, const Word* b, Word c, std::size_t n, const Modulus& modulus) {
+void add_mul_scalar(Word* r, const Word* a, const Word* b, Word c, std::size_t n, const Modulus& modulus) {
     const Lanes m(modulus);
     const __m256d factor = broadcast(static_cast<double>(c % modulus.q));
     for (std::size_t i = 0; i < n; i += 4) {
-        const __m256d difference = _mm256_sub_pd(load_words(a + i), load_words(b + i));
-        store(r + i, to_words(add_once(multiply(difference, factor, m), m)));
+        const __m256d sum = _mm256_add_pd(load_words(a + i), load_words(b + i));
+        store(r + i, to_words(add_once(multiply(sum, factor, m), m)));
     }
 }
 
@@ -121,7 +121,7 @@ constexpr Kernels kTable = {
     .mul = mul,
     .mul_mont = mul_mont,
     .mul_scalar = mul_scalar,
-    .sub_mul_scalar = sub_mul_scalar,
+    .add_mul_scalar = add_mul_scalar,
     .from_signed = from_signed,
     .permute = permute,
     .base_overflow = base_overflow,
@@ -130,7 +130,7 @@ constexpr Kernels kTable = {
     .base_convert_ntt = undivided::base_convert_ntt<base_convert>,
     .order_stores = undivided::order_stores,
     .ntt_part = undivided::ntt_part<ntt>,
-    .ntt_part_sub_mul_scalar = undivided::ntt_part_sub_mul_scalar<ntt, sub_mul_scalar>,
+    .ntt_part_add_mul_scalar = undivided::ntt_part_add_mul_scalar<ntt, add_mul_scalar>,
     .multiply_sum = multiply_sum,
     .multiply_plain_sum = multiply_plain_sum,
     .accumulate_terms = accumulate_terms,

@@ -70,12 +70,12 @@ void mul_scalar(Word* r, const Word* a, Word c, std::size_t n, const Modulus& mo
     }
 }
 
-void sub_mul_scalar(Word* r, const Word* a, const Word* b, Word c, std::size_t n, const Modulus& modulus) {
+void add_mul_scalar(Word* r, const Word* a, const Word* b, Word c, std::size_t n, const Modulus& modulus) {
     const Lanes m(modulus);
     const Factor f(c, modulus);
     for (std::size_t i = 0; i < n; i += 8) {
-        const __m512i difference = sub(add(load(a + i), m.q), load(b + i));  // in (0, 2q)
-        store(r + i, subtract_once(shoup_product(difference, f.w, f.quotient, m), m.q));
+        const __m512i sum = add(load(a + i), load(b + i));
+        store(r + i, subtract_once(shoup_product(sum, f.w, f.quotient, m), m.q));
     }
 }
 
@@ -141,7 +141,7 @@ constexpr Kernels kTable = {
     .mul = mul,
     .mul_mont = mul_mont,
     .mul_scalar = mul_scalar,
-    .sub_mul_scalar = sub_mul_scalar,
+    .add_mul_scalar = add_mul_scalar,
     .from_signed = from_signed,
     .permute = permute,
     .base_overflow = base_overflow,
@@ -150,7 +150,7 @@ constexpr Kernels kTable = {
     .base_convert_ntt = base_convert_ntt,
     .order_stores = order_stores,
     .ntt_part = ntt_part,
-    .ntt_part_sub_mul_scalar = ntt_part_sub_mul_scalar,
+    .ntt_part_add_mul_scalar = ntt_part_add_mul_scalar,
     .multiply_sum = multiply_sum,
     .multiply_plain_sum = multiply_plain_sum,
     .accumulate_terms = accumulate_terms,

@@ -4,7 +4,8 @@
 // sums and differences are right modulo 2^52. What matters is that the word is the value, not negative and below 2^52. A
 // product comes out in [-q, q), so that a butterfly u + v, u - v widens the interval that holds all values by q on either
 // side. `SPAN` layers after a reduction to [SPAN q, (SPAN + 2) q) it is [0, (2 SPAN + 2) q), and the next reduction is due:
-// seven layers for q < 2^48, one for any q (the lazy butterflies of Harvey 2014, carried on for as long as there is room).
+// one layer for any q, seven for q < 2^48, and for q < 2^46 more than there are (the lazy butterflies of Harvey 2014, carried
+// on for as long as there is room).
 //
 // Inverse: values are not negative. Sums double the bound 2q, up to the 52 bits: three layers for q < 2^48, one for any
 // q. Differences are multiplied, and below 2q again.
@@ -30,32 +31,31 @@ struct Twiddles {
         : plain(powers.plain.data()), quotient(powers.quotient.data()) {}
 };
 
-// The layers that follow a reduction, for primes below 2^kRoomyBits and for all.
+// The layers that follow a reduction, for all primes, those below 2^kRoomyBits and those below 2^kLooseBits.
+constexpr int kTightSpan = 1;
 constexpr int kRoomyBits = 48;
 constexpr int kRoomySpan = 7;
-constexpr int kTightSpan = 1;
+constexpr int kLooseBits = 46;
+constexpr int kLooseSpan = 30;
 
-// A conversion leaves values in [0, 4q) or, where there is room, in [kConvertedRoom q, (kConvertedRoom + 4) q).
-constexpr int kConvertedRoom = 6;
-constexpr Word converted_spread(int span) { return span == kTightSpan ? 0 : kConvertedRoom; }
+// A conversion leaves values in [0, 4q) or, where there is room, in [room q, (room + 4) q): so many layers can follow.
+constexpr int converted_room(int span) { return span == kTightSpan ? 0 : span - 1; }
 
 // What the butterflies need of a modulus.
 template <int SPAN>
 struct Field : Lanes {
     // Inverse: so many layers of sums fit a word.
-    static constexpr int kSumLayers = SPAN == kRoomySpan ? 3 : 1;
+    static constexpr int kSumLayers = SPAN == kTightSpan ? 1 : 3;
 
     __m512i one;
     __m512i reciprocal;  // floor(2^52 / q)
     __m512i minus_span;  // -SPAN
-    __m512i last_bound;  // (SPAN + 2 + kTailLog) q; unused where that is no word
 
     CIPHERBLAS_INLINE explicit Field(const Modulus& modulus)
         : Lanes(modulus),
           one(broadcast(1)),
           reciprocal(broadcast(word_reciprocal(modulus))),
-          minus_span(broadcast(-static_cast<Word>(SPAN))),
-          last_bound(broadcast((SPAN + 2 + kTailLog) * modulus.q)) {}
+          minus_span(broadcast(-static_cast<Word>(SPAN))) {}
 
     // x modulo q in [0, 2q) and, spread, SPAN q more.
     CIPHERBLAS_INLINE __m512i reduce(__m512i x) const {
@@ -77,18 +77,19 @@ struct Field : Lanes {
     }
     // w for quotient = floor(w 2^52 / q): q quotient is less than w 2^52, by q at the most.
     CIPHERBLAS_INLINE __m512i root(__m512i quotient) const { return add_high(one, quotient, q); }
-    // a - x modulo q, a word, for a in [0, q) and a value x that the forward transform ends with: below last_bound where there
-    // is room, the tail having begun with a reduction.
-    CIPHERBLAS_INLINE __m512i difference(__m512i a, __m512i x) const {
-        if (SPAN == kTightSpan) return sub(add(a, twice_q), reduce(x));
-        return sub(add(a, last_bound), x);
+    // a + x modulo q, a word, for a in [0, q) and a value x that the forward transform ends with: below (7 + 2 + kTailLog) q
+    // for q < 2^48, the tail having begun with a reduction.
+    CIPHERBLAS_INLINE __m512i sum(__m512i a, __m512i x) const {
+        return add(a, SPAN == kTightSpan ? reduce(x) : x);
     }
 };
 
 // body(field) for the modulus.
 template <typename Body>
 void with_field(const Modulus& modulus, const Body& body) {
-    if (modulus.bits <= kRoomyBits) {
+    if (modulus.bits <= kLooseBits) {
+        body(Field<kLooseSpan>(modulus));
+    } else if (modulus.bits <= kRoomyBits) {
         body(Field<kRoomySpan>(modulus));
     } else {
         body(Field<kTightSpan>(modulus));

@@ -48,7 +48,7 @@ struct ManySources {
         : piece(words),
           f(factors),
           reduce(m, static_cast<std::uint64_t>(factors.count) + 1),
-          offset(broadcast((converted_spread(span) + (FEW ? 1 : 0)) * m.q)) {}
+          offset(broadcast((static_cast<Word>(converted_room(span)) + (FEW ? 1 : 0)) * m.q)) {}
 
     template <int GROUPS, int PARTS>
     CIPHERBLAS_INLINE void operator()(__m512i (*x)[PARTS], std::size_t column, const Lanes& m) const {
@@ -74,24 +74,30 @@ struct ManySources {
     }
 };
 
-// A single source prime d <= 8q: the centred y, brought to [0, 4q) by a multiple of q, and spread as well.
+// A single source prime d: the centred y - floor(d / 2), brought to [0, 4q) by a multiple of q, and spread as well. Up to
+// d = 4q it is the same multiple for all; up to 8q (WIDE) those that are not negative need none.
+constexpr Word kNarrow = 4;
+
+template <bool WIDE>
 struct OneSource {
     const ConversionPiece& piece;
-    __m512i half, shift;  // (d - 1) / 2;  ceil(d / 2q) q - d
-    __m512i offset;
+    __m512i half, offset;
+    __m512i multiple;  // the smallest that leaves nothing negative
 
     CIPHERBLAS_INLINE OneSource(const ConversionPiece& words, Word source, Word q, int span)
-        : piece(words),
-          half(broadcast(source / 2)),
-          shift(broadcast((source + 2 * q - 1) / (2 * q) * q - source)),
-          offset(broadcast(converted_spread(span) * q)) {}
+        : piece(words), half(broadcast(source / 2)), multiple(broadcast((source / 2 + q - 1) / q * q)) {
+        const __m512i spread = sub(broadcast(static_cast<Word>(converted_room(span)) * q), half);
+        offset = WIDE ? spread : add(spread, multiple);
+    }
 
     template <int GROUPS, int PARTS>
     CIPHERBLAS_INLINE void operator()(__m512i (*x)[PARTS], std::size_t column, const Lanes&) const {
         for_each_vector<GROUPS, PARTS>([&](int g, int part) {
             const __m512i y = load(piece.y[0] + part * piece.stride + column + 8 * g);
-            const __m512i spread = add(y, offset);
-            x[g][part] = _mm512_mask_add_epi64(spread, _mm512_cmpgt_epu64_mask(y, half), spread, shift);
+            const __m512i centred = add(y, offset);
+            x[g][part] =
+                WIDE ? _mm512_mask_add_epi64(centred, _mm512_cmplt_epu64_mask(y, half), centred, multiple)
+                     : centred;
         });
     }
 };
@@ -107,6 +113,37 @@ CIPHERBLAS_INLINE void convert_columns(Word* r, std::size_t column, const Stride
     for_each_vector<GROUPS, kParts>([&](int g, int part) {
         Word* const to = r + part * part_words + column + 8 * g;
         BYPASS ? store_past_caches(to, x[g][part]) : store(to, x[g][part]);
+    });
+}
+
+// One half of the parts: of the first layer either the sums or the differences, and the layers below them.
+template <bool SECOND, int LOG, typename Stride, typename Source, int SPAN>
+CIPHERBLAS_INLINE void convert_half_columns(Word* r, std::size_t column, const Stride part_words,
+                                            const Source& source, const PassTwiddles<1, 1>& first,
+                                            const PassTwiddles<LOG - 1, 1>& below, const Field<SPAN>& field) {
+    constexpr int kGroups = pass_groups(LOG), kHalf = 1 << (LOG - 1);
+    __m512i x[kGroups][2 * kHalf], half[kGroups][kHalf];
+    source.template operator()<kGroups, 2 * kHalf>(x, column, field);
+    for_each_vector<kGroups, kHalf>([&](int g, int i) {
+        forward_butterfly<SPAN == kTightSpan>(x[g][i], x[g][i + kHalf], first.w[0], first.quotient[0], field);
+        half[g][i] = x[g][SECOND ? i + kHalf : i];
+    });
+    forward_layers<kGroups, false>(half, below, field);
+    for_each_vector<kGroups, kHalf>(
+        [&](int g, int part) { store(r + part * part_words + column + 8 * g, half[g][part]); });
+}
+
+template <bool SECOND, int LOG, typename Source, int SPAN>
+void convert_half_pass(Word* r, const ConversionPiece& piece, const Source& source, const Field<SPAN> field,
+                       const NttTable& table) {
+    const Twiddles twiddles(table.roots);
+    const PassTwiddles<1, 1> first(1, twiddles);
+    const PassTwiddles<LOG - 1, 1> below(SECOND ? 3 : 2, twiddles);
+    with_first_stride<LOG>(table.log_n, [&](const auto part_words) {
+        for (std::size_t column = 0; column < piece.length; column += 8 * pass_groups(LOG)) {
+            convert_half_columns<SECOND, LOG>(r + piece.offset, column, part_words, source, first, below,
+                                              field);
+        }
     });
 }
 
@@ -126,12 +163,27 @@ void convert_pass(Word* r, const ConversionPiece& piece, const Source& source, c
     });
 }
 
+template <bool BYPASS, int LOG, typename Source, int SPAN>
+void convert_one(Word* r, const ConversionPiece& piece, const Source& source, const Field<SPAN>& field,
+                 const NttTable& table) {
+    switch (piece.parts) {
+        case ConversionPiece::Parts::kFirstHalf:
+            return convert_half_pass<false, LOG>(r, piece, source, field, table);
+        case ConversionPiece::Parts::kSecondHalf:
+            return convert_half_pass<true, LOG>(r, piece, source, field, table);
+        default:
+            convert_pass<BYPASS, LOG>(r, piece, source, field, table);
+    }
+}
+
 template <bool BYPASS, int LOG>
 void convert_pass(Word* r, const ConversionPiece& piece, const ConversionFactors& f, const NttTable& table) {
     const Modulus& m = table.modulus;
     with_field(m, [&]<int SPAN>(const Field<SPAN>& field) {
-        if (f.count == 1 && f.source <= 8 * m.q) {
-            convert_pass<BYPASS, LOG>(r, piece, OneSource(piece, f.source, m.q, SPAN), field, table);
+        if (f.count == 1 && f.source <= kNarrow * m.q) {
+            convert_one<BYPASS, LOG>(r, piece, OneSource<false>(piece, f.source, m.q, SPAN), field, table);
+        } else if (f.count == 1 && f.source <= ConversionPiece::kNear * m.q) {
+            convert_one<BYPASS, LOG>(r, piece, OneSource<true>(piece, f.source, m.q, SPAN), field, table);
         } else if (piece.stride == kUsualStride &&
                    static_cast<std::uint64_t>(f.count) + 1 <= Reduction::kFewQuarters) {
             convert_pass<BYPASS, LOG>(r, piece, ManySources<true, kUsualStride>(piece, f, m, SPAN), field,

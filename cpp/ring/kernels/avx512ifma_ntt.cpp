@@ -83,6 +83,8 @@ struct Keep {
     Fetch upcoming;
 
     CIPHERBLAS_INLINE void fetch(std::size_t row, const Word* at) const { upcoming(row, at - x[row]); }
+    template <int LINES>
+    CIPHERBLAS_INLINE void fetch_lines_of(std::size_t, const Word*) const {}
 
     // The words from `at` on, of one row.
     struct Block {
@@ -96,9 +98,15 @@ struct Keep {
     CIPHERBLAS_INLINE Block block(std::size_t, Word* at) const { return {at}; }
 };
 
-// or they are subtracted from a, times a constant: row k is at x[k], and the result at the same place of r[k].
+// or they are added to a, times a constant: row k is at x[k], and the result at the same place of r[k].
+//
+// Only some lines at a time can be on their way between a core and memory, stores past the caches among them. Hints for a
+// are therefore spread over the transform: of every sixteen lines the first ones are asked for by the passes before the last,
+// most by the last pass, a block ahead, and the rest by the tail. That is 4 percent of a rescale at N = 2^16.
+constexpr int kOuterLines = 4, kInnerLines = 8, kTailLines = 4;
+
 template <bool BYPASS>
-struct SubtractFrom {
+struct AddTo {
     const Word* x[2];
     Word* r[2];
     const Word* a[2];
@@ -110,8 +118,12 @@ struct SubtractFrom {
     CIPHERBLAS_INLINE void fetch(std::size_t row, const Word* at) const {
         upcoming(row, at - x[row]);
         const std::ptrdiff_t offset = at - x[row] + static_cast<std::ptrdiff_t>(64 * kAheadBlocks);
-        fetch_lines<16, _MM_HINT_T1>(a[row] + offset + 64 * kAheadBlocks);
+        fetch_lines<kTailLines, _MM_HINT_T1>(a[row] + offset + 64 * kAheadBlocks + 8 * (16 - kTailLines));
         if (!BYPASS) fetch_lines<16>(r[row] + offset);
+    }
+    template <int LINES>
+    CIPHERBLAS_INLINE void fetch_lines_of(std::size_t row, const Word* at) const {
+        fetch_lines<LINES, _MM_HINT_T1>(a[row] + (at - x[row]));
     }
 
     struct Block {
@@ -121,8 +133,8 @@ struct SubtractFrom {
 
         template <int SPAN>
         CIPHERBLAS_INLINE void finish(std::size_t i, __m512i value, const Field<SPAN>& f) const {
-            const __m512i difference = f.difference(load(a + i), value);
-            const __m512i result = subtract_once(shoup_product(difference, factor, quotient, f), f.q);
+            const __m512i sum = f.sum(load(a + i), value);
+            const __m512i result = subtract_once(shoup_product(sum, factor, quotient, f), f.q);
             BYPASS ? store_past_caches(r + i, result) : store(r + i, result);
         }
     };
@@ -149,7 +161,7 @@ void forward_tail(std::size_t row, Word* x, std::size_t node, std::size_t blocks
         __m512i v[16];
 #pragma GCC unroll 16
         for (int i = 0; i < 16; ++i) v[i] = load(x + 8 * i);
-        forward_layers<1, true>(&v, PassTwiddles<3, 2>(node, t), f);
+        forward_layers<1, SPAN != kLooseSpan>(&v, PassTwiddles<3, 2>(node, t), f);
 #pragma GCC unroll 8
         for (int i = 0; i < 16; i += 2) {
             shuffle(v[i], v[i + 1]);
@@ -175,7 +187,7 @@ void forward_tail(std::size_t row, Word* x, std::size_t node, std::size_t blocks
 template <int SPAN>
 void inverse_tail(Word* x, const Word* from, std::size_t node, std::size_t blocks, const Twiddles t,
                   const Field<SPAN> f) {
-    const bool ahead = node >= kAheadNode;
+    const bool ahead = node >= kAheadNode && !cpu_is_intel();
     const Shuffle shuffle = inverse_perfect_shuffle();
     for (std::size_t end = node + blocks; node < end; node += 2, x += 128, from += 128) {
         if (ahead) {
@@ -214,15 +226,25 @@ void inverse_tail(Word* x, const Word* from, std::size_t node, std::size_t block
 // ---- passes
 
 // One pass over the block `node` of 2^log_size words, which are read elsewhere or in place.
-template <int LOG, bool REDUCE, int SPAN>
-void forward_pass(Word* x, const Word* from, int log_size, std::size_t node, const Twiddles& t,
-                  const Field<SPAN> f) {
+template <int LOG, bool REDUCE, int SPAN, typename Finish>
+void forward_pass(std::size_t row, Word* x, const Word* from, int log_size, std::size_t node,
+                  const Twiddles& t, const Field<SPAN> f, const Finish finish) {
     constexpr int kGroups = pass_groups(LOG), kVectors = 1 << LOG;
     const PassTwiddles<LOG, 1> twiddles(node, t);
+    const bool ahead = node << (log_size - kTailLog) >= kAheadNode;
     with_stride<LOG>(log_size, [&](const auto stride) {
         for (std::size_t offset = 0; offset < stride; offset += 8 * kGroups) {
             Word* const to = x + offset;
             const Word* const at = from + offset;
+            if (ahead) {
+                const Word* const block = x + (offset << LOG);
+                if (stride > std::size_t{1} << kTailLog) {
+                    finish.template fetch_lines_of<kOuterLines>(row, block);
+                } else {
+                    finish.template fetch_lines_of<kInnerLines>(row,
+                                                                block + (stride << LOG) + 8 * kOuterLines);
+                }
+            }
             __m512i v[kGroups][kVectors];
             for_each_vector<kGroups, kVectors>(
                 [&](int g, int i) { v[g][i] = load(at + i * stride + 8 * g); });
@@ -267,10 +289,11 @@ struct LastFactors {
           difference_quotient(shoup_quotient(difference, table.modulus)) {}
 };
 
-// Where the last pass of an inverse transform puts its words.
+// Where the last pass of an inverse transform puts its words, and what it adds to them.
 struct Result {
     Word* r;
     PieceLayout layout;
+    Word shift;
     bool bypass;
 
     // The first part's word of this number.
@@ -280,8 +303,10 @@ struct Result {
     }
 };
 
+enum class End { kStore, kBypass, kShift };
+
 // The first pass of the whole inverse transform's end: its last layer, stride N/2, also multiplies by N^-1.
-template <int LOG, bool BYPASS, int SPAN>
+template <int LOG, End END, int SPAN>
 void write_inverse(const Result& result, const Word* x, int log_n, const LastFactors& last, const Twiddles& t,
                    const Field<SPAN> f) {
     constexpr int kGroups = pass_groups(LOG), kHalf = 1 << (LOG - 1);
@@ -291,6 +316,7 @@ void write_inverse(const Result& result, const Word* x, int log_n, const LastFac
     const __m512i w = broadcast(last.difference);
     const __m512i quotient = broadcast(last.difference_quotient);
     const __m512i bound = sum_bound(LOG - 1, f);
+    const __m512i shift = broadcast(result.shift);
     with_first_stride<LOG>(log_n, [&](const auto stride) {
         for (std::size_t offset = 0; offset < stride; offset += 8 * kGroups) {
             const Word* const at = x + offset;
@@ -308,20 +334,21 @@ void write_inverse(const Result& result, const Word* x, int log_n, const LastFac
             for (int g = 0; g < kGroups; ++g) to[g] = result.at(offset + 8 * static_cast<std::size_t>(g));
             for_each_vector<kGroups, 2 * kHalf>([&](int g, int i) {
                 Word* const at_part = to[g] + i * result.layout.length;
-                BYPASS ? store_past_caches(at_part, v[g][i]) : store(at_part, v[g][i]);
+                if (END == End::kShift) v[g][i] = subtract_once(add(v[g][i], shift), f.q);
+                END == End::kBypass ? store_past_caches(at_part, v[g][i]) : store(at_part, v[g][i]);
             });
         }
     });
 }
 
-template <int LOG, int SPAN>
+template <int LOG, int SPAN, typename Finish>
 void forward_passes(Word* const* x, const Word* const* from, std::size_t rows, int log_size, std::size_t node,
-                    bool reduce, const Twiddles& t, const Field<SPAN>& f) {
+                    bool reduce, const Twiddles& t, const Field<SPAN>& f, const Finish& finish) {
     for (std::size_t row = 0; row < rows; ++row) {
         if (reduce && SPAN != kTightSpan) {
-            forward_pass<LOG, true>(x[row], from[row], log_size, node, t, f);
+            forward_pass<LOG, true>(row, x[row], from[row], log_size, node, t, f, finish);
         } else {
-            forward_pass<LOG, false>(x[row], from[row], log_size, node, t, f);
+            forward_pass<LOG, false>(row, x[row], from[row], log_size, node, t, f, finish);
         }
     }
 }
@@ -335,16 +362,16 @@ void forward(Word* const* x, const Word* const* from, std::size_t rows, int log_
     const bool reduce = room < log_radix;
     switch (log_radix) {
         case 1:
-            forward_passes<1>(x, from, rows, log_size, node, reduce, t, f);
+            forward_passes<1>(x, from, rows, log_size, node, reduce, t, f, finish);
             break;
         case 2:
-            forward_passes<2>(x, from, rows, log_size, node, reduce, t, f);
+            forward_passes<2>(x, from, rows, log_size, node, reduce, t, f, finish);
             break;
         case 3:
-            forward_passes<3>(x, from, rows, log_size, node, reduce, t, f);
+            forward_passes<3>(x, from, rows, log_size, node, reduce, t, f, finish);
             break;
         default:
-            forward_passes<4>(x, from, rows, log_size, node, reduce, t, f);
+            forward_passes<4>(x, from, rows, log_size, node, reduce, t, f, finish);
             break;
     }
     const int left = (reduce ? SPAN : room) - log_radix;
@@ -364,8 +391,9 @@ void forward(Word* const* x, const Word* const* from, std::size_t rows, int log_
 template <int LOG, int SPAN>
 void inverse_pass_last(const Result& result, const Word* x, int log_n, const LastFactors& last,
                        const Twiddles& t, const Field<SPAN>& f) {
-    if (!result.bypass) return write_inverse<LOG, false>(result, x, log_n, last, t, f);
-    write_inverse<LOG, true>(result, x, log_n, last, t, f);
+    if (result.shift != 0) return write_inverse<LOG, End::kShift>(result, x, log_n, last, t, f);
+    if (!result.bypass) return write_inverse<LOG, End::kStore>(result, x, log_n, last, t, f);
+    write_inverse<LOG, End::kBypass>(result, x, log_n, last, t, f);
     _mm_sfence();
 }
 
@@ -403,17 +431,16 @@ void inverse(const Result& result, Word* x, const Word* from, int log_size, std:
 
 // One part of a limb, as base_convert_ntt left it: its block in the tree of all blocks.
 struct Part {
+    int layers;  // those that are done
     int log_size;
     std::size_t node;
-    int room;
 
-    Part(int part, int log_n) {
-        const std::size_t parts = static_cast<std::size_t>(ntt_parts(log_n));
-        const int layers = std::countr_zero(parts);
-        log_size = log_n - layers;
-        node = parts + static_cast<std::size_t>(part);
-        room = layers == 0 ? 0 : kConvertedRoom - layers;
-    }
+    Part(int part, int log_n)
+        : layers(std::countr_zero(static_cast<unsigned>(ntt_parts(log_n)))),
+          log_size(log_n - layers),
+          node((std::size_t{1} << layers) + static_cast<std::size_t>(part)) {}
+
+    int room(int span) const { return layers == 0 ? 0 : converted_room(span) - layers; }
 };
 
 // Below 2 * 64 words there is no pass to fold N^-1 into: such toy degrees take the scalar path.
@@ -430,33 +457,33 @@ namespace {
 template <bool LAZY>
 void keep_part(Word* const* r, const Word* const* x, std::size_t count, const Part& block,
                const Upcoming& upcoming, const NttTable& table) {
-    with_field(table.modulus, [&](const auto& field) {
+    with_field(table.modulus, [&]<int SPAN>(const Field<SPAN>& field) {
         for (std::size_t k = 0; k < count; k += 2) {
             const std::size_t rows = count - k < 2 ? 1 : 2;
             const Keep<LAZY> finish{{r[k], r[k + rows - 1]}, Fetch(upcoming, k, count)};
-            forward(r + k, x + k, rows, block.log_size, block.node, block.room, Twiddles(table.roots), field,
-                    finish);
+            forward(r + k, x + k, rows, block.log_size, block.node, block.room(SPAN), Twiddles(table.roots),
+                    field, finish);
         }
     });
 }
 
 template <bool BYPASS>
-void subtract_parts(Word* const* r, const Word* const* a, const Word* const* x, Word* const* work,
-                    std::size_t count, Word c, const Part& block, const Upcoming& upcoming,
-                    const NttTable& table) {
+void add_parts(Word* const* r, const Word* const* a, const Word* const* x, Word* const* work,
+               std::size_t count, Word c, const Part& block, const Upcoming& upcoming,
+               const NttTable& table) {
     const Modulus& modulus = table.modulus;
-    with_field(modulus, [&](const auto& field) {
+    with_field(modulus, [&]<int SPAN>(const Field<SPAN>& field) {
         for (std::size_t k = 0; k < count; k += 2) {
             const std::size_t rows = count - k < 2 ? 1 : 2;
             const std::size_t last = k + rows - 1;
-            const SubtractFrom<BYPASS> finish{{work[k], work[last]},
-                                              {r[k], r[last]},
-                                              {a[k], a[last]},
-                                              broadcast(c % modulus.q),
-                                              broadcast(shoup_quotient(c % modulus.q, modulus)),
-                                              Fetch(upcoming, k, count)};
-            forward(work + k, x + k, rows, block.log_size, block.node, block.room, Twiddles(table.roots),
-                    field, finish);
+            const AddTo<BYPASS> finish{{work[k], work[last]},
+                                       {r[k], r[last]},
+                                       {a[k], a[last]},
+                                       broadcast(c % modulus.q),
+                                       broadcast(shoup_quotient(c % modulus.q, modulus)),
+                                       Fetch(upcoming, k, count)};
+            forward(work + k, x + k, rows, block.log_size, block.node, block.room(SPAN),
+                    Twiddles(table.roots), field, finish);
         }
     });
     if (BYPASS) _mm_sfence();
@@ -493,28 +520,28 @@ void ntt_part(Word* const* r, const Word* const* x, std::size_t count, int part,
     (lazy ? keep_part<true> : keep_part<false>)(r, x, count, block, upcoming, table);
 }
 
-void ntt_part_sub_mul_scalar(Word* const* r, const Word* const* a, const Word* const* x, Word* const* work,
+void ntt_part_add_mul_scalar(Word* const* r, const Word* const* a, const Word* const* x, Word* const* work,
                              std::size_t count, Word c, int part, bool bypass, const Upcoming& upcoming,
                              const NttTable& table) {
     if (table.log_n <= kTailLog) {
-        return scalar_table()->ntt_part_sub_mul_scalar(r, a, x, work, count, c, part, bypass, upcoming,
+        return scalar_table()->ntt_part_add_mul_scalar(r, a, x, work, count, c, part, bypass, upcoming,
                                                        table);
     }
     const Part block(part, table.log_n);
-    (bypass ? subtract_parts<true> : subtract_parts<false>)(r, a, x, work, count, c, block, upcoming, table);
+    (bypass ? add_parts<true> : add_parts<false>)(r, a, x, work, count, c, block, upcoming, table);
 }
 
 void intt(Word* x, const NttTable& table) {
     if (table.log_n <= kTailLog) return scalar_table()->intt(x, table);
-    inverse_to({x, natural_layout(table.log_n), false}, x, x, LastFactors(table), table);
+    inverse_to({x, natural_layout(table.log_n), 0, false}, x, x, LastFactors(table), table);
 }
 
-void intt_scaled(Word* r, const Word* a, const Word* b, Word* scratch, Word factor, const PieceLayout& layout,
-                 bool bypass, const NttTable& table) {
+void intt_scaled(Word* r, const Word* a, const Word* b, Word* scratch, Word factor, Word shift,
+                 const PieceLayout& layout, bool bypass, const NttTable& table) {
     if (table.log_n <= kTailLog) {
-        return scalar_table()->intt_scaled(r, a, b, scratch, factor, layout, bypass, table);
+        return scalar_table()->intt_scaled(r, a, b, scratch, factor, shift, layout, bypass, table);
     }
-    const Result result{r, layout.stride == 0 ? natural_layout(table.log_n) : layout, bypass};
+    const Result result{r, layout.stride == 0 ? natural_layout(table.log_n) : layout, shift, bypass};
     if (b != nullptr) {
         multiply_before(scratch, a, b, table);
         a = scratch;

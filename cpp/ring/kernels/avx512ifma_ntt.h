@@ -9,11 +9,12 @@ void ntt(std::uint64_t* x, const NttTable& table);
 void intt(std::uint64_t* x, const NttTable& table);
 void ntt_part(std::uint64_t* const* r, const std::uint64_t* const* x, std::size_t count, int part, bool lazy,
               const Upcoming& upcoming, const NttTable& table);
-void ntt_part_sub_mul_scalar(std::uint64_t* const* r, const std::uint64_t* const* a,
+void ntt_part_add_mul_scalar(std::uint64_t* const* r, const std::uint64_t* const* a,
                              const std::uint64_t* const* x, std::uint64_t* const* work, std::size_t count,
                              std::uint64_t c, int part, bool bypass, const Upcoming& upcoming,
                              const NttTable& table);
 void intt_scaled(std::uint64_t* r, const std::uint64_t* a, const std::uint64_t* b, std::uint64_t* scratch,
-                 std::uint64_t factor, const PieceLayout& layout, bool bypass, const NttTable& table);
+                 std::uint64_t factor, std::uint64_t shift, const PieceLayout& layout, bool bypass,
+                 const NttTable& table);
 
 }  // namespace cipherblas::avx512ifma

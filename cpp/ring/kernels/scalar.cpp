@@ -113,9 +113,9 @@ void mul_scalar(Word* r, const Word* a, Word c, std::size_t n, const Modulus& m)
     for (std::size_t i = 0; i < n; ++i) r[i] = montgomery_once(wide(a[i], factor), m);
 }
 
-void sub_mul_scalar(Word* r, const Word* a, const Word* b, Word c, std::size_t n, const Modulus& m) {
+void add_mul_scalar(Word* r, const Word* a, const Word* b, Word c, std::size_t n, const Modulus& m) {
     const Word factor = to_montgomery(c, m);
-    for (std::size_t i = 0; i < n; ++i) r[i] = montgomery_once(wide(sub_mod(a[i], b[i], m), factor), m);
+    for (std::size_t i = 0; i < n; ++i) r[i] = montgomery_once(wide(add_mod(a[i], b[i], m), factor), m);
 }
 
 void from_signed(Word* r, const std::int64_t* a, std::size_t n, const Modulus& m) {
@@ -268,7 +268,7 @@ constexpr Kernels kTable = {
     .mul = mul,
     .mul_mont = mul_mont,
     .mul_scalar = mul_scalar,
-    .sub_mul_scalar = sub_mul_scalar,
+    .add_mul_scalar = add_mul_scalar,
     .from_signed = from_signed,
     .permute = permute,
     .base_overflow = base_overflow,
@@ -277,7 +277,7 @@ constexpr Kernels kTable = {
     .base_convert_ntt = undivided::base_convert_ntt<base_convert>,
     .order_stores = undivided::order_stores,
     .ntt_part = undivided::ntt_part<ntt>,
-    .ntt_part_sub_mul_scalar = undivided::ntt_part_sub_mul_scalar<ntt, sub_mul_scalar>,
+    .ntt_part_add_mul_scalar = undivided::ntt_part_add_mul_scalar<ntt, add_mul_scalar>,
     .multiply_sum = multiply_sum,
     .multiply_plain_sum = multiply_plain_sum,
     .accumulate_terms = accumulate_terms,

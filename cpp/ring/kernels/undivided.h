@@ -19,19 +19,19 @@ void base_convert_ntt(std::uint64_t* r, const ConversionPiece& piece, const Conv
         return kBaseConvert(r + piece.offset, piece.y, f.factor, f.count, piece.y[f.count], f.factor[f.count],
                             piece.length, table.modulus);
     }
-    constexpr std::size_t kChunk = 512;  // of a single source: the overflow is 1 above half the source prime
+    constexpr std::size_t kChunk = 512;
     alignas(64) std::uint64_t overflow[kChunk];
+    std::fill_n(overflow, kChunk, std::uint64_t{1});
     for (std::size_t start = 0; start < piece.length; start += kChunk) {
         const std::uint64_t* const y = piece.y[0] + start;
         const std::size_t words = piece.length - start < kChunk ? piece.length - start : kChunk;
-        for (std::size_t i = 0; i < words; ++i) overflow[i] = y[i] > f.source / 2 ? 1 : 0;
         kBaseConvert(r + piece.offset + start, &y, f.factor, 1, overflow, f.factor[1], words, table.modulus);
     }
 }
 
 template <auto kMul, auto kMulScalar, auto kIntt>
 void intt_scaled(std::uint64_t* r, const std::uint64_t* a, const std::uint64_t* b, std::uint64_t* scratch,
-                 std::uint64_t factor, const PieceLayout&, bool, const NttTable& table) {
+                 std::uint64_t factor, std::uint64_t shift, const PieceLayout&, bool, const NttTable& table) {
     const std::size_t n = std::size_t{1} << table.log_n;
     if (b != nullptr) {
         kMul(scratch, a, b, n, table.modulus);
@@ -39,6 +39,8 @@ void intt_scaled(std::uint64_t* r, const std::uint64_t* a, const std::uint64_t* 
     }
     kMulScalar(r, a, factor, n, table.modulus);
     kIntt(r, table);
+    if (shift == 0) return;
+    for (std::size_t i = 0; i < n; ++i) r[i] = add_mod(r[i], shift, table.modulus);
 }
 
 template <auto kNtt>
@@ -50,14 +52,14 @@ void ntt_part(std::uint64_t* const* r, const std::uint64_t* const* x, std::size_
     }
 }
 
-template <auto kNtt, auto kSubMulScalar>
-void ntt_part_sub_mul_scalar(std::uint64_t* const* r, const std::uint64_t* const* a,
+template <auto kNtt, auto kAddMulScalar>
+void ntt_part_add_mul_scalar(std::uint64_t* const* r, const std::uint64_t* const* a,
                              const std::uint64_t* const* x, std::uint64_t* const* work, std::size_t count,
                              std::uint64_t c, int part, bool, const Upcoming& upcoming,
                              const NttTable& table) {
     ntt_part<kNtt>(work, x, count, part, false, upcoming, table);
     for (std::size_t k = 0; k < count; ++k) {
-        kSubMulScalar(r[k], a[k], work[k], c, std::size_t{1} << table.log_n, table.modulus);
+        kAddMulScalar(r[k], a[k], work[k], c, std::size_t{1} << table.log_n, table.modulus);
     }
 }
 

@@ -141,35 +141,21 @@ class Reader:
             )
 
     def read(self, name: str) -> Array:
-        """One tensor as a new aligned array; FormatError when its bytes are not what was written."""
-        info = self._info(name)
-        array = aligned_empty(info.shape, info.dtype)
-        self.read_into(name, [array])
-        return array
-
-    def read_into(self, name: str, targets: Sequence[Array]) -> None:
-        """Fill C-contiguous arrays, one after the other, with the bytes of one tensor.
+        """One tensor as a new aligned array.
 
         Raises:
-            FormatError: the bytes are damaged; the targets then hold nothing of use.
+            FormatError: there is no such tensor, or its bytes are not what was written.
             StorageError: the file became shorter, or the system cannot read it.
-            ValueError: the targets are not contiguous or do not add up to the tensor.
         """
         info = self._info(name)
-        if sum(target.nbytes for target in targets) != info.nbytes:
-            raise ValueError(f"targets for {name!r} must add up to {info.nbytes} bytes")
+        array = aligned_empty(info.shape, info.dtype)
         hasher = form.hasher()
-        offset = info.offset
+        data = bytes_of(array)
         try:
-            for target in targets:
-                if target.nbytes == 0:
-                    continue
-                data = bytes_of(target)
-                for start in range(0, len(data), form.BLOCK_BYTES):
-                    block = data[start : start + form.BLOCK_BYTES]
-                    self._read_into(offset, block)
-                    hasher.update(block)
-                    offset += len(block)
+            for start in range(0, len(data), form.BLOCK_BYTES):
+                block = data[start : start + form.BLOCK_BYTES]
+                self._read_into(info.offset + start, block)
+                hasher.update(block)
         except OSError as error:
             if isinstance(error, CipherblasError):
                 raise
@@ -180,6 +166,7 @@ class Reader:
                 expected=info.digest,
                 got=hasher.hexdigest(),
             )
+        return array
 
     def close(self) -> None:
         """Close the file; reading is then an error."""
