@@ -1,8 +1,8 @@
 // The limb-outer order: MO-HLT of FAME (Algorithm 3), with hoisting and one ModDown per output.
 //
 // Phase A makes the limbs that ModDown drops: for each, the digits of all sources, then for each output the sum of
-// all its terms, and the inverse NTT. Phase B makes each remaining limb in the same way and at once subtracts the
-// converted dropped part and divides. Only coefficients of dropped limbs are kept between limbs.
+// all its terms, and the inverse NTT. Phase B makes each remaining limb in the same way and at once adds the
+// converted dropped part, which was negated, and divides. Only coefficients of dropped limbs are kept between limbs.
 //
 // In a small ring with many outputs the digits at all limbs fit the cache: they are made once, and output after output
 // goes through both phases. In a large ring with a single output the conversions of both phases are one.

@@ -286,7 +286,7 @@ TEST(Ntt, BegunByAConversionEqualsConversionAndTransform) {
 }
 
 TEST(Ntt, BegunByASingleSourceEqualsConversionAndTransform) {
-    for (const int log_n : {5, 11, 13, 16}) {
+    for (const int log_n : {5, 11, 12, 13}) {  // one part, four and eight
         const std::size_t n = std::size_t{1} << log_n;
         for (const int bits : {40, 46, 47, 48, 49}) {
             const Modulus m(primes_below(n, bits, 2)[1]);

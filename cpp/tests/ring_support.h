@@ -33,14 +33,13 @@ inline Limb make_limb(std::size_t n, std::uint64_t bound, std::mt19937_64& rando
     return limb;
 }
 
-// NTT primes for 2^log_n: the two largest below 2^50, one on either side of 2^48 (where kernels may change their way of
-// reducing), one of middle size, and the smallest.
+// NTT primes for 2^log_n: the two largest below 2^50, those next to 2^46 and 2^48 (where kernels may change their way of
+// reducing; above them if there is one close by), one of middle size, and the smallest.
 inline std::vector<Modulus> test_moduli(int log_n) {
     const std::uint64_t n = std::uint64_t{1} << log_n;
     std::vector<Modulus> moduli;
     for (const std::uint64_t q : primes_below(n, 50, 2)) moduli.emplace_back(q);
-    for (const int bits :
-         {46, 48}) {  // the last before the kernels have room for fewer lazy layers, and the first after
+    for (const int bits : {46, 48}) {
         moduli.emplace_back(primes_below(n, bits, 1)[0]);
         const std::vector<std::uint64_t> near = primes_near(n, std::ldexp(1.0, bits), 4);
         const auto above = std::find_if(near.begin(), near.end(), [&](auto q) { return q >> bits > 0; });

@@ -22,8 +22,8 @@ using testing::finish_ntt;
 
 // Residues of some integers in NTT form become the residues of their centred representatives modulo other primes, by
 // both layouts of a block and with the overflow counted beforehand or on the way, and so do their negatives.
-void expect_centred_representatives(std::size_t n, int count) {
-    const Basis basis(n, primes_below(n, 40, 7));
+void expect_centred_representatives(std::size_t n, int count, const std::vector<std::uint64_t>& primes) {
+    const Basis basis(n, primes);
     std::mt19937_64 random(static_cast<std::uint64_t>(count));
     std::vector<int> sources;
     i128 product = 1;
@@ -89,7 +89,14 @@ void expect_centred_representatives(std::size_t n, int count) {
 
 TEST(BaseConversion, GivesTheCentredRepresentative) {
     for (const std::size_t n : {1024u, 4096u, 8192u}) {
-        for (int count = 1; count <= 3; ++count) expect_centred_representatives(n, count);
+        const std::vector<std::uint64_t> primes = primes_below(n, 40, 7);
+        for (int count = 1; count <= 3; ++count) expect_centred_representatives(n, count, primes);
+        // One target far below the source, and one near it.
+        const std::vector<std::uint64_t> small = primes_below(n, 30, 1), large = primes_below(n, 41, 1);
+        expect_centred_representatives(n, 1,
+                                       {primes[0], primes[1], primes[2], primes[3], primes[4], small[0]});
+        expect_centred_representatives(n, 1,
+                                       {large[0], small[0], primes[2], primes[3], primes[4], primes[5]});
     }
 }
 

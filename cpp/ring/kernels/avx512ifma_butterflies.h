@@ -77,8 +77,8 @@ struct Field : Lanes {
     }
     // w for quotient = floor(w 2^52 / q): q quotient is less than w 2^52, by q at the most.
     CIPHERBLAS_INLINE __m512i root(__m512i quotient) const { return add_high(one, quotient, q); }
-    // a + x modulo q, a word, for a in [0, q) and a value x that the forward transform ends with: below (7 + 2 + kTailLog) q
-    // for q < 2^48, the tail having begun with a reduction.
+    // a + x modulo q, a word, for a in [0, q) and a value x that the forward transform ends with: below 15 q for q < 2^48,
+    // the tail having begun with a reduction, and below 50 q for q < 2^46.
     CIPHERBLAS_INLINE __m512i sum(__m512i a, __m512i x) const {
         return add(a, SPAN == kTightSpan ? reduce(x) : x);
     }
