@@ -11,5 +11,4 @@ jobs=${JOBS:-$(nproc)}
 cmake -S "$source" -B "$build" -G Ninja --log-level=WARNING \
     -DPython_EXECUTABLE="$(command -v python3)" -DCIPHERBLAS_PYTHON=OFF -DCIPHERBLAS_TESTS=ON "$@"
 cmake --build "$build" --parallel "$jobs"
-# The suites are threaded themselves, so one at a time.
-ctest --test-dir "$build" --output-on-failure --no-tests=error
+ctest --parallel "$jobs" --test-dir "$build" --output-on-failure --no-tests=error
