@@ -49,7 +49,8 @@ class BaseConversion {
     // targets are many.
     void convert(std::uint64_t* const* out, const int* targets, int target_count, const std::uint64_t* block,
                  bool together, const std::uint64_t* v) const;
-    // The same for a single source and target: one half (0 or 1) of the parts, which lies at out alone.
+    // The same for a single source near the targets, where convert_half is possible: one target, and one half (0 or 1) of its
+    // parts, which lies at out alone.
     bool converts_halves(const int* targets, int target_count) const;
     void convert_half(std::uint64_t* out, int target, const std::uint64_t* block, int half) const;
     // out = x mod the prime at position `target`, by coefficients, of a block that is not together.

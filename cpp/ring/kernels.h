@@ -105,7 +105,8 @@ struct Kernels {
     void (*base_overflow)(std::uint64_t* v, const std::uint64_t* const* y, const double* reciprocal,
                           int count, std::size_t n);
     // r = sum_i y_i * factor_i * 2^-52 + v * overflow_factor * 2^-52 mod q. y_i and v below 2^50 and unrelated to q;
-    // factors in Montgomery form (overflow_factor is -D mod q in that form, -floor(d / 2) of a single source d); v may be null. count <= 64.
+    // factors in Montgomery form (overflow_factor is -D mod q in that form, -floor(d / 2) of a single source d); v may be
+    // null. count <= 64.
     void (*base_convert)(std::uint64_t* r, const std::uint64_t* const* y, const std::uint64_t* factor,
                          int count, const std::uint64_t* v, std::uint64_t overflow_factor, std::size_t n,
                          const Modulus& m);
