@@ -14,7 +14,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.evaluators.base import MAX_ENCODED_BITS, MAX_SMALL_INTEGER, Evaluator
+from cipherblas.evaluators.base import Evaluator
+from cipherblas.evaluators.levels import MAX_ENCODED_BITS, MAX_SMALL_INTEGER
 from cipherblas.evaluators.values import Plain
 from cipherblas.expressions import Expression, Leaf
 from cipherblas.layouts.base import Layout
