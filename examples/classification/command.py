@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import cipherblas as cb
+from cipherblas import files
 from classification import images
 from classification.images import LabelledImages
 
@@ -36,6 +37,8 @@ def run(name: str, work: Callable[[argparse.Namespace], None], options: argparse
     try:
         if options.threads is not None:
             cb.set_threads(options.threads)
+        if options.plot is not None:
+            files.check_writable(options.plot)
         work(options)
     except cb.CipherblasError as error:
         print(f"{name}: error: {error}", file=sys.stderr)

@@ -11,7 +11,8 @@ from typing import BinaryIO, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.errors import FormatError, StorageError
+from cipherblas import files
+from cipherblas.errors import FormatError
 
 Stream: TypeAlias = BinaryIO | gzip.GzipFile
 
@@ -31,20 +32,18 @@ def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
         FormatError: it is no IDX file of bytes, has other dimensions, or is truncated or too long.
         StorageError: the system cannot read it.
     """
-    try:
-        with open(path, "rb") as raw:
-            compressed = raw.read(len(GZIP_MAGIC)) == GZIP_MAGIC
-            raw.seek(0)
-            if not compressed:
-                return _read(raw, path, dimensions)
+    with files.opened(path, "an IDX file") as raw:
+        compressed = raw.read(len(GZIP_MAGIC)) == GZIP_MAGIC
+        raw.seek(0)
+        if not compressed:
+            return _read(raw, path, dimensions)
+        try:
             with gzip.GzipFile(fileobj=raw) as stream:
                 return _read(stream, path, dimensions)
-    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
-        raise FormatError(f"{path.name} is damaged", expected="a whole gzip file", got=str(error)) from error
-    except OSError as error:
-        raise StorageError(
-            f"cannot read {path.name}", expected="a readable file", got=error.strerror, errno=error.errno
-        ) from error
+        except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+            raise FormatError(
+                f"{path.name} is damaged", expected="a whole gzip file", got=str(error)
+            ) from error
 
 
 def _read(stream: Stream, path: Path, dimensions: int) -> NDArray[np.uint8]:

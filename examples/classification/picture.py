@@ -35,9 +35,7 @@ def draw(path: Path, images: LabelledImages, predicted: NDArray[np.int64], title
         axis.set_title(f"{true} → {found}", fontsize=10, color="black" if true == found else "tab:red")
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png")
-    content = buffer.getvalue()
-    with files.replacing(path, len(content)) as descriptor, open(descriptor, "wb", closefd=False) as stream:
-        stream.write(content)
+    files.save_bytes(path, buffer.getvalue())
 
 
 def _chosen(digits: NDArray[np.int64], predicted: NDArray[np.int64]) -> list[int]:

@@ -74,3 +74,10 @@ def flow(tmp_path_factory: pytest.TempPathFactory) -> Flow:
     succeed("encrypt", made.keys, made.b_npy, "--as", "b", "-o", made.b)
     succeed("run", made.plan, made.evaluation, "--a", made.a, "--b", made.b, "-o", made.c)
     return made
+
+
+@pytest.fixture(scope="session")
+def crossover_rows() -> str:
+    """Rows of a tiny product that `bench crossover` estimates, as lines of JSON."""
+    options = ("--sizes", "4", "--kind", "cc", "--limit", "0", "--json", "-q")
+    return str(succeed("bench", "crossover", *options).stdout)

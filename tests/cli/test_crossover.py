@@ -9,28 +9,20 @@ from typing import Any
 import pytest
 
 
-@pytest.fixture(scope="module")
-def printed(invoke: Any) -> str:
-    """Rows of a tiny product, as lines of JSON."""
-    result = invoke("bench", "crossover", "--sizes", "4", "--kind", "cc", "--limit", "0", "--json", "-q")
-    assert result.exit_code == 0
-    return str(result.stdout)
-
-
-def test_rows_are_printed(printed: str) -> None:
-    rows = [json.loads(line) for line in printed.splitlines()]
+def test_rows_are_printed(crossover_rows: str) -> None:
+    rows = [json.loads(line) for line in crossover_rows.splitlines()]
     assert [(row["d"], row["route"]) for row in rows] == [(4, "slots"), (4, "rows")]
     assert all(row["estimate"] for row in rows)
 
 
-def test_rows_are_read_tabled_and_drawn(invoke: Any, printed: str, tmp_path: Path) -> None:
-    (tmp_path / "rows.jsonl").write_text(printed, encoding="utf-8")
+def test_rows_are_read_tabled_and_drawn(invoke: Any, crossover_rows: str, tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text(crossover_rows, encoding="utf-8")
     given = ("bench", "crossover", "--rows", tmp_path / "rows.jsonl")
     table = invoke(*given, "--markdown", "--plot", tmp_path / "picture.png")
     assert table.exit_code == 0 and table.stdout.startswith("| secret × secret, d |")
     assert "| 4 | GEMM | ~" in table.stdout and "wrote" in table.stderr
     assert (tmp_path / "picture.png").stat().st_size > 1000
-    assert invoke(*given, "--json", "-q").stdout == printed
+    assert invoke(*given, "--json", "-q").stdout == crossover_rows
     assert "bench crossover" in invoke(*given).stdout
 
 

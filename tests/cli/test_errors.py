@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -133,6 +134,15 @@ def test_no_matrix_files(flow: Any, invoke: Any, tmp_path: Path, write: Any, wor
     assert not (tmp_path / "A.ct").exists()
 
 
+def test_a_pipe_is_refused_without_waiting(flow: Any, invoke: Any, tmp_path: Path) -> None:
+    pipe = tmp_path / "A.npy"
+    os.mkfifo(pipe)
+    refused = (f"cannot read {pipe}", "got a special file")
+    failed(invoke("encrypt", flow.keys, pipe, "--as", "a", "-o", tmp_path / "A.ct"), *refused)
+    failed(invoke("bench", "crossover", "--rows", pipe), *refused)
+    assert list(tmp_path.iterdir()) == [pipe]
+
+
 def test_operand_names(flow: Any, invoke: Any, tmp_path: Path) -> None:
     failed(
         invoke("encrypt", flow.keys, flow.a_npy, "--as", "z", "-o", tmp_path / "z.ct"),
@@ -227,14 +237,37 @@ def test_keys_are_never_overwritten(flow: Any, invoke: Any, tmp_path: Path) -> N
     failed(invoke("keygen", flow.plan, "-o", flow.plan), "a file")
 
 
-def test_outputs_that_cannot_be_written(flow: Any, invoke: Any, tmp_path: Path) -> None:
-    nowhere = tmp_path / "nowhere" / "x"
-    failed(invoke("plan", "--a", "2x2", "--b", "2x2", "-o", nowhere), "cannot write", "No such file")
-    failed(invoke("keygen", flow.plan, "-o", nowhere), "cannot write", "No such file")
-    failed(invoke("encrypt", flow.keys, flow.a_npy, "-o", nowhere), "cannot write")
-    failed(invoke("decrypt", flow.keys, flow.c, "-o", nowhere), "cannot write")
-    failed(invoke("decrypt", flow.keys, flow.c, "-o", tmp_path), "cannot write", "directory")
-    assert list(tmp_path.iterdir()) == []
+# Per command where its work begins, and its arguments before the target.
+WORK: dict[str, tuple[str, list[str]]] = {
+    "plan": ("cli.plan.compile", ["--a", "2x2", "--b", "2x2", "-o"]),
+    "keygen": ("client.Client.write_evaluation_keys", ["{flow.plan}", "-o"]),
+    "encrypt": ("cli.encrypt.open_client", ["{flow.keys}", "{flow.a_npy}", "-o"]),
+    "run": (
+        "program.Program.load",
+        ["{flow.plan}", "{flow.evaluation}", "--a", "{flow.a}", "--b", "{flow.b}", "-o"],
+    ),
+    "decrypt": ("cli.decrypt.open_client", ["{flow.keys}", "{flow.c}", "-o"]),
+    "demo": ("cli.demo.command.load_digits", ["-o"]),
+    "bench crossover": ("bench.run_crossover", ["--plot"]),
+}
+
+
+@pytest.mark.parametrize("command", WORK)
+def test_outputs_that_cannot_be_written(
+    flow: Any, invoke: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """Refused before the work begins."""
+    work, arguments = WORK[command]
+    monkeypatch.setattr(f"cipherblas.{work}", lambda *_, **__: pytest.fail("the work began"))
+    given = [*command.split(), *(text.format(flow=flow) for text in arguments)]
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    reasons = {"nowhere/x": "No such file", "file/x": "Not a directory", "folder": "directory"}
+    if command == "keygen":
+        del reasons["folder"]  # which it would fill
+    for target, reason in reasons.items():
+        failed(invoke(*given, tmp_path / target), f"cannot write {tmp_path / target}", reason)
+    assert {path.name for path in tmp_path.rglob("*")} == {"folder", "file"}
 
 
 def test_readable_secret_key_is_warned_about(flow: Any, invoke: Any, tmp_path: Path) -> None:

@@ -12,12 +12,15 @@ from typing import Any
 
 import pytest
 
-# The signal arrives while a file is being written: just before its bytes are forced to the disk.
+# The signal arrives while the file `out`, or one in it, is being written: just before its bytes are forced to the disk.
 DURING_A_WRITE = """
 import os, signal, sys
-def fsync(descriptor):
-    signal.raise_signal(signal.Signals({number}))
-os.fsync = fsync
+fsync = os.fsync
+def interrupted(descriptor):
+    if "/.out." in os.readlink(f"/proc/self/fd/{{descriptor}}"):
+        signal.raise_signal(signal.Signals({number}))
+    fsync(descriptor)
+os.fsync = interrupted
 from cipherblas.cli import main
 sys.argv[0] = "cipherblas"
 main()
@@ -61,14 +64,24 @@ def commands(flow: Any, out: Path) -> dict[str, list[Any]]:
         "encrypt": ["encrypt", flow.keys, flow.a_npy, "-o", out],
         "run": ["run", flow.plan, flow.evaluation, "--a", flow.a, "--b", flow.b, "-o", out],
         "decrypt": ["decrypt", flow.keys, flow.c, "-o", out],
+        "demo": ["demo", "--queries", "20", "--gallery", "30", "--json", "-q", "-o", out],
     }
 
 
-@pytest.mark.parametrize("command", ["plan", "keygen", "encrypt", "run", "decrypt"])
+@pytest.mark.parametrize("command", ["plan", "keygen", "encrypt", "run", "decrypt", "demo"])
 def test_interrupted_write_leaves_nothing(flow: Any, tmp_path: Path, command: str) -> None:
     done = run(DURING_A_WRITE, signal.SIGINT, commands(flow, tmp_path / "out")[command])
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "cipherblas: stopped\n")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_interrupted_picture_of_measurements_leaves_nothing(tmp_path: Path, crossover_rows: str) -> None:
+    rows = tmp_path / "rows"
+    rows.write_text(crossover_rows, encoding="utf-8")
+    given = ["bench", "crossover", "--rows", rows, "--json", "-q", "--plot", tmp_path / "out"]
+    done = run(DURING_A_WRITE, signal.SIGINT, given)
+    assert (done.returncode, done.stdout, done.stderr) == (130, crossover_rows, "cipherblas: stopped\n")
+    assert list(tmp_path.iterdir()) == [rows]
 
 
 def test_interrupted_write_keeps_the_earlier_file(flow: Any, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import struct
 from pathlib import Path
 
@@ -74,8 +75,12 @@ def test_damage_is_named(tmp_path: Path, content: bytes, message: str) -> None:
 
 
 def test_no_file(tmp_path: Path) -> None:
-    with pytest.raises(cb.StorageError, match="cannot read missing"):
+    with pytest.raises(cb.StorageError, match=r"cannot read .*missing: expected an IDX file"):
         read_idx(tmp_path / "missing", 1)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(cb.StorageError, match="got a special file"):
+        read_idx(tmp_path / "pipe", 1)
+    (tmp_path / "pipe").unlink()
     with pytest.raises(cb.StorageError, match="no images"):
         load_folder(tmp_path)
 

@@ -35,10 +35,19 @@ def test_missing_file_and_directory(tmp_path: Path) -> None:
         files.read(tmp_path / "x" / "y", "ciphertext")
     with pytest.raises(StorageError):
         files.read("a\0b", "ciphertext")
-    for target in (tmp_path, tmp_path / "gone" / "x", Path("/proc/x")):
-        with pytest.raises(StorageError):
-            write(target)
+    for target in (tmp_path, tmp_path / "gone" / "x", Path("/proc/x"), Path()):
+        for make in (write, files.check_writable):
+            with pytest.raises(StorageError, match="cannot write"):
+                make(target)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_check_of_a_target_leaves_what_is_there(tmp_path: Path) -> None:
+    raw = write(tmp_path / "x")
+    for target in (tmp_path / "x", tmp_path / "y"):
+        files.check_writable(target)
+    assert list(tmp_path.iterdir()) == [tmp_path / "x"]
+    assert (tmp_path / "x").read_bytes() == raw
 
 
 def test_a_pipe_is_refused_without_waiting(tmp_path: Path) -> None:

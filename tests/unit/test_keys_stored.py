@@ -127,6 +127,16 @@ def test_keys_written_while_they_are_made(
     assert_same(found, EvaluationKeys(toy_secret.params, "", made.values(), toy_secret.key_id))
 
 
+def test_keys_are_not_made_for_a_file_that_cannot_be_written(
+    toy_parameters: Parameters, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(generation, "make_switching_key", lambda *_: pytest.fail("a key was made"))
+    secret = keys.generate_secret(toy_parameters)
+    for part_bytes in (1 << 30, SMALL):
+        with pytest.raises(StorageError, match="No such file"):
+            keys.write_evaluation_keys(secret, REQUEST, tmp_path / "gone" / "keys", part_bytes=part_bytes)
+
+
 def test_foreign_keys(made: EvaluationKeys, tmp_path: Path) -> None:
     other = dataclasses.replace(made.params, scale_bits=39.0)
     for part_bytes in (SMALL, 1 << 30):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from cipherblas import files
 from cipherblas.arrays import narrow_array
-from cipherblas.errors import DTypeError, FormatError, StorageError
+from cipherblas.errors import DTypeError, FormatError
 
 
 def load_array(path: Path, dimensions: Sequence[int]) -> NDArray[Any]:
@@ -31,16 +31,14 @@ def load_array(path: Path, dimensions: Sequence[int]) -> NDArray[Any]:
 def _load(path: Path) -> NDArray[Any]:
     expected = "a .npy file with an array of real numbers"
     try:
-        # Mapped first: that compares the size of the file with its header before anything is allocated.
-        mapped = np.load(path, mmap_mode="r", allow_pickle=False)
-        if not isinstance(mapped, np.ndarray):
-            mapped.close()
-            raise FormatError(f"{path} holds several arrays", expected=expected, got="a .npz archive")
-        del mapped
-        return np.asarray(np.load(path, allow_pickle=False))
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise StorageError(f"cannot read {path}", expected=expected, got=reason, errno=error.errno) from error
+        with files.opened(path, expected) as stream:
+            # Mapped first: that compares the size of the file with its header before anything is allocated.
+            mapped = np.load(f"/dev/fd/{stream.fileno()}", mmap_mode="r", allow_pickle=False)
+            if not isinstance(mapped, np.ndarray):
+                mapped.close()
+                raise FormatError(f"{path} holds several arrays", expected=expected, got="a .npz archive")
+            del mapped
+            return np.asarray(np.load(stream, allow_pickle=False))
     except (ValueError, EOFError, SyntaxError) as error:
         if "Python objects" in str(error):
             raise DTypeError(f"{path} holds Python objects", expected=expected, got="dtype object") from error
@@ -51,10 +49,4 @@ def save_array(path: Path, array: NDArray[np.float64]) -> None:
     """Write a `.npy` file, whole or not at all; StorageError where the system refuses."""
     buffer = io.BytesIO()
     np.save(buffer, array, allow_pickle=False)
-    save_bytes(path, buffer.getvalue())
-
-
-def save_bytes(path: Path, content: bytes) -> None:
-    """Write a file, whole or not at all; StorageError where the system refuses."""
-    with files.replacing(path, len(content)) as descriptor, open(descriptor, "wb", closefd=False) as stream:
-        stream.write(content)
+    files.save_bytes(path, buffer.getvalue())

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cipherblas import report
+from cipherblas import files, report
 from cipherblas.cli.bench import collected
 from cipherblas.cli.bench_options import (
     JsonLines,
@@ -22,7 +22,6 @@ from cipherblas.cli.bench_options import (
 )
 from cipherblas.cli.options import Debug, Quiet, parse_sizes, without_none
 from cipherblas.errors import FormatError
-from cipherblas.files.format import storage_error
 from cipherblas.report import Display
 
 # Without these a row can be neither tabled nor drawn.
@@ -91,6 +90,8 @@ def crossover(
 
     if json and markdown:
         raise typer.BadParameter("one of --json and --markdown", param_hint="--markdown")
+    if plot is not None:
+        files.check_writable(plot)
     options = without_none(
         sizes=sizes,
         kinds=kind and [member.value for member in kind],
@@ -129,9 +130,8 @@ def read_rows(path: Path) -> Iterator[dict[str, Any]]:
         StorageError: the file cannot be read. FormatError: a line is no such row, or there is none.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise storage_error("read", path, error) from error
+        with files.opened(path, "rows of bench crossover --json") as stream:
+            lines = stream.read().decode("utf-8").splitlines()
     except UnicodeDecodeError as error:
         raise FormatError(f"{path}", expected="lines of JSON", got="no text") from error
     if not lines:

@@ -9,6 +9,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
+from cipherblas import files
 from cipherblas.arrays import shape_text
 from cipherblas.cli.arrays import save_array
 from cipherblas.cli.keyfolder import open_client
@@ -49,6 +50,8 @@ def decrypt(
     """
     use_threads(threads)
     display = Display(quiet=quiet)
+    if output is not None:
+        files.check_writable(output)
     with display.progress("reading the keys"):
         client = open_client(keys)
         program = client.program

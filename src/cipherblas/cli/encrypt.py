@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from cipherblas import files
 from cipherblas.cli.arrays import load_array
 from cipherblas.cli.keyfolder import open_client
 from cipherblas.cli.options import Debug, Json, Quiet, Threads, use_threads
@@ -67,6 +68,7 @@ def encrypt(
     """
     use_threads(threads)
     display = Display(quiet=quiet)
+    files.check_writable(output)
     values = load_array(array, (1, 2, 3))
     with display.progress("reading the keys"):
         owner = open_client(keys) if public_key is None else _encryptor(keys, public_key)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cipherblas import graph
+from cipherblas import files, graph
 from cipherblas.cli.formula import Formula, FormulaError
 from cipherblas.cli.options import (
     NAMES,
@@ -94,7 +94,7 @@ def plan(
         str | None,
         typer.Option(
             metavar="FORMULA",
-            help="Formula of the operands: @ + - * .T, numbers, parentheses.",
+            help="Formula of the operands: @ + - * / .T, numbers, parentheses.",
             show_default="the product of the two operands",
         ),
     ] = None,
@@ -176,6 +176,8 @@ def plan(
         _print(Program.load(show), json)
         return
     formula = _formula(program, operands)
+    if output is not None:
+        files.check_writable(output)
     display = Display(quiet=quiet)
     options = without_none(
         precision=precision,

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from cipherblas import files
 from cipherblas.cli.arrays import load_array
 from cipherblas.cli.options import (
     NAMES,
@@ -89,6 +90,9 @@ def run(
     display = Display(quiet=quiet)
     given = locals()
     paths = named_files({name: given[name] for name in NAMES}, operand or [])
+    files.check_writable(output)
+    if weight_folder is not None:
+        files.check_writable(weight_folder / "cipherblas-weights")
     with display.progress("reading the plan"):
         program = Program.load(plan)
     _check_names(program, paths)

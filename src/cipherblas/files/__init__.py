@@ -12,7 +12,19 @@ read is an error like any other; and the bytes land in aligned memory, which is 
 """
 
 from cipherblas.files.format import FORMAT_VERSION, KINDS, PathLike
-from cipherblas.files.reading import Reader, TensorInfo, read
-from cipherblas.files.writing import replacing, write
+from cipherblas.files.reading import Reader, TensorInfo, opened, read
+from cipherblas.files.writing import check_writable, replacing, save_bytes, write
 
-__all__ = ["FORMAT_VERSION", "KINDS", "PathLike", "Reader", "TensorInfo", "read", "replacing", "write"]
+__all__ = [
+    "FORMAT_VERSION",
+    "KINDS",
+    "PathLike",
+    "Reader",
+    "TensorInfo",
+    "check_writable",
+    "opened",
+    "read",
+    "replacing",
+    "save_bytes",
+    "write",
+]

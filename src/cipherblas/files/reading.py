@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import math
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
 import safetensors
@@ -47,7 +48,7 @@ class Reader:
     def __init__(self, path: form.PathLike, kind: str, *, fingerprint: str | None = None) -> None:
         """Open and check; see `read` for the errors."""
         self.path = os.fspath(path)
-        self._descriptor = _open_regular(self.path, kind)
+        self._descriptor = _open_regular(self.path, f"a {kind} file")
         try:
             size = os.fstat(self._descriptor).st_size
             raw = self._read_header(size)
@@ -214,12 +215,28 @@ def read(
         return reader.header, dict(zip(names, in_threads(reader.read, names), strict=True))
 
 
-def _open_regular(path: str, kind: str) -> int:
+@contextlib.contextmanager
+def opened(path: form.PathLike, expected: str) -> Iterator[BinaryIO]:
+    """A file that is not of this format, to be read in the block; `expected` is what it should be, for errors.
+
+    Raises:
+        StorageError: the system refuses, also later in the block, or it is not a regular file.
+    """
+    try:
+        with open(_open_regular(os.fspath(path), expected), "rb") as stream:
+            yield stream
+    except OSError as error:
+        if isinstance(error, CipherblasError):
+            raise
+        raise form.storage_error("read", path, error, expected=expected) from error
+
+
+def _open_regular(path: str, expected: str) -> int:
     """Open for reading; only regular files, and without waiting for the writer of a pipe."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise form.storage_error("read", path, error, expected=f"a {kind} file") from error
+        raise form.storage_error("read", path, error, expected=expected) from error
     except OSError as error:
         raise form.storage_error("read", path, error) from error
     except ValueError as error:  # a zero byte in the name
@@ -230,7 +247,7 @@ def _open_regular(path: str, kind: str) -> int:
         got = "a directory" if stat.S_ISDIR(mode) else "a special file"
         raise StorageError(
             f"cannot read {path}",
-            expected=f"a {kind} file",
+            expected=expected,
             got=got,
             errno=errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL,
         )

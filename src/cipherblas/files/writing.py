@@ -159,17 +159,7 @@ def replacing(path: form.PathLike, nbytes: int = 0, *, private: bool = False) ->
         StorageError: for any error of the operating system; the temporary file is removed.
     """
     target = Path(path)
-    temporary = target.with_name(f".{target.name}.{os.urandom(6).hex()}.partial")
-    try:
-        if target.is_dir():
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        free = shutil.disk_usage(target.parent).free
-        if free < nbytes:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        mode = 0o600 if private else 0o666
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-    except OSError as error:
-        raise _write_error(target, nbytes, error) from error
+    temporary, descriptor = _open_beside(target, nbytes, private)
     try:
         try:
             yield descriptor
@@ -184,6 +174,36 @@ def replacing(path: form.PathLike, nbytes: int = 0, *, private: bool = False) ->
         if isinstance(error, OSError) and not isinstance(error, CipherblasError):
             raise _write_error(target, nbytes, error) from error
         raise
+
+
+def check_writable(path: form.PathLike) -> None:
+    """Raise the StorageError of `replacing` where no file can be made at `path`, before the work that is to fill it."""
+    temporary, descriptor = _open_beside(Path(path))
+    try:
+        os.close(descriptor)
+    finally:
+        os.unlink(temporary)
+
+
+def _open_beside(target: Path, nbytes: int = 0, private: bool = False) -> tuple[Path, int]:
+    """A new temporary file in the folder of `target`, open for writing."""
+    try:
+        if target.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        temporary = target.with_name(f".{target.name}.{os.urandom(6).hex()}.partial")
+        free = shutil.disk_usage(target.parent).free
+        if free < nbytes:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        mode = 0o600 if private else 0o666
+        return temporary, os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    except OSError as error:
+        raise _write_error(target, nbytes, error) from error
+
+
+def save_bytes(path: form.PathLike, content: bytes) -> None:
+    """Write a file that is not of this format, whole or not at all; StorageError where the system refuses."""
+    with replacing(path, len(content)) as descriptor:
+        _write_all(descriptor, memoryview(content))
 
 
 def _write_error(target: Path, nbytes: int, error: OSError) -> StorageError:

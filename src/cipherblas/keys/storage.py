@@ -73,6 +73,7 @@ def save(
         files.write(file, "evaluation-keys", header, tensors, parameters=params)
 
     if len(groups) == 1 and not target.is_dir():
+        files.check_writable(target)  # before the keys are made
         write_part(target, 0)
         return
     with _directory(target) as directory:

@@ -37,9 +37,7 @@ def draw_crossover(path: Path, rows: Sequence[Row]) -> None:
     _decorate(figure, axis, rows)
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png")
-    content = buffer.getvalue()
-    with files.replacing(path, len(content)) as descriptor, open(descriptor, "wb", closefd=False) as stream:
-        stream.write(content)
+    files.save_bytes(path, buffer.getvalue())
 
 
 def _line(axis: Any, kind: str, route: str, rows: Sequence[Row]) -> None:

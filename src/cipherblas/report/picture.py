@@ -47,12 +47,7 @@ def draw(path: Path, content: DemoPicture) -> None:
     _second_row(figure, axes[1], content)
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png")
-    content_bytes = buffer.getvalue()
-    with (
-        files.replacing(path, len(content_bytes)) as descriptor,
-        open(descriptor, "wb", closefd=False) as stream,
-    ):
-        stream.write(content_bytes)
+    files.save_bytes(path, buffer.getvalue())
 
 
 def _first_row(figure: Any, axes: Any, content: DemoPicture) -> None:

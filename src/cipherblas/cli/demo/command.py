@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from cipherblas import files
 from cipherblas.bench.harness import machine
 from cipherblas.cli.demo.data import PIXEL_BOUND, Digits, load_digits
 from cipherblas.cli.demo.flow import KEYS, RESULT, Job
@@ -48,6 +49,7 @@ def demo(
     start = time.perf_counter()
     use_threads(threads)
     display = Display(quiet=quiet)
+    files.check_writable(output)
     with display.progress("loading the digits"):
         digits = load_digits(queries, gallery)
     jobs = _plan(digits, display, threads)
