@@ -204,7 +204,7 @@ def compile(function: Callable[..., Any], /, **arguments: Any) -> Program:
     """Trace a function of matrices and plan its encrypted execution.
 
     Args:
-        function: called with one node per operand; combines them by `@`, `+`, `-`, `*`, `.T`.
+        function: called with one node per operand; combines them by `@`, `+`, `-`, `*`, `/`, `.T`.
         **arguments: name=`secret(rows, cols)` or name=`public(rows, cols)` for each parameter of the function,
             and the options of `PlanOptions` (precision, security, algorithm, memory_budget, …).
 
