@@ -213,7 +213,7 @@ def test_shared_parts_are_visited_once_not_once_for_every_path() -> None:
     assert re.search(r"^program .* \* …\) \+ .* \+ …\)", program.explain())  # the outermost operations
     values = {"a": np.eye(4), "b": np.ones((4, 4))}
     np.testing.assert_allclose(program.evaluate(**values), 4097 * np.ones((4, 4)))
-    assert time.perf_counter() - start < 10
+    assert time.perf_counter() - start < 30
 
 
 OPTIONS: list[tuple[dict[str, Any], type[cb.CipherblasError], str]] = [

@@ -213,7 +213,7 @@ def test_hostile_programs(flow: Flow, tmp_path: Path, name: str) -> None:
     start = time.perf_counter()
     with pytest.raises(cb.CipherblasError) as caught:
         cb.Program.load(path)
-    assert time.perf_counter() - start < 5
+    assert time.perf_counter() - start < 30
     assert len(str(caught.value)) < 2000
 
 
@@ -231,7 +231,7 @@ def test_a_hostile_grid_is_not_walked(flow: Flow, tmp_path: Path) -> None:
     start = time.perf_counter()
     with pytest.raises(cb.CipherblasError, match="block"):
         cb.Program.load(rewritten(flow, tmp_path, change))
-    assert time.perf_counter() - start < 5
+    assert time.perf_counter() - start < 30
 
 
 def test_a_hostile_depth_is_not_recursed(flow: Flow, tmp_path: Path) -> None:

@@ -253,7 +253,7 @@ def valid_bytes(tmp_path: Path) -> bytes:
 
 
 def assert_typed(path: Path) -> None:
-    """Reading ends with a typed error or with the right content, within a second."""
+    """Reading ends with a typed error or with the right content, without a hang."""
     begun = time.monotonic()
     try:
         _, found = files.read(path, "ciphertext")
@@ -261,7 +261,7 @@ def assert_typed(path: Path) -> None:
         pass
     else:
         assert_equal(found, tensors())
-    assert time.monotonic() - begun < 5  # no hang; a read takes a millisecond
+    assert time.monotonic() - begun < 30  # no hang; a read takes a millisecond
 
 
 @given(content=st.binary(max_size=400))
