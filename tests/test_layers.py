@@ -34,7 +34,6 @@ PYTHON_LAYERS: tuple[tuple[str, ...], ...] = (
     ("planner",),
     ("matrices", "results"),
     ("program", "client", "encryptor", "server"),
-    ("distributed",),
     ("cipherblas",),
     ("report", "bench"),
     ("cli",),
@@ -47,7 +46,7 @@ SERVER_SIDE = (
     *("formats.uniform", "formats.noise", "formats.conversion", "formats.conversion_keys"),
     *("formats.key_switch", "formats.transposition", "evaluators", "layouts", "algorithms"),
     *("slot_arithmetic", "execution", "row_execution", "layer_execution"),
-    *("planner", "matrices", "results", "server", "distributed"),
+    *("planner", "matrices", "results", "server"),
 )
 SECRET_MODULES = {
     "client",
