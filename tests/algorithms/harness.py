@@ -106,3 +106,14 @@ def check(algorithm: Algorithm, seed: int, grid: tuple[int, int, int] = (1, 1, 1
             if not layout.empty_garbage:
                 np.testing.assert_allclose(vector[layout.index(c).real < 0], 0, atol=1e-9)
     return outcome
+
+
+def check_blocks_prepared_once(algorithm: Algorithm) -> None:
+    """In a product of 2×3 and 3×4 blocks each of the 6 and 12 blocks is rotated once, and used for 4 and 2 products."""
+    one = check(algorithm, seed=3).counts
+    left, right = (check(algorithm, seed=3, public=clear).counts.rotations for clear in ("right", "left"))
+    assert left > 0 and right > 0 and left + right == one.rotations
+    many = check(algorithm, seed=3, grid=(2, 3, 4)).counts
+    assert many.rotations == 6 * left + 12 * right
+    assert many.products == 24 * one.products
+    assert many.relinearisations == 8

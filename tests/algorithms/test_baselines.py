@@ -33,6 +33,11 @@ def test_bicyclic_blocks(grid, public, key_policy):
     harness.check(Bicyclic(3, 4, 5, 128), seed=1, grid=grid, public=public, key_policy=key_policy)
 
 
+@pytest.mark.parametrize("packed", [True, False])
+def test_bicyclic_blocks_are_prepared_once(packed):
+    harness.check_blocks_prepared_once(Bicyclic(3, 4, 5, 128, complex_packing=packed))
+
+
 def test_bicyclic_counts():
     """Coprime dimensions, as published: k - 1 hoisted rotations per operand, k products, one relinearisation."""
     counts = harness.check(Bicyclic(7, 9, 8, 256, complex_packing=False), seed=1).counts

@@ -48,6 +48,11 @@ def test_blocks_and_clear_operands(grid, block, public, key_policy, packed):
     harness.check(algorithm, seed=sum(grid), grid=grid, public=public, key_policy=key_policy)
 
 
+@pytest.mark.parametrize("options", [{}, {"complex_packing": False}, {"baby_steps": 2}, {"radix": 2}])
+def test_blocks_are_prepared_once(options):
+    harness.check_blocks_prepared_once(Fame(3, 4, 5, 64, **options))
+
+
 def dense(transform, slots):
     """The matrix of a transform, and its rotations."""
     matrix = np.array([transform.apply(row) for row in np.eye(slots)]).T
