@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -53,11 +54,15 @@ def scan():
 SERVER = (
     SCANNER
     + """
+import numpy as np
 import cipherblas as cb
 folder = sys.argv[1]
 program = cb.Program.load(folder + "/program")
 server = program.server(cb.EvaluationKeys.load(folder + "/keys"))
-load = lambda name: cb.EncryptedOperand.load(folder + "/" + name, program.plan.parameters, program.id)
+def load(name):
+    if not program.operands[name].secret:
+        return np.load(folder + "/" + name + ".npy")
+    return cb.EncryptedOperand.load(folder + "/" + name, program.plan.parameters, program.id)
 server.run(a=load("a"), b=load("b")).save(folder + "/c")
 scan()
 """
@@ -119,16 +124,30 @@ def _scan(script: str, needles: dict[str, bytes], *arguments: str) -> list[int]:
 
 
 @linux
-def test_neither_memory_nor_files_of_the_server_hold_the_secret(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("left", "options"),
+    [
+        (cb.secret(6, 6), {"algorithm": "skewed"}),
+        (cb.secret(6, 6), {"route": "rows", "key_policy": "binary"}),  # few keys: little memory to search
+        (cb.public(6, 6), {"route": "rows"}),
+    ],
+    ids=["slots", "rows", "rows with a clear operand"],
+)
+def test_neither_memory_nor_files_of_the_server_hold_the_secret(
+    tmp_path: Path, left: Any, options: dict[str, Any]
+) -> None:
     public, private = tmp_path / "public", tmp_path / "private"
     public.mkdir()
     private.mkdir()
-    program = cb.compile(lambda a, b: a @ b, a=cb.secret(6, 6), b=cb.secret(6, 6), algorithm="skewed")
+    program = cb.compile(lambda a, b: a @ b, a=left, b=cb.secret(6, 6), **options)
     client = program.client()
     program.save(public / "program")
     client.evaluation_keys().save(public / "keys")
     a, b = np.random.default_rng(4).uniform(-1, 1, (2, 6, 6))
-    client.encrypt(a=a).save(public / "a")
+    if left.secret:
+        client.encrypt(a=a).save(public / "a")
+    else:
+        np.save(public / "a.npy", a)
     client.encrypt(b=b).save(public / "b")
     client.save(private / "secret")
     needles = _needles(client)
