@@ -28,6 +28,7 @@ from cipherblas.keys import (
 )
 from cipherblas.keys.generation import WeightSecrets
 from cipherblas.keys.request import weight_row
+from cipherblas.limits import check_available
 from cipherblas.matrices import EncryptedResult, short_id
 from cipherblas.results import RowResultSpec
 
@@ -111,6 +112,7 @@ class Client:
             MismatchError: the program has no secret operand of that name.
             ShapeError, DTypeError: not a real array of the declared shape.
             RangeError: NaN, infinity, or an entry beyond the declared bound.
+            MemoryBudgetError: less memory is available than the ciphertexts need.
         """
         return encrypt_operands(self.program, self._secret, operands, progress)
 
@@ -121,6 +123,7 @@ class Client:
             DTypeError: not a result.
             MismatchError: the result belongs to another program or key pair.
             ShapeError, RangeError: its ciphertexts are not those that were planned.
+            MemoryBudgetError: less memory is available than the decoded result needs.
         """
         program = self.program
         if not isinstance(result, EncryptedResult):
@@ -137,6 +140,7 @@ class Client:
             )
         spec = program.result
         spec.check(result.ciphertexts)
+        check_available(spec.working_bytes, "decrypting the result")
         if isinstance(spec, RowResultSpec):
             return self._decrypt_rows(spec, result.ciphertexts)
         context = program.plan.parameters.context()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from cipherblas.errors import DTypeError, MismatchError
 from cipherblas.formats.encryption import encrypt_rows, encrypt_shared_batch, encrypt_shared_rows
 from cipherblas.keys import FreshCiphertext, PublicKey, SecretKey, encrypt
 from cipherblas.layouts.blocks import block_of
-from cipherblas.limits import check_bound
+from cipherblas.limits import check_available, check_bound
 from cipherblas.matrices import EncryptedOperand, EncryptedRows, check_shape, short_id
 from cipherblas.row_execution import RowFeed
 from cipherblas.slot_arithmetic import FeedSpec
@@ -85,7 +86,9 @@ def encrypt_operands(
     """The operands encrypted as the plan asks for; arguments, result and errors as `Client.encrypt`."""
     matrices = {name: _checked(program, key, name, value) for name, value in operands.items()}
     feeds_of = {name: program.feeds_of(name) for name in matrices}
-    total = sum(_units(feed) for feeds in feeds_of.values() for feed in feeds)
+    all_feeds = [feed for feeds in feeds_of.values() for feed in feeds]
+    check_available(_working_bytes(key, all_feeds), f"encrypting {', '.join(matrices)}")
+    total = sum(map(_units, all_feeds))
     done = 0
 
     def tick() -> None:
@@ -123,6 +126,15 @@ def _checked(program: Program, key: Key, name: str, value: Any) -> Matrix:
     check_shape(name, matrix.shape, operand.shape)
     check_bound(name, matrix, operand.bound)
     return matrix
+
+
+def _working_bytes(key: Key, feeds: Sequence[FeedSpec | RowFeed]) -> int:
+    """Memory that encryption takes: all ciphertexts, and by rows once an a part or as much of secrets and noise."""
+    n = key.params.n
+    kept = sum(replace(feed, public_key=isinstance(key, PublicKey)).residue_bytes(n) for feed in feeds)
+    return kept + max(
+        (feed.limbs * feed.shape[0] * n * 8 for feed in feeds if isinstance(feed, RowFeed)), default=0
+    )
 
 
 def _units(feed: FeedSpec | RowFeed) -> int:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from numpy.typing import NDArray
 
-from cipherblas.errors import RangeError
+from cipherblas._core import trim_pool
+from cipherblas.errors import MemoryBudgetError, RangeError
 
 
 def check_bound(name: str, matrix: NDArray[Any], bound: float) -> None:
@@ -30,3 +32,21 @@ def available_memory() -> int | None:
     except (OSError, ValueError, IndexError):
         pass
     return None
+
+
+def check_available(needed: int, purpose: str, release: Callable[[], object] = lambda: None) -> None:
+    """Raise MemoryBudgetError when more bytes are needed than are available.
+
+    Where memory is short, `release` and the pool of the core first give back what is kept for later.
+    """
+    available = available_memory()
+    if available is not None and needed > available:
+        release()
+        trim_pool()
+        available = available_memory()
+    if available is not None and needed > available:
+        raise MemoryBudgetError(
+            f"not enough memory for {purpose}",
+            expected=f"{needed / 2**20:.0f} MiB",
+            got=f"{available / 2**20:.0f} MiB available",
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -33,6 +34,11 @@ class RowResultSpec:
     scale: float
     n: int
 
+    @property
+    def working_bytes(self) -> int:
+        """Memory that decryption takes: the pieces, and the matrix before and after it is turned."""
+        return 3 * 8 * math.prod(self.shape)
+
     def check(self, ciphertexts: tuple[NDArray[np.uint64], ...]) -> None:
         """Raise ShapeError unless the arrays have the planned number and shape."""
         expected = [
@@ -57,6 +63,15 @@ class ResultSpec:
     scale: float
     n: int
 
+    @property
+    def ciphertexts(self) -> int:
+        return self.grid[0] * self.grid[1] * self.layout.ciphertexts
+
+    @property
+    def working_bytes(self) -> int:
+        """Memory that decryption takes: the complex slots of all ciphertexts, the blocks, and the matrix."""
+        return 8 * (self.ciphertexts * self.n + 2 * math.prod(self.shape))
+
     def assemble(self, vectors: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
         """The result that the slots of its ciphertexts hold."""
         size = self.layout.ciphertexts
@@ -68,9 +83,8 @@ class ResultSpec:
 
     def check(self, ciphertexts: tuple[NDArray[np.uint64], ...]) -> None:
         """Raise ShapeError unless the ciphertexts have the planned number and shape."""
-        count = self.grid[0] * self.grid[1] * self.layout.ciphertexts
-        if len(ciphertexts) != count:
-            raise ShapeError("ciphertexts of the result", expected=count, got=len(ciphertexts))
+        if len(ciphertexts) != self.ciphertexts:
+            raise ShapeError("ciphertexts of the result", expected=self.ciphertexts, got=len(ciphertexts))
         for ct in ciphertexts:
             if ct.shape != (self.components, self.limbs, self.n):
                 raise ShapeError(

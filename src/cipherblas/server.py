@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas._core import trim_pool
 from cipherblas.arrays import narrow_array
-from cipherblas.errors import DTypeError, MemoryBudgetError, MismatchError, RangeError, ShapeError
+from cipherblas.errors import DTypeError, MismatchError, RangeError, ShapeError
 from cipherblas.evaluators.base import Evaluator
 from cipherblas.evaluators.ckks import Ckks
 from cipherblas.evaluators.counts import Counts
@@ -24,7 +23,7 @@ from cipherblas.expressions import Expression, Operand, evaluate_clear
 from cipherblas.formats import CoefficientMatrix, SharedBatch, rows_format
 from cipherblas.keys import EvaluationKeys, FreshCiphertext
 from cipherblas.layer_execution import LayerExecution
-from cipherblas.limits import available_memory, check_bound
+from cipherblas.limits import check_available, check_bound
 from cipherblas.matrices import EncryptedOperand, EncryptedResult, check_shape, short_id
 from cipherblas.planner.layers import Recorded
 from cipherblas.planner.rows import HEADROOM_BITS
@@ -257,17 +256,7 @@ class Server:
     def _check_memory(self) -> None:
         plan = self.program.plan  # encoded weights go to a file where memory is short
         needed = plan.peak_bytes - plan.weight_memory_bytes - self._keys.nbytes
-        available = available_memory()
-        if available is not None and needed > available:  # give back what earlier runs left for later ones
-            self._encodings.clear()
-            trim_pool()
-            available = available_memory()
-        if available is not None and needed > available:
-            raise MemoryBudgetError(
-                "not enough memory for this run",
-                expected=f"{needed / 2**20:.0f} MiB beside the keys",
-                got=f"{available / 2**20:.0f} MiB available",
-            )
+        check_available(needed, "this run, beside the keys", self._encodings.clear)
 
 
 class CiphertextFeeds(PlainFeeds):

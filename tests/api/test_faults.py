@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
-from cipherblas import server as server_module
+from cipherblas import limits
 from cipherblas.keys import KeyRequest, generate_secret, make_evaluation_keys
 
 S, P = cb.secret, cb.public
@@ -134,10 +134,32 @@ def test_too_little_memory(
     program: cb.Program, client: cb.Client, server: cb.Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent = {"a": client.encrypt(a=ONES), "b": client.encrypt(b=ONES)}
-    monkeypatch.setattr(server_module, "available_memory", lambda: 1 << 20)
+    monkeypatch.setattr(limits, "available_memory", lambda: 1 << 20)
     with pytest.raises(cb.MemoryBudgetError) as caught:
         server.run(**sent)
     _named(caught.value)
+
+
+@pytest.mark.parametrize("route", ["slots", "rows"])
+def test_too_little_memory_of_the_client(monkeypatch: pytest.MonkeyPatch, route: str) -> None:
+    """Refused where not even the ciphertexts, or the decoded entries, have room."""
+    options: dict[str, Any] = {"route": route, "algorithm": "skewed" if route == "slots" else None}
+    program = cb.compile(lambda a, b: a @ b, a=P(40, 40), b=S(40, 40, encryption="public-key"), **options)
+    client = program.client()
+    encryptor = program.encryptor(client.public_key())
+    b = np.eye(40)
+    result = program.server(client.evaluation_keys()).run(a=b, b=client.encrypt(b=b))
+    for work, least in (
+        (lambda: client.encrypt(b=b), client.encrypt(b=b).nbytes),
+        (lambda: encryptor.encrypt(b=b), encryptor.encrypt(b=b).nbytes),
+        (lambda: client.decrypt(result), b.nbytes),
+    ):
+        monkeypatch.setattr(limits, "available_memory", lambda least=least: least // 2)
+        with pytest.raises(cb.MemoryBudgetError, match=r"encrypting b|decrypting the result") as caught:
+            work()
+        _named(caught.value)
+        monkeypatch.setattr(limits, "available_memory", lambda: 1 << 24)
+        work()
 
 
 def test_memory_of_earlier_runs_is_given_back_first(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,10 +169,11 @@ def test_memory_of_earlier_runs_is_given_back_first(monkeypatch: pytest.MonkeyPa
     inputs = client.encrypt(a=np.eye(4), b=np.eye(4))
     server.run(**inputs)
     answers = iter([1 << 20, 8 << 30])
-    monkeypatch.setattr(server_module, "available_memory", lambda: next(answers))
-    result = client.decrypt(server.run(**inputs))
-    assert np.abs(result - np.eye(4)).max() < 1e-3
+    monkeypatch.setattr(limits, "available_memory", lambda: next(answers))
+    encrypted = server.run(**inputs)
     assert next(answers, None) is None
+    monkeypatch.undo()
+    assert np.abs(client.decrypt(encrypted) - np.eye(4)).max() < 1e-3
 
 
 def test_operands_that_do_not_belong(program: cb.Program, client: cb.Client, server: cb.Server) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
-from cipherblas import server
+from cipherblas import limits
 from cipherblas.evaluators import encodings
 from cipherblas.planner import layers as planner_layers
 
@@ -83,9 +83,9 @@ def test_weights_need_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     x = client.encrypt(x=np.zeros((1, 8, 8)))
     plan = program.plan
     least = plan.peak_bytes - plan.weight_memory_bytes - keys.nbytes
-    monkeypatch.setattr(server, "available_memory", lambda: least)
+    monkeypatch.setattr(limits, "available_memory", lambda: least)
     program.server(keys, weight_budget=0).run(x=x)
-    monkeypatch.setattr(server, "available_memory", lambda: least - 1)
+    monkeypatch.setattr(limits, "available_memory", lambda: least - 1)
     with pytest.raises(cb.MemoryBudgetError):
         program.server(keys, weight_budget=0).run(x=x)
 
