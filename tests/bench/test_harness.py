@@ -83,7 +83,9 @@ def test_row_orders_fields_and_derives_ratios(monkeypatch: pytest.MonkeyPatch) -
     known = [name for name in found if name in harness.FIELDS]
     assert known == [name for name in harness.FIELDS if name in found]
     assert list(found)[-1] == "note"
-    assert json.loads(harness.to_json(found)) == found
+    printed = json.loads(harness.to_json(found))
+    assert printed == found | {name: None for name in harness.REQUIRED if name not in found}
+    assert printed["error"] is None and printed["peak_bytes"] is None
     with pytest.raises(ValueError, match="JSON"):
         harness.to_json({"error": float("nan")})
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from cipherblas import bench
 from cipherblas.bench.peers import Peer, PeerError
 
 PEERS = Path(importlib.util.find_spec("cipherblas.bench.peers").origin).parent  # type: ignore[union-attr, arg-type]
+OPENFHE = os.environ.get("CIPHERBLAS_OPENFHE_PYTHON")
 needs_seal = pytest.mark.skipif(
     importlib.util.find_spec("seal") is None, reason="seal-python is not installed"
 )
@@ -55,6 +59,46 @@ def test_seal_primitives_are_right_and_measured() -> None:
         with pytest.raises(PeerError, match="KeyError: 'transpose'"):
             peer.measure("transpose", 1)
         assert peer.measure("rotate_hoisted", 1)  # a refused request leaves the process usable
+
+
+def beside(**choice: Any) -> None:
+    """A rescale beside a peer: equal parameters, checked by the benchmark itself, and the ratio of its row."""
+    (row,) = bench.run_primitives(ring_degrees=[1 << 13], cases=["rescale"], budget=0.0, **choice)
+    assert {name: row["peer_params"][name] for name in ("n", "limbs", "dnum")} == {
+        "n": 8192,
+        "limbs": 4,
+        "dnum": 4,
+    }
+    assert row["speedup"] == row["peer_seconds"] / row["seconds"] > 0
+
+
+@needs_seal
+def test_a_row_beside_seal() -> None:
+    beside(peer="seal")
+    for row in bench.run_cc([(4, 3, 5)], peer="seal", budget=0.0):
+        assert row["peer_params"]["error"] < 1e-4 * 3
+        assert row["speedup"] == row["peer_seconds"] / row["seconds"] > 0
+
+
+@pytest.mark.skipif(OPENFHE is None, reason="CIPHERBLAS_OPENFHE_PYTHON names no interpreter that has openfhe")
+def test_a_row_beside_openfhe() -> None:
+    beside(peer="openfhe", peer_python=OPENFHE)
+
+
+@needs_seal
+@pytest.mark.parametrize(("field", "value"), [("limbs", 5), ("error", 0.5), ("error", float("nan"))])
+def test_a_peer_with_other_parameters_or_wrong_results_is_refused(
+    monkeypatch: pytest.MonkeyPatch, field: str, value: float
+) -> None:
+    start = Peer.__init__
+
+    def other(peer: Peer, *arguments: Any, **options: Any) -> None:
+        start(peer, *arguments, **options)
+        peer.ready[field] = value
+
+    monkeypatch.setattr(Peer, "__init__", other)
+    with pytest.raises(PeerError, match="expected"):
+        beside(peer="seal")
 
 
 @needs_seal

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from cipherblas import bench
+from cipherblas import _core, bench
 from cipherblas.bench import cc, harness, primitives
 from cipherblas.bench.harness import Row
+from cipherblas.bench.sets import FAME_SETS
 
 
 def check(found: Row, **expected: Any) -> None:
     """The common fields are there, the row is JSON, the spread is a spread."""
-    assert json.loads(bench.to_json(found)) == found
+    printed = json.loads(bench.to_json(found))
+    assert {name: value for name, value in printed.items() if value is not None} == found
+    assert set(harness.REQUIRED) <= set(printed)
     assert 0 < found["seconds_min"] <= found["seconds"] <= found["seconds_max"]
     assert found["runs"] >= 1
     assert found["threads"] == 1
@@ -23,7 +27,7 @@ def check(found: Row, **expected: Any) -> None:
 
 
 def test_primitives_are_right() -> None:
-    rows = list(bench.run_primitives(ring_degrees=[1 << 13], budget=0.0))
+    rows = list(bench.run_primitives(ring_degrees=[1 << 13], cases=primitives.CASES, budget=0.0))
     assert [found["case"] for found in rows] == list(primitives.CASES)
     for found in rows:
         check(found, bench="primitives")
@@ -34,7 +38,20 @@ def test_primitives_are_right() -> None:
         assert found["error"] < 5e-7
         assert "peer" not in found
         assert "speedup" not in found
-    assert rows[4]["key_bytes"] == 4 * 2 * 5 * (1 << 13) * 6
+        assert set(harness.REQUIRED) - set(found) <= {"algorithm"}
+    by_case = {found["case"]: found for found in rows}
+    assert by_case["rotate"]["key_bytes"] == 4 * 2 * 5 * (1 << 13) * 6
+    assert [name for name, found in by_case.items() if found["rotations"]] == ["rotate", "rotate_hoisted"]
+    assert [name for name, found in by_case.items() if found["products"]] == ["multiply"]
+    ciphertext = 2 * 4 * (1 << 13) * 8
+    assert by_case["encrypt"]["upload_bytes"] == ciphertext
+    assert ciphertext // 2 < by_case["encrypt_symmetric"]["upload_bytes"] < ciphertext // 2 + 100
+
+
+def test_the_ntt_follows_when_no_case_is_chosen() -> None:
+    rows = list(bench.run_primitives(ring_degrees=[1 << 12], budget=0.0))
+    assert [found["case"] for found in rows] == ["ntt per limb"] * len(_core.isas())
+    assert {found["error"] for found in rows} == {0.0}
 
 
 def test_the_two_orders_agree_and_are_right() -> None:
@@ -47,13 +64,15 @@ def test_the_two_orders_agree_and_are_right() -> None:
         # Key noise at P near q: 3.2·sqrt(5·N/12)·sqrt(N/2)/2^31.7 = 4e-6 a rotation; 6 of them, tail 6.
         assert found["error"] < 6 * 6 * 4e-6
         assert found["coarse_over_limb"] > 0
+        assert set(harness.REQUIRED) <= set(found)
     assert [found["rotations"] for found in rows] == [5, 5, 4, 4]
+    assert {(found["products"], found["upload_bytes"]) for found in rows} == {(6, 5 * (1 << 13) * 8 + 32)}
 
 
 def test_ntt_names_its_instruction_set() -> None:
     rows = list(bench.run_ntt(isas=["scalar"], ring_degrees=[1 << 12], budget=0.0))
     assert len(rows) == 1
-    check(rows[0], bench="primitives", case="ntt per limb", algorithm="scalar")
+    check(rows[0], bench="primitives", case="ntt per limb", algorithm="scalar", error=0.0)
 
 
 def test_plain_products_are_right_and_have_a_yardstick() -> None:
@@ -83,6 +102,10 @@ def test_transposition_is_right() -> None:
         assert found["error"] < 7 * (32 * switches * 61**2 + 3.2**2) ** 0.5 / 2**40
         assert found["params"]["security"] == 128
         assert found["peak_bytes"] > found["key_bytes"]
+        if found["algorithm"] != "light":  # which has fewer than 2·d
+            assert found["rotations"] == {"fast": 31, "binary": 32 * 5 // 2}[found["algorithm"]]
+        assert 31 <= found["rotations"] <= 32 * switches
+        assert found["upload_bytes"] == 20 * 32 * 8 + 32
 
 
 def test_product_is_right() -> None:
@@ -108,6 +131,17 @@ def test_both_loop_orders_share_a_program() -> None:
     assert rows[0]["key_bytes"] == rows[1]["key_bytes"]
 
 
+def test_the_suite_is_measured_in_both_orders(monkeypatch: pytest.MonkeyPatch) -> None:
+    member = replace(FAME_SETS["A"], shapes=((8, 8, 4),))
+    monkeypatch.setattr(cc, "FAME_SETS", {"A": member})
+    rows = list(bench.run_cc(suite="fame", budget=0.0))
+    assert [found["order"] for found in rows] == ["limb", "rotation"]
+    for found in rows:
+        check(found, bench="cc", case="8x8x4", algorithm="fame", set="A")
+        assert found["params"]["n"] == 1 << 13 and found["params"]["limbs"] == 5
+        assert found["coarse_over_limb"] == rows[1]["seconds"] / rows[0]["seconds"]
+
+
 def test_one_ciphertext_per_operand() -> None:
     found = next(bench.run_cc([(6, 6, 6)], one_ciphertext=True, budget=0.0))
     check(found, bench="cc", ciphertexts=2, one_ciphertext=True)
@@ -128,6 +162,14 @@ def test_unknown_names_are_refused_before_any_work() -> None:
         next(bench.run_linear_transform(sets=["D"]))
     with pytest.raises(ValueError, match=r"instruction sets: .* got sse9"):
         next(bench.run_ntt(isas=["sse9"]))
+    with pytest.raises(ValueError, match=r"ring degree: expected some of 4096, .*, got 100"):
+        next(bench.run_ntt(ring_degrees=[100]))
+    with pytest.raises(ValueError, match="ring degree: expected some of 8192, 32768, got 65536"):
+        next(bench.run_primitives(peer="seal", ring_degrees=[1 << 16], cases=["rotate"]))
+    with pytest.raises(ValueError, match=r"kernel: expected Conv1 .*, got Conv9"):
+        next(bench.run_kernel_counts(["Conv9"]))
+    with pytest.raises(ValueError, match="suite: expected neither algorithm nor order"):
+        next(bench.run_cc(suite="fame", order="limb"))
     with pytest.raises(ValueError, match="bits: expected 4 to 50, got 51"):
         next(bench.run_gemm(bits=51))
     with pytest.raises(ValueError, match="policies: expected some of fast, light, binary, got slow"):

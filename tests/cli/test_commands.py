@@ -15,7 +15,7 @@ from cipherblas.files import Reader
 from cipherblas.program import Program
 
 COMMANDS = ["plan", "keygen", "encrypt", "run", "decrypt", "demo"]
-BENCHES = ["primitives", "linear-transform", "gemm", "transpose", "cc", "pc", "crossover"]
+BENCHES = ["primitives", "linear-transform", "gemm", "transpose", "cc", "pc", "crossover", "kernels"]
 
 
 def test_version_and_help(invoke: Any) -> None:

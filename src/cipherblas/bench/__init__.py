@@ -9,7 +9,7 @@ reports of its own kernels stands in `kernel_shapes`, as such.
 from .cc import run as run_cc
 from .crossover import run as run_crossover
 from .gemm import run as run_gemm
-from .harness import Row, render, to_json
+from .harness import MeasurementError, Row, render, to_json
 from .kernel_counts import run as run_kernel_counts
 from .kernels import run as run_kernels
 from .linear_transform import run as run_linear_transform
@@ -20,6 +20,7 @@ from .primitives import run as run_primitives
 from .transpose import run as run_transpose
 
 __all__ = [
+    "MeasurementError",
     "PeerError",
     "Row",
     "render",

@@ -67,6 +67,8 @@ def run(
         if value is not None and value not in known:
             raise ValueError(f"{name}: expected {' or '.join(known)}, got {value}")
     _core.set_threads(threads)
+    if suite is not None and (algorithm is not None or order is not None):
+        raise ValueError("suite: expected neither algorithm nor order, which are its own, got one")
     options = {"threads": threads, **options}
     if suite == "fame":
         yield from _fame(peer, peer_python, threads, budget, options)

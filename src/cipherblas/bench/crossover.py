@@ -143,6 +143,7 @@ def _skipped(kind: str, shape: Shape, threads: int, budget: float, found: _Plann
             "params": params_fields(plan.parameters),
             "algorithm": plan.algorithm,
             "rotations": plan.counts.rotations,
+            "products": plan.counts.products if kind == "cc" else plan.counts.plain_products,
             "key_bytes": plan.key_bytes,
             "upload_bytes": plan.upload_bytes,
             "predicted_seconds": plan.seconds,

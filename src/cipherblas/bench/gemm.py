@@ -23,7 +23,15 @@ from typing import Any
 
 import numpy as np
 
-from cipherblas.bench.harness import Row, Timing, in_turns, local, row
+from cipherblas.bench.harness import (
+    MeasurementError,
+    Row,
+    Timing,
+    in_turns,
+    local,
+    peak_memory,
+    row,
+)
 
 YARDSTICK = "float64"
 NARROW_BITS = 22  # one exact float64 product: (2^21)^2 · 2048 = 2^53
@@ -54,7 +62,7 @@ class Case:
         difference = (self.result()[: len(want)] + (q - want)) % q
         error = int(np.minimum(difference, q - difference).max())
         if error > self.bound:
-            raise RuntimeError(f"{self.name}: off by {error}, where at most {self.bound:g} is right")
+            raise MeasurementError(f"{self.name}: off by {error}, where at most {self.bound:g} is right")
         return float(error)
 
 
@@ -75,6 +83,7 @@ def run(
 
     Raises:
         ValueError: bits out of range, or no BLAS (the yardstick) on this machine.
+        MeasurementError: a path computed something wrong.
     """
     from cipherblas import _core
 
@@ -96,17 +105,22 @@ def _rows(shape: tuple[int, int, int], bits: int, threads: int, budget: float) -
     timings = [Timing.of(seconds) for seconds in runs]
     yardstick = timings[0]
     for case, timing in zip(cases, timings, strict=True):
+        with peak_memory() as peak:
+            case.work()
+        bits_of_q = case.modulus.bit_length() or None
         yield row(
             "gemm",
             "x".join(map(str, shape)),
+            params={"logq": bits_of_q, "limbs": 1} if bits_of_q else None,
             algorithm=case.name,
             threads=threads,
             timing=timing,
             error=case.error(),
+            peak_bytes=peak.bytes,
             gemm_seconds=yardstick.seconds,
             gemm_seconds_min=yardstick.seconds_min,
             times_gemm_of_least=timing.seconds_min / yardstick.seconds_min,
-            modulus_bits=case.modulus.bit_length() or None,
+            modulus_bits=bits_of_q,
             max_u=MAX_U if case.name.startswith("small") else None,
             isa=_core.isa(),
             blas=blas.description(),

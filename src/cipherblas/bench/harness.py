@@ -1,8 +1,8 @@
 """Timing, memory and rows: what all benchmarks share.
 
-A row is one result, a flat dict of the fields in `FIELDS` (absent where they mean nothing for the case); with
-``--json`` it is one line. Seconds are medians of several runs after a warm-up; the least and the largest run
-stand beside them, since the spread is part of a result. A peer is measured in the same run, in turns with
+A row is one result, a flat dict of the fields in `FIELDS`, without those that mean nothing for the case; with
+``--json`` it is one line, in which the first ones, `REQUIRED`, are null instead. Seconds are medians of several
+runs after a warm-up; the least and the largest run stand beside them, since the spread is part of a result. A peer is measured in the same run, in turns with
 ours, so that a slow moment of a shared machine meets both.
 """
 
@@ -24,9 +24,12 @@ from typing import Any
 from cipherblas.bench.peers import Peer
 from cipherblas.planner.explain import size
 
-FIELDS = (
-    "bench", "case", "params", "algorithm", "threads", "seconds", "seconds_min", "seconds_max", "runs",
+REQUIRED = (
+    "bench", "case", "params", "algorithm", "threads", "seconds", "seconds_min", "seconds_max",
     "error", "rotations", "products", "key_bytes", "upload_bytes", "peak_bytes",
+)  # fmt: skip
+FIELDS = (
+    *REQUIRED, "runs",
     "peer", "peer_params", "peer_seconds", "peer_seconds_min", "peer_seconds_max", "speedup",
     "speedup_of_least",
     "gemm_seconds", "times_gemm", "machine", "load",
@@ -121,6 +124,10 @@ def compare(
     """(ours, theirs) of one case, measured in turns; one run of either does `operations` operations."""
     ours, theirs = in_turns([local(work), lambda repeats: peer.measure(case, repeats)], budget=budget)
     return Timing.of(ours, operations), Timing.of(theirs, operations)
+
+
+class MeasurementError(RuntimeError):
+    """A measurement failed, or what was measured computed something wrong."""
 
 
 class Peak:
@@ -226,8 +233,8 @@ def row(bench: str, case: str, **fields: Any) -> Row:
 
 
 def to_json(result: Mapping[str, Any]) -> str:
-    """A row as one line of strict JSON (no NaN)."""
-    return json.dumps(result, allow_nan=False)
+    """A row as one line of strict JSON (no NaN); a required field that it lacks is null."""
+    return json.dumps(dict.fromkeys(REQUIRED) | dict(result), allow_nan=False)
 
 
 def seconds_text(seconds: float) -> str:
@@ -240,7 +247,8 @@ def seconds_text(seconds: float) -> str:
 
 def _spread(result: Mapping[str, Any], prefix: str = "") -> str:
     if prefix + "seconds" not in result:
-        return ""
+        predicted = None if prefix else result.get("predicted_seconds")
+        return "" if predicted is None else f"~{seconds_text(predicted)}"
     text = seconds_text(result[prefix + "seconds"])
     if prefix + "seconds_min" in result and result.get("runs", 2) > 1:
         low, high = (seconds_text(result[prefix + name]) for name in ("seconds_min", "seconds_max"))

@@ -12,7 +12,7 @@ from cipherblas.algorithms.layers.base import LayerMethod
 from cipherblas.algorithms.layers.imra import Pattern
 from cipherblas.algorithms.layers.registry import CONV_BASELINES, MATVEC_BASELINES
 from cipherblas.bench.harness import Row
-from cipherblas.bench.kernel_shapes import EXAMPLES, KERNELS, Kernel
+from cipherblas.bench.kernel_shapes import EXAMPLES, KERNELS, Kernel, named
 from cipherblas.errors import ShapeError
 from cipherblas.evaluators.shape import RingShape
 from cipherblas.expressions import Leaf, MatMul, public, secret
@@ -33,9 +33,13 @@ class FewestRotations:
         return rotations + 1e-9 * pattern.plaintexts(taps, inputs, outputs)
 
 
-def run(kernels: Sequence[Kernel] = KERNELS + EXAMPLES) -> Iterator[Row]:
-    """Rows of `bench kernels --counts`: one per kernel and method that offers it."""
-    for kernel in kernels:
+def run(names: Sequence[str] = ()) -> Iterator[Row]:
+    """Rows of `bench kernels --counts`: one per kernel, the examples too, and method that offers it.
+
+    Raises:
+        ValueError: an unknown kernel.
+    """
+    for kernel in named(names, KERNELS + EXAMPLES):
         for method in methods(kernel):
             yield counted(kernel, method)
 
@@ -88,6 +92,7 @@ def counted(kernel: Kernel, method: LayerMethod) -> Row:
     found: Row = {
         "bench": "kernels --counts",
         "case": kernel.name,
+        "params": {"n": 2 * kernel.slots},
         "algorithm": method.name,
         "rotations": counts.rotations,
         "trivial_rotations": method.trivial_rotations,

@@ -7,7 +7,7 @@ Neural Network Inference through Unified MVM and Convolution, OOPSLA 2025, https
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -137,3 +137,17 @@ EXAMPLES: tuple[Kernel, ...] = (
         slots=32,
     ),
 )
+
+
+def named(names: Sequence[str], kernels: Sequence[Kernel]) -> list[Kernel]:
+    """Those of `kernels` that have these names, in whatever case; all of them if no name is given.
+
+    Raises:
+        ValueError: an unknown name.
+    """
+    known = {kernel.name.lower(): kernel for kernel in kernels}
+    unknown = [name for name in names if name.lower() not in known]
+    if unknown:
+        offered = " | ".join(kernel.name for kernel in kernels)
+        raise ValueError(f"kernel: expected {offered}, got {', '.join(unknown)}")
+    return [known[name.lower()] for name in names] or list(kernels)

@@ -1,8 +1,8 @@
 """MetaKernel's kernels, encrypted: ours, and the baselines on the same engine in the same run.
 
 `seconds` is the server's evaluation with the weights encoded before; how long that took, and how many bytes they are,
-stands beside it. A baseline that would take longer than a limit is not run: its row holds the planner's prediction and
-says so.
+stands beside it. Methods run one after the other: the weights of two would not fit the memory. A baseline that would
+take longer than a limit is not run: its row holds the planner's prediction and says so.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from cipherblas.algorithms.layers.registry import CONV_BASELINES, MATVEC_BASELINES, METAKERNEL
-from cipherblas.bench.harness import Row, Timing, params_fields, peak_memory, repeats_for, row
-from cipherblas.bench.kernel_shapes import KERNELS, Kernel
+from cipherblas.bench.harness import SLOW, Row, Timing, params_fields, peak_memory, repeats_for, row
+from cipherblas.bench.kernel_shapes import KERNELS, Kernel, named
 from cipherblas.errors import CipherblasError
 from cipherblas.evaluators.counts import Counts
 
@@ -28,11 +28,6 @@ MEMORY_SHARE = 0.6  # of the memory that is available, for encoded weights
 BASELINES = ("helib-bsgs", "fhelipe")
 # Baselines whose predicted error no parameters bring down to the one asked for may err by so many times more.
 RELAXED = (1, 32, 1024)
-
-
-def names() -> list[str]:
-    """Of the kernels."""
-    return [kernel.name for kernel in KERNELS]
 
 
 def run(
@@ -60,16 +55,13 @@ def run(
     """
     from cipherblas import _core
 
-    known = {kernel.name.lower(): kernel for kernel in KERNELS}
-    unknown = [name for name in kernels if name.lower() not in known]
-    if unknown:
-        raise ValueError(f"kernel: expected {' | '.join(names())}, got {', '.join(unknown)}")
+    chosen = named(kernels, KERNELS)
     offered = {*CONV_BASELINES, *MATVEC_BASELINES}
     if not set(baselines) <= offered:
         raise ValueError(f"baseline: expected {' | '.join(sorted(offered))}, got {', '.join(baselines)}")
     _core.set_threads(threads)
     options = {"threads": threads, **options}
-    for kernel in [known[name.lower()] for name in kernels] or KERNELS:
+    for kernel in chosen:
         ours = _Case(kernel, relative_error, METAKERNEL, options)
         found = ours.measured(budget, threads)
         rate = ours.encoding_rate
@@ -77,7 +69,7 @@ def run(
         yield found
         for name in CONV_BASELINES if kernel.window else MATVEC_BASELINES:
             if name in baselines:
-                yield _baseline(kernel, relative_error, name, options, limit, rate, found["seconds"])
+                yield _baseline(kernel, relative_error, name, options, budget, limit, rate, found["seconds"])
 
 
 def _baseline(
@@ -85,6 +77,7 @@ def _baseline(
     relative_error: float,
     name: str,
     options: dict[str, Any],
+    budget: float,
     limit: float,
     rate: float,
     ours: float,
@@ -109,8 +102,8 @@ def _baseline(
         )
         found = case.predicted(threads, f"predicted, not run ({reason})")
     else:
-        found = case.measured(0.0, threads)
-    found["times_metakernel"] = found["seconds"] / ours
+        found = case.measured(budget, threads)
+    found["times_metakernel"] = found.get("seconds", plan.seconds) / ours
     if note:
         found["note"] = "; ".join(filter(None, (note, found.get("note"))))
     case.drop()
@@ -152,7 +145,7 @@ class _Case:
         self.encoding_rate = math.nan
 
     def measured(self, budget: float, threads: int) -> Row:
-        """The row of this case, run."""
+        """The row of this case: a run that encodes the weights, then those that are timed."""
         plan = self.program.plan
         start = time.perf_counter()
         client = self.program.client()
@@ -162,22 +155,16 @@ class _Case:
         start = time.perf_counter()
         x = client.encrypt(x=self.x)
         self.stages["encrypt_seconds"] = time.perf_counter() - start
-        result = server.run(x=x)
+        server.run(x=x)
         self.stages["encode_seconds"] = server.encoding_seconds
         self.encoding_rate = server.encoding_seconds / max(plan.counts.stored_bytes, 1)
         counts: Counts = server.counts
+        with peak_memory() as peak:
+            result = server.run(x=x)
         runs = [server.seconds]
-        if budget:
-            runs = []
-            with peak_memory() as peak:
-                result = server.run(x=x)
-            runs += [server.seconds]
-            for _ in range(repeats_for(server.seconds, budget, 2, 50)):
-                server.run(x=x)
-                runs.append(server.seconds)
-            peak_bytes: int | None = peak.bytes
-        else:
-            peak_bytes = None
+        for _ in range(repeats_for(runs[0], budget, 2, 50) if runs[0] <= SLOW else 0):
+            server.run(x=x)
+            runs.append(server.seconds)
         start = time.perf_counter()
         found = client.decrypt(result)
         self.stages["decrypt_seconds"] = time.perf_counter() - start
@@ -196,7 +183,7 @@ class _Case:
             products=counts.plain_products,
             key_bytes=plan.key_bytes,
             upload_bytes=x.nbytes,
-            peak_bytes=peak_bytes,
+            peak_bytes=peak.bytes,
             stored_bytes=plan.counts.stored_bytes,
             published_seconds=self._published(),
             predicted_seconds=plan.seconds,
@@ -213,7 +200,6 @@ class _Case:
             params=params_fields(plan.parameters),
             algorithm=plan.algorithm,
             threads=threads,
-            seconds=plan.seconds,
             rotations=plan.counts.rotations,
             plaintexts=plan.counts.plain_products,
             products=plan.counts.plain_products,
@@ -221,6 +207,8 @@ class _Case:
             upload_bytes=plan.upload_bytes,
             stored_bytes=plan.counts.stored_bytes,
             published_seconds=self._published(),
+            predicted_seconds=plan.seconds,
+            predicted_error=plan.error,
             estimated=True,
             note=note,
             **self.stages,

@@ -63,7 +63,8 @@ class Transform:
         scale, mask_scale = 2.0**params.scale_bits, float(params.q[-1])
         self.scale = scale
         coefficients = self.context.encode(self.values.astype(np.complex128), scale)
-        self.source = keys.encrypt(self.secret, coefficients, limbs).expand()
+        fresh = keys.encrypt(self.secret, coefficients, limbs)
+        self.upload_bytes, self.source = fresh.nbytes, fresh.expand()
         self.plaintexts = [
             self.context.plaintext(
                 self.context.encode(np.roll(mask, t - t % self.baby_steps).astype(np.complex128), mask_scale),
@@ -84,6 +85,7 @@ class Transform:
 
     @property
     def rotations(self) -> int:
+        """Of one run, each by a key of its own: baby steps are shared by all giant steps."""
         return len(self.baby_keys) + len(self.giant_keys)
 
     def run(self, order: str) -> Any:
@@ -164,7 +166,9 @@ def _rows(name: str, transform: Transform, threads: int, budget: float) -> Itera
             timing=timings[order],
             error=error,
             rotations=transform.rotations,
+            products=transform.diagonals,
             key_bytes=transform.key_bytes,
+            upload_bytes=transform.upload_bytes,
             peak_bytes=working[order][0],
             order=order,
             baby_steps=None if plain else transform.baby_steps,

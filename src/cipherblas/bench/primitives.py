@@ -23,8 +23,9 @@ from typing import Any
 
 import numpy as np
 
-from cipherblas.bench.harness import Row, Timing, compare, measure, params_fields, row
-from cipherblas.bench.peers import Peer
+from cipherblas.bench import ntt
+from cipherblas.bench.harness import Row, Timing, compare, measure, params_fields, peak_memory, row
+from cipherblas.bench.peers import Peer, PeerError
 from cipherblas.params import Parameters, make_parameters
 
 HOISTED = 8
@@ -80,6 +81,7 @@ SETTINGS = (
     Setting(1 << 15, 15, 15, 43.0, 60, 50),
     Setting(1 << 16, 25, 3, 45.6, 60, 50),
 )
+PEER_ERROR = 2.0**-10  # scales are 2^38 and more: what errs by more computes something else
 # SEAL has one special prime, hence one digit per limb, and no ring degree above 2^15 with its default checks.
 PEER_SETTINGS = {"seal": SETTINGS[:2], "openfhe": SETTINGS}
 
@@ -149,13 +151,22 @@ class Primitives:
             ),
         }
 
-    def key_bytes(self, case: str) -> int | None:
-        """Bytes of the switching keys that one operation reads."""
-        return (
-            self.params.key_bytes(self.params.limbs)
-            if case in ("rotate", "rotate_hoisted", "multiply")
-            else None
-        )
+        self._fresh_bytes = {
+            case: self.cases[case]().nbytes for case in ("encrypt", "encrypt_symmetric")
+        }  # fmt: skip
+
+    def fields(self, case: str) -> Row:
+        """What one operation does and takes: its counts, its key, the ciphertext that a client would send."""
+        switches = case in ("rotate", "rotate_hoisted", "multiply")
+        return {
+            "params": params_fields(self.params),
+            "algorithm": "hybrid key switching" if switches else None,
+            "error": self.errors[case],
+            "rotations": int(case in ("rotate", "rotate_hoisted")),
+            "products": int(case == "multiply"),
+            "key_bytes": self.params.key_bytes(self.params.limbs) if switches else 0,
+            "upload_bytes": self._fresh_bytes.get(case, 0),
+        }
 
 
 def run(
@@ -164,42 +175,66 @@ def run(
     peer_python: str | None = None,
     threads: int = 1,
     ring_degrees: Sequence[int] = (),
-    cases: Sequence[str] = CASES,
+    cases: Sequence[str] | None = None,
     budget: float = 1.0,
 ) -> Iterator[Row]:
-    """Rows of `bench primitives`: one per setting and case, as they are measured.
+    """Rows of `bench primitives`: one per setting and case, then those of the NTT, as they are measured.
 
     Args:
         peer: "seal", "openfhe", or None for ours alone.
         peer_python: interpreter with the peer's wheel; by default this one.
         threads: of both sides.
         ring_degrees: restrict to these N.
-        cases: restrict to these cases.
-        budget: seconds spent on each side of each case.
+        cases: restrict to these cases, without the NTT.
+        budget: seconds spent on each side of each case, half of it on an NTT.
 
     Raises:
-        ValueError: unknown peer or case. PeerError: the peer cannot be run.
+        ValueError: unknown peer or case, or a ring degree at which nothing is measured.
+        PeerError: the peer cannot be run, computes something wrong, or has other parameters than it was asked for.
     """
     from cipherblas import _core
 
     if peer is not None and peer not in PEER_SETTINGS:
         raise ValueError(f"peer: expected one of {', '.join(PEER_SETTINGS)}, got {peer}")
-    unknown = sorted(set(cases) - set(CASES))
+    unknown = sorted(set(cases or ()) - set(CASES))
     if unknown:
         raise ValueError(f"cases: expected some of {', '.join(CASES)}, got {', '.join(unknown)}")
+    settings = PEER_SETTINGS.get(peer or "", SETTINGS)
+    offered = {setting.n for setting in settings} | set(ntt.RING_DEGREES if cases is None else ())
+    ntt.check_ring_degrees(ring_degrees, sorted(offered))
     _core.set_threads(threads)
-    for setting in PEER_SETTINGS.get(peer or "", SETTINGS):
+    for setting in settings:
         if ring_degrees and setting.n not in ring_degrees:
             continue
         ours = Primitives(setting.parameters())
         if peer is None:
-            yield from _rows(ours, None, threads, cases, budget)
+            yield from _rows(ours, None, threads, cases or CASES, budget)
         else:
             request = setting.seal() if peer == "seal" else setting.openfhe()
             with Peer(peer, request, python=peer_python, threads=threads) as theirs:
-                yield from _rows(ours, theirs, threads, cases, budget)
+                _check_equal(setting, theirs)
+                yield from _rows(ours, theirs, threads, cases or CASES, budget)
         del ours
         _core.trim_pool()
+    if cases is None:
+        yield from ntt.run(ring_degrees=ring_degrees or ntt.RING_DEGREES, budget=budget / 2)
+
+
+def _check_equal(setting: Setting, theirs: Peer) -> None:
+    """Ring degree, limbs and digits that the peer has, and what it computes with them.
+
+    Raises:
+        PeerError: it has others than it was asked for, or misses a result by more than 2^-10.
+    """
+    asked = {"n": setting.n, "limbs": setting.limbs, "digits": setting.digits}
+    found = {name: theirs.ready[name] for name in asked}
+    if found != asked:
+        raise PeerError(f"parameters of {theirs.ready['peer']}: expected {asked}, got {found}")
+    if not theirs.ready["error"] <= PEER_ERROR:
+        raise PeerError(
+            f"results of {theirs.ready['peer']}: expected an error of at most {PEER_ERROR:.2g}, "
+            f"got {theirs.ready['error']:.2g}"
+        )
 
 
 def _rows(
@@ -208,31 +243,31 @@ def _rows(
     for case in cases:
         operations = HOISTED if case == "rotate_hoisted" else 1
         peer_timing: Timing | None = None
-        if theirs is None:
-            timing = measure(ours.cases[case], budget=budget, operations=operations)
-        else:
-            timing, peer_timing = compare(
-                ours.cases[case],
-                theirs,
-                case,
-                budget=budget,
-                operations=operations,
-                peer_operations=operations,
-            )
+        with peak_memory() as peak:
+            if theirs is None:
+                timing = measure(ours.cases[case], budget=budget, operations=operations)
+            else:
+                timing, peer_timing = compare(
+                    ours.cases[case],
+                    theirs,
+                    case,
+                    budget=budget,
+                    operations=operations,
+                    peer_operations=operations,
+                )
         yield row(
             "primitives",
             case,
-            params=params_fields(ours.params),
+            **ours.fields(case),
             threads=threads,
             timing=timing,
-            error=ours.errors[case],
-            key_bytes=ours.key_bytes(case),
+            peak_bytes=peak.bytes,
             peer=theirs.ready["peer"] if theirs else None,
-            peer_params=_peer_params(theirs, ours.params.n) if theirs else None,
+            peer_params=_peer_params(theirs) if theirs else None,
             peer_timing=peer_timing,
         )
 
 
-def _peer_params(theirs: Peer, n: int) -> Row:
-    names = {"logq": "logq", "logp": "logp", "limbs": "limbs", "digits": "dnum", "error": "error"}
-    return {"n": n} | {ours: theirs.ready[name] for name, ours in names.items()}
+def _peer_params(theirs: Peer) -> Row:
+    names = {"n": "n", "logq": "logq", "logp": "logp", "limbs": "limbs", "digits": "dnum", "error": "error"}
+    return {ours: theirs.ready[name] for name, ours in names.items()}

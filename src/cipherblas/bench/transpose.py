@@ -15,7 +15,13 @@ from cipherblas import formats
 from cipherblas.bench.harness import Row, measure, params_fields, peak_memory, row
 from cipherblas.formats.encryption import decrypt, encrypt_rows
 from cipherblas.formats.matrix import bit_ceil
-from cipherblas.formats.transposition import MOST_SIZE, POLICIES, TransposePolicy
+from cipherblas.formats.transposition import (
+    MOST_SIZE,
+    POLICIES,
+    TransposePolicy,
+    transpose_plan,
+    transpose_size,
+)
 from cipherblas.keys import generate_secret, make_evaluation_keys
 from cipherblas.params import make_parameters
 
@@ -91,7 +97,10 @@ class _Case:
             threads=threads,
             timing=measure(work, budget=budget),
             error=float(np.abs(found - self.matrix.T).max()),
+            rotations=transpose_plan(transpose_size(self.params, self.matrix.shape), policy).switches,
+            products=0,
             key_bytes=keys.nbytes,
+            upload_bytes=self.encrypted.nbytes,
             keys=len(keys),
             peak_bytes=peak.bytes,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import Annotated, Any
@@ -10,7 +9,6 @@ from typing import Annotated, Any
 import typer
 
 from cipherblas.cli.bench_options import (
-    AS_IN_PLAN,
     Algorithm,
     JsonLines,
     KeyBudget,
@@ -30,7 +28,13 @@ from cipherblas.report import Display
 from cipherblas.report.tables import stdout_console
 
 app = typer.Typer(
-    help="Measure, and compare with other libraries in the same run.",
+    help="""Measure, and compare with other libraries in the same run.
+
+    \b
+    Examples:
+      cipherblas bench cc --shape 64x64x64 --peer seal
+      cipherblas bench primitives --json > primitives.jsonl
+    """,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -104,18 +108,16 @@ def primitives(
       cipherblas bench primitives --peer seal
       cipherblas bench primitives --peer openfhe --peer-python /opt/openfhe/bin/python --n 65536
     """
-    from cipherblas.bench import run_ntt, run_primitives
+    from cipherblas.bench import run_primitives
 
     options = without_none(cases=case, ring_degrees=n)
-    rows: Iterable[dict[str, Any]] = run_primitives(
+    rows = run_primitives(
         peer=peer and peer.value,
         peer_python=str(peer_python) if peer_python is not None else None,
         threads=threads,
         budget=seconds,
         **options,
     )
-    if case is None:
-        rows = itertools.chain(rows, run_ntt(budget=seconds / 2, **without_none(ring_degrees=n)))
     _print(rows, json, Display(quiet=quiet))
 
 
@@ -345,7 +347,9 @@ def kernels(
     limit: Annotated[
         float, typer.Option(help="Seconds beyond which a baseline is predicted instead of run.")
     ] = 600.0,
-    ring_degree: Annotated[int | None, typer.Option(help=AS_IN_PLAN, show_default="the fastest")] = None,
+    ring_degree: Annotated[
+        int | None, typer.Option(help="Force the ring degree N.", show_default="the fastest")
+    ] = None,
     security: Security = None,
     threads: OneThread = 1,
     seconds: Seconds = 2.0,
@@ -363,7 +367,9 @@ def kernels(
     from cipherblas.bench import run_kernel_counts, run_kernels
 
     if counts:
-        _print(run_kernel_counts(), json, Display(quiet=quiet))
+        if baseline:
+            raise typer.BadParameter("operations are counted for all of them", param_hint="--baseline")
+        _print(run_kernel_counts(case or ()), json, Display(quiet=quiet))
         return
     options = without_none(
         security=security,
@@ -401,13 +407,13 @@ def collected(rows: Iterable[dict[str, Any]], json: bool, display: Display) -> l
 
 
 def _translated(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    from cipherblas.bench import PeerError
+    from cipherblas.bench import MeasurementError, PeerError
 
     try:
         yield from rows
     except CipherblasError:
         raise
-    except PeerError as error:
+    except (MeasurementError, PeerError) as error:
         raise BenchError(str(error)) from error
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error

@@ -147,6 +147,7 @@ def _checked(line: str, where: str) -> dict[str, Any]:
         raise FormatError(where, expected="a JSON object", got=str(error)) from error
     if not isinstance(row, dict) or row.get("bench") != "crossover":
         raise FormatError(where, expected="a row of bench crossover --json", got=line[:60])
+    row = {name: value for name, value in row.items() if value is not None}
     needed = dict(NEEDED)
     if "seconds" in row:
         needed |= PLANNED | MEASURED

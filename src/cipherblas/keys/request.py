@@ -80,7 +80,7 @@ class KeyRequest:
         return len(self.galois) + (self.relinearise is not None) + len(self.weights)
 
     def nbytes(self, params: Parameters) -> int:
-        """Bytes of these keys in memory; in a file they take half."""
+        """Bytes of these keys in memory, packed where the primes allow it; a file holds the b parts alone."""
         return sum(params.key_bytes(limbs) for limbs in self.limbs_by_number(0).values())
 
     def check(self, params: Parameters) -> None:

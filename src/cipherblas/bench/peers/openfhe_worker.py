@@ -18,6 +18,8 @@ What each case includes (our own side times the same work):
 
 from __future__ import annotations
 
+import json
+import math
 import os
 from typing import Any
 
@@ -29,19 +31,19 @@ from .protocol import Case, serve
 
 class OpenfhePrimitives:
     def __init__(self, request: dict[str, Any]) -> None:
-        n, self.limbs, self.digits = (int(request[name]) for name in ("n", "limbs", "digits"))
+        n, limbs, digits = (int(request[name]) for name in ("n", "limbs", "digits"))
         self.first_bits, self.scaling_bits = int(request["first_bits"]), int(request["scaling_bits"])
         self.hoisted = int(request.get("hoisted", 8))
         parameters = openfhe.CCParamsCKKSRNS()
         parameters.SetRingDim(n)
         parameters.SetBatchSize(n // 2)
         parameters.SetSecurityLevel(openfhe.HEStd_NotSet)
-        parameters.SetMultiplicativeDepth(self.limbs - 1)
+        parameters.SetMultiplicativeDepth(limbs - 1)
         parameters.SetFirstModSize(self.first_bits)
         parameters.SetScalingModSize(self.scaling_bits)
         parameters.SetScalingTechnique(openfhe.FIXEDMANUAL)
         parameters.SetKeySwitchTechnique(openfhe.HYBRID)
-        parameters.SetNumLargeDigits(self.digits)
+        parameters.SetNumLargeDigits(digits)
         parameters.SetSecretKeyDist(openfhe.UNIFORM_TERNARY)
         context = openfhe.GenCryptoContext(parameters)
         for feature in (openfhe.PKE, openfhe.KEYSWITCH, openfhe.LEVELEDSHE):
@@ -82,15 +84,23 @@ class OpenfhePrimitives:
         ]
         self.error = max(float(numpy.abs(decrypt(ct) - expected).max()) for ct, expected in checks)
 
+        # What the library made of the request, which its interface does not tell.
+        built = json.loads(openfhe.Serialize(context, openfhe.JSON))["value0"]["ptr_wrapper"]["data"]["cc"]
+        built = built["ptr_wrapper"]["data"]["value0"]
+        ring = built["value0"]["value0"]["elp"]["ptr_wrapper"]["data"]
+        self.n, self.limbs, self.digits = ring["value0"]["rd"], len(ring["p"]), built["dnum"]
+        self.logq = math.log2(context.GetModulus())
+
     def describe(self) -> dict[str, Any]:
         limbs_per_digit = -(-self.limbs // self.digits)
         # The widest digit is the one with the first limb in it where that is longer.
         widest = max(self.first_bits, self.scaling_bits) + (limbs_per_digit - 1) * self.scaling_bits
         return {
             "peer": f"openfhe {openfhe.__version__}",
+            "n": self.n,
             "limbs": self.limbs,
             "digits": self.digits,
-            "logq": self.first_bits + (self.limbs - 1) * self.scaling_bits,
+            "logq": round(self.logq, 1),
             "logp": 60 * -(-widest // 60),
             "hoisted": self.hoisted,
             "threads": os.environ.get("OMP_NUM_THREADS", "default"),

@@ -72,7 +72,7 @@ class SealPrimitives:
             "multiply": multiply,
             "rescale": lambda: evaluator.rescale_to_next(x),
         }
-        self.limbs = x.coeff_modulus_size()
+        self.n, self.limbs = x.poly_modulus_degree(), x.coeff_modulus_size()
         checks = [
             (self.cases["rotate"](), numpy.roll(values, -1)),
             (self.cases["rotate_hoisted"]()[-1], numpy.roll(values, -steps[-1])),
@@ -84,6 +84,7 @@ class SealPrimitives:
     def describe(self) -> dict[str, Any]:
         return {
             "peer": f"seal-python {seal.__version__}",
+            "n": self.n,
             "limbs": self.limbs,
             "digits": self.limbs,
             "logq": sum(self.modulus_bits[:-1]),
