@@ -2,8 +2,8 @@
 
 A row is one result, a flat dict of the fields in `FIELDS`, without those that mean nothing for the case; with
 ``--json`` it is one line, in which the first ones, `REQUIRED`, are null instead. Seconds are medians of several
-runs after a warm-up; the least and the largest run stand beside them, since the spread is part of a result. A peer is measured in the same run, in turns with
-ours, so that a slow moment of a shared machine meets both.
+runs after a warm-up; the least and the largest run stand beside them, since the spread is part of a result. A peer
+is measured in the same run, in turns with ours, so that a slow moment of a shared machine meets both.
 """
 
 from __future__ import annotations
