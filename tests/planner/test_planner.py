@@ -23,6 +23,7 @@ from cipherblas.graph import Axes
 from cipherblas.planner import estimate
 from cipherblas.planner.bound import least_counts
 from cipherblas.planner.budgets import budgets_of
+from cipherblas.planner.explain import progressions
 from cipherblas.planner.plan import PlanOptions
 from cipherblas.planner.search import Search
 from cipherblas.planner.trace import TooSlowError, check_decryption, trace
@@ -61,10 +62,27 @@ def test_explain_names_everything() -> None:
     assert f"{plan.counts.products} ciphertext" in rows["products"]
     assert f"{plan.counts.rotations} rotations" in rows["key switches"]
     assert f"{len(plan.keys.galois)} rotation keys" in rows["evaluation keys"]
+    assert {pow(5, step, 2 * params.n) for step in plan.rotation_steps} == set(plan.keys.galois)
+    assert rows["keys rotate by"] == progressions(plan.rotation_steps)
+    assert plan.to_dict()["rotation_steps"] == plan.rotation_steps
     assert "MiB" in rows["peak memory"]
     assert "thread" in rows["expected time"]
     assert f"{plan.error:.2g}" in rows["expected error"]
     assert "0.012" in rows["expected error"]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "text"),
+    [
+        ([], ""),
+        ([-3], "-3"),
+        ([1, 2], "1, 2"),
+        ([-6, -4, -2, 1, 2, 3, 4, 9], "-6 to -2 by 2, 1 to 4, 9"),
+        ([i * i for i in range(9)], "0, 1, 4, 9, 16, 25, 36, …"),
+    ],
+)
+def test_progressions(numbers: list[int], text: str) -> None:
+    assert progressions(numbers, width=26) == text
 
 
 def test_explain_names_the_losers() -> None:

@@ -31,6 +31,16 @@ def checked_policy(policy: Any) -> KeyPolicy:
     return known
 
 
+def rotation_steps(elements: Iterable[int], n: int) -> list[int]:
+    """The steps, from -N/4 to N/4 and in order, of the Galois elements 5^step mod 2N among `elements`."""
+    wanted, slots, power, found = set(elements), n // 2, 1, []
+    for step in range(slots):
+        if power in wanted:
+            found.append(step if step <= slots // 2 else step - slots)
+        power = 5 * power % (2 * n)
+    return sorted(found)
+
+
 def signed_powers(step: int, slots: int) -> Path:
     """The non-adjacent form of `step` modulo `slots` (a power of two), largest power first."""
     step %= slots

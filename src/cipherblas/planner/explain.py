@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cipherblas.arrays import shape_text
@@ -44,6 +44,7 @@ def explain(plan: Plan, formula: str, operands: Mapping[str, Operand]) -> str:
         *_public_key(plan, operands),
         *_work(plan),
         ("evaluation keys", f"{_key_set(plan)}: {size(plan.key_bytes)}"),
+        *_rotations(plan),
         *_saving(plan),
         *_weights(plan),
         ("peak memory", f"{size(plan.peak_bytes)} on the server, {_included(plan)} included"),
@@ -198,6 +199,29 @@ def _key_set(plan: Plan) -> str:
     if plan.keys.relinearise:
         text += " + relinearisation"
     return f"{text} (policy {plan.key_policy})"
+
+
+def _rotations(plan: Plan) -> list[tuple[str, str]]:
+    """The steps that have a key of their own."""
+    steps = plan.rotation_steps
+    return [("keys rotate by", progressions(steps))] if steps else []
+
+
+def progressions(numbers: Sequence[int], width: int = 96) -> str:
+    """Increasing integers as arithmetic progressions: "1 to 8, 16 to 64 by 16"; cut off beyond a width."""
+    texts, rest = [], list(numbers)
+    while rest:
+        run = rest[:1]
+        step = rest[1] - rest[0] if len(rest) > 1 else 0
+        while len(run) < len(rest) and rest[len(run)] - run[-1] == step:
+            run.append(rest[len(run)])
+        if len(run) < 3:
+            run = run[:1]
+        texts.append(f"{run[0]}" if len(run) == 1 else f"{run[0]} to {run[-1]}" + (step > 1) * f" by {step}")
+        rest = rest[len(run) :]
+    while len(", ".join(texts)) > width:
+        texts = [*texts[: -2 if texts[-1] == "…" else -1], "…"]
+    return ", ".join(texts)
 
 
 def _saving(plan: Plan) -> list[tuple[str, str]]:

@@ -13,7 +13,7 @@ from cipherblas.arrays import is_scalar
 from cipherblas.errors import DTypeError, ParameterError, PrecisionError, SecurityError
 from cipherblas.evaluators.ckks import Order
 from cipherblas.evaluators.counts import Counts
-from cipherblas.evaluators.steps import KeyPolicy, check_policy
+from cipherblas.evaluators.steps import KeyPolicy, check_policy, rotation_steps
 from cipherblas.keys import KeyRequest
 from cipherblas.layer_execution import PACKING
 from cipherblas.params import Parameters
@@ -212,6 +212,11 @@ class Plan:
         )
         return ", ".join(names) if names else "elementwise"
 
+    @property
+    def rotation_steps(self) -> list[int]:
+        """The rotations of slots that have a key, in order; those of rows are no rotations."""
+        return [] if self.route == "rows" else rotation_steps(self.keys.galois, self.parameters.n)
+
     def decisions(self) -> dict[str, Any]:
         """What must be known to run the plan again: JSON-ready, the base of the program's identity."""
         return {
@@ -247,6 +252,7 @@ class Plan:
             "plain_products": self.counts.plain_products,
             "result_bytes": self.result_bytes,
             "rotation_keys": len(self.keys.galois),
+            "rotation_steps": self.rotation_steps,
             "key_bytes": self.key_bytes,
             "peak_bytes": self.peak_bytes,
             "weight_memory_bytes": self.weight_memory_bytes,
