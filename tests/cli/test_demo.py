@@ -1,4 +1,4 @@
-"""The demonstration and the benchmarks, small."""
+"""The demonstration, small."""
 
 from __future__ import annotations
 
@@ -85,40 +85,3 @@ def test_demo_reports_a_failing_server(invoke: Any, tmp_path: Path, monkeypatch:
     assert (result.exit_code, result.stdout) == (1, "")
     assert "the server's process failed" in result.stderr and "got 1" in result.stderr
     assert list(tmp_path.iterdir()) == []
-
-
-def test_bench_prints_lines_of_json(invoke: Any) -> None:
-    result = invoke("bench", "cc", "--shape", "4x5x6", "--shape", "3x3x3", "--seconds", "0", "--json", "-q")
-    rows = [json.loads(line) for line in result.stdout.splitlines()]
-    assert {"4x5x6", "3x3x3"} <= {row["case"] for row in rows if row["bench"] == "cc"}
-    for row in rows:
-        assert row["seconds_min"] <= row["seconds"] <= row["seconds_max"]
-        assert row["error"] < 1e-4 * 6 and row["peak_bytes"] > 0 and row["threads"] == 1
-
-
-def test_bench_gemm_prints_a_path_per_line(invoke: Any) -> None:
-    result = invoke("bench", "gemm", "--shape", "6x7x8", "--seconds", "0", "--json", "-q")
-    rows = [json.loads(line) for line in result.stdout.splitlines()]
-    assert result.exit_code == 0 and {row["case"] for row in rows} == {"6x7x8"}
-    assert {"float64", "scalar", "small rounded"} <= {row["algorithm"] for row in rows}
-
-
-def test_bench_prints_a_table(invoke: Any) -> None:
-    result = invoke("bench", "cc", "--shape", "4x5x6", "--seconds", "0", "-q")
-    assert result.exit_code == 0 and "bench cc" in result.stdout and "4x5x6" in result.stdout
-
-
-def test_bench_of_a_transposition(invoke: Any) -> None:
-    options = ("--shape", "9x12", "--policy", "binary", "--seconds", "0", "--json", "-q")
-    result = invoke("bench", "transpose", *options)
-    (row,) = [json.loads(line) for line in result.stdout.splitlines()]
-    assert (row["case"], row["algorithm"], row["keys"]) == ("9x12", "binary", 4)
-    assert row["error"] < 1e-7  # at scale 2^40
-
-
-def test_bench_names_a_missing_peer(invoke: Any) -> None:
-    result = invoke(
-        "bench", "primitives", "--peer", "openfhe", "--peer-python", "/nonexistent", "--json", "-q"
-    )
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.startswith("cipherblas: error: ")
