@@ -38,6 +38,7 @@ def _load(path: Path) -> NDArray[Any]:
                 mapped.close()
                 raise FormatError(f"{path} holds several arrays", expected=expected, got="a .npz archive")
             del mapped
+            stream.seek(0)  # where /dev/fd gives the same description, the header was read from it
             return np.asarray(np.load(stream, allow_pickle=False))
     except (ValueError, EOFError, SyntaxError) as error:
         if "Python objects" in str(error):
