@@ -88,8 +88,9 @@ class OpenfhePrimitives:
         built = json.loads(openfhe.Serialize(context, openfhe.JSON))["value0"]["ptr_wrapper"]["data"]["cc"]
         built = built["ptr_wrapper"]["data"]["value0"]
         ring = built["value0"]["value0"]["elp"]["ptr_wrapper"]["data"]
-        self.n, self.limbs, self.digits = ring["value0"]["rd"], len(ring["p"]), built["dnum"]
-        self.logq = math.log2(context.GetModulus())
+        moduli = [limb["ptr_wrapper"]["data"]["value0"]["cm"]["v"] for limb in ring["p"]]
+        self.n, self.limbs, self.digits = ring["value0"]["rd"], len(moduli), built["dnum"]
+        self.logq = sum(map(math.log2, moduli))
 
     def describe(self) -> dict[str, Any]:
         limbs_per_digit = -(-self.limbs // self.digits)
