@@ -151,9 +151,7 @@ class Primitives:
             ),
         }
 
-        self._fresh_bytes = {
-            case: self.cases[case]().nbytes for case in ("encrypt", "encrypt_symmetric")
-        }  # fmt: skip
+        self._fresh_bytes = {case: self.cases[case]().nbytes for case in ("encrypt", "encrypt_symmetric")}
 
     def fields(self, case: str) -> Row:
         """What one operation does and takes: its counts, its key, the ciphertext that a client would send."""
@@ -196,11 +194,15 @@ def run(
 
     if peer is not None and peer not in PEER_SETTINGS:
         raise ValueError(f"peer: expected one of {', '.join(PEER_SETTINGS)}, got {peer}")
-    unknown = sorted(set(cases or ()) - set(CASES))
+    with_ntt = cases is None
+    cases = CASES if cases is None else cases
+    unknown = sorted(set(cases) - set(CASES))
     if unknown:
         raise ValueError(f"cases: expected some of {', '.join(CASES)}, got {', '.join(unknown)}")
     settings = PEER_SETTINGS.get(peer or "", SETTINGS)
-    offered = {setting.n for setting in settings} | set(ntt.RING_DEGREES if cases is None else ())
+    offered = {setting.n for setting in settings}
+    if with_ntt and peer is None:
+        offered |= set(ntt.RING_DEGREES)
     ntt.check_ring_degrees(ring_degrees, sorted(offered))
     _core.set_threads(threads)
     for setting in settings:
@@ -208,15 +210,15 @@ def run(
             continue
         ours = Primitives(setting.parameters())
         if peer is None:
-            yield from _rows(ours, None, threads, cases or CASES, budget)
+            yield from _rows(ours, None, threads, cases, budget)
         else:
             request = setting.seal() if peer == "seal" else setting.openfhe()
             with Peer(peer, request, python=peer_python, threads=threads) as theirs:
                 _check_equal(setting, theirs)
-                yield from _rows(ours, theirs, threads, cases or CASES, budget)
+                yield from _rows(ours, theirs, threads, cases, budget)
         del ours
         _core.trim_pool()
-    if cases is None:
+    if with_ntt:
         yield from ntt.run(ring_degrees=ring_degrees or ntt.RING_DEGREES, budget=budget / 2)
 
 
