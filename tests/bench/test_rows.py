@@ -86,10 +86,11 @@ def test_plain_products_are_right_and_have_a_yardstick() -> None:
         assert found["times_gemm"] == found["seconds"] / rows[0]["seconds"]
         assert found.get("error", 0.0) == 0.0 or found["algorithm"] == "small rounded"
         assert "OpenBLAS" in found["blas"]
-    assert [found.get("modulus_bits") for found in rows if found["algorithm"] in ("blas", "blas 22")] == [
+    assert [found["params"]["logq"] for found in rows if found["algorithm"] in ("blas", "blas 22")] == [
         50,
         22,
     ]
+    assert json.loads(bench.to_json(rows[0]))["params"] is None
 
 
 def test_transposition_is_right() -> None:

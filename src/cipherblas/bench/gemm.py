@@ -107,11 +107,10 @@ def _rows(shape: tuple[int, int, int], bits: int, threads: int, budget: float) -
     for case, timing in zip(cases, timings, strict=True):
         with peak_memory() as peak:
             case.work()
-        bits_of_q = case.modulus.bit_length() or None
         yield row(
             "gemm",
             "x".join(map(str, shape)),
-            params={"logq": bits_of_q, "limbs": 1} if bits_of_q else None,
+            params={"logq": case.modulus.bit_length(), "limbs": 1} if case.modulus else None,
             algorithm=case.name,
             threads=threads,
             timing=timing,
@@ -120,7 +119,6 @@ def _rows(shape: tuple[int, int, int], bits: int, threads: int, budget: float) -
             gemm_seconds=yardstick.seconds,
             gemm_seconds_min=yardstick.seconds_min,
             times_gemm_of_least=timing.seconds_min / yardstick.seconds_min,
-            modulus_bits=bits_of_q,
             max_u=MAX_U if case.name.startswith("small") else None,
             isa=_core.isa(),
             blas=blas.description(),

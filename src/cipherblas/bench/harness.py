@@ -40,6 +40,10 @@ SLOW, VERY_SLOW = 2.0, 30.0  # seconds of one run
 Row = dict[str, Any]
 
 
+class MeasurementError(RuntimeError):
+    """A measurement failed, or what was measured computed something wrong."""
+
+
 @dataclass(frozen=True)
 class Timing:
     """Seconds per operation of several runs."""
@@ -124,10 +128,6 @@ def compare(
     """(ours, theirs) of one case, measured in turns; one run of either does `operations` operations."""
     ours, theirs = in_turns([local(work), lambda repeats: peer.measure(case, repeats)], budget=budget)
     return Timing.of(ours, operations), Timing.of(theirs, operations)
-
-
-class MeasurementError(RuntimeError):
-    """A measurement failed, or what was measured computed something wrong."""
 
 
 class Peak:
