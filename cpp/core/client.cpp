@@ -250,7 +250,7 @@ void bind_client(nb::class_<Context>& context) {
         .def("encrypt_public", &encrypt_public_array, "public_key"_a, "v"_a, "e0"_a, "e1"_a, "message"_a,
              "limbs"_a, "Public-key encryption (pk_0 v + e_0 + m, pk_1 v + e_1).")
         .def("phase", &phase, "secret"_a, "ciphertext"_a,
-             "Centred coefficients of b + a s + c2 s^2 as float64, from the first min(limbs, 2) limbs.")
+             "Centred coefficients of b + a s + c2 s^2 as float64, modulo all limbs.")
         .def("switching_key", &switching_key, "secret"_a, "source"_a, "a"_a, "noise"_a, "limbs"_a,
              "Key (digits, 2, limbs + k, key_words) that switches from `source` to `secret`, in Montgomery "
              "form, as "

@@ -128,7 +128,7 @@ nb::ndarray<nb::numpy, double> decrypt_rows_array(const Context& context, const 
     const int limbs = checked_limbs(context, rows, "b");
     const RowLayout layout = layout_of(context, rows.shape(1), rows.shape(2), shared);
     const Flat<std::uint64_t> masks(a, "a", {limbs, length(layout.a_rows()), length(layout.n)});
-    const Secrets s(context, secrets, layout.secrets(), limbs < 2 ? limbs : 2);
+    const Secrets s(context, secrets, layout.secrets(), limbs);
     Result<double> out({layout.rows, layout.width});
     {
         const nb::gil_scoped_release release;
@@ -229,8 +229,7 @@ void bind_coefficient_rows(nb::class_<Context>& context) {
              "(a, b) of the rows of round(scale * matrix) under a public key (2, limbs, N), one v per row.")
         .def("decrypt_rows", &decrypt_rows_array, "secrets"_a, "a"_a, "b"_a, "scale"_a = 1.0,
              "shared"_a = false,
-             "float64 (rows, width): centred b + a s from the first min(limbs, 2) limbs, over scale; see "
-             "encrypt_rows.")
+             "float64 (rows, width): centred b + a s modulo all limbs, over scale; see encrypt_rows.")
         .def("encode_rows", &encode_rows_array, "coefficients"_a, "limbs"_a, "special"_a = false,
              "Polynomials (rows, limbs (+ k), N) in NTT form of signed coefficients (rows, N).")
         .def("rows_to_ntt", &rows_to_ntt_array, "x"_a,

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <vector>
 
 #include "ring/kernels.h"
 #include "ring/pool.h"
@@ -194,34 +195,33 @@ void encrypt_rows_public(const Context& context, const RowLayout& layout, const 
 
 void decrypt_rows(const Context& context, const RowLayout& layout, const SecretsView& secrets,
                   const std::uint64_t* a, const std::uint64_t* b, int limbs, double scale, double* out) {
-    const std::size_t n = layout.n, width = layout.width;
-    const int used = std::min(limbs, 2);
-    const Masks masks(context, layout, a, used);
+    const std::size_t n = layout.n, width = layout.width, count = static_cast<std::size_t>(limbs);
+    const Masks masks(context, layout, a, limbs);
     const int threads = threads_for(layout.rows);
-    const Workspaces workspaces(threads, 7, n, 0);
+    const Workspaces workspaces(threads, 3 * count + 1, n, 0);
     parallel_for(layout.rows, threads, [&](std::size_t row, int thread) {
         const auto words = [&](std::size_t i) { return workspaces.vector(thread, i); };
-        const std::uint64_t* own[2] = {};
-        for (int limb = 0; limb < used; ++limb) {
-            own[limb] = masks.of_row(limb, row, words(static_cast<std::size_t>(limb)));
+        std::vector<const std::uint64_t*> own(count), residues(count);
+        for (std::size_t limb = 0; limb < count; ++limb) {
+            own[limb] = masks.of_row(static_cast<int>(limb), row, words(limb));
+            residues[limb] = words(count + limb);
         }
-        double* const centred = reinterpret_cast<double*>(words(6));
+        std::uint64_t* const digits = words(2 * count);  // all but the first one
+        std::uint64_t* const stored = digits;
+        double* const centred = reinterpret_cast<double*>(words(3 * count));
         for (std::size_t c = 0; c < layout.segments(); ++c) {
             const Segment segment = segment_of(layout, c);
             const std::size_t length = padded(segment.count);
-            const std::uint64_t* residues[2] = {};
-            for (int limb = 0; limb < used; ++limb) {
-                std::uint64_t* const x = words(2 + static_cast<std::size_t>(limb));
-                std::uint64_t* const stored = words(4);
-                mask_product(context, layout, secrets, masks, own[limb], limb, row, segment, x);
-                std::memcpy(stored,
-                            b + (static_cast<std::size_t>(limb) * layout.rows + row) * width + segment.begin,
+            for (std::size_t i = 0; i < count; ++i) {
+                const int limb = static_cast<int>(i);
+                std::uint64_t* const x = words(count + i);
+                mask_product(context, layout, secrets, masks, own[i], limb, row, segment, x);
+                std::memcpy(stored, b + (i * layout.rows + row) * width + segment.begin,
                             segment.count * sizeof(std::uint64_t));
                 std::fill(stored + segment.count, stored + length, 0);
                 kernels().add(x, x, stored, length, context.modulus(limb));
-                residues[limb] = x;
             }
-            centre_residues(context, residues, used, length, words(5), centred);
+            centre_residues(context, residues.data(), limbs, length, digits, centred);
             for (std::size_t j = 0; j < segment.count; ++j) {
                 out[row * width + segment.begin + j] = centred[j] / scale;
             }

@@ -62,8 +62,8 @@ void encrypt_rows_public(const Context& context, const RowLayout& layout, const 
                          const RowRandomness& randomness, const RowMessages& messages, int limbs,
                          std::uint64_t* a, std::uint64_t* b);
 
-// out[rows][width]: b + a s in (-Q/2, Q/2), Q the product of the first min(limbs, 2) primes; exact, then rounded to
-// double and divided by `scale`.
+// out[rows][width]: b + a s in (-Q/2, Q/2), Q the product of all primes of the rows; exact, then rounded to double and
+// divided by `scale`.
 void decrypt_rows(const Context& context, const RowLayout& layout, const SecretsView& secrets,
                   const std::uint64_t* a, const std::uint64_t* b, int limbs, double scale, double* out);
 

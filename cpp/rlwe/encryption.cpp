@@ -1,5 +1,7 @@
 #include "rlwe/encryption.h"
 
+#include <vector>
+
 #include "ring/kernels.h"
 #include "ring/pool.h"
 #include "ring/threads.h"
@@ -82,28 +84,82 @@ void encrypt_public(const Context& context, const CiphertextView& public_key, co
     });
 }
 
+namespace {
+
+// Digit i of the mixed-radix representation x = d_0 + q_0 (d_1 + q_1 (d_2 + …)) of the integers in [0, Q).
+void mixed_radix_digit(const Context& context, const std::uint64_t* const* digits, int i,
+                       const std::uint64_t* residues, std::size_t n, std::uint64_t* out) {
+    const Modulus& m = context.modulus(i);
+    std::vector<std::uint64_t> weights;  // -q_0 … q_{j-1}
+    std::uint64_t product = 1;
+    for (int j = 0; j < i; ++j) {
+        weights.push_back(to_montgomery(m.q - product, m));
+        product = mul_mod(product, context.modulus(j).q % m.q, m);
+    }
+    kernels().base_convert(out, digits, weights.data(), i, nullptr, 0, n, m);
+    kernels().add_mul_scalar(out, residues, out, inv_mod(product, m), n, m);
+}
+
+// d_0 + q_0 (d_1 + q_1 (d_2 + …)) + carry: below 2^100 rounded to the nearest double, else within an ulp of it.
+double from_mixed_radix(const std::uint64_t* digits, const std::vector<std::uint64_t>& moduli, int carry) {
+    std::size_t top = moduli.size() - 1;
+    while (top > 1 && digits[top] == 0) --top;
+    if (top <= 1) {
+        const u128 value = static_cast<u128>(moduli[0]) * digits[1] + digits[0];
+        return static_cast<double>(value + static_cast<unsigned>(carry));
+    }
+    long double value = static_cast<long double>(digits[top]);
+    while (top-- > 0) {
+        value = value * static_cast<long double>(moduli[top]) + static_cast<long double>(digits[top]);
+    }
+    return static_cast<double>(value + carry);
+}
+
+double centred(std::uint64_t x0, std::uint64_t q0) {
+    const std::int64_t value = static_cast<std::int64_t>(x0);
+    return static_cast<double>(x0 > q0 / 2 ? value - static_cast<std::int64_t>(q0) : value);
+}
+
+double centred(std::uint64_t d0, std::uint64_t d1, std::uint64_t q0, u128 product) {
+    const u128 value = d0 + static_cast<u128>(q0) * d1;
+    return value > product / 2 ? -static_cast<double>(product - value) : static_cast<double>(value);
+}
+
+// The same for three digits and more, which are overwritten. (Q - 1) / 2 has the digits (q_j - 1) / 2, and Q - x has the
+// digits q_j - 1 - d_j, plus 1.
+double centred(std::vector<std::uint64_t>& digits, const std::vector<std::uint64_t>& moduli) {
+    std::size_t top = digits.size() - 1;
+    while (top > 0 && digits[top] == moduli[top] / 2) --top;
+    if (digits[top] <= moduli[top] / 2) return from_mixed_radix(digits.data(), moduli, 0);
+    for (std::size_t j = 0; j < digits.size(); ++j) digits[j] = moduli[j] - 1 - digits[j];
+    return -from_mixed_radix(digits.data(), moduli, 1);
+}
+
+}  // namespace
+
 void centre_residues(const Context& context, const std::uint64_t* const* x, int limbs, std::size_t n,
                      std::uint64_t* scratch, double* out) {
-    const Kernels& k = kernels();
-    const Modulus& m0 = context.modulus(0);
-    const std::uint64_t* const x0 = x[0];
-    if (limbs == 1) {
-        for (std::size_t i = 0; i < n; ++i) {
-            const std::int64_t value = static_cast<std::int64_t>(x0[i]);
-            out[i] = static_cast<double>(x0[i] > m0.q / 2 ? value - static_cast<std::int64_t>(m0.q) : value);
-        }
-        return;
+    std::vector<const std::uint64_t*> digits{x[0]};
+    std::vector<std::uint64_t> moduli{context.modulus(0).q};
+    for (int i = 1; i < limbs; ++i) {
+        std::uint64_t* const digit = scratch + static_cast<std::size_t>(i - 1) * n;
+        mixed_radix_digit(context, digits.data(), i, x[i], n, digit);
+        digits.push_back(digit);
+        moduli.push_back(context.modulus(i).q);
     }
-    const Modulus& m1 = context.modulus(1);
-    std::uint64_t* const lift = scratch;
-    // x = x0 + q0 ((x1 - x0) / q0 mod q1)
-    const std::uint64_t minus_one = to_montgomery(m1.q - 1, m1);
-    k.base_convert(lift, &x0, &minus_one, 1, nullptr, 0, n, m1);
-    k.add_mul_scalar(lift, x[1], lift, inv_mod(m0.q % m1.q, m1), n, m1);
-    const u128 product = static_cast<u128>(m0.q) * m1.q;
-    for (std::size_t i = 0; i < n; ++i) {
-        const u128 value = x0[i] + static_cast<u128>(m0.q) * lift[i];
-        out[i] = value > product / 2 ? -static_cast<double>(product - value) : static_cast<double>(value);
+    if (limbs == 1) {
+        for (std::size_t i = 0; i < n; ++i) out[i] = centred(x[0][i], moduli[0]);
+    } else if (limbs == 2) {
+        const u128 product = static_cast<u128>(moduli[0]) * moduli[1];
+        for (std::size_t i = 0; i < n; ++i) {
+            out[i] = centred(digits[0][i], digits[1][i], moduli[0], product);
+        }
+    } else {
+        std::vector<std::uint64_t> own(digits.size());
+        for (std::size_t i = 0; i < n; ++i) {
+            for (std::size_t j = 0; j < own.size(); ++j) own[j] = digits[j][i];
+            out[i] = centred(own, moduli);
+        }
     }
 }
 
@@ -111,13 +167,13 @@ void decrypt_coefficients(const Context& context, const PolynomialView& secret,
                           const CiphertextView& ciphertext, double* out) {
     const Kernels& k = kernels();
     const std::size_t n = context.n();
-    const int limbs = ciphertext.limbs < 2 ? ciphertext.limbs : 2;
-    const Buffer scratch = Buffer::of_words(static_cast<std::size_t>(limbs) * 2 * n);
-    parallel_for(static_cast<std::size_t>(limbs), [&](std::size_t task) {
+    const std::size_t limbs = static_cast<std::size_t>(ciphertext.limbs);
+    const Buffer scratch = Buffer::of_words(limbs * 2 * n);
+    parallel_for(limbs, [&](std::size_t task) {
         const int limb = static_cast<int>(task);
         const Modulus& m = context.modulus(limb);
-        std::uint64_t* const x = scratch.words() + task * 2 * n;
-        std::uint64_t* const product = x + n;
+        std::uint64_t* const x = scratch.words() + task * n;
+        std::uint64_t* const product = x + limbs * n;
         const std::uint64_t* const s = secret.limb(limb);
         // Horner: (c2 s + a) s + b
         if (ciphertext.components == 3) {
@@ -131,8 +187,9 @@ void decrypt_coefficients(const Context& context, const PolynomialView& secret,
         k.intt(x, context.table(limb));
     });
 
-    const std::uint64_t* const residues[] = {scratch.words(), scratch.words() + 2 * n};
-    centre_residues(context, residues, limbs, n, scratch.words() + n, out);
+    std::vector<const std::uint64_t*> residues;
+    for (std::size_t limb = 0; limb < limbs; ++limb) residues.push_back(scratch.words() + limb * n);
+    centre_residues(context, residues.data(), ciphertext.limbs, n, scratch.words() + limbs * n, out);
 }
 
 }  // namespace cipherblas

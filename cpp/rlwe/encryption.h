@@ -16,13 +16,13 @@ void encrypt_public(const Context& context, const CiphertextView& public_key, co
                     const std::int64_t* e0, const std::int64_t* e1, const std::int64_t* message,
                     const CiphertextSpan& out);
 
-// Coefficients of b + a s (+ c2 s^2) in (-Q/2, Q/2), with Q the product of the first min(limbs, 2) primes: the
-// message is there whole when its coefficients are below Q/2. Exact, then rounded to double.
+// Coefficients of b + a s (+ c2 s^2) in (-Q/2, Q/2), with Q the product of the ciphertext's primes: the message is there
+// whole when its coefficients are below Q/2. Exact, then rounded to double.
 void decrypt_coefficients(const Context& context, const PolynomialView& secret,
                           const CiphertextView& ciphertext, double* out);
 
-// The integers in (-Q/2, Q/2) with residues x[0] and, for two limbs, x[1]: exact, then rounded to double. n is a multiple
-// of 8; scratch has room for n words.
+// The integers in (-Q/2, Q/2) with the residues x[0] … x[limbs - 1]: exact, then rounded to double (below 2^100 to the
+// nearest one, else within an ulp). n is a multiple of 8; scratch has room for (limbs - 1) n words.
 void centre_residues(const Context& context, const std::uint64_t* const* x, int limbs, std::size_t n,
                      std::uint64_t* scratch, double* out);
 

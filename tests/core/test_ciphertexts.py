@@ -57,15 +57,36 @@ def test_public_encryption(ring: Ring) -> None:
 def test_phase_is_exact(ring: Ring, components: int, limbs: int) -> None:
     """Uniform residues give coefficients over the whole range, below and above 2^53."""
     ciphertext = ring.random_ciphertext(limbs, components)
-    used = min(limbs, 2)
-    b, a, *rest = (ring.intt(component[:used], range(used)) for component in ciphertext)
+    b, a, *rest = (ring.intt(component, range(limbs)) for component in ciphertext)
     s = to_object(ring.secret_coefficients)
     total = b + multiply(a, s)
     if rest:
         total = total + multiply(rest[0], multiply(s, s))
-    modulus = prod(ring.moduli[:used])
-    expected = centred(total, modulus).astype(float)
-    np.testing.assert_array_equal(ring.context.phase(ring.secret, ciphertext), expected)
+    expected = centred(total, prod(ring.moduli[:limbs])).astype(float)
+    found = ring.context.phase(ring.secret, ciphertext)
+    if limbs <= 2:
+        np.testing.assert_array_equal(found, expected)
+    else:
+        np.testing.assert_allclose(found, expected, rtol=2.0**-52)
+
+
+@pytest.mark.parametrize("limbs", [1, 2, 3, 5])
+def test_phase_at_the_edges(ring: Ring, limbs: int) -> None:
+    """Coefficients next to 0, ±2^100 and ±Q/2 modulo every number of primes; small ones exactly."""
+    half = prod(ring.moduli[:limbs]) // 2
+    edges = [x for x in (0, 1, 2**52, 2**80 + 2**40, 2**99 + 1, 2**140 + 3, half - 1, half) if x <= half]
+    values = np.array([sign * x for x in edges for sign in (1, -1)], dtype=object)
+    message = np.zeros(ring.n, dtype=object)
+    message[: len(values)] = values
+    ciphertext = np.zeros((2, limbs, ring.n), np.uint64)
+    for limb in range(limbs):
+        residues = (message % ring.moduli[limb]).astype(np.uint64)
+        ciphertext[0, limb] = ring.ntt(residues[None], [limb])[0]
+    found = ring.context.phase(ring.secret, ciphertext)[: len(values)]
+    expected = values.astype(float)
+    small = np.abs(values) < 2**100
+    np.testing.assert_array_equal(found[small], expected[small])
+    np.testing.assert_allclose(found, expected, rtol=2.0**-52)
 
 
 def test_phase_when_the_first_prime_is_the_larger() -> None:

@@ -91,7 +91,7 @@ def decrypt(
 ) -> NDArray[np.float64]:
     """Decrypt a matrix of any coefficient format.
 
-    The message is taken modulo the first two primes (or the one there is), so it must stay below half of that.
+    The message is taken modulo all primes of the matrix, so it must stay below half of their product.
 
     Args:
         secret: the key it was encrypted with.
@@ -115,17 +115,16 @@ def decrypt(
         )
     if encrypted.key_id and encrypted.key_id != secret.key_id:
         raise MismatchError("key pair of the matrix", expected=secret.key_id, got=encrypted.key_id)
-    used = encrypted.drop(min(encrypted.limbs, 2))
-    used.check_residues()
+    encrypted.check_residues()
     if weights is None:
-        secrets = secrets_of(secret, type(used), used.shape, used.limbs)
+        secrets = secrets_of(secret, type(encrypted), encrypted.shape, encrypted.limbs)
     else:
-        secrets = _weighted_secrets(secret, used, weights)
-    a = _ring_part(params, type(used), used.a, used.shape)
-    shared = isinstance(used, SharedBatch)
-    rows = params.context().decrypt_rows(secrets, a, used.b, used.scale, shared)
+        secrets = _weighted_secrets(secret, encrypted, weights)
+    a = _ring_part(params, type(encrypted), encrypted.a, encrypted.shape)
+    shared = isinstance(encrypted, SharedBatch)
+    rows = params.context().decrypt_rows(secrets, a, encrypted.b, encrypted.scale, shared)
     _forget(secret, secrets)
-    return rows.T if isinstance(used, RlweColumns) else rows
+    return rows.T if isinstance(encrypted, RlweColumns) else rows
 
 
 def shared_secrets(secret: SecretKey, count: int, limbs: int, special: bool = False) -> Array:

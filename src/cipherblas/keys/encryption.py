@@ -192,7 +192,7 @@ def encrypt(key: SecretKey | PublicKey, coefficients: Array, limbs: int | None =
 def decrypt_coefficients(secret: SecretKey, ciphertext: Array) -> Array:
     """Centred coefficients of b + a·s (+ c2·s²): float64 (N,), the scaled message with its error.
 
-    They are taken modulo the first two primes, so they must be below half of that product.
+    They are taken modulo all primes of the ciphertext, so they must be below half of their product.
 
     Args:
         secret: the key it was encrypted under.
@@ -207,6 +207,6 @@ def decrypt_coefficients(secret: SecretKey, ciphertext: Array) -> Array:
     shape = ciphertext.shape
     if len(shape) != 3 or shape[0] not in (2, 3) or not 1 <= shape[1] <= params.limbs or shape[2] != params.n:
         raise ShapeError("ciphertext", expected=f"(2 or 3, 1 to {params.limbs}, {params.n})", got=shape)
-    used = np.ascontiguousarray(ciphertext[:, :2])  # all that decryption looks at
+    used = np.ascontiguousarray(ciphertext)
     _check_residues(params, used, used.shape[1], used.shape, "ciphertext")
     return params.context().phase(secret.ntt(), used)

@@ -24,7 +24,7 @@ from cipherblas.evaluators.values import Ct, Plain
 from cipherblas.expressions import Expression, MatMul, has_public_key
 from cipherblas.keys import KeyRequest
 from cipherblas.layouts.base import Layout
-from cipherblas.planner.trace import Trace, check_decryption, trace
+from cipherblas.planner.trace import Trace, trace
 from cipherblas.slot_arithmetic import Choice
 
 
@@ -135,7 +135,6 @@ def of_product(
             ct.bound, ct.noise = ct.bound * k / 2, ct.noise * math.sqrt(k / 2)
     mark()
     results = algorithm.finish(ev, sums)
-    check_decryption(ev, results[0])
     mark()
     pieces = [after - before for before, after in itertools.pairwise(marks)]
     times = (m * k, k * n, m * n, m * n * (k - 1), m * n)
