@@ -11,6 +11,7 @@
 #include <string>
 
 #include "ring/pool.h"
+#include "ring/samplers.h"
 
 namespace cipherblas {
 namespace {
@@ -41,6 +42,11 @@ void inverse_stage(double* re, double* im, const double* wr, const double* wi, s
         yr[j] = tr * wr[j] + ti * wi[j];
         yi[j] = ti * wr[j] - tr * wi[j];
     }
+}
+
+double rounded(double x, std::uint64_t dither, std::size_t i) {
+    return dither == 0 ? std::nearbyint(x)
+                       : round_by_chance(x, dither + static_cast<std::uint64_t>(i) * 0x9e3779b97f4a7c15u);
 }
 
 }  // namespace
@@ -85,7 +91,7 @@ Encoder::Encoder(std::size_t n)
 }
 
 void Encoder::encode(const std::complex<double>* values, std::size_t count, double scale,
-                     std::int64_t* coefficients) const {
+                     std::int64_t* coefficients, std::uint64_t dither) const {
     if (count > slots_) {
         throw std::invalid_argument("values: expected at most " + std::to_string(slots_) + " slots, got " +
                                     std::to_string(count));
@@ -110,8 +116,8 @@ void Encoder::encode(const std::complex<double>* values, std::size_t count, doub
     bool fits = true;
     for (std::size_t i = 0; i < slots_; ++i) {
         const std::size_t from = bit_reversal_[i];
-        const double low = std::nearbyint(re[from] * factor);
-        const double high = std::nearbyint(im[from] * factor);
+        const double low = rounded(re[from] * factor, dither, i);
+        const double high = rounded(im[from] * factor, dither, i + slots_);
         const bool fits_here = std::fabs(low) < kLimit && std::fabs(high) < kLimit;  // false for NaN
         coefficients[i] = fits_here ? static_cast<std::int64_t>(low) : 0;
         coefficients[i + slots_] = fits_here ? static_cast<std::int64_t>(high) : 0;

@@ -17,9 +17,10 @@ class Encoder {
     std::size_t slots() const { return slots_; }
 
     // coefficients = round(scale * embedding^-1(values)), missing values being 0. Throws std::invalid_argument when
-    // count > slots, and when a coefficient is not finite or not below 2^62.
+    // count > slots, and when a coefficient is not finite or not below 2^62. With a dither other than 0 coefficients are
+    // rounded by chance (round_by_chance).
     void encode(const std::complex<double>* values, std::size_t count, double scale,
-                std::int64_t* coefficients) const;
+                std::int64_t* coefficients, std::uint64_t dither = 0) const;
     // The slots of real coefficients.
     void decode(const double* coefficients, std::complex<double>* values) const;
 

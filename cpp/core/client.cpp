@@ -19,12 +19,13 @@ using Complex = std::complex<double>;
 
 std::int64_t length(std::size_t n) { return static_cast<std::int64_t>(n); }
 
-Signed encode(const Context& context, const AnyArray& values, double scale) {
+Signed encode(const Context& context, const AnyArray& values, double scale, std::uint64_t dither) {
     const Argument<Complex> argument(values, "values", {kAny});
     Result<std::int64_t> result({context.n()});
     {
         const nb::gil_scoped_release release;
-        Encoder::of_degree(context.n())->encode(argument.data(), argument.shape(0), scale, result.data());
+        Encoder::of_degree(context.n())
+            ->encode(argument.data(), argument.shape(0), scale, result.data(), dither);
     }
     return result.array();
 }
@@ -234,8 +235,10 @@ Words multiply(const Context& context, const AnyArray& x, const AnyArray& y) {
 
 void bind_client(nb::class_<Context>& context) {
     context
-        .def("encode", &encode, "values"_a, "scale"_a,
-             "Coefficients round(scale * embedding^-1(values)) as int64 (N,); missing slots are 0.")
+        .def("encode", &encode, "values"_a, "scale"_a, "dither"_a = 0,
+             "Coefficients round(scale * embedding^-1(values)) as int64 (N,); missing slots are 0.\n"
+             "With a dither other than 0 they are rounded up or down by chance, so that equal values have "
+             "unlike errors.")
         .def("decode", &decode, "coefficients"_a, "Slots (S,) of real coefficients (N,), unscaled.")
         .def("plaintext", &plaintext, "coefficients"_a, "limbs"_a, "special"_a = false,
              "montgomery"_a = false,

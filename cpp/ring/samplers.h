@@ -1,5 +1,6 @@
 // Maps bytes of a cryptographic stream to the distributions of RLWE. The bytes come from outside.
 #pragma once
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 
@@ -23,5 +24,18 @@ void sample_ternary(std::int64_t* out, const std::uint8_t* bytes, std::size_t co
 // n values of the discrete Gaussian with sigma 3.2 from n words: one bit of sign and 63 bits that are compared with
 // every entry of the cumulative table, so that the time does not depend on the value.
 void sample_gaussian(std::int64_t* out, const std::uint64_t* words, std::size_t n);
+
+// A word that looks random for every word: the finaliser of splitmix64.
+inline std::uint64_t scramble(std::uint64_t word) {
+    word = (word ^ (word >> 30)) * 0xbf58476d1ce4e5b9u;
+    word = (word ^ (word >> 27)) * 0x94d049bb133111ebu;
+    return word ^ (word >> 31);
+}
+
+// An integer next to x, the upper one with the probability of x's fraction: equal numbers have unlike errors, so that
+// those of many add up in squares. Encryption hides them: the words need not be cryptographic.
+inline double round_by_chance(double x, std::uint64_t word) {
+    return std::floor(x + static_cast<double>(scramble(word) >> 11) * 0x1p-53);
+}
 
 }  // namespace cipherblas

@@ -105,17 +105,21 @@ bool fits_words(const RowMessages& messages, std::size_t count) {
     return largest * std::abs(messages.scale) < kLargest;
 }
 
-// out = m + e modulo the prime for `count` entries. Messages beyond a word are reduced first: fmod is exact.
+// out = m + e modulo the prime for `count` entries, rounded by chance: `words` are the random words that e is made of,
+// of which the error keeps only the largest bits. Messages beyond a word are reduced first: fmod is exact.
 void encode_entries(const double* matrix, double scale, bool fits, const std::int64_t* noise,
-                    std::size_t count, std::int64_t* values, const Modulus& m, std::uint64_t* out) {
+                    const std::uint64_t* words, std::size_t count, std::int64_t* values, const Modulus& m,
+                    std::uint64_t* out) {
     const double q = static_cast<double>(m.q);
     if (fits) {
         for (std::size_t j = 0; j < count; ++j) {
-            values[j] = static_cast<std::int64_t>(std::nearbyint(scale * matrix[j])) + noise[j];
+            values[j] = static_cast<std::int64_t>(round_by_chance(scale * matrix[j], words[j])) + noise[j];
         }
     } else {
         for (std::size_t j = 0; j < count; ++j) {
-            values[j] = static_cast<std::int64_t>(std::fmod(std::nearbyint(scale * matrix[j]), q)) + noise[j];
+            values[j] =
+                static_cast<std::int64_t>(std::fmod(round_by_chance(scale * matrix[j], words[j]), q)) +
+                noise[j];
         }
     }
     std::fill(values + count, values + padded(count), 0);
@@ -147,7 +151,8 @@ void encrypt_rows(const Context& context, const RowLayout& layout, const Secrets
                 const Segment segment = segment_of(layout, c);
                 mask_product(context, layout, secrets, masks, own, limb, row, segment, product);
                 encode_entries(message.matrix + segment.begin, message.scale, fits, noise + segment.begin,
-                               segment.count, values, context.modulus(limb), entries);
+                               noise_words + row * width + segment.begin, segment.count, values,
+                               context.modulus(limb), entries);
                 kernels().sub(entries, entries, product, padded(segment.count), context.modulus(limb));
                 std::memcpy(out + segment.begin, entries, segment.count * sizeof(std::uint64_t));
             }
@@ -186,7 +191,8 @@ void encrypt_rows_public(const Context& context, const RowLayout& layout, const 
             k.mul(product, factor, public_key.limb(0, limb), n, m);
             k.intt(product, context.table(limb));
             gather(product, segment_of(layout, 0));
-            encode_entries(message.matrix, message.scale, fits, e0, width, values, m, entries);
+            encode_entries(message.matrix, message.scale, fits, e0, randomness.e0 + row * width, width,
+                           values, m, entries);
             k.add(entries, entries, product, padded(width), m);
             std::memcpy(b + place * width, entries, width * sizeof(std::uint64_t));
         }

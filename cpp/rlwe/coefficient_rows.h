@@ -39,7 +39,7 @@ struct SecretsView {
     }
 };
 
-// round(scale * matrix), of any size: reduced modulo each prime. matrix: [rows][width].
+// scale * matrix rounded by chance (round_by_chance), of any size: reduced modulo each prime. matrix: [rows][width].
 struct RowMessages {
     const double* matrix = nullptr;
     double scale = 1.0;

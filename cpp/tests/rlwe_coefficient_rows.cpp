@@ -93,7 +93,7 @@ void expect_round_trip(std::size_t n, std::size_t rows, std::size_t width, RowSh
     for (int limb = 0; limb < kLimbs; ++limb) {
         const Modulus& m = batch.context.modulus(limb);
         for (std::size_t i = 0; i < rows * width; ++i) {
-            const double message = std::nearbyint(scale * batch.matrix[i]);
+            const double message = round_by_chance(scale * batch.matrix[i], batch.words[i]);
             std::int64_t entry =
                 static_cast<std::int64_t>(std::fmod(message, static_cast<double>(m.q))) + noise[i];
             while (entry < 0) entry += static_cast<std::int64_t>(m.q);
@@ -106,7 +106,8 @@ void expect_round_trip(std::size_t n, std::size_t rows, std::size_t width, RowSh
     decrypt_rows(batch.context, batch.layout, batch.view(), batch.a.data(), b.data(), kLimbs, scale,
                  found.data());
     for (std::size_t i = 0; i < found.size(); ++i) {
-        const double message = std::nearbyint(scale * batch.matrix[i]) + static_cast<double>(noise[i]);
+        const double message =
+            round_by_chance(scale * batch.matrix[i], batch.words[i]) + static_cast<double>(noise[i]);
         EXPECT_LE(std::abs(found[i] * scale - message), std::abs(message) * 0x1p-51) << i;
     }
 }
@@ -167,7 +168,8 @@ TEST(CoefficientRows, PublicKeyHidesTheMessageInBothParts) {
             const std::int64_t s = batch.secrets[0][(place + n - j) % n];
             error += (j > place ? -s : s) * e1_noise[row * n + j];
         }
-        EXPECT_EQ(found[i], std::nearbyint(batch.matrix[i]) + static_cast<double>(error)) << i;
+        EXPECT_EQ(found[i], round_by_chance(batch.matrix[i], batch.words[i]) + static_cast<double>(error))
+            << i;
     }
 }
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas import _core
+from cipherblas import _core, randomness
 from cipherblas.arrays import finite_array
 from cipherblas.errors import DTypeError, MismatchError
 from cipherblas.formats.encryption import encrypt_rows, encrypt_shared_batch, encrypt_shared_rows
@@ -150,12 +150,13 @@ def _encrypt_slots(
     layout = feed.layout
     cells = [(i, j) for i in range(feed.grid[0]) for j in range(feed.grid[1])]
 
+    def encrypt_vector(vector: NDArray[Any]) -> FreshCiphertext:
+        slots = np.asarray(vector, dtype=np.complex128)
+        coefficients = context.encode(slots, feed.encoding_scale, randomness.fresh_dither())
+        return encrypt(key, coefficients, feed.limbs)
+
     def encrypt_block(cell: tuple[int, int]) -> list[FreshCiphertext]:
-        vectors = layout.pack(block_of(source, layout.rows, layout.cols, *cell))
-        return [
-            encrypt(key, context.encode(np.asarray(v, dtype=np.complex128), feed.encoding_scale), feed.limbs)
-            for v in vectors
-        ]
+        return [encrypt_vector(v) for v in layout.pack(block_of(source, layout.rows, layout.cols, *cell))]
 
     found: list[FreshCiphertext] = []
     with ThreadPoolExecutor(max_workers=max(1, _core.threads())) as pool:

@@ -50,6 +50,11 @@ def fresh_seed() -> bytes:
     return os.urandom(SEED_BYTES)
 
 
+def fresh_dither() -> int:
+    """A word for `_core.Context.encode`, never 0."""
+    return int.from_bytes(os.urandom(8), "little") | 1
+
+
 def keystream(seed: bytes | Array, purpose: Purpose, index: int, out: Array) -> None:
     """Fill a C-contiguous array with the keystream of (seed, purpose, index).
 

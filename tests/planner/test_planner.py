@@ -26,7 +26,7 @@ from cipherblas.planner.budgets import budgets_of
 from cipherblas.planner.explain import progressions
 from cipherblas.planner.plan import PlanOptions
 from cipherblas.planner.search import Search
-from cipherblas.planner.trace import TooSlowError, check_decryption, trace
+from cipherblas.planner.trace import TooSlowError, trace
 from cipherblas.slot_arithmetic import Choice
 
 S, P = cb.secret, cb.public
@@ -185,14 +185,15 @@ def test_budgets_are_kept_and_cost_time() -> None:
     assert least.peak_bytes <= free.peak_bytes - (8 << 20)
 
 
-def test_smaller_memory_leads_to_smaller_blocks() -> None:
+def test_smaller_memory_leads_to_smaller_plans() -> None:
     """Where the fastest candidates all need too much, the planner looks further."""
     peaks = [
-        compiled(96, 96, 96, algorithm="fame", memory_budget=budget << 20).plan.peak_bytes
-        for budget in (1200, 500, 300)
+        compiled(192, 192, 192, algorithm="fame", memory_budget=budget << 20).plan.peak_bytes
+        for budget in (1200, 390)
     ]
-    for peak, budget in zip(peaks, (1200, 500, 300), strict=True):
+    for peak, budget in zip(peaks, (1200, 390), strict=True):
         assert peak <= budget << 20
+    assert peaks[0] > peaks[1]
 
 
 KEY_BUDGETS = {"algorithm": "fame", "ring_degree": 1 << 13}
@@ -288,18 +289,6 @@ def test_candidates_that_take_too_long_are_not_counted_to_their_end() -> None:
     full = trace(ring, expression, choices, blocks)
     with pytest.raises(TooSlowError):
         trace(ring, expression, choices, blocks, max_ntt_limbs=full.counts.ntt_limbs / 2)
-
-
-def test_results_must_fit_what_decryption_reads() -> None:
-    """A result with many limbs is decrypted from two of them: a message beyond these would wrap around unseen."""
-    from cipherblas.evaluators import Counter
-
-    counter = Counter(RingShape.from_bits(1 << 10, [40.0] * 5, [50.0], 1, 30.0))
-    fits = counter.fresh(None, bound=1.0, scale=2.0**70)
-    check_decryption(counter, fits)
-    wraps = counter.fresh(None, bound=1.0, scale=2.0**100)
-    with pytest.raises(LevelError, match="at 2 limbs"):
-        check_decryption(counter, wraps)
 
 
 def test_plans_do_not_depend_on_the_order_of_equal_programs() -> None:

@@ -158,8 +158,9 @@ def test_forced_parameters_show_the_larger_error() -> None:
 
 
 def test_the_upload_budget_counts_both_halves() -> None:
-    upload = cb.compile(lambda a, b: a @ b, a=S(8, 8), b=S(8, 8), algorithm="skewed").plan.upload_bytes
-    arguments: dict[str, Any] = {"algorithm": "skewed", "ring_degree": 4096, "upload_budget": upload}
+    arguments: dict[str, Any] = {"algorithm": "skewed", "ring_degree": 8192}
+    upload = cb.compile(lambda a, b: a @ b, a=S(8, 8), b=S(8, 8), **arguments).plan.upload_bytes
+    arguments["upload_budget"] = upload
     cb.compile(lambda a, b: a @ b, a=S(8, 8), b=S(8, 8), **arguments)
     with pytest.raises(cb.MemoryBudgetError, match="upload"):
         cb.compile(lambda a, b: a @ b, a=P(8, 8), b=P(8, 8), **arguments)
@@ -188,7 +189,9 @@ def test_the_noise_model_by_rows() -> None:
     errors = decrypt(client._secret, rows) * spec.scale
     counter = RowsCounter(program.plan.parameters)
     handle = counter.fresh(None, (40, 500), bound=1.0, scale=spec.scale, limbs=spec.limbs, public_key=True)
-    assert 0.85 < errors.std() / handle.noise < 1.15
+    assert (
+        0.75 < errors.std() / handle.noise < 1.05
+    )  # the secret and the key's error are taken as large as they may be
     assert np.abs(errors).max() <= TAIL * handle.noise
 
 

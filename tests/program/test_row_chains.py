@@ -28,7 +28,8 @@ def clear_chain(rng: np.random.Generator, factors: int, precision: float) -> Pla
     vector, left = bool(rng.random() < 0.5), bool(rng.random() < 0.5)
     scales = 10.0 ** rng.uniform(-2, 2, factors)
     weights = [
-        scale * extreme(rng, (rows, cols)) for scale, cols, rows in zip(scales, sizes, sizes[1:], strict=False)
+        scale * extreme(rng, (rows, cols))
+        for scale, cols, rows in zip(scales, sizes, sizes[1:], strict=False)
     ]
     cols = int(rng.integers(1, 40))
     if vector:
@@ -72,7 +73,10 @@ def test_chains_of_clear_factors(seed: int) -> None:
 
 
 def test_the_sweep_reaches_moduli_of_many_limbs() -> None:
-    assert {clear_chain(np.random.default_rng(7), count, 1e-4).parameters.limbs for count in (2, 4, 6)} >= {2, 4}
+    assert {clear_chain(np.random.default_rng(7), count, 1e-4).parameters.limbs for count in (2, 4, 6)} >= {
+        2,
+        4,
+    }
 
 
 @pytest.mark.parametrize("factors", [0, 1, 2, 3])

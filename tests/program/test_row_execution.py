@@ -71,7 +71,7 @@ def check(
         values[name] = np.rint(entries) if operand.whole else entries
     ev = RowsClear(RING, 3)
     value = RowExecution(ev, node, weight_bits, fixed, 2.0, ArrayFeeds(ev, values)).run()
-    bound = max(piece.error for piece in value.pieces) + 1e-9 * node.bound
+    bound = max(piece.error(piece.shape[0] * piece.shape[1]) for piece in value.pieces) + 1e-9 * node.bound
     np.testing.assert_allclose(decrypted(ev, value), evaluate_clear(node, values), rtol=0, atol=bound)
     return ev, value
 
@@ -114,7 +114,7 @@ def test_fixed_weights_of_any_shape(m: int, k: int, n: int) -> None:
     whole = random.integers(-128, 128, (n, k))
     ev, value = check(lambda x: 2 * (x @ whole.T) - 1, fixed=True, x=cb.secret(m, k))
     assert len(ev.request.weights) == n and not ev.request.galois
-    assert value.by_columns and value.pieces[0].bias == 0.0
+    assert value.by_columns and value.pieces[0].bias == 0.5  # of the number that is subtracted
 
 
 def test_fixed_and_other_weights_in_one_sum() -> None:

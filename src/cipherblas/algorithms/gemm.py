@@ -6,8 +6,7 @@ is given as the row encryption of its transpose.
 
 from __future__ import annotations
 
-import math
-
+from cipherblas.evaluators.noise import TAIL
 from cipherblas.evaluators.rows import Rows, RowsEvaluator
 
 
@@ -34,11 +33,11 @@ def secret_product(ev: RowsEvaluator, left: Rows, right: Rows) -> Rows:
     first = ev.take(ev.transpose(turned), m, n)
     del turned
     total = ev.add(first, ev.part_product(b, right))
-    # (Δ1 M1 + E1)(Δ2 M2 + E2), entries as large as their bounds.
-    noise = math.hypot(
-        left.scale * left.bound * right.noise_of_sums(k),
-        right.scale * right.bound * left.noise_of_sums(k),
-        left.noise * right.noise * k,
+    # (Δ1 M1 + E1)(Δ2 M2 + E2), entries as large as their bounds; the errors of both may come from one operand.
+    noise = (
+        left.scale * left.bound * right.noise_of_sums(k)
+        + right.scale * right.bound * left.noise_of_sums(k)
+        + TAIL * left.noise * right.noise * k
     )
     bias = k * (left.scale * left.bound * right.bias + (right.scale * right.bound + right.bias) * left.bias)
     return ev.read_as(

@@ -15,6 +15,7 @@ from cipherblas.errors import LevelError, MismatchError, ShapeError
 from cipherblas.evaluators import rotations
 from cipherblas.evaluators.bookkeeping import CONJUGATE, Term
 from cipherblas.evaluators.levels import Levels
+from cipherblas.evaluators.noise import TAIL, TRANSFORM_ERROR, SlotErrors, worst
 from cipherblas.evaluators.values import Ct, Plain, Step, Transform, WeightGroup, total_step
 
 
@@ -82,7 +83,8 @@ class Evaluator(Levels):
         """
         limbs = self.top_limbs if limbs is None else limbs
         scale = 2.0**self.params.scale_bits if scale is None else scale
-        return self.make(limbs, scale, bound, self.noise_model.fresh(scale, public_key), 2, data)
+        errors = SlotErrors(self.noise_model.fresh(scale, public_key), common=bound * TRANSFORM_ERROR)
+        return self.make(limbs, scale, bound, errors, 2, data)
 
     # ---- rotations and linear transforms ----
 
@@ -152,14 +154,14 @@ class Evaluator(Levels):
         *,
         rescale: bool = False,
         bound: float = math.inf,
-        noise: float = math.inf,
+        errors: SlotErrors | None = None,
     ) -> Ct:
         """Σ_i Rot_{steps_i}(ct_i) with one ModDown for all (giant steps). Levels: 1 if `rescale`, which is merged
         with the ModDown. Keys: one per step, as `rotate_many`.
 
         Args:
             bound: of the slots of the sum, where the caller knows less than the sum of the terms' bounds.
-            noise: of the sum before the rotations, where the caller knows less than the terms' noise together (terms
+            errors: of the sum before the rotations, where the caller knows less than the terms' errors together (terms
                 whose weights are parts of one row).
 
         Raises:
@@ -170,14 +172,11 @@ class Evaluator(Levels):
             raise ShapeError(
                 "a sum of rotations", expected="as many steps as terms", got=(len(cts), len(steps))
             )
-        return rotations.rotate_sum(self, cts, steps, rescale, bound, noise)
+        return rotations.rotate_sum(self, cts, steps, rescale, bound, errors)
 
-    def bounded(self, ct: Ct, bound: float, noise: float = math.inf) -> Ct:
-        """The same ciphertext; no slot exceeds `bound`, as the caller knows (a sum of vectors that do not overlap).
-
-        `noise` is the standard deviation of its errors, where the caller knows that too.
-        """
-        ct.bound, ct.noise = min(ct.bound, bound), min(ct.noise, noise)
+    def bounded(self, ct: Ct, bound: float) -> Ct:
+        """The same ciphertext; no slot exceeds `bound`, as the caller knows (a sum of vectors that do not overlap)."""
+        ct.bound = min(ct.bound, bound)
         return ct
 
     # ---- products ----
@@ -187,7 +186,8 @@ class Evaluator(Levels):
 
         One side may be `Plain`; it is encoded at scale 2^scale_bits / (largest bound), or what the accumulator's
         scale asks for, and the result keeps 2 components; otherwise it has 3. Operands are dropped to the smallest
-        number of limbs among them. The noise estimate takes the errors of the products as independent.
+        number of limbs among them. Own errors (see `SlotErrors`) of different terms are taken as independent, as in
+        products of matrices, where they are those of different entries; those of the two sides are not.
 
         Args:
             accumulator: an earlier result, updated in place and returned.
@@ -241,10 +241,10 @@ class Evaluator(Levels):
     def _products(self, lefts: Sequence[Ct], rights: Sequence[Ct], accumulator: Ct | None) -> Ct:
         """The handle of a sum of products at equal limbs, everything but its data."""
         limbs = lefts[0].limbs
-        scale, bound, variance = self._product_terms(lefts, rights)
+        scale, bound, errors = self._product_terms(lefts, rights)
         self.counts.products += len(lefts)
         self.counts.mac_limbs += 4 * limbs * len(lefts)
-        return self._accumulator(accumulator, 3, limbs, scale, bound, variance)
+        return self._accumulator(accumulator, 3, limbs, scale, bound, errors)
 
     def _plain_scale(self, ct: Ct, plains: Sequence[Plain], accumulator: Ct | None) -> float:
         if accumulator is not None:
@@ -269,18 +269,17 @@ class Evaluator(Levels):
         limbs = min(ct.limbs for ct in cts)
         rounding = self.noise_model.encoding(plain_scale)
         scale = cts[0].scale * plain_scale
-        bound = variance = 0.0
-        for ct, plain in zip(cts, plains, strict=True):
+        for ct in cts:
             self._check_scales(ct.scale * plain_scale, scale)
-            bound += ct.bound * plain.bound
-            variance += (ct.noise * plain.bound) ** 2 + (rounding * ct.bound) ** 2
-        if rows is not None:
+        if rows is None:
+            bound = sum(ct.bound * plain.bound for ct, plain in zip(cts, plains, strict=True))
+            errors = _weighted(cts, [plain.bound for plain in plains])
+        else:
             bound = max(ct.bound for ct in cts) * rows[0]
-            variance = (max(ct.noise for ct in cts) * rows[1]) ** 2 + sum(
-                (rounding * ct.bound) ** 2 for ct in cts
-            )
+            errors = worst(ct.errors for ct in cts).mapped(*rows)
+        errors = errors.with_common(rounding * sum(ct.bound for ct in cts))
         self._count_plains(len(cts), limbs, extended=False)
-        result = self._accumulator(accumulator, 2, limbs, scale, bound, variance)
+        result = self._accumulator(accumulator, 2, limbs, scale, bound, errors)
         data = self._plain_product_data(
             plains, plain_scale, [ct.data for ct in cts], None if accumulator is None else result.data, limbs
         )
@@ -312,8 +311,7 @@ class Evaluator(Levels):
         cts = self._dropped(cts, limbs)
         for ct in cts:
             self._check_scales(ct.scale, cts[0].scale)
-        bound, noise = max(ct.bound for ct in cts), max(ct.noise for ct in cts)
-        rounding = self.noise_model.encoding(plain_scale) * bound
+        bound, errors = max(ct.bound for ct in cts), worst(ct.errors for ct in cts).mapped(*rows)
         for group in groups:
             terms = len(group.sources)
             self._count_plains(terms, limbs, extended=False, stored=terms * group.stored)
@@ -322,14 +320,20 @@ class Evaluator(Levels):
         return [
             self.make(
                 *(limbs, scale, bound * rows[0]),
-                *(math.hypot(noise * rows[1], rounding * math.sqrt(len(group.sources))), 2, found),
+                *(errors.with_common(self.encoding_error(plain_scale, bound, len(group.sources))), 2, found),
             )
             for group, found in zip(groups, data, strict=True)
         ]
 
-    def _product_terms(self, lefts: Sequence[Ct], rights: Sequence[Ct]) -> tuple[float, float, float]:
+    def encoding_error(self, plain_scale: float, bound: float, terms: int) -> float:
+        """What rounding so many clear vectors adds to their sum of products with slots up to `bound`.
+
+        Equal vectors have equal errors, so that they add up.
+        """
+        return self.noise_model.encoding(plain_scale) * bound * terms
+
+    def _product_terms(self, lefts: Sequence[Ct], rights: Sequence[Ct]) -> tuple[float, float, SlotErrors]:
         scale = lefts[0].scale * rights[0].scale
-        bound = variance = 0.0
         for x, y in zip(lefts, rights, strict=True):
             if x.components != 2 or y.components != 2:
                 raise MismatchError(
@@ -338,19 +342,25 @@ class Evaluator(Levels):
                     got=max(x.components, y.components),
                 )
             self._check_scales(x.scale * y.scale, scale)
-            bound += x.bound * y.bound
-            if x is y:  # one error, twice
-                variance += (2 * x.noise * x.bound) ** 2 + 2 * x.noise**4
-            else:
-                variance += (x.noise * y.bound) ** 2 + (y.noise * x.bound) ** 2 + (x.noise * y.noise) ** 2
-        return scale, bound, variance
+        bound = sum(x.bound * y.bound for x, y in zip(lefts, rights, strict=True))
+        left = _weighted(lefts, [y.bound for y in rights])
+        right = _weighted(rights, [x.bound for x in lefts])
+        both = sum(TAIL * x.noise * y.noise for x, y in zip(lefts, rights, strict=True))
+        errors = SlotErrors(left.own + right.own, left.mixed + right.mixed, left.common + right.common + both)
+        return scale, bound, errors
 
     def _accumulator(
-        self, accumulator: Ct | None, components: int, limbs: int, scale: float, bound: float, variance: float
+        self,
+        accumulator: Ct | None,
+        components: int,
+        limbs: int,
+        scale: float,
+        bound: float,
+        errors: SlotErrors,
     ) -> Ct:
         """A new handle for a sum, or the given one grown by it."""
         if accumulator is None:
-            return self.make(limbs, scale, bound, math.sqrt(variance), components, None)
+            return self.make(limbs, scale, bound, errors, components, None)
         if accumulator.components != components:
             raise MismatchError(
                 "accumulator", expected=f"{components} components", got=accumulator.components
@@ -359,7 +369,7 @@ class Evaluator(Levels):
             raise LevelError("accumulator", expected=f"{limbs} limbs", got=accumulator.limbs)
         self._check_scales(accumulator.scale, scale)
         accumulator.bound += bound
-        accumulator.noise = math.hypot(accumulator.noise, math.sqrt(variance))
+        accumulator.errors = accumulator.errors.plus_distinct(errors)
         self.check_room(limbs, scale, accumulator.bound, accumulator.noise)
         return accumulator
 
@@ -380,5 +390,22 @@ class Evaluator(Levels):
         self._count_key_products(1, limbs)
         self._count_moddown(1, limbs)
         self.ledger.touch((self.digits(limbs) + 2) * (limbs + self._special) * self.limb_bytes())
-        noise = math.hypot(ct.noise, model.key_switch(limbs, ct.scale), model.rounding(ct.scale))
-        return self.make(limbs, ct.scale, ct.bound, noise, 2, None)
+        errors = ct.errors.with_own(model.key_switch(limbs, ct.scale), model.rounding(ct.scale))
+        return self.make(limbs, ct.scale, ct.bound, errors, 2, None)
+
+
+def _weighted(cts: Sequence[Ct], weights: Sequence[float]) -> SlotErrors:
+    """Errors of Σ_t w_t·ct_t with |w_t| as given; a ciphertext that occurs several times has one error."""
+    if len(cts) == 1:
+        return cts[0].errors.times(weights[0]) if cts[0].errors.aligned else _mixed(cts[0].errors, weights[0])
+    totals: dict[int, float] = {}
+    for ct, weight in zip(cts, weights, strict=True):
+        totals[id(ct)] = totals.get(id(ct), 0.0) + weight
+    errors = {id(ct): ct.errors for ct in cts}
+    own = math.fsum((errors[key].own * weight) ** 2 for key, weight in totals.items())
+    common = math.fsum(errors[key].dependent * weight for key, weight in totals.items())
+    return SlotErrors(0.0, math.sqrt(own), common)
+
+
+def _mixed(errors: SlotErrors, weight: float) -> SlotErrors:
+    return SlotErrors(0.0, errors.own * weight, errors.dependent * weight)

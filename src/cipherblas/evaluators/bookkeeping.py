@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from cipherblas.errors import LevelError, MissingKeyError
 from cipherblas.evaluators.counts import Counts
-from cipherblas.evaluators.noise import TAIL, NoiseModel
+from cipherblas.evaluators.noise import TAIL, NoiseModel, SlotErrors
 from cipherblas.evaluators.shape import Ring
 from cipherblas.evaluators.steps import KeyPolicy, check_policy
 from cipherblas.evaluators.values import Ct, Ledger, Plain
@@ -163,7 +163,9 @@ class Bookkeeper:
         """log2 of q_0 … q_{limbs - 1}."""
         return self._room[limbs]
 
-    def make(self, limbs: int, scale: float, bound: float, noise: float, components: int, data: Any) -> Ct:
+    def make(
+        self, limbs: int, scale: float, bound: float, errors: SlotErrors, components: int, data: Any
+    ) -> Ct:
         """A handle, booked and checked: the message must not wrap around the modulus.
 
         Raises:
@@ -171,8 +173,8 @@ class Bookkeeper:
         """
         if limbs < 1 or limbs > self.top_limbs:
             raise LevelError("no such level", expected=f"1 to {self.top_limbs} limbs", got=limbs)
-        self.check_room(limbs, scale, bound, noise)
-        return Ct(limbs, scale, bound, noise, components, data, self.ledger, components * limbs * self.n * 8)
+        self.check_room(limbs, scale, bound, errors.deviation)
+        return Ct(limbs, scale, bound, errors, components, data, self.ledger, components * limbs * self.n * 8)
 
     def check_room(self, limbs: int, scale: float, bound: float, noise: float) -> None:
         """Coefficients are at most scale · max|slot|: they must stay below Q/2."""

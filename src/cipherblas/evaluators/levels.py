@@ -73,8 +73,8 @@ class Levels(Bookkeeper, ABC):
         self.counts.rescales += 1
         self.counts.ntt_limbs += ct.components * ct.limbs
         self.counts.mac_limbs += ct.components * limbs
-        noise = math.hypot(ct.noise, self.noise_model.rounding(scale, ct.components))
-        return self.make(limbs, scale, ct.bound, noise, ct.components, self._rescale_data(ct.data))
+        errors = ct.errors.with_own(self.noise_model.rounding(scale, ct.components))
+        return self.make(limbs, scale, ct.bound, errors, ct.components, self._rescale_data(ct.data))
 
     def ready(self, ct: Any) -> Any:
         """Rescale while the scale exceeds 2^(1.5·scale_bits): what a product or a transform expects."""
@@ -95,7 +95,7 @@ class Levels(Bookkeeper, ABC):
             return ct
         if not 1 <= limbs < ct.limbs:
             raise LevelError("limbs to keep", expected=f"1 to {ct.limbs}", got=limbs)
-        return self.make(limbs, ct.scale, ct.bound, ct.noise, ct.components, self._drop_data(ct.data, limbs))
+        return self.make(limbs, ct.scale, ct.bound, ct.errors, ct.components, self._drop_data(ct.data, limbs))
 
     def match(self, ct: Ct, limbs: int, scale: float) -> Ct:
         """Bring a ciphertext to given limbs and scale.
@@ -155,11 +155,11 @@ class Levels(Bookkeeper, ABC):
         self.counts.scalar_products += 1
         self.counts.mac_limbs += ct.components * ct.limbs
         size = abs(value)
-        noise = ct.noise * size
+        errors = ct.errors.times(size)
         if scale != ct.scale:  # the integer misses the exact factor by at most 1/2
-            noise = math.hypot(noise, ct.bound * size * 0.5 / max(abs(factor), 1))
+            errors = errors.with_common(ct.bound * size * 0.5 / max(abs(factor), 1))
         return self.make(
-            ct.limbs, scale, ct.bound * size, noise, ct.components, self._scale_data(ct.data, factor, value)
+            ct.limbs, scale, ct.bound * size, errors, ct.components, self._scale_data(ct.data, factor, value)
         )
 
     # ---- sums and scalars ----
@@ -168,16 +168,22 @@ class Levels(Bookkeeper, ABC):
         """x + y; operands are brought to common limbs, and to the larger scale (see `match`)."""
         return self._sum(x, y, subtract=False)
 
+    def add_distinct(self, x: Ct, y: Ct) -> Ct:
+        """x + y where, as the caller knows, no slot's own error occurs twice in a slot of the sum, nor in that of sums
+        that are made of it in this way (x and a rotation of what x is made of); see `add`."""
+        return self._sum(x, y, subtract=False, distinct=True)
+
     def sub(self, x: Any, y: Any) -> Any:
         """x - y; see `add`."""
         return self._sum(x, y, subtract=True)
 
-    def _sum(self, x: Ct, y: Ct, subtract: bool) -> Ct:
+    def _sum(self, x: Ct, y: Ct, subtract: bool, distinct: bool = False) -> Ct:
         x, y = self.align(x, y)
         self.counts.adds += 1
         data = self._sub_data(x.data, y.data) if subtract else self._add_data(x.data, y.data)
         components = max(x.components, y.components)
-        return self.make(x.limbs, x.scale, x.bound + y.bound, x.noise + y.noise, components, data)
+        errors = x.errors.plus_distinct(y.errors) if distinct else x.errors.plus(y.errors)
+        return self.make(x.limbs, x.scale, x.bound + y.bound, errors, components, data)
 
     def align(self, x: Ct, y: Ct) -> tuple[Ct, Ct]:
         """Two ciphertexts at the same limbs and scale: that of the larger scale.
@@ -208,7 +214,7 @@ class Levels(Bookkeeper, ABC):
         """-x."""
         if isinstance(x, Plain):
             return x.times(-1)
-        return self.make(x.limbs, x.scale, x.bound, x.noise, x.components, self._negate_data(x.data))
+        return self.make(x.limbs, x.scale, x.bound, x.errors, x.components, self._negate_data(x.data))
 
     def add_plain(self, x: Ct, plain: Plain) -> Ct:
         """x + a clear vector, encoded at the scale of x (in 62 bits at most). Levels: none."""
@@ -217,9 +223,9 @@ class Levels(Bookkeeper, ABC):
         self.counts.operand_encodings += 1
         self.counts.encode_ntt_limbs += x.limbs
         factor = encoding_factor(x.scale, plain.bound)
-        noise = math.hypot(x.noise, self.noise_model.encoding(x.scale / factor))
+        errors = x.errors.with_common(self.noise_model.encoding(x.scale / factor))
         data = self._add_plain_data(x.data, plain, x.scale, factor, x.limbs)
-        return self.make(x.limbs, x.scale, x.bound + plain.bound, noise, x.components, data)
+        return self.make(x.limbs, x.scale, x.bound + plain.bound, errors, x.components, data)
 
     def multiply_scalar(self, x: Any, value: float) -> Any:
         """x times a real number.
@@ -241,9 +247,9 @@ class Levels(Bookkeeper, ABC):
         """x times a positive number, taken into the scale: exact and free, but the scale changes to scale / value."""
         if not 0 < value < math.inf:
             raise RangeError("a factor to absorb", expected="a positive finite number", got=value)
-        bound, noise = x.bound * value, x.noise * value
+        bound, errors = x.bound * value, x.errors.times(value)
         return self.make(
-            x.limbs, x.scale / value, bound, noise, x.components, self._scale_data(x.data, 1, value)
+            x.limbs, x.scale / value, bound, errors, x.components, self._scale_data(x.data, 1, value)
         )
 
 

@@ -5,12 +5,14 @@ Functions take the evaluator whose counts and hooks they use; `Evaluator` expose
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cipherblas.errors import MismatchError, ParameterError
 from cipherblas.evaluators.bookkeeping import Term
+from cipherblas.evaluators.noise import SlotErrors, worst
 from cipherblas.evaluators.steps import Path, expand, rotation_tree
 from cipherblas.evaluators.values import Ct, Plain, Step, Transform, total_step
 
@@ -54,9 +56,9 @@ def rotate_atoms(ev: Evaluator, x: Ct, steps: list[int]) -> list[Ct]:
     ev._count_moddown(len(steps), limbs)
     ev.ledger.touch(_transform_bytes(ev, 1, len(steps), 0, limbs))
     model = ev.noise_model
-    noise = math.hypot(x.noise, model.key_switch(limbs, x.scale), model.rounding(x.scale))
+    errors = x.errors.rotated().with_own(model.key_switch(limbs, x.scale), model.rounding(x.scale))
     data = ev._rotate_data(x.data, steps, limbs)
-    return [ev.make(limbs, x.scale, x.bound, noise, 2, d) for d in data]
+    return [ev.make(limbs, x.scale, x.bound, errors, 2, d) for d in data]
 
 
 def transform_plain(x: Plain, transform: Transform) -> Plain:
@@ -118,7 +120,7 @@ def _transform_group(
             source = index.setdefault(path[:-1], len(index))
             terms.append(Term(output, source, path[-1] if path else 0, plain))
     used = [sources[prefix] for prefix in index]
-    noise = math.hypot(max(ct.noise for ct in used), ev.noise_model.key_switch(x.limbs, x.scale))
+    switched = worst(ct.errors for ct in used).with_own(ev.noise_model.key_switch(x.limbs, x.scale))
     masked = transforms[0].masked
     if any(transform.masked != masked for transform in transforms):
         raise MismatchError("diagonals of a transform", expected="all given or all None", got="a mixture")
@@ -126,11 +128,12 @@ def _transform_group(
     limbs = x.limbs - masked
     results = []
     for transform, output in zip(transforms, data, strict=True):
-        errors = [transform.row_norm * noise, ev.noise_model.rounding(x.scale)]
+        errors = switched.mapped(transform.row_sum, transform.row_norm)
         if masked:
             encoding = ev.noise_model.encoding(ev.params.q[limbs])
-            errors.append(encoding * x.bound * math.sqrt(len(transform)))
-        results.append(ev.make(limbs, x.scale, x.bound * transform.row_sum, math.hypot(*errors), 2, output))
+            errors = errors.with_common(encoding * x.bound * len(transform))
+        errors = errors.with_own(ev.noise_model.rounding(x.scale))
+        results.append(ev.make(limbs, x.scale, x.bound * transform.row_sum, errors, 2, output))
     return results
 
 
@@ -182,17 +185,21 @@ def transform_giant_steps(
         sums.append(ev.weighted_sum([rotated[baby] for baby, _ in members], plains, mask_scale, rows=rows))
     sources, data = _rotated_sum(ev, sums, list(groups), True, order)
     model = ev.noise_model
-    noise = math.hypot(
-        transform.row_norm * max(ct.noise for ct in rotated.values()),
-        model.encoding(mask_scale) * x.bound * math.sqrt(len(transform)),
+    errors = worst(ct.errors for ct in rotated.values()).mapped(transform.row_sum, transform.row_norm)
+    errors = errors.with_common(model.encoding(mask_scale) * x.bound * len(transform)).with_own(
         math.sqrt(len(sources)) * model.key_switch(x.limbs, x.scale * mask_scale),
         model.rounding(x.scale),
     )
-    return ev.make(x.limbs - 1, x.scale, x.bound * transform.row_sum, noise, 2, data)
+    return ev.make(x.limbs - 1, x.scale, x.bound * transform.row_sum, errors, 2, data)
 
 
 def rotate_sum(
-    ev: Evaluator, cts: Sequence[Ct], steps: Sequence[int], rescale: bool, bound: float, noise: float
+    ev: Evaluator,
+    cts: Sequence[Ct],
+    steps: Sequence[int],
+    rescale: bool,
+    bound: float,
+    errors: SlotErrors | None,
 ) -> Ct:
     """Σ_i Rot_{steps_i}(ct_i), with one ModDown; see `Evaluator.rotate_sum`."""
     for ct in cts:
@@ -201,15 +208,16 @@ def rotate_sum(
     limbs = min(ct.limbs for ct in cts)
     cts = ev._dropped(cts, limbs)
     bound = min(bound, math.fsum(ct.bound for ct in cts))
-    noise = min(noise, math.sqrt(math.fsum(ct.noise**2 for ct in cts)))
+    if errors is None:
+        errors = functools.reduce(SlotErrors.plus_distinct, (ct.errors for ct in cts))
     scale, model = cts[0].scale, ev.noise_model
     if len(cts) == 1 and steps[0] % ev.slots == 0:
         return ev.rescale(cts[0]) if rescale else cts[0]
     sources, data = _rotated_sum(ev, cts, steps, rescale, None)
-    noise = math.hypot(noise, math.sqrt(len(sources)) * model.key_switch(limbs, scale))
+    errors = errors.rotated().with_own(math.sqrt(len(sources)) * model.key_switch(limbs, scale))
     if rescale:
         limbs, scale = limbs - 1, scale / ev.params.q[limbs - 1]
-    return ev.make(limbs, scale, bound, math.hypot(noise, model.rounding(scale)), 2, data)
+    return ev.make(limbs, scale, bound, errors.with_own(model.rounding(scale)), 2, data)
 
 
 def _rotated_sum(

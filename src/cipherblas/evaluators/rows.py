@@ -24,7 +24,14 @@ from numpy.typing import NDArray
 from cipherblas import _core
 from cipherblas.errors import LevelError, MismatchError, MissingKeyError, ShapeError
 from cipherblas.evaluators.counts import Counts
-from cipherblas.evaluators.noise import SIGMA, TAIL
+from cipherblas.evaluators.noise import (
+    ROUNDING_VARIANCE,
+    SIGMA,
+    TAIL,
+    concentration,
+    hamming_weight,
+    tail,
+)
 from cipherblas.evaluators.row_costs import WORD_BYTES, RowCosts
 from cipherblas.evaluators.shape import Ring
 from cipherblas.evaluators.steps import KeyPolicy, check_policy
@@ -36,6 +43,9 @@ from cipherblas.keys.request import KeyRequest, describe_galois, weight_key
 SCALE_TOLERANCE = 2.0**-40
 # A float64 GEMM is exact while no partial sum exceeds the significand.
 EXACT_BITS = 53
+FLOAT_ERROR = 2.0 ** (
+    4 - EXACT_BITS
+)  # of a result, relative: its operands, factors and itself are rounded to float64
 
 # What the policies of rotation keys mean for transpositions: one key for each automorphism, two digits, or bits.
 TRANSPOSE_POLICIES: dict[KeyPolicy, TransposePolicy] = {
@@ -126,10 +136,10 @@ class Rows(Encryption):
 
     __slots__ = ()
 
-    @property
-    def error(self) -> float:
-        """Bound on the error of an entry of the matrix, as far as `TAIL` deviations go."""
-        return (TAIL * self.noise + self.bias) / self.scale
+    def error(self, entries: int) -> float:
+        """Bound on the errors of so many entries together, but for a chance of 2^-FAILURE_BITS."""
+        rounding = FLOAT_ERROR * self.bound if math.isfinite(self.bound) else 0.0
+        return (tail(entries) * self.noise + self.bias) / self.scale + rounding
 
     def noise_of_sums(self, count: int) -> float:
         """Noise of a sum of so many entries of a column, whatever they are."""
@@ -174,7 +184,7 @@ class RowsEvaluator(ABC):
         self.costs = RowCosts(params, self.counts)
         self.ledger = Ledger()
         self._available = available
-        self._weight = 2 * params.n / 3  # expected Hamming weight of the secret
+        self._weight = hamming_weight(params.n)
         self._request = KeyRequest()
 
     # ---- hooks ----
@@ -269,18 +279,18 @@ class RowsEvaluator(ABC):
         self, data: Any, shape: tuple[int, int], *, bound: float, scale: float, limbs: int
     ) -> Batch:
         """A handle on a fresh encryption whose rows share their a parts; see `fresh`."""
-        noise = self._fresh_noise(scale * bound, public_key=False)
+        noise = self._fresh_noise(public_key=False)
         segments = -(-shape[1] // self.n)
         nbytes = limbs * (segments * self.n + shape[0] * shape[1]) * WORD_BYTES
         return Batch(shape, limbs, scale, bound, noise, 0.0, data, self.ledger, nbytes, True)
 
-    def _fresh_noise(self, magnitude: float, public_key: bool) -> float:
-        """Entries and results are float64: what is larger than its significand is rounded to that.
+    def _fresh_noise(self, public_key: bool) -> float:
+        """Encryption, and the rounding of entries, up or down by chance.
 
         With the public key the error is v·e + e0 + e1·s: sums over coefficients of N terms, nearly Gaussian.
         """
-        samples = 1 + 2 * self._weight if public_key else 1
-        return math.hypot(SIGMA * math.sqrt(samples), math.sqrt(1 / 12), magnitude * 2.0**-EXACT_BITS)
+        samples = 1 + 2 * self._weight * concentration(self.n) if public_key else 1
+        return math.sqrt(SIGMA**2 * samples + ROUNDING_VARIANCE)
 
     def fresh(
         self,
@@ -296,7 +306,7 @@ class RowsEvaluator(ABC):
 
         `public_key`: encrypted with the public key (more noise).
         """
-        noise = self._fresh_noise(scale * bound, public_key)
+        noise = self._fresh_noise(public_key)
         return self.make(shape, limbs, scale, bound, noise, 0.0, data, independent=True)
 
     # ---- products ----
@@ -339,7 +349,7 @@ class RowsEvaluator(ABC):
             raise ShapeError("inner dimensions of a product", expected=f"{k} rows", got=x.shape[0])
         for row in range(m):
             self._use_weights(weight_key(number, row), x.limbs)
-        noise, bias, exact = self._amplified(factor, x, math.sqrt(k) * x.noise, 0.0, 1.0)
+        noise, bias, exact = self._amplified(factor, x, math.sqrt(k) * x.noise, x.bias, 1.0)
         self.costs.clear_gemm(m, k, x.shape[1], x.limbs, self._passes(k, factor.largest, x.limbs, exact))
         self._touch_gemm(k, m)
         bound, scale = k * factor.bound * x.bound, x.scale / factor.unit
@@ -449,7 +459,7 @@ class RowsEvaluator(ABC):
         for start in range(0, limbs, alpha):
             digit = math.fsum(math.log2(q) for q in self.params.q[start : min(start + alpha, limbs)])
             squares += 4.0 ** (digit - log_p)
-        return self.n / 12 * squares * SIGMA**2 + (1 + self._weight) / 12
+        return self.n / 12 * squares * SIGMA**2 * concentration(self.n) + (1 + self._weight) / 12
 
     def _use_galois(self, element: int, limbs: int) -> None:
         if self._available is not None and self._available.galois.get(element, 0) < limbs:
@@ -524,8 +534,8 @@ class RowsEvaluator(ABC):
     def add_clear(self, x: Rows, values: Callable[[], NDArray[np.float64]], bound: float) -> Rows:
         """x plus a clear matrix of the same shape with entries up to `bound`."""
         self.counts.adds += 1
-        noise = math.hypot(x.noise, math.sqrt(1 / 12))
-        result = self.make(x.shape, x.limbs, x.scale, x.bound + bound, noise, x.bias, None, x.independent)
+        bias = x.bias + 0.5  # equal values have equal errors
+        result = self.make(x.shape, x.limbs, x.scale, x.bound + bound, x.noise, bias, None, x.independent)
         result.data = self._add_clear_data(x, values)
         return result
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.errors import MismatchError
+from cipherblas.evaluators.noise import SlotErrors
 
 Slots: TypeAlias = NDArray[np.complex128]
 # A rotation: a number of slots, or the partial steps whose sum is meant (walked one by one under the key
@@ -48,19 +49,19 @@ class Ct:
         limbs: q-limbs left; `level = limbs - 1`.
         scale: what the slots are multiplied by.
         bound: upper bound on the absolute value of any slot, garbage slots included.
-        noise: standard deviation of the error of one slot's real part, in units of the slot values.
+        errors: standard deviations of the error of one slot's real part, in units of the slot values.
         components: 2, or 3 after a product that was not relinearised.
         data: the evaluator's own representation (None in `Counter`).
     """
 
-    __slots__ = ("_booked", "_ledger", "bound", "components", "data", "limbs", "noise", "scale")
+    __slots__ = ("_booked", "_ledger", "bound", "components", "data", "errors", "limbs", "scale")
 
     def __init__(
         self,
         limbs: int,
         scale: float,
         bound: float,
-        noise: float,
+        errors: SlotErrors,
         components: int,
         data: Any,
         ledger: Ledger | None = None,
@@ -69,7 +70,7 @@ class Ct:
         self.limbs = limbs
         self.scale = scale
         self.bound = bound
-        self.noise = noise
+        self.errors = errors
         self.components = components
         self.data = data
         self._ledger = ledger
@@ -80,6 +81,11 @@ class Ct:
     def __del__(self) -> None:
         if self._ledger is not None:
             self._ledger.release(self._booked)
+
+    @property
+    def noise(self) -> float:
+        """Standard deviation of the error of one slot's real part."""
+        return self.errors.deviation
 
     @property
     def level(self) -> int:

@@ -17,14 +17,13 @@ from numpy.typing import NDArray
 from cipherblas.algorithms.registry import build
 from cipherblas.evaluators.counter import Counter
 from cipherblas.evaluators.counts import Counts
-from cipherblas.evaluators.noise import TAIL
 from cipherblas.evaluators.shape import Ring
 from cipherblas.evaluators.steps import KeyPolicy
 from cipherblas.evaluators.values import Ct, Plain
 from cipherblas.expressions import Expression, MatMul, has_public_key
 from cipherblas.keys import KeyRequest
 from cipherblas.layouts.base import Layout
-from cipherblas.planner.trace import Trace, trace
+from cipherblas.planner.trace import Trace, result_error, trace
 from cipherblas.slot_arithmetic import Choice
 
 
@@ -129,10 +128,11 @@ def of_product(
     # Limbs that wait in a grid beside what one block product needs: operands, prepared blocks, sums.
     waiting = (uploads - _ciphertexts(lefts) - _ciphertexts(rights)) * 2 * len(ring.q)
     waiting += (n - 1) * _limbs(right) + (m * n - 1) * _limbs(sums)
-    if k > 1:  # the others cost the same; errors of different blocks are independent
+    if k > 1:  # the others cost the same; own errors of different blocks are independent
         sums = algorithm.multiply(ev, left, right, sums)
         for ct in sums:
-            ct.bound, ct.noise = ct.bound * k / 2, ct.noise * math.sqrt(k / 2)
+            mixed, common = ct.errors.mixed * math.sqrt(k / 2), ct.errors.common * k / 2
+            ct.bound, ct.errors = ct.bound * k / 2, ct.errors._replace(mixed=mixed, common=common)
     mark()
     results = algorithm.finish(ev, sums)
     mark()
@@ -146,7 +146,7 @@ def of_product(
         keys=ev.request,
         limbs=results[0].limbs,
         magnitude_bits=_magnitude_bits(results[0]),
-        error=TAIL * max(ct.noise for ct in results) * unit,
+        error=result_error(results, math.prod(product.shape)) * unit,
         upload_ciphertexts=uploads,
         upload_bytes=halves * len(ring.q) * ring.n * 8,
         working_bytes=ev.peak_bytes + waiting * ring.n * 8,

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cipherblas.arrays import shape_text
+from cipherblas.evaluators.noise import FAILURE_BITS
 from cipherblas.expressions import Add, Expression, Layer, Leaf, MatMul, Multiply, Operand
 from cipherblas.layer_execution import PACKING
 from cipherblas.planner.plan import LayerFigures, Plan
@@ -53,6 +54,10 @@ def explain(plan: Plan, formula: str, operands: Mapping[str, Operand]) -> str:
             f"{duration(plan.seconds)} on {plan.threads} thread{'s' if plan.threads != 1 else ''}",
         ),
         ("expected error", f"at most {plan.error:.2g} per entry ({_asked(plan)})"),
+        (
+            "failure",
+            f"an entry errs by more, or a message wraps around: with probability below 2^-{FAILURE_BITS}",
+        ),
     ]
     width = max(len(name) for name, _ in rows)
     lines = [f"{name:<{width}}  {value}" for name, value in rows]

@@ -59,7 +59,8 @@ class RowTrace:
     @property
     def error(self) -> float:
         """Predicted largest error of an entry of the result."""
-        return max(piece.error for piece in self.result.pieces)
+        entries = sum(math.prod(piece.shape) for piece in self.result.pieces)
+        return max(piece.error(entries) for piece in self.result.pieces)
 
 
 class RecordingRowFeeds:

@@ -16,10 +16,10 @@ from cipherblas.evaluators.base import Evaluator
 from cipherblas.evaluators.bookkeeping import Term
 from cipherblas.evaluators.counter import Counter
 from cipherblas.evaluators.counts import Counts
-from cipherblas.evaluators.noise import TAIL
+from cipherblas.evaluators.noise import TRANSFORM_ERROR, tail
 from cipherblas.evaluators.shape import Ring
 from cipherblas.evaluators.steps import KeyPolicy
-from cipherblas.evaluators.values import Plain
+from cipherblas.evaluators.values import Ct, Plain
 from cipherblas.execution import Execution
 from cipherblas.expressions import Expression, Leaf
 from cipherblas.keys import KeyRequest
@@ -52,8 +52,14 @@ class Trace:
     @property
     def error(self) -> float:
         """Predicted largest error of an entry of the result."""
-        noise = max(float(ct.noise) for row in self.result.cells for cell in row for ct in cell)
-        return TAIL * noise * abs(self.result.unit)
+        cts = [ct for row in self.result.cells for cell in row for ct in cell]
+        return result_error(cts, math.prod(self.result.shape)) * abs(self.result.unit)
+
+
+def result_error(cts: Sequence[Ct], entries: int) -> float:
+    """Bound on the errors of so many slots of a result, all of them but for a chance of 2^-FAILURE_BITS."""
+    noise, bound = max(ct.noise for ct in cts), max(ct.bound for ct in cts)
+    return tail(entries) * noise + TRANSFORM_ERROR * bound
 
 
 class PlainFeeds:

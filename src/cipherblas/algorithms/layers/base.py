@@ -247,18 +247,23 @@ def doublings(copies: int) -> int:
 
 
 def repeated(ev: Evaluator, ct: Ct, times: int, length: int) -> Ct:
-    """The first `length` slots `times` times in a row; the other slots must be zero. Levels: none."""
+    """The first `length` slots `times` times in a row; the other slots must be zero. Levels: none.
+
+    A sum that sees one copy of every slot sees every error once.
+    """
     total: Ct | None = None
     block, size, placed = ct, 1, 0
     while True:
         if times & size:
             moved = block if not placed else ev.rotate(block, -placed * length)
-            total = moved if total is None else _uncorrelated_sum(ev, total, moved)
+            total = moved if total is None else ev.add_distinct(total, moved)
             placed += size
         if 2 * size > times:
             assert total is not None
+            if times > 1:
+                total.errors = total.errors.seen_once()
             return ev.bounded(total, ct.bound)
-        block = _uncorrelated_sum(ev, block, ev.rotate(block, -size * length))
+        block = ev.add_distinct(block, ev.rotate(block, -size * length))
         size *= 2
 
 
@@ -269,19 +274,13 @@ def folded(ev: Evaluator, ct: Ct, times: int, step: int) -> Ct:
     while True:
         if times & size:
             moved = block if not placed else ev.rotate(block, placed * step)
-            total = moved if total is None else _uncorrelated_sum(ev, total, moved)
+            total = moved if total is None else ev.add_distinct(total, moved)
             placed += size
         if 2 * size > times:
             assert total is not None
             return total
-        block = _uncorrelated_sum(ev, block, ev.rotate(block, size * step))
+        block = ev.add_distinct(block, ev.rotate(block, size * step))
         size *= 2
-
-
-def _uncorrelated_sum(ev: Evaluator, x: Ct, y: Ct) -> Ct:
-    """x + a rotation of what x is made of: errors of different slots are uncorrelated."""
-    total = ev.add(x, y)
-    return ev.bounded(total, total.bound, math.hypot(x.noise, y.noise))
 
 
 def entries_plain(

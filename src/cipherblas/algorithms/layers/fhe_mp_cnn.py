@@ -82,7 +82,9 @@ class MatVecFheMpCnn(OneVectorMethod):
         for steps in self._chunks:
             norm = min(rows, math.sqrt(len(steps)))  # no weight exceeds 1
             rotated = ev.rotate_many(cts[0], steps)
-            sums += ev.weighted_sums(rotated, [self._group(weights, steps)], scale, rows=(bound, norm))
+            sums += ev.weighted_sums(
+                rotated, [self._group(weights, steps)], scale, rows=(min(bound, len(steps)), norm)
+            )
         bound *= cts[0].bound
         total = ev.rotate_sum(sums, [0] * len(sums), rescale=True, bound=bound)
         return [ev.bounded(total, bound)]

@@ -25,6 +25,7 @@ from cipherblas.algorithms.layers.imra import Pattern
 from cipherblas.algorithms.layers.taps import conv_output, covered, tap_step
 from cipherblas.errors import ShapeError
 from cipherblas.evaluators.base import Evaluator
+from cipherblas.evaluators.noise import SlotErrors, worst
 from cipherblas.evaluators.values import Ct, WeightGroup
 from cipherblas.layouts.tensors import TensorLayout
 
@@ -113,7 +114,7 @@ class _MetaKernel(LayerMethod):
         limbs = min(ct.limbs for ct in rotated)
         scale = float(ev.params.q[limbs - 1])
         bound = max(ct.bound for ct in rotated) * weights.rows[0]
-        noise = max(ct.noise for ct in rotated) * weights.rows[1]
+        errors = worst(ct.errors for ct in rotated).mapped(*weights.rows)
         results: list[Ct] = []
         each = max(1, ev.working_bytes // (pattern.groups * 2 * limbs * ev.limb_bytes()))
         for start in range(0, self.out.ciphertexts, each):
@@ -127,7 +128,7 @@ class _MetaKernel(LayerMethod):
                 own = [
                     (ct, group) for ct, (other, group) in zip(sums, groups, strict=True) if other == output
                 ]
-                results.append(self._output(ev, own, bound, noise))
+                results.append(self._output(ev, own, bound, errors))
         return results
 
     @functools.cached_property
@@ -146,20 +147,26 @@ class _MetaKernel(LayerMethod):
         places = ((source, step) for source, steps in enumerate(self._steps) for step in steps)
         return {place: position for position, place in enumerate(places)}
 
-    def _output(self, ev: Evaluator, sums: Sequence[tuple[Ct, int]], bound: float, noise: float) -> Ct:
-        """One output ciphertext from the sums of its groups; `noise`: of the inputs, times all weights of a row.
+    def _output(self, ev: Evaluator, sums: Sequence[tuple[Ct, int]], bound: float, errors: SlotErrors) -> Ct:
+        """One output ciphertext from the sums of its groups; `errors`: of the inputs, times all weights of a row.
 
         A slot that is folded has a part of its row: the errors of the parts together are those of the row.
         """
         pattern = self.pattern
-        rounding = math.fsum(ct.noise**2 - noise**2 for ct, _ in sums)
+        parts = pattern.p_s * pattern.wide
+        rounding = math.fsum(ct.errors.common - errors.common for ct, _ in sums)
         turns = [group * pattern.rows * pattern.unit for _, group in sums]
         total = ev.rotate_sum(
             [ct for ct, _ in sums],
             turns,
             rescale=True,
             bound=bound,
-            noise=math.hypot(noise / math.sqrt(pattern.p_s * pattern.wide), math.sqrt(max(rounding, 0.0))),
+            errors=SlotErrors(
+                errors.own / math.sqrt(parts),
+                errors.mixed / math.sqrt(parts),
+                errors.common / parts + max(rounding, 0.0),
+                aligned=False,
+            ),
         )
         total = folded(ev, total, pattern.p_s, (pattern.k_d + pattern.buffer) * pattern.unit)
         total = folded(ev, total, pattern.wide, pattern.n * pattern.unit)
