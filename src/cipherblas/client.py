@@ -165,9 +165,24 @@ class Client:
         self._secret.save(path)
 
     @classmethod
-    def load(cls, program: Program, path: str | Path) -> Client:
-        """The client whose secret key `save` wrote; MismatchError when it belongs to another program."""
-        secret = SecretKey.load(path, fingerprint=program.plan.parameters.fingerprint())
+    def load(
+        cls, program: Program, path: str | Path, *, security: int = 128, insecure: bool = False
+    ) -> Client:
+        """The client whose secret key `save` wrote.
+
+        Args:
+            program: what the key was made for.
+            path: the key file.
+            security: bits that its parameters must have: 128, 192 or 256.
+            insecure: accept less; below 128 bits with a warning.
+
+        Raises:
+            FormatError, VersionError, StorageError: the file is not a whole file of ours.
+            SecurityError: its parameters have less security.
+            MismatchError: it belongs to another program.
+        """
+        fingerprint = program.plan.parameters.fingerprint()
+        secret = SecretKey.load(path, fingerprint=fingerprint, security=security, insecure=insecure)
         if secret.program_id != program.id:
             raise MismatchError(
                 "the secret key belongs to another program",

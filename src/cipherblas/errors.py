@@ -7,6 +7,17 @@ from typing import Any
 _LONGEST_VALUE = 300  # a hostile file must not be able to flood a log through an error message
 
 
+def printable(text: str) -> str:
+    """`text` in one line that is safe on a terminal: what is not printable stands as its Python escape.
+
+    That is every control character (C0, DEL, C1), line and paragraph separators, overrides of the writing direction,
+    and surrogates. What comes from a file or from a user passes through this before it is shown.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
 def _shown(value: Any) -> str:
     text = str(value)
     return text if len(text) <= _LONGEST_VALUE else text[:_LONGEST_VALUE] + "…"
@@ -19,6 +30,8 @@ class CipherblasError(Exception):
         message: what went wrong, in words.
         expected: what would have been accepted, or None.
         got: what was found, or None.
+
+    The attributes may hold strings of a file as they are; `str` gives them as `printable` does.
     """
 
     def __init__(self, message: str, *, expected: Any = None, got: Any = None) -> None:
@@ -34,7 +47,7 @@ class CipherblasError(Exception):
             details.append(f"expected {_shown(self.expected)}")
         if self.got is not None:
             details.append(f"got {_shown(self.got)}")
-        return f"{self.message}: {', '.join(details)}" if details else self.message
+        return printable(f"{self.message}: {', '.join(details)}" if details else self.message)
 
 
 class ShapeError(CipherblasError, ValueError):

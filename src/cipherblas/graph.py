@@ -244,9 +244,9 @@ def from_json(
             children = [nodes[_reference(index, len(nodes))] for index in row.get("of", [])]
             nodes.append(_node(row, children, operands, tensors))
         except (CipherblasError, KeyError, TypeError, ValueError, AttributeError) as error:
-            raise FormatError(
+            raise FormatError(  # not `from error`: its text may hold control characters of the file
                 f"node of a program's graph ({error})", expected="a known operation", got=str(row)
-            ) from error
+            ) from None
     if not nodes:
         raise FormatError("graph of a program", expected="at least one node", got="none")
     return nodes[-1]

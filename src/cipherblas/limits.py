@@ -1,14 +1,35 @@
-"""Checks that client and server share: the planned range of values, and the memory of the machine."""
+"""Checks that client and server share: names of operands, the planned range of values, the memory of the machine."""
 
 from __future__ import annotations
 
+import keyword
 from collections.abc import Callable
 from typing import Any
 
 from numpy.typing import NDArray
 
 from cipherblas._core import trim_pool
-from cipherblas.errors import MemoryBudgetError, RangeError
+from cipherblas.errors import MemoryBudgetError, MismatchError, ParameterError, RangeError
+
+RESERVED_NAMES = ("progress",)  # keyword of `Client.encrypt` and `Server.run`, which take operands by name
+LONGEST_NAME = 100
+
+
+def check_name(name: str) -> None:
+    """Check the name of an operand, from a user or from a file: it stands in formulas, and is shown on terminals.
+
+    Raises:
+        ParameterError: it is no Python identifier, or longer than 100 characters.
+        MismatchError: a method has a keyword of that name.
+    """
+    if not name.isidentifier() or keyword.iskeyword(name) or len(name) > LONGEST_NAME:
+        raise ParameterError(
+            "name of an operand",
+            expected=f"a Python identifier of at most {LONGEST_NAME} characters",
+            got=repr(name),
+        )
+    if name in RESERVED_NAMES:
+        raise MismatchError("name of an operand", expected="one that no method uses", got=name)
 
 
 def check_bound(name: str, matrix: NDArray[Any], bound: float) -> None:

@@ -15,6 +15,7 @@ from cipherblas.errors import CipherblasError, FormatError, MismatchError, Shape
 from cipherblas.expressions import Encryption
 from cipherblas.formats import RlweRows, SharedBatch, SharedRows
 from cipherblas.keys import FreshCiphertext
+from cipherblas.limits import check_name
 from cipherblas.params import Parameters
 from cipherblas.planner.plan import Route
 from cipherblas.randomness import SEED_BYTES
@@ -81,14 +82,33 @@ class EncryptedOperand:
         files.write(path, KIND, header, tensors, parameters=self.parameters)
 
     @classmethod
-    def load(cls, path: str | Path, parameters: Parameters, program_id: str) -> EncryptedOperand:
+    def load(
+        cls,
+        path: str | Path,
+        parameters: Parameters,
+        program_id: str,
+        *,
+        security: int = 128,
+        insecure: bool = False,
+    ) -> EncryptedOperand:
         """Read an operand made for the program `program_id`.
+
+        Args:
+            path: the file.
+            parameters: those that it must have been made with.
+            program_id: the program that it must have been made for.
+            security: bits that the parameters must have: 128, 192 or 256.
+            insecure: accept less; below 128 bits with a warning.
 
         Raises:
             FormatError, VersionError, StorageError: the file is not a whole file of ours.
+            SecurityError: its parameters have less security.
             MismatchError: it belongs to another program or is a result.
         """
-        header, tensors = files.read(path, KIND, fingerprint=parameters.fingerprint())
+        fingerprint = parameters.fingerprint()
+        header, tensors = files.read(
+            path, KIND, fingerprint=fingerprint, security=security, insecure=insecure
+        )
         _check_header(header, "operand", program_id)
         try:
             forms = [(str(name), float(scale)) for name, scale in header["forms"]]
@@ -98,6 +118,7 @@ class EncryptedOperand:
             )
             shape = _shape(header["shape"])
             name, key_id = str(header["name"]), str(header["key_id"])
+            _check_name(name)
             return cls(program_id, name, shape, parameters, feeds, key_id)
         except CipherblasError:
             raise
@@ -107,6 +128,13 @@ class EncryptedOperand:
                 expected="name, shape, feeds, forms, key_id",
                 got=repr(error),
             ) from error
+
+
+def _check_name(name: str) -> None:
+    try:
+        check_name(name)
+    except CipherblasError as error:
+        raise FormatError(f"fields of an encrypted operand: {error}") from error
 
 
 def _form(piece: FreshCiphertext | EncryptedRows) -> tuple[str, float]:
@@ -237,9 +265,20 @@ class EncryptedResult:
         files.write(path, KIND, header, tensors, parameters=self.parameters)
 
     @classmethod
-    def load(cls, path: str | Path, parameters: Parameters, program_id: str) -> EncryptedResult:
-        """Read a result of the program `program_id`; errors as `EncryptedOperand.load`."""
-        header, tensors = files.read(path, KIND, fingerprint=parameters.fingerprint())
+    def load(
+        cls,
+        path: str | Path,
+        parameters: Parameters,
+        program_id: str,
+        *,
+        security: int = 128,
+        insecure: bool = False,
+    ) -> EncryptedResult:
+        """Read a result of the program `program_id`; arguments and errors as `EncryptedOperand.load`."""
+        fingerprint = parameters.fingerprint()
+        header, tensors = files.read(
+            path, KIND, fingerprint=fingerprint, security=security, insecure=insecure
+        )
         _check_header(header, "result", program_id)
         try:
             route = str(header["route"])

@@ -7,7 +7,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from typing import TYPE_CHECKING, Any
 
 from cipherblas import security as security_table
@@ -80,9 +80,11 @@ class Parameters:
         scale_bits: log2 of the scale of fresh plaintexts.
         security: 128, 192 or 256; 0 marks an insecure set.
 
+    A set of security 0 is made with the argument insecure=True alone; the attribute `insecure` tells such sets.
+
     Raises:
         ParameterError: a field is out of range, or a modulus is no prime = 1 mod 2N below 2^50.
-        SecurityError: `security` is claimed but not reached.
+        SecurityError: `security` is claimed but not reached, or 0 without `insecure`.
     """
 
     n: int
@@ -91,12 +93,14 @@ class Parameters:
     alpha: int
     scale_bits: float
     security: int
+    insecure: InitVar[bool] = False
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, insecure: bool) -> None:
         object.__setattr__(self, "q", tuple(self.q))
         object.__setattr__(self, "p", tuple(self.p))
         self._check_numbers()
         self._check_primes()
+        security_table.check_wanted(self.security, insecure)
         if self.security and self.log_q + self.log_p > security_table.max_log_qp(self.n, self.security):
             raise SecurityError(
                 f"parameters claim {self.security}-bit security at N = {self.n}",
@@ -127,8 +131,6 @@ class Parameters:
         if not 0 < value <= 200:
             raise ParameterError("scale_bits", expected="above 0, at most 200", got=value)
         object.__setattr__(self, "scale_bits", float(value))
-        if self.security not in (0, *security_table.LEVELS):
-            raise ParameterError("security level", expected="128, 192, 256, or 0", got=self.security)
 
     def _check_primes(self) -> None:
         primes: tuple[Any, ...] = self.q + self.p
@@ -141,6 +143,31 @@ class Parameters:
                 )
         if len(set(primes)) != len(primes):
             raise ParameterError("moduli", expected="distinct primes", got=sorted(primes))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles are made, and so checked, by the constructor."""
+        return _restored, tuple(self.to_dict().values())
+
+    def check_security(self, wanted: int = 128, insecure: bool = False) -> None:
+        """Refuse a set that states fewer than `wanted` bits, unless `insecure`; below 128 bits that warns.
+
+        What is stated has been checked for the product of all primes, the special ones of the evaluation keys
+        included.
+
+        Raises:
+            SecurityError: it states less; or nothing is asked for (0) without `insecure`.
+            ParameterError: `wanted` is not 128, 192, 256 or 0.
+        """
+        security_table.check_wanted(wanted, insecure)
+        if insecure:
+            if self.security == 0:
+                security_table.warn_insecure(self.n, self.log_q + self.log_p)
+        elif self.security < wanted:
+            raise SecurityError(
+                "the parameters are less secure than asked for (insecure=True or --insecure accepts them)",
+                expected=f"{wanted} bits or more",
+                got=f"{self.security} bits" if self.security else "0 bits: not secure at all",
+            )
 
     @property
     def slots(self) -> int:
@@ -208,22 +235,32 @@ class Parameters:
         }
 
     @classmethod
-    def from_dict(cls, values: Any) -> Parameters:
-        """Rebuild from `to_dict`. Everything is checked again; an insecure set warns.
+    def from_dict(cls, values: Any, *, security: int = 128, insecure: bool = False) -> Parameters:
+        """Rebuild from `to_dict`. Everything is checked again.
+
+        Args:
+            values: the dictionary.
+            security: bits that the set must have.
+            insecure: accept less; below 128 bits with a warning.
 
         Raises:
-            ParameterError, SecurityError: as the constructor; also for missing or unknown fields.
+            ParameterError: as the constructor; also for missing or unknown fields.
+            SecurityError: as the constructor and `check_security`.
         """
+        parameters = cls.parsed(values)
+        parameters.check_security(security, insecure)
+        return parameters
+
+    @classmethod
+    def parsed(cls, values: Any) -> Parameters:
+        """As `from_dict`, but nothing is demanded of the security: that is left to `check_security`."""
         if not isinstance(values, Mapping) or set(values) != set(_FIELDS):
             got = sorted(map(str, values)) if isinstance(values, Mapping) else type(values).__name__
             raise ParameterError("parameter fields", expected=sorted(_FIELDS), got=got)
         for name in ("q", "p"):
             if not isinstance(values[name], (list, tuple)):
                 raise ParameterError(f"{name} must be a list of primes", got=type(values[name]).__name__)
-        parameters = cls(**{name: values[name] for name in _FIELDS})
-        if parameters.security == 0:
-            security_table.warn_insecure(parameters.n, parameters.log_q + parameters.log_p)
-        return parameters
+        return cls(**{name: values[name] for name in _FIELDS}, insecure=True)
 
     @functools.cached_property
     def _fingerprint(self) -> str:
@@ -237,6 +274,15 @@ class Parameters:
     def context(self) -> _core.Context:
         """The arithmetic core for these parameters (cached; NTT tables are built on the first call)."""
         return _context(self.n, self.q, self.p, self.alpha)
+
+
+# Instead of the argument's default, which as an attribute would call every set secure (`dataclasses.replace` reads it).
+Parameters.insecure = property(lambda self: self.security == 0)  # type: ignore[attr-defined]
+
+
+def _restored(n: int, q: list[int], p: list[int], alpha: int, scale_bits: float, security: int) -> Parameters:
+    """What `Parameters.__reduce__` describes: an insecure set was accepted as such when it was made."""
+    return Parameters(n, tuple(q), tuple(p), alpha, scale_bits, security, insecure=security == 0)
 
 
 def make_parameters(
@@ -292,7 +338,7 @@ def make_parameters(
             got=f"{_log2(p):.2f}",
         )
     reached = security_table.check(n, log_q + _log2(p), security, insecure)
-    return Parameters(n, q, p, alpha, float(scale_bits), reached)
+    return Parameters(n, q, p, alpha, float(scale_bits), reached, insecure=insecure)
 
 
 def _special_sizes(largest_digit: float, bits: float | None, limbs: int | None, margin: float) -> list[float]:

@@ -18,6 +18,7 @@ from cipherblas.errors import CipherblasError, FormatError, MismatchError
 from cipherblas.evaluators.rows import ClearFactor
 from cipherblas.expressions import Expression, Operand, evaluate_clear, matrix_shape, operands_of, trace
 from cipherblas.keys import EvaluationKeys, PublicKey
+from cipherblas.limits import check_name
 from cipherblas.matrices import check_shape, short_id
 from cipherblas.planner.explain import explain
 from cipherblas.planner.plan import Plan, PlanOptions
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from cipherblas.server import Server
 
 KIND = "program"
-RESERVED_NAMES = ("progress",)  # keyword of `Client.encrypt` and `Server.run`, which take operands by name
 
 
 class Program:
@@ -168,36 +168,56 @@ class Program:
 
     def save(self, path: str | Path) -> None:
         """Write the program (no secrets in it) to a file, atomically. A `.json` suffix is as good as any other."""
-        header = {**self._identity(), "id": self.id, "plan": self.plan.to_dict()}
+        header = {**self._identity(), "id": self.id}
         values = {name: constant.values for name, constant in graph.constants(self.expression).items()}
         files.write(path, KIND, header, values, parameters=self.plan.parameters)
 
     @classmethod
-    def load(cls, path: str | Path) -> Program:
-        """Read a program.
+    def load(cls, path: str | Path, *, security: int = 128, insecure: bool = False) -> Program:
+        """Read a program, whoever made it: what was decided is traced and predicted again, on this machine.
+
+        The candidates that lost are known only where it was compiled.
+
+        Args:
+            path: the file.
+            security: bits that its parameters must have: 128, 192 or 256.
+            insecure: accept less; below 128 bits with a warning.
 
         Raises:
             FormatError, VersionError, StorageError: the file is not a whole file of ours.
+            SecurityError: its parameters have less security.
             MismatchError: its identity is not that of its content.
         """
-        header, tensors = files.read(path, KIND)
+        with files.Reader(path, KIND, security=security, insecure=insecure) as reader:
+            header, tensors = reader.header, reader.read_all()
         try:
-            operands = {str(name): Operand(**values) for name, values in header["operands"].items()}
+            operands = _read_operands(header["operands"])
             expression = graph.from_json(header["graph"], operands, tensors)
-            plan, run = replay(expression, header["decisions"], header["plan"])
+            plan, run = replay(expression, header["decisions"], reader.parameters)
             program = cls(expression, operands, plan, run)
             identity = header["id"]
         except CipherblasError:
             raise
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise FormatError(
+            raise FormatError(  # not `from error`: its text may hold control characters of the file
                 "fields of a program", expected="graph, operands, decisions", got=repr(error)
-            ) from error
+            ) from None
         if identity != program.id:
             raise MismatchError(
                 "identity of the program", expected=short_id(program.id), got=short_id(str(identity))
             )
         return program
+
+
+def _read_operands(declared: Mapping[str, Mapping[str, Any]]) -> dict[str, Operand]:
+    operands = {}
+    for name, values in declared.items():
+        try:
+            check_name(name)
+        except CipherblasError as error:
+            raise FormatError(f"operands of a program: {error}") from error
+        operands[name] = Operand(**values)
+    return operands
 
 
 def compile(function: Callable[..., Any], /, **arguments: Any) -> Program:
@@ -214,6 +234,7 @@ def compile(function: Callable[..., Any], /, **arguments: Any) -> Program:
     Raises:
         ShapeError: shapes do not fit together.
         PrecisionError, SecurityError, MemoryBudgetError: no parameters reach what is asked for.
+        ParameterError: the name of an operand is no Python identifier.
 
     Example:
         >>> program = compile(lambda a, b: a @ b, a=secret(8, 8), b=secret(8, 8))
@@ -227,9 +248,8 @@ def compile(function: Callable[..., Any], /, **arguments: Any) -> Program:
         raise MismatchError(
             "unknown option", expected=", ".join(PlanOptions.__dataclass_fields__), got=", ".join(unknown)
         )
-    reserved = [name for name in operands if name in RESERVED_NAMES]
-    if reserved:
-        raise MismatchError("name of an operand", expected="one that no method uses", got=", ".join(reserved))
+    for name in operands:
+        check_name(name)
     if not any(operand.secret for operand in operands.values()):
         raise MismatchError(
             "a program needs a secret operand", expected="name=secret(rows, cols)", got="none"

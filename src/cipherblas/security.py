@@ -25,6 +25,19 @@ _MAX_LOG_QP: dict[int, dict[int, int]] = {
 }
 
 
+def check_wanted(security: int, insecure: bool = False) -> None:
+    """Check what a caller asks for, before anything is compared with it.
+
+    Raises:
+        ParameterError: it is not 128, 192, 256, or 0 for nothing.
+        SecurityError: it is 0 without `insecure`.
+    """
+    if isinstance(security, bool) or security not in (0, *LEVELS):
+        raise ParameterError("security level", expected="128, 192, 256, or 0", got=security)
+    if security == 0 and not insecure:
+        raise SecurityError("security 0 needs insecure=True", expected="128, 192 or 256", got=0)
+
+
 def max_log_qp(n: int, security: int) -> float:
     """The largest log2(QP) at ring degree `n` for `security` bits.
 

@@ -94,7 +94,8 @@ def test_run_tells_of_its_weights(network: Network, invoke: Any, tmp_path: Path)
 
 def test_plan_shows_a_program(network: Network, invoke: Any, tmp_path: Path) -> None:
     shown = invoke("plan", "--show", network.folder / "plan")
-    assert shown.exit_code == 0 and shown.stdout.strip() == network.program.explain()
+    assert shown.exit_code == 0
+    assert shown.stdout.strip() == network.program.explain().split("\nnot taken:")[0]
     stated = json.loads(invoke("plan", "--show", network.folder / "plan", "--json").stdout)
     assert (stated["id"], stated["route"]) == (network.program.id, "layers")
     assert [found["layer"] for found in stated["layers"]] == [

@@ -13,7 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cipherblas import files, formats
-from cipherblas.errors import CipherblasError, FormatError, MemoryBudgetError, MismatchError, StorageError
+from cipherblas.errors import (
+    CipherblasError,
+    FormatError,
+    MemoryBudgetError,
+    MismatchError,
+    SecurityError,
+    StorageError,
+)
 from cipherblas.formats import CoefficientMatrix, ConversionKeys, ConversionRequest, RlweRows
 from cipherblas.formats.encryption import decrypt, encrypt_rows, encrypt_shared_batch
 from cipherblas.formats.generation import make_conversion_keys
@@ -41,7 +48,7 @@ def test_round_trip(name: str, tmp_path_factory: Any, data: Any, seed: int) -> N
     x = fresh(name, seed, data.draw(samples.shapes(name, 16)))
     for one in (x, x.times(3), x.drop(1).times(0.3)):
         one.save(path)
-        found = type(x).load(path, params=x.params)
+        found = type(x).load(path, params=x.params, insecure=True)
         assert_same(one, found)
         secret, _ = samples.toy_keys(16, 2, 1)
         np.testing.assert_array_equal(decrypt(secret, found), decrypt(secret, one))
@@ -67,14 +74,14 @@ def test_truncated_and_damaged(name: str, tmp_path: Path) -> None:
     for length in (0, 7, 100, len(whole) // 2, len(whole) - 1):
         path.write_bytes(whole[:length])
         with pytest.raises(FormatError):
-            type(x).load(path)
+            type(x).load(path, insecure=True)
     random = np.random.default_rng(1)
     for place in random.choice(len(whole), 150, replace=False):
         damaged = bytearray(whole)
         damaged[place] ^= 1 << int(random.integers(8))
         path.write_bytes(damaged)
         with pytest.raises(CipherblasError):
-            type(x).load(path)
+            type(x).load(path, insecure=True)
 
 
 @pytest.mark.parametrize("name", samples.ENCRYPT)
@@ -85,18 +92,18 @@ def test_other_kinds_and_formats(name: str, tmp_path: Path) -> None:
     for other in samples.ENCRYPT:
         if other != name:
             with pytest.raises(MismatchError, match="another format"):
-                type(fresh(other)).load(tmp_path / "x")
+                type(fresh(other)).load(tmp_path / "x", insecure=True)
     with pytest.raises(MismatchError, match="kind"):
-        ConversionKeys.load(tmp_path / "x")
+        ConversionKeys.load(tmp_path / "x", insecure=True)
     secret.save(tmp_path / "secret")
     public.save(tmp_path / "public")
     for file in ("secret", "public"):
         with pytest.raises(MismatchError, match="kind"):
-            type(x).load(tmp_path / file)
+            type(x).load(tmp_path / file, insecure=True)
     with pytest.raises(MismatchError, match="other parameters"):
-        type(x).load(tmp_path / "x", params=samples.toy(16, 3))
+        type(x).load(tmp_path / "x", params=samples.toy(16, 3), insecure=True)
     with pytest.raises(StorageError):
-        type(x).load(tmp_path / "gone")
+        type(x).load(tmp_path / "gone", insecure=True)
 
 
 @pytest.mark.parametrize(
@@ -124,11 +131,11 @@ def test_hostile_headers(tmp_path: Path, change: dict[str, Any]) -> None:
     header = {"format": "rlwe-rows", "shape": [3, 16], "scale": 1.0, "key_id": "k"}
     tensors = {"b": x.b, "seed": np.frombuffer(x.seed or b"", np.uint8)}
     files.write(tmp_path / "x", "encrypted-matrix", header, tensors, parameters=x.params)
-    assert RlweRows.load(tmp_path / "x").shape == (3, 16)
+    assert RlweRows.load(tmp_path / "x", insecure=True).shape == (3, 16)
     changed = {name: value for name, value in {**header, **change}.items() if value is not None}
     files.write(tmp_path / "x", "encrypted-matrix", changed, tensors, parameters=x.params)
     with pytest.raises(FormatError):
-        RlweRows.load(tmp_path / "x")
+        RlweRows.load(tmp_path / "x", insecure=True)
 
 
 def test_hostile_tensors(tmp_path: Path) -> None:
@@ -156,7 +163,7 @@ def test_hostile_tensors(tmp_path: Path) -> None:
     for tensors in cases:
         files.write(tmp_path / "x", "encrypted-matrix", header, tensors, parameters=x.params)
         with pytest.raises(FormatError):
-            RlweRows.load(tmp_path / "x")
+            RlweRows.load(tmp_path / "x", insecure=True)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +175,7 @@ def test_conversion_keys(tmp_path: Path, conversion: str, count: int) -> None:
     for limbs in (1, 3):
         keys = make_conversion_keys(secret, ConversionRequest(conversion, count, limbs))
         keys.save(tmp_path / "keys")
-        found = ConversionKeys.load(tmp_path / "keys", params=secret.params)
+        found = ConversionKeys.load(tmp_path / "keys", params=secret.params, insecure=True)
         assert (found.request, found.key_id, found.seed) == (keys.request, secret.key_id, keys.seed)
         np.testing.assert_array_equal(found.data, keys.data)
         assert found.nbytes == keys.request.nbytes(secret.params) == keys.data.nbytes
@@ -180,7 +187,7 @@ def test_conversion_keys(tmp_path: Path, conversion: str, count: int) -> None:
         damaged[place] ^= 1 << int(random.integers(8))
         (tmp_path / "keys").write_bytes(damaged)
         with pytest.raises(CipherblasError):
-            ConversionKeys.load(tmp_path / "keys")
+            ConversionKeys.load(tmp_path / "keys", insecure=True)
 
 
 def test_hostile_conversion_keys(tmp_path: Path) -> None:
@@ -196,7 +203,7 @@ def test_hostile_conversion_keys(tmp_path: Path) -> None:
         )
 
     write({}, {"b": b, "seed": seed})
-    np.testing.assert_array_equal(ConversionKeys.load(tmp_path / "x").data, keys.data)
+    np.testing.assert_array_equal(ConversionKeys.load(tmp_path / "x", insecure=True).data, keys.data)
     too_large = b.copy()
     too_large[1, 0, 2, 5] = secret.params.p[0]
     cases: list[tuple[dict[str, Any], dict[str, Any]]] = [
@@ -214,7 +221,7 @@ def test_hostile_conversion_keys(tmp_path: Path) -> None:
     for changes, tensors in cases:
         write(changes, tensors)
         with pytest.raises(FormatError):
-            ConversionKeys.load(tmp_path / "x")
+            ConversionKeys.load(tmp_path / "x", insecure=True)
 
 
 def test_a_part_beyond_the_memory() -> None:
@@ -231,10 +238,11 @@ def test_a_server_needs_files_alone(tmp_path: Path) -> None:
     x.save(tmp_path / "x")
     make_conversion_keys(secret, formats.shared_to_rlwe_request(x)).save(tmp_path / "keys")
     blocks = formats.shared_to_rlwe(
-        formats.SharedBatch.load(tmp_path / "x"), ConversionKeys.load(tmp_path / "keys")
+        formats.SharedBatch.load(tmp_path / "x", insecure=True),
+        ConversionKeys.load(tmp_path / "keys", insecure=True),
     )
     blocks[0].save(tmp_path / "result")
-    found = decrypt(secret, RlweRows.load(tmp_path / "result"))
+    found = decrypt(secret, RlweRows.load(tmp_path / "result", insecure=True))
     assert np.abs(found - plain[:, :16]).max() < 2.0**-18
 
 
@@ -245,3 +253,16 @@ def test_damaged_residues_do_not_reach_decryption() -> None:
     b[0, 0, 0] = secret.params.q[0]
     with pytest.raises(ValueError, match="residue of limb 0"):
         decrypt(secret, replace(x, b=b))
+
+
+def test_insecure_files_need_a_word(tmp_path: Path) -> None:
+    """Toy parameters are refused in matrices of every format, and in conversion keys."""
+    secret, _ = samples.toy_keys(16, 2, 1)
+    kinds: list[tuple[Any, Any]] = [(type(fresh(name)), fresh(name)) for name in samples.ENCRYPT]
+    request = ConversionRequest("shared-to-rlwe", 2, 2)
+    for kind, made in [*kinds, (ConversionKeys, make_conversion_keys(secret, request))]:
+        made.save(tmp_path / "x")
+        for asked in ({}, {"params": secret.params}, {"security": 192}):
+            with pytest.raises(SecurityError, match="less secure"):
+                kind.load(tmp_path / "x", **asked)
+        kind.load(tmp_path / "x", insecure=True)

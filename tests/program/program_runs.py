@@ -22,6 +22,12 @@ from cipherblas.slot_arithmetic import Choice, FeedSpec
 Matrix = NDArray[np.float64]
 
 
+def lasting(program: cb.Program) -> list[str]:
+    """The lines of `explain()` that a program keeps when it is saved: all but those on candidates that lost."""
+    lines = program.explain().split("\nnot taken:")[0].splitlines()
+    return [line for line in lines if not line.startswith("fewer keys")]
+
+
 def matrix(operand: Operand, rng: np.random.Generator) -> Matrix:
     """Random entries within the bound, some of them at the bound itself."""
     values = rng.uniform(-1, 1, operand.shape)

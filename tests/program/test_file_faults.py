@@ -156,6 +156,14 @@ def first(header: dict[str, Any], op: str) -> dict[str, Any]:
     return next(row for row in header["graph"] if row["op"] == op)
 
 
+def renamed(header: dict[str, Any], name: str) -> None:
+    """Call operand a otherwise, everywhere."""
+    header["operands"][name] = header["operands"].pop("a")
+    first(header, "operand").update(name=name)
+    blocks = header["decisions"]["blocks"]
+    header["decisions"]["blocks"] = {axis.replace("a.", f"{name}."): blocks[axis] for axis in blocks}
+
+
 HOSTILE: dict[str, Callable[[dict[str, Any]], Any]] = {
     "no graph": lambda h: h.pop("graph"),
     "empty graph": lambda h: h.update(graph=[]),
@@ -200,8 +208,15 @@ HOSTILE: dict[str, Callable[[dict[str, Any]], Any]] = {
     "no parameters": lambda h: h["decisions"].pop("parameters"),
     "weaker parameters": lambda h: h["decisions"]["parameters"].update(security=256),
     "other parameters": lambda h: h["decisions"]["parameters"].update(scale_bits=20.0),
-    "no predictions": lambda h: h.pop("plan"),
-    "predictions of a wrong type": lambda h: h["plan"].update(rejected=[{"colour": "red"}]),
+    "operand's name no identifier": lambda h: renamed(h, "a b"),
+    "operand's name a keyword": lambda h: renamed(h, "lambda"),
+    "operand's name reserved": lambda h: renamed(h, "progress"),
+    "operand's name very long": lambda h: renamed(h, "a" * 5000),
+    "operand's name with an escape": lambda h: renamed(h, "a\x1b[2J"),
+    "other parameters than the file's": lambda h: h["decisions"]["parameters"].update(security=0),
+    "algorithm with an escape": lambda h: h["decisions"]["choices"][0].update(algorithm="skewed\x1b[2J"),
+    "option with an escape": lambda h: h["decisions"]["choices"][0]["options"].update({"x\x1b[2J": 1}),
+    "text of an option with an escape": lambda h: h["decisions"]["choices"][0]["options"].update(x="\x1b[2J"),
     "no identity": lambda h: h.pop("id"),
     "another identity": lambda h: h.update(id="0" * 64),
 }

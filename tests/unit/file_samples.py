@@ -10,8 +10,8 @@ import numpy as np
 from cipherblas import files
 from cipherblas.params import Parameters
 
-TOY = Parameters(n=16, q=(97, 193), p=(257,), alpha=1, scale_bits=6.0, security=0)
-OTHER = Parameters(n=16, q=(97, 193), p=(257,), alpha=2, scale_bits=6.0, security=0)
+TOY = Parameters(n=16, q=(97, 193), p=(257,), alpha=1, scale_bits=6.0, security=0, insecure=True)
+OTHER = Parameters(n=16, q=(97, 193), p=(257,), alpha=2, scale_bits=6.0, security=0, insecure=True)
 
 
 def tensors() -> dict[str, np.ndarray]:

@@ -39,7 +39,7 @@ def test_every_damaged_byte_is_noticed(tmp_path: Path) -> None:
             damaged[position] ^= flip
             (tmp_path / "y.ct").write_bytes(damaged)
             with pytest.raises(FormatError):
-                files.read(tmp_path / "y.ct", "ciphertext")
+                files.read(tmp_path / "y.ct", "ciphertext", insecure=True)
 
 
 def test_every_truncation_is_noticed(tmp_path: Path) -> None:
@@ -47,19 +47,19 @@ def test_every_truncation_is_noticed(tmp_path: Path) -> None:
     for length in range(len(raw)):
         (tmp_path / "y.ct").write_bytes(raw[:length])
         with pytest.raises(FormatError):
-            files.read(tmp_path / "y.ct", "ciphertext")
+            files.read(tmp_path / "y.ct", "ciphertext", insecure=True)
     (tmp_path / "y.ct").write_bytes(raw + b"\0")
     with pytest.raises(FormatError):
-        files.read(tmp_path / "y.ct", "ciphertext")
+        files.read(tmp_path / "y.ct", "ciphertext", insecure=True)
 
 
 def test_wrong_kind_and_foreign_parameters(tmp_path: Path) -> None:
     write(tmp_path / "s.key", "secret-key", private=True)
     with pytest.raises(MismatchError) as caught:
-        files.read(tmp_path / "s.key", "evaluation-keys")
+        files.read(tmp_path / "s.key", "evaluation-keys", insecure=True)
     assert (caught.value.expected, caught.value.got) == ("evaluation-keys", "secret-key")
     with pytest.raises(MismatchError) as caught:
-        files.read(tmp_path / "s.key", "secret-key", fingerprint=OTHER.fingerprint())
+        files.read(tmp_path / "s.key", "secret-key", fingerprint=OTHER.fingerprint(), insecure=True)
     assert (caught.value.expected, caught.value.got) == (OTHER.fingerprint(), TOY.fingerprint())
 
 
@@ -68,7 +68,7 @@ def test_a_newer_format_version_is_named(tmp_path: Path, monkeypatch: pytest.Mon
     write(tmp_path / "x.ct")
     monkeypatch.undo()
     with pytest.raises(VersionError) as caught:
-        files.read(tmp_path / "x.ct", "ciphertext")
+        files.read(tmp_path / "x.ct", "ciphertext", insecure=True)
     assert "format 1" in str(caught.value)
     assert "got 7" in str(caught.value)
 
@@ -88,13 +88,13 @@ def test_a_newer_format_version_is_named(tmp_path: Path, monkeypatch: pytest.Mon
 def test_foreign_files(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "x").write_bytes(content)
     with pytest.raises(FormatError):
-        files.read(tmp_path / "x", "ciphertext")
+        files.read(tmp_path / "x", "ciphertext", insecure=True)
 
 
 def test_a_foreign_safetensors_file(tmp_path: Path) -> None:
     save_file({"weights": np.zeros((2, 2), np.float32)}, tmp_path / "x")
     with pytest.raises(FormatError, match="not a cipherblas file"):
-        files.read(tmp_path / "x", "ciphertext")
+        files.read(tmp_path / "x", "ciphertext", insecure=True)
 
 
 def container(entries: Any, data: bytes = b"") -> bytes:
@@ -179,11 +179,11 @@ def _without(name: str) -> Callable[[dict[str, Any]], None]:
 def test_a_header_that_lies_is_refused(tmp_path: Path, change: Callable[[dict[str, Any]], None]) -> None:
     entries, data = entries_of(write(tmp_path / "x"))
     (tmp_path / "x").write_bytes(container(entries, data))
-    files.read(tmp_path / "x", "ciphertext")  # the unchanged header passes
+    files.read(tmp_path / "x", "ciphertext", insecure=True)  # the unchanged header passes
     change(entries)
     (tmp_path / "x").write_bytes(container(entries, data))
     with pytest.raises(FormatError):
-        files.read(tmp_path / "x", "ciphertext")
+        files.read(tmp_path / "x", "ciphertext", insecure=True)
 
 
 def test_overlapping_tensors_are_refused(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_overlapping_tensors_are_refused(tmp_path: Path) -> None:
     entries["scale"]["data_offsets"] = [0, 8]
     (tmp_path / "x").write_bytes(container(entries, data))
     with pytest.raises(FormatError):
-        files.read(tmp_path / "x", "ciphertext")
+        files.read(tmp_path / "x", "ciphertext", insecure=True)
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_overlapping_tensors_are_refused(tmp_path: Path) -> None:
 def test_header_bombs(tmp_path: Path, header: bytes) -> None:
     (tmp_path / "x").write_bytes(container(header))
     with pytest.raises(FormatError):
-        files.read(tmp_path / "x", "ciphertext")
+        files.read(tmp_path / "x", "ciphertext", insecure=True)
 
 
 def test_an_empty_tensor_with_a_huge_dimension(tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ def test_an_empty_tensor_with_a_huge_dimension(tmp_path: Path) -> None:
     entries["none"]["shape"] = [0, 1 << 61]
     (tmp_path / "x").write_bytes(container(entries, data))
     with pytest.raises(FormatError):
-        files.read(tmp_path / "x", "ciphertext")
+        files.read(tmp_path / "x", "ciphertext", insecure=True)
 
 
 def test_a_sparse_file_larger_than_memory(tmp_path: Path) -> None:
@@ -240,7 +240,7 @@ def test_a_sparse_file_larger_than_memory(tmp_path: Path) -> None:
     except OSError:
         pytest.skip("no file of this size here")
     with pytest.raises((MemoryBudgetError, FormatError, StorageError)):
-        files.read(tmp_path / "x", "ciphertext")
+        files.read(tmp_path / "x", "ciphertext", insecure=True)
 
 
 RAW: dict[str, bytes] = {}
@@ -256,7 +256,7 @@ def assert_typed(path: Path) -> None:
     """Reading ends with a typed error or with the right content, without a hang."""
     begun = time.monotonic()
     try:
-        _, found = files.read(path, "ciphertext")
+        _, found = files.read(path, "ciphertext", insecure=True)
     except CipherblasError:
         pass
     else:
@@ -270,7 +270,7 @@ def assert_typed(path: Path) -> None:
 def test_random_bytes(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "y").write_bytes(content)
     with pytest.raises(FormatError):
-        files.read(tmp_path / "y", "ciphertext")
+        files.read(tmp_path / "y", "ciphertext", insecure=True)
 
 
 @given(data=st.data())
@@ -304,6 +304,6 @@ def test_mutations_behind_a_right_checksum(tmp_path: Path, data: st.DataObject) 
             where[data.draw(st.sampled_from([*sorted(where), "new"]))] = data.draw(values)
     (tmp_path / "y").write_bytes(container(entries, content))
     try:
-        files.read(tmp_path / "y", "ciphertext")
+        files.read(tmp_path / "y", "ciphertext", insecure=True)
     except (FormatError, MismatchError):
         pass  # a typed error, or a change that does not matter

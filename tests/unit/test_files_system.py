@@ -27,14 +27,14 @@ pytestmark = pytest.mark.filterwarnings("ignore::cipherblas.errors.InsecureParam
 
 def test_missing_file_and_directory(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=r"gone.*a ciphertext file.*No such file") as caught:
-        files.read(tmp_path / "gone", "ciphertext")
+        files.read(tmp_path / "gone", "ciphertext", insecure=True)
     assert caught.value.errno == errno.ENOENT
     with pytest.raises(StorageError, match="got a directory"):
-        files.read(tmp_path, "ciphertext")
+        files.read(tmp_path, "ciphertext", insecure=True)
     with pytest.raises(StorageError):
-        files.read(tmp_path / "x" / "y", "ciphertext")
+        files.read(tmp_path / "x" / "y", "ciphertext", insecure=True)
     with pytest.raises(StorageError):
-        files.read("a\0b", "ciphertext")
+        files.read("a\0b", "ciphertext", insecure=True)
     for target in (tmp_path, tmp_path / "gone" / "x", Path("/proc/x"), Path()):
         for make in (write, files.check_writable):
             with pytest.raises(StorageError, match="cannot write"):
@@ -53,7 +53,7 @@ def test_the_check_of_a_target_leaves_what_is_there(tmp_path: Path) -> None:
 def test_a_pipe_is_refused_without_waiting(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(StorageError, match="special file"):
-        files.read(tmp_path / "pipe", "ciphertext")
+        files.read(tmp_path / "pipe", "ciphertext", insecure=True)
 
 
 def test_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +70,7 @@ def test_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         tmp_path.chmod(0o500)
     try:
         with pytest.raises(StorageError, match="Permission") as caught:
-            files.read(tmp_path / "x", "ciphertext")
+            files.read(tmp_path / "x", "ciphertext", insecure=True)
         assert caught.value.errno == errno.EACCES
         with pytest.raises(StorageError, match="Permission"):
             write(tmp_path / "y")
@@ -157,7 +157,7 @@ def test_a_file_size_limit_of_the_system(tmp_path: Path) -> None:
         "from cipherblas import files\n"
         "from cipherblas.errors import StorageError\n"
         "from cipherblas.params import Parameters\n"
-        "toy = Parameters(16, (97, 193), (257,), 1, 6.0, 0)\n"
+        "toy = Parameters(16, (97, 193), (257,), 1, 6.0, 0, insecure=True)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))\n"
         "try:\n"
         "    files.write(sys.argv[1], 'ciphertext', {}, {'b': np.zeros(100000, np.uint8)}, parameters=toy)\n"
@@ -180,12 +180,12 @@ def test_a_file_that_vanishes_before_it_is_opened(tmp_path: Path) -> None:
     write(tmp_path / "x")
     (tmp_path / "x").unlink()
     with pytest.raises(StorageError):
-        files.read(tmp_path / "x", "ciphertext")
+        files.read(tmp_path / "x", "ciphertext", insecure=True)
 
 
 def test_a_file_that_vanishes_while_open_is_still_read(tmp_path: Path) -> None:
     write(tmp_path / "x")
-    with files.Reader(tmp_path / "x", "ciphertext") as reader:
+    with files.Reader(tmp_path / "x", "ciphertext", insecure=True) as reader:
         (tmp_path / "x").unlink()
         np.testing.assert_array_equal(reader.read("b"), tensors()["b"])
 
@@ -198,7 +198,7 @@ def read_all(reader: files.Reader) -> None:
 @pytest.mark.parametrize("left", [0, 4, 100, -1])
 def test_a_file_that_shrinks_while_open(tmp_path: Path, left: int) -> None:
     raw = write(tmp_path / "x")
-    with files.Reader(tmp_path / "x", "ciphertext") as reader:
+    with files.Reader(tmp_path / "x", "ciphertext", insecure=True) as reader:
         os.truncate(tmp_path / "x", left % len(raw))
         with pytest.raises(StorageError, match="became shorter"):
             read_all(reader)
@@ -216,12 +216,12 @@ def test_a_file_that_shrinks_before_its_header_is_judged(
 
     monkeypatch.setattr(reading, "_parse_container", shrink)
     with pytest.raises((FormatError, StorageError)):
-        files.read(tmp_path / "x", "ciphertext")
+        files.read(tmp_path / "x", "ciphertext", insecure=True)
 
 
 def test_a_file_overwritten_while_open(tmp_path: Path) -> None:
     write(tmp_path / "x")
-    with files.Reader(tmp_path / "x", "ciphertext") as reader:
+    with files.Reader(tmp_path / "x", "ciphertext", insecure=True) as reader:
         with (tmp_path / "x").open("r+b") as file:
             file.seek(-1000, os.SEEK_END)
             file.write(b"?" * 1000)
@@ -231,7 +231,7 @@ def test_a_file_overwritten_while_open(tmp_path: Path) -> None:
 
 def test_a_read_error_of_the_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "x")
-    with files.Reader(tmp_path / "x", "ciphertext") as reader:
+    with files.Reader(tmp_path / "x", "ciphertext", insecure=True) as reader:
 
         def fail(*details: Any) -> int:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
@@ -241,7 +241,7 @@ def test_a_read_error_of_the_system(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             reader.read("b")
         assert caught.value.errno == errno.EIO
         with pytest.raises(StorageError):
-            files.read(tmp_path / "x", "ciphertext")
+            files.read(tmp_path / "x", "ciphertext", insecure=True)
 
 
 def test_no_descriptor_is_lost(tmp_path: Path) -> None:
@@ -249,9 +249,9 @@ def test_no_descriptor_is_lost(tmp_path: Path) -> None:
     (tmp_path / "bad").write_bytes(raw[:-1])
     before = len(os.listdir("/dev/fd"))
     for _ in range(5):
-        files.read(tmp_path / "x", "ciphertext")
+        files.read(tmp_path / "x", "ciphertext", insecure=True)
         with pytest.raises(FormatError):
-            files.read(tmp_path / "bad", "ciphertext")
+            files.read(tmp_path / "bad", "ciphertext", insecure=True)
         with pytest.raises(MismatchError):
-            files.read(tmp_path / "x", "program")
+            files.read(tmp_path / "x", "program", insecure=True)
     assert len(os.listdir("/dev/fd")) == before

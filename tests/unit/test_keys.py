@@ -144,20 +144,20 @@ def test_key_file(toy_parameters: Parameters, tmp_path: Path) -> None:
     finally:
         os.umask(umask)
     assert stat.S_IMODE((tmp_path / "secret.key").stat().st_mode) == 0o600
-    again = SecretKey.load(tmp_path / "secret.key", fingerprint=toy_parameters.fingerprint())
+    again = SecretKey.load(tmp_path / "secret.key", fingerprint=toy_parameters.fingerprint(), insecure=True)
     assert again.params == toy_parameters
     assert again.program_id == "program"
     assert again.key_id == secret.key_id and len(again.key_id) == 32
     np.testing.assert_array_equal(again.coefficients(), secret.coefficients())
     with pytest.raises(MismatchError):
-        SecretKey.load(tmp_path / "secret.key", fingerprint="0" * 64)
+        SecretKey.load(tmp_path / "secret.key", fingerprint="0" * 64, insecure=True)
 
 
 def test_an_open_key_file_warns(toy_secret: SecretKey, tmp_path: Path) -> None:
     toy_secret.save(tmp_path / "secret.key")
     (tmp_path / "secret.key").chmod(0o644)
     with pytest.warns(SecurityWarning, match="0644"):
-        SecretKey.load(tmp_path / "secret.key")
+        SecretKey.load(tmp_path / "secret.key", insecure=True)
 
 
 def test_no_error_tells_the_secret(toy_parameters: Parameters, tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_no_error_tells_the_secret(toy_parameters: Parameters, tmp_path: Path) -
         (tmp_path / "bad").write_bytes(damaged)
         (tmp_path / "bad").chmod(0o600)
         with pytest.raises(CipherblasError) as caught:
-            SecretKey.load(tmp_path / "bad")
+            SecretKey.load(tmp_path / "bad", insecure=True)
         texts.append(f"{caught.value}{caught.value!r}{caught.value.args}{caught.value.__cause__}")
     assert not any("SEED" in text or "53, 45" in text or seed.hex()[:16] in text for text in texts)
 
@@ -298,7 +298,7 @@ def test_requests_that_cannot_be_met(toy_secret: SecretKey, request_: KeyRequest
 
 
 def test_keys_need_special_primes() -> None:
-    secret = keys.generate_secret(Parameters(N, (12289,), (), 1, 6.0, 0))
+    secret = keys.generate_secret(Parameters(N, (12289,), (), 1, 6.0, 0, insecure=True))
     with pytest.raises(ParameterError, match="special primes"):
         keys.make_evaluation_keys(secret, KeyRequest({5: 1}))
 
@@ -382,7 +382,7 @@ def test_nothing_leads_from_evaluation_keys_to_the_secret(
     toy_secret: SecretKey, evaluation_keys: EvaluationKeys, tmp_path: Path
 ) -> None:
     evaluation_keys.save(tmp_path / "keys")
-    for held in (evaluation_keys, EvaluationKeys.load(tmp_path / "keys", lazy=True)):
+    for held in (evaluation_keys, EvaluationKeys.load(tmp_path / "keys", lazy=True, insecure=True)):
         found = reachable(held)
         assert not any(isinstance(one, SecretKey) for one in found)
         secrets = [
@@ -403,7 +403,7 @@ def test_a_secret_key_file_is_not_evaluation_keys(toy_secret: SecretKey, tmp_pat
             load(tmp_path / "key")
     keys.make_evaluation_keys(toy_secret, KeyRequest({}, 1)).save(tmp_path / "public")
     with pytest.raises(MismatchError, match="expected secret-key, got evaluation-keys"):
-        SecretKey.load(tmp_path / "public")
+        SecretKey.load(tmp_path / "public", insecure=True)
 
 
 def test_files_of_public_material_hold_no_secret(
@@ -416,4 +416,4 @@ def test_files_of_public_material_hold_no_secret(
     for secret in secrets:
         assert secret.tobytes()[:32] not in raw
         assert secret.astype(np.int8).tobytes()[:32] not in raw or secret.dtype == np.uint64
-    assert files.read(tmp_path / "keys", "evaluation-keys")[0]["security"] == 0
+    assert files.read(tmp_path / "keys", "evaluation-keys", insecure=True)[0]["security"] == 0

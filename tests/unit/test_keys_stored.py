@@ -53,7 +53,9 @@ def test_round_trip(made: EvaluationKeys, tmp_path: Path, part_bytes: int, lazy:
     made.save(tmp_path / "keys", part_bytes=part_bytes)
     assert (tmp_path / "keys").is_dir() == (part_bytes == SMALL)
     assert [file.name for file in tmp_path.iterdir()] == ["keys"]
-    found = EvaluationKeys.load(tmp_path / "keys", params=made.params, program_id="program", lazy=lazy)
+    found = EvaluationKeys.load(
+        tmp_path / "keys", params=made.params, program_id="program", lazy=lazy, insecure=True
+    )
     assert bool(found._stored) == lazy
     assert_same(found, made)
 
@@ -76,25 +78,27 @@ def test_a_directory_stays_a_directory(made: EvaluationKeys, tmp_path: Path) -> 
     (tmp_path / "keys").mkdir()
     made.save(tmp_path / "keys")
     assert (tmp_path / "keys" / storage.MANIFEST).exists()
-    assert_same(EvaluationKeys.load(tmp_path / "keys"), made)
+    assert_same(EvaluationKeys.load(tmp_path / "keys", insecure=True), made)
 
 
 def test_progress(made: EvaluationKeys, tmp_path: Path) -> None:
     made.save(tmp_path / "keys", part_bytes=SMALL)
     seen: list[tuple[int, int]] = []
-    EvaluationKeys.load(tmp_path / "keys", progress=lambda done, total: seen.append((done, total)))
+    EvaluationKeys.load(
+        tmp_path / "keys", progress=lambda done, total: seen.append((done, total)), insecure=True
+    )
     assert seen == [(done, len(ELEMENTS)) for done in range(1, len(ELEMENTS) + 1)]
 
 
 def test_saving_lazily_loaded_keys(made: EvaluationKeys, tmp_path: Path) -> None:
     made.save(tmp_path / "keys", part_bytes=SMALL)
-    EvaluationKeys.load(tmp_path / "keys", lazy=True).save(tmp_path / "keys", part_bytes=SMALL)
-    assert_same(EvaluationKeys.load(tmp_path / "keys"), made)
+    EvaluationKeys.load(tmp_path / "keys", lazy=True, insecure=True).save(tmp_path / "keys", part_bytes=SMALL)
+    assert_same(EvaluationKeys.load(tmp_path / "keys", insecure=True), made)
 
 
 def test_a_lazy_key_that_is_not_there(made: EvaluationKeys, tmp_path: Path) -> None:
     made.save(tmp_path / "keys")
-    found = EvaluationKeys.load(tmp_path / "keys", lazy=True)
+    found = EvaluationKeys.load(tmp_path / "keys", lazy=True, insecure=True)
     with pytest.raises(MissingKeyError, match="rotation by 4"):
         found.get(625, 1)
     with pytest.raises(MissingKeyError, match="fewer limbs"):
@@ -123,7 +127,7 @@ def test_keys_written_while_they_are_made(
         part_bytes=part_bytes,
     )
     assert seen == [(done, len(ELEMENTS)) for done in range(1, len(ELEMENTS) + 1)]
-    found = EvaluationKeys.load(tmp_path / "keys")
+    found = EvaluationKeys.load(tmp_path / "keys", insecure=True)
     assert_same(found, EvaluationKeys(toy_secret.params, "", made.values(), toy_secret.key_id))
 
 
@@ -138,14 +142,14 @@ def test_keys_are_not_made_for_a_file_that_cannot_be_written(
 
 
 def test_foreign_keys(made: EvaluationKeys, tmp_path: Path) -> None:
-    other = dataclasses.replace(made.params, scale_bits=39.0)
+    other = dataclasses.replace(made.params, scale_bits=39.0, insecure=True)
     for part_bytes in (SMALL, 1 << 30):
         path = tmp_path / str(part_bytes)
         made.save(path, part_bytes=part_bytes)
         with pytest.raises(MismatchError, match="other parameters"):
-            EvaluationKeys.load(path, params=other)
+            EvaluationKeys.load(path, params=other, insecure=True)
         with pytest.raises(MismatchError, match="another program: expected mine, got program"):
-            EvaluationKeys.load(path, program_id="mine")
+            EvaluationKeys.load(path, program_id="mine", insecure=True)
 
 
 # ------------------------------------------------------------------------------------------- interruptions
@@ -187,7 +191,7 @@ def test_an_interrupted_save_leaves_the_earlier_set(
     assert everything(tmp_path) == before
     assert target.exists() == earlier
     made.save(target, part_bytes=SMALL)
-    assert_same(EvaluationKeys.load(target), made)
+    assert_same(EvaluationKeys.load(target, insecure=True), made)
     assert len(list(target.glob("part-*"))) == len(storage._groups(made.params, made._limbs(), SMALL))
 
 
@@ -208,20 +212,20 @@ def test_saving_where_a_file_is(made: EvaluationKeys, tmp_path: Path) -> None:
 
 def test_a_directory_without_manifest(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=storage.MANIFEST):
-        EvaluationKeys.load(tmp_path)
+        EvaluationKeys.load(tmp_path, insecure=True)
 
 
 def test_a_missing_part(made: EvaluationKeys, tmp_path: Path) -> None:
     made.save(tmp_path / "keys", part_bytes=SMALL)
     next((tmp_path / "keys").glob("part-*")).unlink()
     with pytest.raises(StorageError, match="No such file"):
-        EvaluationKeys.load(tmp_path / "keys")
+        EvaluationKeys.load(tmp_path / "keys", insecure=True)
 
 
 def test_a_manifest_is_not_a_key_file(made: EvaluationKeys, tmp_path: Path) -> None:
     made.save(tmp_path / "keys", part_bytes=SMALL)
     with pytest.raises(FormatError, match="is a manifest"):
-        EvaluationKeys.load(tmp_path / "keys" / storage.MANIFEST)
+        EvaluationKeys.load(tmp_path / "keys" / storage.MANIFEST, insecure=True)
 
 
 def test_parts_of_different_sets(made: EvaluationKeys, tmp_path: Path) -> None:
@@ -232,9 +236,9 @@ def test_parts_of_different_sets(made: EvaluationKeys, tmp_path: Path) -> None:
     for intruder in (other[1], mine[0]):
         mine[1].write_bytes(intruder.read_bytes())
         with pytest.raises(MismatchError, match="another key set"):
-            EvaluationKeys.load(tmp_path / "keys")
+            EvaluationKeys.load(tmp_path / "keys", insecure=True)
     mine[1].write_bytes(content)
-    assert_same(EvaluationKeys.load(tmp_path / "keys"), made)
+    assert_same(EvaluationKeys.load(tmp_path / "keys", insecure=True), made)
 
 
 @pytest.mark.parametrize("lazy", [False, True])
@@ -245,7 +249,7 @@ def test_a_flipped_bit_in_a_key(made: EvaluationKeys, tmp_path: Path, lazy: bool
     (tmp_path / "keys").write_bytes(raw)
 
     def use() -> None:
-        found = EvaluationKeys.load(tmp_path / "keys", lazy=lazy)
+        found = EvaluationKeys.load(tmp_path / "keys", lazy=lazy, insecure=True)
         for element in ELEMENTS:
             found.get(element, 1)
 
@@ -302,14 +306,14 @@ def test_key_files_that_lie(
     made: EvaluationKeys, tmp_path: Path, lie: Callable[[dict[str, Any], dict[str, Any]], None]
 ) -> None:
     made.save(tmp_path / "keys")
-    header, tensors = files.read(tmp_path / "keys", "evaluation-keys")
+    header, tensors = files.read(tmp_path / "keys", "evaluation-keys", insecure=True)
     header = {name: header[name] for name in ("program_id", "key_id", "set", "part", "keys")}
     files.write(tmp_path / "again", "evaluation-keys", header, tensors, parameters=made.params)
-    assert_same(EvaluationKeys.load(tmp_path / "again"), made)
+    assert_same(EvaluationKeys.load(tmp_path / "again", insecure=True), made)
     lie(header, tensors)
     files.write(tmp_path / "lie", "evaluation-keys", header, tensors, parameters=made.params)
     with pytest.raises(FormatError):
-        EvaluationKeys.load(tmp_path / "lie")
+        EvaluationKeys.load(tmp_path / "lie", insecure=True)
 
 
 @pytest.mark.parametrize(
@@ -329,7 +333,7 @@ def test_manifests_that_lie(made: EvaluationKeys, tmp_path: Path, parts: Any) ->
     header = {"program_id": "", "key_id": "", "set": "0" * 16, "parts": parts}
     files.write(tmp_path / storage.MANIFEST, "evaluation-keys", header, {}, parameters=made.params)
     with pytest.raises(FormatError, match="names of parts"):
-        EvaluationKeys.load(tmp_path)
+        EvaluationKeys.load(tmp_path, insecure=True)
 
 
 def test_keys_larger_than_memory(
@@ -338,4 +342,4 @@ def test_keys_larger_than_memory(
     made.save(tmp_path / "keys")
     monkeypatch.setattr(KeyRequest, "nbytes", lambda self, params: 1 << 60)
     with pytest.raises(MemoryBudgetError, match="expanding"):
-        EvaluationKeys.load(tmp_path / "keys")
+        EvaluationKeys.load(tmp_path / "keys", insecure=True)

@@ -29,7 +29,7 @@ TOY = {"n": 16, "q": [97, 193], "p": [257], "alpha": 1, "scale_bits": 6.0, "secu
 def toy(**changes: Any) -> Parameters:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return Parameters.from_dict({**TOY, **changes})
+        return Parameters.from_dict({**TOY, **changes}, insecure=True)
 
 
 # (N, q bits, alpha, security): shapes that programs use, up to the largest sets of the FAME paper.
@@ -105,7 +105,7 @@ def test_the_table_is_enforced(n: int, bound: int) -> None:
     with pytest.raises(SecurityError):
         dataclasses.replace(params, security=128)  # a claim is checked as well
     with pytest.warns(InsecureParametersWarning):
-        Parameters.from_dict(params.to_dict())
+        Parameters.from_dict(params.to_dict(), insecure=True)
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_dictionaries_that_are_no_parameters(changes: dict[str, Any]) -> None:
 @pytest.mark.parametrize("values", [None, [], "n", {}, {"n": 16}, {**TOY, 5: 5}])
 def test_values_that_are_no_dictionary_of_parameters(values: Any) -> None:
     with pytest.raises(ParameterError):
-        Parameters.from_dict(values)
+        Parameters.from_dict(values, insecure=True)
 
 
 @given(
@@ -214,7 +214,7 @@ def test_round_trip_and_fingerprint() -> None:
         dataclasses.replace(params, q=params.q[:2]),
         dataclasses.replace(params, q=params.q[::-1]),
         dataclasses.replace(params, p=()),
-        dataclasses.replace(params, security=0),
+        dataclasses.replace(params, security=0, insecure=True),
     ]
     assert len({one.fingerprint() for one in [params, *changed]}) == 7
 

@@ -13,7 +13,7 @@ from cipherblas import files
 from cipherblas.arrays import shape_text
 from cipherblas.cli.arrays import save_array
 from cipherblas.cli.keyfolder import open_client
-from cipherblas.cli.options import Debug, Json, KeyFolder, Quiet, Threads, use_threads
+from cipherblas.cli.options import Debug, Insecure, Json, KeyFolder, Quiet, Security, Threads, use_threads
 from cipherblas.matrices import EncryptedResult
 from cipherblas.report import Display, print_json
 
@@ -33,6 +33,8 @@ def decrypt(
             show_default="comma-separated rows on stdout; of an image, channel after channel",
         ),
     ] = None,
+    security: Security = 128,
+    insecure: Insecure = False,
     threads: Threads = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -53,9 +55,11 @@ def decrypt(
     if output is not None:
         files.check_writable(output)
     with display.progress("reading the keys"):
-        client = open_client(keys)
+        client = open_client(keys, security, insecure)
         program = client.program
-        encrypted = EncryptedResult.load(result, program.plan.parameters, program.id)
+        encrypted = EncryptedResult.load(
+            result, program.plan.parameters, program.id, security=security, insecure=insecure
+        )
     with display.progress("decrypting"):
         values = client.decrypt(encrypted)
     if output is not None:

@@ -10,7 +10,7 @@ import typer
 from cipherblas import files
 from cipherblas.cli.arrays import load_array
 from cipherblas.cli.keyfolder import open_client
-from cipherblas.cli.options import Debug, Json, Quiet, Threads, use_threads
+from cipherblas.cli.options import Debug, Insecure, Json, Quiet, Security, Threads, use_threads
 from cipherblas.encryptor import Encryptor
 from cipherblas.keys import PublicKey
 from cipherblas.program import Program
@@ -53,6 +53,8 @@ def encrypt(
             metavar="FILE", help="Encrypt with this public key, without the secret key.", show_default=False
         ),
     ] = None,
+    security: Security = 128,
+    insecure: Insecure = False,
     threads: Threads = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -71,7 +73,11 @@ def encrypt(
     files.check_writable(output)
     values = load_array(array, (1, 2, 3))
     with display.progress("reading the keys"):
-        owner = open_client(keys) if public_key is None else _encryptor(keys, public_key)
+        owner = (
+            open_client(keys, security, insecure)
+            if public_key is None
+            else _encryptor(keys, public_key, security, insecure)
+        )
     operand = name if name is not None else _operand_of(owner.program, array, values.shape, public_key)
     with display.progress(f"encrypting {operand}") as progress:
         encrypted = owner.encrypt(progress=progress, **{operand: values})
@@ -95,9 +101,12 @@ def encrypt(
     )
 
 
-def _encryptor(plan: Path, public_key: Path) -> Encryptor:
-    program = Program.load(plan)
-    return program.encryptor(PublicKey.load(public_key, fingerprint=program.plan.parameters.fingerprint()))
+def _encryptor(plan: Path, public_key: Path, security: int, insecure: bool) -> Encryptor:
+    program = Program.load(plan, security=security, insecure=insecure)
+    fingerprint = program.plan.parameters.fingerprint()
+    return program.encryptor(
+        PublicKey.load(public_key, fingerprint=fingerprint, security=security, insecure=insecure)
+    )
 
 
 def _operand_of(program: Program, path: Path, shape: tuple[int, ...], public_key: Path | None) -> str:

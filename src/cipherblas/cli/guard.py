@@ -15,7 +15,7 @@ from typing import ParamSpec, TypeVar
 import typer
 from rich.console import Console
 
-from cipherblas.errors import CipherblasError
+from cipherblas.errors import CipherblasError, printable
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -38,6 +38,9 @@ def guarded(command: Callable[P, R]) -> Callable[P, R]:
             except KeyboardInterrupt:
                 say("stopped")
                 raise typer.Exit(INTERRUPTED) from None
+            except typer.BadParameter as error:
+                error.message = printable(error.message)
+                raise
             except CipherblasError as error:
                 if kwargs.get("debug"):
                     raise
@@ -55,9 +58,8 @@ def guarded(command: Callable[P, R]) -> Callable[P, R]:
 def say(text: str) -> None:
     """One line on stderr, after the name of the program."""
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    console.print(
-        "cipherblas: " + " ".join(text.split()), markup=False, style="red" if text[:5] == "error" else ""
-    )
+    line = "cipherblas: " + printable(" ".join(text.split()))
+    console.print(line, markup=False, style="red" if text[:5] == "error" else "")
 
 
 @contextmanager

@@ -52,14 +52,15 @@ def new_folder(path: Path) -> Iterator[Path]:
         raise StorageError(f"cannot write {path}", got=reason, errno=error.errno) from error
 
 
-def open_client(folder: Path) -> Client:
+def open_client(folder: Path, security: int, insecure: bool) -> Client:
     """The client of a folder that `keygen` wrote; errors as `Program.load` and `Client.load`."""
     if not folder.is_dir():
         got = "a file" if folder.exists() else "nothing there"
         raise StorageError(
             f"cannot read {folder}", expected="a folder that `cipherblas keygen` wrote", got=got
         )
-    return Client.load(Program.load(folder / PROGRAM), folder / SECRET)
+    program = Program.load(folder / PROGRAM, security=security, insecure=insecure)
+    return Client.load(program, folder / SECRET, security=security, insecure=insecure)
 
 
 def folder_bytes(path: Path) -> int:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from cipherblas.cli.keyfolder import EVALUATION, PROGRAM, PUBLIC, SECRET, folder_bytes, new_folder
-from cipherblas.cli.options import Debug, Json, PlanFile, Quiet, Threads, use_threads
+from cipherblas.cli.options import Debug, Insecure, Json, PlanFile, Quiet, Security, Threads, use_threads
 from cipherblas.program import Program
 from cipherblas.report import Display, print_json, size
 
@@ -25,6 +25,8 @@ def keygen(
             show_default=False,
         ),
     ],
+    security: Security = 128,
+    insecure: Insecure = False,
     threads: Threads = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -44,7 +46,7 @@ def keygen(
     use_threads(threads)
     display = Display(quiet=quiet)
     with display.progress("reading the plan"):
-        program = Program.load(plan)
+        program = Program.load(plan, security=security, insecure=insecure)
     client = program.client()
     public = any(operand.public_key for operand in program.operands.values())
     with new_folder(output) as folder:

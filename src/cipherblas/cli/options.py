@@ -29,6 +29,8 @@ Threads = Annotated[
 PlanFile = Annotated[
     Path, typer.Argument(metavar="PLAN", help="Program file that `plan` wrote.", show_default=False)
 ]
+Security = Annotated[int, typer.Option(help="Bits of security that every file must have: 128, 192 or 256.")]
+Insecure = Annotated[bool, typer.Option("--insecure", help="Accept less, for tests and teaching; warns.")]
 KeyFolder = Annotated[
     Path,
     typer.Argument(

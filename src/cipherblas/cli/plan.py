@@ -12,6 +12,7 @@ from cipherblas.cli.formula import Formula, FormulaError
 from cipherblas.cli.options import (
     NAMES,
     Debug,
+    Insecure,
     Json,
     Quiet,
     Route,
@@ -101,7 +102,13 @@ def plan(
     precision: Annotated[
         float, typer.Option(help="Largest error of an entry, relative to the bound of the result.")
     ] = 1e-4,
-    security: Annotated[int, typer.Option(help="Bits of security: 128, 192 or 256.")] = 128,
+    security: Annotated[
+        int,
+        typer.Option(
+            help="Bits of security to plan for, or that a plan to be shown must have: 128, 192 or 256."
+        ),
+    ] = 128,
+    insecure: Insecure = False,
     algorithm: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Force an algorithm.", show_default="the fastest that fits"),
@@ -136,7 +143,7 @@ def plan(
         Path | None,
         typer.Option(
             metavar="PLAN",
-            help="Explain this program file, wherever it was made, instead of planning one.",
+            help="Explain this program file, wherever it was made, for this machine, instead of planning one.",
             show_default=False,
         ),
     ] = None,
@@ -173,7 +180,7 @@ def plan(
     if show is not None:
         if operands or program is not None or output is not None:
             raise typer.BadParameter("takes no operands, no --program and no -o", param_hint="--show")
-        _print(Program.load(show), json)
+        _print(Program.load(show, security=security, insecure=insecure), json)
         return
     formula = _formula(program, operands)
     if output is not None:
@@ -182,6 +189,7 @@ def plan(
     options = without_none(
         precision=precision,
         security=security,
+        insecure=insecure,
         algorithm=algorithm,
         route=route and route.value,
         memory_budget=memory_budget,

@@ -13,9 +13,11 @@ from cipherblas.cli.arrays import load_array
 from cipherblas.cli.options import (
     NAMES,
     Debug,
+    Insecure,
     Json,
     PlanFile,
     Quiet,
+    Security,
     Threads,
     bytes_option,
     named_files,
@@ -72,6 +74,8 @@ def run(
             show_default="the system's folder for temporary files",
         ),
     ] = None,
+    security: Security = 128,
+    insecure: Insecure = False,
     threads: Threads = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -94,19 +98,26 @@ def run(
     if weight_folder is not None:
         files.check_writable(weight_folder / "cipherblas-weights")
     with display.progress("reading the plan"):
-        program = Program.load(plan)
+        program = Program.load(plan, security=security, insecure=insecure)
     _check_names(program, paths)
     operands: dict[str, Any] = {}
     with display.progress("reading the operands"):
         for name, declared in program.operands.items():
             path = paths[name]
             if declared.secret:
-                operands[name] = EncryptedOperand.load(path, program.plan.parameters, program.id)
+                operands[name] = EncryptedOperand.load(
+                    path, program.plan.parameters, program.id, security=security, insecure=insecure
+                )
             else:
                 operands[name] = load_array(path, (len(declared.shape),))
     with display.progress("reading the evaluation keys") as progress:
         keys = EvaluationKeys.load(
-            evaluation_keys, params=program.plan.parameters, program_id=program.id, progress=progress
+            evaluation_keys,
+            params=program.plan.parameters,
+            program_id=program.id,
+            security=security,
+            insecure=insecure,
+            progress=progress,
         )
     server = program.server(keys, weight_budget=weight_budget, weight_folder=weight_folder)
     with display.progress("computing") as progress:

@@ -16,10 +16,18 @@ from typing import Any, BinaryIO, NoReturn
 import numpy as np
 import safetensors
 
-from cipherblas.errors import CipherblasError, FormatError, MismatchError, StorageError, VersionError
+from cipherblas.errors import (
+    CipherblasError,
+    FormatError,
+    MismatchError,
+    SecurityError,
+    StorageError,
+    VersionError,
+)
 from cipherblas.files import format as form
 from cipherblas.memory import Array, aligned_empty, bytes_of, check_memory, in_threads
 from cipherblas.params import Parameters
+from cipherblas.security import check_wanted
 
 
 @dataclass(frozen=True)
@@ -45,7 +53,15 @@ class Reader:
         tensors: name → TensorInfo.
     """
 
-    def __init__(self, path: form.PathLike, kind: str, *, fingerprint: str | None = None) -> None:
+    def __init__(
+        self,
+        path: form.PathLike,
+        kind: str,
+        *,
+        fingerprint: str | None = None,
+        security: int = 128,
+        insecure: bool = False,
+    ) -> None:
         """Open and check; see `read` for the errors."""
         self.path = os.fspath(path)
         self._descriptor = _open_regular(self.path, f"a {kind} file")
@@ -64,7 +80,9 @@ class Reader:
                     expected=fingerprint,
                     got=metadata["fingerprint"],
                 )
-            self.parameters = _checked_parameters(self.path, entries["parameters"], metadata)
+            self.parameters = _checked_parameters(
+                self.path, entries["parameters"], metadata, security, insecure
+            )
             self.tensors = _tensor_infos(self.path, tensors, entries["digests"], 8 + len(raw))
         except OSError as error:
             self.close()
@@ -169,6 +187,12 @@ class Reader:
             )
         return array
 
+    def read_all(self) -> dict[str, Array]:
+        """All tensors by name, in threads; errors as `read`, and MemoryBudgetError where they do not fit."""
+        check_memory(sum(info.nbytes for info in self.tensors.values()), f"reading {self.path}")
+        names = list(self.tensors)
+        return dict(zip(names, in_threads(self.read, names), strict=True))
+
     def close(self) -> None:
         """Close the file; reading is then an error."""
         descriptor, self._descriptor = self._descriptor, -1
@@ -189,7 +213,12 @@ class Reader:
 
 
 def read(
-    path: form.PathLike, kind: str, *, fingerprint: str | None = None
+    path: form.PathLike,
+    kind: str,
+    *,
+    fingerprint: str | None = None,
+    security: int = 128,
+    insecure: bool = False,
 ) -> tuple[dict[str, Any], dict[str, Array]]:
     """Read and check a whole file.
 
@@ -197,6 +226,8 @@ def read(
         path: a file that `write` made.
         kind: the kind it must be.
         fingerprint: the parameters' fingerprint it must carry, or None for any.
+        security: bits that the parameters must have: 128, 192 or 256.
+        insecure: accept less; below 128 bits with a warning.
 
     Returns:
         (header, tensors): the writer's header with `format_version`, `kind`, `fingerprint`, `security` and
@@ -206,13 +237,12 @@ def read(
         FormatError: not a cipherblas file, damaged, or truncated.
         VersionError: written by a newer format version.
         MismatchError: another kind of file, or made with other parameters.
+        SecurityError: its parameters have less than `security` bits.
         MemoryBudgetError: larger than the memory of this machine.
         StorageError: missing, a directory, no permission, vanished or shrunk while being read.
     """
-    with Reader(path, kind, fingerprint=fingerprint) as reader:
-        check_memory(sum(info.nbytes for info in reader.tensors.values()), f"reading {reader.path}")
-        names = list(reader.tensors)
-        return reader.header, dict(zip(names, in_threads(reader.read, names), strict=True))
+    with Reader(path, kind, fingerprint=fingerprint, security=security, insecure=insecure) as reader:
+        return reader.header, reader.read_all()
 
 
 @contextlib.contextmanager
@@ -289,7 +319,7 @@ def _parse_container(path: str, descriptor: int, raw: bytes) -> tuple[dict[str, 
             f"{path} is damaged, truncated, or not a cipherblas file",
             expected="a safetensors file",
             got=str(error),
-        ) from error
+        ) from None  # its text may hold control characters of the file
     entries = _parse_json(path, raw, "header")
     entries.pop("__metadata__", None)
     if set(entries) != names:
@@ -319,9 +349,12 @@ def _checked_metadata(path: str, raw: bytes, metadata: dict[str, str]) -> dict[s
     return {name: _parse_json(path, metadata[name], name) for name in ("parameters", "header", "digests")}
 
 
-def _checked_parameters(path: str, values: dict[str, Any], metadata: dict[str, str]) -> Parameters:
+def _checked_parameters(
+    path: str, values: dict[str, Any], metadata: dict[str, str], security: int, insecure: bool
+) -> Parameters:
+    check_wanted(security, insecure)
     try:
-        parameters = Parameters.from_dict(values)
+        parameters = Parameters.parsed(values)
     except CipherblasError as error:
         raise FormatError(f"{path} holds invalid parameters: {error}") from error
     stamped = (parameters.fingerprint(), str(parameters.security))
@@ -331,6 +364,10 @@ def _checked_parameters(path: str, values: dict[str, Any], metadata: dict[str, s
             expected=stamped,
             got=(metadata["fingerprint"], metadata["security"]),
         )
+    try:
+        parameters.check_security(security, insecure)
+    except SecurityError as error:
+        raise SecurityError(f"{path}: {error.message}", expected=error.expected, got=error.got) from None
     return parameters
 
 

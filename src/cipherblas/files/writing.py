@@ -102,7 +102,9 @@ def _parameters_of(header: Mapping[str, Any], parameters: Parameters | None) -> 
     if parameters is not None:
         return parameters
     if "parameters" in header:
-        return Parameters.from_dict(header["parameters"])
+        return Parameters.from_dict(
+            header["parameters"], insecure=True
+        )  # what is written was accepted before
     raise ParameterError("a file needs its parameters", expected="parameters=… or header['parameters']")
 
 

@@ -145,15 +145,24 @@ class ConversionKeys:
         files.write(path, "conversion-keys", header, tensors, parameters=self.params)
 
     @classmethod
-    def load(cls, path: files.PathLike, *, params: Parameters | None = None) -> ConversionKeys:
-        """Read what `save` wrote.
+    def load(
+        cls,
+        path: files.PathLike,
+        *,
+        params: Parameters | None = None,
+        security: int = 128,
+        insecure: bool = False,
+    ) -> ConversionKeys:
+        """Read what `save` wrote; arguments as `CoefficientMatrix.load`.
 
         Raises:
-            FormatError, VersionError, StorageError, MemoryBudgetError: as `files.read`.
+            FormatError, VersionError, SecurityError, StorageError, MemoryBudgetError: as `files.read`.
             MismatchError: another kind of file, or other parameters than `params`.
         """
         fingerprint = None if params is None else params.fingerprint()
-        with files.Reader(path, "conversion-keys", fingerprint=fingerprint) as reader:
+        with files.Reader(
+            path, "conversion-keys", fingerprint=fingerprint, security=security, insecure=insecure
+        ) as reader:
             request = _read_request(reader)
             check_memory(2 * request.nbytes(reader.parameters), "the conversion keys")
             shape = b_shape(reader.parameters, request)

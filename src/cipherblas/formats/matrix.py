@@ -202,20 +202,29 @@ class CoefficientMatrix:
         save(self, path)
 
     @classmethod
-    def load(cls: type[Matrix], path: files.PathLike, *, params: Parameters | None = None) -> Matrix:
+    def load(
+        cls: type[Matrix],
+        path: files.PathLike,
+        *,
+        params: Parameters | None = None,
+        security: int = 128,
+        insecure: bool = False,
+    ) -> Matrix:
         """Read what `save` wrote.
 
         Args:
             path: the file.
             params: the parameters it must have been made with, or None for any.
+            security: bits that its parameters must have: 128, 192 or 256.
+            insecure: accept less; below 128 bits with a warning.
 
         Raises:
-            FormatError, VersionError, StorageError, MemoryBudgetError: as `files.read`.
+            FormatError, VersionError, SecurityError, StorageError, MemoryBudgetError: as `files.read`.
             MismatchError: another kind of file or format, or other parameters.
         """
         from cipherblas.formats.storage import load
 
-        return load(cls, path, params)
+        return load(cls, path, params, security, insecure)
 
 
 def checked_shape(shape: tuple[int, int]) -> tuple[int, int]:

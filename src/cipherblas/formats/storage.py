@@ -33,10 +33,16 @@ def save(matrix: CoefficientMatrix, path: files.PathLike) -> None:
     files.write(path, KIND, header, tensors, parameters=matrix.params)
 
 
-def load(format_: type[Matrix], path: files.PathLike, params: Parameters | None) -> Matrix:
+def load(
+    format_: type[Matrix],
+    path: files.PathLike,
+    params: Parameters | None,
+    security: int,
+    insecure: bool,
+) -> Matrix:
     """Read a matrix of the given format; see `CoefficientMatrix.load`."""
     fingerprint = None if params is None else params.fingerprint()
-    with files.Reader(path, KIND, fingerprint=fingerprint) as reader:
+    with files.Reader(path, KIND, fingerprint=fingerprint, security=security, insecure=insecure) as reader:
         found = reader.text("format")
         if found != format_.NAME:
             raise MismatchError(

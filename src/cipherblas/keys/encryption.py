@@ -108,9 +108,18 @@ class PublicKey:
         files.write(path, "public-key", header, tensors, parameters=self.params)
 
     @classmethod
-    def load(cls, path: files.PathLike, *, fingerprint: str | None = None) -> PublicKey:
-        """Read what `save` wrote; errors as `files.read`."""
-        with files.Reader(path, "public-key", fingerprint=fingerprint) as reader:
+    def load(
+        cls,
+        path: files.PathLike,
+        *,
+        fingerprint: str | None = None,
+        security: int = 128,
+        insecure: bool = False,
+    ) -> PublicKey:
+        """Read what `save` wrote; arguments and errors as `files.read`."""
+        with files.Reader(
+            path, "public-key", fingerprint=fingerprint, security=security, insecure=insecure
+        ) as reader:
             params = reader.parameters
             reader.expect("b", np.uint64, (params.limbs, params.n))
             reader.expect("seed", np.uint8, (randomness.SEED_BYTES,))

@@ -254,6 +254,8 @@ class EvaluationKeys:
         *,
         params: Parameters | None = None,
         program_id: str | None = None,
+        security: int = 128,
+        insecure: bool = False,
         lazy: bool = False,
         progress: Progress | None = None,
     ) -> EvaluationKeys:
@@ -263,17 +265,19 @@ class EvaluationKeys:
             path: the file or directory.
             params: the parameters the keys must belong to, or None for any.
             program_id: the program the keys must belong to, or None for any.
+            security: bits that their parameters must have, of Q and the special primes P together.
+            insecure: accept less; below 128 bits with a warning.
             lazy: expand each key when it is first used, instead of all now.
             progress: called with (keys done, keys in all).
 
         Raises:
-            FormatError, VersionError, StorageError, MemoryBudgetError: as `files.read`.
+            FormatError, VersionError, SecurityError, StorageError, MemoryBudgetError: as `files.read`.
             MismatchError: another kind of file (a secret key, say), foreign parameters or program, or parts of
                 different key sets.
         """
         from cipherblas.keys import storage
 
-        found, owner, stored = storage.open_keys(path, params, program_id)
+        found, owner, stored = storage.open_keys(path, params, program_id, security, insecure)
         keys = cls(found, owner.program_id, stored, owner.key_id)
         if not lazy:
             keys.load_all(progress)

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from cipherblas import files, randomness
-from cipherblas.errors import ParameterError, SecurityError, SecurityWarning
+from cipherblas.errors import ParameterError, SecurityError, SecurityWarning, printable
 from cipherblas.memory import Array
 from cipherblas.params import Parameters
 
@@ -88,17 +88,27 @@ class SecretKey:
         files.write(path, "secret-key", header, {"seed": self._seed}, parameters=self.params, private=True)
 
     @classmethod
-    def load(cls, path: files.PathLike, *, fingerprint: str | None = None) -> SecretKey:
+    def load(
+        cls,
+        path: files.PathLike,
+        *,
+        fingerprint: str | None = None,
+        security: int = 128,
+        insecure: bool = False,
+    ) -> SecretKey:
         """Read a key file; warns (SecurityWarning) when others than its owner may read it.
 
         Raises:
-            FormatError, VersionError, MismatchError, StorageError: as `files.read`.
+            FormatError, VersionError, MismatchError, SecurityError, StorageError: as `files.read`, whose arguments
+                these are.
         """
-        with files.Reader(path, "secret-key", fingerprint=fingerprint) as reader:
+        with files.Reader(
+            path, "secret-key", fingerprint=fingerprint, security=security, insecure=insecure
+        ) as reader:
             mode = stat.S_IMODE(os.stat(path).st_mode)
             if mode & 0o077:
                 warnings.warn(
-                    f"the secret key file {os.fspath(path)} can be read by others: expected mode 0600, "
+                    f"the secret key file {printable(str(path))} can be read by others: expected mode 0600, "
                     f"got {mode:04o}",
                     SecurityWarning,
                     stacklevel=2,

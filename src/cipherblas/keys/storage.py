@@ -133,27 +133,34 @@ def _directory(target: Path) -> Iterator[Path]:
 
 
 def open_keys(
-    path: files.PathLike, params: Parameters | None, program_id: str | None
+    path: files.PathLike,
+    params: Parameters | None,
+    program_id: str | None,
+    security: int,
+    insecure: bool,
 ) -> tuple[Parameters, Owner, list[StoredKey]]:
     """Check headers and list the keys without reading them; errors as `EvaluationKeys.load`."""
     target = Path(path)
     fingerprint = None if params is None else params.fingerprint()
+
+    def opened(file: Path, fingerprint: str | None) -> files.Reader:
+        kind = "evaluation-keys"
+        return files.Reader(file, kind, fingerprint=fingerprint, security=security, insecure=insecure)
+
     if not target.is_dir():
-        reader = files.Reader(target, "evaluation-keys", fingerprint=fingerprint)
+        reader = opened(target, fingerprint)
         owner = _owner(reader, program_id)
         if "parts" in reader.header:
             raise FormatError(f"{target} is a manifest", expected=f"its directory {target.parent}")
         return reader.parameters, owner, _stored_keys(reader)
-    with files.Reader(target / MANIFEST, "evaluation-keys", fingerprint=fingerprint) as manifest:
+    with opened(target / MANIFEST, fingerprint) as manifest:
         found, header = manifest.parameters, manifest.header
         owner = _owner(manifest, program_id)
         names: Any = header.get("parts")
         well_formed = isinstance(names, list) and 0 < len(names) <= _MAX_KEYS
         if not well_formed or not all(isinstance(name, str) and _PART_NAME.fullmatch(name) for name in names):
             raise FormatError(f"{manifest.path}: names of parts", expected="part-….safetensors", got=names)
-    readers = in_threads(
-        lambda name: files.Reader(target / name, "evaluation-keys", fingerprint=found.fingerprint()), names
-    )
+    readers = in_threads(lambda name: opened(target / name, found.fingerprint()), names)
     stored = []
     for part, reader in enumerate(readers):
         there = (reader.header.get("set"), reader.header.get("part"), _owner(reader, None))

@@ -14,7 +14,6 @@ from cipherblas.expressions import Expression
 from cipherblas.graph import Axes
 from cipherblas.keys import KeyRequest
 from cipherblas.params import Parameters, key_words
-from cipherblas.planner.cost import calibrate
 from cipherblas.planner.plan import Plan, Route
 from cipherblas.planner.trace import Trace, trace
 from cipherblas.randomness import SEED_BYTES
@@ -37,9 +36,9 @@ class Decisions:
     precision: float
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Decisions:
+    def from_dict(cls, values: Mapping[str, Any], parameters: Parameters) -> Decisions:
         """Rebuild from `Plan.decisions`; a field that is missing raises as a dictionary does."""
-        choices = tuple(Choice(str(row["algorithm"]), dict(row["options"])) for row in values["choices"])
+        choices = tuple(map(read_choice, values["choices"]))
         blocks = {str(axis): int(length) for axis, length in values["blocks"].items()}
         if min(blocks.values(), default=1) < 1:
             raise FormatError("block lengths", expected="at least 1", got=blocks)
@@ -47,8 +46,23 @@ class Decisions:
         check_policy(policy)
         if order not in get_args(Order):
             raise FormatError("loop order", expected=" | ".join(get_args(Order)), got=order)
-        parameters = Parameters.from_dict(values["parameters"])
         return cls(parameters, choices, blocks, policy, order, float(values["precision"]))
+
+
+def read_choice(row: Mapping[str, Any]) -> Choice:
+    """One of the choices of `Plan.decisions`; FormatError where an option is no plain value under a plain name."""
+    options = dict(row["options"])
+    for name, value in options.items():
+        number = isinstance(value, (bool, int, float, type(None)))
+        text = isinstance(value, str) and value.isascii() and value.isprintable()
+        if not (name.isidentifier() and (number or text or isinstance(value, list))):
+            raise FormatError(
+                "option of an algorithm", expected="a name and a number or a word", got={name: value}
+            )
+    algorithm = str(row["algorithm"])
+    if not (algorithm.isascii() and algorithm.isprintable()):
+        raise FormatError("an algorithm", expected="its name", got=repr(algorithm))
+    return Choice(algorithm, options)
 
 
 def assemble(
@@ -56,11 +70,10 @@ def assemble(
     decided: Decisions,
     run: Trace,
     threads: int,
-    seconds: float | None = None,
     route: Route = "slots",
     weight_memory: int = 0,
 ) -> Plan:
-    """The plan of these decisions, whose trace is `run`; `seconds` is predicted where it is not given.
+    """The plan of these decisions, whose trace is `run`.
 
     `weight_memory`: bytes of encoded weights that stay in memory.
     """
@@ -68,8 +81,6 @@ def assemble(
     key_bytes = key_bytes_of(run.keys, parameters)
     upload_bytes = upload_bytes_of(run.feeds, parameters)
     result = [ct for row in run.result.cells for cell in row for ct in cell]
-    if seconds is None:
-        seconds = calibrate().seconds(run.counts, parameters.n, threads)
     return Plan(
         parameters=parameters,
         choices=decided.choices,
@@ -88,7 +99,6 @@ def assemble(
         peak_bytes=key_bytes + upload_bytes + run.working_bytes + weight_memory + PROCESS_BYTES,
         error=run.error,
         error_target=decided.precision * expression.bound,
-        seconds=seconds,
         threads=threads,
         route=route,
         weight_memory_bytes=weight_memory,
@@ -97,12 +107,12 @@ def assemble(
 
 
 def replay_slots(
-    expression: Expression, decisions: Mapping[str, Any], threads: int, seconds: float
+    expression: Expression, decisions: Mapping[str, Any], parameters: Parameters, threads: int
 ) -> tuple[Plan, Trace]:
     """The plan of saved decisions, traced again."""
-    decided = Decisions.from_dict(decisions)
+    decided = Decisions.from_dict(decisions, parameters)
     run = trace(decided.parameters, expression, decided.choices, decided.blocks, decided.key_policy)
-    return assemble(expression, decided, run, threads, seconds), run
+    return assemble(expression, decided, run, threads), run
 
 
 def upload_bytes_of(feeds: Iterable[FeedSpec | RowFeed], ring: Ring) -> int:

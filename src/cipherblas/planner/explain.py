@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cipherblas.arrays import shape_text
+from cipherblas.errors import printable
 from cipherblas.evaluators.noise import FAILURE_BITS
 from cipherblas.expressions import Add, Expression, Layer, Leaf, MatMul, Multiply, Operand
 from cipherblas.layer_execution import PACKING
@@ -14,7 +15,10 @@ from cipherblas.slot_arithmetic import Choice
 
 
 def explain(plan: Plan, formula: str, operands: Mapping[str, Operand]) -> str:
-    """Every decision and prediction of `plan`, one per line, then the candidates that lost and why."""
+    """Every decision and prediction of `plan`, one per line, then the candidates that lost and why.
+
+    No character of it can steer a terminal, whatever the plan holds.
+    """
     params = plan.parameters
     shapes = ", ".join(
         f"{name} {shape_text(operand.shape)} {_kind(operand)}" for name, operand in operands.items()
@@ -60,13 +64,13 @@ def explain(plan: Plan, formula: str, operands: Mapping[str, Operand]) -> str:
         ),
     ]
     width = max(len(name) for name, _ in rows)
-    lines = [f"{name:<{width}}  {value}" for name, value in rows]
+    lines = [printable(f"{name:<{width}}  {value}") for name, value in rows]
     lines += _layers(plan)
     if plan.rejected:
         lines.append("not taken:")
         for other in plan.rejected:
             time = f" ({duration(other.seconds)})" if other.seconds is not None else ""
-            lines.append(f"  {other.algorithm}{time}: {other.reason}")
+            lines.append(printable(f"  {other.algorithm}{time}: {other.reason}"))
     return "\n".join(lines)
 
 
@@ -92,7 +96,7 @@ def _layers(plan: Plan) -> list[str]:
     first, second = (max(len(row[column]) for row in table) for column in (0, 1))
     return [
         "layers:",
-        *(f"  {name:<{first}}  {how:<{second}}  {spent}".rstrip() for name, how, spent in table),
+        *(printable(f"  {name:<{first}}  {how:<{second}}  {spent}".rstrip()) for name, how, spent in table),
     ]
 
 

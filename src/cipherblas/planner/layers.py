@@ -34,6 +34,7 @@ from cipherblas.layer_execution import (
 )
 from cipherblas.layouts.tensors import TensorLayout
 from cipherblas.networks import AvgPool2d, Conv2d
+from cipherblas.params import Parameters
 from cipherblas.planner.assembly import PROCESS_BYTES, Decisions, assemble, key_bytes_of
 from cipherblas.planner.baselines import BaselineChooser
 from cipherblas.planner.budgets import Budgets
@@ -484,8 +485,7 @@ class LayerSearch:
             *(parameters, entry.choices, {}, entry.key_policy, options.order, float(options.precision))
         )
         run = trace_layers(parameters, self.expression, Recorded(entry.choices), entry.key_policy)
-        weights = min(run.counts.stored_bytes, default_weight_budget())
-        plan = assemble(self.expression, decided, run, self.threads, route="layers", weight_memory=weights)
+        plan = _assembled(self.expression, decided, run, self.threads)
         if plan.error > self.target and entry.sizing is not None:
             extra_bits = math.log2(plan.error / self.target) + 0.25 * (4 - tries)
             again = min(
@@ -509,13 +509,17 @@ class LayerSearch:
 
 
 def replay_layers(
-    expression: Expression, decisions: Mapping[str, Any], threads: int, seconds: float, weight_memory: int
+    expression: Expression, decisions: Mapping[str, Any], parameters: Parameters, threads: int
 ) -> tuple[Plan, Trace]:
-    """The plan of saved decisions, traced again."""
-    decided = Decisions.from_dict(decisions)
+    """The plan of saved decisions, traced again; as much of its weights stays in memory as there is room for here."""
+    decided = Decisions.from_dict(decisions, parameters)
     run = trace_layers(decided.parameters, expression, Recorded(decided.choices), decided.key_policy)
-    plan = assemble(expression, decided, run, threads, seconds, route="layers", weight_memory=weight_memory)
-    return plan, run
+    return _assembled(expression, decided, run, threads), run
+
+
+def _assembled(expression: Expression, decided: Decisions, run: Trace, threads: int) -> Plan:
+    weights = min(run.counts.stored_bytes, default_weight_budget())
+    return assemble(expression, decided, run, threads, route="layers", weight_memory=weights)
 
 
 def layer_counts(method: LayerMethod, slots: int) -> Counts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -17,6 +18,7 @@ from cipherblas.evaluators.steps import KeyPolicy, check_policy, rotation_steps
 from cipherblas.keys import KeyRequest
 from cipherblas.layer_execution import PACKING
 from cipherblas.params import Parameters
+from cipherblas.planner.cost import calibrate
 from cipherblas.security import LEVELS
 from cipherblas.slot_arithmetic import Choice
 
@@ -47,7 +49,7 @@ class PlanOptions:
         key_policy: force "direct", "composed" or "binary"; None lets the key budget decide.
         order: loop order of the linear transforms, "limb" (MO-HLT) or "rotation" (coarse).
         threads: threads that the time is predicted for; None takes the present setting.
-        parameters: force a parameter set (for comparisons with published sets).
+        parameters: force a parameter set (for comparisons with published sets); it must have `security` bits too.
     """
 
     precision: float = 1e-4
@@ -108,8 +110,10 @@ class PlanOptions:
             raise ParameterError("order", expected=" | ".join(get_args(Order)), got=self.order)
         if self.options is not None and not isinstance(self.options, Mapping):
             raise DTypeError("options", expected="a dictionary", got=type(self.options).__name__)
-        if self.parameters is not None and not isinstance(self.parameters, Parameters):
-            raise DTypeError("parameters", expected="Parameters", got=type(self.parameters).__name__)
+        if self.parameters is not None:
+            if not isinstance(self.parameters, Parameters):
+                raise DTypeError("parameters", expected="Parameters", got=type(self.parameters).__name__)
+            self.parameters.check_security(self.security, self.insecure)
 
     def _check_integer(self, name: str) -> None:
         value = getattr(self, name)
@@ -195,7 +199,6 @@ class Plan:
     peak_bytes: int
     error: float
     error_target: float
-    seconds: float
     threads: int
     route: Route = "slots"
     rounding_error: float = 0.0
@@ -203,6 +206,11 @@ class Plan:
     layers: tuple[LayerFigures, ...] = ()
     rejected: tuple[Rejected, ...] = field(default=(), compare=False)
     key_saving: KeySaving | None = field(default=None, compare=False)
+
+    @functools.cached_property
+    def seconds(self) -> float:
+        """Seconds of a run, predicted by the rates of this machine, wherever the plan was made."""
+        return calibrate().seconds(self.counts, self.parameters.n, self.threads)
 
     @property
     def algorithm(self) -> str:

@@ -7,14 +7,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+from cipherblas import _core
 from cipherblas.algorithms.registry import GEMM
-from cipherblas.errors import CipherblasError, ParameterError
+from cipherblas.errors import CipherblasError, FormatError, ParameterError
 from cipherblas.expressions import Expression
 from cipherblas.graph import as_matrices, is_network
+from cipherblas.params import Parameters
 from cipherblas.planner.assembly import replay_slots
 from cipherblas.planner.budgets import Budgets, budgets_of, check_size, secret_entries
 from cipherblas.planner.layers import LayerSearch, replay_layers
-from cipherblas.planner.plan import KeySaving, Plan, PlanOptions, Rejected, Route
+from cipherblas.planner.plan import Plan, PlanOptions, Rejected, Route
 from cipherblas.planner.rows import RowDecisions, RowSearch, RowTrace, assemble_rows, trace_rows
 from cipherblas.planner.search import Search, SlowerError
 from cipherblas.planner.trace import Trace
@@ -146,24 +148,25 @@ def _with(found: tuple[Plan, Any], rejected: list[Rejected]) -> tuple[Plan, Any]
 
 
 def replay(
-    expression: Expression, decisions: Mapping[str, Any], predictions: Mapping[str, Any]
+    expression: Expression, decisions: Mapping[str, Any], parameters: Parameters
 ) -> tuple[Plan, AnyTrace]:
-    """The plan that was saved as `Plan.decisions` and `Plan.to_dict`, traced again; it explains the same."""
-    threads, seconds = int(predictions["threads"]), float(predictions["seconds"])
-    plan: Plan
-    run: AnyTrace
-    if decisions["route"] == "rows":
-        decided = RowDecisions.from_dict(decisions)
-        expression = executed(expression)
-        run = trace_rows(
-            decided.parameters, expression, decided.weight_bits, decided.key_policy, decided.fixed
+    """The plan that was saved as `Plan.decisions`, traced again.
+
+    All that it says follows from the decisions and from this machine: nothing is taken on the word of the file.
+
+    Raises:
+        FormatError: the decisions are for other parameters than those of their file.
+    """
+    if decisions["parameters"] != parameters.to_dict():
+        raise FormatError(
+            "parameters of the decisions", expected=parameters.to_dict(), got=decisions["parameters"]
         )
-        plan = assemble_rows(expression, decided, run, threads, seconds)
-    elif decisions["route"] == "layers":
-        weight_memory = int(predictions["weight_memory_bytes"])
-        plan, run = replay_layers(expression, decisions, threads, seconds, weight_memory)
-    else:
-        plan, run = replay_slots(expression, decisions, threads, seconds)
-    saving = predictions["key_saving"]
-    rejected = tuple(Rejected(**row) for row in predictions["rejected"])
-    return replace(plan, rejected=rejected, key_saving=None if saving is None else KeySaving(**saving)), run
+    threads = int(_core.threads())
+    if decisions["route"] == "layers":
+        return replay_layers(expression, decisions, parameters, threads)
+    if decisions["route"] != "rows":
+        return replay_slots(expression, decisions, parameters, threads)
+    decided = RowDecisions.from_dict(decisions, parameters)
+    expression = executed(expression)
+    run = trace_rows(parameters, expression, decided.weight_bits, decided.key_policy, decided.fixed)
+    return assemble_rows(expression, decided, run, threads), run

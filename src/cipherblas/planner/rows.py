@@ -105,11 +105,11 @@ class RowDecisions:
     fixed: bool = False
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> RowDecisions:
+    def from_dict(cls, values: Mapping[str, Any], parameters: Parameters) -> RowDecisions:
         """Rebuild from `Plan.decisions`."""
         (choice,) = values["choices"]
         return cls(
-            Parameters.from_dict(values["parameters"]),
+            parameters,
             int(choice["options"]["weight_bits"]),
             checked_policy(values["key_policy"]),
             float(values["precision"]),
@@ -288,15 +288,11 @@ class RowSearch:
                 )
 
 
-def assemble_rows(
-    expression: Expression, decided: RowDecisions, run: RowTrace, threads: int, seconds: float | None = None
-) -> Plan:
-    """The plan of these decisions, whose trace is `run`; `seconds` is predicted where it is not given."""
+def assemble_rows(expression: Expression, decided: RowDecisions, run: RowTrace, threads: int) -> Plan:
+    """The plan of these decisions, whose trace is `run`."""
     parameters = decided.parameters
     key_bytes = key_bytes_of(run.keys, parameters)
     upload_bytes = upload_bytes_of(run.feeds, parameters)
-    if seconds is None:
-        seconds = calibrate().seconds(run.counts, parameters.n, threads)
     return Plan(
         parameters=parameters,
         choices=(Choice(GEMM, _options(decided)),),
@@ -317,7 +313,6 @@ def assemble_rows(
         peak_bytes=key_bytes + upload_bytes + run.working_bytes + PROCESS_BYTES,
         error=run.error,
         error_target=decided.precision * expression.bound,
-        seconds=seconds,
         threads=threads,
         route="rows",
         rounding_error=max(piece.bias / piece.scale for piece in run.result.pieces),

@@ -17,6 +17,8 @@ from rich.progress import (
     Progress as Bars,
 )
 
+from cipherblas.errors import printable
+
 Progress = Callable[[int, int], None]  # called with (done, total)
 
 
@@ -30,7 +32,7 @@ class Display:
     def note(self, text: str) -> None:
         """One line for people."""
         if not self.quiet:
-            self.console.print(text, markup=False)
+            self.console.print(printable(text), markup=False)
 
     @contextmanager
     def progress(self, title: str) -> Iterator[Progress]:
@@ -44,5 +46,5 @@ class Display:
             TimeElapsedColumn(),
         )
         with Bars(*columns, console=self.console, transient=True, disable=not shown) as bars:
-            task = bars.add_task(title, total=None)
+            task = bars.add_task(printable(title), total=None)
             yield lambda done, total: bars.update(task, completed=done, total=total)

@@ -15,7 +15,8 @@ from rich.text import Text
 
 def print_json(value: Any) -> None:
     """One JSON document (strict: no NaN) on stdout."""
-    sys.stdout.write(json.dumps(value, indent=2, allow_nan=False) + "\n")
+    text = json.dumps(value, indent=2, allow_nan=False)  # escapes all control characters but one
+    sys.stdout.write(text.replace("\x7f", "\\u007f") + "\n")
 
 
 def plan_table(explanation: str, title: str) -> Table:
