@@ -33,7 +33,7 @@ PYTHON_LAYERS: tuple[tuple[str, ...], ...] = (
     ("execution", "row_execution", "layer_execution"),
     ("planner",),
     ("matrices", "results"),
-    ("program", "client", "encryptor", "server"),
+    ("program", "client", "encryptor", "server", "sharing", "keyrecord"),
     ("cipherblas",),
     ("report", "bench"),
     ("cli",),
@@ -51,6 +51,8 @@ SERVER_SIDE = (
 SECRET_MODULES = {
     "client",
     "encryptor",
+    "keyrecord",
+    "sharing",
     "keys.secret",
     "keys.generation",
     "formats.encryption",

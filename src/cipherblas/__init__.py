@@ -31,6 +31,7 @@ from cipherblas.matrices import EncryptedOperand, EncryptedResult
 from cipherblas.networks import assume, avg_pool2d, conv2d, flatten, matvec, polynomial, square
 from cipherblas.program import Program, compile
 from cipherblas.server import Server
+from cipherblas.sharing import Sharing
 
 __version__ = "0.1.0"
 
@@ -55,6 +56,7 @@ __all__ = [
     "SecurityError",
     "Server",
     "ShapeError",
+    "Sharing",
     "StorageError",
     "VersionError",
     "assume",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.encryptor import Progress, check_public_key_planned, encrypt_operands
-from cipherblas.errors import DTypeError, MismatchError
+from cipherblas.errors import DTypeError, MismatchError, RangeError
 from cipherblas.formats import rows_format
 from cipherblas.formats.encryption import combined_secrets
 from cipherblas.formats.encryption import decrypt as decrypt_matrix
+from cipherblas.keyrecord import KeyRecord
 from cipherblas.keys import (
     EvaluationKeys,
     PublicKey,
@@ -29,11 +30,14 @@ from cipherblas.keys import (
 from cipherblas.keys.generation import WeightSecrets
 from cipherblas.keys.request import weight_row
 from cipherblas.limits import check_available
-from cipherblas.matrices import EncryptedResult, short_id
+from cipherblas.matrices import EncryptedOperand, EncryptedResult, short_id
 from cipherblas.results import RowResultSpec
+from cipherblas.sharing import Sharing, flooded
 
 if TYPE_CHECKING:
     from cipherblas.program import Program
+
+Operands = EncryptedOperand | Sequence[EncryptedOperand] | Mapping[str, EncryptedOperand]
 
 
 class Client:
@@ -45,6 +49,7 @@ class Client:
     def __init__(self, program: Program, secret: SecretKey | None = None) -> None:
         self.program = program
         self._secret = generate_secret(program.plan.parameters, program.id) if secret is None else secret
+        self._record = KeyRecord(self._secret.key_id, self._secret.params)
 
     def __repr__(self) -> str:
         return f"<Client of program {short_id(self.program.id)}>"
@@ -113,18 +118,52 @@ class Client:
             ShapeError, DTypeError: not a real array of the declared shape.
             RangeError: NaN, infinity, or an entry beyond the declared bound.
             MemoryBudgetError: less memory is available than the ciphertexts need.
-        """
-        return encrypt_operands(self.program, self._secret, operands, progress)
 
-    def decrypt(self, result: EncryptedResult) -> NDArray[np.float64]:
+        Warns where the record beside the key file (see `decrypt`) cannot be written.
+        """
+        encrypted = encrypt_operands(self.program, self._secret, operands, progress)
+        made = [encrypted] if isinstance(encrypted, EncryptedOperand) else encrypted.values()
+        self._record.note({operand.name: operand.digest for operand in made})
+        return encrypted
+
+    def decrypt(
+        self, result: EncryptedResult, *, of: Operands | None = None, share: Sharing | None = None
+    ) -> NDArray[np.float64]:
         """The clear matrix, vector or image of a result, in its shape.
 
+        A result names the encryptions that it was computed from. They must be those of `of`; operands that are not
+        among them must be the latest encryptions that this client made, or, where it made none, that other processes
+        made with its key file. Only what was never encrypted with the secret key is not checked. This finds results of
+        earlier runs, not lies of a server.
+
+        Args:
+            of: the encrypted operands that the result is of: one, several, or a dictionary as `encrypt` returns.
+            share: for results that others will see: adds noise that hides the error, and rounds; what that costs is
+                `share.deviation(program)`. Takes the entries from the budget of the key, before anything is decrypted.
+
         Raises:
-            DTypeError: not a result.
-            MismatchError: the result belongs to another program or key pair.
+            DTypeError: not a result, not encrypted operands, not a `Sharing`.
+            MismatchError: the result belongs to another program or key pair, or to another encryption of an operand;
+                or another budget was begun under this key.
             ShapeError, RangeError: its ciphertexts are not those that were planned.
+            RangeError: a decrypted entry exceeds the bound of the result by more than its error.
             MemoryBudgetError: less memory is available than the decoded result needs.
+            SecurityError: the result was shared before, or has more entries than may still be shared.
+            PrecisionError: the noise that sharing needs is larger than the result.
+            FormatError, VersionError, StorageError: the record beside the key file is damaged, or cannot be written.
         """
+        self._check(result)
+        self._check_operands(result, of)
+        if share is None:
+            return self._decrypted(result)
+        if not isinstance(share, Sharing):
+            raise DTypeError("how to share a result", expected="Sharing", got=type(share).__name__)
+        sigma = share.deviation(self.program)
+        self._record.spend(share, math.prod(self.program.shape), result.digest)
+        return flooded(self._decrypted(result), sigma)
+
+    def _check(self, result: EncryptedResult) -> None:
+        """Raise unless this is a result of this program, for this key pair, as it was planned."""
         program = self.program
         if not isinstance(result, EncryptedResult):
             raise DTypeError("what to decrypt", expected="EncryptedResult", got=type(result).__name__)
@@ -138,16 +177,52 @@ class Client:
             raise MismatchError(
                 "the result belongs to another key pair", expected=self._secret.key_id, got=result.key_id
             )
-        spec = program.result
-        spec.check(result.ciphertexts)
-        check_available(spec.working_bytes, "decrypting the result")
+        program.result.check(result.ciphertexts)
+        check_available(program.result.working_bytes, "decrypting the result")
+
+    def _check_operands(self, result: EncryptedResult, of: Operands | None) -> None:
+        """Raise MismatchError unless the result is of these encryptions, and else of the latest ones."""
+        secret = [name for name, operand in self.program.operands.items() if operand.secret]
+        if sorted(result.operands) != sorted(secret):
+            raise MismatchError(
+                "operands that the result was computed from",
+                expected=", ".join(secret),
+                got=", ".join(result.operands) or "none",
+            )
+        given = _digests(of, self.program.id)
+        for name, digest in {**self._record.latest(), **given}.items():
+            if name in given and name not in secret:
+                raise MismatchError("no secret operand of that name", expected=" | ".join(secret), got=name)
+            if result.operands.get(name, digest) != digest:
+                which = "the given" if name in given else "the latest"
+                hint = "" if name in given else " (for another one, give it as `of`)"
+                raise MismatchError(
+                    f"the result is not of {which} encryption of operand {name!r}{hint}",
+                    expected=short_id(digest),
+                    got=short_id(result.operands[name]),
+                )
+
+    def _decrypted(self, result: EncryptedResult) -> NDArray[np.float64]:
+        """The values of a checked result; RangeError where they cannot be right."""
+        spec = self.program.result
         if isinstance(spec, RowResultSpec):
-            return self._decrypt_rows(spec, result.ciphertexts)
-        context = program.plan.parameters.context()
-        vectors = [
-            context.decode(decrypt_coefficients(self._secret, ct) / spec.scale) for ct in result.ciphertexts
-        ]
-        return spec.assemble(vectors)
+            values = self._decrypt_rows(spec, result.ciphertexts)
+        else:
+            context = self.program.plan.parameters.context()
+            values = spec.assemble(
+                [
+                    context.decode(decrypt_coefficients(self._secret, ct) / spec.scale)
+                    for ct in result.ciphertexts
+                ]
+            )
+        limit = self.program.expression.bound + self.program.plan.error
+        if not (np.abs(values) <= limit).all():  # also where one is not a number; the message tells no value
+            raise RangeError(
+                "the result has an entry beyond its bound: it was not computed as planned, or an operand or an "
+                "assumption of the program does not keep its bound",
+                expected=f"at most {limit:g} in absolute value",
+            )
+        return values
 
     def _decrypt_rows(
         self, spec: RowResultSpec, arrays: tuple[NDArray[np.uint64], ...]
@@ -161,8 +236,9 @@ class Client:
         return np.ascontiguousarray(matrix.T if spec.by_columns else matrix).reshape(self.program.shape)
 
     def save(self, path: str | Path) -> None:
-        """Write the secret key file, readable by its owner alone."""
-        self._secret.save(path)
+        """Write the secret key file, readable by its owner alone; what is remembered (see `decrypt`) goes beside it."""
+        with self._record.beside(path):
+            self._secret.save(path)
 
     @classmethod
     def load(
@@ -189,4 +265,28 @@ class Client:
                 expected=short_id(program.id),
                 got=short_id(secret.program_id),
             )
-        return cls(program, secret)
+        client = cls(program, secret)
+        client._record = KeyRecord(secret.key_id, secret.params, path)
+        return client
+
+
+def _digests(of: Operands | None, program_id: str) -> dict[str, str]:
+    """Name → digest of given operands."""
+    if of is None:
+        return {}
+    operands = (
+        [of] if isinstance(of, EncryptedOperand) else list(of.values() if isinstance(of, Mapping) else of)
+    )
+    found: dict[str, str] = {}
+    for operand in operands:
+        if not isinstance(operand, EncryptedOperand):
+            raise DTypeError("what a result is of", expected="EncryptedOperand", got=type(operand).__name__)
+        if operand.program_id != program_id:
+            raise MismatchError(
+                f"operand {operand.name!r} was encrypted for another program",
+                expected=short_id(program_id),
+                got=short_id(operand.program_id),
+            )
+        if found.setdefault(operand.name, operand.digest) != operand.digest:
+            raise MismatchError(f"operand {operand.name!r}", expected="one encryption", got="two")
+    return found

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import functools
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias, get_args
 
@@ -16,6 +19,7 @@ from cipherblas.expressions import Encryption
 from cipherblas.formats import RlweRows, SharedBatch, SharedRows
 from cipherblas.keys import FreshCiphertext
 from cipherblas.limits import check_name
+from cipherblas.memory import bytes_of
 from cipherblas.params import Parameters
 from cipherblas.planner.plan import Route
 from cipherblas.randomness import SEED_BYTES
@@ -59,6 +63,23 @@ class EncryptedOperand:
         """Which key encrypted it: what the secret key makes has seeds."""
         seeded = all(ct.seed is not None for feed in self.feeds for ct in feed)
         return "secret-key" if seeded else "public-key"
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """The name of this very encryption: BLAKE2b over what it was made for and the a parts of its ciphertexts.
+
+        An a part is fresh for every ciphertext: 32 random bytes where it is a seed, else (from the public key)
+        residues. So encrypting the same values again gives another digest, saving and loading the same one.
+        """
+        parts = (ct.seed if ct.seed is not None else _a_part(ct) for feed in self.feeds for ct in feed)
+        described = [
+            self.program_id,
+            self.key_id,
+            self.name,
+            list(self.shape),
+            [len(feed) for feed in self.feeds],
+        ]
+        return _digest("operand", described, parts)
 
     def save(self, path: str | Path) -> None:
         """Write to a safetensors file, atomically.
@@ -135,6 +156,22 @@ def _check_name(name: str) -> None:
         check_name(name)
     except CipherblasError as error:
         raise FormatError(f"fields of an encrypted operand: {error}") from error
+
+
+def _a_part(ct: FreshCiphertext | EncryptedRows) -> NDArray[np.uint64]:
+    """The a part of a ciphertext from the public key, as it is stored."""
+    return ct.data[1] if isinstance(ct, FreshCiphertext) else ct.a
+
+
+def _digest(what: str, described: Sequence[Any], parts: Iterable[bytes | NDArray[Any]]) -> str:
+    """BLAKE2b over JSON and byte strings or arrays, none of which can be taken for a part of another."""
+    hasher = hashlib.blake2b(digest_size=32, person=b"cipherblas-id")
+    hasher.update(json.dumps([what, *described], separators=(",", ":")).encode() + b"\0")
+    for part in parts:
+        data = part if isinstance(part, bytes) else bytes_of(np.ascontiguousarray(part))
+        hasher.update(len(data).to_bytes(8, "little"))
+        hasher.update(data)
+    return hasher.hexdigest()
 
 
 def _form(piece: FreshCiphertext | EncryptedRows) -> tuple[str, float]:
@@ -232,6 +269,7 @@ class EncryptedResult:
         seconds: how long the server computed.
         key_id: the key pair that decrypts it.
         route: as the plan's.
+        operands: name → `EncryptedOperand.digest` of each secret operand that it was computed from, as the server says.
     """
 
     program_id: str
@@ -241,11 +279,18 @@ class EncryptedResult:
     seconds: float = 0.0
     key_id: str = ""
     route: Route = "slots"
+    operands: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def nbytes(self) -> int:
         """Bytes that travel."""
         return sum(ct.nbytes for ct in self.ciphertexts)
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """The name of these very ciphertexts: BLAKE2b over all their residues."""
+        described = [self.program_id, self.key_id, [list(array.shape) for array in self.ciphertexts]]
+        return _digest("result", described, self.ciphertexts)
 
     def save(self, path: str | Path) -> None:
         """Write to a safetensors file, atomically."""
@@ -256,6 +301,7 @@ class EncryptedResult:
             "seconds": self.seconds,
             "key_id": self.key_id,
             "route": self.route,
+            "operands": dict(self.operands),
         }
         tensors: dict[str, NDArray[Any]] = (
             {"result": np.stack(self.ciphertexts)}
@@ -285,13 +331,16 @@ class EncryptedResult:
             arrays = _result_arrays(tensors, route)
             shape = _shape(header["shape"])
             seconds, key_id = float(header["seconds"]), str(header["key_id"])
-        except (KeyError, TypeError, ValueError) as error:
+            operands = {str(name): str(digest) for name, digest in header["operands"].items()}
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise FormatError(
-                "fields of an encrypted result", expected="result, shape, key_id, route", got=repr(error)
+                "fields of an encrypted result",
+                expected="result, shape, key_id, route, operands",
+                got=repr(error),
             ) from error
         if route not in ROUTES:
             raise FormatError("route of a result", expected=" | ".join(ROUTES), got=route)
-        return cls(program_id, shape, parameters, arrays, seconds, key_id, ROUTES[route])
+        return cls(program_id, shape, parameters, arrays, seconds, key_id, ROUTES[route], operands)
 
 
 def _shape(lengths: Sequence[Any]) -> tuple[int, ...]:

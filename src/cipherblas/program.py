@@ -24,6 +24,7 @@ from cipherblas.planner.explain import explain
 from cipherblas.planner.plan import Plan, PlanOptions
 from cipherblas.planner.routes import AnyTrace, executed, make_plan, replay
 from cipherblas.planner.rows import RowTrace
+from cipherblas.planner.worst_case import worst_error
 from cipherblas.results import ResultSpec, RowResultSpec
 from cipherblas.row_execution import RowFeed, RowValue
 from cipherblas.slot_arithmetic import FeedSpec
@@ -101,6 +102,14 @@ class Program:
         scale = ct.scale / value.unit
         n = self.plan.parameters.n
         return ResultSpec(value.shape, value.layout, value.grid, ct.limbs, ct.components, scale, n)
+
+    @functools.cached_property
+    def worst_error(self) -> float:
+        """Bound on the error of an entry for whatever operands within their bounds: no two errors are independent.
+
+        What `plan.error` promises holds for data that nobody chose to make errors large; `Sharing` needs this.
+        """
+        return worst_error(self.executed, self.plan)
 
     def _row_result(self, value: RowValue) -> RowResultSpec:
         first = value.pieces[0]

@@ -43,6 +43,7 @@ class Purpose(enum.IntEnum):
     MATRIX_UNIFORM = 7
     SHARED_SECRET = 8
     CONVERSION_KEY_UNIFORM = 9
+    SHARING = 10
 
 
 def fresh_seed() -> bytes:

@@ -97,8 +97,16 @@ class Server:
         run = self._run_rows if self.program.plan.route == "rows" else self._run_slots
         shape, arrays = run(encrypted, clear, progress)
         plan = self.program.plan
+        digests = {name: operand.digest for name, operand in encrypted.items()}
         return EncryptedResult(
-            self.program.id, shape, plan.parameters, arrays, self.seconds, self._keys.key_id, plan.route
+            self.program.id,
+            shape,
+            plan.parameters,
+            arrays,
+            self.seconds,
+            self._keys.key_id,
+            plan.route,
+            digests,
         )
 
     def _run_slots(

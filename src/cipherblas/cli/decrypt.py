@@ -14,8 +14,9 @@ from cipherblas.arrays import shape_text
 from cipherblas.cli.arrays import save_array
 from cipherblas.cli.keyfolder import open_client
 from cipherblas.cli.options import Debug, Insecure, Json, KeyFolder, Quiet, Security, Threads, use_threads
-from cipherblas.matrices import EncryptedResult
+from cipherblas.matrices import EncryptedOperand, EncryptedResult
 from cipherblas.report import Display, print_json
+from cipherblas.sharing import LEAST_BITS, MOST_BITS, Sharing
 
 
 def decrypt(
@@ -33,6 +34,30 @@ def decrypt(
             show_default="comma-separated rows on stdout; of an image, channel after channel",
         ),
     ] = None,
+    of: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Encrypted operand that the result must be of; repeatable.",
+            show_default="the latest encryption with these keys of each operand",
+        ),
+    ] = None,
+    share: Annotated[
+        int | None,
+        typer.Option(
+            metavar="ENTRIES",
+            help="Make the numbers fit to be shared; ENTRIES: of all results that will ever be shared under the key.",
+            show_default="for the owner of the key alone",
+        ),
+    ] = None,
+    share_bits: Annotated[
+        int | None,
+        typer.Option(
+            metavar="BITS",
+            help=f"Statistical security of what is shared, {LEAST_BITS} to {MOST_BITS}.",
+            show_default=str(LEAST_BITS),
+        ),
+    ] = None,
     security: Security = 128,
     insecure: Insecure = False,
     threads: Threads = None,
@@ -42,14 +67,21 @@ def decrypt(
 ) -> None:
     """Decrypt a result.
 
-    Share decrypted numbers with others only rounded to the precision of the plan: their last digits can tell about
-    the secret key.
+    Keep decrypted numbers to yourself: their last digits tell about the secret key, and a server that sees a few
+    results, or rounded ones, can find it. To share them use --share, which hides these digits under noise, and
+    keeps count: beside the secret key it keeps a budget of ENTRIES, refuses what exceeds it, and shares no result
+    twice. It protects results of a server that computes what it is asked to, not of one that returns what it likes.
+
+    A result must be of the latest encryption with these keys of each operand, or of those given by --of.
 
     \b
     Examples:
       cipherblas decrypt keys/ C.ct -o C.npy
-      cipherblas decrypt keys/ C.ct | head
+      cipherblas decrypt keys/ C.ct --of A-monday.ct --of B.ct -o C-monday.npy
+      cipherblas decrypt keys/ C.ct --share 4096 -o C-public.npy
     """
+    if share_bits is not None and share is None:
+        raise typer.BadParameter("--share-bits needs --share ENTRIES")
     use_threads(threads)
     display = Display(quiet=quiet)
     if output is not None:
@@ -57,11 +89,12 @@ def decrypt(
     with display.progress("reading the keys"):
         client = open_client(keys, security, insecure)
         program = client.program
-        encrypted = EncryptedResult.load(
-            result, program.plan.parameters, program.id, security=security, insecure=insecure
-        )
+        params, accept = program.plan.parameters, {"security": security, "insecure": insecure}
+        encrypted = EncryptedResult.load(result, params, program.id, **accept)
+        operands = [EncryptedOperand.load(path, params, program.id, **accept) for path in of or []]
+    sharing = None if share is None else Sharing(share, LEAST_BITS if share_bits is None else share_bits)
     with display.progress("decrypting"):
-        values = client.decrypt(encrypted)
+        values = client.decrypt(encrypted, of=operands, share=sharing)
     if output is not None:
         save_array(output, values)
         display.note(f"wrote {output}: {shape_text(values.shape)}")
@@ -72,6 +105,7 @@ def decrypt(
                 "file": None if output is None else str(output),
                 "max_abs": float(np.abs(values).max()),
                 "expected_error": program.plan.error,
+                "noise": None if sharing is None else sharing.deviation(program),
                 **({} if output is not None else {"values": values.tolist()}),
             }
         )

@@ -13,7 +13,7 @@ from cipherblas.errors import StorageError
 FORMAT_VERSION = 1
 KINDS = (
     *("program", "secret-key", "public-key", "evaluation-keys", "ciphertext"),
-    *("encrypted-matrix", "conversion-keys"),
+    *("encrypted-matrix", "conversion-keys", "key-record"),
 )
 
 MAGIC = "cipherblas"  # metadata entry that holds the format version
