@@ -195,7 +195,7 @@ class Client:
                 raise MismatchError("no secret operand of that name", expected=" | ".join(secret), got=name)
             if result.operands.get(name, digest) != digest:
                 which = "the given" if name in given else "the latest"
-                hint = "" if name in given else " (for another one, give it as `of`)"
+                hint = "" if name in given else " (another one is named by `of`, or --of)"
                 raise MismatchError(
                     f"the result is not of {which} encryption of operand {name!r}{hint}",
                     expected=short_id(digest),

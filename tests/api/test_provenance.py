@@ -179,9 +179,10 @@ def test_encryption_goes_on_where_the_record_cannot_be_written(
         raise cb.StorageError("cannot write", got="Read-only file system")
 
     monkeypatch.setattr("cipherblas.files.write", full)
+    values = _values(program, 2)
     with pytest.warns(UserWarning, match="Read-only"):
-        values = _values(program, 2)
-        new = server.run(**client.encrypt(**values))
+        operands = client.encrypt(**values)
+    new = server.run(**operands)
     assert _close(program, client.decrypt(new), values)
     with pytest.raises(cb.MismatchError):
         client.decrypt(old)
@@ -201,7 +202,7 @@ def test_entries_beyond_the_bound_raise(program: cb.Program, sign: int) -> None:
     def moved(distance: float) -> cb.EncryptedResult:
         arrays = [array.copy() for array in result.ciphertexts]
         shift = round(sign * distance * spec.scale)
-        places = [a[0] for a in arrays] if program.plan.route != "rows" else [a for a in arrays[1::2]]
+        places = [a[0] for a in arrays] if program.plan.route != "rows" else list(arrays[1::2])
         for residues in places:  # a constant in slots; of rows, every entry
             for limb, q in enumerate(program.plan.parameters.q[: len(residues)]):
                 residues[limb] = (residues[limb].astype(object) + shift) % q
@@ -233,7 +234,5 @@ def test_results_at_the_bound_decrypt() -> None:
     client = program.client()
     server = program.server(client.evaluation_keys())
     for sign in (1.0, -1.0):
-        found = client.decrypt(
-            server.run(**client.encrypt(a=np.ones((4, 6)), b=np.full((6, 4), sign)))
-        )
+        found = client.decrypt(server.run(**client.encrypt(a=np.ones((4, 6)), b=np.full((6, 4), sign))))
         assert np.abs(found - 6 * sign).max() <= program.plan.error

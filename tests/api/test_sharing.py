@@ -120,9 +120,7 @@ def _phase(program: cb.Program, client: cb.Client, attack: Attack) -> Vector:
 
 def _small(**options: object) -> tuple[cb.Program, cb.Client, Callable[[], cb.EncryptedResult], Vector]:
     left = cb.public(3, 4) if options.get("route") == "rows" else cb.secret(3, 4)
-    program = cb.compile(
-        lambda a, b: a @ b, a=left, b=cb.secret(4, 5), **{"precision": 1e-10, **options}
-    )
+    program = cb.compile(lambda a, b: a @ b, a=left, b=cb.secret(4, 5), **{"precision": 1e-10, **options})
     client = program.client()
     server = program.server(client.evaluation_keys())
     a, b = np.random.default_rng(1).uniform(-1, 1, (3, 4)), np.random.default_rng(2).uniform(-1, 1, (4, 5))
@@ -179,7 +177,9 @@ def _other(result: cb.EncryptedResult) -> cb.EncryptedResult:
     """The same values in other ciphertexts, as anyone can make them: a residue of the first polynomial is changed."""
     changed = [array.copy() for array in result.ciphertexts]
     q = np.array(result.parameters.q[: changed[0].shape[1]], np.uint64)[:, None]
-    changed[0][0] = (changed[0][0] + np.uint64(1)) % q  # in slots: 1 more in the constant coefficient of the message
+    changed[0][0] = (
+        changed[0][0] + np.uint64(1)
+    ) % q  # in slots: 1 more in the constant coefficient of the message
     return replace(result, ciphertexts=tuple(changed))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,6 +74,18 @@ def flow(tmp_path_factory: pytest.TempPathFactory) -> Flow:
     succeed("encrypt", made.keys, made.b_npy, "--as", "b", "-o", made.b)
     succeed("run", made.plan, made.evaluation, "--a", made.a, "--b", made.b, "-o", made.c)
     return made
+
+
+@pytest.fixture(autouse=True)
+def unchanged_record(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What a test encrypts with the keys of `flow` is not their latest encryption for the next test."""
+    if "flow" not in request.fixturenames:
+        yield
+        return
+    record = request.getfixturevalue("flow").keys / "secret-key.record"
+    before = record.read_bytes()
+    yield
+    record.write_bytes(before)
 
 
 @pytest.fixture(scope="session")

@@ -110,7 +110,9 @@ def test_program_of_named_operands(invoke: Any, tmp_path: Path) -> None:
 
 def test_keys_lie_apart(flow: Any) -> None:
     """The folder for the server holds evaluation keys alone, and the secret key nobody else may read."""
-    assert sorted(path.name for path in flow.keys.iterdir()) == ["evaluation", "program", "secret-key"]
+    assert sorted(path.name for path in flow.keys.iterdir()) == [
+        *("evaluation", "program", "secret-key", "secret-key.record")
+    ]
     assert stat.S_IMODE(flow.secret.stat().st_mode) == 0o600
     assert stat.S_IMODE(flow.keys.stat().st_mode) == 0o700
     with Reader(flow.secret, "secret-key") as reader:
@@ -171,7 +173,7 @@ def test_quiet_commands_say_nothing(flow: Any, invoke: Any, tmp_path: Path) -> N
         ["keygen", flow.plan, "-o", tmp_path / "keys"],
         ["encrypt", flow.keys, flow.a_npy, "-o", tmp_path / "a.ct"],
         ["run", flow.plan, flow.evaluation, "--a", flow.a, "--b", flow.b, "-o", tmp_path / "c.ct"],
-        ["decrypt", flow.keys, flow.c, "-o", tmp_path / "c.npy"],
+        ["decrypt", flow.keys, flow.c, "--of", flow.a, "-o", tmp_path / "c.npy"],
     ):
         result = invoke(*command, "--quiet")
         assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
