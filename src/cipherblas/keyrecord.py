@@ -57,14 +57,17 @@ class _Content:
         self.spent += entries
         self.shared[digest] = None
 
-    def merge(self, other: _Content) -> None:
-        """Take in what another record of the same key knows: nothing that was spent is forgotten."""
-        self.encrypted = {**other.encrypted, **self.encrypted}
+    def merge_budget(self, other: _Content) -> None:
+        """Take in what another record of the same key knows: nothing that was spent is forgotten.
+
+        A key belongs to a program, so that all its results have the same number of entries.
+        """
         if self.sharing is not None and other.sharing is not None and self.sharing != other.sharing:
             raise MismatchError("budgets of two records of a key", expected=other.sharing, got=self.sharing)
         self.sharing = self.sharing or other.sharing
-        self.spent = max(self.spent, other.spent)
+        each = max((known.spent // len(known.shared) for known in (self, other) if known.shared), default=0)
         self.shared.update(other.shared)
+        self.spent = each * len(self.shared)
 
 
 class KeyRecord:
@@ -123,13 +126,15 @@ class KeyRecord:
         Raises:
             StorageError, FormatError, VersionError: as `spend`; the record then stays where it was.
         """
-        before, self._content = self._key_file, self._known()
+        before, content = self._key_file, self._known()
+        content.encrypted.update(self._content.encrypted)
         self._key_file = Path(os.path.abspath(key_file))
         try:
             try:
-                content = self._known()
+                there = self._stored() or _Content()
             except MismatchError:  # the record of a key that is about to be overwritten
-                content = self._content
+                there = _Content()
+            content.merge_budget(there)
             if content != _Content() or self._path.exists():
                 self._write(content)
             yield
@@ -153,12 +158,12 @@ class KeyRecord:
                 content = self._known()
                 yield content
                 self._write(content)
-                self._content.merge(content)
+                self._content.merge_budget(content)
 
     def _known(self) -> _Content:
         """What the file says, and beyond that what this process knows."""
         content = self._stored() or _Content()
-        content.merge(self._content)
+        content.merge_budget(self._content)
         return content
 
     def _stored(self) -> _Content | None:

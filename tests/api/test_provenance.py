@@ -166,6 +166,22 @@ def test_another_process_knows_the_latest_encryption(tmp_path: Path) -> None:
     assert "MismatchError" in stale.stderr
 
 
+def test_two_processes_take_turns(tmp_path: Path) -> None:
+    """Each knows its own latest encryptions, and of operands that it did not encrypt those of the other."""
+    program = PROGRAMS["slots"]()
+    first = program.client()
+    first.save(tmp_path / "key")
+    second = cb.Client.load(program, tmp_path / "key")
+    server = program.server(first.evaluation_keys())
+    values, later = _values(program, 1), _values(program, 2)
+    second.encrypt(b=values["b"])
+    a = first.encrypt(a=values["a"])
+    b = second.encrypt(b=later["b"])
+    for holder in (first, second, cb.Client.load(program, tmp_path / "key")):
+        found = holder.decrypt(server.run(a=a, b=b))
+        assert _close(program, found, {"a": values["a"], "b": later["b"]})
+
+
 def test_encryption_goes_on_where_the_record_cannot_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -280,6 +280,34 @@ def test_the_budget_goes_with_the_key_file(tmp_path: Path) -> None:
         cb.Client.load(program, tmp_path / "key").decrypt(first)
 
 
+def test_copies_of_a_key_that_meet_again_know_what_both_spent(tmp_path: Path) -> None:
+    program, client, run, _ = _small()
+    client.save(tmp_path / "one")
+    copy = cb.Client.load(program, tmp_path / "one")
+    copy.save(tmp_path / "two")
+    first = run()
+    second, third = _other(first), _other(_other(first))
+    share = cb.Sharing(entries=45)
+    client.decrypt(first, share=share)
+    copy.decrypt(second, share=share)
+    copy.save(tmp_path / "one")
+    again = cb.Client.load(program, tmp_path / "one")
+    again.decrypt(third, share=share)
+    with pytest.raises(cb.SecurityError, match="at most 0 of 45"):
+        again.decrypt(_other(third), share=share)
+
+
+def test_a_lost_record_is_not_mixed_with_a_new_one(tmp_path: Path) -> None:
+    program, client, run, _ = _small()
+    client.save(tmp_path / "key")
+    result, share = run(), cb.Sharing(entries=45)
+    client.decrypt(result, share=share)
+    (tmp_path / "key.record").unlink()
+    cb.Client.load(program, tmp_path / "key").decrypt(result, share=cb.Sharing(entries=15))
+    with pytest.raises(cb.MismatchError, match="budgets of two records"):
+        client.decrypt(_other(result), share=share)
+
+
 def test_a_key_written_over_another_leaves_no_foreign_record(tmp_path: Path) -> None:
     program, client, run, _ = _small()
     client.save(tmp_path / "key")
