@@ -105,7 +105,7 @@ def test_what_takes_a_noise_from_its_caller_is_not_believed(base: type, worst: t
     """Methods whose callers state a noise, or where data begin, have an own form in the worst case."""
     for name, method in inspect.getmembers(base, inspect.isfunction):
         arguments = inspect.signature(method).parameters
-        if name.startswith("_") or not {"noise", "public_key"} & set(arguments):
+        if name.startswith("_") or not {"noise", "bias", "public_key"} & set(arguments):
             continue
         if name in ("make", "rotate_sum", "check_room"):  # their data come from hooks, or there are none
             continue

@@ -18,7 +18,7 @@ from typing import Any
 
 from cipherblas.evaluators.base import Evaluator
 from cipherblas.evaluators.bookkeeping import Term
-from cipherblas.evaluators.noise import SIGMA
+from cipherblas.evaluators.noise import SIGMA, SlotErrors
 from cipherblas.evaluators.shape import Ring
 from cipherblas.evaluators.values import Ct, Plain, Step, Transform, WeightGroup
 
@@ -99,11 +99,13 @@ class WorstCase(Evaluator):
 
     # ---- what is known beyond the hooks ----
 
-    def make(self, limbs: int, scale: float, bound: float, noise: float, components: int, data: Any) -> Ct:
+    def make(
+        self, limbs: int, scale: float, bound: float, errors: SlotErrors, components: int, data: Any
+    ) -> Ct:
         """A handle; its message is no larger than its bound says."""
         if data is not None:
             data = replace(data, scale=scale, message=min(data.message, scale * bound))
-        return super().make(limbs, scale, bound, noise, components, data)
+        return super().make(limbs, scale, bound, errors, components, data)
 
     def fresh(
         self,
@@ -120,9 +122,9 @@ class WorstCase(Evaluator):
         ct.data = Worst(ct.limbs, 2, ct.scale, message, self.worst.fresh(message, public_key))
         return ct
 
-    def bounded(self, ct: Ct, bound: float, noise: float = math.inf) -> Ct:
-        """The same ciphertext; what the caller knows about its slots is used, about its noise is not."""
-        ct = super().bounded(ct, bound, noise)
+    def bounded(self, ct: Ct, bound: float) -> Ct:
+        """The same ciphertext; what the caller knows about its slots is used."""
+        ct = super().bounded(ct, bound)
         ct.data = replace(ct.data, message=min(ct.data.message, ct.scale * ct.bound))
         return ct
 

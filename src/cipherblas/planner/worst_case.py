@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cipherblas.evaluators.rows import FLOAT_ERROR
 from cipherblas.evaluators.rows_worst_case import RowsWorstCase
 from cipherblas.evaluators.worst_case import WorstCase
 from cipherblas.execution import Execution
@@ -12,8 +13,6 @@ from cipherblas.planner.plan import Plan
 from cipherblas.planner.rows import HEADROOM_BITS, RecordingRowFeeds
 from cipherblas.planner.trace import RecordingFeeds
 from cipherblas.row_execution import RowExecution
-
-DECODING = 2.0**-50  # relative error of the sums and quotients by which rows are decoded
 
 
 def worst_error(expression: Expression, plan: Plan) -> float:
@@ -48,5 +47,6 @@ def _rows_error(expression: Expression, plan: Plan) -> float:
     ).run()
     errors: list[float] = [piece.data.error / piece.scale for piece in result.pieces]
     return max(
-        error + DECODING * (piece.bound + error) for error, piece in zip(errors, result.pieces, strict=True)
+        error + FLOAT_ERROR * (piece.bound + error)
+        for error, piece in zip(errors, result.pieces, strict=True)
     )
