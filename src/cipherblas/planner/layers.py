@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from cipherblas import _core
 from cipherblas.algorithms.layers.base import LayerMethod, Weights, Window
 from cipherblas.algorithms.layers.imra import Pattern, optimise
 from cipherblas.algorithms.layers.metakernel import ConvMetaKernel, MatVecMetaKernel
@@ -50,7 +51,7 @@ from cipherblas.planner.sizing import (
     magnitude_slope,
     sizings,
 )
-from cipherblas.planner.trace import RecordingFeeds, Trace
+from cipherblas.planner.trace import RecordingFeeds, Trace, expanded_bytes
 from cipherblas.slot_arithmetic import Choice
 
 NOMINAL_DEPTH = 2  # rescales above the base of the ring on which single operations are priced
@@ -321,7 +322,7 @@ def trace_layers(
         result=result,
         counts=counter.counts.copy(),
         keys=counter.request,
-        working_bytes=counter.peak_bytes,
+        working_bytes=counter.peak_bytes + expanded_bytes(feeds.specs.values(), ring.n),
         layers=tuple(ledger.layers),
     )
 
@@ -375,7 +376,7 @@ class LayerSearch:
             )
         self.expression, self.options, self.budgets = expression, options, budgets
         self.rates = calibrate()
-        self.threads = options.threads or _threads()
+        self.threads = options.threads or _core.threads()
         self.target = options.precision * expression.bound
         self._failures: list[CipherblasError] = []
 
@@ -528,9 +529,3 @@ def layer_counts(method: LayerMethod, slots: int) -> Counts:
     cts = [ev.fresh(None, bound=1.0) for _ in range(method.x.ciphertexts)]
     method.run(ev, cts, Weights("counted", lambda: NotImplemented, 1.0, 1.0, 1.0))
     return ev.counts
-
-
-def _threads() -> int:
-    from cipherblas import _core
-
-    return int(_core.threads())

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from cipherblas import _core
 from cipherblas.algorithms.base import Algorithm
 from cipherblas.algorithms.registry import ALGORITHMS, build, find
 from cipherblas.errors import (
@@ -111,7 +112,7 @@ class Search:
         self.axes = Axes(expression)
         self.target = options.precision * expression.bound
         self.rates = calibrate()
-        self.threads = options.threads or _threads()
+        self.threads = options.threads or _core.threads()
         self.rejected: dict[str, Rejected] = {}
         self._slopes: dict[str, float] = {}
         self._most_keys: Scored | None = None  # the fastest that only the key budget refuses
@@ -499,9 +500,3 @@ def _blocks(axes: tuple[str, ...], block: tuple[int, ...]) -> dict[str, int]:
     for axis, length in zip(axes, block, strict=True):
         blocks[axis] = min(length, blocks.get(axis, length))
     return blocks
-
-
-def _threads() -> int:
-    from cipherblas import _core
-
-    return int(_core.threads())
