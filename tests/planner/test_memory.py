@@ -118,7 +118,8 @@ def peaks(folder: Path, program: cb.Program) -> tuple[int, int]:
             secret[name] = values
         else:
             np.save(folder / f"{name}.npy", values)
-    for name, encrypted in client.encrypt(**secret).items():
+    sent = client.encrypt(**secret)
+    for name, encrypted in ({next(iter(secret)): sent} if len(secret) == 1 else sent).items():
         encrypted.save(folder / name)
     done = subprocess.run(
         [sys.executable, "-c", SERVER, str(folder)],
