@@ -46,8 +46,8 @@ def check_bound(name: str, matrix: NDArray[Any], bound: float) -> None:
 def available_memory() -> int | None:
     """Bytes that this process may take now without swapping; None where the system does not say.
 
-    The least of what the machine has left and of what every control group above the process, and its own resource limits,
-    leave it.
+    The least of what the machine has left and of what every control group above the process, and its own resource
+    limits, leave it.
     """
     return _core.available_memory()
 

@@ -48,7 +48,8 @@ def bytes_of(array: Array) -> memoryview:
 
 
 def in_threads(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-    """`[work(item) for item in items]`, in as many threads as the core has; the first error is raised, the rest dropped."""
+    """`[work(item) for item in items]`, in as many threads as the core has; the first error is raised, the rest
+    dropped."""
     workers = min(len(items), _core.threads())
     if workers <= 1:
         return [work(item) for item in items]

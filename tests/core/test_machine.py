@@ -210,6 +210,11 @@ except errors.MemoryBudgetError:
 
 
 def test_default_threads_follow_the_affinity() -> None:
-    code = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); import cipherblas; print(cipherblas.threads())"
+    code = """
+import os
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+import cipherblas
+print(cipherblas.threads())
+"""
     assert in_a_process(code).strip() == "1"
     assert in_a_process(code, CIPHERBLAS_THREADS="3").strip() == "3"

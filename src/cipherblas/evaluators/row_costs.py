@@ -7,7 +7,6 @@ out large blocks page by page.
 
 from __future__ import annotations
 
-from cipherblas import _core
 from cipherblas.evaluators.counts import Counts
 from cipherblas.evaluators.shape import Ring
 from cipherblas.params import key_words
@@ -16,10 +15,10 @@ WORD_BYTES = 8
 MAPPED_BYTES = 32 << 20  # the C library maps larger blocks anew each time; smaller ones are there already
 PASS_LAYERS = 4  # of a transform of rows: as many layers as stay in the cache, see cpp/ring/row_transform.cpp
 
-# Working memory, of what the core converts at a time: see cpp/gemm/float_gemm.cpp (digits of both operands as float64, five
-# at most, and a tile per thread) and cpp/gemm/blocked.cpp (packed operands, 65 MiB at most).
+# Working memory, of what the core converts at a time: see cpp/gemm/float_gemm.cpp (digits of both operands as float64,
+# five at most, and a tile per thread) and cpp/gemm/blocked.cpp (packed operands, 65 MiB at most).
 DIGIT_ROWS = DIGIT_DEPTH = 4096
-DIGIT_COLS, TILE_ROWS, MOST_DIGITS = 2048, 1024, 3
+DIGIT_COLS, MOST_DIGITS = 2048, 3
 PACKED_BYTES, PACKED_DEPTH = 65 << 20, 1024
 CLEAR_COPIES = 6  # of a clear matrix that is added: float64 and signed numbers on their way to residues
 
@@ -28,7 +27,7 @@ def gemm_bytes(m: int, k: int, width: int) -> int:
     """Working memory of an m × k by k × width product modulo q, whichever path the core takes."""
     rows, depth, cols = min(m, DIGIT_ROWS), min(k, DIGIT_DEPTH), min(width, DIGIT_COLS)
     digits = (MOST_DIGITS * rows + 2 * cols) * (depth + 8)  # lines are padded
-    tiles = _core.threads() * min(rows, TILE_ROWS) * cols
+    tiles = rows * cols  # a tile for every thread, but no more tiles than these
     packed = min(PACKED_BYTES, min(k, PACKED_DEPTH) * (m + width) * WORD_BYTES)
     return max((digits + tiles) * WORD_BYTES, packed)
 

@@ -36,7 +36,7 @@ from cipherblas.layer_execution import (
 from cipherblas.layouts.tensors import TensorLayout
 from cipherblas.networks import AvgPool2d, Conv2d
 from cipherblas.params import Parameters
-from cipherblas.planner.assembly import PROCESS_BYTES, Decisions, assemble, key_bytes_of
+from cipherblas.planner.assembly import Decisions, assemble, key_bytes_of, resident_bytes
 from cipherblas.planner.baselines import BaselineChooser
 from cipherblas.planner.budgets import Budgets
 from cipherblas.planner.cost import Rates, calibrate
@@ -462,7 +462,7 @@ class LayerSearch:
 
     def _check_budgets(self, estimate: Estimate, key_bytes: int) -> None:
         budgets = self.budgets
-        memory = key_bytes + estimate.upload_bytes + estimate.working_bytes + PROCESS_BYTES
+        memory = key_bytes + estimate.upload_bytes + resident_bytes(estimate.working_bytes)
         for what, allowed, needed in (
             ("evaluation keys", budgets.keys, key_bytes),
             ("upload", budgets.upload, estimate.upload_bytes),

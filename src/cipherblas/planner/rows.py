@@ -26,7 +26,7 @@ from cipherblas.evaluators.steps import KeyPolicy, checked_policy
 from cipherblas.expressions import Expression, evaluate_clear
 from cipherblas.keys import KeyRequest
 from cipherblas.params import MAX_PRIME_BITS, Parameters, make_parameters
-from cipherblas.planner.assembly import PROCESS_BYTES, key_bytes_of, upload_bytes_of
+from cipherblas.planner.assembly import key_bytes_of, resident_bytes, upload_bytes_of
 from cipherblas.planner.budgets import Budgets
 from cipherblas.planner.cost import calibrate
 from cipherblas.planner.explain import size
@@ -311,7 +311,7 @@ def assemble_rows(expression: Expression, decided: RowDecisions, run: RowTrace, 
             piece.limbs * piece.shape[0] * (parameters.n + piece.shape[1]) * 8 for piece in run.result.pieces
         ),
         levels=0,
-        peak_bytes=key_bytes + run.working_bytes + PROCESS_BYTES,
+        peak_bytes=key_bytes + resident_bytes(run.working_bytes),
         error=run.error,
         error_target=decided.precision * expression.bound,
         threads=threads,

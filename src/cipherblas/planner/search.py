@@ -22,7 +22,7 @@ from cipherblas.evaluators.steps import KeyPolicy
 from cipherblas.expressions import Expression, Leaf, MatMul, Scale, has_public_key
 from cipherblas.graph import Axes, products
 from cipherblas.planner import estimate
-from cipherblas.planner.assembly import PROCESS_BYTES, Decisions, assemble, key_bytes_of
+from cipherblas.planner.assembly import Decisions, assemble, key_bytes_of, resident_bytes
 from cipherblas.planner.bound import least_seconds
 from cipherblas.planner.budgets import Budgets
 from cipherblas.planner.cost import calibrate
@@ -77,7 +77,7 @@ class Scored:
     def peak_bytes(self) -> int:
         """About what the server will need."""
         counted = self.estimate
-        return self.key_bytes + counted.upload_bytes + counted.working_bytes + PROCESS_BYTES
+        return self.key_bytes + counted.upload_bytes + resident_bytes(counted.working_bytes)
 
 
 class SlowerError(CipherblasError):
