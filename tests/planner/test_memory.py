@@ -73,8 +73,8 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], dict[str, Any], dict[str, Any]]] =
     "thin matrices in rows": (lambda a, b: a @ b, factors(1500, 4, 1500), {"route": "rows"}),
     "rows": (lambda a, b: a @ b, factors(400, 300, 350), {"route": "rows"}),
     "chain in rows": (
-        lambda u, v, w: (u @ v) @ w,
-        {"u": cb.secret(600, 20), "v": cb.secret(20, 400), "w": cb.secret(400, 30)},
+        lambda w, x, y: (w @ x) @ y,
+        {"w": cb.public(300, 300), "x": cb.secret(300, 200), "y": cb.secret(200, 250)},
         {"route": "rows"},
     ),
     "sum in rows": (
