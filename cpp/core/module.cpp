@@ -1,4 +1,5 @@
 // The extension module cipherblas._core: a thin binding that checks arguments and releases the interpreter lock.
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -6,6 +7,7 @@
 #include "core/arrays.h"
 #include "ring/automorphism.h"
 #include "ring/kernels.h"
+#include "ring/machine.h"
 #include "ring/threads.h"
 
 namespace nb = nanobind;
@@ -36,6 +38,18 @@ NB_MODULE(_core, m) {
         "The instruction sets that this machine and build have.");
     m.def("set_threads", &cipherblas::set_thread_count, "count"_a, "Threads of every later call.");
     m.def("threads", &cipherblas::thread_count);
+    m.def(
+        "cpu_quota", &cipherblas::cpu_quota, "root"_a = "",
+        "Processors' worth of time that control groups grant, or None; `root` stands before all paths read.");
+    m.def("processors", &cipherblas::processors, "root"_a = "",
+          "Processors that the process may run on, at most as many as its quota keeps busy.");
+    m.def("total_memory", &cipherblas::total_memory, "root"_a = "",
+          "Bytes of the machine, or the least limit on the process; None where the system does not say.");
+    m.def("available_memory", &cipherblas::available_memory, "root"_a = "",
+          "Bytes that the process may still take, by the machine and by all limits on it; None as above.");
+    m.def(
+        "empty", [](std::size_t bytes) { return cipherblas::core::Result<std::uint8_t>({bytes}).array(); },
+        "bytes"_a, "So many bytes of the pool, not initialised, aligned to 64 bytes.");
     m.def("pool_bytes", &cipherblas::pool_bytes,
           "Bytes that the memory pool holds, lent out and idle together.");
     m.def("trim_pool", &cipherblas::trim_pool, "Gives idle blocks of the pool back to the system.");

@@ -2,16 +2,17 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <new>
 #include <vector>
 
 #include "ring/aligned.h"
+#include "ring/machine.h"
 
 #if defined(__linux__)
 #include <sys/mman.h>
-#include <unistd.h>
 #endif
 
 namespace cipherblas {
@@ -19,15 +20,14 @@ namespace {
 
 constexpr std::size_t kPage = 4096;
 
-// Idle memory beyond this goes back to the system at once: a quarter of the machine, so that a large product does not
-// return pages only to have them cleared and mapped again for its next block.
+// Idle memory beyond this goes back to the system at once: a quarter of what the process may use, so that a large
+// product does not return pages only to have them cleared and mapped again for its next block.
 std::size_t max_idle_bytes() {
-#if defined(__linux__)
-    const long pages = sysconf(_SC_PHYS_PAGES);
-    if (pages > 0) return static_cast<std::size_t>(pages) * kPage / 4;
-#endif
-    return std::size_t{1} << 30;
+    return static_cast<std::size_t>(total_memory().value_or(std::uint64_t{4} << 30) / 4);
 }
+
+// By so much idle blocks may make the pool larger than the blocks that were ever in use together.
+constexpr std::size_t kSpareBytes = std::size_t{32} << 20;
 
 // Eight sizes per power of two: at most 12.5% of a block is unused, and few sizes make reuse likely.
 std::size_t block_size(std::size_t bytes) {
@@ -70,30 +70,40 @@ void system_release(void* data, std::size_t) { ::operator delete(data, std::alig
 class Pool {
   public:
     void* take(std::size_t size) {
+        Blocks surplus;
         {
             const std::lock_guard<std::mutex> guard(lock_);
             const auto found = idle_.find(size);
-            if (found != idle_.end() && !found->second.empty()) {
+            const bool idle = found != idle_.end() && !found->second.empty();
+            lent_bytes_ += size;
+            most_lent_bytes_ = std::max(most_lent_bytes_, lent_bytes_);
+            if (idle) {
                 void* const data = found->second.back();
                 found->second.pop_back();
                 idle_bytes_ -= size;
                 return data;
             }
+            // New memory: what idles must not make the pool larger than what was in use together, by much.
+            surplus = idle_beyond(most_lent_bytes_ + kSpareBytes - lent_bytes_);
         }
+        release(surplus);
         void* data = system_allocate(size);
         if (data == nullptr) {
             trim();
             data = system_allocate(size);
         }
-        if (data == nullptr) throw std::bad_alloc();
-        const std::lock_guard<std::mutex> guard(lock_);
-        total_bytes_ += size;
+        if (data == nullptr) {
+            const std::lock_guard<std::mutex> guard(lock_);
+            lent_bytes_ -= size;
+            throw std::bad_alloc();
+        }
         return data;
     }
 
     void give(void* data, std::size_t size) noexcept {
         {
             const std::lock_guard<std::mutex> guard(lock_);
+            lent_bytes_ -= size;
             if (idle_bytes_ + size <= max_idle_bytes_) {
                 try {
                     idle_[size].push_back(data);
@@ -102,35 +112,54 @@ class Pool {
                 } catch (...) {  // no memory for the list: release the block instead
                 }
             }
-            total_bytes_ -= size;
         }
         system_release(data, size);
     }
 
     void trim() {
-        std::map<std::size_t, std::vector<void*>> blocks;
+        Blocks blocks;
         {
             const std::lock_guard<std::mutex> guard(lock_);
-            blocks.swap(idle_);
-            total_bytes_ -= idle_bytes_;
-            idle_bytes_ = 0;
+            blocks = idle_beyond(0);
         }
+        release(blocks);
+    }
+
+    std::size_t total() {
+        const std::lock_guard<std::mutex> guard(lock_);
+        return lent_bytes_ + idle_bytes_;
+    }
+
+  private:
+    using Blocks = std::map<std::size_t, std::vector<void*>>;
+
+    // Takes the largest idle blocks out until at most so many bytes idle. Called under the lock.
+    Blocks idle_beyond(std::size_t bytes) {
+        Blocks taken;
+        while (idle_bytes_ > bytes) {
+            const auto largest = std::prev(idle_.end());
+            std::vector<void*>& list = largest->second;
+            while (idle_bytes_ > bytes && !list.empty()) {
+                taken[largest->first].push_back(list.back());
+                list.pop_back();
+                idle_bytes_ -= largest->first;
+            }
+            if (list.empty()) idle_.erase(largest);
+        }
+        return taken;
+    }
+
+    static void release(const Blocks& blocks) {
         for (const auto& [size, list] : blocks) {
             for (void* data : list) system_release(data, size);
         }
     }
 
-    std::size_t total() {
-        const std::lock_guard<std::mutex> guard(lock_);
-        return total_bytes_;
-    }
-
-  private:
     std::mutex lock_;
-    std::map<std::size_t, std::vector<void*>> idle_;
+    Blocks idle_;
     const std::size_t max_idle_bytes_ = max_idle_bytes();
     std::size_t idle_bytes_ = 0;
-    std::size_t total_bytes_ = 0;
+    std::size_t lent_bytes_ = 0, most_lent_bytes_ = 0;
 };
 
 // Never destroyed: arrays of the interpreter may outlive every static object.

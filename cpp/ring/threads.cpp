@@ -5,9 +5,7 @@
 #include <stdexcept>
 #include <string>
 
-#if defined(__unix__) || defined(__APPLE__)
-#include <pthread.h>
-#endif
+#include "ring/machine.h"
 
 namespace cipherblas {
 namespace {
@@ -20,26 +18,12 @@ int default_thread_count() {
         const long value = std::strtol(text, &end, 10);
         if (end != text && *end == '\0' && value >= 1 && value <= kMaxThreads) return static_cast<int>(value);
     }
-#ifdef _OPENMP
-    return omp_get_num_procs();
-#else
-    return 1;
-#endif
+    return processors();
 }
 
 std::atomic<int>& knob() {
     static std::atomic<int> count{default_thread_count()};
     return count;
-}
-
-// The OpenMP threads of a process do not exist in its forks, where a parallel loop would wait for them for ever.
-std::atomic<bool> forked_without_threads{false};
-
-void watch_forks() {
-#if defined(__unix__) || defined(__APPLE__)
-    static const int registered = pthread_atfork(nullptr, nullptr, [] { forked_without_threads = true; });
-    (void)registered;
-#endif
 }
 
 }  // namespace
@@ -55,16 +39,9 @@ void set_thread_count(int count) {
 }
 
 int threads_for(std::size_t tasks) {
-#ifdef _OPENMP
-    if (omp_in_parallel() || forked_without_threads) return 1;
+    if (in_loop()) return 1;
     const std::size_t threads = static_cast<std::size_t>(thread_count());
-    const int used = static_cast<int>(tasks < threads ? (tasks == 0 ? 1 : tasks) : threads);
-    if (used > 1) watch_forks();
-    return used;
-#else
-    (void)tasks;
-    return 1;
-#endif
+    return static_cast<int>(tasks < threads ? (tasks == 0 ? 1 : tasks) : threads);
 }
 
 }  // namespace cipherblas

@@ -1,45 +1,33 @@
-// The one thread knob, and the only place where threads are started.
+// The one thread knob, and the only place where parallel loops are started.
 #pragma once
 #include <cstddef>
-#include <exception>
-#include <mutex>
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
+#include "ring/workers.h"
 
 namespace cipherblas {
 
-// Number of threads that a parallel loop may use: what set_thread_count chose, else CIPHERBLAS_THREADS, else all cores.
+// Number of threads that a parallel loop may use: what set_thread_count chose, else CIPHERBLAS_THREADS, else as many as
+// the process may keep busy (ring/machine.h).
 int thread_count();
 // Throws std::invalid_argument unless 1 <= count <= 4096.
 void set_thread_count(int count);
 
-// Number of threads for so many tasks: one inside a parallel loop, and in a fork of a process that ran such loops.
+// Number of threads for so many tasks: one inside a parallel loop.
 int threads_for(std::size_t tasks);
 
 // Calls body(task, thread) for every task below `tasks`; thread < threads, so that the caller can prepare a workspace
-// for each (the knob may turn meanwhile). The first exception is rethrown when all threads have stopped.
+// for each (the knob may turn meanwhile). The first exception is rethrown when all threads have stopped; tasks that were
+// not begun are left out.
 template <typename Body>
 void parallel_for(std::size_t tasks, int threads, const Body& body) {
-    if (threads <= 1) {
+    if (threads <= 1 || tasks <= 1 || in_loop()) {
         for (std::size_t task = 0; task < tasks; ++task) body(task, 0);
         return;
     }
-#ifdef _OPENMP
-    std::exception_ptr failure;
-    std::mutex failure_lock;
-#pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
-    for (std::size_t task = 0; task < tasks; ++task) {
-        try {
-            body(task, omp_get_thread_num());
-        } catch (...) {
-            const std::lock_guard<std::mutex> guard(failure_lock);
-            if (!failure) failure = std::current_exception();
-        }
-    }
-    if (failure) std::rethrow_exception(failure);
-#endif
+    const auto run = [](const void* context, std::size_t task, int thread) {
+        (*static_cast<const Body*>(context))(task, thread);
+    };
+    run_loop(tasks, threads, run, &body);
 }
 
 // Calls body(task) for every task below `tasks`.

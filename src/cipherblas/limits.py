@@ -8,7 +8,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from cipherblas._core import trim_pool
+from cipherblas import _core
 from cipherblas.errors import MemoryBudgetError, MismatchError, ParameterError, RangeError
 
 RESERVED_NAMES = ("progress",)  # keyword of `Client.encrypt` and `Server.run`, which take operands by name
@@ -44,15 +44,12 @@ def check_bound(name: str, matrix: NDArray[Any], bound: float) -> None:
 
 
 def available_memory() -> int | None:
-    """Bytes that a new allocation may use now without swapping; None where the system does not say."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as lines:
-            for line in lines:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-    except (OSError, ValueError, IndexError):
-        pass
-    return None
+    """Bytes that this process may take now without swapping; None where the system does not say.
+
+    The least of what the machine has left and of what every control group above the process, and its own resource
+    limits, leave it.
+    """
+    return _core.available_memory()
 
 
 def check_available(needed: int, purpose: str, release: Callable[[], object] = lambda: None) -> None:
@@ -63,7 +60,7 @@ def check_available(needed: int, purpose: str, release: Callable[[], object] = l
     available = available_memory()
     if available is not None and needed > available:
         release()
-        trim_pool()
+        _core.trim_pool()
         available = available_memory()
     if available is not None and needed > available:
         raise MemoryBudgetError(

@@ -1,19 +1,20 @@
-"""Aligned memory, a check against the machine's size, and threads for work that releases the GIL."""
+"""Aligned memory, a check against what the process may use at all, and threads for work that releases the GIL."""
 
 from __future__ import annotations
 
 import math
-import os
-import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import numpy as np
 
+from cipherblas import _core
 from cipherblas.errors import MemoryBudgetError
 
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector register
+
+MOST_BYTES = 1 << 62  # beyond any machine
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Item = TypeVar("Item")
@@ -21,19 +22,22 @@ Result = TypeVar("Result")
 
 
 def aligned_empty(shape: Sequence[int], dtype: Any = np.uint64) -> Array:
-    """An uninitialised C-contiguous array whose data start at a multiple of 64 bytes.
+    """An uninitialised C-contiguous array whose data start at a multiple of 64 bytes, from the pool of the core.
+
+    So what the interpreter and the core hold is reused by either, and the peak of both together is what is alive.
 
     Raises:
         MemoryBudgetError: the system does not give that much memory.
     """
     dtype = np.dtype(dtype)
     nbytes = math.prod(shape) * dtype.itemsize
+    if not 0 <= nbytes < MOST_BYTES:
+        raise MemoryBudgetError("out of memory", expected=f"below {MOST_BYTES} bytes", got=nbytes)
     try:
-        block = np.empty(nbytes + ALIGNMENT, np.uint8)
-    except (MemoryError, ValueError, OverflowError) as error:
+        block: Array = _core.empty(nbytes)
+    except MemoryError as error:
         raise MemoryBudgetError("out of memory", expected=f"{nbytes} bytes free", got=str(error)) from error
-    start = -block.ctypes.data % ALIGNMENT
-    aligned: Array = block[start : start + nbytes].view(dtype).reshape(tuple(shape))
+    aligned: Array = block.view(dtype).reshape(tuple(shape))
     return aligned
 
 
@@ -43,18 +47,10 @@ def bytes_of(array: Array) -> memoryview:
     return flat.data
 
 
-def threads() -> int:
-    """Threads to use: what the arithmetic core was set to, else CIPHERBLAS_THREADS, else all processors."""
-    core = sys.modules.get("cipherblas._core")
-    if core is not None:
-        return max(1, int(core.threads()))
-    wanted = os.environ.get("CIPHERBLAS_THREADS", "")
-    return int(wanted) if wanted.isdigit() and int(wanted) > 0 else len(os.sched_getaffinity(0))
-
-
 def in_threads(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-    """`[work(item) for item in items]`, in threads; the first error is raised and the rest is dropped."""
-    workers = min(len(items), threads())
+    """`[work(item) for item in items]`, in as many threads as the core has; the first error is raised, the rest
+    dropped."""
+    workers = min(len(items), _core.threads())
     if workers <= 1:
         return [work(item) for item in items]
     with ThreadPoolExecutor(workers) as pool:
@@ -68,9 +64,9 @@ def in_threads(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Re
 
 
 def check_memory(nbytes: int, purpose: str) -> None:
-    """Raise MemoryBudgetError when `nbytes` exceed the memory of this machine."""
-    physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if nbytes > physical:
+    """Raise MemoryBudgetError when `nbytes` exceed the memory of this machine, or a limit on this process."""
+    total = _core.total_memory()
+    if total is not None and nbytes > total:
         raise MemoryBudgetError(
-            f"{purpose} needs more memory than there is", expected=f"at most {physical} bytes", got=nbytes
+            f"{purpose} needs more memory than there is", expected=f"at most {total} bytes", got=nbytes
         )

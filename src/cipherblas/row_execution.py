@@ -76,6 +76,12 @@ class RowFeed:
         uniform = (len(self.pieces) - self.seeds) * n
         return self.limbs * rows * (cols + uniform) * WORD_BYTES
 
+    def memory_bytes(self, n: int) -> int:
+        """Bytes on the server, where seeds are expanded and stay so: the b parts and all a parts."""
+        rows, cols = self.shape
+        uniform = -(-cols // n) if self.shared else rows * len(self.pieces)
+        return self.limbs * (rows * cols + uniform * n) * WORD_BYTES
+
 
 @dataclass(frozen=True)
 class RowValue:

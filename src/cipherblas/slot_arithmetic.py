@@ -100,6 +100,10 @@ class FeedSpec:
         """Bytes of the halves that travel as residues."""
         return (2 * self.ciphertexts - self.seeds) * self.limbs * n * 8
 
+    def expanded_bytes(self, n: int) -> int:
+        """Bytes of the whole ciphertexts that the server makes from seeds, and keeps beside the halves that came."""
+        return 2 * self.seeds * self.limbs * n * 8
+
     @property
     def encoding_scale(self) -> float:
         """What an entry of the matrix is multiplied by to become a slot of the message."""

@@ -179,13 +179,9 @@ def machine() -> str:
                 break
     except OSError:
         pass
-    try:
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    except (OSError, ValueError):
-        memory = 0.0
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     from cipherblas import _core
 
+    cores, memory = _core.processors(), (_core.total_memory() or 0) / 2**30
     return (
         f"{model}, {cores} cores, {_core.isa()}, {memory:.0f} GiB, {platform.system()} {platform.release()}"
     )

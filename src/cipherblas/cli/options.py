@@ -24,7 +24,10 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No notes and no prog
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Threads = Annotated[
-    int | None, typer.Option(min=1, help="Threads to use; all cores by default.", show_default=False)
+    int | None,
+    typer.Option(
+        min=1, help="Threads to use; by default as many as the process may keep busy.", show_default=False
+    ),
 ]
 PlanFile = Annotated[
     Path, typer.Argument(metavar="PLAN", help="Program file that `plan` wrote.", show_default=False)

@@ -84,7 +84,7 @@ class Evaluator(Levels):
         limbs = self.top_limbs if limbs is None else limbs
         scale = 2.0**self.params.scale_bits if scale is None else scale
         errors = SlotErrors(self.noise_model.fresh(scale, public_key), common=bound * TRANSFORM_ERROR)
-        return self.make(limbs, scale, bound, errors, 2, data)
+        return self.make(limbs, scale, bound, errors, 2, data, booked=False)
 
     # ---- rotations and linear transforms ----
 

@@ -152,7 +152,8 @@ class Bookkeeper:
 
     @property
     def peak_bytes(self) -> int:
-        """Largest number of bytes in live ciphertexts and working buffers so far; keys and caches not included."""
+        """Largest number of bytes in live ciphertexts and working buffers so far; operands, keys and caches not
+        included."""
         return self.ledger.peak
 
     def limb_bytes(self) -> int:
@@ -164,9 +165,18 @@ class Bookkeeper:
         return self._room[limbs]
 
     def make(
-        self, limbs: int, scale: float, bound: float, errors: SlotErrors, components: int, data: Any
+        self,
+        limbs: int,
+        scale: float,
+        bound: float,
+        errors: SlotErrors,
+        components: int,
+        data: Any,
+        booked: bool = True,
     ) -> Ct:
         """A handle, booked and checked: the message must not wrap around the modulus.
+
+        Memory of operands, which stay for the whole run, is counted by the plan and not `booked` here.
 
         Raises:
             LevelError: no limbs left, or scale · bound needs more limbs than there are.
@@ -174,7 +184,8 @@ class Bookkeeper:
         if limbs < 1 or limbs > self.top_limbs:
             raise LevelError("no such level", expected=f"1 to {self.top_limbs} limbs", got=limbs)
         self.check_room(limbs, scale, bound, errors.deviation)
-        return Ct(limbs, scale, bound, errors, components, data, self.ledger, components * limbs * self.n * 8)
+        nbytes = components * limbs * self.n * 8 if booked else 0
+        return Ct(limbs, scale, bound, errors, components, data, self.ledger, nbytes)
 
     def check_room(self, limbs: int, scale: float, bound: float, noise: float) -> None:
         """Coefficients are at most scale · max|slot|: they must stay below Q/2."""

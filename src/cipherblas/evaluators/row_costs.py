@@ -15,6 +15,35 @@ WORD_BYTES = 8
 MAPPED_BYTES = 32 << 20  # the C library maps larger blocks anew each time; smaller ones are there already
 PASS_LAYERS = 4  # of a transform of rows: as many layers as stay in the cache, see cpp/ring/row_transform.cpp
 
+# Working memory, of what the core converts at a time: see cpp/gemm/float_gemm.cpp (digits of both operands as float64,
+# five at most, and a tile per thread) and cpp/gemm/blocked.cpp (packed operands, 65 MiB at most).
+DIGIT_ROWS = DIGIT_DEPTH = 4096
+DIGIT_COLS, MOST_DIGITS = 2048, 3
+PACKED_BYTES, PACKED_DEPTH = 65 << 20, 1024
+CLEAR_COPIES = 6  # of a clear matrix that is added: float64 and signed numbers on their way to residues
+
+
+def gemm_bytes(m: int, k: int, width: int) -> int:
+    """Working memory of an m × k by k × width product modulo q, whichever path the core takes."""
+    rows, depth, cols = min(m, DIGIT_ROWS), min(k, DIGIT_DEPTH), min(width, DIGIT_COLS)
+    digits = (MOST_DIGITS * rows + 2 * cols) * (depth + 8)  # lines are padded
+    tiles = rows * cols  # a tile for every thread, but no more tiles than these
+    packed = min(PACKED_BYTES, min(k, PACKED_DEPTH) * (m + width) * WORD_BYTES)
+    return max((digits + tiles) * WORD_BYTES, packed)
+
+
+def clear_gemm_bytes(m: int, k: int, width: int) -> int:
+    """The same for clear integers, with them and the values that they are rounded from."""
+    return gemm_bytes(m, k, width) + 2 * m * k * WORD_BYTES
+
+
+def spread_bytes(shape: tuple[int, int], n: int, limbs: int) -> int:
+    """Copies of rows and columns at their coefficients of N × N, which a transposition reads: see
+    `formats.transposition.spread`."""
+    rows, cols = shape
+    parts = (n if rows < n else 0, n if cols < n or rows < n else 0, cols if rows < n and cols < n else 0)
+    return limbs * n * sum(parts) * WORD_BYTES
+
 
 class RowCosts:
     """Adds the cost of operations to `counts`; shapes are rows × columns of an encryption."""

@@ -32,7 +32,14 @@ from cipherblas.evaluators.noise import (
     hamming_weight,
     tail,
 )
-from cipherblas.evaluators.row_costs import WORD_BYTES, RowCosts
+from cipherblas.evaluators.row_costs import (
+    CLEAR_COPIES,
+    WORD_BYTES,
+    RowCosts,
+    clear_gemm_bytes,
+    gemm_bytes,
+    spread_bytes,
+)
 from cipherblas.evaluators.shape import Ring
 from cipherblas.evaluators.steps import KeyPolicy, check_policy
 from cipherblas.evaluators.values import Ledger
@@ -99,6 +106,7 @@ class Encryption:
     __slots__ = (
         "_booked",
         "_ledger",
+        "_source",
         "bias",
         "bound",
         "data",
@@ -121,10 +129,12 @@ class Encryption:
         ledger: Ledger,
         nbytes: int,
         independent: bool,
+        source: Encryption | None = None,
     ) -> None:
         self.shape, self.limbs, self.scale, self.bound = shape, limbs, scale, bound
         self.noise, self.bias, self.data, self.independent = noise, bias, data, independent
         self._ledger, self._booked = ledger, nbytes
+        self._source = source  # whose data these are, booked there
         ledger.add(nbytes)
 
     def __del__(self) -> None:
@@ -258,8 +268,14 @@ class RowsEvaluator(ABC):
         bias: float,
         data: Any,
         independent: bool = False,
+        source: Rows | None = None,
+        booked: bool = True,
     ) -> Rows:
         """A handle, booked and checked: the message must not wrap around the modulus.
+
+        Args:
+            source: the handle whose data these are, or are a part of: it holds them, and is booked.
+            booked: memory is counted here; that of operands, which stay for the whole run, is counted by the plan.
 
         Raises:
             LevelError: scale · bound needs a larger modulus.
@@ -272,17 +288,15 @@ class RowsEvaluator(ABC):
                     expected=f"log2(scale · bound) below {self.log_modulus(limbs) - 1:.1f} at {limbs} limbs",
                     got=f"{magnitude:.1f}",
                 )
-        nbytes = self.nbytes(shape, limbs)
-        return Rows(shape, limbs, scale, bound, noise, bias, data, self.ledger, nbytes, independent)
+        nbytes = self.nbytes(shape, limbs) if booked and source is None else 0
+        return Rows(shape, limbs, scale, bound, noise, bias, data, self.ledger, nbytes, independent, source)
 
     def fresh_batch(
         self, data: Any, shape: tuple[int, int], *, bound: float, scale: float, limbs: int
     ) -> Batch:
         """A handle on a fresh encryption whose rows share their a parts; see `fresh`."""
         noise = self._fresh_noise(public_key=False)
-        segments = -(-shape[1] // self.n)
-        nbytes = limbs * (segments * self.n + shape[0] * shape[1]) * WORD_BYTES
-        return Batch(shape, limbs, scale, bound, noise, 0.0, data, self.ledger, nbytes, True)
+        return Batch(shape, limbs, scale, bound, noise, 0.0, data, self.ledger, 0, True)
 
     def _fresh_noise(self, public_key: bool) -> float:
         """Encryption, and the rounding of entries, up or down by chance.
@@ -307,7 +321,7 @@ class RowsEvaluator(ABC):
         `public_key`: encrypted with the public key (more noise).
         """
         noise = self._fresh_noise(public_key)
-        return self.make(shape, limbs, scale, bound, noise, 0.0, data, independent=True)
+        return self.make(shape, limbs, scale, bound, noise, 0.0, data, independent=True, booked=False)
 
     # ---- products ----
 
@@ -328,9 +342,9 @@ class RowsEvaluator(ABC):
         passes = self._passes(k, factor.largest, x.limbs, exact)
         for width in (self.n, x.shape[1]):
             self.costs.clear_gemm(m, k, width, x.limbs, passes)
-        self._touch_gemm(k, m)
         bound, scale = k * factor.bound * x.bound, x.scale / factor.unit
         result = self.make((m, x.shape[1]), x.limbs, scale, bound, noise, bias, None)
+        self.ledger.touch(clear_gemm_bytes(m, k, max(self.n, x.shape[1])))
         result.data = self._clear_product_data(factor, x, exact)
         return result
 
@@ -351,7 +365,6 @@ class RowsEvaluator(ABC):
             self._use_weights(weight_key(number, row), x.limbs)
         noise, bias, exact = self._amplified(factor, x, math.sqrt(k) * x.noise, x.bias, 1.0)
         self.costs.clear_gemm(m, k, x.shape[1], x.limbs, self._passes(k, factor.largest, x.limbs, exact))
-        self._touch_gemm(k, m)
         bound, scale = k * factor.bound * x.bound, x.scale / factor.unit
         noise = math.hypot(noise, math.sqrt(self.switch_variance(x.limbs)))
         pieces = []
@@ -359,6 +372,10 @@ class RowsEvaluator(ABC):
             self.costs.switches(m, x.limbs, m)
             cols = min(self.n, x.shape[1] - start)
             pieces.append(self.make((m, cols), x.limbs, scale, bound, noise, bias, None))
+        product = x.limbs * m * x.shape[1] * WORD_BYTES
+        # What the keys add to b, and copies of it and of its part of the product.
+        switched = x.limbs * m * (self.n + 2 * min(self.n, x.shape[1])) * WORD_BYTES
+        self.ledger.touch(max(clear_gemm_bytes(m, k, x.shape[1]), switched) + product)
         for piece, data in zip(pieces, self._fixed_product_data(factor, number, x, exact), strict=True):
             piece.data = data
         return pieces
@@ -394,10 +411,6 @@ class RowsEvaluator(ABC):
         spare = EXACT_BITS - math.log2(largest * k)
         return sum(max(1, math.ceil((math.log2(q) - 1) / max(spare, 1.0))) for q in self.params.q[:limbs])
 
-    def _touch_gemm(self, k: int, m: int) -> None:
-        """The factor and a panel of the residues as float64."""
-        self.ledger.touch(m * k * WORD_BYTES + k * min(self.n, 1024) * 2 * WORD_BYTES)
-
     def parts(self, x: Rows) -> tuple[Part, Part]:
         """The transposed a part (N × rows) and b part (columns × rows) of an encryption."""
         self._check_length(x)
@@ -416,6 +429,7 @@ class RowsEvaluator(ABC):
             self.costs.secret_gemm(m, k, width, x.limbs)
         shape = (m, x.shape[1])
         result = self.make(shape, x.limbs, x.scale, math.inf, 0.0, 0.0, None)
+        self.ledger.touch(gemm_bytes(m, k, max(self.n, x.shape[1])))
         result.data = self._part_product_data(part, x)
         return result
 
@@ -435,8 +449,8 @@ class RowsEvaluator(ABC):
         self.costs.transposition(x.shape, x.limbs, switches, len(elements))
         gathered = gathered_switches(self.n, policy, x.shape[0])
         noise = math.hypot(x.noise, math.sqrt(gathered * self.switch_variance(x.limbs)))
-        self.ledger.touch(self.nbytes((self.n, self.n), x.limbs))
         result = self.make((self.n, self.n), x.limbs, x.scale, x.bound, noise, x.bias, None)
+        self.ledger.touch(spread_bytes(x.shape, self.n, x.limbs))
         result.data = self._transpose_data(x)
         return result
 
@@ -493,7 +507,8 @@ class RowsEvaluator(ABC):
         if (start, stop) == (0, x.shape[0]):
             return x
         data = self._rows_data(x, start, stop)
-        return self.make((stop - start, x.shape[1]), x.limbs, x.scale, x.bound, x.noise, x.bias, data)
+        shape = (stop - start, x.shape[1])
+        return self.make(shape, x.limbs, x.scale, x.bound, x.noise, x.bias, data, source=x)
 
     def stack(self, xs: Sequence[Rows]) -> Rows:
         """The rows of several encryptions, one below the other; scales must agree."""
@@ -536,14 +551,18 @@ class RowsEvaluator(ABC):
         self.counts.adds += 1
         bias = x.bias + 0.5  # equal values have equal errors
         result = self.make(x.shape, x.limbs, x.scale, x.bound + bound, x.noise, bias, None, x.independent)
+        entries = x.shape[0] * x.shape[1]
+        self.ledger.touch(entries * (x.limbs + CLEAR_COPIES) * WORD_BYTES)
         result.data = self._add_clear_data(x, values)
         return result
 
     def absorb(self, x: Rows, factor: float) -> Rows:
         """The matrix times a positive number: a change of scale alone. Free and exact."""
         bound = x.bound * factor
-        return self.make(x.shape, x.limbs, x.scale / factor, bound, x.noise, x.bias, x.data, x.independent)
+        scale = x.scale / factor
+        return self.make(x.shape, x.limbs, scale, bound, x.noise, x.bias, x.data, x.independent, source=x)
 
     def read_as(self, x: Rows, *, scale: float, bound: float, noise: float, bias: float = 0.0) -> Rows:
         """What a sum of parts means: its message is scale · entry, with this error on top of its own."""
-        return self.make(x.shape, x.limbs, scale, bound, math.hypot(x.noise, noise), bias, x.data)
+        noise = math.hypot(x.noise, noise)
+        return self.make(x.shape, x.limbs, scale, bound, noise, bias, x.data, source=x)

@@ -90,8 +90,8 @@ class RowsCkks(RowsEvaluator):
             switched, correction = self._context.switch_rows(
                 np.ascontiguousarray(a[:, segment]), arrays, self.n if stride > 1 else cols
             )
-            correction = np.ascontiguousarray(correction[:, :, : cols * stride : stride])
-            part = np.ascontiguousarray(product[:, :, start : start + cols])
+            correction = _contiguous(correction[:, :, : cols * stride : stride])
+            part = _contiguous(product[:, :, start : start + cols])
             pieces.append((switched, self._context.add_limbs(part, correction)))
         return pieces
 
@@ -131,14 +131,14 @@ class RowsCkks(RowsEvaluator):
             a, b = picked(a, rows, 1), picked(b, rows, 1)
         if x.shape[1] == self.n:
             b = picked(b, cols, 2)
-        return np.ascontiguousarray(a), np.ascontiguousarray(b)
+        return _contiguous(a), _contiguous(b)
 
     def _rows_data(self, x: Rows, start: int, stop: int) -> Pair:
         a, b = x.data
         return a[:, start:stop], b[:, start:stop]
 
     def _stack_data(self, xs: Sequence[Rows]) -> Pair:
-        a, b = (np.concatenate([x.data[part] for x in xs], axis=1) for part in (0, 1))
+        a, b = (_stacked([x.data[part] for x in xs]) for part in (0, 1))
         return a, b
 
     def _add_data(self, x: Rows, y: Rows) -> Pair:
@@ -159,3 +159,21 @@ class RowsCkks(RowsEvaluator):
             signed = np.fmod(message, float(q)).astype(np.int64)  # exact: fmod does not round
             residues[limb] = np.where(signed < 0, signed + q, signed).view(np.uint64)
         return a, self._context.add_limbs(b, residues)
+
+
+def _contiguous(part: Words) -> Words:
+    """The array itself where it is contiguous, else a copy that is."""
+    if part.flags.c_contiguous:
+        return part
+    return _stacked([part])
+
+
+def _stacked(parts: Sequence[Words]) -> Words:
+    """The rows of (limbs, rows, columns) arrays, one below the other; `np.concatenate` would not use the pool."""
+    limbs, _, columns = parts[0].shape
+    out = aligned_empty((limbs, sum(part.shape[1] for part in parts), columns))
+    start = 0
+    for part in parts:
+        out[:, start : start + part.shape[1]] = part
+        start += part.shape[1]
+    return out

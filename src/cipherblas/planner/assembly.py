@@ -20,8 +20,10 @@ from cipherblas.randomness import SEED_BYTES
 from cipherblas.row_execution import RowFeed
 from cipherblas.slot_arithmetic import Choice, FeedSpec
 
-# Memory that a process needs beside what the plan counts: interpreter, libraries, NTT tables.
+# Memory that a process needs beside what the plan counts: interpreter, libraries, NTT tables, idle blocks of the pool.
 PROCESS_BYTES = 150 << 20
+# Blocks of the pool come in eight sizes per power of two: they are a sixteenth larger than asked for on average.
+ROUNDING_SHARE = 16
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ def assemble(
         result_ciphertexts=len(result),
         result_bytes=sum(parameters.ciphertext_bytes(ct.limbs, ct.components) for ct in result),
         levels=parameters.limbs - result[0].limbs,
-        peak_bytes=key_bytes + upload_bytes + run.working_bytes + weight_memory + PROCESS_BYTES,
+        peak_bytes=key_bytes + upload_bytes + resident_bytes(run.working_bytes) + weight_memory,
         error=run.error,
         error_target=decided.precision * expression.bound,
         threads=threads,
@@ -118,6 +120,11 @@ def replay_slots(
 def upload_bytes_of(feeds: Iterable[FeedSpec | RowFeed], ring: Ring) -> int:
     """Bytes that the client sends: residues and seeds."""
     return sum(feed.residue_bytes(ring.n) + feed.seeds * SEED_BYTES for feed in feeds)
+
+
+def resident_bytes(working_bytes: int) -> int:
+    """Bytes of a process whose ciphertexts and workspaces take so many, keys aside."""
+    return working_bytes + working_bytes // ROUNDING_SHARE + PROCESS_BYTES
 
 
 def key_bytes_of(request: KeyRequest, ring: Ring) -> int:

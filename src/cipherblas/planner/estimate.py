@@ -126,7 +126,7 @@ def of_product(
     sums = algorithm.multiply(ev, left, right, None)
     mark()
     # Limbs that wait in a grid beside what one block product needs: operands, prepared blocks, sums.
-    waiting = (uploads - _ciphertexts(lefts) - _ciphertexts(rights)) * 2 * len(ring.q)
+    waiting = (2 * uploads - halves) * 2 * len(ring.q)  # those whose seeds are expanded
     waiting += (n - 1) * _limbs(right) + (m * n - 1) * _limbs(sums)
     if k > 1:  # the others cost the same; own errors of different blocks are independent
         sums = algorithm.multiply(ev, left, right, sums)
@@ -159,10 +159,6 @@ def _magnitude_bits(ct: Ct) -> float:
 
 def _no_values() -> NDArray[Any]:
     raise AssertionError("the Counter evaluates no clear vector")
-
-
-def _ciphertexts(operand: list[Any]) -> int:
-    return sum(isinstance(ct, Ct) for ct in operand)
 
 
 def _limbs(prepared: Any) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from cipherblas import _core
 from cipherblas.algorithms.layers.base import LayerMethod, Weights, Window
 from cipherblas.algorithms.layers.imra import Pattern, optimise
 from cipherblas.algorithms.layers.metakernel import ConvMetaKernel, MatVecMetaKernel
@@ -35,7 +36,7 @@ from cipherblas.layer_execution import (
 from cipherblas.layouts.tensors import TensorLayout
 from cipherblas.networks import AvgPool2d, Conv2d
 from cipherblas.params import Parameters
-from cipherblas.planner.assembly import PROCESS_BYTES, Decisions, assemble, key_bytes_of
+from cipherblas.planner.assembly import Decisions, assemble, key_bytes_of, resident_bytes
 from cipherblas.planner.baselines import BaselineChooser
 from cipherblas.planner.budgets import Budgets
 from cipherblas.planner.cost import Rates, calibrate
@@ -50,7 +51,7 @@ from cipherblas.planner.sizing import (
     magnitude_slope,
     sizings,
 )
-from cipherblas.planner.trace import RecordingFeeds, Trace
+from cipherblas.planner.trace import RecordingFeeds, Trace, expanded_bytes
 from cipherblas.slot_arithmetic import Choice
 
 NOMINAL_DEPTH = 2  # rescales above the base of the ring on which single operations are priced
@@ -321,7 +322,7 @@ def trace_layers(
         result=result,
         counts=counter.counts.copy(),
         keys=counter.request,
-        working_bytes=counter.peak_bytes,
+        working_bytes=counter.peak_bytes + expanded_bytes(feeds.specs.values(), ring.n),
         layers=tuple(ledger.layers),
     )
 
@@ -375,7 +376,7 @@ class LayerSearch:
             )
         self.expression, self.options, self.budgets = expression, options, budgets
         self.rates = calibrate()
-        self.threads = options.threads or _threads()
+        self.threads = options.threads or _core.threads()
         self.target = options.precision * expression.bound
         self._failures: list[CipherblasError] = []
 
@@ -461,7 +462,7 @@ class LayerSearch:
 
     def _check_budgets(self, estimate: Estimate, key_bytes: int) -> None:
         budgets = self.budgets
-        memory = key_bytes + estimate.upload_bytes + estimate.working_bytes + PROCESS_BYTES
+        memory = key_bytes + estimate.upload_bytes + resident_bytes(estimate.working_bytes)
         for what, allowed, needed in (
             ("evaluation keys", budgets.keys, key_bytes),
             ("upload", budgets.upload, estimate.upload_bytes),
@@ -528,9 +529,3 @@ def layer_counts(method: LayerMethod, slots: int) -> Counts:
     cts = [ev.fresh(None, bound=1.0) for _ in range(method.x.ciphertexts)]
     method.run(ev, cts, Weights("counted", lambda: NotImplemented, 1.0, 1.0, 1.0))
     return ev.counts
-
-
-def _threads() -> int:
-    from cipherblas import _core
-
-    return int(_core.threads())

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cipherblas import _core
 from cipherblas.algorithms.registry import GEMM
 from cipherblas.errors import CipherblasError, LevelError, MemoryBudgetError, ParameterError, PrecisionError
 from cipherblas.evaluators.counts import Counts
@@ -25,7 +26,7 @@ from cipherblas.evaluators.steps import KeyPolicy, checked_policy
 from cipherblas.expressions import Expression, evaluate_clear
 from cipherblas.keys import KeyRequest
 from cipherblas.params import MAX_PRIME_BITS, Parameters, make_parameters
-from cipherblas.planner.assembly import PROCESS_BYTES, key_bytes_of, upload_bytes_of
+from cipherblas.planner.assembly import key_bytes_of, resident_bytes, upload_bytes_of
 from cipherblas.planner.budgets import Budgets
 from cipherblas.planner.cost import calibrate
 from cipherblas.planner.explain import size
@@ -134,7 +135,7 @@ def trace_rows(
         result=result,
         counts=counter.counts.copy(),
         keys=counter.request,
-        working_bytes=counter.peak_bytes,
+        working_bytes=counter.peak_bytes + sum(feed.memory_bytes(ring.n) for feed in feeds.feeds),
         fixed_factors=tuple(execution.fixed_factors),
     )
 
@@ -166,7 +167,7 @@ class RowSearch:
         self.target = float(options.precision) * expression.bound
         self.weight_bits = weight_bits_for(float(options.precision))
         self.rates = calibrate()
-        self.threads = options.threads or _threads()
+        self.threads = options.threads or _core.threads()
 
     def run(self) -> tuple[Plan, RowTrace]:
         """The fastest plan that reaches the precision and fits the budgets, with few keys where they cost little.
@@ -310,7 +311,7 @@ def assemble_rows(expression: Expression, decided: RowDecisions, run: RowTrace, 
             piece.limbs * piece.shape[0] * (parameters.n + piece.shape[1]) * 8 for piece in run.result.pieces
         ),
         levels=0,
-        peak_bytes=key_bytes + upload_bytes + run.working_bytes + PROCESS_BYTES,
+        peak_bytes=key_bytes + resident_bytes(run.working_bytes),
         error=run.error,
         error_target=decided.precision * expression.bound,
         threads=threads,
@@ -322,9 +323,3 @@ def assemble_rows(expression: Expression, decided: RowDecisions, run: RowTrace, 
 def _options(decided: RowDecisions) -> dict[str, Any]:
     options: dict[str, Any] = {"weight_bits": decided.weight_bits}
     return {**options, "fixed": True} if decided.fixed else options
-
-
-def _threads() -> int:
-    from cipherblas import _core
-
-    return int(_core.threads())

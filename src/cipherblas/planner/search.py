@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from cipherblas import _core
 from cipherblas.algorithms.base import Algorithm
 from cipherblas.algorithms.registry import ALGORITHMS, build, find
 from cipherblas.errors import (
@@ -21,7 +22,7 @@ from cipherblas.evaluators.steps import KeyPolicy
 from cipherblas.expressions import Expression, Leaf, MatMul, Scale, has_public_key
 from cipherblas.graph import Axes, products
 from cipherblas.planner import estimate
-from cipherblas.planner.assembly import PROCESS_BYTES, Decisions, assemble, key_bytes_of
+from cipherblas.planner.assembly import Decisions, assemble, key_bytes_of, resident_bytes
 from cipherblas.planner.bound import least_seconds
 from cipherblas.planner.budgets import Budgets
 from cipherblas.planner.cost import calibrate
@@ -76,7 +77,7 @@ class Scored:
     def peak_bytes(self) -> int:
         """About what the server will need."""
         counted = self.estimate
-        return self.key_bytes + counted.upload_bytes + counted.working_bytes + PROCESS_BYTES
+        return self.key_bytes + counted.upload_bytes + resident_bytes(counted.working_bytes)
 
 
 class SlowerError(CipherblasError):
@@ -111,7 +112,7 @@ class Search:
         self.axes = Axes(expression)
         self.target = options.precision * expression.bound
         self.rates = calibrate()
-        self.threads = options.threads or _threads()
+        self.threads = options.threads or _core.threads()
         self.rejected: dict[str, Rejected] = {}
         self._slopes: dict[str, float] = {}
         self._most_keys: Scored | None = None  # the fastest that only the key budget refuses
@@ -499,9 +500,3 @@ def _blocks(axes: tuple[str, ...], block: tuple[int, ...]) -> dict[str, int]:
     for axis, length in zip(axes, block, strict=True):
         blocks[axis] = min(length, blocks.get(axis, length))
     return blocks
-
-
-def _threads() -> int:
-    from cipherblas import _core
-
-    return int(_core.threads())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,7 +38,8 @@ class Trace:
         result: the blocks of the result; its handles carry limbs, scale, bound and noise.
         counts: operations of the whole run.
         keys: switching keys that the run asks for.
-        working_bytes: peak of ciphertexts, plaintexts and workspaces that are alive together.
+        working_bytes: peak of ciphertexts, plaintexts and workspaces that are alive together, and all operands, whose
+            seeds are expanded before and which stay until the end.
         layers: of a network, one by one.
     """
 
@@ -168,5 +169,10 @@ def trace(
         result=result,
         counts=counter.counts.copy(),
         keys=counter.request,
-        working_bytes=counter.peak_bytes,
+        working_bytes=counter.peak_bytes + expanded_bytes(feeds.specs.values(), ring.n),
     )
+
+
+def expanded_bytes(specs: Iterable[FeedSpec], n: int) -> int:
+    """Bytes of all operands with their seeds expanded."""
+    return sum(spec.expanded_bytes(n) for spec in specs)
