@@ -100,12 +100,19 @@ class WorstCase(Evaluator):
     # ---- what is known beyond the hooks ----
 
     def make(
-        self, limbs: int, scale: float, bound: float, errors: SlotErrors, components: int, data: Any
+        self,
+        limbs: int,
+        scale: float,
+        bound: float,
+        errors: SlotErrors,
+        components: int,
+        data: Any,
+        booked: bool = True,
     ) -> Ct:
         """A handle; its message is no larger than its bound says."""
         if data is not None:
             data = replace(data, scale=scale, message=min(data.message, scale * bound))
-        return super().make(limbs, scale, bound, errors, components, data)
+        return super().make(limbs, scale, bound, errors, components, data, booked)
 
     def fresh(
         self,
