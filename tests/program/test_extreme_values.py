@@ -120,6 +120,22 @@ def test_terms_far_larger_than_what_is_encrypted(route: Any) -> None:
         ran(lambda x, c, w=identity: w @ x - c, values, route=route, **operands)
 
 
+def test_terms_whose_errors_have_squares_beyond_a_double() -> None:
+    """Errors add up in squares; their sum must not overflow where a term is 10^280 times as large as another one."""
+    for route in ("slots", "layers"):
+        shape = (5,) if route == "layers" else (1, 5)
+        operands: dict[str, Any] = {
+            "x": cb.secret(*shape, bound=1e-100),
+            "c": cb.public(*shape, bound=4e180),
+        }
+        for function in (lambda x, c: x - c, lambda x, c: x * c - c):
+            try:
+                program = cb.compile(function, route=route, **operands)
+            except cb.PrecisionError:
+                continue
+            run(program, {"x": np.full(shape, 1e-100), "c": np.full(shape, 4e180)}).check()
+
+
 def test_norms_of_constants_neither_overflow_nor_vanish() -> None:
     for size in (1e-170, 1e-100, 1.0, 1e100, 1e170):
         node = Constant(np.full((2, 4), size))
