@@ -221,7 +221,7 @@ class _Writer:
                 ]
                 text = f"cb.polynomial({text}, {coefficients})"
             elif kind == "assume":
-                text = f"cb.assume({text}, 1e9)"
+                text = f"cb.assume({text}, 2.0**600)"  # a promise that every value keeps
             else:
                 text = self._elementwise(kind, text, (length,))
         return text
