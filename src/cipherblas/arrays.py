@@ -62,7 +62,9 @@ def finite_array(value: Any, what: str, dimensions: Sequence[int]) -> NDArray[np
 def narrow_array(value: Any, what: str, dimensions: Sequence[int]) -> NDArray[Any]:
     """`value` in its own type, where that is one of `NARROW_TYPES`, or float64; errors as `finite_array`.
 
-    What computes with its entries converts them before: sums and products of a narrow type overflow.
+    This is where what a user gives becomes what is computed with: float64, but for large clear matrices whose type is
+    kept to save a copy. What computes with the entries of those converts them before (`expressions.evaluate_clear`,
+    `row_execution.rounded`): sums and products of a narrow type overflow, and so may a quotient by a bound.
     """
     array = real_array(value, what)
     if array.ndim not in dimensions or 0 in array.shape:
@@ -72,7 +74,8 @@ def narrow_array(value: Any, what: str, dimensions: Sequence[int]) -> NDArray[An
             expected=f"{' or '.join(map(str, dimensions))} dimensions, none of them 0",
             got=f"{array.ndim} (shape {array.shape})",
         )
-    found = np.ascontiguousarray(array, dtype=array.dtype if array.dtype in NARROW_TYPES else np.float64)
+    with np.errstate(over="ignore"):  # of a wider type: an infinity, which is refused
+        found = np.ascontiguousarray(array, dtype=array.dtype if array.dtype in NARROW_TYPES else np.float64)
     if found.dtype.kind == "f" and not np.isfinite(found).all():
         place = [int(x) for x in np.argwhere(~np.isfinite(found))[0]]
         kind = "NaN" if np.isnan(found[tuple(place)]) else "an infinity"

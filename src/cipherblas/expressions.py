@@ -52,7 +52,7 @@ class Operand:
         object.__setattr__(self, "shape", _shape(self.shape, self.secret))
         if not is_scalar(self.bound):
             raise DTypeError("the bound of an operand", expected="a number", got=type(self.bound).__name__)
-        object.__setattr__(self, "bound", checked_bound(float(self.bound)))
+        object.__setattr__(self, "bound", checked_bound(real_number(self.bound)))
         allowed = get_args(Encryption) if self.secret else ("secret-key",)
         if self.encryption not in allowed:
             what = "a secret operand" if self.secret else "a clear operand, which is not encrypted"
@@ -298,8 +298,8 @@ class Constant(Expression):
     @functools.cached_property
     def row_norm(self) -> float:
         """Largest root of a sum of squares in a row, as `row_sum`."""
-        rows = self.values.reshape(self.shape[0], -1)
-        return float(np.sqrt(np.einsum("ij,ij->i", rows, rows).max()))
+        rows = self.values.reshape(self.shape[0], -1) / self.bound  # squares of the entries may be no doubles
+        return self.bound * float(np.sqrt(np.einsum("ij,ij->i", rows, rows).max()))
 
 
 class MatMul(Expression):
@@ -532,16 +532,22 @@ def operands_of(node: Expression) -> set[str]:
     return names
 
 
-def evaluate_clear(node: Expression, values: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
-    """The value of `node` in NumPy: the oracle that encrypted results are compared with.
+def operand_values(leaf: Leaf, values: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+    """The entries of an operand as a leaf uses them, in the type that they were given in: not to be computed with."""
+    return values[leaf.name].T if leaf.transposed else values[leaf.name]
 
-    Computed in float64; an operand alone keeps its type.
+
+def evaluate_clear(node: Expression, values: Mapping[str, NDArray[Any]]) -> NDArray[np.float64]:
+    """The value of `node` in NumPy, in float64 whatever the types of operands.
+
+    The oracle that encrypted results are compared with, and what a program computes of its parts without secrets.
     """
-    found: dict[int, NDArray[Any]] = {}
+    found: dict[int, NDArray[np.float64]] = {}
     for current in ordered(node):
-        parts = [found[id(child)].astype(np.float64, copy=False) for child in current.children]
+        parts = [found[id(child)] for child in current.children]
+        value: NDArray[np.float64]
         if isinstance(current, Leaf):
-            value = values[current.name].T if current.transposed else values[current.name]
+            value = operand_values(current, values).astype(np.float64, copy=False)
         elif isinstance(current, Constant):
             value = current.values
         elif isinstance(current, Scale):

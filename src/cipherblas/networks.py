@@ -289,7 +289,7 @@ def assume(x: Expression, bound: float) -> Expression:
         raise ParameterError(
             "what a bound is assumed of", expected="an encrypted node", got="one without secrets"
         )
-    return Assume(x, checked_bound(float(bound)))
+    return Assume(x, checked_bound(real_number(bound)))
 
 
 def polynomial(x: Expression, coefficients: Sequence[float]) -> Expression:

@@ -32,6 +32,10 @@ PRIME_TOLERANCE_BITS = 0.5
 _FIELDS = ("n", "q", "p", "alpha", "scale_bits", "security")
 
 
+class TooFewPrimesError(ParameterError):
+    """There are fewer primes = 1 mod 2N of a size than are asked for; of larger ones there are more."""
+
+
 def _log2(primes: Sequence[int]) -> float:
     return math.fsum(math.log2(prime) for prime in primes)
 
@@ -376,10 +380,10 @@ def _nearest_primes(n: int, bits: Sequence[float], exclude: Sequence[int]) -> tu
         except ValueError:
             prime = 0
         if prime == 0 or abs(math.log2(prime) - size) > PRIME_TOLERANCE_BITS:
-            raise ParameterError(
+            raise TooFewPrimesError(
                 f"too few primes = 1 mod {2 * n} near 2^{size:g}",
-                expected=f"one more within {PRIME_TOLERANCE_BITS} bits",
-                got=prime or "none",
+                expected=f"{len(bits)} within {PRIME_TOLERANCE_BITS} bits",
+                got=len(chosen),
             )
         chosen.append(prime)
     return tuple(chosen)

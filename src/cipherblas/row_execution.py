@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from cipherblas.algorithms.gemm import secret_product
 from cipherblas.errors import ParameterError
 from cipherblas.evaluators.row_costs import WORD_BYTES
-from cipherblas.evaluators.rows import Batch, ClearFactor, Rows, RowsEvaluator
+from cipherblas.evaluators.rows import EXACT_BITS, Batch, ClearFactor, Rows, RowsEvaluator
 from cipherblas.expressions import (
     Add,
     Constant,
@@ -106,7 +106,10 @@ class RowFeeds(Protocol):
         """The encryption of an operand whose rows share their a parts."""
 
     def public(self, node: Expression) -> NDArray[Any]:
-        """The values of a part without secrets, of any real type."""
+        """The values of a part without secrets: of any real type, so that large matrices of narrow ones need no copy.
+
+        Nothing is computed in that type: `rounded` and `_sum_with_clear` convert strip by strip.
+        """
 
 
 def supported(node: Expression) -> str | None:
@@ -121,8 +124,19 @@ def supported(node: Expression) -> str | None:
     return None if products else "there is no matrix product"
 
 
+def check_supported(node: Expression) -> None:
+    """Raise ParameterError where a program cannot go this way."""
+    reason = supported(node)
+    if reason is not None:
+        raise ParameterError(
+            "the program cannot be computed by GEMMs",
+            expected="products of matrices, sums and factors",
+            got=reason,
+        )
+
+
 def is_whole(matrix: NDArray[Any]) -> bool:
-    """Whether all entries of a finite matrix are whole numbers."""
+    """Whether all entries of a finite array are whole numbers."""
     return matrix.dtype.kind == "i" or all(
         np.array_equal(matrix[rows], np.rint(matrix[rows])) for rows in _strips(matrix)
     )
@@ -137,9 +151,19 @@ def rounded(values: NDArray[Any], unit: float, bits: int) -> NDArray[Any]:
 
 
 def _strips(matrix: NDArray[Any]) -> Iterator[slice]:
-    """Rows that are worked on together."""
-    step = max(1, STRIP_ENTRIES // matrix.shape[1])
+    """Rows that are worked on together; entries of a vector, or filters, likewise."""
+    step = max(1, STRIP_ENTRIES // math.prod(matrix.shape[1:]))
     return (slice(start, start + step) for start in range(0, len(matrix), step))
+
+
+def sums_are_exact(largest: float, terms: int) -> bool:
+    """Whether a sum of so many integers up to `largest`, with any signs, is exact in float64."""
+    return largest * terms < 2.0**EXACT_BITS
+
+
+def most_weight_bits(terms: int) -> int:
+    """Bits of rounded weights of which a sum of so many is exact in float64: keys of fixed weights are such sums."""
+    return EXACT_BITS - 1 - math.ceil(math.log2(terms))
 
 
 def whole(node: Expression) -> bool:
@@ -210,9 +234,7 @@ class RowExecution:
         feeds: RowFeeds,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
-        reason = supported(node)
-        if reason is not None:
-            raise ParameterError(f"the program cannot be computed by GEMMs: {reason}")
+        check_supported(node)
         self.evaluator, self.node, self.feeds = evaluator, node, feeds
         self.weight_bits, self.headroom_bits = weight_bits, headroom_bits
         self.fixed = fixed
@@ -360,25 +382,29 @@ class RowExecution:
         return RowValue(tuple(self.evaluator.fixed_product(factor, number, x)), by_columns)
 
     def _factor(self, node: Expression, transposed: bool) -> ClearFactor:
-        exact = whole(node)
-        unit = 1.0 if exact else node.bound / 2**self.weight_bits
+        rows, cols = matrix_shape(node)
+        shape = (cols, rows) if transposed else (rows, cols)
+        exact, bits = whole(node) and sums_are_exact(node.bound, shape[1]), self.weight_bits
+        if exact:
+            unit = min(node.bound, 1.0)  # whole numbers below 1 are zeros, which are whole in any unit
+        else:
+            bits = min(bits, most_weight_bits(shape[1]))
+            unit = node.bound / 2**bits
 
         def integers() -> NDArray[Any]:
             values = self.feeds.public(node)
             if not exact:
-                values = rounded(values, unit, self.weight_bits)
+                values = rounded(values, unit, bits)
             elif values.dtype.kind == "f":
                 values = values.astype(np.float64, copy=False)
             return values.T if transposed else values
 
-        rows, cols = matrix_shape(node)
-        shape = (cols, rows) if transposed else (rows, cols)
         return ClearFactor((id(node), transposed), shape, node.bound, unit, exact, integers)
 
     def _secret_product(self, node: MatMul, by_columns: bool, scale: float) -> RowValue:
         """(M1 M2)ᵀ = M2ᵀ M1ᵀ by rows is M1 M2 by columns."""
         ev = self.evaluator
-        left_scale = math.sqrt(scale * node.right.bound / node.left.bound)
+        left_scale = math.sqrt(scale) * math.sqrt(node.right.bound) / math.sqrt(node.left.bound)
         left = self._value(node.left, True, left_scale)
         right = self._value(node.right, False, scale / left_scale)
         first, second = (right, left) if by_columns else (left, right)

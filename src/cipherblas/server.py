@@ -19,7 +19,7 @@ from cipherblas.evaluators.encodings import Encodings, WeightStore
 from cipherblas.evaluators.rows import Batch, Rows
 from cipherblas.evaluators.rows_ckks import RowsCkks
 from cipherblas.execution import Execution
-from cipherblas.expressions import Expression, Operand, evaluate_clear
+from cipherblas.expressions import Expression, Leaf, Operand, evaluate_clear, operand_values
 from cipherblas.formats import CoefficientMatrix, SharedBatch, rows_format
 from cipherblas.keys import EvaluationKeys, FreshCiphertext
 from cipherblas.layer_execution import LayerExecution
@@ -353,6 +353,8 @@ class RowCiphertextFeeds:
 
     def public(self, node: Expression) -> NDArray[Any]:
         """The values of a part without secrets; those of an operand in the type that they were given in."""
+        if isinstance(node, Leaf):
+            return operand_values(node, self._clear)
         if id(node) not in self._found:
             self._found[id(node)] = (node, evaluate_clear(node, self._clear))
         return self._found[id(node)][1]

@@ -402,9 +402,9 @@ def _weighted(cts: Sequence[Ct], weights: Sequence[float]) -> SlotErrors:
     for ct, weight in zip(cts, weights, strict=True):
         totals[id(ct)] = totals.get(id(ct), 0.0) + weight
     errors = {id(ct): ct.errors for ct in cts}
-    own = math.fsum((errors[key].own * weight) ** 2 for key, weight in totals.items())
-    common = math.fsum(errors[key].dependent * weight for key, weight in totals.items())
-    return SlotErrors(0.0, math.sqrt(own), common)
+    own = math.hypot(*(errors[key].own * weight for key, weight in totals.items()))
+    common = sum(errors[key].dependent * weight for key, weight in totals.items())
+    return SlotErrors(0.0, own, common)
 
 
 def _mixed(errors: SlotErrors, weight: float) -> SlotErrors:

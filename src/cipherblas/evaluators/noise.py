@@ -68,7 +68,7 @@ class SlotErrors(NamedTuple):
     @property
     def deviation(self) -> float:
         """Of all together."""
-        return math.sqrt(self.own**2 + self.mixed**2 + self.common**2)
+        return math.hypot(self.own, self.mixed, self.common)
 
     @property
     def dependent(self) -> float:
@@ -100,7 +100,7 @@ class SlotErrors(NamedTuple):
 
     def plus_distinct(self, other: SlotErrors) -> SlotErrors:
         """Of a sum in which no slot's own errors occur twice."""
-        mixed = math.sqrt(self.own**2 + other.own**2 + self.mixed**2 + other.mixed**2)
+        mixed = math.hypot(self.own, other.own, self.mixed, other.mixed)
         return SlotErrors(0.0, mixed, self.common + other.common)
 
     def seen_once(self) -> SlotErrors:

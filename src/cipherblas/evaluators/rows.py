@@ -281,21 +281,25 @@ class RowsEvaluator(ABC):
             LevelError: scale · bound needs a larger modulus.
         """
         if math.isfinite(bound):
-            magnitude = math.log2(scale * bound + TAIL * noise + bias)
-            if magnitude + 1 > self.log_modulus(limbs):
-                raise LevelError(
-                    "the message does not fit the modulus",
-                    expected=f"log2(scale · bound) below {self.log_modulus(limbs) - 1:.1f} at {limbs} limbs",
-                    got=f"{magnitude:.1f}",
-                )
+            self._check_room(limbs, scale, bound, noise, bias)
         nbytes = self.nbytes(shape, limbs) if booked and source is None else 0
         return Rows(shape, limbs, scale, bound, noise, bias, data, self.ledger, nbytes, independent, source)
+
+    def _check_room(self, limbs: int, scale: float, bound: float, noise: float, bias: float) -> None:
+        magnitude = math.log2(scale * bound + TAIL * noise + bias)
+        if magnitude + 1 > self.log_modulus(limbs):
+            raise LevelError(
+                "the message does not fit the modulus",
+                expected=f"log2(scale · bound) below {self.log_modulus(limbs) - 1:.1f} at {limbs} limbs",
+                got=f"{magnitude:.1f}",
+            )
 
     def fresh_batch(
         self, data: Any, shape: tuple[int, int], *, bound: float, scale: float, limbs: int
     ) -> Batch:
         """A handle on a fresh encryption whose rows share their a parts; see `fresh`."""
         noise = self._fresh_noise(public_key=False)
+        self._check_room(limbs, scale, bound, noise, 0.0)
         return Batch(shape, limbs, scale, bound, noise, 0.0, data, self.ledger, 0, True)
 
     def _fresh_noise(self, public_key: bool) -> float:

@@ -104,7 +104,7 @@ class Plain:
 
     Args:
         key: identifies the values in encode caches; equal keys mean equal values.
-        values: S numbers, or a function of no arguments that makes them.
+        values: S numbers of any type, or a function of no arguments that makes them.
         bound: upper bound on the absolute value of any slot.
         keep: keep what the function returned (for values that are costly and used often).
     """
@@ -126,10 +126,11 @@ class Plain:
         self._kept: NDArray[Any] | None = None
 
     def values(self) -> NDArray[Any]:
-        """The slots, real or complex. Not to be written to."""
+        """The slots, float64 or complex128, so that no factor is multiplied in a narrow type. Not to be written to."""
         if self._kept is not None:
             return self._kept
-        found = self._values() if callable(self._values) else self._values
+        given = self._values() if callable(self._values) else self._values
+        found = np.asarray(given, dtype=np.complex128 if np.iscomplexobj(given) else np.float64)
         if self.keep:
             self._kept = found
         return found

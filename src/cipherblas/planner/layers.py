@@ -35,7 +35,7 @@ from cipherblas.layer_execution import (
 )
 from cipherblas.layouts.tensors import TensorLayout
 from cipherblas.networks import AvgPool2d, Conv2d
-from cipherblas.params import Parameters
+from cipherblas.params import Parameters, TooFewPrimesError
 from cipherblas.planner.assembly import Decisions, assemble, key_bytes_of, resident_bytes
 from cipherblas.planner.baselines import BaselineChooser
 from cipherblas.planner.budgets import Budgets
@@ -46,10 +46,12 @@ from cipherblas.planner.plan import RING_DEGREES, LayerFigures, Plan, PlanOption
 from cipherblas.planner.sizing import (
     DRAFT_SCALE_BITS,
     DRAFT_SPENT_LIMBS,
+    MORE_PRIMES_BITS,
     Sizing,
     draft,
     magnitude_slope,
     sizings,
+    too_few_primes,
 )
 from cipherblas.planner.trace import RecordingFeeds, Trace, expanded_bytes
 from cipherblas.slot_arithmetic import Choice
@@ -359,6 +361,7 @@ class _Scored:
     key_policy: KeyPolicy
     draft_limbs: int
     seconds: float
+    extra_bits: float = 0.0
 
 
 class LayerSearch:
@@ -456,9 +459,8 @@ class LayerSearch:
             except MemoryBudgetError as error:
                 self._failures.append(error)
                 continue
-            yield _Scored(
-                n, choices, sizing, policy, draft_limbs, self.rates.seconds(estimate.counts, n, self.threads)
-            )
+            seconds = self.rates.seconds(estimate.counts, n, self.threads)
+            yield _Scored(n, choices, sizing, policy, draft_limbs, seconds, extra_bits)
 
     def _check_budgets(self, estimate: Estimate, key_bytes: int) -> None:
         budgets = self.budgets
@@ -480,7 +482,11 @@ class LayerSearch:
         options = self.options
         parameters = options.parameters
         if entry.sizing is not None:
-            parameters = entry.sizing.parameters(options.security, options.insecure)
+            try:
+                parameters = entry.sizing.parameters(options.security, options.insecure)
+            except TooFewPrimesError as error:
+                failure = too_few_primes(error, entry.n, float(options.precision))
+                return self._enlarged(entry, MORE_PRIMES_BITS, tries, failure)
         assert parameters is not None
         decided = Decisions(
             *(parameters, entry.choices, {}, entry.key_policy, options.order, float(options.precision))
@@ -488,16 +494,24 @@ class LayerSearch:
         run = trace_layers(parameters, self.expression, Recorded(entry.choices), entry.key_policy)
         plan = _assembled(self.expression, decided, run, self.threads)
         if plan.error > self.target and entry.sizing is not None:
-            extra_bits = math.log2(plan.error / self.target) + 0.25 * (4 - tries)
+            missed = PrecisionError("the plan misses the precision", expected=self.target, got=plan.error)
+            return self._enlarged(entry, math.log2(plan.error / self.target) + 0.25, tries, missed)
+        return plan, run
+
+    def _enlarged(
+        self, entry: _Scored, bits: float, tries: int, failure: PrecisionError
+    ) -> tuple[Plan, Trace]:
+        """The plan at a scale so many bits larger; `failure` is raised where there is none."""
+        if tries:
+            extra_bits = entry.extra_bits + bits
             again = min(
                 self._sized(entry.n, entry.choices, entry.key_policy, extra_bits, entry.draft_limbs),
                 key=lambda scored: scored.seconds,
                 default=None,
             )
-            if tries and again is not None:
+            if again is not None:
                 return self._finish(again, tries - 1)
-            raise PrecisionError("the plan misses the precision", expected=self.target, got=plan.error)
-        return plan, run
+        raise failure
 
     def _impossible(self) -> CipherblasError:
         if self._failures:

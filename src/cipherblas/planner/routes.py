@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from cipherblas import _core
 from cipherblas.algorithms.registry import GEMM
-from cipherblas.errors import CipherblasError, FormatError, ParameterError
+from cipherblas.errors import CipherblasError, FormatError, ParameterError, PrecisionError
 from cipherblas.expressions import Expression
 from cipherblas.graph import as_matrices, is_network
 from cipherblas.params import Parameters
@@ -26,6 +26,7 @@ AnyTrace: TypeAlias = "Trace | RowTrace"
 # Options that speak of slots alone.
 MATRIX_OPTIONS = ("block", "options")
 SLOT_OPTIONS = (*MATRIX_OPTIONS, "parameters")
+LEAST_PRECISION = 2.0**-52
 
 
 def make_plan(expression: Expression, options: PlanOptions) -> tuple[Plan, AnyTrace]:
@@ -37,6 +38,7 @@ def make_plan(expression: Expression, options: PlanOptions) -> tuple[Plan, AnyTr
         ParameterError: an option is out of range, the forced algorithm or route does not suit the program, or one
             option asks for slots and another one for GEMMs.
     """
+    check_precision(options.precision)
     budgets = budgets_of(options, secret_entries(expression))
     check_size(expression, budgets)
     if is_network(expression):
@@ -64,6 +66,16 @@ def make_plan(expression: Expression, options: PlanOptions) -> tuple[Plan, AnyTr
     if rows[0].seconds < slots[0].seconds:
         return _with(rows, [_slower(slots[0], rows[0]), *slots[0].rejected])
     return _with(slots, [*slots[0].rejected, _slower(rows[0], slots[0])])
+
+
+def check_precision(precision: float) -> None:
+    """Raise PrecisionError where no plan can reach a precision, whatever the parameters."""
+    if precision < LEAST_PRECISION:
+        raise PrecisionError(
+            "the precision cannot be reached: operands and results are float64 numbers",
+            expected=f"precision=… of {LEAST_PRECISION:.1g} at the least",
+            got=f"{precision:g}",
+        )
 
 
 def _network(expression: Expression, options: PlanOptions, budgets: Budgets) -> tuple[Plan, AnyTrace]:

@@ -31,7 +31,7 @@ from cipherblas.planner.budgets import Budgets
 from cipherblas.planner.cost import calibrate
 from cipherblas.planner.explain import size
 from cipherblas.planner.plan import Plan, PlanOptions
-from cipherblas.row_execution import RowExecution, RowFeed, RowValue, has_fixed, supported
+from cipherblas.row_execution import RowExecution, RowFeed, RowValue, check_supported, has_fixed
 from cipherblas.security import max_log_qp
 from cipherblas.slot_arithmetic import Choice
 
@@ -156,9 +156,7 @@ class RowSearch:
     """One search; `run()` returns the plan and its trace."""
 
     def __init__(self, expression: Expression, options: PlanOptions, budgets: Budgets) -> None:
-        reason = supported(expression)
-        if reason is not None:
-            raise ParameterError(f"the program cannot be computed by GEMMs: {reason}")
+        check_supported(expression)
         if options.parameters is not None:
             raise ParameterError(
                 "forced parameters", expected="none for products by GEMM", got="parameters=…"
@@ -219,10 +217,28 @@ class RowSearch:
             if plan.error <= self.target:
                 return plan, run
         needed = self._smallest(n, special, MAX_MODULUS_BITS, way)
+        if needed is None:
+            raise self._unreachable(n, special, way)
         raise PrecisionError(
             f"products by GEMM at N = {n}: the modulus that security allows is too small",
-            expected="a modulus of " + (f"{needed} bits" if needed else f"over {MAX_MODULUS_BITS} bits"),
+            expected=f"a modulus of {needed} bits",
             got=f"{max(limit, 0.0):.0f} bits at most",
+        )
+
+    def _unreachable(self, n: int, special: bool, way: Way) -> PrecisionError:
+        """Why no modulus reaches the precision."""
+        precision = f"the precision {float(self.options.precision):g} cannot be reached by GEMM at N = {n}"
+        try:
+            shape = self._shape(n, MAX_MODULUS_BITS, special)
+            error = trace_rows(shape, self.expression, self.weight_bits, *way).error
+        except LevelError as failure:
+            return PrecisionError(
+                f"{precision}: {failure.message}", expected=failure.expected, got=failure.got
+            )
+        return PrecisionError(
+            f"{precision}: rounded weights and float64 leave more, whatever the modulus",
+            expected=f"an error of {error:.3g} or more, precision=… from {error / self.expression.bound:.1g} on",
+            got=f"{self.target:.3g}",
         )
 
     def _probe(self, n: int, way: Way) -> KeyRequest:

@@ -21,6 +21,7 @@ from cipherblas.evaluators.shape import Ring
 from cipherblas.evaluators.steps import KeyPolicy
 from cipherblas.expressions import Expression, Leaf, MatMul, Scale, has_public_key
 from cipherblas.graph import Axes, products
+from cipherblas.params import TooFewPrimesError
 from cipherblas.planner import estimate
 from cipherblas.planner.assembly import Decisions, assemble, key_bytes_of, resident_bytes
 from cipherblas.planner.bound import least_seconds
@@ -29,7 +30,7 @@ from cipherblas.planner.cost import calibrate
 from cipherblas.planner.estimate import Estimate
 from cipherblas.planner.explain import duration, size
 from cipherblas.planner.plan import RING_DEGREES, KeySaving, Plan, PlanOptions, Rejected
-from cipherblas.planner.sizing import Sizing, magnitude_slope, sizings
+from cipherblas.planner.sizing import MORE_PRIMES_BITS, Sizing, magnitude_slope, sizings, too_few_primes
 from cipherblas.planner.tilings import (
     TILINGS_KEPT,
     fits_all,
@@ -457,7 +458,11 @@ class Search:
         options, candidate = self.options, entry.candidate
         parameters = options.parameters
         if entry.sizing is not None:
-            parameters = entry.sizing.parameters(options.security, options.insecure)
+            try:
+                parameters = entry.sizing.parameters(options.security, options.insecure)
+            except TooFewPrimesError as error:
+                failure = too_few_primes(error, candidate.n, float(options.precision))
+                return self._enlarged(entry, MORE_PRIMES_BITS, tries, failure)
         assert parameters is not None
         decided = Decisions(
             *(parameters, candidate.choices, candidate.blocks),
@@ -467,12 +472,8 @@ class Search:
         plan = assemble(self.expression, decided, run, self.threads)
         # Parameters that the user forces give the precision that they give: `explain` says so.
         if plan.error > self.target and entry.sizing is not None:
-            if tries:
-                extra_bits = entry.extra_bits + math.log2(plan.error / self.target) + 0.25
-                for other in self.score(candidate, extra_bits):
-                    if other.sizing is not None and other.sizing.alpha == entry.sizing.alpha:
-                        return self._finish(other, tries - 1)
-            raise PrecisionError("the plan misses the precision", expected=self.target, got=plan.error)
+            missed = PrecisionError("the plan misses the precision", expected=self.target, got=plan.error)
+            return self._enlarged(entry, math.log2(plan.error / self.target) + 0.25, tries, missed)
         if plan.peak_bytes > self.budgets.memory:
             raise MemoryBudgetError(
                 f"{candidate.algorithm} needs too much memory",
@@ -480,6 +481,17 @@ class Search:
                 got=size(plan.peak_bytes),
             )
         return plan, run
+
+    def _enlarged(
+        self, entry: Scored, bits: float, tries: int, failure: PrecisionError
+    ) -> tuple[Plan, Trace]:
+        """The plan at a scale so many bits larger; `failure` is raised where there is none."""
+        assert entry.sizing is not None
+        if tries:
+            for other in self.score(entry.candidate, entry.extra_bits + bits):
+                if other.sizing is not None and other.sizing.alpha == entry.sizing.alpha:
+                    return self._finish(other, tries - 1)
+        raise failure
 
 
 def _remembered(function: Callable[[Ring], Estimate]) -> Callable[[Ring], Estimate]:

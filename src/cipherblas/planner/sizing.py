@@ -6,9 +6,15 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from cipherblas.errors import LevelError, MismatchError
+from cipherblas.errors import LevelError, MismatchError, PrecisionError
 from cipherblas.evaluators.shape import RingShape
-from cipherblas.params import MAX_PRIME_BITS, SPECIAL_MARGIN_BITS, Parameters, make_parameters
+from cipherblas.params import (
+    MAX_PRIME_BITS,
+    SPECIAL_MARGIN_BITS,
+    Parameters,
+    TooFewPrimesError,
+    make_parameters,
+)
 from cipherblas.planner.estimate import Estimate
 from cipherblas.security import max_log_qp
 
@@ -27,6 +33,9 @@ SPARE_BITS = (
     48.0,
     64.0,
 )  # added to the base limbs for intermediate values, as little as is enough
+MORE_PRIMES_BITS = (
+    1.5  # added to the scale where primes of its size are too few: there are almost three times as many
+)
 PRIME_SPREAD_BITS = 0.3  # the nearest prime = 1 mod 2N may be so far from the size asked for
 
 
@@ -75,6 +84,15 @@ class Sizing:
         )
 
 
+def too_few_primes(error: TooFewPrimesError, n: int, precision: float) -> PrecisionError:
+    """What a search raises where it finds no primes for a precision."""
+    return PrecisionError(
+        f"no parameters at N = {n} reach the precision {precision:g}: {error.message}",
+        expected="a finer precision=…, which takes larger primes, or another ring_degree=…",
+        got=f"{error.got} primes, {error.expected} needed",
+    )
+
+
 def draft(n: int, scale_bits: float, spent: int = DRAFT_SPENT_LIMBS) -> RingShape:
     """A ring with limbs to spare, for the first look at a program's depth and noise; `spent` at the usual scale."""
     q_bits = [float(MAX_PRIME_BITS)] * DRAFT_BASE_LIMBS + [scale_bits] * spent
@@ -110,14 +128,14 @@ def sizings(
     Args:
         run: counts the program on a ring.
         target: largest allowed error of an entry.
-        extra_bits: added to the scale (after a first choice missed the target).
+        extra_bits: added to the scale (after a first choice missed the target, or its primes were too few).
         slope: of the program, see `magnitude_slope`.
         alphas: limbs per digit to try, beside all in one digit.
         draft_limbs: no fewer than the program spends.
     """
     first = run(draft(n, DRAFT_SCALE_BITS, draft_limbs))
-    wanted = DRAFT_SCALE_BITS + math.log2(first.error / target) + 0.25 + extra_bits
-    wanted = max(wanted, MIN_SCALE_BITS, (n.bit_length() + 1) + 3.0)
+    wanted = DRAFT_SCALE_BITS + math.log2(first.error / target) + 0.25
+    wanted = max(wanted, MIN_SCALE_BITS, (n.bit_length() + 1) + 3.0) + extra_bits
     sizing = None
     for bits in sorted({wanted, max(wanted, MATCHING_SCALE_BITS)}):
         try:

@@ -69,14 +69,14 @@ class PlainFeeds:
     `values` evaluates such a part; it is called once for each.
     """
 
-    def __init__(self, values: Callable[[Expression], NDArray[Any]]) -> None:
+    def __init__(self, values: Callable[[Expression], NDArray[np.float64]]) -> None:
         self._values = values
         self._run = (
             object()
         )  # in the keys: what is encoded for one run is never taken for another run's values
-        self._found: dict[int, tuple[Expression, NDArray[Any]]] = {}
+        self._found: dict[int, tuple[Expression, NDArray[np.float64]]] = {}
 
-    def values(self, node: Expression) -> NDArray[Any]:
+    def values(self, node: Expression) -> NDArray[np.float64]:
         """The values of a part without secrets."""
         if id(node) not in self._found:
             self._found[id(node)] = (node, self._values(node))

@@ -49,9 +49,11 @@ class Weights:
             sources: position of the ciphertext that each is multiplied by.
             build: term → slots.
         """
-        return WeightGroup(
-            (self.key, place), tuple(sources), lambda term: build(term) / self.bound, self.stored
-        )
+
+        def in_units(term: int) -> NDArray[np.float64]:
+            return np.asarray(build(term), dtype=np.float64) / self.bound
+
+        return WeightGroup((self.key, place), tuple(sources), in_units, self.stored)
 
     @property
     def rows(self) -> tuple[float, float]:
