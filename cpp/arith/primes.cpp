@@ -33,9 +33,14 @@ void check_degree(std::uint64_t n) {
     }
 }
 
+// More than any ring takes; to look for billions would take for ever.
+constexpr int kMaxPrimes = 4096;
+
 void check_count(int count) {
-    if (count < 0)
-        throw std::invalid_argument("prime count: expected at least 0, got " + std::to_string(count));
+    if (count < 0 || count > kMaxPrimes) {
+        throw std::invalid_argument("prime count: expected 0 to " + std::to_string(kMaxPrimes) + ", got " +
+                                    std::to_string(count));
+    }
 }
 
 [[noreturn]] void throw_too_few(int count, std::size_t found) {

@@ -1,9 +1,8 @@
 #include "core/arrays.h"
 
+#include <algorithm>
 #include <cstring>
 #include <stdexcept>
-
-#include "ring/aligned.h"
 
 namespace cipherblas::core {
 
@@ -61,38 +60,102 @@ void check_array(const AnyArray& array, const char* what, nb::dlpack::dtype dtyp
     fail(what, expected + ")", shape_text(array));
 }
 
-Rows::Rows(const AnyArray& array, std::size_t item_bytes) : data_(array.data()), strides_(array.ndim()) {
-    const std::size_t last = array.ndim() - 1;
-    bool usable = reinterpret_cast<std::uintptr_t>(data_) % kAlignment == 0;
-    std::ptrdiff_t packed = 1;
-    contiguous_ = true;
-    for (std::size_t i = array.ndim(); i-- > 0;) {
-        strides_[i] = static_cast<std::ptrdiff_t>(array.stride(i));
-        if (array.shape(i) > 1) {
-            contiguous_ = contiguous_ && strides_[i] == packed;
-            usable = usable && (i == last ? strides_[i] == 1
-                                          : strides_[i] * static_cast<std::ptrdiff_t>(item_bytes) %
-                                                    static_cast<std::ptrdiff_t>(kAlignment) ==
-                                                0);
-        }
-        packed *= static_cast<std::ptrdiff_t>(array.shape(i));
+int checked_count(const AnyArray& array, const char* what, std::size_t count, int most, const char* unit) {
+    if (count < 1 || count > static_cast<std::size_t>(most)) {
+        fail(what, "1 to " + std::to_string(most) + " " + unit, shape_text(array));
     }
-    if (!usable && packed > 0) copy(array, item_bytes);
+    return static_cast<int>(count);
 }
 
-void Rows::copy(const AnyArray& array, std::size_t item_bytes) {
-    const std::size_t dimensions = array.ndim();
-    std::vector<std::ptrdiff_t> from_strides = strides_;
+namespace {
+
+struct Extent {
+    std::uintptr_t begin, end;
+
+    explicit Extent(const AnyArray& array) {
+        std::ptrdiff_t low = 0, high = 0;
+        for (std::size_t i = 0; i < array.ndim(); ++i) {
+            const auto reach = static_cast<std::ptrdiff_t>(array.shape(i) - 1) *
+                               static_cast<std::ptrdiff_t>(array.stride(i));
+            (reach < 0 ? low : high) += reach;
+        }
+        const auto bytes = static_cast<std::ptrdiff_t>(array.itemsize());
+        begin = reinterpret_cast<std::uintptr_t>(array.data()) + static_cast<std::uintptr_t>(low * bytes);
+        end =
+            reinterpret_cast<std::uintptr_t>(array.data()) + static_cast<std::uintptr_t>((high + 1) * bytes);
+    }
+};
+
+bool is_empty(const AnyArray& array) {
+    for (std::size_t i = 0; i < array.ndim(); ++i) {
+        if (array.shape(i) == 0) return true;
+    }
+    return false;
+}
+
+}  // namespace
+
+bool may_overlap(const AnyArray& x, const AnyArray& y) {
+    if (is_empty(x) || is_empty(y)) return false;
+    const Extent a(x), b(y);
+    return a.begin < b.end && b.begin < a.end;
+}
+
+void* writable(const nb::object& array, const char* what) {
+    nb::ndarray<nb::device::cpu> result;
+    if (!nb::try_cast(array, result, false)) fail(what, "a writable array", nb::str(array.type()).c_str());
+    return result.data();
+}
+
+Memory::Memory(const AnyArray& array, const char* what, std::size_t item_bytes, Layout layout)
+    : data_(array.data()), shape_(array.ndim()), strides_(array.ndim()) {
+    for (std::size_t i = 0; i < array.ndim(); ++i) {
+        shape_[i] = array.shape(i);
+        strides_[i] = static_cast<std::ptrdiff_t>(array.stride(i));
+    }
+    if (bytes_of(shape_.data(), shape_.size(), item_bytes) == 0) return;
+    const bool flat = layout == Layout::kPacked || layout == Layout::kFlat;
+    if (flat && !is_contiguous()) fail(what, "a C-contiguous array", "other strides");
+    const bool usable = layout == Layout::kRows     ? has_aligned_rows(item_bytes)
+                        : layout == Layout::kPacked ? is_aligned(kAlignment)
+                                                    : is_aligned(std::min(item_bytes, alignof(double)));
+    if (!usable) copy(item_bytes);
+}
+
+bool Memory::is_contiguous() const {
+    std::ptrdiff_t packed = 1;
+    for (std::size_t i = shape_.size(); i-- > 0;) {
+        if (shape_[i] > 1 && strides_[i] != packed) return false;
+        packed *= static_cast<std::ptrdiff_t>(shape_[i]);
+    }
+    return true;
+}
+
+bool Memory::is_aligned(std::size_t bytes) const {
+    return reinterpret_cast<std::uintptr_t>(data_) % bytes == 0;
+}
+
+bool Memory::has_aligned_rows(std::size_t item_bytes) const {
+    const std::size_t last = shape_.size() - 1;
+    const auto step = static_cast<std::ptrdiff_t>(kAlignment / item_bytes);
+    bool aligned = is_aligned(kAlignment) && (shape_[last] <= 1 || strides_[last] == 1);
+    for (std::size_t i = 0; i < last; ++i) aligned = aligned && (shape_[i] <= 1 || strides_[i] % step == 0);
+    return aligned;
+}
+
+void Memory::copy(std::size_t item_bytes) {
+    const std::size_t dimensions = shape_.size();
+    const std::vector<std::ptrdiff_t> from_strides = strides_;
+    copy_ = Buffer(bytes_of(shape_.data(), dimensions, item_bytes));
     std::ptrdiff_t items = 1;
     for (std::size_t i = dimensions; i-- > 0;) {
         strides_[i] = items;
-        items *= static_cast<std::ptrdiff_t>(array.shape(i));
+        items *= static_cast<std::ptrdiff_t>(shape_[i]);
     }
-    copy_ = Buffer(static_cast<std::size_t>(items) * item_bytes);
     const char* const from = static_cast<const char*>(data_);
     char* const to = static_cast<char*>(copy_.data());
     std::vector<std::size_t> index(dimensions, 0);
-    const std::size_t row = array.shape(dimensions - 1);
+    const std::size_t row = shape_[dimensions - 1];
     const std::ptrdiff_t step = from_strides[dimensions - 1];
     for (std::ptrdiff_t done = 0; done < items; done += static_cast<std::ptrdiff_t>(row)) {
         std::ptrdiff_t offset = 0;
@@ -106,30 +169,30 @@ void Rows::copy(const AnyArray& array, std::size_t item_bytes) {
                         item_bytes);
         }
         for (std::size_t i = dimensions - 1; i-- > 0;) {
-            if (++index[i] < array.shape(i)) break;
+            if (++index[i] < shape_[i]) break;
             index[i] = 0;
         }
     }
     data_ = to;
-    contiguous_ = true;
 }
 
 Ciphertext::Ciphertext(const Context& context, const AnyArray& array, const char* what)
-    : argument_(array, what, {kAny, kAny, static_cast<std::int64_t>(context.n())}) {
+    : argument_(array, what, {kAny, kAny, length(context.n())}) {
     const std::size_t components = argument_.shape(0);
-    const std::size_t limbs = argument_.shape(1);
     if (components < 2 || components > 3) fail(what, "2 or 3 components", shape_text(array));
-    if (limbs < 1 || limbs > static_cast<std::size_t>(context.num_q())) {
-        fail(what, "1 to " + std::to_string(context.num_q()) + " limbs", shape_text(array));
-    }
-    view_ = {argument_.data(), static_cast<int>(components), static_cast<int>(limbs), argument_.stride(0),
+    const int limbs = checked_count(array, what, argument_.shape(1), context.num_q(), "limbs");
+    view_ = {argument_.origin(), static_cast<int>(components), limbs, argument_.stride(0),
              argument_.stride(1)};
 }
 
+LimbsOfQ::LimbsOfQ(const Context& context, const AnyArray& array, const char* what)
+    : argument_(array, what, {kAny, length(context.n())}),
+      limbs_(checked_count(array, what, argument_.shape(0), context.num_q(), "limbs")) {}
+
 SwitchingKey::SwitchingKey(const Context& context, const AnyArray& array, const char* what)
-    : argument_(array, what, {kAny, 2, kAny, static_cast<std::int64_t>(context.key_words())}) {
+    : argument_(array, what, {kAny, 2, kAny, length(context.key_words())}) {
     if (context.num_p() == 0) fail(what, "a context with special primes", "none");
-    const std::int64_t limbs = static_cast<std::int64_t>(argument_.shape(2)) - context.num_p();
+    const std::int64_t limbs = length(argument_.shape(2)) - context.num_p();
     if (limbs < 1 || limbs > context.num_q()) {
         fail(what,
              std::to_string(1 + context.num_p()) + " to " +
@@ -141,13 +204,25 @@ SwitchingKey::SwitchingKey(const Context& context, const AnyArray& array, const 
         fail(what, std::to_string(digits) + " digits for " + std::to_string(limbs) + " limbs",
              shape_text(array));
     }
-    const std::ptrdiff_t words = static_cast<std::ptrdiff_t>(context.key_words());
-    const std::ptrdiff_t rows = limbs + context.num_p();
-    if ((argument_.shape(0) > 1 && argument_.stride(0) != 2 * rows * words) ||
-        argument_.stride(1) != rows * words || (rows > 1 && argument_.stride(2) != words)) {
-        fail(what, "a C-contiguous array", "other strides");
-    }
     view_ = {context, argument_.data(), static_cast<int>(limbs)};
+}
+
+std::vector<int> limb_positions(const Context& context, int limbs, bool special) {
+    context.check_limbs(limbs);
+    std::vector<int> positions;
+    for (int i = 0; i < limbs; ++i) positions.push_back(i);
+    for (int j = 0; special && j < context.num_p(); ++j) positions.push_back(context.num_q() + j);
+    return positions;
+}
+
+std::vector<std::uint64_t> residues_of(const Context& context, const nb::object& integer, int limbs) {
+    const nb::object value = nb::steal(PyNumber_Index(integer.ptr()));
+    if (!value.is_valid()) throw nb::python_error();
+    std::vector<std::uint64_t> residues;
+    for (int i = 0; i < limbs; ++i) {
+        residues.push_back(nb::cast<std::uint64_t>(value % nb::int_(context.modulus(i).q)));
+    }
+    return residues;
 }
 
 }  // namespace cipherblas::core

@@ -1,4 +1,5 @@
-// Arguments and results of the binding: NumPy arrays checked against what a function expects.
+// Arguments and results of the binding. Every array that a function takes goes through `Argument`, which checks its type,
+// shape and layout once; every array that it gives back is a `Result`, whose size is checked once.
 #pragma once
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -9,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "ring/aligned.h"
 #include "ring/pool.h"
 #include "rlwe/context.h"
 #include "rlwe/switching_key.h"
@@ -25,6 +27,8 @@ using Signed = nb::ndarray<nb::numpy, std::int64_t>;
 
 inline constexpr std::int64_t kAny = -1;  // a dimension of any length
 
+inline std::int64_t length(std::size_t n) { return static_cast<std::int64_t>(n); }
+
 // Throws std::invalid_argument "what: expected X, got Y" (ValueError in Python).
 [[noreturn]] void fail(const std::string& what, const std::string& expected, const std::string& got);
 
@@ -35,46 +39,102 @@ std::string dtype_text(nb::dlpack::dtype dtype);
 void check_array(const AnyArray& array, const char* what, nb::dlpack::dtype dtype,
                  const std::vector<std::int64_t>& shape);
 
-// Where an array lies, or its copy where the kernels could not use it: its rows (last dimension) must be contiguous
-// and 64-byte aligned.
-class Rows {
+// `count` as an int, from 1 to `most`. The message names the array.
+int checked_count(const AnyArray& array, const char* what, std::size_t count, int most, const char* unit);
+
+// Whether the bytes between the first and the last entry of the two have any in common.
+bool may_overlap(const AnyArray& x, const AnyArray& y);
+
+// The bytes of an array that a caller gave to be written to; fails where it cannot be.
+void* writable(const nb::object& array, const char* what);
+
+// What a function relies on. Items are always aligned to their own size.
+enum class Layout {
+    kStrided,  // nothing more: strides of either sign, or 0
+    kRows,     // rows (the last dimension) contiguous and 64-byte aligned; they lie any strides apart
+    kPacked,   // C-contiguous and 64-byte aligned
+    kFlat,     // C-contiguous
+};
+
+// Where an array lies that lives longer than this, or its copy. What kStrided and kRows rely on is made by a copy. C-contiguous arrays are large: other
+// strides are refused, and only what is merely not aligned is copied.
+class Memory {
   public:
-    Rows(const AnyArray& array, std::size_t item_bytes);
-    Rows(Rows&&) = default;
+    Memory(const AnyArray& array, const char* what, std::size_t item_bytes, Layout layout);
+    Memory(Memory&&) = default;
 
     const void* data() const { return data_; }
+    std::size_t shape(std::size_t dimension) const { return shape_[dimension]; }
     // In items.
     std::ptrdiff_t stride(std::size_t dimension) const { return strides_[dimension]; }
-    bool is_contiguous() const { return contiguous_; }
 
   private:
     const void* data_ = nullptr;
+    std::vector<std::size_t> shape_;
     std::vector<std::ptrdiff_t> strides_;
-    bool contiguous_ = false;
     Buffer copy_;
-    void copy(const AnyArray& array, std::size_t item_bytes);
+    bool is_contiguous() const;
+    bool is_aligned(std::size_t bytes) const;
+    bool has_aligned_rows(std::size_t item_bytes) const;
+    void copy(std::size_t item_bytes);
 };
 
-// A contiguous, aligned argument of item type T.
-template <typename T>
+// An array of item type T.
+template <typename T, Layout LAYOUT>
 class Argument {
   public:
     Argument(const AnyArray& array, const char* what, const std::vector<std::int64_t>& shape)
-        : rows_(check(array, what, shape), sizeof(T)), shape_(array.ndim()) {
-        for (std::size_t i = 0; i < array.ndim(); ++i) shape_[i] = array.shape(i);
+        : memory_(checked(array, what, shape), what, sizeof(T), LAYOUT) {}
+
+    // All items in C order. Whoever takes strided arrays has to ask for their strides.
+    const T* data() const
+        requires(LAYOUT == Layout::kPacked || LAYOUT == Layout::kFlat)
+    {
+        return origin();
     }
-    const T* data() const { return static_cast<const T*>(rows_.data()); }
-    std::size_t shape(std::size_t i) const { return shape_[i]; }
-    std::ptrdiff_t stride(std::size_t i) const { return rows_.stride(i); }
+    // The first item.
+    const T* origin() const { return static_cast<const T*>(memory_.data()); }
+    std::size_t shape(std::size_t i) const { return memory_.shape(i); }
+    std::ptrdiff_t stride(std::size_t i) const { return memory_.stride(i); }
+    // Row i of a matrix.
+    const T* row(std::size_t i) const { return origin() + static_cast<std::ptrdiff_t>(i) * stride(0); }
 
   private:
-    static const AnyArray& check(const AnyArray& array, const char* what,
-                                 const std::vector<std::int64_t>& shape) {
+    static const AnyArray& checked(const AnyArray& array, const char* what,
+                                   const std::vector<std::int64_t>& shape) {
         check_array(array, what, nb::dtype<T>(), shape);
         return array;
     }
-    Rows rows_;
-    std::vector<std::size_t> shape_;
+    Memory memory_;
+};
+
+// A C-contiguous argument without empty dimensions, used where it lies: rows of a matrix have any length.
+template <typename T>
+class Flat : public Argument<T, Layout::kFlat> {
+  public:
+    Flat(const AnyArray& array, const char* what, const std::vector<std::int64_t>& shape)
+        : Argument<T, Layout::kFlat>(array, what, shape) {
+        if (array.size() == 0) fail(what, "no empty dimension", shape_text(array));
+    }
+};
+
+// A vector of so many items (kAny: any number).
+template <typename T>
+class Vector {
+  public:
+    Vector(const AnyArray& array, const char* what, std::int64_t length) : argument_(array, what, {length}) {}
+    const T* data() const { return argument_.origin(); }  // the last dimension is contiguous
+    std::size_t size() const { return argument_.shape(0); }
+
+  private:
+    Argument<T, Layout::kRows> argument_;
+};
+
+// N signed coefficients.
+class Coefficients : public Vector<std::int64_t> {
+  public:
+    Coefficients(const Context& context, const AnyArray& array, const char* what)
+        : Vector(array, what, length(context.n())) {}
 };
 
 // A ciphertext argument: 2 or 3 components, 1 to num_q limbs; views with other strides are used in place.
@@ -84,31 +144,43 @@ class Ciphertext {
     const CiphertextView& view() const { return view_; }
 
   private:
-    Argument<std::uint64_t> argument_;
+    Argument<std::uint64_t, Layout::kRows> argument_;
     CiphertextView view_;
 };
 
-// A polynomial argument with so many rows (kAny: any number).
-class Polynomial {
+// Rows of N words, any number of them.
+class PolynomialRows {
   public:
-    Polynomial(const Context& context, const AnyArray& array, const char* what, std::int64_t rows)
-        : argument_(array, what, {rows, static_cast<std::int64_t>(context.n())}) {}
-    PolynomialView view() const { return {argument_.data(), argument_.stride(0)}; }
-    int rows() const { return static_cast<int>(argument_.shape(0)); }
+    PolynomialRows(const Context& context, const AnyArray& array, const char* what)
+        : argument_(array, what, {kAny, length(context.n())}) {}
+    const std::uint64_t* row(std::size_t i) const { return argument_.row(i); }
+    std::size_t rows() const { return argument_.shape(0); }
 
   private:
-    Argument<std::uint64_t> argument_;
+    Argument<std::uint64_t, Layout::kRows> argument_;
 };
 
-// N signed coefficients.
-class Coefficients {
+// A polynomial in RNS form with so many limbs.
+class Polynomial {
   public:
-    Coefficients(const Context& context, const AnyArray& array, const char* what)
-        : argument_(array, what, {static_cast<std::int64_t>(context.n())}) {}
-    const std::int64_t* data() const { return argument_.data(); }
+    Polynomial(const Context& context, const AnyArray& array, const char* what, int limbs)
+        : argument_(array, what, {limbs, length(context.n())}) {}
+    PolynomialView view() const { return {argument_.origin(), argument_.stride(0)}; }
 
   private:
-    Argument<std::int64_t> argument_;
+    Argument<std::uint64_t, Layout::kRows> argument_;
+};
+
+// A polynomial with 1 to num_q limbs.
+class LimbsOfQ {
+  public:
+    LimbsOfQ(const Context& context, const AnyArray& array, const char* what);
+    PolynomialView view() const { return {argument_.origin(), argument_.stride(0)}; }
+    int limbs() const { return limbs_; }
+
+  private:
+    Argument<std::uint64_t, Layout::kRows> argument_;
+    int limbs_;
 };
 
 // A switching key argument (digits, 2, limbs + k, key words).
@@ -118,19 +190,22 @@ class SwitchingKey {
     const SwitchingKeyView& view() const { return view_; }
 
   private:
-    Argument<std::uint64_t> argument_;
+    Argument<std::uint64_t, Layout::kPacked> argument_;
     SwitchingKeyView view_;
 };
+
+// Positions in the basis: `limbs` of q, checked, then the special ones if asked for.
+std::vector<int> limb_positions(const Context& context, int limbs, bool special);
+
+// A Python integer of any size modulo the first `limbs` primes.
+std::vector<std::uint64_t> residues_of(const Context& context, const nb::object& integer, int limbs);
 
 // A result: a block of the pool that its array will own.
 template <typename T>
 class Result {
   public:
-    explicit Result(std::vector<std::size_t> shape) : shape_(std::move(shape)) {
-        std::size_t items = 1;
-        for (const std::size_t length : shape_) items *= length;
-        buffer_ = Buffer(items * sizeof(T));
-    }
+    explicit Result(std::vector<std::size_t> shape)
+        : shape_(std::move(shape)), buffer_(bytes_of(shape_.data(), shape_.size(), sizeof(T))) {}
     T* data() const { return static_cast<T*>(buffer_.data()); }
     // Hands the block over; the interpreter lock must be held.
     nb::ndarray<nb::numpy, T> array() {

@@ -17,21 +17,24 @@ namespace {
 using namespace nb::literals;
 using Complex = std::complex<double>;
 
-std::int64_t length(std::size_t n) { return static_cast<std::int64_t>(n); }
-
 Signed encode(const Context& context, const AnyArray& values, double scale, std::uint64_t dither) {
-    const Argument<Complex> argument(values, "values", {kAny});
+    check_array(values, "values", nb::dtype<Complex>(), {kAny});
+    if (values.shape(0) > context.slots()) {
+        fail("values", "at most " + std::to_string(context.slots()) + " slots",
+             std::to_string(values.shape(0)));
+    }
+    const Vector<Complex> argument(values, "values", kAny);
     Result<std::int64_t> result({context.n()});
     {
         const nb::gil_scoped_release release;
         Encoder::of_degree(context.n())
-            ->encode(argument.data(), argument.shape(0), scale, result.data(), dither);
+            ->encode(argument.data(), argument.size(), scale, result.data(), dither);
     }
     return result.array();
 }
 
 nb::ndarray<nb::numpy, Complex> decode(const Context& context, const AnyArray& coefficients) {
-    const Argument<double> argument(coefficients, "coefficients", {length(context.n())});
+    const Vector<double> argument(coefficients, "coefficients", length(context.n()));
     Result<Complex> result({context.slots()});
     {
         const nb::gil_scoped_release release;
@@ -43,10 +46,7 @@ nb::ndarray<nb::numpy, Complex> decode(const Context& context, const AnyArray& c
 Words plaintext(const Context& context, const AnyArray& coefficients, int limbs, bool special,
                 bool montgomery) {
     const Coefficients argument(context, coefficients, "coefficients");
-    context.check_limbs(limbs);
-    std::vector<int> positions;
-    for (int i = 0; i < limbs; ++i) positions.push_back(i);
-    for (int j = 0; special && j < context.num_p(); ++j) positions.push_back(context.num_q() + j);
+    const std::vector<int> positions = limb_positions(context, limbs, special);
     Result<std::uint64_t> result({positions.size(), context.n()});
     {
         const nb::gil_scoped_release release;
@@ -58,8 +58,8 @@ Words plaintext(const Context& context, const AnyArray& coefficients, int limbs,
 
 Words uniform(const Context& context, const AnyArray& words, const std::vector<int>& moduli_index) {
     const std::size_t n = context.n();
-    const Argument<std::uint64_t> argument(words, "words",
-                                           {length(moduli_index.size()), length(n + kUniformSpareWords)});
+    const Argument<std::uint64_t, Layout::kRows> argument(
+        words, "words", {length(moduli_index.size()), length(n + kUniformSpareWords)});
     for (const int index : moduli_index) {
         if (index < 0 || index >= context.basis().size()) {
             fail("moduli_index", "indices below " + std::to_string(context.basis().size()),
@@ -70,27 +70,27 @@ Words uniform(const Context& context, const AnyArray& words, const std::vector<i
     {
         const nb::gil_scoped_release release;
         parallel_for(moduli_index.size(), [&](std::size_t row) {
-            sample_uniform(result.data() + row * n,
-                           argument.data() + static_cast<std::ptrdiff_t>(row) * argument.stride(0), n,
-                           context.modulus(moduli_index[row]));
+            sample_uniform(result.data() + row * n, argument.row(row), n, context.modulus(moduli_index[row]));
         });
     }
     return result.array();
 }
 
 Signed ternary(const Context& context, const AnyArray& bytes) {
-    const Argument<std::uint8_t> argument(bytes, "bytes", {kAny});
-    if (argument.shape(0) < context.n() + kTernarySpareBytes) {
-        fail("bytes", "at least " + std::to_string(context.n() + kTernarySpareBytes),
-             std::to_string(argument.shape(0)));
+    const std::size_t least = context.n() + kTernarySpareBytes;
+    check_array(bytes, "bytes", nb::dtype<std::uint8_t>(), {kAny});
+    if (bytes.shape(0) < least || bytes.shape(0) > 16 * least) {
+        fail("bytes", "at least " + std::to_string(least) + " and at most 16 times as many",
+             std::to_string(bytes.shape(0)));
     }
+    const Vector<std::uint8_t> argument(bytes, "bytes", kAny);
     Result<std::int64_t> result({context.n()});
-    sample_ternary(result.data(), argument.data(), argument.shape(0), context.n());
+    sample_ternary(result.data(), argument.data(), argument.size(), context.n());
     return result.array();
 }
 
 Signed gaussian(const Context& context, const AnyArray& words) {
-    const Argument<std::uint64_t> argument(words, "words", {length(context.n())});
+    const Vector<std::uint64_t> argument(words, "words", length(context.n()));
     Result<std::int64_t> result({context.n()});
     {
         const nb::gil_scoped_release release;
@@ -99,17 +99,30 @@ Signed gaussian(const Context& context, const AnyArray& words) {
     return result.array();
 }
 
+// Errors and messages are added as 64-bit integers.
+void check_sums(const Coefficients& errors, const char* what, const Coefficients& message) {
+    constexpr std::int64_t kLimit = std::int64_t{1} << 62;
+    const auto check = [](const Coefficients& x, const char* name) {
+        for (std::size_t i = 0; i < x.size(); ++i) {
+            if (x.data()[i] > -kLimit && x.data()[i] < kLimit) continue;
+            fail(name, "coefficients below 2^62 in absolute value", std::to_string(x.data()[i]));
+        }
+    };
+    check(errors, what);
+    check(message, "message");
+}
+
 Words encrypt_symmetric_array(const Context& context, const AnyArray& secret, const AnyArray& a,
                               const AnyArray& noise, const AnyArray& message) {
     const Polynomial s(context, secret, "secret", context.basis().size());
-    const Polynomial uniform_part(context, a, "a", kAny);
+    const LimbsOfQ uniform_part(context, a, "a");
     const Coefficients e(context, noise, "noise");
     const Coefficients m(context, message, "message");
-    context.check_limbs(uniform_part.rows());
-    Result<std::uint64_t> result({static_cast<std::size_t>(uniform_part.rows()), context.n()});
+    check_sums(e, "noise", m);
+    Result<std::uint64_t> result({static_cast<std::size_t>(uniform_part.limbs()), context.n()});
     {
         const nb::gil_scoped_release release;
-        encrypt_symmetric(context, s.view(), uniform_part.view(), e.data(), m.data(), uniform_part.rows(),
+        encrypt_symmetric(context, s.view(), uniform_part.view(), e.data(), m.data(), uniform_part.limbs(),
                           result.data());
     }
     return result.array();
@@ -123,6 +136,7 @@ Words encrypt_public_array(const Context& context, const AnyArray& public_key, c
     const Coefficients e0_argument(context, e0, "e0");
     const Coefficients e1_argument(context, e1, "e1");
     const Coefficients m(context, message, "message");
+    check_sums(e0_argument, "e0", m);
     if (limbs < 1 || limbs > key.view().limbs) {
         fail("limbs", "1 to " + std::to_string(key.view().limbs) + " (of the public key)",
              std::to_string(limbs));
@@ -157,12 +171,8 @@ Words switching_key(const Context& context, const AnyArray& secret, const AnyArr
     const std::int64_t n = length(context.n());
     const Polynomial s(context, secret, "secret", context.basis().size());
     const Polynomial s_source(context, source, "source", context.basis().size());
-    const Argument<std::uint64_t> a_argument(a, "a", {length(digits), length(rows), n});
-    const Argument<std::int64_t> e(noise, "noise", {length(digits), n});
-    if ((digits > 1 && a_argument.stride(0) != length(rows) * n) || (rows > 1 && a_argument.stride(1) != n) ||
-        (digits > 1 && e.stride(0) != n)) {
-        fail("a and noise", "C-contiguous arrays", "other strides");
-    }
+    const Argument<std::uint64_t, Layout::kPacked> a_argument(a, "a", {length(digits), length(rows), n});
+    const Argument<std::int64_t, Layout::kPacked> e(noise, "noise", {length(digits), n});
     Result<std::uint64_t> result({digits, 2, rows, context.key_words()});
     {
         const nb::gil_scoped_release release;
@@ -173,58 +183,57 @@ Words switching_key(const Context& context, const AnyArray& secret, const AnyArr
 }
 
 Words pack_key(const Context& context, const AnyArray& limbs) {
-    const Polynomial x(context, limbs, "limbs", kAny);
-    Result<std::uint64_t> result({static_cast<std::size_t>(x.rows()), context.key_words()});
+    const PolynomialRows x(context, limbs, "limbs");
+    Result<std::uint64_t> result({x.rows(), context.key_words()});
     {
         const nb::gil_scoped_release release;
-        parallel_for(static_cast<std::size_t>(x.rows()), [&](std::size_t row) {
-            context.write_key_limb(result.data() + row * context.key_words(),
-                                   x.view().limb(static_cast<int>(row)));
+        parallel_for(x.rows(), [&](std::size_t row) {
+            context.write_key_limb(result.data() + row * context.key_words(), x.row(row));
         });
     }
     return result.array();
 }
 
 Words unpack_key(const Context& context, const AnyArray& limbs) {
-    const Argument<std::uint64_t> x(limbs, "limbs", {kAny, length(context.key_words())});
+    const Argument<std::uint64_t, Layout::kRows> x(limbs, "limbs", {kAny, length(context.key_words())});
     Result<std::uint64_t> result({x.shape(0), context.n()});
     {
         const nb::gil_scoped_release release;
         parallel_for(x.shape(0), [&](std::size_t row) {
-            context.read_key_limb(result.data() + row * context.n(),
-                                  x.data() + static_cast<std::ptrdiff_t>(row) * x.stride(0));
+            context.read_key_limb(result.data() + row * context.n(), x.row(row));
         });
     }
     return result.array();
 }
 
 Words automorphism(const Context& context, const AnyArray& poly, std::uint64_t galois) {
-    const Polynomial x(context, poly, "poly", kAny);
+    const PolynomialRows x(context, poly, "poly");
     const auto permutation = context.basis().permutation(galois);
     const std::size_t n = context.n();
-    Result<std::uint64_t> result({static_cast<std::size_t>(x.rows()), n});
+    Result<std::uint64_t> result({x.rows(), n});
     {
         const nb::gil_scoped_release release;
-        parallel_for(static_cast<std::size_t>(x.rows()), [&](std::size_t row) {
-            kernels().permute(result.data() + row * n, x.view().limb(static_cast<int>(row)), *permutation, n);
+        parallel_for(x.rows(), [&](std::size_t row) {
+            kernels().permute(result.data() + row * n, x.row(row), *permutation, n);
         });
     }
     return result.array();
 }
 
 Words multiply(const Context& context, const AnyArray& x, const AnyArray& y) {
-    const Polynomial left(context, x, "x", kAny);
-    const Polynomial right(context, y, "y", left.rows());
-    if (left.rows() > context.basis().size()) {
+    const PolynomialRows left(context, x, "x");
+    if (left.rows() > static_cast<std::size_t>(context.basis().size())) {
         fail("x", "at most " + std::to_string(context.basis().size()) + " rows", shape_text(x));
     }
+    const int rows = static_cast<int>(left.rows());
+    const Polynomial right(context, y, "y", rows);
     const std::size_t n = context.n();
-    Result<std::uint64_t> result({static_cast<std::size_t>(left.rows()), n});
+    Result<std::uint64_t> result({left.rows(), n});
     {
         const nb::gil_scoped_release release;
-        parallel_for(static_cast<std::size_t>(left.rows()), [&](std::size_t row) {
+        parallel_for(left.rows(), [&](std::size_t row) {
             const int limb = static_cast<int>(row);
-            kernels().mul(result.data() + row * n, left.view().limb(limb), right.view().limb(limb), n,
+            kernels().mul(result.data() + row * n, left.row(row), right.view().limb(limb), n,
                           context.modulus(limb));
         });
     }
@@ -246,7 +255,7 @@ void bind_client(nb::class_<Context>& context) {
         .def("uniform", &uniform, "words"_a, "moduli_index"_a,
              "Uniform residues (rows, N) from random words (rows, N + 128); row i modulo "
              "moduli[moduli_index[i]].")
-        .def("ternary", &ternary, "bytes"_a, "N values of {-1, 0, 1} from at least N + 256 random bytes.")
+        .def("ternary", &ternary, "bytes"_a, "N values of {-1, 0, 1} from N + 256 random bytes or more.")
         .def("gaussian", &gaussian, "words"_a, "N discrete Gaussian values (sigma 3.2) from N random words.")
         .def("encrypt_symmetric", &encrypt_symmetric_array, "secret"_a, "a"_a, "noise"_a, "message"_a,
              "The b part -a s + e + m of a ciphertext, on the limbs of a.")

@@ -14,39 +14,24 @@ namespace {
 
 using namespace nb::literals;
 
-std::int64_t length(std::size_t n) { return static_cast<std::int64_t>(n); }
-
-// A C-contiguous argument, used where it lies: rows of a matrix have any length and need not be aligned.
-template <typename T>
-class Flat {
-  public:
-    Flat(const AnyArray& array, const char* what, const std::vector<std::int64_t>& shape) : array_(array) {
-        check_array(array, what, nb::dtype<T>(), shape);
-        std::int64_t packed = 1;
-        bool contiguous = true;
-        for (std::size_t i = array.ndim(); i-- > 0;) {
-            contiguous = contiguous && (array.shape(i) == 1 || array.stride(i) == packed);
-            packed *= length(array.shape(i));
-        }
-        if (packed == 0) fail(what, "no empty dimension", shape_text(array));
-        if (!contiguous) fail(what, "a C-contiguous array", "other strides");
+int checked_limbs(const Context& context, std::size_t limbs, const char* what) {
+    if (limbs > static_cast<std::size_t>(context.num_q())) {
+        fail(what, "at most " + std::to_string(context.num_q()) + " limbs", std::to_string(limbs));
     }
-    const T* data() const { return static_cast<const T*>(array_.data()); }
-    std::size_t shape(std::size_t i) const { return array_.shape(i); }
-
-  private:
-    AnyArray array_;
-};
-
-int checked_limbs(const Context& context, const Flat<std::uint64_t>& array, const char* what) {
-    if (array.shape(0) > static_cast<std::size_t>(context.num_q())) {
-        fail(what, "at most " + std::to_string(context.num_q()) + " limbs", std::to_string(array.shape(0)));
-    }
-    return static_cast<int>(array.shape(0));
+    return static_cast<int>(limbs);
 }
 
 void check_scale(double scale) {
     if (!std::isfinite(scale) || scale == 0.0) fail("scale", "finite and not 0", std::to_string(scale));
+}
+
+// Messages are rounded to integers, which NaN and infinity have none of.
+void check_messages(const Flat<double>& matrix, double scale) {
+    check_scale(scale);
+    const std::size_t count = matrix.shape(0) * matrix.shape(1);
+    bool finite = true;
+    for (std::size_t i = 0; i < count; ++i) finite = finite && std::isfinite(matrix.data()[i] * scale);
+    if (!finite) fail("matrix", "finite entries, also times the scale", "NaN or infinity");
 }
 
 RowLayout layout_of(const Context& context, std::size_t rows, std::size_t width, bool shared) {
@@ -62,19 +47,19 @@ class Secrets {
             fail("secrets", "at least " + std::to_string(limbs) + " limbs", shape_text(array));
         }
     }
-    SecretsView view() const { return {argument_.data(), argument_.stride(0), argument_.stride(1)}; }
+    SecretsView view() const { return {argument_.origin(), argument_.stride(0), argument_.stride(1)}; }
 
   private:
-    Argument<std::uint64_t> argument_;
+    Argument<std::uint64_t, Layout::kRows> argument_;
 };
 
 Words encrypt_rows_array(const Context& context, const AnyArray& secrets, const AnyArray& a,
                          const AnyArray& noise_words, const AnyArray& matrix, double scale, bool shared) {
     const Flat<double> messages(matrix, "matrix", {kAny, kAny});
-    check_scale(scale);
+    check_messages(messages, scale);
     const RowLayout layout = layout_of(context, messages.shape(0), messages.shape(1), shared);
     const Flat<std::uint64_t> masks(a, "a", {kAny, length(layout.a_rows()), length(layout.n)});
-    const int limbs = checked_limbs(context, masks, "a");
+    const int limbs = checked_limbs(context, masks.shape(0), "a");
     const Flat<std::uint64_t> words(noise_words, "noise_words", {length(layout.rows), length(layout.width)});
     const Secrets s(context, secrets, layout.secrets(), limbs);
     Result<std::uint64_t> b({static_cast<std::size_t>(limbs), layout.rows, layout.width});
@@ -91,7 +76,7 @@ nb::tuple encrypt_rows_public_arrays(const Context& context, const AnyArray& pub
                                      const AnyArray& e1_words, const AnyArray& matrix, double scale,
                                      int limbs) {
     const Flat<double> messages(matrix, "matrix", {kAny, kAny});
-    check_scale(scale);
+    check_messages(messages, scale);
     const RowLayout layout = layout_of(context, messages.shape(0), messages.shape(1), false);
     if (layout.segments() != 1) {
         fail("matrix", "at most " + std::to_string(layout.n) + " columns", shape_text(matrix));
@@ -125,7 +110,7 @@ nb::ndarray<nb::numpy, double> decrypt_rows_array(const Context& context, const 
                                                   bool shared) {
     const Flat<std::uint64_t> rows(b, "b", {kAny, kAny, kAny});
     check_scale(scale);
-    const int limbs = checked_limbs(context, rows, "b");
+    const int limbs = checked_limbs(context, rows.shape(0), "b");
     const RowLayout layout = layout_of(context, rows.shape(1), rows.shape(2), shared);
     const Flat<std::uint64_t> masks(a, "a", {limbs, length(layout.a_rows()), length(layout.n)});
     const Secrets s(context, secrets, layout.secrets(), limbs);
@@ -138,14 +123,9 @@ nb::ndarray<nb::numpy, double> decrypt_rows_array(const Context& context, const 
 }
 
 Words encode_rows_array(const Context& context, const AnyArray& coefficients, int limbs, bool special) {
-    const Argument<std::int64_t> rows(coefficients, "coefficients", {kAny, length(context.n())});
-    context.check_limbs(limbs);
-    std::vector<int> positions;
-    for (int i = 0; i < limbs; ++i) positions.push_back(i);
-    for (int j = 0; special && j < context.num_p(); ++j) positions.push_back(context.num_q() + j);
-    if (rows.shape(0) > 1 && rows.stride(0) != length(context.n())) {
-        fail("coefficients", "a C-contiguous array", "other strides");
-    }
+    const Argument<std::int64_t, Layout::kPacked> rows(coefficients, "coefficients",
+                                                       {kAny, length(context.n())});
+    const std::vector<int> positions = limb_positions(context, limbs, special);
     Result<std::uint64_t> result({rows.shape(0), positions.size(), context.n()});
     {
         const nb::gil_scoped_release release;
@@ -157,7 +137,7 @@ Words encode_rows_array(const Context& context, const AnyArray& coefficients, in
 
 Words rows_to_ntt_array(const Context& context, const AnyArray& x) {
     const Flat<std::uint64_t> rows(x, "x", {kAny, kAny, length(context.n())});
-    const int limbs = checked_limbs(context, rows, "x");
+    const int limbs = checked_limbs(context, rows.shape(0), "x");
     Result<std::uint64_t> result({rows.shape(1), static_cast<std::size_t>(limbs), context.n()});
     {
         const nb::gil_scoped_release release;
@@ -168,13 +148,11 @@ Words rows_to_ntt_array(const Context& context, const AnyArray& x) {
 
 Words rows_from_ntt_array(const Context& context, const AnyArray& x) {
     const Flat<std::uint64_t> rows(x, "x", {kAny, kAny, length(context.n())});
-    if (rows.shape(1) > static_cast<std::size_t>(context.num_q())) {
-        fail("x", "at most " + std::to_string(context.num_q()) + " limbs", shape_text(x));
-    }
+    const int limbs = checked_limbs(context, rows.shape(1), "x");
     Result<std::uint64_t> result({rows.shape(1), rows.shape(0), context.n()});
     {
         const nb::gil_scoped_release release;
-        rows_from_ntt(context, rows.data(), rows.shape(0), static_cast<int>(rows.shape(1)), result.data());
+        rows_from_ntt(context, rows.data(), rows.shape(0), limbs, result.data());
     }
     return result.array();
 }
@@ -182,7 +160,7 @@ Words rows_from_ntt_array(const Context& context, const AnyArray& x) {
 template <auto Operation>
 Words combine(const Context& context, const AnyArray& x, const AnyArray& y) {
     const Flat<std::uint64_t> left(x, "x", {kAny, kAny, kAny});
-    const int limbs = checked_limbs(context, left, "x");
+    const int limbs = checked_limbs(context, left.shape(0), "x");
     const Flat<std::uint64_t> right(y, "y", {limbs, length(left.shape(1)), length(left.shape(2))});
     Result<std::uint64_t> result({left.shape(0), left.shape(1), left.shape(2)});
     {
@@ -194,13 +172,8 @@ Words combine(const Context& context, const AnyArray& x, const AnyArray& y) {
 
 Words scale_limbs_by(const Context& context, const AnyArray& x, const nb::object& factor) {
     const Flat<std::uint64_t> rows(x, "x", {kAny, kAny, kAny});
-    const int limbs = checked_limbs(context, rows, "x");
-    const nb::object integer = nb::steal(PyNumber_Index(factor.ptr()));
-    if (!integer.is_valid()) throw nb::python_error();
-    std::vector<std::uint64_t> residues;
-    for (int i = 0; i < limbs; ++i) {
-        residues.push_back(nb::cast<std::uint64_t>(integer % nb::int_(context.modulus(i).q)));
-    }
+    const int limbs = checked_limbs(context, rows.shape(0), "x");
+    const std::vector<std::uint64_t> residues = residues_of(context, factor, limbs);
     Result<std::uint64_t> result({rows.shape(0), rows.shape(1), rows.shape(2)});
     {
         const nb::gil_scoped_release release;
@@ -223,7 +196,7 @@ void bind_coefficient_rows(nb::class_<Context>& context) {
             "bit_ceil(count).\n"
             "shared=False: an a part per row, a secret per segment; shared=True: an a part per segment, a "
             "secret per row.\n"
-            "noise_words (rows, width): random words. The matrix is finite: the caller checks that.")
+            "noise_words (rows, width): random words.")
         .def("encrypt_rows_public", &encrypt_rows_public_arrays, "public_key"_a, "ternary_bytes"_a,
              "e0_words"_a, "e1_words"_a, "matrix"_a, "scale"_a, "limbs"_a,
              "(a, b) of the rows of round(scale * matrix) under a public key (2, limbs, N), one v per row.")

@@ -4,7 +4,6 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <cmath>
 #include <limits>
 
 #include "core/arrays.h"
@@ -55,14 +54,20 @@ std::string strides_text(const AnyArray& array) {
     return "strides (" + std::to_string(array.stride(0)) + ", " + std::to_string(array.stride(1)) + ") items";
 }
 
-MatrixView view_of(const AnyArray& array, Item item) {
-    return {array.data(),
-            item,
-            array.shape(0),
-            array.shape(1),
-            static_cast<std::ptrdiff_t>(array.stride(0)),
-            static_cast<std::ptrdiff_t>(array.stride(1))};
-}
+// A matrix argument that is multiplied where it lies, whatever its strides.
+template <typename T>
+class Matrix {
+  public:
+    Matrix(const AnyArray& array, const char* what, std::int64_t rows, Item item)
+        : argument_(array, what, {rows, kAny}),
+          view_{argument_.origin(), item, argument_.shape(0), argument_.shape(1), argument_.stride(0),
+                argument_.stride(1)} {}
+    const MatrixView& view() const { return view_; }
+
+  private:
+    Argument<T, Layout::kStrided> argument_;
+    MatrixView view_;
+};
 
 void check_reduced(const MatrixView& view, const char* what, std::uint64_t modulus) {
     if (gemm::all_below(view, modulus)) return;
@@ -70,50 +75,25 @@ void check_reduced(const MatrixView& view, const char* what, std::uint64_t modul
 }
 
 // A matrix of residues.
-MatrixView residues(const AnyArray& array, const char* what, std::int64_t rows, std::uint64_t modulus) {
-    check_array(array, what, nb::dtype<std::uint64_t>(), {rows, kAny});
-    const MatrixView view = view_of(array, Item::kResidue);
-    const nb::gil_scoped_release release;
-    check_reduced(view, what, modulus);
-    return view;
-}
-
-// A matrix of signed integers.
-MatrixView integers(const AnyArray& array, const char* what) {
-    const std::pair<nb::dlpack::dtype, Item> known[] = {
-        {nb::dtype<std::int8_t>(), Item::kInt8},   {nb::dtype<std::int16_t>(), Item::kInt16},
-        {nb::dtype<std::int32_t>(), Item::kInt32}, {nb::dtype<std::int64_t>(), Item::kInt64},
-        {nb::dtype<double>(), Item::kDouble},
-    };
-    for (const auto& [dtype, item] : known) {
-        if (array.dtype() != dtype) continue;
-        check_array(array, what, dtype, {kAny, kAny});
-        return view_of(array, item);
+class Residues : public Matrix<std::uint64_t> {
+  public:
+    Residues(const AnyArray& array, const char* what, std::int64_t rows, std::uint64_t modulus)
+        : Matrix(array, what, rows, Item::kResidue) {
+        const nb::gil_scoped_release release;
+        check_reduced(view(), what, modulus);
     }
-    fail(what, "dtype int8, int16, int32, int64 or float64", dtype_text(array.dtype()));
-}
+};
 
-// The bytes between the first and the last entry.
-std::pair<const char*, const char*> extent(const void* data, std::size_t rows, std::size_t cols,
-                                           std::ptrdiff_t row_stride, std::ptrdiff_t col_stride,
-                                           std::size_t bytes) {
-    std::ptrdiff_t low = 0;
-    std::ptrdiff_t high = 0;
-    for (const std::ptrdiff_t reach : {(static_cast<std::ptrdiff_t>(rows) - 1) * row_stride,
-                                       (static_cast<std::ptrdiff_t>(cols) - 1) * col_stride}) {
-        (reach < 0 ? low : high) += reach;
-    }
-    const auto size = static_cast<std::ptrdiff_t>(bytes);
-    const char* const start = static_cast<const char*>(data);
-    return {start + low * size, start + (high + 1) * size};
-}
-
-bool may_overlap(const MatrixSpan& c, const MatrixView& x) {
-    if (c.rows == 0 || c.cols == 0 || x.rows == 0 || x.cols == 0) return false;
-    const auto [c_from, c_to] = extent(c.data, c.rows, c.cols, c.row_stride, 1, sizeof(std::uint64_t));
-    const auto [x_from, x_to] =
-        extent(x.data, x.rows, x.cols, x.row_stride, x.col_stride, gemm::item_bytes(x.item));
-    return c_from < x_to && x_from < c_to;
+// Calls body with a matrix of signed integers.
+template <typename Body>
+nb::object with_integers(const AnyArray& u, const Body& body) {
+    const auto is = [&](nb::dlpack::dtype dtype) { return u.dtype() == dtype; };
+    if (is(nb::dtype<std::int8_t>())) return body(Matrix<std::int8_t>(u, "u", kAny, Item::kInt8).view());
+    if (is(nb::dtype<std::int16_t>())) return body(Matrix<std::int16_t>(u, "u", kAny, Item::kInt16).view());
+    if (is(nb::dtype<std::int32_t>())) return body(Matrix<std::int32_t>(u, "u", kAny, Item::kInt32).view());
+    if (is(nb::dtype<std::int64_t>())) return body(Matrix<std::int64_t>(u, "u", kAny, Item::kInt64).view());
+    if (is(nb::dtype<double>())) return body(Matrix<double>(u, "u", kAny, Item::kDouble).view());
+    fail("u", "dtype int8, int16, int32, int64 or float64", dtype_text(u.dtype()));
 }
 
 void copy(const MatrixSpan& from, const MatrixSpan& to) {
@@ -124,44 +104,54 @@ MatrixSpan packed(std::uint64_t* data, std::size_t rows, std::size_t cols) {
     return {data, rows, cols, static_cast<std::ptrdiff_t>(cols)};
 }
 
-// The data and the row stride of an array that was given for the result.
+// An array that was given for the result: rows of contiguous items.
 template <typename T>
-std::pair<T*, std::ptrdiff_t> output(const nb::object& out, std::size_t rows, std::size_t cols) {
-    Writable array;
-    if (!nb::try_cast(out, array, false)) fail("out", "a writable array", nb::str(out.type()).c_str());
-    const AnyArray checked(array.handle());
-    check_array(checked, "out", nb::dtype<T>(),
-                {static_cast<std::int64_t>(rows), static_cast<std::int64_t>(cols)});
-    const auto row_stride = static_cast<std::ptrdiff_t>(checked.stride(0));
-    if ((cols > 1 && checked.stride(1) != 1) ||
-        (rows > 1 && row_stride < static_cast<std::ptrdiff_t>(cols))) {
-        fail("out", "contiguous rows that do not overlap", strides_text(checked));
+class Output {
+  public:
+    Output(const nb::object& out, std::size_t rows, std::size_t cols)
+        : data_(static_cast<T*>(writable(out, "out"))), array_(nb::cast<AnyArray>(out)) {
+        const Argument<T, Layout::kStrided> checked(array_, "out", {length(rows), length(cols)});
+        if (checked.origin() != data_) fail("out", "items at multiples of their size", "another address");
+        if ((cols > 1 && checked.stride(1) != 1) ||
+            (rows > 1 && checked.stride(0) < static_cast<std::ptrdiff_t>(cols))) {
+            fail("out", "contiguous rows that do not overlap", strides_text(array_));
+        }
+        row_stride_ = checked.stride(0);
     }
-    return {static_cast<T*>(array.data()), row_stride};
-}
+    T* data() const { return data_; }
+    std::ptrdiff_t row_stride() const { return row_stride_; }
+    bool may_overlap(const AnyArray& operand) const { return core::may_overlap(array_, operand); }
+
+  private:
+    T* data_;
+    AnyArray array_;
+    std::ptrdiff_t row_stride_ = 0;
+};
 
 // Runs product(c, accumulate) into `out`, or into a new array where that is None.
 template <typename Multiply>
-nb::object into(const nb::object& out, bool accumulate, const MatrixView& a, const MatrixView& b,
+nb::object into(const nb::object& out, bool accumulate, const AnyArray& a, const AnyArray& b,
                 const Multiply& multiply) {
+    const std::size_t rows = a.shape(0), cols = b.shape(1);
     if (out.is_none()) {
         if (accumulate) fail("out", "an array to accumulate into", "None");
-        Result<std::uint64_t> result({a.rows, b.cols});
+        Result<std::uint64_t> result({rows, cols});
         {
             const nb::gil_scoped_release release;
-            multiply(packed(result.data(), a.rows, b.cols), false);
+            multiply(packed(result.data(), rows, cols), false);
         }
         return nb::cast(result.array());
     }
-    const auto [data, row_stride] = output<std::uint64_t>(out, a.rows, b.cols);
-    const MatrixSpan c = {data, a.rows, b.cols, row_stride};
+    const Output<std::uint64_t> output(out, rows, cols);
+    const MatrixSpan c = {output.data(), rows, cols, output.row_stride()};
+    const bool apart = !output.may_overlap(a) && !output.may_overlap(b);
     {
         const nb::gil_scoped_release release;
-        if (!may_overlap(c, a) && !may_overlap(c, b)) {
+        if (apart) {
             multiply(c, accumulate);
         } else {
-            const Buffer apart = Buffer::of_words(c.rows * c.cols);
-            const MatrixSpan result = packed(apart.words(), c.rows, c.cols);
+            const Buffer words = Buffer::of_words(c.rows, c.cols);
+            const MatrixSpan result = packed(words.words(), c.rows, c.cols);
             copy(c, result);
             multiply(result, accumulate);
             copy(result, c);
@@ -178,11 +168,11 @@ nb::object modular_gemm(const AnyArray& a, const AnyArray& b, std::uint64_t modu
                         const nb::object& out, bool accumulate) {
     const Modulus checked(modulus);
     const Path chosen = path_named(path, kModularPaths);
-    const MatrixView left = residues(a, "a", kAny, modulus);
-    const MatrixView right = residues(b, "b", static_cast<std::int64_t>(left.cols), modulus);
-    return into(out, accumulate, left, right, [&](const MatrixSpan& c, bool add) {
+    const Residues left(a, "a", kAny, modulus);
+    const Residues right(b, "b", length(left.view().cols), modulus);
+    return into(out, accumulate, a, b, [&](const MatrixSpan& c, bool add) {
         if (add) check_accumulator(c, modulus);
-        gemm::modular_gemm(left, right, c, modulus, chosen, add);
+        gemm::modular_gemm(left.view(), right.view(), c, modulus, chosen, add);
     });
 }
 
@@ -190,11 +180,12 @@ nb::object small_gemm(const AnyArray& u, const AnyArray& b, std::uint64_t modulu
                       const nb::object& out, bool accumulate) {
     const Modulus checked(modulus);
     const Path chosen = path_named(path, kSmallPaths);
-    const MatrixView left = integers(u, "u");
-    const MatrixView right = residues(b, "b", static_cast<std::int64_t>(left.cols), modulus);
-    return into(out, accumulate, left, right, [&](const MatrixSpan& c, bool add) {
-        if (add) check_accumulator(c, modulus);
-        gemm::small_gemm(left, right, c, modulus, gemm::largest_magnitude(left), chosen, add);
+    return with_integers(u, [&](const MatrixView& left) {
+        const Residues right(b, "b", length(left.cols), modulus);
+        return into(out, accumulate, u, b, [&](const MatrixSpan& c, bool add) {
+            if (add) check_accumulator(c, modulus);
+            gemm::small_gemm(left, right.view(), c, modulus, gemm::largest_magnitude(left), chosen, add);
+        });
     });
 }
 
@@ -208,37 +199,48 @@ std::vector<std::string> gemm_paths() {
 }
 
 // A float64 operand that the BLAS takes as it lies: rows or columns contiguous.
-gemm::DoubleView doubles(const AnyArray& array, const char* what, std::int64_t rows) {
-    check_array(array, what, nb::dtype<double>(), {rows, kAny});
-    const auto* const data = static_cast<const double*>(array.data());
-    const auto holds = [&](std::size_t line, std::size_t entry) {
-        return (array.shape(entry) <= 1 || array.stride(entry) == 1) &&
-               (array.shape(line) <= 1 ||
-                array.stride(line) >= static_cast<std::int64_t>(array.shape(entry)));
-    };
-    if (holds(0, 1)) return {data, static_cast<std::ptrdiff_t>(array.stride(0)), false};
-    if (holds(1, 0)) return {data, static_cast<std::ptrdiff_t>(array.stride(1)), true};
-    fail(what, "contiguous rows or columns", strides_text(array));
-}
+class Doubles {
+  public:
+    Doubles(const AnyArray& array, const char* what, std::int64_t rows)
+        : argument_(array, what, {rows, kAny}) {
+        const auto holds = [&](std::size_t line, std::size_t entry) {
+            return (argument_.shape(entry) <= 1 || argument_.stride(entry) == 1) &&
+                   (argument_.shape(line) <= 1 || argument_.stride(line) >= length(argument_.shape(entry)));
+        };
+        if (holds(0, 1)) {
+            view_ = {argument_.origin(), argument_.stride(0), false};
+        } else if (holds(1, 0)) {
+            view_ = {argument_.origin(), argument_.stride(1), true};
+        } else {
+            fail(what, "contiguous rows or columns", strides_text(array));
+        }
+    }
+    const gemm::DoubleView& view() const { return view_; }
+
+  private:
+    Argument<double, Layout::kStrided> argument_;
+    gemm::DoubleView view_;
+};
 
 nb::object double_gemm(const AnyArray& a, const AnyArray& b, const nb::object& out) {
     load_blas();
     if (!gemm::have_blas()) fail("double_gemm", "the BLAS of scipy-openblas64", "none");
-    const gemm::DoubleView left = doubles(a, "a", kAny);
-    const gemm::DoubleView right = doubles(b, "b", static_cast<std::int64_t>(a.shape(1)));
-    const std::size_t rows = a.shape(0);
+    const Doubles left(a, "a", kAny);
+    const std::size_t rows = a.shape(0), depth = a.shape(1);
+    const Doubles right(b, "b", length(depth));
     const std::size_t cols = b.shape(1);
     const auto multiply = [&](double* c, std::ptrdiff_t row_stride) {
         const nb::gil_scoped_release release;
-        gemm::double_gemm(left, right, c, row_stride, rows, a.shape(1), cols);
+        gemm::double_gemm(left.view(), right.view(), c, row_stride, rows, depth, cols);
     };
     if (!out.is_none()) {
-        const auto [data, row_stride] = output<double>(out, rows, cols);
-        multiply(data, row_stride);
+        const Output<double> output(out, rows, cols);
+        if (output.may_overlap(a) || output.may_overlap(b)) fail("out", "memory of its own", "an operand's");
+        multiply(output.data(), output.row_stride());
         return out;
     }
     Result<double> result({rows, cols});
-    multiply(result.data(), static_cast<std::ptrdiff_t>(cols));
+    multiply(result.data(), length(cols));
     return nb::cast(result.array());
 }
 

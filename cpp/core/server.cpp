@@ -61,12 +61,7 @@ Words with_plaintext(const Context& context, const AnyArray& ct, const AnyArray&
 
 Words multiply_scalar_by(const Context& context, const AnyArray& ct, const nb::object& value) {
     const Ciphertext x(context, ct, "ct");
-    const nb::object integer = nb::steal(PyNumber_Index(value.ptr()));
-    if (!integer.is_valid()) throw nb::python_error();
-    std::vector<std::uint64_t> residues;
-    for (int i = 0; i < x.view().limbs; ++i) {
-        residues.push_back(nb::cast<std::uint64_t>(integer % nb::int_(context.modulus(i).q)));
-    }
+    const std::vector<std::uint64_t> residues = residues_of(context, value, x.view().limbs);
     CiphertextResult result(context, x.view().components, x.view().limbs);
     {
         const nb::gil_scoped_release release;
@@ -78,23 +73,27 @@ Words multiply_scalar_by(const Context& context, const AnyArray& ct, const nb::o
 // The accumulator that a caller passed, updated in place, or a new one.
 class Accumulator {
   public:
-    Accumulator(const Context& context, const nb::object& given, int components, int limbs) : given_(given) {
+    // It is written to while the factors are read.
+    Accumulator(const Context& context, const nb::object& given, int components, int limbs,
+                std::initializer_list<const std::vector<AnyArray>*> factors)
+        : given_(given) {
         if (given.is_none()) {
             made_.emplace(context, components, limbs);
             span_ = made_->span();
             return;
         }
-        array_ = nb::cast<AnyArray>(given);
-        const auto size = [](auto value) { return static_cast<std::int64_t>(value); };
-        check_array(array_, "accumulator", nb::dtype<std::uint64_t>(),
-                    {size(components), size(limbs), size(context.n())});
-        nb::ndarray<nb::device::cpu> writable;
-        if (!nb::try_cast(given, writable)) fail("accumulator", "a writable array", "a read-only one");
-        const Rows rows(array_, sizeof(std::uint64_t));
-        if (!rows.is_contiguous() || rows.data() != array_.data()) {
-            fail("accumulator", "a C-contiguous, 64-byte aligned array", "another layout");
+        constexpr const char* kWhat = "accumulator";
+        auto* const data = static_cast<std::uint64_t*>(writable(given, kWhat));
+        const AnyArray array = nb::cast<AnyArray>(given);
+        const Argument<std::uint64_t, Layout::kPacked> packed(array, kWhat,
+                                                              {components, limbs, length(context.n())});
+        if (packed.data() != data) fail(kWhat, "a C-contiguous, 64-byte aligned array", "another layout");
+        for (const std::vector<AnyArray>* arrays : factors) {
+            for (const AnyArray& factor : *arrays) {
+                if (may_overlap(array, factor)) fail(kWhat, "memory of its own", "that of a factor");
+            }
         }
-        span_ = {static_cast<std::uint64_t*>(writable.data()), components, limbs, context.n()};
+        span_ = {data, components, limbs, context.n()};
     }
     bool accumulates() const { return !made_.has_value(); }
     const CiphertextSpan& span() const { return span_; }
@@ -102,7 +101,6 @@ class Accumulator {
 
   private:
     nb::object given_;
-    AnyArray array_;
     std::optional<CiphertextResult> made_;
     CiphertextSpan span_;
 };
@@ -133,7 +131,7 @@ nb::object multiply_sum_of(const Context& context, const std::vector<AnyArray>& 
     const Factors left(context, lefts, "lefts");
     const Factors right(context, rights, "rights");
     check_equal_limbs(left.views.front(), right.views.front());
-    Accumulator sum(context, accumulator, 3, left.views.front().limbs);
+    Accumulator sum(context, accumulator, 3, left.views.front().limbs, {&lefts, &rights});
     {
         const nb::gil_scoped_release release;
         multiply_sum(context, left.views, right.views, sum.accumulates(), sum.span());
@@ -154,7 +152,7 @@ nb::object multiply_plain_sum_of(const Context& context, const std::vector<AnyAr
         arguments.emplace_back(context, array, "plaintexts", limbs);
         views.push_back(arguments.back().view());
     }
-    Accumulator sum(context, accumulator, 2, limbs);
+    Accumulator sum(context, accumulator, 2, limbs, {&plaintexts, &cts});
     {
         const nb::gil_scoped_release release;
         multiply_plain_sum(context, views, factors.views, sum.accumulates(), sum.span());
@@ -176,12 +174,11 @@ std::vector<Words> weighted_sums_of(const Context& context, const std::vector<An
         fail("blocks", "(limbs, N / width, terms, width), width a multiple of 64",
              shape_text(blocks.front()));
     }
-    std::vector<Argument<std::uint64_t>> arguments;
+    std::vector<Argument<std::uint64_t, Layout::kPacked>> arguments;
     std::vector<WeightBlock> views;
     std::vector<CiphertextResult> results;
     std::vector<CiphertextSpan> spans;
     for (std::size_t b = 0; b < blocks.size(); ++b) {
-        const auto length = [](std::size_t value) { return static_cast<std::int64_t>(value); };
         const std::vector<std::int64_t> shape = {limbs, length(context.n() / width), length(terms[b].size()),
                                                  length(width)};
         arguments.emplace_back(blocks[b], "blocks", shape);
@@ -269,12 +266,12 @@ std::vector<Words> linear_transform(const Context& context, const std::vector<An
     if (order != "limb" && order != "rotation") fail("order", "'limb' or 'rotation'", "'" + order + "'");
     if (sources.empty()) fail("sources", "at least one ciphertext", "none");
     if (outputs < 0 || outputs > (1 << 20)) fail("outputs", "0 to 1048576", std::to_string(outputs));
-    const std::int64_t n = static_cast<std::int64_t>(context.n());
+    const std::int64_t n = length(context.n());
 
     const Factors inputs(context, sources, "sources");
     std::vector<SwitchingKey> key_arguments;
-    std::vector<Argument<std::int64_t>> coefficients;
-    std::vector<Argument<std::uint64_t>> rows;
+    std::vector<Coefficients> coefficients;
+    std::vector<Argument<std::uint64_t, Layout::kPacked>> rows;
     Transform transform;
     transform.limbs = inputs.views.front().limbs;
     transform.outputs = outputs;
@@ -287,15 +284,14 @@ std::vector<Words> linear_transform(const Context& context, const std::vector<An
     for (const AnyArray& plaintext : plaintexts) {
         PlaintextView view;
         if (plaintext.dtype() == nb::dtype<std::int64_t>()) {
-            coefficients.emplace_back(plaintext, "plaintexts", std::vector<std::int64_t>{n});
+            coefficients.emplace_back(context, plaintext, "plaintexts");
             view.coefficients = coefficients.back().data();
         } else {
             rows.emplace_back(plaintext, "plaintexts", std::vector<std::int64_t>{kAny, n});
-            const std::int64_t limbs = static_cast<std::int64_t>(rows.back().shape(0)) - context.num_p();
-            if (limbs < 1 || limbs > context.num_q() ||
-                (limbs + context.num_p() > 1 && rows.back().stride(0) != n)) {
+            const std::int64_t limbs = length(rows.back().shape(0)) - context.num_p();
+            if (limbs < 1 || limbs > context.num_q()) {
                 fail("plaintexts",
-                     "C-contiguous rows of 1 to " + std::to_string(context.num_q()) + " limbs and " +
+                     "rows of 1 to " + std::to_string(context.num_q()) + " limbs and " +
                          std::to_string(context.num_p()) + " special limbs",
                      shape_text(plaintext));
             }
@@ -312,6 +308,9 @@ std::vector<Words> linear_transform(const Context& context, const std::vector<An
     std::vector<std::uint64_t*> data;
     const int kept = transform.limbs - (rescale ? 1 : 0);
     if (kept < 1) fail("sources", "at least 2 limbs for a rescale", "1");
+    const std::size_t lengths[] = {static_cast<std::size_t>(outputs), 2, static_cast<std::size_t>(kept),
+                                   context.n()};
+    check_room(bytes_of(lengths, 4, sizeof(std::uint64_t)));
     for (int o = 0; o < outputs; ++o) {
         results.emplace_back(context, 2, kept);
         data.push_back(results.back().span().data);

@@ -17,26 +17,23 @@ namespace {
 using namespace nb::literals;
 using Pair = std::tuple<Words, Words>;
 
-std::int64_t length(std::size_t n) { return static_cast<std::int64_t>(n); }
-
 // Rows by coefficients: (limbs, rows, columns).
 class CoefficientRows {
   public:
     CoefficientRows(const Context& context, const AnyArray& array, const char* what,
                     const std::vector<std::int64_t>& shape)
         : argument_(array, what, shape) {
-        if (argument_.shape(0) < 1 || argument_.shape(0) > static_cast<std::size_t>(context.num_q())) {
-            fail(what, "1 to " + std::to_string(context.num_q()) + " limbs", shape_text(array));
-        }
+        limbs_ = checked_count(array, what, argument_.shape(0), context.num_q(), "limbs");
         if (argument_.shape(1) < 1) fail(what, "at least one row", shape_text(array));
     }
-    int limbs() const { return static_cast<int>(argument_.shape(0)); }
+    int limbs() const { return limbs_; }
     std::size_t rows() const { return argument_.shape(1); }
     std::size_t columns() const { return argument_.shape(2); }
-    RowsView view() const { return {argument_.data(), argument_.stride(0), argument_.stride(1)}; }
+    RowsView view() const { return {argument_.origin(), argument_.stride(0), argument_.stride(1)}; }
 
   private:
-    Argument<std::uint64_t> argument_;
+    Argument<std::uint64_t, Layout::kRows> argument_;
+    int limbs_;
 };
 
 // Keys that serve `limbs` limbs.
@@ -120,13 +117,12 @@ Pair relinearise(const Context& context, const AnyArray& a, const AnyArray& b, c
 
 Pair switch_with(const Context& context, const AnyArray& a, const std::vector<AnyArray>& keys,
                  std::size_t columns) {
-    const Polynomial polynomial(context, a, "a", kAny);
-    context.check_limbs(polynomial.rows());
+    const LimbsOfQ polynomial(context, a, "a");
     if (keys.empty()) fail("keys", "at least one", "none");
     if (columns < 1 || columns > context.n()) {
         fail("columns", "1 to " + std::to_string(context.n()), std::to_string(columns));
     }
-    const int limbs = polynomial.rows();
+    const int limbs = polynomial.limbs();
     const SwitchingKeys switching(context, keys, limbs);
     Result<std::uint64_t> out_a({static_cast<std::size_t>(limbs), keys.size(), context.n()});
     Result<std::uint64_t> out_b({static_cast<std::size_t>(limbs), keys.size(), columns});

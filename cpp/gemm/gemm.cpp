@@ -86,7 +86,7 @@ bool is_trivial(const MatrixView& a, const MatrixSpan& c, bool accumulate) {
 
 // Integers too large for exact digits, as residues.
 Buffer lifted(const MatrixView& u, std::uint64_t q) {
-    Buffer residues = Buffer::of_words(u.rows * u.cols);
+    Buffer residues = Buffer::of_words(u.rows, u.cols);
     with_item(u, [&](const auto* entries) {
         parallel_for(u.rows, threads_for_work(u.rows, u.rows * u.cols), [&](std::size_t i, int) {
             for (std::size_t p = 0; p < u.cols; ++p) {
@@ -117,7 +117,8 @@ std::uint64_t magnitude(double x) {
     return magnitude(static_cast<std::int64_t>(x));
 }
 
-// The rows of a view, or its columns where they are what lies together in memory.
+// The entries of a view, each once however often it is repeated by strides of 0: by its rows, or by its columns where
+// they are what lies together in memory.
 struct Lines {
     std::size_t count, length;
     std::ptrdiff_t across, along;
@@ -128,6 +129,9 @@ struct Lines {
             std::swap(count, length);
             std::swap(across, along);
         }
+        if (length == 0) count = 0;
+        if (across == 0) count = std::min<std::size_t>(count, 1);
+        if (along == 0) length = std::min<std::size_t>(length, 1);
     }
     // Calls body(offset of the first entry, line) for every line.
     template <typename Body>

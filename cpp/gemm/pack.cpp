@@ -62,7 +62,7 @@ void pack_block(std::uint64_t* packed, const std::uint64_t* from, const PanelSha
 
 // A block of signed integers as residues, in the order of memory; `shape` then has their strides.
 Buffer lifted(const MatrixView& from, PanelShape& shape, std::size_t lines, std::uint64_t q) {
-    Buffer residues = Buffer::of_words(lines * shape.depth);
+    Buffer residues = Buffer::of_words(lines, shape.depth);
     const bool by_lines = std::abs(shape.along) <= std::abs(shape.across);
     const std::size_t count = by_lines ? lines : shape.depth;
     const std::size_t length = by_lines ? shape.depth : lines;

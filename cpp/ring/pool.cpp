@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <vector>
 
 #include "ring/aligned.h"
@@ -13,6 +14,15 @@
 
 #if defined(__linux__)
 #include <sys/mman.h>
+#endif
+
+// Under the address sanitizer what a block has beyond the bytes that were asked for, and all of an idle one, must not be
+// touched: without this it would see neither, since the memory is the pool's.
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(data, size) static_cast<void>(0)
+#define ASAN_UNPOISON_MEMORY_REGION(data, size) static_cast<void>(0)
 #endif
 
 namespace cipherblas {
@@ -32,7 +42,7 @@ constexpr std::size_t kSpareBytes = std::size_t{32} << 20;
 // Eight sizes per power of two: at most 12.5% of a block is unused, and few sizes make reuse likely.
 std::size_t block_size(std::size_t bytes) {
     if (bytes <= 512) return 512;
-    if (bytes > (std::size_t{1} << 62)) throw std::bad_alloc();
+    if (bytes > (std::size_t{1} << 62)) throw OutOfMemory(std::to_string(bytes) + " bytes");
     std::size_t step = std::bit_floor(bytes) / 8;
     if (step < kAlignment) step = kAlignment;
     if (bytes >= kHugePage && step < kPage) step = kPage;
@@ -54,6 +64,7 @@ void* system_allocate(std::size_t size) {
 }
 
 void system_release(void* data, std::size_t size) {
+    ASAN_UNPOISON_MEMORY_REGION(data, size);
     if (size < kHugePage) {
         ::operator delete(data, std::align_val_t{kAlignment});
     } else {
@@ -70,6 +81,7 @@ void system_release(void* data, std::size_t) { ::operator delete(data, std::alig
 class Pool {
   public:
     void* take(std::size_t size) {
+        check_room(size);
         Blocks surplus;
         {
             const std::lock_guard<std::mutex> guard(lock_);
@@ -95,12 +107,13 @@ class Pool {
         if (data == nullptr) {
             const std::lock_guard<std::mutex> guard(lock_);
             lent_bytes_ -= size;
-            throw std::bad_alloc();
+            throw OutOfMemory(std::to_string(size) + " bytes");
         }
         return data;
     }
 
     void give(void* data, std::size_t size) noexcept {
+        ASAN_POISON_MEMORY_REGION(data, size);
         {
             const std::lock_guard<std::mutex> guard(lock_);
             lent_bytes_ -= size;
@@ -170,10 +183,32 @@ Pool& pool() {
 
 }  // namespace
 
+std::size_t bytes_of(const std::size_t* lengths, std::size_t dimensions, std::size_t item_bytes) {
+    std::size_t bytes = item_bytes;
+    bool fits = true;
+    for (std::size_t i = 0; i < dimensions; ++i) {
+        if (lengths[i] == 0) return 0;
+        fits = !__builtin_mul_overflow(bytes, lengths[i], &bytes) && fits;
+    }
+    if (fits && bytes <= static_cast<std::size_t>(PTRDIFF_MAX)) return bytes;
+    std::string product;
+    for (std::size_t i = 0; i < dimensions; ++i) product += std::to_string(lengths[i]) + " x ";
+    throw OutOfMemory(product + std::to_string(item_bytes) + " bytes");
+}
+
+void check_room(std::size_t bytes) {
+    static const std::optional<std::uint64_t> total = total_memory();
+    if (total && bytes > *total) {
+        throw OutOfMemory(std::to_string(bytes) + " bytes, got " + std::to_string(*total) + " in all");
+    }
+}
+
 Buffer::Buffer(std::size_t bytes) {
     const std::size_t size = block_size(bytes);
     data_ = pool().take(size);
     capacity_ = size;
+    ASAN_UNPOISON_MEMORY_REGION(data_, bytes);
+    ASAN_POISON_MEMORY_REGION(static_cast<char*>(data_) + bytes, size - bytes);
 }
 
 Buffer Buffer::workspace_of_words(std::size_t count) {

@@ -6,15 +6,35 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <new>
+#include <string>
 #include <utility>
 
 namespace cipherblas {
+
+// More memory than there is, or than can be addressed; says how much was asked for.
+class OutOfMemory : public std::bad_alloc {
+  public:
+    explicit OutOfMemory(const std::string& wanted) : text_("out of memory: expected room for " + wanted) {}
+    const char* what() const noexcept override { return text_.c_str(); }
+
+  private:
+    std::string text_;
+};
+
+// The bytes of an array of these lengths. The one place where lengths are multiplied before memory is taken: throws
+// OutOfMemory where the product is beyond what can be addressed.
+std::size_t bytes_of(const std::size_t* lengths, std::size_t dimensions, std::size_t item_bytes);
+
+// Throws OutOfMemory where the process may not use so many bytes: the system may well promise them, and end the process
+// when they are used. Every block is checked; this is for what takes many.
+void check_room(std::size_t bytes);
 
 // A block from the pool, returned to it by the destructor. The content is undefined.
 class Buffer {
   public:
     Buffer() = default;
-    explicit Buffer(std::size_t bytes);  // throws std::bad_alloc
+    explicit Buffer(std::size_t bytes);  // throws OutOfMemory, also for more than the process may use
     Buffer(Buffer&& other) noexcept
         : data_(std::exchange(other.data_, nullptr)), capacity_(std::exchange(other.capacity_, 0)) {}
     Buffer& operator=(Buffer&& other) noexcept {
@@ -24,7 +44,12 @@ class Buffer {
     }
     ~Buffer();
 
-    static Buffer of_words(std::size_t count) { return Buffer(count * sizeof(std::uint64_t)); }
+    // As many words as the product of these counts.
+    template <typename... Counts>
+    static Buffer of_words(Counts... counts) {
+        const std::size_t lengths[] = {static_cast<std::size_t>(counts)...};
+        return Buffer(bytes_of(lengths, sizeof...(counts), sizeof(std::uint64_t)));
+    }
     // What is written and read again and again: a huge page for itself if it takes a good part of one, because small pages
     // lie anywhere and crowd some sets of a cache.
     static Buffer workspace_of_words(std::size_t count);

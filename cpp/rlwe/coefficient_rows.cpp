@@ -24,7 +24,7 @@ class Workspaces {
         : n_(n),
           vectors_(vectors),
           words_(vectors * n + padded(width)),
-          buffer_(Buffer::of_words(static_cast<std::size_t>(threads) * words_)) {}
+          buffer_(Buffer::of_words(threads, words_)) {}
     std::uint64_t* vector(int thread, std::size_t i) const {
         return buffer_.words() + static_cast<std::size_t>(thread) * words_ + i * n_;
     }
@@ -58,7 +58,7 @@ class Masks {
         : context_(&context), layout_(&layout), a_(a) {
         if (layout.sharing != RowSharing::kMasks) return;
         const std::size_t n = layout.n, a_rows = layout.a_rows();
-        shared_ = Buffer::of_words(static_cast<std::size_t>(limbs) * a_rows * n);
+        shared_ = Buffer::of_words(limbs, a_rows, n);
         parallel_for(static_cast<std::size_t>(limbs) * a_rows, [&](std::size_t i) {
             transform(a + i * n, static_cast<int>(i / a_rows), shared_.words() + i * n);
         });

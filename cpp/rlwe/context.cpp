@@ -28,6 +28,10 @@ Context::Context(std::size_t n, const std::vector<std::uint64_t>& q, const std::
     if (p.size() >= BaseConversion::kMaxSources) {
         throw std::invalid_argument("special primes: expected at most 63, got " + std::to_string(p.size()));
     }
+    if (num_p_ > 0 && digits(num_q_) > kMaxDigits) {
+        throw std::invalid_argument("alpha: expected at most 512 digits, got " +
+                                    std::to_string(digits(num_q_)));
+    }
     for (int i = 0; i < basis_.size(); ++i) packs_keys_ = packs_keys_ && modulus(i).bits <= kPackedBits;
 }
 

@@ -17,7 +17,8 @@ namespace cipherblas {
 class Context {
   public:
     // alpha: number of q limbs per digit. Throws std::invalid_argument on primes that do not fit (Basis), when there
-    // is no q prime, and unless 1 <= alpha <= 64 and there are at most 63 special primes.
+    // is no q prime, and unless 1 <= alpha <= 64, there are at most 63 special primes and at most 512 digits (what the
+    // kernels sum up, see RotationTerm).
     Context(std::size_t n, const std::vector<std::uint64_t>& q, const std::vector<std::uint64_t>& p,
             int alpha);
 
@@ -54,6 +55,7 @@ class Context {
     void check_limbs(int limbs) const;
 
   private:
+    static constexpr int kMaxDigits = 512;
     Basis basis_;
     int num_q_, num_p_, alpha_;
     bool packs_keys_ = true;

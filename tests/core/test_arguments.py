@@ -73,14 +73,14 @@ BAD: list[tuple[str, Call]] = [
     (r"shape \(1, 144\)", lambda: C.uniform(np.zeros((1, 16), dtype=np.uint64), [0])),
     ("indices below 7, got 7", lambda: C.uniform(np.zeros((1, 144), dtype=np.uint64), [7])),
     ("indices below 7, got -1", lambda: C.uniform(np.zeros((1, 144), dtype=np.uint64), [-1])),
-    ("at least 272, got 16", lambda: C.ternary(np.zeros(16, dtype=np.uint8))),
+    ("at least 272 and at most 16 times as many, got 16", lambda: C.ternary(np.zeros(16, dtype=np.uint8))),
     (r"shape \(16,\), got shape \(17,\)", lambda: C.gaussian(np.zeros(17, dtype=np.uint64))),
     (
         r"secret: expected shape \(7, 16\), got shape \(5, 16\)",
         lambda: C.encrypt_symmetric(SECRET[:5], CT[0], COEFFICIENTS, COEFFICIENTS),
     ),
     (
-        "limbs: expected 1 to 5, got 7",
+        r"a: expected 1 to 5 limbs, got shape \(7, 16\)",
         lambda: C.encrypt_symmetric(SECRET, SECRET, COEFFICIENTS, COEFFICIENTS),
     ),
     (

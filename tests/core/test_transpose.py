@@ -337,7 +337,7 @@ BAD: list[tuple[str, Callable[[], object]]] = [
     ("keys: expected keys for at least 2 limbs", lambda: C.transpose_rows(A, B, [SHORT] * 7)),
     (r"b: expected shape \(2, 8, 32\)", lambda: C.relinearise_rows(A, B, KEYS[0])),
     ("keys: expected keys for at least 2 limbs", lambda: C.relinearise_rows(A, FULL, SHORT)),
-    ("limbs: expected 1 to 2, got 3", lambda: C.switch_rows(np.concatenate([A, A])[:3, 0], KEYS, 8)),
+    ("a: expected 1 to 2 limbs", lambda: C.switch_rows(np.concatenate([A, A])[:3, 0], KEYS, 8)),
     ("keys: expected at least one, got none", lambda: C.switch_rows(A[:, 0], [], 8)),
     ("columns: expected 1 to 32, got 33", lambda: C.switch_rows(A[:, 0], KEYS, 33)),
     ("columns: expected 1 to 32, got 0", lambda: C.switch_rows(A[:, 0], KEYS, 0)),

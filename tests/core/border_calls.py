@@ -1,0 +1,189 @@
+"""One valid call of every function of the core: what `test_border` changes, argument by argument. INSECURE toy ring."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from ring_oracle import Ring
+
+from cipherblas import _core
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+RING = Ring(n=128, special=2, alpha=2)
+C = RING.context
+N, Q, K = C.n, C.num_q, C.num_p
+ALL = Q + K
+GENERATOR = np.random.default_rng(1)
+PRIME = RING.moduli[0]
+
+
+def words(*shape: int) -> Array:
+    return GENERATOR.integers(0, 1 << 63, shape, dtype=np.uint64)
+
+
+def limbs(rows: int, *shape: int) -> Array:
+    """Residues; the first dimension runs over the primes."""
+    return np.stack([GENERATOR.integers(0, RING.moduli[i], shape, dtype=np.uint64) for i in range(rows)])
+
+
+def polynomials(count: int, rows: int) -> Array:
+    return np.stack([limbs(rows, N) for _ in range(count)])
+
+
+def below(bound: int, *shape: int, dtype: Any = np.uint64) -> Array:
+    return GENERATOR.integers(0, bound, shape, dtype=dtype)
+
+
+@dataclass
+class Call:
+    """Valid arguments of a function, by name."""
+
+    arguments: dict[str, Any]
+    context: bool = True
+
+
+CT, CT3 = RING.random_ciphertext(3), RING.random_ciphertext(3, 3)
+KEY = RING.random_key(3)
+BLOCK = limbs(3, 2, 2, 64)
+ELEMENTS = _core.transpose_plan(8, "fast")[0]
+ROW_KEYS = [KEY] * len(ELEMENTS)
+
+
+def free(*arguments: Any, **named: Any) -> Call:
+    return Call(*arguments, context=False, **named)
+
+
+CALLS: dict[str, Call] = {
+    "primes": free({"n": 128, "bits": 40, "count": 2, "exclude": [97]}),
+    "primes_near": free({"n": 128, "target": 2.0**40, "count": 2, "exclude": [97]}),
+    "isa": free({}),
+    "isas": free({}),
+    "set_threads": free({"count": _core.threads()}),
+    "threads": free({}),
+    "pool_bytes": free({}),
+    "trim_pool": free({}),
+    "modular_gemm": free(
+        {"a": below(PRIME, 5, 7), "b": below(PRIME, 7, 9), "modulus": PRIME, "path": "auto", "out": below(PRIME, 5, 9)}
+    ),
+    "small_gemm": free(
+        {
+            "u": below(1000, 5, 7, dtype=np.int32) - np.int32(500),
+            "b": below(PRIME, 7, 9),
+            "modulus": PRIME,
+            "path": "auto",
+            "out": below(PRIME, 5, 9),
+            "accumulate": True,
+        }
+    ),
+    "small_gemm_error": free({"k": 3, "max_u": 5, "modulus": PRIME}),
+    "small_gemm_rms": free({"k": 3, "max_u": 5.0, "modulus": float(PRIME)}),
+    "gemm_paths": free({}),
+    "double_gemm": free({"a": GENERATOR.random((5, 7)), "b": GENERATOR.random((7, 9)), "out": np.empty((5, 9))}),
+    "transpose_plan": free({"d": 8, "policy": "fast"}),
+    "Context": free({"n": 128, "q": RING.moduli[:3], "p": RING.moduli[Q:], "alpha": 2}),
+    "encode": Call({"values": GENERATOR.random(N // 2) + 1j, "scale": 2.0**30}),
+    "decode": Call({"coefficients": GENERATOR.random(N)}),
+    "plaintext": Call({"coefficients": RING.small(), "limbs": 3, "special": True, "montgomery": True}),
+    "uniform": Call({"words": words(2, N + 128), "moduli_index": [0, 6]}),
+    "ternary": Call({"bytes": below(256, N + 300, dtype=np.uint8)}),
+    "gaussian": Call({"words": words(N)}),
+    "encrypt_symmetric": Call(
+        {"secret": RING.secret, "a": limbs(3, N), "noise": RING.small(), "message": RING.small()}
+    ),
+    "encrypt_public": Call(
+        {
+            "public_key": CT,
+            "v": RING.small(),
+            "e0": RING.small(),
+            "e1": RING.small(),
+            "message": RING.small(),
+            "limbs": 2,
+        }
+    ),
+    "phase": Call({"secret": RING.secret, "ciphertext": CT3}),
+    "switching_key": Call(
+        {
+            "secret": RING.secret,
+            "source": RING.secret,
+            "a": np.stack([limbs(3 + K, N) for _ in range(2)]),
+            "noise": np.stack([RING.small(), RING.small()]),
+            "limbs": 3,
+        }
+    ),
+    "pack_key": Call({"limbs": limbs(3, N)}),
+    "unpack_key": Call({"limbs": words(3, KEY.shape[-1])}),
+    "automorphism": Call({"poly": limbs(3, N), "galois": 5}),
+    "multiply": Call({"x": limbs(ALL, N), "y": limbs(ALL, N)}),
+    "encrypt_rows": Call(
+        {
+            "secrets": polynomials(2, ALL),
+            "a": limbs(2, 3, N),
+            "noise_words": words(3, N + 5),
+            "matrix": GENERATOR.random((3, N + 5)),
+            "scale": 1000.0,
+            "shared": False,
+        }
+    ),
+    "encrypt_rows_public": Call(
+        {
+            "public_key": CT,
+            "ternary_bytes": below(255, 3, N + 300, dtype=np.uint8),
+            "e0_words": words(3, 20),
+            "e1_words": words(3, N),
+            "matrix": GENERATOR.random((3, 20)),
+            "scale": 1000.0,
+            "limbs": 2,
+        }
+    ),
+    "decrypt_rows": Call(
+        {
+            "secrets": polynomials(3, 2),
+            "a": limbs(3, 1, N),
+            "b": limbs(3, 3, 20),
+            "scale": 3.0,
+            "shared": True,
+        }
+    ),
+    "encode_rows": Call({"coefficients": np.stack([RING.small()] * 3), "limbs": 2, "special": True}),
+    "rows_to_ntt": Call({"x": limbs(3, 2, N)}),
+    "rows_from_ntt": Call({"x": polynomials(2, 3)}),
+    "add_limbs": Call({"x": limbs(3, 2, 5), "y": limbs(3, 2, 5)}),
+    "sub_limbs": Call({"x": limbs(3, 2, 5), "y": limbs(3, 2, 5)}),
+    "scale_limbs": Call({"x": limbs(3, 2, 5), "factor": -(3**90)}),
+    "add": Call({"x": CT, "y": CT3}),
+    "sub": Call({"x": CT, "y": CT3}),
+    "neg": Call({"x": CT3}),
+    "add_plain": Call({"ct": CT, "pt": limbs(3, N)}),
+    "multiply_plain": Call({"ct": CT, "pt_montgomery": limbs(3, N)}),
+    "multiply_scalar": Call({"ct": CT, "value": -(3**90)}),
+    "multiply_sum": Call({"lefts": [CT, RING.random_ciphertext(3)], "rights": [CT, CT], "accumulator": C.neg(CT3)}),
+    "weighted_sums": Call({"blocks": [BLOCK, BLOCK[:, :, :1].copy()], "terms": [[0, 1], [1]], "cts": [CT, C.neg(CT)]}),
+    "multiply_plain_sum": Call(
+        {"plaintexts": [limbs(3, N), limbs(3, N)], "cts": [CT, CT], "accumulator": C.neg(CT)}
+    ),
+    "rescale": Call({"ct": CT3, "count": 1}),
+    "drop": Call({"ct": CT3, "limbs": 2}),
+    "relinearise": Call({"ct3": CT3, "key": KEY}),
+    "multiply_relinearise": Call({"left": CT, "right": CT, "key": KEY}),
+    "galois_element": Call({"step": 3}),
+    "linear_transform": Call(
+        {
+            "sources": [CT, C.neg(CT)],
+            "terms": [(0, 0, 5, 0, 0), (0, 1, 1, -1, 1)],
+            "keys": [KEY],
+            "plaintexts": [RING.small(), C.plaintext(RING.small(), 3, special=True, montgomery=True)],
+            "outputs": 2,
+            "rescale": True,
+            "order": "limb",
+        }
+    ),
+    "transpose_rows": Call({"a": limbs(3, 5, N), "b": limbs(3, 5, 8), "keys": ROW_KEYS, "policy": "fast"}),
+    "relinearise_rows": Call({"a": limbs(3, 2, N), "b": limbs(3, 2, N), "key": KEY}),
+    "switch_rows": Call({"a": limbs(3, N), "keys": [KEY, KEY], "columns": 9}),
+}  # fmt: skip
+# register_blas takes addresses of functions and calls them: there is nothing to try.
+WITHOUT = {"register_blas"}
+PROPERTIES = {"n", "slots", "num_q", "num_p", "alpha", "moduli"}
