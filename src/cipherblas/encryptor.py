@@ -16,7 +16,7 @@ from cipherblas.errors import DTypeError, MismatchError
 from cipherblas.formats.encryption import encrypt_rows, encrypt_shared_batch, encrypt_shared_rows
 from cipherblas.keys import FreshCiphertext, PublicKey, SecretKey, encrypt
 from cipherblas.layouts.blocks import block_of
-from cipherblas.limits import check_available, check_bound
+from cipherblas.limits import check_available, check_bound, encoded
 from cipherblas.matrices import EncryptedOperand, EncryptedRows, check_shape, short_id
 from cipherblas.row_execution import RowFeed
 from cipherblas.slot_arithmetic import FeedSpec
@@ -152,7 +152,7 @@ def _encrypt_slots(
 
     def encrypt_vector(vector: NDArray[Any]) -> FreshCiphertext:
         slots = np.asarray(vector, dtype=np.complex128)
-        coefficients = context.encode(slots, feed.encoding_scale, randomness.fresh_dither())
+        coefficients = encoded(context, slots, feed.encoding_scale, randomness.fresh_dither())
         return encrypt(key, coefficients, feed.limbs)
 
     def encrypt_block(cell: tuple[int, int]) -> list[FreshCiphertext]:

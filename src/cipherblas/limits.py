@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import keyword
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
@@ -31,6 +31,9 @@ def check_name(name: str) -> None:
     if name in RESERVED_NAMES:
         raise MismatchError("name of an operand", expected="one that no method uses", got=name)
 
+if TYPE_CHECKING:
+    from cipherblas._core import Context
+
 
 def check_bound(name: str, matrix: NDArray[Any], bound: float) -> None:
     """Raise RangeError when an entry is beyond the planned range."""
@@ -41,6 +44,18 @@ def check_bound(name: str, matrix: NDArray[Any], bound: float) -> None:
             expected=f"at most {bound:g} in absolute value",
             got=f"{largest:g}",
         )
+
+
+def encoded(context: Context, values: NDArray[Any], scale: float, dither: int = 0) -> NDArray[Any]:
+    """The coefficients round(scale · values) of a slot vector, int64 (N,); `dither` as `_core.Context.encode` has it.
+
+    Raises:
+        RangeError: one is not a number, infinite, or 2^62 or more in absolute value.
+    """
+    try:
+        return context.encode(values, scale, dither)
+    except ValueError as error:
+        raise RangeError(f"slots cannot be encoded: {error}") from error
 
 
 def available_memory() -> int | None:

@@ -16,6 +16,7 @@ from cipherblas.evaluators.encodings import Encodings, WeightStore
 from cipherblas.evaluators.steps import KeyPolicy
 from cipherblas.evaluators.values import Plain, WeightGroup
 from cipherblas.keys.evaluation import EvaluationKeys
+from cipherblas.limits import encoded
 from cipherblas.memory import aligned_empty, in_threads
 from cipherblas.params import Parameters
 
@@ -89,7 +90,7 @@ class Ckks(Evaluator):
         """round(scale · plain) as coefficients, int64 (N,), cached.
 
         Raises:
-            ShapeError, RangeError: not S finite numbers, or beyond the declared bound.
+            ShapeError, RangeError: not S finite numbers, beyond the declared bound, or 2^62 and more at this scale.
         """
         return self.encodings.coefficients.get((plain.key, scale), lambda: self._encode(plain, scale))
 
@@ -102,7 +103,7 @@ class Ckks(Evaluator):
             raise RangeError(
                 "clear slot vector", expected=f"absolute values up to {plain.bound:g}", got=largest
             )
-        return self._context.encode(values, scale)
+        return encoded(self._context, values, scale)
 
     def _rows(self, plain: Plain, scale: float, limbs: int) -> NDArray[np.uint64]:
         """The plaintext in NTT Montgomery form, uint64 (limbs, N), cached."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas import _core, blas
-from cipherblas.errors import MismatchError, MissingKeyError
+from cipherblas.errors import MismatchError, MissingKeyError, RangeError
 from cipherblas.evaluators.rows import (
     TRANSPOSE_POLICIES,
     Batch,
@@ -154,6 +154,10 @@ class RowsCkks(RowsEvaluator):
     def _add_clear_data(self, x: Rows, values: Callable[[], NDArray[np.float64]]) -> Pair:
         a, b = x.data
         message = np.rint(values() * x.scale)
+        if not np.isfinite(message).all():
+            raise RangeError(
+                "clear addend", expected="finite entries, also times the scale", got="NaN or infinity"
+            )
         residues = aligned_empty(b.shape)
         for limb, q in enumerate(self._moduli[: x.limbs]):
             signed = np.fmod(message, float(q)).astype(np.int64)  # exact: fmod does not round
