@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -85,6 +86,7 @@ class Client:
         context = self._secret.params.context()
         limbs = self._secret.params.limbs
         combined: dict[int, NDArray[Any]] = {}
+        lock = threading.Lock()  # rows are not overwritten while a polynomial is made of them
 
         def forget() -> None:
             for rows in combined.values():
@@ -93,15 +95,17 @@ class Client:
 
         def polynomial(number: int) -> NDArray[np.uint64]:
             factor, row = weight_row(number)
-            if factor not in combined:
-                forget()
-                combined[factor] = combined_secrets(self._secret, factors[factor].integers())
-            return context.plaintext(combined[factor][row], limbs, special=True)
+            with lock:
+                if factor not in combined:
+                    forget()
+                    combined[factor] = combined_secrets(self._secret, factors[factor].integers())
+                return context.plaintext(combined[factor][row], limbs, special=True)
 
         try:
             yield polynomial
         finally:
-            forget()
+            with lock:
+                forget()
 
     def encrypt(self, /, *, progress: Progress | None = None, **operands: Any) -> Any:
         """Encrypt secret operands given by name with the secret key.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import gc
 import json
 import math
@@ -26,10 +27,13 @@ from cipherblas.errors import (
     MismatchError,
     MissingKeyError,
     ParameterError,
+    RangeError,
     SecurityError,
     SecurityWarning,
     ShapeError,
 )
+from cipherblas.formats.encryption import decrypt as decrypt_matrix
+from cipherblas.formats.encryption import encrypt_rows
 from cipherblas.keys import RELINEARISE, EvaluationKeys, KeyRequest, SecretKey, SwitchingKey
 from cipherblas.keys.evaluation import uniform_part
 from cipherblas.params import Parameters
@@ -130,10 +134,91 @@ def test_closing_overwrites(toy_parameters: Parameters, tmp_path: Path) -> None:
 
 def test_a_forgotten_secret_is_overwritten(toy_parameters: Parameters) -> None:
     secret = keys.generate_secret(toy_parameters)
-    coefficients = secret.coefficients()
+    arrays = [
+        secret._coefficients,
+        secret._ntt,
+        secret._seed,
+    ]  # the memory itself: what is handed out keeps the key
+    lent = secret.coefficients()
     del secret
     gc.collect()
-    assert not coefficients.any()
+    assert all(array.any() for array in arrays)
+    del lent
+    gc.collect()
+    assert not any(array.any() for array in arrays)
+
+
+@pytest.mark.parametrize("part", ["ntt", "coefficients"])
+def test_an_array_of_a_temporary_key_stays_that_of_the_key(toy_parameters: Parameters, part: str) -> None:
+    """It was overwritten with its key, and then one encrypted under the secret 0."""
+    seed = randomness.fresh_seed()
+    array = getattr(SecretKey(toy_parameters, seed), part)()
+    view = getattr(SecretKey(toy_parameters, seed), part)()[..., :8]
+    gc.collect()
+    kept = SecretKey(toy_parameters, seed)
+    expected = getattr(kept, part)()
+    assert expected.any()
+    np.testing.assert_array_equal(array, expected)
+    np.testing.assert_array_equal(view, expected[..., :8])
+
+
+def test_a_key_that_is_closed_while_it_is_used(
+    toy_parameters: Parameters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing that was made with an overwritten secret is handed out."""
+    secret = keys.generate_secret(toy_parameters)
+
+    class Closing:
+        """The core, with a thread that closes the key in the middle of every call."""
+
+        def __init__(self, context: Any) -> None:
+            self.context = context
+
+        def __getattr__(self, name: str) -> Any:
+            found = getattr(self.context, name)
+            if name not in ("encrypt_symmetric", "phase", "switching_key", "encrypt_rows", "decrypt_rows"):
+                return found
+
+            def call(*arguments: Any) -> Any:
+                secret.close()
+                return found(*arguments)
+
+            return call
+
+    context = toy_parameters.context()
+    encrypted = keys.encrypt(secret, np.zeros(N, np.int64), 2)
+    rows = encrypt_rows(secret, np.ones((2, 3)), 2.0**20, 2)
+    uses: list[Any] = [
+        lambda: keys.encrypt(secret, np.zeros(N, np.int64), 2),
+        lambda: keys.decrypt_coefficients(secret, encrypted.expand()),
+        lambda: keys.make_evaluation_keys(secret, REQUEST),
+        lambda: keys.generate_public_key(secret),
+        lambda: encrypt_rows(secret, np.ones((2, 3)), 2.0**20, 2),
+        lambda: decrypt_matrix(secret, rows),
+    ]
+    for use in uses:
+        with monkeypatch.context() as patched:
+            secret = keys.generate_secret(toy_parameters)
+            rows = dataclasses.replace(rows, key_id=secret.key_id)
+            patched.setattr(Parameters, "context", lambda _: Closing(context))
+            with pytest.raises(SecurityError, match="closed"):
+                use()
+            assert secret.closed
+
+
+@pytest.mark.parametrize("coefficient", [2**62, 2**63 - 1, -(2**62), -(2**63)])
+def test_messages_leave_room_for_the_error(toy_parameters: Parameters, coefficient: int) -> None:
+    """Error and message are added as 64-bit integers: 2^63 - 1 and an error of 1 made -2^63."""
+    secret = keys.generate_secret(toy_parameters)
+    message = np.zeros(N, np.int64)
+    message[3] = coefficient
+    for key in (secret, keys.generate_public_key(secret)):
+        with pytest.raises(RangeError, match="2\\^62"):
+            keys.encrypt(key, message, toy_parameters.limbs)
+        message[3] = (2**62 - 1) * (1 if coefficient > 0 else -1)
+        found = keys.decrypt_coefficients(secret, keys.encrypt(key, message, toy_parameters.limbs).expand())
+        np.testing.assert_allclose(found, message, atol=2000)
+        message[3] = coefficient
 
 
 def test_key_file(toy_parameters: Parameters, tmp_path: Path) -> None:

@@ -116,14 +116,15 @@ def decrypt(
     if encrypted.key_id and encrypted.key_id != secret.key_id:
         raise MismatchError("key pair of the matrix", expected=secret.key_id, got=encrypted.key_id)
     encrypted.check_residues()
-    if weights is None:
-        secrets = secrets_of(secret, type(encrypted), encrypted.shape, encrypted.limbs)
-    else:
-        secrets = _weighted_secrets(secret, encrypted, weights)
     a = _ring_part(params, type(encrypted), encrypted.a, encrypted.shape)
     shared = isinstance(encrypted, SharedBatch)
-    rows = params.context().decrypt_rows(secrets, a, encrypted.b, encrypted.scale, shared)
-    _forget(secret, secrets)
+    with secret.held_open():
+        if weights is None:
+            secrets = secrets_of(secret, type(encrypted), encrypted.shape, encrypted.limbs)
+        else:
+            secrets = _weighted_secrets(secret, encrypted, weights)
+        rows = params.context().decrypt_rows(secrets, a, encrypted.b, encrypted.scale, shared)
+        _forget(secret, secrets)
     return rows.T if isinstance(encrypted, RlweColumns) else rows
 
 
@@ -210,12 +211,13 @@ def _encrypt_secret(secret: SecretKey, kind: type[Matrix], values: Array, scale:
     shape = values.shape[0], values.shape[1]
     seed = randomness.fresh_seed()
     a = _ring_part(params, kind, expand(params, seed, limbs, kind.a_rows(params, shape)), shape)
-    secrets = secrets_of(secret, kind, shape, limbs)
     words = _noise_words(*shape)
     shared = issubclass(kind, SharedBatch)
-    b = params.context().encrypt_rows(secrets, a, words, values, float(scale), shared)
+    with secret.held_open():
+        secrets = secrets_of(secret, kind, shape, limbs)
+        b = params.context().encrypt_rows(secrets, a, words, values, float(scale), shared)
+        _forget(secret, secrets)
     words.fill(0)
-    _forget(secret, secrets)
     matrix = kind(params, shape, scale, b, seed, secret.key_id)
     security.check_lattice(matrix.lattice_dimension, params.log_q + params.log_p, params.security)
     return matrix

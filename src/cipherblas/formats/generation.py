@@ -36,6 +36,14 @@ def make_conversion_keys(secret: SecretKey, request: ConversionRequest) -> Conve
     request.check(params)
     check_memory(2 * request.nbytes(params), "the conversion keys")
     seed = randomness.fresh_seed()
+    with secret.held_open():
+        b = _b_parts(secret, request, seed)
+    return ConversionKeys(params, request, seed, assemble(params, request, seed, b), secret.key_id)
+
+
+def _b_parts(secret: SecretKey, request: ConversionRequest, seed: bytes) -> Array:
+    """b of all keys, uint64 of `b_shape`."""
+    params = secret.params
     b = aligned_empty(b_shape(params, request))
     own = secret.ntt()
     if request.conversion == MODULE_TO_RLWE:
@@ -51,7 +59,7 @@ def make_conversion_keys(secret: SecretKey, request: ConversionRequest) -> Conve
         for j, target in enumerate(sources):
             b[number, j] = _b_part(secret, target, own if j == number else nothing, a, request.limbs)
     sources.fill(0)
-    return ConversionKeys(params, request, seed, assemble(params, request, seed, b), secret.key_id)
+    return b
 
 
 def _b_part(secret: SecretKey, target: Array, source: Array, a: Array, limbs: int) -> Array:

@@ -13,6 +13,8 @@ from cipherblas.keys.secret import SecretKey
 from cipherblas.memory import Array, aligned_empty
 from cipherblas.params import Parameters
 
+MAX_MESSAGE_BITS = 62  # the core adds the error to a message as 64-bit integers
+
 
 def _uniform_rows(params: Parameters, seed: bytes, purpose: randomness.Purpose, limbs: int) -> Array:
     return randomness.uniform(params.context(), seed, purpose, range(limbs), range(limbs))
@@ -140,7 +142,8 @@ def generate_public_key(secret: SecretKey) -> PublicKey:
     seed = randomness.fresh_seed()
     a = _uniform_rows(params, seed, randomness.Purpose.PUBLIC_KEY_UNIFORM, params.limbs)
     errors = randomness.noise(context, 1)[0]
-    b = context.encrypt_symmetric(secret.ntt(), a, errors, np.zeros(params.n, np.int64))
+    with secret.held_open():
+        b = context.encrypt_symmetric(secret.ntt(), a, errors, np.zeros(params.n, np.int64))
     errors.fill(0)
     return PublicKey(params, seed, b, secret.program_id, secret.key_id)
 
@@ -151,12 +154,20 @@ def _check_message(params: Parameters, coefficients: Array, limbs: int) -> None:
         raise ShapeError("message coefficients", expected=(params.n,), got=coefficients.shape)
     if coefficients.dtype != np.int64:
         raise DTypeError("message coefficients", expected="int64", got=coefficients.dtype)
-    largest = max(int(coefficients.max()), -int(coefficients.min()))
+    largest = max(
+        int(coefficients.max()), -int(coefficients.min())
+    )  # Python's integers: -2^63 has no int64 negative
     if largest >= math.prod(params.q[:limbs]) // 2:
         log_q = sum(math.log2(prime) for prime in params.q[:limbs])
         raise RangeError(
             f"a message coefficient does not fit {limbs} limbs",
             expected=f"below 2^{log_q - 1:.2f} in absolute value",
+            got=largest,
+        )
+    if largest >= 1 << MAX_MESSAGE_BITS:
+        raise RangeError(
+            "a message coefficient leaves no room for the error in 64 bits",
+            expected=f"below 2^{MAX_MESSAGE_BITS} in absolute value",
             got=largest,
         )
 
@@ -174,9 +185,9 @@ def encrypt(key: SecretKey | PublicKey, coefficients: Array, limbs: int | None =
         public key about σ·sqrt(4N/3).
 
     Raises:
-        ShapeError, DTypeError, RangeError: the coefficients are not int64 (N,) below half the modulus.
+        ShapeError, DTypeError, RangeError: the coefficients are not int64 (N,) below half the modulus and 2^62.
         ParameterError: no such number of limbs.
-        SecurityError: the secret key is closed.
+        SecurityError: the secret key is closed, or was meanwhile.
     """
     params = key.params
     limbs = params.limbs if limbs is None else limbs
@@ -187,7 +198,8 @@ def encrypt(key: SecretKey | PublicKey, coefficients: Array, limbs: int | None =
         seed = randomness.fresh_seed()
         a = _uniform_rows(params, seed, randomness.Purpose.CIPHERTEXT_UNIFORM, limbs)
         errors = randomness.noise(context, 1)
-        data = context.encrypt_symmetric(key.ntt(), a, errors[0], message)
+        with key.held_open():
+            data = context.encrypt_symmetric(key.ntt(), a, errors[0], message)
         errors.fill(0)
         return FreshCiphertext(params, limbs, seed, data)
     errors = randomness.noise(context, 2)
@@ -218,4 +230,5 @@ def decrypt_coefficients(secret: SecretKey, ciphertext: Array) -> Array:
         raise ShapeError("ciphertext", expected=f"(2 or 3, 1 to {params.limbs}, {params.n})", got=shape)
     used = np.ascontiguousarray(ciphertext)
     _check_residues(params, used, used.shape[1], used.shape, "ciphertext")
-    return params.context().phase(secret.ntt(), used)
+    with secret.held_open():
+        return params.context().phase(secret.ntt(), used)

@@ -25,20 +25,26 @@ def make_switching_key(
     """
     params = secret.params
     context = params.context()
-    ntt = secret.ntt()
-    if galois >= WEIGHTS:
-        if weights is None:
-            raise ParameterError("keys of fixed weights", expected="the weights", got="none")
-        source = weights(galois)
-    else:
-        source = context.multiply(ntt, ntt) if galois == RELINEARISE else context.automorphism(ntt, galois)
     seed = randomness.fresh_seed()
     a = uniform_part(params, seed, limbs)
     errors = randomness.noise(context, params.digits(limbs))
-    data = context.switching_key(ntt, source, a, errors, limbs)
+    with secret.held_open():
+        source = _source(secret, galois, weights)
+        data = context.switching_key(secret.ntt(), source, a, errors, limbs)
     source.fill(0)
     errors.fill(0)
     return SwitchingKey(galois, limbs, seed, data)
+
+
+def _source(secret: SecretKey, galois: int, weights: WeightSecrets | None) -> Array:
+    """What a key switches from, in NTT form, in memory of its own."""
+    context = secret.params.context()
+    if galois >= WEIGHTS:
+        if weights is None:
+            raise ParameterError("keys of fixed weights", expected="the weights", got="none")
+        return weights(galois)
+    ntt = secret.ntt()
+    return context.multiply(ntt, ntt) if galois == RELINEARISE else context.automorphism(ntt, galois)
 
 
 def make_evaluation_keys(

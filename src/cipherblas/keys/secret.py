@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import stat
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, NoReturn
 
@@ -14,6 +16,16 @@ from cipherblas import files, randomness
 from cipherblas.errors import ParameterError, SecurityError, SecurityWarning, printable
 from cipherblas.memory import Array
 from cipherblas.params import Parameters
+
+
+class _Lent:
+    """An array of a key for NumPy to look at: a view of it keeps the key, whose end would overwrite the array."""
+
+    __slots__ = ("__array_interface__", "_array", "_key")
+
+    def __init__(self, array: Array, key: SecretKey) -> None:
+        self.__array_interface__ = array.__array_interface__
+        self._array, self._key = array, key
 
 
 class SecretKey:
@@ -54,24 +66,37 @@ class SecretKey:
         """Whether the secret has been overwritten."""
         return self._closed
 
-    def coefficients(self) -> Array:
-        """The ternary coefficients, int64 (N,). Secret; overwritten by `close`."""
+    @contextmanager
+    def held_open(self) -> Iterator[None]:
+        """What is computed with the secret inside is made with the secret: else leaving raises.
+
+        Raises:
+            SecurityError: the key is closed, or was meanwhile, by another thread; what was computed is not to be used.
+        """
         self._check_open()
-        return self._coefficients
+        yield
+        self._check_open()
+
+    def coefficients(self) -> Array:
+        """The ternary coefficients, int64 (N,). Secret; they keep this key, and `close` overwrites them."""
+        self._check_open()
+        return np.asarray(_Lent(self._coefficients, self))
 
     def ntt(self) -> Array:
-        """All limbs of Q and P in NTT form, uint64 (L + 1 + k, N). Secret; overwritten by `close`."""
+        """All limbs of Q and P in NTT form, uint64 (L + 1 + k, N). Secret; they keep this key, and `close` overwrites
+        them: use them within `held_open` where another thread might close the key.
+        """
         self._check_open()
-        return self._ntt
+        return np.asarray(_Lent(self._ntt, self))
 
     def shared_coefficients(self, index: int) -> Array:
         """Secret number `index` of the shared-a formats, int64 (N,): uniform ternary, from the same seed."""
-        self._check_open()
         purpose = randomness.Purpose.SHARED_SECRET
-        return randomness.ternary(self.params.context(), self._seed, purpose, index)
+        with self.held_open():
+            return randomness.ternary(self.params.context(), self._seed, purpose, index)
 
     def close(self) -> None:
-        """Overwrite the secret. Further use is a SecurityError."""
+        """Overwrite the secret, also in the arrays that were handed out. Further use is a SecurityError."""
         self._closed = True
         for array in (self._seed, self._coefficients, self._ntt):
             array.fill(0)
@@ -83,9 +108,13 @@ class SecretKey:
             SecurityError: the key is closed.
             StorageError: the file cannot be written.
         """
-        self._check_open()
+        with self.held_open():
+            seed = self._seed.copy()
         header = {"program_id": self.program_id, "key_id": self.key_id}
-        files.write(path, "secret-key", header, {"seed": self._seed}, parameters=self.params, private=True)
+        try:
+            files.write(path, "secret-key", header, {"seed": seed}, parameters=self.params, private=True)
+        finally:
+            seed.fill(0)
 
     @classmethod
     def load(
