@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the C++ suites and runs them for every instruction set that this machine has.
+# Builds the C++ suites and runs them for every instruction set that this machine has; with TESTS=no, builds alone.
 # usage: native_tests.sh BUILD_FOLDER [CMAKE_OPTION...]
 set -euo pipefail
 
@@ -11,4 +11,5 @@ jobs=${JOBS:-$(nproc)}
 cmake -S "$source" -B "$build" -G Ninja --log-level=WARNING \
     -DPython_EXECUTABLE="$(command -v python3)" -DCIPHERBLAS_PYTHON=OFF -DCIPHERBLAS_TESTS=ON "$@"
 cmake --build "$build" --parallel "$jobs"
+[ "${TESTS:-yes}" = yes ] || exit 0
 ctest --parallel "$jobs" --test-dir "$build" --output-on-failure --no-tests=error

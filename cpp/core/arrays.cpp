@@ -189,10 +189,13 @@ LimbsOfQ::LimbsOfQ(const Context& context, const AnyArray& array, const char* wh
     : argument_(array, what, {kAny, length(context.n())}),
       limbs_(checked_count(array, what, argument_.shape(0), context.num_q(), "limbs")) {}
 
-SwitchingKey::SwitchingKey(const Context& context, const AnyArray& array, const char* what)
-    : argument_(array, what, {kAny, 2, kAny, length(context.key_words())}) {
+namespace {
+
+// The shape of a key for some number of limbs: that number.
+int key_limbs(const Context& context, const AnyArray& array, const char* what) {
+    check_array(array, what, nb::dtype<std::uint64_t>(), {kAny, 2, kAny, length(context.key_words())});
     if (context.num_p() == 0) fail(what, "a context with special primes", "none");
-    const std::int64_t limbs = length(argument_.shape(2)) - context.num_p();
+    const std::int64_t limbs = length(array.shape(2)) - context.num_p();
     if (limbs < 1 || limbs > context.num_q()) {
         fail(what,
              std::to_string(1 + context.num_p()) + " to " +
@@ -200,11 +203,19 @@ SwitchingKey::SwitchingKey(const Context& context, const AnyArray& array, const 
              shape_text(array));
     }
     const std::size_t digits = static_cast<std::size_t>(context.digits(static_cast<int>(limbs)));
-    if (argument_.shape(0) != digits) {
+    if (array.shape(0) != digits) {
         fail(what, std::to_string(digits) + " digits for " + std::to_string(limbs) + " limbs",
              shape_text(array));
     }
-    view_ = {context, argument_.data(), static_cast<int>(limbs)};
+    return static_cast<int>(limbs);
+}
+
+}  // namespace
+
+SwitchingKey::SwitchingKey(const Context& context, const AnyArray& array, const char* what)
+    : view_(context, nullptr, key_limbs(context, array, what)),
+      argument_(array, what, {kAny, 2, kAny, kAny}) {
+    view_.data = argument_.data();
 }
 
 std::vector<int> limb_positions(const Context& context, int limbs, bool special) {

@@ -190,8 +190,8 @@ class SwitchingKey {
     const SwitchingKeyView& view() const { return view_; }
 
   private:
+    SwitchingKeyView view_;  // checked before the layout is
     Argument<std::uint64_t, Layout::kPacked> argument_;
-    SwitchingKeyView view_;
 };
 
 // Positions in the basis: `limbs` of q, checked, then the special ones if asked for.

@@ -140,7 +140,7 @@ CALLS: dict[str, Call] = {
     ),
     "decrypt_rows": Call(
         {
-            "secrets": polynomials(3, 2),
+            "secrets": polynomials(3, 3),
             "a": limbs(3, 1, N),
             "b": limbs(3, 3, 20),
             "scale": 3.0,
