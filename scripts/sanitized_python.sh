@@ -34,4 +34,5 @@ case $used in
         exit 1
         ;;
 esac
-LD_PRELOAD=$preload exec "$python" -m pytest -q -p no:cacheprovider "$@"
+# A report goes to the standard error of the process, which it ends: pytest must not keep that to itself.
+LD_PRELOAD=$preload exec "$python" -m pytest -q -p no:cacheprovider --capture=sys "$@"
