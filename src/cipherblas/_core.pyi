@@ -1,9 +1,9 @@
 """The C++ core. Ciphertexts are uint64 (components, limbs, N), in NTT form, in [0, q).
 
-Vectors, polynomials, ciphertexts and the operands of modular_gemm and small_gemm may have any strides. What is large is
-C-contiguous, or refused: switching keys, weight blocks, matrices by rows. An accumulator shares no memory with a factor.
-Every argument that does not fit is a ValueError that names it, of the wrong kind a TypeError; what no memory could hold is
-a MemoryError.
+Vectors, polynomials, ciphertexts and the operands of modular_gemm and small_gemm may have any strides. What is
+large is C-contiguous, or refused: switching keys, weight blocks, matrices by rows. An accumulator shares no memory
+with a factor. Every argument that does not fit is a ValueError that names it, of the wrong kind a TypeError; what no
+memory could hold is a MemoryError.
 """
 
 from collections.abc import Sequence
