@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import inspect
+import json
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -287,8 +288,10 @@ class Constant(Expression):
 
     @functools.cached_property
     def digest(self) -> str:
-        """SHA-256 of the values."""
-        return hashlib.sha256(self.values.data).hexdigest()
+        """SHA-256 of shape and values."""
+        found = hashlib.sha256(json.dumps(self.shape).encode())
+        found.update(self.values.data)
+        return found.hexdigest()
 
     @functools.cached_property
     def row_sum(self) -> float:
@@ -514,6 +517,11 @@ def ordered(node: Expression) -> list[Expression]:
 
     visit(node)
     return list(found.values())
+
+
+def is_constant(node: Expression) -> bool:
+    """Whether a clear part is known before operands are."""
+    return not any(isinstance(current, Leaf) for current in ordered(node))
 
 
 def has_public_key(node: Expression) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -228,6 +229,12 @@ def to_json(node: Expression) -> list[dict[str, Any]]:
         else:
             rows.append({"op": _name(current), "of": children})
     return rows
+
+
+def content_digest(node: Expression) -> str:
+    """SHA-256 of a part of a graph and of its constants: parts without operands that have the same are equal."""
+    content = [to_json(node), [constant.digest for constant in constants(node).values()]]
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
 def from_json(

@@ -19,7 +19,17 @@ from cipherblas.algorithms.layers.taps import conv_output
 from cipherblas.errors import ParameterError, ShapeError
 from cipherblas.evaluators.base import Evaluator
 from cipherblas.evaluators.ckks import Ckks
-from cipherblas.expressions import Add, Constant, Expression, Leaf, MatMul, Multiply, Scale, ordered
+from cipherblas.expressions import (
+    Add,
+    Constant,
+    Expression,
+    Leaf,
+    MatMul,
+    Multiply,
+    Scale,
+    is_constant,
+    ordered,
+)
 from cipherblas.layouts.relayout import relayout
 from cipherblas.layouts.tensors import TensorLayout, contiguous, grid, tensor_shape
 from cipherblas.networks import Assume, AvgPool2d, Conv2d, Flatten
@@ -84,11 +94,18 @@ class LayerExecution(SlotArithmetic):
         self._progress = progress
         self._run = object()  # in the keys of values that change from run to run
         self._done, self._total = 0, weights + len(self._order)
-        if isinstance(evaluator, Ckks):
-            evaluator.on_weights = self._tick
 
     def run(self) -> TensorValue:
         """Compute every node, operands first, and return the (still encrypted) result."""
+        if not isinstance(self.evaluator, Ckks):
+            return self._run_nodes()
+        self.evaluator.on_weights = self._tick
+        try:
+            return self._run_nodes()
+        finally:
+            self.evaluator.on_weights = None  # a circle would keep what the run holds
+
+    def _run_nodes(self) -> TensorValue:
         last = {id(child): current for current in self._order for child in current.children}
         values: dict[int, TensorValue] = {}
         for current in self._order:
@@ -239,12 +256,13 @@ class LayerExecution(SlotArithmetic):
         return self._value(x.shape, x.tensor, cts, value.unit)
 
     def _plain(self, tensor: TensorLayout, ciphertext: int, node: Expression, unit: float) -> Any:
-        key = ("tensor", self._number[id(node)], unit, *(() if isinstance(node, Constant) else (self._run,)))
+        constant = is_constant(node)
+        key = ("tensor", self._number[id(node)], unit, *(() if constant else (self._run,)))
 
         def values() -> Any:
             return self.feeds.values(node) / unit
 
-        return entries_plain(tensor, ciphertext, key, values, node.bound / abs(unit))
+        return entries_plain(tensor, ciphertext, key, values, node.bound / abs(unit), constant=constant)
 
     def _elementwise(self, node: Multiply, values: dict[int, TensorValue]) -> TensorValue:
         first, second = (node.left, node.right) if node.left.secret else (node.right, node.left)

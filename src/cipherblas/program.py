@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from cipherblas import files, graph
 from cipherblas.arrays import finite_array
 from cipherblas.errors import CipherblasError, FormatError, MismatchError
+from cipherblas.evaluators.encodings import ProgramEncodings
 from cipherblas.evaluators.rows import ClearFactor
 from cipherblas.expressions import Expression, Operand, evaluate_clear, matrix_shape, operands_of, trace
 from cipherblas.keys import EvaluationKeys, PublicKey
@@ -54,6 +55,7 @@ class Program:
         self.operands = dict(operands)
         self.plan = plan
         self._run = run
+        self._encodings: set[ProgramEncodings] = set()  # of servers that there were: their weights are ready
         self.id = hashlib.sha256(json.dumps(self._identity(), sort_keys=True).encode()).hexdigest()
 
     def __repr__(self) -> str:
@@ -162,6 +164,9 @@ class Program:
     ) -> Server:
         """A server with public keys only.
 
+        Encoded masks, constants and weights belong to the program, and its servers share them (the weights where
+        `weight_budget` and `weight_folder` are equal). They are freed with the last of the program and its servers.
+
         Args:
             evaluation_keys: what the client made for it.
             weight_budget: bytes of memory for the encoded weights of a network; by default half of what is available.
@@ -174,6 +179,12 @@ class Program:
         from cipherblas.server import Server
 
         return Server(self, evaluation_keys, weight_budget=weight_budget, weight_folder=weight_folder)
+
+    def encodings(self, weight_budget: int | None, weight_folder: str | Path | None) -> ProgramEncodings:
+        """What servers with this budget and folder share: those of this program, and of others of the same identity."""
+        found = ProgramEncodings.of(self.id, self.plan.mask_budget, weight_budget, weight_folder)
+        self._encodings.add(found)
+        return found
 
     def save(self, path: str | Path) -> None:
         """Write the program (no secrets in it) to a file, atomically. A `.json` suffix is as good as any other."""

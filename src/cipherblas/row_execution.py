@@ -33,6 +33,7 @@ from cipherblas.expressions import (
     Multiply,
     Scale,
     has_public_key,
+    is_constant,
     matrix_shape,
     ordered,
 )
@@ -175,11 +176,6 @@ def whole(node: Expression) -> bool:
     if isinstance(node, Scale):
         return float(node.factor).is_integer() and whole(node.child)
     return all(whole(child) for child in node.children)
-
-
-def is_constant(node: Expression) -> bool:
-    """Whether a clear part is known before operands are."""
-    return not any(isinstance(current, Leaf) for current in ordered(node))
 
 
 def can_be_fixed(clear: Expression, other: Expression) -> bool:

@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.arrays import narrow_array
-from cipherblas.errors import DTypeError, MismatchError, RangeError, ShapeError
+from cipherblas.errors import DTypeError, MemoryBudgetError, MismatchError, RangeError, ShapeError
 from cipherblas.evaluators.base import Evaluator
 from cipherblas.evaluators.ckks import Ckks
 from cipherblas.evaluators.counts import Counts
-from cipherblas.evaluators.encodings import Encodings, WeightStore
 from cipherblas.evaluators.rows import Batch, Rows
 from cipherblas.evaluators.rows_ckks import RowsCkks
 from cipherblas.execution import Execution
@@ -36,6 +35,8 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int], None]
 Arrays = tuple[NDArray[np.uint64], ...]
+
+RUN = "this run, beside the keys"  # what memory is asked for
 
 
 class Server:
@@ -69,8 +70,7 @@ class Server:
         keys.check(program.plan.keys)
         self.program = program
         self._keys = keys
-        self._encodings = Encodings()  # the masks of a program are those of every run
-        self._weights = WeightStore(weight_budget, weight_folder)
+        self._shared = program.encodings(weight_budget, weight_folder)
         self.counts = Counts()
         self.seconds = 0.0
         self.encoding_seconds = 0.0
@@ -122,8 +122,8 @@ class Server:
             self._keys,
             order=plan.order,
             key_policy=plan.key_policy,
-            encodings=self._encodings,
-            weights=self._weights,
+            encodings=self._shared.masks,
+            weights=self._shared.weights,
         )
         feeds.evaluator = evaluator
         feeds.expand()
@@ -262,9 +262,14 @@ class Server:
                 raise ShapeError(f"encrypted rows of operand {name!r}", expected=str(expected), got=str(got))
 
     def _check_memory(self) -> None:
-        plan = self.program.plan  # encoded weights go to a file where memory is short
-        needed = plan.peak_bytes - plan.weight_memory_bytes - self._keys.nbytes
-        check_available(needed, "this run, beside the keys", self._encodings.clear)
+        """Whether what a run needs beside what is there already is available: keys, and masks of earlier runs."""
+        plan, masks = self.program.plan, self._shared.masks
+        needed = plan.peak_bytes - plan.weight_memory_bytes - self._keys.nbytes  # weights can go to a file
+        try:
+            check_available(needed - masks.nbytes, RUN)
+        except MemoryBudgetError:
+            masks.clear()
+            check_available(needed, RUN)
 
 
 class CiphertextFeeds(PlainFeeds):

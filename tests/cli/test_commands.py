@@ -77,6 +77,17 @@ def test_plan_as_json(invoke: Any, tmp_path: Path) -> None:
     assert found["expected_error"] <= found["error_target"] == pytest.approx(6e-3)
 
 
+def test_plan_with_a_link(invoke: Any) -> None:
+    shapes = ["--a", "64x64", "--b", "64x64", "--json"]
+    least = json.loads(invoke("plan", *shapes, "--minimise", "server", "--link", "100Mbit/s").stdout)
+    assert (least["minimise"], least["stages"]["link"]) == ("server", 1e8)
+    assert least["stages"]["upload"] == pytest.approx(8 * least["upload_bytes"] / 1e8)
+    slow = json.loads(invoke("plan", *shapes, "--link", "1M").stdout)
+    assert slow["minimise"] == "end-to-end"
+    assert slow["upload_bytes"] < least["upload_bytes"]
+    assert slow["end_to_end_seconds"] > slow["first_run_seconds"] >= slow["seconds"]
+
+
 def test_plan_with_an_algorithm(invoke: Any) -> None:
     found = json.loads(invoke("plan", "--a", "4x6", "--b", "6x2", "--algorithm", "bicyclic", "--json").stdout)
     assert found["algorithm"] == "bicyclic"

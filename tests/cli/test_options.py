@@ -8,6 +8,7 @@ import typer
 from cipherblas.cli.options import (
     Shape,
     parse_bytes,
+    parse_link,
     parse_name,
     parse_operand,
     parse_operand_shape,
@@ -40,6 +41,28 @@ def test_bytes(text: str, expected: int) -> None:
 def test_no_bytes(text: str) -> None:
     with pytest.raises(typer.BadParameter):
         parse_bytes(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1Gbit/s", 1e9),
+        ("100 Mbit/s", 1e8),
+        ("2.5gbps", 2.5e9),
+        ("64k", 64e3),
+        ("300", 300.0),
+        ("1e9", 1e9),
+        ("1TBIT/S", 1e12),
+    ],
+)
+def test_links(text: str, expected: float) -> None:
+    assert parse_link(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "fast", "-1", "1GiB", "1GB/s", "1e", "0x10", "9" * 30, "1 Gbit/s/s"])
+def test_no_links(text: str) -> None:
+    with pytest.raises(typer.BadParameter, match=r"1Gbit/s|9999"):
+        parse_link(text)
 
 
 def test_shapes() -> None:

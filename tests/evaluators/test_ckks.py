@@ -218,10 +218,27 @@ def test_the_cache_evaluates_a_vector_once(make_client, vectors):
         calls.append(1)
         return np.ones(ev.slots)
 
-    for _ in range(3):
-        ev.multiply(ct, Plain("once", values, 1.0))
-    assert len(calls) == 1
+    for constant in (True, False):
+        calls.clear()
+        for _ in range(3):
+            ev.multiply(ct, Plain("once", values, 1.0, constant=constant))
+        assert len(calls) == 1
+    calls.clear()
     small = Ckks(make_client().params, None, encodings=Encodings(0))
     for _ in range(3):
-        small.multiply(ct, Plain("once", values, 1.0))
-    assert len(calls) == 4
+        small.multiply(ct, Plain("once", values, 1.0, constant=True))
+    assert len(calls) == 3
+
+
+def test_only_constants_outlive_a_run(make_client, vectors):
+    """Also those that were made of others: rotated, conjugated, multiplied, transformed."""
+    encodings, params = Encodings(), make_client().params
+    ct = make_client().encrypt(Ckks(params, None), vectors[0])
+    for constant in (False, True):
+        ev = Ckks(params, None, encodings=encodings)
+        plain = Plain("x", np.ones(ev.slots), 1.0, constant=constant)
+        made = [plain.rolled(1), plain.conjugated(), plain.times(0.5), ev.linear_transform(plain, {1: plain})]
+        for derived in (plain, *made):
+            ev.multiply(ct, derived)
+            ev.add_plain(ct, derived)
+        assert len(encodings) == (10 if constant else 0)

@@ -213,10 +213,10 @@ def test_a_second_run_encodes_nothing(program: cb.Program, client: cb.Client) ->
     x = client.encrypt(**values_of(program))
     first = server.run(x=x)
     assert server.encoding_seconds > 0
-    stored = server._weights.memory_bytes
+    stored = server._shared.weights.memory_bytes
     again = server.run(x=x)
     assert server.encoding_seconds == 0
-    assert server._weights.memory_bytes == stored > 0
+    assert server._shared.weights.memory_bytes == stored > 0
     assert bytes_of(first) == bytes_of(again)
 
 
@@ -230,7 +230,7 @@ def test_weights_beyond_the_budget_stream_from_a_file(
     for _ in range(2):
         assert bytes_of(server.run(x=x)) == expected
     assert server.encoding_seconds == 0
-    weights = server._weights
+    weights = server._shared.weights
     assert weights.memory_bytes <= budget
     assert weights.file_bytes > 0
     assert (weights.memory_bytes > 0) == (budget > 0)
@@ -258,7 +258,7 @@ def test_a_full_disk(
         patch.setattr(encodings.os, "posix_fallocate", full)
         with pytest.raises(cb.StorageError, match=r"got .*No space left"):
             server.run(x=x)
-    assert server._weights.file_bytes == 0
+    assert server._shared.weights.file_bytes == 0
     result = client.decrypt(server.run(x=x))
     assert np.abs(result - program.evaluate(**values_of(program))).max() <= program.plan.error
 

@@ -19,6 +19,7 @@ import numpy as np
 from cipherblas.algorithms.layers.registry import CONV_BASELINES, MATVEC_BASELINES, METAKERNEL
 from cipherblas.bench.harness import SLOW, Row, Timing, params_fields, peak_memory, repeats_for, row
 from cipherblas.bench.kernel_shapes import KERNELS, Kernel, named
+from cipherblas.bench.products import SERVER_TIME
 from cipherblas.errors import CipherblasError
 from cipherblas.evaluators.counts import Counts
 
@@ -140,7 +141,8 @@ class _Case:
         precision = relative_error * float(np.abs(self.expected).max()) / node.bound
         forced = {"route": "layers"} if name == METAKERNEL else {"algorithm": name}
         start = time.perf_counter()
-        self.program = compile_program(layer, x=operand, precision=precision, **forced, **options)
+        options = {**SERVER_TIME, **forced, **options}
+        self.program = compile_program(layer, x=operand, precision=precision, **options)
         self.stages = {"plan_seconds": time.perf_counter() - start}
         self.encoding_rate = math.nan
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.bench.harness import Row, Timing, in_turns, params_fields, row
-from cipherblas.bench.products import Case, gemm_side
+from cipherblas.bench.products import SERVER_TIME, Case, gemm_side
 from cipherblas.bench.sets import Shape
 
 DTYPES = ("int8", "int16", "float16", "float32", "float64")
@@ -31,6 +31,7 @@ class PublicCase(Case):
         from cipherblas.program import compile as compile_program
 
         m, k, n = shape
+        options = {**SERVER_TIME, **options}
         if cls.fixed:
             weights, _ = cls.factors(shape, np.random.default_rng(1))
             return compile_program(lambda b: weights @ b, b=secret(k, n), **options)

@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 from cipherblas.bench.harness import Side, local, peak_memory
 from cipherblas.bench.sets import Shape
 
+# Benchmarks measure the evaluation: the plan is the one that makes it least.
+SERVER_TIME = {"minimise": "server"}
+
 
 class Case(ABC):
     """One product: program, client, server and operands a and b, ready to run.
@@ -107,6 +110,7 @@ class SecretCase(Case):
         from cipherblas.program import compile as compile_program
 
         m, k, n = shape
+        options = {**SERVER_TIME, **options}
         return compile_program(lambda a, b: a @ b, a=secret(m, k), b=secret(k, n), **options)
 
     @staticmethod

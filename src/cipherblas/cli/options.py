@@ -58,6 +58,44 @@ Route = Annotated[
     ),
 ]
 
+
+class MinimiseName(str, Enum):
+    """What a plan makes least: what a user waits for, or the server's evaluation alone."""
+
+    end_to_end = "end-to-end"
+    server = "server"
+
+
+Minimise = Annotated[
+    MinimiseName | None,
+    typer.Option(
+        help="What the plan makes least: what a user waits for (encryption, upload, a first run, download, "
+        "decryption), or the evaluation on the server alone.",
+        show_default="end-to-end",
+    ),
+]
+
+_BIT_UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
+
+
+def parse_link(text: str) -> float:
+    """Bits per second: `1Gbit/s`, `100Mbit/s`, `20M`, `1e9`."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?(?:e\d+)?)\s*([kmgt]?)(?:bit/s|bps)?\s*", text.lower(), re.ASCII)
+    if match is None or len(match[1]) > 20:
+        raise typer.BadParameter(f"expected bits per second such as 1Gbit/s or 100Mbit/s, got {text!r}")
+    return float(match[1]) * _BIT_UNITS[match[2]]
+
+
+Link = Annotated[
+    float | None,
+    typer.Option(
+        metavar="RATE",
+        parser=parse_link,
+        help="Bits per second between client and server, such as 100Mbit/s.",
+        show_default="1Gbit/s",
+    ),
+]
+
 _UNITS = {"": 1, "b": 1}
 for _power, _letter in enumerate("kmgt", start=1):
     _UNITS[f"{_letter}ib"] = _UNITS[_letter] = 1024**_power

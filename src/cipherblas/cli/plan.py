@@ -14,6 +14,8 @@ from cipherblas.cli.options import (
     Debug,
     Insecure,
     Json,
+    Link,
+    Minimise,
     Quiet,
     Route,
     Shape,
@@ -138,6 +140,8 @@ def plan(
             BUDGETS,
         ),
     ] = None,
+    minimise: Minimise = None,
+    link: Link = None,
     threads: Threads = None,
     show: Annotated[
         Path | None,
@@ -167,6 +171,8 @@ def plan(
       cipherblas plan --operand weights=10x64:public:dtype=int8 --operand x=64x1 --program "weights @ x"
       cipherblas plan --a 160x160 --b 160x160 --b-public-key -o plan.json
       cipherblas plan --operand weights=10x784:public --operand x=784 --program "weights @ x" -o plan.json
+      cipherblas plan --a 64x64 --b 64x64 --link 50Mbit/s
+      cipherblas plan --a 64x64 --b 64x64 --minimise server
       cipherblas plan --show plan.json
     """
     given = locals()
@@ -195,6 +201,8 @@ def plan(
         memory_budget=memory_budget,
         key_budget=key_budget,
         upload_budget=upload_budget,
+        minimise=minimise and minimise.value,
+        link=link,
         threads=threads,
     )
     with display.progress("planning"):

@@ -213,7 +213,7 @@ class Evaluator(Levels):
             limbs = min(limbs, accumulator.limbs)
         lefts = self._dropped(lefts, limbs)
         if plain:
-            self.counts.operand_encodings += len(rights)
+            self.counts.operand_encodings += sum(not right.constant for right in rights)
             return self.weighted_sum(
                 lefts, rights, self._plain_scale(lefts[0], rights, accumulator), accumulator
             )
@@ -280,6 +280,8 @@ class Evaluator(Levels):
         errors = errors.with_common(rounding * sum(ct.bound for ct in cts))
         self._count_plains(len(cts), limbs, extended=False)
         result = self._accumulator(accumulator, 2, limbs, scale, bound, errors)
+        passing = self._book_encodings(plains, plain_scale, limbs)
+        self.ledger.touch(min(passing, self.working_bytes))
         data = self._plain_product_data(
             plains, plain_scale, [ct.data for ct in cts], None if accumulator is None else result.data, limbs
         )

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
 from cipherblas.errors import LevelError, MissingKeyError
 from cipherblas.evaluators.counts import Counts
+from cipherblas.evaluators.encodings import MASK_BYTES, RUN_BYTES
 from cipherblas.evaluators.noise import TAIL, NoiseModel, SlotErrors
 from cipherblas.evaluators.shape import Ring
 from cipherblas.evaluators.steps import KeyPolicy, check_policy
@@ -41,6 +43,7 @@ class Bookkeeper:
         key_policy: KeyPolicy = "direct",
         working_bytes: int = DEFAULT_WORKING_BYTES,
         available: KeyRequest | None = None,
+        mask_budget: int = MASK_BYTES,
     ) -> None:
         check_policy(key_policy)
         self.params = params
@@ -57,6 +60,9 @@ class Bookkeeper:
         self._alpha = params.alpha
         self._room = list(itertools.accumulate((math.log2(q) for q in params.q), initial=0.0))
         self._available = available
+        self._encoded: set[Hashable] = set()
+        self._encoded_bytes = {True: 0, False: 0}  # of constants, of others
+        self._encoding_budgets = {True: mask_budget, False: RUN_BYTES}
         self._galois: dict[int, int] = {}
         self._galois_limbs: dict[int, int] = {}
         self._relinearise_limbs: int | None = None
@@ -139,10 +145,43 @@ class Bookkeeper:
         counts, rows = self.counts, limbs + (self._special if extended else 0)
         counts.plain_products += number
         counts.encodings += number - stored
+        counts.weight_encodings += stored
         counts.encode_ntt_limbs += (number - stored) * rows
         counts.mac_limbs += number * 2 * rows
         counts.plain_bytes_read += (number - stored + stored * rows) * 8 * self.n
         counts.stored_bytes += stored * rows * 8 * self.n
+
+    def _book_encodings(self, plains: Sequence[Plain], scale: float, limbs: int = 0) -> int:
+        """Book the memory of encoded plaintexts: coefficients, or `limbs` limbs in NTT form.
+
+        Returns:
+            Bytes of those that are not kept, because the caches of the program or of the run are full.
+        """
+        each = max(1, limbs) * self.limb_bytes()
+        passing = 0
+        for plain in plains:
+            key = (plain.key, scale, limbs)
+            if key in self._encoded:
+                continue
+            if self._encoded_bytes[plain.constant] + each > self._encoding_budgets[plain.constant]:
+                passing += each
+                self.counts.operand_encodings += plain.constant  # anew in every run
+                continue
+            self._encoded_bytes[plain.constant] += each
+            self.counts.mask_encodings += plain.constant
+            self._encoded.add(key)
+            self.ledger.add(each)
+        return passing
+
+    @property
+    def run_bytes(self) -> int:
+        """Bytes of encoded clear operands that are kept for the rest of the run."""
+        return self._encoded_bytes[False]
+
+    @property
+    def mask_bytes(self) -> int:
+        """Bytes of encoded masks and constants that are kept for later runs."""
+        return self._encoded_bytes[True]
 
     # ---- handles ----
 
@@ -152,8 +191,8 @@ class Bookkeeper:
 
     @property
     def peak_bytes(self) -> int:
-        """Largest number of bytes in live ciphertexts and working buffers so far; operands, keys and caches not
-        included."""
+        """Largest number of bytes in live ciphertexts, working buffers and encoded plaintexts so far; operands, keys
+        and stored weights not included."""
         return self.ledger.peak
 
     def limb_bytes(self) -> int:

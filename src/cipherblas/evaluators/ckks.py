@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from cipherblas.errors import MismatchError, MissingKeyError, RangeError, ShapeError
 from cipherblas.evaluators.base import Evaluator
 from cipherblas.evaluators.bookkeeping import DEFAULT_WORKING_BYTES, Term
-from cipherblas.evaluators.encodings import Encodings, WeightStore
+from cipherblas.evaluators.encodings import RUN_BYTES, EncodeCache, Encodings, WeightStore
 from cipherblas.evaluators.steps import KeyPolicy
 from cipherblas.evaluators.values import Plain, WeightGroup
 from cipherblas.keys.evaluation import EvaluationKeys
@@ -36,7 +36,7 @@ class Ckks(Evaluator):
         order: loop order of linear transforms: "limb" (MO-HLT) or "rotation" (coarse); equal results.
         key_policy: how steps become rotations; must be that of the plan whose keys are given.
         working_bytes: for the buffers of one linear-transform call.
-        encodings: the caches of encoded plaintexts; by default its own.
+        encodings: where encoded masks and constants are kept; by default its own.
         weights: the store of encoded weights; by default its own.
 
     Raises:
@@ -54,7 +54,10 @@ class Ckks(Evaluator):
         encodings: Encodings | None = None,
         weights: WeightStore | None = None,
     ) -> None:
-        super().__init__(params, key_policy=key_policy, working_bytes=working_bytes)
+        encodings = encodings if encodings is not None else Encodings()
+        super().__init__(
+            params, key_policy=key_policy, working_bytes=working_bytes, mask_budget=encodings.budget
+        )
         if keys is not None and keys.params != params:
             raise MismatchError(
                 "evaluation keys belong to other parameters",
@@ -62,12 +65,11 @@ class Ckks(Evaluator):
                 got=keys.params.fingerprint()[:12],
             )
         self.order: str = order
-        self.encodings = encodings if encodings is not None else Encodings()
+        self.encodings = encodings
         self.weights = weights if weights is not None else WeightStore()
+        self._run_encodings = EncodeCache(RUN_BYTES)  # of clear operands, which a run may use more than once
         self.encoding_seconds = 0.0  # spent on weights that were not stored yet
-        self.on_weights: Callable[[int], None] = lambda _: (
-            None
-        )  # called with numbers of weights that are ready
+        self.on_weights: Callable[[int], None] | None = None  # called with numbers of weights that are ready
         self._keys = keys
         self._context = params.context()
 
@@ -92,7 +94,11 @@ class Ckks(Evaluator):
         Raises:
             ShapeError, RangeError: not S finite numbers, beyond the declared bound, or 2^62 and more at this scale.
         """
-        return self.encodings.coefficients.get((plain.key, scale), lambda: self._encode(plain, scale))
+        return self._kept(plain).get((plain.key, scale), lambda: self._encode(plain, scale))
+
+    def _kept(self, plain: Plain) -> Encodings | EncodeCache:
+        """Where the encodings of a plaintext are kept."""
+        return self.encodings if plain.constant else self._run_encodings
 
     def _encode(self, plain: Plain, scale: float) -> NDArray[np.int64]:
         values = np.ascontiguousarray(plain.values(), dtype=np.complex128)
@@ -107,9 +113,9 @@ class Ckks(Evaluator):
 
     def _rows(self, plain: Plain, scale: float, limbs: int) -> NDArray[np.uint64]:
         """The plaintext in NTT Montgomery form, uint64 (limbs, N), cached."""
-        return self.encodings.rows.get(
+        return self._kept(plain).get(
             (plain.key, scale, limbs),
-            lambda: self._context.plaintext(self.coefficients(plain, scale), limbs, montgomery=True),
+            lambda: self._context.plaintext(self._encode(plain, scale), limbs, montgomery=True),
         )
 
     # ---- hooks ----
@@ -132,8 +138,7 @@ class Ckks(Evaluator):
         position = {step: index for index, step in enumerate(steps)}
         mask_scale = float(self.params.q[limbs - 1])
         plains = [term.plain for term in terms if term.plain is not None]
-        known = self.encodings.coefficients
-        absent = {plain.key: plain for plain in plains if (plain.key, mask_scale) not in known}
+        absent = {plain.key: plain for plain in plains if (plain.key, mask_scale) not in self._kept(plain)}
         made = dict(
             zip(
                 absent,
@@ -187,7 +192,8 @@ class Ckks(Evaluator):
             blocks = []
             for group in groups[start:stop]:
                 blocks.append(self._block(group, scale, limbs, len(cts)))
-                self.on_weights(len(group.sources))
+                if self.on_weights is not None:
+                    self.on_weights(len(group.sources))
             terms = [list(group.sources) for group in groups[start:stop]]
             results += self._context.weighted_sums(blocks, terms, list(cts))
             start = stop
@@ -204,16 +210,17 @@ class Ckks(Evaluator):
         while width > MIN_PIECE_WORDS and 16 * width * cts > PIECES_BYTES:
             width //= 2
         shape = (limbs, self.n // width, len(group.sources), width)
-        block = self.weights.allocate(shape) if group.stored else aligned_empty(shape)
 
-        def encode(term: int) -> None:
-            plain = Plain((group.key, term), lambda: group.build(term), 1.0)
-            rows = self._context.plaintext(self._encode(plain, scale), limbs, montgomery=True)
-            block[:, :, term] = rows.reshape(limbs, -1, width)
+        def fill(block: NDArray[np.uint64]) -> NDArray[np.uint64]:
+            def encode(term: int) -> None:
+                plain = Plain((group.key, term), lambda: group.build(term), 1.0)
+                rows = self._context.plaintext(self._encode(plain, scale), limbs, montgomery=True)
+                block[:, :, term] = rows.reshape(limbs, -1, width)
 
-        in_threads(encode, range(len(group.sources)))
-        if group.stored:
-            self.weights.put(key, block)
+            in_threads(encode, range(len(group.sources)))
+            return block
+
+        block = self.weights.make(key, shape, fill) if group.stored else fill(aligned_empty(shape))
         self.encoding_seconds += time.perf_counter() - begin
         return block
 

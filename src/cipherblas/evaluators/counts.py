@@ -22,6 +22,8 @@ class Counts:
         adds: additions and subtractions of ciphertexts, those inside lazily reduced sums left out.
         encodings: plaintexts turned into ring elements, as if nothing were cached; stored weights left out.
         operand_encodings: those of clear operands, which are new in every run, unlike masks.
+        mask_encodings: different masks and constants among them, which are encoded in a first run and then kept.
+        weight_encodings: stored weights, likewise.
         ntt_limbs: transforms of one limb (forward or inverse), those of encodings left out.
         encode_ntt_limbs: forward transforms of encoded plaintexts, as if nothing were cached.
         mac_limbs: modular multiply-adds, in limbs of N.
@@ -52,6 +54,8 @@ class Counts:
     adds: int = 0
     encodings: int = 0
     operand_encodings: int = 0
+    mask_encodings: int = 0
+    weight_encodings: int = 0
     ntt_limbs: int = 0
     encode_ntt_limbs: int = 0
     mac_limbs: int = 0

@@ -220,9 +220,10 @@ class Levels(Bookkeeper, ABC):
         """x + a clear vector, encoded at the scale of x (in 62 bits at most). Levels: none."""
         self.counts.adds += 1
         self.counts.encodings += 1
-        self.counts.operand_encodings += 1
+        self.counts.operand_encodings += not plain.constant
         self.counts.encode_ntt_limbs += x.limbs
         factor = encoding_factor(x.scale, plain.bound)
+        self.ledger.touch(self._book_encodings([plain], x.scale / factor))
         errors = x.errors.with_common(self.noise_model.encoding(x.scale / factor))
         data = self._add_plain_data(x.data, plain, x.scale, factor, x.limbs)
         return self.make(x.limbs, x.scale, x.bound + plain.bound, errors, x.components, data)

@@ -64,7 +64,8 @@ def rotate_atoms(ev: Evaluator, x: Ct, steps: list[int]) -> list[Ct]:
 def transform_plain(x: Plain, transform: Transform) -> Plain:
     """A linear transform of a clear vector."""
     key = ("transform", transform.key, x.key)
-    return Plain(key, lambda: transform.apply(x.values()), x.bound * transform.row_sum, keep=True)
+    bound = x.bound * transform.row_sum
+    return Plain(key, lambda: transform.apply(x.values()), bound, keep=True, constant=x.constant)
 
 
 def transform_many(ev: Evaluator, x: Ct, transforms: Sequence[Transform], order: str | None) -> Iterator[Ct]:
@@ -156,11 +157,13 @@ def _execute(
     counts.rotations += len(steps)
     ev._count_key_products(len(steps), limbs)
     counts.linear_transforms += outputs
-    plains = sum(term.plain is not None for term in terms)
+    plains = [term.plain for term in terms if term.plain is not None]
+    passing = 0  # bytes of encoded diagonals that are not kept
     if plains:
-        ev._count_plains(plains, limbs, extended=True)
+        ev._count_plains(len(plains), limbs, extended=True)
+        passing = ev._book_encodings(plains, float(ev.params.q[limbs - 1]))
     ev._count_moddown(outputs, limbs, rescale)
-    ev.ledger.touch(_transform_bytes(ev, len(sources), outputs, plains, limbs))
+    ev.ledger.touch(_transform_bytes(ev, len(sources), outputs, 0, limbs) + passing)
     return ev._transform_data([ct.data for ct in sources], terms, outputs, limbs, rescale, order)
 
 

@@ -107,9 +107,11 @@ class Plain:
         values: S numbers of any type, or a function of no arguments that makes them.
         bound: upper bound on the absolute value of any slot.
         keep: keep what the function returned (for values that are costly and used often).
+        constant: the same in all runs of a program, so that its encodings are worth keeping; those of others are
+            dropped with the run.
     """
 
-    __slots__ = ("_kept", "_values", "bound", "keep", "key")
+    __slots__ = ("_kept", "_values", "bound", "constant", "keep", "key")
 
     def __init__(
         self,
@@ -118,11 +120,13 @@ class Plain:
         bound: float,
         *,
         keep: bool = False,
+        constant: bool = False,
     ) -> None:
         self.key = key
         self._values = values
         self.bound = bound
         self.keep = keep
+        self.constant = constant
         self._kept: NDArray[Any] | None = None
 
     def values(self) -> NDArray[Any]:
@@ -139,15 +143,19 @@ class Plain:
         """The vector rotated left by `step`."""
         if step == 0:
             return self
-        return Plain(("rotate", step, self.key), lambda: np.roll(self.values(), -step), self.bound)
+        return self._mapped(("rotate", step, self.key), lambda: np.roll(self.values(), -step), self.bound)
 
     def conjugated(self) -> Plain:
         """The complex conjugate."""
-        return Plain(("conjugate", self.key), lambda: np.conj(self.values()), self.bound)
+        return self._mapped(("conjugate", self.key), lambda: np.conj(self.values()), self.bound)
 
     def times(self, factor: complex) -> Plain:
         """The vector multiplied by a number."""
-        return Plain(("times", factor, self.key), lambda: self.values() * factor, self.bound * abs(factor))
+        key = ("times", factor, self.key)
+        return self._mapped(key, lambda: self.values() * factor, self.bound * abs(factor))
+
+    def _mapped(self, key: Hashable, values: Callable[[], NDArray[Any]], bound: float) -> Plain:
+        return Plain(key, values, bound, constant=self.constant)
 
     def __repr__(self) -> str:
         return f"Plain(key={self.key!r}, bound={self.bound:.3g})"

@@ -129,7 +129,7 @@ def _embedding(slots: int, degree: int, inverse: bool) -> Transform:
     terms: dict[Step, Plain | None] = {}
     for step in range(h):
         values = functools.partial(_diagonal, slots, degree, step, inverse)
-        terms[step] = Plain(("embedding", slots, degree, inverse, step), values, size)
+        terms[step] = Plain(("embedding", slots, degree, inverse, step), values, size, constant=True)
     norm = size * math.sqrt(h)
     return Transform(terms, size * h, norm, ("embedding", slots, degree, inverse))
 

@@ -48,7 +48,7 @@ def masked_map(
         residue = total_step(step) % modulus
         if residue not in terms:
             values = functools.partial(_mask, source, imaginary, residue, modulus)
-            terms[residue] = (step, Plain((key, "mask", residue), values, 1.0))
+            terms[residue] = (step, Plain((key, "mask", residue), values, 1.0, constant=True))
     growth = 1.0 if imaginary is None else math.sqrt(2)
     return Transform(dict(terms.values()), growth, growth, key)
 

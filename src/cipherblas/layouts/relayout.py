@@ -97,8 +97,10 @@ def _relayout_plain(cts: Sequence[Plain], source: Layout, target: Layout) -> lis
 
     bound = target.slot_bound(max(plain.bound for plain in cts))
     key: Hashable = ("relayout", target.key, tuple(plain.key for plain in cts))
+    constant = all(plain.constant for plain in cts)
     return [
-        Plain((key, i), functools.partial(values, i), bound, keep=True) for i in range(target.ciphertexts)
+        Plain((key, i), functools.partial(values, i), bound, keep=True, constant=constant)
+        for i in range(target.ciphertexts)
     ]
 
 
@@ -200,7 +202,7 @@ def _transform(selections: Sequence[_Selection], slots: int, key: Hashable) -> T
     for start, stop, bound in zip(starts, [*starts[1:], len(steps)], bounds, strict=True):
         step = int(steps[start])
         values_of = functools.partial(_diagonal, slots, targets[start:stop], summed[start:stop])
-        terms[step] = Plain((key, step), values_of, float(bound))
+        terms[step] = Plain((key, step), values_of, float(bound), constant=True)
     row_sums = np.bincount(targets, sizes)
     row_squares = np.bincount(targets, sizes**2)
     return Transform(terms, float(row_sums.max()), math.sqrt(float(row_squares.max())), key)

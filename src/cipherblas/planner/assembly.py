@@ -8,13 +8,24 @@ from typing import Any, get_args
 
 from cipherblas.errors import FormatError
 from cipherblas.evaluators.ckks import Order
+from cipherblas.evaluators.counts import Counts
+from cipherblas.evaluators.encodings import MASK_BYTES
 from cipherblas.evaluators.shape import Ring
 from cipherblas.evaluators.steps import KeyPolicy, check_policy
 from cipherblas.expressions import Expression
 from cipherblas.graph import Axes
 from cipherblas.keys import KeyRequest
 from cipherblas.params import Parameters, key_words
-from cipherblas.planner.plan import Plan, Route
+from cipherblas.planner.cost import calibrate
+from cipherblas.planner.plan import Plan, PlanOptions, Route
+from cipherblas.planner.stages import (
+    DEFAULT_LINK,
+    Minimise,
+    Stages,
+    Traffic,
+    predicted,
+    slot_traffic,
+)
 from cipherblas.planner.trace import Trace, trace
 from cipherblas.randomness import SEED_BYTES
 from cipherblas.row_execution import RowFeed
@@ -24,6 +35,37 @@ from cipherblas.slot_arithmetic import Choice, FeedSpec
 PROCESS_BYTES = 150 << 20
 # Blocks of the pool come in eight sizes per power of two: they are a sixteenth larger than asked for on average.
 ROUNDING_SHARE = 16
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """What times are predicted for, and which of them a plan makes least; None: made elsewhere, nobody knows."""
+
+    threads: int
+    minimise: Minimise | None
+    link: float
+
+    @classmethod
+    def of(cls, options: PlanOptions) -> Predictions:
+        """As the options ask."""
+        from cipherblas import _core
+
+        return cls(options.threads or int(_core.threads()), options.minimise, float(options.link))
+
+    @classmethod
+    def here(cls) -> Predictions:
+        """Of a plan that was made before: this machine, over the usual link."""
+        from cipherblas import _core
+
+        return cls(int(_core.threads()), None, DEFAULT_LINK)
+
+    def stages(self, counts: Counts, traffic: Traffic, ring: Ring) -> Stages:
+        """The predicted stages of a run."""
+        return predicted(calibrate(), counts, traffic, ring, self.threads, self.link)
+
+    def seconds(self, stages: Stages) -> float:
+        """What a plan makes least."""
+        return stages.minimised(self.minimise)
 
 
 @dataclass(frozen=True)
@@ -71,18 +113,19 @@ def assemble(
     expression: Expression,
     decided: Decisions,
     run: Trace,
-    threads: int,
+    predictions: Predictions,
     route: Route = "slots",
     weight_memory: int = 0,
+    mask_budget: int = MASK_BYTES,
 ) -> Plan:
     """The plan of these decisions, whose trace is `run`.
 
-    `weight_memory`: bytes of encoded weights that stay in memory.
+    `weight_memory`: bytes of encoded weights that stay in memory. `mask_budget`: that of the trace.
     """
     parameters = decided.parameters
     key_bytes = key_bytes_of(run.keys, parameters)
     upload_bytes = upload_bytes_of(run.feeds, parameters)
-    result = [ct for row in run.result.cells for cell in row for ct in cell]
+    result = run.ciphertexts
     return Plan(
         parameters=parameters,
         choices=decided.choices,
@@ -101,20 +144,31 @@ def assemble(
         peak_bytes=key_bytes + upload_bytes + resident_bytes(run.working_bytes) + weight_memory,
         error=run.error,
         error_target=decided.precision * expression.bound,
-        threads=threads,
+        traffic=slot_traffic(run.feeds, result, parameters.n),
+        threads=predictions.threads,
+        minimise=predictions.minimise,
+        link=predictions.link,
         route=route,
         weight_memory_bytes=weight_memory,
+        mask_budget=mask_budget,
         layers=run.layers,
     )
 
 
 def replay_slots(
-    expression: Expression, decisions: Mapping[str, Any], parameters: Parameters, threads: int
+    expression: Expression,
+    decisions: Mapping[str, Any],
+    parameters: Parameters,
+    predictions: Predictions,
+    mask_budget: int,
 ) -> tuple[Plan, Trace]:
     """The plan of saved decisions, traced again."""
     decided = Decisions.from_dict(decisions, parameters)
-    run = trace(decided.parameters, expression, decided.choices, decided.blocks, decided.key_policy)
-    return assemble(expression, decided, run, threads), run
+    run = trace(
+        *(decided.parameters, expression, decided.choices, decided.blocks, decided.key_policy),
+        mask_budget=mask_budget,
+    )
+    return assemble(expression, decided, run, predictions, mask_budget=mask_budget), run
 
 
 def upload_bytes_of(feeds: Iterable[FeedSpec | RowFeed], ring: Ring) -> int:

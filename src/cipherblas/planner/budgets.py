@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from cipherblas.errors import MemoryBudgetError
+from cipherblas.evaluators.encodings import MASK_BYTES
 from cipherblas.expressions import Expression, Leaf, ordered
 from cipherblas.limits import available_memory
 from cipherblas.planner.explain import size
@@ -13,6 +14,7 @@ from cipherblas.planner.plan import PlanOptions
 
 # By default the client may upload so many bytes, or so many times the bytes of the secret operands.
 LEAST_UPLOAD, UPLOAD_RATIO = 64 << 20, 16
+MASK_SHARE = 8  # encoded masks and constants that are kept take an eighth of the memory at most
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,11 @@ class Budgets:
     memory: int
     keys: int
     upload: int
+
+    @property
+    def masks(self) -> int:
+        """Bytes of encoded masks and constants that are kept from run to run; they count as memory."""
+        return min(MASK_BYTES, self.memory // MASK_SHARE)
 
 
 def budgets_of(options: PlanOptions, entries: int) -> Budgets:

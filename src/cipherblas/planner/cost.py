@@ -12,10 +12,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cipherblas.evaluators.counts import Counts
 from cipherblas.evaluators.row_costs import MAPPED_BYTES
 from cipherblas.params import make_parameters
+from cipherblas.randomness import SEED_BYTES, Purpose, streams
+from cipherblas.randomness import uniform as random_residues
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,9 @@ class Rates:
     Attributes:
         ntt: seconds per point and per layer (a limb costs N·log2(N) of them).
         encode: seconds per point and per layer of the embedding of a plaintext.
+        pack: seconds per coefficient of a plaintext whose slots are laid out.
+        uniform: seconds per residue that is expanded from a seed.
+        gaussian: seconds per coefficient of an error.
         mac: seconds per modular multiply-add.
         stream: seconds per byte of key, plaintext or row read from memory, or written.
         fresh: seconds per byte of memory that the system maps while it is written.
@@ -54,6 +60,9 @@ class Rates:
 
     ntt: float
     encode: float
+    pack: float
+    uniform: float
+    gaussian: float
     mac: float
     stream: float
     fresh: float
@@ -98,6 +107,11 @@ def calibrate() -> Rates:
         ntt = _best(lambda: context.plaintext(coefficients, limbs)) / (limbs * n * 13)
         slots = np.linspace(-1, 1, n // 2).astype(np.complex128)
         encode = _best(lambda: context.encode(slots, 2.0**30)) / (n * 13)
+        pack = _best(lambda: _packed(n // 2)) / n
+        seed, purpose = bytes(SEED_BYTES), Purpose.CIPHERTEXT_UNIFORM
+        uniform = _best(lambda: random_residues(context, seed, purpose, range(2), range(2))) / (2 * n)
+        words = streams(seed, Purpose.NOISE, [0], n)
+        gaussian = _best(lambda: (streams(seed, Purpose.NOISE, [0], n), context.gaussian(words[0]))) / n
         plain = context.plaintext(coefficients, limbs)
         ct = context.neg(np.stack([plain, plain]))  # arrays of the core are aligned; others would be copied
         small = context.drop(ct, 1)
@@ -115,6 +129,9 @@ def calibrate() -> Rates:
     return Rates(
         ntt=ntt,
         encode=encode,
+        pack=pack,
+        uniform=uniform,
+        gaussian=gaussian,
         mac=products / (4 * count * limbs * n),
         stream=stream,
         fresh=fresh,
@@ -122,6 +139,13 @@ def calibrate() -> Rates:
         floats=floats,
         modular=modular,
     )
+
+
+def _packed(slots: int) -> NDArray[np.complex128]:
+    """What packing does, about: entries are gathered, scaled, and become complex numbers."""
+    entries = np.linspace(-1, 1, slots)
+    places = np.arange(slots)[::-1]
+    return np.where(places >= 0, entries[places], 0.0).astype(np.complex128)
 
 
 # A product is mostly input where its left factor is thin, mostly output where the sums are short.

@@ -17,12 +17,14 @@ from numpy.typing import NDArray
 from cipherblas.algorithms.registry import build
 from cipherblas.evaluators.counter import Counter
 from cipherblas.evaluators.counts import Counts
+from cipherblas.evaluators.encodings import MASK_BYTES, RUN_BYTES
 from cipherblas.evaluators.shape import Ring
 from cipherblas.evaluators.steps import KeyPolicy
 from cipherblas.evaluators.values import Ct, Plain
 from cipherblas.expressions import Expression, MatMul, has_public_key
 from cipherblas.keys import KeyRequest
 from cipherblas.layouts.base import Layout
+from cipherblas.planner.stages import Traffic, slot_traffic, traffic_of_ciphertexts
 from cipherblas.planner.trace import Trace, result_error, trace
 from cipherblas.slot_arithmetic import Choice
 
@@ -37,6 +39,7 @@ class Estimate:
         error: predicted largest error of an entry.
         upload_ciphertexts: of all secret operands.
         upload_bytes: of their residues, seeds aside.
+        traffic: what is sent, and what that costs.
         working_bytes: peak of the server's memory beside the keys (for one product about).
     """
 
@@ -47,6 +50,7 @@ class Estimate:
     error: float
     upload_ciphertexts: int
     upload_bytes: int
+    traffic: Traffic
     working_bytes: int
 
 
@@ -57,9 +61,11 @@ def of_program(
     blocks: Mapping[str, int],
     key_policy: KeyPolicy,
     max_ntt_limbs: float = math.inf,
+    mask_budget: int = MASK_BYTES,
 ) -> Estimate:
     """The estimate of any program, by a full trace; errors as `trace`."""
-    return of_trace(trace(ring, expression, choices, blocks, key_policy, max_ntt_limbs), ring)
+    run = trace(ring, expression, choices, blocks, key_policy, max_ntt_limbs, mask_budget)
+    return of_trace(run, ring)
 
 
 def of_trace(run: Trace, ring: Ring) -> Estimate:
@@ -73,6 +79,7 @@ def of_trace(run: Trace, ring: Ring) -> Estimate:
         error=run.error,
         upload_ciphertexts=sum(feed.ciphertexts for feed in run.feeds),
         upload_bytes=sum(feed.residue_bytes(ring.n) for feed in run.feeds),
+        traffic=slot_traffic(run.feeds, run.ciphertexts, ring.n),
         working_bytes=run.working_bytes,
     )
 
@@ -84,6 +91,7 @@ def of_product(
     block: tuple[int, int, int],
     key_policy: KeyPolicy,
     unit: float,
+    mask_budget: int = MASK_BYTES,
 ) -> Estimate:
     """The estimate of one product of two operands, cut into blocks bm × bk and bk × bn.
 
@@ -97,7 +105,7 @@ def of_product(
         -(-length // size)
         for length, size in zip((*product.left.shape, product.shape[1]), block, strict=True)
     )
-    ev = Counter(ring, key_policy=key_policy)
+    ev = Counter(ring, key_policy=key_policy, mask_budget=mask_budget)
     uploads = halves = 0  # ciphertexts, and parts of them that travel as residues
 
     def operand(layout: Layout, node: Expression, blocks: int) -> list[Any]:
@@ -136,11 +144,15 @@ def of_product(
     mark()
     results = algorithm.finish(ev, sums)
     mark()
+    # Encodings of the other blocks of a clear operand, which are kept for the run.
+    clear_blocks = k * n if product.left.secret else m * k
+    encoded = min(RUN_BYTES, clear_blocks * ev.run_bytes) - ev.run_bytes
     pieces = [after - before for before, after in itertools.pairwise(marks)]
     times = (m * k, k * n, m * n, m * n * (k - 1), m * n)
     counts = Counts()
     for piece, number in zip(pieces, times, strict=True):
         counts = counts + piece * number
+    counts.mask_encodings = ev.counts.mask_encodings  # the same masks serve all blocks
     return Estimate(
         counts=counts,
         keys=ev.request,
@@ -149,7 +161,12 @@ def of_product(
         error=result_error(results, math.prod(product.shape)) * unit,
         upload_ciphertexts=uploads,
         upload_bytes=halves * len(ring.q) * ring.n * 8,
-        working_bytes=ev.peak_bytes + waiting * ring.n * 8,
+        traffic=traffic_of_ciphertexts(
+            [(uploads, 2 * uploads - halves, len(ring.q))],
+            [(ct.components, ct.limbs) for ct in results] * (m * n),
+            ring.n,
+        ),
+        working_bytes=ev.peak_bytes + waiting * ring.n * 8 + encoded,
     )
 
 

@@ -53,10 +53,7 @@ def explain(plan: Plan, formula: str, operands: Mapping[str, Operand]) -> str:
         *_saving(plan),
         *_weights(plan),
         ("peak memory", f"{size(plan.peak_bytes)} on the server, {_included(plan)} included"),
-        (
-            "expected time",
-            f"{duration(plan.seconds)} on {plan.threads} thread{'s' if plan.threads != 1 else ''}",
-        ),
+        *_times(plan),
         ("expected error", f"at most {plan.error:.2g} per entry ({_asked(plan)})"),
         (
             "failure",
@@ -68,10 +65,30 @@ def explain(plan: Plan, formula: str, operands: Mapping[str, Operand]) -> str:
     lines += _layers(plan)
     if plan.rejected:
         lines.append("not taken:")
+        what = " end to end" if plan.minimise == "end-to-end" else " on the server"
         for other in plan.rejected:
-            time = f" ({duration(other.seconds)})" if other.seconds is not None else ""
+            time = f" ({duration(other.seconds)}{what})" if other.seconds is not None else ""
             lines.append(printable(f"  {other.algorithm}{time}: {other.reason}"))
     return "\n".join(lines)
+
+
+def _times(plan: Plan) -> list[tuple[str, str]]:
+    """Seconds of the evaluation, of a first run, and of all that a user waits for."""
+    stages, threads = plan.stages, f"{plan.threads} thread{'s' if plan.threads != 1 else ''}"
+    encoding = f", {duration(stages.encode)} to encode" if stages.encode else ""
+    return [
+        ("expected time", f"{duration(stages.evaluate)} on {threads}"),
+        (
+            "first run",
+            f"{duration(stages.first_run)}: {duration(stages.expand)} to expand seeds{encoding}, and that",
+        ),
+        (
+            "end to end",
+            f"{duration(stages.end_to_end)}: "
+            f"{duration(stages.encrypt)} to encrypt, {duration(stages.upload)} up at {bit_rate(stages.link)}, "
+            f"first run, {duration(stages.download)} down, {duration(stages.decrypt)} to decrypt",
+        ),
+    ]
 
 
 def layer_name(node: Expression) -> str:
@@ -263,6 +280,15 @@ def size(amount: float) -> str:
             return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
         amount /= 1024
     raise AssertionError("unreachable")
+
+
+def bit_rate(link: float) -> str:
+    """Bits per second for people."""
+    for unit in ("bit/s", "kbit/s", "Mbit/s"):
+        if link < 1000:
+            return f"{link:.3g} {unit}"
+        link /= 1000
+    return f"{link:.4g} Gbit/s"
 
 
 def duration(seconds: float) -> str:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from cipherblas import _core
 from cipherblas.algorithms.layers.base import LayerMethod, Weights, Window
 from cipherblas.algorithms.layers.imra import Pattern, optimise
 from cipherblas.algorithms.layers.metakernel import ConvMetaKernel, MatVecMetaKernel
@@ -20,7 +19,7 @@ from cipherblas.algorithms.layers.taps import fits, needed_grid
 from cipherblas.errors import CipherblasError, MemoryBudgetError, ParameterError, PrecisionError, ShapeError
 from cipherblas.evaluators.counter import Counter
 from cipherblas.evaluators.counts import Counts
-from cipherblas.evaluators.encodings import default_weight_budget
+from cipherblas.evaluators.encodings import MASK_BYTES, default_weight_budget
 from cipherblas.evaluators.shape import Ring, RingShape
 from cipherblas.evaluators.steps import KeyPolicy
 from cipherblas.evaluators.values import WeightGroup
@@ -36,7 +35,7 @@ from cipherblas.layer_execution import (
 from cipherblas.layouts.tensors import TensorLayout
 from cipherblas.networks import AvgPool2d, Conv2d
 from cipherblas.params import Parameters, TooFewPrimesError
-from cipherblas.planner.assembly import Decisions, assemble, key_bytes_of, resident_bytes
+from cipherblas.planner.assembly import Decisions, Predictions, assemble, key_bytes_of, resident_bytes
 from cipherblas.planner.baselines import BaselineChooser
 from cipherblas.planner.budgets import Budgets
 from cipherblas.planner.cost import Rates, calibrate
@@ -306,16 +305,20 @@ class Recorded:
 
 
 def trace_layers(
-    ring: Ring, expression: Expression, decide: Decide, key_policy: KeyPolicy = "direct"
+    ring: Ring,
+    expression: Expression,
+    decide: Decide,
+    key_policy: KeyPolicy = "direct",
+    mask_budget: int = MASK_BYTES,
 ) -> Trace:
-    """Run a network symbolically.
+    """Run a network symbolically; `mask_budget` as `planner.trace.trace`.
 
     Raises:
         LevelError: it spends more limbs than the ring has.
         ShapeError: a layer does not fit its method.
         ParameterError: it is no network of clear weights.
     """
-    counter = Counter(ring, key_policy=key_policy)
+    counter = Counter(ring, key_policy=key_policy, mask_budget=mask_budget)
     feeds = RecordingFeeds(counter)
     ledger = _Ledger(expression, decide, counter)
     result = LayerExecution(counter, expression, ledger.decide, feeds, ledger.progress).run()
@@ -379,7 +382,7 @@ class LayerSearch:
             )
         self.expression, self.options, self.budgets = expression, options, budgets
         self.rates = calibrate()
-        self.threads = options.threads or _core.threads()
+        self.predictions = Predictions.of(options)
         self.target = options.precision * expression.bound
         self._failures: list[CipherblasError] = []
 
@@ -441,13 +444,12 @@ class LayerSearch:
         options = self.options
 
         def run(ring: Ring) -> Estimate:
-            return of_trace(trace_layers(ring, self.expression, Recorded(choices), policy), ring)
+            found = trace_layers(ring, self.expression, Recorded(choices), policy, self.budgets.masks)
+            return of_trace(found, ring)
 
         if options.parameters is not None:
             estimate = run(options.parameters)
-            yield _Scored(
-                n, choices, None, policy, draft_limbs, self.rates.seconds(estimate.counts, n, self.threads)
-            )
+            yield _Scored(n, choices, None, policy, draft_limbs, self._seconds(estimate, options.parameters))
             return
         slope = magnitude_slope(run, n, draft_limbs)
         allowed = options.security, options.insecure
@@ -459,8 +461,11 @@ class LayerSearch:
             except MemoryBudgetError as error:
                 self._failures.append(error)
                 continue
-            seconds = self.rates.seconds(estimate.counts, n, self.threads)
-            yield _Scored(n, choices, sizing, policy, draft_limbs, seconds, extra_bits)
+            yield _Scored(n, choices, sizing, policy, draft_limbs, self._seconds(estimate, ring), extra_bits)
+
+    def _seconds(self, estimate: Estimate, ring: Ring) -> float:
+        """Of what the plan minimises."""
+        return self.predictions.seconds(self.predictions.stages(estimate.counts, estimate.traffic, ring))
 
     def _check_budgets(self, estimate: Estimate, key_bytes: int) -> None:
         budgets = self.budgets
@@ -491,8 +496,9 @@ class LayerSearch:
         decided = Decisions(
             *(parameters, entry.choices, {}, entry.key_policy, options.order, float(options.precision))
         )
-        run = trace_layers(parameters, self.expression, Recorded(entry.choices), entry.key_policy)
-        plan = _assembled(self.expression, decided, run, self.threads)
+        masks = self.budgets.masks
+        run = trace_layers(parameters, self.expression, Recorded(entry.choices), entry.key_policy, masks)
+        plan = _assembled(self.expression, decided, run, self.predictions, masks)
         if plan.error > self.target and entry.sizing is not None:
             missed = PrecisionError("the plan misses the precision", expected=self.target, got=plan.error)
             return self._enlarged(entry, math.log2(plan.error / self.target) + 0.25, tries, missed)
@@ -524,17 +530,28 @@ class LayerSearch:
 
 
 def replay_layers(
-    expression: Expression, decisions: Mapping[str, Any], parameters: Parameters, threads: int
+    expression: Expression,
+    decisions: Mapping[str, Any],
+    parameters: Parameters,
+    predictions: Predictions,
+    mask_budget: int,
 ) -> tuple[Plan, Trace]:
     """The plan of saved decisions, traced again; as much of its weights stays in memory as there is room for here."""
     decided = Decisions.from_dict(decisions, parameters)
-    run = trace_layers(decided.parameters, expression, Recorded(decided.choices), decided.key_policy)
-    return _assembled(expression, decided, run, threads), run
+    choices = Recorded(decided.choices)
+    run = trace_layers(decided.parameters, expression, choices, decided.key_policy, mask_budget)
+    return _assembled(expression, decided, run, predictions, mask_budget), run
 
 
-def _assembled(expression: Expression, decided: Decisions, run: Trace, threads: int) -> Plan:
-    weights = min(run.counts.stored_bytes, default_weight_budget())
-    return assemble(expression, decided, run, threads, route="layers", weight_memory=weights)
+def _assembled(
+    expression: Expression, decided: Decisions, run: Trace, predictions: Predictions, mask_budget: int
+) -> Plan:
+    return assemble(
+        *(expression, decided, run, predictions),
+        route="layers",
+        weight_memory=min(run.counts.stored_bytes, default_weight_budget()),
+        mask_budget=mask_budget,
+    )
 
 
 def layer_counts(method: LayerMethod, slots: int) -> Counts:

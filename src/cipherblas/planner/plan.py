@@ -14,11 +14,13 @@ from cipherblas.arrays import is_scalar
 from cipherblas.errors import DTypeError, ParameterError, PrecisionError, SecurityError
 from cipherblas.evaluators.ckks import Order
 from cipherblas.evaluators.counts import Counts
+from cipherblas.evaluators.encodings import MASK_BYTES
 from cipherblas.evaluators.steps import KeyPolicy, check_policy, rotation_steps
 from cipherblas.keys import KeyRequest
 from cipherblas.layer_execution import PACKING
 from cipherblas.params import Parameters
 from cipherblas.planner.cost import calibrate
+from cipherblas.planner.stages import DEFAULT_LINK, Minimise, Stages, Traffic, predicted
 from cipherblas.security import LEVELS
 from cipherblas.slot_arithmetic import Choice
 
@@ -50,6 +52,9 @@ class PlanOptions:
         order: loop order of the linear transforms, "limb" (MO-HLT) or "rotation" (coarse).
         threads: threads that the time is predicted for; None takes the present setting.
         parameters: force a parameter set (for comparisons with published sets); it must have `security` bits too.
+        minimise: "end-to-end", what a user waits for: encryption, upload, a first run on the server, download,
+            decryption; or "server", the evaluation alone, as of a server with many clients and fast links.
+        link: bits per second between client and server, each way.
     """
 
     precision: float = 1e-4
@@ -67,6 +72,8 @@ class PlanOptions:
     order: Order = "limb"
     threads: int | None = None
     parameters: Parameters | None = None
+    minimise: Minimise = "end-to-end"
+    link: float = DEFAULT_LINK
 
     def __post_init__(self) -> None:
         """Check every option.
@@ -108,6 +115,12 @@ class PlanOptions:
             check_policy(self.key_policy)
         if self.order not in get_args(Order):
             raise ParameterError("order", expected=" | ".join(get_args(Order)), got=self.order)
+        if self.minimise not in get_args(Minimise):
+            raise ParameterError("minimise", expected=" | ".join(get_args(Minimise)), got=self.minimise)
+        if not is_scalar(self.link):
+            raise DTypeError("link", expected="bits per second", got=type(self.link).__name__)
+        if not 0 < self.link < math.inf:
+            raise ParameterError("link", expected="a positive number of bits per second", got=self.link)
         if self.options is not None and not isinstance(self.options, Mapping):
             raise DTypeError("options", expected="a dictionary", got=type(self.options).__name__)
         if self.parameters is not None:
@@ -129,7 +142,7 @@ class PlanOptions:
 
 @dataclass(frozen=True)
 class Rejected:
-    """A candidate that was not taken, and why."""
+    """A candidate that was not taken, and why; `seconds` of what the plan minimises."""
 
     algorithm: str
     reason: str
@@ -179,7 +192,8 @@ class Plan:
     The figures come from running the program itself with the `Counter`, so they are those of the code that runs.
     `rounding_error` is the part of `error` that comes from clear factors that are rounded to integers.
     `weight_memory_bytes` is the part of `peak_bytes` that encoded weights take: all of them, up to half of the memory
-    that was available to the planner; the rest goes to a file. `layers` are those of a network.
+    that was available to the planner; the rest goes to a file. `mask_budget`: encoded masks and constants of so many
+    bytes are kept from run to run; they are in `peak_bytes`. `layers` are those of a network.
     """
 
     parameters: Parameters
@@ -199,18 +213,32 @@ class Plan:
     peak_bytes: int
     error: float
     error_target: float
+    traffic: Traffic
     threads: int
     route: Route = "slots"
     rounding_error: float = 0.0
     weight_memory_bytes: int = 0
+    mask_budget: int = field(default=MASK_BYTES, compare=False)
     layers: tuple[LayerFigures, ...] = ()
     rejected: tuple[Rejected, ...] = field(default=(), compare=False)
     key_saving: KeySaving | None = field(default=None, compare=False)
+    minimise: Minimise | None = field(default=None, compare=False)
+    link: float = field(default=DEFAULT_LINK, compare=False)
 
     @functools.cached_property
+    def stages(self) -> Stages:
+        """Seconds of a run, stage by stage, predicted by the rates of this machine, wherever the plan was made."""
+        return predicted(*(calibrate(), self.counts, self.traffic, self.parameters, self.threads, self.link))
+
+    @property
     def seconds(self) -> float:
-        """Seconds of a run, predicted by the rates of this machine, wherever the plan was made."""
-        return calibrate().seconds(self.counts, self.parameters.n, self.threads)
+        """Predicted seconds of the server's evaluation, of any run but the first."""
+        return self.stages.evaluate
+
+    @property
+    def minimised(self) -> float:
+        """Predicted seconds of what the plan makes least."""
+        return self.stages.minimised(self.minimise)
 
     @property
     def algorithm(self) -> str:
@@ -264,10 +292,17 @@ class Plan:
             "key_bytes": self.key_bytes,
             "peak_bytes": self.peak_bytes,
             "weight_memory_bytes": self.weight_memory_bytes,
+            "mask_budget": self.mask_budget,
             "expected_error": self.error,
             "rounding_error": self.rounding_error,
             "error_target": self.error_target,
             "seconds": self.seconds,
+            "minimise": self.minimise,
+            "link": self.link,
+            "traffic": asdict(self.traffic),
+            "stages": self.stages.to_dict(),
+            "first_run_seconds": self.stages.first_run,
+            "end_to_end_seconds": self.stages.end_to_end,
             "threads": self.threads,
             "counts": asdict(self.counts),
             "layers": [asdict(found) for found in self.layers],

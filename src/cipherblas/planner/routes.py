@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from cipherblas import _core
 from cipherblas.algorithms.registry import GEMM
 from cipherblas.errors import CipherblasError, FormatError, ParameterError, PrecisionError
 from cipherblas.expressions import Expression
 from cipherblas.graph import as_matrices, is_network
 from cipherblas.params import Parameters
-from cipherblas.planner.assembly import replay_slots
+from cipherblas.planner.assembly import Predictions, replay_slots
 from cipherblas.planner.budgets import Budgets, budgets_of, check_size, secret_entries
 from cipherblas.planner.layers import LayerSearch, replay_layers
 from cipherblas.planner.plan import Plan, PlanOptions, Rejected, Route
@@ -52,7 +51,7 @@ def make_plan(expression: Expression, options: PlanOptions) -> tuple[Plan, AnyTr
         return Search(expression, options, budgets).run()
     rows, reason = _rows(expression, options, budgets)
     try:
-        best = math.inf if rows is None else rows[0].seconds
+        best = math.inf if rows is None else rows[0].minimised
         slots = Search(expression, options, budgets, best).run()
     except SlowerError as error:
         assert rows is not None
@@ -63,7 +62,7 @@ def make_plan(expression: Expression, options: PlanOptions) -> tuple[Plan, AnyTr
         return _with(rows, [Rejected("slots", str(error))])
     if rows is None:
         return _with(slots, [Rejected(GEMM, reason)])
-    if rows[0].seconds < slots[0].seconds:
+    if rows[0].minimised < slots[0].minimised:
         return _with(rows, [_slower(slots[0], rows[0]), *slots[0].rejected])
     return _with(slots, [*slots[0].rejected, _slower(rows[0], slots[0])])
 
@@ -106,7 +105,7 @@ def _network(expression: Expression, options: PlanOptions, budgets: Budgets) -> 
         return _with(rows, [Rejected("layers", str(error))])
     if rows is None:
         return _with(layers, [] if matrices is None else [Rejected(GEMM, reason)])
-    if rows[0].seconds < layers[0].seconds:
+    if rows[0].minimised < layers[0].minimised:
         return _with(rows, [_slower(layers[0], rows[0])])
     return _with(layers, [_slower(rows[0], layers[0])])
 
@@ -149,8 +148,8 @@ def _rows(expression: Expression, options: PlanOptions, budgets: Budgets) -> tup
 
 
 def _slower(loser: Plan, winner: Plan) -> Rejected:
-    ratio = loser.seconds / winner.seconds
-    return Rejected(loser.algorithm, f"slower by {ratio:.1f} times", loser.seconds)
+    ratio = loser.minimised / winner.minimised
+    return Rejected(loser.algorithm, f"slower by {ratio:.1f} times", loser.minimised)
 
 
 def _with(found: tuple[Plan, Any], rejected: list[Rejected]) -> tuple[Plan, Any]:
@@ -173,12 +172,12 @@ def replay(
         raise FormatError(
             "parameters of the decisions", expected=parameters.to_dict(), got=decisions["parameters"]
         )
-    threads = int(_core.threads())
+    predictions, masks = Predictions.here(), budgets_of(PlanOptions(), 0).masks
     if decisions["route"] == "layers":
-        return replay_layers(expression, decisions, parameters, threads)
+        return replay_layers(expression, decisions, parameters, predictions, masks)
     if decisions["route"] != "rows":
-        return replay_slots(expression, decisions, parameters, threads)
+        return replay_slots(expression, decisions, parameters, predictions, masks)
     decided = RowDecisions.from_dict(decisions, parameters)
     expression = executed(expression)
     run = trace_rows(parameters, expression, decided.weight_bits, decided.key_policy, decided.fixed)
-    return assemble_rows(expression, decided, run, threads), run
+    return assemble_rows(expression, decided, run, predictions), run

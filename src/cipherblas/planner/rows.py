@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas import _core
 from cipherblas.algorithms.registry import GEMM
 from cipherblas.errors import CipherblasError, LevelError, MemoryBudgetError, ParameterError, PrecisionError
 from cipherblas.evaluators.counts import Counts
@@ -26,11 +25,11 @@ from cipherblas.evaluators.steps import KeyPolicy, checked_policy
 from cipherblas.expressions import Expression, evaluate_clear
 from cipherblas.keys import KeyRequest
 from cipherblas.params import MAX_PRIME_BITS, Parameters, make_parameters
-from cipherblas.planner.assembly import key_bytes_of, resident_bytes, upload_bytes_of
+from cipherblas.planner.assembly import Predictions, key_bytes_of, resident_bytes, upload_bytes_of
 from cipherblas.planner.budgets import Budgets
-from cipherblas.planner.cost import calibrate
 from cipherblas.planner.explain import size
 from cipherblas.planner.plan import Plan, PlanOptions
+from cipherblas.planner.stages import row_traffic
 from cipherblas.row_execution import RowExecution, RowFeed, RowValue, check_supported, has_fixed
 from cipherblas.security import max_log_qp
 from cipherblas.slot_arithmetic import Choice
@@ -164,8 +163,7 @@ class RowSearch:
         self.expression, self.options, self.budgets = expression, options, budgets
         self.target = float(options.precision) * expression.bound
         self.weight_bits = weight_bits_for(float(options.precision))
-        self.rates = calibrate()
-        self.threads = options.threads or _core.threads()
+        self.predictions = Predictions.of(options)
 
     def run(self) -> tuple[Plan, RowTrace]:
         """The fastest plan that reaches the precision and fits the budgets, with few keys where they cost little.
@@ -185,9 +183,9 @@ class RowSearch:
                 failures.append(error)
         if not found:
             raise next((e for e in failures if isinstance(e, MemoryBudgetError)), failures[-1])
-        fastest = min(plan.seconds for plan, _ in found)
-        close = [entry for entry in found if entry[0].seconds <= WORTH_KEYS * fastest]
-        return min(close, key=lambda entry: (entry[0].key_bytes, entry[0].seconds))
+        fastest = min(plan.minimised for plan, _ in found)
+        close = [entry for entry in found if entry[0].minimised <= WORTH_KEYS * fastest]
+        return min(close, key=lambda entry: (entry[0].key_bytes, entry[0].minimised))
 
     def _degrees(self) -> tuple[int, ...]:
         forced = self.options.ring_degree
@@ -289,7 +287,7 @@ class RowSearch:
         decided = RowDecisions(
             parameters, self.weight_bits, way.key_policy, float(self.options.precision), way.fixed
         )
-        return assemble_rows(self.expression, decided, run, self.threads), run
+        return assemble_rows(self.expression, decided, run, self.predictions), run
 
     def _check_budgets(self, plan: Plan) -> None:
         for what, budget, needed in (
@@ -305,11 +303,16 @@ class RowSearch:
                 )
 
 
-def assemble_rows(expression: Expression, decided: RowDecisions, run: RowTrace, threads: int) -> Plan:
+def assemble_rows(
+    expression: Expression, decided: RowDecisions, run: RowTrace, predictions: Predictions
+) -> Plan:
     """The plan of these decisions, whose trace is `run`."""
     parameters = decided.parameters
     key_bytes = key_bytes_of(run.keys, parameters)
     upload_bytes = upload_bytes_of(run.feeds, parameters)
+    pieces = run.result.pieces
+    result_bytes = sum(piece.limbs * piece.shape[0] * (parameters.n + piece.shape[1]) * 8 for piece in pieces)
+    traffic = row_traffic(run.feeds, pieces, result_bytes, parameters)
     return Plan(
         parameters=parameters,
         choices=(Choice(GEMM, _options(decided)),),
@@ -323,14 +326,15 @@ def assemble_rows(expression: Expression, decided: RowDecisions, run: RowTrace, 
         upload_bytes=upload_bytes,
         upload_ciphertexts=sum(feed.shape[0] * len(feed.pieces) for feed in run.feeds),
         result_ciphertexts=sum(piece.shape[0] for piece in run.result.pieces),
-        result_bytes=sum(
-            piece.limbs * piece.shape[0] * (parameters.n + piece.shape[1]) * 8 for piece in run.result.pieces
-        ),
+        result_bytes=result_bytes,
         levels=0,
         peak_bytes=key_bytes + resident_bytes(run.working_bytes),
         error=run.error,
         error_target=decided.precision * expression.bound,
-        threads=threads,
+        traffic=traffic,
+        threads=predictions.threads,
+        minimise=predictions.minimise,
+        link=predictions.link,
         route="rows",
         rounding_error=max(piece.bias / piece.scale for piece in run.result.pieces),
     )

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cipherblas import _core
 from cipherblas.algorithms.base import Algorithm
 from cipherblas.algorithms.registry import ALGORITHMS, build, find
 from cipherblas.errors import (
@@ -23,7 +22,7 @@ from cipherblas.expressions import Expression, Leaf, MatMul, Scale, has_public_k
 from cipherblas.graph import Axes, products
 from cipherblas.params import TooFewPrimesError
 from cipherblas.planner import estimate
-from cipherblas.planner.assembly import Decisions, assemble, key_bytes_of, resident_bytes
+from cipherblas.planner.assembly import Decisions, Predictions, assemble, key_bytes_of, resident_bytes
 from cipherblas.planner.bound import least_seconds
 from cipherblas.planner.budgets import Budgets
 from cipherblas.planner.cost import calibrate
@@ -31,6 +30,7 @@ from cipherblas.planner.estimate import Estimate
 from cipherblas.planner.explain import duration, size
 from cipherblas.planner.plan import RING_DEGREES, KeySaving, Plan, PlanOptions, Rejected
 from cipherblas.planner.sizing import MORE_PRIMES_BITS, Sizing, magnitude_slope, sizings, too_few_primes
+from cipherblas.planner.stages import Stages
 from cipherblas.planner.tilings import (
     TILINGS_KEPT,
     fits_all,
@@ -64,13 +64,18 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Scored:
-    """A candidate with a sized ring (None: forced parameters), its estimate and its predicted time."""
+    """A candidate with a sized ring (None: forced parameters), its estimate and its predicted stages.
+
+    Attributes:
+        seconds: of what the plan minimises.
+    """
 
     candidate: Candidate
     sizing: Sizing | None
     key_policy: KeyPolicy
     estimate: Estimate
     key_bytes: int
+    stages: Stages
     seconds: float
     extra_bits: float = 0.0
 
@@ -113,7 +118,7 @@ class Search:
         self.axes = Axes(expression)
         self.target = options.precision * expression.bound
         self.rates = calibrate()
-        self.threads = options.threads or _core.threads()
+        self.predictions = Predictions.of(options)
         self.rejected: dict[str, Rejected] = {}
         self._slopes: dict[str, float] = {}
         self._most_keys: Scored | None = None  # the fastest that only the key budget refuses
@@ -233,7 +238,9 @@ class Search:
             unit = self.expression.bound / node.left.shape[1]
             choice = candidate.choices[0]
             return _remembered(
-                lambda ring: estimate.of_product(ring, node, choice, (bm, bk, bn), key_policy, unit)
+                lambda ring: estimate.of_product(
+                    ring, node, choice, (bm, bk, bn), key_policy, unit, self.budgets.masks
+                )
             )
         return _remembered(
             lambda ring: estimate.of_program(
@@ -243,12 +250,14 @@ class Search:
                 candidate.blocks,
                 key_policy,
                 self._max_ntt_limbs(ring.n),
+                self.budgets.masks,
             )
         )
 
     def _max_ntt_limbs(self, n: int) -> float:
         """So many transforms alone would take far longer than the best plan so far."""
-        return PRUNE_RATIO * self._best_seconds * self.threads / (n * (n.bit_length() - 1) * self.rates.ntt)
+        layers = n * (n.bit_length() - 1)
+        return PRUNE_RATIO * self._best_seconds * self.predictions.threads / (layers * self.rates.ntt)
 
     @property
     def _policies(self) -> tuple[KeyPolicy, ...]:
@@ -291,20 +300,32 @@ class Search:
     ) -> Scored | None:
         """The candidate on one ring; None, and a reason kept, where it exceeds a budget."""
         counted = run(ring)
-        key_bytes = key_bytes_of(counted.keys, ring)
-        seconds = self.rates.seconds(counted.counts, candidate.n, self.threads)
-        scored = Scored(candidate, sizing, policy, counted, key_bytes, seconds, extra_bits)
+        scored = self._predicted(candidate, sizing, policy, counted, ring, extra_bits)
         if counted.upload_bytes > self.budgets.upload:
             self._reject(
                 candidate,
                 f"uploads {size(counted.upload_bytes)}, upload_budget is {size(self.budgets.upload)}",
             )
             return None
-        if key_bytes > self.budgets.keys:
+        if scored.key_bytes > self.budgets.keys:
             self._reject_keys(scored)
             return None
-        self._best_seconds = min(self._best_seconds, seconds)
+        self._best_seconds = min(self._best_seconds, scored.seconds)
         return scored
+
+    def _predicted(
+        self,
+        candidate: Candidate,
+        sizing: Sizing | None,
+        policy: KeyPolicy,
+        counted: Estimate,
+        ring: Ring,
+        extra_bits: float = 0.0,
+    ) -> Scored:
+        stages = self.predictions.stages(counted.counts, counted.traffic, ring)
+        seconds = self.predictions.seconds(stages)
+        key_bytes = key_bytes_of(counted.keys, ring)
+        return Scored(candidate, sizing, policy, counted, key_bytes, stages, seconds, extra_bits)
 
     def _reject(self, candidate: Candidate, reason: str, seconds: float | None = None) -> None:
         known = self.rejected.get(candidate.algorithm)
@@ -331,7 +352,7 @@ class Search:
             SlowerError: none is faster than `best_seconds`.
             CipherblasError: none holds, or none fits the budgets.
         """
-        least = least_seconds(self.expression, min(self._degrees), self.rates, self.threads)
+        least = least_seconds(self.expression, min(self._degrees), self.rates, self.predictions.threads)
         if least > self._limit:
             raise SlowerError((Rejected("slots", f"at least {duration(least)} (bound)"),))
         scored = self._all_scored()
@@ -352,7 +373,7 @@ class Search:
                 self._reject(entry.candidate, str(error), entry.seconds)
                 continue
             saving = self._key_saving(entry)
-            losers = self._losers(plan.algorithm, plan.seconds, best)
+            losers = self._losers(plan.algorithm, plan.minimised, best)
             return replace(plan, rejected=losers, key_saving=saving), run
         if not failures:
             raise self._impossible()
@@ -380,9 +401,7 @@ class Search:
                 ring = entry.sizing.shape()
             assert ring is not None
             counted = self._estimator(entry.candidate, "direct")(ring)
-            seconds = self.rates.seconds(counted.counts, ring.n, self.threads)
-            key_bytes = key_bytes_of(counted.keys, ring)
-            other = Scored(entry.candidate, entry.sizing, "direct", counted, key_bytes, seconds)
+            other = self._predicted(entry.candidate, entry.sizing, "direct", counted, ring)
         if other is None or other.key_bytes <= entry.key_bytes:
             return None
         if entry.key_policy == "direct" and other.seconds >= entry.seconds:
@@ -393,7 +412,7 @@ class Search:
             key_bytes=other.key_bytes,
             rotation_keys=len(other.estimate.keys.galois),
             rotations=other.estimate.counts.rotations,
-            seconds=other.seconds,
+            seconds=other.stages.evaluate,
         )
 
     def _family(self, degrees: Iterator[list[Candidate]]) -> Iterator[Scored]:
@@ -468,8 +487,14 @@ class Search:
             *(parameters, candidate.choices, candidate.blocks),
             *(entry.key_policy, options.order, float(options.precision)),
         )
-        run = trace(parameters, self.expression, candidate.choices, candidate.blocks, entry.key_policy)
-        plan = assemble(self.expression, decided, run, self.threads)
+        for masks in (self.budgets.masks, 0):  # they are not kept where that alone is too much
+            run = trace(
+                *(parameters, self.expression, candidate.choices, candidate.blocks, entry.key_policy),
+                mask_budget=masks,
+            )
+            plan = assemble(self.expression, decided, run, self.predictions, mask_budget=masks)
+            if plan.peak_bytes <= self.budgets.memory:
+                break
         # Parameters that the user forces give the precision that they give: `explain` says so.
         if plan.error > self.target and entry.sizing is not None:
             missed = PrecisionError("the plan misses the precision", expected=self.target, got=plan.error)

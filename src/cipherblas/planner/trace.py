@@ -16,12 +16,14 @@ from cipherblas.evaluators.base import Evaluator
 from cipherblas.evaluators.bookkeeping import Term
 from cipherblas.evaluators.counter import Counter
 from cipherblas.evaluators.counts import Counts
+from cipherblas.evaluators.encodings import MASK_BYTES
 from cipherblas.evaluators.noise import TRANSFORM_ERROR, tail
 from cipherblas.evaluators.shape import Ring
 from cipherblas.evaluators.steps import KeyPolicy
 from cipherblas.evaluators.values import Ct, Plain
 from cipherblas.execution import Execution
-from cipherblas.expressions import Expression, Leaf
+from cipherblas.expressions import Expression, is_constant
+from cipherblas.graph import content_digest
 from cipherblas.keys import KeyRequest
 from cipherblas.layouts.base import Layout
 from cipherblas.layouts.blocks import block_of
@@ -38,8 +40,8 @@ class Trace:
         result: the blocks of the result; its handles carry limbs, scale, bound and noise.
         counts: operations of the whole run.
         keys: switching keys that the run asks for.
-        working_bytes: peak of ciphertexts, plaintexts and workspaces that are alive together, and all operands, whose
-            seeds are expanded before and which stay until the end.
+        working_bytes: peak of ciphertexts, encoded plaintexts and workspaces that are alive together, what is kept for
+            later runs included, and all operands, whose seeds are expanded before and which stay until the end.
         layers: of a network, one by one.
     """
 
@@ -51,10 +53,14 @@ class Trace:
     layers: tuple[LayerFigures, ...] = ()
 
     @property
+    def ciphertexts(self) -> list[Ct]:
+        """Those of the result."""
+        return [ct for row in self.result.cells for cell in row for ct in cell]
+
+    @property
     def error(self) -> float:
         """Predicted largest error of an entry of the result."""
-        cts = [ct for row in self.result.cells for cell in row for ct in cell]
-        return result_error(cts, math.prod(self.result.shape)) * abs(self.result.unit)
+        return result_error(self.ciphertexts, math.prod(self.result.shape)) * abs(self.result.unit)
 
 
 def result_error(cts: Sequence[Ct], entries: int) -> float:
@@ -71,10 +77,9 @@ class PlainFeeds:
 
     def __init__(self, values: Callable[[Expression], NDArray[np.float64]]) -> None:
         self._values = values
-        self._run = (
-            object()
-        )  # in the keys: what is encoded for one run is never taken for another run's values
+        self._run = object()  # in the keys of values that change from run to run
         self._found: dict[int, tuple[Expression, NDArray[np.float64]]] = {}
+        self._constants: dict[int, str] = {}
 
     def values(self, node: Expression) -> NDArray[np.float64]:
         """The values of a part without secrets."""
@@ -84,7 +89,8 @@ class PlainFeeds:
 
     def public(self, node: Expression, layout: Layout, grid: tuple[int, int]) -> list[list[list[Plain]]]:
         """One list of `Plain`s per block, each as long as the layout has ciphertexts, in units of the bound."""
-        name = (node.name, node.transposed) if isinstance(node, Leaf) else ("clear", id(node))
+        constant = is_constant(node)
+        name = ("constant", self._content(node)) if constant else ("clear", self._run, id(node))
         bound = layout.slot_bound(1.0)
 
         def block(i: int, j: int) -> list[Plain]:
@@ -93,11 +99,22 @@ class PlainFeeds:
                 return layout.pack_one(cell / node.bound, index)
 
             return [
-                Plain((self._run, name, layout.key, i, j, index), functools.partial(vector, index), bound)
+                Plain(
+                    (name, layout.key, i, j, index),
+                    functools.partial(vector, index),
+                    bound,
+                    constant=constant,
+                )
                 for index in range(layout.ciphertexts)
             ]
 
         return [[block(i, j) for j in range(grid[1])] for i in range(grid[0])]
+
+    def _content(self, node: Expression) -> str:
+        """What identifies the values of a part without operands, in any run."""
+        if id(node) not in self._constants:
+            self._constants[id(node)] = content_digest(node)
+        return self._constants[id(node)]
 
 
 class RecordingFeeds(PlainFeeds):
@@ -152,15 +169,16 @@ def trace(
     blocks: Mapping[str, int],
     key_policy: KeyPolicy = "direct",
     max_ntt_limbs: float = math.inf,
+    mask_budget: int = MASK_BYTES,
 ) -> Trace:
-    """Run `expression` symbolically.
+    """Run `expression` symbolically; encoded masks and constants of up to `mask_budget` bytes are kept in memory.
 
     Raises:
         TooSlowError: it transforms more than `max_ntt_limbs` limbs.
         LevelError: the program spends more limbs than the ring has.
         ShapeError: a block does not fit its algorithm.
     """
-    counter = _LimitedCounter(ring, key_policy=key_policy)
+    counter = _LimitedCounter(ring, key_policy=key_policy, mask_budget=mask_budget)
     counter.max_ntt_limbs = max_ntt_limbs
     feeds = RecordingFeeds(counter)
     result = Execution(counter, expression, choices, blocks, feeds).run()

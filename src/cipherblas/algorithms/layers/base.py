@@ -286,14 +286,20 @@ def folded(ev: Evaluator, ct: Ct, times: int, step: int) -> Ct:
 
 
 def entries_plain(
-    layout: TensorLayout, ciphertext: int, key: Hashable, values: Builder, bound: float
+    layout: TensorLayout,
+    ciphertext: int,
+    key: Hashable,
+    values: Builder,
+    bound: float,
+    *,
+    constant: bool,
 ) -> Plain:
-    """A clear tensor (flattened by `values`) packed as one ciphertext of a layout."""
+    """A clear tensor (flattened by `values`) packed as one ciphertext of a layout; `constant` as of `Plain`."""
 
     def build() -> NDArray[np.float64]:
         return layout.vector(ciphertext, np.asarray(values(), dtype=np.float64).ravel())
 
-    return Plain((key, layout.key, ciphertext), build, bound)
+    return Plain((key, layout.key, ciphertext), build, bound, constant=constant)
 
 
 def masked(ev: Evaluator, cts: Sequence[Ct], layout: TensorLayout) -> list[Ct]:
@@ -301,7 +307,9 @@ def masked(ev: Evaluator, cts: Sequence[Ct], layout: TensorLayout) -> list[Ct]:
     results = []
     for index, ct in enumerate(cts):
         ct = ev.ready(ct)
-        ones = entries_plain(layout, index, "ones", lambda: np.ones(math.prod(layout.shape)), 1.0)
+        ones = entries_plain(
+            layout, index, "ones", lambda: np.ones(math.prod(layout.shape)), 1.0, constant=True
+        )
         scale = float(ev.params.q[ct.limbs - 1])
         product = ev.weighted_sum([ct], [ones], scale)
         results.append(ev.rescale(product))

@@ -244,7 +244,7 @@ class ConvFheMpCnn(LayerMethod):
             flat[output] = 1
             return self.out.once().vector(0, flat.ravel())
 
-        return Plain((self.name, "mask", self.out.key, output), build, 1.0)
+        return Plain((self.name, "mask", self.out.key, output), build, 1.0, constant=True)
 
 
 def copies_that_fit(length: int, slots: int) -> int:

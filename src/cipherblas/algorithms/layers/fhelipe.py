@@ -242,7 +242,7 @@ class _Fhelipe(LayerMethod):
             return slots
 
         key = (self.name, "tap", self.x.key, self.window, segment, tap, neighbour)
-        return Plain(key, build, 1.0)
+        return Plain(key, build, 1.0, constant=True)
 
     def _mask(self, segment: int, group: int) -> Plain:
         """Ones where the outputs of a group stand before they are merged."""
@@ -256,7 +256,7 @@ class _Fhelipe(LayerMethod):
                 slots[places] = 1
             return slots
 
-        return Plain((self.name, "mask", self.out.key, segment, group), build, 1.0)
+        return Plain((self.name, "mask", self.out.key, segment, group), build, 1.0, constant=True)
 
 
 class ConvFhelipe(_Fhelipe):

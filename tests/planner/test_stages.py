@@ -1,0 +1,183 @@
+"""What a user waits for: predicted stage by stage, minimised or not, and the same counts as a real run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cipherblas as cb
+from cipherblas.keys import FreshCiphertext
+from cipherblas.planner.cost import calibrate
+from cipherblas.planner.explain import bit_rate
+from cipherblas.planner.stages import (
+    DECRYPTED_LIMBS,
+    DEFAULT_LINK,
+    Stages,
+    predicted,
+    row_traffic,
+    slot_traffic,
+)
+
+S, P = cb.secret, cb.public
+
+
+def product(a: Any, b: Any) -> Any:
+    return a @ b
+
+
+def compiled(**options: Any) -> cb.Program:
+    return cb.compile(product, a=S(64, 64), b=S(64, 64), threads=1, **options)
+
+
+def total(stages: Stages) -> float:
+    names = ("encrypt", "upload", "expand", "encode", "evaluate", "download", "decrypt")
+    return sum(getattr(stages, name) for name in names)
+
+
+def test_the_link_decides() -> None:
+    """Where bytes cost, the plan that sends few wins; on the server alone, and on a fast link, the quickest."""
+    default, slow = compiled().plan, compiled(link=1e7).plan
+    fast, server = compiled(link=1e12).plan, compiled(minimise="server").plan
+    assert (default.minimise, default.stages.link, server.minimise) == ("end-to-end", DEFAULT_LINK, "server")
+    assert server.algorithm == "outer-product"
+    assert slow.algorithm != "outer-product"
+    assert slow.upload_bytes <= default.upload_bytes <= server.upload_bytes
+    assert slow.upload_bytes < server.upload_bytes
+    assert server.seconds <= min(default.seconds, slow.seconds, fast.seconds) * (1 + 1e-9)
+    assert default.minimised == default.stages.end_to_end
+    assert server.minimised == server.seconds == server.stages.evaluate
+
+
+@pytest.mark.parametrize("options", [{}, {"route": "rows"}, {"algorithm": "fame"}])
+def test_stages_add_up(options: dict[str, Any]) -> None:
+    plan = compiled(link=1e8, **options).plan
+    stages = plan.stages
+    assert stages.end_to_end == pytest.approx(total(stages))
+    assert stages.first_run == stages.expand + stages.encode + stages.evaluate
+    assert stages.upload == pytest.approx(8 * plan.upload_bytes / 1e8)
+    assert stages.download == pytest.approx(8 * plan.result_bytes / 1e8)
+    assert min(stages.encrypt, stages.expand, stages.evaluate, stages.decrypt) > 0
+    assert (stages.encode > 0) == (plan.algorithm == "fame")  # masks
+
+
+PROGRAMS = {
+    "slots": lambda: compiled(algorithm="skewed"),
+    "grid": lambda: compiled(algorithm="outer-product", block=40),
+    "chain": lambda: cb.compile(lambda a, b: (a @ b) @ a + b, a=S(12, 12), b=S(12, 12), route="slots"),
+    "public key": lambda: cb.compile(product, a=S(8, 8, encryption="public-key"), b=S(8, 8)),
+    "rows": lambda: cb.compile(product, a=S(20, 30), b=S(30, 12), route="rows"),
+    "clear": lambda: cb.compile(product, a=P(20, 30), b=S(30, 3000), route="rows"),
+    "fixed": lambda: cb.compile(lambda b: np.eye(20, 30) @ b, b=S(30, 12), route="rows"),
+    "network": lambda: cb.compile(lambda x: np.ones((4, 40)) @ cb.square(x), x=S(40)),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_traffic_is_what_is_sent(name: str) -> None:
+    """Bytes, residues, errors and seeds that the prediction counts, against those of real operands and results."""
+    program = PROGRAMS[name]()
+    plan, run = program.plan, program._run
+    client = program.client()
+    operands = {key: np.zeros(operand.shape) for key, operand in program.operands.items() if operand.secret}
+    clear = {key: np.zeros(item.shape) for key, item in program.operands.items() if not item.secret}
+    encrypted = {key: client.encrypt(**{key: value}) for key, value in operands.items()}
+    sent = [part for operand in encrypted.values() for feed in operand.feeds for part in feed]
+    n = plan.parameters.n
+    if plan.route == "rows":
+        traffic = row_traffic(run.feeds, run.result.pieces, plan.result_bytes, plan.parameters)
+        assert traffic.seeded_words == sum(rows.a.size for rows in sent)
+        assert traffic.encrypted_words == sum(rows.b.size for rows in sent)
+        assert traffic.noise_words == sum(rows.shape[0] * rows.shape[1] for rows in sent)
+    else:
+        traffic = slot_traffic(run.feeds, run.ciphertexts, n)
+        assert all(isinstance(ct, FreshCiphertext) for ct in sent)
+        assert traffic.messages == len(sent)
+        public = name == "public key"
+        if not public:  # the client encrypts with the secret key, less than what is planned for
+            assert traffic.encrypted_words == sum(ct.data.size for ct in sent)
+            assert traffic.seeded_words == sum(ct.limbs * n for ct in sent)
+            assert traffic.noise_words == len(sent) * n
+        else:
+            assert traffic.encrypted_words >= sum(ct.data.size for ct in sent)
+            assert traffic.seeded_words <= sum(ct.limbs * n for ct in sent)
+    assert traffic.upload_bytes == plan.upload_bytes
+    result = program.server(client.evaluation_keys()).run(**encrypted, **clear)
+    assert traffic.result_bytes == plan.result_bytes == sum(array.nbytes for array in result.ciphertexts)
+    if plan.route != "rows":
+        assert traffic.answers == len(result.ciphertexts)
+        read = sum(ct.shape[0] * min(ct.shape[1], DECRYPTED_LIMBS) * n for ct in result.ciphertexts)
+        assert traffic.answer_words == read
+
+
+def test_a_first_run_encodes_masks_and_weights() -> None:
+    """Each once, as the server's caches hold them afterwards."""
+    program = cb.compile(lambda x: np.ones((4, 40)) @ cb.square(np.ones((40, 30)) @ x), x=S(30))
+    client = program.client()
+    server = program.server(client.evaluation_keys())
+    server.run(x=client.encrypt(x=np.zeros(30)))
+    counts = program.plan.counts
+    assert server.counts == counts
+    assert counts.mask_encodings == len(server._shared.masks)
+    stored = server._shared.weights._arrays.values()
+    assert counts.weight_encodings == sum(array.shape[2] for array in stored) > 0
+    assert program.plan.stages.encode > 0
+
+
+def test_rates_of_the_client() -> None:
+    rates = calibrate()
+    assert min(rates.pack, rates.uniform, rates.gaussian) > 0
+    program = compiled(algorithm="skewed")
+    run, plan = program._run, program.plan
+    traffic = slot_traffic(run.feeds, run.ciphertexts, plan.parameters.n)
+    one, two = (
+        predicted(rates, plan.counts, traffic, plan.parameters, threads, DEFAULT_LINK) for threads in (1, 2)
+    )
+    assert two.encrypt < one.encrypt and two.evaluate < one.evaluate
+    assert (two.upload, two.download, two.decrypt) == (one.upload, one.download, one.decrypt)
+
+
+def test_explain_says_what_is_minimised(tmp_path: Path) -> None:
+    """A program that is loaded is predicted anew, over the usual link; what it was planned for is not in its file."""
+    for minimise, what in (("end-to-end", "end to end"), ("server", "on the server")):
+        program = compiled(minimise=minimise, link=2.5e7)
+        rows, losers = program.explain().split("\nnot taken:")
+        found = {line.split("  ")[0]: line for line in rows.splitlines()}
+        assert "up at 25 Mbit/s" in found["end to end"]
+        assert "expand seeds" in found["first run"]
+        assert f" {what}): slower by" in losers
+        program.save(tmp_path / minimise)
+        again = cb.Program.load(tmp_path / minimise)
+        assert (again.id, again.plan.minimise, again.plan.link) == (program.id, None, DEFAULT_LINK)
+        assert again.plan.stages.upload == pytest.approx(program.plan.stages.upload / 40)
+        assert "up at 1 Gbit/s" in again.explain() and "not taken" not in again.explain()
+
+
+@pytest.mark.parametrize(
+    ("link", "text"), [(1e9, "1 Gbit/s"), (2.5e7, "25 Mbit/s"), (64e3, "64 kbit/s"), (300, "300 bit/s")]
+)
+def test_links_for_people(link: float, text: str) -> None:
+    assert bit_rate(link) == text
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"minimise": "cost"}, cb.ParameterError, r"minimise: expected end-to-end \| server, got cost"),
+        ({"minimise": None}, cb.ParameterError, "minimise"),
+        ({"link": 0}, cb.ParameterError, "link: expected a positive number of bits per second, got 0"),
+        ({"link": float("inf")}, cb.ParameterError, "link"),
+        ({"link": float("nan")}, cb.ParameterError, "link"),
+        ({"link": "1Gbit/s"}, cb.DTypeError, "link: expected bits per second, got str"),
+    ],
+)
+def test_bad_options(options: dict[str, Any], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        compiled(**options)
+
+
+def test_operands_may_bear_the_names_of_options() -> None:
+    program = cb.compile(lambda link, minimise: link @ minimise, link=S(4, 4), minimise=S(4, 4))
+    assert set(program.operands) == {"link", "minimise"}

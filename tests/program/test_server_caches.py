@@ -1,0 +1,323 @@
+"""What servers keep from run to run: what later runs can use, once per program, and counted in its plan."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import warnings
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cipherblas as cb
+from cipherblas.evaluators.counter import Counter
+from cipherblas.evaluators.encodings import MASK_BYTES, RUN_BYTES, Encodings, WeightStore
+from cipherblas.execution import Execution
+from cipherblas.layer_execution import LayerExecution
+from cipherblas.planner.layers import Recorded
+from cipherblas.planner.trace import RecordingFeeds
+
+S, P = cb.secret, cb.public
+
+RUNS = 30
+
+
+def toy(function: Any, **arguments: Any) -> cb.Program:
+    """INSECURE."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return cb.compile(function, **{"security": 0, "insecure": True, "ring_degree": 4096, **arguments})
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Toy rings are too small for more."""
+    threads = cb.threads()
+    cb.set_threads(1)
+    yield
+    cb.set_threads(threads)
+
+
+def uniform(seed: int, *shape: int) -> np.ndarray:
+    return np.random.default_rng(seed).uniform(-1, 1, shape)
+
+
+def network() -> cb.Program:
+    weights = uniform(1, 20, 40), uniform(2, 10, 20)
+    return toy(lambda x: weights[1] @ cb.square(weights[0] @ x), x=S(40))
+
+
+# Clear operands that are multiplied, added, prepared by masks, packed again; of matrices and of networks.
+PROGRAMS = {
+    "product": lambda: toy(lambda w, x: w @ x, w=P(12, 20), x=S(20, 16), algorithm="outer-product"),
+    "blocks": lambda: toy(lambda w, x: w @ x, w=P(12, 20), x=S(20, 16), algorithm="outer-product", block=8),
+    "prepared": lambda: toy(lambda w, x: x @ w, w=P(8, 8), x=S(8, 8), algorithm="e2dm"),
+    "sum": lambda: toy(lambda w, x: x @ x + w, w=P(8, 8), x=S(8, 8), algorithm="fame"),
+    "elementwise": lambda: toy(lambda w, x: (x @ x) * w - w, w=P(8, 8), x=S(8, 8), route="slots"),
+    "layers": lambda: toy(lambda w, b, x: cb.square(w @ x + b) * b, w=P(8, 12), b=P(8), x=S(12)),
+}
+
+
+def clear_operands(program: cb.Program, seed: int) -> dict[str, np.ndarray]:
+    return {
+        name: uniform(seed, *operand.shape)
+        for name, operand in program.operands.items()
+        if not operand.secret
+    }
+
+
+def held(server: cb.Server) -> int:
+    """Bytes of what a server keeps."""
+    return server._shared.masks.nbytes + server._shared.weights.memory_bytes
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_clear_operands_that_change_leave_nothing_behind(name: str) -> None:
+    program = PROGRAMS[name]()
+    client = program.client()
+    server = program.server(client.evaluation_keys())
+    value = uniform(0, *program.operands["x"].shape)
+    x = client.encrypt(x=value)
+    sizes = []
+    for run in range(RUNS):
+        clear = clear_operands(program, run)
+        result = client.decrypt(server.run(x=x, **clear))
+        assert np.abs(result - program.evaluate(x=value, **clear)).max() <= program.plan.error
+        sizes.append(held(server))
+    assert set(sizes) == {sizes[0]}
+
+
+def test_masks_stay() -> None:
+    """They are made once, whatever clear operands came in between; a constant of the program is as good as a mask."""
+    constant = uniform(3, 8, 8)
+    program = toy(lambda w, x: (x @ x) * constant + w, w=P(8, 8), x=S(8, 8), algorithm="fame")
+    client = program.client()
+    server = program.server(client.evaluation_keys())
+    x = client.encrypt(x=uniform(0, 8, 8))
+    server.run(x=x, w=uniform(1, 8, 8))
+    masks = server._shared.masks
+    kept = dict(masks._arrays)
+    assert any("constant" in str(key) for key in kept) and any("mask" in str(key) for key in kept)
+    for run in range(3):
+        server.run(x=x, w=uniform(run, 8, 8))
+    assert masks._arrays.keys() == kept.keys()
+    assert all(masks._arrays[key] is array for key, array in kept.items())
+
+
+def symbolic(program: cb.Program, mask_budget: int) -> Counter:
+    """The counter after a run of a program in slots."""
+    plan = program.plan
+    counter = Counter(plan.parameters, key_policy=plan.key_policy, mask_budget=mask_budget)
+    feeds = RecordingFeeds(counter)
+    if plan.route == "layers":
+        LayerExecution(counter, program.expression, Recorded(plan.choices), feeds).run()
+    else:
+        Execution(counter, program.expression, plan.choices, plan.blocks, feeds).run()
+    return counter
+
+
+@pytest.mark.parametrize("name", [*PROGRAMS, "network"])
+def test_the_plan_counts_what_is_kept(name: str) -> None:
+    """Masks and constants byte by byte; weights in whole pages."""
+    program = network() if name == "network" else PROGRAMS[name]()
+    client = program.client()
+    server = program.server(client.evaluation_keys())
+    x = client.encrypt(x=uniform(0, *program.operands["x"].shape))
+    server.run(x=x, **clear_operands(program, 0))
+    plan, masks = program.plan, server._shared.masks
+    counted = symbolic(program, plan.mask_budget)
+    assert counted.mask_bytes == masks.nbytes
+    assert masks.nbytes <= counted.peak_bytes <= program._run.working_bytes  # which a plan's peak holds
+    assert symbolic(program, 0).mask_bytes == 0
+    weights = server._shared.weights
+    assert plan.weight_memory_bytes <= weights.memory_bytes <= plan.weight_memory_bytes + 4096 * len(weights)
+
+
+def test_what_is_kept_is_part_of_the_peak() -> None:
+    """What does not fit the budget is needed for the one operation that uses it."""
+    program = toy(lambda x: x @ x + (x @ x), x=S(32, 32), algorithm="fame")
+    whole, none = (symbolic(program, budget) for budget in (MASK_BYTES, 0))
+    assert whole.mask_bytes > 0
+    assert none.peak_bytes < whole.peak_bytes <= none.peak_bytes + whole.mask_bytes
+
+
+def test_a_budget_of_masks() -> None:
+    """First come, first kept; a plan for little memory keeps less."""
+
+    def array() -> np.ndarray:
+        return np.zeros(10)
+
+    masks = Encodings(2 * 80)
+    first = masks.get("a", array)
+    for key in "bcd":
+        masks.get(key, array)
+    assert masks.get("a", array) is first
+    assert (len(masks), masks.nbytes) == (2, 160)
+    masks.clear()
+    assert (len(masks), masks.nbytes) == (0, 0)
+    compiled = [
+        toy(lambda x: x @ x, x=S(8, 8), algorithm="fame", memory_budget=budget)
+        for budget in (800 << 20, 800 << 30)
+    ]
+    assert [program.plan.mask_budget for program in compiled] == [100 << 20, MASK_BYTES]
+    assert RUN_BYTES <= MASK_BYTES
+
+
+def test_two_servers_hold_weights_and_masks_once() -> None:
+    program = network()
+    clients = [program.client() for _ in range(2)]
+    servers = [program.server(client.evaluation_keys()) for client in clients]
+    x = uniform(0, 40)
+    sizes, spent = [], []
+    for client, server in zip(clients, servers, strict=True):
+        result = client.decrypt(server.run(x=client.encrypt(x=x)))
+        assert np.abs(result - program.evaluate(x=x)).max() <= program.plan.error
+        sizes.append(held(server))
+        spent.append(server.encoding_seconds)
+    assert sizes[0] == sizes[1] > 0
+    assert servers[0]._shared.weights is servers[1]._shared.weights
+    assert servers[0]._shared.masks is servers[1]._shared.masks
+    assert spent[0] > 0 == spent[1]
+
+
+def test_a_program_that_is_loaded_again_shares(tmp_path: Any) -> None:
+    program = network()
+    program.save(tmp_path / "program")
+    again = cb.Program.load(tmp_path / "program", insecure=True)
+    keys = program.client().evaluation_keys()
+    first, second = program.server(keys), again.server(keys)
+    assert first._shared.weights is second._shared.weights
+    other = program.server(keys, weight_budget=0, weight_folder=tmp_path)
+    assert other._shared.weights is not first._shared.weights
+    assert other._shared.masks is first._shared.masks
+
+
+def test_encodings_go_with_the_program_and_its_servers() -> None:
+    program = network()
+    client = program.client()
+    keys, x = client.evaluation_keys(), client.encrypt(x=uniform(0, 40))
+    server = program.server(keys)
+    server.run(x=x)
+    weights = weakref.ref(server._shared.weights)
+    del server
+    gc.collect()
+    assert weights() is not None  # the next client's server finds them
+    server = program.server(keys)
+    server.run(x=x)
+    assert server.encoding_seconds == 0
+    del program, client
+    gc.collect()
+    assert weights() is not None
+    del server
+    gc.collect()
+    assert weights() is None
+
+
+def test_constants_of_other_shapes_are_another_program() -> None:
+    """Equal values in equal graphs, but filters of 1×4 and of 4×1: nothing of one may serve the other."""
+    filters = uniform(0, 4)
+    programs = [
+        toy(lambda x, shape=shape: cb.conv2d(x, filters.reshape(shape)), x=S(1, 8, 8))
+        for shape in ((1, 1, 1, 4), (1, 1, 4, 1))
+    ]
+    assert programs[0].id != programs[1].id
+
+
+@pytest.mark.parametrize("fresh", [True, False])
+def test_servers_in_threads(fresh: bool) -> None:
+    """Several clients of one program at once, the first weights being encoded by one of them."""
+    program = network()
+    x = [uniform(seed, 40) for seed in range(4)]
+    clients = [program.client() for _ in x]
+    servers = [program.server(client.evaluation_keys()) for client in clients]
+    operands = [client.encrypt(x=value) for client, value in zip(clients, x, strict=True)]
+    if not fresh:
+        servers[0].run(x=operands[0])
+    start = threading.Barrier(len(x))
+    results: list[Any] = [None] * len(x)
+
+    def work(number: int) -> None:
+        start.wait()
+        for _ in range(3):
+            results[number] = servers[number].run(x=operands[number])
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(len(x))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for client, value, result in zip(clients, x, results, strict=True):
+        assert np.abs(client.decrypt(result) - program.evaluate(x=value)).max() <= program.plan.error
+    weights = servers[0]._shared.weights
+    before = weights.memory_bytes
+    alone = WeightStore()
+    for key in weights._arrays:
+        alone.make(key, weights._arrays[key].shape, lambda block: None)
+    assert before == alone.memory_bytes  # nothing was encoded twice
+
+
+def test_one_thread_encodes_what_several_ask_for() -> None:
+    store = WeightStore(1 << 20)
+    calls: list[int] = []
+    entered, go = threading.Event(), threading.Event()
+
+    def fill(block: np.ndarray) -> None:
+        entered.set()
+        go.wait(30)
+        calls.append(1)
+        block[:] = 7
+
+    found: list[np.ndarray] = []
+    threads = [
+        threading.Thread(target=lambda: found.append(store.make("key", (16,), fill))) for _ in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    assert entered.wait(30)
+    go.set()
+    for thread in threads:
+        thread.join()
+    assert len(calls) == 1
+    assert all(array is found[0] for array in found) and (found[0] == 7).all()
+    assert not found[0].flags.writeable
+
+
+def test_what_was_not_filled_is_tried_again() -> None:
+    """The room of weights whose encoding was broken off is used for the next ones."""
+    store = WeightStore(1 << 20)
+
+    def broken(block: np.ndarray) -> None:
+        raise KeyboardInterrupt
+
+    for _ in range(3):
+        with pytest.raises(KeyboardInterrupt):
+            store.make("key", (16,), broken)
+        assert store.get("key") is None and len(store) == 0
+    store.make("key", (16,), lambda block: block.fill(1))
+    assert store.memory_bytes == 4096
+    store.clear()
+    assert store.memory_bytes == 0
+
+
+def test_memory_that_masks_of_earlier_runs_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are part of the plan's peak, and are not asked for twice; where memory is short they go first."""
+    from cipherblas import limits
+
+    program = toy(lambda x: x @ x, x=S(8, 8), algorithm="fame")
+    client = program.client()
+    keys, x = client.evaluation_keys(), client.encrypt(x=uniform(0, 8, 8))
+    server = program.server(keys)
+    server.run(x=x)
+    masks = server._shared.masks
+    kept, needed = masks.nbytes, program.plan.peak_bytes - keys.nbytes
+    assert kept > 0
+    monkeypatch.setattr(limits, "available_memory", lambda: needed - kept)
+    server.run(x=x)
+    assert masks.nbytes == kept
+    monkeypatch.setattr(limits, "available_memory", lambda: needed - masks.nbytes - 1)
+    with pytest.raises(cb.MemoryBudgetError):
+        server.run(x=x)
+    assert masks.nbytes == 0
