@@ -31,6 +31,7 @@ def check_name(name: str) -> None:
     if name in RESERVED_NAMES:
         raise MismatchError("name of an operand", expected="one that no method uses", got=name)
 
+
 if TYPE_CHECKING:
     from cipherblas._core import Context
 

@@ -131,12 +131,14 @@ def test_rows_that_share_their_a_parts_are_not_planned() -> None:
 @pytest.mark.parametrize("route", ["slots", "rows"])
 def test_the_plan_is_made_for_the_larger_error(route: str) -> None:
     arguments: dict[str, Any] = {"route": route, "ring_degree": 4096}
+    arguments |= {"algorithm": "outer-product"} if route == "slots" else {}
     own = cb.compile(lambda w, x: w @ x, w=cb.public(20, 30, dtype="int8"), x=S(30, 40), **arguments)
     others = cb.compile(lambda w, x: w @ x, w=cb.public(20, 30, dtype="int8"), x=P(30, 40), **arguments)
     assert others.plan.error <= others.plan.error_target
-    # The error is sqrt(4N/3) = 2^6.2 times larger; in slots the scale of the weights grows along with that of x.
+    # The error is sqrt(4N/3) = 2^6.2 times larger, in slots PRODUCT_TAIL = 2^1.9 times more, since products with the
+    # secret have a heavier tail; in slots the scale of the weights grows along with that of x.
     larger_modulus = others.plan.parameters.log_q - own.plan.parameters.log_q
-    assert 5 < larger_modulus / (2 if route == "slots" else 1) < 8
+    assert 5 < (larger_modulus / 2 - 1.9 if route == "slots" else larger_modulus) < 8
     assert others.plan.upload_bytes > own.plan.upload_bytes
     assert others.id != own.id
     assert "x 30x40 secret (by public key)" in others.explain()
@@ -145,7 +147,7 @@ def test_the_plan_is_made_for_the_larger_error(route: str) -> None:
 
 
 def test_forced_parameters_show_the_larger_error() -> None:
-    """Without key switches all of the error is that of encryption."""
+    """Without key switches the error is that of encryption, and a little rounding of the clear operand."""
     arguments: dict[str, Any] = {"w": cb.public(8, 8), "algorithm": "outer-product"}
     parameters = cb.compile(lambda w, x: w @ x, x=S(8, 8), **arguments).plan.parameters
     error, upload = {}, {}
@@ -154,7 +156,7 @@ def test_forced_parameters_show_the_larger_error() -> None:
         error[kind], upload[kind] = plan.error, plan.upload_bytes - 32 * plan.upload_ciphertexts * (kind is S)
     model = NoiseModel(parameters)
     factor = model.fresh(1.0, public_key=True) / model.fresh(1.0)
-    assert error[P] == pytest.approx(factor * error[S], rel=0.1)
+    assert error[P] == pytest.approx(factor * error[S], rel=0.2)
     assert upload[P] == 2 * upload[S]
 
 
