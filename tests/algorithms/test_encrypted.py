@@ -71,7 +71,7 @@ def run(
     error = np.abs(result - a @ b).max()
     predicted = planned[0][0][0].noise
     assert error <= TAIL * predicted
-    assert error >= TAIL * predicted / 100
+    assert error >= TAIL * predicted / 400
 
 
 def toy(n: int, limbs: int = 5) -> Parameters:

@@ -148,11 +148,12 @@ def test_too_little_memory_of_the_client(monkeypatch: pytest.MonkeyPatch, route:
     client = program.client()
     encryptor = program.encryptor(client.public_key())
     b = np.eye(40)
-    result = program.server(client.evaluation_keys()).run(a=b, b=client.encrypt(b=b))
+    sent = client.encrypt(b=b)
+    result = program.server(client.evaluation_keys()).run(a=b, b=sent)
     for work, least in (
         (lambda: client.encrypt(b=b), client.encrypt(b=b).nbytes),
         (lambda: encryptor.encrypt(b=b), encryptor.encrypt(b=b).nbytes),
-        (lambda: client.decrypt(result), b.nbytes),
+        (lambda: client.decrypt(result, of=sent), b.nbytes),
     ):
         monkeypatch.setattr(limits, "available_memory", lambda least=least: least // 2)
         with pytest.raises(cb.MemoryBudgetError, match=r"encrypting b|decrypting the result") as caught:

@@ -332,6 +332,8 @@ TAKEN: dict[tuple[str, str], tuple[int, ...]] = {
     ("small_gemm_rms", "k"): tuple(n for n in NUMBERS if 0 < n < 2**63),
     # A modulus is any odd number below 2^50: the entries of the operands are checked against it.
     ("small_gemm_error", "modulus"): (2**31 - 1, 2**32 + 1),
+    ("empty", "bytes"): tuple(n for n in NUMBERS if 0 <= n <= 2**33),
+    ("encode", "dither"): tuple(n for n in NUMBERS if 0 <= n < 2**64),
     ("uniform", "moduli_index"): (0,),
     ("scale_limbs", "factor"): ANY,
     ("multiply_scalar", "value"): ANY,
