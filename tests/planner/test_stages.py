@@ -13,7 +13,6 @@ from cipherblas.keys import FreshCiphertext
 from cipherblas.planner.cost import calibrate
 from cipherblas.planner.explain import bit_rate
 from cipherblas.planner.stages import (
-    DECRYPTED_LIMBS,
     DEFAULT_LINK,
     Stages,
     predicted,
@@ -108,7 +107,7 @@ def test_traffic_is_what_is_sent(name: str) -> None:
     assert traffic.result_bytes == plan.result_bytes == sum(array.nbytes for array in result.ciphertexts)
     if plan.route != "rows":
         assert traffic.answers == len(result.ciphertexts)
-        read = sum(ct.shape[0] * min(ct.shape[1], DECRYPTED_LIMBS) * n for ct in result.ciphertexts)
+        read = sum(ct.shape[0] * ct.shape[1] * n for ct in result.ciphertexts)
         assert traffic.answer_words == read
 
 

@@ -22,7 +22,6 @@ from cipherblas.slot_arithmetic import FeedSpec
 Minimise = Literal["end-to-end", "server"]  # of a first run with all around it, or of the evaluation alone
 DEFAULT_LINK = 1e9  # bits per second
 
-DECRYPTED_LIMBS = 2  # at most, which decryption reads
 WORD_BYTES = 8
 # Around each ciphertext that is encrypted, or decrypted, Python does what takes as long as so many calls.
 ENCRYPT_CALLS, DECRYPT_CALLS = 50, 25
@@ -120,7 +119,7 @@ def traffic_of_ciphertexts(
     seeded = sum(seeds * limbs for _, seeds, limbs in uploads)
     limbs_up = sum((2 * count - seeds) * limbs for count, seeds, limbs in uploads)
     polynomials = sum(2 * count - seeds for count, seeds, _ in uploads)  # of errors
-    read = sum(components * min(limbs, DECRYPTED_LIMBS) for components, limbs in results)
+    read = sum(components * limbs for components, limbs in results)
     return Traffic(
         upload_bytes=limbs_up * n * WORD_BYTES + sum(seeds for _, seeds, _ in uploads) * SEED_BYTES,
         result_bytes=sum(components * limbs for components, limbs in results) * n * WORD_BYTES,
@@ -131,7 +130,7 @@ def traffic_of_ciphertexts(
         seeded_words=seeded * n,
         threaded=False,
         answers=len(results),
-        answer_transforms=sum(min(limbs, DECRYPTED_LIMBS) for _, limbs in results),
+        answer_transforms=sum(limbs for _, limbs in results),
         answer_words=read * n,
     )
 
@@ -150,7 +149,7 @@ def row_traffic(feeds: Iterable[RowFeed], result: Sequence[Rows], result_bytes: 
         transforms += uniform + feed.limbs * segments * (1 + feed.public_key)
         seeded += 0 if feed.public_key else uniform * n
         nbytes += feed.residue_bytes(n) + feed.seeds * SEED_BYTES
-    answers = sum(min(piece.limbs, DECRYPTED_LIMBS) * piece.shape[0] for piece in result)
+    answers = sum(piece.limbs * piece.shape[0] for piece in result)
     return Traffic(
         upload_bytes=nbytes,
         result_bytes=result_bytes,
