@@ -32,7 +32,7 @@ def compiled(**options: Any) -> cb.Program:
 
 
 def total(stages: Stages) -> float:
-    names = ("encrypt", "upload", "expand", "encode", "evaluate", "download", "decrypt")
+    names = ("encrypt", "upload", "load_keys", "expand", "encode", "evaluate", "download", "decrypt")
     return sum(getattr(stages, name) for name in names)
 
 
@@ -55,7 +55,8 @@ def test_stages_add_up(options: dict[str, Any]) -> None:
     plan = compiled(link=1e8, **options).plan
     stages = plan.stages
     assert stages.end_to_end == pytest.approx(total(stages))
-    assert stages.first_run == stages.expand + stages.encode + stages.evaluate
+    assert stages.first_run == stages.load_keys + stages.expand + stages.encode + stages.evaluate
+    assert (stages.load_keys > 0) == (plan.key_bytes > 0)
     assert stages.upload == pytest.approx(8 * plan.upload_bytes / 1e8)
     assert stages.download == pytest.approx(8 * plan.result_bytes / 1e8)
     assert min(stages.encrypt, stages.expand, stages.evaluate, stages.decrypt) > 0
@@ -127,13 +128,12 @@ def test_a_first_run_encodes_masks_and_weights() -> None:
 
 def test_rates_of_the_client() -> None:
     rates = calibrate()
-    assert min(rates.pack, rates.uniform, rates.gaussian) > 0
+    assert min(rates.pack, rates.uniform, rates.gaussian, rates.pack_key, rates.digest) > 0
     program = compiled(algorithm="skewed")
     run, plan = program._run, program.plan
     traffic = slot_traffic(run.feeds, run.ciphertexts, plan.parameters.n)
-    one, two = (
-        predicted(rates, plan.counts, traffic, plan.parameters, threads, DEFAULT_LINK) for threads in (1, 2)
-    )
+    counted = plan.counts, traffic, plan.key_bytes, plan.parameters
+    one, two = (predicted(rates, *counted, threads, DEFAULT_LINK) for threads in (1, 2))
     assert two.encrypt < one.encrypt and two.evaluate < one.evaluate
     assert (two.upload, two.download, two.decrypt) == (one.upload, one.download, one.decrypt)
 

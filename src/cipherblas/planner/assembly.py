@@ -59,9 +59,9 @@ class Predictions:
 
         return cls(int(_core.threads()), None, DEFAULT_LINK)
 
-    def stages(self, counts: Counts, traffic: Traffic, ring: Ring) -> Stages:
+    def stages(self, counts: Counts, traffic: Traffic, key_bytes: int, ring: Ring) -> Stages:
         """The predicted stages of a run."""
-        return predicted(calibrate(), counts, traffic, ring, self.threads, self.link)
+        return predicted(calibrate(), counts, traffic, key_bytes, ring, self.threads, self.link)
 
     def seconds(self, stages: Stages) -> float:
         """What a plan makes least."""

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from cipherblas.evaluators.counts import Counts
 from cipherblas.evaluators.row_costs import MAPPED_BYTES
+from cipherblas.files.format import hasher
 from cipherblas.params import make_parameters
 from cipherblas.randomness import SEED_BYTES, Purpose, streams
 from cipherblas.randomness import uniform as random_residues
@@ -50,6 +51,8 @@ class Rates:
         pack: seconds per coefficient of a plaintext whose slots are laid out.
         uniform: seconds per residue that is expanded from a seed.
         gaussian: seconds per coefficient of an error.
+        pack_key: seconds per residue of a key that is packed.
+        digest: seconds per byte of a file that is read and checked.
         mac: seconds per modular multiply-add.
         stream: seconds per byte of key, plaintext or row read from memory, or written.
         fresh: seconds per byte of memory that the system maps while it is written.
@@ -63,6 +66,8 @@ class Rates:
     pack: float
     uniform: float
     gaussian: float
+    pack_key: float
+    digest: float
     mac: float
     stream: float
     fresh: float
@@ -113,6 +118,8 @@ def calibrate() -> Rates:
         words = streams(seed, Purpose.NOISE, [0], n)
         gaussian = _best(lambda: (streams(seed, Purpose.NOISE, [0], n), context.gaussian(words[0]))) / n
         plain = context.plaintext(coefficients, limbs)
+        packing = _best(lambda: context.pack_key(plain)) / plain.size
+        digest = _best(lambda: hasher().update(plain)) / plain.nbytes
         ct = context.neg(np.stack([plain, plain]))  # arrays of the core are aligned; others would be copied
         small = context.drop(ct, 1)
         count = 24  # distinct operands, so that they stream through the caches as in a real product
@@ -132,6 +139,8 @@ def calibrate() -> Rates:
         pack=pack,
         uniform=uniform,
         gaussian=gaussian,
+        pack_key=packing,
+        digest=digest,
         mac=products / (4 * count * limbs * n),
         stream=stream,
         fresh=fresh,

@@ -75,12 +75,13 @@ def explain(plan: Plan, formula: str, operands: Mapping[str, Operand]) -> str:
 def _times(plan: Plan) -> list[tuple[str, str]]:
     """Seconds of the evaluation, of a first run, and of all that a user waits for."""
     stages, threads = plan.stages, f"{plan.threads} thread{'s' if plan.threads != 1 else ''}"
+    keys = f"{duration(stages.load_keys)} to load keys, " if plan.key_bytes else ""
     encoding = f", {duration(stages.encode)} to encode" if stages.encode else ""
     return [
         ("expected time", f"{duration(stages.evaluate)} on {threads}"),
         (
             "first run",
-            f"{duration(stages.first_run)}: {duration(stages.expand)} to expand seeds{encoding}, and that",
+            f"{duration(stages.first_run)}: {keys}{duration(stages.expand)} to expand seeds{encoding}, and that",
         ),
         (
             "end to end",

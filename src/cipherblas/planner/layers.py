@@ -465,7 +465,8 @@ class LayerSearch:
 
     def _seconds(self, estimate: Estimate, ring: Ring) -> float:
         """Of what the plan minimises."""
-        return self.predictions.seconds(self.predictions.stages(estimate.counts, estimate.traffic, ring))
+        run = estimate.counts, estimate.traffic, key_bytes_of(estimate.keys, ring)
+        return self.predictions.seconds(self.predictions.stages(*run, ring))
 
     def _check_budgets(self, estimate: Estimate, key_bytes: int) -> None:
         budgets = self.budgets

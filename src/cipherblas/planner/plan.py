@@ -228,7 +228,8 @@ class Plan:
     @functools.cached_property
     def stages(self) -> Stages:
         """Seconds of a run, stage by stage, predicted by the rates of this machine, wherever the plan was made."""
-        return predicted(*(calibrate(), self.counts, self.traffic, self.parameters, self.threads, self.link))
+        run = self.counts, self.traffic, self.key_bytes, self.parameters
+        return predicted(calibrate(), *run, self.threads, self.link)
 
     @property
     def seconds(self) -> float:

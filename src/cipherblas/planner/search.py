@@ -322,9 +322,9 @@ class Search:
         ring: Ring,
         extra_bits: float = 0.0,
     ) -> Scored:
-        stages = self.predictions.stages(counted.counts, counted.traffic, ring)
-        seconds = self.predictions.seconds(stages)
         key_bytes = key_bytes_of(counted.keys, ring)
+        stages = self.predictions.stages(counted.counts, counted.traffic, key_bytes, ring)
+        seconds = self.predictions.seconds(stages)
         return Scored(candidate, sizing, policy, counted, key_bytes, stages, seconds, extra_bits)
 
     def _reject(self, candidate: Candidate, reason: str, seconds: float | None = None) -> None:
