@@ -103,8 +103,8 @@ def check_lattice(dimension: int, log_qp: float, security: int) -> None:
     dimension N as well: whoever has a and a sample of one s_j makes the others with secrets of his own, so that a
     hybrid argument replaces one after the other. It has T steps: an attack with advantage ε on all of them is one with
     advantage ε/T on one. The proof so guarantees log2 T bits less than for one secret. They are not subtracted here:
-    the table is of costs of attacks on one secret. Its attacks succeed nearly always, and gain nothing from many secrets
-    but that one reduction of the lattice of a serves all. One that mostly fails may be tried on each: it gains
+    the table is of costs of attacks on one secret. Its attacks succeed nearly always, and gain nothing from many
+    secrets but that one reduction of the lattice of a serves all. One that mostly fails may be tried on each: it gains
     log2 T bits at most.
 
     Args:
