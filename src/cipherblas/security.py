@@ -2,6 +2,9 @@
 
 Ternary secrets, error of standard deviation 3.2, classical attacks. Source: Bossuat et al., "Security
 Guidelines for Implementing Homomorphic Encryption", 2024 (eprint 2024/463).
+
+The table is about one secret. T secrets under one uniform half (shared-a formats) cost log2 T bits of the proof, which
+are not subtracted here: see `check_lattice`.
 """
 
 from __future__ import annotations
@@ -94,10 +97,15 @@ def check_lattice(dimension: int, log_qp: float, security: int) -> None:
     """Check the format of a ciphertext: the table is one of lattice dimensions.
 
     The best known attacks treat ring and module LWE as LWE of dimension rank × degree (Albrecht et al., "On the
-    concrete hardness of Learning with Errors", eprint 2015/046): N for RLWE, rank × degree for MLWE. Samples
-    a·s_j + e_j with one a and independent secrets s_j (Peikert, Vaikuntanathan, Waters, CRYPTO 2008) are as hard as
-    those of one secret: whoever has a and a sample of one s_j makes the others with secrets of his own, so that a
-    hybrid argument replaces one after the other. Their number does not enter, and the dimension is N.
+    concrete hardness of Learning with Errors", eprint 2015/046): N for RLWE, rank × degree for MLWE.
+
+    Samples a·s_j + e_j with one a and T independent secrets s_j (Peikert, Vaikuntanathan, Waters, CRYPTO 2008) have the
+    dimension N as well: whoever has a and a sample of one s_j makes the others with secrets of his own, so that a
+    hybrid argument replaces one after the other. It has T steps: an attack with advantage ε on all of them is one with
+    advantage ε/T on one. The proof so guarantees log2 T bits less than for one secret. They are not subtracted here:
+    the table is of costs of attacks on one secret. Its attacks succeed nearly always, and gain nothing from many
+    secrets but that one reduction of the lattice of a serves all. One that mostly fails may be tried on each: it gains
+    log2 T bits at most.
 
     Args:
         dimension: rank × degree.

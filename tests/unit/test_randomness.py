@@ -101,7 +101,7 @@ def test_noise_is_the_discrete_gaussian(toy_context: _core.Context) -> None:
     values = randomness.noise(toy_context, 200)
     assert values.shape == (200, toy_context.n)
     assert values.dtype == np.int64
-    assert abs(values).max() <= 32  # the tail is cut at 10 σ
+    assert abs(values).max() <= 29  # the tail is cut at 9.06 σ
     weights = {value: math.exp(-(value**2) / (2 * 3.2**2)) for value in range(-32, 33)}
     total = sum(weights.values())
     for value, weight in weights.items():
