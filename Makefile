@@ -9,6 +9,7 @@ VENV ?= .venv
 EXTRAS ?= demo,test
 NATIVE ?= build/native
 SANITIZED ?= build/sanitized
+MEMCHECKED ?= build/valgrind
 SANITIZING = -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCIPHERBLAS_SANITIZE=ON -DCIPHERBLAS_PYTHON=ON
 SANITIZED_PYTEST ?= -m 'not slow' tests/core tests/unit/test_keys.py
 PYTEST ?=
@@ -20,7 +21,7 @@ JOBS := $(shell nproc 2>/dev/null || echo 2)
 # Folders too: a file that went away changes its folder.
 SOURCES := $(shell find src cpp -name __pycache__ -prune -o -print) CMakeLists.txt pyproject.toml
 
-.PHONY: help demo test lint lint-cpp lint-python types format native-test sanitize sanitize-python bench clean
+.PHONY: help demo test lint lint-cpp lint-python types format native-test sanitize sanitize-python valgrind bench clean
 
 help:
 	@echo 'make demo         multiply encrypted matrices and look at the result'
@@ -31,6 +32,7 @@ help:
 	@echo 'make native-test  the C++ suites (needs GoogleTest)'
 	@echo 'make sanitize     the C++ suites with address and undefined-behaviour sanitizers'
 	@echo 'make sanitize-python  the Python tests of the binding with the same sanitizers'
+	@echo 'make valgrind     the C++ suites under memcheck (needs valgrind)'
 	@echo 'make clean        remove .venv and build'
 
 demo: $(VENV)/installed
@@ -69,8 +71,11 @@ sanitize-python: $(VENV)/installed-dev
 	TESTS=no scripts/native_tests.sh $(SANITIZED) $(SANITIZING)
 	scripts/sanitized_python.sh $(SANITIZED) $(BIN)/python $(SANITIZED_PYTEST)
 
-native-test sanitize sanitize-python: export PATH := $(abspath $(BIN)):$(PATH)
-native-test sanitize sanitize-python: export JOBS := $(JOBS)
+valgrind: $(VENV)/installed-dev
+	scripts/native_tests.sh $(MEMCHECKED) -DCMAKE_BUILD_TYPE=Release -DCIPHERBLAS_VALGRIND=ON
+
+native-test sanitize sanitize-python valgrind: export PATH := $(abspath $(BIN)):$(PATH)
+native-test sanitize sanitize-python valgrind: export JOBS := $(JOBS)
 
 $(VENV)/bin/python:
 	@$(PYTHON) scripts/check_machine.py

@@ -96,7 +96,8 @@ class Sieve:
         else:
             calls = np.where(d > beta, 8 * d, 1)
             sieve = self.sieve(beta)
-        return np.logaddexp2(3 * np.log2(d), np.log2(calls) + sieve)
+        bits: Array = np.logaddexp2(3 * np.log2(d), np.log2(calls) + sieve)
+        return bits
 
     def sampling_dimension(self, beta: Array, d: Array) -> Array:
         """The dimension of the sieve that gives short vectors: that of the reduction, or, where gates are counted,
@@ -237,12 +238,11 @@ class Estimate:
 def estimate(n: int, log_qp: float) -> Estimate:
     """All attacks and cost models on one parameter set."""
     attacks = (usvp, bdd, dual_hybrid)
-    return Estimate(
-        n,
-        log_qp,
-        *(attack(n, log_qp, MATZOV) for attack in attacks),
-        *(min(attack(n, log_qp, model).bits for attack in attacks) for model in (BDGL16, QUANTUM)),
+    first, second, third = (attack(n, log_qp, MATZOV) for attack in attacks)
+    bdgl16, quantum = (
+        min(attack(n, log_qp, model).bits for attack in attacks) for model in (BDGL16, QUANTUM)
     )
+    return Estimate(n, log_qp, first, second, third, bdgl16, quantum)
 
 
 def largest_log_qp(n: int, level: int, start: int) -> int:

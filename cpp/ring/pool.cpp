@@ -16,13 +16,20 @@
 #include <sys/mman.h>
 #endif
 
-// Under the address sanitizer what a block has beyond the bytes that were asked for, and all of an idle one, must not be
-// touched: without this it would see neither, since the memory is the pool's.
+// Under the address sanitizer, and under valgrind in a build for it, what a block has beyond the bytes that were asked for,
+// and all of an idle one, must not be touched: without this they would see neither, since the memory is the pool's. For
+// valgrind a block that is lent again holds nothing that may be read.
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
+#define FORBID_MEMORY ASAN_POISON_MEMORY_REGION
+#define LEND_MEMORY ASAN_UNPOISON_MEMORY_REGION
+#elif defined(CIPHERBLAS_VALGRIND)
+#include <valgrind/memcheck.h>
+#define FORBID_MEMORY(data, size) static_cast<void>(VALGRIND_MAKE_MEM_NOACCESS(data, size))
+#define LEND_MEMORY(data, size) static_cast<void>(VALGRIND_MAKE_MEM_UNDEFINED(data, size))
 #else
-#define ASAN_POISON_MEMORY_REGION(data, size) static_cast<void>(0)
-#define ASAN_UNPOISON_MEMORY_REGION(data, size) static_cast<void>(0)
+#define FORBID_MEMORY(data, size) static_cast<void>(0)
+#define LEND_MEMORY(data, size) static_cast<void>(0)
 #endif
 
 namespace cipherblas {
@@ -64,7 +71,7 @@ void* system_allocate(std::size_t size) {
 }
 
 void system_release(void* data, std::size_t size) {
-    ASAN_UNPOISON_MEMORY_REGION(data, size);
+    LEND_MEMORY(data, size);
     if (size < kHugePage) {
         ::operator delete(data, std::align_val_t{kAlignment});
     } else {
@@ -113,7 +120,7 @@ class Pool {
     }
 
     void give(void* data, std::size_t size) noexcept {
-        ASAN_POISON_MEMORY_REGION(data, size);
+        FORBID_MEMORY(data, size);
         {
             const std::lock_guard<std::mutex> guard(lock_);
             lent_bytes_ -= size;
@@ -207,8 +214,8 @@ Buffer::Buffer(std::size_t bytes) {
     const std::size_t size = block_size(bytes);
     data_ = pool().take(size);
     capacity_ = size;
-    ASAN_UNPOISON_MEMORY_REGION(data_, bytes);
-    ASAN_POISON_MEMORY_REGION(static_cast<char*>(data_) + bytes, size - bytes);
+    LEND_MEMORY(data_, bytes);
+    FORBID_MEMORY(static_cast<char*>(data_) + bytes, size - bytes);
 }
 
 Buffer Buffer::workspace_of_words(std::size_t count) {

@@ -1,6 +1,7 @@
 // Weighted sums of a list of ciphertexts against arithmetic one word at a time.
 #include <gtest/gtest.h>
 
+#include <ostream>
 #include <random>
 #include <utility>
 #include <vector>
@@ -20,6 +21,12 @@ struct Case {
     std::size_t ciphertexts;
     std::vector<std::size_t> terms;  // of every block
 };
+
+// For the names of failures: without it GoogleTest prints all bytes, also those between the members.
+void PrintTo(const Case& c, std::ostream* out) {
+    *out << "N = " << c.n << ", pieces of " << c.width << ", " << c.limbs << " limbs, " << c.ciphertexts
+         << " ciphertexts, " << c.terms.size() << " blocks";
+}
 
 // Pieces as wide as the ring and narrower; one term, many terms, blocks of different lengths.
 const std::vector<Case> kCases = {
