@@ -23,7 +23,6 @@ from cipherblas.layouts.base import Layout
 Cts = list[Any]  # ciphertexts, or plaintexts where the operand is clear
 
 RANGE_MARGIN = 2.0**12  # ranges that differ by less share a unit, at the cost of so much of the modulus
-MAX_SUM_BITS = 90.0  # log2 of the scale of a sum, for what decryption reads
 SCALE_SLACK = 0.2  # of log2 of the usual scale, by which scales are off when nothing is done about it
 UNIT_TOLERANCE = 2.0**-46  # relative difference of two units below which they are the same
 
@@ -180,7 +179,7 @@ class SlotArithmetic:
         ev = self.evaluator
         factor, unit = abs(value.unit) / bound, math.copysign(bound, value.unit)
         value = replace(value.mapped(lambda ct: ev.absorb(ct, factor)), unit=unit)
-        return self._shed(value, 2.0 ** min(2 * ev.params.scale_bits, MAX_SUM_BITS - ev.params.scale_bits))
+        return self._shed(value, 2.0 ** (2 * ev.params.scale_bits))
 
     def _shed(self, value: BlockedValue, scale: float) -> BlockedValue:
         """The value rescaled as often as it keeps at least `scale`: more would crowd out the larger term of a sum."""

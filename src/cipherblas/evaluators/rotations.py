@@ -14,7 +14,7 @@ from cipherblas.errors import MismatchError, ParameterError
 from cipherblas.evaluators.bookkeeping import Term
 from cipherblas.evaluators.noise import SlotErrors, worst
 from cipherblas.evaluators.steps import Path, expand, rotation_tree
-from cipherblas.evaluators.values import Ct, Plain, Step, Transform, total_step
+from cipherblas.evaluators.values import Ct, GiantStep, Plain, Step, Transform, total_step
 
 if TYPE_CHECKING:
     from cipherblas.evaluators.base import Evaluator
@@ -177,16 +177,18 @@ def transform_giant_steps(
     """
     check_switchable(x)
     ev.require_levels(x, 1, "a linear transform")
-    groups = split_steps(list(transform.terms), baby_steps)
-    babies = sorted({baby for members in groups.values() for baby, _ in members})
+    if baby_steps not in transform.grouped:
+        transform.grouped[baby_steps] = _giant_steps(transform, baby_steps)
+    groups = transform.grouped[baby_steps]
+    babies = sorted({baby for group in groups for baby in group.babies})
     rotated = dict(zip(babies, rotate_many(ev, x, babies), strict=True))
     mask_scale = float(ev.params.q[x.limbs - 1])
-    sums: list[Ct] = []
-    for giant, members in groups.items():
-        plains = [plain.rolled(-giant) for _, step in members if (plain := transform.terms[step]) is not None]
-        rows = transform.row_sum, transform.row_norm
-        sums.append(ev.weighted_sum([rotated[baby] for baby, _ in members], plains, mask_scale, rows=rows))
-    sources, data = _rotated_sum(ev, sums, list(groups), True, order)
+    rows = transform.row_sum, transform.row_norm
+    sums = [
+        ev.weighted_sum([rotated[baby] for baby in group.babies], group.plains, mask_scale, rows=rows)
+        for group in groups
+    ]
+    sources, data = _rotated_sum(ev, sums, [group.step for group in groups], True, order)
     model = ev.noise_model
     errors = worst(ct.errors for ct in rotated.values()).mapped(transform.row_sum, transform.row_norm)
     errors = errors.with_common(model.encoding(mask_scale) * x.bound * len(transform)).with_own(
@@ -194,6 +196,16 @@ def transform_giant_steps(
         model.rounding(x.scale),
     )
     return ev.make(x.limbs - 1, x.scale, x.bound * transform.row_sum, errors, 2, data)
+
+
+def _giant_steps(transform: Transform, baby_steps: int) -> tuple[GiantStep, ...]:
+    """The diagonals by giant step, rotated back by it."""
+    found = []
+    for giant, members in split_steps(list(transform.terms), baby_steps).items():
+        plains = (transform.terms[step] for _, step in members)
+        rolled = tuple(plain.rolled(-giant) for plain in plains if plain is not None)
+        found.append(GiantStep(giant, tuple(baby for baby, _ in members), rolled))
+    return tuple(found)
 
 
 def rotate_sum(

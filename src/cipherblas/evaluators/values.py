@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, Union
+from typing import Any, NamedTuple, TypeAlias, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -178,6 +178,14 @@ class WeightGroup:
     stored: bool = True
 
 
+class GiantStep(NamedTuple):
+    """Diagonals of a linear map that share a giant step, rotated back by it, and the baby steps that they take."""
+
+    step: int
+    babies: tuple[int, ...]
+    plains: tuple[Plain, ...]
+
+
 @dataclass(frozen=True, eq=False)
 class Transform:
     """A linear map of slot vectors, by its non-zero diagonals: y = Σ_z u_z ⊙ Rot_z(x) (FAME, Eq. 11).
@@ -187,12 +195,14 @@ class Transform:
             which stands for the constant 1: such a map is a sum of rotations and costs no level.
         row_sum: max_j Σ_z |u_z[j]|, the growth of the bound.
         row_norm: max_j sqrt(Σ_z |u_z[j]|²), the growth of independent noise.
+        grouped: number of baby steps → giant steps, made where it is asked for: a search applies one map many times.
     """
 
     terms: Mapping[Step, Plain | None]
     row_sum: float
     row_norm: float
     key: Hashable = field(default=None)
+    grouped: dict[int, tuple[GiantStep, ...]] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if len({plain is None for plain in self.terms.values()}) != 1:

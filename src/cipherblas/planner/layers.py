@@ -42,12 +42,14 @@ from cipherblas.planner.cost import Rates, calibrate
 from cipherblas.planner.estimate import Estimate, of_trace
 from cipherblas.planner.explain import layer_name, size
 from cipherblas.planner.plan import RING_DEGREES, LayerFigures, Plan, PlanOptions
+from cipherblas.planner.refusals import refused
 from cipherblas.planner.sizing import (
     DRAFT_SCALE_BITS,
-    DRAFT_SPENT_LIMBS,
     MORE_PRIMES_BITS,
+    NoRingError,
     Sizing,
-    draft,
+    budget_bits,
+    drafted,
     magnitude_slope,
     sizings,
     too_few_primes,
@@ -56,7 +58,6 @@ from cipherblas.planner.trace import RecordingFeeds, Trace, expanded_bytes
 from cipherblas.slot_arithmetic import Choice
 
 NOMINAL_DEPTH = 2  # rescales above the base of the ring on which single operations are priced
-DEEPEST = 100  # limbs that a network may spend
 STOP_RATIO = 1.5  # a ring slower than a smaller one by so much ends the search upwards
 KEY_POLICIES: tuple[KeyPolicy, ...] = ("direct", "binary")
 
@@ -362,7 +363,6 @@ class _Scored:
     choices: tuple[Choice, ...]
     sizing: Sizing | None
     key_policy: KeyPolicy
-    draft_limbs: int
     seconds: float
     extra_bits: float = 0.0
 
@@ -411,22 +411,34 @@ class LayerSearch:
 
     def _best_of_ring(self, n: int) -> _Scored | None:
         found: list[_Scored] = []
-        first = draft(n, DRAFT_SCALE_BITS, DEEPEST)
         for policy in self._policies():
             seen: list[list[Choice]] = []
             for masks in (True, False):
                 try:
-                    chooser = self._chooser(n // 2, masks)
-                    result = trace_layers(first, self.expression, chooser, policy).result
-                    if chooser.choices not in seen:
-                        seen.append(chooser.choices)
-                        spent = max(DRAFT_SPENT_LIMBS, len(first.q) - result.first().limbs)
-                        found.extend(self._sized(n, tuple(chooser.choices), policy, 0.0, spent))
+                    choices = self._chosen(n, policy, masks)
+                    if choices not in seen:
+                        seen.append(choices)
+                        found.extend(self._sized(n, tuple(choices), policy, 0.0))
                 except CipherblasError as error:
                     self._failures.append(error)
             if found:
                 break
         return min(found, key=lambda scored: scored.seconds, default=None)
+
+    def _chosen(self, n: int, policy: KeyPolicy, masks: bool) -> list[Choice]:
+        """The decisions on a draft that carries the network."""
+
+        def run(ring: RingShape) -> list[Choice]:
+            chooser = self._chooser(n // 2, masks)
+            trace_layers(ring, self.expression, chooser, policy)
+            return chooser.choices
+
+        return drafted(run, n, DRAFT_SCALE_BITS, self._allowed_bits(n))[1]
+
+    def _allowed_bits(self, n: int) -> float:
+        if self.options.parameters is not None:
+            return math.inf
+        return budget_bits(n, self.options.security, self.options.insecure)
 
     def _chooser(self, slots: int, masks: bool) -> Chooser | BaselineChooser:
         name = self.options.algorithm
@@ -438,9 +450,9 @@ class LayerSearch:
         return KEY_POLICIES if self.options.key_policy is None else (self.options.key_policy,)
 
     def _sized(
-        self, n: int, choices: tuple[Choice, ...], policy: KeyPolicy, extra_bits: float, draft_limbs: int
+        self, n: int, choices: tuple[Choice, ...], policy: KeyPolicy, extra_bits: float
     ) -> Iterator[_Scored]:
-        """The decisions on rings that reach the precision within the budgets."""
+        """The decisions on rings that reach the precision within the budgets; NoRingError where there is none."""
         options = self.options
 
         def run(ring: Ring) -> Estimate:
@@ -449,11 +461,10 @@ class LayerSearch:
 
         if options.parameters is not None:
             estimate = run(options.parameters)
-            yield _Scored(n, choices, None, policy, draft_limbs, self._seconds(estimate, options.parameters))
+            yield _Scored(n, choices, None, policy, self._seconds(estimate, options.parameters))
             return
-        slope = magnitude_slope(run, n, draft_limbs)
-        allowed = options.security, options.insecure
-        for sizing in sizings(*(run, n, self.target, *allowed, extra_bits, slope), draft_limbs=draft_limbs):
+        slope = magnitude_slope(run, n, self._allowed_bits(n))
+        for sizing in sizings(run, n, self.target, options.security, options.insecure, extra_bits, slope):
             ring = sizing.shape()
             estimate = run(ring)
             try:
@@ -461,7 +472,7 @@ class LayerSearch:
             except MemoryBudgetError as error:
                 self._failures.append(error)
                 continue
-            yield _Scored(n, choices, sizing, policy, draft_limbs, self._seconds(estimate, ring), extra_bits)
+            yield _Scored(n, choices, sizing, policy, self._seconds(estimate, ring), extra_bits)
 
     def _seconds(self, estimate: Estimate, ring: Ring) -> float:
         """Of what the plan minimises."""
@@ -511,23 +522,19 @@ class LayerSearch:
         """The plan at a scale so many bits larger; `failure` is raised where there is none."""
         if tries:
             extra_bits = entry.extra_bits + bits
-            again = min(
-                self._sized(entry.n, entry.choices, entry.key_policy, extra_bits, entry.draft_limbs),
-                key=lambda scored: scored.seconds,
-                default=None,
-            )
+            try:
+                larger = list(self._sized(entry.n, entry.choices, entry.key_policy, extra_bits))
+            except NoRingError as error:
+                raise failure from error
+            again = min(larger, key=lambda scored: scored.seconds, default=None)
             if again is not None:
                 return self._finish(again, tries - 1)
         raise failure
 
     def _impossible(self) -> CipherblasError:
-        if self._failures:
-            return self._failures[-1]
-        return PrecisionError(
-            "no parameters reach what was asked for",
-            expected=f"error {self.target:.3g}, {self.options.security}-bit security",
-            got="no ring degree from 2^12 to 2^17 carries the network",
-        )
+        if not self._failures or all(isinstance(error, NoRingError) for error in self._failures):
+            return refused(self.expression, self.options, self._failures)
+        return next(error for error in reversed(self._failures) if not isinstance(error, NoRingError))
 
 
 def replay_layers(

@@ -29,7 +29,16 @@ from cipherblas.planner.cost import calibrate
 from cipherblas.planner.estimate import Estimate
 from cipherblas.planner.explain import duration, size
 from cipherblas.planner.plan import RING_DEGREES, KeySaving, Plan, PlanOptions, Rejected
-from cipherblas.planner.sizing import MORE_PRIMES_BITS, Sizing, magnitude_slope, sizings, too_few_primes
+from cipherblas.planner.refusals import refused
+from cipherblas.planner.sizing import (
+    MORE_PRIMES_BITS,
+    NoRingError,
+    Sizing,
+    budget_bits,
+    magnitude_slope,
+    sizings,
+    too_few_primes,
+)
 from cipherblas.planner.stages import Stages
 from cipherblas.planner.tilings import (
     TILINGS_KEPT,
@@ -120,6 +129,7 @@ class Search:
         self.rates = calibrate()
         self.predictions = Predictions.of(options)
         self.rejected: dict[str, Rejected] = {}
+        self._no_ring: dict[str, NoRingError] = {}  # of each algorithm at the largest degree that was tried
         self._slopes: dict[str, float] = {}
         self._most_keys: Scored | None = None  # the fastest that only the key budget refuses
         self._best_seconds = best_seconds  # so far, on any route
@@ -265,12 +275,17 @@ class Search:
         return (forced,) if forced is not None else KEY_POLICIES
 
     def score(self, candidate: Candidate, extra_bits: float = 0.0) -> Iterator[Scored]:
-        """The candidate on every ring that carries it, under the first key policy that fits the key budget."""
+        """The candidate on every ring that carries it, under the first key policy that fits the key budget.
+
+        Raises:
+            NoRingError: no ring of its degree does; key policies with fewer keys have larger errors yet.
+        """
         options, found = self.options, False
+        allowed = budget_bits(candidate.n, options.security, options.insecure)
         for policy in self._policies:
             run = self._estimator(candidate, policy)
             if candidate.algorithm not in self._slopes:
-                self._slopes[candidate.algorithm] = magnitude_slope(run, candidate.n)
+                self._slopes[candidate.algorithm] = magnitude_slope(run, candidate.n, allowed)
             rings = sizings(
                 run,
                 candidate.n,
@@ -281,7 +296,7 @@ class Search:
                 self._slopes[candidate.algorithm],
                 (1, 2, 3) if self.simple else (2,),
             )
-            for sizing in list(rings):
+            for sizing in rings:
                 scored = self._weighed(candidate, sizing.shape(), policy, run, sizing, extra_bits)
                 if scored is not None:
                     found = True
@@ -419,7 +434,14 @@ class Search:
         """One algorithm over growing rings, until a ring is clearly slower than a smaller one."""
         best = math.inf
         for candidates in degrees:
-            found = [scored for candidate in candidates for scored in self._scored(candidate)]
+            found: list[Scored] = []
+            for candidate in candidates:
+                before = len(self._failures)
+                found.extend(self._scored(candidate))
+                # Other blocks of a program are as deep: where a ring is too small for one, a larger one comes next.
+                too_small = any(isinstance(error, NoRingError) for error in self._failures[before:])
+                if too_small and not (found or self.simple) and candidate.n < max(self._degrees):
+                    break
             yield from found
             fastest = min((scored.seconds for scored in found), default=math.inf)
             if fastest > STOP_RATIO * best:
@@ -437,6 +459,9 @@ class Search:
                 if scored is not None:
                     yield scored
                     return
+        except NoRingError as error:
+            self._no_ring[candidate.algorithm] = error
+            self._failures.append(error)
         except TooSlowError:
             self._reject(candidate, f"slower by more than {PRUNE_RATIO} times")
         except CipherblasError as error:
@@ -445,20 +470,26 @@ class Search:
 
     def _losers(self, taken: str, seconds: float, best: Mapping[str, Scored]) -> tuple[Rejected, ...]:
         """Every algorithm but the one that is taken, and why: beside a plan of so many seconds."""
-        losers = []
-        for name in {**best, **self.rejected}:
+        losers, rejected = [], self._rejections
+        for name in {**best, **rejected}:
             if name == taken:
                 continue
             if name in best:
                 ratio = best[name].seconds / seconds
-                failed = self.rejected.get(name)
+                failed = rejected.get(name)
                 reason = failed.reason if ratio < 1 and failed else f"slower by {max(ratio, 1.0):.1f} times"
                 losers.append(Rejected(name, reason, best[name].seconds))
             else:
-                losers.append(self.rejected[name])
+                losers.append(rejected[name])
         return tuple(
             sorted(losers, key=lambda loser: loser.seconds if loser.seconds is not None else math.inf)
         )
+
+    @property
+    def _rejections(self) -> dict[str, Rejected]:
+        """Algorithm → why it is not taken; a budget that refuses a ring says more than a smaller ring's lack."""
+        small = {name: Rejected(name, error.message) for name, error in self._no_ring.items()}
+        return {**small, **self.rejected}
 
     def _impossible(self) -> CipherblasError:
         details = "; ".join(f"{r.algorithm}: {r.reason}" for r in self.rejected.values())
@@ -466,10 +497,12 @@ class Search:
             return MemoryBudgetError("no plan fits the budgets", expected="a larger budget", got=details)
         if self.options.parameters is not None and self._failures:
             return self._failures[0]
+        if self._no_ring or not details:
+            return refused(self.expression, self.options, self._failures)
         return PrecisionError(
             "no parameters reach what was asked for",
             expected=f"error {self.target:.3g}, {self.options.security}-bit security",
-            got=details or "no ring degree from 2^12 to 2^17 carries the program",
+            got=details,
         )
 
     def _finish(self, entry: Scored, tries: int = 3) -> tuple[Plan, Trace]:
@@ -513,7 +546,11 @@ class Search:
         """The plan at a scale so many bits larger; `failure` is raised where there is none."""
         assert entry.sizing is not None
         if tries:
-            for other in self.score(entry.candidate, entry.extra_bits + bits):
+            try:
+                larger = list(self.score(entry.candidate, entry.extra_bits + bits))
+            except NoRingError as error:
+                raise failure from error
+            for other in larger:
                 if other.sizing is not None and other.sizing.alpha == entry.sizing.alpha:
                     return self._finish(other, tries - 1)
         raise failure

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from cipherblas.errors import LevelError, MismatchError, PrecisionError
 from cipherblas.evaluators.shape import RingShape
 from cipherblas.params import (
+    MAX_LIMBS,
     MAX_PRIME_BITS,
     SPECIAL_MARGIN_BITS,
     Parameters,
@@ -18,21 +20,21 @@ from cipherblas.params import (
 from cipherblas.planner.estimate import Estimate
 from cipherblas.security import max_log_qp
 
+T = TypeVar("T")
+
 DRAFT_SCALE_BITS = 30.0
-DRAFT_BASE_LIMBS, DRAFT_SPENT_LIMBS = 4, 10
-MIN_SCALE_BITS, MAX_SCALE_BITS = 22.0, 46.0
+DRAFT_BASE_LIMBS, DRAFT_SPENT_LIMBS = 4, 10  # of the first draft; see `drafted`
+DEEPEST = (
+    160  # limbs that a program may spend where security sets no limit: as many as at N = 2^17 with 128 bits
+)
+MIN_SCALE_BITS, MAX_SCALE_BITS = 22.0, MAX_PRIME_BITS - 1.0
 MATCHING_SCALE_BITS = 25.5  # a limb of that size matches any two scales: see `Evaluator.match`
-# Decryption reads two limbs, so the result must fit them; three bits for the error and the rounding of the primes.
-MAX_BASE_BITS, HEADROOM_BITS = 2 * MAX_PRIME_BITS - 1, 3.0
-UNEVEN_BITS = 1e-4
+HEADROOM_BITS = 3.0  # of the result's limbs, for its error and the rounding of the primes
+LINEAR_BITS = 2 * MAX_PRIME_BITS - 1.0  # a result that seems larger is measured at its own scale
+UNEVEN_BITS, FEW_LIMBS = 1e-4, 20  # of more limbs the sizes are nearer: the last one stays within 0.04 bits
 SLOPE_SLACK = 0.05  # a slope is a whole number but where the terms of a sum have very different ranges
-SPARE_BITS = (
-    8.0,
-    16.0,
-    32.0,
-    48.0,
-    64.0,
-)  # added to the base limbs for intermediate values, as little as is enough
+# Added to the base limbs for intermediate values, as little as is enough.
+SPARE_BITS = (8.0, 16.0, 32.0, 48.0, 64.0, 96.0, 128.0, 192.0, 256.0, 384.0, 512.0)
 MORE_PRIMES_BITS = (
     1.5  # added to the scale where primes of its size are too few: there are almost three times as many
 )
@@ -93,23 +95,76 @@ def too_few_primes(error: TooFewPrimesError, n: int, precision: float) -> Precis
     )
 
 
-def draft(n: int, scale_bits: float, spent: int = DRAFT_SPENT_LIMBS) -> RingShape:
-    """A ring with limbs to spare, for the first look at a program's depth and noise; `spent` at the usual scale."""
-    q_bits = [float(MAX_PRIME_BITS)] * DRAFT_BASE_LIMBS + [scale_bits] * spent
+class NoRingError(PrecisionError):
+    """No ring of one degree carries the program at the scale that it needs.
+
+    Attributes:
+        n: the ring degree.
+        excess: what it lacks: of limbs, bits of the scale or bits of the modulus, needed over allowed.
+    """
+
+    def __init__(self, reason: str, n: int, excess: float) -> None:
+        super().__init__(reason)
+        self.n, self.excess = n, excess
+
+
+def draft(n: int, scale_bits: float, size: int = 1) -> RingShape:
+    """A ring with limbs to spare, for a look at a program's depth and noise; of `size` times the usual limbs."""
+    q_bits = [float(MAX_PRIME_BITS)] * (DRAFT_BASE_LIMBS * size) + [scale_bits] * (DRAFT_SPENT_LIMBS * size)
     return RingShape.from_bits(n, _uneven(q_bits), [MAX_PRIME_BITS + SPECIAL_MARGIN_BITS], 1, scale_bits)
+
+
+def drafted(
+    run: Callable[[RingShape], T], n: int, scale_bits: float, allowed_bits: float
+) -> tuple[RingShape, T]:
+    """The smallest draft that carries a program, and what `run` finds there.
+
+    Args:
+        run: counts the program on a ring.
+        allowed_bits: the largest log2(QP). A draft is doubled while rings of the size of the last one may be allowed.
+
+    Raises:
+        NoRingError: the program spends more limbs than any allowed ring has, at the smallest scale.
+    """
+    most = min(DEEPEST, allowed_bits / MIN_SCALE_BITS)
+    size = 1
+    while True:
+        ring = draft(n, scale_bits, size)
+        try:
+            return ring, run(ring)
+        except LevelError as error:
+            limbs = len(ring.q)
+            if limbs > most:
+                raise NoRingError(
+                    f"N = {n}: more levels than {limbs} limbs have, {most:.0f} limbs allowed ({error})",
+                    n,
+                    limbs / most,
+                ) from error
+        size *= 2
+
+
+def budget_bits(n: int, security: int, insecure: bool) -> float:
+    """The largest log2(QP) of the rings that are tried."""
+    return math.inf if insecure else max_log_qp(n, security)
 
 
 def _uneven(q_bits: Sequence[float]) -> list[float]:
     """Sizes a little apart, as primes are: products of different limbs must not have the same scale by chance."""
-    return [bits - UNEVEN_BITS * index * index for index, bits in enumerate(q_bits)]
+    step = UNEVEN_BITS * min(1.0, (FEW_LIMBS / len(q_bits)) ** 2)
+    return [bits - step * index * index for index, bits in enumerate(q_bits)]
 
 
-def magnitude_slope(
-    run: Callable[[RingShape], Estimate], n: int, draft_limbs: int = DRAFT_SPENT_LIMBS
-) -> float:
-    """Bits of the result per bit of scale: 2 for a product that is not rescaled. The same for every ring."""
-    first, second = (run(draft(n, bits, draft_limbs)) for bits in (DRAFT_SCALE_BITS, DRAFT_SCALE_BITS + 4))
-    return (second.magnitude_bits - first.magnitude_bits) / 4
+def magnitude_slope(run: Callable[[RingShape], Estimate], n: int, allowed_bits: float = math.inf) -> float:
+    """Bits of the result per bit of scale: 2 for a product that is not rescaled. The same for every ring.
+
+    Raises:
+        NoRingError: as `drafted`.
+    """
+    first, second = (
+        drafted(run, n, bits, allowed_bits)[1].magnitude_bits
+        for bits in (DRAFT_SCALE_BITS, DRAFT_SCALE_BITS + 4)
+    )
+    return (second - first) / 4
 
 
 def sizings(
@@ -121,8 +176,7 @@ def sizings(
     extra_bits: float,
     slope: float,
     alphas: Sequence[int] = (1, 2, 3),
-    draft_limbs: int = DRAFT_SPENT_LIMBS,
-) -> Iterator[Sizing]:
+) -> list[Sizing]:
     """Rings of degree n that carry a program, with few and with many limbs per digit.
 
     Args:
@@ -131,58 +185,81 @@ def sizings(
         extra_bits: added to the scale (after a first choice missed the target, or its primes were too few).
         slope: of the program, see `magnitude_slope`.
         alphas: limbs per digit to try, beside all in one digit.
-        draft_limbs: no fewer than the program spends.
+
+    Raises:
+        NoRingError: there is none.
     """
-    first = run(draft(n, DRAFT_SCALE_BITS, draft_limbs))
-    wanted = DRAFT_SCALE_BITS + math.log2(first.error / target) + 0.25
+    allowed = budget_bits(n, security, insecure)
+    ring, first = drafted(run, n, DRAFT_SCALE_BITS, allowed)
+    wanted = _wanted_scale(ring, first, target)
+    if wanted + extra_bits > MAX_SCALE_BITS:  # the error may not be as linear as it seems
+        ring, first = drafted(run, n, MAX_SCALE_BITS, allowed)
+        wanted = _wanted_scale(ring, first, target)
     wanted = max(wanted, MIN_SCALE_BITS, (n.bit_length() + 1) + 3.0) + extra_bits
+    if wanted > MAX_SCALE_BITS:
+        raise NoRingError(
+            f"N = {n}: a scale of {wanted:.1f} bits, {MAX_SCALE_BITS:g} bits allowed",
+            n,
+            wanted / MAX_SCALE_BITS,
+        )
     sizing = None
     for bits in sorted({wanted, max(wanted, MATCHING_SCALE_BITS)}):
         try:
-            sizing = _sized(run, n, first, bits, slope, min(alphas), draft_limbs)
+            sizing = _sized(run, n, (ring, first), bits, slope, min(alphas), allowed)
+            break
         except MismatchError:  # terms of a sum cannot be matched by a limb of that size
             if bits >= MATCHING_SCALE_BITS:
                 raise
-        if sizing is not None:
-            break
-    if sizing is None:
-        return
-    budget = math.inf if insecure else max_log_qp(n, security)
-    for alpha in sorted({*alphas, len(sizing.q_bits)}):
-        if alpha <= len(sizing.q_bits):
-            grouped = replace(sizing, alpha=alpha)
-            if grouped.log_qp + PRIME_SPREAD_BITS <= budget:
-                yield grouped
+    assert sizing is not None
+    grouped = [
+        replace(sizing, alpha=alpha)
+        for alpha in sorted({*alphas, len(sizing.q_bits)})
+        if alpha <= len(sizing.q_bits)
+    ]
+    found = [one for one in grouped if one.log_qp + PRIME_SPREAD_BITS <= allowed]
+    if not found:
+        raise _too_large(n, min(one.log_qp for one in grouped), allowed)
+    return found
+
+
+def _wanted_scale(ring: RingShape, found: Estimate, target: float) -> float:
+    """log2 of the scale at which the error meets the target, as far as errors fall as scales grow."""
+    return ring.scale_bits + math.log2(found.error / target) + 0.25
+
+
+def _too_large(n: int, bits: float, allowed: float) -> NoRingError:
+    return NoRingError(
+        f"N = {n}: a modulus of {bits:.0f} bits, {allowed:.0f} bits allowed", n, bits / allowed
+    )
 
 
 def _sized(
     run: Callable[[RingShape], Estimate],
     n: int,
-    first: Estimate,
+    drawn: tuple[RingShape, Estimate],
     scale_bits: float,
     slope: float,
     alpha: int,
-    draft_limbs: int,
-) -> Sizing | None:
-    """A ring at this scale that the program runs on; None where it would need more than decryption reads."""
-    if scale_bits > MAX_SCALE_BITS:
-        return None
-    limbs = first.limbs
-    base_bits = first.magnitude_bits + slope * (scale_bits - DRAFT_SCALE_BITS) + HEADROOM_BITS
-    if base_bits > MAX_BASE_BITS or abs(slope - round(slope)) > SLOPE_SLACK:  # not as linear as it seems
-        second = run(draft(n, scale_bits, draft_limbs))
-        limbs, base_bits = second.limbs, second.magnitude_bits + HEADROOM_BITS
-    if base_bits > MAX_BASE_BITS:
-        return None
-    spent = DRAFT_BASE_LIMBS + draft_limbs - limbs
+    allowed: float,
+) -> Sizing:
+    """A ring at this scale that the program runs on; NoRingError where it would be larger than allowed."""
+    ring, found = drawn
+    base_bits = found.magnitude_bits + slope * (scale_bits - ring.scale_bits)
+    if base_bits + HEADROOM_BITS > LINEAR_BITS or abs(slope - round(slope)) > SLOPE_SLACK:
+        ring, found = drafted(run, n, scale_bits, allowed)  # not as linear as it seems
+        base_bits = found.magnitude_bits
+    base_bits += HEADROOM_BITS
+    spent = len(ring.q) - found.limbs
     for spare in (0.0, *SPARE_BITS):
-        bits = min(base_bits + spare, MAX_BASE_BITS)
-        base = 1 if bits <= MAX_PRIME_BITS - 1 else 2
+        bits = base_bits + spare
+        base = max(1, math.ceil(bits / (MAX_PRIME_BITS - 1)))
         q_bits = (max(bits / base, scale_bits),) * base + (scale_bits,) * spent
         sizing = Sizing(n, scale_bits, q_bits, min(alpha, len(q_bits)))
+        if sizing.log_qp > allowed or len(q_bits) > MAX_LIMBS:
+            raise _too_large(n, sizing.log_qp, allowed)
         try:
             run(sizing.shape())
         except LevelError:  # intermediate values that are larger than the result
             continue
         return sizing
-    return None
+    raise _too_large(n, sizing.log_qp, allowed)

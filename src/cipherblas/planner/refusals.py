@@ -1,0 +1,74 @@
+"""Why no ring carries a program: what the nearest one lacks, and the node whose range is to blame."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from cipherblas.errors import CipherblasError, PrecisionError
+from cipherblas.expressions import Add, Constant, Expression, Leaf, Scale, ordered
+from cipherblas.graph import formula
+from cipherblas.networks import Assume, AvgPool2d, Flatten
+from cipherblas.planner.plan import PlanOptions
+from cipherblas.planner.sizing import NoRingError
+
+LONGEST_NAME = 80  # of a node in a message
+
+
+class Range(NamedTuple):
+    """How far the bound of a node exceeds the product of the bounds of what it is made of."""
+
+    node: Expression
+    bits: float
+
+
+def widest(node: Expression) -> Range:
+    """The node with the largest range, the first of equal ones: what a ring must hold beside the precision."""
+    units: dict[int, float] = {}  # log2
+    best = Range(node, -math.inf)
+    for current in ordered(node):
+        parts = [units[id(child)] for child in current.children]
+        bound = math.log2(current.bound)
+        if isinstance(current, (Leaf, Constant)) or not current.secret:
+            unit = bound
+        elif isinstance(current, Scale):
+            unit = parts[0] + math.log2(abs(current.factor))
+        elif isinstance(current, (Assume, AvgPool2d, Flatten)):
+            unit = parts[0]
+        elif isinstance(current, Add):
+            unit = max(parts)
+        else:
+            unit = math.fsum(parts)
+        units[id(current)] = unit
+        if current.secret and bound - unit > best.bits + 1e-9:
+            best = Range(current, bound - unit)
+    return best
+
+
+def refused(
+    expression: Expression, options: PlanOptions, failures: Sequence[CipherblasError]
+) -> PrecisionError:
+    """The error of a program that no ring carries.
+
+    Args:
+        failures: of the search: of the largest rings that were tried, the one that lacks least is told.
+    """
+    tried = [failure for failure in failures if isinstance(failure, NoRingError)]
+    largest = max((failure.n for failure in tried), default=0)
+    nearest = min(
+        (failure for failure in tried if failure.n == largest),
+        key=lambda failure: failure.excess,
+        default=None,
+    )
+    node, bits = widest(expression)
+    name = formula(node)
+    name = name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
+    return PrecisionError(
+        f"no ring carries the program at the precision {float(options.precision):g}, "
+        f"{options.security}-bit security; the widest range is that of {name}, "
+        f"bounded by {node.bound:.3g}, 2^{max(bits, 0.0):.0f} times what it is made of",
+        expected="a smaller bound of that node (cb.assume, or of its operands), a coarser precision=…, "
+        "or fewer products one after another",
+        got="no ring degree that the options leave" if nearest is None else nearest.message,
+    )

@@ -1,0 +1,143 @@
+"""Chains that a ring carries are planned and run; what no ring carries is refused with the node that is to blame."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cipherblas as cb
+from cipherblas.errors import LevelError
+from cipherblas.evaluators import RingShape
+from cipherblas.expressions import Leaf
+from cipherblas.planner.refusals import widest
+from cipherblas.planner.sizing import DEEPEST, NoRingError, draft, drafted
+
+S = cb.secret
+TOY: dict[str, Any] = {"ring_degree": 1 << 12, "security": 0, "insecure": True}
+DIRECT: dict[str, Any] = {"algorithm": "skewed", "key_policy": "direct"}
+
+
+def eighth(a: Any) -> Any:
+    for _ in range(3):
+        a = a @ a
+    return a
+
+
+def chain(a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any) -> Any:
+    return a @ b @ c @ d @ e @ f @ g
+
+
+def iterated(a: Any, x: Any) -> Any:
+    for _ in range(5):
+        x = a @ x
+    return x
+
+
+def check(function: Callable[..., Any], precision: float, **arguments: Any) -> cb.Program:
+    """Compile, run and compare with NumPy: no entry is further off than the plan predicts."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = cb.compile(function, precision=precision, **arguments)
+        rng = np.random.default_rng(5)
+        values = {
+            name: rng.choice([-1.0, -0.3, 0.7, 1.0], operand.shape) * operand.bound
+            for name, operand in program.operands.items()
+        }
+        client = program.client()
+        server = program.server(client.evaluation_keys())
+        encrypted = {name: client.encrypt(**{name: values[name]}) for name in values}
+        decrypted = client.decrypt(server.run(**encrypted))
+    plan = program.plan
+    error = np.abs(decrypted - program.evaluate(**values)).max()
+    assert error <= plan.error <= plan.error_target == precision * program.expression.bound
+    return program
+
+
+def test_a_result_of_three_limbs_is_planned_and_decrypted() -> None:
+    """a^8 of 8×8 at 1e-7: the unrescaled last product takes more than two limbs of 50 bits."""
+    program = check(eighth, 1e-7, a=S(8, 8), **TOY, **DIRECT)
+    bits = program.result.scale * program.expression.bound
+    assert math.log2(bits) > 100
+
+
+def test_a_chain_that_spends_more_limbs_than_the_first_draft() -> None:
+    """Nine products of 2×2, nearly two limbs each."""
+    operands = {name: S(2, 2) for name in "abcdefghij"}
+    program = check(
+        lambda a, b, c, d, e, f, g, h, i, j: a @ b @ c @ d @ e @ f @ g @ h @ i @ j,
+        1e-3,
+        **operands,
+        **TOY,
+        algorithm="bicyclic",
+        key_policy="direct",
+    )
+    assert program.plan.parameters.limbs > 14
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("function", "precision", "shapes"),
+    [
+        (eighth, 1e-6, {"a": (32, 32)}),
+        (chain, 1e-6, dict.fromkeys("abcdefg", (32, 32))),
+        (iterated, 1e-6, {"a": (32, 32), "x": (32, 1)}),
+    ],
+)
+def test_chains_of_32_by_32_at_128_bits(
+    function: Callable[..., Any], precision: float, shapes: dict[str, tuple[int, int]]
+) -> None:
+    check(function, precision, **{name: S(*shape) for name, shape in shapes.items()})
+
+
+def test_a_draft_grows_until_it_carries_the_program() -> None:
+    def run(ring: RingShape) -> int:
+        if len(ring.q) < 50:
+            raise LevelError("too few")
+        return len(ring.q)
+
+    ring, limbs = drafted(run, 1 << 16, 30.0, 1747.0)
+    assert len(ring.q) == limbs == len(draft(1 << 16, 30.0, 4).q)
+    with pytest.raises(NoRingError, match="N = 4096: more levels than 14 limbs have, 5 limbs allowed"):
+        drafted(run, 1 << 12, 30.0, 106.0)
+
+
+def test_drafts_end_where_security_sets_no_limit() -> None:
+    def run(ring: RingShape) -> None:
+        raise LevelError("too few")
+
+    with pytest.raises(NoRingError, match=f"{DEEPEST} limbs allowed"):
+        drafted(run, 1 << 12, 30.0, math.inf)
+
+
+def test_the_widest_node_is_that_of_the_largest_range() -> None:
+    a, b = Leaf("a", S(8, 8, bound=1e6)), Leaf("b", S(8, 8))
+    node, bits = widest((a @ b) * 1e3 + 1e12)
+    assert node.shape == (8, 8) and bits == pytest.approx(math.log2(8.001), abs=0.01)
+    product = (b @ b) @ b
+    assert widest(product) == (product, 6.0)
+    assert widest(a).bits == 0.0
+
+
+def test_a_refusal_names_the_node_its_bound_and_what_would_help() -> None:
+    """Not before the largest ring was tried: precisions beyond the primes, at any degree."""
+
+    def run(a: Any) -> Any:
+        return a @ a @ a
+
+    with pytest.raises(cb.PrecisionError) as caught:
+        cb.compile(run, a=S(4, 4), precision=1e-14, route="slots", algorithm="skewed")
+    text = str(caught.value)
+    assert "no ring carries the program at the precision 1e-14, 128-bit security" in text
+    assert "the widest range is that of (a @ a) @ a, bounded by 16, 2^4 times" in text
+    assert "cb.assume" in text and "coarser precision" in text
+    assert "N = 131072: a scale of" in text and "bits allowed" in text
+
+
+def test_a_budget_that_refuses_the_rings_that_would_do_is_named() -> None:
+    with pytest.raises(cb.MemoryBudgetError, match="key_budget"):
+        cb.compile(eighth, a=S(8, 8), precision=1e-6, route="slots", algorithm="skewed", key_budget=1000)
