@@ -20,7 +20,7 @@ CPP_LAYERS = ("arith", "ring", "gemm", "rlwe", "ckks", "core")
 # package itself: what a user imports.
 PYTHON_LAYERS: tuple[tuple[str, ...], ...] = (
     ("_core", "errors"),
-    ("arrays", "blas", "memory", "limits", "security"),
+    ("arrays", "blas", "memory", "limits", "security", "work"),
     ("randomness", "params"),
     ("files",),
     ("keys",),

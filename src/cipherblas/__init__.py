@@ -24,6 +24,7 @@ from cipherblas.errors import (
     ShapeError,
     StorageError,
     VersionError,
+    WorkBudgetError,
 )
 from cipherblas.expressions import public, secret
 from cipherblas.keys import EvaluationKeys, PublicKey
@@ -59,6 +60,7 @@ __all__ = [
     "Sharing",
     "StorageError",
     "VersionError",
+    "WorkBudgetError",
     "assume",
     "avg_pool2d",
     "compile",

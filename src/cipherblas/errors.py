@@ -90,6 +90,10 @@ class MemoryBudgetError(CipherblasError, MemoryError):
     """More memory would be needed than there is, or than was allowed."""
 
 
+class WorkBudgetError(CipherblasError):
+    """A plan would take more work to be counted than any plan may: see `cipherblas.work`."""
+
+
 class FormatError(CipherblasError):
     """A file is not ours, or is damaged or truncated."""
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from cipherblas.algorithms.product import multiply_grids
 from cipherblas.algorithms.registry import build
-from cipherblas.errors import ShapeError
+from cipherblas.errors import ParameterError, ShapeError
 from cipherblas.evaluators.base import Evaluator
 from cipherblas.expressions import Add, Expression, Leaf, MatMul, Multiply, Scale, matrix_shape, ordered
 from cipherblas.graph import Axes, products
@@ -23,8 +23,8 @@ from cipherblas.layouts.blocks import grid_shape
 from cipherblas.layouts.relayout import relayout
 from cipherblas.slot_arithmetic import BlockedValue, Choice, Feeds, Like, SlotArithmetic
 
-# A plan beyond these would be walked for hours; nothing of that size fits a machine.
-MAX_BLOCKS, MAX_BLOCK_PRODUCTS = 1 << 16, 1 << 22
+# What a product of two blocks takes at the least, of the budget of work: terms, an accumulator, its share of rotations.
+STEPS_PER_BLOCK_PRODUCT = 4
 
 
 class Execution(SlotArithmetic):
@@ -46,6 +46,12 @@ class Execution(SlotArithmetic):
         self.evaluator, self.node, self.feeds = evaluator, node, feeds
         self.axes = Axes(node)
         self.blocks = blocks
+        if not self.axes.lengths.keys() <= blocks.keys():
+            raise ParameterError(
+                "block lengths", expected=", ".join(self.axes.lengths), got=", ".join(blocks) or "none"
+            )
+        if len(choices) != len(products(node)):
+            raise ParameterError("choices of algorithms", expected=len(products(node)), got=len(choices))
         self.choices = {id(product): choice for product, choice in zip(products(node), choices, strict=True)}
         # Values that are used several times are kept until their last use.
         self._kept: dict[Any, BlockedValue] = {}
@@ -53,10 +59,7 @@ class Execution(SlotArithmetic):
         self._progress = progress
         self._done = 0
         self._total = sum(math.prod(self._grid_of(product)) for product in products(node))
-        if self._total > MAX_BLOCK_PRODUCTS:
-            raise ShapeError(
-                "block products of a program", expected=f"at most {MAX_BLOCK_PRODUCTS}", got=self._total
-            )
+        evaluator.spend(STEPS_PER_BLOCK_PRODUCT * self._total, "block products")
 
     def run(self) -> BlockedValue:
         """Execute the whole graph and return its (still encrypted) value."""
@@ -116,8 +119,7 @@ class Execution(SlotArithmetic):
 
     def _grid(self, node: Expression, layout: Layout) -> tuple[int, int]:
         rows, cols = grid_shape(*matrix_shape(node), layout.rows, layout.cols)
-        if rows * cols > MAX_BLOCKS:
-            raise ShapeError("blocks of a matrix", expected=f"at most {MAX_BLOCKS}", got=rows * cols)
+        self.evaluator.spend(rows * cols * layout.ciphertexts, "blocks of a matrix")
         return rows, cols
 
     def _operand(self, node: Leaf, layout: Layout, like: Like | None) -> BlockedValue:

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from cipherblas.arrays import finite_array, is_scalar, real_array, real_number, shape_text
 from cipherblas.errors import DTypeError, MismatchError, ParameterError, RangeError, ShapeError
+from cipherblas.files import schema
 
 Encryption = Literal["secret-key", "public-key"]  # which key encrypts an operand
 
@@ -384,6 +385,8 @@ class Layer(Expression):
     """
 
     op: ClassVar[str]
+    inputs: ClassVar[int] = 1
+    fields: ClassVar[Mapping[str, schema.Check]] = {}  # of its parameters in a file
 
     def rebuilt(self, children: Sequence[Expression]) -> Expression:
         """The same layer of other nodes."""

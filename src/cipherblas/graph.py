@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from numpy.typing import NDArray
@@ -24,16 +25,33 @@ from cipherblas.expressions import (
     Scale,
     ordered,
 )
+from cipherblas.files import schema
 from cipherblas.networks import LAYERS
+from cipherblas.work import ENTRIES_PER_STEP, MACS_PER_STEP, Work, check_nodes
 
 LONGEST_FORMULA = 200
 LONGEST_PART = 60  # of one that is too long
+
+
+def _operation(inputs: int, fields: Mapping[str, schema.Check]) -> schema.Check:
+    references = schema.listed(schema.whole(), inputs, inputs)
+    return schema.record({"op": schema.text, "of": references, **fields})
+
 
 _BINARY: dict[str, type[MatMul] | type[Add] | type[Multiply]] = {
     "matmul": MatMul,
     "add": Add,
     "multiply": Multiply,
 }
+# What each operation has in a file.
+_OPERATIONS: dict[str, schema.Check] = {
+    "operand": schema.record({"op": schema.text, "name": schema.text, "transposed": schema.flag}),
+    "constant": schema.record({"op": schema.text, "name": schema.text}),
+    "scale": _operation(1, {"factor": schema.number()}),
+    **{name: _operation(2, {}) for name in _BINARY},
+    **{name: _operation(layer.inputs, layer.fields) for name, layer in LAYERS.items()},
+}
+_ROW = schema.record({"op": schema.one_of(*_OPERATIONS)}, others=True)
 _SYMBOLS: dict[type[Expression], str] = {MatMul: "@", Add: "+", Multiply: "*"}
 
 
@@ -244,13 +262,17 @@ def from_json(
 
     Raises:
         FormatError: an operation is unknown, or does not fit its operands, or a reference points nowhere.
+        WorkBudgetError: it has too many nodes.
     """
+    check_nodes(len(rows))
     nodes: list[Expression] = []
     for row in rows:
         try:
+            _ROW(row, "a node")
+            _OPERATIONS[row["op"]](row, "a node")
             children = [nodes[_reference(index, len(nodes))] for index in row.get("of", [])]
             nodes.append(_node(row, children, operands, tensors))
-        except (CipherblasError, KeyError, TypeError, ValueError, AttributeError) as error:
+        except CipherblasError as error:
             raise FormatError(  # not `from error`: its text may hold control characters of the file
                 f"node of a program's graph ({error})", expected="a known operation", got=str(row)
             ) from None
@@ -259,8 +281,21 @@ def from_json(
     return nodes[-1]
 
 
-def _reference(index: Any, count: int) -> int:
-    if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < count:
+def check_constants(node: Expression) -> None:
+    """Raise WorkBudgetError where what a graph computes from its constants alone takes too much work."""
+    work, known = Work(), set()
+    for current in ordered(node):
+        if isinstance(current, Leaf) or not all(id(child) in known for child in current.children):
+            continue
+        known.add(id(current))
+        if not isinstance(current, Constant):
+            entries = math.prod(current.shape)
+            inner = current.left.shape[1] if isinstance(current, MatMul) else 1
+            work.spend(entries // ENTRIES_PER_STEP + entries * inner // MACS_PER_STEP, "constants")
+
+
+def _reference(index: int, count: int) -> int:
+    if not 0 <= index < count:
         raise FormatError("reference", expected=f"0 to {count - 1}", got=index)
     return index
 
@@ -274,11 +309,13 @@ def _node(
     kind = row["op"]
     if kind in LAYERS:
         parameters = {name: value for name, value in row.items() if name not in ("op", "of")}
-        return LAYERS[kind](*children, **parameters)
-    if len(children) != {"operand": 0, "constant": 0, "scale": 1}.get(kind, 2):
-        raise FormatError("number of operands", got=len(children))
+        make: Callable[..., Expression] = LAYERS[kind]
+        return make(*children, **parameters)
+    known = {"operand": operands, "constant": tensors}.get(kind)
+    if known is not None and row["name"] not in known:
+        raise FormatError(f"name of {kind}", expected=", ".join(known), got=row["name"])
     if kind == "operand":
-        return Leaf(row["name"], operands[row["name"]], bool(row["transposed"]))
+        return Leaf(row["name"], operands[row["name"]], row["transposed"])
     if kind == "constant":
         return Constant(finite_array(tensors[row["name"]], "a constant", (1, 2, 3, 4)))
     if kind == "scale":

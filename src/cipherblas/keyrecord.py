@@ -19,13 +19,28 @@ from typing import Any
 import numpy as np
 
 from cipherblas import files
-from cipherblas.errors import CipherblasError, FormatError, MismatchError, SecurityError, StorageError
+from cipherblas.errors import FormatError, MismatchError, SecurityError, StorageError
+from cipherblas.files import schema
 from cipherblas.params import Parameters
-from cipherblas.sharing import Sharing
+from cipherblas.sharing import LEAST_BITS, MOST_BITS, MOST_ENTRIES, Sharing
 
 KIND = "key-record"
 SUFFIX = ".record"
 DIGEST_BYTES = 32
+_HEADER = schema.record(
+    {
+        "key_id": schema.text,
+        "encrypted": schema.mapping(schema.text),
+        "sharing": schema.either(
+            schema.nothing,
+            schema.record(
+                {"entries": schema.whole(1, MOST_ENTRIES), "bits": schema.whole(LEAST_BITS, MOST_BITS)}
+            ),
+        ),
+        "spent": schema.whole(),
+    },
+    others=True,
+)
 
 
 @dataclass
@@ -174,23 +189,21 @@ class KeyRecord:
         header, tensors = files.read(
             self._path, KIND, fingerprint=self._parameters.fingerprint(), insecure=True
         )
-        try:
-            if header["key_id"] != self._key_id:
-                raise MismatchError(
-                    f"{self._path} belongs to another key pair", expected=self._key_id, got=header["key_id"]
-                )
-            encrypted = {str(name): str(digest) for name, digest in header["encrypted"].items()}
-            sharing = None if header["sharing"] is None else Sharing(**header["sharing"])
-            shared = dict.fromkeys(row.tobytes().hex() for row in tensors.get("shared", ()))
-            return _Content(encrypted, sharing, int(header["spent"]), shared)
-        except MismatchError:
-            raise
-        except (CipherblasError, KeyError, TypeError, ValueError, AttributeError) as error:
+        _HEADER(header, f"{self._path}: the record of a key")
+        if header["key_id"] != self._key_id:
+            raise MismatchError(
+                f"{self._path} belongs to another key pair", expected=self._key_id, got=header["key_id"]
+            )
+        sharing = None if header["sharing"] is None else Sharing(**header["sharing"])
+        digests = tensors.get("shared", np.zeros((0, DIGEST_BYTES), np.uint8))
+        if digests.dtype != np.uint8 or digests.shape != (len(digests), DIGEST_BYTES):
             raise FormatError(
-                f"{self._path}: fields of the record of a key",
-                expected="key_id, encrypted, sharing, spent",
-                got=repr(error),
-            ) from error
+                f"{self._path}: digests of shared results",
+                expected=f"(count, {DIGEST_BYTES}) bytes",
+                got=f"{digests.dtype} {digests.shape}",
+            )
+        shared = dict.fromkeys(row.tobytes().hex() for row in digests)
+        return _Content(dict(header["encrypted"]), sharing, header["spent"], shared)
 
     def _write(self, content: _Content) -> None:
         sharing = content.sharing

@@ -34,6 +34,7 @@ from cipherblas.layouts.relayout import relayout
 from cipherblas.layouts.tensors import TensorLayout, contiguous, grid, tensor_shape
 from cipherblas.networks import Assume, AvgPool2d, Conv2d, Flatten
 from cipherblas.slot_arithmetic import BlockedValue, Choice, Cts, Feeds, SlotArithmetic
+from cipherblas.work import ENTRIES_PER_STEP
 
 PACKING = "packing"
 
@@ -150,8 +151,12 @@ class LayerExecution(SlotArithmetic):
         return TensorValue(shape, tensor.layout, [[cts]], True, unit, tensor)
 
     def _operand(self, node: Leaf) -> TensorValue:
-        options = self.decide(node, None).options
+        choice = self.decide(node, None)
+        if choice.algorithm != PACKING:
+            raise ParameterError("decision for an operand", expected=PACKING, got=choice.algorithm)
+        options = choice.options
         tensor = packing(node, self.evaluator.slots, **options)
+        self.evaluator.spend(tensor.ciphertexts, "ciphertexts of an image or a vector")
         column = (math.prod(node.shape), 1)
         fed = self._fed(node, tensor.layout, (1, 1), column, None)
         return self._value(node.shape, tensor, fed.cells[0][0], fed.unit)
@@ -184,18 +189,30 @@ class LayerExecution(SlotArithmetic):
         choice = self.decide(node, value.tensor)
         options = dict(choice.options)
         if "layout" in options:
-            value = self._relaid(value, relaid_layout(value.tensor, options.pop("layout")))
+            tensor = relaid_layout(value.tensor, options.pop("layout"))
+            self.evaluator.spend(tensor.ciphertexts, "ciphertexts of an image or a vector")
+            value = self._relaid(value, tensor)
         if options.pop("mask", False):
             tensor = value.tensor.once()
             cts = masked(self.evaluator, value.cts, tensor)
             value = self._value(value.shape, tensor, cts, value.unit)
+        self._spend(node, value.tensor)
         method = method_of(node, value.tensor, replace(choice, options=options))
+        self.evaluator.spend(method.steps, "weights of a layer")
         if isinstance(node, AvgPool2d):
             weights = self._mean(node.window)
         else:
             weights = self._weights(node.left if isinstance(node, MatMul) else node.weights)
         cts = method.run(self.evaluator, value.cts, weights)
         return self._value(node.shape, method.out, cts, value.unit * weights.bound)
+
+    def _spend(self, node: MatMul | Conv2d | AvgPool2d, x: TensorLayout) -> None:
+        """What a method looks at before it says how many steps it takes."""
+        if isinstance(node, MatMul):
+            return
+        window = node.window
+        self.evaluator.spend(math.prod(window.kernel) * x.segments**2, "taps of a filter")
+        self.evaluator.spend(window.outputs * window.shape[0] // ENTRIES_PER_STEP, "channels")
 
     def _weights(self, node: Expression) -> Weights:
         number = self._number[id(node)]

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from cipherblas import files
 from cipherblas.errors import CipherblasError, FormatError, MismatchError, ShapeError
 from cipherblas.expressions import Encryption
+from cipherblas.files import schema
 from cipherblas.formats import RlweRows, SharedBatch, SharedRows
 from cipherblas.keys import FreshCiphertext
 from cipherblas.limits import check_name
@@ -27,6 +28,30 @@ from cipherblas.randomness import SEED_BYTES
 KIND = "ciphertext"
 SLOTS = "slots"
 ROUTES: dict[str, Route] = {route: route for route in get_args(Route)}
+_HEADER: dict[str, schema.Check] = {
+    "role": schema.text,
+    "program": schema.text,
+    "key_id": schema.text,
+    "shape": schema.listed(schema.whole(1), 1, 3),
+}
+_OPERAND = schema.record(
+    {
+        **_HEADER,
+        "name": schema.text,
+        "feeds": schema.whole(),
+        "forms": schema.listed(schema.pair(schema.text, schema.number())),
+    },
+    others=True,
+)
+_RESULT = schema.record(
+    {
+        **_HEADER,
+        "seconds": schema.number(),
+        "route": schema.one_of(*ROUTES),
+        "operands": schema.mapping(schema.text),
+    },
+    others=True,
+)
 EncryptedRows: TypeAlias = "RlweRows | SharedRows | SharedBatch"
 ROW_FORMATS: dict[str, type[RlweRows] | type[SharedRows] | type[SharedBatch]] = {
     kind.NAME: kind for kind in (RlweRows, SharedRows, SharedBatch)
@@ -131,24 +156,16 @@ class EncryptedOperand:
             path, KIND, fingerprint=fingerprint, security=security, insecure=insecure
         )
         _check_header(header, "operand", program_id)
-        try:
-            forms = [(str(name), float(scale)) for name, scale in header["forms"]]
-            feeds = tuple(
-                _read_feed(tensors, index, parameters, *form)
-                for index, form in zip(range(int(header["feeds"])), forms, strict=True)
-            )
-            shape = _shape(header["shape"])
-            name, key_id = str(header["name"]), str(header["key_id"])
-            _check_name(name)
-            return cls(program_id, name, shape, parameters, feeds, key_id)
-        except CipherblasError:
-            raise
-        except (KeyError, TypeError, ValueError) as error:
-            raise FormatError(
-                "fields of an encrypted operand",
-                expected="name, shape, feeds, forms, key_id",
-                got=repr(error),
-            ) from error
+        _OPERAND(header, "an encrypted operand")
+        name, forms = header["name"], header["forms"]
+        _check_name(name)
+        if len(forms) != header["feeds"]:
+            raise FormatError("forms of an encrypted operand", expected=header["feeds"], got=len(forms))
+        feeds = tuple(
+            _read_feed(tensors, index, parameters, form, float(scale))
+            for index, (form, scale) in enumerate(forms)
+        )
+        return cls(program_id, name, tuple(header["shape"]), parameters, feeds, header["key_id"])
 
 
 def _check_name(name: str) -> None:
@@ -208,7 +225,7 @@ def _read_feed(
     seeds = tensors.get(f"feed{index}.seed")
     if name != SLOTS:
         return _read_rows(tensors, index, parameters, seeds, name, scale)
-    data = tensors[f"feed{index}.data"]
+    data = _tensor(tensors, f"feed{index}.data")
     if seeds is None:
         fits, wanted = data.ndim == 4, "uint64 (count, 2, limbs, N)"
     else:
@@ -241,9 +258,9 @@ def _read_rows(
     stored = sum(key.startswith(f"feed{index}.rows") for key in tensors)
     pieces: list[EncryptedRows] = []
     for piece, seed in enumerate(_seeds(seeds, stored)):
-        b = tensors[f"feed{index}.rows{piece}"]
+        b = _tensor(tensors, f"feed{index}.rows{piece}")
+        uniform = _tensor(tensors, f"feed{index}.a{piece}") if seed is None else seed
         try:
-            uniform = tensors[f"feed{index}.a{piece}"] if seed is None else seed
             rows = ROW_FORMATS[name](parameters, b.shape[1:], scale, b, uniform)
             rows.check_residues()
         except (CipherblasError, IndexError) as error:
@@ -326,38 +343,33 @@ class EncryptedResult:
             path, KIND, fingerprint=fingerprint, security=security, insecure=insecure
         )
         _check_header(header, "result", program_id)
-        try:
-            route = str(header["route"])
-            arrays = _result_arrays(tensors, route)
-            shape = _shape(header["shape"])
-            seconds, key_id = float(header["seconds"]), str(header["key_id"])
-            operands = {str(name): str(digest) for name, digest in header["operands"].items()}
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise FormatError(
-                "fields of an encrypted result",
-                expected="result, shape, key_id, route, operands",
-                got=repr(error),
-            ) from error
-        if route not in ROUTES:
-            raise FormatError("route of a result", expected=" | ".join(ROUTES), got=route)
-        return cls(program_id, shape, parameters, arrays, seconds, key_id, ROUTES[route], operands)
+        _RESULT(header, "an encrypted result")
+        route = ROUTES[header["route"]]
+        return cls(
+            program_id,
+            tuple(header["shape"]),
+            parameters,
+            _result_arrays(tensors, route),
+            float(header["seconds"]),
+            header["key_id"],
+            route,
+            header["operands"],
+        )
 
 
-def _shape(lengths: Sequence[Any]) -> tuple[int, ...]:
-    """A shape as a header gives it; ValueError or TypeError where it is none."""
-    shape = tuple(int(length) for length in lengths)
-    if not 1 <= len(shape) <= 3 or min(shape) < 1:
-        raise ValueError(f"shape {shape}")
-    return shape
+def _tensor(tensors: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
+    if name not in tensors:
+        raise FormatError("a tensor of a file is missing", expected=name, got=", ".join(tensors))
+    return tensors[name]
 
 
 def _result_arrays(tensors: dict[str, NDArray[Any]], route: str) -> tuple[NDArray[np.uint64], ...]:
-    """The ciphertexts of a result file; KeyError where they are missing."""
+    """The ciphertexts of a result file."""
     if route == "rows":
-        arrays = tuple(tensors[f"result{index}"] for index in range(len(tensors)))
+        arrays = tuple(_tensor(tensors, f"result{index}") for index in range(len(tensors)))
         wanted, fits = "uint64, 3 dimensions", all(array.ndim == 3 for array in arrays)
     else:
-        stack = tensors["result"]
+        stack = _tensor(tensors, "result")
         arrays = (stack,)
         wanted, fits = "uint64 (count, 2 or 3, limbs, N)", stack.ndim == 4 and stack.shape[1] in (2, 3)
     if not fits or any(array.dtype != np.uint64 for array in arrays):

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from cipherblas.algorithms.layers.base import Window
 from cipherblas.arrays import finite_array, is_scalar, real_number, shape_text
 from cipherblas.errors import DTypeError, ParameterError, RangeError, ShapeError
 from cipherblas.expressions import (
+    BOUND_RANGE,
     MAX_LENGTH,
     Add,
     Constant,
@@ -28,15 +29,19 @@ from cipherblas.expressions import (
     checked_bound,
     scaled,
 )
+from cipherblas.files import schema
 
 Pair = tuple[int, int]
 MAX_DEGREE = 64  # of a polynomial
+PAIR = schema.listed(schema.whole(0, MAX_LENGTH), 2, 2)
 
 
 class Conv2d(Layer):
     """The convolution (cross-correlation) of an image with clear filters."""
 
     op = "conv2d"
+    inputs = 2
+    fields: ClassVar = {"stride": PAIR, "padding": PAIR, "groups": schema.whole(1, MAX_LENGTH)}
 
     def __init__(
         self,
@@ -95,6 +100,7 @@ class AvgPool2d(Layer):
     """The mean over windows of every channel; padding counts as zeros (PyTorch's default)."""
 
     op = "avg_pool2d"
+    fields: ClassVar = {"kernel": PAIR, "stride": PAIR, "padding": PAIR}
 
     def __init__(
         self, image: Expression, kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int] = (0, 0)
@@ -139,6 +145,7 @@ class Assume(Layer):
     """The same values, with a smaller bound that the user promises."""
 
     op = "assume"
+    fields: ClassVar = {"bound": schema.number(*BOUND_RANGE)}
 
     def __init__(self, x: Expression, bound: float) -> None:
         self.x = x
@@ -152,7 +159,7 @@ class Assume(Layer):
         return parts[0]
 
 
-LAYERS: dict[str, Callable[..., Layer]] = {layer.op: layer for layer in (Conv2d, AvgPool2d, Flatten, Assume)}
+LAYERS: dict[str, type[Layer]] = {layer.op: layer for layer in (Conv2d, AvgPool2d, Flatten, Assume)}
 
 
 def matvec(weights: Any, x: Expression) -> Expression:

@@ -17,7 +17,17 @@ from cipherblas.arrays import finite_array
 from cipherblas.errors import CipherblasError, FormatError, MismatchError
 from cipherblas.evaluators.encodings import ProgramEncodings
 from cipherblas.evaluators.rows import ClearFactor
-from cipherblas.expressions import Expression, Operand, evaluate_clear, matrix_shape, operands_of, trace
+from cipherblas.expressions import (
+    BOUND_RANGE,
+    Expression,
+    Operand,
+    evaluate_clear,
+    matrix_shape,
+    operands_of,
+    ordered,
+    trace,
+)
+from cipherblas.files import schema
 from cipherblas.keys import EvaluationKeys, PublicKey
 from cipherblas.limits import check_name
 from cipherblas.matrices import check_shape, short_id
@@ -29,6 +39,7 @@ from cipherblas.planner.worst_case import worst_error
 from cipherblas.results import ResultSpec, RowResultSpec
 from cipherblas.row_execution import RowFeed, RowValue
 from cipherblas.slot_arithmetic import FeedSpec
+from cipherblas.work import check_nodes
 
 if TYPE_CHECKING:
     from cipherblas.client import Client
@@ -36,6 +47,19 @@ if TYPE_CHECKING:
     from cipherblas.server import Server
 
 KIND = "program"
+_OPERAND = schema.record(
+    {"shape": schema.listed(schema.anything), "secret": schema.flag, "bound": schema.number(*BOUND_RANGE)},
+    {"whole": schema.flag, "encryption": schema.text},
+)
+_HEADER = schema.record(
+    {
+        "id": schema.text,
+        "operands": schema.mapping(_OPERAND),
+        "graph": schema.listed(schema.anything),
+        "decisions": schema.anything,
+    },
+    others=True,
+)
 
 
 class Program:
@@ -207,26 +231,32 @@ class Program:
             FormatError, VersionError, StorageError: the file is not a whole file of ours.
             SecurityError: its parameters have less security.
             MismatchError: its identity is not that of its content.
+            WorkBudgetError: it takes more work to be counted than any plan may; see `cipherblas.work`.
+            CipherblasError: it is no program that can be run, for any reason for which `compile` refuses one.
         """
         with files.Reader(path, KIND, security=security, insecure=insecure) as reader:
             header, tensors = reader.header, reader.read_all()
-        try:
-            operands = _read_operands(header["operands"])
-            expression = graph.from_json(header["graph"], operands, tensors)
-            plan, run = replay(expression, header["decisions"], reader.parameters)
-            program = cls(expression, operands, plan, run)
-            identity = header["id"]
-        except CipherblasError:
-            raise
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise FormatError(  # not `from error`: its text may hold control characters of the file
-                "fields of a program", expected="graph, operands, decisions", got=repr(error)
-            ) from None
-        if identity != program.id:
+        _HEADER(header, "a program")
+        operands = _read_operands(header["operands"])
+        expression = graph.from_json(header["graph"], operands, tensors)
+        _check_expression(expression)
+        plan, run = replay(expression, header["decisions"], reader.parameters)
+        program = cls(expression, operands, plan, run)
+        if header["id"] != program.id:
             raise MismatchError(
-                "identity of the program", expected=short_id(program.id), got=short_id(str(identity))
+                "identity of the program", expected=short_id(program.id), got=short_id(header["id"])
             )
         return program
+
+
+def _check_expression(expression: Expression) -> None:
+    """What every program keeps to, compiled here or read from a file."""
+    if not expression.secret:
+        raise MismatchError(
+            "the result does not depend on a secret operand", expected="a secret result", got="a clear one"
+        )
+    check_nodes(len(ordered(expression)))
+    graph.check_constants(expression)
 
 
 def _read_operands(declared: Mapping[str, Mapping[str, Any]]) -> dict[str, Operand]:
@@ -278,9 +308,6 @@ def compile(function: Callable[..., Any], /, **arguments: Any) -> Program:
     idle = sorted(set(operands) - operands_of(expression))
     if idle:
         raise MismatchError("operands that the function does not use", expected="none", got=", ".join(idle))
-    if not expression.secret:
-        raise MismatchError(
-            "the result does not depend on a secret operand", expected="a secret result", got="a clear one"
-        )
+    _check_expression(expression)
     plan, run = make_plan(expression, PlanOptions(**options))
     return Program(expression, operands, plan, run)

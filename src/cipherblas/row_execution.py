@@ -38,6 +38,7 @@ from cipherblas.expressions import (
     ordered,
 )
 
+STEPS_PER_SECRET_PRODUCT = 16  # of the budget of work
 STRIP_ENTRIES = 1 << 16  # of a clear matrix that are converted at a time
 
 
@@ -169,13 +170,16 @@ def most_weight_bits(terms: int) -> int:
 
 def whole(node: Expression) -> bool:
     """Whether the entries of a clear part are known to be whole numbers."""
-    if isinstance(node, Leaf):
-        return node.operand.whole
-    if isinstance(node, Constant):
-        return is_whole(node.values)
-    if isinstance(node, Scale):
-        return float(node.factor).is_integer() and whole(node.child)
-    return all(whole(child) for child in node.children)
+    for current in ordered(node):
+        if isinstance(current, Leaf):
+            found = current.operand.whole
+        elif isinstance(current, Constant):
+            found = is_whole(current.values)
+        else:
+            found = not isinstance(current, Scale) or float(current.factor).is_integer()
+        if not found:
+            return False
+    return True
 
 
 def can_be_fixed(clear: Expression, other: Expression) -> bool:
@@ -301,6 +305,7 @@ class RowExecution:
     def _operand(self, node: Leaf, by_columns: bool, scale: float) -> RowValue:
         cols = node.shape[0 if by_columns else 1]
         length = self.evaluator.n if self._in_pieces else cols
+        self.evaluator.spend(-(-cols // length), "pieces of an operand")
         pieces = tuple((start, min(start + length, cols)) for start in range(0, cols, length))
         return RowValue(
             tuple(self.feeds.secret(self._feed(node, by_columns, scale, pieces), node.bound)), by_columns
@@ -327,6 +332,7 @@ class RowExecution:
         ev = self.evaluator
         rows, n = value.pieces[0].shape[0], ev.n
         columns: list[list[Rows]] = []  # by piece of the result
+        ev.spend(-(-rows // n) * len(value.pieces), "transpositions")
         for start in range(0, rows, n):
             height = min(n, rows - start)
             blocks = [ev.rows_of(piece, start, start + height) for piece in value.pieces]
@@ -404,6 +410,7 @@ class RowExecution:
         left = self._value(node.left, True, left_scale)
         right = self._value(node.right, False, scale / left_scale)
         first, second = (right, left) if by_columns else (left, right)
+        ev.spend(STEPS_PER_SECRET_PRODUCT * len(first.pieces) * len(second.pieces), "products of pieces")
         pieces = tuple(
             ev.stack([secret_product(ev, row_piece, col_piece) for row_piece in first.pieces])
             for col_piece in second.pieces

@@ -7,12 +7,13 @@ import os
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from file_samples import tensors, write
+from file_samples import TOY, tensors, write
 
 from cipherblas import files
 from cipherblas.errors import (
@@ -217,6 +218,40 @@ def test_a_file_that_shrinks_before_its_header_is_judged(
     monkeypatch.setattr(reading, "_parse_container", shrink)
     with pytest.raises((FormatError, StorageError)):
         files.read(tmp_path / "x", "ciphertext", insecure=True)
+
+
+def test_a_file_truncated_all_the_while_kills_no_process(tmp_path: Path) -> None:
+    """Another process truncates and restores it while it is read: the header, megabytes of it, and the data."""
+    files.write(tmp_path / "x", "ciphertext", {"long": "é" * 2_000_000}, tensors(), parameters=TOY)
+    raw = (tmp_path / "x").read_bytes()
+    script = (
+        "import sys, time\n"
+        "from cipherblas import files\n"
+        "from cipherblas.errors import CipherblasError\n"
+        "end, read, refused = time.monotonic() + 3, 0, 0\n"
+        "while time.monotonic() < end or not (read and refused) and time.monotonic() < end + 60:\n"
+        "    try:\n"
+        "        files.read(sys.argv[1], 'ciphertext', insecure=True)\n"
+        "        read += 1\n"
+        "    except CipherblasError:\n"
+        "        refused += 1\n"
+        "print('read' if read else '', 'refused' if refused else '')\n"
+    )
+    reader = subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", script, str(tmp_path / "x")],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with (tmp_path / "x").open("r+b") as file:
+        pause = 0.001
+        while reader.poll() is None:
+            os.truncate(file.fileno(), 100)
+            os.pwrite(file.fileno(), raw, 0)
+            time.sleep(pause)
+            pause = pause * 1.2 if pause < 0.1 else 0.001
+    assert reader.communicate()[0].split() == ["read", "refused"]
+    assert reader.returncode == 0
 
 
 def test_a_file_overwritten_while_open(tmp_path: Path) -> None:

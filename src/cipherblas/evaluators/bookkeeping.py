@@ -19,6 +19,7 @@ from cipherblas.evaluators.steps import KeyPolicy, check_policy
 from cipherblas.evaluators.values import Ct, Ledger, Plain
 from cipherblas.keys.request import KeyRequest
 from cipherblas.params import key_words
+from cipherblas.work import Work
 
 CONJUGATE = -1  # stands for complex conjugation where a rotation step is expected
 DEFAULT_WORKING_BYTES = 1 << 30
@@ -35,6 +36,8 @@ class Term(NamedTuple):
 
 class Bookkeeper:
     """Counts, keys, memory, noise model of one run."""
+
+    work: Work | None = None
 
     def __init__(
         self,
@@ -184,6 +187,11 @@ class Bookkeeper:
         return self._encoded_bytes[True]
 
     # ---- handles ----
+
+    def spend(self, steps: int, what: str) -> None:
+        """Announce so many steps of a loop: `Counter` has a budget of them."""
+        if self.work is not None:
+            self.work.spend(steps, what)
 
     def ct_bytes(self, ct: Ct) -> int:
         """Bytes in memory of a ciphertext."""

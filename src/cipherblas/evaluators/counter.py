@@ -7,11 +7,23 @@ from typing import Any
 
 from cipherblas.evaluators.base import Evaluator
 from cipherblas.evaluators.bookkeeping import Term
-from cipherblas.evaluators.values import Plain, WeightGroup
+from cipherblas.evaluators.values import Ct, Plain, WeightGroup
+from cipherblas.work import Work
 
 
 class Counter(Evaluator):
-    """Bookkeeping alone: every piece of data is None, and no clear vector is ever evaluated."""
+    """Bookkeeping alone: every piece of data is None, and no clear vector is ever evaluated.
+
+    Every handle and every term of a sum is a step of the budget of `cipherblas.work`.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self.work: Work = Work()
+        super().__init__(*args, **options)
+
+    def make(self, *args: Any, **options: Any) -> Ct:
+        self.work.spend(1)
+        return super().make(*args, **options)
 
     def _rotate_data(self, data: Any, steps: Sequence[int], limbs: int) -> list[Any]:
         return [None] * len(steps)
@@ -25,19 +37,23 @@ class Counter(Evaluator):
         rescale: bool,
         order: str | None,
     ) -> list[Any]:
+        self.work.spend(len(terms))
         return [None] * outputs
 
     def _product_data(self, lefts: Sequence[Any], rights: Sequence[Any], accumulator: Any) -> Any:
+        self.work.spend(len(lefts))
         return None
 
     def _plain_product_data(
         self, plains: Sequence[Plain], scale: float, cts: Sequence[Any], accumulator: Any, limbs: int
     ) -> Any:
+        self.work.spend(len(plains))
         return None
 
     def _weighted_sums_data(
         self, groups: Sequence[WeightGroup], scale: float, cts: Sequence[Any], limbs: int
     ) -> list[Any]:
+        self.work.spend(sum(len(group.sources) for group in groups))
         return [None] * len(groups)
 
     def _relinearise_data(self, data: Any, limbs: int) -> Any:

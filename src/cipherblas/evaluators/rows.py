@@ -46,7 +46,9 @@ from cipherblas.evaluators.values import Ledger
 from cipherblas.formats.noise import gathered_switches
 from cipherblas.formats.transposition import TransposePolicy, transpose_plan
 from cipherblas.keys.request import KeyRequest, describe_galois, weight_key
+from cipherblas.work import Work
 
+KEYS_PER_STEP = 16  # of the budget of work
 SCALE_TOLERANCE = 2.0**-40
 # A float64 GEMM is exact while no partial sum exceeds the significand.
 EXACT_BITS = 53
@@ -197,6 +199,8 @@ class RowsEvaluator(ABC):
         self._weight = hamming_weight(params.n)
         self._request = KeyRequest()
 
+    work: Work | None = None
+
     # ---- hooks ----
 
     @abstractmethod
@@ -238,6 +242,11 @@ class RowsEvaluator(ABC):
     def _add_clear_data(self, x: Rows, values: Callable[[], NDArray[np.float64]]) -> Any: ...
 
     # ---- handles ----
+
+    def spend(self, steps: int, what: str) -> None:
+        """Announce so many steps of a loop: `RowsCounter` has a budget of them."""
+        if self.work is not None:
+            self.work.spend(steps, what)
 
     @property
     def request(self) -> KeyRequest:
@@ -365,6 +374,7 @@ class RowsEvaluator(ABC):
         m, k = factor.shape
         if k != x.shape[0]:
             raise ShapeError("inner dimensions of a product", expected=f"{k} rows", got=x.shape[0])
+        self.spend(m // KEYS_PER_STEP, "keys of fixed weights")
         for row in range(m):
             self._use_weights(weight_key(number, row), x.limbs)
         noise, bias, exact = self._amplified(factor, x, math.sqrt(k) * x.noise, x.bias, 1.0)
@@ -448,6 +458,7 @@ class RowsEvaluator(ABC):
         self._check_length(x)
         policy = TRANSPOSE_POLICIES[self.key_policy]
         elements, switches = transpose_plan(self.n, policy)
+        self.spend(len(elements) // KEYS_PER_STEP, "keys of a transposition")
         for element in elements:
             self._use_galois(element, x.limbs)
         self.costs.transposition(x.shape, x.limbs, switches, len(elements))

@@ -9,10 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.evaluators.rows import Batch, ClearFactor, Part, Rows, RowsEvaluator
+from cipherblas.work import Work
 
 
 class RowsCounter(RowsEvaluator):
-    """No arithmetic."""
+    """No arithmetic. Every handle is a step of the budget of `cipherblas.work`."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self.work: Work = Work()
+        super().__init__(*args, **options)
+
+    def make(self, *args: Any, **options: Any) -> Rows:
+        self.work.spend(1)
+        return super().make(*args, **options)
 
     def _clear_product_data(self, factor: ClearFactor, x: Rows, exact: bool) -> None:
         return None

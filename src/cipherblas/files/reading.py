@@ -9,12 +9,11 @@ import math
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
-import safetensors
 
 from cipherblas.errors import (
     CipherblasError,
@@ -68,7 +67,7 @@ class Reader:
         try:
             size = os.fstat(self._descriptor).st_size
             raw = self._read_header(size)
-            tensors, metadata = _parse_container(self.path, self._descriptor, raw)
+            infos, metadata = _parse_container(self.path, raw, size - 8 - len(raw))
             entries = _checked_metadata(self.path, raw, metadata)
             if metadata["kind"] != kind:
                 raise MismatchError(
@@ -83,7 +82,7 @@ class Reader:
             self.parameters = _checked_parameters(
                 self.path, entries["parameters"], metadata, security, insecure
             )
-            self.tensors = _tensor_infos(self.path, tensors, entries["digests"], 8 + len(raw))
+            self.tensors = _with_digests(self.path, infos, entries["digests"])
         except OSError as error:
             self.close()
             if isinstance(error, CipherblasError):
@@ -295,36 +294,114 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not allowed")
 
 
+def _integer(digits: str) -> int:
+    """Anything larger is no length, prime or number of a key, and may be no double."""
+    number = int(digits) if len(digits) <= form.MOST_DIGITS else 1 << 64
+    if not -(1 << 63) <= number < 1 << 64:
+        raise ValueError("an integer of more than 64 bits")
+    return number
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise ValueError("a number beyond the range of a double")
+    return number
+
+
+def _check_depth(value: Any) -> None:
+    """ValueError where lists and objects are nested so deeply that code which walks them could run out of stack."""
+    level = [value]
+    for _ in range(form.MAX_NESTING):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, (dict, list))
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+        if not level:
+            return
+    raise ValueError(f"nested more than {form.MAX_NESTING} levels deep")
+
+
 def _parse_json(path: str, text: str | bytes, what: str) -> dict[str, Any]:
+    """A JSON object; its numbers are finite doubles and integers of 64 bits, names occur once, nesting is shallow."""
     try:
-        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+        decoded = text if isinstance(text, str) else text.decode()
+        value = json.loads(
+            decoded,
+            object_pairs_hook=_unique,
+            parse_constant=_no_constant,
+            parse_int=_integer,
+            parse_float=_finite,
+        )
+        if "\\u" in decoded:
+            json.dumps(value, ensure_ascii=False).encode()  # a surrogate alone is no character
+        _check_depth(value)
     except (ValueError, RecursionError) as error:
-        raise FormatError(f"{path} is damaged: {what}", expected="JSON", got=str(error)) from error
+        raise FormatError(
+            f"{path} is damaged, truncated, or not a cipherblas file: {what}", expected="JSON", got=str(error)
+        ) from None  # its text may hold control characters of the file
     if not isinstance(value, dict):
         raise FormatError(f"{path} is damaged: {what}", expected="a JSON object", got=type(value).__name__)
     return value
 
 
-def _parse_container(path: str, descriptor: int, raw: bytes) -> tuple[dict[str, Any], dict[str, str]]:
-    """Let the safetensors library judge the container (offsets, sizes, dtypes); return entries, metadata."""
-    same_file = f"/dev/fd/{descriptor}"
-    try:
-        with safetensors.safe_open(
-            same_file if os.path.exists(same_file) else path, framework="np"
-        ) as handle:
-            metadata = handle.metadata() or {}
-            names = set(handle.keys())
-    except (safetensors.SafetensorError, ValueError, OverflowError) as error:
-        raise FormatError(
-            f"{path} is damaged, truncated, or not a cipherblas file",
-            expected="a safetensors file",
-            got=str(error),
-        ) from None  # its text may hold control characters of the file
+def _parse_container(path: str, raw: bytes, data_bytes: int) -> tuple[dict[str, TensorInfo], dict[str, str]]:
+    """The tensors, without their digests, and the metadata of a safetensors header that precedes so many bytes.
+
+    The rules are those of the safetensors library: tensors follow one another without gap or overlap and fill the
+    file. It would map the file to judge it, and reading a mapped file that shrinks kills the process.
+    """
+    if not raw.startswith(b"{"):
+        raise FormatError(f"{path} is not a cipherblas file", expected="a header that begins with {")
     entries = _parse_json(path, raw, "header")
-    entries.pop("__metadata__", None)
-    if set(entries) != names:
-        raise FormatError(f"{path} is damaged: names of tensors", expected=sorted(names), got=sorted(entries))
-    return entries, metadata
+    metadata = entries.pop("__metadata__", {})
+    if not isinstance(metadata, dict) or not all(isinstance(text, str) for text in metadata.values()):
+        raise FormatError(f"{path} is damaged: metadata", expected="texts", got=metadata)
+    infos = {name: _tensor_info(path, name, entry, 8 + len(raw)) for name, entry in entries.items()}
+    end = 8 + len(raw)
+    for name, info in sorted(infos.items(), key=lambda item: (item[1].offset, item[1].nbytes)):
+        if info.offset != end:
+            raise FormatError(
+                f"{path} is damaged: place of tensor {name!r}", expected=f"byte {end}", got=info.offset
+            )
+        end += info.nbytes
+    if end != 8 + len(raw) + data_bytes:
+        raise FormatError(
+            f"{path} is damaged or truncated",
+            expected=f"{end} bytes",
+            got=f"{8 + len(raw) + data_bytes} bytes",
+        )
+    return infos, metadata
+
+
+def _tensor_info(path: str, name: str, entry: Any, data_start: int) -> TensorInfo:
+    """One entry of the header; its digest is added later."""
+    if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
+        raise FormatError(f"{path}: tensor {name!r}", expected="dtype, shape and data_offsets", got=entry)
+    named, shape, span = entry["dtype"], entry["shape"], entry["data_offsets"]
+    dtype = form.DTYPES.get(named) if isinstance(named, str) else None
+    if dtype is None:
+        raise FormatError(f"{path}: dtype of {name!r}", expected=sorted(form.DTYPES), got=named)
+    # The product is compared with the bytes; an empty tensor can still have a huge dimension.
+    if (
+        not _are_lengths(shape)
+        or len(shape) > form.MAX_DIMENSIONS
+        or math.prod(max(size, 1) for size in shape) >= 1 << 56
+    ):
+        raise FormatError(f"{path}: shape of {name!r}", expected="dimensions that fit memory", got=shape)
+    if not _are_lengths(span) or len(span) != 2 or span[1] - span[0] != math.prod(shape) * dtype.itemsize:
+        raise FormatError(
+            f"{path}: place of tensor {name!r}",
+            expected=f"begin and end, {math.prod(shape) * dtype.itemsize} bytes",
+            got=span,
+        )
+    return TensorInfo(dtype, tuple(shape), data_start + span[0], span[1] - span[0], "")
+
+
+def _are_lengths(values: Any) -> bool:
+    return isinstance(values, list) and all(type(value) is int and value >= 0 for value in values)
 
 
 def _checked_metadata(path: str, raw: bytes, metadata: dict[str, str]) -> dict[str, dict[str, Any]]:
@@ -371,21 +448,10 @@ def _checked_parameters(
     return parameters
 
 
-def _tensor_infos(
-    path: str, entries: dict[str, Any], digests: dict[str, Any], data_start: int
-) -> dict[str, TensorInfo]:
-    if set(entries) != set(digests):
-        raise FormatError(f"{path}: digests", expected=sorted(entries), got=sorted(digests))
-    infos = {}
-    for name, entry in entries.items():
-        dtype, shape, digest = form.DTYPES.get(entry["dtype"]), entry["shape"], digests[name]
-        begin, end = entry["data_offsets"]
-        if dtype is None:
-            raise FormatError(f"{path}: dtype of {name!r}", expected=sorted(form.DTYPES), got=entry["dtype"])
-        # The library has compared the product with the data; an empty tensor can still have a huge dimension.
-        if len(shape) > form.MAX_DIMENSIONS or math.prod(max(size, 1) for size in shape) >= 1 << 56:
-            raise FormatError(f"{path}: shape of {name!r}", expected="dimensions that fit memory", got=shape)
+def _with_digests(path: str, infos: dict[str, TensorInfo], digests: dict[str, Any]) -> dict[str, TensorInfo]:
+    if set(infos) != set(digests):
+        raise FormatError(f"{path}: digests", expected=sorted(infos), got=sorted(digests))
+    for name, digest in digests.items():
         if not isinstance(digest, str):
             raise FormatError(f"{path}: digest of {name!r}", expected="text", got=type(digest).__name__)
-        infos[name] = TensorInfo(dtype, tuple(shape), data_start + begin, end - begin, digest)
-    return infos
+    return {name: replace(info, digest=digests[name]) for name, info in infos.items()}

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any
 
-from cipherblas.errors import FormatError
 from cipherblas.evaluators.ckks import Order
 from cipherblas.evaluators.counts import Counts
 from cipherblas.evaluators.encodings import MASK_BYTES
 from cipherblas.evaluators.shape import Ring
-from cipherblas.evaluators.steps import KeyPolicy, check_policy
+from cipherblas.evaluators.steps import KeyPolicy
 from cipherblas.expressions import Expression
 from cipherblas.graph import Axes
 from cipherblas.keys import KeyRequest
@@ -81,32 +80,10 @@ class Decisions:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], parameters: Parameters) -> Decisions:
-        """Rebuild from `Plan.decisions`; a field that is missing raises as a dictionary does."""
-        choices = tuple(map(read_choice, values["choices"]))
-        blocks = {str(axis): int(length) for axis, length in values["blocks"].items()}
-        if min(blocks.values(), default=1) < 1:
-            raise FormatError("block lengths", expected="at least 1", got=blocks)
-        policy, order = values["key_policy"], values["order"]
-        check_policy(policy)
-        if order not in get_args(Order):
-            raise FormatError("loop order", expected=" | ".join(get_args(Order)), got=order)
-        return cls(parameters, choices, blocks, policy, order, float(values["precision"]))
-
-
-def read_choice(row: Mapping[str, Any]) -> Choice:
-    """One of the choices of `Plan.decisions`; FormatError where an option is no plain value under a plain name."""
-    options = dict(row["options"])
-    for name, value in options.items():
-        number = isinstance(value, (bool, int, float, type(None)))
-        text = isinstance(value, str) and value.isascii() and value.isprintable()
-        if not (name.isidentifier() and (number or text or isinstance(value, list))):
-            raise FormatError(
-                "option of an algorithm", expected="a name and a number or a word", got={name: value}
-            )
-    algorithm = str(row["algorithm"])
-    if not (algorithm.isascii() and algorithm.isprintable()):
-        raise FormatError("an algorithm", expected="its name", got=repr(algorithm))
-    return Choice(algorithm, options)
+        """Rebuild from `Plan.decisions`, which have been checked by `planner.schema`."""
+        choices = tuple(Choice(row["algorithm"], row["options"]) for row in values["choices"])
+        policy, order, precision = values["key_policy"], values["order"], float(values["precision"])
+        return cls(parameters, choices, values["blocks"], policy, order, precision)
 
 
 def assemble(

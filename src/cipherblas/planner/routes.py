@@ -17,6 +17,7 @@ from cipherblas.planner.budgets import Budgets, budgets_of, check_size, secret_e
 from cipherblas.planner.layers import LayerSearch, replay_layers
 from cipherblas.planner.plan import Plan, PlanOptions, Rejected, Route
 from cipherblas.planner.rows import RowDecisions, RowSearch, RowTrace, assemble_rows, trace_rows
+from cipherblas.planner.schema import check_decisions
 from cipherblas.planner.search import Search, SlowerError
 from cipherblas.planner.trace import Trace
 from cipherblas.row_execution import supported
@@ -166,8 +167,9 @@ def replay(
     All that it says follows from the decisions and from this machine: nothing is taken on the word of the file.
 
     Raises:
-        FormatError: the decisions are for other parameters than those of their file.
+        FormatError: these are no decisions, or they are for other parameters than those of their file.
     """
+    check_decisions(decisions)
     if decisions["parameters"] != parameters.to_dict():
         raise FormatError(
             "parameters of the decisions", expected=parameters.to_dict(), got=decisions["parameters"]

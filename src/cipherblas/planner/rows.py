@@ -21,7 +21,7 @@ from cipherblas.evaluators.counts import Counts
 from cipherblas.evaluators.rows import Batch, ClearFactor, Rows, RowsEvaluator
 from cipherblas.evaluators.rows_counter import RowsCounter
 from cipherblas.evaluators.shape import Ring, RingShape
-from cipherblas.evaluators.steps import KeyPolicy, checked_policy
+from cipherblas.evaluators.steps import KeyPolicy
 from cipherblas.expressions import Expression, evaluate_clear
 from cipherblas.keys import KeyRequest
 from cipherblas.params import MAX_PRIME_BITS, Parameters, make_parameters
@@ -106,14 +106,14 @@ class RowDecisions:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], parameters: Parameters) -> RowDecisions:
-        """Rebuild from `Plan.decisions`."""
+        """Rebuild from `Plan.decisions`, which have been checked by `planner.schema`."""
         (choice,) = values["choices"]
         return cls(
             parameters,
-            int(choice["options"]["weight_bits"]),
-            checked_policy(values["key_policy"]),
+            choice["options"]["weight_bits"],
+            values["key_policy"],
             float(values["precision"]),
-            bool(choice["options"].get("fixed", False)),
+            choice["options"].get("fixed", False),
         )
 
 

@@ -169,6 +169,11 @@ class LayerMethod(ABC):
         """Slots of all plaintexts that hold weights, those of padded lengths included."""
 
     @property
+    def steps(self) -> int:
+        """Steps of `cipherblas.work` that it takes, without looking at them one by one."""
+        return self.plaintexts
+
+    @property
     def repeats(self) -> bool:
         """Whether the input is repeated: every entry must stand once, and all other slots must be zero."""
         return False

@@ -28,6 +28,7 @@ from cipherblas.evaluators.base import Evaluator
 from cipherblas.evaluators.noise import SlotErrors, worst
 from cipherblas.evaluators.values import Ct, WeightGroup
 from cipherblas.layouts.tensors import TensorLayout
+from cipherblas.work import ENTRIES_PER_STEP
 
 NOTHING = (-1,)
 
@@ -80,6 +81,11 @@ class _MetaKernel(LayerMethod):
     @property
     def plaintexts(self) -> int:
         return sum(len(parts) for output in self._parts for parts in output)
+
+    @property
+    def steps(self) -> int:
+        """Zeros among the weights, which are found on the way, included."""
+        return self.pattern.plaintexts(self.taps, self.x.ciphertexts, self.out.ciphertexts)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -274,6 +280,16 @@ class ConvMetaKernel(_MetaKernel):
     @property
     def options(self) -> dict[str, Any]:
         return {**super().options, "each": self.each}
+
+    @property
+    def steps(self) -> int:
+        """Each pair of groups of channels has diagonals, looked at once, and each of them a weight for every tap.
+
+        Segments of a result read those beside them alone.
+        """
+        pattern, x, out = self.pattern, self.x, self.out
+        diagonals = x.groups * out.groups * pattern.n_d * (1 + pattern.k_d // ENTRIES_PER_STEP)
+        return diagonals + pattern.plaintexts(self.taps, x.groups, out.ciphertexts)
 
     @functools.cached_property
     def _connected(self) -> NDArray[np.bool_]:

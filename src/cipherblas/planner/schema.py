@@ -1,0 +1,81 @@
+"""What the decisions of a plan look like in a file: every algorithm with its options, in their types and ranges."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any, get_args
+
+from cipherblas.algorithms.layers.registry import CONV_BASELINES, MATVEC_BASELINES, METAKERNEL
+from cipherblas.algorithms.registry import ALGORITHMS, GEMM
+from cipherblas.errors import FormatError
+from cipherblas.evaluators.ckks import Order
+from cipherblas.evaluators.steps import KeyPolicy
+from cipherblas.expressions import MAX_LENGTH
+from cipherblas.files.schema import (
+    Check,
+    anything,
+    either,
+    flag,
+    listed,
+    mapping,
+    nothing,
+    number,
+    one_of,
+    plain_text,
+    record,
+    whole,
+)
+from cipherblas.layer_execution import PACKING
+from cipherblas.planner.plan import Route
+
+MOST_WEIGHT_BITS = 64  # of rounded weights: a precision of float64 takes 54
+
+_LENGTH = whole(1, MAX_LENGTH)
+_GRID = record(
+    {"channels": _LENGTH, "pitch": _LENGTH, "row": _LENGTH}, {"segment": _LENGTH, "copies": _LENGTH}
+)
+_TYPES: Mapping[str, Check] = {"bool": flag, "int": _LENGTH, "int | None": either(nothing, _LENGTH)}
+
+
+def _options_of(algorithm: type) -> Check:
+    """The options of a product in slots, all of which have a default: the keyword arguments of its class."""
+    parameters = inspect.signature(algorithm).parameters.values()
+    return record({}, {p.name: _TYPES[p.annotation] for p in parameters if p.kind is p.KEYWORD_ONLY})
+
+
+_OPTIONS: Mapping[str, Check] = {
+    **{name: _options_of(algorithm) for name, algorithm in ALGORITHMS.items()},
+    GEMM: record({"weight_bits": whole(1, MOST_WEIGHT_BITS)}, {"fixed": flag}),
+    PACKING: either(record({}, {"channels": _LENGTH, "pitch": _LENGTH, "rows": _LENGTH}), _GRID),
+    METAKERNEL: record(
+        dict.fromkeys(("n", "k", "p_b", "p_s", "each"), _LENGTH), {"mask": flag, "layout": _GRID}
+    ),
+    **{name: record({}, {"mask": flag, "layout": _GRID}) for name in (*MATVEC_BASELINES, *CONV_BASELINES)},
+}
+
+
+def _choice(value: Any, place: str) -> None:
+    record({"algorithm": one_of(*_OPTIONS), "options": anything})(value, place)
+    _OPTIONS[value["algorithm"]](value["options"], f"options of {value['algorithm']}")
+
+
+_DECISIONS = record(
+    {
+        "route": one_of(*get_args(Route)),
+        "parameters": anything,  # compared with those of the file
+        "choices": listed(_choice),
+        "blocks": mapping(_LENGTH, plain_text),
+        "key_policy": one_of(*get_args(KeyPolicy)),
+        "order": one_of(*get_args(Order)),
+        "precision": number(0, 1),
+    }
+)
+
+
+def check_decisions(values: Any) -> None:
+    """Raise FormatError unless a value of a file has the form of `Plan.decisions`."""
+    _DECISIONS(values, "decisions")
+    algorithms = [choice["algorithm"] for choice in values["choices"]]
+    if values["route"] == "rows" and algorithms != [GEMM]:
+        raise FormatError("decisions for rows", expected=f"one choice, {GEMM}", got=algorithms)
