@@ -24,8 +24,8 @@ The shape of reduced bases is that of the geometric series assumption with the r
 - core-SVP: one sieve and nothing else: 0.292·β, quantum 0.257·β (Chailloux, Loyer, ASIACRYPT 2021).
 
 Source of the formulas in this combination: Albrecht, Player, Scott (eprint 2015/046) and the Lattice Estimator, with
-which Bossuat et al. (eprint 2024/463) made the table of `cipherblas.security`: MATZOV, the least of uSVP and
-dual hybrid.
+which Bossuat et al. (eprint 2024/463) estimated uSVP and dual hybrid. The least of both in MATZOV's model gives the table
+of `cipherblas.security`.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ from numpy.typing import NDArray
 
 from cipherblas import security
 from cipherblas.bench.sets import FAME_SETS
+from cipherblas.expressions import MAX_LENGTH
+from cipherblas.planner.rows import ROW_DEGREES
 
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "security-estimates.md"
 BEGIN, END = "<!-- begin: scripts/estimate_security.py --write -->", "<!-- end -->"
@@ -53,7 +55,7 @@ MOST_GUESSED = 150
 
 # What a user may see: the program of the README, the largest number of secrets under one a at the rings of `rows`.
 README_SET = ("README's program", 1 << 12, 62.7 + 34.2, 1)
-MANY_SECRETS = [(f"fixed weights, N = 2^{log_n}", 1 << log_n, 1 << 24) for log_n in range(11, 15)]
+MANY_SECRETS = [(f"fixed weights, N = 2^{n.bit_length() - 1}", n, MAX_LENGTH) for n in ROW_DEGREES]
 
 Array = NDArray[np.float64]
 Cost = Callable[[Array, Array], Array]
