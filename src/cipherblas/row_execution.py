@@ -38,7 +38,6 @@ from cipherblas.expressions import (
     ordered,
 )
 
-STEPS_PER_SECRET_PRODUCT = 16  # of the budget of work
 STRIP_ENTRIES = 1 << 16  # of a clear matrix that are converted at a time
 
 
@@ -410,7 +409,7 @@ class RowExecution:
         left = self._value(node.left, True, left_scale)
         right = self._value(node.right, False, scale / left_scale)
         first, second = (right, left) if by_columns else (left, right)
-        ev.spend(STEPS_PER_SECRET_PRODUCT * len(first.pieces) * len(second.pieces), "products of pieces")
+        ev.spend(ev.product_steps * len(first.pieces) * len(second.pieces), "products of pieces")
         pieces = tuple(
             ev.stack([secret_product(ev, row_piece, col_piece) for row_piece in first.pieces])
             for col_piece in second.pieces

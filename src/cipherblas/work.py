@@ -15,7 +15,7 @@ MOST_STEPS = 1 << 20
 # Nodes of a graph: what is asked of every node may look at all that it is computed from.
 MOST_NODES = 1 << 12
 # Entries of clear matrices that are computed from constants, and multiply-adds of their products, per step.
-ENTRIES_PER_STEP = 1 << 12
+ENTRIES_PER_STEP = 1 << 9
 MACS_PER_STEP = 1 << 17
 
 

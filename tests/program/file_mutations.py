@@ -115,7 +115,9 @@ def _change(rng: random.Random, whole: Any) -> None:
         inside = inside[step]
     old, what = inside[last], rng.random()
     token = f"{_MARK}{rng.randrange(len(TOKENS))}"
-    if what < 0.55:
+    if what < 0.25 and type(old) is int:  # of the right type, for what lies behind the checks of types
+        inside[last] = rng.choice([1, 2, 3, 4, 5, 7, 8, 16, 64, 255, 1000, 4096, 2**16, 2**20, 2**24])
+    elif what < 0.55:
         inside[last] = token
     elif what < 0.65 and type(old) in (int, float):
         inside[last] = rng.choice([old + 1, old - 1, 2 * old, -old, float(old), str(old), old * 2**20])
@@ -254,6 +256,11 @@ def outcome(sample: Sample, raw: bytes, path: Path) -> str:
             assert_harmless(failure(error))
             return type(error).__name__
     return "used"
+
+
+def name_of(seed: int, sample: Sample, number: int) -> str:
+    """The name of a mutation, and the seed that makes it."""
+    return f"{seed}/{sample.name}/{number}"
 
 
 def samples(folder: Path) -> list[Sample]:

@@ -48,7 +48,8 @@ from cipherblas.formats.transposition import TransposePolicy, transpose_plan
 from cipherblas.keys.request import KeyRequest, describe_galois, weight_key
 from cipherblas.work import Work
 
-KEYS_PER_STEP = 16  # of the budget of work
+STEPS_PER_PRODUCT = 10  # of the budget of work
+KEYS_PER_STEP = 16
 SCALE_TOLERANCE = 2.0**-40
 # A float64 GEMM is exact while no partial sum exceeds the significand.
 EXACT_BITS = 53
@@ -242,6 +243,12 @@ class RowsEvaluator(ABC):
     def _add_clear_data(self, x: Rows, values: Callable[[], NDArray[np.float64]]) -> Any: ...
 
     # ---- handles ----
+
+    @property
+    def product_steps(self) -> int:
+        """Steps of a product of secrets: its GEMMs and sums, and the keys of its two transpositions."""
+        elements, _ = transpose_plan(self.n, TRANSPOSE_POLICIES[self.key_policy])
+        return STEPS_PER_PRODUCT + 2 * len(elements) // KEYS_PER_STEP
 
     def spend(self, steps: int, what: str) -> None:
         """Announce so many steps of a loop: `RowsCounter` has a budget of them."""
