@@ -24,8 +24,8 @@ The shape of reduced bases is that of the geometric series assumption with the r
 - core-SVP: one sieve and nothing else: 0.292·β, quantum 0.257·β (Chailloux, Loyer, ASIACRYPT 2021).
 
 Source of the formulas in this combination: Albrecht, Player, Scott (eprint 2015/046) and the Lattice Estimator, with
-which Bossuat et al. (eprint 2024/463) estimated uSVP and dual hybrid. The least of both in MATZOV's model gives the table
-of `cipherblas.security`.
+which Bossuat et al. (eprint 2024/463) estimated uSVP and dual hybrid. The least of both in MATZOV's model gives the
+table of `cipherblas.security`.
 """
 
 from __future__ import annotations
