@@ -24,7 +24,7 @@ from cipherblas.expressions import (
     Scale,
     ordered,
 )
-from cipherblas.networks import LAYERS
+from cipherblas.networks import LAYERS, Assume
 
 LONGEST_FORMULA = 200
 LONGEST_PART = 60  # of one that is too long
@@ -80,7 +80,9 @@ def _short(value: Any) -> str:
 def is_network(node: Expression) -> bool:
     """Whether a graph has vectors, images or layers: then it runs in slots, layer by layer."""
     return any(
-        isinstance(current, Layer) or len(current.shape) != 2 for current in ordered(node) if current.secret
+        (isinstance(current, Layer) and not isinstance(current, Assume)) or len(current.shape) != 2
+        for current in ordered(node)
+        if current.secret
     )
 
 

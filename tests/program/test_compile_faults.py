@@ -258,7 +258,7 @@ def test_budgets_may_be_floats_that_are_whole() -> None:
 
 
 OUT_OF_REACH: dict[str, tuple[dict[str, Any], type[cb.CipherblasError], str]] = {
-    "precision": ({"precision": 1e-15}, cb.PrecisionError, "error 4e-15, 128-bit security"),
+    "precision": ({"precision": 1e-15}, cb.PrecisionError, "precision 1e-15, 128-bit security"),
     "precision of float64": ({"precision": 1e-17}, cb.PrecisionError, "cannot be reached.*got 1e-17"),
     "precision in a small ring": (
         {"precision": 1e-9, "ring_degree": 1 << 12, "security": 256},
