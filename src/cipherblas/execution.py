@@ -21,6 +21,7 @@ from cipherblas.graph import Axes, products
 from cipherblas.layouts.base import Layout, column_major
 from cipherblas.layouts.blocks import grid_shape
 from cipherblas.layouts.relayout import relayout
+from cipherblas.networks import Assume
 from cipherblas.slot_arithmetic import BlockedValue, Choice, Feeds, Like, SlotArithmetic
 
 # What a product of two blocks takes at the least, of the budget of work: terms, an accumulator, its share of rotations.
@@ -106,6 +107,8 @@ class Execution(SlotArithmetic):
             return replace(value, unit=value.unit * node.factor)
         if isinstance(node, Add):
             return self._sum(node, want, like)
+        if isinstance(node, Assume):  # the bound is that of entries alone: it serves where garbage is gone
+            return self._value(node.x, want, like)
         assert isinstance(node, Multiply)
         return self._elementwise(node)
 
@@ -136,7 +139,7 @@ class Execution(SlotArithmetic):
         y = self._value(second, x.layout, Like(x.first().limbs, x.first().scale, abs(x.unit)))
         if not y.secret:
             return self._sum_with_clear(x, y)
-        return self._sum_of_secrets(x, self._relaid(y, x.layout))
+        return self._sum_of_secrets(x, self._relaid(y, x.layout, second.bound))
 
     def _elementwise(self, node: Multiply) -> BlockedValue:
         layout = self._dense(node)
@@ -153,10 +156,11 @@ class Execution(SlotArithmetic):
             like = self._fresh(node)
             if other is not None and other.secret:
                 like = replace(like, limbs=other.first().limbs)
-        value = self._settled(self._relaid(self._value(node, layout, like), layout))
+        value = self._settled(self._relaid(self._value(node, layout, like), layout, node.bound))
         return value.mapped(self.evaluator.ready) if value.secret else value
 
-    def _relaid(self, value: BlockedValue, layout: Layout) -> BlockedValue:
+    def _relaid(self, value: BlockedValue, layout: Layout, bound: float) -> BlockedValue:
+        """The value in another layout; no entry exceeds `bound`, and where slots hold nothing else, no slot does."""
         if value.layout.key == layout.key:
             return value
         if not value.secret:
@@ -165,7 +169,11 @@ class Execution(SlotArithmetic):
         cells = [
             [relayout(self.evaluator, cell, value.layout, layout) for cell in row] for row in value.cells
         ]
-        return replace(value, layout=layout, cells=cells)
+        value = replace(value, layout=layout, cells=cells)
+        if layout.imaginary_garbage or layout.empty_garbage:
+            return value
+        largest = layout.slot_bound(bound / abs(value.unit))
+        return value.mapped(lambda ct: self.evaluator.bounded(ct, largest))
 
     def _product(self, node: MatMul) -> BlockedValue:
         ev = self.evaluator

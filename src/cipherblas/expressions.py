@@ -3,7 +3,8 @@
 A node knows its shape, whether it depends on secret data, and a bound on its entries. Transposition is
 pushed to the leaves when it is written, so the executor only ever meets transposed operands: the client
 packs a transposed matrix at no cost. Bounds follow from interval arithmetic (a product of an m×k and a k×n
-matrix is bounded by k·max|A|·max|B|), and the planner states the error relative to them.
+matrix is bounded by k·max|A|·max|B|, that of known weights by their largest sum of a row), and the planner states the
+error relative to them.
 """
 
 from __future__ import annotations
@@ -300,6 +301,14 @@ class Constant(Expression):
         return max(float(np.abs(row).sum()) for row in self.values)
 
     @functools.cached_property
+    def column_sum(self) -> float:
+        """Largest sum of absolute values in a column of a matrix; of a vector, the sum of all."""
+        total = np.zeros(self.shape[1:])
+        for row in self.values:
+            total += np.abs(row)
+        return float(total.max())
+
+    @functools.cached_property
     def row_norm(self) -> float:
         """Largest root of a sum of squares in a row, as `row_sum`."""
         rows = self.values.reshape(self.shape[0], -1) / self.bound  # squares of the entries may be no doubles
@@ -323,9 +332,7 @@ class MatMul(Expression):
                 got=shape_text(right.shape),
             )
         self.left, self.right = left, right
-        bound = left.shape[1] * left.bound * right.bound
-        if len(right.shape) == 1 and isinstance(left, Constant):
-            bound = max(left.row_sum, left.bound) * right.bound
+        bound = min(row_sum(left) * right.bound, left.bound * column_sum(right))
         super().__init__((left.shape[0], *right.shape[1:]), left.secret or right.secret, bound, left, right)
 
     def _transpose(self) -> Expression:
@@ -401,6 +408,27 @@ class Layer(Expression):
     def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
         """The layer in NumPy."""
         raise NotImplementedError
+
+
+def row_sum(node: Expression) -> float:
+    """Largest sum of absolute values in a row of a matrix, as far as the program knows its values.
+
+    What a product on its left multiplies bounds by, and errors that are the same in all entries.
+    """
+    if isinstance(node, Constant):
+        return max(node.row_sum, node.bound)
+    if isinstance(node, Scale):
+        return abs(node.factor) * row_sum(node.child)
+    return node.shape[1] * node.bound
+
+
+def column_sum(node: Expression) -> float:
+    """Largest sum of absolute values in a column of a matrix, or of all in a vector; see `row_sum`."""
+    if isinstance(node, Constant):
+        return max(node.column_sum, node.bound)
+    if isinstance(node, Scale):
+        return abs(node.factor) * column_sum(node.child)
+    return node.shape[0] * node.bound
 
 
 def scaled(node: Expression, factor: float) -> Expression:

@@ -26,7 +26,7 @@ from cipherblas.expressions import (
     ordered,
 )
 from cipherblas.files import schema
-from cipherblas.networks import LAYERS
+from cipherblas.networks import LAYERS, Assume
 from cipherblas.work import ENTRIES_PER_STEP, MACS_PER_STEP, Work, check_nodes
 
 LONGEST_FORMULA = 200
@@ -98,7 +98,9 @@ def _short(value: Any) -> str:
 def is_network(node: Expression) -> bool:
     """Whether a graph has vectors, images or layers: then it runs in slots, layer by layer."""
     return any(
-        isinstance(current, Layer) or len(current.shape) != 2 for current in ordered(node) if current.secret
+        (isinstance(current, Layer) and not isinstance(current, Assume)) or len(current.shape) != 2
+        for current in ordered(node)
+        if current.secret
     )
 
 

@@ -158,6 +158,9 @@ class Assume(Layer):
     def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
         return parts[0]
 
+    def _transpose(self) -> Expression:
+        return Assume(self.x.T, self.bound)
+
 
 LAYERS: dict[str, type[Layer]] = {layer.op: layer for layer in (Conv2d, AvgPool2d, Flatten, Assume)}
 
@@ -265,33 +268,28 @@ def square(x: Expression) -> Expression:
 
 
 def assume(x: Expression, bound: float) -> Expression:
-    """The same vector or image, of which the user promises that no entry exceeds `bound`.
+    """The same matrix, vector or image, of which the user promises that no entry exceeds `bound`.
 
-    Bounds of a network multiply layer by layer, and squares square them: what every input within its bound allows is
-    far above what inputs of one kind give. Precision is relative to the bound of the result, and errors are predicted
-    from the bounds of what is squared, so bounds measured on examples (with a margin) give smaller rings.
+    Bounds multiply product by product and layer by layer, and squares square them: what every input within its bound
+    allows is far above what inputs of one kind give. Precision is relative to the bound of the result, and errors are
+    predicted from the bounds of what is squared, so bounds measured on examples (with a margin) give smaller rings.
 
     The promise is checked nowhere, for the server cannot see a value. Where an entry exceeds it somewhat, errors may
     exceed the prediction; where it exceeds it many times over, the result may be wrong.
 
     Args:
-        x: a vector or an image that depends on a secret operand.
+        x: a node that depends on a secret operand.
         bound: of the absolute value of an entry; a bound above that of x changes nothing.
 
     Levels: none.
 
     Raises:
-        DTypeError: no node, or no number. ShapeError: a matrix. ParameterError: a node without secrets.
-        RangeError: no positive number.
+        DTypeError: no node, or no number. ParameterError: a node without secrets. RangeError: no positive number.
     """
     if not isinstance(x, Expression):
         raise DTypeError("what a bound is assumed of", expected="a node of the program", got=type(x).__name__)
     if not is_scalar(bound):
         raise DTypeError("an assumed bound", expected="a number", got=type(bound).__name__)
-    if len(x.shape) not in (1, 3):
-        raise ShapeError(
-            "what a bound is assumed of", expected="a vector or an image", got=shape_text(x.shape)
-        )
     if not x.secret:
         raise ParameterError(
             "what a bound is assumed of", expected="an encrypted node", got="one without secrets"

@@ -32,11 +32,14 @@ from cipherblas.expressions import (
     MatMul,
     Multiply,
     Scale,
+    column_sum,
     has_public_key,
     is_constant,
     matrix_shape,
     ordered,
+    row_sum,
 )
+from cipherblas.networks import Assume
 
 STRIP_ENTRIES = 1 << 16  # of a clear matrix that are converted at a time
 
@@ -294,6 +297,10 @@ class RowExecution:
             return RowValue(pieces, by_columns, value.sign if node.factor > 0 else -value.sign)
         if isinstance(node, Add):
             return self._sum(node, by_columns, scale)
+        if isinstance(node, Assume):
+            value = self._value(node.x, by_columns, scale)
+            pieces = tuple(self.evaluator.bounded(piece, node.bound) for piece in value.pieces)
+            return RowValue(pieces, by_columns, value.sign)
         assert isinstance(node, MatMul)
         value = self._product(node, by_columns, scale)
         self._done += 1
@@ -400,7 +407,8 @@ class RowExecution:
                 values = values.astype(np.float64, copy=False)
             return values.T if transposed else values
 
-        return ClearFactor((id(node), transposed), shape, node.bound, unit, exact, integers)
+        total = column_sum(node) if transposed else row_sum(node)
+        return ClearFactor((id(node), transposed), shape, node.bound, unit, exact, integers, total)
 
     def _secret_product(self, node: MatMul, by_columns: bool, scale: float) -> RowValue:
         """(M1 M2)ᵀ = M2ᵀ M1ᵀ by rows is M1 M2 by columns."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import time
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -141,3 +143,112 @@ def test_a_refusal_names_the_node_its_bound_and_what_would_help() -> None:
 def test_a_budget_that_refuses_the_rings_that_would_do_is_named() -> None:
     with pytest.raises(cb.MemoryBudgetError, match="key_budget"):
         cb.compile(eighth, a=S(8, 8), precision=1e-6, route="slots", algorithm="skewed", key_budget=1000)
+
+
+# --- bounds of known weights, and promised ones ---
+
+RANDOM = np.random.default_rng(8)
+
+
+def weights(rows: int, cols: int) -> Any:
+    return RANDOM.normal(0, 1 / np.sqrt(cols), (rows, cols))
+
+
+def test_bounds_of_products_with_known_weights_are_sums_of_rows() -> None:
+    w, x = weights(6, 9), Leaf("x", S(9, 4, bound=3.0))
+    rows = np.abs(w).sum(axis=1).max()
+    assert (w @ x).bound == pytest.approx(3 * rows)
+    assert (x.T @ w.T).bound == pytest.approx(3 * rows)
+    assert ((w @ x).T).bound == pytest.approx(3 * rows)
+    assert (w @ Leaf("v", S(9))).bound == pytest.approx(rows)
+    assert ((2 * Leaf("y", S(4, 6))) @ (w * 0.5)).bound == pytest.approx(np.abs(w).sum(axis=0).max())
+    secret_matrix = Leaf("m", S(5, 9))
+    assert (secret_matrix @ w[0]).bound == pytest.approx(np.abs(w[0]).sum())
+    assert (np.zeros((2, 9)) @ x).bound > 0
+
+
+@pytest.mark.parametrize("route", ["rows", "slots"])
+def test_known_weights_reach_the_precision_of_their_sums(route: str) -> None:
+    """Rows with one large entry among small ones: their sums are far below nine times the largest entry."""
+    w = weights(5, 9) / 50
+    w[:, 0] = 1.0
+    program = check(lambda x: w.T @ (w @ x), 1e-4, x=S(9, 4), route=route, **{**TOY, "ring_degree": 1 << 13})
+    assert program.expression.bound < 12  # 45 by largest entries
+
+
+def test_worst_cases_of_known_weights_hold() -> None:
+    from cipherblas.planner.worst_case import worst_error
+
+    w = weights(5, 9)
+    for route in ("rows", "slots"):
+        program = check(lambda x: w @ x, 1e-4, x=S(9, 4), route=route, **TOY)
+        assert program.plan.error <= worst_error(program.executed, program.plan)
+
+
+def test_promised_bounds_of_matrices() -> None:
+    """Iterations of a matrix whose powers stay small: without the promise bounds grow eightfold each time."""
+    a = np.linalg.qr(RANDOM.normal(size=(8, 8)))[0] / 2
+
+    def iterate(x: Any, bound: float | None = None) -> Any:
+        for _ in range(4):
+            x = x @ x
+            x = x if bound is None else cb.assume(x, bound)
+        return x
+
+    program = cb.compile(
+        lambda x: iterate(x, 0.5), x=S(8, 8), precision=1e-4, **{**TOY, "ring_degree": 1 << 13}
+    )
+    assert program.expression.bound == 0.5
+    assert iterate(Leaf("x", S(8, 8))).bound == 8.0**15
+    client = program.client()
+    server = program.server(client.evaluation_keys())
+    result = client.decrypt(server.run(x=client.encrypt(x=a)))
+    assert np.abs(result - program.evaluate(x=a)).max() <= program.plan.error <= 5e-5
+    transposed = cb.assume(Leaf("x", S(8, 4)), 0.25).T
+    assert transposed.shape == (4, 8) and transposed.bound == 0.25
+
+
+@pytest.mark.parametrize("route", ["rows", "slots"])
+def test_promises_hold_on_both_routes(route: str) -> None:
+    w = weights(6, 6)
+    plain = check(lambda x: w @ (w @ x), 1e-4, x=S(6, 5), route=route, **{**TOY, "ring_degree": 1 << 13})
+    promised = check(
+        lambda x: w @ cb.assume(w @ x, 5.0), 1e-4, x=S(6, 5), route=route, **{**TOY, "ring_degree": 1 << 13}
+    )
+    assert promised.expression.bound <= plain.expression.bound
+
+
+SIZES = (64, 64, 32, 10)
+LAYERS = [(weights(n, k), RANDOM.normal(0, 0.1, n)) for k, n in itertools.pairwise(SIZES)]
+
+
+def sigmoid_network(x: Any) -> Any:
+    """Linear layers with a cubic sigmoid between them; of a batch, one column each."""
+    for number, (w, b) in enumerate(LAYERS):
+        x = w @ x + (b if len(x.shape) == 1 else b[:, None])
+        if number + 1 < len(LAYERS):
+            x = x * x * x * -0.004 + x * 0.197 + 0.5
+    return x
+
+
+@pytest.mark.slow
+def test_a_batch_through_a_network_of_sigmoids() -> None:
+    """100 vectors through 64-64-32-10, planned in seconds, as one vector is."""
+    start = time.process_time()
+    program = cb.compile(sigmoid_network, x=S(64, 100), precision=1e-3)
+    assert time.process_time() - start < 20  # some 7 on an idle core; it was minutes
+    values = RANDOM.uniform(-1, 1, (64, 100))
+    client = program.client()
+    server = program.server(client.evaluation_keys())
+    result = client.decrypt(server.run(x=client.encrypt(x=values)))
+    assert np.abs(result - sigmoid_network(values)).max() <= program.plan.error <= program.plan.error_target
+
+
+def test_a_small_batch_through_a_small_network() -> None:
+    w = weights(3, 6)
+    check(
+        lambda x: w @ ((x * x) * x * -0.004 + x * 0.197 + 0.5) + 0.25,
+        1e-3,
+        x=S(6, 5),
+        **{**TOY, "ring_degree": 1 << 13},
+    )

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 import cipherblas as cb
 from cipherblas.evaluators import Clear, Counts, RingShape
+from cipherblas.evaluators.values import Ct
 from cipherblas.execution import Execution
 from cipherblas.expressions import Expression, Operand, evaluate_clear
 from cipherblas.layer_execution import LayerExecution
@@ -107,6 +108,14 @@ class ClearFeeds(PlainFeeds):
         return [[block(i, j) for j in range(spec.grid[1])] for i in range(spec.grid[0])]
 
 
+class BoundedClear(Clear):
+    """`Clear` that checks what the executor says about bounds: a slot beyond its bound could wrap around."""
+
+    def bounded(self, ct: Ct, bound: float) -> Ct:
+        assert np.abs(ct.data).max() <= bound * (1 + 1e-9)
+        return super().bounded(ct, bound)
+
+
 @dataclass(frozen=True)
 class ClearRun:
     """One run on the `Clear` evaluator, and the trace that declared its keys."""
@@ -126,7 +135,7 @@ def in_clear(
 ) -> ClearRun:
     """Trace on the `Counter`, then compute on `Clear` with nothing but the keys that the trace declared."""
     traced = trace(ring, expression, choices, blocks, key_policy)
-    clear = Clear(ring, key_policy=key_policy, available=traced.keys)
+    clear = BoundedClear(ring, key_policy=key_policy, available=traced.keys)
     value = Execution(clear, expression, choices, blocks, ClearFeeds(clear, values)).run()
     for cell in (cell for row in value.cells for cell in row):
         for ct in cell:

@@ -12,7 +12,7 @@ from program_runs import in_clear, matrix
 
 from cipherblas.algorithms.registry import ALGORITHMS, find
 from cipherblas.evaluators import RingShape
-from cipherblas.expressions import Expression, Leaf, Operand, public, secret
+from cipherblas.expressions import Constant, Expression, Leaf, Operand, public, secret
 from cipherblas.graph import Axes, constants, deduplicated, from_json, products, to_json
 from cipherblas.slot_arithmetic import Choice
 
@@ -70,6 +70,9 @@ class Builder:
                 return Leaf(name, operand)
             if operand.shape[::-1] == shape and self.random.random() < 0.5:
                 return Leaf(name, operand, transposed=True)
+        if self.operands and self.random.random() < 0.15:
+            signs = [self.random.choice([-1.0, 0.01, 1.0]) for _ in range(shape[0] * shape[1])]
+            return Constant(np.array(signs).reshape(shape) * self.random.choice(BOUNDS))
         make = public if self.operands and self.random.random() < 0.25 else secret
         name = f"x{len(self.operands)}"
         self.operands[name] = make(*shape, bound=self.random.choice(BOUNDS))
@@ -137,6 +140,8 @@ def evaluate(expression: Expression, values: dict[str, Any]) -> Any:
     kind = type(expression).__name__
     if isinstance(expression, Leaf):
         return values[expression.name].T if expression.transposed else values[expression.name]
+    if isinstance(expression, Constant):
+        return expression.values
     parts = [evaluate(child, values) for child in expression.children]
     if kind == "Scale":
         return parts[0] * expression.factor  # type: ignore[attr-defined]

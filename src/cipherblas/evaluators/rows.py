@@ -76,6 +76,7 @@ class ClearFactor:
         unit: an entry is unit · integer, up to half a unit where it is not `exact`.
         exact: every entry is a whole number of units.
         integers: makes the matrix of integers, of an integer type or float64.
+        row_sum: bound on the sum of absolute values in a row, where less is known to hold than k times `bound`.
     """
 
     key: Hashable
@@ -84,6 +85,18 @@ class ClearFactor:
     unit: float
     exact: bool
     integers: Callable[[], NDArray[Any]]
+    row_sum: float = math.inf
+
+    @property
+    def gain(self) -> float:
+        """What the bound of a product exceeds that of the other factor by."""
+        return min(self.row_sum, self.shape[1] * self.bound)
+
+    @property
+    def largest_sum(self) -> float:
+        """Bound on the sum of absolute integers in a row."""
+        rounding = 0.0 if self.exact else 0.5 * self.shape[1]
+        return min(max(self.gain / self.unit + rounding, 1.0), self.shape[1] * self.largest)
 
     @property
     def largest(self) -> float:
@@ -143,6 +156,16 @@ class Encryption:
     def __del__(self) -> None:
         self._ledger.release(self._booked)
 
+    def noise_of_sums(self, count: int) -> float:
+        """Noise of a sum of so many entries of a column, whatever they are."""
+        return self.noise * (math.sqrt(count) if self.independent else count)
+
+    def weighed_noise(self, factor: ClearFactor) -> float:
+        """Noise of the sums of entries of a column that a factor weighs; Σu² is at most max|u|·Σ|u|."""
+        if self.independent:
+            return self.noise * math.sqrt(factor.largest * factor.largest_sum)
+        return self.noise * factor.largest_sum
+
 
 class Rows(Encryption):
     """A matrix encrypted by rows."""
@@ -153,10 +176,6 @@ class Rows(Encryption):
         """Bound on the errors of so many entries together, but for a chance of 2^-FAILURE_BITS."""
         rounding = FLOAT_ERROR * self.bound if math.isfinite(self.bound) else 0.0
         return (tail(entries) * self.noise + self.bias) / self.scale + rounding
-
-    def noise_of_sums(self, count: int) -> float:
-        """Noise of a sum of so many entries of a column, whatever they are."""
-        return self.noise * (math.sqrt(count) if self.independent else count)
 
 
 class Batch(Encryption):
@@ -357,12 +376,11 @@ class RowsEvaluator(ABC):
         m, k = factor.shape
         if k != x.shape[0]:
             raise ShapeError("inner dimensions of a product", expected=f"{k} rows", got=x.shape[0])
-        noise, secret = x.noise_of_sums(k), math.sqrt(1 + self._weight)
-        noise, bias, exact = self._amplified(factor, x, noise, x.bias, secret)
+        noise, bias, exact = self._amplified(factor, x, math.sqrt(1 + self._weight))
         passes = self._passes(k, factor.largest, x.limbs, exact)
         for width in (self.n, x.shape[1]):
             self.costs.clear_gemm(m, k, width, x.limbs, passes)
-        bound, scale = k * factor.bound * x.bound, x.scale / factor.unit
+        bound, scale = factor.gain * x.bound, x.scale / factor.unit
         result = self.make((m, x.shape[1]), x.limbs, scale, bound, noise, bias, None)
         self.ledger.touch(clear_gemm_bytes(m, k, max(self.n, x.shape[1])))
         result.data = self._clear_product_data(factor, x, exact)
@@ -384,9 +402,9 @@ class RowsEvaluator(ABC):
         self.spend(m // KEYS_PER_STEP, "keys of fixed weights")
         for row in range(m):
             self._use_weights(weight_key(number, row), x.limbs)
-        noise, bias, exact = self._amplified(factor, x, math.sqrt(k) * x.noise, x.bias, 1.0)
+        noise, bias, exact = self._amplified(factor, x, 1.0)
         self.costs.clear_gemm(m, k, x.shape[1], x.limbs, self._passes(k, factor.largest, x.limbs, exact))
-        bound, scale = k * factor.bound * x.bound, x.scale / factor.unit
+        bound, scale = factor.gain * x.bound, x.scale / factor.unit
         noise = math.hypot(noise, math.sqrt(self.switch_variance(x.limbs)))
         pieces = []
         for start in range(0, x.shape[1], self.n):
@@ -401,19 +419,14 @@ class RowsEvaluator(ABC):
             piece.data = data
         return pieces
 
-    def _amplified(
-        self, factor: ClearFactor, x: Encryption, noise: float, bias: float, secret: float
-    ) -> tuple[float, float, bool]:
+    def _amplified(self, factor: ClearFactor, x: Encryption, secret: float) -> tuple[float, float, bool]:
         """Noise and bias of factor @ x, and whether it must be exact.
 
         Args:
-            noise: of a sum of the entries of a column of x.
-            bias: of an entry of x.
             secret: what the error of a rounded GEMM of one part grows by.
         """
         k, largest = factor.shape[1], factor.largest
-        noise *= largest
-        bias = k * largest * bias
+        noise, bias = x.weighed_noise(factor), factor.largest_sum * x.bias
         if not factor.exact:
             bias += k * 0.5 * x.bound * x.scale
         rounding = secret * max(_core.small_gemm_rms(k, largest, q) for q in self.params.q[: x.limbs])
@@ -577,6 +590,12 @@ class RowsEvaluator(ABC):
         self.ledger.touch(entries * (x.limbs + CLEAR_COPIES) * WORD_BYTES)
         result.data = self._add_clear_data(x, values)
         return result
+
+    def bounded(self, x: Rows, bound: float) -> Rows:
+        """The same matrix; no entry exceeds `bound`, as the caller knows. Free."""
+        bound = min(x.bound, bound)
+        shape, limbs = x.shape, x.limbs
+        return self.make(shape, limbs, x.scale, bound, x.noise, x.bias, x.data, x.independent, source=x)
 
     def absorb(self, x: Rows, factor: float) -> Rows:
         """The matrix times a positive number: a change of scale alone. Free and exact."""

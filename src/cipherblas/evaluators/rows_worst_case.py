@@ -107,13 +107,13 @@ class RowsWorstCase(RowsEvaluator):
         self, factor: ClearFactor, x: WorstRows, limbs: int, exact: bool, secret: float
     ) -> WorstRows:
         k, largest = factor.shape[1], factor.largest
-        error = k * largest * x.error
+        error = factor.largest_sum * x.error
         if not factor.exact:
             error += k * 0.5 * x.message
         if not exact:
             rounding = max(_core.small_gemm_rms(k, largest, q) for q in self.params.q[:limbs])
             error += TAIL * NORM * secret * rounding
-        return WorstRows(k * factor.bound / factor.unit * x.message, error)
+        return WorstRows(factor.gain / factor.unit * x.message, error)
 
     def _parts_data(self, x: Rows) -> tuple[WorstRows, WorstRows]:
         return x.data, x.data

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from cipherblas.errors import ShapeError
 from cipherblas.evaluators.base import Evaluator
-from cipherblas.evaluators.rotations import split_steps
 from cipherblas.evaluators.values import Ct, Plain, Step, Transform, total_step
 from cipherblas.layouts.base import Layout
 
@@ -220,12 +219,11 @@ def _best_baby_steps(steps: Sequence[int]) -> int:
     """The number of baby steps with the cheapest rotations: powers of two and distances between steps are tried."""
     unit = math.gcd(*steps) or 1
     span = max(1, (max(steps) - min(steps)) // unit)
+    units = np.array(steps, dtype=np.int64) // unit
     sizes = {1 << e for e in range(span.bit_length() + 1)}
     sizes.update(sorted({(b - a) // unit for a, b in itertools.pairwise(steps)})[:64])
 
     def cost(size: int) -> int:
-        groups = split_steps(steps, size)
-        babies = {baby for members in groups.values() for baby, _ in members}
-        return len(babies) + GIANT_COST * len(groups)
+        return len(np.unique(units % size)) + GIANT_COST * len(np.unique(units // size))
 
     return min(sorted(sizes), key=cost)

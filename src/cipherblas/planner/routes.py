@@ -92,12 +92,12 @@ def _network(expression: Expression, options: PlanOptions, budgets: Budgets) -> 
     if options.route == "rows" or options.algorithm == GEMM:
         if matrices is None:
             raise ParameterError("route", expected="layers for a network", got="rows")
-        return RowSearch(matrices, _same_error(options, expression, matrices), budgets).run()
+        return RowSearch(matrices, options, budgets).run()
     if options.route == "layers" or options.algorithm is not None:
         return LayerSearch(expression, options, budgets).run()
     rows, reason = None, ""
     if matrices is not None:
-        rows, reason = _rows(matrices, _same_error(options, expression, matrices), budgets)
+        rows, reason = _rows(matrices, options, budgets)
     try:
         layers = LayerSearch(expression, options, budgets).run()
     except CipherblasError as error:
@@ -109,11 +109,6 @@ def _network(expression: Expression, options: PlanOptions, budgets: Budgets) -> 
     if rows[0].minimised < layers[0].minimised:
         return _with(rows, [_slower(layers[0], rows[0])])
     return _with(layers, [_slower(rows[0], layers[0])])
-
-
-def _same_error(options: PlanOptions, network: Expression, matrices: Expression) -> PlanOptions:
-    """Options that ask for the same error: known weights bound a product with a vector more tightly."""
-    return replace(options, precision=options.precision * network.bound / matrices.bound)
 
 
 def executed(expression: Expression) -> Expression:

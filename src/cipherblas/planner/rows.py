@@ -22,7 +22,7 @@ from cipherblas.evaluators.rows import Batch, ClearFactor, Rows, RowsEvaluator
 from cipherblas.evaluators.rows_counter import RowsCounter
 from cipherblas.evaluators.shape import Ring, RingShape
 from cipherblas.evaluators.steps import KeyPolicy
-from cipherblas.expressions import Expression, evaluate_clear
+from cipherblas.expressions import Expression, MatMul, column_sum, evaluate_clear, ordered, row_sum
 from cipherblas.keys import KeyRequest
 from cipherblas.params import MAX_PRIME_BITS, Parameters, make_parameters
 from cipherblas.planner.assembly import Predictions, key_bytes_of, resident_bytes, upload_bytes_of
@@ -139,9 +139,18 @@ def trace_rows(
     )
 
 
-def weight_bits_for(precision: float) -> int:
-    """Bits of rounded weights: each product then adds at most an eighth of the precision."""
-    return max(2, math.ceil(math.log2(4 / precision)))
+def weight_bits_for(precision: float, expression: Expression) -> int:
+    """Bits of rounded weights: each product then adds at most an eighth of the precision.
+
+    That is relative to bounds by the sums of rows, which the roundings of all entries of a row may exceed.
+    """
+    spread = 1.0
+    for node in ordered(expression):
+        if isinstance(node, MatMul) and node.left.secret != node.right.secret:
+            known = column_sum(node.right) if node.left.secret else row_sum(node.left)
+            clear = node.right if node.left.secret else node.left
+            spread = max(spread, node.left.shape[1] * clear.bound / known)
+    return max(2, math.ceil(math.log2(4 / precision * spread)))
 
 
 class Way(NamedTuple):
@@ -162,7 +171,7 @@ class RowSearch:
             )
         self.expression, self.options, self.budgets = expression, options, budgets
         self.target = float(options.precision) * expression.bound
-        self.weight_bits = weight_bits_for(float(options.precision))
+        self.weight_bits = weight_bits_for(float(options.precision), expression)
         self.predictions = Predictions.of(options)
 
     def run(self) -> tuple[Plan, RowTrace]:

@@ -55,6 +55,7 @@ FINALISTS = 12
 SMALLEST = 4
 PRUNE_RATIO = 20
 PROGRAM_TILINGS = 2  # of a program with several products: the largest blocks that fit
+SMALLER_BLOCKS = 0.8  # of a modulus that is needed: more than other blocks of a larger ring may save
 STOP_RATIO = 1.3  # a ring slower than a smaller one by so much ends the search upwards
 
 
@@ -137,6 +138,7 @@ class Search:
         self._least_keys: dict[str, int] = {}
         self._thorough = False  # look at smaller blocks of every algorithm
         self._failures: list[CipherblasError] = []
+        self._too_slow = 0  # candidates that were not counted to their end
 
     # --- candidates ---
 
@@ -244,8 +246,8 @@ class Search:
             node = self.nodes[0]
             axes = (*self.axes.of(node.left), self.axes.of(node)[1])
             bm, bk, bn = (candidate.blocks[axis] for axis in axes)
-            # The bound of a node without products is its unit; of the result it is k times that.
-            unit = self.expression.bound / node.left.shape[1]
+            # The bound of a node without products is its unit; beside the product there are factors alone.
+            unit = node.left.bound * node.right.bound * (self.expression.bound / node.bound)
             choice = candidate.choices[0]
             return _remembered(
                 lambda ring: estimate.of_product(
@@ -281,11 +283,12 @@ class Search:
             NoRingError: no ring of its degree does; key policies with fewer keys have larger errors yet.
         """
         options, found = self.options, False
-        allowed = budget_bits(candidate.n, options.security, options.insecure)
         for policy in self._policies:
             run = self._estimator(candidate, policy)
             if candidate.algorithm not in self._slopes:
-                self._slopes[candidate.algorithm] = magnitude_slope(run, candidate.n, allowed)
+                self._slopes[candidate.algorithm] = magnitude_slope(
+                    run, candidate.n, self._allowed_bits(candidate.n)
+                )
             rings = sizings(
                 run,
                 candidate.n,
@@ -303,6 +306,9 @@ class Search:
                     yield scored
             if found:
                 return
+
+    def _allowed_bits(self, n: int) -> float:
+        return budget_bits(n, self.options.security, self.options.insecure)
 
     def _weighed(
         self,
@@ -432,21 +438,31 @@ class Search:
 
     def _family(self, degrees: Iterator[list[Candidate]]) -> Iterator[Scored]:
         """One algorithm over growing rings, until a ring is clearly slower than a smaller one."""
-        best = math.inf
+        best, needed, largest = math.inf, 0.0, max(self._degrees)
         for candidates in degrees:
             found: list[Scored] = []
+            slow = self._too_slow
+            if candidates and candidates[0].n < largest and self._allowed_bits(candidates[0].n) < needed:
+                continue
             for candidate in candidates:
                 before = len(self._failures)
                 found.extend(self._scored(candidate))
                 # Other blocks of a program are as deep: where a ring is too small for one, a larger one comes next.
-                too_small = any(isinstance(error, NoRingError) for error in self._failures[before:])
-                if too_small and not (found or self.simple) and candidate.n < max(self._degrees):
+                too_small = [error for error in self._failures[before:] if isinstance(error, NoRingError)]
+                if too_small and not (found or self.simple) and candidate.n < largest:
+                    needed = SMALLER_BLOCKS * max(error.bits for error in too_small)
                     break
             yield from found
+            if candidates and self._too_slow - slow == len(candidates) and self._whole(candidates[0]):
+                return  # larger rings take longer
             fastest = min((scored.seconds for scored in found), default=math.inf)
             if fastest > STOP_RATIO * best:
                 return
             best = min(best, fastest)
+
+    def _whole(self, candidate: Candidate) -> bool:
+        """Whether every matrix is one block: larger blocks save nothing."""
+        return all(candidate.blocks[axis] >= length for axis, length in self.axes.lengths.items())
 
     def _scored(self, candidate: Candidate) -> Iterator[Scored]:
         try:
@@ -463,6 +479,7 @@ class Search:
             self._no_ring[candidate.algorithm] = error
             self._failures.append(error)
         except TooSlowError:
+            self._too_slow += 1
             self._reject(candidate, f"slower by more than {PRUNE_RATIO} times")
         except CipherblasError as error:
             self._reject(candidate, str(error))

@@ -101,11 +101,12 @@ class NoRingError(PrecisionError):
     Attributes:
         n: the ring degree.
         excess: what it lacks: of limbs, bits of the scale or bits of the modulus, needed over allowed.
+        bits: log2 of the modulus that it needs, as far as it is known; larger rings need no smaller one.
     """
 
-    def __init__(self, reason: str, n: int, excess: float) -> None:
+    def __init__(self, reason: str, n: int, excess: float, bits: float = 0.0) -> None:
         super().__init__(reason)
-        self.n, self.excess = n, excess
+        self.n, self.excess, self.bits = n, excess, bits
 
 
 def draft(n: int, scale_bits: float, size: int = 1) -> RingShape:
@@ -229,7 +230,7 @@ def _wanted_scale(ring: RingShape, found: Estimate, target: float) -> float:
 
 def _too_large(n: int, bits: float, allowed: float) -> NoRingError:
     return NoRingError(
-        f"N = {n}: a modulus of {bits:.0f} bits, {allowed:.0f} bits allowed", n, bits / allowed
+        f"N = {n}: a modulus of {math.ceil(bits)} bits, {allowed:.0f} bits allowed", n, bits / allowed, bits
     )
 
 

@@ -157,9 +157,18 @@ class _LimitedCounter(Counter):
         rescale: bool,
         order: str | None,
     ) -> list[Any]:
-        if self.counts.ntt_limbs > self.max_ntt_limbs:
-            raise TooSlowError("the program transforms more limbs than it may", expected=self.max_ntt_limbs)
+        self._check_limit()
         return super()._transform_data(sources, terms, outputs, limbs, rescale, order)
+
+    def _plain_product_data(
+        self, plains: Sequence[Plain], scale: float, cts: Sequence[Any], accumulator: Any, limbs: int
+    ) -> Any:
+        self._check_limit()
+        return super()._plain_product_data(plains, scale, cts, accumulator, limbs)
+
+    def _check_limit(self) -> None:
+        if self.counts.ntt_limbs + self.counts.encode_ntt_limbs > self.max_ntt_limbs:
+            raise TooSlowError("the program transforms more limbs than it may", expected=self.max_ntt_limbs)
 
 
 def trace(
