@@ -24,7 +24,7 @@ from cipherblas.expressions import (
     Scale,
     ordered,
 )
-from cipherblas.networks import LAYERS, Assume
+from cipherblas.networks import LAYERS, Assume, Truncated
 
 LONGEST_FORMULA = 200
 LONGEST_PART = 60  # of one that is too long
@@ -80,7 +80,8 @@ def _short(value: Any) -> str:
 def is_network(node: Expression) -> bool:
     """Whether a graph has vectors, images or layers: then it runs in slots, layer by layer."""
     return any(
-        (isinstance(current, Layer) and not isinstance(current, Assume)) or len(current.shape) != 2
+        (isinstance(current, Layer) and not isinstance(current, (Assume, Truncated)))
+        or len(current.shape) != 2
         for current in ordered(node)
         if current.secret
     )
@@ -101,7 +102,7 @@ def as_matrices(node: Expression) -> Expression | None:
         elif isinstance(current, Constant):
             found[id(current)] = Constant(current.values[:, None], current.replaces)
         else:
-            found[id(current)] = _rebuilt(current, parts)
+            found[id(current)] = rebuilt(current, parts)
     return found[id(node)]
 
 
@@ -122,12 +123,13 @@ def deduplicated(node: Expression) -> Expression:
             key += (json.dumps(current.parameters),)
         if key not in known:
             changed = any(a is not b for a, b in zip(children, current.children, strict=True))
-            known[key] = _rebuilt(current, children) if changed else current
+            known[key] = rebuilt(current, children) if changed else current
         replaced[id(current)] = known[key]
     return replaced[id(node)]
 
 
-def _rebuilt(node: Expression, children: Sequence[Expression]) -> Expression:
+def rebuilt(node: Expression, children: Sequence[Expression]) -> Expression:
+    """The same operation on other nodes."""
     if isinstance(node, Scale):
         return Scale(children[0], node.factor)
     if isinstance(node, Layer):

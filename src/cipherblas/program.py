@@ -23,8 +23,9 @@ from cipherblas.limits import check_name
 from cipherblas.matrices import check_shape, short_id
 from cipherblas.planner.explain import explain
 from cipherblas.planner.plan import Plan, PlanOptions
-from cipherblas.planner.routes import AnyTrace, executed, make_plan, replay
+from cipherblas.planner.routes import AnyTrace, check_precision, executed, make_plan, replay
 from cipherblas.planner.rows import RowTrace
+from cipherblas.planner.truncation import truncated
 from cipherblas.planner.worst_case import worst_error
 from cipherblas.results import ResultSpec, RowResultSpec
 from cipherblas.row_execution import RowFeed, RowValue
@@ -282,5 +283,8 @@ def compile(function: Callable[..., Any], /, **arguments: Any) -> Program:
         raise MismatchError(
             "the result does not depend on a secret operand", expected="a secret result", got="a clear one"
         )
-    plan, run = make_plan(expression, PlanOptions(**options))
+    wanted = PlanOptions(**options)
+    check_precision(wanted.precision)
+    expression = truncated(expression, float(wanted.precision))
+    plan, run = make_plan(expression, wanted)
     return Program(expression, operands, plan, run)
