@@ -21,7 +21,7 @@ from cipherblas.graph import Axes, products
 from cipherblas.layouts.base import Layout, column_major
 from cipherblas.layouts.blocks import grid_shape
 from cipherblas.layouts.relayout import relayout
-from cipherblas.networks import Assume
+from cipherblas.networks import Assume, Truncated
 from cipherblas.slot_arithmetic import BlockedValue, Choice, Feeds, Like, SlotArithmetic
 
 # What a product of two blocks takes at the least, of the budget of work: terms, an accumulator, its share of rotations.
@@ -107,7 +107,9 @@ class Execution(SlotArithmetic):
             return replace(value, unit=value.unit * node.factor)
         if isinstance(node, Add):
             return self._sum(node, want, like)
-        if isinstance(node, Assume):  # the bound is that of entries alone: it serves where garbage is gone
+        if isinstance(
+            node, (Assume, Truncated)
+        ):  # the bound is that of entries alone: it serves where garbage is gone
             return self._value(node.x, want, like)
         assert isinstance(node, Multiply)
         return self._elementwise(node)

@@ -26,7 +26,7 @@ from cipherblas.expressions import (
     ordered,
 )
 from cipherblas.files import schema
-from cipherblas.networks import LAYERS, Assume
+from cipherblas.networks import LAYERS, Assume, Truncated
 from cipherblas.work import ENTRIES_PER_STEP, MACS_PER_STEP, Work, check_nodes
 
 LONGEST_FORMULA = 200
@@ -98,7 +98,8 @@ def _short(value: Any) -> str:
 def is_network(node: Expression) -> bool:
     """Whether a graph has vectors, images or layers: then it runs in slots, layer by layer."""
     return any(
-        (isinstance(current, Layer) and not isinstance(current, Assume)) or len(current.shape) != 2
+        (isinstance(current, Layer) and not isinstance(current, (Assume, Truncated)))
+        or len(current.shape) != 2
         for current in ordered(node)
         if current.secret
     )
@@ -119,7 +120,7 @@ def as_matrices(node: Expression) -> Expression | None:
         elif isinstance(current, Constant):
             found[id(current)] = Constant(current.values[:, None], current.replaces)
         else:
-            found[id(current)] = _rebuilt(current, parts)
+            found[id(current)] = rebuilt(current, parts)
     return found[id(node)]
 
 
@@ -140,12 +141,13 @@ def deduplicated(node: Expression) -> Expression:
             key += (json.dumps(current.parameters),)
         if key not in known:
             changed = any(a is not b for a, b in zip(children, current.children, strict=True))
-            known[key] = _rebuilt(current, children) if changed else current
+            known[key] = rebuilt(current, children) if changed else current
         replaced[id(current)] = known[key]
     return replaced[id(node)]
 
 
-def _rebuilt(node: Expression, children: Sequence[Expression]) -> Expression:
+def rebuilt(node: Expression, children: Sequence[Expression]) -> Expression:
+    """The same operation on other nodes."""
     if isinstance(node, Scale):
         return Scale(children[0], node.factor)
     if isinstance(node, Layer):

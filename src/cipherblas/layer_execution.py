@@ -32,7 +32,7 @@ from cipherblas.expressions import (
 )
 from cipherblas.layouts.relayout import relayout
 from cipherblas.layouts.tensors import TensorLayout, contiguous, grid, tensor_shape
-from cipherblas.networks import Assume, AvgPool2d, Conv2d, Flatten
+from cipherblas.networks import Assume, AvgPool2d, Conv2d, Flatten, Truncated
 from cipherblas.slot_arithmetic import BlockedValue, Choice, Cts, Feeds, SlotArithmetic
 from cipherblas.work import ENTRIES_PER_STEP
 
@@ -137,6 +137,8 @@ class LayerExecution(SlotArithmetic):
             return replace(values[id(node.image)], shape=node.shape)
         if isinstance(node, Assume):
             return self._assumed(node, values[id(node.x)])
+        if isinstance(node, Truncated):
+            return values[id(node.x)]
         if isinstance(node, Scale):
             value = values[id(node.child)]
             return replace(value, unit=value.unit * node.factor)

@@ -162,7 +162,30 @@ class Assume(Layer):
         return Assume(self.x.T, self.bound)
 
 
-LAYERS: dict[str, type[Layer]] = {layer.op: layer for layer in (Conv2d, AvgPool2d, Flatten, Assume)}
+class Truncated(Layer):
+    """The same values: what is left of a sum whose other terms add up to at most `error`."""
+
+    op = "truncated"
+    fields: ClassVar = {"error": schema.number(*BOUND_RANGE)}
+
+    def __init__(self, x: Expression, error: float) -> None:
+        self.x, self.error = x, checked_bound(real_number(error))
+        super().__init__(x.shape, x.secret, x.bound + self.error, x)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return {"error": self.error}
+
+    def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+        return parts[0]
+
+    def _transpose(self) -> Expression:
+        return Truncated(self.x.T, self.error)
+
+
+LAYERS: dict[str, type[Layer]] = {
+    layer.op: layer for layer in (Conv2d, AvgPool2d, Flatten, Assume, Truncated)
+}
 
 
 def matvec(weights: Any, x: Expression) -> Expression:
@@ -302,6 +325,9 @@ def polynomial(x: Expression, coefficients: Sequence[float]) -> Expression:
 
     Args:
         coefficients: from the constant on, as `numpy.polynomial.polynomial.polyval` takes them.
+
+    Terms that lie far below the precision of the program are left out, and counted in its predicted error: those of
+    coefficients that a fit leaves near zero.
 
     Levels: log2(degree), rounded up, for one power; for a sum of powers, whose terms must get one scale, more, at most
     the degree. Key: relinearisation from degree 2 on.

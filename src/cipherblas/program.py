@@ -33,8 +33,9 @@ from cipherblas.limits import check_name
 from cipherblas.matrices import check_shape, short_id
 from cipherblas.planner.explain import explain
 from cipherblas.planner.plan import Plan, PlanOptions
-from cipherblas.planner.routes import AnyTrace, executed, make_plan, replay
+from cipherblas.planner.routes import AnyTrace, check_precision, executed, make_plan, replay
 from cipherblas.planner.rows import RowTrace
+from cipherblas.planner.truncation import truncated
 from cipherblas.planner.worst_case import worst_error
 from cipherblas.results import ResultSpec, RowResultSpec
 from cipherblas.row_execution import RowFeed, RowValue
@@ -309,5 +310,8 @@ def compile(function: Callable[..., Any], /, **arguments: Any) -> Program:
     if idle:
         raise MismatchError("operands that the function does not use", expected="none", got=", ".join(idle))
     _check_expression(expression)
-    plan, run = make_plan(expression, PlanOptions(**options))
+    wanted = PlanOptions(**options)
+    check_precision(wanted.precision)
+    expression = truncated(expression, float(wanted.precision))
+    plan, run = make_plan(expression, wanted)
     return Program(expression, operands, plan, run)

@@ -39,7 +39,7 @@ from cipherblas.expressions import (
     ordered,
     row_sum,
 )
-from cipherblas.networks import Assume
+from cipherblas.networks import Assume, Truncated
 
 STRIP_ENTRIES = 1 << 16  # of a clear matrix that are converted at a time
 
@@ -301,6 +301,8 @@ class RowExecution:
             value = self._value(node.x, by_columns, scale)
             pieces = tuple(self.evaluator.bounded(piece, node.bound) for piece in value.pieces)
             return RowValue(pieces, by_columns, value.sign)
+        if isinstance(node, Truncated):
+            return self._value(node.x, by_columns, scale)
         assert isinstance(node, MatMul)
         value = self._product(node, by_columns, scale)
         self._done += 1

@@ -55,6 +55,7 @@ from cipherblas.planner.sizing import (
     too_few_primes,
 )
 from cipherblas.planner.trace import RecordingFeeds, Trace, expanded_bytes
+from cipherblas.planner.truncation import truncation_error
 from cipherblas.slot_arithmetic import Choice
 
 NOMINAL_DEPTH = 2  # rescales above the base of the ring on which single operations are priced
@@ -330,6 +331,7 @@ def trace_layers(
         keys=counter.request,
         working_bytes=counter.peak_bytes + expanded_bytes(feeds.specs.values(), ring.n),
         layers=tuple(ledger.layers),
+        truncation=truncation_error(expression),
     )
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from cipherblas.errors import CipherblasError, PrecisionError
 from cipherblas.expressions import Add, Constant, Expression, Leaf, Scale, ordered
 from cipherblas.graph import formula
-from cipherblas.networks import Assume, AvgPool2d, Flatten
+from cipherblas.networks import Assume, AvgPool2d, Flatten, Truncated
 from cipherblas.planner.plan import PlanOptions
 from cipherblas.planner.sizing import NoRingError
 
@@ -34,7 +34,7 @@ def widest(node: Expression) -> Range:
             unit = bound
         elif isinstance(current, Scale):
             unit = parts[0] + math.log2(abs(current.factor))
-        elif isinstance(current, (Assume, AvgPool2d, Flatten)):
+        elif isinstance(current, (Assume, AvgPool2d, Flatten, Truncated)):
             unit = parts[0]
         elif isinstance(current, Add):
             unit = max(parts)

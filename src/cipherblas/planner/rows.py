@@ -30,6 +30,7 @@ from cipherblas.planner.budgets import Budgets
 from cipherblas.planner.explain import size
 from cipherblas.planner.plan import Plan, PlanOptions
 from cipherblas.planner.stages import row_traffic
+from cipherblas.planner.truncation import truncation_error
 from cipherblas.row_execution import RowExecution, RowFeed, RowValue, check_supported, has_fixed
 from cipherblas.security import max_log_qp
 from cipherblas.slot_arithmetic import Choice
@@ -55,12 +56,13 @@ class RowTrace:
     keys: KeyRequest
     working_bytes: int
     fixed_factors: tuple[ClearFactor, ...] = ()
+    truncation: float = 0.0
 
     @property
     def error(self) -> float:
         """Predicted largest error of an entry of the result."""
         entries = sum(math.prod(piece.shape) for piece in self.result.pieces)
-        return max(piece.error(entries) for piece in self.result.pieces)
+        return max(piece.error(entries) for piece in self.result.pieces) + self.truncation
 
 
 class RecordingRowFeeds:
@@ -136,6 +138,7 @@ def trace_rows(
         keys=counter.request,
         working_bytes=counter.peak_bytes + sum(feed.memory_bytes(ring.n) for feed in feeds.feeds),
         fixed_factors=tuple(execution.fixed_factors),
+        truncation=truncation_error(expression),
     )
 
 

@@ -28,6 +28,7 @@ from cipherblas.keys import KeyRequest
 from cipherblas.layouts.base import Layout
 from cipherblas.layouts.blocks import block_of
 from cipherblas.planner.plan import LayerFigures
+from cipherblas.planner.truncation import truncation_error
 from cipherblas.slot_arithmetic import BlockedValue, Choice, FeedSpec
 
 
@@ -43,6 +44,7 @@ class Trace:
         working_bytes: peak of ciphertexts, encoded plaintexts and workspaces that are alive together, what is kept for
             later runs included, and all operands, whose seeds are expanded before and which stay until the end.
         layers: of a network, one by one.
+        truncation: what terms that are left out add to the error.
     """
 
     feeds: tuple[FeedSpec, ...]
@@ -51,6 +53,7 @@ class Trace:
     keys: KeyRequest
     working_bytes: int
     layers: tuple[LayerFigures, ...] = ()
+    truncation: float = 0.0
 
     @property
     def ciphertexts(self) -> list[Ct]:
@@ -60,7 +63,8 @@ class Trace:
     @property
     def error(self) -> float:
         """Predicted largest error of an entry of the result."""
-        return result_error(self.ciphertexts, math.prod(self.result.shape)) * abs(self.result.unit)
+        error = result_error(self.ciphertexts, math.prod(self.result.shape))
+        return error * abs(self.result.unit) + self.truncation
 
 
 def result_error(cts: Sequence[Ct], entries: int) -> float:
@@ -197,6 +201,7 @@ def trace(
         counts=counter.counts.copy(),
         keys=counter.request,
         working_bytes=counter.peak_bytes + expanded_bytes(feeds.specs.values(), ring.n),
+        truncation=truncation_error(expression),
     )
 
 

@@ -12,6 +12,7 @@ from cipherblas.planner.layers import Recorded
 from cipherblas.planner.plan import Plan
 from cipherblas.planner.rows import HEADROOM_BITS, RecordingRowFeeds
 from cipherblas.planner.trace import RecordingFeeds
+from cipherblas.planner.truncation import truncation_error
 from cipherblas.row_execution import RowExecution
 
 
@@ -22,6 +23,10 @@ def worst_error(expression: Expression, plan: Plan) -> float:
         expression: what runs (`Program.executed`).
         plan: its decisions.
     """
+    return _worst(expression, plan) + truncation_error(expression)
+
+
+def _worst(expression: Expression, plan: Plan) -> float:
     if plan.route == "rows":
         return _rows_error(expression, plan)
     evaluator = WorstCase(plan.parameters, key_policy=plan.key_policy)

@@ -1,0 +1,78 @@
+"""Terms of sums that lie far below the precision are left out, and counted in the predicted error."""
+
+from __future__ import annotations
+
+from cipherblas.expressions import (
+    Add,
+    Expression,
+    MatMul,
+    Multiply,
+    Scale,
+    column_sum,
+    operands_of,
+    ordered,
+    row_sum,
+)
+from cipherblas.graph import rebuilt
+from cipherblas.networks import Truncated
+
+SHARE = 2.0**-10  # of the error asked for, that all terms together which are left out may add
+
+
+def sensitivities(expression: Expression) -> dict[int, float]:
+    """By the id of a node: what the result changes by at most, per change of an entry of the node; values in bounds."""
+    found = {id(expression): 1.0}
+    for node in reversed(ordered(expression)):
+        own = found[id(node)]
+        for position, child in enumerate(node.children):
+            found[id(child)] = found.get(id(child), 0.0) + own * _gain(node, position)
+    return found
+
+
+def _gain(node: Expression, position: int) -> float:
+    """How much a node changes by, per change of one child."""
+    if isinstance(node, MatMul):
+        return column_sum(node.right) if position == 0 else row_sum(node.left)
+    if isinstance(node, Multiply):
+        return node.children[1 - position].bound
+    if isinstance(node, Scale):
+        return abs(node.factor)
+    if isinstance(node, Add) or not node.children[position].secret:
+        return 1.0
+    # Of linear layers, the largest sum of weights; bounds that were promised change nothing.
+    return max(1.0, node.bound / node.children[position].bound)
+
+
+def truncated(expression: Expression, precision: float) -> Expression:
+    """The program without the terms that the precision hides: powers of a polynomial with coefficients near zero.
+
+    Operands that occur in such a term alone stay.
+    """
+    sums = [node for node in ordered(expression) if _may_lose(node)]
+    if not sums:
+        return expression
+    allowed = SHARE * precision * expression.bound / len(sums)
+    slopes = sensitivities(expression)
+    new: dict[int, Expression] = {}
+    for node in ordered(expression):
+        parts = [new[id(child)] for child in node.children]
+        changed = any(a is not b for a, b in zip(parts, node.children, strict=True))
+        new[id(node)] = rebuilt(node, parts) if changed else node
+        if _may_lose(node):
+            (term, kept) = sorted(parts, key=lambda part: part.bound)
+            if term.bound * slopes[id(node)] <= allowed and operands_of(term) <= operands_of(kept):
+                new[id(node)] = Truncated(kept, term.bound)
+    return new[id(expression)]
+
+
+def _may_lose(node: Expression) -> bool:
+    return isinstance(node, Add) and all(child.secret for child in node.children)
+
+
+def truncation_error(expression: Expression) -> float:
+    """What the terms that were left out change an entry of the result by at most."""
+    nodes = [node for node in ordered(expression) if isinstance(node, Truncated)]
+    if not nodes:
+        return 0.0
+    slopes = sensitivities(expression)
+    return sum(node.error * slopes[id(node)] for node in nodes)
