@@ -40,7 +40,7 @@ from cipherblas.planner.worst_case import worst_error
 from cipherblas.results import ResultSpec, RowResultSpec
 from cipherblas.row_execution import RowFeed, RowValue
 from cipherblas.slot_arithmetic import FeedSpec
-from cipherblas.work import check_nodes
+from cipherblas.work import MOST_STEPS, budget_of, check_nodes
 
 if TYPE_CHECKING:
     from cipherblas.client import Client
@@ -218,7 +218,14 @@ class Program:
         files.write(path, KIND, header, values, parameters=self.plan.parameters)
 
     @classmethod
-    def load(cls, path: str | Path, *, security: int = 128, insecure: bool = False) -> Program:
+    def load(
+        cls,
+        path: str | Path,
+        *,
+        security: int = 128,
+        insecure: bool = False,
+        work_budget: int = MOST_STEPS,
+    ) -> Program:
         """Read a program, whoever made it: what was decided is traced and predicted again, on this machine.
 
         The candidates that lost are known only where it was compiled.
@@ -227,21 +234,24 @@ class Program:
             path: the file.
             security: bits that its parameters must have: 128, 192 or 256.
             insecure: accept less; below 128 bits with a warning.
+            work_budget: steps of some ten microseconds that it may take to count the program. The default is enough
+                for a product of 1024×1024 matrices in slots; a larger one needs more, up to 2^24.
 
         Raises:
             FormatError, VersionError, StorageError: the file is not a whole file of ours.
             SecurityError: its parameters have less security.
             MismatchError: its identity is not that of its content.
-            WorkBudgetError: it takes more work to be counted than any plan may; see `cipherblas.work`.
+            WorkBudgetError: it takes more work to be counted.
             CipherblasError: it is no program that can be run, for any reason for which `compile` refuses one.
         """
         with files.Reader(path, KIND, security=security, insecure=insecure) as reader:
             header, tensors = reader.header, reader.read_all()
         _HEADER(header, "a program")
         operands = _read_operands(header["operands"])
-        expression = graph.from_json(header["graph"], operands, tensors)
-        _check_expression(expression)
-        plan, run = replay(expression, header["decisions"], reader.parameters)
+        with budget_of(work_budget):
+            expression = graph.from_json(header["graph"], operands, tensors)
+            _check_expression(expression)
+            plan, run = replay(expression, header["decisions"], reader.parameters)
         program = cls(expression, operands, plan, run)
         if header["id"] != program.id:
             raise MismatchError(
