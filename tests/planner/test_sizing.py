@@ -140,6 +140,14 @@ def test_a_refusal_names_the_node_its_bound_and_what_would_help() -> None:
     assert "N = 131072: a scale of" in text and "bits allowed" in text
 
 
+def test_a_network_that_no_ring_carries_is_refused_likewise() -> None:
+    with pytest.raises(cb.PrecisionError) as caught:
+        cb.compile(lambda x: cb.square(cb.square(np.full((2, 4), 3.0) @ x)), x=S(4), precision=1e-15)
+    text = str(caught.value)
+    assert "no ring carries the program at the precision 1e-15" in text
+    assert "the widest range is that of" in text and "N = 131072: a scale of" in text
+
+
 def test_a_budget_that_refuses_the_rings_that_would_do_is_named() -> None:
     with pytest.raises(cb.MemoryBudgetError, match="key_budget"):
         cb.compile(eighth, a=S(8, 8), precision=1e-6, route="slots", algorithm="skewed", key_budget=1000)
