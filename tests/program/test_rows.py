@@ -99,11 +99,11 @@ def test_combined_secrets_of_fixed_weights_are_overwritten(monkeypatch: pytest.M
 
 
 def test_the_planner_fixes_weights_where_that_is_faster() -> None:
-    weights = np.ones((256, 2048), dtype=np.int8)
+    weights = np.ones((512, 4096), dtype=np.int8)
     options: dict[str, Any] = {"algorithm": "gemm", "minimise": "server"}
-    program = cb.compile(lambda x: weights @ x, x=cb.secret(2048, 256), **options)
+    program = cb.compile(lambda x: weights @ x, x=cb.secret(4096, 64), **options)
     assert program.plan.keys.weights and "keys of fixed weights" in program.explain()
-    few = cb.compile(lambda x: weights @ x, x=cb.secret(2048, 256), **options, key_budget=1 << 20)
+    few = cb.compile(lambda x: weights @ x, x=cb.secret(4096, 64), **options, key_budget=1 << 20)
     assert not len(few.plan.keys)
 
 
