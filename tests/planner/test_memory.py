@@ -75,7 +75,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], dict[str, Any], dict[str, Any]]] =
     "chain in rows": (
         lambda w, x, y: (w @ x) @ y,
         {"w": cb.public(300, 300), "x": cb.secret(300, 200), "y": cb.secret(200, 250)},
-        {"route": "rows"},
+        {"route": "rows", "precision": 0.05},
     ),
     "sum in rows": (
         lambda x, y, z: x @ y + z,
