@@ -107,9 +107,8 @@ class Execution(SlotArithmetic):
             return replace(value, unit=value.unit * node.factor)
         if isinstance(node, Add):
             return self._sum(node, want, like)
-        if isinstance(
-            node, (Assume, Truncated)
-        ):  # the bound is that of entries alone: it serves where garbage is gone
+        # Their bound is that of entries alone: it serves where garbage is gone.
+        if isinstance(node, (Assume, Truncated)):
             return self._value(node.x, want, like)
         assert isinstance(node, Multiply)
         return self._elementwise(node)

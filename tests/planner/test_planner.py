@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import time
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -150,7 +150,8 @@ def test_threads_are_predicted_for() -> None:
         for threads in (1, 8)
     )
     assert (one.threads, eight.threads) == (1, 8)
-    assert one.counts == eight.counts
+    same = replace(one, threads=8)  # what is fastest may be another plan
+    assert same.counts == one.counts and same.seconds < one.seconds
     assert eight.seconds < one.seconds
 
 

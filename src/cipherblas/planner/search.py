@@ -425,7 +425,8 @@ class Search:
             other = self._predicted(entry.candidate, entry.sizing, "direct", counted, ring)
         if other is None or other.key_bytes <= entry.key_bytes:
             return None
-        if entry.key_policy == "direct" and other.seconds >= entry.seconds:
+        refused = other is self._most_keys  # by the key budget
+        if (refused or entry.key_policy == "direct") and other.seconds >= entry.seconds:
             return None
         return KeySaving(
             algorithm=other.candidate.algorithm,
