@@ -14,7 +14,7 @@ namespace {
 template <typename Body>
 void for_each_limb(const CiphertextSpan& out, const Body& body) {
     const std::size_t limbs = static_cast<std::size_t>(out.limbs);
-    parallel_rows(static_cast<std::size_t>(out.components) * limbs, out.n,
+    parallel_rows(static_cast<std::size_t>(out.components) * limbs, out.n, 1,
                   [&](std::size_t row, std::size_t offset, std::size_t count) {
                       body(static_cast<int>(row / limbs), static_cast<int>(row % limbs), offset, count);
                   });
@@ -93,7 +93,7 @@ void multiply_sum(const Context& context, const std::vector<CiphertextView>& lef
     const Kernels& k = kernels();
     const std::size_t count = lefts.size();
     const bool bypass = bypasses_caches(3 * static_cast<std::size_t>(out.limbs) * out.n);
-    parallel_rows(static_cast<std::size_t>(out.limbs), out.n,
+    parallel_rows(static_cast<std::size_t>(out.limbs), out.n, 4 * count,
                   [&](std::size_t row, std::size_t offset, std::size_t words) {
                       const int i = static_cast<int>(row);
                       std::vector<const std::uint64_t*> pointers(4 * count);
@@ -116,7 +116,7 @@ void multiply_plain_sum(const Context& context, const std::vector<PolynomialView
                         const CiphertextSpan& out) {
     const Kernels& k = kernels();
     const std::size_t count = plaintexts.size();
-    parallel_rows(static_cast<std::size_t>(out.limbs), out.n,
+    parallel_rows(static_cast<std::size_t>(out.limbs), out.n, 2 * count,
                   [&](std::size_t row, std::size_t offset, std::size_t words) {
                       const int i = static_cast<int>(row);
                       std::vector<const std::uint64_t*> pointers(3 * count);

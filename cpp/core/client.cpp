@@ -56,6 +56,9 @@ Words plaintext(const Context& context, const AnyArray& coefficients, int limbs,
     return result.array();
 }
 
+// About how many word operations it is to reduce a word to a residue: see `threads_for_work`.
+constexpr std::size_t kSampling = 8;
+
 Words uniform(const Context& context, const AnyArray& words, const std::vector<int>& moduli_index) {
     const std::size_t n = context.n();
     const Argument<std::uint64_t, Layout::kRows> argument(
@@ -69,7 +72,8 @@ Words uniform(const Context& context, const AnyArray& words, const std::vector<i
     Result<std::uint64_t> result({moduli_index.size(), n});
     {
         const nb::gil_scoped_release release;
-        parallel_for(moduli_index.size(), [&](std::size_t row) {
+        const std::size_t rows = moduli_index.size();
+        parallel_for(rows, threads_for_work(rows, kSampling * rows * n), [&](std::size_t row, int) {
             sample_uniform(result.data() + row * n, argument.row(row), n, context.modulus(moduli_index[row]));
         });
     }
@@ -187,7 +191,7 @@ Words pack_key(const Context& context, const AnyArray& limbs) {
     Result<std::uint64_t> result({x.rows(), context.key_words()});
     {
         const nb::gil_scoped_release release;
-        parallel_for(x.rows(), [&](std::size_t row) {
+        parallel_for(x.rows(), threads_for_work(x.rows(), x.rows() * context.n()), [&](std::size_t row, int) {
             context.write_key_limb(result.data() + row * context.key_words(), x.row(row));
         });
     }
@@ -199,7 +203,8 @@ Words unpack_key(const Context& context, const AnyArray& limbs) {
     Result<std::uint64_t> result({x.shape(0), context.n()});
     {
         const nb::gil_scoped_release release;
-        parallel_for(x.shape(0), [&](std::size_t row) {
+        const std::size_t rows = x.shape(0);
+        parallel_for(rows, threads_for_work(rows, rows * context.n()), [&](std::size_t row, int) {
             context.read_key_limb(result.data() + row * context.n(), x.row(row));
         });
     }
@@ -213,7 +218,7 @@ Words automorphism(const Context& context, const AnyArray& poly, std::uint64_t g
     Result<std::uint64_t> result({x.rows(), n});
     {
         const nb::gil_scoped_release release;
-        parallel_for(x.rows(), [&](std::size_t row) {
+        parallel_for(x.rows(), threads_for_work(x.rows(), x.rows() * n), [&](std::size_t row, int) {
             kernels().permute(result.data() + row * n, x.row(row), *permutation, n);
         });
     }
@@ -231,7 +236,7 @@ Words multiply(const Context& context, const AnyArray& x, const AnyArray& y) {
     Result<std::uint64_t> result({left.rows(), n});
     {
         const nb::gil_scoped_release release;
-        parallel_for(left.rows(), [&](std::size_t row) {
+        parallel_for(left.rows(), threads_for_work(left.rows(), left.rows() * n), [&](std::size_t row, int) {
             const int limb = static_cast<int>(row);
             kernels().mul(result.data() + row * n, left.row(row), right.view().limb(limb), n,
                           context.modulus(limb));

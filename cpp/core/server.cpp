@@ -224,7 +224,7 @@ Words drop(const Context& context, const AnyArray& ct, int limbs) {
     {
         const nb::gil_scoped_release release;
         const std::size_t rows = static_cast<std::size_t>(x.view().components * limbs);
-        parallel_for(rows, [&](std::size_t row) {
+        parallel_for(rows, threads_for_work(rows, rows * context.n()), [&](std::size_t row, int) {
             const int component = static_cast<int>(row) / limbs;
             const int limb = static_cast<int>(row) % limbs;
             std::memcpy(result.span().limb(component, limb), x.view().limb(component, limb),

@@ -4,8 +4,8 @@
 
 #include "gemm/pack.h"
 #include "gemm/products.h"
-#include "gemm/work.h"
 #include "ring/pool.h"
+#include "ring/threads.h"
 
 namespace cipherblas::gemm {
 namespace {

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "gemm/blas.h"
-#include "gemm/work.h"
 #include "ring/pool.h"
+#include "ring/threads.h"
 
 namespace cipherblas::gemm {
 namespace {

@@ -13,8 +13,8 @@
 #include "gemm/lift.h"
 #include "gemm/reference.h"
 #include "gemm/rounding.h"
-#include "gemm/work.h"
 #include "ring/pool.h"
+#include "ring/threads.h"
 
 namespace cipherblas::gemm {
 namespace {

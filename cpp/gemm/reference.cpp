@@ -1,7 +1,7 @@
 #include "gemm/reference.h"
 
 #include "gemm/lift.h"
-#include "gemm/work.h"
+#include "ring/threads.h"
 
 namespace cipherblas::gemm {
 namespace {

@@ -271,7 +271,7 @@ namespace {
 // Calls body(limb, offset, count) for pieces of all limbs. The arrays need not be aligned: rows have any length.
 template <typename Body>
 void for_pieces(std::size_t words, int limbs, const Body& body) {
-    parallel_rows(static_cast<std::size_t>(limbs), words,
+    parallel_rows(static_cast<std::size_t>(limbs), words, 1,
                   [&](std::size_t limb, std::size_t begin, std::size_t n) {
                       body(static_cast<int>(limb), limb * words + begin, n);
                   });

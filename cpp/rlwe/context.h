@@ -25,6 +25,8 @@ class Context {
     const Basis& basis() const { return basis_; }
     std::size_t n() const { return basis_.n(); }
     int log_n() const { return basis_.log_n(); }
+    // About how many word operations the transform of a limb is; see `threads_for_work`.
+    std::size_t transform_operations() const { return n() * static_cast<std::size_t>(log_n()) / 2; }
     std::size_t slots() const { return basis_.n() / 2; }
     int num_q() const { return num_q_; }
     int num_p() const { return num_p_; }

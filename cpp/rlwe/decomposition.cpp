@@ -14,9 +14,10 @@ Decomposition::Decomposition(const Context& context, const SwitchedPolynomial& x
         conversions_.push_back(&context.conversion(begin, context.digit_end(d, limbs) - begin, false));
     }
     together_ = !converts_one_by_one(n, context.alpha());
-    const int threads = threads_for(static_cast<std::size_t>(limbs));
+    const std::size_t tasks = static_cast<std::size_t>(limbs);
+    const int threads = threads_for_work(tasks, tasks * context.transform_operations());
     const Buffer scratch = Buffer::of_words(static_cast<std::size_t>(threads) * n);
-    parallel_for(static_cast<std::size_t>(limbs), threads, [&](std::size_t i, int thread) {
+    parallel_for(tasks, threads, [&](std::size_t i, int thread) {
         const int limb = static_cast<int>(i);
         const int digit = owner(limb);
         conversions_[static_cast<std::size_t>(digit)]->prepare(
@@ -25,7 +26,7 @@ Decomposition::Decomposition(const Context& context, const SwitchedPolynomial& x
     });
     if (context.alpha() == 1 || together_) return;
     overflow_ = Buffer::of_words(static_cast<std::size_t>(digits_) * n);
-    parallel_rows(static_cast<std::size_t>(digits_), n,
+    parallel_rows(static_cast<std::size_t>(digits_), n, static_cast<std::size_t>(context.alpha()),
                   [&](std::size_t d, std::size_t offset, std::size_t count) {
                       conversions_[d]->overflow(overflow_.words() + d * n + offset,
                                                 block(static_cast<int>(d)), offset, count);

@@ -12,14 +12,16 @@ void encode_residues(const Context& context, const std::int64_t* coefficients, c
                      int count, bool montgomery, std::uint64_t* out) {
     const Kernels& k = kernels();
     const std::size_t n = context.n();
-    parallel_for(static_cast<std::size_t>(count), [&](std::size_t row) {
-        const int limb = positions[row];
-        const Modulus& m = context.modulus(limb);
-        std::uint64_t* const x = out + row * n;
-        k.from_signed(x, coefficients, n, m);
-        k.ntt(x, context.table(limb));
-        if (montgomery) k.mul_scalar(x, x, m.r_mod_q, n, m);
-    });
+    const std::size_t rows = static_cast<std::size_t>(count);
+    parallel_for(rows, threads_for_work(rows, rows * context.transform_operations()),
+                 [&](std::size_t row, int) {
+                     const int limb = positions[row];
+                     const Modulus& m = context.modulus(limb);
+                     std::uint64_t* const x = out + row * n;
+                     k.from_signed(x, coefficients, n, m);
+                     k.ntt(x, context.table(limb));
+                     if (montgomery) k.mul_scalar(x, x, m.r_mod_q, n, m);
+                 });
 }
 
 namespace {
@@ -44,7 +46,7 @@ void encrypt_symmetric(const Context& context, const PolynomialView& secret, con
     const std::size_t n = context.n();
     const Buffer plain = sum(noise, message, n);
     const std::size_t tasks = static_cast<std::size_t>(limbs);
-    const int threads = threads_for(tasks);
+    const int threads = threads_for_work(tasks, tasks * context.transform_operations());
     const Buffer scratch = Buffer::of_words(static_cast<std::size_t>(threads) * n);
     parallel_for(tasks, threads, [&](std::size_t task, int thread) {
         const int limb = static_cast<int>(task);
@@ -65,7 +67,7 @@ void encrypt_public(const Context& context, const CiphertextView& public_key, co
     const std::size_t n = context.n();
     const Buffer plain0 = sum(e0, message, n);
     const std::size_t tasks = static_cast<std::size_t>(out.limbs);
-    const int threads = threads_for(tasks);
+    const int threads = threads_for_work(tasks, tasks * context.transform_operations());
     const Buffer scratch = Buffer::of_words(static_cast<std::size_t>(threads) * 2 * n);
     parallel_for(tasks, threads, [&](std::size_t task, int thread) {
         const int limb = static_cast<int>(task);
@@ -169,23 +171,24 @@ void decrypt_coefficients(const Context& context, const PolynomialView& secret,
     const std::size_t n = context.n();
     const std::size_t limbs = static_cast<std::size_t>(ciphertext.limbs);
     const Buffer scratch = Buffer::of_words(limbs * 2 * n);
-    parallel_for(limbs, [&](std::size_t task) {
-        const int limb = static_cast<int>(task);
-        const Modulus& m = context.modulus(limb);
-        std::uint64_t* const x = scratch.words() + task * n;
-        std::uint64_t* const product = x + limbs * n;
-        const std::uint64_t* const s = secret.limb(limb);
-        // Horner: (c2 s + a) s + b
-        if (ciphertext.components == 3) {
-            k.mul(product, ciphertext.limb(2, limb), s, n, m);
-            k.add(x, product, ciphertext.limb(1, limb), n, m);
-            k.mul(product, x, s, n, m);
-        } else {
-            k.mul(product, ciphertext.limb(1, limb), s, n, m);
-        }
-        k.add(x, product, ciphertext.limb(0, limb), n, m);
-        k.intt(x, context.table(limb));
-    });
+    parallel_for(limbs, threads_for_work(limbs, limbs * context.transform_operations()),
+                 [&](std::size_t task, int) {
+                     const int limb = static_cast<int>(task);
+                     const Modulus& m = context.modulus(limb);
+                     std::uint64_t* const x = scratch.words() + task * n;
+                     std::uint64_t* const product = x + limbs * n;
+                     const std::uint64_t* const s = secret.limb(limb);
+                     // Horner: (c2 s + a) s + b
+                     if (ciphertext.components == 3) {
+                         k.mul(product, ciphertext.limb(2, limb), s, n, m);
+                         k.add(x, product, ciphertext.limb(1, limb), n, m);
+                         k.mul(product, x, s, n, m);
+                     } else {
+                         k.mul(product, ciphertext.limb(1, limb), s, n, m);
+                     }
+                     k.add(x, product, ciphertext.limb(0, limb), n, m);
+                     k.intt(x, context.table(limb));
+                 });
 
     std::vector<const std::uint64_t*> residues;
     for (std::size_t limb = 0; limb < limbs; ++limb) residues.push_back(scratch.words() + limb * n);

@@ -80,14 +80,14 @@ void mod_down(const Context& context, const BaseConversion& conversion, int rows
     const auto block = [&](std::size_t row) { return coefficients.words() + row * count * n; };
 
     const std::size_t prepared = static_cast<std::size_t>(rows) * count;
-    const int preparing = threads_for(prepared);
+    const int preparing = threads_for_work(prepared, prepared * context.transform_operations());
     const Buffer room = Buffer::of_words(static_cast<std::size_t>(preparing) * n);
     parallel_for(prepared, preparing, [&](std::size_t task, int thread) {
         conversion.prepare(block(task / count), static_cast<int>(task % count),
                            {dropped[task], nullptr, true}, together,
                            room.words() + static_cast<std::size_t>(thread) * n);
     });
-    parallel_rows(counts ? static_cast<std::size_t>(rows) : 0, n,
+    parallel_rows(counts ? static_cast<std::size_t>(rows) : 0, n, count,
                   [&](std::size_t row, std::size_t offset, std::size_t length) {
                       conversion.overflow(overflow.words() + row * n + offset, block(row), offset, length);
                   });
@@ -106,7 +106,8 @@ void mod_down(const Context& context, const BaseConversion& conversion, int rows
     const std::size_t row_words = static_cast<std::size_t>(group) * n;
     // A limb at a time is for the core's own cache, where a second row would not fit.
     const std::size_t rows_at_once = group == 1 ? 1 : rows_count;
-    const int threads = threads_for(tasks);
+    const int threads = threads_for_work(
+        tasks, rows_count * static_cast<std::size_t>(kept_limbs) * context.transform_operations());
     const Buffer scratch = Buffer::of_words(static_cast<std::size_t>(threads) * rows_at_once * row_words);
     const Buffer part_room = Buffer::of_words(static_cast<std::size_t>(threads) * rows_at_once * part_words);
     parallel_for(tasks, threads, [&](std::size_t task, int thread) {

@@ -132,7 +132,7 @@ void run_block(const TransformPlan& plan, std::vector<LimbWorker>& workers, std:
                 }
             }
         });
-        parallel_rows(dropped.counts_overflow() ? outputs * 2 : 0, n,
+        parallel_rows(dropped.counts_overflow() ? outputs * 2 : 0, n, dropped.count(),
                       [&](std::size_t row, std::size_t offset, std::size_t length) {
                           dropped.count_overflow(row / 2, row % 2, offset, length);
                       });

@@ -205,12 +205,16 @@ TEST_F(Threads, RowsAreCoveredOnce) {
         set_thread_count(threads);
         for (const std::size_t n : {8u, 512u, 4096u, 65536u}) {
             for (const std::size_t rows : {0u, 1u, 3u, 40u}) {
-                std::vector<std::atomic<int>> words(rows * n / 8);
-                parallel_rows(rows, n, [&](std::size_t row, std::size_t offset, std::size_t count) {
-                    EXPECT_EQ(offset % 8 + count % 8, 0u);
-                    for (std::size_t i = offset; i < offset + count; i += 8) ++words[(row * n + i) / 8];
-                });
-                for (const auto& count : words) EXPECT_EQ(count, 1);
+                for (const std::size_t operations : {1u, 1u << 20}) {
+                    std::vector<std::atomic<int>> words(rows * n / 8);
+                    parallel_rows(rows, n, operations,
+                                  [&](std::size_t row, std::size_t offset, std::size_t count) {
+                                      EXPECT_EQ(offset % 8 + count % 8, 0u);
+                                      for (std::size_t i = offset; i < offset + count; i += 8)
+                                          ++words[(row * n + i) / 8];
+                                  });
+                    for (const auto& count : words) EXPECT_EQ(count, 1);
+                }
             }
         }
     }

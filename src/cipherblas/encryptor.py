@@ -28,6 +28,10 @@ Key = SecretKey | PublicKey
 Matrix = NDArray[np.float64]
 Progress = Callable[[int, int], None]
 
+THREADED_DEGREE = (
+    1 << 14
+)  # messages of smaller rings are encrypted faster than threads change places between them
+
 
 class Encryptor:
     """Encrypts operands with the public key alone; made by `Program.encryptor(public_key)`.
@@ -160,7 +164,8 @@ def _encrypt_slots(
 
     found: list[FreshCiphertext] = []
     with ThreadPoolExecutor(max_workers=max(1, _core.threads())) as pool:
-        for block in pool.map(encrypt_block, cells):
+        mapped = pool.map if key.params.n >= THREADED_DEGREE else map
+        for block in mapped(encrypt_block, cells):
             found.extend(block)
             for _ in block:
                 tick()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,9 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
+from cipherblas.evaluators.counts import Counts
 from cipherblas.keys import FreshCiphertext
-from cipherblas.planner.cost import calibrate
+from cipherblas.planner.cost import SwitchRates, calibrate
 from cipherblas.planner.explain import bit_rate
 from cipherblas.planner.stages import (
     DEFAULT_LINK,
@@ -134,8 +136,35 @@ def test_rates_of_the_client() -> None:
     traffic = slot_traffic(run.feeds, run.ciphertexts, plan.parameters.n)
     counted = plan.counts, traffic, plan.key_bytes, plan.parameters
     one, two = (predicted(rates, *counted, threads, DEFAULT_LINK) for threads in (1, 2))
-    assert two.encrypt < one.encrypt and two.evaluate < one.evaluate
-    assert (two.upload, two.download, two.decrypt) == (one.upload, one.download, one.decrypt)
+    assert two.evaluate <= one.evaluate and two.load_keys < one.load_keys
+    assert (two.encrypt, two.upload, two.download) == (one.encrypt, one.upload, one.download)
+    assert two.decrypt == one.decrypt
+
+
+def test_rates_of_key_switches() -> None:
+    """Between the degrees that were measured, and beyond the threads that were tried; never faster than the threads."""
+    low, high = SwitchRates(1 << 12, 2e-9, 2, 1.2), SwitchRates(1 << 14, 1e-9, 2, 2.0)
+    rates = replace(calibrate(), switching=(low, high))
+    counts = Counts(ntt_limbs=1000)
+
+    def seconds(log_n: int, threads: int) -> float:
+        return rates.seconds(counts, 1 << log_n, threads) / ((1000 << log_n) * log_n)
+
+    assert [seconds(log_n, 1) for log_n in (11, 12, 13, 14, 15)] == pytest.approx(
+        [2e-9, 2e-9, 1.5e-9, 1e-9, 1e-9]
+    )
+    assert [seconds(12, threads) for threads in (2, 4)] == pytest.approx([2e-9 / 1.2, 2e-9 / 1.6])
+    assert [seconds(13, threads) for threads in (2, 4)] == pytest.approx([1.5e-9 / 1.6, 1.5e-9 / 2.8])
+    assert SwitchRates(1 << 12, 1e-9, 4, 9.0).faster(2) == 2
+    assert SwitchRates(1 << 12, 1e-9, 1, 1.0).faster(8) == 8  # nothing was tried
+
+
+def test_bookkeeping_is_priced() -> None:
+    """A sum is a call, and every product in it has its share."""
+    rates = calibrate()
+    many, few = (rates.seconds(Counts(sums=sums, products=960), 4096) for sums in (960, 40))
+    assert many - few == pytest.approx(920 * (rates.call + rates.book))
+    assert few > 960 * rates.term > 0
 
 
 def test_explain_says_what_is_minimised(tmp_path: Path) -> None:

@@ -242,6 +242,7 @@ class Evaluator(Levels):
         """The handle of a sum of products at equal limbs, everything but its data."""
         limbs = lefts[0].limbs
         scale, bound, errors = self._product_terms(lefts, rights)
+        self.counts.sums += 1
         self.counts.products += len(lefts)
         self.counts.mac_limbs += 4 * limbs * len(lefts)
         return self._accumulator(accumulator, 3, limbs, scale, bound, errors)
@@ -278,6 +279,7 @@ class Evaluator(Levels):
             bound = max(ct.bound for ct in cts) * rows[0]
             errors = worst(ct.errors for ct in cts).mapped(*rows)
         errors = errors.with_common(rounding * sum(ct.bound for ct in cts))
+        self.counts.sums += 1
         self._count_plains(len(cts), limbs, extended=False)
         result = self._accumulator(accumulator, 2, limbs, scale, bound, errors)
         passing = self._book_encodings(plains, plain_scale, limbs)
@@ -316,6 +318,7 @@ class Evaluator(Levels):
         bound, errors = max(ct.bound for ct in cts), worst(ct.errors for ct in cts).mapped(*rows)
         for group in groups:
             terms = len(group.sources)
+            self.counts.sums += 1
             self._count_plains(terms, limbs, extended=False, stored=terms * group.stored)
         scale = cts[0].scale * plain_scale
         data = self._weighted_sums_data(groups, plain_scale, [ct.data for ct in cts], limbs)
@@ -336,6 +339,7 @@ class Evaluator(Levels):
 
     def _product_terms(self, lefts: Sequence[Ct], rights: Sequence[Ct]) -> tuple[float, float, SlotErrors]:
         scale = lefts[0].scale * rights[0].scale
+        bound = both = 0.0
         for x, y in zip(lefts, rights, strict=True):
             if x.components != 2 or y.components != 2:
                 raise MismatchError(
@@ -344,12 +348,12 @@ class Evaluator(Levels):
                     got=max(x.components, y.components),
                 )
             self._check_scales(x.scale * y.scale, scale)
-        bound = sum(x.bound * y.bound for x, y in zip(lefts, rights, strict=True))
+            bound += x.bound * y.bound
+            both += x.errors.deviation * y.errors.deviation
         left = _weighted(lefts, [y.bound for y in rights])
         right = _weighted(rights, [x.bound for x in lefts])
-        both = sum(TAIL * x.noise * y.noise for x, y in zip(lefts, rights, strict=True))
-        errors = SlotErrors(left.own + right.own, left.mixed + right.mixed, left.common + right.common + both)
-        return scale, bound, errors
+        common = left.common + right.common + TAIL * both
+        return scale, bound, SlotErrors(left.own + right.own, left.mixed + right.mixed, common)
 
     def _accumulator(
         self,
@@ -400,12 +404,13 @@ def _weighted(cts: Sequence[Ct], weights: Sequence[float]) -> SlotErrors:
     """Errors of Σ_t w_t·ct_t with |w_t| as given; a ciphertext that occurs several times has one error."""
     if len(cts) == 1:
         return cts[0].errors.times(weights[0]) if cts[0].errors.aligned else _mixed(cts[0].errors, weights[0])
-    totals: dict[int, float] = {}
+    totals: dict[int, tuple[SlotErrors, float]] = {}
     for ct, weight in zip(cts, weights, strict=True):
-        totals[id(ct)] = totals.get(id(ct), 0.0) + weight
-    errors = {id(ct): ct.errors for ct in cts}
-    own = math.hypot(*(errors[key].own * weight for key, weight in totals.items()))
-    common = sum(errors[key].dependent * weight for key, weight in totals.items())
+        totals[id(ct)] = (ct.errors, totals[id(ct)][1] + weight if id(ct) in totals else weight)
+    own = common = 0.0
+    for errors, weight in totals.values():
+        own = math.hypot(own, errors.own * weight)
+        common += math.hypot(errors.mixed, errors.common) * weight
     return SlotErrors(0.0, own, common)
 
 

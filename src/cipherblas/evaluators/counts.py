@@ -15,6 +15,7 @@ class Counts:
         relinearisations: key switches of the third component.
         products: ciphertext × ciphertext products.
         plain_products: plaintext × ciphertext products, masks of linear transforms included.
+        sums: of products, each one call into the core however many products it has.
         scalar_products: ciphertext × integer products.
         rescales: divisions by a limb; those merged with a ModDown are counted too.
         moddowns: divisions by P (two components each).
@@ -47,6 +48,7 @@ class Counts:
     relinearisations: int = 0
     products: int = 0
     plain_products: int = 0
+    sums: int = 0
     scalar_products: int = 0
     rescales: int = 0
     moddowns: int = 0

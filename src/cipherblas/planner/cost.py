@@ -1,12 +1,13 @@
 """Seconds from counts: what one NTT, one multiply-add and one streamed byte cost on this machine.
 
-The rates are measured once per process on a small ring and small matrices (some 200 milliseconds in all), so a plan
+The rates are measured once per process on small rings and small matrices (about half a second in all), so a plan
 ranks its candidates, and predicts its time, for the instruction set and the memory that will run it.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,9 +15,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cipherblas.evaluators.ckks import Ckks
+from cipherblas.evaluators.counter import Counter
 from cipherblas.evaluators.counts import Counts
 from cipherblas.evaluators.row_costs import MAPPED_BYTES
+from cipherblas.evaluators.shape import RingShape
 from cipherblas.files.format import hasher
+from cipherblas.keys.evaluation import EvaluationKeys, SwitchingKey, key_shape
 from cipherblas.params import make_parameters
 from cipherblas.randomness import SEED_BYTES, Purpose, streams
 from cipherblas.randomness import uniform as random_residues
@@ -42,11 +47,35 @@ class GemmRates:
 
 
 @dataclass(frozen=True)
+class SwitchRates:
+    """Cost of key switching at one ring degree, as programs do it: hoisted, a few rotations at a time.
+
+    Attributes:
+        n: ring degree.
+        ntt: seconds per point and per layer of its transforms, on one thread, whatever else comes with them included.
+        threads: that were tried.
+        speedup: by so many threads.
+    """
+
+    n: int
+    ntt: float
+    threads: int
+    speedup: float
+
+    def faster(self, threads: int) -> float:
+        """What so many threads are faster by: each further one as much as those that were tried."""
+        if self.threads < 2:
+            return threads
+        return min(threads, 1 + (threads - 1) * (self.speedup - 1) / (self.threads - 1))
+
+
+@dataclass(frozen=True)
 class Rates:
     """Cost of the elementary operations on one thread.
 
     Attributes:
         ntt: seconds per point and per layer (a limb costs N·log2(N) of them).
+        switching: the same in key switches, for ring degrees in rising order.
         encode: seconds per point and per layer of the embedding of a plaintext.
         pack: seconds per coefficient of a plaintext whose slots are laid out.
         uniform: seconds per residue that is expanded from a seed.
@@ -57,11 +86,14 @@ class Rates:
         stream: seconds per byte of key, plaintext or row read from memory, or written.
         fresh: seconds per byte of memory that the system maps while it is written.
         call: seconds per call into the core.
+        book: seconds that an evaluator keeps books for an operation.
+        term: seconds that it does for each product of a sum.
         floats: of float64 GEMMs.
         modular: of exact GEMMs modulo a 40-bit prime.
     """
 
     ntt: float
+    switching: tuple[SwitchRates, ...]
     encode: float
     pack: float
     uniform: float
@@ -72,20 +104,49 @@ class Rates:
     stream: float
     fresh: float
     call: float
+    book: float
+    term: float
     floats: GemmRates
     modular: GemmRates
 
     def seconds(self, counts: Counts, n: int, threads: int = 1) -> float:
         """Predicted seconds of `counts` in a ring of degree `n`; the work in limbs is shared by the threads."""
-        transforms = (counts.ntt_limbs + counts.encode_ntt_limbs) * self.ntt
-        transforms += counts.operand_encodings * self.encode
-        work = transforms * n * (n.bit_length() - 1) + counts.mac_limbs * n * self.mac
-        work += self.floats.seconds(counts.float_macs, counts.float_inputs, counts.float_outputs)
-        work += self.modular.seconds(counts.modular_macs, counts.modular_inputs, counts.modular_outputs)
-        moved = counts.key_bytes_read + counts.plain_bytes_read + counts.moved_bytes
-        memory = moved * self.stream + counts.fresh_bytes * self.fresh
+        points = n * (n.bit_length() - 1)
+        switches, faster = self._switching(n, threads)
+        limbs = (counts.ntt_limbs * switches + counts.encode_ntt_limbs * self.ntt) * points
+        limbs += counts.operand_encodings * self.encode * points + counts.mac_limbs * n * self.mac
+        limbs += (counts.key_bytes_read + counts.plain_bytes_read) * self.stream
+        matrices = self.floats.seconds(counts.float_macs, counts.float_inputs, counts.float_outputs)
+        matrices += self.modular.seconds(counts.modular_macs, counts.modular_inputs, counts.modular_outputs)
+        matrices += counts.moved_bytes * self.stream + counts.fresh_bytes * self.fresh
         calls = counts.hoistings + counts.relinearisations + counts.rescales + counts.moddowns + counts.adds
-        return (work + memory) / threads + calls * self.call
+        calls += counts.sums
+        serial = calls * (self.call + self.book) + (counts.products + counts.plain_products) * self.term
+        return limbs / faster + matrices / threads + serial
+
+    @property
+    def least_ntt(self) -> float:
+        """Seconds per point and layer of the fastest transforms."""
+        return min(self.ntt, *(rate.ntt for rate in self.switching))
+
+    def _switching(self, n: int, threads: int) -> tuple[float, float]:
+        """Seconds per point and layer of a key switch's transforms, and what the threads make them faster by: of the
+        degrees that were measured, or between them."""
+        rates = self.switching
+        if n <= rates[0].n or n >= rates[-1].n:
+            rate = rates[0] if n <= rates[0].n else rates[-1]
+            return rate.ntt, rate.faster(threads)
+        above = next(index for index, rate in enumerate(rates) if n <= rate.n)
+        low, high = rates[above - 1], rates[above]
+        part = math.log2(n / low.n) / math.log2(high.n / low.n)
+        both = ((low.ntt, high.ntt), (low.faster(threads), high.faster(threads)))
+        ntt, faster = (first + part * (second - first) for first, second in both)
+        return ntt, faster
+
+
+LEAST_SHARE = 0.3  # that a further thread brings; where less is found, the machine has other work just now
+# Ring degrees and limbs at which key switches are measured, and rotations at once.
+SWITCHES, ROTATIONS = ((1 << 12, 2), (1 << 14, 3)), 4
 
 
 def _best(function: Callable[[], object], repeats: int = 5) -> float:
@@ -100,7 +161,7 @@ def _best(function: Callable[[], object], repeats: int = 5) -> float:
 
 @functools.lru_cache(maxsize=1)
 def calibrate() -> Rates:
-    """Measure the rates (cached for the process; about 200 ms)."""
+    """Measure the rates (cached for the process; about half a second)."""
     from cipherblas import _core
 
     n, limbs = 1 << 13, 4
@@ -126,6 +187,9 @@ def calibrate() -> Rates:
         lefts, rights = ([context.neg(ct) for _ in range(count)] for _ in range(2))
         products = _best(lambda: context.multiply_sum(lefts, rights, None))
         call = _best(lambda: context.add(small, small))
+        mac = products / (4 * count * limbs * n)
+        book, term = _bookkeeping()
+        switching = tuple(_switch_rates(*case, mac, threads) for case in SWITCHES)
     finally:
         _core.set_threads(threads)
     block = np.ones(1 << 22, dtype=np.uint64)
@@ -135,19 +199,61 @@ def calibrate() -> Rates:
     floats, modular = _gemm_rates()
     return Rates(
         ntt=ntt,
+        switching=switching,
         encode=encode,
         pack=pack,
         uniform=uniform,
         gaussian=gaussian,
         pack_key=packing,
         digest=digest,
-        mac=products / (4 * count * limbs * n),
+        mac=mac,
         stream=stream,
         fresh=fresh,
         call=call,
+        book=book,
+        term=term,
         floats=floats,
         modular=modular,
     )
+
+
+def _bookkeeping() -> tuple[float, float]:
+    """Seconds that evaluators keep books for a sum of products, and for each product in it."""
+    ring, repeats, terms = RingShape.from_bits(1 << 12, [40.0, 40.0], [40.0], 1, 30.0), 50, 16
+    counter = Counter(ring)
+    ct = [counter.fresh(None, bound=1.0) for _ in range(2 * terms)]
+
+    def sums(length: int) -> Callable[[], object]:
+        return lambda: [counter.multiply_sum(ct[:length], ct[terms : terms + length]) for _ in range(repeats)]
+
+    one, many = (_best(sums(length), 3) / repeats for length in (1, terms))
+    return one, max(0.0, (many - one) / (terms - 1))
+
+
+def _switch_rates(n: int, limbs: int, mac: float, threads: int) -> SwitchRates:
+    """Of some rotations of a ciphertext, under keys of zeros; the core's threads are left at one."""
+    from cipherblas import _core
+
+    params = make_parameters(n, [34.0] * limbs)
+    steps = range(1, ROTATIONS + 1)
+    words = np.zeros(key_shape(params, limbs), np.uint64)
+    keys = [SwitchingKey(pow(5, step, 2 * n), limbs, bytes(SEED_BYTES), words.copy()) for step in steps]
+    native, counter = Ckks(params, EvaluationKeys(params, "", keys)), Counter(params)
+    zeros = params.context().neg(np.zeros((2, limbs, n), np.uint64))
+    source = native.fresh(zeros, bound=1.0)
+    counter.rotate_many(counter.fresh(None, bound=1.0), steps)
+    counts = counter.counts
+
+    def seconds() -> float:
+        return _best(lambda: native.rotate_many(source, steps), 3)
+
+    alone = seconds()
+    _core.set_threads(threads)
+    speedup = alone / seconds() if threads > 1 else 1.0
+    _core.set_threads(1)
+    points = counts.ntt_limbs * n * (n.bit_length() - 1)
+    ntt = (alone - counts.mac_limbs * n * mac) / points
+    return SwitchRates(n, max(ntt, 0.0), threads, max(speedup, 1 + LEAST_SHARE * (threads - 1)))
 
 
 def _packed(slots: int) -> NDArray[np.complex128]:

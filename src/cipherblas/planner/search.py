@@ -268,8 +268,8 @@ class Search:
 
     def _max_ntt_limbs(self, n: int) -> float:
         """So many transforms alone would take far longer than the best plan so far."""
-        layers = n * (n.bit_length() - 1)
-        return PRUNE_RATIO * self._best_seconds * self.predictions.threads / (layers * self.rates.ntt)
+        seconds = PRUNE_RATIO * self._best_seconds * self.predictions.threads
+        return seconds / (n * (n.bit_length() - 1) * max(self.rates.least_ntt, 1e-12))
 
     @property
     def _policies(self) -> tuple[KeyPolicy, ...]:

@@ -25,7 +25,7 @@ DEFAULT_LINK = 1e9  # bits per second
 
 WORD_BYTES = 8
 # Around each ciphertext that is encrypted, or decrypted, Python does what takes as long as so many calls.
-ENCRYPT_CALLS, DECRYPT_CALLS = 50, 25
+ENCRYPT_CALLS, DECRYPT_CALLS = 30, 25
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Traffic:
         encrypted_words: residues that it makes.
         transforms: of limbs that it does for that.
         seeded_words: residues that both sides expand from seeds.
-        threaded: the server expands them in threads.
+        threaded: the client encrypts, and the server expands seeds, in threads.
         answers: vectors of slots that the client decodes.
         answer_transforms: of limbs that it does for decryption.
         answer_words: residues that it reads.
@@ -201,7 +201,7 @@ def predicted(
     load_keys = residues * (rates.uniform + 2 * rates.pack_key + WORD_BYTES * rates.digest)
     load_keys += (2 * WORD_BYTES * residues + key_bytes) * rates.fresh
     return Stages(
-        encrypt=encrypt / threads,
+        encrypt=encrypt / (threads if traffic.threaded else 1),
         upload=8 * traffic.upload_bytes / link,
         load_keys=load_keys / threads,
         expand=(expansion + written * rates.fresh) / (threads if traffic.threaded else 1),
