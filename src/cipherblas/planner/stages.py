@@ -26,6 +26,8 @@ DEFAULT_LINK = 1e9  # bits per second
 WORD_BYTES = 8
 # Around each ciphertext that is encrypted, or decrypted, Python does what takes as long as so many calls.
 ENCRYPT_CALLS, DECRYPT_CALLS = 30, 25
+# And around a run, the encryption of all operands, and decryption: arrays checked, available memory asked for, digests.
+FIXED_CALLS = 250
 
 
 @dataclass(frozen=True)
@@ -179,6 +181,7 @@ def predicted(
         link: bits per second.
     """
     n = ring.n
+    fixed = FIXED_CALLS * rates.call
     points = n * (n.bit_length() - 1)
     vector = points * rates.encode + n * rates.pack  # packed and encoded, or decoded and unpacked
     expansion = traffic.seeded_words * rates.uniform
@@ -201,13 +204,13 @@ def predicted(
     load_keys = residues * (rates.uniform + 2 * rates.pack_key + WORD_BYTES * rates.digest)
     load_keys += (2 * WORD_BYTES * residues + key_bytes) * rates.fresh
     return Stages(
-        encrypt=encrypt / (threads if traffic.threaded else 1),
+        encrypt=fixed + encrypt / (threads if traffic.threaded else 1),
         upload=8 * traffic.upload_bytes / link,
         load_keys=load_keys / threads,
         expand=(expansion + written * rates.fresh) / (threads if traffic.threaded else 1),
         encode=encode / threads,
-        evaluate=rates.seconds(counts, n, threads),
+        evaluate=fixed + rates.seconds(counts, n, threads),
         download=8 * traffic.result_bytes / link,
-        decrypt=decrypt,
+        decrypt=fixed + decrypt,
         link=link,
     )
