@@ -2,6 +2,7 @@
 # It needs Python 3.10+ with its headers, a C++20 compiler and make; everything else comes by pip.
 #   make demo PYTHON=python3.12          another interpreter
 #   make test PYTEST="-k keys -x"        arguments for pytest
+#   make corpus CORPUS="keys/ chain/"    some programs of the corpus alone
 #   make bench BENCH="cc --shape 160x160x160"
 
 PYTHON ?= python3
@@ -11,8 +12,9 @@ NATIVE ?= build/native
 SANITIZED ?= build/sanitized
 MEMCHECKED ?= build/valgrind
 SANITIZING = -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCIPHERBLAS_SANITIZE=ON -DCIPHERBLAS_PYTHON=ON
-SANITIZED_PYTEST ?= -m 'not slow' tests/core tests/unit/test_keys.py
+SANITIZED_PYTEST ?= -m 'not slow' tests/core tests/crypto/test_keys.py
 PYTEST ?=
+CORPUS ?=
 BENCH ?= cc --shape 64x64x64 --peer seal
 
 BIN = $(VENV)/bin
@@ -21,11 +23,12 @@ JOBS := $(shell nproc 2>/dev/null || echo 2)
 # Folders too: a file that went away changes its folder.
 SOURCES := $(shell find src cpp -name __pycache__ -prune -o -print) CMakeLists.txt pyproject.toml
 
-.PHONY: help demo test lint lint-cpp lint-python types format native-test sanitize sanitize-python valgrind bench clean
+.PHONY: help demo test corpus lint lint-cpp lint-python types format native-test sanitize sanitize-python valgrind bench clean
 
 help:
 	@echo 'make demo         multiply encrypted matrices and look at the result'
 	@echo 'make test         all tests'
+	@echo 'make corpus       plan the corpus anew and store it: tests/corpus/plans.txt'
 	@echo 'make bench        a benchmark against SEAL; BENCH="..." for another'
 	@echo 'make lint         clang-format, ruff, mypy'
 	@echo 'make format       clang-format and ruff, changing the files'
@@ -40,6 +43,9 @@ demo: $(VENV)/installed
 
 test: $(VENV)/installed
 	$(BIN)/python -m pytest $(PYTEST)
+
+corpus: $(VENV)/installed
+	$(BIN)/python -m tests.corpus $(CORPUS)
 
 bench: $(VENV)/installed-peers
 	$(BIN)/cipherblas bench $(BENCH)

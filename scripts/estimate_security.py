@@ -25,7 +25,7 @@ The shape of reduced bases is that of the geometric series assumption with the r
 
 Source of the formulas in this combination: Albrecht, Player, Scott (eprint 2015/046) and the Lattice Estimator, with
 which Bossuat et al. (eprint 2024/463) estimated uSVP and dual hybrid. The least of both in MATZOV's model gives the
-table of `cipherblas.security`.
+table of `cipherblas.crypto.security`.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas import security
 from cipherblas.bench.sets import FAME_SETS
-from cipherblas.expressions import MAX_LENGTH
+from cipherblas.crypto import security
+from cipherblas.lang.expressions import MAX_LENGTH
 from cipherblas.planner.rows import ROW_DEGREES
 
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "security-estimates.md"

@@ -30,17 +30,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 import cipherblas as cb
-from cipherblas import _core, keys, randomness
-from cipherblas.formats import (
+from cipherblas import _core
+from cipherblas.crypto import keys, randomness
+from cipherblas.crypto.keys.generation import make_switching_key
+from cipherblas.crypto.keys.switching import RELINEARISE, uniform_part
+from cipherblas.crypto.params import Parameters, make_parameters
+from cipherblas.rlwe.matrices import (
     ConversionRequest,
     encryption,
     generation,
     rlwe_to_shared_batch_request,
 )
-from cipherblas.keyrecord import KeyRecord
-from cipherblas.keys.evaluation import RELINEARISE, uniform_part
-from cipherblas.keys.generation import make_switching_key
-from cipherblas.params import Parameters, make_parameters
+from cipherblas.roles.key_record import KeyRecord
 
 FOLDER = Path(__file__).resolve().parents[1] / "tests" / "vectors"
 VALUES = "values.json"
@@ -76,7 +77,7 @@ def fixed_randomness(label: str) -> Iterator[None]:
 def rings() -> dict[str, Parameters]:
     """The parameters of the values."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", cb.errors.InsecureParametersWarning)
+        warnings.simplefilter("ignore", cb.InsecureParametersWarning)
         tiny = make_parameters(
             1 << 6, [45.0, 40.0, 40.0], alpha=2, scale_bits=40.0, security=0, insecure=True
         )
@@ -208,7 +209,7 @@ def write(folder: Path) -> None:
     for name, make in (("slots", write_slots), ("rows", write_rows), ("formats", write_formats)):
         (folder / name).mkdir(parents=True)
         with fixed_randomness(name), warnings.catch_warnings():
-            warnings.simplefilter("ignore", cb.errors.InsecureParametersWarning)
+            warnings.simplefilter("ignore", cb.InsecureParametersWarning)
             expected[name] = make(folder / name).tolist()
     text = json.dumps({"rings": values(), "expected": expected}, indent=1)
     (folder / VALUES).write_text(text + "\n", encoding="utf-8")

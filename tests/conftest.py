@@ -19,8 +19,8 @@ import pytest  # noqa: E402
 
 if TYPE_CHECKING:
     from cipherblas import _core
-    from cipherblas.keys import SecretKey
-    from cipherblas.params import Parameters
+    from cipherblas.crypto.keys import SecretKey
+    from cipherblas.crypto.params import Parameters
 
 # "default" looks for new examples in every run; "ci" repeats the same ones; "thorough" is for a long search.
 hypothesis.settings.register_profile("default", deadline=None, max_examples=25)
@@ -51,7 +51,7 @@ def empty_working_folder() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def toy_parameters() -> Parameters:
     """INSECURE: a ring far too small for its modulus, for tests alone. Five limbs, two limbs per digit."""
-    from cipherblas.params import make_parameters
+    from cipherblas.crypto.params import make_parameters
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -76,6 +76,6 @@ def toy_context(toy_parameters: Parameters) -> _core.Context:
 @pytest.fixture(scope="session")
 def toy_secret(toy_parameters: Parameters) -> SecretKey:
     """A secret key for the INSECURE toy parameters."""
-    from cipherblas.keys import generate_secret
+    from cipherblas.crypto.keys import generate_secret
 
     return generate_secret(toy_parameters)

@@ -35,7 +35,7 @@ constexpr NamedPath kSmallPaths[] = {
 
 // Loads the BLAS at the first need; without one, the paths that want it are not available.
 void load_blas() {
-    if (!gemm::have_blas()) nb::module_::import_("cipherblas.blas").attr("load")();
+    if (!gemm::have_blas()) nb::module_::import_("cipherblas.common.openblas").attr("load")();
 }
 
 template <std::size_t COUNT>

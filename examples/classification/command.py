@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import cipherblas as cb
-from cipherblas import files
+from cipherblas.crypto import files
 from classification import images
 from classification.images import LabelledImages
 

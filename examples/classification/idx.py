@@ -11,8 +11,8 @@ from typing import BinaryIO, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas import files
-from cipherblas.errors import FormatError
+from cipherblas.common.errors import FormatError
+from cipherblas.crypto import files
 
 Stream: TypeAlias = BinaryIO | gzip.GzipFile
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.errors import FormatError, MismatchError, RangeError, StorageError
+from cipherblas.common.errors import FormatError, MismatchError, RangeError, StorageError
 from classification.idx import read_idx
 
 CLASSES = 10

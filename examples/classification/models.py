@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.errors import StorageError
+from cipherblas.common.errors import StorageError
 from classification.images import CLASSES, PIXEL_BOUND, LabelledImages
 
 Matrix = NDArray[np.float64]

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas import files
+from cipherblas.crypto import files
 from classification.images import LabelledImages
 
 COLUMNS, ROWS = 10, 4

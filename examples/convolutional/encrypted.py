@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 import cipherblas as cb
-from cipherblas.expressions import Expression, Leaf
+from cipherblas.lang.expressions import Expression, Leaf
 from classification.images import PIXEL_BOUND, LabelledImages
 from classification.models import Matrix
 from convolutional.model import PADDING, STRIDE, Network, pictures

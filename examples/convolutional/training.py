@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.errors import StorageError
+from cipherblas.common.errors import StorageError
 from classification.images import CLASSES, PIXEL_BOUND, LabelledImages
 from convolutional.model import KERNEL, Network, forward, patches, pictures, places
 

@@ -7,12 +7,11 @@ See `compile`, `secret`, `public`, `Program`, `Client`, `Encryptor`, `Server`.
 """
 
 from cipherblas._core import isa, set_threads, threads
-from cipherblas.client import Client
-from cipherblas.encryptor import Encryptor
-from cipherblas.errors import (
+from cipherblas.common.errors import (
     CipherblasError,
     DTypeError,
     FormatError,
+    InsecureParametersWarning,
     LevelError,
     MemoryBudgetError,
     MismatchError,
@@ -26,13 +25,15 @@ from cipherblas.errors import (
     VersionError,
     WorkBudgetError,
 )
-from cipherblas.expressions import public, secret
-from cipherblas.keys import EvaluationKeys, PublicKey
-from cipherblas.matrices import EncryptedOperand, EncryptedResult
-from cipherblas.networks import assume, avg_pool2d, conv2d, flatten, matvec, polynomial, square
-from cipherblas.program import Program, compile
-from cipherblas.server import Server
-from cipherblas.sharing import Sharing
+from cipherblas.crypto.keys import EvaluationKeys, PublicKey
+from cipherblas.lang.expressions import public, secret
+from cipherblas.lang.networks import assume, avg_pool2d, conv2d, flatten, matvec, polynomial, square
+from cipherblas.roles.client import Client
+from cipherblas.roles.encryptor import Encryptor
+from cipherblas.roles.messages import EncryptedOperand, EncryptedResult
+from cipherblas.roles.program import Program, compile
+from cipherblas.roles.server import Server
+from cipherblas.roles.sharing import Sharing
 
 __version__ = "0.1.0"
 
@@ -45,6 +46,7 @@ __all__ = [
     "Encryptor",
     "EvaluationKeys",
     "FormatError",
+    "InsecureParametersWarning",
     "LevelError",
     "MemoryBudgetError",
     "MismatchError",

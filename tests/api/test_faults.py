@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
-from cipherblas import limits
-from cipherblas.keys import KeyRequest, generate_secret, make_evaluation_keys
+from cipherblas.common import limits
+from cipherblas.crypto.keys import KeyRequest, generate_secret, make_evaluation_keys
 
 S, P = cb.secret, cb.public
 ONES = np.ones((4, 4))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
-from cipherblas.algorithms.registry import ALGORITHMS
+from cipherblas.methods.matmul.registry import ALGORITHMS
 
 S, P = cb.secret, cb.public
 WEIGHTS = np.random.default_rng(5).uniform(-1, 1, (6, 9))

@@ -194,7 +194,7 @@ def test_encryption_goes_on_where_the_record_cannot_be_written(
     def full(*_: object, **__: object) -> None:
         raise cb.StorageError("cannot write", got="Read-only file system")
 
-    monkeypatch.setattr("cipherblas.files.write", full)
+    monkeypatch.setattr("cipherblas.crypto.files.write", full)
     values = _values(program, 2)
     with pytest.warns(UserWarning, match="Read-only"):
         operands = client.encrypt(**values)

@@ -15,8 +15,8 @@ import pytest
 from numpy.typing import NDArray
 
 import cipherblas as cb
-from cipherblas import sharing
-from cipherblas.sharing import flooded
+from cipherblas.roles import sharing
+from cipherblas.roles.sharing import flooded
 
 Vector = NDArray[np.float64]
 ROUNDS = 14  # decrypted results that the server of the attack sees
@@ -239,7 +239,7 @@ def test_a_budget_that_cannot_be_written_gives_nothing(
     _, client, run, _ = _small()
     client.save(tmp_path / "key")
     result = run()
-    monkeypatch.setattr("cipherblas.files.write", _full_disk)
+    monkeypatch.setattr("cipherblas.crypto.files.write", _full_disk)
     monkeypatch.setattr(cb.Client, "_decrypted", lambda *_: pytest.fail("decrypted"))
     with pytest.raises(cb.StorageError):
         client.decrypt(result, share=cb.Sharing(entries=100))

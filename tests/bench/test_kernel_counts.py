@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cipherblas.algorithms.layers.registry import LAYER_METHODS, METAKERNEL
 from cipherblas.bench.kernel_counts import run
 from cipherblas.bench.kernel_shapes import EXAMPLES, KERNELS, SLOTS, Kernel
+from cipherblas.methods.matvec_conv.registry import LAYER_METHODS, METAKERNEL
 
 ALL = KERNELS + EXAMPLES
 # Ours cuts Fhelipe's image into seven parts; how the published count comes to one rotation less is not said.

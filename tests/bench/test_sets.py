@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cipherblas.bench.sets import FAME_SETS, fast_memory
-from cipherblas.security import max_log_qp
+from cipherblas.crypto.security import max_log_qp
 
 
 def test_cost_model_gives_the_published_sizes() -> None:

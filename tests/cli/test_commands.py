@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from cipherblas.cli import app
-from cipherblas.files import Reader
-from cipherblas.program import Program
+from cipherblas.crypto.files import Reader
+from cipherblas.roles.program import Program
 
 COMMANDS = ["plan", "keygen", "encrypt", "run", "decrypt", "demo"]
 BENCHES = ["primitives", "linear-transform", "gemm", "transpose", "cc", "pc", "crossover", "kernels"]

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cipherblas.program import Program
-from cipherblas.sharing import Sharing
+from cipherblas.roles.program import Program
+from cipherblas.roles.sharing import Sharing
 
 
 @dataclass(frozen=True)

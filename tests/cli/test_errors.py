@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cipherblas.errors import RangeError
+from cipherblas.common.errors import RangeError
 
 
 def failed(result: Any, *words: str) -> None:

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
-from cipherblas import files
-from cipherblas.params import Parameters
+from cipherblas.crypto import files
+from cipherblas.crypto.params import Parameters
 
 ESCAPES = "\x1b[2J\x9b2J\u202e\u2028\x07\x7f\r\nsecurity          256 bits\x1b[8m"
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cipherblas.cli.formula import Formula, FormulaError
-from cipherblas.expressions import evaluate_clear, public, secret, trace
+from cipherblas.lang.expressions import evaluate_clear, public, secret, trace
 
 SHAPES = {"a": secret(3, 4), "b": secret(4, 3), "c": public(3, 3), "weights": secret(3, 3)}
 VALUES = {name: np.random.default_rng(5).uniform(-1, 1, operand.shape) for name, operand in SHAPES.items()}

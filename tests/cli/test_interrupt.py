@@ -29,7 +29,7 @@ main()
 # … or between the evaluation keys of `keygen`.
 DURING_KEYGEN = """
 import signal, sys
-from cipherblas.keys import generation
+from cipherblas.crypto.keys import generation
 make = generation.make_switching_key
 def interrupted(*arguments):
     made = make(*arguments)

@@ -15,8 +15,8 @@ from cipherblas.cli.options import (
     parse_shape,
     parse_triple,
 )
-from cipherblas.errors import CipherblasError
-from cipherblas.expressions import Operand
+from cipherblas.common.errors import CipherblasError
+from cipherblas.lang.expressions import Operand
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cipherblas.files import Reader
-from cipherblas.matrices import EncryptedOperand
-from cipherblas.program import Program
+from cipherblas.crypto.files import Reader
+from cipherblas.roles.messages import EncryptedOperand
+from cipherblas.roles.program import Program
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ import pytest
 from border_calls import CALLS, CT, CT3, PROPERTIES, WITHOUT, Array, C, N
 
 import cipherblas
-from cipherblas import _core, blas
+from cipherblas import _core
+from cipherblas.common import openblas
 
 OUTPUTS = ("out", "accumulator")
 ERRORS = (ValueError, TypeError, OverflowError, MemoryError)
@@ -230,7 +231,7 @@ def same(found: Any, expected: Any) -> None:
 
 @pytest.fixture(autouse=True)
 def _blas() -> None:
-    if not blas.load():
+    if not openblas.load():
         pytest.skip("no BLAS")
 
 

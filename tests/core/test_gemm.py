@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ring_oracle import centred
 
-from cipherblas import _core, blas
+from cipherblas import _core
+from cipherblas.common import openblas
 
 PATHS = ["auto", "scalar", "ifma", "strassen", "strassen2", "blas"]
 SMALL_PATHS = ["auto", "scalar", "ifma", "exact"]
@@ -228,15 +229,15 @@ def test_double_product() -> None:
 
 
 def test_the_wheel_is_a_dependency_so_it_is_here() -> None:
-    assert blas.load()
-    assert "OpenBLAS" in blas.description()
+    assert openblas.load()
+    assert "OpenBLAS" in openblas.description()
     assert "blas" in _core.gemm_paths()
 
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_the_library_itself_never_starts_threads(threads: int) -> None:
     """One knob: a product is cut by the core, and each of its threads calls a BLAS of one thread."""
-    if not blas.load() or not hasattr(blas._library, "scipy_openblas_get_num_threads64_"):
+    if not openblas.load() or not hasattr(openblas._library, "scipy_openblas_get_num_threads64_"):
         pytest.skip("a BLAS that does not say")
     before = _core.threads()
     _core.set_threads(threads)
@@ -244,7 +245,7 @@ def test_the_library_itself_never_starts_threads(threads: int) -> None:
         _core.double_gemm(np.ones((300, 300)), np.ones((300, 300)))
     finally:
         _core.set_threads(before)
-    assert blas._library.scipy_openblas_get_num_threads64_() == 1
+    assert openblas._library.scipy_openblas_get_num_threads64_() == 1
 
 
 def test_without_a_blas_the_rest_works() -> None:
@@ -253,8 +254,9 @@ def test_without_a_blas_the_rest_works() -> None:
 import sys
 sys.modules["scipy_openblas64"] = None
 import numpy as np
-from cipherblas import _core, blas
-assert not blas.load() and blas.description() == "none"
+from cipherblas import _core
+from cipherblas.common import openblas
+assert not openblas.load() and openblas.description() == "none"
 assert "blas" not in _core.gemm_paths()
 one = np.ones((2, 2), np.uint64)
 assert (_core.modular_gemm(one, one, 97) == 2).all()

@@ -196,7 +196,7 @@ def test_resource_limits_count(name: str) -> None:
     code = f"""
 import resource
 import numpy as np
-from cipherblas import errors, limits, memory
+from cipherblas.common import errors, limits, memory
 resource.setrlimit(resource.{name}, (3 << 30, 3 << 30))
 before = limits.available_memory()
 held = memory.aligned_empty((1 << 27,))  # 1 GiB

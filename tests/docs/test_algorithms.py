@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
-from cipherblas import bench, report, security
-from cipherblas.algorithms import ALGORITHMS
-from cipherblas.algorithms.layers.registry import CONV_BASELINES, LAYER_METHODS
-from cipherblas.algorithms.registry import GEMM
+from cipherblas import bench, report
 from cipherblas.bench import crossover
-from cipherblas.errors import CipherblasError
-from cipherblas.evaluators.counter import Counter
-from cipherblas.evaluators.shape import RingShape
-from cipherblas.evaluators.steps import KeyPolicy
+from cipherblas.common.errors import CipherblasError
+from cipherblas.crypto import security
+from cipherblas.evaluators.slots.symbolic import Counter
+from cipherblas.methods.matmul.registry import ALGORITHMS, GEMM
+from cipherblas.methods.matvec_conv.registry import CONV_BASELINES, LAYER_METHODS
 from cipherblas.planner.plan import PlanOptions
+from cipherblas.rlwe.key_policies import KeyPolicy
+from cipherblas.rlwe.rings import RingShape
 
 PAGE = documents.ROOT / "docs" / "algorithms.md"
 ARCHITECTURE = documents.ROOT / "docs" / "architecture.md"

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
-from cipherblas.algorithms import ALGORITHMS
-from cipherblas.algorithms.registry import GEMM
+from cipherblas.methods.matmul.registry import ALGORITHMS, GEMM
 
 
 def test_example_runs() -> None:

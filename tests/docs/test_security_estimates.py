@@ -12,8 +12,8 @@ from types import ModuleType
 import documents
 import pytest
 
-from cipherblas import security
 from cipherblas.bench.sets import FAME_SETS
+from cipherblas.crypto import security
 
 SCRIPT = documents.ROOT / "scripts" / "estimate_security.py"
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cipherblas.evaluators import Ct
-from cipherblas.evaluators.ckks import Ckks
-from cipherblas.keys import SecretKey, decrypt_coefficients, encrypt, generate_secret
-from cipherblas.params import Parameters, make_parameters
+from cipherblas.crypto.keys import SecretKey, decrypt_coefficients, encrypt, generate_secret
+from cipherblas.crypto.params import Parameters, make_parameters
+from cipherblas.evaluators.slots.native import Ckks
+from cipherblas.evaluators.slots.values import Ct
 
 
 class Client:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cipherblas.errors import (
+from cipherblas.common.errors import (
     LevelError,
     MismatchError,
     MissingKeyError,
@@ -15,12 +15,15 @@ from cipherblas.errors import (
     RangeError,
     ShapeError,
 )
-from cipherblas.evaluators import Clear, Counter, Counts, Plain, RingShape, Transform
-from cipherblas.evaluators.encodings import EncodeCache
-from cipherblas.evaluators.rotations import split_steps
-from cipherblas.evaluators.steps import expand, signed_powers
-from cipherblas.evaluators.values import total_step
-from cipherblas.keys import KeyRequest
+from cipherblas.crypto.keys import KeyRequest
+from cipherblas.engines.encodings import EncodeCache
+from cipherblas.evaluators.slots.clear import Clear
+from cipherblas.evaluators.slots.rotations import split_steps
+from cipherblas.evaluators.slots.symbolic import Counter
+from cipherblas.evaluators.slots.values import Plain, Transform
+from cipherblas.rlwe.counts import Counts
+from cipherblas.rlwe.key_policies import expand, signed_powers, total_step
+from cipherblas.rlwe.rings import RingShape
 
 SLOTS = 64
 policies = st.sampled_from(["direct", "composed", "binary"])

@@ -9,12 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cipherblas.errors import LevelError, MismatchError, MissingKeyError, RangeError, ShapeError
-from cipherblas.evaluators import Clear, Counter, Plain
-from cipherblas.evaluators.ckks import Ckks
-from cipherblas.evaluators.encodings import Encodings
-from cipherblas.evaluators.noise import TAIL
-from cipherblas.keys import KeyRequest, make_evaluation_keys
+from cipherblas.common.errors import LevelError, MismatchError, MissingKeyError, RangeError, ShapeError
+from cipherblas.crypto.keys import KeyRequest, make_evaluation_keys
+from cipherblas.engines.encodings import Encodings
+from cipherblas.evaluators.slots.clear import Clear
+from cipherblas.evaluators.slots.native import Ckks
+from cipherblas.evaluators.slots.symbolic import Counter
+from cipherblas.evaluators.slots.values import Plain
+from cipherblas.rlwe.noise import TAIL
 
 POLICIES = ["direct", "composed", "binary"]
 

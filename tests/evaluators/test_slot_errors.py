@@ -7,15 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from cipherblas.evaluators import Counter, RingShape
-from cipherblas.evaluators.noise import (
-    FAILURE_BITS,
-    PRODUCT_TAIL,
-    SlotErrors,
-    concentration,
-    hamming_weight,
-    tail,
-)
+from cipherblas.evaluators.slots.symbolic import Counter
+from cipherblas.rlwe.noise import FAILURE_BITS, PRODUCT_TAIL, SlotErrors, concentration, hamming_weight, tail
+from cipherblas.rlwe.rings import RingShape
 
 SAMPLES = 1 << 20
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
-from cipherblas import limits
-from cipherblas.evaluators import encodings
+from cipherblas.common import limits
+from cipherblas.engines import encodings
 from cipherblas.planner import layers as planner_layers
 
 RANDOM = np.random.default_rng(5)

@@ -14,12 +14,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import cipherblas as cb
-from cipherblas.algorithms.registry import ALGORITHMS, find
-from cipherblas.errors import LevelError
-from cipherblas.evaluators import RingShape
-from cipherblas.evaluators.counts import Counts
-from cipherblas.expressions import trace as traced
-from cipherblas.graph import Axes
+from cipherblas.common.errors import LevelError
+from cipherblas.lang.expressions import trace as traced
+from cipherblas.lang.graph import Axes
+from cipherblas.methods.matmul.registry import ALGORITHMS, find
 from cipherblas.planner import estimate
 from cipherblas.planner.bound import least_counts
 from cipherblas.planner.budgets import budgets_of
@@ -27,7 +25,9 @@ from cipherblas.planner.explain import progressions
 from cipherblas.planner.plan import PlanOptions
 from cipherblas.planner.search import Search
 from cipherblas.planner.trace import TooSlowError, trace
-from cipherblas.slot_arithmetic import Choice
+from cipherblas.rlwe.counts import Counts
+from cipherblas.rlwe.rings import RingShape
+from cipherblas.runtime.slot_arithmetic import Choice
 
 S, P = cb.secret, cb.public
 

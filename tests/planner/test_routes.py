@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
-from cipherblas.expressions import trace
+from cipherblas.lang.expressions import trace
 from cipherblas.planner import search
 from cipherblas.planner.budgets import budgets_of
 from cipherblas.planner.plan import PlanOptions
@@ -114,6 +114,13 @@ def test_an_unknown_route_is_refused() -> None:
 def test_options_that_contradict_the_route_are_refused(options: dict[str, Any], got: str) -> None:
     with pytest.raises(cb.ParameterError, match=f"route: expected .*, got {got}"):
         compiled(4, **options)
+
+
+@pytest.mark.parametrize("options", [{"block": 4}, {"options": {}}])
+def test_options_of_slots_are_refused_with_gemm(options: dict[str, Any]) -> None:
+    (name,) = options
+    with pytest.raises(cb.ParameterError, match=f"options of gemm: expected no {name}, .* got {name}"):
+        compiled(4, algorithm="gemm", **options)
 
 
 def test_a_program_that_needs_slots_has_no_route_by_rows() -> None:

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
-from cipherblas.errors import LevelError
-from cipherblas.evaluators import RingShape
-from cipherblas.expressions import Leaf
+from cipherblas.common.errors import LevelError
+from cipherblas.lang.expressions import Leaf
 from cipherblas.planner.refusals import widest
 from cipherblas.planner.sizing import DEEPEST, NoRingError, draft, drafted
+from cipherblas.rlwe.rings import RingShape
 
 S = cb.secret
 TOY: dict[str, Any] = {"ring_degree": 1 << 12, "security": 0, "insecure": True}

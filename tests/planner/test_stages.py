@@ -10,17 +10,11 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
-from cipherblas.evaluators.counts import Counts
-from cipherblas.keys import FreshCiphertext
+from cipherblas.crypto.keys import FreshCiphertext
 from cipherblas.planner.cost import SwitchRates, calibrate
 from cipherblas.planner.explain import bit_rate
-from cipherblas.planner.stages import (
-    DEFAULT_LINK,
-    Stages,
-    predicted,
-    row_traffic,
-    slot_traffic,
-)
+from cipherblas.planner.stages import DEFAULT_LINK, Stages, predicted, row_traffic, slot_traffic
+from cipherblas.rlwe.counts import Counts
 
 S, P = cb.secret, cb.public
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
-from cipherblas.expressions import Leaf, ordered
-from cipherblas.expressions import trace as traced
-from cipherblas.graph import deduplicated
-from cipherblas.networks import Truncated
+from cipherblas.lang.expressions import Leaf, ordered
+from cipherblas.lang.expressions import trace as traced
+from cipherblas.lang.graph import deduplicated
+from cipherblas.lang.networks import Truncated
 from cipherblas.planner.truncation import sensitivities, truncated, truncation_error
 
 S = cb.secret

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
-from cipherblas.evaluators.base import Evaluator
-from cipherblas.evaluators.rows import RowsEvaluator
-from cipherblas.evaluators.rows_worst_case import RowsWorstCase
-from cipherblas.evaluators.worst_case import WorstCase
+from cipherblas.evaluators.rows.interface import RowsEvaluator
+from cipherblas.evaluators.rows.worst_case import RowsWorstCase
+from cipherblas.evaluators.slots.interface import Evaluator
+from cipherblas.evaluators.slots.worst_case import WorstCase
 from cipherblas.planner.worst_case import worst_error
 
 

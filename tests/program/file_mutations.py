@@ -21,15 +21,15 @@ import numpy as np
 from foreign_files import TINY, assert_harmless, failure, identity
 
 import cipherblas as cb
-from cipherblas import formats
-from cipherblas.files import format as form
-from cipherblas.formats.encryption import decrypt, encrypt_rows
-from cipherblas.formats.generation import make_conversion_keys
-from cipherblas.keyrecord import SUFFIX, KeyRecord
-from cipherblas.keys import SecretKey
-from cipherblas.keys.storage import MANIFEST
-from cipherblas.params import Parameters
-from cipherblas.sharing import Sharing
+from cipherblas.crypto.files import format as form
+from cipherblas.crypto.keys import SecretKey
+from cipherblas.crypto.keys.storage import MANIFEST
+from cipherblas.crypto.params import Parameters
+from cipherblas.rlwe import matrices
+from cipherblas.rlwe.matrices.encryption import decrypt, encrypt_rows
+from cipherblas.rlwe.matrices.generation import make_conversion_keys
+from cipherblas.roles.key_record import SUFFIX, KeyRecord
+from cipherblas.roles.sharing import Sharing
 
 INSECURE: dict[str, Any] = {"insecure": True, "security": 0}
 IN_JSON = ("parameters", "header", "digests")  # entries of the metadata that are JSON themselves
@@ -365,14 +365,14 @@ def _samples(folder: Path) -> Iterator[Sample]:
     yield Sample("manifest", "evaluation-keys", (manifest / MANIFEST).read_bytes(), use_manifest)
     secret = SecretKey(TINY, np.arange(32, dtype=np.uint8))
     matrix = encrypt_rows(secret, np.ones((2, 16)), 2.0**20)
-    conversion = make_conversion_keys(secret, formats.ConversionRequest("shared-to-rlwe", 2, 2))
+    conversion = make_conversion_keys(secret, matrices.ConversionRequest("shared-to-rlwe", 2, 2))
     yield sample(
         *("matrix", "encrypted-matrix", matrix.save),
-        lambda path: decrypt(secret, formats.RlweRows.load(path, insecure=True)),
+        lambda path: decrypt(secret, matrices.RlweRows.load(path, insecure=True)),
     )
     yield sample(
         *("conversion keys", "conversion-keys", conversion.save),
-        lambda path: formats.ConversionKeys.load(path, insecure=True),
+        lambda path: matrices.ConversionKeys.load(path, insecure=True),
     )
     key_file = folder / "key"
     client.save(key_file)

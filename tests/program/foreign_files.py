@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import cipherblas as cb
-from cipherblas import files, graph
-from cipherblas.expressions import Operand
-from cipherblas.params import Parameters
+from cipherblas.crypto import files
+from cipherblas.crypto.params import Parameters
+from cipherblas.lang import graph
+from cipherblas.lang.expressions import Operand
 from cipherblas.planner.routes import replay
-from cipherblas.program import Program
+from cipherblas.roles.program import Program
 
 # Clears the screen (7-bit and 8-bit form), turns the writing direction, rings, deletes, and forges a line.
 ESCAPES = "\x1b[2J\x9b2J\u202e\u2028\x07\x7f\r\nsecurity          256 bits\x1b[8m"

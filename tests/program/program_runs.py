@@ -10,15 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 import cipherblas as cb
-from cipherblas.evaluators import Clear, Counts, RingShape
-from cipherblas.evaluators.values import Ct
-from cipherblas.execution import Execution
-from cipherblas.expressions import Expression, Operand, evaluate_clear
-from cipherblas.layer_execution import LayerExecution
-from cipherblas.layouts.blocks import block_of, join
+from cipherblas.evaluators.slots.clear import Clear
+from cipherblas.evaluators.slots.values import Ct
+from cipherblas.forms.blocks import block_of, join
+from cipherblas.lang.expressions import Expression, Operand, evaluate_clear
 from cipherblas.planner.layers import Chooser, LayerCost, Recorded, trace_layers
 from cipherblas.planner.trace import PlainFeeds, Trace, trace
-from cipherblas.slot_arithmetic import Choice, FeedSpec
+from cipherblas.rlwe.counts import Counts
+from cipherblas.rlwe.rings import RingShape
+from cipherblas.runtime.execution import Execution
+from cipherblas.runtime.layer_execution import LayerExecution
+from cipherblas.runtime.slot_arithmetic import Choice, FeedSpec
 
 Matrix = NDArray[np.float64]
 

@@ -12,12 +12,13 @@ import pytest
 from program_runs import Run, encrypted
 
 import cipherblas as cb
-from cipherblas.algorithms.layers.base import folded, repeated
-from cipherblas.evaluators import Counter, RingShape
-from cipherblas.evaluators.noise import SlotErrors, tail
-from cipherblas.expressions import Leaf
+from cipherblas.evaluators.slots.symbolic import Counter
+from cipherblas.lang.expressions import Leaf
+from cipherblas.methods.matvec_conv.base import folded, repeated
 from cipherblas.planner.cost import calibrate
 from cipherblas.planner.layers import Chooser, Prices, trace_layers
+from cipherblas.rlwe.noise import SlotErrors, tail
+from cipherblas.rlwe.rings import RingShape
 
 TOY = {"ring_degree": 1 << 12, "security": 0, "insecure": True}
 RANDOM = np.random.default_rng(6)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
-from cipherblas.expressions import MAX_DEPTH, evaluate_clear, trace
+from cipherblas.lang.expressions import MAX_DEPTH, evaluate_clear, trace
 
 S, P = cb.secret, cb.public
 PAIR = {"a": S(4, 4), "b": S(4, 4)}

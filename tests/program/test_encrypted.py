@@ -11,7 +11,7 @@ from program_runs import encrypted, run
 
 import cipherblas as cb
 from cipherblas import public, secret
-from cipherblas.algorithms.registry import ALGORITHMS
+from cipherblas.methods.matmul.registry import ALGORITHMS
 
 SQUARE = secret(6, 6)
 CONSTANT = np.random.default_rng(3).uniform(-2, 2, (6, 6))

@@ -15,8 +15,8 @@ import pytest
 from program_runs import Run, lasting, matrix, run
 
 import cipherblas as cb
-from cipherblas.evaluators import encodings
-from cipherblas.expressions import Operand
+from cipherblas.engines import encodings
+from cipherblas.lang.expressions import Operand
 
 RNG = np.random.default_rng(8)
 BINARY = {"key_policy": "binary"}

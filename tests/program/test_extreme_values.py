@@ -11,9 +11,9 @@ import pytest
 from program_runs import Run, run
 
 import cipherblas as cb
-from cipherblas.evaluators.rows_counter import RowsCounter
-from cipherblas.evaluators.shape import RingShape
-from cipherblas.expressions import Constant
+from cipherblas.evaluators.rows.symbolic import RowsCounter
+from cipherblas.lang.expressions import Constant
+from cipherblas.rlwe.rings import RingShape
 
 ROUTES = ("slots", "rows")
 EXACT = 2.0**53  # integers up to which are exact in float64

@@ -15,9 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import cipherblas as cb
-from cipherblas import files, graph
-from cipherblas.files import format as form
-from cipherblas.files import reading, writing
+from cipherblas.crypto import files
+from cipherblas.crypto.files import format as form
+from cipherblas.crypto.files import reading, writing
+from cipherblas.lang import graph
 
 VALUES = {
     "a": np.random.default_rng(1).uniform(-1, 1, (5, 7)),

@@ -19,9 +19,9 @@ from foreign_files import TINY, forge
 
 import cipherblas
 import cipherblas as cb
-from cipherblas.errors import InsecureParametersWarning
-from cipherblas.keys import SecretKey
-from cipherblas.params import Parameters, make_parameters
+from cipherblas.common.errors import InsecureParametersWarning
+from cipherblas.crypto.keys import SecretKey
+from cipherblas.crypto.params import Parameters, make_parameters
 
 SHAPES = {"a": cb.secret(2, 2, encryption="public-key"), "b": cb.secret(2, 2)}
 

@@ -22,8 +22,8 @@ from foreign_files import (
 )
 
 import cipherblas as cb
-from cipherblas import files
-from cipherblas.keys import SecretKey
+from cipherblas.crypto import files
+from cipherblas.crypto.keys import SecretKey
 from cipherblas.planner.explain import explain
 from cipherblas.planner.plan import KeySaving, Rejected
 

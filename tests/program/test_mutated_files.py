@@ -28,7 +28,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Sample]:
 
 
 def test_samples_are_files_of_every_kind(written: dict[str, Sample], tmp_path: Path) -> None:
-    from cipherblas.files import KINDS
+    from cipherblas.crypto.files import KINDS
 
     assert tuple(written) == NAMES
     assert {sample.kind for sample in written.values()} == set(KINDS)

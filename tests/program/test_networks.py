@@ -14,14 +14,15 @@ from program_runs import Run, matrix, network_in_clear, run
 from scipy.signal import correlate2d
 
 import cipherblas as cb
-from cipherblas.algorithms.layers.imra import Pattern
-from cipherblas.evaluators import Counter, RingShape
-from cipherblas.expressions import Constant, Expression, Leaf, Operand, evaluate_clear
-from cipherblas.graph import constants, deduplicated, from_json, to_json
-from cipherblas.layer_execution import LayerExecution
-from cipherblas.layouts.tensors import contiguous
+from cipherblas.evaluators.slots.symbolic import Counter
+from cipherblas.forms.tensors import contiguous
+from cipherblas.lang.expressions import Constant, Expression, Leaf, Operand, evaluate_clear
+from cipherblas.lang.graph import constants, deduplicated, from_json, to_json
+from cipherblas.methods.matvec_conv.baselines.imra import Pattern
 from cipherblas.planner.layers import Recorded
 from cipherblas.planner.trace import RecordingFeeds
+from cipherblas.rlwe.rings import RingShape
+from cipherblas.runtime.layer_execution import LayerExecution
 
 SLOTS = 256
 RING = RingShape.from_bits(2 * SLOTS, [50.0] * 6 + [30.0] * 40, [50.0], 1, 30.0)

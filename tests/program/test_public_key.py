@@ -12,15 +12,15 @@ import pytest
 from program_runs import lasting
 
 import cipherblas as cb
-from cipherblas import files, security
-from cipherblas.evaluators.noise import PRODUCT_TAIL, TAIL, NoiseModel
-from cipherblas.evaluators.rows_counter import RowsCounter
-from cipherblas.expressions import Operand, has_public_key, trace
-from cipherblas.formats import RlweRows
-from cipherblas.formats.encryption import decrypt
-from cipherblas.keys import FreshCiphertext, decrypt_coefficients, generate_public_key, generate_secret
-from cipherblas.row_execution import RowFeed, has_fixed
-from cipherblas.slot_arithmetic import FeedSpec
+from cipherblas.crypto import files, security
+from cipherblas.crypto.keys import FreshCiphertext, decrypt_coefficients, generate_public_key, generate_secret
+from cipherblas.evaluators.rows.symbolic import RowsCounter
+from cipherblas.lang.expressions import Operand, has_public_key, trace
+from cipherblas.rlwe.matrices import RlweRows
+from cipherblas.rlwe.matrices.encryption import decrypt
+from cipherblas.rlwe.noise import PRODUCT_TAIL, TAIL, NoiseModel
+from cipherblas.runtime.row_execution import RowFeed, has_fixed
+from cipherblas.runtime.slot_arithmetic import FeedSpec
 
 WEIGHTS = np.random.default_rng(9).integers(-128, 128, (256, 2048)).astype(np.int8)
 

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from program_runs import in_clear, matrix
 
-from cipherblas.algorithms.registry import ALGORITHMS, find
-from cipherblas.evaluators import RingShape
-from cipherblas.expressions import Constant, Expression, Leaf, Operand, public, secret
-from cipherblas.graph import Axes, constants, deduplicated, from_json, products, to_json
-from cipherblas.slot_arithmetic import Choice
+from cipherblas.lang.expressions import Constant, Expression, Leaf, Operand, public, secret
+from cipherblas.lang.graph import Axes, constants, deduplicated, from_json, products, to_json
+from cipherblas.methods.matmul.registry import ALGORITHMS, find
+from cipherblas.rlwe.rings import RingShape
+from cipherblas.runtime.slot_arithmetic import Choice
 
 SLOTS = 512
 RING = RingShape.from_bits(2 * SLOTS, [50.0] * 6 + [30.0] * 30, [50.0], 1, 30.0)

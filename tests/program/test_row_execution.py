@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cipherblas as cb
-from cipherblas.errors import ParameterError
-from cipherblas.evaluators.rows import Batch, Rows
-from cipherblas.evaluators.rows_clear import RowsClear
-from cipherblas.evaluators.shape import RingShape
-from cipherblas.expressions import Expression, evaluate_clear, trace
-from cipherblas.row_execution import RowExecution, RowFeed, RowValue, supported
+from cipherblas.common.errors import ParameterError
+from cipherblas.evaluators.rows.clear import RowsClear
+from cipherblas.evaluators.rows.interface import Batch, Rows
+from cipherblas.lang.expressions import Expression, evaluate_clear, trace
+from cipherblas.rlwe.rings import RingShape
+from cipherblas.runtime.row_execution import RowExecution, RowFeed, RowValue, supported
 
 N = 8
 RING = RingShape.from_bits(N, [50.0] * 4, [50.0], 1, 20.0)

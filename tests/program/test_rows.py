@@ -11,11 +11,11 @@ import pytest
 from program_runs import lasting
 
 import cipherblas as cb
-from cipherblas import client as client_module
-from cipherblas.expressions import trace
+from cipherblas.lang.expressions import trace
 from cipherblas.planner.budgets import budgets_of
 from cipherblas.planner.plan import PlanOptions
 from cipherblas.planner.rows import RowSearch, Way
+from cipherblas.roles import client as client_module
 
 
 def matrices(program: cb.Program, seed: int = 3) -> dict[str, np.ndarray]:

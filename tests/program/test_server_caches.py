@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
-from cipherblas.evaluators.counter import Counter
-from cipherblas.evaluators.encodings import MASK_BYTES, RUN_BYTES, Encodings, WeightStore
-from cipherblas.execution import Execution
-from cipherblas.layer_execution import LayerExecution
+from cipherblas.engines.encodings import MASK_BYTES, RUN_BYTES, Encodings, WeightStore
+from cipherblas.evaluators.slots.symbolic import Counter
 from cipherblas.planner.layers import Recorded
 from cipherblas.planner.trace import RecordingFeeds
+from cipherblas.runtime.execution import Execution
+from cipherblas.runtime.layer_execution import LayerExecution
 
 S, P = cb.secret, cb.public
 
@@ -304,7 +304,7 @@ def test_what_was_not_filled_is_tried_again() -> None:
 
 def test_memory_that_masks_of_earlier_runs_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are part of the plan's peak, and are not asked for twice; where memory is short they go first."""
-    from cipherblas import limits
+    from cipherblas.common import limits
 
     program = toy(lambda x: x @ x, x=S(8, 8), algorithm="fame")
     client = program.client()

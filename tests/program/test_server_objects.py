@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import cipherblas as cb
-from cipherblas.keys import SecretKey
+from cipherblas.crypto.keys import SecretKey
 
 
 def reachable(root: Any) -> Iterator[Any]:

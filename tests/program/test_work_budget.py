@@ -14,7 +14,8 @@ import pytest
 from foreign_files import as_json, content
 
 import cipherblas as cb
-from cipherblas import files, work
+from cipherblas.common import work
+from cipherblas.crypto import files
 
 Change = Callable[[dict[str, Any]], None]
 MOST = 1 << 24  # rows or columns of an operand

@@ -11,7 +11,7 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
 from cipherblas import report
-from cipherblas.errors import StorageError
+from cipherblas.common.errors import StorageError
 from cipherblas.report import crossover
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from cipherblas.errors import StorageError
+from cipherblas.common.errors import StorageError
 from cipherblas.report import Display, duration, plan_table, print_json, size
 from cipherblas.report.machine import peak_bytes
 from cipherblas.report.picture import DemoPicture, draw

@@ -96,7 +96,7 @@ def one_ciphertext_options(shape: Shape, options: dict[str, Any]) -> dict[str, A
     Raises:
         MemoryBudgetError, PrecisionError: no ring degree up to 2^17 has such a plan.
     """
-    from cipherblas.errors import CipherblasError
+    from cipherblas.common.errors import CipherblasError
 
     names = [options["algorithm"]] if "algorithm" in options else ["skewed", "bicyclic", "fame", "e2dm"]
     best: tuple[float, dict[str, Any]] | None = None

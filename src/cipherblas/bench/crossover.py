@@ -19,7 +19,7 @@ from cipherblas.bench import cc, pc
 from cipherblas.bench.harness import Row, Timing, in_turns, params_fields, row, seconds_text
 from cipherblas.bench.products import Case, SecretCase, gemm_side
 from cipherblas.bench.sets import Shape
-from cipherblas.errors import CipherblasError
+from cipherblas.common.errors import CipherblasError
 from cipherblas.planner.plan import Plan
 
 SIZES = (64, 128, 256, 512, 1024, 2048, 4096)

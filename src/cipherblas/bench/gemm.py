@@ -23,15 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from cipherblas.bench.harness import (
-    MeasurementError,
-    Row,
-    Timing,
-    in_turns,
-    local,
-    peak_memory,
-    row,
-)
+from cipherblas.bench.harness import MeasurementError, Row, Timing, in_turns, local, peak_memory, row
 
 YARDSTICK = "float64"
 NARROW_BITS = 22  # one exact float64 product: (2^21)^2 · 2048 = 2^53
@@ -98,7 +90,8 @@ def run(
 
 
 def _rows(shape: tuple[int, int, int], bits: int, threads: int, budget: float) -> Iterator[Row]:
-    from cipherblas import _core, blas
+    from cipherblas import _core
+    from cipherblas.common import openblas
 
     cases = list(_cases(shape, bits))
     runs = in_turns([local(case.work) for case in cases], budget=budget)
@@ -121,7 +114,7 @@ def _rows(shape: tuple[int, int, int], bits: int, threads: int, budget: float) -
             times_gemm_of_least=timing.seconds_min / yardstick.seconds_min,
             max_u=MAX_U if case.name.startswith("small") else None,
             isa=_core.isa(),
-            blas=blas.description(),
+            blas=openblas.description(),
         )
 
 

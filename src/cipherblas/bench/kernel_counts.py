@@ -8,18 +8,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from cipherblas.algorithms.layers.base import LayerMethod
-from cipherblas.algorithms.layers.imra import Pattern
-from cipherblas.algorithms.layers.registry import CONV_BASELINES, MATVEC_BASELINES
 from cipherblas.bench.harness import Row
 from cipherblas.bench.kernel_shapes import EXAMPLES, KERNELS, Kernel, named
-from cipherblas.errors import ShapeError
-from cipherblas.evaluators.shape import RingShape
-from cipherblas.expressions import Leaf, MatMul, public, secret
-from cipherblas.layer_execution import method_of, packing
-from cipherblas.layouts.tensors import tensor_shape
-from cipherblas.networks import Conv2d
+from cipherblas.common.errors import ShapeError
+from cipherblas.forms.tensors import tensor_shape
+from cipherblas.lang.expressions import Leaf, MatMul, public, secret
+from cipherblas.lang.networks import Conv2d
+from cipherblas.methods.matvec_conv.base import LayerMethod
+from cipherblas.methods.matvec_conv.baselines.imra import Pattern
+from cipherblas.methods.matvec_conv.registry import CONV_BASELINES, MATVEC_BASELINES
 from cipherblas.planner.layers import Chooser, layer_counts, trace_layers
+from cipherblas.rlwe.rings import RingShape
+from cipherblas.runtime.layer_execution import method_of, packing
 
 DEPTH = 4  # rescales that the ring of the search has room for
 

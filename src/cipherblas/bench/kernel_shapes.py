@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from cipherblas.algorithms.layers.base import Window
+from cipherblas.lang.windows import Window
 
 SLOTS = 1 << 15  # of all kernels of Table 3
 
@@ -42,7 +42,7 @@ class Kernel:
         input_shape: (k,), or (channels, height, width).
         weight_shape: (n, k), or (outputs, channels, height, width).
         padding: of a convolution, on all sides.
-        published: by name of the method (`algorithms.layers.registry`).
+        published: by name of the method (`methods.matvec_conv.registry`).
         slots: S.
     """
 

@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from cipherblas.algorithms.layers.registry import CONV_BASELINES, MATVEC_BASELINES, METAKERNEL
 from cipherblas.bench.harness import SLOW, Row, Timing, params_fields, peak_memory, repeats_for, row
 from cipherblas.bench.kernel_shapes import KERNELS, Kernel, named
 from cipherblas.bench.products import SERVER_TIME
-from cipherblas.errors import CipherblasError
-from cipherblas.evaluators.counts import Counts
+from cipherblas.common.errors import CipherblasError
+from cipherblas.methods.matvec_conv.registry import CONV_BASELINES, MATVEC_BASELINES, METAKERNEL
+from cipherblas.rlwe.counts import Counts
 
 RELATIVE_ERROR = 1e-5  # of the largest entry of the result, as in the paper
 LIMIT_SECONDS = 600.0  # of a baseline, the encoding of its weights included
@@ -112,7 +112,7 @@ def _baseline(
 
 
 def _available() -> int:
-    from cipherblas.limits import available_memory
+    from cipherblas.common.limits import available_memory
 
     return available_memory() or 8 << 30
 
@@ -121,9 +121,9 @@ class _Case:
     """One kernel by one method: program and data; keys and ciphertexts when it is measured."""
 
     def __init__(self, kernel: Kernel, relative_error: float, name: str, options: dict[str, Any]) -> None:
-        from cipherblas.expressions import evaluate_clear, secret, trace
-        from cipherblas.networks import conv2d, matvec
-        from cipherblas.program import compile as compile_program
+        from cipherblas.lang.expressions import evaluate_clear, secret, trace
+        from cipherblas.lang.networks import conv2d, matvec
+        from cipherblas.roles.program import compile as compile_program
 
         random = np.random.default_rng(1)
         self.kernel, self.name = kernel, name

@@ -27,7 +27,7 @@ from cipherblas.bench.harness import (
     row,
 )
 from cipherblas.bench.sets import FAME_SETS, fast_memory
-from cipherblas.params import Parameters
+from cipherblas.crypto.params import Parameters
 
 ORDERS = ("limb", "rotation")
 
@@ -40,7 +40,7 @@ class Transform:
     """
 
     def __init__(self, params: Parameters, diagonals: int, baby_steps: int | None) -> None:
-        from cipherblas import keys
+        from cipherblas.crypto import keys
 
         self.params, self.diagonals, self.context = params, diagonals, params.context()
         limbs, slots = params.limbs, params.slots
@@ -99,7 +99,7 @@ class Transform:
 
     def error(self, result: Any) -> float:
         """Largest difference from NumPy over all slots."""
-        from cipherblas import keys
+        from cipherblas.crypto import keys
 
         found = self.context.decode(keys.decrypt_coefficients(self.secret, result)).real / self.scale
         expected = sum(mask * np.roll(self.values, -t) for t, mask in enumerate(self.masks))

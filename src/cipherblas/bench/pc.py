@@ -27,8 +27,8 @@ class PublicCase(Case):
 
     @classmethod
     def compile(cls, shape: Shape, options: dict[str, Any]) -> Any:
-        from cipherblas.expressions import public, secret
-        from cipherblas.program import compile as compile_program
+        from cipherblas.lang.expressions import public, secret
+        from cipherblas.roles.program import compile as compile_program
 
         m, k, n = shape
         options = {**SERVER_TIME, **options}

@@ -26,7 +26,7 @@ import numpy as np
 from cipherblas.bench import ntt
 from cipherblas.bench.harness import Row, Timing, compare, measure, params_fields, peak_memory, row
 from cipherblas.bench.peers import Peer, PeerError
-from cipherblas.params import Parameters, make_parameters
+from cipherblas.crypto.params import Parameters, make_parameters
 
 HOISTED = 8
 CASES = (
@@ -90,7 +90,7 @@ class Primitives:
     """Our side: keys and ciphertexts of one parameter set, and a function of no arguments per case."""
 
     def __init__(self, params: Parameters) -> None:
-        from cipherblas import keys
+        from cipherblas.crypto import keys
 
         self.params = params
         context = params.context()

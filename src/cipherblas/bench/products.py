@@ -106,8 +106,8 @@ class SecretCase(Case):
 
     @staticmethod
     def compile(shape: Shape, options: dict[str, Any]) -> Any:
-        from cipherblas.expressions import secret
-        from cipherblas.program import compile as compile_program
+        from cipherblas.lang.expressions import secret
+        from cipherblas.roles.program import compile as compile_program
 
         m, k, n = shape
         options = {**SERVER_TIME, **options}
@@ -124,9 +124,10 @@ class SecretCase(Case):
 
 def gemm_side(left: NDArray[Any], right: NDArray[Any]) -> Side:
     """The yardstick: the float64 GEMM of the same shape, on as many threads."""
-    from cipherblas import _core, blas
+    from cipherblas import _core
+    from cipherblas.common import openblas
 
-    if not blas.load():
+    if not openblas.load():
         raise ValueError("the yardstick: expected the BLAS of scipy-openblas64, got none")
     a, b = (np.ascontiguousarray(matrix, dtype=np.float64) for matrix in (left, right))
     out = np.empty((a.shape[0], b.shape[1]))

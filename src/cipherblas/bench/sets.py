@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cipherblas.params import Parameters, make_parameters
+from cipherblas.crypto.params import Parameters, make_parameters
 
 Shape = tuple[int, int, int]  # m, k, n
 

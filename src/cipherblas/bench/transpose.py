@@ -1,7 +1,7 @@
 """Transposition of a matrix that is encrypted row by row, by coefficients (C-MT; Park, EUROCRYPT 2025).
 
 One limb of 50 bits and one special prime, N = 2^12 or the least ring that holds the rows: a row is one
-ciphertext. Timed is `formats.transpose`, from coefficients to coefficients. The result is decrypted and compared with
+ciphertext. Timed is `matrices.transpose`, from coefficients to coefficients. The result is decrypted and compared with
 NumPy entry by entry, in units of the entries, which are uniform on [-1, 1] and encrypted at scale 2^40.
 """
 
@@ -11,19 +11,19 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from cipherblas import formats
 from cipherblas.bench.harness import Row, measure, params_fields, peak_memory, row
-from cipherblas.formats.encryption import decrypt, encrypt_rows
-from cipherblas.formats.matrix import bit_ceil
-from cipherblas.formats.transposition import (
+from cipherblas.crypto.keys import generate_secret, make_evaluation_keys
+from cipherblas.crypto.params import make_parameters
+from cipherblas.rlwe import matrices
+from cipherblas.rlwe.matrices.encryption import decrypt, encrypt_rows
+from cipherblas.rlwe.matrices.matrix import bit_ceil
+from cipherblas.rlwe.matrices.transposition import (
     MOST_SIZE,
     POLICIES,
     TransposePolicy,
     transpose_plan,
     transpose_size,
 )
-from cipherblas.keys import generate_secret, make_evaluation_keys
-from cipherblas.params import make_parameters
 
 SCALE_BITS = 40.0
 _LEAST_RING = 1 << 12  # of 128 bits of security with two primes of 50 bits
@@ -80,10 +80,10 @@ class _Case:
         self.encrypted = encrypt_rows(self.secret, self.matrix, 2.0**SCALE_BITS)
 
     def measure(self, policy: TransposePolicy, threads: int, budget: float) -> Row:
-        keys = make_evaluation_keys(self.secret, formats.transpose_request(self.encrypted, policy))
+        keys = make_evaluation_keys(self.secret, matrices.transpose_request(self.encrypted, policy))
 
-        def work() -> formats.RlweRows:
-            return formats.transpose(self.encrypted, keys, policy)
+        def work() -> matrices.RlweRows:
+            return matrices.transpose(self.encrypted, keys, policy)
 
         with peak_memory() as peak:
             result = work()

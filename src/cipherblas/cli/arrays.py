@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas import files
-from cipherblas.arrays import narrow_array
-from cipherblas.errors import DTypeError, FormatError
+from cipherblas.common.arrays import narrow_array
+from cipherblas.common.errors import DTypeError, FormatError
+from cipherblas.crypto import files
 
 
 def load_array(path: Path, dimensions: Sequence[int]) -> NDArray[Any]:
     """The real, finite array in a `.npy` file, of one of these numbers of dimensions.
 
-    Its type is that of `cipherblas.arrays.narrow_array`.
+    Its type is that of `cipherblas.common.arrays.narrow_array`.
 
     Raises:
         StorageError: the file cannot be read.

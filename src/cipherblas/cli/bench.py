@@ -23,7 +23,7 @@ from cipherblas.cli.bench_options import (
 )
 from cipherblas.cli.guard import guarded
 from cipherblas.cli.options import Debug, Quiet, Route, parse_shape, without_none
-from cipherblas.errors import CipherblasError
+from cipherblas.common.errors import CipherblasError
 from cipherblas.report import Display
 from cipherblas.report.tables import stdout_console
 

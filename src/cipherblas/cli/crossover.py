@@ -10,18 +10,12 @@ from typing import Annotated, Any
 
 import typer
 
-from cipherblas import files, report
+from cipherblas import report
 from cipherblas.cli.bench import collected
-from cipherblas.cli.bench_options import (
-    JsonLines,
-    MemoryBudget,
-    OneThread,
-    Precision,
-    Seconds,
-    Security,
-)
+from cipherblas.cli.bench_options import JsonLines, MemoryBudget, OneThread, Precision, Seconds, Security
 from cipherblas.cli.options import Debug, Quiet, parse_sizes, without_none
-from cipherblas.errors import FormatError
+from cipherblas.common.errors import FormatError
+from cipherblas.crypto import files
 from cipherblas.report import Display
 
 # Without these a row can be neither tabled nor drawn.

@@ -9,14 +9,14 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from cipherblas import files
-from cipherblas.arrays import shape_text
 from cipherblas.cli.arrays import save_array
 from cipherblas.cli.keyfolder import open_client
 from cipherblas.cli.options import Debug, Insecure, Json, KeyFolder, Quiet, Security, Threads, use_threads
-from cipherblas.matrices import EncryptedOperand, EncryptedResult
+from cipherblas.common.arrays import shape_text
+from cipherblas.crypto import files
 from cipherblas.report import Display, print_json
-from cipherblas.sharing import LEAST_BITS, MOST_BITS, Sharing
+from cipherblas.roles.messages import EncryptedOperand, EncryptedResult
+from cipherblas.roles.sharing import LEAST_BITS, MOST_BITS, Sharing
 
 
 def decrypt(

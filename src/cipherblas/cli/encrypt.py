@@ -7,14 +7,15 @@ from typing import Annotated
 
 import typer
 
-from cipherblas import files
 from cipherblas.cli.arrays import load_array
 from cipherblas.cli.keyfolder import open_client
 from cipherblas.cli.options import Debug, Insecure, Json, Quiet, Security, Threads, use_threads
-from cipherblas.encryptor import Encryptor
-from cipherblas.keys import PublicKey
-from cipherblas.program import Program
+from cipherblas.crypto import files
+from cipherblas.crypto.keys import PublicKey
 from cipherblas.report import Display, print_json, size
+from cipherblas.roles.encryptor import Encryptor
+from cipherblas.roles.planned import PlannedProgram
+from cipherblas.roles.program import Program
 
 
 def encrypt(
@@ -109,7 +110,7 @@ def _encryptor(plan: Path, public_key: Path, security: int, insecure: bool) -> E
     )
 
 
-def _operand_of(program: Program, path: Path, shape: tuple[int, ...], public_key: Path | None) -> str:
+def _operand_of(program: PlannedProgram, path: Path, shape: tuple[int, ...], public_key: Path | None) -> str:
     """Which secret operand a file holds, where only one answer is possible."""
     secret = {
         name: operand

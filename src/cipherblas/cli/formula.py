@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from cipherblas.expressions import Expression
+from cipherblas.lang.expressions import Expression
 
 _LONGEST = 2000
 _DEEPEST = 200

@@ -15,7 +15,7 @@ from typing import ParamSpec, TypeVar
 import typer
 from rich.console import Console
 
-from cipherblas.errors import CipherblasError, printable
+from cipherblas.common.errors import CipherblasError, printable
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from cipherblas.client import Client
-from cipherblas.errors import StorageError
-from cipherblas.program import Program
+from cipherblas.common.errors import StorageError
+from cipherblas.roles.client import Client
+from cipherblas.roles.program import Program
 
 PROGRAM, SECRET, PUBLIC, EVALUATION = "program", "secret-key", "public-key", "evaluation"
 

@@ -9,8 +9,8 @@ import typer
 
 from cipherblas.cli.keyfolder import EVALUATION, PROGRAM, PUBLIC, SECRET, folder_bytes, new_folder
 from cipherblas.cli.options import Debug, Insecure, Json, PlanFile, Quiet, Security, Threads, use_threads
-from cipherblas.program import Program
 from cipherblas.report import Display, print_json, size
+from cipherblas.roles.program import Program
 
 
 def keygen(

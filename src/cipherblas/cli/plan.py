@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from cipherblas import files, graph
 from cipherblas.cli.formula import Formula, FormulaError
 from cipherblas.cli.options import (
     NAMES,
@@ -25,9 +24,11 @@ from cipherblas.cli.options import (
     parse_operand_shape,
     without_none,
 )
-from cipherblas.expressions import Operand
-from cipherblas.program import Program, compile
+from cipherblas.crypto import files
+from cipherblas.lang import graph
+from cipherblas.lang.expressions import Operand
 from cipherblas.report import Display, print_json
+from cipherblas.roles.program import Program, compile
 
 OPERANDS, BUDGETS = "Operands", "Budgets"  # headings in the help
 

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import typer
 
-from cipherblas import files
 from cipherblas.cli.arrays import load_array
 from cipherblas.cli.options import (
     NAMES,
@@ -23,11 +22,12 @@ from cipherblas.cli.options import (
     named_files,
     use_threads,
 )
-from cipherblas.keys import EvaluationKeys
-from cipherblas.matrices import EncryptedOperand
-from cipherblas.program import Program
+from cipherblas.crypto import files
+from cipherblas.crypto.keys import EvaluationKeys
 from cipherblas.report import Display, duration, print_json, size
 from cipherblas.report.machine import peak_bytes
+from cipherblas.roles.messages import EncryptedOperand
+from cipherblas.roles.program import Program
 
 
 def _file_option(name: str) -> Any:

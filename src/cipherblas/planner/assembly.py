@@ -6,29 +6,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cipherblas.evaluators.ckks import Order
-from cipherblas.evaluators.counts import Counts
-from cipherblas.evaluators.encodings import MASK_BYTES
-from cipherblas.evaluators.shape import Ring
-from cipherblas.evaluators.steps import KeyPolicy
-from cipherblas.expressions import Expression
-from cipherblas.graph import Axes
-from cipherblas.keys import KeyRequest
-from cipherblas.params import Parameters, key_words
+from cipherblas.common.limits import MASK_BYTES
+from cipherblas.crypto.keys import KeyRequest
+from cipherblas.crypto.params import Parameters, key_words
+from cipherblas.crypto.randomness import SEED_BYTES
+from cipherblas.evaluators.slots.values import Order
+from cipherblas.lang.expressions import Expression
+from cipherblas.lang.graph import Axes
 from cipherblas.planner.cost import calibrate
 from cipherblas.planner.plan import Plan, PlanOptions, Route
-from cipherblas.planner.stages import (
-    DEFAULT_LINK,
-    Minimise,
-    Stages,
-    Traffic,
-    predicted,
-    slot_traffic,
-)
+from cipherblas.planner.stages import DEFAULT_LINK, Minimise, Stages, Traffic, predicted, slot_traffic
 from cipherblas.planner.trace import Trace, trace
-from cipherblas.randomness import SEED_BYTES
-from cipherblas.row_execution import RowFeed
-from cipherblas.slot_arithmetic import Choice, FeedSpec
+from cipherblas.rlwe.counts import Counts
+from cipherblas.rlwe.key_policies import KeyPolicy
+from cipherblas.rlwe.rings import Ring
+from cipherblas.runtime.row_execution import RowFeed
+from cipherblas.runtime.slot_arithmetic import Choice, FeedSpec
 
 # Memory that a process needs beside what the plan counts: interpreter, libraries, NTT tables, idle blocks of the pool.
 PROCESS_BYTES = 150 << 20

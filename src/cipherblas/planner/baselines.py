@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from cipherblas.algorithms.layers.base import LayerMethod
-from cipherblas.algorithms.layers.registry import conv_baseline, matvec_baseline
-from cipherblas.errors import ShapeError
-from cipherblas.expressions import Expression, Leaf, MatMul, ordered
-from cipherblas.layer_execution import PACKING
-from cipherblas.layouts.tensors import TensorLayout, tensor_shape
-from cipherblas.networks import AvgPool2d, Conv2d
-from cipherblas.slot_arithmetic import Choice
+from cipherblas.common.errors import ShapeError
+from cipherblas.forms.tensors import TensorLayout, tensor_shape
+from cipherblas.lang.expressions import Expression, Leaf, MatMul, ordered
+from cipherblas.lang.networks import AvgPool2d, Conv2d
+from cipherblas.methods.matvec_conv.base import LayerMethod
+from cipherblas.methods.matvec_conv.registry import conv_baseline, matvec_baseline
+from cipherblas.runtime.layer_execution import PACKING
+from cipherblas.runtime.slot_arithmetic import Choice
 
 
 class BaselineChooser:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from cipherblas.evaluators.counts import Counts
-from cipherblas.expressions import Expression
-from cipherblas.graph import products
+from cipherblas.lang.expressions import Expression
+from cipherblas.lang.graph import products
 from cipherblas.planner.cost import Rates
+from cipherblas.rlwe.counts import Counts
 
 # A slot of a product of vectors adds up so many products of entries at most (complex packing).
 TERMS_PER_SLOT = 2

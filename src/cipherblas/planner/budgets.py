@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from cipherblas.errors import MemoryBudgetError
-from cipherblas.evaluators.encodings import MASK_BYTES
-from cipherblas.expressions import Expression, Leaf, ordered
-from cipherblas.limits import available_memory
+from cipherblas.common.errors import MemoryBudgetError
+from cipherblas.common.limits import MASK_BYTES, available_memory
+from cipherblas.lang.expressions import Expression, Leaf, ordered
 from cipherblas.planner.explain import size
 from cipherblas.planner.plan import PlanOptions
 

@@ -15,16 +15,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.evaluators.ckks import Ckks
-from cipherblas.evaluators.counter import Counter
-from cipherblas.evaluators.counts import Counts
-from cipherblas.evaluators.row_costs import MAPPED_BYTES
-from cipherblas.evaluators.shape import RingShape
-from cipherblas.files.format import hasher
-from cipherblas.keys.evaluation import EvaluationKeys, SwitchingKey, key_shape
-from cipherblas.params import make_parameters
-from cipherblas.randomness import SEED_BYTES, Purpose, streams
-from cipherblas.randomness import uniform as random_residues
+from cipherblas.crypto.files.format import hasher
+from cipherblas.crypto.keys.evaluation import EvaluationKeys
+from cipherblas.crypto.keys.switching import SwitchingKey, key_shape
+from cipherblas.crypto.params import make_parameters
+from cipherblas.crypto.randomness import SEED_BYTES, Purpose, streams
+from cipherblas.crypto.randomness import uniform as random_residues
+from cipherblas.evaluators.slots.native import Ckks
+from cipherblas.evaluators.slots.symbolic import Counter
+from cipherblas.rlwe.counts import Counts
+from cipherblas.rlwe.rings import RingShape
+from cipherblas.rlwe.row_costs import MAPPED_BYTES
 
 
 @dataclass(frozen=True)
@@ -269,9 +270,10 @@ THIN, SHORT, DEEP = (1, 1024, 2048), (512, 1, 2048), (384, 512, 512)
 
 def _gemm_rates() -> tuple[GemmRates, GemmRates]:
     """Rates of the two kinds of GEMM."""
-    from cipherblas import _core, blas
+    from cipherblas import _core
+    from cipherblas.common import openblas
 
-    blas.load()
+    openblas.load()
     prime = _core.primes_near(1 << 12, 2.0**40, 1)[0]
     random = np.random.default_rng(0)
 

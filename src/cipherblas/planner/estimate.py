@@ -14,19 +14,19 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from cipherblas.algorithms.registry import build
-from cipherblas.evaluators.counter import Counter
-from cipherblas.evaluators.counts import Counts
-from cipherblas.evaluators.encodings import MASK_BYTES, RUN_BYTES
-from cipherblas.evaluators.shape import Ring
-from cipherblas.evaluators.steps import KeyPolicy
-from cipherblas.evaluators.values import Ct, Plain
-from cipherblas.expressions import Expression, MatMul, has_public_key
-from cipherblas.keys import KeyRequest
-from cipherblas.layouts.base import Layout
+from cipherblas.common.limits import MASK_BYTES, RUN_BYTES
+from cipherblas.crypto.keys import KeyRequest
+from cipherblas.evaluators.slots.symbolic import Counter
+from cipherblas.evaluators.slots.values import Ct, Plain
+from cipherblas.forms.layouts import Layout
+from cipherblas.lang.expressions import Expression, MatMul, has_public_key
+from cipherblas.methods.matmul.registry import build
 from cipherblas.planner.stages import Traffic, slot_traffic, traffic_of_ciphertexts
 from cipherblas.planner.trace import Trace, result_error, trace
-from cipherblas.slot_arithmetic import Choice
+from cipherblas.rlwe.counts import Counts
+from cipherblas.rlwe.key_policies import KeyPolicy
+from cipherblas.rlwe.rings import Ring
+from cipherblas.runtime.slot_arithmetic import Choice
 
 
 @dataclass(frozen=True)

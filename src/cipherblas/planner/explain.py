@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cipherblas.arrays import shape_text
-from cipherblas.errors import printable
-from cipherblas.evaluators.noise import FAILURE_BITS
-from cipherblas.expressions import Add, Expression, Layer, Leaf, MatMul, Multiply, Operand
-from cipherblas.layer_execution import PACKING
+from cipherblas.common.arrays import shape_text
+from cipherblas.common.errors import printable
+from cipherblas.lang.expressions import Add, Expression, Layer, Leaf, MatMul, Multiply, Operand
 from cipherblas.planner.plan import LayerFigures, Plan
-from cipherblas.slot_arithmetic import Choice
+from cipherblas.rlwe.noise import FAILURE_BITS
+from cipherblas.runtime.layer_execution import PACKING
+from cipherblas.runtime.slot_arithmetic import Choice
 
 
 def explain(plan: Plan, formula: str, operands: Mapping[str, Operand]) -> str:

@@ -11,30 +11,26 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from cipherblas.algorithms.layers.base import LayerMethod, Weights, Window
-from cipherblas.algorithms.layers.imra import Pattern, optimise
-from cipherblas.algorithms.layers.metakernel import ConvMetaKernel, MatVecMetaKernel
-from cipherblas.algorithms.layers.registry import LAYER_METHODS, METAKERNEL
-from cipherblas.algorithms.layers.taps import fits, needed_grid
-from cipherblas.errors import CipherblasError, MemoryBudgetError, ParameterError, PrecisionError, ShapeError
-from cipherblas.evaluators.counter import Counter
-from cipherblas.evaluators.counts import Counts
-from cipherblas.evaluators.encodings import MASK_BYTES, default_weight_budget
-from cipherblas.evaluators.shape import Ring, RingShape
-from cipherblas.evaluators.steps import KeyPolicy
-from cipherblas.evaluators.values import WeightGroup
-from cipherblas.expressions import Expression, Leaf, MatMul, ordered
-from cipherblas.layer_execution import (
-    PACKING,
-    Decide,
-    LayerExecution,
-    packing,
-    relaid_layout,
-    supported,
+from cipherblas.common.errors import (
+    CipherblasError,
+    MemoryBudgetError,
+    ParameterError,
+    PrecisionError,
+    ShapeError,
 )
-from cipherblas.layouts.tensors import TensorLayout
-from cipherblas.networks import AvgPool2d, Conv2d
-from cipherblas.params import Parameters, TooFewPrimesError
+from cipherblas.common.limits import MASK_BYTES, default_weight_budget
+from cipherblas.crypto.params import Parameters, TooFewPrimesError
+from cipherblas.evaluators.slots.symbolic import Counter
+from cipherblas.evaluators.slots.values import WeightGroup
+from cipherblas.forms.tensors import TensorLayout
+from cipherblas.lang.expressions import Expression, Leaf, MatMul, ordered
+from cipherblas.lang.networks import AvgPool2d, Conv2d
+from cipherblas.lang.windows import Window
+from cipherblas.methods.matvec_conv.base import LayerMethod, Weights
+from cipherblas.methods.matvec_conv.baselines.imra import Pattern, optimise
+from cipherblas.methods.matvec_conv.metakernel import ConvMetaKernel, MatVecMetaKernel
+from cipherblas.methods.matvec_conv.registry import LAYER_METHODS, METAKERNEL
+from cipherblas.methods.matvec_conv.taps import fits, needed_grid
 from cipherblas.planner.assembly import Decisions, Predictions, assemble, key_bytes_of, resident_bytes
 from cipherblas.planner.baselines import BaselineChooser
 from cipherblas.planner.budgets import Budgets
@@ -56,7 +52,18 @@ from cipherblas.planner.sizing import (
 )
 from cipherblas.planner.trace import RecordingFeeds, Trace, expanded_bytes
 from cipherblas.planner.truncation import truncation_error
-from cipherblas.slot_arithmetic import Choice
+from cipherblas.rlwe.counts import Counts
+from cipherblas.rlwe.key_policies import KeyPolicy
+from cipherblas.rlwe.rings import Ring, RingShape
+from cipherblas.runtime.layer_execution import (
+    PACKING,
+    Decide,
+    LayerExecution,
+    packing,
+    relaid_layout,
+    supported,
+)
+from cipherblas.runtime.slot_arithmetic import Choice
 
 NOMINAL_DEPTH = 2  # rescales above the base of the ring on which single operations are priced
 STOP_RATIO = 1.5  # a ring slower than a smaller one by so much ends the search upwards

@@ -8,21 +8,21 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
-from cipherblas.algorithms.layers.registry import LAYER_METHODS
-from cipherblas.algorithms.registry import GEMM, find
-from cipherblas.arrays import is_scalar
-from cipherblas.errors import DTypeError, ParameterError, PrecisionError, SecurityError
-from cipherblas.evaluators.ckks import Order
-from cipherblas.evaluators.counts import Counts
-from cipherblas.evaluators.encodings import MASK_BYTES
-from cipherblas.evaluators.steps import KeyPolicy, check_policy, rotation_steps
-from cipherblas.keys import KeyRequest
-from cipherblas.layer_execution import PACKING
-from cipherblas.params import Parameters
+from cipherblas.common.arrays import is_scalar
+from cipherblas.common.errors import DTypeError, ParameterError, PrecisionError, SecurityError
+from cipherblas.common.limits import MASK_BYTES
+from cipherblas.crypto.keys import KeyRequest
+from cipherblas.crypto.params import Parameters
+from cipherblas.crypto.security import LEVELS
+from cipherblas.evaluators.slots.values import Order
+from cipherblas.methods.matmul.registry import GEMM, find
+from cipherblas.methods.matvec_conv.registry import LAYER_METHODS
 from cipherblas.planner.cost import calibrate
 from cipherblas.planner.stages import DEFAULT_LINK, Minimise, Stages, Traffic, predicted
-from cipherblas.security import LEVELS
-from cipherblas.slot_arithmetic import Choice
+from cipherblas.rlwe.counts import Counts
+from cipherblas.rlwe.key_policies import KeyPolicy, check_policy, rotation_steps
+from cipherblas.runtime.layer_execution import PACKING
+from cipherblas.runtime.slot_arithmetic import Choice
 
 # Matrices packed in slots; matrices encrypted by rows and multiplied by GEMMs; vectors and images in slots.
 Route = Literal["slots", "rows", "layers"]

@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from cipherblas.errors import CipherblasError, PrecisionError
-from cipherblas.expressions import Add, Constant, Expression, Leaf, Scale, ordered
-from cipherblas.graph import formula
-from cipherblas.networks import Assume, AvgPool2d, Flatten, Truncated
+from cipherblas.common.errors import CipherblasError, PrecisionError
+from cipherblas.lang.expressions import Add, Constant, Expression, Leaf, Scale, ordered
+from cipherblas.lang.graph import formula
+from cipherblas.lang.networks import Assume, AvgPool2d, Flatten, Truncated
 from cipherblas.planner.plan import PlanOptions
 from cipherblas.planner.sizing import NoRingError
 

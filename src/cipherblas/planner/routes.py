@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from cipherblas.algorithms.registry import GEMM
-from cipherblas.errors import CipherblasError, FormatError, ParameterError, PrecisionError
-from cipherblas.expressions import Expression
-from cipherblas.graph import as_matrices, is_network
-from cipherblas.params import Parameters
+from cipherblas.common.errors import CipherblasError, FormatError, ParameterError, PrecisionError
+from cipherblas.crypto.params import Parameters
+from cipherblas.lang.expressions import Expression
+from cipherblas.lang.graph import as_matrices, is_network
+from cipherblas.methods.matmul.registry import GEMM
 from cipherblas.planner.assembly import Predictions, replay_slots
 from cipherblas.planner.budgets import Budgets, budgets_of, check_size, secret_entries
 from cipherblas.planner.layers import LayerSearch, replay_layers
@@ -20,7 +20,7 @@ from cipherblas.planner.rows import RowDecisions, RowSearch, RowTrace, assemble_
 from cipherblas.planner.schema import check_decisions
 from cipherblas.planner.search import Search, SlowerError
 from cipherblas.planner.trace import Trace
-from cipherblas.row_execution import supported
+from cipherblas.runtime.row_execution import supported
 
 AnyTrace: TypeAlias = "Trace | RowTrace"
 # Options that speak of slots alone.
@@ -124,6 +124,11 @@ def _forced_route(options: PlanOptions) -> Route | None:
     if options.algorithm == GEMM:
         if options.route == "slots":
             raise ParameterError("route", expected=f"rows with the algorithm {GEMM}", got="slots")
+        for name in MATRIX_OPTIONS:
+            if getattr(options, name) is not None:
+                raise ParameterError(
+                    f"options of {GEMM}", expected=f"no {name}, which is of products in slots", got=name
+                )
         return "rows"
     slots = ["algorithm"] if options.algorithm is not None else []
     slots += [name for name in SLOT_OPTIONS if getattr(options, name) is not None]

@@ -15,25 +15,31 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.algorithms.registry import GEMM
-from cipherblas.errors import CipherblasError, LevelError, MemoryBudgetError, ParameterError, PrecisionError
-from cipherblas.evaluators.counts import Counts
-from cipherblas.evaluators.rows import Batch, ClearFactor, Rows, RowsEvaluator
-from cipherblas.evaluators.rows_counter import RowsCounter
-from cipherblas.evaluators.shape import Ring, RingShape
-from cipherblas.evaluators.steps import KeyPolicy
-from cipherblas.expressions import Expression, MatMul, column_sum, evaluate_clear, ordered, row_sum
-from cipherblas.keys import KeyRequest
-from cipherblas.params import MAX_PRIME_BITS, Parameters, make_parameters
+from cipherblas.common.errors import (
+    CipherblasError,
+    LevelError,
+    MemoryBudgetError,
+    ParameterError,
+    PrecisionError,
+)
+from cipherblas.crypto.keys import KeyRequest
+from cipherblas.crypto.params import MAX_PRIME_BITS, Parameters, make_parameters
+from cipherblas.crypto.security import max_log_qp
+from cipherblas.evaluators.rows.interface import Batch, ClearFactor, Rows, RowsEvaluator
+from cipherblas.evaluators.rows.symbolic import RowsCounter
+from cipherblas.lang.expressions import Expression, MatMul, column_sum, evaluate_clear, ordered, row_sum
+from cipherblas.methods.matmul.registry import GEMM
 from cipherblas.planner.assembly import Predictions, key_bytes_of, resident_bytes, upload_bytes_of
 from cipherblas.planner.budgets import Budgets
 from cipherblas.planner.explain import size
 from cipherblas.planner.plan import Plan, PlanOptions
 from cipherblas.planner.stages import row_traffic
 from cipherblas.planner.truncation import truncation_error
-from cipherblas.row_execution import RowExecution, RowFeed, RowValue, check_supported, has_fixed
-from cipherblas.security import max_log_qp
-from cipherblas.slot_arithmetic import Choice
+from cipherblas.rlwe.counts import Counts
+from cipherblas.rlwe.key_policies import KeyPolicy
+from cipherblas.rlwe.rings import Ring, RingShape
+from cipherblas.runtime.row_execution import RowExecution, RowFeed, RowValue, check_supported, has_fixed
+from cipherblas.runtime.slot_arithmetic import Choice
 
 ROW_DEGREES = tuple(1 << log_n for log_n in range(11, 15))
 MIN_MODULUS_BITS, MAX_MODULUS_BITS = 24, 400

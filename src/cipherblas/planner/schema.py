@@ -6,13 +6,8 @@ import inspect
 from collections.abc import Mapping
 from typing import Any, get_args
 
-from cipherblas.algorithms.layers.registry import CONV_BASELINES, MATVEC_BASELINES, METAKERNEL
-from cipherblas.algorithms.registry import ALGORITHMS, GEMM
-from cipherblas.errors import FormatError
-from cipherblas.evaluators.ckks import Order
-from cipherblas.evaluators.steps import KeyPolicy
-from cipherblas.expressions import MAX_LENGTH
-from cipherblas.files.schema import (
+from cipherblas.common.errors import FormatError
+from cipherblas.common.schema import (
     Check,
     anything,
     either,
@@ -26,8 +21,13 @@ from cipherblas.files.schema import (
     record,
     whole,
 )
-from cipherblas.layer_execution import PACKING
+from cipherblas.evaluators.slots.values import Order
+from cipherblas.lang.expressions import MAX_LENGTH
+from cipherblas.methods.matmul.registry import ALGORITHMS, GEMM
+from cipherblas.methods.matvec_conv.registry import CONV_BASELINES, MATVEC_BASELINES, METAKERNEL
 from cipherblas.planner.plan import Route
+from cipherblas.rlwe.key_policies import KeyPolicy
+from cipherblas.runtime.layer_execution import PACKING
 
 MOST_WEIGHT_BITS = 64  # of rounded weights: a precision of float64 takes 54
 

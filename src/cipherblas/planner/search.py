@@ -8,19 +8,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cipherblas.algorithms.base import Algorithm
-from cipherblas.algorithms.registry import ALGORITHMS, build, find
-from cipherblas.errors import (
-    CipherblasError,
-    MemoryBudgetError,
-    PrecisionError,
-    ShapeError,
-)
-from cipherblas.evaluators.shape import Ring
-from cipherblas.evaluators.steps import KeyPolicy
-from cipherblas.expressions import Expression, Leaf, MatMul, Scale, has_public_key
-from cipherblas.graph import Axes, products
-from cipherblas.params import TooFewPrimesError
+from cipherblas.common.errors import CipherblasError, MemoryBudgetError, PrecisionError, ShapeError
+from cipherblas.crypto.params import TooFewPrimesError
+from cipherblas.lang.expressions import Expression, Leaf, MatMul, Scale, has_public_key
+from cipherblas.lang.graph import Axes, products
+from cipherblas.methods.matmul.base import Algorithm
+from cipherblas.methods.matmul.registry import ALGORITHMS, build, find
 from cipherblas.planner import estimate
 from cipherblas.planner.assembly import Decisions, Predictions, assemble, key_bytes_of, resident_bytes
 from cipherblas.planner.bound import least_seconds
@@ -48,7 +41,9 @@ from cipherblas.planner.tilings import (
     uniform_tilings,
 )
 from cipherblas.planner.trace import TooSlowError, Trace, trace
-from cipherblas.slot_arithmetic import Choice
+from cipherblas.rlwe.key_policies import KeyPolicy
+from cipherblas.rlwe.rings import Ring
+from cipherblas.runtime.slot_arithmetic import Choice
 
 KEY_POLICIES: tuple[KeyPolicy, ...] = ("direct", "composed", "binary")
 FINALISTS = 12

@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from cipherblas.errors import LevelError, MismatchError, PrecisionError
-from cipherblas.evaluators.shape import RingShape
-from cipherblas.params import (
+from cipherblas.common.errors import LevelError, MismatchError, PrecisionError
+from cipherblas.crypto.params import (
     MAX_LIMBS,
     MAX_PRIME_BITS,
     SPECIAL_MARGIN_BITS,
@@ -17,8 +16,9 @@ from cipherblas.params import (
     TooFewPrimesError,
     make_parameters,
 )
+from cipherblas.crypto.security import max_log_qp
 from cipherblas.planner.estimate import Estimate
-from cipherblas.security import max_log_qp
+from cipherblas.rlwe.rings import RingShape
 
 T = TypeVar("T")
 

@@ -10,15 +10,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from cipherblas.evaluators.counts import Counts
-from cipherblas.evaluators.rows import Rows
-from cipherblas.evaluators.shape import Ring
-from cipherblas.evaluators.values import Ct
-from cipherblas.params import key_words
+from cipherblas.crypto.params import key_words
+from cipherblas.crypto.randomness import SEED_BYTES
+from cipherblas.evaluators.rows.interface import Rows
+from cipherblas.evaluators.slots.values import Ct
 from cipherblas.planner.cost import Rates
-from cipherblas.randomness import SEED_BYTES
-from cipherblas.row_execution import RowFeed
-from cipherblas.slot_arithmetic import FeedSpec
+from cipherblas.rlwe.counts import Counts
+from cipherblas.rlwe.rings import Ring
+from cipherblas.runtime.row_execution import RowFeed
+from cipherblas.runtime.slot_arithmetic import FeedSpec
 
 Minimise = Literal["end-to-end", "server"]  # of a first run with all around it, or of the evaluation alone
 DEFAULT_LINK = 1e9  # bits per second

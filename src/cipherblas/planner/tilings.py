@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from cipherblas.algorithms.base import Algorithm
-from cipherblas.expressions import Expression, MatMul, Multiply, ordered
-from cipherblas.graph import Axes
+from cipherblas.lang.expressions import Expression, MatMul, Multiply, ordered
+from cipherblas.lang.graph import Axes
+from cipherblas.methods.matmul.base import Algorithm
 
 SMALLEST_BLOCK = 8  # smaller blocks only where the matrix itself is smaller
 TILINGS_KEPT = 10

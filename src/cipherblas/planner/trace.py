@@ -11,25 +11,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.errors import CipherblasError
-from cipherblas.evaluators.base import Evaluator
-from cipherblas.evaluators.bookkeeping import Term
-from cipherblas.evaluators.counter import Counter
-from cipherblas.evaluators.counts import Counts
-from cipherblas.evaluators.encodings import MASK_BYTES
-from cipherblas.evaluators.noise import TRANSFORM_ERROR, tail
-from cipherblas.evaluators.shape import Ring
-from cipherblas.evaluators.steps import KeyPolicy
-from cipherblas.evaluators.values import Ct, Plain
-from cipherblas.execution import Execution
-from cipherblas.expressions import Expression, is_constant
-from cipherblas.graph import content_digest
-from cipherblas.keys import KeyRequest
-from cipherblas.layouts.base import Layout
-from cipherblas.layouts.blocks import block_of
+from cipherblas.common.errors import CipherblasError
+from cipherblas.common.limits import MASK_BYTES
+from cipherblas.crypto.keys import KeyRequest
+from cipherblas.evaluators.slots.bookkeeping import Term
+from cipherblas.evaluators.slots.interface import Evaluator
+from cipherblas.evaluators.slots.symbolic import Counter
+from cipherblas.evaluators.slots.values import Ct, Plain
+from cipherblas.forms.blocks import block_of
+from cipherblas.forms.layouts import Layout
+from cipherblas.lang.expressions import Expression, is_constant
+from cipherblas.lang.graph import content_digest
 from cipherblas.planner.plan import LayerFigures
 from cipherblas.planner.truncation import truncation_error
-from cipherblas.slot_arithmetic import BlockedValue, Choice, FeedSpec
+from cipherblas.rlwe.counts import Counts
+from cipherblas.rlwe.key_policies import KeyPolicy
+from cipherblas.rlwe.noise import TRANSFORM_ERROR, tail
+from cipherblas.rlwe.rings import Ring
+from cipherblas.runtime.execution import Execution
+from cipherblas.runtime.slot_arithmetic import BlockedValue, Choice, FeedSpec
 
 
 @dataclass(frozen=True)

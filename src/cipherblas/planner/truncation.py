@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cipherblas.expressions import (
+from cipherblas.lang.expressions import (
     Add,
     Expression,
     MatMul,
@@ -13,8 +13,8 @@ from cipherblas.expressions import (
     ordered,
     row_sum,
 )
-from cipherblas.graph import rebuilt
-from cipherblas.networks import Truncated
+from cipherblas.lang.graph import rebuilt
+from cipherblas.lang.networks import Truncated
 
 SHARE = 2.0**-10  # of the error asked for, that all terms together which are left out may add
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from cipherblas.evaluators.rows import FLOAT_ERROR
-from cipherblas.evaluators.rows_worst_case import RowsWorstCase
-from cipherblas.evaluators.worst_case import WorstCase
-from cipherblas.execution import Execution
-from cipherblas.expressions import Expression
-from cipherblas.layer_execution import LayerExecution
+from cipherblas.evaluators.rows.interface import FLOAT_ERROR
+from cipherblas.evaluators.rows.worst_case import RowsWorstCase
+from cipherblas.evaluators.slots.worst_case import WorstCase
+from cipherblas.lang.expressions import Expression
 from cipherblas.planner.layers import Recorded
 from cipherblas.planner.plan import Plan
 from cipherblas.planner.rows import HEADROOM_BITS, RecordingRowFeeds
 from cipherblas.planner.trace import RecordingFeeds
 from cipherblas.planner.truncation import truncation_error
-from cipherblas.row_execution import RowExecution
+from cipherblas.runtime.execution import Execution
+from cipherblas.runtime.layer_execution import LayerExecution
+from cipherblas.runtime.row_execution import RowExecution
 
 
 def worst_error(expression: Expression, plan: Plan) -> float:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cipherblas import files
+from cipherblas.crypto import files
 from cipherblas.report.markdown import KIND_NAMES, ROUTE_NAMES, choices, switches
 
 Row = Mapping[str, Any]

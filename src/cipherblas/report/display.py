@@ -17,7 +17,7 @@ from rich.progress import (
     Progress as Bars,
 )
 
-from cipherblas.errors import printable
+from cipherblas.common.errors import printable
 
 Progress = Callable[[int, int], None]  # called with (done, total)
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas import files
+from cipherblas.crypto import files
 
 Matrix = NDArray[np.float64]
 

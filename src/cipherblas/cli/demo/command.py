@@ -11,19 +11,19 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from cipherblas import files
 from cipherblas.bench.harness import machine
 from cipherblas.cli.demo.data import PIXEL_BOUND, Digits, load_digits
 from cipherblas.cli.demo.flow import KEYS, RESULT, Job
 from cipherblas.cli.options import Debug, Json, Quiet, Threads, use_threads, without_none
-from cipherblas.errors import PrecisionError
-from cipherblas.expressions import public, secret
+from cipherblas.common.errors import PrecisionError
+from cipherblas.crypto import files
+from cipherblas.lang.expressions import public, secret
 from cipherblas.planner.stages import Stages
-from cipherblas.program import compile
 from cipherblas.report import Display, duration, plan_table, print_json, size
 from cipherblas.report.machine import peak_bytes
 from cipherblas.report.picture import DemoPicture, draw
 from cipherblas.report.tables import comparison_table, stdout_console
+from cipherblas.roles.program import compile
 
 
 def demo(

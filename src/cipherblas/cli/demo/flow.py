@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 
 from cipherblas.cli.arrays import save_array
 from cipherblas.cli.keyfolder import folder_bytes
-from cipherblas.client import Client
-from cipherblas.errors import CipherblasError
-from cipherblas.formats import RlweRows
-from cipherblas.matrices import EncryptedResult
-from cipherblas.program import Program
+from cipherblas.common.errors import CipherblasError
 from cipherblas.report import Display
+from cipherblas.rlwe.matrices import RlweRows
+from cipherblas.roles.client import Client
+from cipherblas.roles.messages import EncryptedResult
+from cipherblas.roles.program import Program
 
 PLAN, KEYS, RESULT = "plan.json", "evaluation", "result.ct"
 

@@ -1,0 +1,1 @@
+"""What every room uses and what knows none of them: errors, arrays, memory, budgets of work, the BLAS."""

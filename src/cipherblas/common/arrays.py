@@ -1,0 +1,83 @@
+"""Arrays and numbers that users give: checked, as NumPy arrays of finite real entries, and shapes for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cipherblas.common.errors import DTypeError, RangeError, ShapeError
+
+NARROW_TYPES = ("int8", "int16", "int32", "float16", "float32")  # exact in float64, and shorter
+
+
+def is_scalar(value: Any) -> bool:
+    """Whether a value is one real number (a boolean is not)."""
+    if isinstance(value, np.ndarray):
+        return value.ndim == 0 and value.dtype.kind in "fiu"
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+
+
+def real_number(value: Any) -> float:
+    """A scalar as a double; RangeError where it is too large."""
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise RangeError("a number is too large", expected="a double", got="more than 1.8e308") from error
+
+
+def shape_text(shape: Sequence[int]) -> str:
+    """A shape for people: 3x32x32."""
+    return "x".join(map(str, shape))
+
+
+def real_array(value: Any, what: str) -> NDArray[Any]:
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise DTypeError(
+            f"{what} must not have masked entries", expected="a full array", got="masked entries"
+        )
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise ShapeError(
+            f"{what} is not a rectangular matrix", expected="2 dimensions", got="ragged rows"
+        ) from error
+    if array.dtype.kind not in "fiub":
+        raise DTypeError(f"{what} must hold real numbers", expected="a real dtype", got=str(array.dtype))
+    return array
+
+
+def finite_matrix(value: Any, what: str) -> NDArray[np.float64]:
+    """`value` as a float64 matrix; DTypeError, ShapeError or RangeError where it is not a finite real one."""
+    return finite_array(value, what, (2,))
+
+
+def finite_array(value: Any, what: str, dimensions: Sequence[int]) -> NDArray[np.float64]:
+    """`value` as a float64 array of one of these numbers of dimensions; errors as `finite_matrix`."""
+    return narrow_array(value, what, dimensions).astype(np.float64, copy=False)
+
+
+def narrow_array(value: Any, what: str, dimensions: Sequence[int]) -> NDArray[Any]:
+    """`value` in its own type, where that is one of `NARROW_TYPES`, or float64; errors as `finite_array`.
+
+    This is where what a user gives becomes what is computed with: float64, but for large clear matrices whose type is
+    kept to save a copy. What computes with the entries of those converts them before (`expressions.evaluate_clear`,
+    `row_execution.rounded`): sums and products of a narrow type overflow, and so may a quotient by a bound.
+    """
+    array = real_array(value, what)
+    if array.ndim not in dimensions or 0 in array.shape:
+        name = {1: "a vector", 2: "a matrix", 3: "an image", 4: "filters"}
+        raise ShapeError(
+            f"{what} must be {' or '.join(name[number] for number in dimensions)}",
+            expected=f"{' or '.join(map(str, dimensions))} dimensions, none of them 0",
+            got=f"{array.ndim} (shape {array.shape})",
+        )
+    with np.errstate(over="ignore"):  # of a wider type: an infinity, which is refused
+        found = np.ascontiguousarray(array, dtype=array.dtype if array.dtype in NARROW_TYPES else np.float64)
+    if found.dtype.kind == "f" and not np.isfinite(found).all():
+        place = [int(x) for x in np.argwhere(~np.isfinite(found))[0]]
+        kind = "NaN" if np.isnan(found[tuple(place)]) else "an infinity"
+        raise RangeError(f"{what} must hold finite numbers", expected="finite", got=f"{kind} at {place}")
+    return found

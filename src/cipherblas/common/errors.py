@@ -1,0 +1,123 @@
+"""The exceptions and warnings of cipherblas: each names what was expected and what was found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_LONGEST_VALUE = 300  # a hostile file must not be able to flood a log through an error message
+
+
+def printable(text: str) -> str:
+    """`text` in one line that is safe on a terminal: what is not printable stands as its Python escape.
+
+    That is every control character (C0, DEL, C1), line and paragraph separators, overrides of the writing direction,
+    and surrogates. What comes from a file or from a user passes through this before it is shown.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def _shown(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= _LONGEST_VALUE else text[:_LONGEST_VALUE] + "…"
+
+
+class CipherblasError(Exception):
+    """Base of all errors raised on purpose by cipherblas.
+
+    Attributes:
+        message: what went wrong, in words.
+        expected: what would have been accepted, or None.
+        got: what was found, or None.
+
+    The attributes may hold strings of a file as they are; `str` gives them as `printable` does.
+    """
+
+    def __init__(self, message: str, *, expected: Any = None, got: Any = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.expected = expected
+        self.got = got
+
+    # KeyError prints the repr of its argument and OSError its errno: one readable form for all.
+    def __str__(self) -> str:
+        details = []
+        if self.expected is not None:
+            details.append(f"expected {_shown(self.expected)}")
+        if self.got is not None:
+            details.append(f"got {_shown(self.got)}")
+        return printable(f"{self.message}: {', '.join(details)}" if details else self.message)
+
+
+class ShapeError(CipherblasError, ValueError):
+    """An array or matrix has the wrong shape."""
+
+
+class RangeError(CipherblasError, ValueError):
+    """A value is NaN, infinite, or beyond the range that was planned for."""
+
+
+class DTypeError(CipherblasError, TypeError):
+    """An array or argument has the wrong type."""
+
+
+class SecurityError(CipherblasError):
+    """Something would be less secure than asked for, or would let a secret leave its place."""
+
+
+class ParameterError(CipherblasError):
+    """A parameter is invalid, or no parameters meet the request."""
+
+
+class PrecisionError(CipherblasError):
+    """The error target cannot be met."""
+
+
+class LevelError(CipherblasError):
+    """A ciphertext has too few limbs left, or operands stand at different levels."""
+
+
+class MissingKeyError(CipherblasError, KeyError):
+    """An operation needs an evaluation key that is not there."""
+
+
+class MismatchError(CipherblasError):
+    """Two things do not belong together: foreign program, parameters or keys."""
+
+
+class MemoryBudgetError(CipherblasError, MemoryError):
+    """More memory would be needed than there is, or than was allowed."""
+
+
+class WorkBudgetError(CipherblasError):
+    """A plan would take more work to be counted than any plan may: see `cipherblas.common.work`."""
+
+
+class FormatError(CipherblasError):
+    """A file is not ours, or is damaged or truncated."""
+
+
+class VersionError(FormatError):
+    """A file was written by a newer version of the format."""
+
+
+class StorageError(CipherblasError, OSError):
+    """The operating system refused: missing file, vanished file, full disk, permission.
+
+    `errno` is that of the system's error where there was one.
+    """
+
+    def __init__(
+        self, message: str, *, expected: Any = None, got: Any = None, errno: int | None = None
+    ) -> None:
+        super().__init__(message, expected=expected, got=got)
+        self.errno = errno
+
+
+class SecurityWarning(UserWarning):
+    """Something is allowed on request, but weaker than it should be."""
+
+
+class InsecureParametersWarning(SecurityWarning):
+    """Parameters below 128 bits of security are in use: for tests and teaching, never for data."""

@@ -1,0 +1,93 @@
+"""Checks that client and server share: names of operands, the planned range of values, the memory of the machine."""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
+
+from cipherblas import _core
+from cipherblas.common.errors import MemoryBudgetError, MismatchError, ParameterError, RangeError
+
+RESERVED_NAMES = ("progress",)  # keyword of `Client.encrypt` and `Server.run`, which take operands by name
+LONGEST_NAME = 100
+MASK_BYTES = 384 << 20  # of masks and constants that a program keeps
+RUN_BYTES = 128 << 20  # of clear operands, that one run keeps
+
+
+def check_name(name: str) -> None:
+    """Check the name of an operand, from a user or from a file: it stands in formulas, and is shown on terminals.
+
+    Raises:
+        ParameterError: it is no Python identifier, or longer than 100 characters.
+        MismatchError: a method has a keyword of that name.
+    """
+    if not name.isidentifier() or keyword.iskeyword(name) or len(name) > LONGEST_NAME:
+        raise ParameterError(
+            "name of an operand",
+            expected=f"a Python identifier of at most {LONGEST_NAME} characters",
+            got=repr(name),
+        )
+    if name in RESERVED_NAMES:
+        raise MismatchError("name of an operand", expected="one that no method uses", got=name)
+
+
+if TYPE_CHECKING:
+    from cipherblas._core import Context
+
+
+def check_bound(name: str, matrix: NDArray[Any], bound: float) -> None:
+    """Raise RangeError when an entry is beyond the planned range."""
+    largest = max(float(matrix.max()), -float(matrix.min()))
+    if largest > bound * (1 + 1e-12):
+        raise RangeError(
+            f"operand {name!r} has an entry beyond the planned range (declare bound=…)",
+            expected=f"at most {bound:g} in absolute value",
+            got=f"{largest:g}",
+        )
+
+
+def encoded(context: Context, values: NDArray[Any], scale: float, dither: int = 0) -> NDArray[Any]:
+    """The coefficients round(scale · values) of a slot vector, int64 (N,); `dither` as `_core.Context.encode` has it.
+
+    Raises:
+        RangeError: one is not a number, infinite, or 2^62 or more in absolute value.
+    """
+    try:
+        return context.encode(values, scale, dither)
+    except ValueError as error:
+        raise RangeError(f"slots cannot be encoded: {error}") from error
+
+
+def available_memory() -> int | None:
+    """Bytes that this process may take now without swapping; None where the system does not say.
+
+    The least of what the machine has left and of what every control group above the process, and its own resource
+    limits, leave it.
+    """
+    return _core.available_memory()
+
+
+def default_weight_budget() -> int:
+    """Bytes of memory for encoded weights where nobody said: half of what is available."""
+    return (available_memory() or 8 << 30) // 2
+
+
+def check_available(needed: int, purpose: str, release: Callable[[], object] = lambda: None) -> None:
+    """Raise MemoryBudgetError when more bytes are needed than are available.
+
+    Where memory is short, `release` and the pool of the core first give back what is kept for later.
+    """
+    available = available_memory()
+    if available is not None and needed > available:
+        release()
+        _core.trim_pool()
+        available = available_memory()
+    if available is not None and needed > available:
+        raise MemoryBudgetError(
+            f"not enough memory for {purpose}",
+            expected=f"{needed / 2**20:.0f} MiB",
+            got=f"{available / 2**20:.0f} MiB available",
+        )

@@ -1,0 +1,72 @@
+"""Aligned memory, a check against what the process may use at all, and threads for work that releases the GIL."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import numpy as np
+
+from cipherblas import _core
+from cipherblas.common.errors import MemoryBudgetError
+
+ALIGNMENT = 64  # bytes: a cache line, and the widest vector register
+
+MOST_BYTES = 1 << 62  # beyond any machine
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def aligned_empty(shape: Sequence[int], dtype: Any = np.uint64) -> Array:
+    """An uninitialised C-contiguous array whose data start at a multiple of 64 bytes, from the pool of the core.
+
+    So what the interpreter and the core hold is reused by either, and the peak of both together is what is alive.
+
+    Raises:
+        MemoryBudgetError: the system does not give that much memory.
+    """
+    dtype = np.dtype(dtype)
+    nbytes = math.prod(shape) * dtype.itemsize
+    if not 0 <= nbytes < MOST_BYTES:
+        raise MemoryBudgetError("out of memory", expected=f"below {MOST_BYTES} bytes", got=nbytes)
+    try:
+        block: Array = _core.empty(nbytes)
+    except MemoryError as error:
+        raise MemoryBudgetError("out of memory", expected=f"{nbytes} bytes free", got=str(error)) from error
+    aligned: Array = block.view(dtype).reshape(tuple(shape))
+    return aligned
+
+
+def bytes_of(array: Array) -> memoryview:
+    """The bytes of a C-contiguous array, writable when the array is."""
+    flat: Array = array.reshape(-1).view(np.uint8)
+    return flat.data
+
+
+def in_threads(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+    """`[work(item) for item in items]`, in as many threads as the core has; the first error is raised, the rest
+    dropped."""
+    workers = min(len(items), _core.threads())
+    if workers <= 1:
+        return [work(item) for item in items]
+    with ThreadPoolExecutor(workers) as pool:
+        futures = [pool.submit(work, item) for item in items]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:
+            for future in futures:
+                future.cancel()
+            raise
+
+
+def check_memory(nbytes: int, purpose: str) -> None:
+    """Raise MemoryBudgetError when `nbytes` exceed the memory of this machine, or a limit on this process."""
+    total = _core.total_memory()
+    if total is not None and nbytes > total:
+        raise MemoryBudgetError(
+            f"{purpose} needs more memory than there is", expected=f"at most {total} bytes", got=nbytes
+        )

@@ -1,0 +1,61 @@
+"""The budget of work: how much a plan may ask of whoever reads it, however few bytes it has.
+
+A plan is counted before it runs, by walking it without data: when it is compiled, and again when it is loaded, since
+nothing is taken on the word of a file. A step of that walk is one handle, term of a sum, block, key or weight: some ten
+microseconds. Loops say how many steps they have before they begin, so that what is too much is refused at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from cipherblas.common.errors import WorkBudgetError
+
+# Of a file: half a minute at the most. A product of 1024 x 1024 matrices in slots has half as many, one of 4096 x 4096
+# by GEMM thirty, and convolutional networks have some ten thousand to some hundred thousand.
+MOST_STEPS = 1 << 20
+# Of what the user of this process compiles: minutes. A product of 4096 x 4096 matrices in slots has two thirds of them.
+MOST_COMPILED_STEPS = 1 << 24
+# Nodes of a graph: what is asked of every node may look at all that it is computed from.
+MOST_NODES = 1 << 12
+# Entries of clear matrices that are computed from constants, and multiply-adds of their products, per step.
+ENTRIES_PER_STEP = 1 << 9
+MACS_PER_STEP = 1 << 17
+
+
+_budget: ContextVar[int] = ContextVar("budget", default=MOST_COMPILED_STEPS)
+
+
+@contextmanager
+def budget_of(steps: int) -> Iterator[None]:
+    """Walks that begin in this context may take so many steps each."""
+    token = _budget.set(steps)
+    try:
+        yield
+    finally:
+        _budget.reset(token)
+
+
+class Work:
+    """The steps of one walk."""
+
+    def __init__(self) -> None:
+        self.steps, self.budget = 0, _budget.get()
+
+    def spend(self, steps: int, what: str = "operations") -> None:
+        """Book steps, before or as they are done; WorkBudgetError where the budget does not hold them."""
+        self.steps += steps
+        if self.steps > self.budget:
+            raise WorkBudgetError(
+                f"the plan takes too much work to be counted: {what}",
+                expected=f"at most {self.budget} steps (work_budget=)",
+                got=f"{self.steps} or more",
+            )
+
+
+def check_nodes(count: int) -> None:
+    """Raise WorkBudgetError for a graph of more than `MOST_NODES` nodes."""
+    if count > MOST_NODES:
+        raise WorkBudgetError("nodes of a program", expected=f"at most {MOST_NODES}", got=count)

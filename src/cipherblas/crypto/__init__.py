@@ -1,0 +1,1 @@
+"""Parameters and their security, randomness, keys, and files of what they protect."""

@@ -1,0 +1,30 @@
+"""The files of cipherblas: safetensors with a checked header, typed errors, and atomic writes.
+
+Every file carries in its safetensors metadata the format version, its kind, the parameters with their
+fingerprint and security, the caller's header as JSON, one BLAKE2b digest per tensor, and a BLAKE2b checksum
+of the header itself (its length included, the checksum's own digits taken as zeros). So any change of any
+byte is noticed, and one tensor can be read and checked without the others. The checksums find damage, not
+forgery: a file from someone else is as trustworthy as its sender, and its content is checked where it is
+used.
+
+Tensors are read with pread, not mapped: a mapped file that shrinks kills the process (SIGBUS), while a short
+read is an error like any other; and the bytes land in aligned memory, which is what the arithmetic wants.
+"""
+
+from cipherblas.crypto.files.format import FORMAT_VERSION, KINDS, PathLike
+from cipherblas.crypto.files.reading import Reader, TensorInfo, opened, read
+from cipherblas.crypto.files.writing import check_writable, replacing, save_bytes, write
+
+__all__ = [
+    "FORMAT_VERSION",
+    "KINDS",
+    "PathLike",
+    "Reader",
+    "TensorInfo",
+    "check_writable",
+    "opened",
+    "read",
+    "replacing",
+    "save_bytes",
+    "write",
+]

@@ -1,0 +1,457 @@
+"""Reading a file that may be damaged, foreign, hostile, or vanishing: typed errors, bounded work."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import math
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any, BinaryIO, NoReturn
+
+import numpy as np
+
+from cipherblas.common.errors import (
+    CipherblasError,
+    FormatError,
+    MismatchError,
+    SecurityError,
+    StorageError,
+    VersionError,
+)
+from cipherblas.common.memory import Array, aligned_empty, bytes_of, check_memory, in_threads
+from cipherblas.crypto.files import format as form
+from cipherblas.crypto.params import Parameters
+from cipherblas.crypto.security import check_wanted
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """Where one tensor lies in its file, and what it must hash to."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    offset: int
+    nbytes: int
+    digest: str
+
+
+class Reader:
+    """An open file whose header has been checked; tensors are read, and checked, on demand.
+
+    The file stays open, so that it may be replaced or removed meanwhile; reads may run in several threads.
+    Close it, or use it in a `with` block.
+
+    Attributes:
+        header: the writer's header with `format_version`, `kind`, `fingerprint`, `security`, `parameters`.
+        parameters: the parameters the content was made with.
+        tensors: name → TensorInfo.
+    """
+
+    def __init__(
+        self,
+        path: form.PathLike,
+        kind: str,
+        *,
+        fingerprint: str | None = None,
+        security: int = 128,
+        insecure: bool = False,
+    ) -> None:
+        """Open and check; see `read` for the errors."""
+        self.path = os.fspath(path)
+        self._descriptor = _open_regular(self.path, f"a {kind} file")
+        try:
+            size = os.fstat(self._descriptor).st_size
+            raw = self._read_header(size)
+            infos, metadata = _parse_container(self.path, raw, size - 8 - len(raw))
+            entries = _checked_metadata(self.path, raw, metadata)
+            if metadata["kind"] != kind:
+                raise MismatchError(
+                    f"{self.path} is another kind of file", expected=kind, got=metadata["kind"]
+                )
+            if fingerprint is not None and metadata["fingerprint"] != fingerprint:
+                raise MismatchError(
+                    f"{self.path} was made with other parameters",
+                    expected=fingerprint,
+                    got=metadata["fingerprint"],
+                )
+            self.parameters = _checked_parameters(
+                self.path, entries["parameters"], metadata, security, insecure
+            )
+            self.tensors = _with_digests(self.path, infos, entries["digests"])
+        except OSError as error:
+            self.close()
+            if isinstance(error, CipherblasError):
+                raise
+            raise form.storage_error("read", self.path, error) from error
+        except BaseException:
+            self.close()
+            raise
+        self.header: dict[str, Any] = {
+            **entries["header"],
+            "format_version": form.FORMAT_VERSION,
+            "kind": kind,
+            "fingerprint": metadata["fingerprint"],
+            "security": self.parameters.security,
+            "parameters": self.parameters.to_dict(),
+        }
+
+    def _read_header(self, size: int) -> bytes:
+        if size < 8:
+            raise FormatError(f"{self.path} is not a cipherblas file", expected="8 bytes or more", got=size)
+        length = int.from_bytes(self._read_at(0, 8), "little")
+        if length > form.MAX_HEADER_BYTES:
+            raise FormatError(
+                f"{self.path} is not a cipherblas file",
+                expected=f"a header of at most {form.MAX_HEADER_BYTES} bytes",
+                got=length,
+            )
+        if length > size - 8:
+            raise FormatError(
+                f"{self.path} is truncated", expected=f"{8 + length} bytes or more", got=f"{size} bytes"
+            )
+        return self._read_at(8, length)
+
+    def _read_at(self, offset: int, nbytes: int) -> bytes:
+        data = bytearray(nbytes)
+        self._read_into(offset, memoryview(data))
+        return bytes(data)
+
+    def _read_into(self, offset: int, target: memoryview) -> None:
+        done = 0
+        while done < len(target):
+            count = os.preadv(self._descriptor, [target[done:]], offset + done)
+            if count == 0:
+                raise StorageError(
+                    f"{self.path} became shorter while it was read",
+                    expected=f"{offset + len(target)} bytes or more",
+                    got=f"{offset + done} bytes",
+                )
+            done += count
+
+    def _info(self, name: str) -> TensorInfo:
+        try:
+            return self.tensors[name]
+        except KeyError:
+            raise FormatError(
+                f"{self.path} lacks a tensor", expected=name, got=sorted(self.tensors)
+            ) from None
+
+    def text(self, field: str) -> str:
+        """A text field of the header; FormatError when it is missing or something else."""
+        found = self.header.get(field)
+        if not isinstance(found, str):
+            raise FormatError(f"{self.path}: {field}", expected="text", got=type(found).__name__)
+        return found
+
+    def expect(self, name: str, dtype: Any, shape: Sequence[int]) -> None:
+        """Raise FormatError unless tensor `name` is there with this dtype and shape."""
+        info = self._info(name)
+        if info.dtype != np.dtype(dtype) or info.shape != tuple(shape):
+            raise FormatError(
+                f"{self.path}: tensor {name!r}",
+                expected=f"{np.dtype(dtype)} {tuple(shape)}",
+                got=f"{info.dtype} {info.shape}",
+            )
+
+    def read(self, name: str) -> Array:
+        """One tensor as a new aligned array.
+
+        Raises:
+            FormatError: there is no such tensor, or its bytes are not what was written.
+            StorageError: the file became shorter, or the system cannot read it.
+        """
+        info = self._info(name)
+        array = aligned_empty(info.shape, info.dtype)
+        hasher = form.hasher()
+        data = bytes_of(array)
+        try:
+            for start in range(0, len(data), form.BLOCK_BYTES):
+                block = data[start : start + form.BLOCK_BYTES]
+                self._read_into(info.offset + start, block)
+                hasher.update(block)
+        except OSError as error:
+            if isinstance(error, CipherblasError):
+                raise
+            raise form.storage_error("read", self.path, error) from error
+        if hasher.hexdigest() != info.digest:
+            raise FormatError(
+                f"{self.path} is damaged: checksum of tensor {name!r}",
+                expected=info.digest,
+                got=hasher.hexdigest(),
+            )
+        return array
+
+    def read_all(self) -> dict[str, Array]:
+        """All tensors by name, in threads; errors as `read`, and MemoryBudgetError where they do not fit."""
+        check_memory(sum(info.nbytes for info in self.tensors.values()), f"reading {self.path}")
+        names = list(self.tensors)
+        return dict(zip(names, in_threads(self.read, names), strict=True))
+
+    def close(self) -> None:
+        """Close the file; reading is then an error."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_descriptor", -1) >= 0:
+            self.close()
+
+
+def read(
+    path: form.PathLike,
+    kind: str,
+    *,
+    fingerprint: str | None = None,
+    security: int = 128,
+    insecure: bool = False,
+) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Read and check a whole file.
+
+    Args:
+        path: a file that `write` made.
+        kind: the kind it must be.
+        fingerprint: the parameters' fingerprint it must carry, or None for any.
+        security: bits that the parameters must have: 128, 192 or 256.
+        insecure: accept less; below 128 bits with a warning.
+
+    Returns:
+        (header, tensors): the writer's header with `format_version`, `kind`, `fingerprint`, `security` and
+        `parameters` added; aligned arrays by name.
+
+    Raises:
+        FormatError: not a cipherblas file, damaged, or truncated.
+        VersionError: written by a newer format version.
+        MismatchError: another kind of file, or made with other parameters.
+        SecurityError: its parameters have less than `security` bits.
+        MemoryBudgetError: larger than the memory of this machine.
+        StorageError: missing, a directory, no permission, vanished or shrunk while being read.
+    """
+    with Reader(path, kind, fingerprint=fingerprint, security=security, insecure=insecure) as reader:
+        return reader.header, reader.read_all()
+
+
+@contextlib.contextmanager
+def opened(path: form.PathLike, expected: str) -> Iterator[BinaryIO]:
+    """A file that is not of this format, to be read in the block; `expected` is what it should be, for errors.
+
+    Raises:
+        StorageError: the system refuses, also later in the block, or it is not a regular file.
+    """
+    try:
+        with open(_open_regular(os.fspath(path), expected), "rb") as stream:
+            yield stream
+    except OSError as error:
+        if isinstance(error, CipherblasError):
+            raise
+        raise form.storage_error("read", path, error, expected=expected) from error
+
+
+def _open_regular(path: str, expected: str) -> int:
+    """Open for reading; only regular files, and without waiting for the writer of a pipe."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise form.storage_error("read", path, error, expected=expected) from error
+    except OSError as error:
+        raise form.storage_error("read", path, error) from error
+    except ValueError as error:  # a zero byte in the name
+        raise StorageError("not a file name", got=repr(path)) from error
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        got = "a directory" if stat.S_ISDIR(mode) else "a special file"
+        raise StorageError(
+            f"cannot read {path}",
+            expected=expected,
+            got=got,
+            errno=errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL,
+        )
+    return descriptor
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        raise ValueError("a name occurs twice")
+    return result
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not allowed")
+
+
+def _integer(digits: str) -> int:
+    """Anything larger is no length, prime or number of a key, and may be no double."""
+    number = int(digits) if len(digits) <= form.MOST_DIGITS else 1 << 64
+    if not -(1 << 63) <= number < 1 << 64:
+        raise ValueError("an integer of more than 64 bits")
+    return number
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise ValueError("a number beyond the range of a double")
+    return number
+
+
+def _check_depth(value: Any) -> None:
+    """ValueError where lists and objects are nested so deeply that code which walks them could run out of stack."""
+    level = [value]
+    for _ in range(form.MAX_NESTING):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, (dict, list))
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+        if not level:
+            return
+    raise ValueError(f"nested more than {form.MAX_NESTING} levels deep")
+
+
+def _parse_json(path: str, text: str | bytes, what: str) -> dict[str, Any]:
+    """A JSON object; its numbers are finite doubles and integers of 64 bits, names occur once, nesting is shallow."""
+    try:
+        decoded = text if isinstance(text, str) else text.decode()
+        value = json.loads(
+            decoded,
+            object_pairs_hook=_unique,
+            parse_constant=_no_constant,
+            parse_int=_integer,
+            parse_float=_finite,
+        )
+        if "\\u" in decoded:
+            json.dumps(value, ensure_ascii=False).encode()  # a surrogate alone is no character
+        _check_depth(value)
+    except (ValueError, RecursionError) as error:
+        raise FormatError(
+            f"{path} is damaged, truncated, or not a cipherblas file: {what}", expected="JSON", got=str(error)
+        ) from None  # its text may hold control characters of the file
+    if not isinstance(value, dict):
+        raise FormatError(f"{path} is damaged: {what}", expected="a JSON object", got=type(value).__name__)
+    return value
+
+
+def _parse_container(path: str, raw: bytes, data_bytes: int) -> tuple[dict[str, TensorInfo], dict[str, str]]:
+    """The tensors, without their digests, and the metadata of a safetensors header that precedes so many bytes.
+
+    The rules are those of the safetensors library: tensors follow one another without gap or overlap and fill the
+    file. It would map the file to judge it, and reading a mapped file that shrinks kills the process.
+    """
+    if not raw.startswith(b"{"):
+        raise FormatError(f"{path} is not a cipherblas file", expected="a header that begins with {")
+    entries = _parse_json(path, raw, "header")
+    metadata = entries.pop("__metadata__", {})
+    if not isinstance(metadata, dict) or not all(isinstance(text, str) for text in metadata.values()):
+        raise FormatError(f"{path} is damaged: metadata", expected="texts", got=metadata)
+    infos = {name: _tensor_info(path, name, entry, 8 + len(raw)) for name, entry in entries.items()}
+    end = 8 + len(raw)
+    for name, info in sorted(infos.items(), key=lambda item: (item[1].offset, item[1].nbytes)):
+        if info.offset != end:
+            raise FormatError(
+                f"{path} is damaged: place of tensor {name!r}", expected=f"byte {end}", got=info.offset
+            )
+        end += info.nbytes
+    if end != 8 + len(raw) + data_bytes:
+        raise FormatError(
+            f"{path} is damaged or truncated",
+            expected=f"{end} bytes",
+            got=f"{8 + len(raw) + data_bytes} bytes",
+        )
+    return infos, metadata
+
+
+def _tensor_info(path: str, name: str, entry: Any, data_start: int) -> TensorInfo:
+    """One entry of the header; its digest is added later."""
+    if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
+        raise FormatError(f"{path}: tensor {name!r}", expected="dtype, shape and data_offsets", got=entry)
+    named, shape, span = entry["dtype"], entry["shape"], entry["data_offsets"]
+    dtype = form.DTYPES.get(named) if isinstance(named, str) else None
+    if dtype is None:
+        raise FormatError(f"{path}: dtype of {name!r}", expected=sorted(form.DTYPES), got=named)
+    # The product is compared with the bytes; an empty tensor can still have a huge dimension.
+    if (
+        not _are_lengths(shape)
+        or len(shape) > form.MAX_DIMENSIONS
+        or math.prod(max(size, 1) for size in shape) >= 1 << 56
+    ):
+        raise FormatError(f"{path}: shape of {name!r}", expected="dimensions that fit memory", got=shape)
+    if not _are_lengths(span) or len(span) != 2 or span[1] - span[0] != math.prod(shape) * dtype.itemsize:
+        raise FormatError(
+            f"{path}: place of tensor {name!r}",
+            expected=f"begin and end, {math.prod(shape) * dtype.itemsize} bytes",
+            got=span,
+        )
+    return TensorInfo(dtype, tuple(shape), data_start + span[0], span[1] - span[0], "")
+
+
+def _are_lengths(values: Any) -> bool:
+    return isinstance(values, list) and all(type(value) is int and value >= 0 for value in values)
+
+
+def _checked_metadata(path: str, raw: bytes, metadata: dict[str, str]) -> dict[str, dict[str, Any]]:
+    """Version, then checksum, then the JSON entries."""
+    version = metadata.get(form.MAGIC)
+    if version is None:
+        raise FormatError(
+            f"{path} is not a cipherblas file", expected=f"a {form.MAGIC!r} entry in its header"
+        )
+    if not (version.isascii() and version.isdigit() and len(version) < 10):
+        raise FormatError(f"{path} is damaged: format version", expected=form.FORMAT_VERSION, got=version)
+    if int(version) > form.FORMAT_VERSION:
+        raise VersionError(
+            f"{path} was written by a newer cipherblas", expected=f"format {form.FORMAT_VERSION}", got=version
+        )
+    if version != str(form.FORMAT_VERSION) or set(metadata) != set(form.ENTRIES):
+        raise FormatError(f"{path} is damaged: header entries", expected=form.ENTRIES, got=sorted(metadata))
+    stated = metadata["checksum"]
+    found = form.header_checksum(raw.replace(stated.encode(), form.NO_CHECKSUM.encode(), 1))
+    if found != stated:
+        raise FormatError(f"{path} is damaged: checksum of the header", expected=stated, got=found)
+    return {name: _parse_json(path, metadata[name], name) for name in ("parameters", "header", "digests")}
+
+
+def _checked_parameters(
+    path: str, values: dict[str, Any], metadata: dict[str, str], security: int, insecure: bool
+) -> Parameters:
+    check_wanted(security, insecure)
+    try:
+        parameters = Parameters.parsed(values)
+    except CipherblasError as error:
+        raise FormatError(f"{path} holds invalid parameters: {error}") from error
+    stamped = (parameters.fingerprint(), str(parameters.security))
+    if stamped != (metadata["fingerprint"], metadata["security"]):
+        raise FormatError(
+            f"{path}: fingerprint and security do not belong to its parameters",
+            expected=stamped,
+            got=(metadata["fingerprint"], metadata["security"]),
+        )
+    try:
+        parameters.check_security(security, insecure)
+    except SecurityError as error:
+        raise SecurityError(f"{path}: {error.message}", expected=error.expected, got=error.got) from None
+    return parameters
+
+
+def _with_digests(path: str, infos: dict[str, TensorInfo], digests: dict[str, Any]) -> dict[str, TensorInfo]:
+    if set(infos) != set(digests):
+        raise FormatError(f"{path}: digests", expected=sorted(infos), got=sorted(digests))
+    for name, digest in digests.items():
+        if not isinstance(digest, str):
+            raise FormatError(f"{path}: digest of {name!r}", expected="text", got=type(digest).__name__)
+    return {name: replace(info, digest=digests[name]) for name, info in infos.items()}

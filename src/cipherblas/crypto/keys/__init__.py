@@ -1,0 +1,35 @@
+"""Keys and encryption.
+
+`secret` and `encryption` are the client's; `evaluation` is all that a server holds, and nothing in it can hold a
+secret. `generation` makes the one from the other; `storage` puts evaluation keys into files.
+"""
+
+from cipherblas.crypto.keys.encryption import (
+    FreshCiphertext,
+    PublicKey,
+    decrypt_coefficients,
+    encrypt,
+    generate_public_key,
+)
+from cipherblas.crypto.keys.evaluation import EvaluationKeys
+from cipherblas.crypto.keys.generation import make_evaluation_keys, write_evaluation_keys
+from cipherblas.crypto.keys.request import KeyRequest, describe_galois
+from cipherblas.crypto.keys.secret import SecretKey, generate_secret
+from cipherblas.crypto.keys.switching import RELINEARISE, SwitchingKey
+
+__all__ = [
+    "RELINEARISE",
+    "EvaluationKeys",
+    "FreshCiphertext",
+    "KeyRequest",
+    "PublicKey",
+    "SecretKey",
+    "SwitchingKey",
+    "decrypt_coefficients",
+    "describe_galois",
+    "encrypt",
+    "generate_public_key",
+    "generate_secret",
+    "make_evaluation_keys",
+    "write_evaluation_keys",
+]

@@ -1,0 +1,234 @@
+"""Encryption with the secret or the public key, and decryption, of coefficient vectors."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from cipherblas.common.errors import DTypeError, FormatError, RangeError, ShapeError
+from cipherblas.common.memory import Array, aligned_empty
+from cipherblas.crypto import files, randomness
+from cipherblas.crypto.keys.secret import SecretKey
+from cipherblas.crypto.params import Parameters
+
+MAX_MESSAGE_BITS = 62  # the core adds the error to a message as 64-bit integers
+
+
+def _uniform_rows(params: Parameters, seed: bytes, purpose: randomness.Purpose, limbs: int) -> Array:
+    return randomness.uniform(params.context(), seed, purpose, range(limbs), range(limbs))
+
+
+@dataclass(frozen=True, eq=False)
+class FreshCiphertext:
+    """A ciphertext as it leaves encryption.
+
+    Attributes:
+        params: the parameters it was made with.
+        limbs: number of limbs.
+        seed: public seed of the a part (symmetric encryption), or None (public-key encryption).
+        data: with a seed the b part, uint64 (limbs, N); without one both parts, uint64 (2, limbs, N).
+    """
+
+    params: Parameters
+    limbs: int
+    seed: bytes | None = field(repr=False)
+    data: Array = field(repr=False)
+
+    def __post_init__(self) -> None:
+        self.params.check_limbs(self.limbs)
+        shape = (self.limbs, self.params.n) if self.seed is not None else (2, self.limbs, self.params.n)
+        _check_residues(self.params, self.data, self.limbs, shape, "fresh ciphertext")
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes to send: half a ciphertext when the a part is a seed."""
+        return self.data.nbytes + len(self.seed or b"")
+
+    def expand(self) -> Array:
+        """The ciphertext (b, a), uint64 (2, limbs, N), in NTT form."""
+        if self.seed is None:
+            return self.data
+        both = aligned_empty((2, self.limbs, self.params.n))
+        both[0] = self.data
+        purpose = randomness.Purpose.CIPHERTEXT_UNIFORM
+        both[1] = _uniform_rows(self.params, self.seed, purpose, self.limbs)
+        return both
+
+
+def _check_residues(params: Parameters, data: Array, limbs: int, shape: tuple[int, ...], what: str) -> None:
+    """Raise ShapeError, DTypeError or RangeError unless `data` are residues of this shape."""
+    if data.shape != shape:
+        raise ShapeError(what, expected=shape, got=data.shape)
+    if data.dtype != np.uint64 or not data.flags.c_contiguous:
+        raise DTypeError(what, expected="C-contiguous uint64", got=data.dtype)
+    largest = data.reshape(-1, limbs, params.n).max(axis=(0, 2))
+    moduli = np.array(params.q[:limbs], np.uint64)
+    if (largest >= moduli).any():
+        limb = int(np.argmax(largest >= moduli))
+        raise RangeError(
+            f"{what}: residue of limb {limb}", expected=f"below {moduli[limb]}", got=largest[limb]
+        )
+
+
+class PublicKey:
+    """A public encryption key: (b, a) = (-a·s + e, a) at the top level, a from a public seed.
+
+    Attributes:
+        params: the parameters it was made with.
+        program_id: the program it was made for, or "".
+        key_id: public name of the key pair it belongs to, or "".
+    """
+
+    def __init__(
+        self, params: Parameters, seed: bytes, b: Array, program_id: str = "", key_id: str = ""
+    ) -> None:
+        """From its seed and b part, uint64 (L + 1, N)."""
+        _check_residues(params, b, params.limbs, (params.limbs, params.n), "public key")
+        self.params = params
+        self.program_id = program_id
+        self.key_id = key_id
+        self._seed = seed
+        purpose = randomness.Purpose.PUBLIC_KEY_UNIFORM
+        self._data = aligned_empty((2, params.limbs, params.n))
+        self._data[0] = b
+        self._data[1] = _uniform_rows(params, seed, purpose, params.limbs)
+
+    def __repr__(self) -> str:
+        return f"PublicKey(N={self.params.n}, parameters {self.params.fingerprint()[:12]})"
+
+    @property
+    def data(self) -> Array:
+        """uint64 (2, L + 1, N), in NTT form."""
+        return self._data
+
+    def save(self, path: files.PathLike) -> None:
+        """Write to a file (kind "public-key"); StorageError when the system refuses."""
+        tensors = {"b": self._data[0], "seed": np.frombuffer(self._seed, np.uint8)}
+        header = {"program_id": self.program_id, "key_id": self.key_id}
+        files.write(path, "public-key", header, tensors, parameters=self.params)
+
+    @classmethod
+    def load(
+        cls,
+        path: files.PathLike,
+        *,
+        fingerprint: str | None = None,
+        security: int = 128,
+        insecure: bool = False,
+    ) -> PublicKey:
+        """Read what `save` wrote; arguments and errors as `files.read`."""
+        with files.Reader(
+            path, "public-key", fingerprint=fingerprint, security=security, insecure=insecure
+        ) as reader:
+            params = reader.parameters
+            reader.expect("b", np.uint64, (params.limbs, params.n))
+            reader.expect("seed", np.uint8, (randomness.SEED_BYTES,))
+            program_id, key_id = (reader.text(field) for field in ("program_id", "key_id"))
+            try:
+                return cls(params, reader.read("seed").tobytes(), reader.read("b"), program_id, key_id)
+            except RangeError as error:
+                raise FormatError(f"{reader.path}: {error}") from error
+
+
+def generate_public_key(secret: SecretKey) -> PublicKey:
+    """A public key for `secret`; errors from a private seed, a from a public one.
+
+    It is one RLWE sample modulo Q, which divides the QP that the parameters were checked for.
+    """
+    params = secret.params
+    context = params.context()
+    seed = randomness.fresh_seed()
+    a = _uniform_rows(params, seed, randomness.Purpose.PUBLIC_KEY_UNIFORM, params.limbs)
+    errors = randomness.noise(context, 1)[0]
+    with secret.held_open():
+        b = context.encrypt_symmetric(secret.ntt(), a, errors, np.zeros(params.n, np.int64))
+    errors.fill(0)
+    return PublicKey(params, seed, b, secret.program_id, secret.key_id)
+
+
+def _check_message(params: Parameters, coefficients: Array, limbs: int) -> None:
+    params.check_limbs(limbs)
+    if coefficients.shape != (params.n,):
+        raise ShapeError("message coefficients", expected=(params.n,), got=coefficients.shape)
+    if coefficients.dtype != np.int64:
+        raise DTypeError("message coefficients", expected="int64", got=coefficients.dtype)
+    largest = max(
+        int(coefficients.max()), -int(coefficients.min())
+    )  # Python's integers: -2^63 has no int64 negative
+    if largest >= math.prod(params.q[:limbs]) // 2:
+        log_q = sum(math.log2(prime) for prime in params.q[:limbs])
+        raise RangeError(
+            f"a message coefficient does not fit {limbs} limbs",
+            expected=f"below 2^{log_q - 1:.2f} in absolute value",
+            got=largest,
+        )
+    if largest >= 1 << MAX_MESSAGE_BITS:
+        raise RangeError(
+            "a message coefficient leaves no room for the error in 64 bits",
+            expected=f"below 2^{MAX_MESSAGE_BITS} in absolute value",
+            got=largest,
+        )
+
+
+def encrypt(key: SecretKey | PublicKey, coefficients: Array, limbs: int | None = None) -> FreshCiphertext:
+    """Encrypt a polynomial.
+
+    Args:
+        key: the secret key gives half-size ciphertexts with the smallest error; the public key works for anyone.
+        coefficients: int64 (N,), scaled message.
+        limbs: limbs of the ciphertext; by default all.
+
+    Returns:
+        A fresh ciphertext; with the secret key its a part is a seed. Error: σ = 3.2 per coefficient, or with the
+        public key about σ·sqrt(4N/3).
+
+    Raises:
+        ShapeError, DTypeError, RangeError: the coefficients are not int64 (N,) below half the modulus and 2^62.
+        ParameterError: no such number of limbs.
+        SecurityError: the secret key is closed, or was meanwhile.
+    """
+    params = key.params
+    limbs = params.limbs if limbs is None else limbs
+    _check_message(params, coefficients, limbs)
+    context = params.context()
+    message = np.ascontiguousarray(coefficients)
+    if isinstance(key, SecretKey):
+        seed = randomness.fresh_seed()
+        a = _uniform_rows(params, seed, randomness.Purpose.CIPHERTEXT_UNIFORM, limbs)
+        errors = randomness.noise(context, 1)
+        with key.held_open():
+            data = context.encrypt_symmetric(key.ntt(), a, errors[0], message)
+        errors.fill(0)
+        return FreshCiphertext(params, limbs, seed, data)
+    errors = randomness.noise(context, 2)
+    mask = randomness.ephemeral(context)
+    data = context.encrypt_public(key.data, mask, errors[0], errors[1], message, limbs)
+    errors.fill(0)
+    mask.fill(0)
+    return FreshCiphertext(params, limbs, None, data)
+
+
+def decrypt_coefficients(secret: SecretKey, ciphertext: Array) -> Array:
+    """Centred coefficients of b + a·s (+ c2·s²): float64 (N,), the scaled message with its error.
+
+    They are taken modulo all primes of the ciphertext, so they must be below half of their product.
+
+    Args:
+        secret: the key it was encrypted under.
+        ciphertext: uint64 (2 or 3, limbs, N), in NTT form.
+
+    Raises:
+        ShapeError, DTypeError: not a ciphertext of these parameters.
+        RangeError: a residue is not below its modulus.
+        SecurityError: the secret key is closed.
+    """
+    params = secret.params
+    shape = ciphertext.shape
+    if len(shape) != 3 or shape[0] not in (2, 3) or not 1 <= shape[1] <= params.limbs or shape[2] != params.n:
+        raise ShapeError("ciphertext", expected=f"(2 or 3, 1 to {params.limbs}, {params.n})", got=shape)
+    used = np.ascontiguousarray(ciphertext)
+    _check_residues(params, used, used.shape[1], used.shape, "ciphertext")
+    with secret.held_open():
+        return params.context().phase(secret.ntt(), used)

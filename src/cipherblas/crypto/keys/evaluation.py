@@ -1,0 +1,206 @@
+"""Evaluation keys: the public key material that a server computes with."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from cipherblas.common.errors import DTypeError, MissingKeyError, ParameterError, ShapeError
+from cipherblas.common.memory import Array, check_memory, in_threads
+from cipherblas.crypto import files
+from cipherblas.crypto.keys import storage
+from cipherblas.crypto.keys.request import KeyRequest, describe_galois
+from cipherblas.crypto.keys.switching import (
+    RELINEARISE,
+    StoredKey,
+    SwitchingKey,
+    key_shape,
+)
+from cipherblas.crypto.params import Parameters
+
+Progress = Callable[[int, int], None]  # called with (done, total)
+
+
+class EvaluationKeys:
+    """The public keys of one program: switching keys for its Galois elements and for relinearisation.
+
+    Made by `make_evaluation_keys` or `EvaluationKeys.load`; it takes public arrays only.
+
+    Attributes:
+        params: the parameters they were made with.
+        program_id: the program they were made for, or "".
+        key_id: public name of the key pair they belong to, or "".
+    """
+
+    def __init__(
+        self, params: Parameters, program_id: str, keys: Iterable[SwitchingKey | StoredKey], key_id: str = ""
+    ) -> None:
+        """Collect checked keys.
+
+        Raises:
+            DTypeError, ShapeError: an entry is not a switching key of these parameters.
+            ParameterError: a Galois element occurs twice or does not exist.
+        """
+        self.params = params
+        self.program_id = program_id
+        self.key_id = key_id
+        self._keys: dict[int, SwitchingKey] = {}
+        self._stored: dict[int, StoredKey] = {}
+        self._lock = threading.RLock()
+        for key in keys:
+            self._add(key)
+        self.request.check(params)
+
+    def _add(self, key: Any) -> None:
+        if not isinstance(key, (SwitchingKey, StoredKey)):
+            raise DTypeError("evaluation keys", expected="SwitchingKey", got=type(key).__name__)
+        if key.galois in self._keys or key.galois in self._stored:
+            raise ParameterError("a key occurs twice", got=self._name(key.galois))
+        if isinstance(key, StoredKey):
+            self._stored[key.galois] = key
+            return
+        shape = key_shape(self.params, key.limbs)
+        if key.data.shape != shape:
+            raise ShapeError(f"key for {self._name(key.galois)}", expected=shape, got=key.data.shape)
+        if key.data.dtype != np.uint64 or not key.data.flags.c_contiguous:
+            raise DTypeError(
+                f"key for {self._name(key.galois)}", expected="C-contiguous uint64", got=key.data.dtype
+            )
+        self._keys[key.galois] = key
+
+    def _name(self, galois: int) -> str:
+        return "relinearisation" if galois == RELINEARISE else describe_galois(galois, self.params.n)
+
+    @property
+    def request(self) -> KeyRequest:
+        """Which keys are here, and for how many limbs."""
+        return KeyRequest.of_limbs(self._limbs(), RELINEARISE)
+
+    def _limbs(self) -> dict[int, int]:
+        loaded = {element: key.limbs for element, key in self._keys.items()}
+        return {**loaded, **{element: key.limbs for element, key in self._stored.items()}}
+
+    def __len__(self) -> int:
+        return len(self._keys) + len(self._stored)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all keys when they are expanded in memory."""
+        return self.request.nbytes(self.params)
+
+    def __repr__(self) -> str:
+        return (
+            f"EvaluationKeys({len(self)} keys, {self.nbytes} bytes in memory, N={self.params.n}, "
+            f"parameters {self.params.fingerprint()[:12]})"
+        )
+
+    def get(self, galois: int, limbs: int) -> Array:
+        """The switching key of a Galois element for a ciphertext of `limbs` limbs.
+
+        Returns:
+            uint64 of `key_shape`, Montgomery form, packed; the key may have been made for more limbs.
+
+        Raises:
+            MissingKeyError: no such key, or it was made for fewer limbs.
+            FormatError, StorageError: the key is read from a file, and that is damaged or gone.
+        """
+        return self.key(galois, limbs).data
+
+    def relinearisation(self, limbs: int) -> Array:
+        """The relinearisation key for `limbs` limbs; as `get`."""
+        return self.key(RELINEARISE, limbs).data
+
+    def key(self, galois: int, limbs: int = 1) -> SwitchingKey:
+        """The SwitchingKey itself; as `get`."""
+        self._check_one(galois, limbs)
+        with self._lock:
+            if galois not in self._keys:
+                self._keys[galois] = self._stored[galois].load()
+                del self._stored[galois]
+            return self._keys[galois]
+
+    def _check_one(self, galois: int, limbs: int) -> None:
+        here = self._keys.get(galois) or self._stored.get(galois)
+        if here is None:
+            raise MissingKeyError(f"no evaluation key for {self._name(galois)}", got=self._summary())
+        if here.limbs < limbs:
+            raise MissingKeyError(
+                f"the evaluation key for {self._name(galois)} was made for fewer limbs",
+                expected=f"at least {limbs}",
+                got=here.limbs,
+            )
+
+    def _summary(self, longest: int = 8) -> str:
+        names = [self._name(element) for element in sorted((*self._keys, *self._stored))]
+        more = f" and {len(names) - longest} more" if len(names) > longest else ""
+        return f"{len(names)} keys ({', '.join(names[:longest])}{more})" if names else "no keys"
+
+    def check(self, request: KeyRequest) -> None:
+        """Raise MissingKeyError unless every key of `request` is here."""
+        for element, limbs in request.limbs_by_number(RELINEARISE).items():
+            self._check_one(element, limbs)
+
+    def load_all(self, progress: Progress | None = None) -> None:
+        """Read and expand all keys that are still in files, in threads.
+
+        Raises:
+            MemoryBudgetError: they would not fit this machine's memory.
+            FormatError, StorageError: a file is damaged or gone.
+        """
+        check_memory(self.nbytes, "expanding the evaluation keys")
+        waiting = list(self._stored.values())
+        done = 0
+
+        def load(stored: StoredKey) -> None:
+            nonlocal done
+            loaded = stored.load()
+            with self._lock:
+                self._keys.setdefault(stored.galois, loaded)
+                self._stored.pop(stored.galois, None)
+                done += 1
+                if progress is not None:
+                    progress(done, len(waiting))
+
+        in_threads(load, waiting)
+
+    def save(self, path: files.PathLike, *, part_bytes: int = 1 << 30) -> None:
+        """Write the keys, a parts as seeds; see `storage.save`."""
+        owner = storage.Owner(self.program_id, self.key_id)
+        storage.save(path, self.params, owner, self._limbs(), self.key, part_bytes=part_bytes)
+
+    @classmethod
+    def load(
+        cls,
+        path: files.PathLike,
+        *,
+        params: Parameters | None = None,
+        program_id: str | None = None,
+        security: int = 128,
+        insecure: bool = False,
+        lazy: bool = False,
+        progress: Progress | None = None,
+    ) -> EvaluationKeys:
+        """Read what `save` wrote.
+
+        Args:
+            path: the file or directory.
+            params: the parameters the keys must belong to, or None for any.
+            program_id: the program the keys must belong to, or None for any.
+            security: bits that their parameters must have, of Q and the special primes P together.
+            insecure: accept less; below 128 bits with a warning.
+            lazy: expand each key when it is first used, instead of all now.
+            progress: called with (keys done, keys in all).
+
+        Raises:
+            FormatError, VersionError, SecurityError, StorageError, MemoryBudgetError: as `files.read`.
+            MismatchError: another kind of file (a secret key, say), foreign parameters or program, or parts of
+                different key sets.
+        """
+        found, owner, stored = storage.open_keys(path, params, program_id, security, insecure)
+        keys = cls(found, owner.program_id, stored, owner.key_id)
+        if not lazy:
+            keys.load_all(progress)
+        return keys

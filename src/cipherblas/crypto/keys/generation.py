@@ -1,0 +1,108 @@
+"""Making evaluation keys from the secret key (on the client)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cipherblas.common.errors import ParameterError
+from cipherblas.common.memory import Array, check_memory
+from cipherblas.crypto import files, randomness
+from cipherblas.crypto.keys import storage
+from cipherblas.crypto.keys.evaluation import EvaluationKeys, Progress
+from cipherblas.crypto.keys.request import WEIGHTS, KeyRequest
+from cipherblas.crypto.keys.secret import SecretKey
+from cipherblas.crypto.keys.switching import RELINEARISE, SwitchingKey, uniform_part
+
+# Gives the polynomial, NTT form at all limbs of Q and P, that the key of a number of `weight_key` switches from.
+WeightSecrets = Callable[[int], Array]
+
+
+def make_switching_key(
+    secret: SecretKey, galois: int, limbs: int, weights: WeightSecrets | None = None
+) -> SwitchingKey:
+    """One switching key: for digit d, b_d = -a_d·s + e_d + P·g_d·s', s' being s(X^galois), s², or what `weights` says.
+
+    The a parts come from a fresh public seed, the errors from a private one that is forgotten.
+    """
+    params = secret.params
+    context = params.context()
+    seed = randomness.fresh_seed()
+    a = uniform_part(params, seed, limbs)
+    errors = randomness.noise(context, params.digits(limbs))
+    with secret.held_open():
+        source = _source(secret, galois, weights)
+        data = context.switching_key(secret.ntt(), source, a, errors, limbs)
+    source.fill(0)
+    errors.fill(0)
+    return SwitchingKey(galois, limbs, seed, data)
+
+
+def _source(secret: SecretKey, galois: int, weights: WeightSecrets | None) -> Array:
+    """What a key switches from, in NTT form, in memory of its own."""
+    context = secret.params.context()
+    if galois >= WEIGHTS:
+        if weights is None:
+            raise ParameterError("keys of fixed weights", expected="the weights", got="none")
+        return weights(galois)
+    ntt = secret.ntt()
+    return context.multiply(ntt, ntt) if galois == RELINEARISE else context.automorphism(ntt, galois)
+
+
+def make_evaluation_keys(
+    secret: SecretKey,
+    request: KeyRequest,
+    progress: Progress | None = None,
+    weights: WeightSecrets | None = None,
+) -> EvaluationKeys:
+    """Make the evaluation keys of a request, in memory.
+
+    Args:
+        secret: the secret key; its `program_id` passes to the result.
+        request: which keys, each for how many limbs.
+        progress: called with (keys done, keys in all).
+        weights: what the keys of fixed weights switch from.
+
+    Raises:
+        ParameterError: a Galois element or number of limbs does not exist for these parameters.
+        MemoryBudgetError: the keys would not fit this machine's memory; see `write_evaluation_keys`.
+        SecurityError: the secret key is closed.
+    """
+    request.check(secret.params)
+    check_memory(request.nbytes(secret.params), "the evaluation keys")
+    keys = []
+    for galois, limbs in request.limbs_by_number(RELINEARISE).items():
+        keys.append(make_switching_key(secret, galois, limbs, weights))
+        if progress is not None:
+            progress(len(keys), len(request))
+    return EvaluationKeys(secret.params, secret.program_id, keys, secret.key_id)
+
+
+def write_evaluation_keys(
+    secret: SecretKey,
+    request: KeyRequest,
+    path: files.PathLike,
+    progress: Progress | None = None,
+    weights: WeightSecrets | None = None,
+    *,
+    part_bytes: int = 1 << 30,
+) -> None:
+    """Make the evaluation keys of a request part by part into files; memory holds one part at a time.
+
+    Args and errors as `make_evaluation_keys` and `EvaluationKeys.save`.
+    """
+    request.check(secret.params)
+    done = 0
+
+    def make(galois: int, limbs: int) -> SwitchingKey:
+        nonlocal done
+        key = make_switching_key(secret, galois, limbs, weights)
+        done += 1
+        if progress is not None:
+            progress(done, len(request))
+        return key
+
+    if part_bytes <= 0:
+        raise ParameterError("bytes per file", expected="above 0", got=part_bytes)
+    wanted = request.limbs_by_number(RELINEARISE)
+    owner = storage.Owner(secret.program_id, secret.key_id)
+    storage.save(path, secret.params, owner, wanted, make, part_bytes=part_bytes)

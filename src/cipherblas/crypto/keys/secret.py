@@ -1,0 +1,180 @@
+"""The secret key: it lives in this object and in the client's key file, and nowhere else."""
+
+from __future__ import annotations
+
+import os
+import stat
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, NoReturn
+
+import numpy as np
+
+from cipherblas.common.errors import ParameterError, SecurityError, SecurityWarning, printable
+from cipherblas.common.memory import Array
+from cipherblas.crypto import files, randomness
+from cipherblas.crypto.params import Parameters
+
+
+class _Lent:
+    """An array of a key for NumPy to look at: a view of it keeps the key, whose end would overwrite the array."""
+
+    __slots__ = ("__array_interface__", "_array", "_key")
+
+    def __init__(self, array: Array, key: SecretKey) -> None:
+        self.__array_interface__ = array.__array_interface__
+        self._array, self._key = array, key
+
+
+class SecretKey:
+    """A uniform ternary secret, derived from a 32-byte seed.
+
+    It is not shown by `repr`, cannot be pickled or copied, and is saved by `save` only. `close` (or leaving a
+    `with` block) overwrites it in memory, as far as Python allows: copies that libraries made are out of reach.
+
+    Attributes:
+        params: the parameters it belongs to.
+        program_id: the program it was made for, or "".
+        key_id: a random public name of the key pair: what was made with another key pair is told apart by it.
+    """
+
+    __slots__ = ("_closed", "_coefficients", "_ntt", "_seed", "key_id", "params", "program_id")
+
+    def __init__(
+        self, params: Parameters, seed: bytes | bytearray | Array, program_id: str = "", key_id: str = ""
+    ) -> None:
+        """Derive the secret from its seed; use `generate_secret` for a new one."""
+        if len(seed) != randomness.SEED_BYTES:
+            raise ParameterError("seed", expected=f"{randomness.SEED_BYTES} bytes", got=f"{len(seed)} bytes")
+        self.params = params
+        self.program_id = program_id
+        self.key_id = key_id or os.urandom(16).hex()
+        self._closed = False
+        self._seed: Array = np.frombuffer(bytearray(seed), np.uint8)
+        context = params.context()
+        self._coefficients: Array = randomness.ternary(context, self._seed, randomness.Purpose.SECRET)
+        self._ntt: Array = context.plaintext(self._coefficients, params.limbs, special=True)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise SecurityError("the secret key is closed")
+
+    @property
+    def closed(self) -> bool:
+        """Whether the secret has been overwritten."""
+        return self._closed
+
+    @contextmanager
+    def held_open(self) -> Iterator[None]:
+        """What is computed with the secret inside is made with the secret: else leaving raises.
+
+        Raises:
+            SecurityError: the key is closed, or was meanwhile, by another thread; what was computed is not to be used.
+        """
+        self._check_open()
+        yield
+        self._check_open()
+
+    def coefficients(self) -> Array:
+        """The ternary coefficients, int64 (N,). Secret; they keep this key, and `close` overwrites them."""
+        self._check_open()
+        return np.asarray(_Lent(self._coefficients, self))
+
+    def ntt(self) -> Array:
+        """All limbs of Q and P in NTT form, uint64 (L + 1 + k, N). Secret; they keep this key, and `close` overwrites
+        them: use them within `held_open` where another thread might close the key.
+        """
+        self._check_open()
+        return np.asarray(_Lent(self._ntt, self))
+
+    def shared_coefficients(self, index: int) -> Array:
+        """Secret number `index` of the shared-a formats, int64 (N,): uniform ternary, from the same seed."""
+        purpose = randomness.Purpose.SHARED_SECRET
+        with self.held_open():
+            return randomness.ternary(self.params.context(), self._seed, purpose, index)
+
+    def close(self) -> None:
+        """Overwrite the secret, also in the arrays that were handed out. Further use is a SecurityError."""
+        self._closed = True
+        for array in (self._seed, self._coefficients, self._ntt):
+            array.fill(0)
+
+    def save(self, path: files.PathLike) -> None:
+        """Write the key file, readable by its owner only, atomically.
+
+        Raises:
+            SecurityError: the key is closed.
+            StorageError: the file cannot be written.
+        """
+        with self.held_open():
+            seed = self._seed.copy()
+        header = {"program_id": self.program_id, "key_id": self.key_id}
+        try:
+            files.write(path, "secret-key", header, {"seed": seed}, parameters=self.params, private=True)
+        finally:
+            seed.fill(0)
+
+    @classmethod
+    def load(
+        cls,
+        path: files.PathLike,
+        *,
+        fingerprint: str | None = None,
+        security: int = 128,
+        insecure: bool = False,
+    ) -> SecretKey:
+        """Read a key file; warns (SecurityWarning) when others than its owner may read it.
+
+        Raises:
+            FormatError, VersionError, MismatchError, SecurityError, StorageError: as `files.read`, whose arguments
+                these are.
+        """
+        with files.Reader(
+            path, "secret-key", fingerprint=fingerprint, security=security, insecure=insecure
+        ) as reader:
+            mode = stat.S_IMODE(os.stat(path).st_mode)
+            if mode & 0o077:
+                warnings.warn(
+                    f"the secret key file {printable(str(path))} can be read by others: expected mode 0600, "
+                    f"got {mode:04o}",
+                    SecurityWarning,
+                    stacklevel=2,
+                )
+            reader.expect("seed", np.uint8, (randomness.SEED_BYTES,))
+            program_id, key_id = (reader.text(field) for field in ("program_id", "key_id"))
+            seed = reader.read("seed")
+            try:
+                return cls(reader.parameters, seed, program_id, key_id)
+            finally:
+                seed.fill(0)
+
+    def __enter__(self) -> SecretKey:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_ntt", None) is not None:
+            self.close()
+
+    def __repr__(self) -> str:
+        state = ", closed" if self.closed else ""
+        return f"SecretKey(N={self.params.n}, parameters {self.params.fingerprint()[:12]}{state})"
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise SecurityError("a secret key cannot be pickled or copied; use SecretKey.save")
+
+    __reduce__ = __copy__ = __getstate__ = lambda self: self.__reduce_ex__(0)
+
+    def __deepcopy__(self, memo: Any) -> NoReturn:
+        self.__reduce_ex__(0)
+
+
+def generate_secret(params: Parameters, program_id: str = "") -> SecretKey:
+    """A new secret key from 32 bytes of the operating system's randomness."""
+    return SecretKey(params, randomness.fresh_seed(), program_id)

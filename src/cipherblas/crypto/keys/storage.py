@@ -1,0 +1,210 @@
+"""Evaluation keys in files: b parts and seeds, in one file or in a directory of parts with a manifest.
+
+A directory is complete once its manifest is there: parts carry the random name of their set, the manifest is
+replaced last, and parts of an earlier set are removed only then. An interrupted save leaves the earlier set.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cipherblas.common.errors import CipherblasError, FormatError, MismatchError, ParameterError, StorageError
+from cipherblas.common.memory import in_threads
+from cipherblas.crypto import files, randomness
+from cipherblas.crypto.keys.request import WEIGHTS, KeyRequest, weight_row
+from cipherblas.crypto.keys.switching import RELINEARISE, StoredKey, SwitchingKey, key_shape, unpack
+from cipherblas.crypto.params import Parameters
+
+MANIFEST = "manifest.safetensors"
+_PART_NAME = re.compile(r"part-[0-9a-f]{16}-[0-9]{5}\.safetensors")
+_MAX_KEYS = 1 << 17  # more than there are Galois elements in use
+
+
+class Owner(NamedTuple):
+    """What evaluation keys belong to: a program and a key pair."""
+
+    program_id: str
+    key_id: str
+
+
+def _tensor_name(galois: int) -> str:
+    if galois >= WEIGHTS:
+        return "weights-{}-{}".format(*weight_row(galois))
+    return "relinearisation" if galois == RELINEARISE else f"galois-{galois}"
+
+
+def save(
+    path: files.PathLike,
+    params: Parameters,
+    owner: Owner,
+    limbs: Mapping[int, int],
+    key: Callable[[int, int], SwitchingKey],
+    *,
+    part_bytes: int = 1 << 30,
+) -> None:
+    """Write keys to one file, or to a directory when they exceed `part_bytes` or `path` is a directory.
+
+    Args:
+        limbs: Galois element (or RELINEARISE) → limbs, in the order to be written.
+        key: gives the key of (element, limbs); called once each, one part's keys at a time.
+
+    Raises:
+        StorageError: the system refuses; nothing half-written is left, an earlier set is untouched.
+    """
+    target = Path(path)
+    groups = _groups(params, limbs, part_bytes)
+    set_name = os.urandom(8).hex()
+
+    def write_part(file: Path, part: int) -> None:
+        made = [key(element, limbs[element]) for element in groups[part]]
+        seeds = np.frombuffer(b"".join(one.seed for one in made), np.uint8)
+        tensors = {_tensor_name(one.galois): unpack(params, one.data[:, 0]) for one in made}
+        tensors["seeds"] = seeds.reshape(len(made), randomness.SEED_BYTES)
+        listed = [[one.galois, one.limbs] for one in made]
+        header = {**owner._asdict(), "set": set_name, "part": part, "keys": listed}
+        files.write(file, "evaluation-keys", header, tensors, parameters=params)
+
+    if len(groups) == 1 and not target.is_dir():
+        files.check_writable(target)  # before the keys are made
+        write_part(target, 0)
+        return
+    with _directory(target) as directory:
+        names = [f"part-{set_name}-{part:05d}.safetensors" for part in range(len(groups))]
+        try:
+            for part, name in enumerate(names):
+                write_part(directory / name, part)
+            header = {**owner._asdict(), "set": set_name, "parts": names}
+            files.write(directory / MANIFEST, "evaluation-keys", header, {}, parameters=params)
+        except BaseException:
+            for name in names:
+                with contextlib.suppress(OSError):
+                    os.unlink(directory / name)
+            raise
+        for file in directory.iterdir():
+            if _PART_NAME.fullmatch(file.name) and file.name not in names:
+                with contextlib.suppress(OSError):
+                    file.unlink()
+
+
+def _groups(params: Parameters, limbs: Mapping[int, int], part_bytes: int) -> list[list[int]]:
+    """Elements in order, cut into parts of at most `part_bytes` in the file, at least one key each."""
+    if part_bytes <= 0:
+        raise ParameterError("bytes per file", expected="above 0", got=part_bytes)
+    groups: list[list[int]] = [[]]
+    filled = 0
+    for element, count in limbs.items():
+        size = params.digits(count) * (count + params.special_limbs) * params.n * 8
+        if groups[-1] and filled + size > part_bytes:
+            groups.append([])
+            filled = 0
+        groups[-1].append(element)
+        filled += size
+    return groups
+
+
+@contextlib.contextmanager
+def _directory(target: Path) -> Iterator[Path]:
+    """An existing directory itself; otherwise a temporary one that gets the name when all went well."""
+    if target.is_dir():
+        yield target
+        return
+    if target.exists():
+        raise StorageError(f"cannot write {target}", expected="a directory or a free name", got="a file")
+    temporary = target.with_name(f".{target.name}.{os.urandom(6).hex()}.partial")
+    try:
+        temporary.mkdir()
+        yield temporary
+        temporary.rename(target)
+    except BaseException as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        if isinstance(error, OSError) and not isinstance(error, CipherblasError):
+            raise StorageError(
+                f"cannot write {target}", got=error.strerror or str(error), errno=error.errno
+            ) from error
+        raise
+
+
+def open_keys(
+    path: files.PathLike,
+    params: Parameters | None,
+    program_id: str | None,
+    security: int,
+    insecure: bool,
+) -> tuple[Parameters, Owner, list[StoredKey]]:
+    """Check headers and list the keys without reading them; errors as `EvaluationKeys.load`."""
+    target = Path(path)
+    fingerprint = None if params is None else params.fingerprint()
+
+    def opened(file: Path, fingerprint: str | None) -> files.Reader:
+        kind = "evaluation-keys"
+        return files.Reader(file, kind, fingerprint=fingerprint, security=security, insecure=insecure)
+
+    if not target.is_dir():
+        reader = opened(target, fingerprint)
+        owner = _owner(reader, program_id)
+        if "parts" in reader.header:
+            raise FormatError(f"{target} is a manifest", expected=f"its directory {target.parent}")
+        return reader.parameters, owner, _stored_keys(reader)
+    with opened(target / MANIFEST, fingerprint) as manifest:
+        found, header = manifest.parameters, manifest.header
+        owner = _owner(manifest, program_id)
+        names: Any = header.get("parts")
+        well_formed = isinstance(names, list) and 0 < len(names) <= _MAX_KEYS
+        if not well_formed or not all(isinstance(name, str) and _PART_NAME.fullmatch(name) for name in names):
+            raise FormatError(f"{manifest.path}: names of parts", expected="part-….safetensors", got=names)
+    readers = in_threads(lambda name: opened(target / name, found.fingerprint()), names)
+    stored = []
+    for part, reader in enumerate(readers):
+        there = (reader.header.get("set"), reader.header.get("part"), _owner(reader, None))
+        if there != (header.get("set"), part, owner):
+            raise MismatchError(
+                f"{reader.path} belongs to another key set",
+                expected=(header.get("set"), part, owner),
+                got=there,
+            )
+        stored += _stored_keys(reader)
+    return found, owner, stored
+
+
+def _owner(reader: files.Reader, program_id: str | None) -> Owner:
+    owner = Owner(*(reader.text(field) for field in Owner._fields))
+    if program_id is not None and owner.program_id != program_id:
+        raise MismatchError(
+            f"{reader.path} was made for another program",
+            expected=program_id or "no program",
+            got=owner.program_id,
+        )
+    return owner
+
+
+def _stored_keys(reader: files.Reader) -> list[StoredKey]:
+    listed: Any = reader.header.get("keys")
+    if not isinstance(listed, list) or len(listed) > _MAX_KEYS:
+        raise FormatError(f"{reader.path}: list of keys", got=listed)
+    pairs = [pair for pair in listed if isinstance(pair, list) and len(pair) == 2]
+    whole = [pair for pair in pairs if all(type(number) is int and number >= 0 for number in pair)]
+    by_element: dict[int, int] = {pair[0]: pair[1] for pair in whole}
+    if len(by_element) != len(listed):
+        raise FormatError(f"{reader.path}: list of keys", expected="[element, limbs], each once", got=listed)
+    try:
+        KeyRequest.of_limbs(by_element, RELINEARISE).check(reader.parameters)
+    except ParameterError as error:
+        raise FormatError(f"{reader.path}: list of keys: {error}") from error
+    if set(reader.tensors) != {"seeds", *map(_tensor_name, by_element)}:
+        raise FormatError(f"{reader.path}: tensors", expected="one per key", got=sorted(reader.tensors))
+    reader.expect("seeds", np.uint8, (len(listed), randomness.SEED_BYTES))
+    seeds = reader.read("seeds")
+    stored = []
+    for (element, limbs), seed in zip(by_element.items(), seeds, strict=True):
+        digits, _, rows, _ = key_shape(reader.parameters, limbs)
+        reader.expect(_tensor_name(element), np.uint64, (digits, rows, reader.parameters.n))
+        stored.append(StoredKey(element, limbs, seed.tobytes(), reader, _tensor_name(element)))
+    return stored

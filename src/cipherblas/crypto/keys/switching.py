@@ -1,0 +1,93 @@
+"""Switching keys, in memory and in files, and how their limbs are packed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from cipherblas.common.errors import FormatError
+from cipherblas.common.memory import Array, aligned_empty
+from cipherblas.crypto import files, randomness
+from cipherblas.crypto.params import Parameters
+
+RELINEARISE = 0  # stands for the relinearisation key where others are named by their Galois element
+
+
+def key_shape(params: Parameters, limbs: int) -> tuple[int, int, int, int]:
+    """Shape of a switching key for `limbs` limbs in memory: (digits, 2, limbs + k, words of a limb)."""
+    return params.digits(limbs), 2, limbs + params.special_limbs, params.key_words
+
+
+def pack(params: Parameters, limbs: Array) -> Array:
+    """Limbs (..., N) as keys have them in memory, (..., words)."""
+    return _rows_by_rows(params.context().pack_key, limbs, params.key_words)
+
+
+def unpack(params: Parameters, limbs: Array) -> Array:
+    """The limbs (..., N) of what `pack` made."""
+    return _rows_by_rows(params.context().unpack_key, limbs, params.n)
+
+
+def _rows_by_rows(convert: Callable[[Array], Array], limbs: Array, words: int) -> Array:
+    """The same of every (rows, words) matrix of an array: one component of one digit lies in one piece."""
+    result = aligned_empty((*limbs.shape[:-1], words))
+    for index in np.ndindex(limbs.shape[:-2]):
+        result[index] = convert(limbs[index])
+    return result
+
+
+def uniform_part(params: Parameters, seed: bytes, limbs: int) -> Array:
+    """The a parts of a switching key from their public seed: uint64 (digits, limbs + k, N), Montgomery form.
+
+    A uniform residue is uniform in Montgomery form too, so the stream is taken as that form and never converted.
+    """
+    digits, _, rows, _ = key_shape(params, limbs)
+    moduli = [*range(limbs), *range(params.limbs, params.limbs + params.special_limbs)]
+    indices = [digit << 16 | modulus for digit in range(digits) for modulus in moduli]
+    purpose = randomness.Purpose.SWITCHING_KEY_UNIFORM
+    return randomness.uniform(params.context(), seed, purpose, indices, moduli * digits).reshape(
+        digits, rows, params.n
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class SwitchingKey:
+    """One switching key in memory.
+
+    Attributes:
+        galois: the Galois element it serves, RELINEARISE, or a number of `weight_key`.
+        limbs: it serves ciphertexts of at most so many limbs.
+        seed: public seed of the a parts.
+        data: uint64 of `key_shape`, Montgomery form, components b and a, packed.
+    """
+
+    galois: int
+    limbs: int
+    seed: bytes = field(repr=False)
+    data: Array = field(repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class StoredKey:
+    """One switching key in a file: the b parts under `tensor`, the a parts as a seed."""
+
+    galois: int
+    limbs: int
+    seed: bytes = field(repr=False)
+    reader: files.Reader = field(repr=False)
+    tensor: str
+
+    def load(self) -> SwitchingKey:
+        """Read the b parts and expand the a parts; errors as `files.read`, and FormatError for a residue ≥ q."""
+        params = self.reader.parameters
+        b = self.reader.read(self.tensor)
+        moduli = np.array([*params.q[: self.limbs], *params.p], np.uint64)
+        if (b.max(axis=2) >= moduli).any():
+            raise FormatError(f"{self.reader.path}: a residue of {self.tensor} is not below its modulus")
+        data = aligned_empty(key_shape(params, self.limbs))
+        data[:, 0] = pack(params, b)
+        del b
+        data[:, 1] = pack(params, uniform_part(params, self.seed, self.limbs))
+        return SwitchingKey(self.galois, self.limbs, self.seed, data)

@@ -1,0 +1,389 @@
+"""The parameters of a CKKS instance: ring degree, primes, digits of key switching, scale, security."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import InitVar, dataclass
+from typing import TYPE_CHECKING, Any
+
+from cipherblas.common.errors import ParameterError, SecurityError
+from cipherblas.crypto import security as security_table
+
+if TYPE_CHECKING:
+    from cipherblas import _core
+
+MAX_PRIME_BITS = 50  # limb primes are below 2^50 (52-bit words with lazy values below 4q)
+MIN_LOG_N, MAX_LOG_N = 3, 17
+MAX_LIMBS = 512  # far above the table's 3523 bits; bounds the work that a hostile file can ask for
+
+# Bits by which P should exceed the largest digit: the key term of a key switch, about
+# 1.2·sqrt(digits)·σ·(digit / P) times the rounding term of ModDown, then falls below that rounding term. Less than 3:
+# where P is one prime, ModDown need not count the overflow of a conversion to primes above P / 8.
+SPECIAL_MARGIN_BITS = 2.9
+# P may fall short of the largest digit by so much: two primes "of 50 bits" differ in the last decimals.
+SPECIAL_SLACK_BITS = 0.5
+# The nearest prime must be this near to the wanted size; small primes = 1 mod 2N are few and far between.
+PRIME_TOLERANCE_BITS = 0.5
+
+_FIELDS = ("n", "q", "p", "alpha", "scale_bits", "security")
+
+
+class TooFewPrimesError(ParameterError):
+    """There are fewer primes = 1 mod 2N of a size than are asked for; of larger ones there are more."""
+
+
+def _log2(primes: Sequence[int]) -> float:
+    return math.fsum(math.log2(prime) for prime in primes)
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_prime(candidate: int) -> bool:
+    """Miller-Rabin with bases that are a proof below 3.3·10^24."""
+    if candidate < 2:
+        return False
+    bases = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
+    for base in bases:
+        if candidate % base == 0:
+            return candidate == base
+    odd = candidate - 1
+    twos = (odd & -odd).bit_length() - 1
+    odd >>= twos
+    for base in bases:
+        power = pow(base, odd, candidate)
+        if power in (1, candidate - 1):
+            continue
+        for _ in range(twos - 1):
+            power = power * power % candidate
+            if power == candidate - 1:
+                break
+        else:
+            return False
+    return True
+
+
+@functools.lru_cache(maxsize=4)
+def _context(n: int, q: tuple[int, ...], p: tuple[int, ...], alpha: int) -> _core.Context:
+    from cipherblas import _core
+
+    return _core.Context(n, list(q), list(p), alpha)
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """A CKKS instance. Immutable and checked: an object that exists is valid and as secure as it says.
+
+    Attributes:
+        n: ring degree N, a power of two.
+        q: primes q_0 … q_L; a rescale drops the last limb.
+        p: special primes of key switching; may be empty when nothing is ever switched.
+        alpha: limbs per digit.
+        scale_bits: log2 of the scale of fresh plaintexts.
+        security: 128, 192 or 256; 0 marks an insecure set.
+
+    A set of security 0 is made with the argument insecure=True alone; the attribute `insecure` tells such sets.
+
+    Raises:
+        ParameterError: a field is out of range, or a modulus is no prime = 1 mod 2N below 2^50.
+        SecurityError: `security` is claimed but not reached, or 0 without `insecure`.
+    """
+
+    n: int
+    q: tuple[int, ...]
+    p: tuple[int, ...]
+    alpha: int
+    scale_bits: float
+    security: int
+    insecure: InitVar[bool] = False
+
+    def __post_init__(self, insecure: bool) -> None:
+        object.__setattr__(self, "q", tuple(self.q))
+        object.__setattr__(self, "p", tuple(self.p))
+        self._check_numbers()
+        self._check_primes()
+        security_table.check_wanted(self.security, insecure)
+        if self.security and self.log_q + self.log_p > security_table.max_log_qp(self.n, self.security):
+            raise SecurityError(
+                f"parameters claim {self.security}-bit security at N = {self.n}",
+                expected=f"log2(QP) <= {security_table.max_log_qp(self.n, self.security):g}",
+                got=f"{self.log_q + self.log_p:.2f}",
+            )
+
+    def _check_numbers(self) -> None:
+        value: Any  # of any type: the fields may come from a file
+        for name, value in (("n", self.n), ("alpha", self.alpha), ("security", self.security)):
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise ParameterError(f"{name} must be an integer", got=type(value).__name__)
+        if not (1 << MIN_LOG_N) <= self.n <= (1 << MAX_LOG_N) or self.n & (self.n - 1):
+            raise ParameterError(
+                "ring degree", expected=f"a power of two from 2^{MIN_LOG_N} to 2^{MAX_LOG_N}", got=self.n
+            )
+        if not 1 <= len(self.q) <= MAX_LIMBS or len(self.p) > MAX_LIMBS:
+            raise ParameterError(
+                "number of limbs",
+                expected=f"1 to {MAX_LIMBS}",
+                got=f"{len(self.q)} and {len(self.p)} special",
+            )
+        if not 1 <= self.alpha <= len(self.q):
+            raise ParameterError("limbs per digit", expected=f"1 to {len(self.q)}", got=self.alpha)
+        value = self.scale_bits
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise ParameterError("scale_bits must be a number", got=type(value).__name__)
+        if not 0 < value <= 200:
+            raise ParameterError("scale_bits", expected="above 0, at most 200", got=value)
+        object.__setattr__(self, "scale_bits", float(value))
+
+    def _check_primes(self) -> None:
+        primes: tuple[Any, ...] = self.q + self.p
+        for prime in primes:
+            if isinstance(prime, bool) or not isinstance(prime, int):
+                raise ParameterError("a modulus must be an integer", got=type(prime).__name__)
+            if not 2 < prime < 1 << MAX_PRIME_BITS or prime % (2 * self.n) != 1 or not _is_prime(prime):
+                raise ParameterError(
+                    "modulus", expected=f"a prime = 1 mod {2 * self.n} below 2^{MAX_PRIME_BITS}", got=prime
+                )
+        if len(set(primes)) != len(primes):
+            raise ParameterError("moduli", expected="distinct primes", got=sorted(primes))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles are made, and so checked, by the constructor."""
+        return _restored, tuple(self.to_dict().values())
+
+    def check_security(self, wanted: int = 128, insecure: bool = False) -> None:
+        """Refuse a set that states fewer than `wanted` bits, unless `insecure`; below 128 bits that warns.
+
+        What is stated has been checked for the product of all primes, the special ones of the evaluation keys
+        included.
+
+        Raises:
+            SecurityError: it states less; or nothing is asked for (0) without `insecure`.
+            ParameterError: `wanted` is not 128, 192, 256 or 0.
+        """
+        security_table.check_wanted(wanted, insecure)
+        if insecure:
+            if self.security == 0:
+                security_table.warn_insecure(self.n, self.log_q + self.log_p)
+        elif self.security < wanted:
+            raise SecurityError(
+                "the parameters are less secure than asked for (insecure=True or --insecure accepts them)",
+                expected=f"{wanted} bits or more",
+                got=f"{self.security} bits" if self.security else "0 bits: not secure at all",
+            )
+
+    @property
+    def slots(self) -> int:
+        """Complex slots per ciphertext, N/2."""
+        return self.n // 2
+
+    @property
+    def limbs(self) -> int:
+        """Limbs of a fresh ciphertext, L + 1."""
+        return len(self.q)
+
+    @property
+    def special_limbs(self) -> int:
+        """Number k of special primes."""
+        return len(self.p)
+
+    @property
+    def dnum(self) -> int:
+        """Digits of a ciphertext at the top level."""
+        return self.digits(self.limbs)
+
+    @functools.cached_property
+    def log_q(self) -> float:
+        """log2 of q_0 … q_L."""
+        return _log2(self.q)
+
+    @functools.cached_property
+    def log_p(self) -> float:
+        """log2 of the product of the special primes."""
+        return _log2(self.p)
+
+    def digits(self, limbs: int) -> int:
+        """Digits of a ciphertext that has `limbs` limbs."""
+        self.check_limbs(limbs)
+        return -(-limbs // self.alpha)
+
+    def check_limbs(self, limbs: int) -> None:
+        """Raise ParameterError unless 1 <= limbs <= L + 1."""
+        if not 1 <= limbs <= len(self.q):
+            raise ParameterError("number of limbs", expected=f"1 to {len(self.q)}", got=limbs)
+
+    @functools.cached_property
+    def key_words(self) -> int:
+        """Words of one limb of a switching key in memory; see `key_words`."""
+        return key_words(self.n, self.q + self.p)
+
+    def key_bytes(self, limbs: int) -> int:
+        """Bytes in memory of one switching key made for `limbs` limbs."""
+        return self.digits(limbs) * 2 * (limbs + self.special_limbs) * self.key_words * 8
+
+    def ciphertext_bytes(self, limbs: int, components: int = 2) -> int:
+        """Bytes in memory of one ciphertext."""
+        self.check_limbs(limbs)
+        return components * limbs * self.n * 8
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-ready dictionary; `from_dict` is the inverse."""
+        return {
+            "n": self.n,
+            "q": list(self.q),
+            "p": list(self.p),
+            "alpha": self.alpha,
+            "scale_bits": self.scale_bits,
+            "security": self.security,
+        }
+
+    @classmethod
+    def from_dict(cls, values: Any, *, security: int = 128, insecure: bool = False) -> Parameters:
+        """Rebuild from `to_dict`. Everything is checked again.
+
+        Args:
+            values: the dictionary.
+            security: bits that the set must have.
+            insecure: accept less; below 128 bits with a warning.
+
+        Raises:
+            ParameterError: as the constructor; also for missing or unknown fields.
+            SecurityError: as the constructor and `check_security`.
+        """
+        parameters = cls.parsed(values)
+        parameters.check_security(security, insecure)
+        return parameters
+
+    @classmethod
+    def parsed(cls, values: Any) -> Parameters:
+        """As `from_dict`, but nothing is demanded of the security: that is left to `check_security`."""
+        if not isinstance(values, Mapping) or set(values) != set(_FIELDS):
+            got = sorted(map(str, values)) if isinstance(values, Mapping) else type(values).__name__
+            raise ParameterError("parameter fields", expected=sorted(_FIELDS), got=got)
+        for name in ("q", "p"):
+            if not isinstance(values[name], (list, tuple)):
+                raise ParameterError(f"{name} must be a list of primes", got=type(values[name]).__name__)
+        return cls(**{name: values[name] for name in _FIELDS}, insecure=True)
+
+    @functools.cached_property
+    def _fingerprint(self) -> str:
+        canonical = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(canonical.encode()).hexdigest()
+
+    def fingerprint(self) -> str:
+        """SHA-256 (hex) of the canonical JSON form: equal exactly for equal parameters."""
+        return self._fingerprint
+
+    def context(self) -> _core.Context:
+        """The arithmetic core for these parameters (cached; NTT tables are built on the first call)."""
+        return _context(self.n, self.q, self.p, self.alpha)
+
+
+# Instead of the argument's default, which as an attribute would call every set secure (`dataclasses.replace` reads it).
+Parameters.insecure = property(lambda self: self.security == 0)  # type: ignore[attr-defined]
+
+
+def _restored(n: int, q: list[int], p: list[int], alpha: int, scale_bits: float, security: int) -> Parameters:
+    """What `Parameters.__reduce__` describes: an insecure set was accepted as such when it was made."""
+    return Parameters(n, tuple(q), tuple(p), alpha, scale_bits, security, insecure=security == 0)
+
+
+def make_parameters(
+    n: int,
+    q_bits: Sequence[float],
+    special_bits: float | None = None,
+    special_limbs: int | None = None,
+    alpha: int = 1,
+    scale_bits: float = 40.0,
+    security: int = 128,
+    insecure: bool = False,
+) -> Parameters:
+    """Choose distinct primes nearest to the wanted sizes and check the security table.
+
+    Args:
+        n: ring degree, a power of two.
+        q_bits: log2 of each wanted prime q_0 … q_L, at most 50.
+        special_bits: log2 of each special prime; by default what P needs (see below).
+        special_limbs: number of special primes, 0 for parameters without key switching; by default the
+            smallest number whose product P is at least the largest digit, with 2.9 bits more where 50-bit
+            primes and the security table leave them.
+        alpha: limbs per digit.
+        scale_bits: log2 of the scale.
+        security: bits of security to reach: 128, 192 or 256.
+        insecure: accept less, with a warning below 128 bits; `security` of the result is what is reached.
+
+    Raises:
+        ParameterError: no such primes, or P would be smaller than the largest digit.
+        SecurityError: the table is exceeded and `insecure` is not set.
+    """
+    if not (1 << MIN_LOG_N) <= n <= (1 << MAX_LOG_N) or n & (n - 1):
+        raise ParameterError(
+            "ring degree", expected=f"a power of two from 2^{MIN_LOG_N} to 2^{MAX_LOG_N}", got=n
+        )
+    if not 1 <= len(q_bits) <= MAX_LIMBS:
+        raise ParameterError("number of limbs", expected=f"1 to {MAX_LIMBS}", got=len(q_bits))
+    if not 1 <= alpha <= len(q_bits):
+        raise ParameterError("limbs per digit", expected=f"1 to {len(q_bits)}", got=alpha)
+    q = _nearest_primes(n, q_bits, exclude=())
+    log_q = _log2(q)
+    largest_digit = max(_log2(q[start : start + alpha]) for start in range(0, len(q), alpha))
+    room = math.inf
+    if not insecure:
+        room = security_table.max_log_qp(n, security) - log_q - largest_digit
+    # Primes are not exactly of the wanted size: stay a little below the table, at worst within the slack.
+    margin = min(SPECIAL_MARGIN_BITS, max(room - 0.05, 0.1 - SPECIAL_SLACK_BITS))
+    wanted = _special_sizes(largest_digit, special_bits, special_limbs, margin)
+    p = _nearest_primes(n, wanted, exclude=q)
+    if p and _log2(p) < largest_digit - SPECIAL_SLACK_BITS:
+        raise ParameterError(
+            "the special primes are smaller than the largest digit",
+            expected=f"log2(P) >= {largest_digit:.2f}",
+            got=f"{_log2(p):.2f}",
+        )
+    reached = security_table.check(n, log_q + _log2(p), security, insecure)
+    return Parameters(n, q, p, alpha, float(scale_bits), reached, insecure=insecure)
+
+
+def _special_sizes(largest_digit: float, bits: float | None, limbs: int | None, margin: float) -> list[float]:
+    """log2 of each special prime: `limbs` of them, together at least the largest digit."""
+    if limbs is not None and limbs < 0:
+        raise ParameterError("number of special primes", expected="0 or more", got=limbs)
+    needed = largest_digit - SPECIAL_SLACK_BITS
+    if limbs is None:
+        limbs = math.ceil(needed / (MAX_PRIME_BITS if bits is None else max(bits, 1.0)))
+    if bits is None and limbs:
+        bits = min(float(MAX_PRIME_BITS), (largest_digit + margin) / limbs)
+    return [bits] * limbs if bits is not None else []
+
+
+def key_words(n: int, moduli: Sequence[float]) -> int:
+    """Words in memory of one limb of a switching key: N, or three quarters of it if all moduli are below 2^48.
+
+    Six bytes hold a residue then, and every key switch reads the whole key.
+    """
+    from cipherblas import _core
+
+    return n * 3 // 4 if max(moduli) < 1 << _core.PACKED_BITS else n
+
+
+def _nearest_primes(n: int, bits: Sequence[float], exclude: Sequence[int]) -> tuple[int, ...]:
+    """Distinct primes = 1 mod 2N nearest to 2^bits, in the order asked for."""
+    from cipherblas import _core
+
+    chosen: list[int] = []
+    for size in bits:
+        if not math.isfinite(size) or not 2 <= size <= MAX_PRIME_BITS:
+            raise ParameterError("prime size in bits", expected=f"2 to {MAX_PRIME_BITS}", got=size)
+        try:
+            (prime,) = _core.primes_near(n, 2.0**size, 1, [*exclude, *chosen])
+        except ValueError:
+            prime = 0
+        if prime == 0 or abs(math.log2(prime) - size) > PRIME_TOLERANCE_BITS:
+            raise TooFewPrimesError(
+                f"too few primes = 1 mod {2 * n} near 2^{size:g}",
+                expected=f"{len(bits)} within {PRIME_TOLERANCE_BITS} bits",
+                got=len(chosen),
+            )
+        chosen.append(prime)
+    return tuple(chosen)

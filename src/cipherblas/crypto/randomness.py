@@ -1,0 +1,136 @@
+"""Randomness: AES-256-CTR keystreams from 32-byte seeds, through PyCA `cryptography`.
+
+A seed is published only where the stream is public (the uniform half of a key or a fresh ciphertext). Errors
+and ephemeral secrets come from a seed of their own, drawn from the operating system, used once, forgotten.
+
+The streams of one seed are kept apart by the CTR start block: purpose (2 bytes), index (6 bytes), block
+counter (8 bytes, from 0). A stream would have to be 2^64 blocks long to run into the next one.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+from cipherblas.common.errors import ParameterError
+from cipherblas.common.memory import Array, aligned_empty, bytes_of, in_threads
+
+if TYPE_CHECKING:
+    from cipherblas import _core
+
+SEED_BYTES = 32
+UNIFORM_SPARE_WORDS = 128  # a limb's stream has N + 128 words: more rejections have probability below 2^-300
+
+_CHUNK_BYTES = 1 << 18  # the zeros that are encrypted, and the piece of stream they become, stay in cache
+_ZEROS = bytes(_CHUNK_BYTES)
+_THREADED_BYTES = 4 << 20
+
+
+class Purpose(enum.IntEnum):
+    """What a stream is for; part of the file format, so values are never reused."""
+
+    SECRET = 1
+    CIPHERTEXT_UNIFORM = 2
+    SWITCHING_KEY_UNIFORM = 3
+    PUBLIC_KEY_UNIFORM = 4
+    NOISE = 5
+    EPHEMERAL = 6
+    MATRIX_UNIFORM = 7
+    SHARED_SECRET = 8
+    CONVERSION_KEY_UNIFORM = 9
+    SHARING = 10
+
+
+def fresh_seed() -> bytes:
+    """32 bytes from the operating system."""
+    return os.urandom(SEED_BYTES)
+
+
+def fresh_dither() -> int:
+    """A word for `_core.Context.encode`, never 0."""
+    return int.from_bytes(os.urandom(8), "little") | 1
+
+
+def keystream(seed: bytes | Array, purpose: Purpose, index: int, out: Array) -> None:
+    """Fill a C-contiguous array with the keystream of (seed, purpose, index).
+
+    Raises:
+        ParameterError: the seed is not 32 bytes, or the index is not below 2^48.
+    """
+    key = bytes(seed)
+    if len(key) != SEED_BYTES:
+        raise ParameterError("seed", expected=f"{SEED_BYTES} bytes", got=f"{len(key)} bytes")
+    if not 0 <= index < 1 << 48:
+        raise ParameterError("stream index", expected="0 to 2^48 - 1", got=index)
+    start = int(purpose).to_bytes(2, "big") + index.to_bytes(6, "big") + bytes(8)
+    encryptor = Cipher(algorithms.AES(key), modes.CTR(start)).encryptor()
+    zeros = memoryview(_ZEROS)
+    target = bytes_of(out)
+    for position in range(0, len(target), _CHUNK_BYTES):
+        piece = target[position : position + _CHUNK_BYTES]
+        encryptor.update_into(zeros[: len(piece)], piece)
+
+
+def streams(
+    seed: bytes | Array, purpose: Purpose, indices: Sequence[int], length: int, dtype: Any = np.uint64
+) -> Array:
+    """One stream per index as the rows of an array (len(indices), length); long ones in threads."""
+    rows = aligned_empty((len(indices), length), dtype)
+
+    step = max(1, _CHUNK_BYTES * len(indices) // max(1, rows.nbytes))  # short ones share a task
+
+    def fill(start: int) -> None:
+        for row in range(start, min(start + step, len(indices))):
+            keystream(seed, purpose, indices[row], rows[row])
+
+    if rows.nbytes < _THREADED_BYTES:
+        for start in range(0, len(indices), step):
+            fill(start)
+    else:
+        in_threads(fill, range(0, len(indices), step))
+    return rows
+
+
+def uniform(
+    context: _core.Context,
+    seed: bytes,
+    purpose: Purpose,
+    indices: Sequence[int],
+    moduli_index: Sequence[int],
+) -> Array:
+    """Polynomials uniform modulo one prime each: row i is stream indices[i] modulo moduli[moduli_index[i]].
+
+    Returns:
+        uint64 (rows, N), each row below its modulus.
+    """
+    words = streams(seed, purpose, indices, context.n + UNIFORM_SPARE_WORDS)
+    return np.asarray(context.uniform(words, list(moduli_index)))
+
+
+def ternary(context: _core.Context, seed: bytes | Array, purpose: Purpose, index: int = 0) -> Array:
+    """Coefficients uniform on {-1, 0, 1}: int64 (N,). A byte in 256 is rejected, so more than N are drawn."""
+    drawn = streams(seed, purpose, [index], context.n + context.n // 64 + 256, np.uint8)
+    coefficients = np.asarray(context.ternary(drawn[0]))
+    drawn.fill(0)
+    return coefficients
+
+
+def noise(context: _core.Context, polynomials: int) -> Array:
+    """Discrete Gaussian errors, σ = 3.2, int64 (polynomials, N), from a seed drawn here and forgotten."""
+    seed = fresh_seed()
+    words = streams(seed, Purpose.NOISE, range(polynomials), context.n)
+    errors = np.empty((polynomials, context.n), np.int64)
+    for row in range(polynomials):
+        errors[row] = context.gaussian(words[row])
+    words.fill(0)
+    return errors
+
+
+def ephemeral(context: _core.Context) -> Array:
+    """A ternary polynomial from a seed that is drawn here and forgotten: int64 (N,)."""
+    return ternary(context, fresh_seed(), Purpose.EPHEMERAL)

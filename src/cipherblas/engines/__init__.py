@@ -1,0 +1,1 @@
+"""What does the arithmetic keeps what it has encoded here."""

@@ -1,0 +1,284 @@
+"""Encoded plaintexts: what a program keeps from run to run (masks, constants, weights), and what one run reuses.
+
+Masks, constants and weights are the same in every run, and for every server of the program; clear operands are new in
+every run, and what they became goes with it.
+"""
+
+from __future__ import annotations
+
+import math
+import mmap
+import os
+import tempfile
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+from weakref import WeakValueDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cipherblas.common.errors import StorageError
+from cipherblas.common.limits import MASK_BYTES, default_weight_budget
+
+SEGMENT_BYTES = 256 << 20  # of the file of a store of weights
+PAGE_BYTES = 4096
+
+
+class EncodeCache:
+    """Arrays by key, at most `budget` bytes of them; safe in threads. Equal keys must stand for equal arrays."""
+
+    def __init__(self, budget: int) -> None:
+        self.budget = budget
+        self.nbytes = 0
+        self._lock = threading.Lock()
+        self._arrays: OrderedDict[Hashable, NDArray[Any]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+    def __contains__(self, key: Hashable) -> bool:
+        with self._lock:
+            return key in self._arrays
+
+    def get(self, key: Hashable, make: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+        """The array of a key, made if it is not there."""
+        with self._lock:
+            found = self._arrays.get(key)
+            if found is not None:
+                self._arrays.move_to_end(key)
+                return found
+        made = make()
+        with self._lock:
+            if made.nbytes <= self.budget and key not in self._arrays:
+                self._arrays[key] = made
+                self.nbytes += made.nbytes
+            while self.nbytes > self.budget:
+                _, dropped = self._arrays.popitem(last=False)
+                self.nbytes -= dropped.nbytes
+        return made
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._arrays.clear()
+            self.nbytes = 0
+
+
+class Encodings:
+    """Encoded masks and constants of a program: the first that come, as many as fit; safe in threads.
+
+    Every run asks for the same ones in the same order. Beyond the budget, giving up what was used longest ago would
+    give up each one before it is asked for again; those that came first are as good as any. Equal keys must stand for
+    equal arrays in all runs.
+
+    Args:
+        budget: bytes of all together.
+    """
+
+    def __init__(self, budget: int = MASK_BYTES) -> None:
+        self.budget = budget
+        self.nbytes = 0
+        self._lock = threading.Lock()
+        self._arrays: dict[Hashable, NDArray[Any]] = {}
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+    def __contains__(self, key: Hashable) -> bool:
+        with self._lock:
+            return key in self._arrays
+
+    def get(self, key: Hashable, make: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+        """The array of a key, made if it is not there."""
+        with self._lock:
+            found = self._arrays.get(key)
+        if found is not None:
+            return found
+        made = make()
+        with self._lock:
+            if self.nbytes + made.nbytes > self.budget:
+                return made
+            kept = self._arrays.setdefault(key, made)  # another thread may have been faster
+            self.nbytes += made.nbytes if kept is made else 0
+            return kept
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._arrays.clear()
+            self.nbytes = 0
+
+
+class WeightStore:
+    """Encoded weights of a program: in memory up to a budget, the rest in a file that is mapped into memory.
+
+    Both grow by segments; those in memory ask for huge pages. The file has no name, so that it cannot be changed and
+    goes with the process; what is read from it again and again streams through the page cache. Equal keys must stand
+    for equal arrays. Safe in threads, of which one encodes what several ask for.
+
+    Args:
+        budget: bytes in memory; by default half of what is available when the first weights come.
+        folder: where the file goes; by default the system's folder for temporary files.
+    """
+
+    def __init__(self, budget: int | None = None, folder: str | Path | None = None) -> None:
+        self.budget = budget
+        self.folder = folder
+        self.memory_bytes = 0
+        self.file_bytes = 0
+        self._arrays: dict[Hashable, NDArray[np.uint64]] = {}
+        self._making: dict[Hashable, threading.Event] = {}
+        # Room of arrays that were not filled, by shape.
+        self._spare: dict[tuple[int, ...], list[NDArray[np.uint64]]] = {}
+        self._lock = threading.Lock()
+        self._file: Any = None
+        self._segments: dict[bool, mmap.mmap] = {}  # the last one in memory (True) and in the file
+        self._used = {True: 0, False: 0}
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+    def get(self, key: Hashable) -> NDArray[np.uint64] | None:
+        """The array of a key, or None."""
+        with self._lock:
+            return self._arrays.get(key)
+
+    def make(
+        self, key: Hashable, shape: Sequence[int], fill: Callable[[NDArray[np.uint64]], object]
+    ) -> NDArray[np.uint64]:
+        """The array of a key; the first thread that asks has `fill` write it, the others wait.
+
+        Raises:
+            StorageError: the file cannot be made or lengthened.
+        """
+        while True:
+            with self._lock:
+                if key in self._arrays:
+                    return self._arrays[key]
+                others = self._making.get(key)
+                if others is None:
+                    ready = self._making[key] = threading.Event()
+                    break
+            others.wait()  # then it is there, or the other thread failed
+        try:
+            array = self._allocate(tuple(shape))
+            try:
+                fill(array)
+            except BaseException:
+                with self._lock:
+                    self._spare.setdefault(array.shape, []).append(array)
+                raise
+            array.flags.writeable = False
+            with self._lock:
+                self._arrays[key] = array
+            return array
+        finally:
+            with self._lock:
+                self._making.pop(key, None)
+            ready.set()
+
+    def _allocate(self, shape: tuple[int, ...]) -> NDArray[np.uint64]:
+        """Room for an array, aligned to pages."""
+        nbytes = 8 * math.prod(shape)
+        room = -(-nbytes // PAGE_BYTES) * PAGE_BYTES
+        with self._lock:
+            if self._spare.get(shape):
+                return self._spare[shape].pop()
+            if self.budget is None:
+                self.budget = default_weight_budget()
+            in_memory = self.memory_bytes + room <= self.budget
+            segment = self._segments.get(in_memory)
+            if segment is None or self._used[in_memory] + room > len(segment):
+                segment = self._next_segment(max(SEGMENT_BYTES, room), in_memory)
+                self._segments[in_memory], self._used[in_memory] = segment, 0
+            start = self._used[in_memory]
+            self._used[in_memory] += room
+            if in_memory:
+                self.memory_bytes += room
+            else:
+                self.file_bytes += room
+        flat = np.frombuffer(segment, dtype=np.uint64, count=math.prod(shape), offset=start)
+        return flat.reshape(shape)
+
+    def _next_segment(self, length: int, in_memory: bool) -> mmap.mmap:
+        if in_memory:
+            segment = mmap.mmap(-1, length)
+            if hasattr(mmap, "MADV_HUGEPAGE"):
+                segment.madvise(mmap.MADV_HUGEPAGE)
+            return segment
+        try:
+            if self._file is None:
+                self._file = tempfile.TemporaryFile(dir=self.folder, prefix="cipherblas-weights-")  # noqa: SIM115
+            start = self._file.seek(0, 2)
+            _reserve(self._file.fileno(), start, length)
+            return mmap.mmap(self._file.fileno(), length, offset=start)
+        except OSError as error:
+            raise StorageError(
+                "encoded weights beyond the memory budget go into a temporary file",
+                expected=f"{length} bytes of disk",
+                got=str(error),
+                errno=error.errno,
+            ) from error
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._arrays.clear()
+            self._spare.clear()
+            self._segments.clear()
+            self._used = {True: 0, False: 0}
+            self.memory_bytes = self.file_bytes = 0
+            if self._file is not None:
+                self._file.close()
+                self._file = None
+
+
+def _reserve(descriptor: int, start: int, length: int) -> None:
+    """Lengthen a file by blocks that are there: writing to a mapped hole on a full disk would end the process."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(descriptor, start, length)
+    else:
+        os.ftruncate(descriptor, start + length)
+
+
+@dataclass(frozen=True)
+class ProgramEncodings:
+    """What all servers of one program share."""
+
+    masks: Encodings
+    weights: WeightStore
+
+    @classmethod
+    def of(
+        cls, program_id: str, mask_budget: int, weight_budget: int | None, weight_folder: str | Path | None
+    ) -> ProgramEncodings:
+        """Those of a program in this process, one for equal budgets and folders: new ones where nobody holds any.
+
+        They live as long as somebody holds them. The identity of a program covers its graph and its constants, so that
+        equal keys mean equal values in all that have it.
+        """
+        folder = None if weight_folder is None else os.path.abspath(weight_folder)
+        with _shared_lock:
+            return cls(
+                _shared(("masks", program_id, mask_budget), lambda: Encodings(mask_budget)),
+                _shared(
+                    ("weights", program_id, weight_budget, folder), lambda: WeightStore(weight_budget, folder)
+                ),
+            )
+
+
+Kept = TypeVar("Kept", Encodings, WeightStore)
+
+_shared_lock = threading.Lock()
+_held: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
+
+
+def _shared(key: Hashable, make: Callable[[], Kept]) -> Kept:
+    found: Kept | None = _held.get(key)
+    if found is None:
+        found = _held[key] = make()
+    return found

@@ -1,0 +1,1 @@
+"""Operations on matrices that are encrypted by rows: one interface, and what interprets it."""

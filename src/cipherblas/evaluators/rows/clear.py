@@ -1,0 +1,118 @@
+"""`RowsClear`: runs an algorithm on encrypted rows in real numbers, with a toy secret and without noise.
+
+Encryptions are what they are in the real thing, A·S + B = M with a random A, so that an algorithm that forgets a term
+with the secret, or a transposition, gives a wrong matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cipherblas.evaluators.rows.interface import Batch, ClearFactor, Part, Rows, RowsEvaluator
+from cipherblas.rlwe.rings import Ring
+
+Matrix: TypeAlias = NDArray[np.float64]
+Pair: TypeAlias = tuple[Matrix, Matrix]
+
+
+def negacyclic(s: Matrix) -> Matrix:
+    """The matrix with row i = coefficients of X^i·s modulo X^N + 1."""
+    n = len(s)
+    rows = np.concatenate([-s, s])
+    return np.stack([rows[n - i : 2 * n - i] for i in range(n)])
+
+
+class RowsClear(RowsEvaluator):
+    """Data: (A, B), real matrices, with A·S + B = scale · M in the columns that are kept."""
+
+    def __init__(self, params: Ring, seed: int = 0) -> None:
+        super().__init__(params)
+        self._random = np.random.default_rng(seed)
+        self._secret = self._new_secret()
+        self._segments = self._secret  # the secrets of rows that are longer than N, side by side
+
+    def _new_secret(self) -> Matrix:
+        return negacyclic(self._random.integers(-1, 2, self.n).astype(np.float64))
+
+    def _masked(self, a: Matrix, length: int) -> Matrix:
+        """a·s for rows of so many entries."""
+        while self._segments.shape[1] < length:
+            self._segments = np.concatenate([self._segments, self._new_secret()], axis=1)
+        return np.asarray(a @ self._segments[:, :length])
+
+    def encrypt(self, matrix: Matrix, scale: float) -> Pair:
+        """An encryption of scale · matrix."""
+        a = self._random.integers(-1, 2, (len(matrix), self.n)).astype(np.float64)
+        return a, scale * matrix - self._masked(a, matrix.shape[1])
+
+    def decrypt(self, x: Rows) -> Matrix:
+        """The matrix of a handle."""
+        a, b = x.data
+        return np.asarray((self._masked(a, b.shape[1]) + b) / x.scale)
+
+    def _clear_product_data(self, factor: ClearFactor, x: Rows, exact: bool) -> Pair:
+        integers = np.asarray(factor.integers(), dtype=np.float64)
+        a, b = x.data
+        return integers @ a, integers @ b
+
+    def encrypt_batch(self, matrix: Matrix, scale: float) -> tuple[Matrix, Matrix, Matrix]:
+        """An encryption of scale · matrix whose rows share their a parts: (a, b, secrets)."""
+        a = self._random.integers(-1, 2, (-(-matrix.shape[1] // self.n), self.n)).astype(np.float64)
+        secrets = self._random.integers(-1, 2, (len(matrix), self.n)).astype(np.float64)
+        return a, scale * matrix - self._masks(a, secrets)[:, : matrix.shape[1]], secrets
+
+    @staticmethod
+    def _masks(a: Matrix, secrets: Matrix) -> Matrix:
+        """a·s_j for every row j and segment."""
+        return np.concatenate([secrets @ negacyclic(segment) for segment in a], axis=1)
+
+    def _fixed_product_data(self, factor: ClearFactor, number: int, x: Batch, exact: bool) -> Sequence[Pair]:
+        a, b, secrets = x.data
+        integers = np.asarray(factor.integers(), dtype=np.float64)
+        message = integers @ b + self._masks(a, integers @ secrets)[:, : b.shape[1]]
+        starts = range(0, b.shape[1], self.n)
+        return [self.encrypt(message[:, start : start + self.n], 1.0) for start in starts]
+
+    def _parts_data(self, x: Rows) -> tuple[Matrix, Matrix]:
+        a, b = x.data
+        return a.T, b.T
+
+    def _part_product_data(self, part: Part, x: Rows) -> Pair:
+        a, b = x.data
+        return part.data @ a, part.data @ b
+
+    def _transpose_data(self, x: Rows) -> Pair:
+        a, b = x.data
+        full = a @ self._secret
+        full[:, : b.shape[1]] += b
+        turned = np.zeros((self.n, self.n))
+        turned[:, : len(full)] = full.T
+        return self.encrypt(turned, 1.0)
+
+    def _relinearise_data(self, x: Rows) -> Pair:
+        a, b = x.data
+        return self.encrypt((a @ self._secret + b) @ self._secret, 1.0)
+
+    def _take_data(self, x: Rows, rows: int, cols: int) -> Pair:
+        a, b = x.data
+        return a[:rows], b[:rows, :cols]
+
+    def _rows_data(self, x: Rows, start: int, stop: int) -> Pair:
+        a, b = x.data
+        return a[start:stop], b[start:stop]
+
+    def _stack_data(self, xs: Sequence[Rows]) -> Pair:
+        return np.concatenate([x.data[0] for x in xs]), np.concatenate([x.data[1] for x in xs])
+
+    def _add_data(self, x: Rows, y: Rows) -> Pair:
+        return x.data[0] + y.data[0], x.data[1] + y.data[1]
+
+    def _sub_data(self, x: Rows, y: Rows) -> Pair:
+        return x.data[0] - y.data[0], x.data[1] - y.data[1]
+
+    def _add_clear_data(self, x: Rows, values: Callable[[], Matrix]) -> Pair:
+        return x.data[0], x.data[1] + x.scale * values()

@@ -1,0 +1,602 @@
+"""Matrices encrypted row by row in coefficients: the interface against which products by GEMM are written.
+
+A matrix M of r rows and c columns (c <= N) is a pair of residue matrices with A·S + B = Δ·M + E modulo Q, A of
+shape r × N, B of shape r × c, S the columns of the secret's negacyclic matrix that the row's entries stand at; for
+rows longer than N, one secret after the other (shared-a rows, which know only clear products and sums). A
+matrix that is encrypted by columns is the row encryption of its transpose. Products are GEMMs on A and B modulo Q
+(Bae et al. 2024; `docs/algorithms.md`).
+
+As for slots, all bookkeeping is here and subclasses only compute: `RowsCounter` nothing, `RowsClear` on NumPy
+matrices with a toy secret, `RowsCkks` on residues.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cipherblas import _core
+from cipherblas.common.errors import LevelError, MismatchError, MissingKeyError, ShapeError
+from cipherblas.common.work import Work
+from cipherblas.crypto.keys.request import KeyRequest, describe_galois, weight_key
+from cipherblas.evaluators.slots.values import Ledger
+from cipherblas.rlwe.counts import Counts
+from cipherblas.rlwe.key_policies import KeyPolicy, check_policy
+from cipherblas.rlwe.matrices.noise import gathered_switches
+from cipherblas.rlwe.matrices.transposition import TransposePolicy, transpose_plan
+from cipherblas.rlwe.noise import ROUNDING_VARIANCE, SIGMA, TAIL, concentration, hamming_weight, tail
+from cipherblas.rlwe.rings import Ring
+from cipherblas.rlwe.row_costs import (
+    CLEAR_COPIES,
+    WORD_BYTES,
+    RowCosts,
+    clear_gemm_bytes,
+    gemm_bytes,
+    spread_bytes,
+)
+
+STEPS_PER_PRODUCT = 10  # of the budget of work
+KEYS_PER_STEP = 16
+SCALE_TOLERANCE = 2.0**-40
+# A float64 GEMM is exact while no partial sum exceeds the significand.
+EXACT_BITS = 53
+FLOAT_ERROR = 2.0 ** (
+    4 - EXACT_BITS
+)  # of a result, relative: its operands, factors and itself are rounded to float64
+
+# What the policies of rotation keys mean for transpositions: one key for each automorphism, two digits, or bits.
+TRANSPOSE_POLICIES: dict[KeyPolicy, TransposePolicy] = {
+    "direct": "fast",
+    "composed": "light",
+    "binary": "binary",
+}
+
+
+@dataclass(frozen=True)
+class ClearFactor:
+    """A clear matrix as the server multiplies by it: integers, and the unit that they count in.
+
+    Attributes:
+        key: identifies the values; equal keys mean equal values.
+        shape: m × k.
+        bound: on the absolute value of an entry.
+        unit: an entry is unit · integer, up to half a unit where it is not `exact`.
+        exact: every entry is a whole number of units.
+        integers: makes the matrix of integers, of an integer type or float64.
+        row_sum: bound on the sum of absolute values in a row, where less is known to hold than k times `bound`.
+    """
+
+    key: Hashable
+    shape: tuple[int, int]
+    bound: float
+    unit: float
+    exact: bool
+    integers: Callable[[], NDArray[Any]]
+    row_sum: float = math.inf
+
+    @property
+    def gain(self) -> float:
+        """What the bound of a product exceeds that of the other factor by."""
+        return min(self.row_sum, self.shape[1] * self.bound)
+
+    @property
+    def largest_sum(self) -> float:
+        """Bound on the sum of absolute integers in a row."""
+        rounding = 0.0 if self.exact else 0.5 * self.shape[1]
+        return min(max(self.gain / self.unit + rounding, 1.0), self.shape[1] * self.largest)
+
+    @property
+    def largest(self) -> float:
+        """Bound on the integers, 1 at the least."""
+        return max(math.floor(self.bound / self.unit + 0.5), 1)
+
+
+class Encryption:
+    """A handle on an encrypted matrix.
+
+    Attributes:
+        shape: rows × columns of the message.
+        limbs: q-limbs.
+        scale: the message is scale · entry.
+        bound: on the absolute value of an entry; infinite where the message fills the modulus.
+        noise: standard deviation of the message's error, in units of the message.
+        bias: largest systematic error of the message (rounded weights), in units of the message.
+        independent: errors of different entries are independent. Those of a product are not: each is a sum of
+            errors of its factors, for matrices of ones the same sums.
+        data: the evaluator's own representation (None in `RowsCounter`).
+    """
+
+    __slots__ = (
+        "_booked",
+        "_ledger",
+        "_source",
+        "bias",
+        "bound",
+        "data",
+        "independent",
+        "limbs",
+        "noise",
+        "scale",
+        "shape",
+    )
+
+    def __init__(
+        self,
+        shape: tuple[int, int],
+        limbs: int,
+        scale: float,
+        bound: float,
+        noise: float,
+        bias: float,
+        data: Any,
+        ledger: Ledger,
+        nbytes: int,
+        independent: bool,
+        source: Encryption | None = None,
+    ) -> None:
+        self.shape, self.limbs, self.scale, self.bound = shape, limbs, scale, bound
+        self.noise, self.bias, self.data, self.independent = noise, bias, data, independent
+        self._ledger, self._booked = ledger, nbytes
+        self._source = source  # whose data these are, booked there
+        ledger.add(nbytes)
+
+    def __del__(self) -> None:
+        self._ledger.release(self._booked)
+
+    def noise_of_sums(self, count: int) -> float:
+        """Noise of a sum of so many entries of a column, whatever they are."""
+        return self.noise * (math.sqrt(count) if self.independent else count)
+
+    def weighed_noise(self, factor: ClearFactor) -> float:
+        """Noise of the sums of entries of a column that a factor weighs; Σu² is at most max|u|·Σ|u|."""
+        if self.independent:
+            return self.noise * math.sqrt(factor.largest * factor.largest_sum)
+        return self.noise * factor.largest_sum
+
+
+class Rows(Encryption):
+    """A matrix encrypted by rows."""
+
+    __slots__ = ()
+
+    def error(self, entries: int) -> float:
+        """Bound on the errors of so many entries together, but for a chance of 2^-FAILURE_BITS."""
+        rounding = FLOAT_ERROR * self.bound if math.isfinite(self.bound) else 0.0
+        return (tail(entries) * self.noise + self.bias) / self.scale + rounding
+
+
+class Batch(Encryption):
+    """A fresh matrix encrypted by rows that share their a parts (multi-secret): row j has a secret s_j.
+
+    b_j + a·s_j = scale · M_j, a being one polynomial for every N columns.
+    """
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True)
+class Part:
+    """One half of an encryption, transposed: a clear matrix of residues that fill the modulus.
+
+    Attributes:
+        shape: N × k (of the a part) or m × k (of the b part), k the rows of the encryption.
+        limbs: q-limbs.
+        data: the evaluator's own representation.
+    """
+
+    shape: tuple[int, int]
+    limbs: int
+    data: Any
+
+
+class RowsEvaluator(ABC):
+    """Homomorphic operations on matrices that are encrypted by rows, with counts, keys, noise and memory."""
+
+    def __init__(
+        self, params: Ring, *, key_policy: KeyPolicy = "direct", available: KeyRequest | None = None
+    ) -> None:
+        check_policy(key_policy)
+        self.params = params
+        self.key_policy = key_policy
+        self.n = params.n
+        self.counts = Counts()
+        self.costs = RowCosts(params, self.counts)
+        self.ledger = Ledger()
+        self._available = available
+        self._weight = hamming_weight(params.n)
+        self._request = KeyRequest()
+
+    work: Work | None = None
+
+    # ---- hooks ----
+
+    @abstractmethod
+    def _clear_product_data(self, factor: ClearFactor, x: Rows, exact: bool) -> Any: ...
+
+    @abstractmethod
+    def _fixed_product_data(
+        self, factor: ClearFactor, number: int, x: Batch, exact: bool
+    ) -> Sequence[Any]: ...
+
+    @abstractmethod
+    def _parts_data(self, x: Rows) -> tuple[Any, Any]: ...
+
+    @abstractmethod
+    def _part_product_data(self, part: Part, x: Rows) -> Any: ...
+
+    @abstractmethod
+    def _transpose_data(self, x: Rows) -> Any: ...
+
+    @abstractmethod
+    def _relinearise_data(self, x: Rows) -> Any: ...
+
+    @abstractmethod
+    def _take_data(self, x: Rows, rows: int, cols: int) -> Any: ...
+
+    @abstractmethod
+    def _rows_data(self, x: Rows, start: int, stop: int) -> Any: ...
+
+    @abstractmethod
+    def _stack_data(self, xs: Sequence[Rows]) -> Any: ...
+
+    @abstractmethod
+    def _add_data(self, x: Rows, y: Rows) -> Any: ...
+
+    @abstractmethod
+    def _sub_data(self, x: Rows, y: Rows) -> Any: ...
+
+    @abstractmethod
+    def _add_clear_data(self, x: Rows, values: Callable[[], NDArray[np.float64]]) -> Any: ...
+
+    # ---- handles ----
+
+    @property
+    def product_steps(self) -> int:
+        """Steps of a product of secrets: its GEMMs and sums, and the keys of its two transpositions."""
+        elements, _ = transpose_plan(self.n, TRANSPOSE_POLICIES[self.key_policy])
+        return STEPS_PER_PRODUCT + 2 * len(elements) // KEYS_PER_STEP
+
+    def spend(self, steps: int, what: str) -> None:
+        """Announce so many steps of a loop: `RowsCounter` has a budget of them."""
+        if self.work is not None:
+            self.work.spend(steps, what)
+
+    @property
+    def request(self) -> KeyRequest:
+        """The evaluation keys that the operations so far needed."""
+        request = self._request
+        return KeyRequest(dict(request.galois), request.relinearise, dict(request.weights))
+
+    @property
+    def peak_bytes(self) -> int:
+        """Largest number of bytes of live encryptions and working buffers so far."""
+        return self.ledger.peak
+
+    def log_modulus(self, limbs: int) -> float:
+        """log2 of q_0 … q_{limbs - 1}."""
+        return math.fsum(math.log2(q) for q in self.params.q[:limbs])
+
+    def nbytes(self, shape: tuple[int, int], limbs: int) -> int:
+        """Bytes of an encryption."""
+        return limbs * shape[0] * (self.n + shape[1]) * WORD_BYTES
+
+    def make(
+        self,
+        shape: tuple[int, int],
+        limbs: int,
+        scale: float,
+        bound: float,
+        noise: float,
+        bias: float,
+        data: Any,
+        independent: bool = False,
+        source: Rows | None = None,
+        booked: bool = True,
+    ) -> Rows:
+        """A handle, booked and checked: the message must not wrap around the modulus.
+
+        Args:
+            source: the handle whose data these are, or are a part of: it holds them, and is booked.
+            booked: memory is counted here; that of operands, which stay for the whole run, is counted by the plan.
+
+        Raises:
+            LevelError: scale · bound needs a larger modulus.
+        """
+        if math.isfinite(bound):
+            self._check_room(limbs, scale, bound, noise, bias)
+        nbytes = self.nbytes(shape, limbs) if booked and source is None else 0
+        return Rows(shape, limbs, scale, bound, noise, bias, data, self.ledger, nbytes, independent, source)
+
+    def _check_room(self, limbs: int, scale: float, bound: float, noise: float, bias: float) -> None:
+        magnitude = math.log2(scale * bound + TAIL * noise + bias)
+        if magnitude + 1 > self.log_modulus(limbs):
+            raise LevelError(
+                "the message does not fit the modulus",
+                expected=f"log2(scale · bound) below {self.log_modulus(limbs) - 1:.1f} at {limbs} limbs",
+                got=f"{magnitude:.1f}",
+            )
+
+    def fresh_batch(
+        self, data: Any, shape: tuple[int, int], *, bound: float, scale: float, limbs: int
+    ) -> Batch:
+        """A handle on a fresh encryption whose rows share their a parts; see `fresh`."""
+        noise = self._fresh_noise(public_key=False)
+        self._check_room(limbs, scale, bound, noise, 0.0)
+        return Batch(shape, limbs, scale, bound, noise, 0.0, data, self.ledger, 0, True)
+
+    def _fresh_noise(self, public_key: bool) -> float:
+        """Encryption, and the rounding of entries, up or down by chance.
+
+        With the public key the error is v·e + e0 + e1·s: sums over coefficients of N terms, nearly Gaussian.
+        """
+        samples = 1 + 2 * self._weight * concentration(self.n) if public_key else 1
+        return math.sqrt(SIGMA**2 * samples + ROUNDING_VARIANCE)
+
+    def fresh(
+        self,
+        data: Any,
+        shape: tuple[int, int],
+        *,
+        bound: float,
+        scale: float,
+        limbs: int,
+        public_key: bool = False,
+    ) -> Rows:
+        """A handle on a fresh encryption; entries are rounded to integers after scaling.
+
+        `public_key`: encrypted with the public key (more noise).
+        """
+        noise = self._fresh_noise(public_key)
+        return self.make(shape, limbs, scale, bound, noise, 0.0, data, independent=True, booked=False)
+
+    # ---- products ----
+
+    def clear_product(self, factor: ClearFactor, x: Rows) -> Rows:
+        """factor @ x: two GEMMs per limb. Levels: none; the modulus must hold the product. Keys: none.
+
+        Where the sums of a float64 GEMM exceed its significand the result is rounded, if the error stays below the
+        noise that the factor amplifies; else it is computed exactly from parts.
+
+        Raises:
+            ShapeError: inner dimensions differ. LevelError: the product does not fit the modulus.
+        """
+        m, k = factor.shape
+        if k != x.shape[0]:
+            raise ShapeError("inner dimensions of a product", expected=f"{k} rows", got=x.shape[0])
+        noise, bias, exact = self._amplified(factor, x, math.sqrt(1 + self._weight))
+        passes = self._passes(k, factor.largest, x.limbs, exact)
+        for width in (self.n, x.shape[1]):
+            self.costs.clear_gemm(m, k, width, x.limbs, passes)
+        bound, scale = factor.gain * x.bound, x.scale / factor.unit
+        result = self.make((m, x.shape[1]), x.limbs, scale, bound, noise, bias, None)
+        self.ledger.touch(clear_gemm_bytes(m, k, max(self.n, x.shape[1])))
+        result.data = self._clear_product_data(factor, x, exact)
+        return result
+
+    def fixed_product(self, factor: ClearFactor, number: int, x: Batch) -> list[Rows]:
+        """factor @ x for a factor known when keys are made: one GEMM per limb, on the b part, and one key switch.
+
+        The a parts stay as they are and the secrets become factor · s_j: each a is decomposed once and switched with
+        a key for each row of the factor (Bae et al. 2024, "precomputed" products). Levels: none. Keys: one per row,
+        of `number`. The result has one piece for every N columns.
+
+        Raises:
+            ShapeError: inner dimensions differ. LevelError: the product does not fit the modulus.
+        """
+        m, k = factor.shape
+        if k != x.shape[0]:
+            raise ShapeError("inner dimensions of a product", expected=f"{k} rows", got=x.shape[0])
+        self.spend(m // KEYS_PER_STEP, "keys of fixed weights")
+        for row in range(m):
+            self._use_weights(weight_key(number, row), x.limbs)
+        noise, bias, exact = self._amplified(factor, x, 1.0)
+        self.costs.clear_gemm(m, k, x.shape[1], x.limbs, self._passes(k, factor.largest, x.limbs, exact))
+        bound, scale = factor.gain * x.bound, x.scale / factor.unit
+        noise = math.hypot(noise, math.sqrt(self.switch_variance(x.limbs)))
+        pieces = []
+        for start in range(0, x.shape[1], self.n):
+            self.costs.switches(m, x.limbs, m)
+            cols = min(self.n, x.shape[1] - start)
+            pieces.append(self.make((m, cols), x.limbs, scale, bound, noise, bias, None))
+        product = x.limbs * m * x.shape[1] * WORD_BYTES
+        # What the keys add to b, and copies of it and of its part of the product.
+        switched = x.limbs * m * (self.n + 2 * min(self.n, x.shape[1])) * WORD_BYTES
+        self.ledger.touch(max(clear_gemm_bytes(m, k, x.shape[1]), switched) + product)
+        for piece, data in zip(pieces, self._fixed_product_data(factor, number, x, exact), strict=True):
+            piece.data = data
+        return pieces
+
+    def _amplified(self, factor: ClearFactor, x: Encryption, secret: float) -> tuple[float, float, bool]:
+        """Noise and bias of factor @ x, and whether it must be exact.
+
+        Args:
+            secret: what the error of a rounded GEMM of one part grows by.
+        """
+        k, largest = factor.shape[1], factor.largest
+        noise, bias = x.weighed_noise(factor), factor.largest_sum * x.bias
+        if not factor.exact:
+            bias += k * 0.5 * x.bound * x.scale
+        rounding = secret * max(_core.small_gemm_rms(k, largest, q) for q in self.params.q[: x.limbs])
+        exact = x.limbs > 1 or rounding > noise  # residues of several limbs must belong together
+        return (noise if exact else math.hypot(noise, rounding)), bias, exact
+
+    def _check_length(self, x: Rows) -> None:
+        """Rows that are longer than N are under several secrets: there are no keys for them."""
+        if x.shape[1] > self.n:
+            raise ShapeError("length of an encrypted row", expected=f"at most N = {self.n}", got=x.shape[1])
+
+    def _passes(self, k: int, largest: float, limbs: int, exact: bool) -> int:
+        """Float64 GEMMs of one part."""
+        if not exact:
+            return limbs
+        spare = EXACT_BITS - math.log2(largest * k)
+        return sum(max(1, math.ceil((math.log2(q) - 1) / max(spare, 1.0))) for q in self.params.q[:limbs])
+
+    def parts(self, x: Rows) -> tuple[Part, Part]:
+        """The transposed a part (N × rows) and b part (columns × rows) of an encryption."""
+        self._check_length(x)
+        a, b = self._parts_data(x)
+        return Part((self.n, x.shape[0]), x.limbs, a), Part((x.shape[1], x.shape[0]), x.limbs, b)
+
+    def part_product(self, part: Part, x: Rows) -> Rows:
+        """part @ x modulo Q: two exact GEMMs per limb. The message fills the modulus, and no noise is added to it."""
+        self._check_length(x)
+        m, k = part.shape
+        if k != x.shape[0] or part.limbs != x.limbs:
+            raise ShapeError(
+                "inner dimension and limbs of a product", expected=(k, part.limbs), got=(x.shape[0], x.limbs)
+            )
+        for width in (self.n, x.shape[1]):
+            self.costs.secret_gemm(m, k, width, x.limbs)
+        shape = (m, x.shape[1])
+        result = self.make(shape, x.limbs, x.scale, math.inf, 0.0, 0.0, None)
+        self.ledger.touch(gemm_bytes(m, k, max(self.n, x.shape[1])))
+        result.data = self._part_product_data(part, x)
+        return result
+
+    # ---- key switching ----
+
+    def transpose(self, x: Rows) -> Rows:
+        """The encrypted transpose (C-MT): two FFTs over the rows and N key switches, or more of them with fewer keys.
+
+        Levels: none. Keys: those of `transpose_plan` for N rows. The result has N rows of length N; those beyond
+        the columns of x, and entries beyond its rows, mean nothing (`take` cuts them off).
+        """
+        self._check_length(x)
+        policy = TRANSPOSE_POLICIES[self.key_policy]
+        elements, switches = transpose_plan(self.n, policy)
+        self.spend(len(elements) // KEYS_PER_STEP, "keys of a transposition")
+        for element in elements:
+            self._use_galois(element, x.limbs)
+        self.costs.transposition(x.shape, x.limbs, switches, len(elements))
+        gathered = gathered_switches(self.n, policy, x.shape[0])
+        noise = math.hypot(x.noise, math.sqrt(gathered * self.switch_variance(x.limbs)))
+        result = self.make((self.n, self.n), x.limbs, x.scale, x.bound, noise, x.bias, None)
+        self.ledger.touch(spread_bytes(x.shape, self.n, x.limbs))
+        result.data = self._transpose_data(x)
+        return result
+
+    def relinearise(self, x: Rows) -> Rows:
+        """Every row times the secret: a·s² is switched, b·s has the a part b. Levels: none. Key: that of s²."""
+        if x.shape[1] != self.n:
+            raise ShapeError("length of rows to multiply by the secret", expected=self.n, got=x.shape[1])
+        self._use_relinearise(x.limbs)
+        self.counts.relinearisations += x.shape[0]
+        self.costs.switches(x.shape[0], x.limbs, 1)
+        noise = math.hypot(math.sqrt(self._weight) * x.noise, math.sqrt(self.switch_variance(x.limbs)))
+        result = self.make(x.shape, x.limbs, x.scale, math.inf, noise, 0.0, None)
+        result.data = self._relinearise_data(x)
+        return result
+
+    def switch_variance(self, limbs: int) -> float:
+        """Variance of the error that one key switch adds to a coefficient."""
+        log_p = math.fsum(math.log2(p) for p in self.params.p)
+        squares, alpha = 0.0, self.params.alpha
+        for start in range(0, limbs, alpha):
+            digit = math.fsum(math.log2(q) for q in self.params.q[start : min(start + alpha, limbs)])
+            squares += 4.0 ** (digit - log_p)
+        return self.n / 12 * squares * SIGMA**2 * concentration(self.n) + (1 + self._weight) / 12
+
+    def _use_galois(self, element: int, limbs: int) -> None:
+        if self._available is not None and self._available.galois.get(element, 0) < limbs:
+            raise MissingKeyError(
+                "no key for a transposition was declared", expected=f"Galois element {element}", got="none"
+            )
+        self._request.need_galois(element, limbs)
+
+    def _use_weights(self, number: int, limbs: int) -> None:
+        if self._available is not None and self._available.weights.get(number, 0) < limbs:
+            raise MissingKeyError(
+                "no key for fixed weights was declared", expected=describe_galois(number, self.n), got="none"
+            )
+        self._request.weights[number] = max(limbs, self._request.weights.get(number, 0))
+
+    def _use_relinearise(self, limbs: int) -> None:
+        if self._available is not None and (self._available.relinearise or 0) < limbs:
+            raise MissingKeyError("no relinearisation key was declared", expected=limbs, got=None)
+        self._request.need_relinearise(limbs)
+
+    # ---- additions and changes of meaning ----
+
+    def take(self, x: Rows, rows: int, cols: int) -> Rows:
+        """The first rows and columns: a copy."""
+        self.costs.copy((rows, cols), x.limbs)
+        data = self._take_data(x, rows, cols)
+        return self.make((rows, cols), x.limbs, x.scale, x.bound, x.noise, x.bias, data)
+
+    def rows_of(self, x: Rows, start: int, stop: int) -> Rows:
+        """Rows start to stop - 1. Free."""
+        if (start, stop) == (0, x.shape[0]):
+            return x
+        data = self._rows_data(x, start, stop)
+        shape = (stop - start, x.shape[1])
+        return self.make(shape, x.limbs, x.scale, x.bound, x.noise, x.bias, data, source=x)
+
+    def stack(self, xs: Sequence[Rows]) -> Rows:
+        """The rows of several encryptions, one below the other; scales must agree."""
+        if len(xs) == 1:
+            return xs[0]
+        first = xs[0]
+        for x in xs[1:]:
+            self._check_alike(first, x, (x.shape[0], first.shape[1]))
+        rows = sum(x.shape[0] for x in xs)
+        bound, noise, bias = (max(getattr(x, name) for x in xs) for name in ("bound", "noise", "bias"))
+        shape = (rows, first.shape[1])
+        return self.make(shape, first.limbs, first.scale, bound, noise, bias, self._stack_data(xs))
+
+    def add(self, x: Rows, y: Rows) -> Rows:
+        """x + y; scales must agree."""
+        return self._sum(x, y, self._add_data)
+
+    def sub(self, x: Rows, y: Rows) -> Rows:
+        """x - y; scales must agree."""
+        return self._sum(x, y, self._sub_data)
+
+    def _sum(self, x: Rows, y: Rows, combine: Callable[[Rows, Rows], Any]) -> Rows:
+        self._check_alike(x, y, x.shape)
+        self.costs.addition(x.shape, x.limbs)
+        noise, bias = x.noise + y.noise, x.bias + y.bias  # both may come from one operand
+        independent = x.independent and y.independent
+        result = self.make(x.shape, x.limbs, x.scale, x.bound + y.bound, noise, bias, None, independent)
+        result.data = combine(x, y)
+        return result
+
+    @staticmethod
+    def _check_alike(x: Rows, y: Rows, shape: tuple[int, int]) -> None:
+        if y.shape != shape or x.limbs != y.limbs:
+            raise ShapeError("encryptions to combine", expected=(shape, x.limbs), got=(y.shape, y.limbs))
+        if abs(x.scale - y.scale) > SCALE_TOLERANCE * x.scale:
+            raise MismatchError("scales to combine", expected=f"{x.scale:g}", got=f"{y.scale:g}")
+
+    def add_clear(self, x: Rows, values: Callable[[], NDArray[np.float64]], bound: float) -> Rows:
+        """x plus a clear matrix of the same shape with entries up to `bound`."""
+        self.counts.adds += 1
+        bias = x.bias + 0.5  # equal values have equal errors
+        result = self.make(x.shape, x.limbs, x.scale, x.bound + bound, x.noise, bias, None, x.independent)
+        entries = x.shape[0] * x.shape[1]
+        self.ledger.touch(entries * (x.limbs + CLEAR_COPIES) * WORD_BYTES)
+        result.data = self._add_clear_data(x, values)
+        return result
+
+    def bounded(self, x: Rows, bound: float) -> Rows:
+        """The same matrix; no entry exceeds `bound`, as the caller knows. Free."""
+        bound = min(x.bound, bound)
+        shape, limbs = x.shape, x.limbs
+        return self.make(shape, limbs, x.scale, bound, x.noise, x.bias, x.data, x.independent, source=x)
+
+    def absorb(self, x: Rows, factor: float) -> Rows:
+        """The matrix times a positive number: a change of scale alone. Free and exact."""
+        bound = x.bound * factor
+        scale = x.scale / factor
+        return self.make(x.shape, x.limbs, scale, bound, x.noise, x.bias, x.data, x.independent, source=x)
+
+    def read_as(self, x: Rows, *, scale: float, bound: float, noise: float, bias: float = 0.0) -> Rows:
+        """What a sum of parts means: its message is scale · entry, with this error on top of its own."""
+        noise = math.hypot(x.noise, noise)
+        return self.make(x.shape, x.limbs, scale, bound, noise, bias, x.data, source=x)

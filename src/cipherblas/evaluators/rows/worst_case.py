@@ -1,0 +1,165 @@
+"""`RowsWorstCase`: runs an algorithm on encrypted rows on bounds of messages and errors; see `worst_case`.
+
+An error here is that of one coefficient, a real number: a sum of N independent sub-Gaussian terms of variance v exceeds
+TAIL·sqrt(v·N) with a probability below 2·exp(-TAIL²/2) < 2^-104.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cipherblas import _core
+from cipherblas.evaluators.rows.interface import (
+    EXACT_BITS,
+    TRANSPOSE_POLICIES,
+    Batch,
+    ClearFactor,
+    Part,
+    Rows,
+    RowsEvaluator,
+)
+from cipherblas.rlwe.matrices.noise import LARGEST_ERROR, gathered_switches
+from cipherblas.rlwe.noise import SIGMA
+
+TAIL = 12.2
+# ‖e‖² of N errors exceeds its mean N·σ² by less than itself, and so do the rounding errors of N float64 sums.
+NORM = math.sqrt(2)
+
+
+@dataclass(frozen=True)
+class WorstRows:
+    """Bounds for one encryption, on the absolute value of a coefficient, in units of the integer message.
+
+    Attributes:
+        message: of scale · entry.
+        error: of what decryption finds beside it.
+        product: of a product of secrets whose halves are still apart: the error that the factors bring to it.
+    """
+
+    message: float
+    error: float
+    product: float = 0.0
+
+
+class RowsWorstCase(RowsEvaluator):
+    """Bounds alone."""
+
+    def fresh(
+        self,
+        data: Any,
+        shape: tuple[int, int],
+        *,
+        bound: float,
+        scale: float,
+        limbs: int,
+        public_key: bool = False,
+    ) -> Rows:
+        """A handle on a fresh encryption; `data` is not looked at."""
+        rows = super().fresh(None, shape, bound=bound, scale=scale, limbs=limbs, public_key=public_key)
+        rows.data = self._encrypted(scale * bound, public_key)
+        return rows
+
+    def fresh_batch(
+        self, data: Any, shape: tuple[int, int], *, bound: float, scale: float, limbs: int
+    ) -> Batch:
+        """A handle on a fresh encryption whose rows share their a parts."""
+        batch = super().fresh_batch(None, shape, bound=bound, scale=scale, limbs=limbs)
+        batch.data = self._encrypted(scale * bound, False)
+        return batch
+
+    def _encrypted(self, message: float, public_key: bool) -> WorstRows:
+        """Errors, and rounding by less than 1 and to float64. With the public key v·e + e0 + e1·s."""
+        error = LARGEST_ERROR if not public_key else TAIL * SIGMA * math.sqrt(3 * self.n + 1)
+        return WorstRows(message, error + 1 + message * 2.0**-EXACT_BITS)
+
+    def read_as(self, x: Rows, *, scale: float, bound: float, noise: float, bias: float = 0.0) -> Rows:
+        """What a sum of parts means; its halves carry the error of the product."""
+        rows = super().read_as(x, scale=scale, bound=bound, noise=noise, bias=bias)
+        rows.data = WorstRows(scale * bound, x.data.error + x.data.product)
+        return rows
+
+    def add_clear(self, x: Rows, values: Callable[[], NDArray[np.float64]], bound: float) -> Rows:
+        """x plus a clear matrix, rounded by less than 1 and to float64."""
+        rows, message = super().add_clear(x, values, bound), x.scale * bound
+        error = x.data.error + 1 + message * 2.0**-EXACT_BITS
+        rows.data = WorstRows(x.data.message + message, error)
+        return rows
+
+    # ---- hooks ----
+
+    def _clear_product_data(self, factor: ClearFactor, x: Rows, exact: bool) -> WorstRows:
+        return self._amplified_data(factor, x.data, x.limbs, exact, math.sqrt(1 + self._weight))
+
+    def _fixed_product_data(
+        self, factor: ClearFactor, number: int, x: Batch, exact: bool
+    ) -> Sequence[WorstRows]:
+        product = self._amplified_data(factor, x.data, x.limbs, exact, 1.0)
+        switched = replace(product, error=product.error + self._switch(x.limbs))
+        return [switched] * -(-x.shape[1] // self.n)
+
+    def _amplified_data(
+        self, factor: ClearFactor, x: WorstRows, limbs: int, exact: bool, secret: float
+    ) -> WorstRows:
+        k, largest = factor.shape[1], factor.largest
+        error = factor.largest_sum * x.error
+        if not factor.exact:
+            error += k * 0.5 * x.message
+        if not exact:
+            rounding = max(_core.small_gemm_rms(k, largest, q) for q in self.params.q[:limbs])
+            error += TAIL * NORM * secret * rounding
+        return WorstRows(factor.gain / factor.unit * x.message, error)
+
+    def _parts_data(self, x: Rows) -> tuple[WorstRows, WorstRows]:
+        return x.data, x.data
+
+    def _part_product_data(self, part: Part, x: Rows) -> WorstRows:
+        left, right, k = part.data, x.data, part.shape[1]
+        product = left.message * right.error + right.message * left.error + left.error * right.error
+        return WorstRows(math.inf, 0.0, k * product)
+
+    def _transpose_data(self, x: Rows) -> WorstRows:
+        switches = gathered_switches(self.n, TRANSPOSE_POLICIES[self.key_policy], x.shape[0])
+        data: WorstRows = x.data
+        return replace(data, error=data.error + switches * self._switch(x.limbs))
+
+    def _relinearise_data(self, x: Rows) -> WorstRows:
+        data: WorstRows = x.data
+        return replace(data, error=self.n * data.error + self._switch(x.limbs))
+
+    def _switch(self, limbs: int) -> float:
+        """One key switch: digits uniform below half their moduli times errors, and the rounding of both components."""
+        log_p = math.fsum(math.log2(p) for p in self.params.p)
+        digits, alpha = 0.0, self.params.alpha
+        for start in range(0, limbs, alpha):
+            digits += 2.0 ** (
+                math.fsum(math.log2(q) for q in self.params.q[start : min(start + alpha, limbs)]) - log_p
+            )
+        products = digits * NORM * SIGMA * math.sqrt(self.n / 12)
+        return TAIL * (products + math.sqrt((1 + self.n) / 12))
+
+    def _take_data(self, x: Rows, rows: int, cols: int) -> WorstRows:
+        return x.data  # type: ignore[no-any-return]
+
+    def _rows_data(self, x: Rows, start: int, stop: int) -> WorstRows:
+        return x.data  # type: ignore[no-any-return]
+
+    def _stack_data(self, xs: Sequence[Rows]) -> WorstRows:
+        return WorstRows(
+            *(max(getattr(x.data, name) for x in xs) for name in ("message", "error", "product"))
+        )
+
+    def _add_data(self, x: Rows, y: Rows) -> WorstRows:
+        a, b = x.data, y.data
+        return WorstRows(a.message + b.message, a.error + b.error, max(a.product, b.product))
+
+    def _sub_data(self, x: Rows, y: Rows) -> WorstRows:
+        return self._add_data(x, y)
+
+    def _add_clear_data(self, x: Rows, values: Callable[[], NDArray[np.float64]]) -> WorstRows:
+        return x.data  # type: ignore[no-any-return]

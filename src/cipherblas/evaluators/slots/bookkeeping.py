@@ -1,0 +1,246 @@
+"""The bookkeeping under every evaluator: costs of the building blocks, declared keys, room for the message.
+
+Nothing here touches data. A subclass adds the operations (`Evaluator`) and the hooks that compute.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple
+
+from cipherblas.common.errors import LevelError, MissingKeyError
+from cipherblas.common.limits import MASK_BYTES, RUN_BYTES
+from cipherblas.common.work import Work
+from cipherblas.crypto.keys.request import KeyRequest
+from cipherblas.crypto.params import key_words
+from cipherblas.evaluators.slots.values import Ct, Ledger, Plain
+from cipherblas.rlwe.counts import Counts
+from cipherblas.rlwe.key_policies import KeyPolicy, check_policy
+from cipherblas.rlwe.noise import TAIL, NoiseModel, SlotErrors
+from cipherblas.rlwe.rings import Ring
+
+CONJUGATE = -1  # stands for complex conjugation where a rotation step is expected
+DEFAULT_WORKING_BYTES = 1 << 30
+
+
+class Term(NamedTuple):
+    """plain ⊙ Rot_step(source), added to one output of a linear transform; plain None is the factor 1."""
+
+    output: int
+    source: int
+    step: int
+    plain: Plain | None
+
+
+class Bookkeeper:
+    """Counts, keys, memory, noise model of one run."""
+
+    work: Work | None = None
+    on_weights: Callable[[int], None] | None = None  # called with numbers of weights that were encoded
+
+    def __init__(
+        self,
+        params: Ring,
+        *,
+        key_policy: KeyPolicy = "direct",
+        working_bytes: int = DEFAULT_WORKING_BYTES,
+        available: KeyRequest | None = None,
+        mask_budget: int = MASK_BYTES,
+    ) -> None:
+        check_policy(key_policy)
+        self.params = params
+        self.n = params.n
+        self.slots = params.n // 2
+        self._key_words = key_words(params.n, (*params.q, *params.p))
+        self.key_policy = key_policy
+        self.working_bytes = working_bytes
+        self.counts = Counts()
+        self.ledger = Ledger()
+        self.noise_model = NoiseModel(params)
+        self.top_limbs = len(params.q)
+        self._special = len(params.p)
+        self._alpha = params.alpha
+        self._room = list(itertools.accumulate((math.log2(q) for q in params.q), initial=0.0))
+        self._available = available
+        self._encoded: set[Hashable] = set()
+        self._encoded_bytes = {True: 0, False: 0}  # of constants, of others
+        self._encoding_budgets = {True: mask_budget, False: RUN_BYTES}
+        self._galois: dict[int, int] = {}
+        self._galois_limbs: dict[int, int] = {}
+        self._relinearise_limbs: int | None = None
+
+    # ---- keys ----
+
+    def galois_element(self, step: int) -> int:
+        """5^step mod 2N; 2N - 1 for `CONJUGATE`."""
+        element = self._galois.get(step)
+        if element is None:
+            element = 2 * self.n - 1 if step == CONJUGATE else pow(5, step, 2 * self.n)
+            self._galois[step] = element
+        return element
+
+    @property
+    def request(self) -> KeyRequest:
+        """The evaluation keys that the operations so far needed, each at its largest number of limbs."""
+        return KeyRequest(galois=dict(self._galois_limbs), relinearise=self._relinearise_limbs)
+
+    def _use_rotation_key(self, step: int, limbs: int) -> None:
+        element = self.galois_element(step)
+        if self._galois_limbs.get(element, 0) < limbs:
+            self._check_rotation_key(element, step, limbs)
+            self._galois_limbs[element] = limbs
+
+    def _use_relinearisation_key(self, limbs: int) -> None:
+        if (self._relinearise_limbs or 0) < limbs:
+            self._check_relinearisation_key(limbs)
+            self._relinearise_limbs = limbs
+
+    def _check_rotation_key(self, element: int, step: int, limbs: int) -> None:
+        if self._available is not None and self._available.galois.get(element, 0) < limbs:
+            what = "conjugation" if step == CONJUGATE else f"rotation by {step}"
+            raise MissingKeyError(
+                f"no key for {what} was declared",
+                expected=f"Galois element {element} at {limbs} limbs or more",
+                got=f"{self._available.galois.get(element, 0)} limbs for it; {len(self._available.galois)} keys",
+            )
+
+    def _check_relinearisation_key(self, limbs: int) -> None:
+        if self._available is not None and (self._available.relinearise or 0) < limbs:
+            raise MissingKeyError(
+                "no relinearisation key was declared for so many limbs",
+                expected=f"at least {limbs} limbs",
+                got=self._available.relinearise,
+            )
+
+    # ---- costs of the building blocks ----
+
+    def digits(self, limbs: int) -> int:
+        """Digits of key switching at `limbs` limbs."""
+        return -(-limbs // self._alpha)
+
+    def _count_hoisting(self, limbs: int) -> None:
+        """Decompose and ModUp: inverse transforms of the a part, base conversion, transforms of what is new."""
+        counts, extended = self.counts, limbs + self._special
+        counts.hoistings += 1
+        counts.ntt_limbs += self.digits(limbs) * extended
+        for start in range(0, limbs, self._alpha):
+            size = min(self._alpha, limbs - start)
+            counts.mac_limbs += size * (extended - size)
+
+    def _count_key_products(self, number: int, limbs: int) -> None:
+        """Inner products of the digits with a key, and P·b."""
+        key_limbs = 2 * self.digits(limbs) * (limbs + self._special)
+        self.counts.mac_limbs += number * (key_limbs + limbs)
+        self.counts.key_bytes_read += number * key_limbs * self._key_words * 8
+
+    def _count_moddown(self, outputs: int, limbs: int, rescale: bool = False) -> None:
+        """Division of two components by P, or by P·q_last."""
+        counts, merged = self.counts, int(rescale)
+        dropped = self._special + merged
+        counts.moddowns += outputs
+        counts.rescales += outputs * merged
+        counts.ntt_limbs += outputs * 2 * (dropped + limbs - merged)
+        counts.mac_limbs += outputs * 2 * dropped * (limbs - merged)
+
+    def _count_plains(self, number: int, limbs: int, extended: bool, stored: int = 0) -> None:
+        """Plaintexts encoded and multiplied into two components each; `stored` of them were encoded before."""
+        counts, rows = self.counts, limbs + (self._special if extended else 0)
+        counts.plain_products += number
+        counts.encodings += number - stored
+        counts.weight_encodings += stored
+        counts.encode_ntt_limbs += (number - stored) * rows
+        counts.mac_limbs += number * 2 * rows
+        counts.plain_bytes_read += (number - stored + stored * rows) * 8 * self.n
+        counts.stored_bytes += stored * rows * 8 * self.n
+
+    def _book_encodings(self, plains: Sequence[Plain], scale: float, limbs: int = 0) -> int:
+        """Book the memory of encoded plaintexts: coefficients, or `limbs` limbs in NTT form.
+
+        Returns:
+            Bytes of those that are not kept, because the caches of the program or of the run are full.
+        """
+        each = max(1, limbs) * self.limb_bytes()
+        passing = 0
+        for plain in plains:
+            key = (plain.key, scale, limbs)
+            if key in self._encoded:
+                continue
+            if self._encoded_bytes[plain.constant] + each > self._encoding_budgets[plain.constant]:
+                passing += each
+                self.counts.operand_encodings += plain.constant  # anew in every run
+                continue
+            self._encoded_bytes[plain.constant] += each
+            self.counts.mask_encodings += plain.constant
+            self._encoded.add(key)
+            self.ledger.add(each)
+        return passing
+
+    @property
+    def run_bytes(self) -> int:
+        """Bytes of encoded clear operands that are kept for the rest of the run."""
+        return self._encoded_bytes[False]
+
+    @property
+    def mask_bytes(self) -> int:
+        """Bytes of encoded masks and constants that are kept for later runs."""
+        return self._encoded_bytes[True]
+
+    # ---- handles ----
+
+    def spend(self, steps: int, what: str) -> None:
+        """Announce so many steps of a loop: `Counter` has a budget of them."""
+        if self.work is not None:
+            self.work.spend(steps, what)
+
+    def ct_bytes(self, ct: Ct) -> int:
+        """Bytes in memory of a ciphertext."""
+        return ct.components * ct.limbs * self.n * 8
+
+    @property
+    def peak_bytes(self) -> int:
+        """Largest number of bytes in live ciphertexts, working buffers and encoded plaintexts so far; operands, keys
+        and stored weights not included."""
+        return self.ledger.peak
+
+    def limb_bytes(self) -> int:
+        """Bytes of one limb."""
+        return self.n * 8
+
+    def log_modulus(self, limbs: int) -> float:
+        """log2 of q_0 … q_{limbs - 1}."""
+        return self._room[limbs]
+
+    def make(
+        self,
+        limbs: int,
+        scale: float,
+        bound: float,
+        errors: SlotErrors,
+        components: int,
+        data: Any,
+        booked: bool = True,
+    ) -> Ct:
+        """A handle, booked and checked: the message must not wrap around the modulus.
+
+        Memory of operands, which stay for the whole run, is counted by the plan and not `booked` here.
+
+        Raises:
+            LevelError: no limbs left, or scale · bound needs more limbs than there are.
+        """
+        if limbs < 1 or limbs > self.top_limbs:
+            raise LevelError("no such level", expected=f"1 to {self.top_limbs} limbs", got=limbs)
+        self.check_room(limbs, scale, bound, errors.deviation)
+        nbytes = components * limbs * self.n * 8 if booked else 0
+        return Ct(limbs, scale, bound, errors, components, data, self.ledger, nbytes)
+
+    def check_room(self, limbs: int, scale: float, bound: float, noise: float) -> None:
+        """Coefficients are at most scale · max|slot|: they must stay below Q/2."""
+        magnitude = scale * (bound + TAIL * noise)
+        if magnitude > 0 and math.log2(magnitude) + 1 > self._room[limbs]:
+            raise LevelError(
+                "the message does not fit the modulus",
+                expected=f"log2(scale · bound) below {self._room[limbs] - 1:.1f} at {limbs} limbs",
+                got=f"{math.log2(magnitude):.1f}",
+            )

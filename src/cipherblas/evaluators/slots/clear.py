@@ -1,0 +1,93 @@
+"""`Clear`: runs an algorithm on NumPy slot vectors, to check its data movement in milliseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cipherblas.common.errors import ShapeError
+from cipherblas.evaluators.slots.bookkeeping import CONJUGATE, Term
+from cipherblas.evaluators.slots.interface import Evaluator
+from cipherblas.evaluators.slots.values import Ct, Plain, Slots, WeightGroup
+
+
+class Clear(Evaluator):
+    """Exact slots in the clear. With `available` given, an operation whose key was not declared raises."""
+
+    def encrypt(self, values: NDArray[Any], *, bound: float | None = None, limbs: int | None = None) -> Ct:
+        """A fresh handle on `values` (S slots); the bound is by default the largest absolute value."""
+        slots = np.asarray(values, dtype=np.complex128)
+        if slots.shape != (self.slots,):
+            raise ShapeError("slot vector", expected=(self.slots,), got=slots.shape)
+        return self.fresh(slots, bound=float(np.abs(slots).max()) if bound is None else bound, limbs=limbs)
+
+    def _rotated(self, data: Slots, step: int) -> Slots:
+        return np.conj(data) if step == CONJUGATE else np.roll(data, -step)
+
+    def _rotate_data(self, data: Any, steps: Sequence[int], limbs: int) -> list[Any]:
+        return [self._rotated(data, step) for step in steps]
+
+    def _transform_data(
+        self,
+        sources: Sequence[Any],
+        terms: Sequence[Term],
+        outputs: int,
+        limbs: int,
+        rescale: bool,
+        order: str | None,
+    ) -> list[Any]:
+        results = [np.zeros(self.slots, dtype=np.complex128) for _ in range(outputs)]
+        for term in terms:
+            rotated = self._rotated(sources[term.source], term.step)
+            results[term.output] += rotated if term.plain is None else term.plain.values() * rotated
+        return results
+
+    def _product_data(self, lefts: Sequence[Any], rights: Sequence[Any], accumulator: Any) -> Any:
+        total = np.zeros(self.slots, dtype=np.complex128) if accumulator is None else accumulator
+        for left, right in zip(lefts, rights, strict=True):
+            total += left * right
+        return total
+
+    def _plain_product_data(
+        self, plains: Sequence[Plain], scale: float, cts: Sequence[Any], accumulator: Any, limbs: int
+    ) -> Any:
+        return self._product_data([plain.values() for plain in plains], cts, accumulator)
+
+    def _weighted_sums_data(
+        self, groups: Sequence[WeightGroup], scale: float, cts: Sequence[Any], limbs: int
+    ) -> list[Any]:
+        return [
+            self._product_data(
+                [group.build(term) for term in range(len(group.sources))],
+                [cts[source] for source in group.sources],
+                None,
+            )
+            for group in groups
+        ]
+
+    def _relinearise_data(self, data: Any, limbs: int) -> Any:
+        return data
+
+    def _rescale_data(self, data: Any) -> Any:
+        return data
+
+    def _drop_data(self, data: Any, limbs: int) -> Any:
+        return data
+
+    def _add_data(self, x: Any, y: Any) -> Any:
+        return x + y
+
+    def _sub_data(self, x: Any, y: Any) -> Any:
+        return x - y
+
+    def _negate_data(self, x: Any) -> Any:
+        return -x
+
+    def _add_plain_data(self, x: Any, plain: Plain, scale: float, factor: int, limbs: int) -> Any:
+        return x + plain.values()
+
+    def _scale_data(self, x: Any, factor: int, value: float) -> Any:
+        return x * value

@@ -1,0 +1,145 @@
+"""The interface against which every algorithm is written, with all bookkeeping; subclasses only compute.
+
+`Counter` computes nothing, `Clear` computes on NumPy slots, `Ckks` on ciphertexts: limbs, scales, bounds, noise,
+counts and declared keys are the same for all three because they are kept here and in the classes below.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from cipherblas.common.errors import ShapeError
+from cipherblas.evaluators.slots import rotations
+from cipherblas.evaluators.slots.bookkeeping import CONJUGATE
+from cipherblas.evaluators.slots.products import Products
+from cipherblas.evaluators.slots.values import Ct, Plain, Transform
+from cipherblas.rlwe.key_policies import Step, total_step
+from cipherblas.rlwe.noise import TRANSFORM_ERROR, SlotErrors
+
+
+class Evaluator(Products):
+    """Homomorphic operations on slot vectors.
+
+    Scales: `multiply_sum` and `multiply_scalar` leave the product's scale (lazy); `ready` rescales before the
+    next multiplication. Linear transforms rescale and keep the scale exactly.
+    """
+
+    # ---- inputs ----
+
+    def fresh(
+        self,
+        data: Any,
+        *,
+        bound: float,
+        limbs: int | None = None,
+        scale: float | None = None,
+        public_key: bool = False,
+    ) -> Ct:
+        """A handle on a freshly encrypted ciphertext.
+
+        Args:
+            data: the evaluator's representation (`Counter`: None; `Clear`: slots; `Ckks`: uint64 array).
+            bound: largest absolute value of a slot.
+            limbs: by default all.
+            scale: by default 2^scale_bits.
+            public_key: encrypted with the public key (more noise).
+        """
+        limbs = self.top_limbs if limbs is None else limbs
+        scale = 2.0**self.params.scale_bits if scale is None else scale
+        errors = SlotErrors(self.noise_model.fresh(scale, public_key), common=bound * TRANSFORM_ERROR)
+        return self.make(limbs, scale, bound, errors, 2, data, booked=False)
+
+    # ---- rotations and linear transforms ----
+
+    def rotate_many(self, x: Ct | Plain, steps: Sequence[Step]) -> list[Any]:
+        """Rotations of one vector, hoisted. Levels: none. Keys: one per step (or per part, see the policy).
+
+        Args:
+            x: a ciphertext (2 components), or a clear vector, which is rotated in the clear for free.
+            steps: slots to the left; a tuple is a path of partial steps. Step 0 costs nothing.
+        """
+        if isinstance(x, Plain):
+            return [x.rolled(total_step(step) % self.slots) for step in steps]
+        return rotations.rotate_many(self, x, steps)
+
+    def rotate(self, x: Any, step: Step) -> Any:
+        """One rotation; see `rotate_many`."""
+        return self.rotate_many(x, [step])[0]
+
+    def conjugate(self, x: Any) -> Any:
+        """Complex conjugation of all slots. Key: the Galois element 2N - 1."""
+        if isinstance(x, Plain):
+            return x.conjugated()
+        return rotations.rotate_atoms(self, x, [CONJUGATE])[0]
+
+    def linear_transform(
+        self,
+        x: Any,
+        diagonals: Transform | Mapping[Step, Plain | None],
+        *,
+        baby_steps: int | None = None,
+        order: str | None = None,
+    ) -> Any:
+        """Σ_z u_z ⊙ Rot_z(x) (FAME, Algorithms 1 and 3). Levels: 1, none when every diagonal is None.
+
+        Args:
+            x: a ciphertext, or a clear vector.
+            diagonals: step → diagonal.
+            baby_steps: baby-step/giant-step with that many baby steps (in units of the steps' common
+                divisor); by default all rotations are hoisted together.
+            order: "limb" or "rotation", the loop order of the executor; by default the evaluator's.
+
+        The scale is unchanged: diagonals are encoded at the scale of the limb that the merged rescale drops.
+        """
+        transform = Transform.of(diagonals)
+        if isinstance(x, Plain):
+            return rotations.transform_plain(x, transform)
+        if baby_steps is not None and transform.masked and len(transform) > 2:
+            return rotations.transform_giant_steps(self, x, transform, baby_steps, order)
+        return next(self.linear_transforms(x, [transform], order=order))
+
+    def linear_transforms(
+        self, x: Any, maps: Sequence[Transform | Mapping[Step, Plain | None]], *, order: str | None = None
+    ) -> Iterator[Any]:
+        """Several linear transforms of one vector; rotations are shared, results come in order.
+
+        Results are computed as the iterator advances, in groups whose buffers fit `working_bytes`.
+        """
+        transforms = [Transform.of(diagonals) for diagonals in maps]
+        if isinstance(x, Plain):
+            return (rotations.transform_plain(x, transform) for transform in transforms)
+        return rotations.transform_many(self, x, transforms, order)
+
+    def rotate_sum(
+        self,
+        cts: Sequence[Ct],
+        steps: Sequence[int],
+        *,
+        rescale: bool = False,
+        bound: float = math.inf,
+        errors: SlotErrors | None = None,
+    ) -> Ct:
+        """Σ_i Rot_{steps_i}(ct_i) with one ModDown for all (giant steps). Levels: 1 if `rescale`, which is merged
+        with the ModDown. Keys: one per step, as `rotate_many`.
+
+        Args:
+            bound: of the slots of the sum, where the caller knows less than the sum of the terms' bounds.
+            errors: of the sum before the rotations, where the caller knows less than the terms' errors together (terms
+                whose weights are parts of one row).
+
+        Raises:
+            ShapeError: the lists differ in length or are empty.
+            MismatchError, LevelError: the terms differ in scale, or no limb is left to rescale by.
+        """
+        if len(cts) != len(steps) or not cts:
+            raise ShapeError(
+                "a sum of rotations", expected="as many steps as terms", got=(len(cts), len(steps))
+            )
+        return rotations.rotate_sum(self, cts, steps, rescale, bound, errors)
+
+    def bounded(self, ct: Ct, bound: float) -> Ct:
+        """The same ciphertext; no slot exceeds `bound`, as the caller knows (a sum of vectors that do not overlap)."""
+        ct.bound = min(ct.bound, bound)
+        return ct

@@ -1,0 +1,253 @@
+"""`Ckks`: runs an algorithm on ciphertexts, with public keys alone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cipherblas.common.errors import MismatchError, MissingKeyError, RangeError, ShapeError
+from cipherblas.common.limits import RUN_BYTES, encoded
+from cipherblas.common.memory import aligned_empty, in_threads
+from cipherblas.crypto.keys.evaluation import EvaluationKeys
+from cipherblas.crypto.params import Parameters
+from cipherblas.engines.encodings import EncodeCache, Encodings, WeightStore
+from cipherblas.evaluators.slots.bookkeeping import DEFAULT_WORKING_BYTES, Term
+from cipherblas.evaluators.slots.interface import Evaluator
+from cipherblas.evaluators.slots.values import Order, Plain, WeightGroup
+from cipherblas.rlwe.key_policies import KeyPolicy
+
+# Weights are kept in pieces of so many words of every term; the same piece of all ciphertexts that they multiply should
+# fit the core's cache.
+PIECE_WORDS, MIN_PIECE_WORDS, PIECES_BYTES = 512, 64, 768 << 10
+
+
+class Ckks(Evaluator):
+    """Homomorphic arithmetic. Data: uint64 (components, limbs, N) in NTT form; views are never written to.
+
+    Args:
+        params: the parameters of ciphertexts and keys.
+        keys: evaluation keys, or None where nothing is switched.
+        order: loop order of linear transforms: "limb" (MO-HLT) or "rotation" (coarse); equal results.
+        key_policy: how steps become rotations; must be that of the plan whose keys are given.
+        working_bytes: for the buffers of one linear-transform call.
+        encodings: where encoded masks and constants are kept; by default its own.
+        weights: the store of encoded weights; by default its own.
+
+    Raises:
+        MismatchError: the keys belong to other parameters.
+    """
+
+    def __init__(
+        self,
+        params: Parameters,
+        keys: EvaluationKeys | None,
+        *,
+        order: Order = "limb",
+        key_policy: KeyPolicy = "direct",
+        working_bytes: int = DEFAULT_WORKING_BYTES,
+        encodings: Encodings | None = None,
+        weights: WeightStore | None = None,
+    ) -> None:
+        encodings = encodings if encodings is not None else Encodings()
+        super().__init__(
+            params, key_policy=key_policy, working_bytes=working_bytes, mask_budget=encodings.budget
+        )
+        if keys is not None and keys.params != params:
+            raise MismatchError(
+                "evaluation keys belong to other parameters",
+                expected=params.fingerprint()[:12],
+                got=keys.params.fingerprint()[:12],
+            )
+        self.order: str = order
+        self.encodings = encodings
+        self.weights = weights if weights is not None else WeightStore()
+        self._run_encodings = EncodeCache(RUN_BYTES)  # of clear operands, which a run may use more than once
+        self.encoding_seconds = 0.0  # spent on weights that were not stored yet
+        self._keys = keys
+        self._context = params.context()
+
+    # ---- keys ----
+
+    def _evaluation_keys(self) -> EvaluationKeys:
+        if self._keys is None:
+            raise MissingKeyError("no evaluation keys were given", expected="EvaluationKeys", got="none")
+        return self._keys
+
+    def _check_rotation_key(self, element: int, step: int, limbs: int) -> None:
+        self._evaluation_keys().get(element, limbs)
+
+    def _check_relinearisation_key(self, limbs: int) -> None:
+        self._evaluation_keys().relinearisation(limbs)
+
+    # ---- plaintexts ----
+
+    def coefficients(self, plain: Plain, scale: float) -> NDArray[np.int64]:
+        """round(scale · plain) as coefficients, int64 (N,), cached.
+
+        Raises:
+            ShapeError, RangeError: not S finite numbers, beyond the declared bound, or 2^62 and more at this scale.
+        """
+        return self._kept(plain).get((plain.key, scale), lambda: self._encode(plain, scale))
+
+    def _kept(self, plain: Plain) -> Encodings | EncodeCache:
+        """Where the encodings of a plaintext are kept."""
+        return self.encodings if plain.constant else self._run_encodings
+
+    def _encode(self, plain: Plain, scale: float) -> NDArray[np.int64]:
+        values = np.ascontiguousarray(plain.values(), dtype=np.complex128)
+        if values.shape != (self.slots,):
+            raise ShapeError("clear slot vector", expected=(self.slots,), got=values.shape)
+        largest = float(np.abs(values).max())
+        if not largest <= plain.bound * (1 + 1e-9):  # also when not a number
+            raise RangeError(
+                "clear slot vector", expected=f"absolute values up to {plain.bound:g}", got=largest
+            )
+        return encoded(self._context, values, scale)
+
+    def _rows(self, plain: Plain, scale: float, limbs: int) -> NDArray[np.uint64]:
+        """The plaintext in NTT Montgomery form, uint64 (limbs, N), cached."""
+        return self._kept(plain).get(
+            (plain.key, scale, limbs),
+            lambda: self._context.plaintext(self._encode(plain, scale), limbs, montgomery=True),
+        )
+
+    # ---- hooks ----
+
+    def _rotate_data(self, data: Any, steps: Sequence[int], limbs: int) -> list[Any]:
+        terms = [Term(output, 0, step, None) for output, step in enumerate(steps)]
+        return self._transform_data([data], terms, len(steps), limbs, False, None)
+
+    def _transform_data(
+        self,
+        sources: Sequence[Any],
+        terms: Sequence[Term],
+        outputs: int,
+        limbs: int,
+        rescale: bool,
+        order: str | None,
+    ) -> list[Any]:
+        steps = list(dict.fromkeys(term.step for term in terms if term.step))
+        keys = [self._evaluation_keys().get(self.galois_element(step), limbs) for step in steps]
+        position = {step: index for index, step in enumerate(steps)}
+        mask_scale = float(self.params.q[limbs - 1])
+        plains = [term.plain for term in terms if term.plain is not None]
+        absent = {plain.key: plain for plain in plains if (plain.key, mask_scale) not in self._kept(plain)}
+        made = dict(
+            zip(
+                absent,
+                in_threads(lambda p: self.coefficients(p, mask_scale), list(absent.values())),
+                strict=True,
+            )
+        )
+        plaintexts = [made[p.key] if p.key in made else self.coefficients(p, mask_scale) for p in plains]
+        used = 0
+        rows = []
+        for term in terms:
+            galois = self.galois_element(term.step) if term.step else 1
+            plaintext = -1
+            if term.plain is not None:
+                plaintext = used
+                used += 1
+            rows.append((term.output, term.source, galois, position.get(term.step, -1), plaintext))
+        return list(
+            self._context.linear_transform(
+                list(sources), rows, keys, plaintexts, outputs, rescale, order or self.order
+            )
+        )
+
+    def _product_data(self, lefts: Sequence[Any], rights: Sequence[Any], accumulator: Any) -> Any:
+        return self._context.multiply_sum(list(lefts), list(rights), accumulator)
+
+    def _plain_product_data(
+        self, plains: Sequence[Plain], scale: float, cts: Sequence[Any], accumulator: Any, limbs: int
+    ) -> Any:
+        batch = max(1, self.working_bytes // (limbs * self.limb_bytes()))
+        for start in range(0, len(plains), batch):
+            group = plains[start : start + batch]
+            rows = [self._rows(plain, scale, limbs) for plain in group]
+            accumulator = self._context.multiply_plain_sum(
+                rows, list(cts[start : start + batch]), accumulator
+            )
+        return accumulator
+
+    def _weighted_sums_data(
+        self, groups: Sequence[WeightGroup], scale: float, cts: Sequence[Any], limbs: int
+    ) -> list[Any]:
+        results: list[Any] = []
+        start = 0
+        while start < len(
+            groups
+        ):  # what is not stored is encoded for as many groups as fit the working memory
+            stop, room = start, self.working_bytes
+            while stop < len(groups) and (stop == start or room >= 0):
+                room -= 0 if groups[stop].stored else len(groups[stop].sources) * limbs * self.limb_bytes()
+                stop += 1
+            blocks = []
+            for group in groups[start:stop]:
+                blocks.append(self._block(group, scale, limbs, len(cts)))
+                if self.on_weights is not None:
+                    self.on_weights(len(group.sources))
+            terms = [list(group.sources) for group in groups[start:stop]]
+            results += self._context.weighted_sums(blocks, terms, list(cts))
+            start = stop
+        return results
+
+    def _block(self, group: WeightGroup, scale: float, limbs: int, cts: int) -> NDArray[np.uint64]:
+        """The weights of a group, encoded: (limbs, N / width, terms, width); see `_core.Context.weighted_sums`."""
+        key = (group.key, scale, limbs, cts)
+        found = self.weights.get(key) if group.stored else None
+        if found is not None:
+            return found
+        begin = time.perf_counter()
+        width = PIECE_WORDS
+        while width > MIN_PIECE_WORDS and 16 * width * cts > PIECES_BYTES:
+            width //= 2
+        shape = (limbs, self.n // width, len(group.sources), width)
+
+        def fill(block: NDArray[np.uint64]) -> NDArray[np.uint64]:
+            def encode(term: int) -> None:
+                plain = Plain((group.key, term), lambda: group.build(term), 1.0)
+                rows = self._context.plaintext(self._encode(plain, scale), limbs, montgomery=True)
+                block[:, :, term] = rows.reshape(limbs, -1, width)
+
+            in_threads(encode, range(len(group.sources)))
+            return block
+
+        block = self.weights.make(key, shape, fill) if group.stored else fill(aligned_empty(shape))
+        self.encoding_seconds += time.perf_counter() - begin
+        return block
+
+    def _relinearise_data(self, data: Any, limbs: int) -> Any:
+        return self._context.relinearise(data, self._evaluation_keys().relinearisation(limbs))
+
+    def _relinearised_product_data(self, x: Any, y: Any, limbs: int) -> Any:
+        return self._context.multiply_relinearise(x, y, self._evaluation_keys().relinearisation(limbs))
+
+    def _rescale_data(self, data: Any) -> Any:
+        return self._context.rescale(data)
+
+    def _drop_data(self, data: Any, limbs: int) -> Any:
+        return data[:, :limbs]
+
+    def _add_data(self, x: Any, y: Any) -> Any:
+        return self._context.add(x, y)
+
+    def _sub_data(self, x: Any, y: Any) -> Any:
+        return self._context.sub(x, y)
+
+    def _negate_data(self, x: Any) -> Any:
+        return self._context.neg(x)
+
+    def _add_plain_data(self, x: Any, plain: Plain, scale: float, factor: int, limbs: int) -> Any:
+        plaintext = self._context.plaintext(self.coefficients(plain, scale / factor), limbs)
+        if factor == 1:
+            return self._context.add_plain(x, plaintext)
+        pair = np.stack([plaintext, np.zeros_like(plaintext)])
+        return self._context.add(x, self._context.multiply_scalar(pair, factor))
+
+    def _scale_data(self, x: Any, factor: int, value: float) -> Any:
+        return x if factor == 1 else self._context.multiply_scalar(x, factor)

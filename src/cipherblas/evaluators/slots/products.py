@@ -1,0 +1,291 @@
+"""Sums of products of vectors in slots, relinearisation, and what they do to scales, bounds and errors."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+from cipherblas.common.errors import LevelError, MismatchError, ShapeError
+from cipherblas.evaluators.slots.bookkeeping import Term
+from cipherblas.evaluators.slots.scales import Levels
+from cipherblas.evaluators.slots.values import Ct, Plain, WeightGroup
+from cipherblas.rlwe.noise import TAIL, SlotErrors, worst
+
+
+class Products(Levels):
+    """Products of slot vectors, and the hooks of all that is more than a sum; see `Evaluator`."""
+
+    # ---- hooks: data in, data out; no bookkeeping ----
+
+    @abstractmethod
+    def _rotate_data(self, data: Any, steps: Sequence[int], limbs: int) -> list[Any]: ...
+
+    @abstractmethod
+    def _transform_data(
+        self,
+        sources: Sequence[Any],
+        terms: Sequence[Term],
+        outputs: int,
+        limbs: int,
+        rescale: bool,
+        order: str | None,
+    ) -> list[Any]: ...
+
+    @abstractmethod
+    def _product_data(self, lefts: Sequence[Any], rights: Sequence[Any], accumulator: Any) -> Any: ...
+
+    @abstractmethod
+    def _plain_product_data(
+        self, plains: Sequence[Plain], scale: float, cts: Sequence[Any], accumulator: Any, limbs: int
+    ) -> Any: ...
+
+    @abstractmethod
+    def _weighted_sums_data(
+        self, groups: Sequence[WeightGroup], scale: float, cts: Sequence[Any], limbs: int
+    ) -> list[Any]: ...
+
+    @abstractmethod
+    def _relinearise_data(self, data: Any, limbs: int) -> Any: ...
+
+    def _relinearised_product_data(self, x: Any, y: Any, limbs: int) -> Any:
+        return self._relinearise_data(self._product_data([x], [y], None), limbs)
+
+    # ---- products ----
+
+    def multiply_sum(self, lefts: Sequence[Any], rights: Sequence[Any], accumulator: Ct | None = None) -> Ct:
+        """Σ_t left_t ⊙ right_t, lazily reduced, not relinearised, not rescaled.
+
+        One side may be `Plain`; it is encoded at scale 2^scale_bits / (largest bound), or what the accumulator's
+        scale asks for, and the result keeps 2 components; otherwise it has 3. Operands are dropped to the smallest
+        number of limbs among them. Own errors (see `SlotErrors`) of different terms are taken as independent, as in
+        products of matrices, where they are those of different entries; those of the two sides are not.
+
+        Args:
+            accumulator: an earlier result, updated in place and returned.
+
+        Raises:
+            ShapeError: the lists differ in length or are empty.
+            MismatchError: the products differ in scale.
+            LevelError: the sum does not fit the modulus.
+        """
+        lefts, rights = list(lefts), list(rights)
+        if len(lefts) != len(rights) or not lefts:
+            raise ShapeError(
+                "a sum of products", expected="two lists of equal length", got=(len(lefts), len(rights))
+            )
+        if isinstance(lefts[0], Plain):
+            lefts, rights = rights, lefts
+        if any(isinstance(x, Plain) for x in lefts):
+            raise ShapeError("a product of ciphertexts", expected="one clear side at most", got="both")
+        plain = isinstance(rights[0], Plain)
+        cts = lefts if plain else lefts + rights
+        limbs = min(ct.limbs for ct in cts)
+        if accumulator is not None:
+            limbs = min(limbs, accumulator.limbs)
+        lefts = self._dropped(lefts, limbs)
+        if plain:
+            self.counts.operand_encodings += sum(not right.constant for right in rights)
+            return self.weighted_sum(
+                lefts, rights, self._plain_scale(lefts[0], rights, accumulator), accumulator
+            )
+        rights = self._dropped(rights, limbs)
+        result = self._products(lefts, rights, accumulator)
+        result.data = self._product_data(
+            [x.data for x in lefts], [y.data for y in rights], None if accumulator is None else result.data
+        )
+        return result
+
+    def multiply(self, x: Any, y: Any) -> Ct:
+        """x ⊙ y; see `multiply_sum`."""
+        return self.multiply_sum([x], [y])
+
+    def multiply_relinearised(self, x: Ct, y: Ct) -> Ct:
+        """x ⊙ y with two components: `relinearise(multiply(x, y))` at once, so that the third is never stored.
+
+        Key: relinearisation. Errors: as `multiply_sum`.
+        """
+        x, y = self._dropped([x, y], min(x.limbs, y.limbs))
+        result = self._relinearised(self._products([x], [y], None))
+        result.data = self._relinearised_product_data(x.data, y.data, result.limbs)
+        return result
+
+    def _products(self, lefts: Sequence[Ct], rights: Sequence[Ct], accumulator: Ct | None) -> Ct:
+        """The handle of a sum of products at equal limbs, everything but its data."""
+        limbs = lefts[0].limbs
+        scale, bound, errors = self._product_terms(lefts, rights)
+        self.counts.sums += 1
+        self.counts.products += len(lefts)
+        self.counts.mac_limbs += 4 * limbs * len(lefts)
+        return self._accumulator(accumulator, 3, limbs, scale, bound, errors)
+
+    def _plain_scale(self, ct: Ct, plains: Sequence[Plain], accumulator: Ct | None) -> float:
+        if accumulator is not None:
+            return accumulator.scale / ct.scale
+        bound = max(plain.bound for plain in plains)
+        return float(2.0**self.params.scale_bits / (bound if bound > 0 else 1.0))
+
+    def weighted_sum(
+        self,
+        cts: Sequence[Ct],
+        plains: Sequence[Plain],
+        plain_scale: float,
+        accumulator: Ct | None = None,
+        *,
+        rows: tuple[float, float] | None = None,
+    ) -> Ct:
+        """Σ_t plain_t ⊙ ct_t with the clear vectors encoded at a given scale; see `multiply_sum`.
+
+        Args:
+            rows: `row_sum` and `row_norm` of the clear vectors together, where they are known (see `Transform`).
+        """
+        limbs = min(ct.limbs for ct in cts)
+        rounding = self.noise_model.encoding(plain_scale)
+        scale = cts[0].scale * plain_scale
+        for ct in cts:
+            self._check_scales(ct.scale * plain_scale, scale)
+        if rows is None:
+            bound = sum(ct.bound * plain.bound for ct, plain in zip(cts, plains, strict=True))
+            errors = _weighted(cts, [plain.bound for plain in plains])
+        else:
+            bound = max(ct.bound for ct in cts) * rows[0]
+            errors = worst(ct.errors for ct in cts).mapped(*rows)
+        errors = errors.with_common(rounding * sum(ct.bound for ct in cts))
+        self.counts.sums += 1
+        self._count_plains(len(cts), limbs, extended=False)
+        result = self._accumulator(accumulator, 2, limbs, scale, bound, errors)
+        passing = self._book_encodings(plains, plain_scale, limbs)
+        self.ledger.touch(min(passing, self.working_bytes))
+        data = self._plain_product_data(
+            plains, plain_scale, [ct.data for ct in cts], None if accumulator is None else result.data, limbs
+        )
+        result.data = data
+        return result
+
+    def weighted_sums(
+        self,
+        cts: Sequence[Ct],
+        groups: Sequence[WeightGroup],
+        plain_scale: float,
+        *,
+        rows: tuple[float, float],
+    ) -> list[Ct]:
+        """Σ_t group_t ⊙ cts[group.sources_t] for every group, lazily reduced, not rescaled. Levels: none.
+
+        Args:
+            cts: of equal scale; they are dropped to the smallest number of limbs among them.
+            plain_scale: at which the clear vectors are encoded.
+            rows: largest sum of absolute values, and root of a sum of squares, that a slot sees in a group.
+
+        Raises:
+            ShapeError: there is nothing to sum. MismatchError: the ciphertexts differ in scale.
+            LevelError: a sum does not fit the modulus.
+        """
+        if not groups or not all(group.sources for group in groups):
+            raise ShapeError("weighted sums", expected="at least one term each", got="none")
+        limbs = min(ct.limbs for ct in cts)
+        cts = self._dropped(cts, limbs)
+        for ct in cts:
+            self._check_scales(ct.scale, cts[0].scale)
+        bound, errors = max(ct.bound for ct in cts), worst(ct.errors for ct in cts).mapped(*rows)
+        for group in groups:
+            terms = len(group.sources)
+            self.counts.sums += 1
+            self._count_plains(terms, limbs, extended=False, stored=terms * group.stored)
+        scale = cts[0].scale * plain_scale
+        data = self._weighted_sums_data(groups, plain_scale, [ct.data for ct in cts], limbs)
+        return [
+            self.make(
+                *(limbs, scale, bound * rows[0]),
+                *(errors.with_common(self.encoding_error(plain_scale, bound, len(group.sources))), 2, found),
+            )
+            for group, found in zip(groups, data, strict=True)
+        ]
+
+    def encoding_error(self, plain_scale: float, bound: float, terms: int) -> float:
+        """What rounding so many clear vectors adds to their sum of products with slots up to `bound`.
+
+        Equal vectors have equal errors, so that they add up.
+        """
+        return self.noise_model.encoding(plain_scale) * bound * terms
+
+    def _product_terms(self, lefts: Sequence[Ct], rights: Sequence[Ct]) -> tuple[float, float, SlotErrors]:
+        scale = lefts[0].scale * rights[0].scale
+        bound = both = 0.0
+        for x, y in zip(lefts, rights, strict=True):
+            if x.components != 2 or y.components != 2:
+                raise MismatchError(
+                    "a factor was not relinearised",
+                    expected="2 components",
+                    got=max(x.components, y.components),
+                )
+            self._check_scales(x.scale * y.scale, scale)
+            bound += x.bound * y.bound
+            both += x.errors.deviation * y.errors.deviation
+        left = _weighted(lefts, [y.bound for y in rights])
+        right = _weighted(rights, [x.bound for x in lefts])
+        common = left.common + right.common + TAIL * both
+        return scale, bound, SlotErrors(left.own + right.own, left.mixed + right.mixed, common)
+
+    def _accumulator(
+        self,
+        accumulator: Ct | None,
+        components: int,
+        limbs: int,
+        scale: float,
+        bound: float,
+        errors: SlotErrors,
+    ) -> Ct:
+        """A new handle for a sum, or the given one grown by it."""
+        if accumulator is None:
+            return self.make(limbs, scale, bound, errors, components, None)
+        if accumulator.components != components:
+            raise MismatchError(
+                "accumulator", expected=f"{components} components", got=accumulator.components
+            )
+        if accumulator.limbs != limbs:
+            raise LevelError("accumulator", expected=f"{limbs} limbs", got=accumulator.limbs)
+        self._check_scales(accumulator.scale, scale)
+        accumulator.bound += bound
+        accumulator.errors = accumulator.errors.plus_distinct(errors)
+        self.check_room(limbs, scale, accumulator.bound, accumulator.noise)
+        return accumulator
+
+    def relinearise(self, ct: Ct) -> Ct:
+        """Three components to two. Key: relinearisation. A ciphertext of two components is returned as it is."""
+        if ct.components == 2:
+            return ct
+        result = self._relinearised(ct)
+        result.data = self._relinearise_data(ct.data, ct.limbs)
+        return result
+
+    def _relinearised(self, ct: Ct) -> Ct:
+        """The handle of a relinearised ciphertext, everything but its data."""
+        limbs, model = ct.limbs, self.noise_model
+        self._use_relinearisation_key(limbs)
+        self.counts.relinearisations += 1
+        self._count_hoisting(limbs)
+        self._count_key_products(1, limbs)
+        self._count_moddown(1, limbs)
+        self.ledger.touch((self.digits(limbs) + 2) * (limbs + self._special) * self.limb_bytes())
+        errors = ct.errors.with_own(model.key_switch(limbs, ct.scale), model.rounding(ct.scale))
+        return self.make(limbs, ct.scale, ct.bound, errors, 2, None)
+
+
+def _weighted(cts: Sequence[Ct], weights: Sequence[float]) -> SlotErrors:
+    """Errors of Σ_t w_t·ct_t with |w_t| as given; a ciphertext that occurs several times has one error."""
+    if len(cts) == 1:
+        return cts[0].errors.times(weights[0]) if cts[0].errors.aligned else _mixed(cts[0].errors, weights[0])
+    totals: dict[int, tuple[SlotErrors, float]] = {}
+    for ct, weight in zip(cts, weights, strict=True):
+        totals[id(ct)] = (ct.errors, totals[id(ct)][1] + weight if id(ct) in totals else weight)
+    own = common = 0.0
+    for errors, weight in totals.values():
+        own = math.hypot(own, errors.own * weight)
+        common += math.hypot(errors.mixed, errors.common) * weight
+    return SlotErrors(0.0, own, common)
+
+
+def _mixed(errors: SlotErrors, weight: float) -> SlotErrors:
+    return SlotErrors(0.0, errors.own * weight, errors.dependent * weight)

@@ -1,0 +1,267 @@
+"""Rotations and linear transforms over the key policies: hoisting, shared prefixes, baby-step/giant-step.
+
+Functions take the evaluator whose counts and hooks they use; `Evaluator` exposes them as methods.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from cipherblas.common.errors import MismatchError, ParameterError
+from cipherblas.evaluators.slots.bookkeeping import Term
+from cipherblas.evaluators.slots.products import Products
+from cipherblas.evaluators.slots.values import Ct, GiantStep, Plain, Transform
+from cipherblas.rlwe.key_policies import Path, Step, expand, rotation_tree, total_step
+from cipherblas.rlwe.noise import SlotErrors, worst
+
+# The executor holds the limbs that ModDown drops for blocks of outputs of at most so many bytes.
+DROPPED_BYTES = 256 << 20
+
+
+def rotate_many(ev: Products, x: Ct, steps: Sequence[Step]) -> list[Ct]:
+    """All rotations of x, aligned with `steps`; equal rotations are one object."""
+    paths = [expand(step, ev.key_policy, ev.slots) for step in steps]
+    rotated = rotate_paths(ev, x, paths)
+    return [rotated[path] for path in paths]
+
+
+def rotate_paths(ev: Products, x: Ct, paths: Sequence[Path]) -> dict[Path, Ct]:
+    """x rotated along each path. Prefixes are shared; each point with successors is hoisted once."""
+    found: dict[Path, Ct] = {}
+    pending = [(rotation_tree(paths), x)]
+    while pending:
+        node, ct = pending.pop()
+        if node.wanted or not node.path:
+            found[node.path] = ct
+        if node.children:
+            results = rotate_atoms(ev, ct, list(node.children))
+            pending.extend(zip(node.children.values(), results, strict=True))
+    return found
+
+
+def rotate_atoms(ev: Products, x: Ct, steps: list[int]) -> list[Ct]:
+    """Single rotations of x, hoisted: one ModUp, one key product and ModDown each."""
+    check_switchable(x)
+    limbs = x.limbs
+    for step in steps:
+        ev._use_rotation_key(step, limbs)
+    ev.counts.rotations += len(steps)
+    ev._count_hoisting(limbs)
+    ev._count_key_products(len(steps), limbs)
+    ev._count_moddown(len(steps), limbs)
+    ev.ledger.touch(_transform_bytes(ev, 1, len(steps), 0, limbs))
+    model = ev.noise_model
+    errors = x.errors.rotated().with_own(model.key_switch(limbs, x.scale), model.rounding(x.scale))
+    data = ev._rotate_data(x.data, steps, limbs)
+    return [ev.make(limbs, x.scale, x.bound, errors, 2, d) for d in data]
+
+
+def transform_plain(x: Plain, transform: Transform) -> Plain:
+    """A linear transform of a clear vector."""
+    key = ("transform", transform.key, x.key)
+    bound = x.bound * transform.row_sum
+    return Plain(key, lambda: transform.apply(x.values()), bound, keep=True, constant=x.constant)
+
+
+def transform_many(ev: Products, x: Ct, transforms: Sequence[Transform], order: str | None) -> Iterator[Ct]:
+    """Linear transforms of one ciphertext, in groups that fit the working memory.
+
+    Under the policies that walk paths, all but the last part of each path is rotated first; the last part is
+    done by the executor together with the diagonals.
+    """
+    check_switchable(x)
+    if any(transform.masked for transform in transforms):
+        ev.require_levels(x, 1, "a linear transform")
+    paths = [[expand(step, ev.key_policy, ev.slots) for step in t.terms] for t in transforms]
+    prefixes = {path[:-1] for row in paths for path in row}
+    sources = rotate_paths(ev, x, sorted(prefixes))
+    start = 0
+    while start < len(transforms):
+        stop = _group_end(ev, transforms, start, x.limbs)
+        yield from _transform_group(ev, x, sources, transforms[start:stop], paths[start:stop], order)
+        start = stop
+
+
+def _group_end(ev: Products, transforms: Sequence[Transform], start: int, limbs: int) -> int:
+    """The largest group from `start` on whose buffers fit; at least one transform, all masked or none."""
+    masked, terms = transforms[start].masked, 0
+    stop = start
+    while stop < len(transforms) and transforms[stop].masked == masked:
+        terms += len(transforms[stop])
+        if stop > start and _transform_bytes(ev, 1, stop + 1 - start, terms, limbs) > ev.working_bytes:
+            break
+        stop += 1
+    return stop
+
+
+def _transform_bytes(ev: Products, sources: int, outputs: int, plains: int, limbs: int) -> int:
+    """Working memory of one executor call: decompositions, results, dropped limbs, coefficients of the diagonals."""
+    dropped = min(2 * outputs * (ev._special + 1) * ev.limb_bytes(), DROPPED_BYTES)
+    return ((sources + 2 * outputs) * limbs + plains) * ev.limb_bytes() + dropped
+
+
+def _transform_group(
+    ev: Products,
+    x: Ct,
+    sources: dict[Path, Ct],
+    transforms: Sequence[Transform],
+    paths: Sequence[Sequence[Path]],
+    order: str | None,
+) -> list[Ct]:
+    """One executor call: every output of the group."""
+    index: dict[Path, int] = {}
+    terms = []
+    for output, (transform, row) in enumerate(zip(transforms, paths, strict=True)):
+        for path, plain in zip(row, transform.terms.values(), strict=True):
+            source = index.setdefault(path[:-1], len(index))
+            terms.append(Term(output, source, path[-1] if path else 0, plain))
+    used = [sources[prefix] for prefix in index]
+    switched = worst(ct.errors for ct in used).with_own(ev.noise_model.key_switch(x.limbs, x.scale))
+    masked = transforms[0].masked
+    if any(transform.masked != masked for transform in transforms):
+        raise MismatchError("diagonals of a transform", expected="all given or all None", got="a mixture")
+    data = _execute(ev, used, terms, len(transforms), x.limbs, masked, order)
+    limbs = x.limbs - masked
+    results = []
+    for transform, output in zip(transforms, data, strict=True):
+        errors = switched.mapped(transform.row_sum, transform.row_norm)
+        if masked:
+            encoding = ev.noise_model.encoding(ev.params.q[limbs])
+            errors = errors.with_common(encoding * x.bound * len(transform))
+        errors = errors.with_own(ev.noise_model.rounding(x.scale))
+        results.append(ev.make(limbs, x.scale, x.bound * transform.row_sum, errors, 2, output))
+    return results
+
+
+def _execute(
+    ev: Products,
+    sources: Sequence[Ct],
+    terms: Sequence[Term],
+    outputs: int,
+    limbs: int,
+    rescale: bool,
+    order: str | None,
+) -> list[Any]:
+    """Count and run one call of the linear-transform executor."""
+    counts = ev.counts
+    steps = [term.step for term in terms if term.step]
+    for step in set(steps):
+        ev._use_rotation_key(step, limbs)
+    for _ in {term.source for term in terms if term.step}:
+        ev._count_hoisting(limbs)
+    counts.rotations += len(steps)
+    ev._count_key_products(len(steps), limbs)
+    counts.linear_transforms += outputs
+    plains = [term.plain for term in terms if term.plain is not None]
+    passing = 0  # bytes of encoded diagonals that are not kept
+    if plains:
+        ev._count_plains(len(plains), limbs, extended=True)
+        passing = ev._book_encodings(plains, float(ev.params.q[limbs - 1]))
+    ev._count_moddown(outputs, limbs, rescale)
+    ev.ledger.touch(_transform_bytes(ev, len(sources), outputs, 0, limbs) + passing)
+    return ev._transform_data([ct.data for ct in sources], terms, outputs, limbs, rescale, order)
+
+
+def transform_giant_steps(
+    ev: Products, x: Ct, transform: Transform, baby_steps: int, order: str | None
+) -> Ct:
+    """Baby-step/giant-step: Σ_g Rot_g(Σ_b Rot_{-g}(u_{g+b}) ⊙ Rot_b(x)).
+
+    The baby rotations are hoisted and written out, so that every giant step reads them; the giant rotations share one
+    ModDown, merged with the rescale.
+    """
+    check_switchable(x)
+    ev.require_levels(x, 1, "a linear transform")
+    if baby_steps not in transform.grouped:
+        transform.grouped[baby_steps] = _giant_steps(transform, baby_steps)
+    groups = transform.grouped[baby_steps]
+    babies = sorted({baby for group in groups for baby in group.babies})
+    rotated = dict(zip(babies, rotate_many(ev, x, babies), strict=True))
+    mask_scale = float(ev.params.q[x.limbs - 1])
+    rows = transform.row_sum, transform.row_norm
+    sums = [
+        ev.weighted_sum([rotated[baby] for baby in group.babies], group.plains, mask_scale, rows=rows)
+        for group in groups
+    ]
+    sources, data = _rotated_sum(ev, sums, [group.step for group in groups], True, order)
+    model = ev.noise_model
+    errors = worst(ct.errors for ct in rotated.values()).mapped(transform.row_sum, transform.row_norm)
+    errors = errors.with_common(model.encoding(mask_scale) * x.bound * len(transform)).with_own(
+        math.sqrt(len(sources)) * model.key_switch(x.limbs, x.scale * mask_scale),
+        model.rounding(x.scale),
+    )
+    return ev.make(x.limbs - 1, x.scale, x.bound * transform.row_sum, errors, 2, data)
+
+
+def _giant_steps(transform: Transform, baby_steps: int) -> tuple[GiantStep, ...]:
+    """The diagonals by giant step, rotated back by it."""
+    found = []
+    for giant, members in split_steps(list(transform.terms), baby_steps).items():
+        plains = (transform.terms[step] for _, step in members)
+        rolled = tuple(plain.rolled(-giant) for plain in plains if plain is not None)
+        found.append(GiantStep(giant, tuple(baby for baby, _ in members), rolled))
+    return tuple(found)
+
+
+def rotate_sum(
+    ev: Products,
+    cts: Sequence[Ct],
+    steps: Sequence[int],
+    rescale: bool,
+    bound: float,
+    errors: SlotErrors | None,
+) -> Ct:
+    """Σ_i Rot_{steps_i}(ct_i), with one ModDown; see `Evaluator.rotate_sum`."""
+    for ct in cts:
+        check_switchable(ct)
+        ev._check_scales(ct.scale, cts[0].scale)
+    limbs = min(ct.limbs for ct in cts)
+    cts = ev._dropped(cts, limbs)
+    bound = min(bound, math.fsum(ct.bound for ct in cts))
+    if errors is None:
+        errors = functools.reduce(SlotErrors.plus_distinct, (ct.errors for ct in cts))
+    scale, model = cts[0].scale, ev.noise_model
+    if len(cts) == 1 and steps[0] % ev.slots == 0:
+        return ev.rescale(cts[0]) if rescale else cts[0]
+    sources, data = _rotated_sum(ev, cts, steps, rescale, None)
+    errors = errors.rotated().with_own(math.sqrt(len(sources)) * model.key_switch(limbs, scale))
+    if rescale:
+        limbs, scale = limbs - 1, scale / ev.params.q[limbs - 1]
+    return ev.make(limbs, scale, bound, errors.with_own(model.rounding(scale)), 2, data)
+
+
+def _rotated_sum(
+    ev: Products, sums: Sequence[Ct], steps: Sequence[int], rescale: bool, order: str | None
+) -> tuple[list[Ct], Any]:
+    """What is rotated last, under the key policy, and the data of the sum."""
+    sources: list[Ct] = []
+    terms: list[Term] = []
+    for ct, step in zip(sums, steps, strict=True):
+        path = expand(step, ev.key_policy, ev.slots)
+        terms.append(Term(0, len(sources), path[-1] if path else 0, None))
+        sources.append(rotate_paths(ev, ct, [path[:-1]])[path[:-1]])
+    return sources, _execute(ev, sources, terms, 1, sums[0].limbs, rescale, order)[0]
+
+
+def split_steps(steps: Sequence[Step], baby_steps: int) -> dict[int, list[tuple[int, Step]]]:
+    """Group rotations by giant step: giant → [(baby, step)], giant + baby = step, in units of their divisor."""
+    if baby_steps < 1:
+        raise ParameterError("baby steps", expected="at least 1", got=baby_steps)
+    totals = [total_step(step) for step in steps]
+    unit = math.gcd(*totals) or 1
+    groups: dict[int, list[tuple[int, Step]]] = {}
+    for step, total in zip(steps, totals, strict=True):
+        giant = total // unit // baby_steps * baby_steps * unit
+        groups.setdefault(giant, []).append((total - giant, step))
+    return groups
+
+
+def check_switchable(x: Ct) -> None:
+    """Raise MismatchError unless x has two components."""
+    if x.components != 2:
+        raise MismatchError(
+            "a rotation needs a relinearised ciphertext", expected="2 components", got=x.components
+        )

@@ -1,0 +1,259 @@
+"""Levels, scales, sums and factors of ciphertexts: the operations of an evaluator that need no key.
+
+Limbs, scales, bounds and noise are kept here; a subclass adds rotations and products (`Evaluator`) and the hooks that
+compute.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from cipherblas.common.errors import LevelError, MismatchError, RangeError, ShapeError
+from cipherblas.evaluators.slots.bookkeeping import Bookkeeper
+from cipherblas.evaluators.slots.values import Ct, Plain
+
+# Relative difference of two scales below which they count as equal: the error of an addition is as small.
+SCALE_TOLERANCE = 2.0**-40
+# An integer factor of at least this size matches two scales to a relative error of half its inverse.
+MIN_MATCH_FACTOR = 2.0**24
+# Scales whose ratio is smaller were meant to be equal.
+MAX_DEVIATION = 2.0
+MAX_SMALL_INTEGER = 1 << 20
+MAX_ENCODED_BITS = 60  # coefficients are encoded as int64
+
+
+def encoding_factor(scale: float, bound: float) -> int:
+    """The power of two by which a scale must be divided for coefficients up to scale · bound to be encoded."""
+    return 1 << max(0, math.ceil(math.log2(scale * max(bound, 1.0))) - MAX_ENCODED_BITS)
+
+
+class Levels(Bookkeeper, ABC):
+    """Ciphertexts of slot vectors brought to levels and scales, added, and multiplied by numbers."""
+
+    # ---- hooks: data in, data out; no bookkeeping ----
+
+    @abstractmethod
+    def _rescale_data(self, data: Any) -> Any: ...
+
+    @abstractmethod
+    def _drop_data(self, data: Any, limbs: int) -> Any: ...
+
+    @abstractmethod
+    def _add_data(self, x: Any, y: Any) -> Any: ...
+
+    @abstractmethod
+    def _sub_data(self, x: Any, y: Any) -> Any: ...
+
+    @abstractmethod
+    def _negate_data(self, x: Any) -> Any: ...
+
+    @abstractmethod
+    def _add_plain_data(self, x: Any, plain: Plain, scale: float, factor: int, limbs: int) -> Any:
+        """Add `plain` at `scale`, encoded at scale / factor and multiplied by the integer."""
+
+    @abstractmethod
+    def _scale_data(self, x: Any, factor: int, value: float) -> Any:
+        """Multiply by the integer `factor`, which stands for `value` (the rest of it goes into the scale)."""
+
+    # ---- levels and scales ----
+
+    def rescale(self, ct: Ct) -> Ct:
+        """Divide by the last limb. Levels: 1.
+
+        Raises:
+            LevelError: only one limb is left.
+        """
+        if ct.limbs < 2:
+            raise LevelError("no limb left to rescale by", expected="at least 2 limbs", got=ct.limbs)
+        limbs = ct.limbs - 1
+        scale = ct.scale / self.params.q[limbs]
+        self.counts.rescales += 1
+        self.counts.ntt_limbs += ct.components * ct.limbs
+        self.counts.mac_limbs += ct.components * limbs
+        errors = ct.errors.with_own(self.noise_model.rounding(scale, ct.components))
+        return self.make(limbs, scale, ct.bound, errors, ct.components, self._rescale_data(ct.data))
+
+    def ready(self, ct: Any) -> Any:
+        """Rescale while the scale exceeds 2^(1.5·scale_bits): what a product or a transform expects."""
+        while isinstance(ct, Ct) and math.log2(ct.scale) > 1.5 * self.params.scale_bits:
+            ct = self.rescale(ct)
+        return ct
+
+    def require_levels(self, ct: Any, levels: int, what: str) -> None:
+        """Raise LevelError, before any work, unless `levels` rescales are possible."""
+        if isinstance(ct, Ct) and ct.limbs <= levels:
+            raise LevelError(
+                f"{what} spends {levels} levels", expected=f"at least {levels + 1} limbs", got=ct.limbs
+            )
+
+    def drop(self, ct: Ct, limbs: int) -> Ct:
+        """Forget limbs beyond the first `limbs`; value and scale stay."""
+        if limbs == ct.limbs:
+            return ct
+        if not 1 <= limbs < ct.limbs:
+            raise LevelError("limbs to keep", expected=f"1 to {ct.limbs}", got=limbs)
+        return self.make(limbs, ct.scale, ct.bound, ct.errors, ct.components, self._drop_data(ct.data, limbs))
+
+    def match(self, ct: Ct, limbs: int, scale: float) -> Ct:
+        """Bring a ciphertext to given limbs and scale.
+
+        A scale that is larger by at least 2^24 is reached by an integer factor (relative error 2^-25 or less, no
+        level); any other difference costs one level: the factor is made large enough by the limb that is
+        rescaled away. Bound and noise are unchanged in value units.
+
+        Raises:
+            LevelError: there are not enough limbs.
+        """
+        if ct.limbs < limbs:
+            raise LevelError(
+                "a ciphertext cannot gain limbs", expected=f"at least {limbs} limbs", got=ct.limbs
+            )
+        ratio = scale / ct.scale
+        if abs(ratio - 1) <= SCALE_TOLERANCE:
+            return self.drop(ct, limbs)
+        if ratio >= MIN_MATCH_FACTOR:
+            return self._times_integer(self.drop(ct, limbs), round(ratio), 1.0, scale)
+        if ct.limbs == limbs:
+            raise LevelError(
+                f"changing the scale by a factor of {ratio:.9g} costs a level",
+                expected=f"at least {limbs + 1} limbs",
+                got=ct.limbs,
+            )
+        ct = self.drop(ct, limbs + 1)
+        last = self.params.q[limbs]
+        factor = round(ratio * last)
+        if factor < MIN_MATCH_FACTOR:
+            raise MismatchError(
+                "scales too far apart to match", expected=f"ratio above {1 / last:.3g}", got=ratio
+            )
+        return self.rescale(self._times_integer(ct, factor, 1.0, scale * last))
+
+    def _dropped(self, cts: Sequence[Ct], limbs: int) -> list[Ct]:
+        """All at `limbs` limbs; an object that occurs twice is dropped once."""
+        if all(ct.limbs == limbs for ct in cts):
+            return list(cts)
+        done: dict[int, Ct] = {}
+        for ct in cts:
+            if id(ct) not in done:
+                done[id(ct)] = self.drop(ct, limbs)
+        return [done[id(ct)] for ct in cts]
+
+    @staticmethod
+    def _check_scales(got: float, expected: float) -> None:
+        if abs(got / expected - 1) > SCALE_TOLERANCE:
+            raise MismatchError(
+                "terms of a sum differ in scale",
+                expected=f"2^{math.log2(expected):.6f}",
+                got=f"2^{math.log2(got):.6f}",
+            )
+
+    def _times_integer(self, ct: Ct, factor: int, value: float, scale: float) -> Ct:
+        """Multiply by an integer that stands for `value` at the new scale."""
+        self.counts.scalar_products += 1
+        self.counts.mac_limbs += ct.components * ct.limbs
+        size = abs(value)
+        errors = ct.errors.times(size)
+        if scale != ct.scale:  # the integer misses the exact factor by at most 1/2
+            errors = errors.with_common(ct.bound * size * 0.5 / max(abs(factor), 1))
+        return self.make(
+            ct.limbs, scale, ct.bound * size, errors, ct.components, self._scale_data(ct.data, factor, value)
+        )
+
+    # ---- sums and scalars ----
+
+    def add(self, x: Any, y: Any) -> Any:
+        """x + y; operands are brought to common limbs, and to the larger scale (see `match`)."""
+        return self._sum(x, y, subtract=False)
+
+    def add_distinct(self, x: Ct, y: Ct) -> Ct:
+        """x + y where, as the caller knows, no slot's own error occurs twice in a slot of the sum, nor in that of sums
+        that are made of it in this way (x and a rotation of what x is made of); see `add`."""
+        return self._sum(x, y, subtract=False, distinct=True)
+
+    def sub(self, x: Any, y: Any) -> Any:
+        """x - y; see `add`."""
+        return self._sum(x, y, subtract=True)
+
+    def _sum(self, x: Ct, y: Ct, subtract: bool, distinct: bool = False) -> Ct:
+        x, y = self.align(x, y)
+        self.counts.adds += 1
+        data = self._sub_data(x.data, y.data) if subtract else self._add_data(x.data, y.data)
+        components = max(x.components, y.components)
+        errors = x.errors.plus_distinct(y.errors) if distinct else x.errors.plus(y.errors)
+        return self.make(x.limbs, x.scale, x.bound + y.bound, errors, components, data)
+
+    def align(self, x: Ct, y: Ct) -> tuple[Ct, Ct]:
+        """Two ciphertexts at the same limbs and scale: that of the larger scale.
+
+        Scales that differ by the deviation of primes alone become that of the ciphertext with fewer limbs: the other
+        one has the level that matching costs. Which of them is larger is chance.
+        """
+        limbs = min(x.limbs, y.limbs)
+        low, high = (x, y) if x.scale < y.scale else (y, x)
+        scale, ratio = high.scale, high.scale / low.scale
+        if SCALE_TOLERANCE < ratio - 1 < MIN_MATCH_FACTOR - 1 and low.limbs == limbs:
+            if ratio < MAX_DEVIATION and high.limbs > limbs:
+                scale = low.scale
+            else:
+                limbs -= 1
+        return self.match(x, limbs, scale), self.match(y, limbs, scale)
+
+    def add_all(self, cts: Iterable[Ct]) -> Ct:
+        """The sum of several ciphertexts."""
+        total: Ct | None = None
+        for ct in cts:
+            total = ct if total is None else self.add(total, ct)
+        if total is None:
+            raise ShapeError("a sum of ciphertexts", expected="at least one", got=0)
+        return total
+
+    def negate(self, x: Any) -> Any:
+        """-x."""
+        if isinstance(x, Plain):
+            return x.times(-1)
+        return self.make(x.limbs, x.scale, x.bound, x.errors, x.components, self._negate_data(x.data))
+
+    def add_plain(self, x: Ct, plain: Plain) -> Ct:
+        """x + a clear vector, encoded at the scale of x (in 62 bits at most). Levels: none."""
+        self.counts.adds += 1
+        self.counts.encodings += 1
+        self.counts.operand_encodings += not plain.constant
+        self.counts.encode_ntt_limbs += x.limbs
+        factor = encoding_factor(x.scale, plain.bound)
+        self.ledger.touch(self._book_encodings([plain], x.scale / factor))
+        errors = x.errors.with_common(self.noise_model.encoding(x.scale / factor))
+        data = self._add_plain_data(x.data, plain, x.scale, factor, x.limbs)
+        return self.make(x.limbs, x.scale, x.bound + plain.bound, errors, x.components, data)
+
+    def multiply_scalar(self, x: Any, value: float) -> Any:
+        """x times a real number.
+
+        Integers up to 2^20 in absolute value multiply the ciphertext and keep its scale. For any other number the
+        same ciphertext is read at a scale divided by its absolute value: exact and free, no level. (Adding
+        results of different scales may then cost a level, see `align`.)
+        """
+        if not math.isfinite(value):
+            raise RangeError("a scalar factor", expected="a finite number", got=value)
+        if isinstance(x, Plain):
+            return x.times(value)
+        if is_small_integer(value):
+            return self._times_integer(x, int(value), value, x.scale)
+        read = self.absorb(x, abs(value))
+        return self.negate(read) if value < 0 else read
+
+    def absorb(self, x: Ct, value: float) -> Ct:
+        """x times a positive number, taken into the scale: exact and free, but the scale changes to scale / value."""
+        if not 0 < value < math.inf:
+            raise RangeError("a factor to absorb", expected="a positive finite number", got=value)
+        bound, errors = x.bound * value, x.errors.times(value)
+        return self.make(
+            x.limbs, x.scale / value, bound, errors, x.components, self._scale_data(x.data, 1, value)
+        )
+
+
+def is_small_integer(value: float) -> bool:
+    """Whether a factor multiplies the ciphertext itself instead of its scale."""
+    return value == int(value) and abs(value) <= MAX_SMALL_INTEGER

@@ -1,0 +1,237 @@
+"""What evaluators pass around: ciphertext handles, clear slot vectors, linear transforms."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cipherblas.common.errors import MismatchError
+from cipherblas.rlwe.key_policies import Step, total_step
+from cipherblas.rlwe.noise import SlotErrors
+
+Slots: TypeAlias = NDArray[np.complex128]
+Order = Literal["limb", "rotation"]  # of the loops of a linear transform
+
+
+class Ledger:
+    """Bytes of the ciphertexts that are alive, and the largest value so far."""
+
+    __slots__ = ("live", "peak")
+
+    def __init__(self) -> None:
+        self.live = 0
+        self.peak = 0
+
+    def add(self, nbytes: int) -> None:
+        """Book bytes that stay until `release`."""
+        self.live += nbytes
+        self.peak = max(self.peak, self.live)
+
+    def release(self, nbytes: int) -> None:
+        """Unbook bytes."""
+        self.live -= nbytes
+
+    def touch(self, nbytes: int) -> None:
+        """Record working memory that an operation needs for its own duration."""
+        self.peak = max(self.peak, self.live + nbytes)
+
+
+class Ct:
+    """A handle on one ciphertext of an evaluator.
+
+    Attributes:
+        limbs: q-limbs left; `level = limbs - 1`.
+        scale: what the slots are multiplied by.
+        bound: upper bound on the absolute value of any slot, garbage slots included.
+        errors: standard deviations of the error of one slot's real part, in units of the slot values.
+        components: 2, or 3 after a product that was not relinearised.
+        data: the evaluator's own representation (None in `Counter`).
+    """
+
+    __slots__ = ("_booked", "_ledger", "bound", "components", "data", "errors", "limbs", "scale")
+
+    def __init__(
+        self,
+        limbs: int,
+        scale: float,
+        bound: float,
+        errors: SlotErrors,
+        components: int,
+        data: Any,
+        ledger: Ledger | None = None,
+        nbytes: int = 0,
+    ) -> None:
+        self.limbs = limbs
+        self.scale = scale
+        self.bound = bound
+        self.errors = errors
+        self.components = components
+        self.data = data
+        self._ledger = ledger
+        self._booked = nbytes
+        if ledger is not None:
+            ledger.add(nbytes)
+
+    def __del__(self) -> None:
+        if self._ledger is not None:
+            self._ledger.release(self._booked)
+
+    @property
+    def noise(self) -> float:
+        """Standard deviation of the error of one slot's real part."""
+        return self.errors.deviation
+
+    @property
+    def level(self) -> int:
+        """limbs - 1."""
+        return self.limbs - 1
+
+    def __repr__(self) -> str:
+        return (
+            f"Ct(limbs={self.limbs}, scale=2^{math.log2(self.scale):.2f}, bound={self.bound:.3g}, "
+            f"noise={self.noise:.3g}, components={self.components})"
+        )
+
+
+class Plain:
+    """A clear slot vector, evaluated only when a real evaluator needs it.
+
+    Args:
+        key: identifies the values in encode caches; equal keys mean equal values.
+        values: S numbers of any type, or a function of no arguments that makes them.
+        bound: upper bound on the absolute value of any slot.
+        keep: keep what the function returned (for values that are costly and used often).
+        constant: the same in all runs of a program, so that its encodings are worth keeping; those of others are
+            dropped with the run.
+    """
+
+    __slots__ = ("_kept", "_values", "bound", "constant", "keep", "key")
+
+    def __init__(
+        self,
+        key: Hashable,
+        values: Callable[[], NDArray[Any]] | NDArray[Any],
+        bound: float,
+        *,
+        keep: bool = False,
+        constant: bool = False,
+    ) -> None:
+        self.key = key
+        self._values = values
+        self.bound = bound
+        self.keep = keep
+        self.constant = constant
+        self._kept: NDArray[Any] | None = None
+
+    def values(self) -> NDArray[Any]:
+        """The slots, float64 or complex128, so that no factor is multiplied in a narrow type. Not to be written to."""
+        if self._kept is not None:
+            return self._kept
+        given = self._values() if callable(self._values) else self._values
+        found = np.asarray(given, dtype=np.complex128 if np.iscomplexobj(given) else np.float64)
+        if self.keep:
+            self._kept = found
+        return found
+
+    def rolled(self, step: int) -> Plain:
+        """The vector rotated left by `step`."""
+        if step == 0:
+            return self
+        return self._mapped(("rotate", step, self.key), lambda: np.roll(self.values(), -step), self.bound)
+
+    def conjugated(self) -> Plain:
+        """The complex conjugate."""
+        return self._mapped(("conjugate", self.key), lambda: np.conj(self.values()), self.bound)
+
+    def times(self, factor: complex) -> Plain:
+        """The vector multiplied by a number."""
+        key = ("times", factor, self.key)
+        return self._mapped(key, lambda: self.values() * factor, self.bound * abs(factor))
+
+    def _mapped(self, key: Hashable, values: Callable[[], NDArray[Any]], bound: float) -> Plain:
+        return Plain(key, values, bound, constant=self.constant)
+
+    def __repr__(self) -> str:
+        return f"Plain(key={self.key!r}, bound={self.bound:.3g})"
+
+
+@dataclass(frozen=True, eq=False)
+class WeightGroup:
+    """Clear slot vectors that are multiplied by ciphertexts of a list and summed up, encoded together.
+
+    Attributes:
+        key: identifies the values among the encoded weights; equal keys mean equal values.
+        sources: position in the list of the ciphertext of every term.
+        build: term → its S slots, of absolute value at most 1.
+        stored: encoded once and kept for all runs.
+    """
+
+    key: Hashable
+    sources: tuple[int, ...]
+    build: Callable[[int], NDArray[Any]]
+    stored: bool = True
+
+
+class GiantStep(NamedTuple):
+    """Diagonals of a linear map that share a giant step, rotated back by it, and the baby steps that they take."""
+
+    step: int
+    babies: tuple[int, ...]
+    plains: tuple[Plain, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Transform:
+    """A linear map of slot vectors, by its non-zero diagonals: y = Σ_z u_z ⊙ Rot_z(x) (FAME, Eq. 11).
+
+    Attributes:
+        terms: rotation step (or path) → diagonal u_z. Either every diagonal is a `Plain`, or every one is None,
+            which stands for the constant 1: such a map is a sum of rotations and costs no level.
+        row_sum: max_j Σ_z |u_z[j]|, the growth of the bound.
+        row_norm: max_j sqrt(Σ_z |u_z[j]|²), the growth of independent noise.
+        grouped: number of baby steps → giant steps, made where it is asked for: a search applies one map many times.
+    """
+
+    terms: Mapping[Step, Plain | None]
+    row_sum: float
+    row_norm: float
+    key: Hashable = field(default=None)
+    grouped: dict[int, tuple[GiantStep, ...]] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if len({plain is None for plain in self.terms.values()}) != 1:
+            raise MismatchError(
+                "diagonals of a transform",
+                expected="at least one, all given or all None",
+                got="none or a mixture",
+            )
+
+    def __len__(self) -> int:
+        return len(self.terms)
+
+    @property
+    def masked(self) -> bool:
+        """Whether diagonals are multiplied (costs a level)."""
+        return any(plain is not None for plain in self.terms.values())
+
+    @classmethod
+    def of(cls, diagonals: Transform | Mapping[Step, Plain | None]) -> Transform:
+        """Wrap a mapping of diagonals about whose rows nothing is known."""
+        if isinstance(diagonals, Transform):
+            return diagonals
+        bounds = [1.0 if plain is None else plain.bound for plain in diagonals.values()]
+        key = tuple((step, None if plain is None else plain.key) for step, plain in diagonals.items())
+        return cls(dict(diagonals), sum(bounds), math.sqrt(sum(b * b for b in bounds)), key)
+
+    def apply(self, values: NDArray[Any]) -> NDArray[Any]:
+        """The map in the clear."""
+        result: NDArray[Any] = np.zeros_like(values)
+        for step, plain in self.terms.items():
+            rotated = np.roll(values, -total_step(step))
+            result = result + (rotated if plain is None else plain.values() * rotated)
+        return result

@@ -1,0 +1,302 @@
+"""`WorstCase`: runs an algorithm on bounds of messages and errors, all of which add up.
+
+The noise model of a plan (`noise.py`) adds errors of different ciphertexts as independent ones, which holds for data
+that nobody chose. Results that are shared need a bound that holds for every operand (`Sharing`): here no two errors
+are independent and every message is as large as its bound. What stays random is what the honest client draws, and
+what no operand can steer: the errors of encryptions and keys, the secret, and residues modulo the primes of
+ciphertexts, as far as they are rounded or cut into digits. A complex slot of a polynomial whose N coefficients are
+independent and sub-Gaussian of variance v exceeds TAIL·sqrt(v·N) with a probability below 2^-104: at most
+8·exp(-(TAIL·cos(π/8))²), by the union over eight directions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cipherblas.evaluators.slots.bookkeeping import Term
+from cipherblas.evaluators.slots.interface import Evaluator
+from cipherblas.evaluators.slots.values import Ct, Plain, Transform, WeightGroup
+from cipherblas.rlwe.key_policies import Step
+from cipherblas.rlwe.noise import SIGMA, SlotErrors
+from cipherblas.rlwe.rings import Ring
+
+TAIL = 9.4
+
+
+@dataclass(frozen=True)
+class Worst:
+    """Bounds for one ciphertext, on the absolute value of its complex slots in units of its integer message.
+
+    Attributes:
+        limbs, components: of the ciphertext.
+        scale: as the handle's.
+        message: of the exact scaled message.
+        error: of what decryption finds beside it.
+        amplified, added: of a linear transform or weighted sum, largest error before its weights, and what comes after
+            them: with a bound g on the sum of the weights that a slot sees, `error` is at most g·amplified + added.
+    """
+
+    limbs: int
+    components: int
+    scale: float
+    message: float
+    error: float
+    amplified: float = 0.0
+    added: float = 0.0
+
+    def weighted(self, gain: float) -> Worst:
+        """The error bound where the weights that a slot sees add up to at most `gain`."""
+        return replace(self, error=min(self.error, gain * self.amplified + self.added))
+
+
+class WorstNoise:
+    """The largest errors that single steps add, in units of the integer message, in the slots of one ring."""
+
+    def __init__(self, ring: Ring) -> None:
+        n = ring.n
+        self._ring, self._n = ring, n
+        self.secret = TAIL * math.sqrt(2 / 3 * n)
+        self.error = TAIL * SIGMA * math.sqrt(n)  # of an encryption or a key
+        self.encoding = float(n)  # every coefficient is rounded by less than 1, in whichever direction
+        self._residues = TAIL * math.sqrt(n / 12)  # uniform in [-1/2, 1/2]
+        # Fourier transforms and sums in double precision, of vectors of up to 1 in absolute value.
+        self.float = 2.0**-53 * math.sqrt(n) * (4 * math.log2(n) + 4)
+
+    def fresh(self, message: float, public_key: bool) -> float:
+        """Encryption, and the rounding of the encoding."""
+        error = self.error + self.encoding + self.float * message
+        if public_key:  # v·e + e0 + e1·s
+            error += 2 * self.secret * self.error
+        return error
+
+    def plain(self, message: float) -> float:
+        """The rounding of a plaintext."""
+        return self.encoding + self.float * message
+
+    def rounding(self, components: int = 2) -> float:
+        """Division of every component."""
+        return self._residues * sum(self.secret**power for power in range(components))
+
+    def key_switch(self, limbs: int) -> float:
+        """Σ_d digit_d · e_d / P, before the rounding of ModDown."""
+        ring = self._ring
+        log_p = math.fsum(math.log2(p) for p in ring.p)
+        digits = 0.0
+        for start in range(0, limbs, ring.alpha):
+            log_digit = math.fsum(math.log2(q) for q in ring.q[start : min(start + ring.alpha, limbs)])
+            digits += 2.0 ** (log_digit - log_p)
+        return digits * self._residues * self.error
+
+
+class WorstCase(Evaluator):
+    """Bounds alone, as `Worst`; no clear vector is evaluated, those of the `Plain`s' bounds stand for all."""
+
+    def __init__(self, ring: Ring, **options: Any) -> None:
+        super().__init__(ring, **options)
+        self.worst = WorstNoise(ring)
+
+    # ---- what is known beyond the hooks ----
+
+    def make(
+        self,
+        limbs: int,
+        scale: float,
+        bound: float,
+        errors: SlotErrors,
+        components: int,
+        data: Any,
+        booked: bool = True,
+    ) -> Ct:
+        """A handle; its message is no larger than its bound says."""
+        if data is not None:
+            data = replace(data, scale=scale, message=min(data.message, scale * bound))
+        return super().make(limbs, scale, bound, errors, components, data, booked)
+
+    def fresh(
+        self,
+        data: Any,
+        *,
+        bound: float,
+        limbs: int | None = None,
+        scale: float | None = None,
+        public_key: bool = False,
+    ) -> Ct:
+        """A handle on a freshly encrypted ciphertext; `data` is not looked at."""
+        ct = super().fresh(None, bound=bound, limbs=limbs, scale=scale, public_key=public_key)
+        message = ct.scale * bound
+        ct.data = Worst(ct.limbs, 2, ct.scale, message, self.worst.fresh(message, public_key))
+        return ct
+
+    def bounded(self, ct: Ct, bound: float) -> Ct:
+        """The same ciphertext; what the caller knows about its slots is used."""
+        ct = super().bounded(ct, bound)
+        ct.data = replace(ct.data, message=min(ct.data.message, ct.scale * ct.bound))
+        return ct
+
+    def linear_transforms(
+        self, x: Any, maps: Sequence[Transform | Mapping[Step, Plain | None]], *, order: str | None = None
+    ) -> Iterator[Any]:
+        """As `Evaluator.linear_transforms`; the sums of the rows bound the errors."""
+        transforms = [Transform.of(diagonals) for diagonals in maps]
+        for transform, ct in zip(
+            transforms, super().linear_transforms(x, transforms, order=order), strict=True
+        ):
+            if isinstance(ct, Ct):
+                ct.data = ct.data.weighted(transform.row_sum)
+            yield ct
+
+    def weighted_sum(
+        self,
+        cts: Sequence[Ct],
+        plains: Sequence[Plain],
+        plain_scale: float,
+        accumulator: Ct | None = None,
+        *,
+        rows: tuple[float, float] | None = None,
+    ) -> Ct:
+        """As `Evaluator.weighted_sum`."""
+        ct = super().weighted_sum(cts, plains, plain_scale, accumulator, rows=rows)
+        if rows is not None and accumulator is None:
+            ct.data = ct.data.weighted(rows[0] * plain_scale)
+        return ct
+
+    def weighted_sums(
+        self,
+        cts: Sequence[Ct],
+        groups: Sequence[WeightGroup],
+        plain_scale: float,
+        *,
+        rows: tuple[float, float],
+    ) -> list[Ct]:
+        """As `Evaluator.weighted_sums`."""
+        found = super().weighted_sums(cts, groups, plain_scale, rows=rows)
+        for ct in found:
+            ct.data = ct.data.weighted(rows[0] * plain_scale)
+        return found
+
+    # ---- hooks ----
+
+    def _switched(self, limbs: int) -> float:
+        """A key switch with its ModDown."""
+        return self.worst.key_switch(limbs) + self.worst.rounding()
+
+    def _rotate_data(self, data: Any, steps: Sequence[int], limbs: int) -> list[Any]:
+        rotated = replace(data, limbs=limbs, error=data.error + self._switched(limbs))
+        return [rotated] * len(steps)
+
+    def _transform_data(
+        self,
+        sources: Sequence[Any],
+        terms: Sequence[Term],
+        outputs: int,
+        limbs: int,
+        rescale: bool,
+        order: str | None,
+    ) -> list[Any]:
+        """Diagonals are encoded at the scale of the limb that is dropped; sums of plain rotations may drop one too."""
+        last = float(self.params.q[limbs - 1]) if rescale else 1.0
+        switch, rounding = self.worst.key_switch(limbs), self.worst.rounding()
+        results = []
+        for output in range(outputs):
+            own = [term for term in terms if term.output == output]
+            masked = any(term.plain is not None for term in own)
+            message = error = amplified = added = 0.0
+            for term in own:
+                source = sources[term.source]
+                switched = source.error + switch * bool(term.step)
+                gain = 1.0 if term.plain is None else term.plain.bound
+                message, error = message + gain * source.message, error + gain * switched
+                amplified = max(amplified, switched)
+                if term.plain is not None:
+                    added += self.worst.plain(last * gain) / last * (source.message + switched)
+            if rescale and not masked:  # the message itself is divided
+                message, error, amplified = message / last, error / last, amplified / last
+            added += rounding
+            scale = sources[0].scale / (1.0 if masked else last)
+            results.append(Worst(limbs - rescale, 2, scale, message, error + added, amplified, added))
+        return results
+
+    def _product_data(self, lefts: Sequence[Any], rights: Sequence[Any], accumulator: Any) -> Any:
+        message = error = 0.0
+        scale = lefts[0].scale * rights[0].scale
+        for x, y in zip(lefts, rights, strict=True):
+            message += x.message * y.message
+            error += x.message * y.error + y.message * x.error + x.error * y.error
+            error += _mismatch(x.scale * y.scale, scale) * x.message * y.message
+        return _added(Worst(lefts[0].limbs, 3, scale, message, error), accumulator)
+
+    def _plain_product_data(
+        self, plains: Sequence[Plain], scale: float, cts: Sequence[Any], accumulator: Any, limbs: int
+    ) -> Any:
+        bounds = [plain.bound for plain in plains]
+        return _added(self._weighted(bounds, scale, cts, limbs), accumulator)
+
+    def _weighted_sums_data(
+        self, groups: Sequence[WeightGroup], scale: float, cts: Sequence[Any], limbs: int
+    ) -> list[Any]:
+        return [
+            self._weighted(
+                [1.0] * len(group.sources), scale, [cts[source] for source in group.sources], limbs
+            )
+            for group in groups
+        ]
+
+    def _weighted(self, bounds: Sequence[float], scale: float, cts: Sequence[Any], limbs: int) -> Worst:
+        message = error = added = 0.0
+        for bound, ct in zip(bounds, cts, strict=True):
+            message += scale * bound * ct.message
+            error += scale * bound * ct.error
+            added += self.worst.plain(scale * bound) * (ct.message + ct.error)
+            added += _mismatch(ct.scale, cts[0].scale) * scale * bound * ct.message
+        amplified = max(ct.error for ct in cts)
+        return Worst(limbs, cts[0].components, cts[0].scale * scale, message, error + added, amplified, added)
+
+    def _relinearise_data(self, data: Any, limbs: int) -> Any:
+        return replace(data, limbs=limbs, components=2, error=data.error + self._switched(limbs))
+
+    def _rescale_data(self, data: Any) -> Any:
+        last = float(self.params.q[data.limbs - 1])
+        error = data.error / last + self.worst.rounding(data.components)
+        return replace(
+            data, limbs=data.limbs - 1, scale=data.scale / last, message=data.message / last, error=error
+        )
+
+    def _drop_data(self, data: Any, limbs: int) -> Any:
+        return replace(data, limbs=limbs)
+
+    def _add_data(self, x: Any, y: Any) -> Any:
+        return _added(x, y)
+
+    def _sub_data(self, x: Any, y: Any) -> Any:
+        return _added(x, y)
+
+    def _negate_data(self, x: Any) -> Any:
+        return x
+
+    def _add_plain_data(self, x: Any, plain: Plain, scale: float, factor: int, limbs: int) -> Any:
+        message = scale * plain.bound
+        error = x.error + factor * self.worst.plain(message / factor)
+        return replace(x, message=x.message + message, error=error)
+
+    def _scale_data(self, x: Any, factor: int, value: float) -> Any:
+        size = abs(factor)
+        missed = 0.0 if size in (1, abs(value)) else 0.5  # an integer in the place of a ratio of scales
+        return replace(x, message=x.message * size, error=x.error * size + missed * x.message)
+
+
+def _mismatch(scale: float, expected: float) -> float:
+    """The relative difference of two scales that count as one."""
+    return abs(scale / expected - 1)
+
+
+def _added(x: Worst, y: Worst | None) -> Worst:
+    """Bounds of a sum."""
+    if y is None:
+        return x
+    error = x.error + y.error + _mismatch(x.scale, y.scale) * x.message
+    return Worst(
+        min(x.limbs, y.limbs), max(x.components, y.components), y.scale, x.message + y.message, error
+    )

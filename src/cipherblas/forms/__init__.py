@@ -1,0 +1,1 @@
+"""How values lie in ciphertexts: blocks and tensors in slots."""

@@ -1,0 +1,1 @@
+"""From one form to another."""

@@ -1,0 +1,230 @@
+"""Homomorphic change of layout: one linear transform built from the index maps of the two layouts."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cipherblas.common.errors import ShapeError
+from cipherblas.evaluators.slots.interface import Evaluator
+from cipherblas.evaluators.slots.values import Ct, Plain, Transform
+from cipherblas.forms.layouts import Layout
+from cipherblas.rlwe.key_policies import Step, total_step
+
+GIANT_COST = 2  # a giant rotation is not hoisted: counted as so many baby rotations
+
+
+class _Source(NamedTuple):
+    """A part of a source ciphertext that holds entries: its real or its imaginary part."""
+
+    ciphertext: int
+    imaginary: bool
+
+
+class _Selection(NamedTuple):
+    """Entries of diagonals: target[i] takes value[i] times the slot that step[i] rotates there."""
+
+    step: NDArray[np.int64]
+    target: NDArray[np.int64]
+    value: NDArray[np.complex128]
+
+
+class _Piece(NamedTuple):
+    """What one source part contributes to one target ciphertext."""
+
+    source: _Source
+    transform: Transform
+    baby_steps: int
+
+
+def relayout(ev: Evaluator, cts: Sequence[Any], source: Layout, target: Layout) -> list[Any]:
+    """The block held by `cts` in layout `source`, in layout `target`.
+
+    Levels: 1; none where the layouts differ in nothing but garbage in the imaginary parts, which is removed by a
+    conjugation (the scale doubles). Keys: the rotations of the map by baby steps and giant steps; conjugation
+    where the source has anything in its imaginary parts. Clear operands are re-arranged in the clear.
+
+    Raises:
+        ShapeError: the layouts hold blocks of different shapes, or the source lacks an entry.
+    """
+    if (source.rows, source.cols, source.slots) != (target.rows, target.cols, target.slots):
+        raise ShapeError(
+            "layouts of a re-arrangement",
+            expected=f"{target.rows}×{target.cols} in {target.slots} slots",
+            got=f"{source.rows}×{source.cols} in {source.slots} slots",
+        )
+    if source.key == target.key:
+        return list(cts)
+    if isinstance(cts[0], Plain):
+        return _relayout_plain(cts, source, target)
+    if same_entries(source, target) and (target.empty_garbage or not source.empty_garbage):
+        if not source.imaginary_garbage or target.imaginary_garbage:
+            return list(cts)
+        return [ev.absorb(ev.add(ct, ev.conjugate(ct)), 0.5) for ct in cts]
+    parts: dict[_Source, Ct] = {}
+    results = []
+    for number in range(target.ciphertexts):
+        pieces = plan(source, target, number)
+        for piece in pieces:
+            if piece.source not in parts:
+                parts[piece.source] = _part(ev, ev.ready(cts[piece.source.ciphertext]), source, piece.source)
+        moved = (
+            ev.linear_transform(parts[piece.source], piece.transform, baby_steps=piece.baby_steps)
+            for piece in pieces
+        )
+        results.append(ev.add_all(moved))
+    return results
+
+
+def _part(ev: Evaluator, ct: Ct, layout: Layout, part: _Source) -> Ct:
+    """Twice the real part, or twice j times the imaginary part, of a ciphertext; itself if it is real."""
+    if not layout.imaginary_garbage and not layout.complex_packing:
+        return ct
+    conjugate: Ct = ev.conjugate(ct)
+    twice: Ct = ev.sub(ct, conjugate) if part.imaginary else ev.add(ct, conjugate)
+    return twice
+
+
+def _relayout_plain(cts: Sequence[Plain], source: Layout, target: Layout) -> list[Plain]:
+    def values(number: int) -> NDArray[np.complex128]:
+        return target.pack_one(source.unpack([plain.values() for plain in cts]), number)
+
+    bound = target.slot_bound(max(plain.bound for plain in cts))
+    key: Hashable = ("relayout", target.key, tuple(plain.key for plain in cts))
+    constant = all(plain.constant for plain in cts)
+    return [
+        Plain((key, i), functools.partial(values, i), bound, keep=True, constant=constant)
+        for i in range(target.ciphertexts)
+    ]
+
+
+@functools.lru_cache(maxsize=64)
+def same_entries(source: Layout, target: Layout) -> bool:
+    """Whether every slot holds the same entry in both layouts."""
+    if source.ciphertexts != target.ciphertexts or source.complex_packing or target.complex_packing:
+        return False
+    pairs = ((source.index(i).real, target.index(i).real) for i in range(source.ciphertexts))
+    return all(np.array_equal(a, b) for a, b in pairs)
+
+
+@functools.lru_cache(maxsize=256)
+def plan(source: Layout, target: Layout, number: int) -> tuple[_Piece, ...]:
+    """The transforms that make ciphertext `number` of the target layout."""
+    index = target.index(number)
+    wanted = [(index.real, 1.0 + 0j)]
+    if index.imag is not None:
+        wanted.append((index.imag, 1j * index.sign))
+    missing = [entries >= 0 for entries, _ in wanted]
+    halved = source.imaginary_garbage or source.complex_packing
+    pieces = []
+    for part, held, sign in _held(source):
+        # z + z̄ = 2·Re z; z - z̄ = 2j·Im z.
+        factor = (0.5 if halved else 1.0) * (-1j * sign if part.imaginary else 1.0)
+        selections = []
+        for which, (entries, coefficient) in enumerate(wanted):
+            place = _nearest(held, entries, missing[which])
+            missing[which] &= place < 0
+            selections.append(_selected(place, coefficient * factor))
+        if any(len(selection.target) for selection in selections):
+            key = ("relayout", source.key, target.key, number, part)
+            transform = _transform(selections, source.slots, key)
+            pieces.append(_Piece(part, transform, _best_baby_steps([total_step(s) for s in transform.terms])))
+    if any(rest.any() for rest in missing) or not pieces:
+        raise ShapeError("a layout to re-arrange", expected="every entry of the block", got=source.name)
+    return tuple(pieces)
+
+
+def _held(layout: Layout) -> list[tuple[_Source, NDArray[np.int64], int]]:
+    """The parts that hold entries, real parts first: (part, entry of each slot, sign)."""
+    parts = [(_Source(i, False), layout.index(i).real, 1) for i in range(layout.ciphertexts)]
+    for i in range(layout.ciphertexts):
+        index = layout.index(i)
+        if index.imag is not None:
+            parts.append((_Source(i, True), index.imag, index.sign))
+    return parts
+
+
+def _nearest(
+    held: NDArray[np.int64], entries: NDArray[np.int64], wanted: NDArray[np.bool_]
+) -> NDArray[np.int64]:
+    """For every wanted target slot the nearest slot of the part that holds its entry; -1 where there is none."""
+    slots = len(held)
+    place = np.full(slots, -1, dtype=np.int64)
+    used = np.flatnonzero(held >= 0)
+    if not len(used):
+        return place
+    order = used[np.argsort(held[used], kind="stable")]
+    sorted_entries = held[order]
+    target = np.flatnonzero(wanted)
+    first = np.searchsorted(sorted_entries, entries[target], side="left")
+    count = np.searchsorted(sorted_entries, entries[target], side="right") - first
+    best = np.full(len(target), slots, dtype=np.int64)
+    for copy in range(int(count.max(initial=0))):
+        there = copy < count
+        candidate = order[np.minimum(first + copy, len(order) - 1)]
+        distance = np.abs(_centred(candidate - target, slots))
+        better = there & (distance < best)
+        place[target[better]] = candidate[better]
+        best[better] = distance[better]
+    return place
+
+
+def _centred(steps: Any, slots: int) -> Any:
+    """Representatives in (-S/2, S/2]."""
+    return (steps + slots // 2 - 1) % slots - (slots // 2 - 1)
+
+
+def _selected(place: NDArray[np.int64], coefficient: complex) -> _Selection:
+    """One selection of source slots as entries of diagonals."""
+    target = np.flatnonzero(place >= 0)
+    steps = _centred(place[target] - target, len(place))
+    return _Selection(steps, target, np.full(len(target), coefficient))
+
+
+def _transform(selections: Sequence[_Selection], slots: int, key: Hashable) -> Transform:
+    """The diagonals of the selections together, kept sparse: a layout may need thousands of them."""
+    steps, targets, values = (np.concatenate(parts) for parts in zip(*selections, strict=True))
+    # Selections that take the same source slot to the same target slot are one entry.
+    order, where = np.unique((steps + slots) * slots + targets, return_inverse=True)
+    summed = np.zeros(len(order), dtype=np.complex128)
+    np.add.at(summed, where, values)
+    steps, targets = order // slots - slots, order % slots
+    sizes = np.abs(summed)
+    starts = np.flatnonzero(np.diff(steps, prepend=steps[0] - 1))
+    bounds = np.maximum.reduceat(sizes, starts)
+    terms: dict[Step, Plain | None] = {}
+    for start, stop, bound in zip(starts, [*starts[1:], len(steps)], bounds, strict=True):
+        step = int(steps[start])
+        values_of = functools.partial(_diagonal, slots, targets[start:stop], summed[start:stop])
+        terms[step] = Plain((key, step), values_of, float(bound), constant=True)
+    row_sums = np.bincount(targets, sizes)
+    row_squares = np.bincount(targets, sizes**2)
+    return Transform(terms, float(row_sums.max()), math.sqrt(float(row_squares.max())), key)
+
+
+def _diagonal(
+    slots: int, targets: NDArray[np.int64], values: NDArray[np.complex128]
+) -> NDArray[np.complex128]:
+    row = np.zeros(slots, dtype=np.complex128)
+    row[targets] = values
+    return row
+
+
+def _best_baby_steps(steps: Sequence[int]) -> int:
+    """The number of baby steps with the cheapest rotations: powers of two and distances between steps are tried."""
+    unit = math.gcd(*steps) or 1
+    span = max(1, (max(steps) - min(steps)) // unit)
+    units = np.array(steps, dtype=np.int64) // unit
+    sizes = {1 << e for e in range(span.bit_length() + 1)}
+    sizes.update(sorted({(b - a) // unit for a, b in itertools.pairwise(steps)})[:64])
+
+    def cost(size: int) -> int:
+        return len(np.unique(units % size)) + GIANT_COST * len(np.unique(units // size))
+
+    return min(sorted(sizes), key=cost)

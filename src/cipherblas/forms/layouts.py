@@ -1,0 +1,160 @@
+"""A layout says which matrix entry each slot of each ciphertext holds."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cipherblas.common.errors import ShapeError
+
+EMPTY = -1
+
+
+@dataclass(frozen=True)
+class SlotIndex:
+    """The entries of one ciphertext: flat index row·cols + col per slot, `EMPTY` where there is none.
+
+    Attributes:
+        real: the entry in the real part.
+        imag: the entry in the imaginary part, or None when that part is zero.
+        sign: +1 or -1, the sign of the imaginary part.
+    """
+
+    real: NDArray[np.int64]
+    imag: NDArray[np.int64] | None = None
+    sign: int = 1
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A packing of a rows × cols block into the slots of one or more ciphertexts.
+
+    Attributes:
+        name: of the packing, with its parameters part of the identity: equal layouts have equal `key`.
+        key: hashable identity.
+        rows, cols: shape of the block.
+        slots: S per ciphertext.
+        ciphertexts: how many.
+        indexer: ciphertext number → `SlotIndex`.
+        complex_packing: imaginary parts hold entries too.
+        imaginary_garbage: imaginary parts hold garbage (a product of complex packings).
+        empty_garbage: empty slots hold garbage instead of zero.
+    """
+
+    name: str
+    key: Hashable
+    rows: int
+    cols: int
+    slots: int
+    ciphertexts: int
+    indexer: Callable[[int], SlotIndex] = field(compare=False, repr=False)
+    complex_packing: bool = False
+    imaginary_garbage: bool = False
+    empty_garbage: bool = False
+
+    def index(self, ciphertext: int) -> SlotIndex:
+        """The entries of one ciphertext (cached)."""
+        if not 0 <= ciphertext < self.ciphertexts:
+            raise ShapeError(
+                "ciphertext of a layout", expected=f"0 to {self.ciphertexts - 1}", got=ciphertext
+            )
+        return _index(self, ciphertext)
+
+    def slot_bound(self, entry_bound: float) -> float:
+        """Largest absolute value of a slot when no entry exceeds `entry_bound`."""
+        return entry_bound * 2**0.5 if self.complex_packing else entry_bound
+
+    def pack_one(self, matrix: NDArray[Any], ciphertext: int) -> NDArray[np.complex128]:
+        """The slots of one ciphertext."""
+        if matrix.shape != (self.rows, self.cols):
+            raise ShapeError("block to pack", expected=(self.rows, self.cols), got=matrix.shape)
+        index = self.index(ciphertext)
+        flat = np.append(np.asarray(matrix, dtype=np.float64).ravel(), 0.0)  # EMPTY reads the appended zero
+        values = flat[index.real].astype(np.complex128)
+        if index.imag is not None:
+            values += 1j * index.sign * flat[index.imag]
+        return values
+
+    def pack(self, matrix: NDArray[Any]) -> list[NDArray[np.complex128]]:
+        """The slots of every ciphertext. matrix: rows × cols, real."""
+        return [self.pack_one(matrix, i) for i in range(self.ciphertexts)]
+
+    def unpack(self, vectors: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
+        """The matrix held by the slots; an entry that is there several times is read once.
+
+        Raises:
+            ShapeError: the number or length of the vectors is wrong.
+        """
+        if len(vectors) != self.ciphertexts:
+            raise ShapeError("number of slot vectors", expected=self.ciphertexts, got=len(vectors))
+        flat = np.zeros(self.rows * self.cols + 1)
+        for i, vector in enumerate(vectors):
+            if vector.shape != (self.slots,):
+                raise ShapeError("slot vector", expected=(self.slots,), got=vector.shape)
+            index = self.index(i)
+            if index.imag is not None:
+                flat[index.imag] = np.imag(vector) * index.sign
+            flat[index.real] = np.real(vector)
+        return flat[:-1].reshape(self.rows, self.cols)
+
+
+@functools.lru_cache(maxsize=512)
+def _index(layout: Layout, ciphertext: int) -> SlotIndex:
+    return layout.indexer(ciphertext)
+
+
+def empty_index(slots: int) -> NDArray[np.int64]:
+    """Slots that hold nothing."""
+    return np.full(slots, EMPTY, dtype=np.int64)
+
+
+def entry_index(
+    rows: NDArray[np.int64], cols: NDArray[np.int64], shape: tuple[int, int]
+) -> NDArray[np.int64]:
+    """Flat indices of the entries (rows, cols); `EMPTY` where they are outside the matrix (padding)."""
+    inside = (rows >= 0) & (rows < shape[0]) & (cols >= 0) & (cols < shape[1])
+    return np.where(inside, rows * shape[1] + cols, EMPTY)
+
+
+def column_major(
+    rows: int, cols: int, slots: int, period: int | None = None, stride: int | None = None
+) -> Layout:
+    """Entry (r, c) at slot r + stride·c (stride is by default `rows`), repeated every `period` slots if given."""
+    step = rows if stride is None else stride
+    _check_fit("column-major", rows, cols, step * (cols - 1) + rows, slots)
+
+    def indexer(_: int) -> SlotIndex:
+        slot = np.arange(slots, dtype=np.int64)
+        inside = slot if period is None else slot % period
+        return SlotIndex(entry_index(inside % step, inside // step, (rows, cols)))
+
+    return Layout(
+        "column-major", ("column-major", rows, cols, slots, period, step), rows, cols, slots, 1, indexer
+    )
+
+
+def row_major(
+    rows: int, cols: int, slots: int, period: int | None = None, stride: int | None = None
+) -> Layout:
+    """Entry (r, c) at slot r·stride + c (stride is by default `cols`), repeated every `period` slots if given."""
+    step = cols if stride is None else stride
+    _check_fit("row-major", rows, cols, step * (rows - 1) + cols, slots)
+
+    def indexer(_: int) -> SlotIndex:
+        slot = np.arange(slots, dtype=np.int64)
+        inside = slot if period is None else slot % period
+        return SlotIndex(entry_index(inside // step, inside % step, (rows, cols)))
+
+    return Layout("row-major", ("row-major", rows, cols, slots, period, step), rows, cols, slots, 1, indexer)
+
+
+def _check_fit(name: str, rows: int, cols: int, needed: int, slots: int) -> None:
+    if rows < 1 or cols < 1 or needed > slots:
+        raise ShapeError(
+            f"a {rows}×{cols} block in {name} order", expected=f"at most {slots} slots", got=needed
+        )

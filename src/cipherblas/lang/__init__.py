@@ -1,0 +1,1 @@
+"""What a user writes: operands, operations, and the graph that they make."""

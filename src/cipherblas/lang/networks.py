@@ -1,0 +1,425 @@
+"""Layers of a network with clear weights: `conv2d`, `avg_pool2d`, `flatten`, `matvec`, `square`, `polynomial`, and
+`assume`.
+
+Shapes and conventions are PyTorch's, without the batch: images are (channels, height, width), filters OIHW.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cipherblas.common import schema
+from cipherblas.common.arrays import finite_array, is_scalar, real_number, shape_text
+from cipherblas.common.errors import DTypeError, ParameterError, RangeError, ShapeError
+from cipherblas.lang.expressions import (
+    BOUND_RANGE,
+    MAX_LENGTH,
+    Add,
+    Constant,
+    Expression,
+    Layer,
+    Multiply,
+    as_node,
+    checked_bound,
+    scaled,
+)
+from cipherblas.lang.windows import Window
+
+Pair = tuple[int, int]
+MAX_DEGREE = 64  # of a polynomial
+PAIR = schema.listed(schema.whole(0, MAX_LENGTH), 2, 2)
+
+
+class Conv2d(Layer):
+    """The convolution (cross-correlation) of an image with clear filters."""
+
+    op = "conv2d"
+    inputs = 2
+    fields: ClassVar = {"stride": PAIR, "padding": PAIR, "groups": schema.whole(1, MAX_LENGTH)}
+
+    def __init__(
+        self,
+        image: Expression,
+        weights: Expression,
+        stride: Sequence[int] = (1, 1),
+        padding: Sequence[int] = (0, 0),
+        groups: int = 1,
+    ) -> None:
+        channels, height, width = _image_shape(image)
+        if len(weights.shape) != 4:
+            raise ShapeError(
+                "filters of a convolution",
+                expected="(outputs, inputs, height, width)",
+                got=shape_text(weights.shape),
+            )
+        if weights.secret:
+            raise ParameterError(
+                "filters of a convolution", expected="clear values", got="an encrypted operand"
+            )
+        outputs, depth, *kernel = weights.shape
+        self.window = Window(
+            *((channels, height, width), outputs, (kernel[0], kernel[1])),
+            *((stride[0], stride[1]), (padding[0], padding[1]), groups),
+        )
+        if weights.shape != self.window.weight_shape:
+            raise ShapeError(
+                f"filters for {channels} channels in {groups} group{'s' if groups != 1 else ''}",
+                expected=shape_text(self.window.weight_shape),
+                got=shape_text(weights.shape),
+            )
+        self.image, self.weights = image, weights
+        total = depth * math.prod(kernel) * weights.bound
+        if isinstance(weights, Constant):
+            total = max(weights.row_sum, weights.bound)
+        super().__init__(self.window.out_shape, image.secret, total * image.bound, image, weights)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        window = self.window
+        return {"stride": list(window.stride), "padding": list(window.padding), "groups": window.groups}
+
+    def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+        window = self.window
+        groups = window.groups
+        views = _windows(parts[0], window)
+        # (groups, inputs, height, width, taps) and (groups, outputs, inputs, taps)
+        found = [
+            np.tensordot(weights, view, axes=([1, 2, 3], [0, 3, 4]))
+            for weights, view in zip(np.split(parts[1], groups), np.split(views, groups), strict=True)
+        ]
+        return np.concatenate(found)
+
+
+class AvgPool2d(Layer):
+    """The mean over windows of every channel; padding counts as zeros (PyTorch's default)."""
+
+    op = "avg_pool2d"
+    fields: ClassVar = {"kernel": PAIR, "stride": PAIR, "padding": PAIR}
+
+    def __init__(
+        self, image: Expression, kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int] = (0, 0)
+    ) -> None:
+        shape = _image_shape(image)
+        self.window = Window(
+            *(shape, shape[0], (kernel[0], kernel[1])),
+            *((stride[0], stride[1]), (padding[0], padding[1]), shape[0]),
+        )
+        if any(2 * pad > taps for pad, taps in zip(self.window.padding, self.window.kernel, strict=True)):
+            raise ShapeError("padding of a pooling window", expected="at most half of it", got=tuple(padding))
+        self.image = image
+        super().__init__(self.window.out_shape, image.secret, image.bound, image)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        window = self.window
+        return {
+            "kernel": list(window.kernel),
+            "stride": list(window.stride),
+            "padding": list(window.padding),
+        }
+
+    def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+        return np.asarray(_windows(parts[0], self.window).mean(axis=(3, 4)))
+
+
+class Flatten(Layer):
+    """An image as a vector: channel after channel, row after row."""
+
+    op = "flatten"
+
+    def __init__(self, image: Expression) -> None:
+        self.image = image
+        super().__init__((math.prod(_image_shape(image)),), image.secret, image.bound, image)
+
+    def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+        return parts[0].ravel()
+
+
+class Assume(Layer):
+    """The same values, with a smaller bound that the user promises."""
+
+    op = "assume"
+    fields: ClassVar = {"bound": schema.number(*BOUND_RANGE)}
+
+    def __init__(self, x: Expression, bound: float) -> None:
+        self.x = x
+        super().__init__(x.shape, x.secret, min(bound, x.bound), x)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return {"bound": self.bound}
+
+    def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+        return parts[0]
+
+    def _transpose(self) -> Expression:
+        return Assume(self.x.T, self.bound)
+
+
+class Truncated(Layer):
+    """The same values: what is left of a sum whose other terms add up to at most `error`."""
+
+    op = "truncated"
+    fields: ClassVar = {"error": schema.number(*BOUND_RANGE)}
+
+    def __init__(self, x: Expression, error: float) -> None:
+        self.x, self.error = x, checked_bound(real_number(error))
+        super().__init__(x.shape, x.secret, x.bound + self.error, x)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return {"error": self.error}
+
+    def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+        return parts[0]
+
+    def _transpose(self) -> Expression:
+        return Truncated(self.x.T, self.error)
+
+
+LAYERS: dict[str, type[Layer]] = {
+    layer.op: layer for layer in (Conv2d, AvgPool2d, Flatten, Assume, Truncated)
+}
+
+
+def matvec(weights: Any, x: Expression) -> Expression:
+    """W·x for an encrypted vector x of k entries; the same as `weights @ x`.
+
+    Args:
+        weights: clear, rows × k: an array, or a node of a public operand.
+        x: a node of shape (k,).
+
+    Raises:
+        ShapeError: the shapes do not fit. DTypeError, RangeError: not finite real numbers.
+    """
+    return as_node(weights, 2, "weights of a product") @ as_node(x, 1, "the vector of a product")
+
+
+def conv2d(
+    x: Expression,
+    weights: Any,
+    bias: Any = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] | Literal["same", "valid"] = 0,
+    groups: int = 1,
+) -> Expression:
+    """The convolution of an encrypted image with clear filters, as `torch.nn.functional.conv2d` without a batch.
+
+    Args:
+        x: a node of shape (C, H, W).
+        weights: clear, (O, C/groups, K1, K2): an array, or a node of a public operand.
+        bias: clear, (O,), or None.
+        stride, padding: one number, or one for height and one for width; padding may be "valid" (0) or "same"
+            (stride 1 and an odd filter: the result is as large as the image).
+        groups: divides C and O.
+
+    Returns:
+        A node of shape (O, H', W'), H' = floor((H + 2·padding - K1)/stride) + 1.
+
+    Levels: one; a bias costs none.
+
+    Raises:
+        ShapeError: shapes do not fit, groups do not divide, the filter exceeds the padded image, the padding the image.
+        DTypeError, RangeError: not finite real numbers.
+    """
+    image = as_node(x, 3, "the image of a convolution")
+    filters = as_node(weights, 4, "filters of a convolution")
+    steps = _pair(stride, "stride")
+    kernel = filters.shape[2:]
+    if isinstance(padding, str):
+        pads = _named_padding(padding, kernel, steps)
+    else:
+        pads = _pair(padding, "padding")
+    for size, pad in zip(image.shape[1:], pads, strict=True):
+        if pad > size:
+            raise ShapeError("padding larger than the image", expected=f"at most {size}", got=pad)
+    result: Expression = Conv2d(image, filters, steps, pads, _integer(groups, "groups"))
+    if bias is None:
+        return result
+    values = bias if isinstance(bias, Expression) else finite_array(bias, "a bias", (1,))
+    if values.shape != (filters.shape[0],):
+        raise ShapeError("a bias", expected=f"({filters.shape[0]},)", got=shape_text(values.shape))
+    if isinstance(values, Expression):
+        raise DTypeError("a bias", expected="an array", got="a node of the program")
+    return Add(result, Constant(np.broadcast_to(values[:, None, None], result.shape)))
+
+
+def avg_pool2d(
+    x: Expression,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] = 0,
+) -> Expression:
+    """Means over windows of an encrypted image, as `torch.nn.functional.avg_pool2d` without a batch.
+
+    Args:
+        x: a node of shape (C, H, W).
+        kernel_size: of the window, one number or two.
+        stride: by default the window's.
+        padding: zeros on all sides, which count; at most half the window.
+
+    Levels: none without padding, else one.
+
+    Raises:
+        ShapeError: shapes do not fit.
+    """
+    image = as_node(x, 3, "the image of a pooling layer")
+    kernel = _pair(kernel_size, "window of a pooling layer")
+    return AvgPool2d(
+        image, kernel, kernel if stride is None else _pair(stride, "stride"), _pair(padding, "padding")
+    )
+
+
+def flatten(x: Expression) -> Expression:
+    """An image of shape (C, H, W) as a vector of C·H·W entries; free."""
+    if not isinstance(x, Expression):
+        raise DTypeError("what to flatten", expected="a node of the program", got=type(x).__name__)
+    return x if len(x.shape) == 1 else Flatten(as_node(x, 3, "what to flatten"))
+
+
+def square(x: Expression) -> Expression:
+    """The square of every entry. Levels: one. Key: relinearisation."""
+    if not isinstance(x, Expression):
+        raise DTypeError("what to square", expected="a node of the program", got=type(x).__name__)
+    return Multiply(x, x)
+
+
+def assume(x: Expression, bound: float) -> Expression:
+    """The same matrix, vector or image, of which the user promises that no entry exceeds `bound`.
+
+    Bounds multiply product by product and layer by layer, and squares square them: what every input within its bound
+    allows is far above what inputs of one kind give. Precision is relative to the bound of the result, and errors are
+    predicted from the bounds of what is squared, so bounds measured on examples (with a margin) give smaller rings.
+
+    The promise is checked nowhere, for the server cannot see a value. Where an entry exceeds it somewhat, errors may
+    exceed the prediction; where it exceeds it many times over, the result may be wrong.
+
+    Args:
+        x: a node that depends on a secret operand.
+        bound: of the absolute value of an entry; a bound above that of x changes nothing.
+
+    Levels: none.
+
+    Raises:
+        DTypeError: no node, or no number. ParameterError: a node without secrets. RangeError: no positive number.
+    """
+    if not isinstance(x, Expression):
+        raise DTypeError("what a bound is assumed of", expected="a node of the program", got=type(x).__name__)
+    if not is_scalar(bound):
+        raise DTypeError("an assumed bound", expected="a number", got=type(bound).__name__)
+    if not x.secret:
+        raise ParameterError(
+            "what a bound is assumed of", expected="an encrypted node", got="one without secrets"
+        )
+    return Assume(x, checked_bound(real_number(bound)))
+
+
+def polynomial(x: Expression, coefficients: Sequence[float]) -> Expression:
+    """c0 + c1·x + c2·x² + … of every entry, powers by repeated squaring.
+
+    Args:
+        coefficients: from the constant on, as `numpy.polynomial.polynomial.polyval` takes them.
+
+    Terms that lie far below the precision of the program are left out, and counted in its predicted error: those of
+    coefficients that a fit leaves near zero.
+
+    Levels: log2(degree), rounded up, for one power; for a sum of powers, whose terms must get one scale, more, at most
+    the degree. Key: relinearisation from degree 2 on.
+
+    Raises:
+        ParameterError: no coefficient but the constant, or a degree above 64.
+        RangeError: a coefficient that is not finite.
+    """
+    if not isinstance(x, Expression):
+        raise DTypeError("argument of a polynomial", expected="a node of the program", got=type(x).__name__)
+    if not isinstance(coefficients, (Sequence, np.ndarray)):
+        raise DTypeError(
+            "coefficients of a polynomial", expected="numbers in order", got=type(coefficients).__name__
+        )
+    values = [_coefficient(value) for value in coefficients]
+    while values and values[-1] == 0:
+        values.pop()
+    if not 2 <= len(values) <= MAX_DEGREE + 1:
+        raise ParameterError(
+            "degree of a polynomial", expected=f"1 to {MAX_DEGREE}", got=max(len(values), 1) - 1
+        )
+    powers = {1: x}
+
+    def power(exponent: int) -> Expression:
+        if exponent not in powers:
+            low = exponent // 2
+            powers[exponent] = Multiply(power(exponent - low), power(low))
+        return powers[exponent]
+
+    total: Expression | None = None
+    for exponent in range(len(values) - 1, 0, -1):
+        if values[exponent]:
+            term = scaled(power(exponent), values[exponent])
+            total = term if total is None else Add(total, term)
+    assert total is not None
+    return total + values[0] if values[0] else total
+
+
+def _coefficient(value: Any) -> float:
+    if not is_scalar(value):
+        raise DTypeError("coefficient of a polynomial", expected="a number", got=type(value).__name__)
+    number = real_number(value)
+    if not math.isfinite(number):
+        raise RangeError("coefficient of a polynomial", expected="a finite number", got=number)
+    return number
+
+
+def _windows(image: NDArray[np.float64], window: Window) -> NDArray[np.float64]:
+    """Every window of a padded image: (channels, H', W', K1, K2)."""
+    (pad_h, pad_w), (step_h, step_w) = window.padding, window.stride
+    padded = np.pad(image, ((0, 0), (pad_h, pad_h), (pad_w, pad_w)))
+    views = np.lib.stride_tricks.sliding_window_view(padded, window.kernel, axis=(1, 2))
+    return np.asarray(views[:, ::step_h, ::step_w])
+
+
+def _image_shape(image: Expression) -> tuple[int, int, int]:
+    if len(image.shape) != 3:
+        raise ShapeError("an image", expected="(channels, height, width)", got=shape_text(image.shape))
+    return image.shape[0], image.shape[1], image.shape[2]
+
+
+def _named_padding(name: str, kernel: Sequence[int], stride: Pair) -> Pair:
+    if name == "valid":
+        return (0, 0)
+    if name != "same":
+        raise ParameterError("padding", expected='a number, two numbers, "same" or "valid"', got=repr(name))
+    if stride != (1, 1) or any(taps % 2 == 0 for taps in kernel):
+        raise ShapeError(
+            'padding "same"',
+            expected="stride 1 and a filter of odd size",
+            got=f"stride {stride}, filter {shape_text(kernel)}",
+        )
+    return kernel[0] // 2, kernel[1] // 2
+
+
+def _pair(value: Any, what: str) -> Pair:
+    if isinstance(value, (str, bytes)):
+        raise DTypeError(what, expected="one or two integers", got=repr(value))
+    several = isinstance(value, Sequence) or (isinstance(value, np.ndarray) and value.ndim > 0)
+    values = tuple(value) if several else (value, value)
+    if len(values) != 2:
+        raise ShapeError(what, expected="one or two integers", got=values)
+    return _integer(values[0], what), _integer(values[1], what)
+
+
+def _integer(value: Any, what: str) -> int:
+    try:
+        if isinstance(value, (bool, np.bool_)):
+            raise TypeError
+        number = operator.index(value)
+    except TypeError:
+        raise DTypeError(what, expected="an integer", got=repr(value)) from None
+    if abs(number) > MAX_LENGTH:
+        raise ShapeError(what, expected=f"at most {MAX_LENGTH}", got=number)
+    return number

@@ -1,0 +1,1 @@
+"""How one operation is computed."""

@@ -1,0 +1,1 @@
+"""Products of matrices, one file per method, each written once against an evaluator."""

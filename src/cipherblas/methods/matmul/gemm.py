@@ -1,0 +1,49 @@
+"""Products of encrypted matrices as GEMMs modulo q (Bae, Cheon, Hanrot, Park, Stehlé 2024; Park 2025).
+
+Written against `RowsEvaluator`; see "Products reduced to GEMM" in docs/algorithms.md. A matrix encrypted by columns
+is given as the row encryption of its transpose.
+"""
+
+from __future__ import annotations
+
+from cipherblas.evaluators.rows.interface import Rows, RowsEvaluator
+from cipherblas.rlwe.noise import TAIL
+
+
+def secret_product(ev: RowsEvaluator, left: Rows, right: Rows) -> Rows:
+    """M1 @ M2, encrypted by rows, from M1 encrypted by columns and M2 encrypted by rows.
+
+    With M1 = Sᵀ·A1 + B1 and M2 = A2·S + B2,
+        M1·M2 = Sᵀ·W + (B1·A2·S + B1·B2),   W = A1·M2 = (A1·A2)·S + A1·B2,
+    so that four GEMMs give a row encryption of the second term and one of W, exactly. Sᵀ·W is the transpose of
+    Wᵀ·S: transpose W, multiply each row by the secret, transpose back.
+
+    Args:
+        left: row encryption of M1ᵀ (k × m), m <= N.
+        right: row encryption of M2 (k × n), n <= N.
+
+    Levels: none; the modulus must hold the product of both scales. Keys: those of `transpose` and `relinearise`.
+    """
+    (k, m), n = left.shape, right.shape[1]
+    a, b = ev.parts(left)
+    w = ev.part_product(a, right)
+    turned = ev.take(ev.transpose(w), n, ev.n)
+    del w
+    turned = ev.relinearise(turned)
+    first = ev.take(ev.transpose(turned), m, n)
+    del turned
+    total = ev.add(first, ev.part_product(b, right))
+    # (Δ1 M1 + E1)(Δ2 M2 + E2), entries as large as their bounds; the errors of both may come from one operand.
+    noise = (
+        left.scale * left.bound * right.noise_of_sums(k)
+        + right.scale * right.bound * left.noise_of_sums(k)
+        + TAIL * left.noise * right.noise * k
+    )
+    bias = k * (left.scale * left.bound * right.bias + (right.scale * right.bound + right.bias) * left.bias)
+    return ev.read_as(
+        total,
+        scale=left.scale * right.scale,
+        bound=k * left.bound * right.bound,
+        noise=noise,
+        bias=bias,
+    )

@@ -1,0 +1,1 @@
+"""Products of clear matrices and encrypted vectors, and convolutions."""

@@ -1,0 +1,89 @@
+"""The methods for layers by name, and their objects from saved options."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+from cipherblas.common.errors import ParameterError
+from cipherblas.forms.tensors import TensorLayout
+from cipherblas.lang.windows import Window
+from cipherblas.methods.matvec_conv.base import LayerMethod
+from cipherblas.methods.matvec_conv.baselines.fhe_mp_cnn import ConvFheMpCnn, MatVecFheMpCnn
+from cipherblas.methods.matvec_conv.baselines.fhelipe import ConvFhelipe, MatVecFhelipe
+from cipherblas.methods.matvec_conv.baselines.halevi_shoup_bsgs import MatVecHelib
+from cipherblas.methods.matvec_conv.baselines.imra import Pattern
+from cipherblas.methods.matvec_conv.metakernel import ConvMetaKernel, MatVecMetaKernel
+
+Options: TypeAlias = tuple[tuple[str, Any], ...]
+MatVecBaseline: TypeAlias = "type[MatVecHelib | MatVecFheMpCnn | MatVecFhelipe]"
+ConvBaseline: TypeAlias = "type[ConvFheMpCnn | ConvFhelipe]"
+
+METAKERNEL = MatVecMetaKernel.name
+MATVEC_BASELINES: Mapping[str, MatVecBaseline] = MappingProxyType(
+    {method.name: method for method in (MatVecHelib, MatVecFheMpCnn, MatVecFhelipe)}
+)
+CONV_BASELINES: Mapping[str, ConvBaseline] = MappingProxyType(
+    {method.name: method for method in (ConvFheMpCnn, ConvFhelipe)}
+)
+LAYER_METHODS = (METAKERNEL, *MATVEC_BASELINES)
+
+
+def build_matvec(name: str, x: TensorLayout, rows: int, options: Mapping[str, Any]) -> LayerMethod:
+    """The method of a product W·x.
+
+    Raises:
+        ParameterError: an unknown name. ShapeError: the options do not fit.
+    """
+    return _matvec(name, x, rows, tuple(sorted(options.items())))
+
+
+def build_conv(name: str, x: TensorLayout, window: Window, options: Mapping[str, Any]) -> LayerMethod:
+    """The method of a convolution; errors as `build_matvec`."""
+    return _conv(name, x, window, tuple(sorted(options.items())))
+
+
+# A network is run symbolically many times while it is planned: where its weights lie is found once.
+@functools.lru_cache(maxsize=64)
+def _matvec(name: str, x: TensorLayout, rows: int, options: Options) -> LayerMethod:
+    if name != METAKERNEL:
+        return matvec_baseline(name)(x, rows)
+    found = dict(options)
+    return MatVecMetaKernel(x, rows, _pattern(1, x.slots, found), int(found["each"]))
+
+
+@functools.lru_cache(maxsize=64)
+def _conv(name: str, x: TensorLayout, window: Window, options: Options) -> LayerMethod:
+    if name != METAKERNEL:
+        return conv_baseline(name)(x, window)
+    found = dict(options)
+    return ConvMetaKernel(x, window, _pattern(x.pitch, x.slots, found), int(found["each"]))
+
+
+def matvec_baseline(name: str) -> MatVecBaseline:
+    """The class of a baseline for W·x.
+
+    Raises:
+        ParameterError: there is none of that name.
+    """
+    if name not in MATVEC_BASELINES:
+        raise ParameterError("method of a product W·x", expected=_names(MATVEC_BASELINES), got=name)
+    return MATVEC_BASELINES[name]
+
+
+def conv_baseline(name: str) -> ConvBaseline:
+    """The class of a baseline for convolutions; errors as `matvec_baseline`."""
+    if name not in CONV_BASELINES:
+        raise ParameterError("method of a convolution", expected=_names(CONV_BASELINES), got=name)
+    return CONV_BASELINES[name]
+
+
+def _names(baselines: Mapping[str, object]) -> str:
+    return " | ".join((METAKERNEL, *baselines))
+
+
+def _pattern(unit: int, slots: int, options: Mapping[str, Any]) -> Pattern:
+    n, k, p_b, p_s = (int(options[name]) for name in ("n", "k", "p_b", "p_s"))
+    return Pattern(n, k, unit, slots, p_b, p_s)

@@ -1,0 +1,279 @@
+"""Encrypting matrices into the coefficient formats, and decrypting them: the client's side."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cipherblas.common.errors import DTypeError, MismatchError, RangeError, ShapeError
+from cipherblas.common.memory import Array, aligned_empty
+from cipherblas.crypto import randomness, security
+from cipherblas.crypto.keys import PublicKey, SecretKey
+from cipherblas.crypto.params import Parameters
+from cipherblas.rlwe.matrices import module, noise
+from cipherblas.rlwe.matrices.matrix import (
+    CoefficientMatrix,
+    Matrix,
+    bit_ceil,
+    checked_scale,
+    checked_shape,
+)
+from cipherblas.rlwe.matrices.module import ModuleRows
+from cipherblas.rlwe.matrices.rlwe import RlweColumns, RlweRows
+from cipherblas.rlwe.matrices.shared import SharedBatch, SharedRows
+from cipherblas.rlwe.matrices.uniform import expand
+
+Key = SecretKey | PublicKey
+
+
+def encrypt_rows(key: Key, matrix: ArrayLike, scale: float, limbs: int | None = None) -> RlweRows:
+    """Encrypt a matrix as RLWE rows.
+
+    Args:
+        key: the secret key (a part from a seed, smallest error), or the public key.
+        matrix: real, at most N columns.
+        scale: the message is round(scale · matrix).
+        limbs: limbs of the ciphertext; by default all of the parameters.
+
+    Raises:
+        ShapeError, DTypeError: not a real matrix that the format can hold.
+        RangeError: an entry is NaN or infinite, or scale · |entry| does not stay below Q/2 with the error.
+        ParameterError: no such scale, or number of limbs.
+        SecurityError: the secret key is closed.
+    """
+    values, limbs = _checked(key, RlweRows, matrix, scale, limbs)
+    if isinstance(key, PublicKey):
+        a, b = _encrypt_public(key, values, scale, limbs)
+        return RlweRows(key.params, values.shape, scale, b, a, key.key_id)
+    return _encrypt_secret(key, RlweRows, values, scale, limbs)
+
+
+def encrypt_columns(key: Key, matrix: ArrayLike, scale: float, limbs: int | None = None) -> RlweColumns:
+    """Encrypt a matrix of at most N rows as RLWE columns; see `encrypt_rows`."""
+    values, limbs = _checked(key, RlweColumns, matrix, scale, limbs)
+    return encrypt_rows(key, values.T, scale, limbs).T
+
+
+def encrypt_module_rows(key: Key, matrix: ArrayLike, scale: float, limbs: int | None = None) -> ModuleRows:
+    """Encrypt a matrix of at most N columns as module rows; see `encrypt_rows`."""
+    values, limbs = _checked(key, ModuleRows, matrix, scale, limbs)
+    if isinstance(key, PublicKey):
+        a, b = _encrypt_public(key, values, scale, limbs)
+        a = module.from_ring(key.params, a, bit_ceil(values.shape[1]), 0)
+        return ModuleRows(key.params, values.shape, scale, b, a, key.key_id)
+    return _encrypt_secret(key, ModuleRows, values, scale, limbs)
+
+
+def encrypt_shared_rows(
+    secret: SecretKey, matrix: ArrayLike, scale: float, limbs: int | None = None
+) -> SharedRows:
+    """Encrypt a matrix of any number of columns as shared-a rows; see `encrypt_rows`.
+
+    Only with the secret key: the secrets of the segments are derived from its seed.
+    """
+    values, limbs = _checked(secret, SharedRows, matrix, scale, limbs)
+    return _encrypt_secret(_only_secret(secret), SharedRows, values, scale, limbs)
+
+
+def encrypt_shared_batch(
+    secret: SecretKey, matrix: ArrayLike, scale: float, limbs: int | None = None
+) -> SharedBatch:
+    """Encrypt a matrix as a shared-a batch, one secret per row; see `encrypt_shared_rows`."""
+    values, limbs = _checked(secret, SharedBatch, matrix, scale, limbs)
+    return _encrypt_secret(_only_secret(secret), SharedBatch, values, scale, limbs)
+
+
+def decrypt(
+    secret: SecretKey, encrypted: CoefficientMatrix, weights: ArrayLike | None = None
+) -> NDArray[np.float64]:
+    """Decrypt a matrix of any coefficient format.
+
+    The message is taken modulo all primes of the matrix, so it must stay below half of their product.
+
+    Args:
+        secret: the key it was encrypted with.
+        encrypted: the matrix.
+        weights: of a SharedBatch whose b part was multiplied on the left by a clear matrix, while its a part stayed:
+            that matrix, integers (rows, secrets). Its rows are under the secrets weights·s.
+
+    Returns:
+        float64, the plain matrix: message over scale, with its error.
+
+    Raises:
+        MismatchError: other parameters, or another key pair.
+        RangeError: a residue is not below its prime.
+        ShapeError, DTypeError: `weights` does not fit.
+        SecurityError: the secret key is closed.
+    """
+    params = secret.params
+    if encrypted.params.fingerprint() != params.fingerprint():
+        raise MismatchError(
+            "parameters of key and matrix", expected=params.fingerprint(), got=encrypted.params.fingerprint()
+        )
+    if encrypted.key_id and encrypted.key_id != secret.key_id:
+        raise MismatchError("key pair of the matrix", expected=secret.key_id, got=encrypted.key_id)
+    encrypted.check_residues()
+    a = _ring_part(params, type(encrypted), encrypted.a, encrypted.shape)
+    shared = isinstance(encrypted, SharedBatch)
+    with secret.held_open():
+        if weights is None:
+            secrets = secrets_of(secret, type(encrypted), encrypted.shape, encrypted.limbs)
+        else:
+            secrets = _weighted_secrets(secret, encrypted, weights)
+        rows = params.context().decrypt_rows(secrets, a, encrypted.b, encrypted.scale, shared)
+        _forget(secret, secrets)
+    return rows.T if isinstance(encrypted, RlweColumns) else rows
+
+
+def shared_secrets(secret: SecretKey, count: int, limbs: int, special: bool = False) -> Array:
+    """The first `count` secrets of the shared-a formats in NTT form: uint64 (count, limbs (+ k), N). Secret."""
+    coefficients = _shared_coefficients(secret, count)
+    result = np.asarray(secret.params.context().encode_rows(coefficients, limbs, special))
+    coefficients.fill(0)
+    return result
+
+
+def _shared_coefficients(secret: SecretKey, count: int) -> Array:
+    """The same as coefficients: int64 (count, N). Secret."""
+    coefficients = aligned_empty((count, secret.params.n), np.int64)
+    for index in range(count):
+        one = secret.shared_coefficients(index)
+        coefficients[index] = one
+        one.fill(0)
+    return coefficients
+
+
+def secrets_of(secret: SecretKey, kind: type[CoefficientMatrix], shape: tuple[int, int], limbs: int) -> Array:
+    """The secrets that a matrix of this format and shape is under: uint64 (count, limbs or more, N), NTT form."""
+    if issubclass(kind, SharedRows):
+        return shared_secrets(secret, -(-shape[1] // secret.params.n), limbs)
+    if issubclass(kind, SharedBatch):
+        return shared_secrets(secret, shape[0], limbs)
+    return secret.ntt()[None]
+
+
+def _forget(secret: SecretKey, secrets: Array) -> None:
+    """Overwrite derived secrets; the key's own stay with it."""
+    if not np.shares_memory(secrets, secret.ntt()):
+        secrets.fill(0)
+
+
+def _weighted_secrets(secret: SecretKey, encrypted: CoefficientMatrix, weights: ArrayLike) -> Array:
+    """The secrets weights·s of a SharedBatch, modulo each prime."""
+    if not isinstance(encrypted, SharedBatch):
+        raise DTypeError("weights", expected="a SharedBatch", got=type(encrypted).__name__)
+    matrix = np.asarray(weights)
+    if not np.issubdtype(matrix.dtype, np.integer):
+        raise DTypeError("weights", expected="integers", got=matrix.dtype)
+    if matrix.ndim != 2 or matrix.shape[0] != encrypted.shape[0] or matrix.size == 0:
+        raise ShapeError("weights", expected=f"({encrypted.shape[0]}, secrets)", got=matrix.shape)
+    combined = combined_secrets(secret, matrix)
+    result = np.asarray(secret.params.context().encode_rows(combined, encrypted.limbs))
+    combined.fill(0)
+    return result
+
+
+def combined_secrets(secret: SecretKey, weights: NDArray[Any]) -> NDArray[np.int64]:
+    """Integer combinations of the secrets of a shared batch: weights @ (s_0, s_1, …), coefficients. Secret.
+
+    Args:
+        secret: the client's key.
+        weights: integers, of an integer type or float64, (rows, secrets).
+
+    Raises:
+        RangeError: a sum might exceed what float64 holds exactly.
+    """
+    count = weights.shape[1]
+    values = np.asarray(weights, dtype=np.float64)
+    largest = int(np.abs(values).max())
+    if largest * count >= 1 << 53:  # so that the float64 product below is exact
+        raise RangeError("weights", expected=f"below 2^53 / {count} in absolute value", got=largest)
+    ternary = _shared_coefficients(secret, count)
+    exact = ternary.astype(np.float64)
+    product = values @ exact
+    combined: NDArray[np.int64] = product.astype(np.int64)
+    for own in (ternary, exact, product):
+        own.fill(0)
+    return combined
+
+
+def _ring_part(params: Parameters, kind: type[CoefficientMatrix], a: Array, shape: tuple[int, int]) -> Array:
+    """The a part as elements of R_N."""
+    return module.to_ring(params, a, bit_ceil(shape[1])) if issubclass(kind, ModuleRows) else a
+
+
+def _encrypt_secret(secret: SecretKey, kind: type[Matrix], values: Array, scale: float, limbs: int) -> Matrix:
+    """Encrypt checked float64 values; the a part is that of a fresh public seed."""
+    params = secret.params
+    shape = values.shape[0], values.shape[1]
+    seed = randomness.fresh_seed()
+    a = _ring_part(params, kind, expand(params, seed, limbs, kind.a_rows(params, shape)), shape)
+    words = _noise_words(*shape)
+    shared = issubclass(kind, SharedBatch)
+    with secret.held_open():
+        secrets = secrets_of(secret, kind, shape, limbs)
+        b = params.context().encrypt_rows(secrets, a, words, values, float(scale), shared)
+        _forget(secret, secrets)
+    words.fill(0)
+    matrix = kind(params, shape, scale, b, seed, secret.key_id)
+    security.check_lattice(matrix.lattice_dimension, params.log_q + params.log_p, params.security)
+    return matrix
+
+
+def _encrypt_public(key: PublicKey, values: Array, scale: float, limbs: int) -> tuple[Array, Array]:
+    """The a and b parts of rows under a public key, uint64 (limbs, rows, N) and (limbs, rows, cols)."""
+    n = key.params.n
+    rows, cols = values.shape
+    ternary = randomness.streams(
+        randomness.fresh_seed(), randomness.Purpose.EPHEMERAL, range(rows), n + n // 64 + 256, np.uint8
+    )
+    e0, e1 = _noise_words(rows, cols), _noise_words(rows, n)
+    a, b = key.params.context().encrypt_rows_public(key.data, ternary, e0, e1, values, float(scale), limbs)
+    for secret in (ternary, e0, e1):
+        secret.fill(0)
+    return a, b
+
+
+def _noise_words(rows: int, cols: int) -> Array:
+    """Random words for one Gaussian sample each, from a seed drawn here and forgotten."""
+    return randomness.streams(randomness.fresh_seed(), randomness.Purpose.NOISE, range(rows), cols)
+
+
+def _only_secret(key: Any) -> SecretKey:
+    if not isinstance(key, SecretKey):
+        raise DTypeError("key of a shared-a format", expected="SecretKey", got=type(key).__name__)
+    return key
+
+
+def _checked(
+    key: Key, kind: type[CoefficientMatrix], matrix: ArrayLike, scale: float, limbs: int | None
+) -> tuple[NDArray[np.float64], int]:
+    """The matrix as float64 and the number of limbs, once everything fits."""
+    if not isinstance(key, (SecretKey, PublicKey)):
+        raise DTypeError("key", expected="SecretKey or PublicKey", got=type(key).__name__)
+    params = key.params
+    limbs = params.limbs if limbs is None else limbs
+    params.check_limbs(limbs)
+    given = np.asarray(matrix)
+    if given.dtype.kind not in "fiub":
+        raise DTypeError("matrix", expected="real numbers", got=given.dtype)
+    if given.ndim != 2:
+        raise ShapeError("matrix", expected="two dimensions", got=given.shape)
+    kind.check_shape(params, checked_shape((given.shape[0], given.shape[1])))
+    values: NDArray[np.float64] = np.ascontiguousarray(given, np.float64)
+    smallest, largest = float(values.min()), float(values.max())  # NaN passes through both
+    if not (math.isfinite(smallest) and math.isfinite(largest)):
+        raise RangeError("matrix", expected="finite entries", got="NaN or infinity")
+    modulus = math.prod(params.q[:limbs])
+    room = modulus // 2 - math.ceil(noise.fresh_bound(params, isinstance(key, PublicKey)))
+    message = checked_scale(scale) * max(largest, -smallest)
+    if message > room:  # also where the product is infinite
+        raise RangeError(
+            f"an entry does not fit {limbs} limbs",
+            expected=f"scale · |entry| up to 2^{math.log2(max(room, 1)):.2f}",
+            got=f"{message:g}",
+        )
+    return values, limbs

@@ -1,0 +1,99 @@
+"""RLWE rows and columns: one ciphertext of ring degree N per row (or column) of the matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from cipherblas.common.errors import MismatchError, ShapeError
+from cipherblas.crypto.params import Parameters
+from cipherblas.rlwe.matrices.matrix import CoefficientMatrix, bit_ceil, check_together
+
+
+def _check_length(params: Parameters, length: int, what: str) -> None:
+    if length > params.n:
+        raise ShapeError(f"length of a {what}", expected=f"at most N = {params.n}", got=length)
+
+
+@dataclass(frozen=True, eq=False)
+class RlweRows(CoefficientMatrix):
+    """Row i of the matrix in one RLWE ciphertext: b_i + a_i·s = scale·M_i, with a_i of degree N.
+
+    Entry j is the coefficient of X^(j·N/d), where d, the least power of two that is at least the number of columns,
+    is the degree of the subring that holds the row. Only these coefficients of b are stored, the first `cols` of
+    them, so that for d < N a row is what a module ciphertext of degree d and rank N/d is.
+
+    a: (limbs, rows, N); b: (limbs, rows, cols); cols at most N.
+    """
+
+    NAME: ClassVar[str] = "rlwe-rows"
+
+    @classmethod
+    def check_shape(cls, params: Parameters, shape: tuple[int, int]) -> None:
+        """Raise ShapeError when a row is longer than N."""
+        _check_length(params, shape[1], "row")
+
+    @property
+    def degree(self) -> int:
+        """d: degree of the subring that holds a row."""
+        return bit_ceil(self.shape[1])
+
+    @property
+    def T(self) -> RlweColumns:
+        """The transposed matrix, as columns; the arrays are shared."""
+        rows, cols = self.shape
+        return RlweColumns(self.params, (cols, rows), self.scale, self.b, self.uniform, self.key_id)
+
+
+@dataclass(frozen=True, eq=False)
+class RlweColumns(CoefficientMatrix):
+    """Column j of the matrix in one RLWE ciphertext: the rows of the transposed matrix, see RlweRows.
+
+    a: (limbs, cols, N); b: (limbs, cols, rows); rows at most N.
+    """
+
+    NAME: ClassVar[str] = "rlwe-columns"
+
+    @classmethod
+    def check_shape(cls, params: Parameters, shape: tuple[int, int]) -> None:
+        """Raise ShapeError when a column is longer than N."""
+        _check_length(params, shape[0], "column")
+
+    @classmethod
+    def b_shape(cls, shape: tuple[int, int]) -> tuple[int, int]:
+        """The transposed shape."""
+        return shape[1], shape[0]
+
+    @property
+    def degree(self) -> int:
+        """d: degree of the subring that holds a column."""
+        return bit_ceil(self.shape[0])
+
+    @property
+    def T(self) -> RlweRows:
+        """The transposed matrix, as rows; the arrays are shared."""
+        rows, cols = self.shape
+        return RlweRows(self.params, (cols, rows), self.scale, self.b, self.uniform, self.key_id)
+
+
+def joined(blocks: Sequence[RlweRows]) -> tuple[Parameters, tuple[int, int]]:
+    """Parameters and shape of the matrix that the blocks of columns are.
+
+    Raises:
+        MismatchError, ShapeError: they do not fit each other.
+    """
+    if not blocks or not all(isinstance(block, RlweRows) for block in blocks):
+        raise MismatchError(
+            "blocks", expected="RlweRows, at least one", got=[type(x).__name__ for x in blocks]
+        )
+    check_together(list(blocks))
+    params, rows = blocks[0].params, blocks[0].shape[0]
+    shapes = [block.shape for block in blocks]
+    if any(shape[0] != rows for shape in shapes) or any(shape[1] != params.n for shape in shapes[:-1]):
+        raise ShapeError(
+            "blocks of columns",
+            expected=f"{rows} rows and N = {params.n} columns but for the last",
+            got=shapes,
+        )
+    return params, (rows, sum(shape[1] for shape in shapes))

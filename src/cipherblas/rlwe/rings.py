@@ -1,0 +1,53 @@
+"""The numbers of a CKKS instance that bookkeeping needs: `Parameters`, or nominal sizes before primes exist."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class Ring(Protocol):
+    """What an evaluator asks of its parameters; `cipherblas.crypto.params.Parameters` and `RingShape` both answer."""
+
+    @property
+    def n(self) -> int: ...
+    @property
+    def q(self) -> Sequence[float]: ...
+    @property
+    def p(self) -> Sequence[float]: ...
+    @property
+    def alpha(self) -> int: ...
+    @property
+    def scale_bits(self) -> float: ...
+
+
+@dataclass(frozen=True)
+class RingShape:
+    """Nominal parameters: moduli by size alone, for planning and for tests without arithmetic.
+
+    Attributes:
+        n: ring degree N; slots = N/2.
+        q: sizes of q_0 … q_L (real numbers near the primes that will be chosen).
+        p: sizes of the special primes.
+        alpha: limbs per digit.
+        scale_bits: log2 of the scale of fresh plaintexts.
+    """
+
+    n: int
+    q: tuple[float, ...]
+    p: tuple[float, ...]
+    alpha: int
+    scale_bits: float
+
+    @classmethod
+    def from_bits(
+        cls, n: int, q_bits: Sequence[float], special_bits: Sequence[float], alpha: int, scale_bits: float
+    ) -> RingShape:
+        """The shape whose moduli are 2^bits."""
+        return cls(n, tuple(2.0**b for b in q_bits), tuple(2.0**b for b in special_bits), alpha, scale_bits)
+
+    @classmethod
+    def for_depth(cls, slots: int, depth: int, scale_bits: float = 40.0) -> RingShape:
+        """A shape with `depth` rescales above two base limbs, one limb per digit."""
+        return cls.from_bits(2 * slots, [scale_bits + 8] * 2 + [scale_bits] * depth, [50.0], 1, scale_bits)

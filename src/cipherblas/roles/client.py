@@ -1,0 +1,294 @@
+"""The client: the only holder of the secret key. Encrypts operands, decrypts results."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cipherblas.common.errors import DTypeError, MismatchError, RangeError
+from cipherblas.common.limits import check_available
+from cipherblas.crypto.keys import (
+    EvaluationKeys,
+    PublicKey,
+    SecretKey,
+    decrypt_coefficients,
+    generate_public_key,
+    generate_secret,
+    make_evaluation_keys,
+    write_evaluation_keys,
+)
+from cipherblas.crypto.keys.generation import WeightSecrets
+from cipherblas.crypto.keys.request import weight_row
+from cipherblas.rlwe.matrices import rows_format
+from cipherblas.rlwe.matrices.encryption import combined_secrets
+from cipherblas.rlwe.matrices.encryption import decrypt as decrypt_matrix
+from cipherblas.roles.encryptor import Progress, check_public_key_planned, encrypt_operands
+from cipherblas.roles.key_record import KeyRecord
+from cipherblas.roles.messages import EncryptedOperand, EncryptedResult, short_id
+from cipherblas.roles.planned import PlannedProgram
+from cipherblas.roles.results import RowResultSpec
+from cipherblas.roles.sharing import Sharing, flooded
+
+Operands = EncryptedOperand | Sequence[EncryptedOperand] | Mapping[str, EncryptedOperand]
+
+
+class Client:
+    """Makes keys, encrypts, decrypts; made by `Program.client()` or `Client.load`.
+
+    The secret key never leaves this object, except into the key file that `save` writes for its owner alone.
+    """
+
+    def __init__(self, program: PlannedProgram, secret: SecretKey | None = None) -> None:
+        self.program = program
+        self._secret = generate_secret(program.plan.parameters, program.id) if secret is None else secret
+        self._record = KeyRecord(self._secret.key_id, self._secret.params)
+
+    def __repr__(self) -> str:
+        return f"<Client of program {short_id(self.program.id)}>"
+
+    def evaluation_keys(self, progress: Progress | None = None) -> EvaluationKeys:
+        """The public keys that the server needs: exactly those that the plan declared."""
+        with self._weight_secrets() as weights:
+            return make_evaluation_keys(self._secret, self.program.plan.keys, progress, weights)
+
+    def write_evaluation_keys(self, path: str | Path, progress: Progress | None = None) -> None:
+        """Make the evaluation keys straight into a file or folder for the server; memory holds a part at a time."""
+        with self._weight_secrets() as weights:
+            write_evaluation_keys(self._secret, self.program.plan.keys, path, progress, weights)
+
+    def public_key(self) -> PublicKey:
+        """A public key: with it and the program others encrypt operands (`Program.encryptor`), and decrypt nothing.
+
+        Every call makes another one; they serve alike.
+
+        Raises:
+            MismatchError: no operand of the program is declared with encryption="public-key".
+        """
+        check_public_key_planned(self.program)
+        return generate_public_key(self._secret)
+
+    @contextmanager
+    def _weight_secrets(self) -> Iterator[WeightSecrets]:
+        """What the keys of fixed weights switch from: rows of (weights · secrets of the shared batch).
+
+        The rows of one factor are kept at a time, and overwritten when another one's are made and at the end.
+        """
+        factors = self.program.fixed_factors
+        context = self._secret.params.context()
+        limbs = self._secret.params.limbs
+        combined: dict[int, NDArray[Any]] = {}
+        lock = threading.Lock()  # rows are not overwritten while a polynomial is made of them
+
+        def forget() -> None:
+            for rows in combined.values():
+                rows.fill(0)
+            combined.clear()
+
+        def polynomial(number: int) -> NDArray[np.uint64]:
+            factor, row = weight_row(number)
+            with lock:
+                if factor not in combined:
+                    forget()
+                    combined[factor] = combined_secrets(self._secret, factors[factor].integers())
+                return context.plaintext(combined[factor][row], limbs, special=True)
+
+        try:
+            yield polynomial
+        finally:
+            with lock:
+                forget()
+
+    def encrypt(self, /, *, progress: Progress | None = None, **operands: Any) -> Any:
+        """Encrypt secret operands given by name with the secret key.
+
+        Args:
+            progress: called as progress(done, total), counted in ciphertexts.
+            **operands: name=array, real and of the declared shape.
+
+        Returns:
+            The `EncryptedOperand`, or a dictionary of them by name when several were given.
+
+        Raises:
+            MismatchError: the program has no secret operand of that name.
+            ShapeError, DTypeError: not a real array of the declared shape.
+            RangeError: NaN, infinity, or an entry beyond the declared bound.
+            MemoryBudgetError: less memory is available than the ciphertexts need.
+
+        Warns where the record beside the key file (see `decrypt`) cannot be written.
+        """
+        encrypted = encrypt_operands(self.program, self._secret, operands, progress)
+        made = [encrypted] if isinstance(encrypted, EncryptedOperand) else encrypted.values()
+        self._record.note({operand.name: operand.digest for operand in made})
+        return encrypted
+
+    def decrypt(
+        self, result: EncryptedResult, *, of: Operands | None = None, share: Sharing | None = None
+    ) -> NDArray[np.float64]:
+        """The clear matrix, vector or image of a result, in its shape.
+
+        A result names the encryptions that it was computed from. They must be those of `of`; operands that are not
+        among them must be the latest encryptions that this client made, or, where it made none, that other processes
+        made with its key file. Only what was never encrypted with the secret key is not checked. This finds results of
+        earlier runs, not lies of a server.
+
+        Args:
+            of: the encrypted operands that the result is of: one, several, or a dictionary as `encrypt` returns.
+            share: for results that others will see: adds noise that hides the error, and rounds; what that costs is
+                `share.deviation(program)`. Takes the entries from the budget of the key, before anything is decrypted.
+
+        Raises:
+            DTypeError: not a result, not encrypted operands, not a `Sharing`.
+            MismatchError: the result belongs to another program or key pair, or to another encryption of an operand;
+                or another budget was begun under this key.
+            ShapeError, RangeError: its ciphertexts are not those that were planned.
+            RangeError: a decrypted entry exceeds the bound of the result by more than its error.
+            MemoryBudgetError: less memory is available than the decoded result needs.
+            SecurityError: the result was shared before, or has more entries than may still be shared.
+            PrecisionError: the noise that sharing needs is larger than the result.
+            FormatError, VersionError, StorageError: the record beside the key file is damaged, or cannot be written.
+        """
+        self._check(result)
+        self._check_operands(result, of)
+        if share is None:
+            return self._decrypted(result)
+        if not isinstance(share, Sharing):
+            raise DTypeError("how to share a result", expected="Sharing", got=type(share).__name__)
+        sigma = share.deviation(self.program)
+        self._record.spend(share, math.prod(self.program.shape), result.digest)
+        return flooded(self._decrypted(result), sigma)
+
+    def _check(self, result: EncryptedResult) -> None:
+        """Raise unless this is a result of this program, for this key pair, as it was planned."""
+        program = self.program
+        if not isinstance(result, EncryptedResult):
+            raise DTypeError("what to decrypt", expected="EncryptedResult", got=type(result).__name__)
+        if result.program_id != program.id:
+            raise MismatchError(
+                "the result belongs to another program",
+                expected=short_id(program.id),
+                got=short_id(result.program_id),
+            )
+        if result.key_id != self._secret.key_id:
+            raise MismatchError(
+                "the result belongs to another key pair", expected=self._secret.key_id, got=result.key_id
+            )
+        program.result.check(result.ciphertexts)
+        check_available(program.result.working_bytes, "decrypting the result")
+
+    def _check_operands(self, result: EncryptedResult, of: Operands | None) -> None:
+        """Raise MismatchError unless the result is of these encryptions, and else of the latest ones."""
+        secret = [name for name, operand in self.program.operands.items() if operand.secret]
+        if sorted(result.operands) != sorted(secret):
+            raise MismatchError(
+                "operands that the result was computed from",
+                expected=", ".join(secret),
+                got=", ".join(result.operands) or "none",
+            )
+        given = _digests(of, self.program.id)
+        for name, digest in {**self._record.latest(), **given}.items():
+            if name in given and name not in secret:
+                raise MismatchError("no secret operand of that name", expected=" | ".join(secret), got=name)
+            if result.operands.get(name, digest) != digest:
+                which = "the given" if name in given else "the latest"
+                hint = "" if name in given else " (another one is named by `of`, or --of)"
+                raise MismatchError(
+                    f"the result is not of {which} encryption of operand {name!r}{hint}",
+                    expected=short_id(digest),
+                    got=short_id(result.operands[name]),
+                )
+
+    def _decrypted(self, result: EncryptedResult) -> NDArray[np.float64]:
+        """The values of a checked result; RangeError where they cannot be right."""
+        spec = self.program.result
+        if isinstance(spec, RowResultSpec):
+            values = self._decrypt_rows(spec, result.ciphertexts)
+        else:
+            context = self.program.plan.parameters.context()
+            values = spec.assemble(
+                [
+                    context.decode(decrypt_coefficients(self._secret, ct) / spec.scale)
+                    for ct in result.ciphertexts
+                ]
+            )
+        limit = self.program.expression.bound + self.program.plan.error
+        if not (np.abs(values) <= limit).all():  # also where one is not a number; the message tells no value
+            raise RangeError(
+                "the result has an entry beyond its bound: it was not computed as planned, or an operand or an "
+                "assumption of the program does not keep its bound",
+                expected=f"at most {limit:g} in absolute value",
+            )
+        return values
+
+    def _decrypt_rows(
+        self, spec: RowResultSpec, arrays: tuple[NDArray[np.uint64], ...]
+    ) -> NDArray[np.float64]:
+        params, key_id = self._secret.params, self._secret.key_id
+        pieces = []
+        for shape, a, b in zip(spec.pieces, arrays[::2], arrays[1::2], strict=True):
+            kind = rows_format(shape[1], params.n)
+            pieces.append(decrypt_matrix(self._secret, kind(params, shape, abs(spec.scale), b, a, key_id)))
+        matrix = np.concatenate(pieces, axis=1) * math.copysign(1.0, spec.scale)
+        return np.ascontiguousarray(matrix.T if spec.by_columns else matrix).reshape(self.program.shape)
+
+    def save(self, path: str | Path) -> None:
+        """Write the secret key file, readable by its owner alone; what is remembered (see `decrypt`) goes beside it."""
+        with self._record.beside(path):
+            self._secret.save(path)
+
+    @classmethod
+    def load(
+        cls, program: PlannedProgram, path: str | Path, *, security: int = 128, insecure: bool = False
+    ) -> Client:
+        """The client whose secret key `save` wrote.
+
+        Args:
+            program: what the key was made for.
+            path: the key file.
+            security: bits that its parameters must have: 128, 192 or 256.
+            insecure: accept less; below 128 bits with a warning.
+
+        Raises:
+            FormatError, VersionError, StorageError: the file is not a whole file of ours.
+            SecurityError: its parameters have less security.
+            MismatchError: it belongs to another program.
+        """
+        fingerprint = program.plan.parameters.fingerprint()
+        secret = SecretKey.load(path, fingerprint=fingerprint, security=security, insecure=insecure)
+        if secret.program_id != program.id:
+            raise MismatchError(
+                "the secret key belongs to another program",
+                expected=short_id(program.id),
+                got=short_id(secret.program_id),
+            )
+        client = cls(program, secret)
+        client._record = KeyRecord(secret.key_id, secret.params, path)
+        return client
+
+
+def _digests(of: Operands | None, program_id: str) -> dict[str, str]:
+    """Name → digest of given operands."""
+    if of is None:
+        return {}
+    operands = (
+        [of] if isinstance(of, EncryptedOperand) else list(of.values() if isinstance(of, Mapping) else of)
+    )
+    found: dict[str, str] = {}
+    for operand in operands:
+        if not isinstance(operand, EncryptedOperand):
+            raise DTypeError("what a result is of", expected="EncryptedOperand", got=type(operand).__name__)
+        if operand.program_id != program_id:
+            raise MismatchError(
+                f"operand {operand.name!r} was encrypted for another program",
+                expected=short_id(program_id),
+                got=short_id(operand.program_id),
+            )
+        if found.setdefault(operand.name, operand.digest) != operand.digest:
+            raise MismatchError(f"operand {operand.name!r}", expected="one encryption", got="two")
+    return found

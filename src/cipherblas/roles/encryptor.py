@@ -1,0 +1,190 @@
+"""Encrypting the operands of a program: with the client's secret key, or by anyone with the public key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cipherblas import _core
+from cipherblas.common.arrays import finite_array
+from cipherblas.common.errors import DTypeError, MismatchError
+from cipherblas.common.limits import check_available, check_bound, encoded
+from cipherblas.crypto import randomness
+from cipherblas.crypto.keys import FreshCiphertext, PublicKey, SecretKey, encrypt
+from cipherblas.forms.blocks import block_of
+from cipherblas.rlwe.matrices.encryption import encrypt_rows, encrypt_shared_batch, encrypt_shared_rows
+from cipherblas.roles.messages import EncryptedOperand, EncryptedRows, check_shape, short_id
+from cipherblas.roles.planned import PlannedProgram
+from cipherblas.runtime.row_execution import RowFeed
+from cipherblas.runtime.slot_arithmetic import FeedSpec
+
+Key = SecretKey | PublicKey
+Matrix = NDArray[np.float64]
+Progress = Callable[[int, int], None]
+
+THREADED_DEGREE = (
+    1 << 14
+)  # messages of smaller rings are encrypted faster than threads change places between them
+
+
+class Encryptor:
+    """Encrypts operands with the public key alone; made by `Program.encryptor(public_key)`.
+
+    It encrypts what is declared with encryption="public-key", and decrypts nothing.
+
+    Raises:
+        DTypeError: not a public key.
+        MismatchError: the key belongs to another program or to other parameters, or no operand is planned for one.
+    """
+
+    def __init__(self, program: PlannedProgram, key: PublicKey) -> None:
+        if not isinstance(key, PublicKey):
+            raise DTypeError("an encryptor takes a public key", expected="PublicKey", got=type(key).__name__)
+        if key.program_id != program.id:
+            raise MismatchError(
+                "the public key belongs to another program",
+                expected=short_id(program.id),
+                got=short_id(key.program_id) or "no program",
+            )
+        if key.params != program.plan.parameters:
+            raise MismatchError(
+                "the public key belongs to other parameters",
+                expected=program.plan.parameters.fingerprint()[:12],
+                got=key.params.fingerprint()[:12],
+            )
+        check_public_key_planned(program)
+        self.program = program
+        self._key = key
+
+    def __repr__(self) -> str:
+        return f"<Encryptor of program {short_id(self.program.id)}>"
+
+    def encrypt(self, /, *, progress: Progress | None = None, **operands: Any) -> Any:
+        """Encrypt operands given by name with the public key.
+
+        Arguments, result and errors as `Client.encrypt`; also MismatchError where the plan has the secret key encrypt
+        an operand: its error bound does not hold for the public key.
+        """
+        return encrypt_operands(self.program, self._key, operands, progress)
+
+
+def check_public_key_planned(program: PlannedProgram) -> None:
+    """Raise MismatchError unless an operand of the program is planned for the public key."""
+    if not any(operand.public_key for operand in program.operands.values()):
+        raise MismatchError(
+            "no operand of the program is planned for a public key",
+            expected='secret(rows, cols, encryption="public-key")',
+            got=", ".join(name for name, operand in program.operands.items() if operand.secret),
+        )
+
+
+def encrypt_operands(
+    program: PlannedProgram, key: Key, operands: Mapping[str, Any], progress: Progress | None
+) -> Any:
+    """The operands encrypted as the plan asks for; arguments, result and errors as `Client.encrypt`."""
+    matrices = {name: _checked(program, key, name, value) for name, value in operands.items()}
+    feeds_of = {name: program.feeds_of(name) for name in matrices}
+    all_feeds = [feed for feeds in feeds_of.values() for feed in feeds]
+    check_available(_working_bytes(key, all_feeds), f"encrypting {', '.join(matrices)}")
+    total = sum(map(_units, all_feeds))
+    done = 0
+
+    def tick() -> None:
+        nonlocal done
+        done += 1
+        if progress is not None:
+            progress(done, total)
+
+    encrypted = {}
+    for name, matrix in matrices.items():
+        feeds = tuple(
+            _encrypt_rows(key, feed, matrix, tick)
+            if isinstance(feed, RowFeed)
+            else _encrypt_slots(key, feed, matrix, tick)
+            for feed in feeds_of[name]
+        )
+        encrypted[name] = EncryptedOperand(
+            program.id, name, matrix.shape, program.plan.parameters, feeds, key.key_id
+        )
+    return next(iter(encrypted.values())) if len(encrypted) == 1 else encrypted
+
+
+def _checked(program: PlannedProgram, key: Key, name: str, value: Any) -> Matrix:
+    operand = program.operands.get(name)
+    if operand is None or not operand.secret:
+        secret = [key for key, item in program.operands.items() if item.secret]
+        raise MismatchError("no secret operand of that name", expected=" | ".join(secret), got=name)
+    if isinstance(key, PublicKey) and not operand.public_key:
+        raise MismatchError(
+            f"operand {name!r} is planned for the secret key, with a smaller error",
+            expected='secret(rows, cols, encryption="public-key")',
+            got="a public key",
+        )
+    matrix = finite_array(value, f"operand {name!r}", (len(operand.shape),))
+    check_shape(name, matrix.shape, operand.shape)
+    check_bound(name, matrix, operand.bound)
+    return matrix
+
+
+def _working_bytes(key: Key, feeds: Sequence[FeedSpec | RowFeed]) -> int:
+    """Memory that encryption takes: all ciphertexts, and by rows once an a part or as much of secrets and noise."""
+    n = key.params.n
+    kept = sum(replace(feed, public_key=isinstance(key, PublicKey)).residue_bytes(n) for feed in feeds)
+    return kept + max(
+        (feed.limbs * feed.shape[0] * n * 8 for feed in feeds if isinstance(feed, RowFeed)), default=0
+    )
+
+
+def _units(feed: FeedSpec | RowFeed) -> int:
+    """In what progress is counted: ciphertexts, or pieces that are encrypted by rows."""
+    return len(feed.pieces) if isinstance(feed, RowFeed) else feed.ciphertexts
+
+
+def _encrypt_slots(
+    key: Key, feed: FeedSpec, matrix: Matrix, tick: Callable[[], None]
+) -> tuple[FreshCiphertext, ...]:
+    context = key.params.context()
+    source = matrix.T if feed.transposed else matrix.reshape(feed.shape)
+    layout = feed.layout
+    cells = [(i, j) for i in range(feed.grid[0]) for j in range(feed.grid[1])]
+
+    def encrypt_vector(vector: NDArray[Any]) -> FreshCiphertext:
+        slots = np.asarray(vector, dtype=np.complex128)
+        coefficients = encoded(context, slots, feed.encoding_scale, randomness.fresh_dither())
+        return encrypt(key, coefficients, feed.limbs)
+
+    def encrypt_block(cell: tuple[int, int]) -> list[FreshCiphertext]:
+        return [encrypt_vector(v) for v in layout.pack(block_of(source, layout.rows, layout.cols, *cell))]
+
+    found: list[FreshCiphertext] = []
+    with ThreadPoolExecutor(max_workers=max(1, _core.threads())) as pool:
+        mapped = pool.map if key.params.n >= THREADED_DEGREE else map
+        for block in mapped(encrypt_block, cells):
+            found.extend(block)
+            for _ in block:
+                tick()
+    return tuple(found)
+
+
+def _encrypt_rows(
+    key: Key, feed: RowFeed, matrix: Matrix, tick: Callable[[], None]
+) -> tuple[EncryptedRows, ...]:
+    column = matrix.reshape(len(matrix), -1)  # a vector is a matrix with one column
+    source = column.T if feed.transposed else column
+    if isinstance(key, SecretKey) and feed.shared:
+        tick()
+        return (encrypt_shared_batch(key, source, feed.scale, feed.limbs),)
+    found: list[EncryptedRows] = []
+    for start, stop in feed.pieces:
+        piece = source[:, start:stop]
+        if isinstance(key, SecretKey) and stop - start > key.params.n:
+            found.append(encrypt_shared_rows(key, piece, feed.scale, feed.limbs))
+        else:
+            found.append(encrypt_rows(key, piece, feed.scale, feed.limbs))
+        tick()
+    return tuple(found)

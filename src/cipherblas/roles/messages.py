@@ -1,0 +1,404 @@
+"""Encrypted matrices as they travel: an operand from the client to the server, a result back."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cipherblas.common import schema
+from cipherblas.common.errors import CipherblasError, FormatError, MismatchError, ShapeError
+from cipherblas.common.limits import check_name
+from cipherblas.common.memory import bytes_of
+from cipherblas.crypto import files
+from cipherblas.crypto.keys import FreshCiphertext
+from cipherblas.crypto.params import Parameters
+from cipherblas.crypto.randomness import SEED_BYTES
+from cipherblas.lang.expressions import Encryption
+from cipherblas.planner.plan import Route
+from cipherblas.rlwe.matrices import RlweRows, SharedBatch, SharedRows
+
+KIND = "ciphertext"
+SLOTS = "slots"
+ROUTES: dict[str, Route] = {route: route for route in get_args(Route)}
+_HEADER: dict[str, schema.Check] = {
+    "role": schema.text,
+    "program": schema.text,
+    "key_id": schema.text,
+    "shape": schema.listed(schema.whole(1), 1, 3),
+}
+_OPERAND = schema.record(
+    {
+        **_HEADER,
+        "name": schema.text,
+        "feeds": schema.whole(),
+        "forms": schema.listed(schema.pair(schema.text, schema.number())),
+    },
+    others=True,
+)
+_RESULT = schema.record(
+    {
+        **_HEADER,
+        "seconds": schema.number(),
+        "route": schema.one_of(*ROUTES),
+        "operands": schema.mapping(schema.text),
+    },
+    others=True,
+)
+EncryptedRows: TypeAlias = "RlweRows | SharedRows | SharedBatch"
+ROW_FORMATS: dict[str, type[RlweRows] | type[SharedRows] | type[SharedBatch]] = {
+    kind.NAME: kind for kind in (RlweRows, SharedRows, SharedBatch)
+}
+
+
+@dataclass(frozen=True)
+class EncryptedOperand:
+    """One operand, encrypted by a client or an encryptor: for each way in which the program uses it, its ciphertexts.
+
+    Attributes:
+        program_id: the program that it was encrypted for.
+        name: the operand's name.
+        shape: of the matrix, vector or image.
+        feeds: per use of the operand the fresh ciphertexts, block after block in row-major order, or the pieces
+            of N columns that were encrypted by rows.
+        key_id: the key pair that it was encrypted with.
+    """
+
+    program_id: str
+    name: str
+    shape: tuple[int, ...]
+    parameters: Parameters
+    feeds: tuple[tuple[FreshCiphertext | EncryptedRows, ...], ...]
+    key_id: str = ""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that travel: b parts, and seeds or (from the public key) a parts."""
+        return sum(ct.nbytes for feed in self.feeds for ct in feed)
+
+    @property
+    def encryption(self) -> Encryption:
+        """Which key encrypted it: what the secret key makes has seeds."""
+        seeded = all(ct.seed is not None for feed in self.feeds for ct in feed)
+        return "secret-key" if seeded else "public-key"
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """The name of this very encryption: BLAKE2b over what it was made for and the a parts of its ciphertexts.
+
+        An a part is fresh for every ciphertext: 32 random bytes where it is a seed, else (from the public key)
+        residues. So encrypting the same values again gives another digest, saving and loading the same one.
+        """
+        parts = (ct.seed if ct.seed is not None else _a_part(ct) for feed in self.feeds for ct in feed)
+        described = [
+            self.program_id,
+            self.key_id,
+            self.name,
+            list(self.shape),
+            [len(feed) for feed in self.feeds],
+        ]
+        return _digest("operand", described, parts)
+
+    def save(self, path: str | Path) -> None:
+        """Write to a safetensors file, atomically.
+
+        Raises:
+            MismatchError: only some of the ciphertexts of a feed have seeds.
+            StorageError: the system refuses.
+        """
+        tensors: dict[str, NDArray[Any]] = {}
+        for index, feed in enumerate(self.feeds):
+            tensors.update(_feed_tensors(index, feed))
+        header = {
+            "role": "operand",
+            "program": self.program_id,
+            "key_id": self.key_id,
+            "name": self.name,
+            "shape": list(self.shape),
+            "feeds": len(self.feeds),
+            "forms": [_form(feed[0]) for feed in self.feeds],
+        }
+        files.write(path, KIND, header, tensors, parameters=self.parameters)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        parameters: Parameters,
+        program_id: str,
+        *,
+        security: int = 128,
+        insecure: bool = False,
+    ) -> EncryptedOperand:
+        """Read an operand made for the program `program_id`.
+
+        Args:
+            path: the file.
+            parameters: those that it must have been made with.
+            program_id: the program that it must have been made for.
+            security: bits that the parameters must have: 128, 192 or 256.
+            insecure: accept less; below 128 bits with a warning.
+
+        Raises:
+            FormatError, VersionError, StorageError: the file is not a whole file of ours.
+            SecurityError: its parameters have less security.
+            MismatchError: it belongs to another program or is a result.
+        """
+        fingerprint = parameters.fingerprint()
+        header, tensors = files.read(
+            path, KIND, fingerprint=fingerprint, security=security, insecure=insecure
+        )
+        _check_header(header, "operand", program_id)
+        _OPERAND(header, "an encrypted operand")
+        name, forms = header["name"], header["forms"]
+        _check_name(name)
+        if len(forms) != header["feeds"]:
+            raise FormatError("forms of an encrypted operand", expected=header["feeds"], got=len(forms))
+        feeds = tuple(
+            _read_feed(tensors, index, parameters, form, float(scale))
+            for index, (form, scale) in enumerate(forms)
+        )
+        return cls(program_id, name, tuple(header["shape"]), parameters, feeds, header["key_id"])
+
+
+def _check_name(name: str) -> None:
+    try:
+        check_name(name)
+    except CipherblasError as error:
+        raise FormatError(f"fields of an encrypted operand: {error}") from error
+
+
+def _a_part(ct: FreshCiphertext | EncryptedRows) -> NDArray[np.uint64]:
+    """The a part of a ciphertext from the public key, as it is stored."""
+    return ct.data[1] if isinstance(ct, FreshCiphertext) else ct.a
+
+
+def _digest(what: str, described: Sequence[Any], parts: Iterable[bytes | NDArray[Any]]) -> str:
+    """BLAKE2b over JSON and byte strings or arrays, none of which can be taken for a part of another."""
+    hasher = hashlib.blake2b(digest_size=32, person=b"cipherblas-id")
+    hasher.update(json.dumps([what, *described], separators=(",", ":")).encode() + b"\0")
+    for part in parts:
+        data = part if isinstance(part, bytes) else bytes_of(np.ascontiguousarray(part))
+        hasher.update(len(data).to_bytes(8, "little"))
+        hasher.update(data)
+    return hasher.hexdigest()
+
+
+def _form(piece: FreshCiphertext | EncryptedRows) -> tuple[str, float]:
+    """The name of a feed's format, and its scale where the format keeps one."""
+    return (SLOTS, 0.0) if isinstance(piece, FreshCiphertext) else (piece.NAME, piece.scale)
+
+
+def _feed_tensors(index: int, feed: Sequence[FreshCiphertext | EncryptedRows]) -> dict[str, NDArray[Any]]:
+    """One feed in a file: b parts and seeds, or from the public key both parts."""
+    tensors: dict[str, NDArray[Any]] = {}
+    seeds = [np.frombuffer(ct.seed, dtype=np.uint8) for ct in feed if ct.seed is not None]
+    if len(seeds) not in (0, len(feed)):
+        raise MismatchError(
+            "ciphertexts of an operand",
+            expected="all with seeds, or none",
+            got=f"{len(seeds)} of {len(feed)}",
+        )
+    if seeds:
+        tensors[f"feed{index}.seed"] = np.stack(seeds)
+    plain = [ct.data for ct in feed if isinstance(ct, FreshCiphertext)]
+    if plain:
+        tensors[f"feed{index}.data"] = np.stack(plain)
+    for piece, ct in enumerate(feed):
+        if not isinstance(ct, FreshCiphertext):
+            tensors[f"feed{index}.rows{piece}"] = ct.b
+            if ct.seed is None:
+                tensors[f"feed{index}.a{piece}"] = ct.a
+    return tensors
+
+
+def _read_feed(
+    tensors: dict[str, NDArray[Any]], index: int, parameters: Parameters, name: str, scale: float
+) -> tuple[FreshCiphertext | EncryptedRows, ...]:
+    seeds = tensors.get(f"feed{index}.seed")
+    if name != SLOTS:
+        return _read_rows(tensors, index, parameters, seeds, name, scale)
+    data = _tensor(tensors, f"feed{index}.data")
+    if seeds is None:
+        fits, wanted = data.ndim == 4, "uint64 (count, 2, limbs, N)"
+    else:
+        fits = data.ndim == 3 and seeds.dtype == np.uint8 and seeds.shape == (len(data), SEED_BYTES)
+        wanted = f"uint64 (count, limbs, N) and (count, {SEED_BYTES}) bytes"
+    if not fits or data.dtype != np.uint64:
+        got = (data.shape, None if seeds is None else seeds.shape)
+        raise FormatError("ciphertext tensors", expected=wanted, got=got)
+    try:
+        return tuple(
+            FreshCiphertext(parameters, parts.shape[-2], seed, parts)
+            for seed, parts in zip(_seeds(seeds, len(data)), data, strict=True)
+        )
+    except CipherblasError as error:  # residues out of range, more limbs than there are
+        raise FormatError(f"ciphertexts of a file: {error}") from error
+
+
+def _read_rows(
+    tensors: dict[str, NDArray[Any]],
+    index: int,
+    parameters: Parameters,
+    seeds: NDArray[Any] | None,
+    name: str,
+    scale: float,
+) -> tuple[EncryptedRows, ...]:
+    if name not in ROW_FORMATS:
+        raise FormatError("form of an operand", expected=" | ".join((SLOTS, *ROW_FORMATS)), got=name)
+    if seeds is not None and (seeds.ndim != 2 or seeds.dtype != np.uint8):
+        raise FormatError("seeds of encrypted rows", expected=f"(pieces, {SEED_BYTES})", got=seeds.shape)
+    stored = sum(key.startswith(f"feed{index}.rows") for key in tensors)
+    pieces: list[EncryptedRows] = []
+    for piece, seed in enumerate(_seeds(seeds, stored)):
+        b = _tensor(tensors, f"feed{index}.rows{piece}")
+        uniform = _tensor(tensors, f"feed{index}.a{piece}") if seed is None else seed
+        try:
+            rows = ROW_FORMATS[name](parameters, b.shape[1:], scale, b, uniform)
+            rows.check_residues()
+        except (CipherblasError, IndexError) as error:
+            raise FormatError(f"encrypted rows of a file: {error}") from error
+        pieces.append(rows)
+    return tuple(pieces)
+
+
+def _seeds(seeds: NDArray[Any] | None, count: int) -> list[bytes | None]:
+    """The seeds of a feed, or None for each of its ciphertexts."""
+    return [None] * count if seeds is None else [seed.tobytes() for seed in seeds]
+
+
+@dataclass(frozen=True)
+class EncryptedResult:
+    """The encrypted value of a program, block after block in row-major order.
+
+    Attributes:
+        program_id: the program that computed it.
+        shape: of the matrix, vector or image.
+        ciphertexts: arrays (components, limbs, N); for matrices encrypted by rows, per piece the a part
+            (limbs, rows, N) and the b part (limbs, rows, columns).
+        seconds: how long the server computed.
+        key_id: the key pair that decrypts it.
+        route: as the plan's.
+        operands: name → `EncryptedOperand.digest` of each secret operand that it was computed from, as the server says.
+    """
+
+    program_id: str
+    shape: tuple[int, ...]
+    parameters: Parameters
+    ciphertexts: tuple[NDArray[np.uint64], ...]
+    seconds: float = 0.0
+    key_id: str = ""
+    route: Route = "slots"
+    operands: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that travel."""
+        return sum(ct.nbytes for ct in self.ciphertexts)
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """The name of these very ciphertexts: BLAKE2b over all their residues."""
+        described = [self.program_id, self.key_id, [list(array.shape) for array in self.ciphertexts]]
+        return _digest("result", described, self.ciphertexts)
+
+    def save(self, path: str | Path) -> None:
+        """Write to a safetensors file, atomically."""
+        header = {
+            "role": "result",
+            "program": self.program_id,
+            "shape": list(self.shape),
+            "seconds": self.seconds,
+            "key_id": self.key_id,
+            "route": self.route,
+            "operands": dict(self.operands),
+        }
+        tensors: dict[str, NDArray[Any]] = (
+            {"result": np.stack(self.ciphertexts)}
+            if self.route != "rows"
+            else {f"result{index}": array for index, array in enumerate(self.ciphertexts)}
+        )
+        files.write(path, KIND, header, tensors, parameters=self.parameters)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        parameters: Parameters,
+        program_id: str,
+        *,
+        security: int = 128,
+        insecure: bool = False,
+    ) -> EncryptedResult:
+        """Read a result of the program `program_id`; arguments and errors as `EncryptedOperand.load`."""
+        fingerprint = parameters.fingerprint()
+        header, tensors = files.read(
+            path, KIND, fingerprint=fingerprint, security=security, insecure=insecure
+        )
+        _check_header(header, "result", program_id)
+        _RESULT(header, "an encrypted result")
+        route = ROUTES[header["route"]]
+        return cls(
+            program_id,
+            tuple(header["shape"]),
+            parameters,
+            _result_arrays(tensors, route),
+            float(header["seconds"]),
+            header["key_id"],
+            route,
+            header["operands"],
+        )
+
+
+def _tensor(tensors: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
+    if name not in tensors:
+        raise FormatError("a tensor of a file is missing", expected=name, got=", ".join(tensors))
+    return tensors[name]
+
+
+def _result_arrays(tensors: dict[str, NDArray[Any]], route: str) -> tuple[NDArray[np.uint64], ...]:
+    """The ciphertexts of a result file."""
+    if route == "rows":
+        arrays = tuple(_tensor(tensors, f"result{index}") for index in range(len(tensors)))
+        wanted, fits = "uint64, 3 dimensions", all(array.ndim == 3 for array in arrays)
+    else:
+        stack = _tensor(tensors, "result")
+        arrays = (stack,)
+        wanted, fits = "uint64 (count, 2 or 3, limbs, N)", stack.ndim == 4 and stack.shape[1] in (2, 3)
+    if not fits or any(array.dtype != np.uint64 for array in arrays):
+        got = ", ".join(f"{array.dtype} {array.shape}" for array in arrays)
+        raise FormatError("result tensor", expected=wanted, got=got)
+    return arrays if route == "rows" else tuple(arrays[0])
+
+
+def _check_header(header: dict[str, Any], role: str, program_id: str) -> None:
+    if header.get("role") != role:
+        raise MismatchError("wrong kind of ciphertext file", expected=role, got=header.get("role"))
+    if header.get("program") != program_id:
+        raise MismatchError(
+            "the file belongs to another program",
+            expected=short_id(program_id),
+            got=short_id(str(header.get("program"))),
+        )
+
+
+def short_id(program_id: str) -> str:
+    """The first 16 digits of a program's identity, for people."""
+    return program_id[:16]
+
+
+def check_shape(name: str, got: Sequence[int], expected: Sequence[int]) -> None:
+    """Raise ShapeError unless `got` is `expected`."""
+    if tuple(got) != tuple(expected):
+        raise ShapeError(
+            f"operand {name!r} has the wrong shape",
+            expected="x".join(map(str, expected)),
+            got="x".join(map(str, got)),
+        )

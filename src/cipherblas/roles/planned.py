@@ -1,0 +1,233 @@
+"""An expression with the plan to compute it: what every role reads, and what a file of a program holds."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cipherblas.common import schema
+from cipherblas.common.arrays import finite_array
+from cipherblas.common.errors import CipherblasError, FormatError, MismatchError
+from cipherblas.common.limits import check_name
+from cipherblas.common.work import MOST_STEPS, budget_of, check_nodes
+from cipherblas.crypto import files
+from cipherblas.engines.encodings import ProgramEncodings
+from cipherblas.evaluators.rows.interface import ClearFactor
+from cipherblas.lang import graph
+from cipherblas.lang.expressions import (
+    BOUND_RANGE,
+    Expression,
+    Operand,
+    evaluate_clear,
+    matrix_shape,
+    ordered,
+)
+from cipherblas.planner.explain import explain
+from cipherblas.planner.plan import Plan
+from cipherblas.planner.routes import AnyTrace, executed, replay
+from cipherblas.planner.rows import RowTrace
+from cipherblas.planner.worst_case import worst_error
+from cipherblas.roles.messages import check_shape, short_id
+from cipherblas.roles.results import ResultSpec, RowResultSpec
+from cipherblas.runtime.row_execution import RowFeed, RowValue
+from cipherblas.runtime.slot_arithmetic import FeedSpec
+
+KIND = "program"
+
+Planned = TypeVar("Planned", bound="PlannedProgram")
+_OPERAND = schema.record(
+    {"shape": schema.listed(schema.anything), "secret": schema.flag, "bound": schema.number(*BOUND_RANGE)},
+    {"whole": schema.flag, "encryption": schema.text},
+)
+_HEADER = schema.record(
+    {
+        "id": schema.text,
+        "operands": schema.mapping(_OPERAND),
+        "graph": schema.listed(schema.anything),
+        "decisions": schema.anything,
+    },
+    others=True,
+)
+
+
+class PlannedProgram:
+    """A traced graph and its plan; see `Program`, which also makes who takes part in it.
+
+    Attributes:
+        expression: the traced graph.
+        operands: name → declared operand.
+        plan: what was decided and predicted.
+        id: SHA-256 over expression, operands and decisions; keys and ciphertexts carry it.
+    """
+
+    def __init__(
+        self, expression: Expression, operands: Mapping[str, Operand], plan: Plan, run: AnyTrace
+    ) -> None:
+        self.expression = expression
+        self.operands = dict(operands)
+        self.plan = plan
+        self._run = run
+        self._encodings: set[ProgramEncodings] = set()  # of servers that there were: their weights are ready
+        self.id = hashlib.sha256(json.dumps(self._identity(), sort_keys=True).encode()).hexdigest()
+
+    def __repr__(self) -> str:
+        return f"<Program {short_id(self.id)}: {graph.formula(self.expression)}>"
+
+    def _identity(self) -> dict[str, Any]:
+        return {
+            "graph": graph.to_json(self.expression),
+            "operands": {name: vars(operand) for name, operand in self.operands.items()},
+            "decisions": self.plan.decisions(),
+            "constants": {
+                name: constant.digest for name, constant in graph.constants(self.expression).items()
+            },
+        }
+
+    def explain(self) -> str:
+        """The plan as text: algorithm, parameters, keys, time, memory, error, all predicted before anything runs."""
+        return explain(self.plan, graph.formula(self.expression), self.operands)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the result."""
+        return self.expression.shape
+
+    @functools.cached_property
+    def executed(self) -> Expression:
+        """The graph that runs: the expression, by GEMMs with vectors as matrices of one column."""
+        return executed(self.expression) if self.plan.route == "rows" else self.expression
+
+    def feeds_of(self, name: str) -> list[FeedSpec | RowFeed]:
+        """What the client sends for the operand `name`."""
+        return [feed for feed in self._run.feeds if feed.name == name]
+
+    @property
+    def fixed_factors(self) -> tuple[ClearFactor, ...]:
+        """The clear factors that have keys of their own."""
+        return self._run.fixed_factors if isinstance(self._run, RowTrace) else ()
+
+    @functools.cached_property
+    def result(self) -> ResultSpec | RowResultSpec:
+        """How the result comes back."""
+        if isinstance(self._run, RowTrace):
+            return self._row_result(self._run.result)
+        value = self._run.result
+        ct = value.first()
+        scale = ct.scale / value.unit
+        n = self.plan.parameters.n
+        return ResultSpec(value.shape, value.layout, value.grid, ct.limbs, ct.components, scale, n)
+
+    @functools.cached_property
+    def worst_error(self) -> float:
+        """Bound on the error of an entry for whatever operands within their bounds: no two errors are independent.
+
+        What `plan.error` promises holds for data that nobody chose to make errors large; `Sharing` needs this.
+        """
+        return worst_error(self.executed, self.plan)
+
+    def _row_result(self, value: RowValue) -> RowResultSpec:
+        first = value.pieces[0]
+        return RowResultSpec(
+            shape=matrix_shape(self.executed),
+            by_columns=value.by_columns,
+            pieces=tuple(piece.shape for piece in value.pieces),
+            limbs=first.limbs,
+            scale=first.scale * value.sign,
+            n=self.plan.parameters.n,
+        )
+
+    def evaluate(self, /, **operands: Any) -> NDArray[np.float64]:
+        """The program in the clear, by NumPy: what an encrypted result is compared with."""
+        if set(operands) != set(self.operands):
+            raise MismatchError(
+                "operands of the program",
+                expected=", ".join(self.operands),
+                got=", ".join(operands) or "none",
+            )
+        values = {}
+        for name, operand in self.operands.items():
+            values[name] = finite_array(operands[name], f"operand {name!r}", (len(operand.shape),))
+            check_shape(name, values[name].shape, operand.shape)
+        return np.asarray(evaluate_clear(self.expression, values))
+
+    def encodings(self, weight_budget: int | None, weight_folder: str | Path | None) -> ProgramEncodings:
+        """What servers with this budget and folder share: those of this program, and of others of the same identity."""
+        found = ProgramEncodings.of(self.id, self.plan.mask_budget, weight_budget, weight_folder)
+        self._encodings.add(found)
+        return found
+
+    def save(self, path: str | Path) -> None:
+        """Write the program (no secrets in it) to a file, atomically. A `.json` suffix is as good as any other."""
+        header = {**self._identity(), "id": self.id}
+        values = {name: constant.values for name, constant in graph.constants(self.expression).items()}
+        files.write(path, KIND, header, values, parameters=self.plan.parameters)
+
+    @classmethod
+    def load(
+        cls: type[Planned],
+        path: str | Path,
+        *,
+        security: int = 128,
+        insecure: bool = False,
+        work_budget: int = MOST_STEPS,
+    ) -> Planned:
+        """Read a program, whoever made it: what was decided is traced and predicted again, on this machine.
+
+        The candidates that lost are known only where it was compiled.
+
+        Args:
+            path: the file.
+            security: bits that its parameters must have: 128, 192 or 256.
+            insecure: accept less; below 128 bits with a warning.
+            work_budget: steps of some ten microseconds that it may take to count the program. The default is enough
+                for a product of 1024×1024 matrices in slots; a larger one needs more, up to 2^24.
+
+        Raises:
+            FormatError, VersionError, StorageError: the file is not a whole file of ours.
+            SecurityError: its parameters have less security.
+            MismatchError: its identity is not that of its content.
+            WorkBudgetError: it takes more work to be counted.
+            CipherblasError: it is no program that can be run, for any reason for which `compile` refuses one.
+        """
+        with files.Reader(path, KIND, security=security, insecure=insecure) as reader:
+            header, tensors = reader.header, reader.read_all()
+        _HEADER(header, "a program")
+        operands = _read_operands(header["operands"])
+        with budget_of(work_budget):
+            expression = graph.from_json(header["graph"], operands, tensors)
+            check_expression(expression)
+            plan, run = replay(expression, header["decisions"], reader.parameters)
+        program = cls(expression, operands, plan, run)
+        if header["id"] != program.id:
+            raise MismatchError(
+                "identity of the program", expected=short_id(program.id), got=short_id(header["id"])
+            )
+        return program
+
+
+def check_expression(expression: Expression) -> None:
+    """What every program keeps to, compiled here or read from a file."""
+    if not expression.secret:
+        raise MismatchError(
+            "the result does not depend on a secret operand", expected="a secret result", got="a clear one"
+        )
+    check_nodes(len(ordered(expression)))
+    graph.check_constants(expression)
+
+
+def _read_operands(declared: Mapping[str, Mapping[str, Any]]) -> dict[str, Operand]:
+    operands = {}
+    for name, values in declared.items():
+        try:
+            check_name(name)
+        except CipherblasError as error:
+            raise FormatError(f"operands of a program: {error}") from error
+        operands[name] = Operand(**values)
+    return operands

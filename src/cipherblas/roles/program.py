@@ -1,0 +1,113 @@
+"""`compile` and what it returns: the program that makes its client, its encryptors and its servers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from cipherblas.common.errors import MismatchError
+from cipherblas.common.limits import check_name
+from cipherblas.crypto.keys import EvaluationKeys, PublicKey
+from cipherblas.lang import graph
+from cipherblas.lang.expressions import Operand, operands_of, trace
+from cipherblas.planner.plan import PlanOptions
+from cipherblas.planner.routes import check_precision, make_plan
+from cipherblas.planner.truncation import truncated
+from cipherblas.roles.client import Client
+from cipherblas.roles.encryptor import Encryptor
+from cipherblas.roles.planned import PlannedProgram, check_expression
+from cipherblas.roles.server import Server
+
+
+class Program(PlannedProgram):
+    """What `compile` returns: `explain()`, `client()`, `encryptor(public_key)`, `server(keys)`, `save(path)`.
+
+    Attributes:
+        expression: the traced graph.
+        operands: name → declared operand.
+        plan: what was decided and predicted.
+        id: SHA-256 over expression, operands and decisions; keys and ciphertexts carry it.
+    """
+
+    def client(self) -> Client:
+        """A client with a new secret key."""
+        return Client(self)
+
+    def encryptor(self, public_key: PublicKey) -> Encryptor:
+        """What encrypts operands with the public key of a client, and holds no secret.
+
+        Raises:
+            DTypeError: not a public key.
+            MismatchError: the key belongs to another program, or no operand is declared with encryption="public-key".
+        """
+        return Encryptor(self, public_key)
+
+    def server(
+        self,
+        evaluation_keys: EvaluationKeys,
+        *,
+        weight_budget: int | None = None,
+        weight_folder: str | Path | None = None,
+    ) -> Server:
+        """A server with public keys only.
+
+        Encoded masks, constants and weights belong to the program, and its servers share them (the weights where
+        `weight_budget` and `weight_folder` are equal). They are freed with the last of the program and its servers.
+
+        Args:
+            evaluation_keys: what the client made for it.
+            weight_budget: bytes of memory for the encoded weights of a network; by default half of what is available.
+            weight_folder: where a temporary file holds those beyond the budget; by default the system's folder.
+
+        Raises:
+            MismatchError: the keys belong to another program.
+            MissingKeyError: a key that the plan declares is not among them.
+        """
+        return Server(self, evaluation_keys, weight_budget=weight_budget, weight_folder=weight_folder)
+
+
+def compile(function: Callable[..., Any], /, **arguments: Any) -> Program:
+    """Trace a function of matrices and plan its encrypted execution.
+
+    Args:
+        function: called with one node per operand; combines them by `@`, `+`, `-`, `*`, `/`, `.T`.
+        **arguments: name=`secret(rows, cols)` or name=`public(rows, cols)` for each parameter of the function,
+            and the options of `PlanOptions` (precision, security, algorithm, memory_budget, …).
+
+    Returns:
+        The planned program; nothing was executed.
+
+    Raises:
+        ShapeError: shapes do not fit together.
+        PrecisionError, SecurityError, MemoryBudgetError: no parameters reach what is asked for.
+        ParameterError: the name of an operand is no Python identifier.
+
+    Example:
+        >>> program = compile(lambda a, b: a @ b, a=secret(8, 8), b=secret(8, 8))
+        >>> program.shape
+        (8, 8)
+    """
+    operands = {name: value for name, value in arguments.items() if isinstance(value, Operand)}
+    options = {name: value for name, value in arguments.items() if not isinstance(value, Operand)}
+    unknown = [name for name in options if name not in PlanOptions.__dataclass_fields__]
+    if unknown:
+        raise MismatchError(
+            "unknown option", expected=", ".join(PlanOptions.__dataclass_fields__), got=", ".join(unknown)
+        )
+    for name in operands:
+        check_name(name)
+    if not any(operand.secret for operand in operands.values()):
+        raise MismatchError(
+            "a program needs a secret operand", expected="name=secret(rows, cols)", got="none"
+        )
+    expression = graph.deduplicated(trace(function, operands))
+    idle = sorted(set(operands) - operands_of(expression))
+    if idle:
+        raise MismatchError("operands that the function does not use", expected="none", got=", ".join(idle))
+    check_expression(expression)
+    wanted = PlanOptions(**options)
+    check_precision(wanted.precision)
+    expression = truncated(expression, float(wanted.precision))
+    plan, run = make_plan(expression, wanted)
+    return Program(expression, operands, plan, run)

@@ -1,0 +1,91 @@
+"""Sharing decrypted results: noise that hides the error of a result, and the budget that it lasts for.
+
+CKKS is not secure against an observer of exact decryptions (Li, Micciancio 2021). Gaussian noise of standard deviation
+σ = sqrt(24·n)·2^(s/2)·E per entry, E bounding the error of every result and n being the number of entries ever shared
+under the key, leaves s bits of statistical security (Li, Micciancio, Schultz, Sorrell 2022, Corollary 2). What this
+assumes: docs/threat-model.md, "Sharing decrypted results".
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cipherblas.common.arrays import is_scalar
+from cipherblas.common.errors import DTypeError, ParameterError, PrecisionError
+from cipherblas.crypto import randomness
+from cipherblas.roles.planned import PlannedProgram
+
+LEAST_BITS, MOST_BITS = 30, 64  # the sampler's own distance from a Gaussian is 2^-64 per entry
+MOST_ENTRIES = 1 << 40
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """How decrypted results are made fit to be shared; for `Client.decrypt(result, share=…)`.
+
+    Attributes:
+        entries: of all results together that will ever be shared under the key.
+        bits: of statistical security, 30 to 64.
+
+    Raises:
+        DTypeError: not whole numbers. ParameterError: out of range.
+
+    Example:
+        >>> Sharing(entries=4096)
+        Sharing(entries=4096, bits=30)
+    """
+
+    entries: int
+    bits: int = LEAST_BITS
+
+    def __post_init__(self) -> None:
+        for name, least, most in (("entries", 1, MOST_ENTRIES), ("bits", LEAST_BITS, MOST_BITS)):
+            value = getattr(self, name)
+            if not is_scalar(value) or not math.isfinite(value) or value != int(value):
+                raise DTypeError(name, expected="an integer", got=f"{value!r} ({type(value).__name__})")
+            if not least <= value <= most:
+                raise ParameterError(name, expected=f"{least} to {most}", got=value)
+            object.__setattr__(self, name, int(value))
+
+    def deviation(self, program: PlannedProgram) -> float:
+        """σ: standard deviation of the noise that an entry of a result of the program gets.
+
+        Raises:
+            PrecisionError: the noise would be as large as the bound of the result.
+        """
+        sigma: float = math.sqrt(24.0 * self.entries) * math.pow(2, self.bits / 2) * program.worst_error
+        bound = program.expression.bound
+        if not sigma < bound:
+            raise PrecisionError(
+                "the noise that sharing needs is larger than the result (plan with a finer precision, or share less)",
+                expected=f"a standard deviation below the bound {bound:g}",
+                got=f"{sigma:.3g}",
+            )
+        return sigma
+
+
+def flooded(values: NDArray[np.float64], sigma: float) -> NDArray[np.float64]:
+    """The values with Gaussian noise of deviation σ, rounded to multiples of the power of two at or below σ.
+
+    The rounding takes away the digits that the noise drowns, and with them what a float64 sum tells of its terms.
+    """
+    step = 2.0 ** math.floor(math.log2(sigma))
+    noise = sigma * _normals(values.size).reshape(values.shape)
+    return np.rint((values + noise) / step) * step + 0.0  # no negative zeros
+
+
+def _normals(count: int) -> NDArray[np.float64]:
+    """Standard normal numbers by Box and Muller from an AES-CTR stream of a fresh seed; at most 9.42 in absolute value.
+
+    The radius comes from 64 random bits: what it cannot reach has probability 2^-64.
+    """
+    pairs = -(-count // 2)
+    words = randomness.streams(randomness.fresh_seed(), randomness.Purpose.SHARING, [0, 1], pairs)
+    radius = np.sqrt(-2.0 * np.log((words[0].astype(np.float64) + 1.0) * 2.0**-64))
+    angle = (2.0 * np.pi * 2.0**-53) * (words[1] >> np.uint64(11)).astype(np.float64)
+    words.fill(0)
+    return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])[:count]

@@ -1,0 +1,1 @@
+"""Runs a program with the methods of its plan."""

@@ -1,0 +1,266 @@
+"""What is written down of a program: what was asked, then every decision and prediction of its plan, or its refusal.
+
+Facts alone, in words of this file: no text for people, no name of a class but that of an error, no identity. Whole
+numbers stand as they are, others with six digits.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import math
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import cipherblas as cb
+
+from .case import Case
+
+Fact = tuple[str, str]
+STAGES = ("encrypt", "upload", "load_keys", "expand", "encode", "evaluate", "download", "decrypt")
+LONGEST = 12  # runs of keys that are listed; of more, a digest
+# How counts are put in lines; others go into a line of their own.
+COUNTS = (
+    ("switches", "rotations hoistings relinearisations moddowns linear_transforms transposes row_switches"),
+    ("products", "products plain_products sums scalar_products adds rescales"),
+    ("encoded", "encodings operand_encodings mask_encodings weight_encodings stored_bytes"),
+    ("limbs", "ntt_limbs encode_ntt_limbs mac_limbs"),
+    ("moved", "key_bytes_read plain_bytes_read moved_bytes fresh_bytes"),
+    ("gemm", "float_macs float_inputs float_outputs modular_macs modular_inputs modular_outputs"),
+)
+
+
+def facts(case: Case) -> list[Fact]:
+    """What is written down of one program, on the machine that is in force."""
+    asked = [("program", case.formula), ("of", case.declared)]
+    if case.options:
+        asked.append(("asked", ", ".join(f"{name}={value}" for name, value in case.options.items())))
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        try:
+            program = case.compiled()
+        except cb.CipherblasError as error:
+            found = refused(error)
+        else:
+            found = planned(program)
+    return [*asked, *(("warns", name) for name in sorted({type(w.message).__name__ for w in warned})), *found]
+
+
+def refused(error: cb.CipherblasError) -> list[Fact]:
+    """What an error says."""
+    fields = (("says", error.message), ("expected", error.expected), ("got", error.got))
+    return [
+        ("refused", type(error).__name__),
+        *((name, " ".join(str(value).split())) for name, value in fields if value is not None),
+    ]
+
+
+def planned(program: cb.Program) -> list[Fact]:
+    """Every decision and prediction of a plan."""
+    return list(_planned(program))
+
+
+def _planned(program: cb.Program) -> Iterator[Fact]:
+    plan, params = program.plan, program.plan.parameters
+    yield "route", plan.route
+    yield from _decided(plan)
+    yield (
+        "ring",
+        f"N 2^{params.n.bit_length() - 1}, {params.limbs} + {params.special_limbs} limbs, dnum {params.dnum}, "
+        f"alpha {params.alpha}, scale 2^{_number(params.scale_bits)}, {params.security} bits",
+    )
+    yield "moduli", f"q {_sizes(params.q)}; p {_sizes(params.p)}; {_digest((*params.q, *params.p))}"
+    yield from _keys(plan)
+    for name in program.operands:
+        for feed in program.feeds_of(name):
+            yield "sends", _sent(feed)
+    yield "up", f"{plan.upload_ciphertexts} ciphertexts or rows, {plan.upload_bytes} bytes"
+    yield (
+        "down",
+        f"{plan.result_ciphertexts} ciphertexts or rows, {plan.result_bytes} bytes, {_returned(program)}",
+    )
+    sizes = {
+        "keys": plan.key_bytes,
+        "peak": plan.peak_bytes,
+        "weights": plan.weight_memory_bytes,
+        "masks": plan.mask_budget,
+    }
+    yield "memory", _listed(sizes)
+    yield from _counted(asdict(plan.counts))
+    traffic = {name: value for name, value in asdict(plan.traffic).items() if not name.endswith("_bytes")}
+    yield "client", _listed(dict(sorted(traffic.items())))
+    yield "error", _error(program)
+    yield "seconds", _seconds(plan.stages)
+    for layer in plan.layers:
+        yield "layer", _layer(layer)
+    if plan.key_saving is not None:
+        yield "fewer keys", f"than {_options(asdict(plan.key_saving))}"
+    for loser in plan.rejected:
+        seconds = "" if loser.seconds is None else f" {_number(loser.seconds)} s"
+        yield "not taken", f"{loser.algorithm}{seconds}: {loser.reason}"
+
+
+def _decided(plan: Any) -> Iterator[Fact]:
+    if not plan.layers:  # those of a network stand with its layers
+        for choice in plan.choices:
+            yield "takes", f"{choice.algorithm}: {_options(choice.options) or 'no options'}"
+    if plan.blocks:
+        yield "blocks", _options(plan.blocks)
+    yield (
+        "for",
+        f"policy {plan.key_policy}, order {plan.order}, precision {_number(plan.precision)}, "
+        f"{plan.threads} threads, {plan.minimise} over {_number(plan.link)} bit/s",
+    )
+
+
+def _keys(plan: Any) -> Iterator[Fact]:
+    """Each kind of key: how many, for how many limbs, which."""
+    keys = plan.keys
+    if keys.relinearise is not None:
+        yield "key", f"relinearisation at {keys.relinearise} limbs"
+    by_limbs: dict[int, list[int]] = {}
+    for element, limbs in keys.galois.items():
+        by_limbs.setdefault(limbs, []).append(element)
+    for limbs, elements in sorted(by_limbs.items()):
+        if plan.route == "rows":
+            yield "keys", f"{len(elements)} of Galois elements at {limbs} limbs: {_digest(sorted(elements))}"
+        else:
+            known = _steps(plan.parameters.n)
+            steps = sorted(known[element] for element in elements if element in known)
+            yield "keys", f"{len(steps)} of rotations at {limbs} limbs: {_runs(steps)}"
+            if len(steps) < len(elements):
+                yield "keys", f"{len(elements) - len(steps)} with conjugation at {limbs} limbs"
+    if keys.weights:
+        limbs = "limbs " + _runs(sorted(set(keys.weights.values())))
+        yield "keys", f"{len(keys.weights)} of fixed weights at {limbs}: {_digest(sorted(keys.weights))}"
+
+
+def _sent(feed: Any) -> str:
+    """One use of an operand: what is encrypted, at how many limbs and which scale."""
+    name = f"{feed.name}.T" if feed.transposed else feed.name
+    by = " by public key" if feed.public_key else ""
+    size = f"{feed.limbs} limbs, scale 2^{_number(math.log2(feed.scale))}"
+    if hasattr(feed, "pieces"):
+        shared = ", shared a parts" if feed.shared else ""
+        pieces = ", ".join(f"{start} to {stop}" for start, stop in feed.pieces)
+        return f"{name}{by}: {feed.shape[0]} rows of columns {pieces}, {size}{shared}"
+    grid = f"{feed.grid[0]}x{feed.grid[1]} blocks of {feed.layout.ciphertexts}"
+    return f"{name}{by}: {grid}, {size}, unit {_number(feed.unit)}"
+
+
+def _returned(program: cb.Program) -> str:
+    result = program.result
+    scale = f"{'-' if result.scale < 0 else ''}2^{_number(math.log2(abs(result.scale)))}"
+    how = f"{result.limbs} limbs, scale {scale}, {program.plan.levels} levels spent"
+    if hasattr(result, "pieces"):
+        by = "columns" if result.by_columns else "rows"
+        return f"{how}, by {by} {', '.join('x'.join(map(str, piece)) for piece in result.pieces)}"
+    return f"{how}, {result.components} components, {result.grid[0]}x{result.grid[1]} blocks"
+
+
+def _counted(counts: Mapping[str, int]) -> Iterator[Fact]:
+    rest = dict(counts)
+    for line, names in COUNTS:
+        found = {name: rest.pop(name, 0) for name in names.split()}
+        if any(found.values()):
+            yield line, _listed(found)
+    if any(rest.values()):
+        yield "counts", _listed(rest)
+
+
+def _error(program: cb.Program) -> str:
+    plan = program.plan
+    rounding = f", {_number(plan.rounding_error)} of it by rounding" if plan.rounding_error else ""
+    return (
+        f"{_number(plan.error)}{rounding}; asked {_number(plan.error_target)}; "
+        f"at worst {_number(program.worst_error)}"
+    )
+
+
+def _seconds(stages: Any) -> str:
+    """Stage by stage in the order of a run, then the sums that plans are compared by."""
+    rest = {name: value for name, value in stages.to_dict().items() if name != "link"}
+    found = {name: rest.pop(name) for name in STAGES} | dict(sorted(rest.items()))
+    sums = {"first run": stages.first_run, "end to end": stages.end_to_end}
+    return "; ".join(
+        ", ".join(f"{name} {_number(value)}" for name, value in values.items() if value)
+        for values in (found, sums)
+    )
+
+
+def _layer(found: Any) -> str:
+    choice = found.choice
+    how = "" if choice is None else f": {choice.algorithm} {_options(choice.options)}".rstrip()
+    spent = ("rotations", "relinearisations", "plain_products", "stored_bytes")
+    counted = _listed({name: getattr(found, name) for name in spent})
+    return f"{found.layer}{how}" + (f"; {counted}" if counted else "")
+
+
+# --- numbers and lists ---
+
+
+def _number(value: float) -> str:
+    return f"{value:.6g}"
+
+
+def _sizes(primes: Sequence[int]) -> str:
+    """log2 of primes, and of their product."""
+    bits = [math.log2(prime) for prime in primes]
+    return f"{_repeated([_number(one) for one in bits])} = {_number(math.fsum(bits))}" if bits else "none"
+
+
+def _listed(values: Mapping[str, int]) -> str:
+    """Those that are not zero."""
+    return ", ".join(f"{name} {value}" for name, value in values.items() if value)
+
+
+def _options(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={_text(value)}" for name, value in sorted(values.items()))
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return f"({_options(value)})"
+    return _number(value) if isinstance(value, float) else str(value)
+
+
+def _repeated(texts: Sequence[str]) -> str:
+    """`a a a b` as `3 of a, b`."""
+    found: list[list[Any]] = []
+    for text in texts:
+        if found and found[-1][1] == text:
+            found[-1][0] += 1
+        else:
+            found.append([1, text])
+    return ", ".join(text if count == 1 else f"{count} of {text}" for count, text in found)
+
+
+def _runs(numbers: Sequence[int]) -> str:
+    """Increasing numbers as runs `first to last by step`, or their digest where they are many."""
+    texts, rest = [], list(numbers)
+    while rest:
+        step = rest[1] - rest[0] if len(rest) > 1 else 0
+        length = 1
+        while length < len(rest) and rest[length] - rest[length - 1] == step:
+            length += 1
+        length = 1 if length < 3 else length
+        by = f" by {step}" if step > 1 else ""
+        texts.append(str(rest[0]) if length == 1 else f"{rest[0]} to {rest[length - 1]}{by}")
+        rest = rest[length:]
+    return ", ".join(texts) if len(texts) <= LONGEST else f"{numbers[0]} … {numbers[-1]}, {_digest(numbers)}"
+
+
+def _digest(numbers: Iterable[int]) -> str:
+    return hashlib.sha256(" ".join(map(str, numbers)).encode()).hexdigest()[:12]
+
+
+@functools.lru_cache(maxsize=8)
+def _steps(n: int) -> dict[int, int]:
+    """Galois element → rotation, from -N/4 to N/4; conjugations are none of these."""
+    slots, element, found = n // 2, 1, {}
+    for step in range(slots):
+        found[element] = step if step <= slots // 2 else step - slots
+        element = element * 5 % (2 * n)
+    return found

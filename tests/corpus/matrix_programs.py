@@ -1,0 +1,161 @@
+"""Programs of matrices: clear operands and constants, sums, elementwise products, chains, polynomials, refusals."""
+
+from __future__ import annotations
+
+from .case import P, S, case
+
+# --- one side clear ---
+
+for d in (4, 64, 2048):
+    case(f"clear/left, square {d}", "a @ b", a=P(d, d), b=S(d, d))
+case("clear/thin", "a @ b", a=P(10, 300), b=S(300, 100))
+case("clear/one column", "a @ b", a=P(100, 100), b=S(100, 1))
+for kind in ("int8", "uint8", "int16", "int32", "float32"):
+    case(f"clear/{kind} by rows", "a @ b", a=P(40, 100, dtype=kind), b=S(100, 30), route="rows")
+case("clear/int8 in slots", "a @ b", a=P(40, 100, dtype="int8"), b=S(100, 30), route="slots")
+case("clear/int8 with a bound", "a @ b", a=P(40, 100, dtype="int8", bound=7), b=S(100, 30))
+case("clear/int64", "a @ b", a=P(4, 10, dtype="int64"), b=S(10, 3))
+for name in ("skewed", "bicyclic", "fame", "outer-product", "e2dm", "halevi-shoup"):
+    case(f"clear/left, {name}", "a @ b", a=P(12, 16), b=S(16, 10), algorithm=name)
+case("clear/in blocks", "a @ b", a=P(100, 100), b=S(100, 100), route="slots", block=50)
+case("clear/both sides", "u @ x @ v", u=P(12, 40), x=S(40, 30), v=P(30, 8))
+case("clear/two uses", "u @ x + x @ v", u=P(20, 20), x=S(20, 20), v=P(20, 20))
+
+# --- constants, fixed weights ---
+
+case("constant/float64", "W(40, 100) @ x", x=S(100, 30))
+case("constant/int8", "W(40, 100, most=127, dtype='int8') @ x", x=S(100, 30))
+case("constant/small float32", "W(40, 100, most=2**-10, dtype='float32') @ x", x=S(100, 30))
+case("constant/in slots", "W(40, 100) @ x", x=S(100, 30), route="slots")
+case("constant/right", "x @ W(64, 20)", x=S(30, 64))
+case("constant/both sides", "W(12, 40) @ x @ W(30, 8)", x=S(40, 30))
+case("constant/of one row", "W(1, 500) @ x", x=S(500, 100))
+case("constant/sparse", "np.eye(32, 32, 1) @ x", x=S(32, 32), route="slots")
+case("constant/zero", "np.zeros((8, 8)) @ x + x", x=S(8, 8))
+case("fixed weights/int8", "W(4, 2000, most=127, dtype='int8') @ x", x=S(2000, 1000), route="rows")
+case("fixed weights/float64, for the server's time", "W(60, 2000) @ x", x=S(2000, 4000), minimise="server")
+case("fixed weights/not worth their keys", "W(60, 500) @ x", x=S(500, 2000), minimise="server", route="rows")
+case(
+    "fixed weights/no room for their keys",
+    "W(4, 2000) @ x",
+    x=S(2000, 1000),
+    route="rows",
+    key_budget=1 << 18,
+)
+case("fixed weights/right", "x @ W(2000, 4)", x=S(1000, 2000), route="rows")
+case(
+    "fixed weights/two factors",
+    "W(4, 2000) @ x + 2 * W(4, 2000, seed=1) @ y",
+    x=S(2000, 900),
+    y=S(2000, 900),
+    route="rows",
+)
+
+# --- sums, factors, transposes, elementwise products ---
+
+case("sum/of two", "a + b", a=S(30, 40), b=S(30, 40))
+case("sum/of five", "a + b + c + d + e", **{name: S(9, 9) for name in "abcde"})
+case("sum/with a clear one", "a + p", a=S(30, 40), p=P(30, 40))
+case("sum/with a constant", "a + W(30, 40)", a=S(30, 40))
+case("sum/with a row, broadcast", "a + W(1, 40)", a=S(30, 40))
+case("sum/of a matrix and its transpose", "a + a.T", a=S(30, 30))
+case("sum/larger than a ciphertext", "a + b", a=S(300, 300), b=S(300, 300))
+case("sum/of products", "a @ b + c @ d", a=S(12, 16), b=S(16, 10), c=S(12, 20), d=S(20, 10))
+case(
+    "sum/of products by rows",
+    "a @ b - c @ d",
+    a=S(12, 16),
+    b=S(16, 10),
+    c=S(12, 20),
+    d=S(20, 10),
+    route="rows",
+)
+case("sum/of clear products", "W(9, 30) @ a + b", a=S(30, 20), b=S(9, 20))
+case("factor/alone", "3 * a", a=S(30, 40))
+case("factor/small", "a * 1e-9 + b", a=S(10, 10), b=S(10, 10))
+case("factor/zero", "0 * a + b", a=S(10, 10), b=S(10, 10))
+case("transpose/alone", "a.T", a=S(30, 40))
+case("elementwise/product", "a * b", a=S(30, 40), b=S(30, 40))
+case("elementwise/larger than a ciphertext", "a * b", a=S(200, 100), b=S(200, 100))
+case("elementwise/square", "a * a", a=S(20, 20))
+case("elementwise/cube", "a * a * a", a=S(20, 20))
+case("elementwise/eighth power", "cb.square(cb.square(cb.square(a)))", a=S(20, 20))
+case("elementwise/with its transpose", "a * a.T", a=S(20, 20))
+case("elementwise/clear", "a * p", a=S(30, 40), p=P(30, 40))
+case("elementwise/constant, broadcast", "a * W(30, 1)", a=S(30, 40))
+case("elementwise/logistic step", "3.5 * a * (1 - a)", a=S(20, 20))
+
+# --- chains ---
+
+for d in (8, 32):
+    case(f"chain/of 3, square {d}", "a @ b @ c", **{name: S(d, d) for name in "abc"})
+case("chain/of 4, square 8", "a @ b @ c @ d", **{name: S(8, 8) for name in "abcd"})
+case("chain/of 6, square 8", "a @ b @ c @ d @ e @ f", **{name: S(8, 8) for name in "abcdef"})
+case("chain/of 4, as a tree", "(a @ b) @ (c @ d)", **{name: S(8, 8) for name in "abcd"})
+case("chain/rectangular", "a @ b @ c", a=S(5, 30), b=S(30, 10), c=S(10, 20))
+case("chain/skewed", "a @ b @ c", **{name: S(20, 20) for name in "abc"}, algorithm="skewed")
+case("chain/bicyclic", "a @ b @ c", a=S(15, 16), b=S(16, 17), c=S(17, 15), algorithm="bicyclic")
+case("chain/outer-product", "a @ b @ c", **{name: S(12, 12) for name in "abc"}, algorithm="outer-product")
+case("chain/fame", "a @ b @ c", **{name: S(8, 8) for name in "abc"}, algorithm="fame", ring_degree=1 << 15)
+case("chain/by rows", "a @ b @ c", **{name: S(64, 64) for name in "abc"}, route="rows")
+case(
+    "chain/of 4 by rows",
+    "a @ b @ c @ d",
+    **{name: S(64, 64) for name in "abcd"},
+    route="rows",
+    precision=1e-2,
+)
+case("chain/clear in the middle", "a @ p @ b", a=S(12, 16), p=P(16, 20), b=S(20, 10))
+case("chain/clear at both ends", "W(5, 8) @ a @ b @ W(8, 6)", a=S(8, 8), b=S(8, 8))
+case("chain/clear ones by rows", "W(10, 50) @ (W(50, 60) @ x)", x=S(60, 40), route="rows")
+case("chain/clear ones in slots", "W(10, 20) @ (W(20, 30) @ x)", x=S(30, 20), route="slots")
+case("chain/with transposes by rows", "(a @ b).T @ c", a=S(12, 16), b=S(16, 10), c=S(12, 9), route="rows")
+case("chain/at a fine precision", "a @ b @ c", **{name: S(8, 8) for name in "abc"}, precision=1e-7)
+case("chain/few keys", "a @ b @ c", **{name: S(16, 16) for name in "abc"}, key_policy="binary")
+case("chain/too deep", " @ ".join(["a"] * 10), a=S(4, 4), ring_degree=1 << 14)
+
+# --- assumed bounds, polynomials of matrices, mixed programs ---
+
+case("assumed/product", "cb.assume(a @ b, 4.0) @ c", **{name: S(16, 16) for name in "abc"})
+case(
+    "assumed/product by rows",
+    "cb.assume(a @ b, 4.0) @ c",
+    **{name: S(40, 40) for name in "abc"},
+    route="rows",
+)
+case("assumed/square", "cb.square(cb.assume(W(10, 100) @ x, 8.0))", x=S(100, 10))
+case("assumed/larger than the bound", "cb.assume(a @ b, 1e9)", a=S(8, 8), b=S(8, 8), algorithm="skewed")
+case("assumed/of a clear node", "cb.assume(p, 1.0) @ a", a=S(8, 8), p=P(8, 8))
+case("polynomial/of a matrix", "cb.polynomial(a, [0.5, 1, 0, -0.25])", a=S(16, 16))
+case("polynomial/of a product", "cb.polynomial(W(8, 16) @ a, [0, 0.5, 0.1])", a=S(16, 16))
+case("mixed/product and its factor", "(a @ b) * a", a=S(16, 16), b=S(16, 16))
+case("mixed/quadratic form", "x.T @ a @ x", a=S(16, 16), x=S(16, 1))
+case("mixed/commutator", "a @ b - b @ a", a=S(16, 16), b=S(16, 16))
+case("mixed/layer of squares", "W(10, 16, seed=1) @ cb.square(W(16, 30) @ x + W(16, 1))", x=S(30, 12))
+case("mixed/Newton step of an inverse", "x @ (2 * np.eye(12) - a @ x)", a=S(12, 12), x=S(12, 12))
+case("mixed/gradient", "p.T @ (p @ x - y)", p=P(40, 12), x=S(12, 3), y=S(40, 3))
+case("mixed/gradient, all secret", "a.T @ (a @ x - y)", a=S(20, 12), x=S(12, 3), y=S(20, 3))
+case("mixed/residual", "x + 0.1 * (W(16, 16) @ cb.square(x))", x=S(16, 16))
+case("mixed/one node twice", "(a @ b) * (a @ b) + a @ b", a=S(12, 12), b=S(12, 12))
+
+# --- refused before anything is planned ---
+
+case("refused/inner lengths differ", "a @ b", a=S(8, 9), b=S(8, 9))
+case("refused/shapes of a sum", "a + b", a=S(8, 9), b=S(9, 8))
+case("refused/constant that cannot be broadcast", "a * W(3, 4)", a=S(8, 9))
+case("refused/empty operand", "a @ b", a=S(0, 9), b=S(9, 8))
+case("refused/filters of another depth", "cb.conv2d(x, W(4, 2, 3, 3))", x=S(1, 8, 8))
+case("refused/a vector as filters", "cb.conv2d(x, cb.flatten(x))", x=S(1, 8, 8))
+case("refused/polynomial of degree 65", "cb.polynomial(x, [1.0] * 66)", x=S(6))
+case("refused/no secret", "a @ b", a=P(8, 8), b=P(8, 8))
+case("refused/clear result", "0 * a + p", a=S(8, 8), p=P(8, 8))
+case("refused/operand without use", "a @ a", a=S(8, 8), b=S(8, 8))
+case("refused/constant that is not finite", "a * np.inf", a=S(8, 8))
+case("refused/division by zero", "a / 0", a=S(8, 8))
+case("refused/text in a formula", "a @ 'b'", a=S(8, 8))
+case("refused/unknown option", "a @ a", a=S(8, 8), speed=3)
+case("refused/name that a method uses", "progress @ progress", progress=S(8, 8))
+case("refused/unknown algorithm", "a @ b", a=S(8, 8), b=S(8, 8), algorithm="strassen")
+case("refused/unknown policy", "a @ b", a=S(8, 8), b=S(8, 8), key_policy="ternary")
+case("refused/unknown order", "a @ b", a=S(8, 8), b=S(8, 8), order="slot")
+case("refused/unknown aim", "a @ b", a=S(8, 8), b=S(8, 8), minimise="client")

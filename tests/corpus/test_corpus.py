@@ -1,0 +1,166 @@
+"""Every program of the corpus is planned as it is stored."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import cipherblas as cb
+from cipherblas.methods.matmul.registry import ALGORITHMS, GEMM
+from cipherblas.methods.matvec_conv.registry import LAYER_METHODS
+from cipherblas.planner.plan import PlanOptions
+from corpus import storage
+from corpus.facts import facts, planned
+from corpus.machine import MEMORY, RATES, forced
+from corpus.programs import CASES
+
+STORED = storage.read()
+# Small programs that between them need every kind of work.
+SAMPLE = (
+    "skewed/lengths 6 13 8",
+    "gemm/square 12",
+    "clear/int8 by rows",
+    "vector/two squares",
+    "e2dm/lengths 6 13 8",
+)
+
+
+@pytest.fixture(autouse=True)
+def _machine() -> Iterator[None]:
+    with forced():
+        yield
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_planned_as_stored(name: str) -> None:
+    """`make corpus` stores what changed on purpose: see CONTRIBUTING.md."""
+    stored, found = STORED.get(name, []), storage.block(name, facts(CASES[name]))
+    if found != stored:
+        difference = difflib.unified_diff(stored, found, "stored", "planned", lineterm="", n=1)
+        pytest.fail("\n".join(["another plan (`make corpus` stores it):", *difference]), pytrace=False)
+
+
+def test_the_file_has_each_program_once_in_order() -> None:
+    assert list(STORED) == list(CASES)
+    assert storage.FILE.read_text(encoding="utf-8") == storage.written(STORED.values())
+    assert storage.FILE.stat().st_size < 1 << 20
+
+
+def test_everything_that_can_be_asked_is_asked_by_some_program() -> None:
+    asked = {name for case in CASES.values() for name in case.options}
+    assert set(PlanOptions.__dataclass_fields__) <= asked
+    algorithms = {case.options.get("algorithm") for case in CASES.values()}
+    assert {*ALGORITHMS, GEMM, *LAYER_METHODS} <= algorithms
+    taken = {
+        line.split()[1].rstrip(":")
+        for lines in STORED.values()
+        for line in lines
+        if line.startswith("takes ")
+    }
+    assert {*ALGORITHMS, GEMM} <= taken
+
+
+# --- does it bite? ---
+
+
+def _changed(value: Any) -> Any:
+    """A number that is a little larger."""
+    if isinstance(value, bool):
+        return not value
+    return value + max(1, value // 1000) if isinstance(value, int) else 1.001 * value
+
+
+def _numbers(record: Any) -> list[str]:
+    """The fields of a dataclass that hold a number other than zero."""
+    found = {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}
+    return [name for name, value in found.items() if isinstance(value, (int, float)) and value]
+
+
+def _with(program: cb.Program, **changes: Any) -> list[tuple[str, str]]:
+    """The facts of a program whose plan says something else: nothing that it found out before is reused."""
+    plan = program.plan
+    try:
+        program.plan = dataclasses.replace(plan, **changes)
+        return planned(program)
+    finally:
+        program.plan = plan
+
+
+@pytest.fixture(scope="module")
+def sample() -> dict[str, cb.Program]:
+    with forced():
+        return {name: CASES[name].compiled() for name in SAMPLE}
+
+
+def test_every_figure_of_a_plan_is_stored(sample: dict[str, cb.Program]) -> None:
+    for name, program in sample.items():
+        plan, before = program.plan, planned(program)
+        assert storage.block(name, before)[1:] == STORED[name][-len(before) :]
+        for field in _numbers(plan):
+            assert _with(program, **{field: _changed(getattr(plan, field))}) != before, f"{name}: {field}"
+        for part in ("counts", "traffic"):
+            record = getattr(plan, part)
+            for field in _numbers(record):
+                other = dataclasses.replace(record, **{field: _changed(getattr(record, field))})
+                assert _with(program, **{part: other}) != before, f"{name}: {part}.{field}"
+
+
+def _one_rate_changed(rates: Any, factor: float = 1.1) -> Iterator[tuple[str, Any]]:
+    """A rate, or a record or tuple of rates, with one of them changed at a time, and where it stands."""
+    if isinstance(rates, tuple):
+        for index, part in enumerate(rates):
+            for where, changed in _one_rate_changed(part, factor):
+                yield f"[{index}]{where}", (*rates[:index], changed, *rates[index + 1 :])
+    elif dataclasses.is_dataclass(rates):
+        for field in dataclasses.fields(rates):
+            for where, changed in _one_rate_changed(getattr(rates, field.name), factor):
+                yield f".{field.name}{where}", dataclasses.replace(rates, **{field.name: changed})
+    else:
+        yield "", factor * rates
+
+
+def test_every_rate_shows(sample: dict[str, cb.Program]) -> None:
+    before = {name: _with(program) for name, program in sample.items()}
+    for what, rates in _one_rate_changed(RATES):
+        with forced(rates):
+            assert any(_with(program) != before[name] for name, program in sample.items()), what
+
+
+def test_another_machine_makes_other_plans() -> None:
+    def taken(rates: Any) -> list[str]:
+        with forced(rates):
+            return [text for what, text in facts(CASES["product/square 16"]) if what == "takes"]
+
+    before = taken(RATES)
+    assert any(taken(rates) != before for _, rates in _one_rate_changed(RATES, 50.0))
+    name = "skewed/square 12"
+    for machine in ({"threads": 1}, {"memory": MEMORY // 64}):
+        with forced(**machine):
+            assert storage.block(name, facts(CASES[name])) != STORED[name]
+
+
+def test_nothing_else_of_the_machine_matters() -> None:
+    """Another process with other hashes, instructions and threads."""
+    code = (
+        "from corpus.facts import facts; from corpus.machine import forced; from corpus.programs import CASES\n"
+        "from corpus import storage\n"
+        f"with forced(): print(storage.written(storage.block(name, facts(CASES[name])) for name in {SAMPLE!r}), end='')"
+    )
+    elsewhere = {"PYTHONHASHSEED": "7", "CIPHERBLAS_ISA": "scalar", "CIPHERBLAS_THREADS": "1"}
+    path = os.pathsep.join([str(Path(storage.FILE).parents[1]), *sys.path])
+    found = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | elsewhere | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+    )
+    assert found.returncode == 0, found.stderr
+    assert found.stdout == storage.written(STORED[name] for name in SAMPLE)

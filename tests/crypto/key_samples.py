@@ -1,0 +1,73 @@
+"""Independent arithmetic for the tests of keys: exact, slow, in Python integers."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from cipherblas.crypto.keys import RELINEARISE, SecretKey
+from cipherblas.crypto.params import Parameters
+
+
+def moduli(params: Parameters, limbs: int) -> list[int]:
+    """The moduli of a switching key's rows."""
+    return [*params.q[:limbs], *params.p]
+
+
+def negacyclic(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """x·y mod X^N + 1 for small int64 coefficients."""
+    full = np.convolve(x, y)
+    n = len(x)
+    low = full[:n].copy()
+    low[: n - 1] -= full[n:]
+    return low
+
+
+def automorphism(coefficients: np.ndarray, galois: int) -> np.ndarray:
+    """Coefficients of x(X^galois) mod X^N + 1."""
+    n = len(coefficients)
+    moved = np.zeros_like(coefficients)
+    for index, value in enumerate(coefficients):
+        power = index * galois % (2 * n)
+        moved[power % n] = value if power < n else -value
+    return moved
+
+
+def source_of(secret: SecretKey, galois: int) -> np.ndarray:
+    """Coefficients of what a key switches from: s(X^galois) or s²."""
+    s = secret.coefficients()
+    return negacyclic(s, s) if galois == RELINEARISE else automorphism(s, galois)
+
+
+def key_errors(secret: SecretKey, galois: int, limbs: int, data: np.ndarray) -> np.ndarray:
+    """Check every residue of a switching key against its equation; return the errors, int64 (digits, N).
+
+    The errors are found modulo the first limb, then the equation b = -a·s + e + P·g·s' is evaluated exactly on
+    every row, in Python integers.
+    """
+    params = secret.params
+    context = params.context()
+    rows = moduli(params, limbs)
+    s = secret.ntt()
+    places = [*range(limbs), *range(params.limbs, params.limbs + params.special_limbs)]
+    source = context.plaintext(source_of(secret, galois), params.limbs, special=True)
+    product_p = math.prod(params.p)
+    errors = []
+    for digit in range(params.digits(limbs)):
+        held = range(digit * params.alpha, min((digit + 1) * params.alpha, limbs))
+        residues = np.empty((len(rows), params.n), np.uint64)  # b + a·s - P·g·s' in NTT form: the error
+        for row, q in enumerate(rows):
+            inverse = pow(2, -52, q)
+            b, a = (part[row].astype(object) * inverse for part in data[digit])
+            gadget = product_p if row in held else 0
+            value = (b + a * s[places[row]].astype(object) - gadget * source[places[row]].astype(object)) % q
+            residues[row] = value.astype(np.uint64)
+        # A ciphertext (error, 0) of one limb decrypts to the error's coefficients.
+        alone = np.zeros((2, 1, params.n), np.uint64)
+        alone[0, 0] = residues[0]
+        error = np.rint(context.phase(s, alone)).astype(np.int64)
+        again = context.plaintext(error, params.limbs, special=True)[places]
+        np.testing.assert_array_equal(residues, again)
+        errors.append(error)
+    return np.stack(errors)

@@ -1,0 +1,129 @@
+"""Every algorithm on real ciphertexts: entries within the predicted error, counts and keys as planned."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from cipherblas.crypto.keys import decrypt_coefficients, encrypt, generate_secret, make_evaluation_keys
+from cipherblas.crypto.params import Parameters, make_parameters
+from cipherblas.evaluators.slots.native import Ckks
+from cipherblas.evaluators.slots.symbolic import Counter
+from cipherblas.evaluators.slots.values import Plain
+from cipherblas.forms.blocks import join, split
+from cipherblas.forms.layouts import Layout
+from cipherblas.methods.matmul.base import Algorithm
+from cipherblas.methods.matmul.product import multiply_grids
+from cipherblas.methods.matmul.registry import ALGORITHMS, build
+from cipherblas.rlwe.noise import TAIL
+
+
+def run(
+    algorithm: Algorithm,
+    params: Parameters,
+    a: NDArray[np.float64],
+    b: NDArray[np.float64],
+    *,
+    public: str = "",
+    key_policy: str = "direct",
+) -> None:
+    """a·b by blocks: plan on Counter, make just the planned keys, compute, decrypt, compare."""
+    secret = generate_secret(params)
+    context = params.context()
+
+    def operand(ev, layout: Layout, blocks, name: str):
+        def one(block, index: int, i: int, j: int):
+            bound = layout.slot_bound(1.0)
+            if public == name:
+                return Plain((name, i, j, index), lambda: layout.pack_one(block, index), bound)
+            if isinstance(ev, Counter):
+                return ev.fresh(None, bound=bound)
+            coefficients = context.encode(layout.pack_one(block, index), 2.0**params.scale_bits)
+            return ev.fresh(encrypt(secret, coefficients).expand(), bound=bound)
+
+        return [
+            [[one(block, index, i, j) for index in range(layout.ciphertexts)] for j, block in enumerate(row)]
+            for i, row in enumerate(blocks)
+        ]
+
+    def product(ev):
+        left = operand(ev, algorithm.left_layout, split(a, algorithm.m, algorithm.k), "left")
+        right = operand(ev, algorithm.right_layout, split(b, algorithm.k, algorithm.n), "right")
+        return multiply_grids(ev, algorithm, left, right)
+
+    counter = Counter(params, key_policy=key_policy)
+    planned = product(counter)
+    keys = make_evaluation_keys(secret, counter.request)
+    ev = Ckks(params, keys, key_policy=key_policy)
+    cells = product(ev)
+    assert ev.counts == counter.counts
+    assert ev.request == counter.request
+    assert ev.peak_bytes == counter.peak_bytes
+
+    def slots(ct):
+        coefficients = decrypt_coefficients(secret, np.ascontiguousarray(ct.data))
+        return context.decode(coefficients / ct.scale)
+
+    result = join(
+        [[algorithm.out_layout.unpack([slots(ct) for ct in cell]) for cell in row] for row in cells],
+        a.shape[0],
+        b.shape[1],
+    )
+    error = np.abs(result - a @ b).max()
+    predicted = planned[0][0][0].noise
+    assert error <= TAIL * predicted
+    assert error >= TAIL * predicted / 400
+
+
+def toy(n: int, limbs: int = 5) -> Parameters:
+    """INSECURE: for breadth."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        sizes = [50.0, 50.0] + [40.0] * (limbs - 2)
+        return make_parameters(n, sizes, alpha=2, scale_bits=40.0, security=128, insecure=True)
+
+
+def matrices(m: int, k: int, n: int, seed: int = 0):
+    rng = np.random.default_rng(seed)
+    return rng.uniform(-1, 1, (m, k)), rng.uniform(-1, 1, (k, n))
+
+
+@pytest.mark.parametrize("name", sorted(ALGORITHMS))
+@pytest.mark.parametrize("key_policy", ["direct", "composed"])
+def test_every_candidate(name, key_policy):
+    a, b = matrices(6, 7, 5)
+    for options in ALGORITHMS[name].candidates(6, 7, 5, 128):
+        run(build(name, 6, 7, 5, 128, options), toy(256), a, b, key_policy=key_policy)
+
+
+@pytest.mark.parametrize("name", sorted(ALGORITHMS))
+@pytest.mark.parametrize("public", ["", "left", "right"])
+def test_blocks_and_clear_operands(name, public):
+    a, b = matrices(7, 9, 10)
+    run(build(name, 4, 5, 6, 128, {}), toy(256), a, b, public=public)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "shape", "log_n", "levels", "options", "key_policy"),
+    [
+        ("skewed", (32, 64, 64), 13, 0, {}, "direct"),
+        ("skewed", (64, 64, 64), 14, 0, {"baby_steps": 8}, "direct"),
+        ("outer-product", (64, 64, 64), 13, 0, {}, "direct"),
+        ("bicyclic", (31, 30, 37), 13, 0, {}, "direct"),
+        ("fame", (64, 64, 64), 14, 2, {"complex_packing": True, "baby_steps": 8}, "direct"),
+        ("fame", (64, 16, 64), 14, 3, {"radix": 4, "key_baby_steps": 4}, "composed"),
+        ("fame", (16, 64, 64), 14, 2, {"baby_steps": 4, "key_baby_steps": 4}, "binary"),
+        ("e2dm", (64, 64, 64), 14, 2, {}, "direct"),
+        ("halevi-shoup", (16, 12, 14), 13, 0, {}, "direct"),
+    ],
+)
+def test_secure_parameters(name, shape, log_n, levels, options, key_policy):
+    """128-bit security, shapes of use."""
+    params = make_parameters(1 << log_n, [48.0, 48.0] + [40.0] * levels, alpha=2, scale_bits=40.0)
+    assert params.security == 128
+    algorithm = build(name, *shape, params.slots, options)
+    run(algorithm, params, *matrices(*shape), key_policy=key_policy)

@@ -1,0 +1,269 @@
+"""Matrices and conversion keys in files: whole, smaller when fresh, and refused when damaged or foreign."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import format_samples as samples
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cipherblas.common.errors import (
+    CipherblasError,
+    FormatError,
+    MemoryBudgetError,
+    MismatchError,
+    SecurityError,
+    StorageError,
+)
+from cipherblas.crypto import files
+from cipherblas.rlwe import matrices
+from cipherblas.rlwe.matrices import CoefficientMatrix, ConversionKeys, ConversionRequest, RlweRows
+from cipherblas.rlwe.matrices.encryption import decrypt, encrypt_rows, encrypt_shared_batch
+from cipherblas.rlwe.matrices.generation import make_conversion_keys
+from cipherblas.rlwe.matrices.uniform import expand
+
+pytestmark = pytest.mark.filterwarnings("ignore::cipherblas.common.errors.InsecureParametersWarning")
+
+
+def fresh(name: str, seed: int = 0, shape: tuple[int, int] = (3, 16)) -> CoefficientMatrix:
+    secret, _ = samples.toy_keys(16, 2, 1)
+    return samples.ENCRYPT[name](secret, samples.matrix(seed, shape), samples.SCALE)
+
+
+def assert_same(x: CoefficientMatrix, y: CoefficientMatrix) -> None:
+    assert type(x) is type(y)
+    assert (x.params, x.shape, x.scale, x.key_id, x.seed) == (y.params, y.shape, y.scale, y.key_id, y.seed)
+    np.testing.assert_array_equal(x.b, y.b)
+    np.testing.assert_array_equal(x.a, y.a)
+
+
+@given(data=st.data(), seed=st.integers(0, 2**32))
+@pytest.mark.parametrize("name", samples.ENCRYPT)
+def test_round_trip(name: str, tmp_path_factory: Any, data: Any, seed: int) -> None:
+    path = tmp_path_factory.mktemp("files") / "x.matrix"
+    x = fresh(name, seed, data.draw(samples.shapes(name, 16)))
+    for one in (x, x.times(3), x.drop(1).times(0.3)):
+        one.save(path)
+        found = type(x).load(path, params=x.params, insecure=True)
+        assert_same(one, found)
+        secret, _ = samples.toy_keys(16, 2, 1)
+        np.testing.assert_array_equal(decrypt(secret, found), decrypt(secret, one))
+
+
+@pytest.mark.parametrize("name", samples.ENCRYPT)
+def test_a_fresh_file_holds_the_seed(name: str, tmp_path: Path) -> None:
+    secret, _ = samples.toy_keys(16, 2, 1)
+    x = samples.ENCRYPT[name](secret, np.ones((16, 16)), samples.SCALE)
+    x.save(tmp_path / "fresh")
+    x.times(1).save(tmp_path / "expanded")
+    sizes = [(tmp_path / file).stat().st_size for file in ("fresh", "expanded")]
+    assert sizes[1] - sizes[0] == pytest.approx(x.a.nbytes - 32, abs=200)
+    assert x.nbytes < sizes[0] < x.nbytes + 4096
+
+
+@pytest.mark.parametrize("name", samples.ENCRYPT)
+def test_truncated_and_damaged(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    x = fresh(name)
+    x.save(path)
+    whole = path.read_bytes()
+    for length in (0, 7, 100, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:length])
+        with pytest.raises(FormatError):
+            type(x).load(path, insecure=True)
+    random = np.random.default_rng(1)
+    for place in random.choice(len(whole), 150, replace=False):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << int(random.integers(8))
+        path.write_bytes(damaged)
+        with pytest.raises(CipherblasError):
+            type(x).load(path, insecure=True)
+
+
+@pytest.mark.parametrize("name", samples.ENCRYPT)
+def test_other_kinds_and_formats(name: str, tmp_path: Path) -> None:
+    secret, public = samples.toy_keys(16, 2, 1)
+    x = fresh(name)
+    x.save(tmp_path / "x")
+    for other in samples.ENCRYPT:
+        if other != name:
+            with pytest.raises(MismatchError, match="another format"):
+                type(fresh(other)).load(tmp_path / "x", insecure=True)
+    with pytest.raises(MismatchError, match="kind"):
+        ConversionKeys.load(tmp_path / "x", insecure=True)
+    secret.save(tmp_path / "secret")
+    public.save(tmp_path / "public")
+    for file in ("secret", "public"):
+        with pytest.raises(MismatchError, match="kind"):
+            type(x).load(tmp_path / file, insecure=True)
+    with pytest.raises(MismatchError, match="other parameters"):
+        type(x).load(tmp_path / "x", params=samples.toy(16, 3), insecure=True)
+    with pytest.raises(StorageError):
+        type(x).load(tmp_path / "gone", insecure=True)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"shape": [3, 17]},
+        {"shape": [3, 0]},
+        {"shape": [3]},
+        {"shape": [3, 8.0]},
+        {"shape": [3, True]},
+        {"shape": [2**40, 16]},
+        {"shape": "3x16"},
+        {"shape": None},
+        {"scale": 0},
+        {"scale": -1.0},
+        {"scale": "1"},
+        {"scale": None},
+        {"key_id": 5},
+        {"key_id": None},
+    ],
+)
+def test_hostile_headers(tmp_path: Path, change: dict[str, Any]) -> None:
+    """Files that are whole, but whose content is none."""
+    x = fresh("rlwe-rows")
+    header = {"format": "rlwe-rows", "shape": [3, 16], "scale": 1.0, "key_id": "k"}
+    tensors = {"b": x.b, "seed": np.frombuffer(x.seed or b"", np.uint8)}
+    files.write(tmp_path / "x", "encrypted-matrix", header, tensors, parameters=x.params)
+    assert RlweRows.load(tmp_path / "x", insecure=True).shape == (3, 16)
+    changed = {name: value for name, value in {**header, **change}.items() if value is not None}
+    files.write(tmp_path / "x", "encrypted-matrix", changed, tensors, parameters=x.params)
+    with pytest.raises(FormatError):
+        RlweRows.load(tmp_path / "x", insecure=True)
+
+
+def test_hostile_tensors(tmp_path: Path) -> None:
+    x = fresh("rlwe-rows")
+    seed = np.frombuffer(x.seed or b"", np.uint8)
+    header = {"format": "rlwe-rows", "shape": [3, 16], "scale": 1.0, "key_id": "k"}
+    too_large = x.b.copy()
+    too_large[1, 2, 3] = x.params.q[1]
+    a_too_large = x.a.copy()
+    a_too_large[0, 0, 0] = 2**63
+    cases: list[dict[str, Any]] = [
+        {"b": x.b},
+        {"seed": seed},
+        {"b": x.b, "seed": seed, "a": x.a},
+        {"b": x.b, "seed": seed[:31]},
+        {"b": x.b, "a": x.a[:1]},
+        {"b": x.b[:, :2], "seed": seed},
+        {"b": x.b.astype(np.int64), "seed": seed},
+        {"b": np.concatenate([x.b, x.b]), "seed": seed},
+        {"b": x.b[0], "seed": seed},
+        {"b": x.b[:0], "seed": seed},
+        {"b": too_large, "seed": seed},
+        {"b": x.b, "a": a_too_large},
+    ]
+    for tensors in cases:
+        files.write(tmp_path / "x", "encrypted-matrix", header, tensors, parameters=x.params)
+        with pytest.raises(FormatError):
+            RlweRows.load(tmp_path / "x", insecure=True)
+
+
+@pytest.mark.parametrize(
+    ("conversion", "count"),
+    [("module-to-rlwe", 4), ("shared-to-rlwe", 3), ("rlwe-to-shared", 2), ("rlwe-to-shared", 3)],
+)
+def test_conversion_keys(tmp_path: Path, conversion: str, count: int) -> None:
+    secret, _ = samples.toy_keys(16, 3, 2, 2)
+    for limbs in (1, 3):
+        keys = make_conversion_keys(secret, ConversionRequest(conversion, count, limbs))
+        keys.save(tmp_path / "keys")
+        found = ConversionKeys.load(tmp_path / "keys", params=secret.params, insecure=True)
+        assert (found.request, found.key_id, found.seed) == (keys.request, secret.key_id, keys.seed)
+        np.testing.assert_array_equal(found.data, keys.data)
+        assert found.nbytes == keys.request.nbytes(secret.params) == keys.data.nbytes
+    whole = (tmp_path / "keys").read_bytes()
+    assert len(whole) < keys.nbytes * (0.7 if conversion != "rlwe-to-shared" else 0.9) + 4096
+    random = np.random.default_rng(1)
+    for place in random.choice(len(whole), 100, replace=False):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << int(random.integers(8))
+        (tmp_path / "keys").write_bytes(damaged)
+        with pytest.raises(CipherblasError):
+            ConversionKeys.load(tmp_path / "keys", insecure=True)
+
+
+def test_hostile_conversion_keys(tmp_path: Path) -> None:
+    secret, _ = samples.toy_keys(16, 2, 1)
+    keys = make_conversion_keys(secret, ConversionRequest("shared-to-rlwe", 2, 2))
+    seed = np.frombuffer(keys.seed, np.uint8)
+    b = np.ascontiguousarray(keys.data[:, :, 0])
+    header: dict[str, Any] = {"conversion": "shared-to-rlwe", "count": 2, "limbs": 2, "key_id": ""}
+
+    def write(changes: dict[str, Any], tensors: dict[str, Any]) -> None:
+        files.write(
+            tmp_path / "x", "conversion-keys", {**header, **changes}, tensors, parameters=secret.params
+        )
+
+    write({}, {"b": b, "seed": seed})
+    np.testing.assert_array_equal(ConversionKeys.load(tmp_path / "x", insecure=True).data, keys.data)
+    too_large = b.copy()
+    too_large[1, 0, 2, 5] = secret.params.p[0]
+    cases: list[tuple[dict[str, Any], dict[str, Any]]] = [
+        ({"conversion": "rlwe-to-rlwe"}, {"b": b, "seed": seed}),
+        ({"conversion": 1}, {"b": b, "seed": seed}),
+        ({"count": 2**50}, {"b": b, "seed": seed}),
+        ({"count": 3}, {"b": b, "seed": seed}),
+        ({"limbs": 1}, {"b": b, "seed": seed}),
+        ({"limbs": 0}, {"b": b, "seed": seed}),
+        ({"limbs": "2"}, {"b": b, "seed": seed}),
+        ({}, {"b": b}),
+        ({}, {"b": b, "seed": seed[:5]}),
+        ({}, {"b": too_large, "seed": seed}),
+    ]
+    for changes, tensors in cases:
+        write(changes, tensors)
+        with pytest.raises(FormatError):
+            ConversionKeys.load(tmp_path / "x", insecure=True)
+
+
+def test_a_part_beyond_the_memory() -> None:
+    params = samples.toy(1 << 12)
+    with pytest.raises(MemoryBudgetError, match="expanding"):
+        expand(params, bytes(32), 1, 1 << 30)  # 32 TiB, of 8 GiB of b
+
+
+def test_a_server_needs_files_alone(tmp_path: Path) -> None:
+    """Matrix and keys go through files; what comes back is decrypted by the client."""
+    secret, _ = samples.toy_keys(16, 2, 1)
+    plain = samples.matrix(3, (5, 30))
+    x = encrypt_shared_batch(secret, plain, samples.SCALE)
+    x.save(tmp_path / "x")
+    make_conversion_keys(secret, matrices.shared_to_rlwe_request(x)).save(tmp_path / "keys")
+    blocks = matrices.shared_to_rlwe(
+        matrices.SharedBatch.load(tmp_path / "x", insecure=True),
+        ConversionKeys.load(tmp_path / "keys", insecure=True),
+    )
+    blocks[0].save(tmp_path / "result")
+    found = decrypt(secret, RlweRows.load(tmp_path / "result", insecure=True))
+    assert np.abs(found - plain[:, :16]).max() < 2.0**-18
+
+
+def test_damaged_residues_do_not_reach_decryption() -> None:
+    secret, _ = samples.toy_keys(16, 2, 1)
+    x = encrypt_rows(secret, np.ones((2, 16)), samples.SCALE)
+    b = x.b.copy()
+    b[0, 0, 0] = secret.params.q[0]
+    with pytest.raises(ValueError, match="residue of limb 0"):
+        decrypt(secret, replace(x, b=b))
+
+
+def test_insecure_files_need_a_word(tmp_path: Path) -> None:
+    """Toy parameters are refused in matrices of every format, and in conversion keys."""
+    secret, _ = samples.toy_keys(16, 2, 1)
+    kinds: list[tuple[Any, Any]] = [(type(fresh(name)), fresh(name)) for name in samples.ENCRYPT]
+    request = ConversionRequest("shared-to-rlwe", 2, 2)
+    for kind, made in [*kinds, (ConversionKeys, make_conversion_keys(secret, request))]:
+        made.save(tmp_path / "x")
+        for asked in ({}, {"params": secret.params}, {"security": 192}):
+            with pytest.raises(SecurityError, match="less secure"):
+                kind.load(tmp_path / "x", **asked)
+        kind.load(tmp_path / "x", insecure=True)
