@@ -38,6 +38,8 @@ def run(
         def one(block, index: int, i: int, j: int):
             bound = layout.slot_bound(1.0)
             if public == name:
+                if isinstance(ev, Counter):  # one stands for those of all blocks
+                    return Plain((name, index), block, bound, blocks=len(blocks) * len(blocks[0]))
                 return Plain((name, i, j, index), lambda: layout.pack_one(block, index), bound)
             if isinstance(ev, Counter):
                 return ev.fresh(None, bound=bound)
@@ -61,7 +63,7 @@ def run(
     cells = product(ev)
     assert ev.counts == counter.counts
     assert ev.request == counter.request
-    assert ev.peak_bytes == counter.peak_bytes
+    assert ev.peak_bytes <= counter.peak_bytes <= ev.peak_bytes + ev.run_bytes
 
     def slots(ct):
         coefficients = decrypt_coefficients(secret, np.ascontiguousarray(ct.data))

@@ -193,9 +193,9 @@ def test_smaller_memory_leads_to_smaller_plans() -> None:
     """Where the fastest candidates all need too much, the planner looks further."""
     peaks = [
         compiled(192, 192, 192, algorithm="fame", memory_budget=budget << 20).plan.peak_bytes
-        for budget in (1200, 390)
+        for budget in (1200, 330)
     ]
-    for peak, budget in zip(peaks, (1200, 390), strict=True):
+    for peak, budget in zip(peaks, (1200, 330), strict=True):
         assert peak <= budget << 20
     assert peaks[0] > peaks[1]
 

@@ -1,8 +1,9 @@
 """The budget of work: how much a plan may ask of whoever reads it, however few bytes it has.
 
 A plan is counted before it runs, by walking it without data: when it is compiled, and again when it is loaded, since
-nothing is taken on the word of a file. A step of that walk is one handle, term of a sum, block, key or weight: some ten
-microseconds. Loops say how many steps they have before they begin, so that what is too much is refused at once.
+nothing is taken on the word of a file. A step of that walk is one handle, term of a sum, block, key or weight: some
+ten microseconds. Loops say how many steps they have before they begin, so that what is too much is refused at once.
+Products of blocks in slots have their steps too, although one is walked for all: a run takes them all in the end.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from contextvars import ContextVar
 
 from cipherblas.common.errors import WorkBudgetError
 
-# Of a file: half a minute at the most. A product of 1024 x 1024 matrices in slots has half as many, one of 4096 x 4096
-# by GEMM thirty, and convolutional networks have some ten thousand to some hundred thousand.
+# Of a file: half a minute at the most. A product of 1024 x 1024 matrices in slots has a sixth of them, one of
+# 4096 x 4096 by GEMM thirty, and convolutional networks have some ten thousand to some hundred thousand.
 MOST_STEPS = 1 << 20
 # Of what the user of this process compiles: minutes. A product of 4096 x 4096 matrices in slots has two thirds of them.
 MOST_COMPILED_STEPS = 1 << 24

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.evaluators.slots.values import Plain, Transform
+from cipherblas.evaluators.slots.values import Masks, Plain, Transform
 from cipherblas.rlwe.key_policies import Step, total_step
 
 # Target slot → source slot, `EMPTY` where the output is zero.
@@ -44,14 +44,18 @@ def masked_map(
             rotation in both. The input must be real: then no slot grows by more than sqrt(2).
     """
     modulus = period or slots
-    terms: dict[int, tuple[Step, Plain]] = {}
+    different: dict[int, Step] = {}
     for step in steps:
-        residue = total_step(step) % modulus
-        if residue not in terms:
-            values = functools.partial(_mask, source, imaginary, residue, modulus)
-            terms[residue] = (step, Plain((key, "mask", residue), values, 1.0, constant=True))
+        different.setdefault(total_step(step) % modulus, step)
+    residues = list(different)
+
+    def mask(index: int) -> Plain:
+        residue = residues[index]
+        values = functools.partial(_mask, source, imaginary, residue, modulus)
+        return Plain((key, "mask", residue), values, 1.0, constant=True)
+
     growth = 1.0 if imaginary is None else math.sqrt(2)
-    return Transform(dict(terms.values()), growth, growth, key)
+    return Transform(Masks(different.values(), mask), growth, growth, key)
 
 
 def _mask(

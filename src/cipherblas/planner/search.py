@@ -10,7 +10,8 @@ from typing import Any
 
 from cipherblas.common.errors import CipherblasError, MemoryBudgetError, PrecisionError, ShapeError
 from cipherblas.crypto.params import TooFewPrimesError
-from cipherblas.lang.expressions import Expression, Leaf, MatMul, Scale, has_public_key
+from cipherblas.forms.blocks import grid_shape
+from cipherblas.lang.expressions import Expression, Leaf, MatMul, Scale, matrix_shape, ordered
 from cipherblas.lang.graph import Axes, products
 from cipherblas.methods.matmul.base import Algorithm
 from cipherblas.methods.matmul.registry import ALGORITHMS, build, find
@@ -28,6 +29,7 @@ from cipherblas.planner.sizing import (
     NoRingError,
     Sizing,
     budget_bits,
+    draft_excess,
     magnitude_slope,
     sizings,
     too_few_primes,
@@ -48,7 +50,7 @@ from cipherblas.runtime.slot_arithmetic import Choice
 KEY_POLICIES: tuple[KeyPolicy, ...] = ("direct", "composed", "binary")
 FINALISTS = 12
 SMALLEST = 4
-PRUNE_RATIO = 20
+PRUNE_RATIO = 20  # what takes so many times as long as the best so far is not counted to its end
 PROGRAM_TILINGS = 2  # of a program with several products: the largest blocks that fit
 SMALLER_BLOCKS = 0.8  # of a modulus that is needed: more than other blocks of a larger ring may save
 STOP_RATIO = 1.3  # a ring slower than a smaller one by so much ends the search upwards
@@ -131,6 +133,7 @@ class Search:
         self._best_seconds = best_seconds  # so far, on any route
         self._limit = best_seconds
         self._least_keys: dict[str, int] = {}
+        self._refused_keys = 0  # candidates, each on one ring and with one policy
         self._thorough = False  # look at smaller blocks of every algorithm
         self._failures: list[CipherblasError] = []
         self._too_slow = 0  # candidates that were not counted to their end
@@ -184,7 +187,7 @@ class Search:
             ):
                 for found in self._option_sets(algorithm, block, slots):
                     candidate = Candidate((Choice(name, found),), _blocks(axes, block), n)
-                    if self._uploads(candidate, block) <= self.budgets.upload:
+                    if self._fits_upload(candidate):
                         yield candidate
             return
         uniform = uniform_tilings(self.axes, self.options.block)
@@ -193,36 +196,47 @@ class Search:
         )
         for blocks in itertools.islice(fitting, PROGRAM_TILINGS):
             choices = tuple(self._first_choice(algorithm, node, blocks, slots) for node in self.nodes)
-            yield Candidate(choices, blocks, n)
+            candidate = Candidate(choices, blocks, n)
+            if self._fits_upload(candidate):
+                yield candidate
+
+    def _block(self, node: MatMul, blocks: Mapping[str, int]) -> tuple[int, int, int]:
+        rows, inner = self.axes.of(node.left)
+        return blocks[rows], blocks[inner], blocks[self.axes.of(node)[1]]
 
     def _first_choice(
         self, algorithm: type[Algorithm], node: MatMul, blocks: Mapping[str, int], slots: int
     ) -> Choice:
-        rows, inner = self.axes.of(node.left)
-        block = (blocks[rows], blocks[inner], blocks[self.axes.of(node)[1]])
+        block = self._block(node, blocks)
         found = next(self._option_sets(algorithm, block, slots), None)
         if found is None:
             raise ShapeError(f"{algorithm.name} has no option that fits", got=block)
         return Choice(algorithm.name, found)
 
-    def _uploads(self, candidate: Candidate, block: tuple[int, int, int]) -> int:
-        """Bytes of upload at the fewest limbs: what need not be counted to be refused."""
-        choice, node = candidate.choices[0], self.nodes[0]
-        algorithm = build(choice.algorithm, *block, candidate.n // 2, choice.options)
-        m, k, n = (
-            -(-length // size) for length, size in zip((*node.left.shape, node.shape[1]), block, strict=True)
-        )
-        sides = ((node.left, algorithm.left_layout, m * k), (node.right, algorithm.right_layout, k * n))
-        uploads = sum(
-            layout.ciphertexts * blocks * candidate.n * 8 * (1 + has_public_key(side))
-            for side, layout, blocks in sides
-            if side.secret
-        )
+    def _fits_upload(self, candidate: Candidate) -> bool:
+        """Whether the upload fits its budget at one limb: what does not need not be counted to be refused."""
+        uploads = self._least_upload(candidate)
         if uploads > self.budgets.upload:
             self._reject(
                 candidate, f"uploads at least {size(uploads)}, upload_budget is {size(self.budgets.upload)}"
             )
-        return uploads
+        return uploads <= self.budgets.upload
+
+    def _least_upload(self, candidate: Candidate) -> int:
+        """Bytes of the operands that are factors of products, or parts of factors, each at one limb."""
+        polynomials: dict[Any, int] = {}
+        for node, choice in zip(self.nodes, candidate.choices, strict=True):
+            block = self._block(node, candidate.blocks)
+            algorithm = build(choice.algorithm, *block, candidate.n // 2, choice.options)
+            for side, layout in ((node.left, algorithm.left_layout), (node.right, algorithm.right_layout)):
+                if not (side.secret and side.packable):
+                    continue
+                grid = math.prod(grid_shape(*matrix_shape(side), layout.rows, layout.cols))
+                for leaf in ordered(side):
+                    if isinstance(leaf, Leaf) and leaf.secret:
+                        key = (leaf.name, leaf.transposed, layout.key)
+                        polynomials[key] = grid * layout.ciphertexts * (1 + leaf.operand.public_key)
+        return sum(polynomials.values()) * candidate.n * 8
 
     def _option_sets(
         self, algorithm: Any, block: tuple[int, int, int], slots: int
@@ -256,15 +270,16 @@ class Search:
                 candidate.choices,
                 candidate.blocks,
                 key_policy,
-                self._max_ntt_limbs(ring.n),
+                self._max_ntt_limbs(ring),
                 self.budgets.masks,
             )
         )
 
-    def _max_ntt_limbs(self, n: int) -> float:
+    def _max_ntt_limbs(self, ring: Ring) -> float:
         """So many transforms alone would take far longer than the best plan so far."""
-        seconds = PRUNE_RATIO * self._best_seconds * self.predictions.threads
-        return seconds / (n * (n.bit_length() - 1) * max(self.rates.least_ntt, 1e-12))
+        layers = ring.n * (ring.n.bit_length() - 1)
+        seconds = PRUNE_RATIO * self._best_seconds * draft_excess(ring)
+        return seconds * self.predictions.threads / (layers * max(self.rates.least_ntt, 1e-12))
 
     @property
     def _policies(self) -> tuple[KeyPolicy, ...]:
@@ -279,7 +294,7 @@ class Search:
         """
         options, found = self.options, False
         for policy in self._policies:
-            run = self._estimator(candidate, policy)
+            run, refused = self._estimator(candidate, policy), self._refused_keys
             if candidate.algorithm not in self._slopes:
                 self._slopes[candidate.algorithm] = magnitude_slope(
                     run, candidate.n, self._allowed_bits(candidate.n)
@@ -299,7 +314,7 @@ class Search:
                 if scored is not None:
                     found = True
                     yield scored
-            if found:
+            if found or self._refused_keys == refused:  # other policies have other keys, and the same upload
                 return
 
     def _allowed_bits(self, n: int) -> float:
@@ -326,7 +341,8 @@ class Search:
         if scored.key_bytes > self.budgets.keys:
             self._reject_keys(scored)
             return None
-        self._best_seconds = min(self._best_seconds, scored.seconds)
+        if scored.peak_bytes <= self.budgets.memory:
+            self._best_seconds = min(self._best_seconds, scored.seconds)
         return scored
 
     def _predicted(
@@ -350,6 +366,7 @@ class Search:
 
     def _reject_keys(self, scored: Scored) -> None:
         """Too many keys: the reason names the fewest, and the fastest is kept to tell what fewer keys cost."""
+        self._refused_keys += 1
         name, least = scored.candidate.algorithm, self._least_keys
         if scored.key_bytes < least.get(name, math.inf):
             least[name] = scored.key_bytes

@@ -18,12 +18,15 @@ from cipherblas.crypto.params import (
 )
 from cipherblas.crypto.security import max_log_qp
 from cipherblas.planner.estimate import Estimate
-from cipherblas.rlwe.rings import RingShape
+from cipherblas.rlwe.rings import Ring, RingShape
 
 T = TypeVar("T")
 
 DRAFT_SCALE_BITS = 30.0
 DRAFT_BASE_LIMBS, DRAFT_SPENT_LIMBS = 4, 10  # of the first draft; see `drafted`
+LEAST_HOISTING = (
+    6  # transforms of a hoisting in the smallest ring: two limbs, as many digits, one special prime
+)
 DEEPEST = (
     160  # limbs that a program may spend where security sets no limit: as many as at N = 2^17 with 128 bits
 )
@@ -113,6 +116,13 @@ def draft(n: int, scale_bits: float, size: int = 1) -> RingShape:
     """A ring with limbs to spare, for a look at a program's depth and noise; of `size` times the usual limbs."""
     q_bits = [float(MAX_PRIME_BITS)] * (DRAFT_BASE_LIMBS * size) + [scale_bits] * (DRAFT_SPENT_LIMBS * size)
     return RingShape.from_bits(n, _uneven(q_bits), [MAX_PRIME_BITS + SPECIAL_MARGIN_BITS], 1, scale_bits)
+
+
+def draft_excess(ring: Ring) -> float:
+    """How many times as many transforms a run on this ring may take as on the one that it is a draft of."""
+    if ring.alpha > 1 or len(ring.q) < DRAFT_BASE_LIMBS + DRAFT_SPENT_LIMBS:
+        return 1.0
+    return len(ring.q) * (len(ring.q) + 1) / LEAST_HOISTING
 
 
 def drafted(

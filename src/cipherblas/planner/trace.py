@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from cipherblas.common.errors import CipherblasError
 from cipherblas.common.limits import MASK_BYTES
 from cipherblas.crypto.keys import KeyRequest
-from cipherblas.evaluators.slots.bookkeeping import Term
+from cipherblas.evaluators.slots.bookkeeping import T, Term
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.symbolic import Counter
 from cipherblas.evaluators.slots.values import Ct, Plain
@@ -132,17 +132,23 @@ class RecordingFeeds(PlainFeeds):
     def secret(self, spec: FeedSpec, bound: float) -> list[list[list[Any]]]:
         """Fresh handles, one list per block."""
         self.specs.setdefault(spec.key(), spec)
-        rows, cols = spec.grid
+        ev, (rows, cols) = self._evaluator, spec.grid
 
         def block() -> list[Any]:
             return [
-                self._evaluator.fresh(
-                    None, bound=bound, limbs=spec.limbs, scale=spec.scale, public_key=spec.public_key
-                )
+                ev.fresh(None, bound=bound, limbs=spec.limbs, scale=spec.scale, public_key=spec.public_key)
                 for _ in range(spec.layout.ciphertexts)
             ]
 
-        return [[block() for _ in range(cols)] for _ in range(rows)]
+        return ev.each(rows, lambda _: ev.each(cols, lambda _: block()))
+
+    def public(self, node: Expression, layout: Layout, grid: tuple[int, int]) -> list[list[list[Plain]]]:
+        """The first block, which stands for all."""
+        rows, cols = grid
+        (first,) = super().public(node, layout, (1, 1))[0]
+        for plain in first:
+            plain.blocks = rows * cols
+        return [[first] * cols] * rows
 
 
 class TooSlowError(CipherblasError):
@@ -150,7 +156,17 @@ class TooSlowError(CipherblasError):
 
 
 class _LimitedCounter(Counter):
+    """Stops where the transforms alone, those of all blocks of the loops that are being counted, exceed a limit."""
+
     max_ntt_limbs = math.inf
+    _before = 0  # transforms that were counted before the block that is now
+
+    def _counted(self, number: int, work: Callable[[], T]) -> T:
+        before, self._before = self._before, self._transforms
+        result = super()._counted(number, work)
+        self._before = before
+        self._check_limit()
+        return result
 
     def _transform_data(
         self,
@@ -170,8 +186,13 @@ class _LimitedCounter(Counter):
         self._check_limit()
         return super()._plain_product_data(plains, scale, cts, accumulator, limbs)
 
+    @property
+    def _transforms(self) -> int:
+        return self.counts.ntt_limbs + self.counts.encode_ntt_limbs
+
     def _check_limit(self) -> None:
-        if self.counts.ntt_limbs + self.counts.encode_ntt_limbs > self.max_ntt_limbs:
+        done = self._transforms
+        if done + (self._repeats - 1) * (done - self._before) > self.max_ntt_limbs:
             raise TooSlowError("the program transforms more limbs than it may", expected=self.max_ntt_limbs)
 
 

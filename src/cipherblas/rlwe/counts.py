@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+import operator
+from dataclasses import asdict, dataclass
 
 
 @dataclass
@@ -76,17 +77,17 @@ class Counts:
     fresh_bytes: int = 0
 
     def __add__(self, other: Counts) -> Counts:
-        return Counts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+        return Counts(*map(operator.add, vars(self).values(), vars(other).values()))
 
     def __sub__(self, other: Counts) -> Counts:
-        return Counts(*(getattr(self, f.name) - getattr(other, f.name) for f in fields(self)))
+        return Counts(*map(operator.sub, vars(self).values(), vars(other).values()))
 
     def __mul__(self, times: int) -> Counts:
-        return Counts(*(getattr(self, f.name) * times for f in fields(self)))
+        return Counts(*(number * times for number in vars(self).values()))
 
     def copy(self) -> Counts:
         """An independent copy, for differences over a stretch of a program."""
-        return self * 1
+        return Counts(**vars(self))
 
     def to_dict(self) -> dict[str, int]:
         """A JSON-ready dictionary."""

@@ -24,7 +24,7 @@ from cipherblas.methods.matmul.product import multiply_grids
 from cipherblas.methods.matmul.registry import build
 from cipherblas.runtime.slot_arithmetic import BlockedValue, Choice, Feeds, Like, SlotArithmetic
 
-# What a product of two blocks takes at the least, of the budget of work: terms, an accumulator, its share of rotations.
+# Of the budget of work, for each product of two blocks: counting does not walk them, but a run and `worst_error` do.
 STEPS_PER_BLOCK_PRODUCT = 4
 
 
@@ -147,7 +147,7 @@ class Execution(SlotArithmetic):
         first, second = sorted((node.left, node.right), key=lambda part: (part.packable, not part.secret))
         x = self._factor(first, layout, None)
         y = self._factor(second, layout, x)
-        cells = x.zipped(y, self._multiply)
+        cells = x.zipped(self.evaluator, y, self._multiply)
         return BlockedValue(node.shape, layout, cells, True, x.unit * y.unit)
 
     def _factor(self, node: Expression, layout: Layout, other: BlockedValue | None) -> BlockedValue:
@@ -158,7 +158,7 @@ class Execution(SlotArithmetic):
             if other is not None and other.secret:
                 like = replace(like, limbs=other.first().limbs)
         value = self._settled(self._relaid(self._value(node, layout, like), layout, node.bound))
-        return value.mapped(self.evaluator.ready) if value.secret else value
+        return value.mapped(self.evaluator, self.evaluator.ready) if value.secret else value
 
     def _relaid(self, value: BlockedValue, layout: Layout, bound: float) -> BlockedValue:
         """The value in another layout; no entry exceeds `bound`, and where slots hold nothing else, no slot does."""
@@ -166,15 +166,13 @@ class Execution(SlotArithmetic):
             return value
         if not value.secret:
             raise ShapeError("a clear value is packed once", expected=layout.key, got=value.layout.key)
-        value = self._settled(value)
-        cells = [
-            [relayout(self.evaluator, cell, value.layout, layout) for cell in row] for row in value.cells
-        ]
+        ev, value = self.evaluator, self._settled(value)
+        cells = value.blocks(ev, lambda i, j: relayout(ev, value.cells[i][j], value.layout, layout))
         value = replace(value, layout=layout, cells=cells)
         if layout.imaginary_garbage or layout.empty_garbage:
             return value
         largest = layout.slot_bound(bound / abs(value.unit))
-        return value.mapped(lambda ct: self.evaluator.bounded(ct, largest))
+        return value.mapped(ev, lambda ct: ev.bounded(ct, largest))
 
     def _product(self, node: MatMul) -> BlockedValue:
         ev = self.evaluator
@@ -188,7 +186,7 @@ class Execution(SlotArithmetic):
             right = self._factor(node.right, algorithm.right_layout, left)
         if left.secret and right.secret:
             limbs = min(left.first().limbs, right.first().limbs)
-            left, right = (side.mapped(lambda ct: ev.drop(ct, limbs)) for side in (left, right))
+            left, right = (side.mapped(ev, lambda ct: ev.drop(ct, limbs)) for side in (left, right))
         done = self._done
 
         def report(blocks: int, _: int) -> None:

@@ -56,17 +56,24 @@ class BlockedValue:
     def first(self) -> Any:
         return self.cells[0][0][0]
 
-    def mapped(self, function: Callable[[Any], Any]) -> BlockedValue:
+    def blocks(self, ev: Evaluator, function: Callable[[int, int], Cts]) -> list[list[Cts]]:
+        """function(i, j) for every block (i, j)."""
+        rows, cols = self.grid
+        return ev.each(rows, lambda i: ev.each(cols, lambda j: function(i, j)))
+
+    def mapped(self, ev: Evaluator, function: Callable[[Any], Any]) -> BlockedValue:
         """The value with every ciphertext replaced."""
-        cells = [[[function(ct) for ct in cell] for cell in row] for row in self.cells]
+        cells = self.blocks(ev, lambda i, j: [function(ct) for ct in self.cells[i][j]])
         return replace(self, cells=cells)
 
-    def zipped(self, other: BlockedValue, function: Callable[[Any, Any], Any]) -> list[list[Cts]]:
+    def zipped(
+        self, ev: Evaluator, other: BlockedValue, function: Callable[[Any, Any], Any]
+    ) -> list[list[Cts]]:
         """function(ct, other's ct) for every ciphertext; both have the same layout and grid."""
-        return [
-            [[function(a, b) for a, b in zip(p, q, strict=True)] for p, q in zip(r, s, strict=True)]
-            for r, s in zip(self.cells, other.cells, strict=True)
-        ]
+        return self.blocks(
+            ev,
+            lambda i, j: [function(a, b) for a, b in zip(self.cells[i][j], other.cells[i][j], strict=True)],
+        )
 
 
 @dataclass(frozen=True)
@@ -162,7 +169,7 @@ class SlotArithmetic:
             *(like.limbs, scale, like.unit, node.operand.public_key),
         )
         value = BlockedValue(shape, layout, self.feeds.secret(spec, bound), True, like.unit)
-        return value.mapped(lambda ct: self._enlarged(ct, excess)) if excess else value
+        return value.mapped(self.evaluator, lambda ct: self._enlarged(ct, excess)) if excess else value
 
     def _enlarged(self, ct: Any, bits: int) -> Any:
         """The same slots at a scale 2^bits larger."""
@@ -178,14 +185,14 @@ class SlotArithmetic:
             return value
         ev = self.evaluator
         factor, unit = abs(value.unit) / bound, math.copysign(bound, value.unit)
-        value = replace(value.mapped(lambda ct: ev.absorb(ct, factor)), unit=unit)
+        value = replace(value.mapped(ev, lambda ct: ev.absorb(ct, factor)), unit=unit)
         return self._shed(value, 2.0 ** (2 * ev.params.scale_bits))
 
     def _shed(self, value: BlockedValue, scale: float) -> BlockedValue:
         """The value rescaled as often as it keeps at least `scale`: more would crowd out the larger term of a sum."""
         ev = self.evaluator
         while value.first().limbs > 1 and value.first().scale >= scale * ev.params.q[value.first().limbs - 1]:
-            value = value.mapped(ev.rescale)
+            value = value.mapped(ev, ev.rescale)
         return value
 
     def _settled(self, value: BlockedValue) -> BlockedValue:
@@ -200,11 +207,12 @@ class SlotArithmetic:
         if abs(powers - max(1, round(powers))) <= SCALE_SLACK:
             return value
         missing = math.ceil((max(1, math.ceil(powers)) - powers) * bits)
-        return value.mapped(lambda ct: self._enlarged(ct, missing))
+        return value.mapped(self.evaluator, lambda ct: self._enlarged(ct, missing))
 
     def _sum_with_clear(self, x: BlockedValue, y: BlockedValue) -> BlockedValue:
         ratio = y.unit / x.unit
-        cells = x.zipped(y, lambda ct, plain: self.evaluator.add_plain(ct, plain.times(ratio)))
+        ev = self.evaluator
+        cells = x.zipped(ev, y, lambda ct, plain: ev.add_plain(ct, plain.times(ratio)))
         return replace(x, cells=cells)
 
     def _sum_of_secrets(self, x: BlockedValue, y: BlockedValue) -> BlockedValue:
@@ -213,19 +221,19 @@ class SlotArithmetic:
         negative = (x.unit < 0) != (y.unit < 0)
         if _is_integer(ratio):
             factor = round(ratio)
-            y = y.mapped(lambda ct: ev.multiply_scalar(ct, factor)) if factor > 1 else y
+            y = y.mapped(ev, lambda ct: ev.multiply_scalar(ct, factor)) if factor > 1 else y
             unit = x.unit
         elif _is_integer(1 / ratio):
             factor = round(1 / ratio)
-            x = x.mapped(lambda ct: ev.multiply_scalar(ct, factor))
+            x = x.mapped(ev, lambda ct: ev.multiply_scalar(ct, factor))
             unit = math.copysign(y.unit, x.unit)
         elif _true_bound(x) >= _true_bound(y):
             unit = x.unit
-            y = self._shed(y.mapped(lambda ct: ev.absorb(ct, ratio)), x.first().scale)
+            y = self._shed(y.mapped(ev, lambda ct: ev.absorb(ct, ratio)), x.first().scale)
         else:
             unit = math.copysign(y.unit, x.unit)
-            x = self._shed(x.mapped(lambda ct: ev.absorb(ct, 1 / ratio)), y.first().scale)
-        return replace(x, cells=x.zipped(y, ev.sub if negative else ev.add), unit=unit)
+            x = self._shed(x.mapped(ev, lambda ct: ev.absorb(ct, 1 / ratio)), y.first().scale)
+        return replace(x, cells=x.zipped(ev, y, ev.sub if negative else ev.add), unit=unit)
 
     def _multiply(self, a: Any, b: Any) -> Any:
         if isinstance(a, Plain) or isinstance(b, Plain):

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Hashable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable, MutableSequence, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from cipherblas.common.errors import LevelError, MissingKeyError
 from cipherblas.common.limits import MASK_BYTES, RUN_BYTES
 from cipherblas.common.work import Work
 from cipherblas.crypto.keys.request import KeyRequest
 from cipherblas.crypto.params import key_words
-from cipherblas.evaluators.slots.values import Ct, Ledger, Plain
+from cipherblas.evaluators.slots.values import Ct, Ledger, MaskGroup, Plain
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.key_policies import KeyPolicy, check_policy
 from cipherblas.rlwe.noise import TAIL, NoiseModel, SlotErrors
@@ -23,6 +23,8 @@ from cipherblas.rlwe.rings import Ring
 
 CONJUGATE = -1  # stands for complex conjugation where a rotation step is expected
 DEFAULT_WORKING_BYTES = 1 << 30
+
+T = TypeVar("T")
 
 
 class Term(NamedTuple):
@@ -64,9 +66,13 @@ class Bookkeeper:
         self._alpha = params.alpha
         self._room = list(itertools.accumulate((math.log2(q) for q in params.q), initial=0.0))
         self._available = available
-        self._encoded: set[Hashable] = set()
+        self._encoded: dict[Hashable, int] = {}  # encodings of each plaintext, one per block, that are kept
+        self._encoded_anew: dict[
+            Hashable, int
+        ] = {}  # uses of plaintexts some of whose encodings are not kept
         self._encoded_bytes = {True: 0, False: 0}  # of constants, of others
         self._encoding_budgets = {True: mask_budget, False: RUN_BYTES}
+        self._repeats = 1  # how often what is done now happens, on different blocks
         self._galois: dict[int, int] = {}
         self._galois_limbs: dict[int, int] = {}
         self._relinearise_limbs: int | None = None
@@ -162,20 +168,54 @@ class Bookkeeper:
             Bytes of those that are not kept, because the caches of the program or of the run are full.
         """
         each = max(1, limbs) * self.limb_bytes()
-        passing = 0
+        if isinstance(plains, MaskGroup):
+            return self._book_masks(plains, scale, limbs, each)
+        passing = masks = anew = 0  # encodings of all blocks
+        known = self._encoded
         for plain in plains:
             key = (plain.key, scale, limbs)
-            if key in self._encoded:
-                continue
-            if self._encoded_bytes[plain.constant] + each > self._encoding_budgets[plain.constant]:
-                passing += each
-                self.counts.operand_encodings += plain.constant  # anew in every run
-                continue
-            self._encoded_bytes[plain.constant] += each
-            self.counts.mask_encodings += plain.constant
-            self._encoded.add(key)
-            self.ledger.add(each)
-        return passing
+            kept = known.get(key)
+            if kept is None:
+                kept = known[key] = self._keep_encodings(plain.blocks, each, plain.constant)
+                masks += kept * plain.constant
+            if kept < plain.blocks:
+                passing += plain.blocks - kept
+                anew += plain.constant * (
+                    self._uses_anew(key, plain.blocks - kept, plain.blocks) if kept else self._repeats
+                )
+        if masks or anew:
+            self._count_encodings(masks, anew)
+        return min(passing, len(plains)) * each  # of one block at a time
+
+    def _book_masks(self, masks: MaskGroup, scale: float, limbs: int, each: int) -> int:
+        """`_book_encodings` of masks that are used together: the first ones are kept, as many as there is room for."""
+        key = (masks.key, scale, limbs)
+        kept = self._encoded.get(key)
+        if kept is None:
+            kept = self._encoded[key] = self._keep_encodings(len(masks), each, True)
+            self._count_encodings(kept, 0)
+        missing = len(masks) - kept
+        if missing:
+            self._count_encodings(0, missing * self._repeats)
+        return missing * each
+
+    def _keep_encodings(self, number: int, each: int, constant: bool) -> int:
+        """How many of so many encodings there is room for; they are kept from now on."""
+        kept = min(number, (self._encoding_budgets[constant] - self._encoded_bytes[constant]) // each)
+        self._encoded_bytes[constant] += kept * each
+        self.ledger.add(kept * each)
+        return kept
+
+    def _uses_anew(self, key: Hashable, missing: int, blocks: int) -> int:
+        """How many encodings one more use of the blocks of a plaintext takes, of which some are not kept."""
+        before = self._encoded_anew.get(key, 0)
+        after = self._encoded_anew[key] = before + self._repeats
+        return missing * after // blocks - missing * before // blocks
+
+    def _count_encodings(self, masks: int, anew: int) -> None:
+        """Count encodings of masks and constants, of all blocks: those that are kept, and those of every run."""
+        self.counts.mask_encodings += masks
+        self.counts.operand_encodings += anew
 
     @property
     def run_bytes(self) -> int:
@@ -186,6 +226,31 @@ class Bookkeeper:
     def mask_bytes(self) -> int:
         """Bytes of encoded masks and constants that are kept for later runs."""
         return self._encoded_bytes[True]
+
+    # ---- loops over blocks ----
+
+    def each(
+        self, number: int, work: Callable[[int], T], replaced: MutableSequence[Any] | None = None
+    ) -> list[T]:
+        """The results of `work` for 0, …, number - 1, which must be alike: the same operations on other blocks.
+
+        Args:
+            replaced: ciphertexts (nested lists of them) in place of which the results come, forgotten one by one.
+        """
+        results = []
+        for index in range(number):
+            results.append(work(index))
+            if replaced is not None:
+                replaced[index] = None
+        return results
+
+    def fold(self, number: int, work: Callable[[int, T | None], T]) -> T:
+        """The sum that `work(index, sum so far)` makes in steps 0, …, number - 1, which must be alike: the first makes
+        its ciphertexts (None: no sum yet), the others add to them in place terms of as large a bound and errors."""
+        total = work(0, None)
+        for index in range(1, number):
+            total = work(index, total)
+        return total
 
     # ---- handles ----
 

@@ -140,18 +140,21 @@ class Products(Levels):
         Args:
             rows: `row_sum` and `row_norm` of the clear vectors together, where they are known (see `Transform`).
         """
-        limbs = min(ct.limbs for ct in cts)
+        # Rotations of one vector, of which there may be many, are alike: one of them is looked at.
+        kinds = {(id(ct.errors), ct.bound, ct.scale, ct.limbs): ct for ct in cts}.values()
+        limbs = min(ct.limbs for ct in kinds)
         rounding = self.noise_model.encoding(plain_scale)
         scale = cts[0].scale * plain_scale
-        for ct in cts:
+        for ct in kinds:
             self._check_scales(ct.scale * plain_scale, scale)
         if rows is None:
             bound = sum(ct.bound * plain.bound for ct, plain in zip(cts, plains, strict=True))
             errors = _weighted(cts, [plain.bound for plain in plains])
         else:
-            bound = max(ct.bound for ct in cts) * rows[0]
-            errors = worst(ct.errors for ct in cts).mapped(*rows)
-        errors = errors.with_common(rounding * sum(ct.bound for ct in cts))
+            bound = max(ct.bound for ct in kinds) * rows[0]
+            errors = worst(ct.errors for ct in kinds).mapped(*rows)
+        bounds = sum([ct.bound for ct in cts])
+        errors = errors.with_common(rounding * bounds)
         self.counts.sums += 1
         self._count_plains(len(cts), limbs, extended=False)
         result = self._accumulator(accumulator, 2, limbs, scale, bound, errors)

@@ -13,7 +13,7 @@ from typing import Any
 from cipherblas.common.errors import MismatchError, ParameterError
 from cipherblas.evaluators.slots.bookkeeping import Term
 from cipherblas.evaluators.slots.products import Products
-from cipherblas.evaluators.slots.values import Ct, GiantStep, Plain, Transform
+from cipherblas.evaluators.slots.values import Ct, GiantStep, MaskGroup, Plain, Transform
 from cipherblas.rlwe.key_policies import Path, Step, expand, rotation_tree, total_step
 from cipherblas.rlwe.noise import SlotErrors, worst
 
@@ -63,7 +63,9 @@ def transform_plain(x: Plain, transform: Transform) -> Plain:
     """A linear transform of a clear vector."""
     key = ("transform", transform.key, x.key)
     bound = x.bound * transform.row_sum
-    return Plain(key, lambda: transform.apply(x.values()), bound, keep=True, constant=x.constant)
+    return Plain(
+        key, lambda: transform.apply(x.values()), bound, keep=True, constant=x.constant, blocks=x.blocks
+    )
 
 
 def transform_many(ev: Products, x: Ct, transforms: Sequence[Transform], order: str | None) -> Iterator[Ct]:
@@ -198,12 +200,22 @@ def transform_giant_steps(
 
 def _giant_steps(transform: Transform, baby_steps: int) -> tuple[GiantStep, ...]:
     """The diagonals by giant step, rotated back by it."""
-    found = []
-    for giant, members in split_steps(list(transform.terms), baby_steps).items():
+
+    def rolled(giant: int, members: Sequence[tuple[int, Step]]) -> tuple[Plain, ...]:
         plains = (transform.terms[step] for _, step in members)
-        rolled = tuple(plain.rolled(-giant) for plain in plains if plain is not None)
-        found.append(GiantStep(giant, tuple(baby for baby, _ in members), rolled))
-    return tuple(found)
+        return tuple(plain.rolled(-giant) for plain in plains if plain is not None)
+
+    return tuple(
+        GiantStep(
+            giant,
+            tuple(baby for baby, _ in members),
+            MaskGroup(
+                *((transform.key, baby_steps, giant), len(members)),
+                functools.partial(rolled, giant, members),
+            ),
+        )
+        for giant, members in split_steps(list(transform.terms), baby_steps).items()
+    )
 
 
 def rotate_sum(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,18 +19,20 @@ Order = Literal["limb", "rotation"]  # of the loops of a linear transform
 
 
 class Ledger:
-    """Bytes of the ciphertexts that are alive, and the largest value so far."""
+    """Bytes of the ciphertexts that are alive, the largest value so far, and how many handles were booked."""
 
-    __slots__ = ("live", "peak")
+    __slots__ = ("handles", "live", "peak")
 
     def __init__(self) -> None:
         self.live = 0
         self.peak = 0
+        self.handles = 0
 
     def add(self, nbytes: int) -> None:
         """Book bytes that stay until `release`."""
         self.live += nbytes
-        self.peak = max(self.peak, self.live)
+        if self.live > self.peak:
+            self.peak = self.live
 
     def release(self, nbytes: int) -> None:
         """Unbook bytes."""
@@ -53,7 +55,7 @@ class Ct:
         data: the evaluator's own representation (None in `Counter`).
     """
 
-    __slots__ = ("_booked", "_ledger", "bound", "components", "data", "errors", "limbs", "scale")
+    __slots__ = ("_booked", "_ledger", "_number", "bound", "components", "data", "errors", "limbs", "scale")
 
     def __init__(
         self,
@@ -74,12 +76,22 @@ class Ct:
         self.data = data
         self._ledger = ledger
         self._booked = nbytes
+        self._number = 0
         if ledger is not None:
             ledger.add(nbytes)
+            ledger.handles += 1
+            self._number = ledger.handles
 
     def __del__(self) -> None:
         if self._ledger is not None:
             self._ledger.release(self._booked)
+
+    def stand_for(self, blocks: int, booked_after: int) -> None:
+        """Book the bytes of so many like ciphertexts, unless this one is among the first handles of the ledger: it
+        stands for them from now on."""
+        if self._ledger is not None and self._number > booked_after:
+            self._ledger.live += (blocks - 1) * self._booked
+            self._booked *= blocks
 
     @property
     def noise(self) -> float:
@@ -108,9 +120,11 @@ class Plain:
         keep: keep what the function returned (for values that are costly and used often).
         constant: the same in all runs of a program, so that its encodings are worth keeping; those of others are
             dropped with the run.
+        blocks: so many vectors of other blocks, of other values, are encoded and used like this one, which stands for
+            them where nothing is computed.
     """
 
-    __slots__ = ("_kept", "_values", "bound", "constant", "keep", "key")
+    __slots__ = ("_kept", "_values", "blocks", "bound", "constant", "keep", "key")
 
     def __init__(
         self,
@@ -120,12 +134,14 @@ class Plain:
         *,
         keep: bool = False,
         constant: bool = False,
+        blocks: int = 1,
     ) -> None:
         self.key = key
         self._values = values
         self.bound = bound
         self.keep = keep
         self.constant = constant
+        self.blocks = blocks
         self._kept: NDArray[Any] | None = None
 
     def values(self) -> NDArray[Any]:
@@ -154,7 +170,7 @@ class Plain:
         return self._mapped(key, lambda: self.values() * factor, self.bound * abs(factor))
 
     def _mapped(self, key: Hashable, values: Callable[[], NDArray[Any]], bound: float) -> Plain:
-        return Plain(key, values, bound, constant=self.constant)
+        return Plain(key, values, bound, constant=self.constant, blocks=self.blocks)
 
     def __repr__(self) -> str:
         return f"Plain(key={self.key!r}, bound={self.bound:.3g})"
@@ -177,12 +193,59 @@ class WeightGroup:
     stored: bool = True
 
 
+class Masks(Mapping["int | tuple[int, ...]", Plain]):
+    """Diagonals by step, each made when it is first asked for: planning asks for few of them.
+
+    Args:
+        steps: rotations or paths, all different.
+        make: position of a step → its diagonal.
+    """
+
+    def __init__(self, steps: Iterable[Step], make: Callable[[int], Plain]) -> None:
+        self._positions = {step: position for position, step in enumerate(steps)}
+        self._make = make
+        self._made: dict[Step, Plain] = {}
+
+    def __getitem__(self, step: Step) -> Plain:
+        found = self._made.get(step)
+        if found is None:
+            found = self._made[step] = self._make(self._positions[step])
+        return found
+
+    def __iter__(self) -> Iterator[Step]:
+        return iter(self._positions)
+
+    def __len__(self) -> int:
+        return len(self._positions)
+
+
+class MaskGroup(Sequence[Plain]):
+    """Constants that are always used together, made when one is asked for; equal keys mean equal values."""
+
+    def __init__(self, key: Hashable, number: int, make: Callable[[], Sequence[Plain]]) -> None:
+        self.key = key
+        self._number, self._make = number, make
+        self._made: Sequence[Plain] | None = None
+
+    @overload
+    def __getitem__(self, index: int) -> Plain: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Plain]: ...
+    def __getitem__(self, index: int | slice) -> Plain | Sequence[Plain]:
+        if self._made is None:
+            self._made = self._make()
+        return self._made[index]
+
+    def __len__(self) -> int:
+        return self._number
+
+
 class GiantStep(NamedTuple):
     """Diagonals of a linear map that share a giant step, rotated back by it, and the baby steps that they take."""
 
     step: int
     babies: tuple[int, ...]
-    plains: tuple[Plain, ...]
+    plains: MaskGroup
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,6 +267,8 @@ class Transform:
     grouped: dict[int, tuple[GiantStep, ...]] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
+        if isinstance(self.terms, Masks) and self.terms:
+            return
         if len({plain is None for plain in self.terms.values()}) != 1:
             raise MismatchError(
                 "diagonals of a transform",
@@ -217,7 +282,7 @@ class Transform:
     @property
     def masked(self) -> bool:
         """Whether diagonals are multiplied (costs a level)."""
-        return any(plain is not None for plain in self.terms.values())
+        return next(iter(self.terms.values())) is not None
 
     @classmethod
     def of(cls, diagonals: Transform | Mapping[Step, Plain | None]) -> Transform:

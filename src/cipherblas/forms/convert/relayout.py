@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from cipherblas.common.errors import ShapeError
 from cipherblas.evaluators.slots.interface import Evaluator
-from cipherblas.evaluators.slots.values import Ct, Plain, Transform
+from cipherblas.evaluators.slots.values import Ct, Masks, Plain, Transform
 from cipherblas.forms.layouts import Layout
-from cipherblas.rlwe.key_policies import Step, total_step
+from cipherblas.rlwe.key_policies import total_step
 
 GIANT_COST = 2  # a giant rotation is not hoisted: counted as so many baby rotations
 
@@ -25,6 +25,21 @@ class _Source(NamedTuple):
 
     ciphertext: int
     imaginary: bool
+
+
+class _Held(NamedTuple):
+    """Where a part holds its entries: entry e in `copies[e]` of the slots, ascending, from `first[e]` on."""
+
+    slots: NDArray[np.int64]
+    first: NDArray[np.int64]
+    copies: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, held: NDArray[np.int64], entries: int) -> _Held:
+        """From the entry of each slot."""
+        used = np.flatnonzero(held >= 0)
+        copies = np.bincount(held[used], minlength=entries)
+        return cls(used[np.argsort(held[used], kind="stable")], np.cumsum(copies) - copies, copies)
 
 
 class _Selection(NamedTuple):
@@ -97,9 +112,9 @@ def _relayout_plain(cts: Sequence[Plain], source: Layout, target: Layout) -> lis
 
     bound = target.slot_bound(max(plain.bound for plain in cts))
     key: Hashable = ("relayout", target.key, tuple(plain.key for plain in cts))
-    constant = all(plain.constant for plain in cts)
+    constant, blocks = all(plain.constant for plain in cts), cts[0].blocks
     return [
-        Plain((key, i), functools.partial(values, i), bound, keep=True, constant=constant)
+        Plain((key, i), functools.partial(values, i), bound, keep=True, constant=constant, blocks=blocks)
         for i in range(target.ciphertexts)
     ]
 
@@ -140,30 +155,28 @@ def plan(source: Layout, target: Layout, number: int) -> tuple[_Piece, ...]:
     return tuple(pieces)
 
 
-def _held(layout: Layout) -> list[tuple[_Source, NDArray[np.int64], int]]:
-    """The parts that hold entries, real parts first: (part, entry of each slot, sign)."""
-    parts = [(_Source(i, False), layout.index(i).real, 1) for i in range(layout.ciphertexts)]
+@functools.lru_cache(maxsize=16)
+def _held(layout: Layout) -> list[tuple[_Source, _Held, int]]:
+    """The parts that hold entries, real parts first, with the sign of each."""
+    entries = layout.rows * layout.cols
+    parts = [
+        (_Source(i, False), _Held.of(layout.index(i).real, entries), 1) for i in range(layout.ciphertexts)
+    ]
     for i in range(layout.ciphertexts):
         index = layout.index(i)
         if index.imag is not None:
-            parts.append((_Source(i, True), index.imag, index.sign))
+            parts.append((_Source(i, True), _Held.of(index.imag, entries), index.sign))
     return parts
 
 
-def _nearest(
-    held: NDArray[np.int64], entries: NDArray[np.int64], wanted: NDArray[np.bool_]
-) -> NDArray[np.int64]:
+def _nearest(held: _Held, entries: NDArray[np.int64], wanted: NDArray[np.bool_]) -> NDArray[np.int64]:
     """For every wanted target slot the nearest slot of the part that holds its entry; -1 where there is none."""
-    slots = len(held)
+    slots, order = len(entries), held.slots
     place = np.full(slots, -1, dtype=np.int64)
-    used = np.flatnonzero(held >= 0)
-    if not len(used):
+    if not len(order):
         return place
-    order = used[np.argsort(held[used], kind="stable")]
-    sorted_entries = held[order]
     target = np.flatnonzero(wanted)
-    first = np.searchsorted(sorted_entries, entries[target], side="left")
-    count = np.searchsorted(sorted_entries, entries[target], side="right") - first
+    first, count = held.first[entries[target]], held.copies[entries[target]]
     best = np.full(len(target), slots, dtype=np.int64)
     for copy in range(int(count.max(initial=0))):
         there = copy < count
@@ -190,19 +203,25 @@ def _selected(place: NDArray[np.int64], coefficient: complex) -> _Selection:
 def _transform(selections: Sequence[_Selection], slots: int, key: Hashable) -> Transform:
     """The diagonals of the selections together, kept sparse: a layout may need thousands of them."""
     steps, targets, values = (np.concatenate(parts) for parts in zip(*selections, strict=True))
+    # By steps, then by targets; both have at most 16 bits, which are sorted by their digits.
+    order = np.argsort(targets.astype(np.uint16), kind="stable")
+    order = order[np.argsort((steps[order] + slots // 2 - 1).astype(np.uint16), kind="stable")]
+    steps, targets = steps[order], targets[order]
     # Selections that take the same source slot to the same target slot are one entry.
-    order, where = np.unique((steps + slots) * slots + targets, return_inverse=True)
-    summed = np.zeros(len(order), dtype=np.complex128)
-    np.add.at(summed, where, values)
-    steps, targets = order // slots - slots, order % slots
-    sizes = np.abs(summed)
+    different = np.flatnonzero((np.diff(steps, prepend=slots) != 0) | (np.diff(targets, prepend=slots) != 0))
+    summed = np.add.reduceat(values[order], different)
+    steps, targets, sizes = steps[different], targets[different], np.abs(summed)
     starts = np.flatnonzero(np.diff(steps, prepend=steps[0] - 1))
     bounds = np.maximum.reduceat(sizes, starts)
-    terms: dict[Step, Plain | None] = {}
-    for start, stop, bound in zip(starts, [*starts[1:], len(steps)], bounds, strict=True):
-        step = int(steps[start])
-        values_of = functools.partial(_diagonal, slots, targets[start:stop], summed[start:stop])
-        terms[step] = Plain((key, step), values_of, float(bound), constant=True)
+    stops = [*starts[1:], len(steps)]
+    different_steps = steps[starts].tolist()
+
+    def mask(index: int) -> Plain:
+        inside = slice(starts[index], stops[index])
+        values_of = functools.partial(_diagonal, slots, targets[inside], summed[inside])
+        return Plain((key, different_steps[index]), values_of, float(bounds[index]), constant=True)
+
+    terms = Masks(different_steps, mask)
     row_sums = np.bincount(targets, sizes)
     row_squares = np.bincount(targets, sizes**2)
     return Transform(terms, float(row_sums.max()), math.sqrt(float(row_squares.max())), key)
@@ -220,11 +239,12 @@ def _best_baby_steps(steps: Sequence[int]) -> int:
     """The number of baby steps with the cheapest rotations: powers of two and distances between steps are tried."""
     unit = math.gcd(*steps) or 1
     span = max(1, (max(steps) - min(steps)) // unit)
-    units = np.array(steps, dtype=np.int64) // unit
-    sizes = {1 << e for e in range(span.bit_length() + 1)}
-    sizes.update(sorted({(b - a) // unit for a, b in itertools.pairwise(steps)})[:64])
-
-    def cost(size: int) -> int:
-        return len(np.unique(units % size)) + GIANT_COST * len(np.unique(units // size))
-
-    return min(sorted(sizes), key=cost)
+    units = np.sort(np.array(steps, dtype=np.int64)) // unit
+    found = {1 << e for e in range(span.bit_length() + 1)}
+    found.update(sorted({(b - a) // unit for a, b in itertools.pairwise(steps)})[:64])
+    sizes = np.array(sorted(found))
+    giants, babies = np.divmod(units, sizes[:, None])
+    babies.sort(axis=1)
+    # Different numbers in sorted rows are one more than the places where they change.
+    changes = [np.count_nonzero(np.diff(rows, axis=1), axis=1) for rows in (babies, giants)]
+    return int(sizes[np.argmin(changes[0] + 1 + GIANT_COST * (changes[1] + 1))])

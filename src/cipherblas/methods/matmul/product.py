@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from cipherblas.common.errors import ShapeError
 from cipherblas.evaluators.slots.interface import Evaluator
@@ -11,6 +10,7 @@ from cipherblas.evaluators.slots.values import Ct
 from cipherblas.methods.matmul.base import Accumulator, Algorithm, Operand
 
 Grid = Sequence[Sequence[Operand]]
+Sums = list[list[Accumulator]]  # one accumulator per block of the result
 
 
 def multiply_grids(
@@ -47,33 +47,38 @@ def multiply_grids(
             got=f"{len(left)}×{len(left[0]) if left else 0} and {inner} rows",
         )
     rows, cols = len(left), len(right[0])
-    total, done = rows * cols * inner, 0
-    accumulators: list[list[Accumulator | None]] = [[None] * cols for _ in range(rows)]
-    for t in range(inner):
-        if rows == cols == 1:
-            accumulators[0][0] = algorithm.multiply_once(ev, left[0][t], right[t][0], accumulators[0][0])
-            done += 1
-            _report(progress, done, total)
-            continue
-        prepared_right = [algorithm.prepare_right(ev, right[t][j]) for j in range(cols)]
-        for i in range(rows):
-            prepared_left: list[Any] = algorithm.prepare_left(ev, left[i][t])
-            for j in range(cols):
-                accumulators[i][j] = algorithm.multiply(
-                    ev, prepared_left, prepared_right[j], accumulators[i][j]
-                )
-                done += 1
-                _report(progress, done, total)
-    results: list[list[list[Ct]]] = []
-    for row in accumulators:
-        results.append([])
-        for j, accumulator in enumerate(row):
-            assert accumulator is not None  # every output block got at least one product
-            results[-1].append(algorithm.finish(ev, accumulator))
-            row[j] = None  # frees the accumulator before the next one is relinearised
-    return results
+    done = 0
 
+    def reported(accumulator: Accumulator) -> Accumulator:
+        nonlocal done
+        done += 1
+        if progress is not None:
+            progress(done, rows * cols * inner)
+        return accumulator
 
-def _report(progress: Callable[[int, int], None] | None, done: int, total: int) -> None:
-    if progress is not None:
-        progress(done, total)
+    def column(t: int, sums: Sums | None) -> Sums:
+        """One column of left blocks times one row of right blocks, added to the sums."""
+        prepared_right = ev.each(cols, lambda j: algorithm.prepare_right(ev, right[t][j]))
+
+        def row(i: int) -> list[Accumulator]:
+            prepared = algorithm.prepare_left(ev, left[i][t])
+
+            def block(j: int) -> Accumulator:
+                accumulator = None if sums is None else sums[i][j]
+                return reported(algorithm.multiply(ev, prepared, prepared_right[j], accumulator))
+
+            return ev.each(cols, block)
+
+        return ev.each(rows, row)
+
+    def once(t: int, sums: Sums | None) -> Sums:
+        accumulator = None if sums is None else sums[0][0]
+        return [[reported(algorithm.multiply_once(ev, left[0][t], right[t][0], accumulator))]]
+
+    sums = ev.fold(inner, once if rows == cols == 1 else column)
+
+    def finished(i: int) -> list[list[Ct]]:
+        """A row of results; accumulators go before the next ones are relinearised."""
+        return ev.each(cols, lambda j: algorithm.finish(ev, sums[i][j]), sums[i])
+
+    return ev.each(rows, finished, sums)

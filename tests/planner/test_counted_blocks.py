@@ -1,0 +1,150 @@
+"""Counted blocks: loops over blocks that are counted once and multiplied give what walking every block gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import cipherblas as cb
+from cipherblas.common import work
+from cipherblas.evaluators.slots import bookkeeping
+from cipherblas.evaluators.slots.bookkeeping import Bookkeeper
+from cipherblas.evaluators.slots.symbolic import Counter
+from cipherblas.lang.expressions import Expression
+from cipherblas.lang.expressions import trace as traced
+from cipherblas.lang.graph import Axes, deduplicated, products
+from cipherblas.methods.matmul.registry import ALGORITHMS, find
+from cipherblas.planner.trace import PlainFeeds, RecordingFeeds
+from cipherblas.rlwe.rings import RingShape
+from cipherblas.runtime.execution import Execution
+from cipherblas.runtime.slot_arithmetic import BlockedValue, Choice
+
+S, P = cb.secret, cb.public
+RING = RingShape.for_depth(512, 14, 30.0)
+LIMB_BYTES = RING.n * 8
+WEIGHTS = np.random.default_rng(3).normal(size=(20, 20))
+LONGEST, MOST_BLOCKS = 16, 4
+
+
+class Walked(Counter):
+    """Walks every block, as a real run does."""
+
+    each = Bookkeeper.each
+    fold = Bookkeeper.fold
+
+
+class WalkedFeeds(RecordingFeeds):
+    """Packs every block of a clear part by itself."""
+
+    public = PlainFeeds.public
+
+
+Program = tuple[Callable[..., Any], dict[str, Any]]
+
+
+def programs(m: int, k: int, n: int, p: int) -> list[Program]:
+    """What programs of matrices are made of, with secret, clear and constant factors of any grid."""
+    w = WEIGHTS[:p, :m]
+    return [
+        (lambda a, b: a @ b, {"a": S(m, k), "b": S(k, n)}),
+        (lambda a, b: a @ b, {"a": P(m, k, bound=3), "b": S(k, n)}),
+        (lambda a, b: a @ b + 0.5, {"a": S(m, k), "b": P(k, n)}),
+        (lambda a, b, c: (a @ b) @ c, {"a": S(m, k), "b": S(k, n), "c": S(n, p)}),
+        (lambda a, b, c: a @ (b @ c), {"a": S(m, k), "b": S(k, n), "c": S(n, p)}),
+        (
+            lambda a, b, c, d: a @ b - c @ d,
+            {"a": S(m, k), "b": S(k, n), "c": S(m, p), "d": S(p, n, bound=7)},
+        ),
+        (lambda a, b: (a @ b) * (a @ b) * 0.3 + 1.5, {"a": S(m, k), "b": S(k, n)}),
+        (lambda a: a.T @ a, {"a": S(m, k)}),
+        (lambda a: a @ a @ a, {"a": S(m, m)}),
+        (lambda a: (2 * a) @ (2 * a) + a, {"a": S(m, m)}),
+        (lambda a, b: w @ (a @ b) + 1, {"a": S(m, k), "b": S(k, n)}),
+        (lambda b: w @ (b * b * b * -0.004 + b * 0.197 + 0.5), {"b": S(m, n)}),
+        (lambda a, b, c: a * b - c * 0.25, {"a": S(m, n), "b": S(m, n), "c": S(m, n, bound=9)}),
+        (lambda a, b, c: (a @ b) * c + c, {"a": P(m, k), "b": S(k, n), "c": S(m, n)}),
+    ]
+
+
+def run(
+    counter: Counter, feeds: RecordingFeeds, expression: Expression, choices: list[Choice], blocks: Any
+) -> BlockedValue:
+    return Execution(counter, expression, choices, blocks, feeds).run()
+
+
+def check(
+    expression: Expression, choices: list[Choice], blocks: dict[str, int], exact_peak: bool, **options: Any
+) -> None:
+    walked, counted = Walked(RING, **options), Counter(RING, **options)
+    walked_feeds, counted_feeds = WalkedFeeds(walked), RecordingFeeds(counted)
+    try:
+        expected = run(walked, walked_feeds, expression, choices, blocks)
+    except cb.CipherblasError as error:
+        with pytest.raises(type(error)):
+            run(counted, counted_feeds, expression, choices, blocks)
+        return
+    result = run(counted, counted_feeds, expression, choices, blocks)
+    assert counted.counts == walked.counts
+    assert counted.request == walked.request
+    assert list(counted_feeds.specs) == list(walked_feeds.specs)
+    assert counted.ledger.live == walked.ledger.live
+    if exact_peak:
+        assert counted.peak_bytes == walked.peak_bytes
+    else:  # encodings of later blocks of a clear factor are booked with those of the first one
+        encodings = walked.run_bytes + walked.mask_bytes
+        assert walked.peak_bytes <= counted.peak_bytes <= walked.peak_bytes + encodings
+    assert result.grid == expected.grid and result.unit == expected.unit
+    for found_row, expected_row in zip(result.cells, expected.cells, strict=True):
+        for found_cell, expected_cell in zip(found_row, expected_row, strict=True):
+            for x, y in zip(found_cell, expected_cell, strict=True):
+                assert (x.limbs, x.scale, x.components) == (y.limbs, y.scale, y.components)
+                assert x.bound == pytest.approx(y.bound, rel=1e-9)
+                assert x.noise == pytest.approx(y.noise, rel=1e-9)
+
+
+@given(st.data())
+@settings(max_examples=150, deadline=None)
+def test_counted_blocks_are_those_of_a_walk(data: st.DataObject) -> None:
+    shape = [data.draw(st.integers(1, LONGEST), label=name) for name in "mknp"]
+    function, operands = data.draw(st.sampled_from(programs(*shape)), label="program")
+    expression = deduplicated(traced(function, operands))
+    axes = Axes(expression)
+    blocks = {
+        axis: data.draw(st.integers(-(-length // MOST_BLOCKS), length), label=axis)
+        for axis, length in axes.lengths.items()
+    }
+    choices = []
+    for node in products(expression):
+        name = data.draw(st.sampled_from(sorted(ALGORITHMS)), label="algorithm")
+        rows, inner = axes.of(node.left)
+        block = blocks[rows], blocks[inner], blocks[axes.of(node)[1]]
+        found = list(find(name).candidates(*block, RING.n // 2))
+        assume(found)
+        choices.append(Choice(name, data.draw(st.sampled_from(found), label="options")))
+    budgets = st.sampled_from([0, 40 * LIMB_BYTES, 300 * LIMB_BYTES, 1 << 28])
+    policy = data.draw(st.sampled_from(["direct", "composed", "binary"]), label="policy")
+    masks, kept = data.draw(budgets, label="masks"), data.draw(budgets, label="kept")
+    clear = any(not child.secret for node in products(expression) for child in node.children)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(bookkeeping, "RUN_BYTES", kept)
+        check(expression, choices, blocks, not clear, key_policy=policy, mask_budget=masks)
+
+
+def test_a_large_grid_takes_no_more_handles_than_a_small_one() -> None:
+    """Of 10^11 block products as of 64."""
+    handles = []
+    for length in (64, 80_000):
+        expression = traced(lambda a, b: a @ b, {"a": S(length, length), "b": S(length, length)})
+        blocks = dict.fromkeys(Axes(expression).lengths, 16)
+        choices = [Choice("skewed", {"baby_steps": 8})]
+        with work.budget_of(1 << 60):
+            counter = Counter(RING)
+            run(counter, RecordingFeeds(counter), expression, choices, blocks)
+        handles.append(counter.ledger.handles)
+        assert counter.counts.products == 8 * (length // 16) ** 3
+    assert handles[0] == handles[1]
