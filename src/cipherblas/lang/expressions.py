@@ -167,7 +167,7 @@ class Expression:
     """A node of a program: a matrix, a vector or an image. Combine nodes with `@`, `+`, `-`, `*`, unary `-` and `.T`.
 
     A subclass is the entry of one operation, with all its rules: what it makes of shapes and bounds (`__init__`), of
-    arrays (`evaluate`), of a transpose (`_transpose`), of errors (`gain`), of ranges (`log_unit`), of axes (`axes`), and
+    arrays (`evaluate`), a transpose (`_transpose`), errors (`gain`), ranges (`log_unit`) and axes (`axes`), and
     how it is written for people (`text`, `title`) and in files (`op`, `inputs`, `fields`, `parameters`). `operation`
     enters it.
 
