@@ -9,22 +9,30 @@ error relative to them.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
 import inspect
 import json
 import math
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NoReturn, get_args
+from typing import Any, ClassVar, Literal, NoReturn, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.common import schema
 from cipherblas.common.arrays import finite_array, is_scalar, real_array, real_number, shape_text
-from cipherblas.common.errors import DTypeError, MismatchError, ParameterError, RangeError, ShapeError
+from cipherblas.common.errors import (
+    DTypeError,
+    FormatError,
+    MismatchError,
+    ParameterError,
+    RangeError,
+    ShapeError,
+)
 
 Encryption = Literal["secret-key", "public-key"]  # which key encrypts an operand
 
@@ -158,6 +166,11 @@ def public(*shape: int, bound: float | None = None, dtype: Any = None) -> Operan
 class Expression:
     """A node of a program: a matrix, a vector or an image. Combine nodes with `@`, `+`, `-`, `*`, unary `-` and `.T`.
 
+    A subclass is the entry of one operation, with all its rules: what it makes of shapes and bounds (`__init__`), of
+    arrays (`evaluate`), a transpose (`_transpose`), errors (`gain`), ranges (`log_unit`) and axes (`axes`), and
+    how it is written for people (`text`, `title`) and in files (`op`, `inputs`, `fields`, `parameters`). `operation`
+    enters it.
+
     Arrays and lists are constants of the program. As in NumPy, `+`, `-` and `*` take numbers too, and constants
     that can be broadcast to the shape of the node; two nodes must have equal shapes.
 
@@ -167,7 +180,20 @@ class Expression:
         bound: on the absolute value of its entries.
         packable: made of operands without products of secrets, so that the client can pack it in any layout.
         children: the nodes it is computed from.
+        op: name of the operation in files.
+        inputs: number of children.
+        fields: of its parameters in a file.
+        layer: it is of networks: not of matrices, or of one at most.
+        linear: the client can pack it as it packs its children.
+        tensor: the array that stands for it in a file, if one does.
     """
+
+    op: ClassVar[str]
+    inputs: ClassVar[int] = 1
+    fields: ClassVar[Mapping[str, schema.Check]] = {}
+    layer: ClassVar[bool] = False
+    linear: ClassVar[bool] = False
+    tensor: NDArray[np.float64] | None = None
 
     __array_ufunc__ = None  # NumPy must not take `array @ node` apart element by element
 
@@ -176,8 +202,7 @@ class Expression:
         self.secret = secret
         self.bound = checked_bound(bound)
         self.children: tuple[Expression, ...] = children
-        plain = isinstance(self, (Leaf, Add, Scale))
-        self.packable: bool = not secret or (plain and all(child.packable for child in children))
+        self.packable: bool = not secret or (self.linear and all(child.packable for child in children))
         self.depth: int = 1 + max((child.depth for child in children), default=0)
         self._transposed: Expression | None = None
         if self.depth > MAX_DEPTH:
@@ -210,8 +235,97 @@ class Expression:
             self._transposed._transposed = self
         return self._transposed
 
+    # ---- the rules of an operation ----
+
     def _transpose(self) -> Expression:
+        """The transpose of a matrix."""
         raise NotImplementedError
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What `__init__` takes by keyword beside the children, JSON-ready."""
+        return {}
+
+    @property
+    def identity(self) -> Hashable:
+        """Equal for operations that make the same of the same children."""
+        return json.dumps(self.parameters)
+
+    def rebuilt(self, children: Sequence[Expression]) -> Expression:
+        """The same operation on other nodes."""
+        make: Callable[..., Expression] = type(self)
+        return make(*children, **self.parameters)
+
+    @classmethod
+    def read(
+        cls,
+        row: Mapping[str, Any],
+        children: Sequence[Expression],
+        operands: Mapping[str, Operand],
+        tensors: Mapping[str, NDArray[Any]],
+    ) -> Expression:
+        """The node that a row of a file describes; it has the declared fields."""
+        make: Callable[..., Expression] = cls
+        return make(*children, **{name: row[name] for name in cls.fields})
+
+    def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+        """The operation in NumPy, of the values of its children."""
+        raise NotImplementedError
+
+    def as_column(self, parts: Sequence[Expression]) -> Expression | None:
+        """The same of matrices with one column in place of vectors; None where there is no such operation."""
+        return None if self.layer else self.rebuilt(parts)
+
+    def gain(self, position: int) -> float:
+        """How much it changes by at most, per change of an entry of one child; values in bounds.
+
+        Of linear operations, the largest sum of weights.
+        """
+        child = self.children[position]
+        return max(1.0, self.bound / child.bound) if child.secret else 1.0
+
+    def log_unit(self, parts: Sequence[float]) -> float:
+        """log2 of what its scale is relative to, from those of its children: a product's is that of both."""
+        return math.fsum(parts)
+
+    @property
+    def row_sum(self) -> float:
+        """Largest sum of absolute values in a row of a matrix, as far as the program knows its values.
+
+        What a product on its left multiplies bounds by, and errors that are the same in all entries.
+        """
+        return self.shape[1] * self.bound
+
+    @property
+    def column_sum(self) -> float:
+        """Largest sum of absolute values in a column of a matrix, or of all in a vector; see `row_sum`."""
+        return self.shape[0] * self.bound
+
+    def axes(self, parts: Sequence[tuple[str, str]], join: Callable[[str, str], None]) -> tuple[str, str]:
+        """Names of the rows and the columns of a matrix, from those of its children; `join` makes two names one."""
+        for other in parts[1:]:
+            join(parts[0][0], other[0])
+            join(parts[0][1], other[1])
+        return parts[0]
+
+    def text(self, parts: Sequence[str]) -> str:
+        """A formula of the texts of its children."""
+        named = [f"{name}={_short(value)}" for name, value in self.parameters.items()]
+        return f"{self.op}({', '.join([*parts, *named])})"
+
+    def wrapped(self, parts: Sequence[str]) -> list[str]:
+        """The texts of its children, in brackets where they need them."""
+        return [
+            text if not child.children or text == "…" else f"({text})"
+            for child, text in zip(self.children, parts, strict=True)
+        ]
+
+    @property
+    def title(self) -> str:
+        """In a few words, as a step of a network."""
+        return f"{self.op} {shape_text(self.children[0].shape)} to {shape_text(self.shape)}"
+
+    # ---- what users write ----
 
     def __matmul__(self, other: Any) -> Expression:
         return _product(self, _as_factor(other))
@@ -259,8 +373,29 @@ class Expression:
         return f"<{type(self).__name__} {shape_text(self.shape)}>"
 
 
+OPERATIONS: dict[str, type[Expression]] = {}  # by the name that they have in files
+Kind = TypeVar("Kind", bound=type[Expression])
+
+
+def operation(kind: Kind) -> Kind:
+    """Enter an operation (a class decorator): programs with it can be saved and loaded.
+
+    Raises:
+        ParameterError: there is one of that name.
+    """
+    if OPERATIONS.setdefault(kind.op, kind) is not kind:
+        raise ParameterError("an operation of that name exists", expected="another name", got=kind.op)
+    return kind
+
+
+@operation
 class Leaf(Expression):
     """An operand, possibly transposed. `name` is the keyword that the user's function gave it."""
+
+    op = "operand"
+    inputs = 0
+    fields: ClassVar = {"name": schema.text, "transposed": schema.flag}
+    linear = True
 
     def __init__(self, name: str, operand: Operand, transposed: bool = False) -> None:
         self.name, self.operand, self.transposed = name, operand, transposed
@@ -270,12 +405,50 @@ class Leaf(Expression):
     def _transpose(self) -> Expression:
         return Leaf(self.name, self.operand, not self.transposed)
 
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return {"name": self.name, "transposed": self.transposed}
 
+    @classmethod
+    def read(
+        cls,
+        row: Mapping[str, Any],
+        children: Sequence[Expression],
+        operands: Mapping[str, Operand],
+        tensors: Mapping[str, NDArray[Any]],
+    ) -> Expression:
+        return cls(row["name"], _named(operands, row, cls.op), row["transposed"])
+
+    def as_column(self, parts: Sequence[Expression]) -> Expression:
+        return Leaf(self.name, dataclasses.replace(self.operand, shape=(*self.shape, 1)))
+
+    def log_unit(self, parts: Sequence[float]) -> float:
+        return math.log2(self.bound)
+
+    def text(self, parts: Sequence[str]) -> str:
+        return f"{self.name}.T" if self.transposed else self.name
+
+    @property
+    def title(self) -> str:
+        return f"{self.name} {shape_text(self.shape)}"
+
+
+def _named(found: Mapping[str, Any], row: Mapping[str, Any], what: str) -> Any:
+    if row["name"] not in found:
+        raise FormatError(f"name of {what}", expected=", ".join(found), got=row["name"])
+    return found[row["name"]]
+
+
+@operation
 class Constant(Expression):
     """Clear values that are part of the program (a copy of them).
 
     `replaces` names the operands that it made superfluous: those of a node that was multiplied by zero.
     """
+
+    op = "constant"
+    inputs = 0
+    fields: ClassVar = {"name": schema.text}
 
     def __init__(self, values: NDArray[np.float64], replaces: Iterable[str] = ()) -> None:
         self.values = np.array(values, dtype=np.float64, order="C")
@@ -288,6 +461,36 @@ class Constant(Expression):
     def _transpose(self) -> Expression:
         return Constant(self.values.T, self.replaces)
 
+    @property
+    def tensor(self) -> NDArray[np.float64]:  # type: ignore[override]
+        return self.values
+
+    @property
+    def identity(self) -> Hashable:
+        return self.shape, self.digest, self.replaces
+
+    @classmethod
+    def read(
+        cls,
+        row: Mapping[str, Any],
+        children: Sequence[Expression],
+        operands: Mapping[str, Operand],
+        tensors: Mapping[str, NDArray[Any]],
+    ) -> Expression:
+        return cls(finite_array(_named(tensors, row, cls.op), "a constant", (1, 2, 3, 4)))
+
+    def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+        return self.values
+
+    def as_column(self, parts: Sequence[Expression]) -> Expression:
+        return Constant(self.values[:, None], self.replaces)
+
+    def log_unit(self, parts: Sequence[float]) -> float:
+        return math.log2(self.bound)
+
+    def text(self, parts: Sequence[str]) -> str:
+        return f"constant[{shape_text(self.shape)}]"
+
     @functools.cached_property
     def digest(self) -> str:
         """SHA-256 of shape and values."""
@@ -298,7 +501,7 @@ class Constant(Expression):
     @functools.cached_property
     def row_sum(self) -> float:
         """Largest sum of absolute values in a row of a matrix, or in the filters of one output channel."""
-        return max(float(np.abs(row).sum()) for row in self.values)
+        return max(self.bound, *(float(np.abs(row).sum()) for row in self.values))
 
     @functools.cached_property
     def column_sum(self) -> float:
@@ -306,7 +509,7 @@ class Constant(Expression):
         total = np.zeros(self.shape[1:])
         for row in self.values:
             total += np.abs(row)
-        return float(total.max())
+        return max(float(total.max()), self.bound)
 
     @functools.cached_property
     def row_norm(self) -> float:
@@ -315,8 +518,12 @@ class Constant(Expression):
         return self.bound * float(np.sqrt(np.einsum("ij,ij->i", rows, rows).max()))
 
 
+@operation
 class MatMul(Expression):
     """The product of an m×k node and a k×n node, or a vector of k entries."""
+
+    op = "matmul"
+    inputs = 2
 
     def __init__(self, left: Expression, right: Expression) -> None:
         if len(left.shape) != 2 or len(right.shape) not in (1, 2):
@@ -332,14 +539,33 @@ class MatMul(Expression):
                 got=shape_text(right.shape),
             )
         self.left, self.right = left, right
-        bound = min(row_sum(left) * right.bound, left.bound * column_sum(right))
+        bound = min(left.row_sum * right.bound, left.bound * right.column_sum)
         super().__init__((left.shape[0], *right.shape[1:]), left.secret or right.secret, bound, left, right)
 
     def _transpose(self) -> Expression:
         return MatMul(self.right.T, self.left.T)
 
+    def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+        return np.asarray(parts[0] @ parts[1])
+
+    def gain(self, position: int) -> float:
+        return self.right.column_sum if position == 0 else self.left.row_sum
+
+    def axes(self, parts: Sequence[tuple[str, str]], join: Callable[[str, str], None]) -> tuple[str, str]:
+        join(parts[0][1], parts[1][0])
+        return parts[0][0], parts[1][1]
+
+    def text(self, parts: Sequence[str]) -> str:
+        return " @ ".join(self.wrapped(parts))
+
+    @property
+    def title(self) -> str:
+        return f"W @ x {shape_text(self.left.shape)}"
+
 
 class _Elementwise(Expression):
+    inputs = 2
+
     def __init__(self, left: Expression, right: Expression, bound: float) -> None:
         if left.shape != right.shape:
             raise ShapeError(
@@ -351,8 +577,12 @@ class _Elementwise(Expression):
         super().__init__(left.shape, left.secret or right.secret, bound, left, right)
 
 
+@operation
 class Add(_Elementwise):
     """The entrywise sum."""
+
+    op = "add"
+    linear = True
 
     def __init__(self, left: Expression, right: Expression) -> None:
         super().__init__(left, right, left.bound + right.bound)
@@ -360,9 +590,31 @@ class Add(_Elementwise):
     def _transpose(self) -> Expression:
         return Add(self.left.T, self.right.T)
 
+    def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+        return parts[0] + parts[1]
 
+    def gain(self, position: int) -> float:
+        return 1.0
+
+    def log_unit(self, parts: Sequence[float]) -> float:
+        return max(parts)
+
+    def text(self, parts: Sequence[str]) -> str:
+        left, right = self.wrapped(parts)
+        if isinstance(self.right, Scale) and self.right.factor == -1.0 and parts[1] != "…":
+            return f"{left} - {parts[1][1:]}"  # the text of the negated node begins with its sign
+        return f"{left} + {right}"
+
+    @property
+    def title(self) -> str:
+        return f"sum {shape_text(self.shape)}"
+
+
+@operation
 class Multiply(_Elementwise):
     """The entrywise (Hadamard) product."""
+
+    op = "multiply"
 
     def __init__(self, left: Expression, right: Expression) -> None:
         super().__init__(left, right, left.bound * right.bound)
@@ -370,65 +622,78 @@ class Multiply(_Elementwise):
     def _transpose(self) -> Expression:
         return Multiply(self.left.T, self.right.T)
 
+    def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+        return parts[0] * parts[1]
 
+    def as_column(self, parts: Sequence[Expression]) -> Expression | None:
+        return None
+
+    def gain(self, position: int) -> float:
+        return self.children[1 - position].bound
+
+    def text(self, parts: Sequence[str]) -> str:
+        return " * ".join(self.wrapped(parts))
+
+    @property
+    def title(self) -> str:
+        return f"{'square' if self.left is self.right else 'product'} {shape_text(self.shape)}"
+
+
+@operation
 class Scale(Expression):
     """A node times a finite number other than zero."""
+
+    op = "scale"
+    fields: ClassVar = {"factor": schema.number()}
+    linear = True
 
     def __init__(self, child: Expression, factor: float) -> None:
         if not math.isfinite(factor) or factor == 0:
             raise RangeError("a factor", expected="a finite number other than 0", got=factor)
         self.child: Expression = child
-        self.factor: float = factor
+        self.factor: float = float(factor)
         super().__init__(child.shape, child.secret, child.bound * abs(factor), child)
 
     def _transpose(self) -> Expression:
         return Scale(self.child.T, self.factor)
 
-
-class Layer(Expression):
-    """A layer of a network beside products; the modules of layers say which there are.
-
-    Its class takes the children and `parameters` as keyword arguments.
-    """
-
-    op: ClassVar[str]
-    inputs: ClassVar[int] = 1
-    fields: ClassVar[Mapping[str, schema.Check]] = {}  # of its parameters in a file
-
-    def rebuilt(self, children: Sequence[Expression]) -> Expression:
-        """The same layer of other nodes."""
-        make: Callable[..., Expression] = type(self)
-        return make(*children, **self.parameters)
-
     @property
     def parameters(self) -> dict[str, Any]:
-        """Keyword arguments, JSON-ready."""
-        return {}
+        return {"factor": self.factor}
+
+    @property
+    def identity(self) -> Hashable:
+        return self.factor
 
     def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-        """The layer in NumPy."""
-        raise NotImplementedError
+        return parts[0] * self.factor
+
+    def gain(self, position: int) -> float:
+        return abs(self.factor)
+
+    def log_unit(self, parts: Sequence[float]) -> float:
+        return parts[0] + math.log2(abs(self.factor))
+
+    @property
+    def row_sum(self) -> float:
+        return abs(self.factor) * self.child.row_sum
+
+    @property
+    def column_sum(self) -> float:
+        return abs(self.factor) * self.child.column_sum
+
+    def text(self, parts: Sequence[str]) -> str:
+        (child,) = self.wrapped(parts)
+        return f"-{child}" if self.factor == -1.0 else f"{self.factor!r} * {child}"
+
+    @property
+    def title(self) -> str:
+        return f"product {shape_text(self.shape)}"
 
 
-def row_sum(node: Expression) -> float:
-    """Largest sum of absolute values in a row of a matrix, as far as the program knows its values.
-
-    What a product on its left multiplies bounds by, and errors that are the same in all entries.
-    """
-    if isinstance(node, Constant):
-        return max(node.row_sum, node.bound)
-    if isinstance(node, Scale):
-        return abs(node.factor) * row_sum(node.child)
-    return node.shape[1] * node.bound
-
-
-def column_sum(node: Expression) -> float:
-    """Largest sum of absolute values in a column of a matrix, or of all in a vector; see `row_sum`."""
-    if isinstance(node, Constant):
-        return max(node.column_sum, node.bound)
-    if isinstance(node, Scale):
-        return abs(node.factor) * column_sum(node.child)
-    return node.shape[0] * node.bound
+def _short(value: Any) -> str:
+    """A parameter of an operation; two equal numbers are one."""
+    return str(value[0]) if isinstance(value, list) and len(set(value)) == 1 else str(value)
 
 
 def scaled(node: Expression, factor: float) -> Expression:
@@ -584,18 +849,8 @@ def evaluate_clear(node: Expression, values: Mapping[str, NDArray[Any]]) -> NDAr
     found: dict[int, NDArray[np.float64]] = {}
     for current in ordered(node):
         parts = [found[id(child)] for child in current.children]
-        value: NDArray[np.float64]
         if isinstance(current, Leaf):
-            value = operand_values(current, values).astype(np.float64, copy=False)
-        elif isinstance(current, Constant):
-            value = current.values
-        elif isinstance(current, Scale):
-            value = parts[0] * current.factor
-        elif isinstance(current, MatMul):
-            value = parts[0] @ parts[1]
-        elif isinstance(current, Layer):
-            value = current.evaluate(parts)
+            found[id(current)] = operand_values(current, values).astype(np.float64, copy=False)
         else:
-            value = parts[0] + parts[1] if isinstance(current, Add) else parts[0] * parts[1]
-        found[id(current)] = value
+            found[id(current)] = current.evaluate(parts)
     return found[id(node)]

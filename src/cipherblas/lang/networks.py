@@ -23,10 +23,10 @@ from cipherblas.lang.expressions import (
     Add,
     Constant,
     Expression,
-    Layer,
     Multiply,
     as_node,
     checked_bound,
+    operation,
     scaled,
 )
 from cipherblas.lang.windows import Window
@@ -36,10 +36,12 @@ MAX_DEGREE = 64  # of a polynomial
 PAIR = schema.listed(schema.whole(0, MAX_LENGTH), 2, 2)
 
 
-class Conv2d(Layer):
+@operation
+class Conv2d(Expression):
     """The convolution (cross-correlation) of an image with clear filters."""
 
     op = "conv2d"
+    layer = True
     inputs = 2
     fields: ClassVar = {"stride": PAIR, "padding": PAIR, "groups": schema.whole(1, MAX_LENGTH)}
 
@@ -76,7 +78,7 @@ class Conv2d(Layer):
         self.image, self.weights = image, weights
         total = depth * math.prod(kernel) * weights.bound
         if isinstance(weights, Constant):
-            total = max(weights.row_sum, weights.bound)
+            total = weights.row_sum
         super().__init__(self.window.out_shape, image.secret, total * image.bound, image, weights)
 
     @property
@@ -96,10 +98,12 @@ class Conv2d(Layer):
         return np.concatenate(found)
 
 
-class AvgPool2d(Layer):
+@operation
+class AvgPool2d(Expression):
     """The mean over windows of every channel; padding counts as zeros (PyTorch's default)."""
 
     op = "avg_pool2d"
+    layer = True
     fields: ClassVar = {"kernel": PAIR, "stride": PAIR, "padding": PAIR}
 
     def __init__(
@@ -127,11 +131,16 @@ class AvgPool2d(Layer):
     def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
         return np.asarray(_windows(parts[0], self.window).mean(axis=(3, 4)))
 
+    def log_unit(self, parts: Sequence[float]) -> float:
+        return parts[0]
 
-class Flatten(Layer):
+
+@operation
+class Flatten(Expression):
     """An image as a vector: channel after channel, row after row."""
 
     op = "flatten"
+    layer = True
 
     def __init__(self, image: Expression) -> None:
         self.image = image
@@ -140,8 +149,12 @@ class Flatten(Layer):
     def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
         return parts[0].ravel()
 
+    def log_unit(self, parts: Sequence[float]) -> float:
+        return parts[0]
 
-class Assume(Layer):
+
+@operation
+class Assume(Expression):
     """The same values, with a smaller bound that the user promises."""
 
     op = "assume"
@@ -158,11 +171,18 @@ class Assume(Layer):
     def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
         return parts[0]
 
+    def as_column(self, parts: Sequence[Expression]) -> Expression | None:
+        return None
+
+    def log_unit(self, parts: Sequence[float]) -> float:
+        return parts[0]
+
     def _transpose(self) -> Expression:
         return Assume(self.x.T, self.bound)
 
 
-class Truncated(Layer):
+@operation
+class Truncated(Expression):
     """The same values: what is left of a sum whose other terms add up to at most `error`."""
 
     op = "truncated"
@@ -179,13 +199,14 @@ class Truncated(Layer):
     def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
         return parts[0]
 
+    def as_column(self, parts: Sequence[Expression]) -> Expression | None:
+        return None
+
+    def log_unit(self, parts: Sequence[float]) -> float:
+        return parts[0]
+
     def _transpose(self) -> Expression:
         return Truncated(self.x.T, self.error)
-
-
-LAYERS: dict[str, type[Layer]] = {
-    layer.op: layer for layer in (Conv2d, AvgPool2d, Flatten, Assume, Truncated)
-}
 
 
 def matvec(weights: Any, x: Expression) -> Expression:

@@ -7,7 +7,7 @@ from typing import Any
 
 from cipherblas.common.arrays import shape_text
 from cipherblas.common.errors import printable
-from cipherblas.lang.expressions import Add, Expression, Layer, Leaf, MatMul, Multiply, Operand
+from cipherblas.lang.expressions import Operand
 from cipherblas.planner.plan import LayerFigures, Plan
 from cipherblas.rlwe.noise import FAILURE_BITS
 from cipherblas.runtime.layer_execution import PACKING
@@ -90,20 +90,6 @@ def _times(plan: Plan) -> list[tuple[str, str]]:
             f"first run, {duration(stages.download)} down, {duration(stages.decrypt)} to decrypt",
         ),
     ]
-
-
-def layer_name(node: Expression) -> str:
-    """A node of a network in a few words."""
-    if isinstance(node, Leaf):
-        return f"{node.name} {shape_text(node.shape)}"
-    if isinstance(node, MatMul):
-        return f"W @ x {shape_text(node.left.shape)}"
-    if isinstance(node, Layer):
-        return f"{node.op} {shape_text(node.children[0].shape)} to {shape_text(node.shape)}"
-    kind = "sum" if isinstance(node, Add) else "product"
-    if isinstance(node, Multiply) and node.left is node.right:
-        kind = "square"
-    return f"{kind} {shape_text(node.shape)}"
 
 
 def _layers(plan: Plan) -> list[str]:

@@ -36,7 +36,7 @@ from cipherblas.planner.baselines import BaselineChooser
 from cipherblas.planner.budgets import Budgets
 from cipherblas.planner.cost import Rates, calibrate
 from cipherblas.planner.estimate import Estimate, of_trace
-from cipherblas.planner.explain import layer_name, size
+from cipherblas.planner.explain import size
 from cipherblas.planner.plan import RING_DEGREES, LayerFigures, Plan, PlanOptions
 from cipherblas.planner.refusals import refused
 from cipherblas.planner.sizing import (
@@ -361,7 +361,7 @@ class _Ledger:
         spent = self._counter.counts - self._before
         work = (spent.rotations, spent.relinearisations, spent.plain_products)
         if self._choice is not None or any(work):
-            name = layer_name(self._nodes[done - 1])
+            name = self._nodes[done - 1].title
             self.layers.append(LayerFigures(name, self._choice, *work, spent.stored_bytes))
         self._before, self._choice = self._counter.counts.copy(), None
 

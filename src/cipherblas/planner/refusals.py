@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from cipherblas.common.errors import CipherblasError, PrecisionError
-from cipherblas.lang.expressions import Add, Constant, Expression, Leaf, Scale, ordered
+from cipherblas.lang.expressions import Expression, ordered
 from cipherblas.lang.graph import formula
-from cipherblas.lang.networks import Assume, AvgPool2d, Flatten, Truncated
 from cipherblas.planner.plan import PlanOptions
 from cipherblas.planner.sizing import NoRingError
 
@@ -30,16 +29,7 @@ def widest(node: Expression) -> Range:
     for current in ordered(node):
         parts = [units[id(child)] for child in current.children]
         bound = math.log2(current.bound)
-        if isinstance(current, (Leaf, Constant)) or not current.secret:
-            unit = bound
-        elif isinstance(current, Scale):
-            unit = parts[0] + math.log2(abs(current.factor))
-        elif isinstance(current, (Assume, AvgPool2d, Flatten, Truncated)):
-            unit = parts[0]
-        elif isinstance(current, Add):
-            unit = max(parts)
-        else:
-            unit = math.fsum(parts)
+        unit = current.log_unit(parts) if current.secret else bound
         units[id(current)] = unit
         if current.secret and bound - unit > best.bits + 1e-9:
             best = Range(current, bound - unit)

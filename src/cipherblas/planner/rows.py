@@ -27,7 +27,7 @@ from cipherblas.crypto.params import MAX_PRIME_BITS, Parameters, make_parameters
 from cipherblas.crypto.security import max_log_qp
 from cipherblas.evaluators.rows.interface import Batch, ClearFactor, Rows, RowsEvaluator
 from cipherblas.evaluators.rows.symbolic import RowsCounter
-from cipherblas.lang.expressions import Expression, MatMul, column_sum, evaluate_clear, ordered, row_sum
+from cipherblas.lang.expressions import Expression, MatMul, evaluate_clear, ordered
 from cipherblas.methods.matmul.registry import GEMM
 from cipherblas.planner.assembly import Predictions, key_bytes_of, resident_bytes, upload_bytes_of
 from cipherblas.planner.budgets import Budgets
@@ -156,7 +156,7 @@ def weight_bits_for(precision: float, expression: Expression) -> int:
     spread = 1.0
     for node in ordered(expression):
         if isinstance(node, MatMul) and node.left.secret != node.right.secret:
-            known = column_sum(node.right) if node.left.secret else row_sum(node.left)
+            known = node.right.column_sum if node.left.secret else node.left.row_sum
             clear = node.right if node.left.secret else node.left
             spread = max(spread, node.left.shape[1] * clear.bound / known)
     return max(2, math.ceil(math.log2(4 / precision * spread)))

@@ -5,15 +5,9 @@ from __future__ import annotations
 from cipherblas.lang.expressions import (
     Add,
     Expression,
-    MatMul,
-    Multiply,
-    Scale,
-    column_sum,
     operands_of,
     ordered,
-    row_sum,
 )
-from cipherblas.lang.graph import rebuilt
 from cipherblas.lang.networks import Truncated
 
 SHARE = 2.0**-10  # of the error asked for, that all terms together which are left out may add
@@ -25,22 +19,8 @@ def sensitivities(expression: Expression) -> dict[int, float]:
     for node in reversed(ordered(expression)):
         own = found[id(node)]
         for position, child in enumerate(node.children):
-            found[id(child)] = found.get(id(child), 0.0) + own * _gain(node, position)
+            found[id(child)] = found.get(id(child), 0.0) + own * node.gain(position)
     return found
-
-
-def _gain(node: Expression, position: int) -> float:
-    """How much a node changes by, per change of one child."""
-    if isinstance(node, MatMul):
-        return column_sum(node.right) if position == 0 else row_sum(node.left)
-    if isinstance(node, Multiply):
-        return node.children[1 - position].bound
-    if isinstance(node, Scale):
-        return abs(node.factor)
-    if isinstance(node, Add) or not node.children[position].secret:
-        return 1.0
-    # Of linear layers, the largest sum of weights; bounds that were promised change nothing.
-    return max(1.0, node.bound / node.children[position].bound)
 
 
 def truncated(expression: Expression, precision: float) -> Expression:
@@ -57,7 +37,7 @@ def truncated(expression: Expression, precision: float) -> Expression:
     for node in ordered(expression):
         parts = [new[id(child)] for child in node.children]
         changed = any(a is not b for a, b in zip(parts, node.children, strict=True))
-        new[id(node)] = rebuilt(node, parts) if changed else node
+        new[id(node)] = node.rebuilt(parts) if changed else node
         if _may_lose(node):
             (term, kept) = sorted(parts, key=lambda part: part.bound)
             if term.bound * slopes[id(node)] <= allowed and operands_of(term) <= operands_of(kept):

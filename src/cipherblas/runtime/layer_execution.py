@@ -217,7 +217,7 @@ class LayerExecution(SlotArithmetic):
     def _weights(self, node: Expression) -> Weights:
         number = self._number[id(node)]
         if isinstance(node, Constant):
-            bound, total, norm = node.bound, max(node.row_sum, node.bound), max(node.row_norm, node.bound)
+            bound, total, norm = node.bound, node.row_sum, max(node.row_norm, node.bound)
             return Weights(("weights", number), lambda: node.values, bound, total, norm)
         seen = math.prod(node.shape[1:])
         sums = node.bound * seen, node.bound * math.sqrt(seen)

@@ -30,12 +30,10 @@ from cipherblas.lang.expressions import (
     MatMul,
     Multiply,
     Scale,
-    column_sum,
     has_public_key,
     is_constant,
     matrix_shape,
     ordered,
-    row_sum,
 )
 from cipherblas.lang.networks import Assume, Truncated
 from cipherblas.methods.matmul.gemm import secret_product
@@ -409,7 +407,7 @@ class RowExecution:
                 values = values.astype(np.float64, copy=False)
             return values.T if transposed else values
 
-        total = column_sum(node) if transposed else row_sum(node)
+        total = node.column_sum if transposed else node.row_sum
         return ClearFactor((id(node), transposed), shape, node.bound, unit, exact, integers, total)
 
     def _secret_product(self, node: MatMul, by_columns: bool, scale: float) -> RowValue:
