@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 
 from cipherblas.bench.sets import FAME_SETS
 from cipherblas.crypto import security
-from cipherblas.lang.expressions import MAX_LENGTH
+from cipherblas.lang.operands import MAX_LENGTH
 from cipherblas.planner.rows import ROW_DEGREES
 
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "security-estimates.md"

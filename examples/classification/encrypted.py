@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 import cipherblas as cb
-from cipherblas.lang.expressions import Expression, Operand
+from cipherblas.lang.nodes import Expression
+from cipherblas.lang.operands import Operand
 from classification.images import PIXEL_BOUND
 from classification.models import LinearModel, Matrix, SquareModel, layer_bound
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 import cipherblas as cb
-from cipherblas.lang.expressions import Expression, Leaf
+from cipherblas.lang.nodes import Expression
+from cipherblas.lang.operations import Leaf
 from classification.images import PIXEL_BOUND, LabelledImages
 from classification.models import Matrix
 from convolutional.model import PADDING, STRIDE, Network, pictures

@@ -26,8 +26,8 @@ from cipherblas.common.errors import (
     WorkBudgetError,
 )
 from cipherblas.crypto.keys import EvaluationKeys, PublicKey
-from cipherblas.lang.expressions import public, secret
-from cipherblas.lang.networks import assume, avg_pool2d, conv2d, flatten, matvec, polynomial, square
+from cipherblas.lang.functions import assume, avg_pool2d, conv2d, flatten, matvec, polynomial, square
+from cipherblas.lang.operands import public, secret
 from cipherblas.roles.client import Client
 from cipherblas.roles.encryptor import Encryptor
 from cipherblas.roles.messages import EncryptedOperand, EncryptedResult

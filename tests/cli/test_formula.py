@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cipherblas.cli.formula import Formula, FormulaError
-from cipherblas.lang.expressions import evaluate_clear, public, secret, trace
+from cipherblas.lang.analysis import evaluate_clear, trace
+from cipherblas.lang.operands import public, secret
 
 SHAPES = {"a": secret(3, 4), "b": secret(4, 3), "c": public(3, 3), "weights": secret(3, 3)}
 VALUES = {name: np.random.default_rng(5).uniform(-1, 1, operand.shape) for name, operand in SHAPES.items()}

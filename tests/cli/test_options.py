@@ -16,7 +16,7 @@ from cipherblas.cli.options import (
     parse_triple,
 )
 from cipherblas.common.errors import CipherblasError
-from cipherblas.lang.expressions import Operand
+from cipherblas.lang.operands import Operand
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from cipherblas.crypto.keys import decrypt_coefficients, encrypt, generate_secre
 from cipherblas.evaluators.slots.native import Ckks
 from cipherblas.evaluators.slots.symbolic import Counter
 from cipherblas.forms.tensors import contiguous
-from cipherblas.lang.expressions import evaluate_clear
+from cipherblas.lang.analysis import evaluate_clear
 from cipherblas.lang.windows import Window
 from cipherblas.methods.matvec_conv.registry import (
     CONV_BASELINES,

@@ -15,9 +15,9 @@ from cipherblas.common import work
 from cipherblas.evaluators.slots import bookkeeping
 from cipherblas.evaluators.slots.bookkeeping import Bookkeeper
 from cipherblas.evaluators.slots.symbolic import Counter
-from cipherblas.lang.expressions import Expression
-from cipherblas.lang.expressions import trace as traced
+from cipherblas.lang.analysis import trace as traced
 from cipherblas.lang.graph import Axes, deduplicated, products
+from cipherblas.lang.nodes import Expression
 from cipherblas.methods.matmul.registry import ALGORITHMS, find
 from cipherblas.planner.trace import PlainFeeds, RecordingFeeds
 from cipherblas.rlwe.rings import RingShape

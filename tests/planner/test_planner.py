@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import cipherblas as cb
 from cipherblas.common.errors import LevelError
-from cipherblas.lang.expressions import trace as traced
+from cipherblas.lang.analysis import trace as traced
 from cipherblas.lang.graph import Axes
 from cipherblas.methods.matmul.registry import ALGORITHMS, find
 from cipherblas.planner import estimate

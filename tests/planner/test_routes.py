@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
-from cipherblas.lang.expressions import trace
+from cipherblas.lang.analysis import trace
 from cipherblas.planner import search
 from cipherblas.planner.budgets import budgets_of
 from cipherblas.planner.plan import PlanOptions

@@ -14,7 +14,7 @@ import pytest
 
 import cipherblas as cb
 from cipherblas.common.errors import LevelError
-from cipherblas.lang.expressions import Leaf
+from cipherblas.lang.operations import Leaf
 from cipherblas.planner.refusals import widest
 from cipherblas.planner.sizing import DEEPEST, NoRingError, draft, drafted
 from cipherblas.rlwe.rings import RingShape

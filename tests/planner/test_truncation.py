@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
-from cipherblas.lang.expressions import Leaf, ordered
-from cipherblas.lang.expressions import trace as traced
+from cipherblas.lang.analysis import trace as traced
 from cipherblas.lang.graph import deduplicated
-from cipherblas.lang.networks import Truncated
+from cipherblas.lang.layers import Truncated
+from cipherblas.lang.nodes import ordered
+from cipherblas.lang.operations import Leaf
 from cipherblas.planner.truncation import sensitivities, truncated, truncation_error
 
 S = cb.secret

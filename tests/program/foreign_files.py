@@ -13,7 +13,7 @@ import cipherblas as cb
 from cipherblas.crypto import files
 from cipherblas.crypto.params import Parameters
 from cipherblas.lang import graph
-from cipherblas.lang.expressions import Operand
+from cipherblas.lang.operands import Operand
 from cipherblas.planner.routes import replay
 from cipherblas.roles.program import Program
 

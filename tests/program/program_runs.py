@@ -13,7 +13,9 @@ import cipherblas as cb
 from cipherblas.evaluators.slots.clear import Clear
 from cipherblas.evaluators.slots.values import Ct
 from cipherblas.forms.blocks import block_of, join
-from cipherblas.lang.expressions import Expression, Operand, evaluate_clear
+from cipherblas.lang.analysis import evaluate_clear
+from cipherblas.lang.nodes import Expression
+from cipherblas.lang.operands import Operand
 from cipherblas.planner.layers import Chooser, LayerCost, Recorded, trace_layers
 from cipherblas.planner.trace import PlainFeeds, Trace, trace
 from cipherblas.rlwe.counts import Counts

@@ -13,7 +13,7 @@ from program_runs import Run, encrypted
 
 import cipherblas as cb
 from cipherblas.evaluators.slots.symbolic import Counter
-from cipherblas.lang.expressions import Leaf
+from cipherblas.lang.operations import Leaf
 from cipherblas.methods.matvec_conv.base import folded, repeated
 from cipherblas.planner.cost import calibrate
 from cipherblas.planner.layers import Chooser, Prices, trace_layers

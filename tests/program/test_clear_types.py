@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 import cipherblas as cb
-from cipherblas.lang.expressions import evaluate_clear, trace
+from cipherblas.lang.analysis import evaluate_clear, trace
 
 Array = NDArray[Any]
 Parts = dict[str, Array]

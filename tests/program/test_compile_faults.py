@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
-from cipherblas.lang.expressions import MAX_DEPTH, evaluate_clear, trace
+from cipherblas.lang.analysis import evaluate_clear, trace
+from cipherblas.lang.nodes import MAX_DEPTH
 
 S, P = cb.secret, cb.public
 PAIR = {"a": S(4, 4), "b": S(4, 4)}

@@ -16,7 +16,7 @@ from program_runs import Run, lasting, matrix, run
 
 import cipherblas as cb
 from cipherblas.engines import encodings
-from cipherblas.lang.expressions import Operand
+from cipherblas.lang.operands import Operand
 
 RNG = np.random.default_rng(8)
 BINARY = {"key_policy": "binary"}

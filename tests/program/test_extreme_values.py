@@ -12,7 +12,7 @@ from program_runs import Run, run
 
 import cipherblas as cb
 from cipherblas.evaluators.rows.symbolic import RowsCounter
-from cipherblas.lang.expressions import Constant
+from cipherblas.lang.operations import Constant
 from cipherblas.rlwe.rings import RingShape
 
 ROUTES = ("slots", "rows")

@@ -16,8 +16,11 @@ from scipy.signal import correlate2d
 import cipherblas as cb
 from cipherblas.evaluators.slots.symbolic import Counter
 from cipherblas.forms.tensors import contiguous
-from cipherblas.lang.expressions import Constant, Expression, Leaf, Operand, evaluate_clear
+from cipherblas.lang.analysis import evaluate_clear
 from cipherblas.lang.graph import constants, deduplicated, from_json, to_json
+from cipherblas.lang.nodes import Expression
+from cipherblas.lang.operands import Operand
+from cipherblas.lang.operations import Constant, Leaf
 from cipherblas.methods.matvec_conv.baselines.imra import Pattern
 from cipherblas.planner.layers import Recorded
 from cipherblas.planner.trace import RecordingFeeds

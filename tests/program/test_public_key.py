@@ -15,7 +15,8 @@ import cipherblas as cb
 from cipherblas.crypto import files, security
 from cipherblas.crypto.keys import FreshCiphertext, decrypt_coefficients, generate_public_key, generate_secret
 from cipherblas.evaluators.rows.symbolic import RowsCounter
-from cipherblas.lang.expressions import Operand, has_public_key, trace
+from cipherblas.lang.analysis import has_public_key, trace
+from cipherblas.lang.operands import Operand
 from cipherblas.rlwe.matrices import RlweRows
 from cipherblas.rlwe.matrices.encryption import decrypt
 from cipherblas.rlwe.noise import PRODUCT_TAIL, TAIL, NoiseModel

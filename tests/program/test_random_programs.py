@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from program_runs import in_clear, matrix
 
-from cipherblas.lang.expressions import Constant, Expression, Leaf, Operand, public, secret
 from cipherblas.lang.graph import Axes, constants, deduplicated, from_json, products, to_json
+from cipherblas.lang.nodes import Expression
+from cipherblas.lang.operands import Operand, public, secret
+from cipherblas.lang.operations import Constant, Leaf
 from cipherblas.methods.matmul.registry import ALGORITHMS, find
 from cipherblas.rlwe.rings import RingShape
 from cipherblas.runtime.slot_arithmetic import Choice

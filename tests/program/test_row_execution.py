@@ -14,7 +14,8 @@ import cipherblas as cb
 from cipherblas.common.errors import ParameterError
 from cipherblas.evaluators.rows.clear import RowsClear
 from cipherblas.evaluators.rows.interface import Batch, Rows
-from cipherblas.lang.expressions import Expression, evaluate_clear, trace
+from cipherblas.lang.analysis import evaluate_clear, trace
+from cipherblas.lang.nodes import Expression
 from cipherblas.rlwe.rings import RingShape
 from cipherblas.runtime.row_execution import RowExecution, RowFeed, RowValue, supported
 

@@ -11,7 +11,7 @@ import pytest
 from program_runs import lasting
 
 import cipherblas as cb
-from cipherblas.lang.expressions import trace
+from cipherblas.lang.analysis import trace
 from cipherblas.planner.budgets import budgets_of
 from cipherblas.planner.plan import PlanOptions
 from cipherblas.planner.rows import RowSearch, Way

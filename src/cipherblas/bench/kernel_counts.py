@@ -12,8 +12,9 @@ from cipherblas.bench.harness import Row
 from cipherblas.bench.kernel_shapes import EXAMPLES, KERNELS, Kernel, named
 from cipherblas.common.errors import ShapeError
 from cipherblas.forms.tensors import tensor_shape
-from cipherblas.lang.expressions import Leaf, MatMul, public, secret
-from cipherblas.lang.networks import Conv2d
+from cipherblas.lang.layers import Conv2d
+from cipherblas.lang.operands import public, secret
+from cipherblas.lang.operations import Leaf, MatMul
 from cipherblas.methods.matvec_conv.base import LayerMethod
 from cipherblas.methods.matvec_conv.baselines.imra import Pattern
 from cipherblas.methods.matvec_conv.registry import CONV_BASELINES, MATVEC_BASELINES

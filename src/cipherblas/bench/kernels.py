@@ -121,8 +121,9 @@ class _Case:
     """One kernel by one method: program and data; keys and ciphertexts when it is measured."""
 
     def __init__(self, kernel: Kernel, relative_error: float, name: str, options: dict[str, Any]) -> None:
-        from cipherblas.lang.expressions import evaluate_clear, secret, trace
-        from cipherblas.lang.networks import conv2d, matvec
+        from cipherblas.lang.analysis import evaluate_clear, trace
+        from cipherblas.lang.functions import conv2d, matvec
+        from cipherblas.lang.operands import secret
         from cipherblas.roles.program import compile as compile_program
 
         random = np.random.default_rng(1)

@@ -27,7 +27,7 @@ class PublicCase(Case):
 
     @classmethod
     def compile(cls, shape: Shape, options: dict[str, Any]) -> Any:
-        from cipherblas.lang.expressions import public, secret
+        from cipherblas.lang.operands import public, secret
         from cipherblas.roles.program import compile as compile_program
 
         m, k, n = shape

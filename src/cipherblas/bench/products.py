@@ -106,7 +106,7 @@ class SecretCase(Case):
 
     @staticmethod
     def compile(shape: Shape, options: dict[str, Any]) -> Any:
-        from cipherblas.lang.expressions import secret
+        from cipherblas.lang.operands import secret
         from cipherblas.roles.program import compile as compile_program
 
         m, k, n = shape

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from cipherblas.lang.expressions import Expression
+from cipherblas.lang.nodes import Expression
 
 _LONGEST = 2000
 _DEEPEST = 200

@@ -13,9 +13,9 @@ from typing import Annotated, Any
 import typer
 
 from cipherblas import set_threads
-from cipherblas.lang.expressions import Encryption, Operand
-from cipherblas.lang.expressions import public as make_public
-from cipherblas.lang.expressions import secret as make_secret
+from cipherblas.lang.operands import Encryption, Operand
+from cipherblas.lang.operands import public as make_public
+from cipherblas.lang.operands import secret as make_secret
 from cipherblas.planner.plan import PlanOptions
 
 NAMES = ("a", "b", "c", "d")  # operands with options of their own; any other comes by --operand

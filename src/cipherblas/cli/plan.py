@@ -26,7 +26,7 @@ from cipherblas.cli.options import (
 )
 from cipherblas.crypto import files
 from cipherblas.lang import graph
-from cipherblas.lang.expressions import Operand
+from cipherblas.lang.operands import Operand
 from cipherblas.report import Display, print_json
 from cipherblas.roles.program import Program, compile
 

@@ -13,15 +13,9 @@ from numpy.typing import NDArray
 from cipherblas.common import schema
 from cipherblas.common.errors import CipherblasError, FormatError
 from cipherblas.common.work import ENTRIES_PER_STEP, MACS_PER_STEP, Work, check_nodes
-from cipherblas.lang.expressions import (
-    OPERATIONS,
-    Constant,
-    Expression,
-    Leaf,
-    MatMul,
-    Operand,
-    ordered,
-)
+from cipherblas.lang.nodes import OPERATIONS, Expression, ordered
+from cipherblas.lang.operands import Operand
+from cipherblas.lang.operations import Constant, Leaf, MatMul
 
 LONGEST_FORMULA = 200
 LONGEST_PART = 60  # of one that is too long

@@ -11,8 +11,8 @@ from cipherblas.crypto.keys import KeyRequest
 from cipherblas.crypto.params import Parameters, key_words
 from cipherblas.crypto.randomness import SEED_BYTES
 from cipherblas.evaluators.slots.values import Order
-from cipherblas.lang.expressions import Expression
 from cipherblas.lang.graph import Axes
+from cipherblas.lang.nodes import Expression
 from cipherblas.planner.cost import calibrate
 from cipherblas.planner.plan import Plan, PlanOptions, Route
 from cipherblas.planner.stages import DEFAULT_LINK, Minimise, Stages, Traffic, predicted, slot_traffic

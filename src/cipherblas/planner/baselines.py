@@ -6,8 +6,9 @@ from typing import Any
 
 from cipherblas.common.errors import ShapeError
 from cipherblas.forms.tensors import TensorLayout, tensor_shape
-from cipherblas.lang.expressions import Expression, Leaf, MatMul, ordered
-from cipherblas.lang.networks import AvgPool2d, Conv2d
+from cipherblas.lang.layers import AvgPool2d, Conv2d
+from cipherblas.lang.nodes import Expression, ordered
+from cipherblas.lang.operations import Leaf, MatMul
 from cipherblas.methods.matvec_conv.base import LayerMethod
 from cipherblas.methods.matvec_conv.registry import conv_baseline, matvec_baseline
 from cipherblas.runtime.layer_execution import PACKING

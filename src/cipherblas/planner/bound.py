@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cipherblas.lang.expressions import Expression
 from cipherblas.lang.graph import products
+from cipherblas.lang.nodes import Expression
 from cipherblas.planner.cost import Rates
 from cipherblas.rlwe.counts import Counts
 

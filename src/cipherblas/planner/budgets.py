@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from cipherblas.common.errors import MemoryBudgetError
 from cipherblas.common.limits import MASK_BYTES, available_memory
-from cipherblas.lang.expressions import Expression, Leaf, ordered
+from cipherblas.lang.nodes import Expression, ordered
+from cipherblas.lang.operations import Leaf
 from cipherblas.planner.explain import size
 from cipherblas.planner.plan import PlanOptions
 

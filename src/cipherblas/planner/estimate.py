@@ -19,7 +19,9 @@ from cipherblas.crypto.keys import KeyRequest
 from cipherblas.evaluators.slots.symbolic import Counter
 from cipherblas.evaluators.slots.values import Ct, Plain
 from cipherblas.forms.layouts import Layout
-from cipherblas.lang.expressions import Expression, MatMul, has_public_key
+from cipherblas.lang.analysis import has_public_key
+from cipherblas.lang.nodes import Expression
+from cipherblas.lang.operations import MatMul
 from cipherblas.methods.matmul.registry import build
 from cipherblas.planner.stages import Traffic, slot_traffic, traffic_of_ciphertexts
 from cipherblas.planner.trace import Trace, result_error, trace

@@ -7,7 +7,7 @@ from typing import Any
 
 from cipherblas.common.arrays import shape_text
 from cipherblas.common.errors import printable
-from cipherblas.lang.expressions import Operand
+from cipherblas.lang.operands import Operand
 from cipherblas.planner.plan import LayerFigures, Plan
 from cipherblas.rlwe.noise import FAILURE_BITS
 from cipherblas.runtime.layer_execution import PACKING

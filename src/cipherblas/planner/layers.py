@@ -23,8 +23,9 @@ from cipherblas.crypto.params import Parameters, TooFewPrimesError
 from cipherblas.evaluators.slots.symbolic import Counter
 from cipherblas.evaluators.slots.values import WeightGroup
 from cipherblas.forms.tensors import TensorLayout
-from cipherblas.lang.expressions import Expression, Leaf, MatMul, ordered
-from cipherblas.lang.networks import AvgPool2d, Conv2d
+from cipherblas.lang.layers import AvgPool2d, Conv2d
+from cipherblas.lang.nodes import Expression, ordered
+from cipherblas.lang.operations import Leaf, MatMul
 from cipherblas.lang.windows import Window
 from cipherblas.methods.matvec_conv.base import LayerMethod, Weights
 from cipherblas.methods.matvec_conv.baselines.imra import Pattern, optimise

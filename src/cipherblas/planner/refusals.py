@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from cipherblas.common.errors import CipherblasError, PrecisionError
-from cipherblas.lang.expressions import Expression, ordered
 from cipherblas.lang.graph import formula
+from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.planner.plan import PlanOptions
 from cipherblas.planner.sizing import NoRingError
 

@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 
 from cipherblas.common.errors import CipherblasError, FormatError, ParameterError, PrecisionError
 from cipherblas.crypto.params import Parameters
-from cipherblas.lang.expressions import Expression
 from cipherblas.lang.graph import as_matrices, is_network
+from cipherblas.lang.nodes import Expression
 from cipherblas.methods.matmul.registry import GEMM
 from cipherblas.planner.assembly import Predictions, replay_slots
 from cipherblas.planner.budgets import Budgets, budgets_of, check_size, secret_entries

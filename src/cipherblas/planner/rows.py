@@ -27,7 +27,9 @@ from cipherblas.crypto.params import MAX_PRIME_BITS, Parameters, make_parameters
 from cipherblas.crypto.security import max_log_qp
 from cipherblas.evaluators.rows.interface import Batch, ClearFactor, Rows, RowsEvaluator
 from cipherblas.evaluators.rows.symbolic import RowsCounter
-from cipherblas.lang.expressions import Expression, MatMul, evaluate_clear, ordered
+from cipherblas.lang.analysis import evaluate_clear
+from cipherblas.lang.nodes import Expression, ordered
+from cipherblas.lang.operations import MatMul
 from cipherblas.methods.matmul.registry import GEMM
 from cipherblas.planner.assembly import Predictions, key_bytes_of, resident_bytes, upload_bytes_of
 from cipherblas.planner.budgets import Budgets

@@ -22,7 +22,7 @@ from cipherblas.common.schema import (
     whole,
 )
 from cipherblas.evaluators.slots.values import Order
-from cipherblas.lang.expressions import MAX_LENGTH
+from cipherblas.lang.operands import MAX_LENGTH
 from cipherblas.methods.matmul.registry import ALGORITHMS, GEMM
 from cipherblas.methods.matvec_conv.registry import CONV_BASELINES, MATVEC_BASELINES, METAKERNEL
 from cipherblas.planner.plan import Route

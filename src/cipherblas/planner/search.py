@@ -11,8 +11,9 @@ from typing import Any
 from cipherblas.common.errors import CipherblasError, MemoryBudgetError, PrecisionError, ShapeError
 from cipherblas.crypto.params import TooFewPrimesError
 from cipherblas.forms.blocks import grid_shape
-from cipherblas.lang.expressions import Expression, Leaf, MatMul, Scale, matrix_shape, ordered
 from cipherblas.lang.graph import Axes, products
+from cipherblas.lang.nodes import Expression, matrix_shape, ordered
+from cipherblas.lang.operations import Leaf, MatMul, Scale
 from cipherblas.methods.matmul.base import Algorithm
 from cipherblas.methods.matmul.registry import ALGORITHMS, build, find
 from cipherblas.planner import estimate

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from cipherblas.lang.expressions import Expression, MatMul, Multiply, ordered
 from cipherblas.lang.graph import Axes
+from cipherblas.lang.nodes import Expression, ordered
+from cipherblas.lang.operations import MatMul, Multiply
 from cipherblas.methods.matmul.base import Algorithm
 
 SMALLEST_BLOCK = 8  # smaller blocks only where the matrix itself is smaller

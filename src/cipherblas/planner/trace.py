@@ -20,8 +20,9 @@ from cipherblas.evaluators.slots.symbolic import Counter
 from cipherblas.evaluators.slots.values import Ct, Plain
 from cipherblas.forms.blocks import block_of
 from cipherblas.forms.layouts import Layout
-from cipherblas.lang.expressions import Expression, is_constant
+from cipherblas.lang.analysis import is_constant
 from cipherblas.lang.graph import content_digest
+from cipherblas.lang.nodes import Expression
 from cipherblas.planner.plan import LayerFigures
 from cipherblas.planner.truncation import truncation_error
 from cipherblas.rlwe.counts import Counts

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from cipherblas.lang.expressions import (
-    Add,
-    Expression,
-    operands_of,
-    ordered,
-)
-from cipherblas.lang.networks import Truncated
+from cipherblas.lang.layers import Truncated
+from cipherblas.lang.nodes import Expression, operands_of, ordered
+from cipherblas.lang.operations import Add
 
 SHARE = 2.0**-10  # of the error asked for, that all terms together which are left out may add
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from cipherblas.evaluators.rows.interface import FLOAT_ERROR
 from cipherblas.evaluators.rows.worst_case import RowsWorstCase
 from cipherblas.evaluators.slots.worst_case import WorstCase
-from cipherblas.lang.expressions import Expression
+from cipherblas.lang.nodes import Expression
 from cipherblas.planner.layers import Recorded
 from cipherblas.planner.plan import Plan
 from cipherblas.planner.rows import HEADROOM_BITS, RecordingRowFeeds

@@ -21,7 +21,7 @@ from cipherblas.crypto import files
 from cipherblas.crypto.keys import FreshCiphertext
 from cipherblas.crypto.params import Parameters
 from cipherblas.crypto.randomness import SEED_BYTES
-from cipherblas.lang.expressions import Encryption
+from cipherblas.lang.operands import Encryption
 from cipherblas.planner.plan import Route
 from cipherblas.rlwe.matrices import RlweRows, SharedBatch, SharedRows
 

@@ -21,14 +21,9 @@ from cipherblas.crypto import files
 from cipherblas.engines.encodings import ProgramEncodings
 from cipherblas.evaluators.rows.interface import ClearFactor
 from cipherblas.lang import graph
-from cipherblas.lang.expressions import (
-    BOUND_RANGE,
-    Expression,
-    Operand,
-    evaluate_clear,
-    matrix_shape,
-    ordered,
-)
+from cipherblas.lang.analysis import evaluate_clear
+from cipherblas.lang.nodes import Expression, matrix_shape, ordered
+from cipherblas.lang.operands import BOUND_RANGE, Operand
 from cipherblas.planner.explain import explain
 from cipherblas.planner.plan import Plan
 from cipherblas.planner.routes import AnyTrace, executed, replay

@@ -10,7 +10,9 @@ from cipherblas.common.errors import MismatchError
 from cipherblas.common.limits import check_name
 from cipherblas.crypto.keys import EvaluationKeys, PublicKey
 from cipherblas.lang import graph
-from cipherblas.lang.expressions import Operand, operands_of, trace
+from cipherblas.lang.analysis import trace
+from cipherblas.lang.nodes import operands_of
+from cipherblas.lang.operands import Operand
 from cipherblas.planner.plan import PlanOptions
 from cipherblas.planner.routes import check_precision, make_plan
 from cipherblas.planner.truncation import truncated

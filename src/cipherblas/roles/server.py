@@ -18,7 +18,10 @@ from cipherblas.evaluators.rows.interface import Batch, Rows
 from cipherblas.evaluators.rows.native import RowsCkks
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.native import Ckks
-from cipherblas.lang.expressions import Expression, Leaf, Operand, evaluate_clear, operand_values
+from cipherblas.lang.analysis import evaluate_clear, operand_values
+from cipherblas.lang.nodes import Expression
+from cipherblas.lang.operands import Operand
+from cipherblas.lang.operations import Leaf
 from cipherblas.planner.layers import Recorded
 from cipherblas.planner.rows import HEADROOM_BITS
 from cipherblas.planner.trace import PlainFeeds

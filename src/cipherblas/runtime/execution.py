@@ -17,9 +17,10 @@ from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.forms.blocks import grid_shape
 from cipherblas.forms.convert.relayout import relayout
 from cipherblas.forms.layouts import Layout, column_major
-from cipherblas.lang.expressions import Add, Expression, Leaf, MatMul, Multiply, Scale, matrix_shape, ordered
 from cipherblas.lang.graph import Axes, products
-from cipherblas.lang.networks import Assume, Truncated
+from cipherblas.lang.layers import Assume, Truncated
+from cipherblas.lang.nodes import Expression, matrix_shape, ordered
+from cipherblas.lang.operations import Add, Leaf, MatMul, Multiply, Scale
 from cipherblas.methods.matmul.product import multiply_grids
 from cipherblas.methods.matmul.registry import build
 from cipherblas.runtime.slot_arithmetic import BlockedValue, Choice, Feeds, Like, SlotArithmetic

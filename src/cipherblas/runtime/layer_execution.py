@@ -18,18 +18,10 @@ from cipherblas.common.work import ENTRIES_PER_STEP
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.forms.convert.relayout import relayout
 from cipherblas.forms.tensors import TensorLayout, contiguous, grid, tensor_shape
-from cipherblas.lang.expressions import (
-    Add,
-    Constant,
-    Expression,
-    Leaf,
-    MatMul,
-    Multiply,
-    Scale,
-    is_constant,
-    ordered,
-)
-from cipherblas.lang.networks import Assume, AvgPool2d, Conv2d, Flatten, Truncated
+from cipherblas.lang.analysis import is_constant
+from cipherblas.lang.layers import Assume, AvgPool2d, Conv2d, Flatten, Truncated
+from cipherblas.lang.nodes import Expression, ordered
+from cipherblas.lang.operations import Add, Constant, Leaf, MatMul, Multiply, Scale
 from cipherblas.lang.windows import Window
 from cipherblas.methods.matvec_conv.base import LayerMethod, Weights, entries_plain, folded, masked
 from cipherblas.methods.matvec_conv.registry import build_conv, build_matvec

@@ -22,20 +22,10 @@ from numpy.typing import NDArray
 
 from cipherblas.common.errors import ParameterError
 from cipherblas.evaluators.rows.interface import EXACT_BITS, Batch, ClearFactor, Rows, RowsEvaluator
-from cipherblas.lang.expressions import (
-    Add,
-    Constant,
-    Expression,
-    Leaf,
-    MatMul,
-    Multiply,
-    Scale,
-    has_public_key,
-    is_constant,
-    matrix_shape,
-    ordered,
-)
-from cipherblas.lang.networks import Assume, Truncated
+from cipherblas.lang.analysis import has_public_key, is_constant
+from cipherblas.lang.layers import Assume, Truncated
+from cipherblas.lang.nodes import Expression, matrix_shape, ordered
+from cipherblas.lang.operations import Add, Constant, Leaf, MatMul, Multiply, Scale
 from cipherblas.methods.matmul.gemm import secret_product
 from cipherblas.rlwe.row_costs import WORD_BYTES
 

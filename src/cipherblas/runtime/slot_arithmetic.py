@@ -18,7 +18,8 @@ from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.scales import MAX_ENCODED_BITS, MAX_SMALL_INTEGER
 from cipherblas.evaluators.slots.values import Plain
 from cipherblas.forms.layouts import Layout
-from cipherblas.lang.expressions import Expression, Leaf
+from cipherblas.lang.nodes import Expression
+from cipherblas.lang.operations import Leaf
 
 Cts = list[Any]  # ciphertexts, or plaintexts where the operand is clear
 

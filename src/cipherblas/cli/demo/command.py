@@ -17,7 +17,7 @@ from cipherblas.cli.demo.flow import KEYS, RESULT, Job
 from cipherblas.cli.options import Debug, Json, Quiet, Threads, use_threads, without_none
 from cipherblas.common.errors import PrecisionError
 from cipherblas.crypto import files
-from cipherblas.lang.expressions import public, secret
+from cipherblas.lang.operands import public, secret
 from cipherblas.planner.stages import Stages
 from cipherblas.report import Display, duration, plan_table, print_json, size
 from cipherblas.report.machine import peak_bytes

@@ -1,212 +1,23 @@
-"""Layers of a network with clear weights: `conv2d`, `avg_pool2d`, `flatten`, `matvec`, `square`, `polynomial`, and
-`assume`.
-
-Shapes and conventions are PyTorch's, without the batch: images are (channels, height, width), filters OIHW.
-"""
+"""What users call: `conv2d`, `avg_pool2d`, `flatten`, `matvec`, `square`, `polynomial`, and `assume`."""
 
 from __future__ import annotations
 
 import math
 import operator
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cipherblas.common import schema
 from cipherblas.common.arrays import finite_array, is_scalar, real_number, shape_text
 from cipherblas.common.errors import DTypeError, ParameterError, RangeError, ShapeError
-from cipherblas.lang.expressions import (
-    BOUND_RANGE,
-    MAX_LENGTH,
-    Add,
-    Constant,
-    Expression,
-    Multiply,
-    as_node,
-    checked_bound,
-    operation,
-    scaled,
-)
-from cipherblas.lang.windows import Window
+from cipherblas.lang.layers import Assume, AvgPool2d, Conv2d, Flatten
+from cipherblas.lang.nodes import Expression, as_node
+from cipherblas.lang.operands import MAX_LENGTH, checked_bound
+from cipherblas.lang.operations import Add, Constant, Multiply, Scale
 
 Pair = tuple[int, int]
 MAX_DEGREE = 64  # of a polynomial
-PAIR = schema.listed(schema.whole(0, MAX_LENGTH), 2, 2)
-
-
-@operation
-class Conv2d(Expression):
-    """The convolution (cross-correlation) of an image with clear filters."""
-
-    op = "conv2d"
-    layer = True
-    inputs = 2
-    fields: ClassVar = {"stride": PAIR, "padding": PAIR, "groups": schema.whole(1, MAX_LENGTH)}
-
-    def __init__(
-        self,
-        image: Expression,
-        weights: Expression,
-        stride: Sequence[int] = (1, 1),
-        padding: Sequence[int] = (0, 0),
-        groups: int = 1,
-    ) -> None:
-        channels, height, width = _image_shape(image)
-        if len(weights.shape) != 4:
-            raise ShapeError(
-                "filters of a convolution",
-                expected="(outputs, inputs, height, width)",
-                got=shape_text(weights.shape),
-            )
-        if weights.secret:
-            raise ParameterError(
-                "filters of a convolution", expected="clear values", got="an encrypted operand"
-            )
-        outputs, depth, *kernel = weights.shape
-        self.window = Window(
-            *((channels, height, width), outputs, (kernel[0], kernel[1])),
-            *((stride[0], stride[1]), (padding[0], padding[1]), groups),
-        )
-        if weights.shape != self.window.weight_shape:
-            raise ShapeError(
-                f"filters for {channels} channels in {groups} group{'s' if groups != 1 else ''}",
-                expected=shape_text(self.window.weight_shape),
-                got=shape_text(weights.shape),
-            )
-        self.image, self.weights = image, weights
-        total = depth * math.prod(kernel) * weights.bound
-        if isinstance(weights, Constant):
-            total = weights.row_sum
-        super().__init__(self.window.out_shape, image.secret, total * image.bound, image, weights)
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        window = self.window
-        return {"stride": list(window.stride), "padding": list(window.padding), "groups": window.groups}
-
-    def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-        window = self.window
-        groups = window.groups
-        views = _windows(parts[0], window)
-        # (groups, inputs, height, width, taps) and (groups, outputs, inputs, taps)
-        found = [
-            np.tensordot(weights, view, axes=([1, 2, 3], [0, 3, 4]))
-            for weights, view in zip(np.split(parts[1], groups), np.split(views, groups), strict=True)
-        ]
-        return np.concatenate(found)
-
-
-@operation
-class AvgPool2d(Expression):
-    """The mean over windows of every channel; padding counts as zeros (PyTorch's default)."""
-
-    op = "avg_pool2d"
-    layer = True
-    fields: ClassVar = {"kernel": PAIR, "stride": PAIR, "padding": PAIR}
-
-    def __init__(
-        self, image: Expression, kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int] = (0, 0)
-    ) -> None:
-        shape = _image_shape(image)
-        self.window = Window(
-            *(shape, shape[0], (kernel[0], kernel[1])),
-            *((stride[0], stride[1]), (padding[0], padding[1]), shape[0]),
-        )
-        if any(2 * pad > taps for pad, taps in zip(self.window.padding, self.window.kernel, strict=True)):
-            raise ShapeError("padding of a pooling window", expected="at most half of it", got=tuple(padding))
-        self.image = image
-        super().__init__(self.window.out_shape, image.secret, image.bound, image)
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        window = self.window
-        return {
-            "kernel": list(window.kernel),
-            "stride": list(window.stride),
-            "padding": list(window.padding),
-        }
-
-    def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-        return np.asarray(_windows(parts[0], self.window).mean(axis=(3, 4)))
-
-    def log_unit(self, parts: Sequence[float]) -> float:
-        return parts[0]
-
-
-@operation
-class Flatten(Expression):
-    """An image as a vector: channel after channel, row after row."""
-
-    op = "flatten"
-    layer = True
-
-    def __init__(self, image: Expression) -> None:
-        self.image = image
-        super().__init__((math.prod(_image_shape(image)),), image.secret, image.bound, image)
-
-    def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-        return parts[0].ravel()
-
-    def log_unit(self, parts: Sequence[float]) -> float:
-        return parts[0]
-
-
-@operation
-class Assume(Expression):
-    """The same values, with a smaller bound that the user promises."""
-
-    op = "assume"
-    fields: ClassVar = {"bound": schema.number(*BOUND_RANGE)}
-
-    def __init__(self, x: Expression, bound: float) -> None:
-        self.x = x
-        super().__init__(x.shape, x.secret, min(bound, x.bound), x)
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        return {"bound": self.bound}
-
-    def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-        return parts[0]
-
-    def as_column(self, parts: Sequence[Expression]) -> Expression | None:
-        return None
-
-    def log_unit(self, parts: Sequence[float]) -> float:
-        return parts[0]
-
-    def _transpose(self) -> Expression:
-        return Assume(self.x.T, self.bound)
-
-
-@operation
-class Truncated(Expression):
-    """The same values: what is left of a sum whose other terms add up to at most `error`."""
-
-    op = "truncated"
-    fields: ClassVar = {"error": schema.number(*BOUND_RANGE)}
-
-    def __init__(self, x: Expression, error: float) -> None:
-        self.x, self.error = x, checked_bound(real_number(error))
-        super().__init__(x.shape, x.secret, x.bound + self.error, x)
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        return {"error": self.error}
-
-    def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-        return parts[0]
-
-    def as_column(self, parts: Sequence[Expression]) -> Expression | None:
-        return None
-
-    def log_unit(self, parts: Sequence[float]) -> float:
-        return parts[0]
-
-    def _transpose(self) -> Expression:
-        return Truncated(self.x.T, self.error)
 
 
 def matvec(weights: Any, x: Expression) -> Expression:
@@ -381,7 +192,7 @@ def polynomial(x: Expression, coefficients: Sequence[float]) -> Expression:
     total: Expression | None = None
     for exponent in range(len(values) - 1, 0, -1):
         if values[exponent]:
-            term = scaled(power(exponent), values[exponent])
+            term = Scale.of(power(exponent), values[exponent])
             total = term if total is None else Add(total, term)
     assert total is not None
     return total + values[0] if values[0] else total
@@ -394,20 +205,6 @@ def _coefficient(value: Any) -> float:
     if not math.isfinite(number):
         raise RangeError("coefficient of a polynomial", expected="a finite number", got=number)
     return number
-
-
-def _windows(image: NDArray[np.float64], window: Window) -> NDArray[np.float64]:
-    """Every window of a padded image: (channels, H', W', K1, K2)."""
-    (pad_h, pad_w), (step_h, step_w) = window.padding, window.stride
-    padded = np.pad(image, ((0, 0), (pad_h, pad_h), (pad_w, pad_w)))
-    views = np.lib.stride_tricks.sliding_window_view(padded, window.kernel, axis=(1, 2))
-    return np.asarray(views[:, ::step_h, ::step_w])
-
-
-def _image_shape(image: Expression) -> tuple[int, int, int]:
-    if len(image.shape) != 3:
-        raise ShapeError("an image", expected="(channels, height, width)", got=shape_text(image.shape))
-    return image.shape[0], image.shape[1], image.shape[2]
 
 
 def _named_padding(name: str, kernel: Sequence[int], stride: Pair) -> Pair:

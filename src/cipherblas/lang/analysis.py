@@ -1,0 +1,76 @@
+"""What is asked of whole graphs: the function that builds one, its parts without secrets, its value in the clear."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cipherblas.common.errors import DTypeError, MismatchError
+from cipherblas.lang.nodes import Expression, ordered
+from cipherblas.lang.operands import Operand
+from cipherblas.lang.operations import Leaf
+
+
+def trace(function: Callable[..., Any], operands: Mapping[str, Operand]) -> Expression:
+    """Call `function` with one leaf per operand and return the node that it builds.
+
+    Raises:
+        MismatchError: the function does not take these operands by name.
+        DTypeError: it does not return a node.
+    """
+    leaves = {name: Leaf(name, operand) for name, operand in operands.items()}
+    if not callable(function):
+        raise DTypeError("what to compile", expected="a function of matrices", got=type(function).__name__)
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # a builtin: it will say itself what it does not like
+        signature = None
+    if signature is not None:
+        try:
+            signature.bind(**leaves)
+        except TypeError as error:
+            raise MismatchError(
+                "the function does not take the operands by name", expected=str(signature), got=str(error)
+            ) from None
+    result = function(**leaves)
+    if not isinstance(result, Expression):
+        raise DTypeError(
+            "the function must return a matrix expression",
+            expected="an expression",
+            got=type(result).__name__,
+        )
+    return result
+
+
+def is_constant(node: Expression) -> bool:
+    """Whether a clear part is known before operands are."""
+    return not any(isinstance(current, Leaf) for current in ordered(node))
+
+
+def has_public_key(node: Expression) -> bool:
+    """Whether the public key may encrypt an operand of a graph."""
+    return any(isinstance(current, Leaf) and current.operand.public_key for current in ordered(node))
+
+
+def operand_values(leaf: Leaf, values: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+    """The entries of an operand as a leaf uses them, in the type that they were given in: not to be computed with."""
+    return values[leaf.name].T if leaf.transposed else values[leaf.name]
+
+
+def evaluate_clear(node: Expression, values: Mapping[str, NDArray[Any]]) -> NDArray[np.float64]:
+    """The value of `node` in NumPy, in float64 whatever the types of operands.
+
+    The oracle that encrypted results are compared with, and what a program computes of its parts without secrets.
+    """
+    found: dict[int, NDArray[np.float64]] = {}
+    for current in ordered(node):
+        parts = [found[id(child)] for child in current.children]
+        if isinstance(current, Leaf):
+            found[id(current)] = operand_values(current, values).astype(np.float64, copy=False)
+        else:
+            found[id(current)] = current.evaluate(parts)
+    return found[id(node)]

@@ -1,0 +1,339 @@
+"""Nodes of a program, and the table of the operations that they can be.
+
+A node knows its shape, whether it depends on secret data, and a bound on its entries. Transposition is
+pushed to the leaves when it is written, so the executor only ever meets transposed operands: the client
+packs a transposed matrix at no cost. Bounds follow from interval arithmetic (a product of an m×k and a k×n
+matrix is bounded by k·max|A|·max|B|, that of known weights by their largest sum of a row), and the planner states the
+error relative to them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, ClassVar, NoReturn, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cipherblas.common import schema
+from cipherblas.common.arrays import finite_array, is_scalar, real_array, real_number, shape_text
+from cipherblas.common.errors import DTypeError, ParameterError, RangeError, ShapeError
+from cipherblas.lang.operands import Operand, checked_bound
+
+MAX_DEPTH = 128  # of nested operations: graphs are walked recursively
+
+
+class Expression:
+    """A node of a program: a matrix, a vector or an image. Combine nodes with `@`, `+`, `-`, `*`, unary `-` and `.T`.
+
+    A subclass is the entry of one operation, with all its rules: what it makes of shapes and bounds (`__init__`), of
+    arrays (`evaluate`), a transpose (`_transpose`), errors (`gain`), ranges (`log_unit`) and axes (`axes`), and
+    how it is written for people (`text`, `title`) and in files (`op`, `inputs`, `fields`, `parameters`). `operation`
+    enters it.
+
+    Arrays and lists are constants of the program. As in NumPy, `+`, `-` and `*` take numbers too, and constants
+    that can be broadcast to the shape of the node; two nodes must have equal shapes.
+
+    Attributes:
+        shape: as NumPy's.
+        secret: whether it depends on a secret operand.
+        bound: on the absolute value of its entries.
+        packable: made of operands without products of secrets, so that the client can pack it in any layout.
+        children: the nodes it is computed from.
+        op: name of the operation in files.
+        inputs: number of children.
+        fields: of its parameters in a file.
+        layer: it is of networks: not of matrices, or of one at most.
+        linear: the client can pack it as it packs its children.
+        tensor: the array that stands for it in a file, if one does.
+        names: of operands that went into it beside those of its children.
+    """
+
+    op: ClassVar[str]
+    inputs: ClassVar[int] = 1
+    fields: ClassVar[Mapping[str, schema.Check]] = {}
+    layer: ClassVar[bool] = False
+    linear: ClassVar[bool] = False
+    tensor: NDArray[np.float64] | None = None
+    names: frozenset[str] = frozenset()
+
+    __array_ufunc__ = None  # NumPy must not take `array @ node` apart element by element
+
+    def __init__(self, shape: tuple[int, ...], secret: bool, bound: float, *children: Expression) -> None:
+        self.shape = shape
+        self.secret = secret
+        self.bound = checked_bound(bound)
+        self.children: tuple[Expression, ...] = children
+        self.packable: bool = not secret or (self.linear and all(child.packable for child in children))
+        self.depth: int = 1 + max((child.depth for child in children), default=0)
+        self._transposed: Expression | None = None
+        if self.depth > MAX_DEPTH:
+            raise ParameterError(
+                "operations are nested too deeply (a long sum can be added in pairs)",
+                expected=f"at most {MAX_DEPTH}",
+                got=self.depth,
+            )
+
+    def __array__(self, *_: Any, **__: Any) -> NoReturn:
+        raise DTypeError(
+            "a node of a program is not an array", expected="@, +, -, * or .T", got="a conversion"
+        )
+
+    def __array_function__(self, function: Any, *_: Any, **__: Any) -> NoReturn:
+        name = getattr(function, "__name__", str(function))
+        raise DTypeError(
+            "NumPy's functions do not take a node of a program", expected="@, +, -, * or .T", got=name
+        )
+
+    @property
+    def T(self) -> Expression:
+        """The transpose (free: the client packs the operands transposed); of a vector, itself."""
+        if len(self.shape) == 1:
+            return self
+        if len(self.shape) != 2:
+            raise ShapeError("a transpose", expected="a matrix or a vector", got=shape_text(self.shape))
+        if self._transposed is None:
+            self._transposed = self._transpose()
+            self._transposed._transposed = self
+        return self._transposed
+
+    # ---- the rules of an operation ----
+
+    def _transpose(self) -> Expression:
+        """The transpose of a matrix."""
+        raise NotImplementedError
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What `__init__` takes by keyword beside the children, JSON-ready."""
+        return {}
+
+    @property
+    def identity(self) -> Hashable:
+        """Equal for operations that make the same of the same children."""
+        return json.dumps(self.parameters)
+
+    @classmethod
+    def of(cls, *parts: Any) -> Expression:
+        """What users get who write the operation: a node of it, or a simpler one of the same value."""
+        return cls(*parts)
+
+    def rebuilt(self, children: Sequence[Expression]) -> Expression:
+        """The same operation on other nodes."""
+        make: Callable[..., Expression] = type(self)
+        return make(*children, **self.parameters)
+
+    @classmethod
+    def read(
+        cls,
+        row: Mapping[str, Any],
+        children: Sequence[Expression],
+        operands: Mapping[str, Operand],
+        tensors: Mapping[str, NDArray[Any]],
+    ) -> Expression:
+        """The node that a row of a file describes; it has the declared fields."""
+        make: Callable[..., Expression] = cls
+        return make(*children, **{name: row[name] for name in cls.fields})
+
+    def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+        """The operation in NumPy, of the values of its children."""
+        raise NotImplementedError
+
+    def as_column(self, parts: Sequence[Expression]) -> Expression | None:
+        """The same of matrices with one column in place of vectors; None where there is no such operation."""
+        return None if self.layer else self.rebuilt(parts)
+
+    def gain(self, position: int) -> float:
+        """How much it changes by at most, per change of an entry of one child; values in bounds.
+
+        Of linear operations, the largest sum of weights.
+        """
+        child = self.children[position]
+        return max(1.0, self.bound / child.bound) if child.secret else 1.0
+
+    def log_unit(self, parts: Sequence[float]) -> float:
+        """log2 of what its scale is relative to, from those of its children: a product's is that of both."""
+        return math.fsum(parts)
+
+    @property
+    def row_sum(self) -> float:
+        """Largest sum of absolute values in a row of a matrix, as far as the program knows its values.
+
+        What a product on its left multiplies bounds by, and errors that are the same in all entries.
+        """
+        return self.shape[1] * self.bound
+
+    @property
+    def column_sum(self) -> float:
+        """Largest sum of absolute values in a column of a matrix, or of all in a vector; see `row_sum`."""
+        return self.shape[0] * self.bound
+
+    def axes(self, parts: Sequence[tuple[str, str]], join: Callable[[str, str], None]) -> tuple[str, str]:
+        """Names of the rows and the columns of a matrix, from those of its children; `join` makes two names one."""
+        for other in parts[1:]:
+            join(parts[0][0], other[0])
+            join(parts[0][1], other[1])
+        return parts[0]
+
+    def text(self, parts: Sequence[str]) -> str:
+        """A formula of the texts of its children."""
+        named = [f"{name}={_short(value)}" for name, value in self.parameters.items()]
+        return f"{self.op}({', '.join([*parts, *named])})"
+
+    def wrapped(self, parts: Sequence[str]) -> list[str]:
+        """The texts of its children, in brackets where they need them."""
+        return [
+            text if not child.children or text == "…" else f"({text})"
+            for child, text in zip(self.children, parts, strict=True)
+        ]
+
+    @property
+    def title(self) -> str:
+        """In a few words, as a step of a network."""
+        return f"{self.op} {shape_text(self.children[0].shape)} to {shape_text(self.shape)}"
+
+    # ---- what users write ----
+
+    def __matmul__(self, other: Any) -> Expression:
+        return OPERATIONS["matmul"].of(self, _as_factor(other))
+
+    def __rmatmul__(self, other: Any) -> Expression:
+        return OPERATIONS["matmul"].of(_as_factor(other), self)
+
+    def __add__(self, other: Any) -> Expression:
+        if _is_zero(other):  # what sum() starts with
+            return self
+        return OPERATIONS["add"].of(self, _as_matrix(other, self.shape))
+
+    def __radd__(self, other: Any) -> Expression:
+        return self.__add__(other)
+
+    def __sub__(self, other: Any) -> Expression:
+        return self if _is_zero(other) else OPERATIONS["add"].of(self, -_as_matrix(other, self.shape))
+
+    def __rsub__(self, other: Any) -> Expression:
+        return (-self).__add__(other)
+
+    def __neg__(self) -> Expression:
+        return self._times(-1.0)
+
+    def _times(self, factor: float) -> Expression:
+        return OPERATIONS["scale"].of(self, factor)
+
+    def __pos__(self) -> Expression:
+        return self
+
+    def __mul__(self, other: Any) -> Expression:
+        if is_scalar(other):
+            return self._times(real_number(other))
+        return OPERATIONS["multiply"].of(self, _as_matrix(other, self.shape))
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> Expression:
+        if not is_scalar(other):
+            raise DTypeError(
+                "only division by a number is supported", expected="a number", got=type(other).__name__
+            )
+        if real_number(other) == 0.0:
+            raise RangeError("division by zero", expected="a non-zero number", got=other)
+        return self._times(1.0 / real_number(other))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {shape_text(self.shape)}>"
+
+
+OPERATIONS: dict[str, type[Expression]] = {}  # by the name that they have in files
+Kind = TypeVar("Kind", bound=type[Expression])
+
+
+def operation(kind: Kind) -> Kind:
+    """Enter an operation (a class decorator): programs with it can be saved and loaded.
+
+    Raises:
+        ParameterError: there is one of that name.
+    """
+    if OPERATIONS.setdefault(kind.op, kind) is not kind:
+        raise ParameterError("an operation of that name exists", expected="another name", got=kind.op)
+    return kind
+
+
+def _short(value: Any) -> str:
+    """A parameter of an operation; two equal numbers are one."""
+    return str(value[0]) if isinstance(value, list) and len(set(value)) == 1 else str(value)
+
+
+def _is_zero(value: Any) -> bool:
+    return is_scalar(value) and bool(value == 0)
+
+
+def _as_factor(value: Any) -> Expression:
+    """A node for one side of `@`."""
+    if isinstance(value, Expression):
+        return value
+    _check_array(value)
+    return OPERATIONS["constant"].of(finite_array(value, "a constant", (1, 2)))
+
+
+def as_node(value: Any, dimensions: int, what: str) -> Expression:
+    """A node for `value`, an expression or an array with so many dimensions."""
+    if not isinstance(value, Expression):
+        return OPERATIONS["constant"].of(finite_array(value, what, (dimensions,)))
+    if len(value.shape) != dimensions:
+        raise ShapeError(what, expected=f"{dimensions} dimensions", got=shape_text(value.shape))
+    return value
+
+
+def _check_array(value: Any) -> None:
+    if not isinstance(value, (np.ndarray, list, tuple)):
+        raise DTypeError(
+            "an operand of a program must be a matrix",
+            expected="an operand or a 2-D array",
+            got=type(value).__name__,
+        )
+
+
+def _as_matrix(value: Any, shape: tuple[int, ...]) -> Expression:
+    """A node for `value`; numbers and arrays are broadcast to `shape`."""
+    if isinstance(value, Expression):
+        return value
+    if not is_scalar(value):
+        _check_array(value)
+    array = np.asarray(real_number(value) if is_scalar(value) else real_array(value, "a constant"))
+    try:
+        array = np.broadcast_to(array, shape)
+    except ValueError:
+        raise ShapeError(
+            "a constant cannot be broadcast to the other operand",
+            expected=shape_text(shape),
+            got="x".join(map(str, array.shape)),
+        ) from None
+    return OPERATIONS["constant"].of(finite_array(array, "a constant", (len(shape),)))
+
+
+def matrix_shape(node: Expression) -> tuple[int, int]:
+    """Rows and columns; ShapeError where a node is no matrix."""
+    if len(node.shape) != 2:
+        raise ShapeError("a matrix", expected="2 dimensions", got=shape_text(node.shape))
+    return node.shape[0], node.shape[1]
+
+
+def ordered(node: Expression) -> list[Expression]:
+    """The distinct nodes of a graph, children before parents, left before right."""
+    found: dict[int, Expression] = {}
+
+    def visit(current: Expression) -> None:
+        if id(current) not in found:
+            for child in current.children:
+                visit(child)
+            found[id(current)] = current
+
+    visit(node)
+    return list(found.values())
+
+
+def operands_of(node: Expression) -> set[str]:
+    """Names of the operands that went into a graph, those multiplied by zero included."""
+    return set().union(*(current.names for current in ordered(node)))

@@ -1,0 +1,347 @@
+"""The operations on matrices and vectors: operands, constants, products, sums, factors."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import json
+import math
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cipherblas.common import schema
+from cipherblas.common.arrays import finite_array, shape_text
+from cipherblas.common.errors import FormatError, RangeError, ShapeError
+from cipherblas.lang.nodes import Expression, operands_of, operation
+from cipherblas.lang.operands import BOUND_RANGE, Operand
+
+ZERO_BOUND = 2.0**-20  # stands for the bound of a matrix of zeros
+
+
+@operation
+class Leaf(Expression):
+    """An operand, possibly transposed. `name` is the keyword that the user's function gave it."""
+
+    op = "operand"
+    inputs = 0
+    fields: ClassVar = {"name": schema.text, "transposed": schema.flag}
+    linear = True
+
+    def __init__(self, name: str, operand: Operand, transposed: bool = False) -> None:
+        self.name, self.operand, self.transposed = name, operand, transposed
+        self.names = frozenset({name})
+        shape = operand.shape[::-1] if transposed else operand.shape
+        super().__init__(shape, operand.secret, operand.bound)
+
+    def _transpose(self) -> Expression:
+        return Leaf(self.name, self.operand, not self.transposed)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return {"name": self.name, "transposed": self.transposed}
+
+    @classmethod
+    def read(
+        cls,
+        row: Mapping[str, Any],
+        children: Sequence[Expression],
+        operands: Mapping[str, Operand],
+        tensors: Mapping[str, NDArray[Any]],
+    ) -> Expression:
+        return cls(row["name"], _named(operands, row, cls.op), row["transposed"])
+
+    def as_column(self, parts: Sequence[Expression]) -> Expression:
+        return Leaf(self.name, dataclasses.replace(self.operand, shape=(*self.shape, 1)))
+
+    def log_unit(self, parts: Sequence[float]) -> float:
+        return math.log2(self.bound)
+
+    def text(self, parts: Sequence[str]) -> str:
+        return f"{self.name}.T" if self.transposed else self.name
+
+    @property
+    def title(self) -> str:
+        return f"{self.name} {shape_text(self.shape)}"
+
+
+def _named(found: Mapping[str, Any], row: Mapping[str, Any], what: str) -> Any:
+    if row["name"] not in found:
+        raise FormatError(f"name of {what}", expected=", ".join(found), got=row["name"])
+    return found[row["name"]]
+
+
+@operation
+class Constant(Expression):
+    """Clear values that are part of the program (a copy of them).
+
+    `replaces` names the operands that it made superfluous: those of a node that was multiplied by zero.
+    """
+
+    op = "constant"
+    inputs = 0
+    fields: ClassVar = {"name": schema.text}
+
+    def __init__(self, values: NDArray[np.float64], replaces: Iterable[str] = ()) -> None:
+        self.values = np.array(values, dtype=np.float64, order="C")
+        self.values.flags.writeable = False
+        self.names = self.replaces = frozenset(replaces)
+        largest = max(float(self.values.max()), -float(self.values.min()))
+        bound = max(largest, BOUND_RANGE[0]) if largest else ZERO_BOUND
+        super().__init__(values.shape, False, bound)
+
+    def _transpose(self) -> Expression:
+        return Constant(self.values.T, self.replaces)
+
+    @property
+    def tensor(self) -> NDArray[np.float64]:  # type: ignore[override]
+        return self.values
+
+    @property
+    def identity(self) -> Hashable:
+        return self.shape, self.digest, self.replaces
+
+    @classmethod
+    def read(
+        cls,
+        row: Mapping[str, Any],
+        children: Sequence[Expression],
+        operands: Mapping[str, Operand],
+        tensors: Mapping[str, NDArray[Any]],
+    ) -> Expression:
+        return cls(finite_array(_named(tensors, row, cls.op), "a constant", (1, 2, 3, 4)))
+
+    def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+        return self.values
+
+    def as_column(self, parts: Sequence[Expression]) -> Expression:
+        return Constant(self.values[:, None], self.replaces)
+
+    def log_unit(self, parts: Sequence[float]) -> float:
+        return math.log2(self.bound)
+
+    def text(self, parts: Sequence[str]) -> str:
+        return f"constant[{shape_text(self.shape)}]"
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """SHA-256 of shape and values."""
+        found = hashlib.sha256(json.dumps(self.shape).encode())
+        found.update(self.values.data)
+        return found.hexdigest()
+
+    @functools.cached_property
+    def row_sum(self) -> float:
+        """Largest sum of absolute values in a row of a matrix, or in the filters of one output channel."""
+        return max(self.bound, *(float(np.abs(row).sum()) for row in self.values))
+
+    @functools.cached_property
+    def column_sum(self) -> float:
+        """Largest sum of absolute values in a column of a matrix; of a vector, the sum of all."""
+        total = np.zeros(self.shape[1:])
+        for row in self.values:
+            total += np.abs(row)
+        return max(float(total.max()), self.bound)
+
+    @functools.cached_property
+    def row_norm(self) -> float:
+        """Largest root of a sum of squares in a row, as `row_sum`."""
+        rows = self.values.reshape(self.shape[0], -1) / self.bound  # squares of the entries may be no doubles
+        return self.bound * float(np.sqrt(np.einsum("ij,ij->i", rows, rows).max()))
+
+
+@operation
+class MatMul(Expression):
+    """The product of an m×k node and a k×n node, or a vector of k entries."""
+
+    op = "matmul"
+    inputs = 2
+
+    def __init__(self, left: Expression, right: Expression) -> None:
+        if len(left.shape) != 2 or len(right.shape) not in (1, 2):
+            raise ShapeError(
+                "factors of a product",
+                expected="a matrix, and a matrix or a vector",
+                got=f"{shape_text(left.shape)} and {shape_text(right.shape)}",
+            )
+        if left.shape[1] != right.shape[0]:
+            raise ShapeError(
+                "inner dimensions of a product differ",
+                expected=f"{left.shape[1]} rows in the right factor",
+                got=shape_text(right.shape),
+            )
+        self.left, self.right = left, right
+        bound = min(left.row_sum * right.bound, left.bound * right.column_sum)
+        super().__init__((left.shape[0], *right.shape[1:]), left.secret or right.secret, bound, left, right)
+
+    @classmethod
+    def of(cls, *parts: Expression) -> Expression:
+        """As NumPy's `@`: a vector on the left is multiplied by the transpose."""
+        left, right = parts
+        return cls(right.T, left) if len(left.shape) == 1 and len(right.shape) == 2 else cls(left, right)
+
+    def _transpose(self) -> Expression:
+        return MatMul(self.right.T, self.left.T)
+
+    def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+        return np.asarray(parts[0] @ parts[1])
+
+    def gain(self, position: int) -> float:
+        return self.right.column_sum if position == 0 else self.left.row_sum
+
+    def axes(self, parts: Sequence[tuple[str, str]], join: Callable[[str, str], None]) -> tuple[str, str]:
+        join(parts[0][1], parts[1][0])
+        return parts[0][0], parts[1][1]
+
+    def text(self, parts: Sequence[str]) -> str:
+        return " @ ".join(self.wrapped(parts))
+
+    @property
+    def title(self) -> str:
+        return f"W @ x {shape_text(self.left.shape)}"
+
+
+class _Elementwise(Expression):
+    inputs = 2
+
+    def __init__(self, left: Expression, right: Expression, bound: float) -> None:
+        if left.shape != right.shape:
+            raise ShapeError(
+                "elementwise operations need equal shapes",
+                expected=shape_text(left.shape),
+                got=shape_text(right.shape),
+            )
+        self.left, self.right = left, right
+        super().__init__(left.shape, left.secret or right.secret, bound, left, right)
+
+
+@operation
+class Add(_Elementwise):
+    """The entrywise sum."""
+
+    op = "add"
+    linear = True
+
+    def __init__(self, left: Expression, right: Expression) -> None:
+        super().__init__(left, right, left.bound + right.bound)
+
+    def _transpose(self) -> Expression:
+        return Add(self.left.T, self.right.T)
+
+    def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+        return parts[0] + parts[1]
+
+    def gain(self, position: int) -> float:
+        return 1.0
+
+    def log_unit(self, parts: Sequence[float]) -> float:
+        return max(parts)
+
+    def text(self, parts: Sequence[str]) -> str:
+        left, right = self.wrapped(parts)
+        if isinstance(self.right, Scale) and self.right.factor == -1.0 and parts[1] != "…":
+            return f"{left} - {parts[1][1:]}"  # the text of the negated node begins with its sign
+        return f"{left} + {right}"
+
+    @property
+    def title(self) -> str:
+        return f"sum {shape_text(self.shape)}"
+
+
+@operation
+class Multiply(_Elementwise):
+    """The entrywise (Hadamard) product."""
+
+    op = "multiply"
+
+    def __init__(self, left: Expression, right: Expression) -> None:
+        super().__init__(left, right, left.bound * right.bound)
+
+    def _transpose(self) -> Expression:
+        return Multiply(self.left.T, self.right.T)
+
+    def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+        return parts[0] * parts[1]
+
+    def as_column(self, parts: Sequence[Expression]) -> Expression | None:
+        return None
+
+    def gain(self, position: int) -> float:
+        return self.children[1 - position].bound
+
+    def text(self, parts: Sequence[str]) -> str:
+        return " * ".join(self.wrapped(parts))
+
+    @property
+    def title(self) -> str:
+        return f"{'square' if self.left is self.right else 'product'} {shape_text(self.shape)}"
+
+
+@operation
+class Scale(Expression):
+    """A node times a finite number other than zero."""
+
+    op = "scale"
+    fields: ClassVar = {"factor": schema.number()}
+    linear = True
+
+    def __init__(self, child: Expression, factor: float) -> None:
+        if not math.isfinite(factor) or factor == 0:
+            raise RangeError("a factor", expected="a finite number other than 0", got=factor)
+        self.child: Expression = child
+        self.factor: float = float(factor)
+        super().__init__(child.shape, child.secret, child.bound * abs(factor), child)
+
+    @classmethod
+    def of(cls, *parts: Any) -> Expression:
+        """A node times a number. Factors of factors are one factor; zero times anything is a constant."""
+        node: Expression
+        factor: float
+        node, factor = parts
+        if not math.isfinite(factor):
+            raise RangeError("a factor must be finite", expected="a finite number", got=factor)
+        if factor == 0:
+            return Constant(np.zeros(node.shape), operands_of(node))
+        inner = node
+        if isinstance(node, Scale):
+            inner, factor = node.child, node.factor * factor
+        return inner if factor == 1 else cls(inner, factor)
+
+    def _transpose(self) -> Expression:
+        return Scale(self.child.T, self.factor)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return {"factor": self.factor}
+
+    @property
+    def identity(self) -> Hashable:
+        return self.factor
+
+    def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+        return parts[0] * self.factor
+
+    def gain(self, position: int) -> float:
+        return abs(self.factor)
+
+    def log_unit(self, parts: Sequence[float]) -> float:
+        return parts[0] + math.log2(abs(self.factor))
+
+    @property
+    def row_sum(self) -> float:
+        return abs(self.factor) * self.child.row_sum
+
+    @property
+    def column_sum(self) -> float:
+        return abs(self.factor) * self.child.column_sum
+
+    def text(self, parts: Sequence[str]) -> str:
+        (child,) = self.wrapped(parts)
+        return f"-{child}" if self.factor == -1.0 else f"{self.factor!r} * {child}"
+
+    @property
+    def title(self) -> str:
+        return f"product {shape_text(self.shape)}"
