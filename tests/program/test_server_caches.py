@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
-from cipherblas.engines.encodings import MASK_BYTES, RUN_BYTES, Encodings, WeightStore
+from cipherblas.common.limits import MASK_BYTES, RUN_BYTES
+from cipherblas.engines.encodings import Encodings, WeightStore
 from cipherblas.evaluators.slots.symbolic import Counter
 from cipherblas.planner.layers import Recorded
 from cipherblas.planner.trace import RecordingFeeds
