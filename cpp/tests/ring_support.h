@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "arith/modulus.h"
@@ -11,13 +13,16 @@
 #include "ring/aligned.h"
 #include "ring/kernels.h"
 #include "ring/ntt.h"
+#include "valgrind.h"
 
 namespace cipherblas::testing {
 
 using Limb = AlignedVector<std::uint64_t>;
 
 enum class Fill { kRandom, kZero, kLargest, kExtremes };
-inline constexpr Fill kFills[] = {Fill::kRandom, Fill::kZero, Fill::kLargest, Fill::kExtremes};
+// Under valgrind one of them: which memory a kernel reads and writes does not depend on the words.
+inline constexpr Fill kAllFills[] = {Fill::kExtremes, Fill::kRandom, Fill::kZero, Fill::kLargest};
+inline constexpr std::span<const Fill> kFills(kAllFills, kUnderValgrind ? 1 : std::size(kAllFills));
 
 // Words below `bound`: random, all 0, all bound - 1, or a random mixture of 0, 1, bound - 1 and random words.
 inline Limb make_limb(std::size_t n, std::uint64_t bound, std::mt19937_64& random,

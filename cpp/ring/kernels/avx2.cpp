@@ -15,9 +15,7 @@ namespace {
 
 // x + q if x is negative, as integers.
 CIPHERBLAS_INLINE __m256i add_if_negative(__m256i x, __m256i q) {
-    const __m256d sum = _mm256_castsi256_pd(_mm256_add_epi64(x, q));
-    const __m256d value = _mm256_castsi256_pd(x);
-    return _mm256_castpd_si256(_mm256_blendv_pd(value, sum, value));
+    return unless_negative(x, _mm256_add_epi64(x, q));
 }
 
 void add(Word* r, const Word* a, const Word* b, std::size_t n, const Modulus& m) {
@@ -45,7 +43,7 @@ void neg(Word* r, const Word* a, std::size_t n, const Modulus& m) {
 void mul(Word* r, const Word* a, const Word* b, std::size_t n, const Modulus& modulus) {
     const Lanes m(modulus);
     for (std::size_t i = 0; i < n; i += 4) {
-        store(r + i, to_words(add_once(multiply(load_words(a + i), load_words(b + i), m), m)));
+        store(r + i, to_residue(multiply(load_words(a + i), load_words(b + i), m), m));
     }
 }
 
@@ -54,7 +52,7 @@ void mul_mont(Word* r, const Word* a, const Word* b, std::size_t n, const Modulu
     const __m256d scale = broadcast(static_cast<double>(montgomery_reduce(1, modulus)));
     for (std::size_t i = 0; i < n; i += 4) {
         const __m256d product = multiply(load_words(a + i), load_words(b + i), m);
-        store(r + i, to_words(add_once(multiply(product, scale, m), m)));
+        store(r + i, to_residue(multiply(product, scale, m), m));
     }
 }
 
@@ -62,7 +60,7 @@ void mul_scalar(Word* r, const Word* a, Word c, std::size_t n, const Modulus& mo
     const Lanes m(modulus);
     const __m256d factor = broadcast(static_cast<double>(c % modulus.q));
     for (std::size_t i = 0; i < n; i += 4) {
-        store(r + i, to_words(add_once(multiply(load_words(a + i), factor, m), m)));
+        store(r + i, to_residue(multiply(load_words(a + i), factor, m), m));
     }
 }
 
@@ -71,7 +69,7 @@ void add_mul_scalar(Word* r, const Word* a, const Word* b, Word c, std::size_t n
     const __m256d factor = broadcast(static_cast<double>(c % modulus.q));
     for (std::size_t i = 0; i < n; i += 4) {
         const __m256d sum = _mm256_add_pd(load_words(a + i), load_words(b + i));
-        store(r + i, to_words(add_once(multiply(sum, factor, m), m)));
+        store(r + i, to_residue(multiply(sum, factor, m), m));
     }
 }
 
@@ -88,7 +86,7 @@ void from_signed(Word* r, const std::int64_t* a, std::size_t n, const Modulus& m
         Sum sum;
         sum.add_product(_mm256_sub_pd(to_real(h_biased), bias_real), factor);
         sum.add_product(to_real(_mm256_and_si256(x, broadcast(Word{0xffffffff}))), one);
-        store(r + i, to_words(add_once(multiply(sum.folded(m), one, m), m)));
+        store(r + i, to_residue(multiply(sum.folded(m), one, m), m));
     }
 }
 

@@ -40,6 +40,12 @@ CIPHERBLAS_INLINE __m256i to_words(__m256d x) {
 }
 CIPHERBLAS_INLINE __m256d load_words(const Word* p) { return to_real(load(p)); }
 
+// x, or `otherwise` where x is negative as an integer.
+CIPHERBLAS_INLINE __m256i unless_negative(__m256i x, __m256i otherwise) {
+    const __m256d value = _mm256_castsi256_pd(x);
+    return _mm256_castpd_si256(_mm256_blendv_pd(value, _mm256_castsi256_pd(otherwise), value));
+}
+
 // The nearest integer to a * b, rounded once, for |a * b| <= 2^51.
 CIPHERBLAS_INLINE __m256d rounded_product(__m256d a, __m256d b) {
     const __m256d magic = broadcast(0x1.8p52);
@@ -52,9 +58,12 @@ CIPHERBLAS_INLINE __m256d nearest(__m256d x) {
 // A modulus in registers.
 struct Lanes {
     __m256d q, reciprocal;
+    __m256i q_words;
 
     CIPHERBLAS_INLINE explicit Lanes(const Modulus& m)
-        : q(broadcast(static_cast<double>(m.q))), reciprocal(broadcast(m.q_reciprocal)) {}
+        : q(broadcast(static_cast<double>(m.q))),
+          reciprocal(broadcast(m.q_reciprocal)),
+          q_words(broadcast(m.q)) {}
 };
 
 // A factor 0 <= w < q with w / q.
@@ -101,9 +110,14 @@ CIPHERBLAS_INLINE __m256d reduce(__m256d x, const Lanes& m) {
     return _mm256_fnmadd_pd(rounded_product(x, m.reciprocal), m.q, x);
 }
 
-// x + q if x is negative. (No -0 comes here: an exact difference of equal numbers is +0.)
-CIPHERBLAS_INLINE __m256d add_once(__m256d x, const Lanes& m) {
-    return _mm256_blendv_pd(x, _mm256_add_pd(x, m.q), x);
+// The residue of an integer in (-q, q), as a word: 1.5 * 2^52 + x holds x in its lowest bits even where x is negative. The
+// sign is that of a word, so that neither zero of float64 counts as negative.
+CIPHERBLAS_INLINE __m256i to_residue(__m256d x, const Lanes& m) {
+    const __m256d magic = broadcast(0x1.8p52);
+    const __m256i biased = _mm256_castpd_si256(_mm256_add_pd(x, magic));
+    const __m256i bias = _mm256_castpd_si256(magic);
+    return unless_negative(_mm256_sub_epi64(biased, bias),
+                           _mm256_add_epi64(biased, _mm256_sub_epi64(m.q_words, bias)));
 }
 
 // A lazily reduced sum of products. A product is split exactly into a multiple of 2^51, collected in `high`, and a rest

@@ -126,8 +126,8 @@ void forward_tail(Word* x, std::size_t node, std::size_t blocks, const Word* roo
             forward_butterfly(v[i], v[i + 1], Product::of_large(v[i + 1], w, m));
             interleave(v[i], v[i + 1]);
             exchange_halves(v[i], v[i + 1]);
-            store(x + 4 * i, to_words(add_once(reduce(v[i], m), m)));
-            store(x + 4 * i + 4, to_words(add_once(reduce(v[i + 1], m), m)));
+            store(x + 4 * i, to_residue(reduce(v[i], m), m));
+            store(x + 4 * i + 4, to_residue(reduce(v[i + 1], m), m));
         }
     }
 }
@@ -205,8 +205,8 @@ void inverse_pass_last(Word* x, const NttTable& table, const Lanes m) {
         for (int i = 0; i < kHalf; ++i) {
             const __m256d sum = multiply(_mm256_add_pd(v[i], v[kHalf + i]), factor, m);
             const __m256d difference = multiply(_mm256_sub_pd(v[i], v[kHalf + i]), w, m);
-            store(x + i * stride + offset, to_words(add_once(sum, m)));
-            store(x + (kHalf + i) * stride + offset, to_words(add_once(difference, m)));
+            store(x + i * stride + offset, to_residue(sum, m));
+            store(x + (kHalf + i) * stride + offset, to_residue(difference, m));
         }
     }
 }

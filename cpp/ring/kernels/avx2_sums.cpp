@@ -27,7 +27,7 @@ double radix_inverse(const Modulus& m) { return static_cast<double>(montgomery_r
 
 // sum * factor, fully reduced.
 CIPHERBLAS_INLINE __m256i finish(const Sum& sum, __m256d factor, const Lanes& m) {
-    return to_words(add_once(multiply(sum.folded(m), factor, m), m));
+    return to_residue(multiply(sum.folded(m), factor, m), m);
 }
 
 // Sums that start from present * scale, or from 0 without `present`.
