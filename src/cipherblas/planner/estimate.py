@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from numpy.typing import NDArray
@@ -81,7 +81,9 @@ def of_trace(run: Trace, ring: Ring) -> Estimate:
         error=run.error,
         upload_ciphertexts=sum(feed.ciphertexts for feed in run.feeds),
         upload_bytes=sum(feed.residue_bytes(ring.n) for feed in run.feeds),
-        traffic=slot_traffic(run.feeds, run.ciphertexts, ring.n),
+        traffic=_of_blocks(
+            slot_traffic(run.feeds, run.result.cells[0][0], ring.n), math.prod(run.result.grid)
+        ),
         working_bytes=run.working_bytes,
     )
 
@@ -163,12 +165,26 @@ def of_product(
         error=result_error(results, math.prod(product.shape)) * unit,
         upload_ciphertexts=uploads,
         upload_bytes=halves * len(ring.q) * ring.n * 8,
-        traffic=traffic_of_ciphertexts(
-            [(uploads, 2 * uploads - halves, len(ring.q))],
-            [(ct.components, ct.limbs) for ct in results] * (m * n),
-            ring.n,
+        traffic=_of_blocks(
+            traffic_of_ciphertexts(
+                [(uploads, 2 * uploads - halves, len(ring.q))],
+                [(ct.components, ct.limbs) for ct in results],
+                ring.n,
+            ),
+            m * n,
         ),
         working_bytes=ev.peak_bytes + waiting * ring.n * 8 + encoded,
+    )
+
+
+def _of_blocks(traffic: Traffic, blocks: int) -> Traffic:
+    """The traffic of a result of so many blocks, from that of one: they are alike."""
+    return replace(
+        traffic,
+        result_bytes=traffic.result_bytes * blocks,
+        answers=traffic.answers * blocks,
+        answer_transforms=traffic.answer_transforms * blocks,
+        answer_words=traffic.answer_words * blocks,
     )
 
 

@@ -29,19 +29,20 @@ def block_lengths(length: int) -> list[int]:
 def single_product_tilings(
     algorithm: type[Algorithm], shape: tuple[int, int, int], slots: int, largest: int | None = None
 ) -> Iterator[tuple[int, int, int]]:
-    """Maximal (bm, bk, bn): for each bm and bk the largest bn that fits, dominated ones left out."""
-    m, k, n = shape
-    seen: set[tuple[int, int, int]] = set()
-    inner = _capped(block_lengths(k), largest)
+    """Maximal (bm, bk, bn): for each bm and bk the largest bn that fits, dominated ones left out.
+
+    What fits a number of rows fits fewer, and with fewer columns: so both lists are walked once for each bk.
+    """
+    rows, inner, cols = (_capped(block_lengths(length), largest) for length in shape)
+    cols.reverse()
     for bk in inner if algorithm.blocks_inner else inner[:1]:
-        widest = 0
-        for bm in _capped(block_lengths(m), largest):
-            fitting = (bn for bn in _capped(block_lengths(n), largest) if algorithm.fits(bm, bk, bn, slots))
-            bn = next(fitting, 0)
-            if bn > widest and (bm, bk, bn) not in seen:
-                seen.add((bm, bk, bn))
-                widest = bn
-                yield bm, bk, bn
+        fitting = 0  # of the columns, shortest first
+        for bm in rows:
+            before = fitting
+            while fitting < len(cols) and algorithm.fits(bm, bk, cols[fitting], slots):
+                fitting += 1
+            if fitting > before:
+                yield bm, bk, cols[fitting - 1]
 
 
 def promising(

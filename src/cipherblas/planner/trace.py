@@ -64,7 +64,8 @@ class Trace:
     @property
     def error(self) -> float:
         """Predicted largest error of an entry of the result."""
-        error = result_error(self.ciphertexts, math.prod(self.result.shape))
+        different = {id(ct): ct for ct in self.ciphertexts}  # of many blocks one, which stands for all
+        error = result_error(list(different.values()), math.prod(self.result.shape))
         return error * abs(self.result.unit) + self.truncation
 
 

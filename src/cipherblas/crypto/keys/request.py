@@ -56,10 +56,6 @@ class KeyRequest:
     relinearise: int | None = None
     weights: dict[int, int] = field(default_factory=dict)
 
-    def need_galois(self, galois: int, limbs: int) -> None:
-        """Ask for a key of this Galois element that serves `limbs` limbs."""
-        self.galois[galois] = max(limbs, self.galois.get(galois, 0))
-
     def need_relinearise(self, limbs: int) -> None:
         """Ask for a relinearisation key that serves `limbs` limbs."""
         self.relinearise = max(limbs, self.relinearise or 0)

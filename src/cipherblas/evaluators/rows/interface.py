@@ -211,6 +211,7 @@ class RowsEvaluator(ABC):
         self._available = available
         self._weight = hamming_weight(params.n)
         self._request = KeyRequest()
+        self._transposition_limbs = 0  # at which its keys were asked for
 
     work: Work | None = None
 
@@ -472,8 +473,7 @@ class RowsEvaluator(ABC):
         policy = TRANSPOSE_POLICIES[self.key_policy]
         elements, switches = transpose_plan(self.n, policy)
         self.spend(len(elements) // KEYS_PER_STEP, "keys of a transposition")
-        for element in elements:
-            self._use_galois(element, x.limbs)
+        self._use_transposition(elements, x.limbs)
         self.costs.transposition(x.shape, x.limbs, switches, len(elements))
         gathered = gathered_switches(self.n, policy, x.shape[0])
         noise = math.hypot(x.noise, math.sqrt(gathered * self.switch_variance(x.limbs)))
@@ -503,12 +503,20 @@ class RowsEvaluator(ABC):
             squares += 4.0 ** (digit - log_p)
         return self.n / 12 * squares * SIGMA**2 * concentration(self.n) + (1 + self._weight) / 12
 
-    def _use_galois(self, element: int, limbs: int) -> None:
-        if self._available is not None and self._available.galois.get(element, 0) < limbs:
-            raise MissingKeyError(
-                "no key for a transposition was declared", expected=f"Galois element {element}", got="none"
-            )
-        self._request.need_galois(element, limbs)
+    def _use_transposition(self, elements: Sequence[int], limbs: int) -> None:
+        """Ask for the keys of a transposition, which are the same ones for all of a run."""
+        if limbs <= self._transposition_limbs:
+            return
+        if self._available is not None:
+            for element in elements:
+                if self._available.galois.get(element, 0) < limbs:
+                    raise MissingKeyError(
+                        "no key for a transposition was declared",
+                        expected=f"Galois element {element}",
+                        got="none",
+                    )
+        self._request.galois.update(dict.fromkeys(elements, limbs))
+        self._transposition_limbs = limbs
 
     def _use_weights(self, number: int, limbs: int) -> None:
         if self._available is not None and self._available.weights.get(number, 0) < limbs:

@@ -157,11 +157,10 @@ class Counter(Evaluator):
 
 def _handles(item: Any, seen: set[int]) -> Iterator[Ct]:
     """The different ciphertexts in nested lists."""
-    if id(item) in seen:
-        return
-    seen.add(id(item))
     if isinstance(item, Ct):
         yield item
     elif isinstance(item, (list, tuple)):
-        for part in item:
-            yield from _handles(part, seen)
+        parts = {id(part): part for part in item}
+        for new in parts.keys() - seen:
+            seen.add(new)
+            yield from _handles(parts[new], seen)
