@@ -240,10 +240,10 @@ def test_keys_are_never_overwritten(flow: Any, invoke: Any, tmp_path: Path) -> N
 # Per command where its work begins, and its arguments before the target.
 WORK: dict[str, tuple[str, list[str]]] = {
     "plan": ("cli.plan.compile", ["--a", "2x2", "--b", "2x2", "-o"]),
-    "keygen": ("client.Client.write_evaluation_keys", ["{flow.plan}", "-o"]),
+    "keygen": ("roles.client.Client.write_evaluation_keys", ["{flow.plan}", "-o"]),
     "encrypt": ("cli.encrypt.open_client", ["{flow.keys}", "{flow.a_npy}", "-o"]),
     "run": (
-        "program.Program.load",
+        "roles.program.Program.load",
         ["{flow.plan}", "{flow.evaluation}", "--a", "{flow.a}", "--b", "{flow.b}", "-o"],
     ),
     "decrypt": ("cli.decrypt.open_client", ["{flow.keys}", "{flow.c}", "-o"]),

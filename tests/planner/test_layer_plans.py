@@ -10,7 +10,6 @@ import pytest
 
 import cipherblas as cb
 from cipherblas.common import limits
-from cipherblas.engines import encodings
 from cipherblas.planner import layers as planner_layers
 
 RANDOM = np.random.default_rng(5)
@@ -94,10 +93,10 @@ def test_weights_need_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_default_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encodings, "available_memory", lambda: 6 << 30)
-    assert encodings.default_weight_budget() == 3 << 30
-    monkeypatch.setattr(encodings, "available_memory", lambda: None)
-    assert encodings.default_weight_budget() == 4 << 30
+    monkeypatch.setattr(limits, "available_memory", lambda: 6 << 30)
+    assert limits.default_weight_budget() == 3 << 30
+    monkeypatch.setattr(limits, "available_memory", lambda: None)
+    assert limits.default_weight_budget() == 4 << 30
 
 
 def test_progress_of_a_run() -> None:

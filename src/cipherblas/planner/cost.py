@@ -114,6 +114,8 @@ class Rates:
         """Predicted seconds of `counts` in a ring of degree `n`; the work in limbs is shared by the threads."""
         points = n * (n.bit_length() - 1)
         switches, faster = self._switching(n, threads)
+        if counts.row_switches:  # many rows at a time, in loops of the core
+            switches, faster = self.ntt, float(threads)
         limbs = (counts.ntt_limbs * switches + counts.encode_ntt_limbs * self.ntt) * points
         limbs += counts.operand_encodings * self.encode * points + counts.mac_limbs * n * self.mac
         limbs += (counts.key_bytes_read + counts.plain_bytes_read) * self.stream
