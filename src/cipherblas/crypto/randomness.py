@@ -18,7 +18,7 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from cipherblas.common.errors import ParameterError
-from cipherblas.common.memory import Array, aligned_empty, bytes_of, in_threads
+from cipherblas.common.memory import Array, aligned_empty, bytes_of
 
 if TYPE_CHECKING:
     from cipherblas import _core
@@ -28,7 +28,6 @@ UNIFORM_SPARE_WORDS = 128  # a limb's stream has N + 128 words: more rejections 
 
 _CHUNK_BYTES = 1 << 18  # the zeros that are encrypted, and the piece of stream they become, stay in cache
 _ZEROS = bytes(_CHUNK_BYTES)
-_THREADED_BYTES = 4 << 20
 
 
 class Purpose(enum.IntEnum):
@@ -79,20 +78,12 @@ def keystream(seed: bytes | Array, purpose: Purpose, index: int, out: Array) -> 
 def streams(
     seed: bytes | Array, purpose: Purpose, indices: Sequence[int], length: int, dtype: Any = np.uint64
 ) -> Array:
-    """One stream per index as the rows of an array (len(indices), length); long ones in threads."""
+    """One stream per index as the rows of an array (len(indices), length). One after the other: a row takes some
+    microseconds, so that threads would wait for each other longer than they work."""
     rows = aligned_empty((len(indices), length), dtype)
 
-    step = max(1, _CHUNK_BYTES * len(indices) // max(1, rows.nbytes))  # short ones share a task
-
-    def fill(start: int) -> None:
-        for row in range(start, min(start + step, len(indices))):
-            keystream(seed, purpose, indices[row], rows[row])
-
-    if rows.nbytes < _THREADED_BYTES:
-        for start in range(0, len(indices), step):
-            fill(start)
-    else:
-        in_threads(fill, range(0, len(indices), step))
+    for row, index in zip(rows, indices, strict=True):
+        keystream(seed, purpose, index, row)
     return rows
 
 

@@ -41,7 +41,7 @@ class Traffic:
         encrypted_words: residues that it makes.
         transforms: of limbs that it does for that.
         seeded_words: residues that both sides expand from seeds.
-        threaded: the client encrypts, and the server expands seeds, in threads.
+        threaded: the client encrypts in threads, and expanded seeds are written where they stay.
         answers: vectors of slots that the client decodes.
         answer_transforms: of limbs that it does for decryption.
         answer_words: residues that it reads.
@@ -188,8 +188,9 @@ def predicted(
     seeded_bytes = traffic.seeded_words * WORD_BYTES
     written = seeded_bytes if traffic.threaded else 2 * seeded_bytes  # in slots beside the half that was sent
     words = traffic.encrypted_words * (rates.mac + WORD_BYTES * rates.stream)
-    encrypt = traffic.messages * vector + traffic.noise_words * rates.gaussian + words + expansion
-    encrypt += traffic.transforms * points * rates.ntt + traffic.messages * ENCRYPT_CALLS * rates.call
+    arithmetic = traffic.noise_words * rates.gaussian + words + traffic.transforms * points * rates.ntt
+    encrypt = fixed + expansion + arithmetic / (threads if traffic.threaded else 1)
+    encrypt += traffic.messages * (vector + ENCRYPT_CALLS * rates.call)
     encrypt += (traffic.encrypted_words + traffic.messages * n) * WORD_BYTES * rates.fresh
     stored = counts.stored_bytes // (WORD_BYTES * n)  # limbs of weights
     encode = (counts.mask_encodings + counts.weight_encodings) * vector
@@ -204,10 +205,10 @@ def predicted(
     load_keys = residues * (rates.uniform + 2 * rates.pack_key + WORD_BYTES * rates.digest)
     load_keys += (2 * WORD_BYTES * residues + key_bytes) * rates.fresh
     return Stages(
-        encrypt=fixed + encrypt / (threads if traffic.threaded else 1),
+        encrypt=encrypt,
         upload=8 * traffic.upload_bytes / link,
         load_keys=load_keys / threads,
-        expand=(expansion + written * rates.fresh) / (threads if traffic.threaded else 1),
+        expand=expansion + written * rates.fresh,
         encode=encode / threads,
         evaluate=fixed + rates.seconds(counts, n, threads),
         download=8 * traffic.result_bytes / link,

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from cipherblas.common.memory import Array, aligned_empty, check_memory, in_threads
+from cipherblas.common.memory import Array, aligned_empty, check_memory
 from cipherblas.crypto import randomness
 from cipherblas.crypto.params import Parameters
-
-_ROWS_PER_TASK = 32
 
 
 def expand(params: Parameters, seed: bytes, limbs: int, rows: int) -> Array:
@@ -24,12 +22,8 @@ def expand(params: Parameters, seed: bytes, limbs: int, rows: int) -> Array:
     a = aligned_empty((limbs, rows, params.n))
     context = params.context()
 
-    def fill(task: tuple[int, int]) -> None:
-        limb, start = task
-        words = aligned_empty((1, params.n + randomness.UNIFORM_SPARE_WORDS))
-        for row in range(start, min(start + _ROWS_PER_TASK, rows)):
-            randomness.keystream(seed, randomness.Purpose.MATRIX_UNIFORM, limb << 32 | row, words)
-            a[limb, row] = np.asarray(context.uniform(words, [limb]))[0]
-
-    in_threads(fill, [(limb, start) for limb in range(limbs) for start in range(0, rows, _ROWS_PER_TASK)])
+    words = aligned_empty((1, params.n + randomness.UNIFORM_SPARE_WORDS))
+    for limb, row in np.ndindex(limbs, rows):  # one after the other: see `randomness.streams`
+        randomness.keystream(seed, randomness.Purpose.MATRIX_UNIFORM, limb << 32 | row, words)
+        a[limb, row] = np.asarray(context.uniform(words, [limb]))[0]
     return a
