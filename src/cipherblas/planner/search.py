@@ -393,6 +393,7 @@ class Search:
         if not scored and self._least_keys:  # smaller blocks need fewer keys
             self._thorough = True
             scored = self._all_scored()
+        self._best_seconds = math.inf  # whatever is looked at from here on is counted to its end
         best: dict[str, Scored] = {}
         for entry in scored:
             best.setdefault(entry.candidate.algorithm, entry)

@@ -1,0 +1,195 @@
+"""Short cuts of the search for a plan: what is left out would not have been taken."""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import cipherblas as cb
+from cipherblas.lang.analysis import trace as traced
+from cipherblas.lang.graph import Axes, products
+from cipherblas.lang.nodes import Expression
+from cipherblas.methods.matmul.registry import ALGORITHMS
+from cipherblas.planner import search, sizing
+from cipherblas.planner.budgets import budgets_of, secret_entries
+from cipherblas.planner.plan import Plan, PlanOptions
+from cipherblas.planner.search import Candidate, Search
+from cipherblas.planner.tilings import block_lengths, single_product_tilings
+from cipherblas.planner.trace import TooSlowError, trace
+from cipherblas.rlwe.counts import Counts
+from cipherblas.rlwe.rings import RingShape
+from cipherblas.runtime.slot_arithmetic import Choice
+
+S, P = cb.secret, cb.public
+WEIGHTS = np.random.default_rng(5).normal(size=(16, 24)) / 24
+
+# --- the plan ---
+
+
+def operands(**shapes: tuple[int, int]) -> dict[str, Any]:
+    return {name: S(*shape) for name, shape in shapes.items()}
+
+
+def squared(x: Any) -> Any:
+    return x * x
+
+
+# What is left out: by the upload (outer products of chains), by transforms (chains that are rearranged), by both.
+PROGRAMS: list[tuple[Callable[..., Any], dict[str, Any], dict[str, Any]]] = [
+    (lambda a, b: a @ b, operands(a=(90, 60), b=(60, 70)), {}),
+    (lambda a, b: a @ b, operands(a=(300, 5), b=(5, 300)), {"minimise": "server"}),
+    (lambda a, b: a @ b, {"a": P(40, 90), "b": S(90, 30)}, {}),
+    (lambda a, b, c: (a @ b) @ c, operands(a=(60, 60), b=(60, 60), c=(60, 60)), {}),
+    (
+        lambda a, b, c: (a @ b) @ c,
+        operands(a=(150, 20), b=(20, 150), c=(150, 150)),
+        {"upload_budget": 12 << 20},
+    ),
+    (lambda a, b, c: a @ (b @ c), operands(a=(9, 70), b=(70, 70), c=(70, 9)), {"minimise": "server"}),
+    (lambda a, b, c: (a @ b) @ c, operands(a=(2, 2), b=(2, 2), c=(2, 2)), {"minimise": "server"}),
+    (lambda a, b, c: a @ b + c @ b, operands(a=(120, 90), b=(90, 30), c=(120, 90)), {}),
+    (lambda a, b: (a @ b) * (a @ b), operands(a=(50, 40), b=(40, 60)), {}),
+    (lambda x: WEIGHTS[:10, :16] @ squared(WEIGHTS @ x + 0.1), operands(x=(24, 10)), {}),
+    (lambda a: a @ a @ a, operands(a=(24, 24)), {"minimise": "server"}),
+]
+
+
+class Unpruned(Search):
+    """Counts every candidate to its end."""
+
+    def _fits_upload(self, candidate: Candidate) -> bool:
+        return True
+
+    def _max_ntt_limbs(self, ring: Any) -> float:
+        return math.inf
+
+
+def planned(kind: type[Search], function: Callable[..., Any], arguments: Any, options: Any) -> Plan:
+    expression = traced(function, arguments)
+    wanted = PlanOptions(threads=1, **options)
+    return kind(expression, wanted, budgets_of(wanted, secret_entries(expression))).run()[0]
+
+
+@functools.cache
+def unpruned(number: int) -> Plan:
+    return planned(Unpruned, *PROGRAMS[number])
+
+
+@pytest.mark.parametrize("ratio", [1.5, search.PRUNE_RATIO])
+@pytest.mark.parametrize("number", range(len(PROGRAMS)))
+def test_the_plan_is_that_of_a_search_that_leaves_nothing_out(
+    monkeypatch: pytest.MonkeyPatch, number: int, ratio: float
+) -> None:
+    monkeypatch.setattr(search, "PRUNE_RATIO", ratio)
+    plan, other = planned(Search, *PROGRAMS[number]), unpruned(number)
+    assert plan.decisions() == other.decisions()
+    assert plan.minimised == other.minimised
+    found, expected = ({loser.algorithm: loser for loser in one.rejected} for one in (plan, other))
+    for name, loser in found.items():
+        if "more than" in loser.reason:
+            assert expected[name].seconds > ratio * plan.minimised
+        elif "at least" in loser.reason:
+            assert re.match("uploads [0-9]", expected[name].reason)
+        else:
+            assert loser.seconds == expected[name].seconds
+
+
+def test_something_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of these programs; else the test above would compare a search with itself."""
+    monkeypatch.setattr(search, "PRUNE_RATIO", 1.5)
+    reasons = [loser.reason for number in (4, 6) for loser in planned(Search, *PROGRAMS[number]).rejected]
+    assert any(reason.startswith("uploads at least") for reason in reasons)
+    assert any(reason.startswith("slower by more than") for reason in reasons)
+
+
+def test_slow_candidates_that_need_little_memory_are_kept() -> None:
+    """What does not fit the memory does not limit what is counted: chains at a budget that the fastest exceed."""
+    function, arguments, _ = PROGRAMS[4]
+    options: dict[str, Any] = {"algorithm": "bicyclic"}
+    free = planned(Search, function, arguments, options)
+    options["memory_budget"] = free.peak_bytes - (10 << 20)
+    plan, other = (planned(kind, function, arguments, options) for kind in (Search, Unpruned))
+    assert plan.peak_bytes <= options["memory_budget"] < free.peak_bytes
+    assert plan.decisions() == other.decisions()
+
+
+# --- limits of transforms ---
+
+
+def run(expression: Expression, ring: Any, name: str, block: int, limit: float = math.inf) -> Counts:
+    blocks = {axis: min(block, length) for axis, length in Axes(expression).lengths.items()}
+    choices = [Choice(name)] * len(products(expression))
+    return trace(ring, expression, choices, blocks, max_ntt_limbs=limit).counts
+
+
+@pytest.mark.parametrize("block", [6, 12, 24])
+@pytest.mark.parametrize("name", ["fame", "skewed"])
+def test_a_limit_of_transforms_ends_no_run_that_keeps_to_it(name: str, block: int) -> None:
+    """Of grids of one, of eight and of 64 block products."""
+    arguments = operands(a=(24, 24), b=(24, 24), c=(24, 24))
+    expression = traced(lambda a, b, c: (a @ b) @ c, arguments)
+    ring = RingShape.for_depth(2048, 10, 30.0)
+    counts = run(expression, ring, name, block)
+    transforms = counts.ntt_limbs + counts.encode_ntt_limbs
+    assert run(expression, ring, name, block, transforms) == counts
+    with pytest.raises(TooSlowError):
+        run(expression, ring, name, block, transforms / 2)
+
+
+@pytest.mark.parametrize("name", sorted(set(ALGORITHMS) - {"e2dm", "halevi-shoup"}))
+@pytest.mark.parametrize("number", [3, 7, 8])
+def test_drafts_take_no_more_transforms_than_is_allowed_for(name: str, number: int) -> None:
+    """A limit is that of the ring that comes of a draft: drafts have more limbs, and digits of one limb."""
+    function, arguments, _ = PROGRAMS[number]
+    expression = traced(function, arguments)
+    draft = sizing.draft(1 << 14, 30.0)
+    blocks = {axis: min(24, length) for axis, length in Axes(expression).lengths.items()}
+    choices = [Choice(name)] * len(products(expression))
+
+    def transforms(ring: Any) -> int:
+        counts = trace(ring, expression, choices, blocks).counts
+        return counts.ntt_limbs + counts.encode_ntt_limbs
+
+    result = trace(draft, expression, choices, blocks).result.first()
+    spent = len(draft.q) - result.limbs
+    sizes = [
+        sizing.Sizing(1 << 14, 30.0, (49.0,) * base + (30.0,) * spent, alpha)
+        for base in (2, 3)
+        for alpha in (1, 2, base + spent)
+    ]
+    least = min(transforms(one.shape()) for one in sizes)
+    assert sizing.draft_excess(sizes[0].shape()) == 1
+    assert transforms(draft) <= sizing.draft_excess(draft) * least
+
+
+# --- tilings ---
+
+
+def all_tilings(algorithm: Any, shape: tuple[int, int, int], slots: int) -> Iterator[tuple[int, int, int]]:
+    """By trying every length of every axis."""
+    rows, inner, cols = (block_lengths(length) for length in shape)
+    for bk in inner if algorithm.blocks_inner else inner[:1]:
+        widest = 0
+        for bm in rows:
+            bn = next((bn for bn in cols if algorithm.fits(bm, bk, bn, slots)), 0)
+            if bn > widest:
+                widest = bn
+                yield bm, bk, bn
+
+
+LENGTHS = st.one_of(st.integers(1, 40), st.integers(1, 300))
+
+
+@given(st.tuples(LENGTHS, LENGTHS, LENGTHS), st.sampled_from(sorted(ALGORITHMS)), st.integers(5, 15))
+@settings(max_examples=60, deadline=None)
+def test_tilings_are_all_that_are_maximal(shape: tuple[int, int, int], name: str, bits: int) -> None:
+    algorithm, slots = ALGORITHMS[name], 1 << bits
+    assert list(single_product_tilings(algorithm, shape, slots)) == list(all_tilings(algorithm, shape, slots))
