@@ -66,10 +66,9 @@ def test_streams_do_not_meet() -> None:
     assert len(blocks) == count
 
 
-def test_threads_change_nothing() -> None:
-    length = randomness._THREADED_BYTES // 8 // 3
+def test_several_streams_are_those_of_their_indices() -> None:
+    length = randomness._CHUNK_BYTES // 8 + 3
     rows = randomness.streams(SEED, Purpose.NOISE, [3, 1, 4, 1], length)
-    assert rows.nbytes > randomness._THREADED_BYTES
     for row, index in zip(rows, [3, 1, 4, 1], strict=True):
         assert row.tobytes() == stream(SEED, Purpose.NOISE, index, length * 8)
 
