@@ -98,8 +98,10 @@ def test_the_plan_is_that_of_a_search_that_leaves_nothing_out(
             assert expected[name].seconds > ratio * plan.minimised
         elif "at least" in loser.reason:
             assert re.match("uploads [0-9]", expected[name].reason)
-        else:
+        elif expected[name].seconds <= ratio * plan.minimised:
             assert loser.seconds == expected[name].seconds
+        else:  # its fastest candidate may be among what was left out
+            assert loser.seconds >= expected[name].seconds
 
 
 def test_something_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
