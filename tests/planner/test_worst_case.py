@@ -12,6 +12,7 @@ import pytest
 import cipherblas as cb
 from cipherblas.evaluators.rows.interface import RowsEvaluator
 from cipherblas.evaluators.rows.worst_case import RowsWorstCase
+from cipherblas.evaluators.slots.bookkeeping import Bookkeeper
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.worst_case import WorstCase
 from cipherblas.planner.worst_case import worst_error
@@ -82,6 +83,26 @@ def test_errors_add_up() -> None:
     single = cb.compile(lambda a: a + 0, a=cb.secret(4, 4), parameters=program.plan.parameters)
     ratio = program.worst_error / single.worst_error
     assert ratio == pytest.approx(2, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments"),
+    [
+        (lambda a, b: a @ b, {"a": cb.secret(20, 30), "b": cb.secret(30, 10), "algorithm": "skewed"}),
+        (lambda a, b: a @ b, {"a": cb.public(20, 30), "b": cb.secret(30, 10), "algorithm": "fame"}),
+        (lambda a, b: (a @ b) * b + 0.5, {"a": cb.secret(15, 15), "b": cb.secret(15, 15)}),
+        (lambda a, b: (a @ b) @ a, {"a": cb.secret(16, 12), "b": cb.secret(12, 16), "algorithm": "bicyclic"}),
+    ],
+)
+def test_one_block_stands_for_all(
+    monkeypatch: pytest.MonkeyPatch, function: Callable[..., Any], arguments: dict[str, Any]
+) -> None:
+    """Grids of several blocks; the bound is that of walking all of them."""
+    program = cb.compile(function, **arguments, block=8)
+    assert max(program.result.grid) > 1
+    found = program.worst_error
+    monkeypatch.setattr(WorstCase, "each", Bookkeeper.each)
+    assert worst_error(program.executed, program.plan) == found
 
 
 def test_a_finer_plan_has_a_smaller_worst_error() -> None:

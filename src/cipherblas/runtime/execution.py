@@ -25,7 +25,7 @@ from cipherblas.methods.matmul.product import multiply_grids
 from cipherblas.methods.matmul.registry import build
 from cipherblas.runtime.slot_arithmetic import BlockedValue, Choice, Feeds, Like, SlotArithmetic
 
-# Of the budget of work, for each product of two blocks: counting does not walk them, but a run and `worst_error` do.
+# Of the budget of work, for each product of two blocks: counting does not walk them, but a run does.
 STEPS_PER_BLOCK_PRODUCT = 4
 
 
