@@ -134,7 +134,7 @@ class Search:
         self._best_seconds = best_seconds  # so far, on any route
         self._limit = best_seconds
         self._least_keys: dict[str, int] = {}
-        self._refused_keys = 0  # candidates, each on one ring and with one policy
+        self._refused_keys = self._refused_uploads = 0  # candidates, each on one ring and with one policy
         self._thorough = False  # look at smaller blocks of every algorithm
         self._failures: list[CipherblasError] = []
         self._too_slow = 0  # candidates that were not counted to their end
@@ -334,6 +334,7 @@ class Search:
         counted = run(ring)
         scored = self._predicted(candidate, sizing, policy, counted, ring, extra_bits)
         if counted.upload_bytes > self.budgets.upload:
+            self._refused_uploads += 1
             self._reject(
                 candidate,
                 f"uploads {size(counted.upload_bytes)}, upload_budget is {size(self.budgets.upload)}",
@@ -456,20 +457,23 @@ class Search:
         best, needed, largest = math.inf, 0.0, max(self._degrees)
         for candidates in degrees:
             found: list[Scored] = []
-            slow = self._too_slow
+            hopeless = bool(candidates)  # every one is too slow, or uploads too much
             if candidates and candidates[0].n < largest and self._allowed_bits(candidates[0].n) < needed:
                 continue
             for candidate in candidates:
-                before = len(self._failures)
+                before, slow, refused = len(self._failures), self._too_slow, self._refused_uploads
                 found.extend(self._scored(candidate))
+                if self._refused_uploads > refused and not self.simple:
+                    break  # smaller blocks have more ciphertexts
+                hopeless = hopeless and self._too_slow > slow
                 # Other blocks of a program are as deep: where a ring is too small for one, a larger one comes next.
                 too_small = [error for error in self._failures[before:] if isinstance(error, NoRingError)]
                 if too_small and not (found or self.simple) and candidate.n < largest:
                     needed = SMALLER_BLOCKS * max(error.bits for error in too_small)
                     break
             yield from found
-            if candidates and self._too_slow - slow == len(candidates) and self._whole(candidates[0]):
-                return  # larger rings take longer
+            if hopeless and self._whole(candidates[0]):
+                return  # larger rings take longer, and more bytes
             fastest = min((scored.seconds for scored in found), default=math.inf)
             if fastest > STOP_RATIO * best:
                 return
