@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from cipherblas.common.errors import DTypeError, RangeError, ShapeError
 
+STRIP_ENTRIES = 1 << 16  # of a matrix that are converted at a time
 NARROW_TYPES = ("int8", "int16", "int32", "float16", "float32")  # exact in float64, and shorter
 
 
@@ -81,3 +83,16 @@ def narrow_array(value: Any, what: str, dimensions: Sequence[int]) -> NDArray[An
         kind = "NaN" if np.isnan(found[tuple(place)]) else "an infinity"
         raise RangeError(f"{what} must hold finite numbers", expected="finite", got=f"{kind} at {place}")
     return found
+
+
+def is_whole(matrix: NDArray[Any]) -> bool:
+    """Whether all entries of a finite array are whole numbers."""
+    return matrix.dtype.kind == "i" or all(
+        np.array_equal(matrix[rows], np.rint(matrix[rows])) for rows in strips(matrix)
+    )
+
+
+def strips(matrix: NDArray[Any]) -> Iterator[slice]:
+    """Rows that are worked on together; entries of a vector, or filters, likewise."""
+    step = max(1, STRIP_ENTRIES // math.prod(matrix.shape[1:]))
+    return (slice(start, start + step) for start in range(0, len(matrix), step))

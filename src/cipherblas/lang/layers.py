@@ -115,6 +115,9 @@ class AvgPool2d(Expression):
             "padding": list(window.padding),
         }
 
+    def whole(self, parts: Sequence[bool]) -> bool:
+        return False
+
     def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
         return np.asarray(_windows(parts[0], self.window).mean(axis=(3, 4)))
 

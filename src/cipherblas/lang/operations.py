@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.common import schema
-from cipherblas.common.arrays import finite_array, shape_text
+from cipherblas.common.arrays import finite_array, is_whole, shape_text
 from cipherblas.common.errors import FormatError, RangeError, ShapeError
 from cipherblas.lang.nodes import Expression, operands_of, operation
 from cipherblas.lang.operands import BOUND_RANGE, Operand
@@ -53,6 +53,9 @@ class Leaf(Expression):
         tensors: Mapping[str, NDArray[Any]],
     ) -> Expression:
         return cls(row["name"], _named(operands, row, cls.op), row["transposed"])
+
+    def whole(self, parts: Sequence[bool]) -> bool:
+        return self.operand.whole
 
     def as_column(self, parts: Sequence[Expression]) -> Expression:
         return Leaf(self.name, dataclasses.replace(self.operand, shape=(*self.shape, 1)))
@@ -117,6 +120,9 @@ class Constant(Expression):
     def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
         return self.values
 
+    def whole(self, parts: Sequence[bool]) -> bool:
+        return is_whole(self.values)
+
     def as_column(self, parts: Sequence[Expression]) -> Expression:
         return Constant(self.values[:, None], self.replaces)
 
@@ -159,6 +165,7 @@ class MatMul(Expression):
 
     op = "matmul"
     inputs = 2
+    product = True
 
     def __init__(self, left: Expression, right: Expression) -> None:
         if len(left.shape) != 2 or len(right.shape) not in (1, 2):
@@ -326,6 +333,9 @@ class Scale(Expression):
 
     def gain(self, position: int) -> float:
         return abs(self.factor)
+
+    def whole(self, parts: Sequence[bool]) -> bool:
+        return parts[0] and self.factor.is_integer()
 
     def log_unit(self, parts: Sequence[float]) -> float:
         return parts[0] + math.log2(abs(self.factor))
