@@ -1,4 +1,4 @@
-"""Products of two secrets: shapes, algorithms, their options, keys, rings, budgets, routes, bounds."""
+"""Products of two secrets: shapes, algorithms, their options, keys, rings, budgets, forms, bounds."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ product("upload/100 KiB for outer-product", (16, 16, 16), upload_budget=100 << 1
 product("upload/100 KiB for gemm", (64, 64, 64), upload_budget=100 << 10, algorithm="gemm")
 case("upload/100 KiB for a network", "cb.square(W(8, 200) @ x)", x=S(200), upload_budget=100 << 10)
 
-# --- routes, what is made least, links, threads ---
+# --- forms, what is made least, links, threads ---
 
 for d in (16, 100):
     for form in ("blocks", "rows"):

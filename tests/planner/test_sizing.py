@@ -58,7 +58,7 @@ def check(function: Callable[..., Any], precision: float, **arguments: Any) -> c
 def test_a_result_of_three_limbs_is_planned_and_decrypted() -> None:
     """a^8 of 8×8 at 1e-7: the unrescaled last product takes more than two limbs of 50 bits."""
     program = check(eighth, 1e-7, a=S(8, 8), **TOY, **DIRECT)
-    bits = program.result.scale * program.expression.bound
+    bits = program.output.scale * program.expression.bound
     assert math.log2(bits) > 100
 
 
@@ -127,7 +127,7 @@ def test_a_refusal_names_the_node_its_bound_and_what_would_help() -> None:
         return a @ a @ a
 
     with pytest.raises(cb.PrecisionError) as caught:
-        cb.compile(run, a=S(4, 4), precision=1e-14, route="slots", algorithm="skewed")
+        cb.compile(run, a=S(4, 4), precision=1e-14, form="blocks", algorithm="skewed")
     text = str(caught.value)
     assert "no ring carries the program at the precision 1e-14, 128-bit security" in text
     assert "the widest range is that of (a @ a) @ a, bounded by 16, 2^4 times" in text
@@ -145,7 +145,7 @@ def test_a_network_that_no_ring_carries_is_refused_likewise() -> None:
 
 def test_a_budget_that_refuses_the_rings_that_would_do_is_named() -> None:
     with pytest.raises(cb.MemoryBudgetError, match="key_budget"):
-        cb.compile(eighth, a=S(8, 8), precision=1e-6, route="slots", algorithm="skewed", key_budget=1000)
+        cb.compile(eighth, a=S(8, 8), precision=1e-6, form="blocks", algorithm="skewed", key_budget=1000)
 
 
 # --- bounds of known weights, and promised ones ---
@@ -170,12 +170,12 @@ def test_bounds_of_products_with_known_weights_are_sums_of_rows() -> None:
     assert (np.zeros((2, 9)) @ x).bound > 0
 
 
-@pytest.mark.parametrize("route", ["rows", "slots"])
-def test_known_weights_reach_the_precision_of_their_sums(route: str) -> None:
+@pytest.mark.parametrize("form", ["rows", "blocks"])
+def test_known_weights_reach_the_precision_of_their_sums(form: str) -> None:
     """Rows with one large entry among small ones: their sums are far below nine times the largest entry."""
     w = weights(5, 9) / 50
     w[:, 0] = 1.0
-    program = check(lambda x: w.T @ (w @ x), 1e-4, x=S(9, 4), route=route, **{**TOY, "ring_degree": 1 << 13})
+    program = check(lambda x: w.T @ (w @ x), 1e-4, x=S(9, 4), form=form, **{**TOY, "ring_degree": 1 << 13})
     assert program.expression.bound < 12  # 45 by largest entries
 
 
@@ -183,8 +183,8 @@ def test_worst_cases_of_known_weights_hold() -> None:
     from cipherblas.planner.worst_case import worst_error
 
     w = weights(5, 9)
-    for route in ("rows", "slots"):
-        program = check(lambda x: w @ x, 1e-4, x=S(9, 4), route=route, **TOY)
+    for form in ("rows", "blocks"):
+        program = check(lambda x: w @ x, 1e-4, x=S(9, 4), form=form, **TOY)
         assert program.plan.error <= worst_error(program.executed, program.plan)
 
 
@@ -211,12 +211,12 @@ def test_promised_bounds_of_matrices() -> None:
     assert transposed.shape == (4, 8) and transposed.bound == 0.25
 
 
-@pytest.mark.parametrize("route", ["rows", "slots"])
-def test_promises_hold_on_both_routes(route: str) -> None:
+@pytest.mark.parametrize("form", ["rows", "blocks"])
+def test_promises_hold_on_both_forms(form: str) -> None:
     w = weights(6, 6)
-    plain = check(lambda x: w @ (w @ x), 1e-4, x=S(6, 5), route=route, **{**TOY, "ring_degree": 1 << 13})
+    plain = check(lambda x: w @ (w @ x), 1e-4, x=S(6, 5), form=form, **{**TOY, "ring_degree": 1 << 13})
     promised = check(
-        lambda x: w @ cb.assume(w @ x, 5.0), 1e-4, x=S(6, 5), route=route, **{**TOY, "ring_degree": 1 << 13}
+        lambda x: w @ cb.assume(w @ x, 5.0), 1e-4, x=S(6, 5), form=form, **{**TOY, "ring_degree": 1 << 13}
     )
     assert promised.expression.bound <= plain.expression.bound
 

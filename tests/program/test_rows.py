@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,12 @@ import pytest
 
 import cipherblas as cb
 from cipherblas.lang.analysis import trace
-from cipherblas.planner.budgets import budgets_of
+from cipherblas.lang.nodes import Expression
+from cipherblas.planner.budgets import Budgets, budgets_of
 from cipherblas.planner.plan import PlanOptions
-from cipherblas.planner.rows import RowSearch, Way
+from cipherblas.planner.rows import RowStrategy
+from cipherblas.planner.search import Search
+from cipherblas.planner.strategy import Candidate
 from cipherblas.roles import client as client_module
 from tests.support.runs import encrypted, run, run_by_files, values_of
 
@@ -21,8 +25,24 @@ from tests.support.runs import encrypted, run, run_by_files, values_of
 def check(function: Callable[..., Any], **arguments: Any) -> cb.Program:
     """One encrypted run; its error stays within the plan's, its counts are the plan's."""
     program = encrypted(function, algorithm="gemm", **arguments).check().program
-    assert program.plan.route == "rows" and program.plan.algorithm == "gemm"
+    assert program.plan.form == "rows" and program.plan.algorithm == "gemm"
     return program
+
+
+class Fixed(RowStrategy):
+    """Weights have keys of their own, whatever is faster."""
+
+    def _candidates(self, n: int) -> Iterator[Candidate]:
+        return (
+            one
+            for one in super()._candidates(n)
+            if any(c.options.get("fixed") for c in one.decisions.choices.values())
+        )
+
+
+def fixed_plan(expression: Expression, options: PlanOptions, budgets: Budgets) -> Any:
+    wanted = replace(options, ring_degree=4096, key_policy="direct")
+    return Search([Fixed(expression, wanted, budgets)], wanted, budgets).run()
 
 
 @pytest.mark.parametrize("shape", [(5, 300, 4096), (20, 40, 5000), (3, 7, 33)], ids=str)
@@ -32,8 +52,7 @@ def test_fixed_weights(shape: tuple[int, int, int], tmp_path: Path) -> None:
     weights = np.random.default_rng(1).integers(-128, 128, (m, k)).astype(np.int8)
     expression = trace(lambda x: weights @ x, {"x": cb.secret(k, n)})
     options = PlanOptions(algorithm="gemm")
-    search = RowSearch(expression, options, budgets_of(options, k * n))
-    plan, run = search.planned(4096, Way("direct", fixed=True))
+    plan, run = fixed_plan(expression, options, budgets_of(options, k * n))
     program = cb.Program(expression, {"x": cb.secret(k, n)}, plan, run)
     assert len(plan.keys.weights) == m and plan.keys.weights == program.plan.keys.weights
     run_by_files(program, {"x": np.random.default_rng(2).uniform(-1, 1, (k, n))}, tmp_path).check()
@@ -45,8 +64,8 @@ def test_combined_secrets_of_fixed_weights_are_overwritten(monkeypatch: pytest.M
     operands = {"x": cb.secret(5, 7), "y": cb.secret(5, 7)}
     expression = trace(lambda x, y: left @ x + 2 * right @ y, operands)
     options = PlanOptions(algorithm="gemm")
-    search = RowSearch(expression, options, budgets_of(options, 70))
-    client = cb.Program(expression, operands, *search.planned(4096, Way("direct", fixed=True))).client()
+    found = fixed_plan(expression, options, budgets_of(options, 70))
+    client = cb.Program(expression, operands, *found).client()
     made: list[np.ndarray] = []
     combine = client_module.combined_secrets
 
@@ -176,11 +195,11 @@ def test_the_planner_takes_gemms_for_clear_weights_and_says_what_else() -> None:
     text = program.explain()
     assert "not taken" in text and "outer-product" in text and "slower by" in text
     small = cb.compile(lambda a, b: a @ b, a=cb.secret(64, 64), b=cb.secret(64, 64))
-    assert small.plan.route == "slots"
+    assert small.plan.form == "blocks"
     assert any(loser.algorithm == "gemm" for loser in small.plan.rejected)
     entrywise = cb.compile(lambda a, b: (a @ b) * a, a=cb.secret(8, 8), b=cb.secret(8, 8))
     (loser,) = (loser for loser in entrywise.plan.rejected if loser.algorithm == "gemm")
-    assert "slots" in loser.reason
+    assert "no method by rows" in loser.reason
 
 
 def test_weights_that_overflow_every_modulus_are_refused_with_the_one_they_need() -> None:

@@ -36,7 +36,7 @@ PROGRAMS: dict[str, Callable[[], cb.Program]] = {
         ring_degree=8192,
     ),
     "vector": lambda: cb.compile(
-        lambda x, w: w @ x, x=cb.secret(64), w=cb.public(8, 64), ring_degree=8192, route="layers"
+        lambda x, w: w @ x, x=cb.secret(64), w=cb.public(8, 64), ring_degree=8192, form="tensors"
     ),
 }
 

@@ -1,4 +1,4 @@
-"""Results name the encryptions that they are of, and entries beyond their bound raise, on every route."""
+"""Results name the encryptions that they are of, and entries beyond their bound raise, on every form."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ import cipherblas as cb
 from tests.support.runs import values_of
 
 PROGRAMS: dict[str, Callable[[], cb.Program]] = {
-    "slots": lambda: cb.compile(lambda a, b: a @ b, a=cb.secret(3, 4), b=cb.secret(4, 5), route="slots"),
+    "blocks": lambda: cb.compile(lambda a, b: a @ b, a=cb.secret(3, 4), b=cb.secret(4, 5), form="blocks"),
     "rows": lambda: cb.compile(
-        lambda a, b: 0.5 * np.ones((3, 3)) @ (a - b), a=cb.secret(3, 4), b=cb.secret(3, 4), route="rows"
+        lambda a, b: 0.5 * np.ones((3, 3)) @ (a - b), a=cb.secret(3, 4), b=cb.secret(3, 4), form="rows"
     ),
     "columns": lambda: cb.compile(
-        lambda a, b: (a - b) @ (-np.ones((4, 2))), a=cb.secret(3, 4), b=cb.secret(3, 4), route="rows"
+        lambda a, b: (a - b) @ (-np.ones((4, 2))), a=cb.secret(3, 4), b=cb.secret(3, 4), form="rows"
     ),
     "layers": lambda: cb.compile(
-        lambda a, b: np.full((3, 8), 0.1) @ (a * b), a=cb.secret(8), b=cb.secret(8), route="layers"
+        lambda a, b: np.full((3, 8), 0.1) @ (a * b), a=cb.secret(8), b=cb.secret(8), form="tensors"
     ),
 }
 
@@ -206,7 +206,7 @@ def test_entries_beyond_the_bound_raise(program: cb.Program, sign: int) -> None:
     client = program.client()
     values = {name: 0.1 * value for name, value in values_of(program, 1).items()}
     result = program.server(client.evaluation_keys()).run(**client.encrypt(**values))
-    spec = program.result
+    spec = program.output
     expected = program.evaluate(**values)
     bound = program.expression.bound
     assert np.abs(expected).max() < 0.4 * bound
@@ -214,7 +214,7 @@ def test_entries_beyond_the_bound_raise(program: cb.Program, sign: int) -> None:
     def moved(distance: float) -> cb.EncryptedResult:
         arrays = [array.copy() for array in result.ciphertexts]
         shift = round(sign * distance * spec.scale)
-        places = [a[0] for a in arrays] if program.plan.route != "rows" else list(arrays[1::2])
+        places = [a[0] for a in arrays] if program.plan.form != "rows" else list(arrays[1::2])
         for residues in places:  # a constant in slots; of rows, every entry
             for limb, q in enumerate(program.plan.parameters.q[: len(residues)]):
                 residues[limb] = (residues[limb].astype(object) + shift) % q
@@ -231,7 +231,7 @@ def test_entries_beyond_the_bound_raise(program: cb.Program, sign: int) -> None:
 
 def test_an_assumption_that_does_not_hold_raises() -> None:
     weights = np.full((2, 16), 0.5)
-    program = cb.compile(lambda x: cb.assume(weights @ x, 2.0), x=cb.secret(16), route="layers")
+    program = cb.compile(lambda x: cb.assume(weights @ x, 2.0), x=cb.secret(16), form="tensors")
     client = program.client()
     server = program.server(client.evaluation_keys())
     x = np.full(16, 0.2)

@@ -31,8 +31,8 @@ def real_number(value: Any) -> float:
 
 
 def shape_text(shape: Sequence[int]) -> str:
-    """A shape for people: 3x32x32."""
-    return "x".join(map(str, shape))
+    """A shape for people: 3x32x32; of a number, 1."""
+    return "x".join(map(str, shape)) or "1"
 
 
 def real_array(value: Any, what: str) -> NDArray[Any]:
@@ -70,7 +70,7 @@ def narrow_array(value: Any, what: str, dimensions: Sequence[int]) -> NDArray[An
     """
     array = real_array(value, what)
     if array.ndim not in dimensions or 0 in array.shape:
-        name = {1: "a vector", 2: "a matrix", 3: "an image", 4: "filters"}
+        name = {0: "a number", 1: "a vector", 2: "a matrix", 3: "an image", 4: "filters"}
         raise ShapeError(
             f"{what} must be {' or '.join(name[number] for number in dimensions)}",
             expected=f"{' or '.join(map(str, dimensions))} dimensions, none of them 0",
@@ -78,6 +78,7 @@ def narrow_array(value: Any, what: str, dimensions: Sequence[int]) -> NDArray[An
         )
     with np.errstate(over="ignore"):  # of a wider type: an infinity, which is refused
         found = np.ascontiguousarray(array, dtype=array.dtype if array.dtype in NARROW_TYPES else np.float64)
+        found = found.reshape(array.shape)  # a number stays one
     if found.dtype.kind == "f" and not np.isfinite(found).all():
         place = [int(x) for x in np.argwhere(~np.isfinite(found))[0]]
         kind = "NaN" if np.isnan(found[tuple(place)]) else "an infinity"

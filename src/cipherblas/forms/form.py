@@ -1,6 +1,6 @@
 """How a value is encrypted: blocks of a matrix or a tensor in slots, or rows in coefficients.
 
-A form says what travels and what that takes. Which methods compute on it, and what converts it, is entered by its `name`.
+A form says what travels and what that takes. Methods that compute on it are entered by its `name`.
 """
 
 from __future__ import annotations
@@ -129,7 +129,10 @@ class SlotForm(Form):
         count = self.ciphertexts
         words = count * components * limbs * n
         return Traffic(
-            result_bytes=words * WORD_BYTES, answers=count, answer_transforms=count * limbs, answer_words=words
+            result_bytes=words * WORD_BYTES,
+            answers=count,
+            answer_transforms=count * limbs,
+            answer_words=words,
         )
 
     def resident_bytes(self, limbs: int, n: int, public_key: bool) -> tuple[int, int]:
@@ -143,7 +146,8 @@ class SlotForm(Form):
         """The matrix, vector or image that the slots of the ciphertexts hold."""
         size, (rows, cols) = self.layout.ciphertexts, self.grid
         blocks = [
-            [self.layout.unpack(vectors[(i * cols + j) * size :][:size]) for j in range(cols)] for i in range(rows)
+            [self.layout.unpack(vectors[(i * cols + j) * size :][:size]) for j in range(cols)]
+            for i in range(rows)
         ]
         return blocks[0][0].reshape(shape) if self.tensor is not None else join(blocks, *shape)
 
@@ -204,7 +208,10 @@ class RowForm(Form):
         rows, words = self.shape[0], sum(map(math.prod, self.arrays(limbs, components, n)))
         answers = limbs * rows * len(self.pieces)
         return Traffic(
-            result_bytes=words * WORD_BYTES, answer_transforms=2 * answers, answer_words=answers * n, threaded=True
+            result_bytes=words * WORD_BYTES,
+            answer_transforms=2 * answers,
+            answer_words=answers * n,
+            threaded=True,
         )
 
     def resident_bytes(self, limbs: int, n: int, public_key: bool) -> tuple[int, int]:

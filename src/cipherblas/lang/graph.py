@@ -43,14 +43,15 @@ def is_network(node: Expression) -> bool:
 
 
 def as_matrices(node: Expression) -> Expression | None:
-    """A network of products with vectors alone as one of matrices with one column; None where it has other layers."""
+    """A program of vectors as one of matrices with one column, a number being 1×1; None where it has images."""
     found: dict[int, Expression] = {}
     for current in ordered(node):
         parts = [found.get(id(child), child) for child in current.children]
-        if len(current.shape) == 2:
-            found[id(current)] = current
-            continue
-        column = current.as_column(parts) if len(current.shape) == 1 else None
+        column: Expression | None = current
+        if len(current.shape) < 2 or any(a is not b for a, b in zip(parts, current.children, strict=True)):
+            column = current.as_column(parts)
+        elif current.layer or len(current.shape) > 2:
+            column = None
         if column is None:
             return None
         found[id(current)] = column

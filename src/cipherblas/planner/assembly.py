@@ -140,7 +140,9 @@ def executed(expression: Expression, decided: Decisions) -> Expression:
     Raises:
         ParameterError: it has layers of images.
     """
-    matrices = expression if decided.form == TENSORS or not is_network(expression) else as_matrices(expression)
+    matrices = (
+        expression if decided.form == TENSORS or not is_network(expression) else as_matrices(expression)
+    )
     if matrices is None:
         raise ParameterError(
             f"form {decided.form!r}", expected="matrices and vectors", got="layers of images"

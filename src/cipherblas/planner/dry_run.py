@@ -72,7 +72,7 @@ class DryRun:
     @property
     def rounding_error(self) -> float:
         """The part of the error that comes from clear factors that are rounded."""
-        return max(getattr(handle, "bias", 0.0) / handle.scale for handle in self.result.handles)
+        return float(max(getattr(handle, "bias", 0.0) / handle.scale for handle in self.result.handles))
 
     def output(self, n: int) -> Output:
         """How the result comes back."""

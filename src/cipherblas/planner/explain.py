@@ -26,7 +26,9 @@ def explain(plan: Plan, formula: str, operands: Mapping[str, Operand]) -> str:
         f"{name} {shape_text(operand.shape)} {_kind(operand)}" for name, operand in operands.items()
     )
     security = f"{params.security} bits" if params.security else "NONE (insecure parameters)"
-    shown = [] if plan.form == TENSORS else [_named(choice.options) for choice in plan.choices if choice.options]
+    shown = (
+        [] if plan.form == TENSORS else [_named(choice.options) for choice in plan.choices if choice.options]
+    )
     options = "; ".join(dict.fromkeys(shown))
     what = "encrypted rows" if plan.form == ROWS else "ciphertexts"
     rows = [

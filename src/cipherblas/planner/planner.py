@@ -6,14 +6,13 @@ from cipherblas.common.errors import CipherblasError, ParameterError, PrecisionE
 from cipherblas.lang.graph import as_matrices, is_network
 from cipherblas.lang.nodes import Expression
 from cipherblas.methods.matmul.registry import GEMM
-from cipherblas.planner import rows
+from cipherblas.planner import rows, tensors
 from cipherblas.planner.blocks import BlockStrategy
 from cipherblas.planner.budgets import budgets_of, check_size, secret_entries
 from cipherblas.planner.dry_run import DryRun
 from cipherblas.planner.plan import FormName, Plan, PlanOptions, Rejected
 from cipherblas.planner.search import Search
 from cipherblas.planner.strategy import Strategy
-from cipherblas.planner.tensors import TensorStrategy
 
 # Options that speak of blocks alone, and of slots alone.
 BLOCK_OPTIONS = ("block", "options")
@@ -33,9 +32,9 @@ def make_plan(expression: Expression, options: PlanOptions) -> tuple[Plan, DryRu
     check_precision(options.precision)
     budgets = budgets_of(options, secret_entries(expression))
     check_size(expression, budgets)
-    network = is_network(expression)
+    matrices = as_matrices(expression)
+    network = is_network(expression) and (matrices is None or tensors.unsupported(expression) is None)
     form = (_form_of_network if network else _form_of_matrices)(options)
-    matrices = as_matrices(expression) if network else expression
     strategies: list[Strategy] = []
     refusals: list[Rejected] = []
     errors: list[CipherblasError] = []
@@ -49,10 +48,10 @@ def make_plan(expression: Expression, options: PlanOptions) -> tuple[Plan, DryRu
 
     if form in (None, "rows") and matrices is not None:
         enter(rows.RowStrategy, matrices)
-    if form in (None, "blocks") and not network:
-        enter(BlockStrategy, expression)
+    if form in (None, "blocks") and matrices is not None and not network:
+        enter(BlockStrategy, matrices)
     if form in (None, "tensors") and network:
-        enter(TensorStrategy, expression)
+        enter(tensors.TensorStrategy, expression)
     if not strategies:
         if errors:
             raise errors[-1]

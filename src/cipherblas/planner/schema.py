@@ -11,7 +11,6 @@ from cipherblas.common.schema import (
     anything,
     either,
     flag,
-    listed,
     mapping,
     nothing,
     number,

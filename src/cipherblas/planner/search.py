@@ -73,7 +73,7 @@ class Search:
     # --- scoring ---
 
     def dry(self, strategy: Strategy, candidate: Candidate) -> Run:
-        """What counts a candidate on a ring; results are kept, since rings are looked at again when they are weighed."""
+        """What counts a candidate on a ring; results are kept: rings are looked at again when they are weighed."""
 
         def run(ring: Ring) -> DryRun:
             return dry_run(

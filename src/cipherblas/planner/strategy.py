@@ -89,7 +89,9 @@ class Strategy(ABC):
         return float(self.options.precision) * self.expression.bound
 
     @abstractmethod
-    def families(self, thorough: bool, refuse: Callable[[str, str], None]) -> Iterator[Iterator[list[Candidate]]]:
+    def families(
+        self, thorough: bool, refuse: Callable[[str, str], None]
+    ) -> Iterator[Iterator[list[Candidate]]]:
         """For each algorithm the candidates of each ring degree, smallest first.
 
         Args:

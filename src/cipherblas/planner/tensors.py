@@ -265,8 +265,8 @@ def unsupported(expression: Expression) -> str | None:
             return "products of a network are of clear weights and an encrypted vector"
         if node.secret and len(node.shape) == 2:
             return "an encrypted matrix in a network of vectors and images"
-    node = missing(expression, TENSORS)
-    return None if node is None else f"no method on tensors for {node.title}"
+    unknown = missing(expression, TENSORS)
+    return None if unknown is None else f"no method on tensors for {unknown.title}"
 
 
 class TensorStrategy(Strategy):

@@ -30,7 +30,7 @@ _HEADER: dict[str, schema.Check] = {
     "role": schema.text,
     "program": schema.text,
     "key_id": schema.text,
-    "shape": schema.listed(schema.whole(1), 1, 3),
+    "shape": schema.listed(schema.whole(1), 0, 3),
 }
 _OPERAND = schema.record(
     {
@@ -358,15 +358,14 @@ def _tensor(tensors: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
 
 def _result_arrays(tensors: dict[str, NDArray[Any]]) -> tuple[NDArray[np.uint64], ...]:
     """The ciphertexts of a result file: in one tensor where they are alike."""
-    if "result" in tensors:
-        arrays, dimensions = (tensors["result"],), 4
-    else:
-        arrays, dimensions = tuple(_tensor(tensors, f"result{index}") for index in range(len(tensors))), 3
+    alike = "result" in tensors
+    names = ["result"] if alike else [f"result{index}" for index in range(len(tensors))]
+    arrays, dimensions = tuple(_tensor(tensors, name) for name in names), 3 + alike
     wanted, fits = f"uint64, {dimensions} dimensions", all(array.ndim == dimensions for array in arrays)
     if not fits or any(array.dtype != np.uint64 for array in arrays):
         got = ", ".join(f"{array.dtype} {array.shape}" for array in arrays)
         raise FormatError("result tensor", expected=wanted, got=got)
-    return tuple(arrays[0]) if dimensions == 4 else arrays
+    return tuple(arrays[0]) if alike else arrays
 
 
 def _check_header(header: dict[str, Any], role: str, program_id: str) -> None:

@@ -172,7 +172,9 @@ class Executor:
         try:
             value = run.finished(self.value(self.node, run.name, run.result_wish()))
         finally:
-            self.evaluators.on_weights(None)  # a circle would keep what the run holds
+            self.evaluators.on_weights(None)  # circles would keep what the run holds
+            self._runs.clear()
+            self._kept.clear()
         if self._done < self._total:  # masks were counted among the weights
             self.tick(self._total - self._done)
         return value

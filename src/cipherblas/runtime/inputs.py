@@ -62,9 +62,7 @@ class Inputs(ABC):
 
         bound = layout.slot_bound(1.0)
         return [
-            Plain(
-                (name, layout.key, i, j, index), functools.partial(vector, index), bound, constant=constant
-            )
+            Plain((name, layout.key, i, j, index), functools.partial(vector, index), bound, constant=constant)
             for index in range(layout.ciphertexts)
         ]
 
@@ -106,7 +104,8 @@ def fresh(wanted: Input, bound: float, evaluators: Evaluators, data: Any) -> lis
     Args:
         data: an iterator over the evaluator's representation of each, block by block; None where there are none.
     """
-    form, options = wanted.form, {"bound": bound, "limbs": wanted.limbs, "scale": wanted.scale}
+    form = wanted.form
+    options: dict[str, Any] = {"bound": bound, "limbs": wanted.limbs, "scale": wanted.scale}
 
     def following() -> Any:
         return None if data is None else next(data)

@@ -10,6 +10,7 @@ children need.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Hashable, Mapping
 from dataclasses import replace
@@ -18,7 +19,6 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.common.errors import ParameterError
 from cipherblas.common.arrays import strips
 from cipherblas.common.errors import ParameterError
 from cipherblas.evaluators.rows.interface import EXACT_BITS, ClearFactor, Rows
@@ -84,8 +84,6 @@ def switches_keys(node: Expression) -> bool:
     """Whether rows are transposed or multiplied by the secret: they are then at most N long."""
     sides = [[child.secret for child in product.children] for product in products(node)]
     return any(all(side) for side in sides) or len({side[0] for side in sides}) > 1
-
-
 
 
 class RowRun(FormRun):
@@ -228,7 +226,9 @@ def scale(run: RowRun, node: Expression, wish: Wish) -> Value:
     factor = node.gain(0)
     value = run.value(node.children[0], Wish(wish.by_columns, wish.scale * factor))
     pieces = [run.ev.absorb(piece, factor) for piece in value.handles]
-    return replace(run.of(value, pieces), unit=math.copysign(value.unit, value.unit * node.parameters["factor"]))
+    return replace(
+        run.of(value, pieces), unit=math.copysign(value.unit, value.unit * node.parameters["factor"])
+    )
 
 
 @computes(ROWS, "assume")
@@ -263,7 +263,7 @@ def _with_clear(run: RowRun, x: Value, clear: Expression) -> Value:
         return np.asarray(np.multiply(part, x.unit, dtype=np.float64))
 
     pieces = [
-        run.ev.add_clear(piece, lambda place=place: entries(*place), clear.bound)
+        run.ev.add_clear(piece, functools.partial(entries, *place), clear.bound)
         for piece, place in zip(x.handles, x.rows.pieces, strict=True)
     ]
     return run.of(x, pieces)

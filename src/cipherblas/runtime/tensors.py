@@ -56,9 +56,9 @@ class TensorRun(SlotRun):
     def weights_of(self, node: Expression) -> Weights:
         """A clear factor of a layer."""
         number = self.run.number[id(node)]
-        if node.tensor is not None:
+        if (known := node.tensor) is not None:
             bound, total, norm = node.bound, node.row_sum, max(node.row_norm, node.bound)
-            return Weights(("weights", number), lambda: node.tensor, bound, total, norm)
+            return Weights(("weights", number), lambda: known, bound, total, norm)
         seen = math.prod(node.shape[1:])
         sums = node.bound * seen, node.bound * math.sqrt(seen)
         key = ("operand", number, self.inputs.run)
@@ -167,9 +167,7 @@ def avg_pool2d(run: TensorRun, node: Expression, wish: None) -> Value:
 def _mean(window: Window) -> Weights:
     """The weights of a mean over a window."""
     each = 1 / math.prod(window.kernel)
-    return Weights(
-        ("mean", window), lambda: np.full(window.weight_shape, each), each, 1.0, math.sqrt(each)
-    )
+    return Weights(("mean", window), lambda: np.full(window.weight_shape, each), each, 1.0, math.sqrt(each))
 
 
 @computes(TENSORS, "flatten", "truncated")

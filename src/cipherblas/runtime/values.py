@@ -105,8 +105,10 @@ class Value:
     def error(self) -> float:
         """Bound on the errors of all entries, but for a chance of 2^-FAILURE_BITS."""
         entries = math.prod(self.shape)
-        different = {id(handle): handle for handle in self.handles}  # of many blocks one, which stands for all
-        return max(handle.error(entries) for handle in different.values()) * abs(self.unit)
+        different = {
+            id(handle): handle for handle in self.handles
+        }  # of many blocks one, which stands for all
+        return float(max(handle.error(entries) for handle in different.values()) * abs(self.unit))
 
 
 @dataclass(frozen=True)
@@ -161,8 +163,8 @@ class Output:
 
     @property
     def working_bytes(self) -> int:
-        """Memory that decryption takes: complex slots of all ciphertexts, blocks, and the matrix; or the pieces, and the
-        matrix before and after it is turned."""
+        """Memory that decryption takes: complex slots of all ciphertexts, blocks, and the matrix; or the pieces, and
+        the matrix before and after it is turned."""
         slots = self.form.ciphertexts * self.n if isinstance(self.form, SlotForm) else math.prod(self.shape)
         return 8 * (slots + 2 * math.prod(self.shape))
 

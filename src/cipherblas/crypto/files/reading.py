@@ -417,6 +417,12 @@ def _checked_metadata(path: str, raw: bytes, metadata: dict[str, str]) -> dict[s
         raise VersionError(
             f"{path} was written by a newer cipherblas", expected=f"format {form.FORMAT_VERSION}", got=version
         )
+    if int(version) < form.FORMAT_VERSION:
+        raise VersionError(
+            f"{path} was written by an older cipherblas: it must be made again",
+            expected=f"format {form.FORMAT_VERSION}",
+            got=version,
+        )
     if version != str(form.FORMAT_VERSION) or set(metadata) != set(form.ENTRIES):
         raise FormatError(f"{path} is damaged: header entries", expected=form.ENTRIES, got=sorted(metadata))
     stated = metadata["checksum"]
