@@ -93,7 +93,7 @@ def test_digests_survive_files(program: cb.Program, tmp_path: Path) -> None:
 
 
 def test_what_a_result_is_of_is_checked_by_type_and_name() -> None:
-    program = PROGRAMS["slots"]()
+    program = PROGRAMS["blocks"]()
     client = program.client()
     server = program.server(client.evaluation_keys())
     first = client.encrypt(**values_of(program, 1))
@@ -136,7 +136,7 @@ def test_operands_of_others_are_checked_where_they_are_given() -> None:
 
 
 def test_another_process_knows_the_latest_encryption(tmp_path: Path) -> None:
-    program = PROGRAMS["slots"]()
+    program = PROGRAMS["blocks"]()
     client = program.client()
     server = program.server(client.evaluation_keys())
     client.save(tmp_path / "key")
@@ -164,7 +164,7 @@ def test_another_process_knows_the_latest_encryption(tmp_path: Path) -> None:
 
 def test_two_processes_take_turns(tmp_path: Path) -> None:
     """Each knows its own latest encryptions, and of operands that it did not encrypt those of the other."""
-    program = PROGRAMS["slots"]()
+    program = PROGRAMS["blocks"]()
     first = program.client()
     first.save(tmp_path / "key")
     second = cb.Client.load(program, tmp_path / "key")
@@ -181,7 +181,7 @@ def test_two_processes_take_turns(tmp_path: Path) -> None:
 def test_encryption_goes_on_where_the_record_cannot_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program = PROGRAMS["slots"]()
+    program = PROGRAMS["blocks"]()
     client = program.client()
     client.save(tmp_path / "key")
     server = program.server(client.evaluation_keys())

@@ -51,6 +51,12 @@ def identity(header: dict[str, Any], tensors: dict[str, Any], parameters: Parame
         return str(header.get("id"))
 
 
+def choice_of(header: dict[str, Any], index: int = 0) -> dict[str, Any]:
+    """A decision in the header of a program's file, in the order of its nodes."""
+    choices: dict[str, dict[str, Any]] = header["decisions"]["choices"]
+    return choices[sorted(choices, key=int)[index]]
+
+
 def forge(
     path: Path, target: Path, change: Callable[[dict[str, Any]], None], parameters: Parameters | None = None
 ) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cipherblas.common.errors import FormatError, ParameterError
@@ -11,7 +11,7 @@ from cipherblas.common.limits import default_weight_budget
 from cipherblas.crypto.keys import KeyRequest
 from cipherblas.crypto.params import Parameters, key_words
 from cipherblas.evaluators.slots.values import Order
-from cipherblas.lang.graph import as_matrices, is_network
+from cipherblas.lang.graph import as_matrices, axes_of, is_network
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.planner.budgets import budgets_of
 from cipherblas.planner.cost import calibrate
@@ -74,6 +74,10 @@ def assemble(
     mask_budget: int,
 ) -> Plan:
     """The plan of these decisions, of which `run` is the dry run with this `mask_budget`."""
+    if decided.blocks:
+        decided = replace(
+            decided, blocks={axis: decided.blocks[axis] for axis in axes_of(expression).lengths}
+        )
     n = parameters.n
     key_bytes, traffic, output = key_bytes_of(run.keys, parameters), run.traffic(n), run.output(n)
     weights = min(run.counts.stored_bytes, default_weight_budget()) if run.counts.stored_bytes else 0

@@ -9,7 +9,7 @@ from cipherblas.forms.tensors import TensorLayout, tensor_shape
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.methods.matvec_conv.base import LayerMethod
 from cipherblas.methods.matvec_conv.registry import conv_baseline, matvec_baseline
-from cipherblas.runtime.tensors import PACKING
+from cipherblas.runtime.tensors import PACKING, window_of
 from cipherblas.runtime.values import Choice
 
 
@@ -45,12 +45,12 @@ class BaselineChooser:
         return Choice(self.name, {**method.options, **options})
 
     def _method(self, node: Expression, x: TensorLayout) -> LayerMethod:
-        if node.window is None:
+        if (window := window_of(node)) is None:
             return matvec_baseline(self.name)(x, node.shape[0])
-        return conv_baseline(self.name)(x, node.window)
+        return conv_baseline(self.name)(x, window)
 
     def _wanted(self, node: Expression, shape: tuple[int, int, int]) -> TensorLayout:
         """The layout that the baseline asks for."""
-        if node.window is None:
+        if (window := window_of(node)) is None:
             return matvec_baseline(self.name).input_layout(shape, node.shape[0], self.slots)
-        return conv_baseline(self.name).input_layout(node.window, self.slots)
+        return conv_baseline(self.name).input_layout(window, self.slots)

@@ -66,20 +66,22 @@ class BlockStrategy(Strategy):
     def families(self, thorough: bool, refuse: Refuse) -> Iterator[Iterator[list[Candidate]]]:
         options = self.options
         if not self.nodes:
-            yield (list(self._elementwise(n)) for n in self.degrees)
+            yield map(self._elementwise, self.degrees)
             return
         automatic = [name for name, algorithm in ALGORITHMS.items() if not algorithm.baseline]
         for name in [options.algorithm] if options.algorithm is not None else automatic:
-            yield (
-                [one for one in self._of_algorithm(name, n, thorough) if self._fits_upload(one, refuse)]
-                for n in self.degrees
-            )
 
-    def _elementwise(self, n: int) -> Iterator[Candidate]:
+            def fitting(n: int, name: str = name) -> list[Candidate]:
+                found = self._of_algorithm(name, n, thorough)
+                return [one for one in found if self._fits_upload(one, refuse)]
+
+            yield map(fitting, self.degrees)
+
+    def _elementwise(self, n: int) -> list[Candidate]:
         for blocks in uniform_tilings(self.axes, self.options.block):
             if math.prod(blocks[axis] for axis in self.axes.of(self.expression)) <= n // 2:
-                yield Candidate("elementwise", Decisions(BLOCKS, {}, blocks), n)
-                return
+                return [Candidate("elementwise", Decisions(BLOCKS, {}, blocks), n)]
+        return []
 
     def _of_algorithm(self, name: str, n: int, thorough: bool) -> Iterator[Candidate]:
         algorithm, slots = find(name), n // 2

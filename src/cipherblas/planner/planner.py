@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from cipherblas.common.errors import CipherblasError, ParameterError, PrecisionError
 from cipherblas.lang.graph import as_matrices, is_network
-from cipherblas.lang.nodes import Expression
+from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.methods.matmul.registry import GEMM
+from cipherblas.methods.matvec_conv.registry import LAYER_METHODS
 from cipherblas.planner import rows, tensors
 from cipherblas.planner.blocks import BlockStrategy
 from cipherblas.planner.budgets import budgets_of, check_size, secret_entries
 from cipherblas.planner.dry_run import DryRun
 from cipherblas.planner.plan import FormName, Plan, PlanOptions, Rejected
+from cipherblas.planner.refusals import INFEASIBLE
 from cipherblas.planner.search import Search
 from cipherblas.planner.strategy import Strategy
 
@@ -32,8 +34,8 @@ def make_plan(expression: Expression, options: PlanOptions) -> tuple[Plan, DryRu
     check_precision(options.precision)
     budgets = budgets_of(options, secret_entries(expression))
     check_size(expression, budgets)
-    matrices = as_matrices(expression)
-    network = is_network(expression) and (matrices is None or tensors.unsupported(expression) is None)
+    matrices, layered = as_matrices(expression), tensors.unsupported(expression) is None
+    network = is_network(expression) and (matrices is None or layered)
     form = (_form_of_network if network else _form_of_matrices)(options)
     strategies: list[Strategy] = []
     refusals: list[Rejected] = []
@@ -42,7 +44,7 @@ def make_plan(expression: Expression, options: PlanOptions) -> tuple[Plan, DryRu
     def enter(kind: type[Strategy], what: Expression) -> None:
         try:
             strategies.append(kind(what, options, budgets))
-        except CipherblasError as error:
+        except INFEASIBLE as error:
             errors.append(error)
             refusals.append(Rejected(kind.label, str(error.got or error)))
 
@@ -50,7 +52,7 @@ def make_plan(expression: Expression, options: PlanOptions) -> tuple[Plan, DryRu
         enter(rows.RowStrategy, matrices)
     if form in (None, "blocks") and matrices is not None and not network:
         enter(BlockStrategy, matrices)
-    if form in (None, "tensors") and network:
+    if form == "tensors" or (form is None and (network or (layered and _has_layers(expression)))):
         enter(tensors.TensorStrategy, expression)
     if not strategies:
         if errors:
@@ -59,6 +61,12 @@ def make_plan(expression: Expression, options: PlanOptions) -> tuple[Plan, DryRu
     search = Search(strategies, options, budgets)
     search.rejected.update((refusal.algorithm, refusal) for refusal in refusals)
     return search.run()
+
+
+def _has_layers(expression: Expression) -> bool:
+    """Whether a program of matrices has products one after another, or products and elementwise ones."""
+    steps = [node for node in ordered(expression) if node.secret and not node.linear]
+    return len(steps) > 1 and any(node.product for node in steps)
 
 
 def check_precision(precision: float) -> None:
@@ -89,8 +97,6 @@ def _form_of_network(options: PlanOptions) -> FormName | None:
 
 def _form_of_matrices(options: PlanOptions) -> FormName | None:
     """The form that the options leave for matrices, or None where they leave both."""
-    if options.form == "tensors":
-        raise ParameterError("form", expected="blocks | rows for a program of matrices", got=options.form)
     if options.algorithm == GEMM:
         if options.form == "blocks":
             raise ParameterError("form", expected=f"rows with the algorithm {GEMM}", got=options.form)
@@ -100,6 +106,8 @@ def _form_of_matrices(options: PlanOptions) -> FormName | None:
                     f"options of {GEMM}", expected=f"no {name}, which is of products in slots", got=name
                 )
         return "rows"
+    if options.algorithm in LAYER_METHODS:
+        return "tensors"
     slots = ["algorithm"] if options.algorithm is not None else []
     slots += [name for name in SLOT_OPTIONS if getattr(options, name) is not None]
     if slots and options.form == "rows":

@@ -7,7 +7,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from cipherblas.common.errors import CipherblasError, MemoryBudgetError, PrecisionError
+from cipherblas.common.errors import (
+    CipherblasError,
+    MemoryBudgetError,
+    PrecisionError,
+    WorkBudgetError,
+)
 from cipherblas.crypto.params import Parameters, TooFewPrimesError
 from cipherblas.planner.assembly import Predictions, assemble, key_bytes_of, peak_bytes_of
 from cipherblas.planner.budgets import Budgets
@@ -15,7 +20,7 @@ from cipherblas.planner.cost import calibrate
 from cipherblas.planner.dry_run import DryRun, TooSlowError, dry_run
 from cipherblas.planner.explain import duration, size
 from cipherblas.planner.plan import KeySaving, Plan, PlanOptions, Rejected
-from cipherblas.planner.refusals import refused
+from cipherblas.planner.refusals import INFEASIBLE, refused
 from cipherblas.planner.sizing import MORE_PRIMES_BITS, NoRingError, draft_excess, too_few_primes
 from cipherblas.planner.stages import Stages
 from cipherblas.planner.strategy import Candidate, Run, Size, Strategy
@@ -178,7 +183,7 @@ class Search:
         for entry in self._finalists(scored, best):
             try:
                 plan, run = self._finish(entry)
-            except CipherblasError as error:
+            except INFEASIBLE as error:
                 failures.append(error)
                 self._reject(entry.candidate.name, str(error), entry.seconds)
                 continue
@@ -264,7 +269,7 @@ class Search:
                 yield next(degrees)
             except StopIteration:
                 return
-            except CipherblasError as error:
+            except INFEASIBLE as error:
                 self._failed(strategy.label, error)
 
     def _failed(self, name: str, error: CipherblasError) -> None:
@@ -280,7 +285,7 @@ class Search:
         except TooSlowError:
             self._too_slow += 1
             self._reject(candidate.name, f"slower by more than {PRUNE_RATIO} times")
-        except CipherblasError as error:
+        except INFEASIBLE as error:
             self._failed(candidate.name, error)
 
     def _losers(self, taken: str, seconds: float, best: Mapping[str, Scored]) -> tuple[Rejected, ...]:
@@ -309,6 +314,8 @@ class Search:
     def _impossible(self) -> CipherblasError:
         strategy = self.strategies[-1]
         details = "; ".join(f"{r.algorithm}: {r.reason}" for r in self.rejected.values())
+        if self._failures and all(isinstance(error, WorkBudgetError) for error in self._failures):
+            return self._failures[-1]
         if any("budget" in rejected.reason for rejected in self.rejected.values()):
             return MemoryBudgetError("no plan fits the budgets", expected="a larger budget", got=details)
         if self.options.parameters is not None and self._failures:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Protocol
 from cipherblas.common.errors import ParameterError, ShapeError
 from cipherblas.evaluators.slots.symbolic import Counter
 from cipherblas.evaluators.slots.values import WeightGroup
-from cipherblas.forms.tensors import TensorLayout
+from cipherblas.forms.tensors import TensorLayout, tensor_shape
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.lang.windows import Window
 from cipherblas.methods.matvec_conv.base import LayerMethod, Weights
@@ -29,7 +29,7 @@ from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.rlwe.rings import RingShape
 from cipherblas.runtime.executor import missing
-from cipherblas.runtime.tensors import PACKING, TENSORS, packing, relaid_layout
+from cipherblas.runtime.tensors import PACKING, TENSORS, packing, relaid_layout, window_of
 from cipherblas.runtime.values import Choice, Decisions
 
 NOMINAL_DEPTH = 2  # rescales above the base of the ring on which single operations are priced
@@ -121,7 +121,7 @@ class Chooser:
             parts = -(-node.shape[0] // self.slots)
             yield {"channels": -(-node.shape[0] // parts)}
             return
-        channels, height, width = node.shape
+        channels, height, width = tensor_shape(node.shape)
         area = height * width
         if area > self.slots:
             yield {"rows": min(self._stride(node), max(1, self.slots // width))}
@@ -157,7 +157,7 @@ class Chooser:
         return self._strides[id(node)]
 
     def _windows(self, node: Expression) -> list[Window]:
-        found = (consumer.window for consumer in self._consumers.get(id(node), []))
+        found = (window_of(consumer) for consumer in self._consumers.get(id(node), []))
         return [window for window in found if window is not None]
 
     def _packed_cost(self, node: Expression, choice: Choice) -> tuple[float, int]:
@@ -178,8 +178,8 @@ class Chooser:
 
     def _layer(self, node: Expression, x: TensorLayout) -> Choice:
         options: dict[str, Any] = {}
-        if node.window is not None:
-            closer = self._rearranged(node.window, x)
+        if (window := window_of(node)) is not None:
+            closer = self._rearranged(window, x)
             if closer is not None:
                 options["layout"] = closer
                 x = relaid_layout(x, closer)
@@ -216,7 +216,8 @@ class Chooser:
         return True
 
     def _method(self, node: Expression, x: TensorLayout) -> LayerMethod:
-        return self._matvec(node, x) if node.window is None else self._conv(node.window, x)
+        window = window_of(node)
+        return self._matvec(node, x) if window is None else self._conv(window, x)
 
     def _matvec(self, node: Expression, x: TensorLayout) -> LayerMethod:
         rows = node.shape[0]
@@ -261,10 +262,8 @@ class Chooser:
 def unsupported(expression: Expression) -> str | None:
     """Why a network cannot be computed on tensors, or None if it can."""
     for node in ordered(expression):
-        if node.product and node.secret and (node.children[0].secret or len(node.shape) != 1):
-            return "products of a network are of clear weights and an encrypted vector"
-        if node.secret and len(node.shape) == 2:
-            return "an encrypted matrix in a network of vectors and images"
+        if node.product and node.secret and node.children[0].secret:
+            return "products of a network are of clear weights and an encrypted factor on their right"
     unknown = missing(expression, TENSORS)
     return None if unknown is None else f"no method on tensors for {unknown.title}"
 
@@ -293,7 +292,7 @@ class TensorStrategy(Strategy):
     def families(
         self, thorough: bool, refuse: Callable[[str, str], None]
     ) -> Iterator[Iterator[list[Candidate]]]:
-        yield (self._candidates(n) for n in self.degrees)
+        yield map(self._candidates, self.degrees)
 
     def _candidates(self, n: int) -> list[Candidate]:
         """The decisions on a draft that carries the network, with patterns that need masks and without."""

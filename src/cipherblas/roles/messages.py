@@ -314,7 +314,8 @@ class EncryptedResult:
             "key_id": self.key_id,
             "operands": dict(self.operands),
         }
-        alike = len({array.shape for array in self.ciphertexts}) == 1
+        shapes = {array.shape for array in self.ciphertexts}
+        alike = len(shapes) == 1 and min(shapes)[0] in (2, 3)
         tensors: dict[str, NDArray[Any]] = (
             {"result": np.stack(self.ciphertexts)}
             if alike
@@ -361,7 +362,8 @@ def _result_arrays(tensors: dict[str, NDArray[Any]]) -> tuple[NDArray[np.uint64]
     alike = "result" in tensors
     names = ["result"] if alike else [f"result{index}" for index in range(len(tensors))]
     arrays, dimensions = tuple(_tensor(tensors, name) for name in names), 3 + alike
-    wanted, fits = f"uint64, {dimensions} dimensions", all(array.ndim == dimensions for array in arrays)
+    wanted = "uint64 (count, 2 or 3, limbs, N)" if alike else "uint64, 3 dimensions"
+    fits = all(array.ndim == dimensions and (not alike or array.shape[1] in (2, 3)) for array in arrays)
     if not fits or any(array.dtype != np.uint64 for array in arrays):
         got = ", ".join(f"{array.dtype} {array.shape}" for array in arrays)
         raise FormatError("result tensor", expected=wanted, got=got)

@@ -72,8 +72,12 @@ class FormRun:
         return False
 
     def clear(self, node: Expression, wish: Any) -> Value:
-        """A part without secrets, where methods ask for it as for any other."""
-        raise NotImplementedError
+        """A part without secrets, where methods ask for it as for any other.
+
+        Raises:
+            ParameterError: they know none in this form.
+        """
+        raise ParameterError("a factor of a product", expected="an encrypted one", got=f"{node.title}, clear")
 
     def computed(self, node: Expression) -> None:
         """A node is done."""
@@ -224,7 +228,9 @@ class Executor:
         return value
 
     def _computed(self, run: FormRun, node: Expression, wish: Any) -> Value:
-        method = METHODS[run.name, node.op]
+        method = METHODS.get((run.name, node.op))
+        if method is None:
+            raise ParameterError(f"method of {run.name} for {node.title}", expected="one", got="none")
         if not self._observed:
             value = method(run, node, wish)
             run.computed(node)

@@ -100,10 +100,10 @@ class TensorRun(SlotRun):
         if options.pop("mask", False):
             tensor = tensor_of(value).once()
             value = self.of(value.shape, tensor, masked(ev, value.handles, tensor), value.unit)
-        x = tensor_of(value)
-        if node.window is not None:  # what its method looks at before it says how many steps it takes
-            ev.spend(math.prod(node.window.kernel) * x.segments**2, "taps of a filter")
-            ev.spend(node.window.outputs * node.window.shape[0] // ENTRIES_PER_STEP, "channels")
+        x, window = tensor_of(value), window_of(node)
+        if window is not None:  # what its method looks at before it says how many steps it takes
+            ev.spend(math.prod(window.kernel) * x.segments**2, "taps of a filter")
+            ev.spend(window.outputs * window.shape[0] // ENTRIES_PER_STEP, "channels")
         method = method_of(node, x, Choice(choice.method, options))
         ev.spend(method.steps, "weights of a layer")
         cts = method.run(ev, value.handles, weights)
@@ -133,9 +133,13 @@ def operand(run: TensorRun, node: Expression, wish: None) -> Value:
 
 @computes(TENSORS, "matmul")
 def matmul(run: TensorRun, node: Expression, wish: None) -> Value:
-    """W @ x."""
+    """W @ x, or W @ X: a convolution of the rows of X, taken for channels, with filters of one entry."""
     weights, x = node.children
-    return run.layer(node, run.value(x), run.weights_of(weights))
+    value, found, window = run.value(x), run.weights_of(weights), window_of(node)
+    if window is None:
+        return run.layer(node, value, found)
+    matrix, shape = found.values, window.weight_shape
+    return run.layer(node, value, replace(found, values=lambda: matrix().reshape(shape)))
 
 
 @computes(TENSORS, "conv2d")
@@ -224,6 +228,14 @@ def multiply(run: TensorRun, node: Expression, wish: None) -> Value:
     return run.of(node.shape, tensor.with_clean(clean), cts, x.unit * y.unit)
 
 
+def window_of(node: Expression) -> Window | None:
+    """What slides over the input of a layer; None for a product with a vector."""
+    if not node.product or len(node.shape) < 2:
+        return node.window
+    weights, x = node.children
+    return Window((x.shape[0], 1, x.shape[1]), weights.shape[0], (1, 1))
+
+
 def packing(node: Expression, slots: int, **options: Any) -> TensorLayout:
     """The layout of a secret operand; options as `contiguous`, or as `grid` where `row` is among them."""
     if "row" in options:
@@ -260,8 +272,9 @@ def stages(source: TensorLayout, target: TensorLayout) -> list[TensorLayout]:
 
 def method_of(node: Expression, x: TensorLayout, choice: Choice) -> LayerMethod:
     """The method that a choice names."""
-    if node.window is not None:
-        return build_conv(choice.method, x, node.window, choice.options)
+    window = window_of(node)
+    if window is not None:
+        return build_conv(choice.method, x, window, choice.options)
     inner = node.children[0].shape[1]
     if math.prod(x.shape) != inner:
         raise ShapeError("entries of a vector", expected=inner, got=math.prod(x.shape))
