@@ -54,6 +54,9 @@ class Leaf(Expression):
     ) -> Expression:
         return cls(row["name"], _named(operands, row, cls.op), row["transposed"])
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Leaf, (self.name, self.operand, self.transposed)
+
     def as_column(self, parts: Sequence[Expression]) -> Expression:
         return Leaf(self.name, dataclasses.replace(self.operand, shape=(*self.shape, 1)))
 
@@ -116,6 +119,9 @@ class Constant(Expression):
 
     def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
         return self.values
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Constant, (self.values, self.replaces)
 
     def as_column(self, parts: Sequence[Expression]) -> Expression:
         return Constant(self.values[:, None], self.replaces)

@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 from cipherblas.common.arrays import is_scalar
 from cipherblas.common.errors import DTypeError, ParameterError, PrecisionError, SecurityError
 from cipherblas.common.limits import MASK_BYTES
+from cipherblas.common.pickles import Rebuilt
 from cipherblas.crypto.keys import KeyRequest
 from cipherblas.crypto.params import Parameters
 from cipherblas.crypto.security import LEVELS
@@ -186,7 +187,7 @@ class LayerFigures:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(Rebuilt):
     """A decided program: parameters, algorithms, blocks, and what the run will cost.
 
     The figures come from running the program itself with the `Counter`, so they are those of the code that runs.

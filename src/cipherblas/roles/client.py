@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from cipherblas.common.errors import DTypeError, MismatchError, RangeError
 from cipherblas.common.limits import check_available
+from cipherblas.common.pickles import NeverCopied
 from cipherblas.crypto.keys import (
     EvaluationKeys,
     PublicKey,
@@ -39,11 +40,17 @@ from cipherblas.roles.sharing import Sharing, flooded
 Operands = EncryptedOperand | Sequence[EncryptedOperand] | Mapping[str, EncryptedOperand]
 
 
-class Client:
+class Client(NeverCopied):
     """Makes keys, encrypts, decrypts; made by `Program.client()` or `Client.load`.
 
-    The secret key never leaves this object, except into the key file that `save` writes for its owner alone.
+    The secret key never leaves this object, except into the key file that `save` writes for its owner alone: a client
+    can be neither pickled nor copied. The program, public and evaluation keys, operands and results can.
     """
+
+    refusal = (
+        "a client holds the secret key and can be neither pickled nor copied; where its owner needs it, "
+        "Client.save and Client.load pass it on in a file"
+    )
 
     def __init__(self, program: PlannedProgram, secret: SecretKey | None = None) -> None:
         self.program = program

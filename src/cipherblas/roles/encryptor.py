@@ -64,6 +64,10 @@ class Encryptor:
     def __repr__(self) -> str:
         return f"<Encryptor of program {short_id(self.program.id)}>"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles are made, and so checked, by the constructor."""
+        return Encryptor, (self.program, self._key)
+
     def encrypt(self, /, *, progress: Progress | None = None, **operands: Any) -> Any:
         """Encrypt operands given by name with the public key.
 

@@ -17,6 +17,7 @@ from cipherblas.common import schema
 from cipherblas.common.errors import CipherblasError, FormatError, MismatchError, ShapeError
 from cipherblas.common.limits import check_name
 from cipherblas.common.memory import bytes_of
+from cipherblas.common.pickles import Rebuilt
 from cipherblas.crypto import files
 from cipherblas.crypto.keys import FreshCiphertext
 from cipherblas.crypto.params import Parameters
@@ -59,7 +60,7 @@ ROW_FORMATS: dict[str, type[RlweRows] | type[SharedRows] | type[SharedBatch]] = 
 
 
 @dataclass(frozen=True)
-class EncryptedOperand:
+class EncryptedOperand(Rebuilt):
     """One operand, encrypted by a client or an encryptor: for each way in which the program uses it, its ciphertexts.
 
     Attributes:
@@ -275,7 +276,7 @@ def _seeds(seeds: NDArray[Any] | None, count: int) -> list[bytes | None]:
 
 
 @dataclass(frozen=True)
-class EncryptedResult:
+class EncryptedResult(Rebuilt):
     """The encrypted value of a program, block after block in row-major order.
 
     Attributes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -71,6 +72,7 @@ class Server:
         keys.check(program.plan.keys)
         self.program = program
         self._keys = keys
+        self._weights: dict[str, Any] = {"weight_budget": weight_budget, "weight_folder": weight_folder}
         self._shared = program.encodings(weight_budget, weight_folder)
         self.counts = Counts()
         self.seconds = 0.0
@@ -78,6 +80,10 @@ class Server:
 
     def __repr__(self) -> str:
         return f"<Server of program {short_id(self.program.id)}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles are made, and so checked, by the constructor; what was encoded is encoded again."""
+        return functools.partial(Server, **self._weights), (self.program, self._keys)
 
     def run(self, /, *, progress: Progress | None = None, **operands: Any) -> EncryptedResult:
         """Compute the program on the operands given by name.

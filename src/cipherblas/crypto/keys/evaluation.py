@@ -97,6 +97,15 @@ class EvaluationKeys:
             f"parameters {self.params.fingerprint()[:12]})"
         )
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles are checked by the constructor.
+
+        Keys that are still in files are carried as they are there, at half the bytes, and expanded where they are used.
+        """
+        with self._lock:
+            keys = (*self._keys.values(), *self._stored.values())
+        return EvaluationKeys, (self.params, self.program_id, keys, self.key_id)
+
     def get(self, galois: int, limbs: int) -> Array:
         """The switching key of a Galois element for a ciphertext of `limbs` limbs.
 

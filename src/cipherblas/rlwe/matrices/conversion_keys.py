@@ -17,6 +17,7 @@ from cipherblas.common.errors import (
     ShapeError,
 )
 from cipherblas.common.memory import Array, aligned_empty, check_memory
+from cipherblas.common.pickles import Rebuilt
 from cipherblas.crypto import files, randomness
 from cipherblas.crypto.keys.evaluation import EvaluationKeys
 from cipherblas.crypto.keys.switching import key_shape, pack, unpack
@@ -89,7 +90,7 @@ def uniform_part(params: Parameters, seed: bytes, request: ConversionRequest, nu
 
 
 @dataclass(frozen=True, eq=False)
-class ConversionKeys:
+class ConversionKeys(Rebuilt):
     """The keys of one conversion; public.
 
     Made by `generation.make_conversion_keys` or `load`.

@@ -19,6 +19,7 @@ from cipherblas.common.errors import (
     ShapeError,
 )
 from cipherblas.common.memory import Array, check_memory
+from cipherblas.common.pickles import Rebuilt
 from cipherblas.crypto import files, randomness
 from cipherblas.crypto.params import Parameters
 from cipherblas.rlwe.matrices.uniform import expand
@@ -41,7 +42,7 @@ def stride_of(length: int, size: int) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class CoefficientMatrix:
+class CoefficientMatrix(Rebuilt):
     """An encrypted matrix as two arrays of residues modulo q_0, q_1, …, limb major, in the coefficient domain.
 
     Row i decrypts as b_i + a·s, taken at the coefficients that are stored, over `scale`; which a, which secret and
@@ -138,6 +139,9 @@ class CoefficientMatrix:
                 largest = int(array[limb].max())
                 if largest >= q:
                     raise RangeError(f"residue of limb {limb}", expected=f"below {q}", got=largest)
+
+    def _check_arrived(self) -> None:
+        self.check_residues()
 
     def add(self: Matrix, other: Matrix) -> Matrix:
         """The sum: of the same type, shape, scale, limbs and key pair. The errors add.
