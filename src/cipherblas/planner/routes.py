@@ -174,6 +174,19 @@ def replay(
         raise FormatError(
             "parameters of the decisions", expected=parameters.to_dict(), got=decisions["parameters"]
         )
+    plan, run = _replayed(expression, decisions, parameters)
+    error = decisions.get("asked_error")
+    if error is None:
+        return plan, run
+    if error / expression.bound != plan.precision:
+        raise FormatError("precision of the decisions", expected=error / expression.bound, got=plan.precision)
+    return replace(plan, asked_error=error), run
+
+
+def _replayed(
+    expression: Expression, decisions: Mapping[str, Any], parameters: Parameters
+) -> tuple[Plan, AnyTrace]:
+    """The plan of checked decisions."""
     predictions, masks = Predictions.here(), budgets_of(PlanOptions(), 0).masks
     if decisions["route"] == "layers":
         return replay_layers(expression, decisions, parameters, predictions, masks)
