@@ -18,7 +18,7 @@ import time
 import traceback
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "program"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 SECONDS = 30.0  # for one file
 
@@ -42,7 +42,7 @@ class Drawn(random.Random):
 
 def run_randomly(seconds: float, seed: int, folder: Path) -> int:
     """Mutations until the time is over; the number of different failures."""
-    from file_mutations import mutated, name_of, outcome, samples
+    from tests.support.file_mutations import mutated, name_of, outcome, samples
 
     made, end, number, failures = samples(folder), time.monotonic() + seconds, 0, set()
     while time.monotonic() < end:
@@ -66,7 +66,7 @@ def run_randomly(seconds: float, seed: int, folder: Path) -> int:
 
 def repeat(name: str, folder: Path) -> None:
     """One mutation again: its header, and what becomes of it."""
-    from file_mutations import Forged, mutated, outcome, samples
+    from tests.support.file_mutations import Forged, mutated, outcome, samples
 
     wanted = name.split("/")[1]
     (sample,) = (sample for sample in samples(folder) if sample.name == wanted)
@@ -82,7 +82,7 @@ def run_guided(arguments: list[str], folder: Path) -> None:
     import atheris
 
     with atheris.instrument_imports(include=["cipherblas"]):
-        from file_mutations import mutated, outcome, samples
+        from tests.support.file_mutations import mutated, outcome, samples
     made = samples(folder)
 
     def one(data: bytes) -> None:

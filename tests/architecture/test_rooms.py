@@ -6,7 +6,8 @@ import itertools
 from pathlib import Path
 
 import pytest
-from rooms import (
+
+from tests.support.rooms import (
     CPP,
     DOCUMENT,
     PACKAGE,

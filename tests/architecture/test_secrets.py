@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from rooms import DOCUMENT, PACKAGE, house, imports, module_name, python_files, tree, within
+
+from tests.support.rooms import DOCUMENT, PACKAGE, house, imports, module_name, python_files, tree, within
 
 # Of the client, and of what tests and commands are made of; everything else may run on a server.
 CLIENT_SIDE = (

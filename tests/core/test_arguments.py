@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ring_oracle import Ring
 
 from cipherblas import _core
+from tests.support.ring_oracle import Ring
 
 RING = Ring(n=16, special=2, alpha=2)
 C = RING.context

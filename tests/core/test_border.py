@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from border_calls import CALLS, CT, CT3, PROPERTIES, WITHOUT, Array, C, N
 
 import cipherblas
 from cipherblas import _core
 from cipherblas.common import openblas
+from tests.support.border_calls import CALLS, CT, CT3, PROPERTIES, WITHOUT, Array, C, N
 
 OUTPUTS = ("out", "accumulator")
 ERRORS = (ValueError, TypeError, OverflowError, MemoryError)

@@ -6,9 +6,9 @@ from math import prod
 
 import numpy as np
 import pytest
-from ring_oracle import MONTGOMERY, Ring, Words, centred, multiply, to_object
 
 from cipherblas import _core
+from tests.support.ring_oracle import MONTGOMERY, Ring, Words, centred, multiply, to_object
 
 
 @pytest.fixture(scope="module")

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ring_oracle import centred
 
 from cipherblas import _core
 from cipherblas.common import openblas
+from tests.support.ring_oracle import centred
 
 PATHS = ["auto", "scalar", "ifma", "strassen", "strassen2", "blas"]
 SMALL_PATHS = ["auto", "scalar", "ifma", "exact"]

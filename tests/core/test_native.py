@@ -16,7 +16,7 @@ from cipherblas import _core
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 STUB = ROOT / "src" / "cipherblas" / "_core.pyi"
-DIGEST = Path(__file__).with_name("native_digest.py")
+DIGEST = ROOT / "tests" / "support" / "native_digest.py"
 SUITES = Path(os.environ.get("CIPHERBLAS_NATIVE", ROOT / "build" / "native"))
 
 

@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from ring_oracle import Ring
 
 from cipherblas import _core
+from tests.support.ring_oracle import Ring
 
 
 def work(ring: Ring) -> list[np.ndarray]:

@@ -6,9 +6,9 @@ from decimal import Decimal, getcontext
 
 import numpy as np
 import pytest
-from ring_oracle import MONTGOMERY, Ring, automorphism, multiply, to_object
 
 from cipherblas import _core
+from tests.support.ring_oracle import MONTGOMERY, Ring, automorphism, multiply, to_object
 
 
 @pytest.fixture(scope="module", params=[8, 16, 64])

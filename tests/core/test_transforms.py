@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ring_oracle import Integers, Ring, Words, to_object
 
 from cipherblas import _core
+from tests.support.ring_oracle import Integers, Ring, Words, to_object
 
 ORDERS = ("limb", "rotation")
 

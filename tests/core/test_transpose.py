@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ring_oracle import Integers, Words, automorphism, centred
-from row_oracle import SIGMA, TAIL, RowScheme, Signed, multiply_rows
 
 from cipherblas import _core
+from tests.support.ring_oracle import Integers, Words, automorphism, centred
+from tests.support.row_oracle import SIGMA, TAIL, RowScheme, Signed, multiply_rows
 
 POLICIES = ("fast", "light", "binary")
 # q bits, special primes, limbs per digit, limbs of the ciphertext: one or two limbs, one or two digits, keys that were

@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,10 +16,10 @@ import cipherblas as cb
 from cipherblas.methods.matmul.registry import ALGORITHMS, GEMM
 from cipherblas.methods.matvec_conv.registry import LAYER_METHODS
 from cipherblas.planner.plan import PlanOptions
-from corpus import storage
-from corpus.facts import facts, planned
-from corpus.machine import MEMORY, RATES, forced
-from corpus.programs import CASES
+from tests.corpus import storage
+from tests.corpus.facts import facts, planned
+from tests.corpus.machine import MEMORY, RATES, forced
+from tests.corpus.programs import CASES
 
 STORED = storage.read()
 # Small programs that between them need every kind of work.
@@ -150,15 +149,14 @@ def test_another_machine_makes_other_plans() -> None:
 def test_nothing_else_of_the_machine_matters() -> None:
     """Another process with other hashes, instructions and threads."""
     code = (
-        "from corpus.facts import facts; from corpus.machine import forced; from corpus.programs import CASES\n"
-        "from corpus import storage\n"
+        "from tests.corpus.facts import facts; from tests.corpus.machine import forced\n"
+        "from tests.corpus.programs import CASES; from tests.corpus import storage\n"
         f"with forced(): print(storage.written(storage.block(name, facts(CASES[name])) for name in {SAMPLE!r}), end='')"
     )
     elsewhere = {"PYTHONHASHSEED": "7", "CIPHERBLAS_ISA": "scalar", "CIPHERBLAS_THREADS": "1"}
-    path = os.pathsep.join([str(Path(storage.FILE).parents[1]), *sys.path])
     found = subprocess.run(
         [sys.executable, "-c", code],
-        env=os.environ | elsewhere | {"PYTHONPATH": path},
+        env=os.environ | elsewhere | {"PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,
     )

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from file_samples import TOY, assert_equal, tensors, write
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import load_file
@@ -18,6 +17,7 @@ from cipherblas.common.errors import FormatError, InsecureParametersWarning, Par
 from cipherblas.crypto import files
 from cipherblas.crypto.files import format as form
 from cipherblas.crypto.params import Parameters
+from tests.support.file_samples import TOY, assert_equal, tensors, write
 
 pytestmark = pytest.mark.filterwarnings("ignore::cipherblas.common.errors.InsecureParametersWarning")
 

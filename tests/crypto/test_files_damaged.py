@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from file_samples import OTHER, TOY, assert_equal, tensors, write
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import load, save_file
@@ -26,6 +25,7 @@ from cipherblas.common.errors import (
 )
 from cipherblas.crypto import files
 from cipherblas.crypto.files import format as form
+from tests.support.file_samples import OTHER, TOY, assert_equal, tensors, write
 
 pytestmark = pytest.mark.filterwarnings("ignore::cipherblas.common.errors.InsecureParametersWarning")
 

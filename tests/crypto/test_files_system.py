@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from file_samples import TOY, tensors, write
 
 from cipherblas.common.errors import FormatError, MismatchError, StorageError
 from cipherblas.crypto import files
 from cipherblas.crypto.files import reading, writing
+from tests.support.file_samples import TOY, tensors, write
 
 pytestmark = pytest.mark.filterwarnings("ignore::cipherblas.common.errors.InsecureParametersWarning")
 

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from key_samples import automorphism, key_errors
 
 from cipherblas.common.errors import (
     CipherblasError,
@@ -37,6 +36,7 @@ from cipherblas.crypto.keys.switching import uniform_part
 from cipherblas.crypto.params import Parameters
 from cipherblas.rlwe.matrices.encryption import decrypt as decrypt_matrix
 from cipherblas.rlwe.matrices.encryption import encrypt_rows
+from tests.support.key_samples import automorphism, key_errors
 
 pytestmark = pytest.mark.filterwarnings("ignore::cipherblas.common.errors.InsecureParametersWarning")
 

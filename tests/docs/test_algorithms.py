@@ -6,7 +6,6 @@ import math
 import re
 from typing import get_args
 
-import documents
 import numpy as np
 import pytest
 
@@ -21,6 +20,7 @@ from cipherblas.methods.matvec_conv.registry import CONV_BASELINES, LAYER_METHOD
 from cipherblas.planner.plan import PlanOptions
 from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.rlwe.rings import RingShape
+from tests.support import documents
 
 PAGE = documents.ROOT / "docs" / "algorithms.md"
 ARCHITECTURE = documents.ROOT / "docs" / "architecture.md"

@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-import documents
 import pytest
 
 from cipherblas import bench
 from cipherblas.bench import harness
 from cipherblas.bench.primitives import CASES
+from tests.support import documents
 
 PAGE = documents.ROOT / "docs" / "bench.md"
 LEAST = 1e-4  # seconds per side: the least number of runs

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import documents
 import pytest
 import typer
 
 from cipherblas.cli import app
+from tests.support import documents
 
 LANGUAGES = ("sh", "console")
 MAKEFILE = documents.ROOT / "Makefile"

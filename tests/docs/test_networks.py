@@ -8,12 +8,12 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import documents
 import numpy as np
 import pytest
 
 import cipherblas as cb
 from cipherblas.planner.plan import Plan
+from tests.support import documents
 
 PAGE = documents.ROOT / "docs" / "networks.md"
 RANDOM = np.random.default_rng(3)

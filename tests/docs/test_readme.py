@@ -7,12 +7,12 @@ import io
 import re
 from pathlib import Path
 
-import documents
 import numpy as np
 import pytest
 
 import cipherblas as cb
 from cipherblas.methods.matmul.registry import ALGORITHMS, GEMM
+from tests.support import documents
 
 
 def test_example_runs() -> None:

@@ -9,11 +9,11 @@ import subprocess
 import sys
 from types import ModuleType
 
-import documents
 import pytest
 
 from cipherblas.bench.sets import FAME_SETS
 from cipherblas.crypto import security
+from tests.support import documents
 
 SCRIPT = documents.ROOT / "scripts" / "estimate_security.py"
 

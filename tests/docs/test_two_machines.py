@@ -10,9 +10,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import documents
 import numpy as np
 import pytest
+
+from tests.support import documents
 
 GUIDE = documents.ROOT / "docs" / "two-machines.md"
 MACHINES = ("client", "server", "source")

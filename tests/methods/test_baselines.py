@@ -2,7 +2,6 @@
 
 import math
 
-import harness
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +11,7 @@ from cipherblas.methods.matmul.baselines.e2dm import E2dm
 from cipherblas.methods.matmul.baselines.halevi_shoup import HaleviShoup
 from cipherblas.methods.matmul.bicyclic import Bicyclic
 from cipherblas.methods.matmul.registry import ALGORITHMS, build, find
+from tests.support import product_runs as harness
 
 dimension = st.integers(1, 12)
 small = st.integers(1, 7)

@@ -1,6 +1,5 @@
 """The general product: every entry, the four maps against their definitions, counts against the published ones."""
 
-import harness
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,6 +11,7 @@ from cipherblas.forms.index_maps import rotations_of
 from cipherblas.methods.matmul.fame import Fame
 from cipherblas.rlwe.key_policies import total_step
 from cipherblas.rlwe.rings import RingShape
+from tests.support import product_runs as harness
 
 dimension = st.integers(1, 12)
 small = st.integers(1, 7)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import warnings
 
-import layer_runs
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -30,6 +29,7 @@ from cipherblas.methods.matvec_conv.registry import (
 from cipherblas.planner.layers import layer_counts
 from cipherblas.rlwe.noise import TAIL
 from cipherblas.rlwe.rings import RingShape
+from tests.support import layer_runs
 
 length = st.integers(1, 20)
 slots = st.sampled_from([8, 16, 32, 64])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import layer_runs
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -18,6 +17,7 @@ from cipherblas.methods.matvec_conv.base import doublings
 from cipherblas.methods.matvec_conv.baselines.imra import Pattern, gamma, optimise, patterns
 from cipherblas.methods.matvec_conv.metakernel import ConvMetaKernel, MatVecMetaKernel
 from cipherblas.rlwe.rings import RingShape
+from tests.support import layer_runs
 
 length = st.integers(1, 40)
 slots = st.sampled_from([16, 32, 64, 128, 256])

@@ -1,12 +1,12 @@
 """The outer-product form: every entry, packings, copies."""
 
-import harness
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cipherblas.common.errors import ParameterError, ShapeError
 from cipherblas.methods.matmul.outer_product import OuterProduct
+from tests.support import product_runs as harness
 
 dimension = st.integers(1, 12)
 

@@ -1,12 +1,12 @@
 """The skewed product: every entry, every key policy, both packings."""
 
-import harness
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cipherblas.common.errors import ShapeError
 from cipherblas.methods.matmul.skewed import Skewed
+from tests.support import product_runs as harness
 
 dimension = st.integers(1, 12)
 policy = st.sampled_from(["direct", "composed", "binary"])

@@ -18,9 +18,9 @@ from cipherblas.lang.operations import Leaf
 from cipherblas.planner.refusals import widest
 from cipherblas.planner.sizing import DEEPEST, NoRingError, draft, drafted
 from cipherblas.rlwe.rings import RingShape
+from tests.support.runs import TOY, run
 
 S = cb.secret
-TOY: dict[str, Any] = {"ring_degree": 1 << 12, "security": 0, "insecure": True}
 DIRECT: dict[str, Any] = {"algorithm": "skewed", "key_policy": "direct"}
 
 
@@ -50,13 +50,8 @@ def check(function: Callable[..., Any], precision: float, **arguments: Any) -> c
             name: rng.choice([-1.0, -0.3, 0.7, 1.0], operand.shape) * operand.bound
             for name, operand in program.operands.items()
         }
-        client = program.client()
-        server = program.server(client.evaluation_keys())
-        encrypted = {name: client.encrypt(**{name: values[name]}) for name in values}
-        decrypted = client.decrypt(server.run(**encrypted))
-    plan = program.plan
-    error = np.abs(decrypted - program.evaluate(**values)).max()
-    assert error <= plan.error <= plan.error_target == precision * program.expression.bound
+        run(program, values).check()
+    assert program.plan.error_target == precision * program.expression.bound
     return program
 
 

@@ -15,9 +15,9 @@ from cipherblas.lang.layers import Truncated
 from cipherblas.lang.nodes import ordered
 from cipherblas.lang.operations import Leaf
 from cipherblas.planner.truncation import sensitivities, truncated, truncation_error
+from tests.support.runs import TOY, run, toy
 
 S = cb.secret
-TOY: dict[str, Any] = {"ring_degree": 1 << 12, "security": 0, "insecure": True}
 
 
 def fitted(degree: int, reach: float = 1.0) -> Any:
@@ -31,17 +31,13 @@ def odd(coefficients: Any) -> list[float]:
 
 
 def compiled(coefficients: Any, operand: Any, **options: Any) -> cb.Program:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return cb.compile(lambda x: cb.polynomial(x, coefficients), x=operand, **{**TOY, **options})
+    return toy(lambda x: cb.polynomial(x, coefficients), x=operand, **options)
 
 
 def check(program: cb.Program, coefficients: Any, values: Any) -> None:
-    client = program.client()
-    server = program.server(client.evaluation_keys())
-    result = client.decrypt(server.run(x=client.encrypt(x=values)))
+    found = run(program, {"x": values}).check()
     expected = np.polynomial.polynomial.polyval(values, np.asarray(coefficients))
-    assert np.abs(result - expected).max() <= program.plan.error <= program.plan.error_target
+    assert np.abs(found.decrypted - expected).max() <= program.plan.error
 
 
 @pytest.mark.parametrize("operand", [S(20), S(4, 5)])

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import warnings
 
-import numpy as np
 import pytest
-from extreme_programs import Case, case, fillings
 from hypothesis import given
 from hypothesis import strategies as st
 
 import cipherblas as cb
+from tests.support.extreme_programs import Case, case, fillings
+from tests.support.runs import Parties
 
 CASES, TOGETHER = 500, 25
 LEAST_RUN = 0.4  # of the cases; else nothing is tested
@@ -33,18 +33,9 @@ def refusal(found: Case) -> str | None:
         return f"{type(error).__name__}: {error}"
     if program.plan.route == "rows" and program.plan.keys.galois:
         return SLOW
-    client = program.client()
-    server = program.server(client.evaluation_keys())
+    parties = Parties(program)
     for values in fillings(program, found.seed):
-        operands = {
-            name: client.encrypt(**{name: values[name]}) if operand.secret else values[name]
-            for name, operand in program.operands.items()
-        }
-        result = client.decrypt(server.run(**operands))
-        expected = program.evaluate(**values)
-        assert np.isfinite(result).all()
-        error = float(np.abs(result - expected).max())
-        assert error <= program.plan.error, (error, program.plan.error, program.plan.algorithm)
+        parties.run(values).within()
     return None
 
 

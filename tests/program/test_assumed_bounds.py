@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from program_runs import Run, encrypted
 
 import cipherblas as cb
 from cipherblas.evaluators.slots.symbolic import Counter
@@ -19,8 +18,8 @@ from cipherblas.planner.cost import calibrate
 from cipherblas.planner.layers import Chooser, Prices, trace_layers
 from cipherblas.rlwe.noise import SlotErrors, tail
 from cipherblas.rlwe.rings import RingShape
+from tests.support.runs import TOY, Run, encrypted
 
-TOY = {"ring_degree": 1 << 12, "security": 0, "insecure": True}
 RANDOM = np.random.default_rng(6)
 INPUTS, HIDDEN, OUTPUTS = 400, 12, 3
 FIRST = RANDOM.normal(0, 1, (HIDDEN, INPUTS)) / 80
@@ -34,7 +33,7 @@ def network(x: Any, bound: float | None = None) -> Any:
     return SECOND @ cb.square(hidden if bound is None else cb.assume(hidden, bound))
 
 
-def toy(function: Any, **arguments: Any) -> Run:
+def ran(function: Any, **arguments: Any) -> Run:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return encrypted(function, **TOY, **arguments)
@@ -47,7 +46,7 @@ def test_predicted_error_of_a_folded_product_is_near() -> None:
     one at most, times what the largest row of weights exceeds the others by.
     """
     weights = np.random.default_rng(2).choice([-1.0, 1.0], (4, 500))
-    run = toy(lambda x: weights @ x, x=cb.secret(500), precision=1e-4, route="layers")
+    run = ran(lambda x: weights @ x, x=cb.secret(500), precision=1e-4, route="layers")
     run.check()
     deviation = run.program.plan.error / tail(4)
     assert run.program.plan.choices[-1].options["n"] < 500  # it is folded
@@ -73,9 +72,9 @@ def test_errors_of_two_factors_may_be_the_same() -> None:
 
 def test_assumed_bounds_lower_the_prediction_and_not_the_result() -> None:
     """On the same ring: bounds of every input, and a promise that these inputs keep."""
-    by_all = toy(network, x=cb.secret(INPUTS), precision=1e-5).check()
+    by_all = ran(network, x=cb.secret(INPUTS), precision=1e-5).check()
     ring = by_all.program.plan.parameters
-    assumed = toy(lambda x: network(x, TYPICAL), x=cb.secret(INPUTS), parameters=ring).check()
+    assumed = ran(lambda x: network(x, TYPICAL), x=cb.secret(INPUTS), parameters=ring).check()
     values = np.random.default_rng(1).uniform(-1, 1, (INPUTS, 1000))
     assert np.abs(FIRST @ values).max() < TYPICAL < np.abs(FIRST).sum(axis=1).max() / 3
     np.testing.assert_array_equal(assumed.expected, by_all.expected)

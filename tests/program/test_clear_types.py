@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 import cipherblas as cb
 from cipherblas.lang.analysis import evaluate_clear, trace
+from tests.support.runs import run
 
 Array = NDArray[Any]
 Parts = dict[str, Array]
@@ -81,9 +82,7 @@ def found_and_expected(
         program = cb.compile(
             lambda **nodes: formula(**nodes, three=three), route=route, precision=1e-6, **declared
         )
-    client = program.client()
-    server = program.server(client.evaluation_keys())
-    result = client.decrypt(server.run(x=client.encrypt(x=x), **({} if constants else clear)))
+    result = run(program, {"x": x, **({} if constants else clear)}).within().decrypted
     wide = {name: w.astype(np.float64) for name, w in clear.items()}
     return program, result, formula(**wide, x=x.astype(np.float64), three=float(three))
 
@@ -138,10 +137,8 @@ def test_layers_of_images_take_every_type(dtype: str) -> None:
             return (cb.conv2d(x, parts["f"], clear["b"]) - parts["i"]) * parts["i"]
 
         program = cb.compile(network, x=secret, precision=1e-6, **({} if constants else declared))
-        client = program.client()
-        server = program.server(client.evaluation_keys())
         operands = {} if constants else {name: clear[name] for name in "fi"}
-        found = client.decrypt(server.run(x=client.encrypt(x=x), **operands))
+        found = run(program, {"x": x, **operands}).decrypted
         assert np.abs(found - expected).max() <= program.plan.error
 
 
@@ -156,8 +153,7 @@ def test_a_bound_beyond_the_type_of_a_factor(dtype: str, bound: float, precision
     program = cb.compile(
         lambda x, w: x * w, x=cb.secret(32), w=cb.public(32, bound=bound), precision=precision
     )
-    client = program.client()
-    found = client.decrypt(program.server(client.evaluation_keys()).run(x=client.encrypt(x=x), w=w))
+    found = run(program, {"x": x, "w": w}).decrypted
     assert np.abs(found - x * w.astype(np.float64)).max() <= program.plan.error
 
 
@@ -191,11 +187,9 @@ def test_any_layout_in_memory(layout: str, dtype: str, sums_of_products: Any) ->
     given, secret = LAID_OUT[layout](w), LAID_OUT[layout](x)
     expected = w.astype(np.float64) @ x.astype(np.float64)
     for program in sums_of_products:
-        client = program.client()
-        server = program.server(client.evaluation_keys())
-        found = client.decrypt(server.run(w=given, x=client.encrypt(x=secret)))
-        assert np.abs(found - expected).max() <= program.plan.error
-        assert np.array_equal(program.evaluate(w=given, x=secret), expected)
+        found = run(program, {"w": given, "x": secret})
+        assert np.abs(found.decrypted - expected).max() <= program.plan.error
+        assert np.array_equal(found.expected, expected)
     node = trace(lambda x: given @ x, {"x": cb.secret(3, 4, bound=100)})
     assert np.array_equal(evaluate_clear(node, {"x": x}), expected)
 

@@ -115,6 +115,11 @@ EXPRESSIONS: dict[str, tuple[Callable[[Any, Any], Any], type[cb.CipherblasError]
 }
 
 
+def test_clear_operands_alone() -> None:
+    with refused(cb.MismatchError, "needs a secret operand"):
+        cb.compile(lambda a, b: a @ b, a=P(4, 4), b=P(4, 4))
+
+
 @pytest.mark.parametrize("name", EXPRESSIONS)
 def test_expressions(name: str) -> None:
     function, kind, word = EXPRESSIONS[name]

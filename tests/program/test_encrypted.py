@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from program_runs import encrypted, run
 
 import cipherblas as cb
 from cipherblas import public, secret
 from cipherblas.methods.matmul.registry import ALGORITHMS
+from tests.support.runs import Parties, encrypted, run, values_of
 
 SQUARE = secret(6, 6)
 CONSTANT = np.random.default_rng(3).uniform(-2, 2, (6, 6))
@@ -104,7 +104,42 @@ def test_equal_parts_are_computed_once() -> None:
     assert once.program.id == twice.program.id
 
 
-SHAPES = [(1, 1, 1), (1, 7, 1), (5, 1, 3), (4, 5, 3), (3, 3, 3), (1, 3, 8)]
+WEIGHTS = np.random.default_rng(5).uniform(-1, 1, (6, 9))
+
+
+@pytest.mark.parametrize(
+    ("function", "operands"),
+    [
+        (lambda a, b: a @ b, {"a": secret(20, 30), "b": secret(30, 7)}),
+        (lambda a, b: a @ b, {"a": secret(20, 30), "b": public(30, 7)}),
+        (lambda a, b: b @ a, {"a": secret(20, 30), "b": public(7, 20)}),
+        (lambda a: WEIGHTS @ a, {"a": secret(9, 4)}),
+        (lambda a, b: a + b, {"a": secret(20, 30), "b": secret(20, 30)}),
+        (lambda a, b: a - b * 2, {"a": secret(20, 30, bound=3), "b": secret(20, 30, bound=16)}),
+        (lambda a, b: a * b, {"a": secret(20, 30), "b": secret(20, 30)}),
+        (lambda a, b: a * b, {"a": secret(20, 30), "b": public(20, 30)}),
+        (lambda a, b: 0.5 * (a @ b), {"a": secret(20, 30), "b": secret(30, 20)}),
+        (
+            lambda a, b, c: a @ b + c,
+            {"a": secret(20, 30), "b": secret(30, 20), "c": secret(20, 20, bound=16)},
+        ),
+        (
+            lambda a, b, c: a @ b + c,
+            {"a": secret(20, 30), "b": secret(30, 20), "c": public(20, 20, bound=16)},
+        ),
+        (lambda a, b, c: (a @ b) @ c, {"a": secret(8, 9), "b": secret(9, 10), "c": secret(10, 11)}),
+        (lambda a, b, c: a @ (b @ c), {"a": secret(8, 9), "b": secret(9, 10), "c": secret(10, 11)}),
+        (lambda a: a @ a.T, {"a": secret(20, 30, bound=16)}),
+        (lambda a: -(a.T), {"a": secret(20, 30)}),
+        (lambda a, b: a @ b, {"a": secret(1, 300), "b": secret(300, 1)}),
+        (lambda a, b: a @ b, {"a": secret(301, 1), "b": secret(1, 17)}),
+    ],
+)
+def test_rectangles(function: Callable[..., Any], operands: dict[str, Any]) -> None:
+    encrypted(function, **operands).check()
+
+
+SHAPES = [(1, 1, 1), (1, 7, 1), (5, 1, 3), (4, 5, 3), (3, 3, 3), (1, 3, 8), (13, 7, 11), (8, 8, 8)]
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
@@ -211,6 +246,13 @@ def test_security_levels(security: int) -> None:
         assert run.program.plan.parameters.security == security
 
 
+@pytest.mark.parametrize("precision", [1e-2, 1e-7])
+def test_precision_at_256_bits(precision: float) -> None:
+    a, b = secret(13, 17), secret(17, 19)
+    run = encrypted(lambda a, b: a @ b, a=a, b=b, precision=precision, security=256).check()
+    assert run.program.plan.parameters.security == 256
+
+
 @pytest.mark.parametrize(
     ("function", "shapes"),
     [
@@ -231,22 +273,12 @@ def test_predicted_errors_are_of_use(function: Any, shapes: Any) -> None:
 
 
 def test_a_server_runs_again_and_again() -> None:
-    import cipherblas as cb
-
-    program = cb.compile(lambda a, b: a @ b, a=SQUARE, b=SQUARE)
-    client = program.client()
-    server = program.server(client.evaluation_keys())
-    rng = np.random.default_rng(5)
-    for _ in range(3):
-        A, B = rng.uniform(-1, 1, (2, 6, 6))
-        result = server.run(a=client.encrypt(a=A), b=client.encrypt(b=B))
-        assert np.abs(client.decrypt(result) - A @ B).max() <= program.plan.error
-        assert server.counts == program.plan.counts
+    parties = Parties(cb.compile(lambda a, b: a @ b, a=SQUARE, b=SQUARE))
+    for seed in range(3):
+        parties.run(values_of(parties.program, seed)).check()
 
 
 def test_progress_is_reported_to_the_end() -> None:
-    import cipherblas as cb
-
     program = cb.compile(lambda a, b: a @ b, a=secret(9, 9), b=secret(9, 9), block=4)
     client = program.client()
     seen: dict[str, list[tuple[int, int]]] = {"keys": [], "encrypt": [], "run": []}
@@ -257,3 +289,22 @@ def test_progress_is_reported_to_the_end() -> None:
     for steps in seen.values():
         assert steps[-1][0] == steps[-1][1] > 0
         assert [done for done, _ in steps] == sorted(done for done, _ in steps)
+
+
+def test_a_small_key_budget_costs_time_not_the_result() -> None:
+    # One ciphertext per operand, so that the inner dimension cannot be cut to save keys.
+    arguments: dict[str, Any] = {
+        "a": secret(64, 64),
+        "b": secret(64, 64),
+        "algorithm": "skewed",
+        "ring_degree": 1 << 14,
+        "upload_budget": 600_000,
+    }
+    free = cb.compile(lambda a, b: a @ b, **arguments)
+    budget = free.plan.key_bytes // 2
+    tight = cb.compile(lambda a, b: a @ b, **arguments, key_budget=budget)
+    assert tight.plan.key_policy != "direct"
+    assert tight.plan.key_bytes <= budget
+    assert tight.plan.seconds >= free.plan.seconds
+    assert tight.client().evaluation_keys().nbytes <= budget
+    run(tight, values_of(tight)).check()

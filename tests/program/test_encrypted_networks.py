@@ -5,18 +5,17 @@ from __future__ import annotations
 import errno
 import gc
 import os
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from program_runs import Run, lasting, matrix, run
 
 import cipherblas as cb
 from cipherblas.engines import encodings
 from cipherblas.lang.operands import Operand
+from tests.support.runs import Parties, Run, lasting, run, run_by_files, toy, values_of
 
 RNG = np.random.default_rng(8)
 BINARY = {"key_policy": "binary"}
@@ -24,18 +23,6 @@ BINARY = {"key_policy": "binary"}
 
 def array(*shape: int) -> Any:
     return RNG.uniform(-1, 1, shape)
-
-
-def toy(function: Callable[..., Any], **arguments: Any) -> cb.Program:
-    """INSECURE, on the smallest ring by default."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return cb.compile(function, **{"security": 0, "insecure": True, "ring_degree": 4096, **arguments})
-
-
-def values_of(program: cb.Program, seed: int = 1) -> dict[str, Any]:
-    rng = np.random.default_rng(seed)
-    return {name: matrix(operand, rng) for name, operand in program.operands.items()}
 
 
 def checked(program: cb.Program) -> Run:
@@ -114,15 +101,10 @@ def test_public_weights_change_from_run_to_run() -> None:
 
     clear = {"filters": cb.public(3, 2, 3, 3), "w": cb.public(4, 3 * 5 * 5), "b": cb.public(3, 5, 5)}
     program = toy(function, x=S(2, 5, 5), **clear)
-    client = program.client()
-    server = program.server(client.evaluation_keys())
+    parties = Parties(program)
     for seed in range(3):
         gc.collect()
-        values = values_of(program, seed)
-        sent = {**values, "x": client.encrypt(x=values["x"])}
-        error = np.abs(client.decrypt(server.run(**sent)) - program.evaluate(**values)).max()
-        assert error <= program.plan.error
-        assert server.counts == program.plan.counts
+        parties.run(values_of(program, seed)).check()
 
 
 @pytest.mark.parametrize("route", ["layers", "rows"])
@@ -148,47 +130,22 @@ def test_public_key(route: Any) -> None:
     """Whoever has the public key encrypts; the plan knows the larger error."""
     operand = S(30, encryption="public-key")
     program = toy(lambda x: array(20, 30) @ x, x=operand, route=route)
-    client = program.client()
-    values = values_of(program)
-    sent = program.encryptor(client.public_key()).encrypt(x=values["x"])
-    server = program.server(client.evaluation_keys())
-    error = np.abs(client.decrypt(server.run(x=sent)) - program.evaluate(**values)).max()
-    assert error <= program.plan.error
-    assert server.counts == program.plan.counts
-    assert sent.nbytes == program.plan.upload_bytes
+    (sent,) = checked(program).sent.values()
     assert sent.encryption == "public-key"
 
 
 def test_public_key_of_an_image() -> None:
     program = toy(lambda x: cb.square(cb.conv2d(x, array(2, 2, 3, 3))), x=S(2, 6, 6, encryption="public-key"))
-    client = program.client()
-    values = values_of(program)
-    sent = program.encryptor(client.public_key()).encrypt(**values)
-    result = client.decrypt(program.server(client.evaluation_keys()).run(x=sent))
-    assert np.abs(result - program.evaluate(**values)).max() <= program.plan.error
+    checked(program)
 
 
 @pytest.mark.filterwarnings("ignore:insecure parameters")
 def test_files(tmp_path: Path) -> None:
     """Client and server share files alone; the loaded program is the same to the last number."""
     made = toy(classifier, x=S(2, 12, 12))
-    made.save(tmp_path / "program")
+    run_by_files(made, values_of(made), tmp_path).check()
     program = cb.Program.load(tmp_path / "program", insecure=True)
-    assert (program.id, program.plan, program.operands) == (made.id, made.plan, made.operands)
     assert program.explain().splitlines() == lasting(made)
-    client, values = made.client(), values_of(made)
-    client.save(tmp_path / "secret")
-    client.evaluation_keys().save(tmp_path / "keys")
-    client.encrypt(**values).save(tmp_path / "x")
-    params = program.plan.parameters
-    server = program.server(cb.EvaluationKeys.load(tmp_path / "keys", insecure=True))
-    server.run(x=cb.EncryptedOperand.load(tmp_path / "x", params, program.id, insecure=True)).save(
-        tmp_path / "result"
-    )
-    result = cb.EncryptedResult.load(tmp_path / "result", params, program.id, insecure=True)
-    opened = cb.Client.load(program, tmp_path / "secret", insecure=True).decrypt(result)
-    assert opened.shape == (10,)
-    assert np.abs(opened - made.evaluate(**values)).max() <= program.plan.error
 
 
 # --- stored weights ----------------------------------------------------------------------------------------

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from program_runs import run
 
 import cipherblas as cb
+from tests.support.runs import run
 
 Fill = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
 FILLS: dict[str, Fill] = {

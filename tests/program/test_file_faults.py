@@ -97,6 +97,13 @@ def test_every_kind_of_file_for_every_other(flow: Flow, kind: str, other: str) -
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_files_of_other_programs(flow: Flow, tmp_path: Path, kind: str) -> None:
+    (tmp_path / "image").write_bytes(b"\x89PNG\r\n" + bytes(range(256)) * 20)
+    with pytest.raises(cb.FormatError):
+        flow.readers[kind](tmp_path / "image")
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_newer_versions(flow: Flow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     for module in (form, writing, reading):
         if hasattr(module, "FORMAT_VERSION"):

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from program_runs import lasting
 
 import cipherblas as cb
 from cipherblas.planner.plan import Plan
+from tests.support.runs import Parties, lasting, run_by_files, values_of
 
 PROGRAMS: dict[str, Callable[[], cb.Program]] = {
     "a @ b": lambda: cb.compile(lambda a, b: a @ b, a=cb.secret(5, 7), b=cb.secret(7, 3)),
@@ -39,14 +39,6 @@ PROGRAMS: dict[str, Callable[[], cb.Program]] = {
 @pytest.fixture(scope="module", params=PROGRAMS)
 def program(request: pytest.FixtureRequest) -> cb.Program:
     return PROGRAMS[request.param]()
-
-
-def values_of(program: cb.Program, seed: int = 2) -> dict[str, Any]:
-    rng = np.random.default_rng(seed)
-    return {
-        name: rng.uniform(-operand.bound, operand.bound, operand.shape)
-        for name, operand in program.operands.items()
-    }
 
 
 def test_a_loaded_program_is_the_same(program: cb.Program, tmp_path: Path) -> None:
@@ -75,44 +67,13 @@ def map_feeds(program: cb.Program) -> list[Any]:
 
 def test_everything_through_files(program: cb.Program, tmp_path: Path) -> None:
     """Client and server meet in files alone, and the client starts anew in between."""
-    values = values_of(program)
-    program.save(tmp_path / "program")
-    client = program.client()
-    client.save(tmp_path / "secret-key")
-    client.write_evaluation_keys(tmp_path / "keys")
-    for name, operand in program.operands.items():
-        if operand.secret:
-            client.encrypt(**{name: values[name]}).save(tmp_path / f"{name}.ct")
-
-    remote = cb.Program.load(tmp_path / "program")
-    parameters = remote.plan.parameters
-    keys = cb.EvaluationKeys.load(tmp_path / "keys", params=parameters, program_id=remote.id)
-    server = remote.server(keys)
-    inputs = {
-        name: cb.EncryptedOperand.load(tmp_path / f"{name}.ct", parameters, remote.id)
-        if operand.secret
-        else values[name]
-        for name, operand in remote.operands.items()
-    }
-    server.run(**inputs).save(tmp_path / "result.ct")
-    assert server.counts == program.plan.counts
-
-    program = cb.Program.load(tmp_path / "program")
-    client = cb.Client.load(program, tmp_path / "secret-key")
-    result = cb.EncryptedResult.load(tmp_path / "result.ct", program.plan.parameters, program.id)
-    error = np.abs(client.decrypt(result) - program.evaluate(**values)).max()
-    assert error <= program.plan.error <= program.plan.error_target
+    run_by_files(program, values_of(program), tmp_path).check()
 
 
 def test_results_through_files_are_bit_for_bit_the_same(program: cb.Program, tmp_path: Path) -> None:
     values = values_of(program)
-    client = program.client()
-    server = program.server(client.evaluation_keys())
-    inputs: dict[str, Any] = {}
-    for name, operand in program.operands.items():
-        inputs[name] = values[name]
-        if operand.secret:
-            inputs[name] = client.encrypt(**{name: values[name]})
+    parties = Parties(program)
+    client, server, inputs = parties.client, parties.server, parties.inputs(values)
     result = server.run(**inputs)
     for name, value in inputs.items():
         if isinstance(value, cb.EncryptedOperand):

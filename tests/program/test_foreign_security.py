@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from foreign_files import TINY, forge
 
 import cipherblas
 import cipherblas as cb
 from cipherblas.common.errors import InsecureParametersWarning
 from cipherblas.crypto.keys import SecretKey
 from cipherblas.crypto.params import Parameters, make_parameters
+from tests.support.foreign_files import TINY, forge
 
 SHAPES = {"a": cb.secret(2, 2, encryption="public-key"), "b": cb.secret(2, 2)}
 

@@ -9,7 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from foreign_files import (
+
+import cipherblas as cb
+from cipherblas.crypto import files
+from cipherblas.crypto.keys import SecretKey
+from cipherblas.planner.explain import explain
+from cipherblas.planner.plan import KeySaving, Rejected
+from tests.support.foreign_files import (
     ESCAPES,
     as_json,
     assert_harmless,
@@ -20,12 +26,6 @@ from foreign_files import (
     places,
     put,
 )
-
-import cipherblas as cb
-from cipherblas.crypto import files
-from cipherblas.crypto.keys import SecretKey
-from cipherblas.planner.explain import explain
-from cipherblas.planner.plan import KeySaving, Rejected
 
 RNG = np.random.default_rng(5)
 FILTERS, WEIGHTS, CONSTANT = RNG.normal(size=(2, 1, 3, 3)), RNG.normal(size=(3, 32)), RNG.normal(size=(4, 3))

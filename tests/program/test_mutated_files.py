@@ -11,7 +11,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from file_mutations import TOKENS, Sample, mutated, name_of, outcome, samples
+
+from tests.support.file_mutations import TOKENS, Sample, mutated, name_of, outcome, samples
 
 MUTATIONS = 20_000  # of all files together
 SECONDS = 30  # for one; it takes some milliseconds

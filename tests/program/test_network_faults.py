@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -11,12 +10,12 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
+from tests.support.runs import TOY, toy
 
 IMAGE, VECTOR = cb.secret(2, 6, 6), cb.secret(6)
 FILTERS = np.ones((4, 2, 3, 3))
 TALL = np.ones((1, 2, 7, 1))
 MATRIX = np.ones((3, 6))
-TOY: dict[str, Any] = {"security": 0, "insecure": True, "ring_degree": 4096}
 
 
 def on_filters(**options: Any) -> Callable[[Any], Any]:
@@ -131,10 +130,8 @@ def test_images_that_do_not_fit() -> None:
 
 @functools.cache
 def made() -> tuple[cb.Program, cb.Client]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # INSECURE
-        program = cb.compile(lambda x, w: cb.conv2d(x, w), x=IMAGE, w=cb.public(4, 2, 3, 3), **TOY)
-        return program, program.client()
+    program = toy(lambda x, w: cb.conv2d(x, w), x=IMAGE, w=cb.public(4, 2, 3, 3))
+    return program, program.client()
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from random import Random
 from typing import Any
 
@@ -10,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from program_runs import Run, matrix, network_in_clear, run
 from scipy.signal import correlate2d
 
 import cipherblas as cb
@@ -26,12 +24,13 @@ from cipherblas.planner.layers import Recorded
 from cipherblas.planner.trace import RecordingFeeds
 from cipherblas.rlwe.rings import RingShape
 from cipherblas.runtime.layer_execution import LayerExecution
+from tests.support.clear_runs import network_in_clear
+from tests.support.runs import Run, matrix, run, toy, values_of
 
 SLOTS = 256
 RING = RingShape.from_bits(2 * SLOTS, [50.0] * 6 + [30.0] * 40, [50.0], 1, 30.0)
 FACTORS = (-1.0, 2.0, -3.0, 0.5, 1 / 3, 1e-6, 1e5, 0.7)
 BOUNDS = (1.0, 1.0, 0.01, 16.0, 1e6)
-TOY: dict[str, Any] = {"security": 0, "insecure": True, "ring_degree": 4096}
 
 
 class Rotations:
@@ -198,17 +197,10 @@ def windows(x: Any, filters: Any, shape: tuple[int, ...], options: dict[str, Any
 # --- cases that went wrong once, or nearly -----------------------------------------------------------------
 
 
-def values_of(program: cb.Program, seed: int = 1) -> dict[str, Any]:
-    rng = np.random.default_rng(seed)
-    return {name: matrix(operand, rng) for name, operand in program.operands.items()}
-
-
 def encrypted(function: Any, **arguments: Any) -> Run:
     """One run on an INSECURE ring, within all promises of its plan."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        program = cb.compile(function, **{**TOY, **arguments})
-        return run(program, values_of(program)).check()
+    program = toy(function, **arguments)
+    return run(program, values_of(program)).check()
 
 
 def in_slots(slots: int, expression: Expression, operands: dict[str, Operand]) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from program_runs import lasting
 
 import cipherblas as cb
 from cipherblas.crypto import files, security
@@ -22,6 +21,7 @@ from cipherblas.rlwe.matrices.encryption import decrypt
 from cipherblas.rlwe.noise import PRODUCT_TAIL, TAIL, NoiseModel
 from cipherblas.runtime.row_execution import RowFeed, has_fixed
 from cipherblas.runtime.slot_arithmetic import FeedSpec
+from tests.support.runs import encrypted, lasting, run_by_files, values_of
 
 WEIGHTS = np.random.default_rng(9).integers(-128, 128, (256, 2048)).astype(np.int8)
 
@@ -33,34 +33,9 @@ def P(rows: int, cols: int, bound: float = 1.0) -> Operand:
 S = cb.secret
 
 
-def values_of(program: cb.Program, seed: int = 3) -> dict[str, np.ndarray]:
-    random = np.random.default_rng(seed)
-    found = {}
-    for name, operand in program.operands.items():
-        entries = random.uniform(-1, 1, operand.shape) * operand.bound
-        found[name] = np.rint(entries) if operand.whole else entries
-    return found
-
-
 def check(function: Callable[..., Any], **arguments: Any) -> cb.Program:
     """One encrypted run, operands with the key that they are planned for; error, counts, bytes as planned."""
-    program = cb.compile(function, **arguments)
-    client = program.client()
-    encryptor = program.encryptor(client.public_key())
-    server = program.server(client.evaluation_keys())
-    values = values_of(program)
-    sent: dict[str, Any] = dict(values)
-    for name, operand in program.operands.items():
-        if operand.secret:
-            sent[name] = (encryptor if operand.public_key else client).encrypt(**{name: values[name]})
-            assert sent[name].encryption == operand.encryption
-    result = client.decrypt(server.run(**sent))
-    error = np.abs(result - program.evaluate(**values)).max()
-    assert error <= program.plan.error <= program.plan.error_target
-    assert server.counts == program.plan.counts
-    travelling = sum(value.nbytes for value in sent.values() if isinstance(value, cb.EncryptedOperand))
-    assert travelling == program.plan.upload_bytes
-    return program
+    return encrypted(function, **arguments).check().program
 
 
 @pytest.mark.parametrize(
@@ -311,29 +286,8 @@ def test_no_encryptions() -> None:
 def test_files(tmp_path: Path, route: str) -> None:
     """Three parties that share files alone: the owner of the key, the source of x, the server."""
     made = cb.compile(lambda w, x: w @ x, w=cb.public(6, 9), x=P(9, 2500), route=route, ring_degree=4096)
-    values = values_of(made)
-    made.save(tmp_path / "program")
-    client = made.client()
-    client.save(tmp_path / "secret")
-    client.public_key().save(tmp_path / "public-key")
-    client.evaluation_keys().save(tmp_path / "keys")
-
-    program = cb.Program.load(tmp_path / "program")
-    assert program.id == made.id and program.operands == made.operands
-    assert program.plan == made.plan and program.explain().splitlines() == lasting(made)
-    encryptor = program.encryptor(cb.PublicKey.load(tmp_path / "public-key"))
-    sent = encryptor.encrypt(x=values["x"])
-    sent.save(tmp_path / "x")
-
-    x = cb.EncryptedOperand.load(tmp_path / "x", program.plan.parameters, program.id)
-    assert (x.encryption, x.nbytes, x.key_id) == ("public-key", sent.nbytes, sent.key_id)
-    server = program.server(cb.EvaluationKeys.load(tmp_path / "keys"))
-    result = server.run(w=values["w"], x=x)
-    again = server.run(w=values["w"], x=sent)
-    for first, second in zip(result.ciphertexts, again.ciphertexts, strict=True):
-        np.testing.assert_array_equal(first, second)
-    opened = cb.Client.load(program, tmp_path / "secret").decrypt(result)
-    assert np.abs(opened - program.evaluate(**values)).max() <= program.plan.error
+    run_by_files(made, values_of(made), tmp_path).check()
+    assert cb.Program.load(tmp_path / "program").explain().splitlines() == lasting(made)
 
 
 def without(tensors: dict[str, Any], *names: str) -> dict[str, Any]:

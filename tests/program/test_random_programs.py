@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from program_runs import in_clear, matrix
 
 from cipherblas.lang.graph import Axes, constants, deduplicated, from_json, products, to_json
 from cipherblas.lang.nodes import Expression
@@ -17,6 +16,8 @@ from cipherblas.lang.operations import Constant, Leaf
 from cipherblas.methods.matmul.registry import ALGORITHMS, find
 from cipherblas.rlwe.rings import RingShape
 from cipherblas.runtime.slot_arithmetic import Choice
+from tests.support.clear_runs import in_clear
+from tests.support.runs import matrix
 
 SLOTS = 512
 RING = RingShape.from_bits(2 * SLOTS, [50.0] * 6 + [30.0] * 30, [50.0], 1, 30.0)

@@ -6,10 +6,10 @@ import functools
 
 import numpy as np
 import pytest
-from program_runs import run
 
 import cipherblas as cb
 from cipherblas.planner.plan import Plan
+from tests.support.runs import run
 
 CHAINS = 14
 

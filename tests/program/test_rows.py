@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from program_runs import lasting
 
 import cipherblas as cb
 from cipherblas.lang.analysis import trace
@@ -16,33 +15,13 @@ from cipherblas.planner.budgets import budgets_of
 from cipherblas.planner.plan import PlanOptions
 from cipherblas.planner.rows import RowSearch, Way
 from cipherblas.roles import client as client_module
-
-
-def matrices(program: cb.Program, seed: int = 3) -> dict[str, np.ndarray]:
-    random = np.random.default_rng(seed)
-    found = {}
-    for name, operand in program.operands.items():
-        entries = random.uniform(-1, 1, operand.shape) * operand.bound
-        found[name] = np.rint(entries) if operand.whole else entries
-    return found
+from tests.support.runs import encrypted, run, run_by_files, values_of
 
 
 def check(function: Callable[..., Any], **arguments: Any) -> cb.Program:
     """One encrypted run; its error stays within the plan's, its counts are the plan's."""
-    program = cb.compile(function, algorithm="gemm", **arguments)
+    program = encrypted(function, algorithm="gemm", **arguments).check().program
     assert program.plan.route == "rows" and program.plan.algorithm == "gemm"
-    values = matrices(program)
-    client = program.client()
-    server = program.server(client.evaluation_keys())
-    operands = {
-        name: client.encrypt(**{name: value}) if program.operands[name].secret else value
-        for name, value in values.items()
-    }
-    result = client.decrypt(server.run(**operands))
-    expected = program.evaluate(**values)
-    assert result.shape == expected.shape
-    assert np.abs(result - expected).max() <= program.plan.error <= program.plan.error_target
-    assert server.counts == program.plan.counts
     return program
 
 
@@ -57,17 +36,7 @@ def test_fixed_weights(shape: tuple[int, int, int], tmp_path: Path) -> None:
     plan, run = search.planned(4096, Way("direct", fixed=True))
     program = cb.Program(expression, {"x": cb.secret(k, n)}, plan, run)
     assert len(plan.keys.weights) == m and plan.keys.weights == program.plan.keys.weights
-    program.save(tmp_path / "program")
-    program = cb.Program.load(tmp_path / "program")
-    x = np.random.default_rng(2).uniform(-1, 1, (k, n))
-    client = program.client()
-    client.write_evaluation_keys(tmp_path / "keys")
-    client.encrypt(x=x).save(tmp_path / "x")
-    server = program.server(cb.EvaluationKeys.load(tmp_path / "keys"))
-    encrypted = cb.EncryptedOperand.load(tmp_path / "x", plan.parameters, program.id)
-    result = client.decrypt(server.run(x=encrypted))
-    assert np.abs(result - weights.astype(float) @ x).max() <= plan.error <= plan.error_target
-    assert server.counts == plan.counts
+    run_by_files(program, {"x": np.random.default_rng(2).uniform(-1, 1, (k, n))}, tmp_path).check()
 
 
 def test_combined_secrets_of_fixed_weights_are_overwritten(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,13 +134,7 @@ def ones_within_the_error(
 ) -> None:
     """Matrices of ones add up errors of the same sign: what the bound must hold for as well."""
     program = cb.compile(function, algorithm="gemm", key_policy=key_policy, precision=precision, **operands)
-    client = program.client()
-    server = program.server(client.evaluation_keys())
-    values = {name: np.full(op.shape, op.bound) for name, op in operands.items()}
-    secret = client.encrypt(**{name: values[name] for name, op in operands.items() if op.secret})
-    inputs = {**values, **(secret if isinstance(secret, dict) else {"x": secret})}
-    found = client.decrypt(server.run(**inputs))
-    assert np.abs(found - program.evaluate(**values)).max() <= program.plan.error
+    run(program, {name: np.full(op.shape, op.bound) for name, op in operands.items()}).within()
 
 
 def test_errors_of_a_product_are_not_independent() -> None:
@@ -204,21 +167,7 @@ def test_more_rows_than_the_ring() -> None:
 
 def test_files(tmp_path: Path) -> None:
     program = cb.compile(lambda w, x: w @ x, w=cb.public(6, 9), x=cb.secret(9, 2500), algorithm="gemm")
-    values = matrices(program)
-    client = program.client()
-    program.save(tmp_path / "program")
-    client.encrypt(x=values["x"]).save(tmp_path / "x")
-    client.evaluation_keys().save(tmp_path / "keys")
-
-    loaded = cb.Program.load(tmp_path / "program")
-    assert loaded.id == program.id and loaded.explain().splitlines() == lasting(program)
-    parameters = loaded.plan.parameters
-    server = loaded.server(cb.EvaluationKeys.load(tmp_path / "keys"))
-    x = cb.EncryptedOperand.load(tmp_path / "x", parameters, loaded.id)
-    server.run(w=values["w"], x=x).save(tmp_path / "result")
-
-    result = cb.EncryptedResult.load(tmp_path / "result", parameters, program.id)
-    assert np.abs(client.decrypt(result) - values["w"] @ values["x"]).max() <= program.plan.error
+    run_by_files(program, values_of(program), tmp_path).check()
 
 
 def test_the_planner_takes_gemms_for_clear_weights_and_says_what_else() -> None:

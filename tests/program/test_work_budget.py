@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from foreign_files import as_json, content
 
 import cipherblas as cb
 from cipherblas.common import work
 from cipherblas.crypto import files
+from tests.support.foreign_files import as_json, content
 
 Change = Callable[[dict[str, Any]], None]
 MOST = 1 << 24  # rows or columns of an operand

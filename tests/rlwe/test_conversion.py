@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import format_samples as samples
 import numpy as np
 import pytest
 from hypothesis import given
@@ -25,6 +24,7 @@ from cipherblas.rlwe.matrices.encryption import (
 )
 from cipherblas.rlwe.matrices.generation import make_conversion_keys
 from cipherblas.rlwe.matrices.matrix import bit_ceil
+from tests.support import format_samples as samples
 
 
 def check(secret: SecretKey, found: Any, expected: Array, scale: float, terms: int, limbs: int) -> None:

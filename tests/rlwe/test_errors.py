@@ -7,7 +7,6 @@ from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
 from typing import Any
 
-import format_samples as samples
 import numpy as np
 import pytest
 
@@ -29,6 +28,7 @@ from cipherblas.rlwe.matrices.encryption import (
     encrypt_shared_batch,
     encrypt_shared_rows,
 )
+from tests.support import format_samples as samples
 
 EVERY = pytest.mark.parametrize("name", samples.ENCRYPT)
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import format_samples as samples
 import numpy as np
 import pytest
 from hypothesis import given
@@ -26,6 +25,7 @@ from cipherblas.rlwe.matrices import CoefficientMatrix, ConversionKeys, Conversi
 from cipherblas.rlwe.matrices.encryption import decrypt, encrypt_rows, encrypt_shared_batch
 from cipherblas.rlwe.matrices.generation import make_conversion_keys
 from cipherblas.rlwe.matrices.uniform import expand
+from tests.support import format_samples as samples
 
 pytestmark = pytest.mark.filterwarnings("ignore::cipherblas.common.errors.InsecureParametersWarning")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import format_samples as samples
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 from cipherblas.common.memory import Array
 from cipherblas.rlwe.matrices import CoefficientMatrix, SharedBatch, noise
 from cipherblas.rlwe.matrices.encryption import decrypt, encrypt_shared_batch
+from tests.support import format_samples as samples
 
 RINGS = st.sampled_from([8, 16, 64])
 LEFT = [name for name in samples.ENCRYPT if name not in ("rlwe-columns", "shared-batch")]

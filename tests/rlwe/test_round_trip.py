@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import format_samples as samples
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,6 +13,7 @@ from cipherblas.crypto.keys import generate_secret
 from cipherblas.crypto.params import make_parameters
 from cipherblas.rlwe.matrices import ModuleRows, RlweColumns, RlweRows, SharedBatch, SharedRows, noise
 from cipherblas.rlwe.matrices.encryption import decrypt, encrypt_rows
+from tests.support import format_samples as samples
 
 RINGS = st.sampled_from([8, 16, 64, 256])
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import format_samples as samples
 import numpy as np
 import pytest
 from hypothesis import given
@@ -38,6 +37,7 @@ from cipherblas.rlwe.matrices.encryption import (
 )
 from cipherblas.rlwe.matrices.matrix import bit_ceil
 from cipherblas.rlwe.matrices.transposition import POLICIES, TransposePolicy
+from tests.support import format_samples as samples
 
 EVERY_POLICY = pytest.mark.parametrize("policy", POLICIES)
 

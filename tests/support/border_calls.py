@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from ring_oracle import Ring
 
 from cipherblas import _core
+from tests.support.ring_oracle import Ring
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from foreign_files import TINY, assert_harmless, failure, identity
 
 import cipherblas as cb
 from cipherblas.crypto.files import format as form
@@ -30,6 +29,7 @@ from cipherblas.rlwe.matrices.encryption import decrypt, encrypt_rows
 from cipherblas.rlwe.matrices.generation import make_conversion_keys
 from cipherblas.roles.key_record import SUFFIX, KeyRecord
 from cipherblas.roles.sharing import Sharing
+from tests.support.foreign_files import TINY, assert_harmless, failure, identity
 
 INSECURE: dict[str, Any] = {"insecure": True, "security": 0}
 IN_JSON = ("parameters", "header", "digests")  # entries of the metadata that are JSON themselves

@@ -1,21 +1,19 @@
-"""Runs programs: in the clear on the `Clear` evaluator, and encrypted from `compile` to `decrypt`."""
+"""Programs on the `Clear` evaluator, with no keys but those that their trace on `Counter` declared."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-import cipherblas as cb
 from cipherblas.evaluators.slots.clear import Clear
 from cipherblas.evaluators.slots.values import Ct
 from cipherblas.forms.blocks import block_of, join
 from cipherblas.lang.analysis import evaluate_clear
 from cipherblas.lang.nodes import Expression
-from cipherblas.lang.operands import Operand
 from cipherblas.planner.layers import Chooser, LayerCost, Recorded, trace_layers
 from cipherblas.planner.trace import PlainFeeds, Trace, trace
 from cipherblas.rlwe.counts import Counts
@@ -25,67 +23,6 @@ from cipherblas.runtime.layer_execution import LayerExecution
 from cipherblas.runtime.slot_arithmetic import Choice, FeedSpec
 
 Matrix = NDArray[np.float64]
-
-
-def lasting(program: cb.Program) -> list[str]:
-    """The lines of `explain()` that a program keeps when it is saved: all but those on candidates that lost."""
-    lines = program.explain().split("\nnot taken:")[0].splitlines()
-    return [line for line in lines if not line.startswith("fewer keys")]
-
-
-def matrix(operand: Operand, rng: np.random.Generator) -> Matrix:
-    """Random entries within the bound, some of them at the bound itself."""
-    values = rng.uniform(-1, 1, operand.shape)
-    extreme = rng.random(values.shape) < 0.2
-    values[extreme] = np.sign(values[extreme])
-    return values * operand.bound
-
-
-@dataclass(frozen=True)
-class Run:
-    """One encrypted run of a program."""
-
-    program: cb.Program
-    expected: Matrix
-    decrypted: Matrix
-    counts: Counts
-
-    @property
-    def error(self) -> float:
-        return float(np.abs(self.decrypted - self.expected).max())
-
-    def check(self) -> Run:
-        """The promises of every plan: right result, right counts, precision as asked for."""
-        plan = self.program.plan
-        assert self.decrypted.shape == self.program.shape == self.expected.shape
-        assert np.isfinite(self.decrypted).all()
-        assert self.error <= plan.error <= plan.error_target, (self.error, plan.error, plan.error_target)
-        assert self.counts == plan.counts
-        return self
-
-
-def operands_in(arguments: Mapping[str, Any]) -> dict[str, Operand]:
-    return {name: value for name, value in arguments.items() if isinstance(value, Operand)}
-
-
-def encrypted(function: Callable[..., Any], *, seed: int = 1, **arguments: Any) -> Run:
-    """Compile, make keys, encrypt, run, decrypt; random operands."""
-    program = cb.compile(function, **arguments)
-    rng = np.random.default_rng(seed)
-    values = {name: matrix(operand, rng) for name, operand in program.operands.items()}
-    return run(program, values)
-
-
-def run(program: cb.Program, values: Mapping[str, Matrix]) -> Run:
-    """Keys, encryption, evaluation and decryption of a program on given operands."""
-    client = program.client()
-    server = program.server(client.evaluation_keys())
-    inputs = {
-        name: client.encrypt(**{name: values[name]}) if operand.secret else values[name]
-        for name, operand in program.operands.items()
-    }
-    result = server.run(**inputs)
-    return Run(program, program.evaluate(**values), client.decrypt(result), server.counts)
 
 
 class ClearFeeds(PlainFeeds):

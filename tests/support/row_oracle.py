@@ -12,9 +12,9 @@ from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
-from ring_oracle import Ring, Words, centred
 
 from cipherblas import _core
+from tests.support.ring_oracle import Ring, Words, centred
 
 Signed = NDArray[np.int64]
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
+from tests.support.runs import values_of
 
 PROGRAMS: dict[str, Callable[[], cb.Program]] = {
     "slots": lambda: cb.compile(lambda a, b: a @ b, a=cb.secret(3, 4), b=cb.secret(4, 5), route="slots"),
@@ -33,11 +34,6 @@ def program(request: pytest.FixtureRequest) -> cb.Program:
     return PROGRAMS[request.param]()
 
 
-def _values(program: cb.Program, seed: int) -> dict[str, Any]:
-    rng = np.random.default_rng(seed)
-    return {name: rng.uniform(-1, 1, operand.shape) for name, operand in program.operands.items()}
-
-
 def _close(program: cb.Program, found: Any, values: dict[str, Any]) -> bool:
     return bool((np.abs(found - program.evaluate(**values)) <= program.plan.error).all())
 
@@ -46,7 +42,7 @@ def test_a_result_of_an_earlier_run_is_refused(program: cb.Program, tmp_path: Pa
     """With the keys of one client; in its process, in another one with its key file, and with `of`."""
     client = program.client()
     server = program.server(client.evaluation_keys())
-    earlier, later = _values(program, 1), _values(program, 2)
+    earlier, later = values_of(program, 1), values_of(program, 2)
     first = client.encrypt(**earlier)
     old = server.run(**first)
     assert _close(program, client.decrypt(old), earlier)
@@ -70,7 +66,7 @@ def test_a_result_of_an_earlier_run_is_refused(program: cb.Program, tmp_path: Pa
 def test_the_same_values_encrypted_again_are_another_encryption(program: cb.Program) -> None:
     client = program.client()
     server = program.server(client.evaluation_keys())
-    values = _values(program, 1)
+    values = values_of(program, 1)
     old = server.run(**client.encrypt(**values))
     client.encrypt(**values)
     with pytest.raises(cb.MismatchError, match="operand 'a'"):
@@ -80,7 +76,7 @@ def test_the_same_values_encrypted_again_are_another_encryption(program: cb.Prog
 def test_digests_survive_files(program: cb.Program, tmp_path: Path) -> None:
     client = program.client()
     params = program.plan.parameters
-    operands = client.encrypt(**_values(program, 1))
+    operands = client.encrypt(**values_of(program, 1))
     loaded = {}
     for name, operand in operands.items():
         operand.save(tmp_path / name)
@@ -100,7 +96,7 @@ def test_what_a_result_is_of_is_checked_by_type_and_name() -> None:
     program = PROGRAMS["slots"]()
     client = program.client()
     server = program.server(client.evaluation_keys())
-    first = client.encrypt(**_values(program, 1))
+    first = client.encrypt(**values_of(program, 1))
     result = server.run(**first)
     with pytest.raises(cb.DTypeError):
         client.decrypt(result, of=["A.ct"])  # type: ignore[list-item]
@@ -124,7 +120,7 @@ def test_operands_of_others_are_checked_where_they_are_given() -> None:
     client = program.client()
     source = program.encryptor(client.public_key())
     server = program.server(client.evaluation_keys())
-    values = _values(program, 1)
+    values = values_of(program, 1)
     mine = client.encrypt(a=values["a"])
     theirs, other = source.encrypt(b=values["b"]), source.encrypt(b=values["b"])
     assert theirs.digest != other.digest
@@ -145,8 +141,8 @@ def test_another_process_knows_the_latest_encryption(tmp_path: Path) -> None:
     server = program.server(client.evaluation_keys())
     client.save(tmp_path / "key")
     program.save(tmp_path / "program")
-    server.run(**client.encrypt(**_values(program, 1))).save(tmp_path / "old")
-    server.run(**client.encrypt(**_values(program, 2))).save(tmp_path / "new")
+    server.run(**client.encrypt(**values_of(program, 1))).save(tmp_path / "old")
+    server.run(**client.encrypt(**values_of(program, 2))).save(tmp_path / "new")
     script = (
         "import sys, cipherblas as cb\n"
         "folder = sys.argv[1]\n"
@@ -173,7 +169,7 @@ def test_two_processes_take_turns(tmp_path: Path) -> None:
     first.save(tmp_path / "key")
     second = cb.Client.load(program, tmp_path / "key")
     server = program.server(first.evaluation_keys())
-    values, later = _values(program, 1), _values(program, 2)
+    values, later = values_of(program, 1), values_of(program, 2)
     second.encrypt(b=values["b"])
     a = first.encrypt(a=values["a"])
     b = second.encrypt(b=later["b"])
@@ -189,13 +185,13 @@ def test_encryption_goes_on_where_the_record_cannot_be_written(
     client = program.client()
     client.save(tmp_path / "key")
     server = program.server(client.evaluation_keys())
-    old = server.run(**client.encrypt(**_values(program, 1)))
+    old = server.run(**client.encrypt(**values_of(program, 1)))
 
     def full(*_: object, **__: object) -> None:
         raise cb.StorageError("cannot write", got="Read-only file system")
 
     monkeypatch.setattr("cipherblas.crypto.files.write", full)
-    values = _values(program, 2)
+    values = values_of(program, 2)
     with pytest.warns(UserWarning, match="Read-only"):
         operands = client.encrypt(**values)
     new = server.run(**operands)
@@ -208,7 +204,7 @@ def test_encryption_goes_on_where_the_record_cannot_be_written(
 def test_entries_beyond_the_bound_raise(program: cb.Program, sign: int) -> None:
     """A server's result, moved by 1.5 times the bound: every entry is then beyond it; the message tells no value."""
     client = program.client()
-    values = {name: 0.1 * value for name, value in _values(program, 1).items()}
+    values = {name: 0.1 * value for name, value in values_of(program, 1).items()}
     result = program.server(client.evaluation_keys()).run(**client.encrypt(**values))
     spec = program.result
     expected = program.evaluate(**values)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import threading
-import warnings
 import weakref
 from collections.abc import Iterator
 from typing import Any
@@ -20,17 +19,11 @@ from cipherblas.planner.layers import Recorded
 from cipherblas.planner.trace import RecordingFeeds
 from cipherblas.runtime.execution import Execution
 from cipherblas.runtime.layer_execution import LayerExecution
+from tests.support.runs import toy
 
 S, P = cb.secret, cb.public
 
 RUNS = 30
-
-
-def toy(function: Any, **arguments: Any) -> cb.Program:
-    """INSECURE."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return cb.compile(function, **{"security": 0, "insecure": True, "ring_degree": 4096, **arguments})
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,1 @@
+"""What tests share: `tests.support`; programs whose plans are stored: `tests.corpus`."""

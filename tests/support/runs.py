@@ -1,0 +1,154 @@
+"""Programs carried from `compile` to `decrypt` on real ciphertexts, and what every plan promises of that."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import cipherblas as cb
+from cipherblas.lang.operands import Operand
+from cipherblas.rlwe.counts import Counts
+
+Matrix = NDArray[np.float64]
+
+TOY: dict[str, Any] = {"security": 0, "insecure": True, "ring_degree": 4096}
+
+
+def toy(function: Callable[..., Any], **arguments: Any) -> cb.Program:
+    """An INSECURE program, on the smallest ring by default."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return cb.compile(function, **{**TOY, **arguments})
+
+
+def lasting(program: cb.Program) -> list[str]:
+    """The lines of `explain()` that a program keeps when it is saved: all but those on candidates that lost."""
+    lines = program.explain().split("\nnot taken:")[0].splitlines()
+    return [line for line in lines if not line.startswith("fewer keys")]
+
+
+def matrix(operand: Operand, rng: np.random.Generator) -> Matrix:
+    """Random entries within the bound, some of them at the bound itself; whole ones where the operand's are."""
+    values = rng.uniform(-1, 1, operand.shape)
+    extreme = rng.random(values.shape) < 0.2
+    values[extreme] = np.sign(values[extreme])
+    values *= operand.bound
+    return np.trunc(values) if operand.whole else values
+
+
+def values_of(program: cb.Program, seed: int = 1) -> dict[str, Matrix]:
+    """Random values of all operands."""
+    rng = np.random.default_rng(seed)
+    return {name: matrix(operand, rng) for name, operand in program.operands.items()}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One encrypted run of a program."""
+
+    program: cb.Program
+    expected: Matrix
+    decrypted: Matrix
+    counts: Counts
+    sent: Mapping[str, Any]  # the server's inputs: encrypted operands, and clear ones as they are
+
+    @property
+    def error(self) -> float:
+        return float(np.abs(self.decrypted - self.expected).max())
+
+    def within(self) -> Run:
+        """Every entry is as near as the plan predicts, whatever was asked for."""
+        assert self.decrypted.shape == self.program.shape == self.expected.shape
+        assert np.isfinite(self.decrypted).all()
+        assert self.error <= self.program.plan.error, (self.error, self.program.plan.error)
+        return self
+
+    def check(self) -> Run:
+        """The promises of every plan: right result, right counts, bytes as planned, precision as asked for."""
+        plan = self.within().program.plan
+        assert plan.error <= plan.error_target
+        assert self.counts == plan.counts
+        secrets = [value for value in self.sent.values() if isinstance(value, cb.EncryptedOperand)]
+        assert sum(value.nbytes for value in secrets) == plan.upload_bytes
+        return self
+
+
+def encrypted(function: Callable[..., Any], *, seed: int = 1, **arguments: Any) -> Run:
+    """Compile, make keys, encrypt, run, decrypt; random operands."""
+    program = cb.compile(function, **arguments)
+    return run(program, values_of(program, seed))
+
+
+class Parties:
+    """A client of a program and its server, for several runs with the same keys."""
+
+    def __init__(self, program: cb.Program) -> None:
+        self.program = program
+        self.client = program.client()
+        self.server = program.server(self.client.evaluation_keys())
+
+    def inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The server's inputs: secret operands encrypted with the key that they are planned for."""
+        inputs = dict(values)
+        for name, operand in self.program.operands.items():
+            if operand.secret:
+                public_key = operand.public_key
+                encrypts = self.program.encryptor(self.client.public_key()) if public_key else self.client
+                inputs[name] = encrypts.encrypt(**{name: values[name]})
+                assert inputs[name].encryption == operand.encryption
+        return inputs
+
+    def run(self, values: Mapping[str, Any]) -> Run:
+        """Encryption, evaluation and decryption of given operands."""
+        inputs = self.inputs(values)
+        decrypted = self.client.decrypt(self.server.run(**inputs))
+        return Run(self.program, self.program.evaluate(**values), decrypted, self.server.counts, inputs)
+
+
+def run(program: cb.Program, values: Mapping[str, Any]) -> Run:
+    """Keys, encryption, evaluation and decryption of a program on given operands."""
+    return Parties(program).run(values)
+
+
+def run_by_files(program: cb.Program, values: Mapping[str, Any], folder: Path) -> Run:
+    """As `run`, by parties who share the files of a folder alone; the owner of the key starts anew to decrypt."""
+    low: dict[str, Any] = {"insecure": True} if program.plan.parameters.security < 128 else {}
+    program.save(folder / "program")
+    client = program.client()
+    client.save(folder / "secret-key")
+    client.write_evaluation_keys(folder / "keys")
+    if any(operand.public_key for operand in program.operands.values()):
+        client.public_key().save(folder / "public-key")
+
+    def loaded() -> cb.Program:
+        found = cb.Program.load(folder / "program", **low)
+        assert (found.id, found.plan, found.operands) == (program.id, program.plan, program.operands)
+        return found
+
+    here, inputs = loaded(), dict(values)
+    for name, operand in here.operands.items():
+        if operand.secret:
+            client = cb.Client.load(here, folder / "secret-key", **low)
+            if operand.public_key:
+                encrypts = here.encryptor(cb.PublicKey.load(folder / "public-key", **low))
+            else:
+                encrypts = client
+            encrypts.encrypt(**{name: values[name]}).save(folder / f"{name}.ct")
+            inputs[name] = cb.EncryptedOperand.load(
+                folder / f"{name}.ct", here.plan.parameters, here.id, **low
+            )
+
+    there = loaded()
+    server = there.server(cb.EvaluationKeys.load(folder / "keys", **low))
+    server.run(**inputs).save(folder / "result")
+
+    again = loaded()
+    result = cb.EncryptedResult.load(folder / "result", again.plan.parameters, again.id, **low)
+    decrypted = cb.Client.load(again, folder / "secret-key", **low).decrypt(result)
+    return Run(program, program.evaluate(**values), decrypted, server.counts, inputs)
