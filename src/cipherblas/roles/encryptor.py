@@ -18,7 +18,13 @@ from cipherblas.crypto import randomness
 from cipherblas.crypto.keys import FreshCiphertext, PublicKey, SecretKey, encrypt
 from cipherblas.forms.blocks import block_of
 from cipherblas.rlwe.matrices.encryption import encrypt_rows, encrypt_shared_batch, encrypt_shared_rows
-from cipherblas.roles.messages import EncryptedOperand, EncryptedRows, check_shape, short_id
+from cipherblas.roles.messages import (
+    EncryptedOperand,
+    EncryptedRows,
+    check_parameters,
+    check_shape,
+    short_id,
+)
 from cipherblas.roles.planned import PlannedProgram
 from cipherblas.runtime.row_execution import RowFeed
 from cipherblas.runtime.slot_arithmetic import FeedSpec
@@ -51,12 +57,7 @@ class Encryptor:
                 expected=short_id(program.id),
                 got=short_id(key.program_id) or "no program",
             )
-        if key.params != program.plan.parameters:
-            raise MismatchError(
-                "the public key belongs to other parameters",
-                expected=program.plan.parameters.fingerprint()[:12],
-                got=key.params.fingerprint()[:12],
-            )
+        check_parameters("the public key", key.params, program.plan.parameters)
         check_public_key_planned(program)
         self.program = program
         self._key = key

@@ -132,31 +132,23 @@ class EncryptedOperand(Rebuilt):
     def load(
         cls,
         path: str | Path,
-        parameters: Parameters,
-        program_id: str,
         *,
         security: int = 128,
         insecure: bool = False,
     ) -> EncryptedOperand:
-        """Read an operand made for the program `program_id`.
+        """Read an operand; that it is of the right program and key pair is checked where it is used.
 
         Args:
             path: the file.
-            parameters: those that it must have been made with.
-            program_id: the program that it must have been made for.
-            security: bits that the parameters must have: 128, 192 or 256.
+            security: bits that its parameters must have: 128, 192 or 256.
             insecure: accept less; below 128 bits with a warning.
 
         Raises:
             FormatError, VersionError, StorageError: the file is not a whole file of ours.
             SecurityError: its parameters have less security.
-            MismatchError: it belongs to another program or is a result.
+            MismatchError: it is another kind of file, or a result.
         """
-        fingerprint = parameters.fingerprint()
-        header, tensors = files.read(
-            path, KIND, fingerprint=fingerprint, security=security, insecure=insecure
-        )
-        _check_header(header, "operand", program_id)
+        header, tensors, parameters = _read(path, "operand", security, insecure)
         _OPERAND(header, "an encrypted operand")
         name, forms = header["name"], header["forms"]
         _check_name(name)
@@ -166,7 +158,7 @@ class EncryptedOperand(Rebuilt):
             _read_feed(tensors, index, parameters, form, float(scale))
             for index, (form, scale) in enumerate(forms)
         )
-        return cls(program_id, name, tuple(header["shape"]), parameters, feeds, header["key_id"])
+        return cls(header["program"], name, tuple(header["shape"]), parameters, feeds, header["key_id"])
 
 
 def _check_name(name: str) -> None:
@@ -332,22 +324,16 @@ class EncryptedResult(Rebuilt):
     def load(
         cls,
         path: str | Path,
-        parameters: Parameters,
-        program_id: str,
         *,
         security: int = 128,
         insecure: bool = False,
     ) -> EncryptedResult:
-        """Read a result of the program `program_id`; arguments and errors as `EncryptedOperand.load`."""
-        fingerprint = parameters.fingerprint()
-        header, tensors = files.read(
-            path, KIND, fingerprint=fingerprint, security=security, insecure=insecure
-        )
-        _check_header(header, "result", program_id)
+        """Read a result; arguments and errors as `EncryptedOperand.load`."""
+        header, tensors, parameters = _read(path, "result", security, insecure)
         _RESULT(header, "an encrypted result")
         route = ROUTES[header["route"]]
         return cls(
-            program_id,
+            header["program"],
             tuple(header["shape"]),
             parameters,
             _result_arrays(tensors, route),
@@ -379,14 +365,24 @@ def _result_arrays(tensors: dict[str, NDArray[Any]], route: str) -> tuple[NDArra
     return arrays if route == "rows" else tuple(arrays[0])
 
 
-def _check_header(header: dict[str, Any], role: str, program_id: str) -> None:
-    if header.get("role") != role:
-        raise MismatchError("wrong kind of ciphertext file", expected=role, got=header.get("role"))
-    if header.get("program") != program_id:
+def _read(
+    path: str | Path, role: str, security: int, insecure: bool
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]], Parameters]:
+    """Header, tensors and parameters of a file of ciphertexts."""
+    with files.Reader(path, KIND, security=security, insecure=insecure) as reader:
+        if reader.header.get("role") != role:
+            got = reader.header.get("role")
+            raise MismatchError(f"{reader.path}: wrong kind of ciphertext file", expected=role, got=got)
+        return reader.header, reader.read_all(), reader.parameters
+
+
+def check_parameters(what: str, got: Parameters, expected: Parameters) -> None:
+    """Raise MismatchError unless something was made with these parameters."""
+    if got != expected:
         raise MismatchError(
-            "the file belongs to another program",
-            expected=short_id(program_id),
-            got=short_id(str(header.get("program"))),
+            f"{what} belongs to other parameters",
+            expected=expected.fingerprint()[:12],
+            got=got.fingerprint()[:12],
         )
 
 

@@ -28,7 +28,13 @@ from cipherblas.planner.rows import HEADROOM_BITS
 from cipherblas.planner.trace import PlainFeeds
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.matrices import CoefficientMatrix, SharedBatch, rows_format
-from cipherblas.roles.messages import EncryptedOperand, EncryptedResult, check_shape, short_id
+from cipherblas.roles.messages import (
+    EncryptedOperand,
+    EncryptedResult,
+    check_parameters,
+    check_shape,
+    short_id,
+)
 from cipherblas.roles.planned import PlannedProgram
 from cipherblas.runtime.execution import Execution
 from cipherblas.runtime.layer_execution import LayerExecution
@@ -69,6 +75,7 @@ class Server:
                 expected=short_id(program.id),
                 got=short_id(keys.program_id),
             )
+        check_parameters("the key set", keys.params, program.plan.parameters)
         keys.check(program.plan.keys)
         self.program = program
         self._keys = keys
@@ -221,6 +228,7 @@ class Server:
                 expected=short_id(self.program.id),
                 got=short_id(value.program_id),
             )
+        check_parameters(f"operand {name!r}", value.parameters, self.program.plan.parameters)
         if value.key_id != self._keys.key_id:
             raise MismatchError(
                 f"operand {name!r} and the evaluation keys belong to different key pairs",

@@ -120,14 +120,11 @@ class PublicKey:
         cls,
         path: files.PathLike,
         *,
-        fingerprint: str | None = None,
         security: int = 128,
         insecure: bool = False,
     ) -> PublicKey:
         """Read what `save` wrote; arguments and errors as `files.read`."""
-        with files.Reader(
-            path, "public-key", fingerprint=fingerprint, security=security, insecure=insecure
-        ) as reader:
+        with files.Reader(path, "public-key", security=security, insecure=insecure) as reader:
             params = reader.parameters
             reader.expect("b", np.uint64, (params.limbs, params.n))
             reader.expect("seed", np.uint8, (randomness.SEED_BYTES,))

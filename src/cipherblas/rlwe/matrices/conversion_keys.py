@@ -151,7 +151,6 @@ class ConversionKeys(Rebuilt):
         cls,
         path: files.PathLike,
         *,
-        params: Parameters | None = None,
         security: int = 128,
         insecure: bool = False,
     ) -> ConversionKeys:
@@ -159,12 +158,9 @@ class ConversionKeys(Rebuilt):
 
         Raises:
             FormatError, VersionError, SecurityError, StorageError, MemoryBudgetError: as `files.read`.
-            MismatchError: another kind of file, or other parameters than `params`.
+            MismatchError: another kind of file.
         """
-        fingerprint = None if params is None else params.fingerprint()
-        with files.Reader(
-            path, "conversion-keys", fingerprint=fingerprint, security=security, insecure=insecure
-        ) as reader:
+        with files.Reader(path, "conversion-keys", security=security, insecure=insecure) as reader:
             request = _read_request(reader)
             check_memory(2 * request.nbytes(reader.parameters), "the conversion keys")
             shape = b_shape(reader.parameters, request)

@@ -218,7 +218,6 @@ class CoefficientMatrix(Rebuilt):
         cls: type[Matrix],
         path: files.PathLike,
         *,
-        params: Parameters | None = None,
         security: int = 128,
         insecure: bool = False,
     ) -> Matrix:
@@ -226,15 +225,14 @@ class CoefficientMatrix(Rebuilt):
 
         Args:
             path: the file.
-            params: the parameters it must have been made with, or None for any.
             security: bits that its parameters must have: 128, 192 or 256.
             insecure: accept less; below 128 bits with a warning.
 
         Raises:
             FormatError, VersionError, SecurityError, StorageError, MemoryBudgetError: as `files.read`.
-            MismatchError: another kind of file or format, or other parameters.
+            MismatchError: another kind of file or format.
         """
-        return _load(cls, path, params, security, insecure)
+        return _load(cls, path, security, insecure)
 
 
 def checked_shape(shape: tuple[int, int]) -> tuple[int, int]:
@@ -297,13 +295,11 @@ def _save(matrix: CoefficientMatrix, path: files.PathLike) -> None:
 def _load(
     format_: type[Matrix],
     path: files.PathLike,
-    params: Parameters | None,
     security: int,
     insecure: bool,
 ) -> Matrix:
     """Read a matrix of the given format; see `CoefficientMatrix.load`."""
-    fingerprint = None if params is None else params.fingerprint()
-    with files.Reader(path, KIND, fingerprint=fingerprint, security=security, insecure=insecure) as reader:
+    with files.Reader(path, KIND, security=security, insecure=insecure) as reader:
         found = reader.text("format")
         if found != format_.NAME:
             raise MismatchError(
