@@ -7,7 +7,7 @@
 
 PYTHON ?= python3
 VENV ?= .venv
-EXTRAS ?= demo,test
+EXTRAS ?= demo,plot,test
 NATIVE ?= build/native
 SANITIZED ?= build/sanitized
 MEMCHECKED ?= build/valgrind

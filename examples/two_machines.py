@@ -31,9 +31,8 @@ def ask(outbox: Path) -> tuple[cb.Client, np.ndarray]:
 def serve(outbox: Path) -> None:
     """The server: knows the weights and the files of the client, which are all public."""
     program = cb.Program.load(outbox / "program")
-    parameters = program.plan.parameters
-    keys = cb.EvaluationKeys.load(outbox / "evaluation-keys", params=parameters, program_id=program.id)
-    x = cb.EncryptedOperand.load(outbox / "x.ct", parameters, program.id)
+    keys = cb.EvaluationKeys.load(outbox / "evaluation-keys")
+    x = cb.EncryptedOperand.load(outbox / "x.ct")
     program.server(keys).run(weights=weights(), x=x).save(outbox / "y.ct")
 
 
@@ -45,7 +44,7 @@ def weights() -> np.ndarray:
 def receive(outbox: Path, client: cb.Client, inputs: np.ndarray) -> None:
     """The client again: decrypts, and here compares with NumPy."""
     program = client.program
-    y = client.decrypt(cb.EncryptedResult.load(outbox / "y.ct", program.plan.parameters, program.id))
+    y = client.decrypt(cb.EncryptedResult.load(outbox / "y.ct"))
     error = np.abs(y - weights() @ inputs).max()
     print(f"largest error {error:.1e}, allowed {program.plan.error_target:.1e}")
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import cipherblas as cb
 from cipherblas.crypto import files
+from cipherblas.report.figures import check_drawing
 from classification import images
 from classification.images import LabelledImages
 
@@ -39,6 +40,7 @@ def run(name: str, work: Callable[[argparse.Namespace], None], options: argparse
             cb.set_threads(options.threads)
         if options.plot is not None:
             files.check_writable(options.plot)
+            check_drawing()
         work(options)
     except cb.CipherblasError as error:
         print(f"{name}: error: {error}", file=sys.stderr)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.crypto import files
+from cipherblas.report.figures import new_figure, save_png
 from classification.images import LabelledImages
 
 COLUMNS, ROWS = 10, 4
@@ -20,11 +19,7 @@ def draw(path: Path, images: LabelledImages, predicted: NDArray[np.int64], title
     Raises:
         StorageError: the system refuses.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(COLUMNS * 1.1, ROWS * 1.35 + 0.5), dpi=110, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(COLUMNS * 1.1, ROWS * 1.35 + 0.5)
     figure.suptitle(title, fontsize=12)
     grid = figure.subplots(ROWS, COLUMNS)
     for axis in grid.flat:
@@ -33,9 +28,7 @@ def draw(path: Path, images: LabelledImages, predicted: NDArray[np.int64], title
         axis.imshow(images.pixels[:, index].reshape(images.side), cmap="gray_r", interpolation="nearest")
         true, found = images.digits[index], predicted[index]
         axis.set_title(f"{true} → {found}", fontsize=10, color="black" if true == found else "tab:red")
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png")
-    files.save_bytes(path, buffer.getvalue())
+    save_png(path, figure)
 
 
 def _chosen(digits: NDArray[np.int64], predicted: NDArray[np.int64]) -> list[int]:

@@ -11,7 +11,6 @@ import numpy as np
 
 import cipherblas as cb
 from cipherblas.lang.nodes import Expression
-from cipherblas.lang.operations import Leaf
 from classification.images import PIXEL_BOUND, LabelledImages
 from classification.models import Matrix
 from convolutional.model import PADDING, STRIDE, Network, pictures
@@ -76,8 +75,7 @@ def compiled(
         PrecisionError: no parameters reach the tolerance.
     """
     image = cb.secret(1, *side, bound=PIXEL_BOUND)
-    reach = scores(network, Leaf("x", image), bounds).bound  # precision is relative to it
-    return cb.compile(lambda x: scores(network, x, bounds), x=image, precision=tolerance / reach)
+    return cb.compile(lambda x: scores(network, x, bounds), x=image, error=tolerance)
 
 
 def classify(program: cb.Program, images: LabelledImages, progress: Progress | None = None) -> Outcome:

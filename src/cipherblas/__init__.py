@@ -6,6 +6,11 @@
 See `compile`, `secret`, `public`, `Program`, `Client`, `Encryptor`, `Server`.
 """
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from cipherblas._core import isa, set_threads, threads
 from cipherblas.common.errors import (
     CipherblasError,
@@ -19,6 +24,7 @@ from cipherblas.common.errors import (
     ParameterError,
     PrecisionError,
     RangeError,
+    SecretCopyError,
     SecurityError,
     ShapeError,
     StorageError,
@@ -28,12 +34,14 @@ from cipherblas.common.errors import (
 from cipherblas.crypto.keys import EvaluationKeys, PublicKey
 from cipherblas.lang.functions import assume, avg_pool2d, conv2d, flatten, matvec, polynomial, square
 from cipherblas.lang.operands import public, secret
-from cipherblas.roles.client import Client
-from cipherblas.roles.encryptor import Encryptor
-from cipherblas.roles.messages import EncryptedOperand, EncryptedResult
-from cipherblas.roles.program import Program, compile
-from cipherblas.roles.server import Server
-from cipherblas.roles.sharing import Sharing
+
+if TYPE_CHECKING:
+    from cipherblas.roles.client import Client
+    from cipherblas.roles.encryptor import Encryptor
+    from cipherblas.roles.messages import EncryptedOperand, EncryptedResult
+    from cipherblas.roles.program import Program, compile
+    from cipherblas.roles.server import Server
+    from cipherblas.roles.sharing import Sharing
 
 __version__ = "0.1.0"
 
@@ -56,6 +64,7 @@ __all__ = [
     "Program",
     "PublicKey",
     "RangeError",
+    "SecretCopyError",
     "SecurityError",
     "Server",
     "ShapeError",
@@ -77,3 +86,27 @@ __all__ = [
     "square",
     "threads",
 ]
+
+# Name → module of what plans and runs programs: half of the time that an import takes, and spent on first use.
+_ON_FIRST_USE = {
+    "Client": "cipherblas.roles.client",
+    "EncryptedOperand": "cipherblas.roles.messages",
+    "EncryptedResult": "cipherblas.roles.messages",
+    "Encryptor": "cipherblas.roles.encryptor",
+    "Program": "cipherblas.roles.program",
+    "Server": "cipherblas.roles.server",
+    "Sharing": "cipherblas.roles.sharing",
+    "compile": "cipherblas.roles.program",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _ON_FIRST_USE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(_ON_FIRST_USE[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_ON_FIRST_USE})

@@ -77,6 +77,12 @@ def test_plan_as_json(invoke: Any, tmp_path: Path) -> None:
     assert found["expected_error"] <= found["error_target"] == pytest.approx(6e-3)
 
 
+def test_plan_with_an_absolute_error(invoke: Any) -> None:
+    found = json.loads(invoke("plan", "--a", "4x6", "--b", "6x2", "--error", "1e-3", "--json").stdout)
+    assert found["asked_error"] == 1e-3 and found["precision"] == 1e-3 / 6
+    assert found["expected_error"] <= found["error_target"] == pytest.approx(1e-3)
+
+
 def test_plan_with_a_link(invoke: Any) -> None:
     shapes = ["--a", "64x64", "--b", "64x64", "--json"]
     least = json.loads(invoke("plan", *shapes, "--minimise", "server", "--link", "100Mbit/s").stdout)

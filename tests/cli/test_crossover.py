@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,15 @@ def test_rows_are_read_tabled_and_drawn(invoke: Any, crossover_rows: str, tmp_pa
     assert (tmp_path / "picture.png").stat().st_size > 1000
     assert invoke(*given, "--json", "-q").stdout == crossover_rows
     assert "bench crossover" in invoke(*given).stdout
+
+
+def test_a_picture_without_matplotlib_is_refused_before_the_work(
+    invoke: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    result = invoke("bench", "crossover", "--rows", tmp_path / "none", "--plot", tmp_path / "picture.png")
+    assert result.exit_code == 1 and "pip install 'cipherblas[plot]'" in result.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_sizes_are_read(invoke: Any) -> None:

@@ -79,6 +79,16 @@ def test_demo_without_scikit_learn(invoke: Any, tmp_path: Path, monkeypatch: pyt
     assert "pip install 'cipherblas[demo]'" in result.stderr and list(tmp_path.iterdir()) == []
 
 
+def test_demo_without_matplotlib(invoke: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    result = invoke(*SMALL, "-o", tmp_path / "picture.png")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith(
+        "cipherblas: error: a picture needs matplotlib: expected pip install 'cipherblas[plot]'"
+    )
+    assert len(result.stderr.splitlines()) == 1 and list(tmp_path.iterdir()) == []
+
+
 def test_demo_reports_a_failing_server(invoke: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flow.sys, "executable", "/bin/false")
     result = invoke(*SMALL, "-o", tmp_path / "picture.png", "--json")

@@ -78,7 +78,7 @@ def test_the_owner_encrypts_it_too(parties: Parties, invoke: Any, tmp_path: Path
     result = invoke("encrypt", keys, b, "--as", "b", "-o", tmp_path / "B.ct", "--json", "-q")
     assert json.loads(result.stdout)["encryption"] == "secret-key"
     program = Program.load(parties.owner / "plan.json")
-    sent = EncryptedOperand.load(tmp_path / "B.ct", program.plan.parameters, program.id)
+    sent = EncryptedOperand.load(tmp_path / "B.ct")
     assert sent.nbytes < program.plan.upload_bytes
 
 

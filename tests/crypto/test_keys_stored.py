@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import errno
 import os
 from collections.abc import Callable
@@ -53,9 +52,7 @@ def test_round_trip(made: EvaluationKeys, tmp_path: Path, part_bytes: int, lazy:
     made.save(tmp_path / "keys", part_bytes=part_bytes)
     assert (tmp_path / "keys").is_dir() == (part_bytes == SMALL)
     assert [file.name for file in tmp_path.iterdir()] == ["keys"]
-    found = EvaluationKeys.load(
-        tmp_path / "keys", params=made.params, program_id="program", lazy=lazy, insecure=True
-    )
+    found = EvaluationKeys.load(tmp_path / "keys", lazy=lazy, insecure=True)
     assert bool(found._stored) == lazy
     assert_same(found, made)
 
@@ -139,17 +136,6 @@ def test_keys_are_not_made_for_a_file_that_cannot_be_written(
     for part_bytes in (1 << 30, SMALL):
         with pytest.raises(StorageError, match="No such file"):
             keys.write_evaluation_keys(secret, REQUEST, tmp_path / "gone" / "keys", part_bytes=part_bytes)
-
-
-def test_foreign_keys(made: EvaluationKeys, tmp_path: Path) -> None:
-    other = dataclasses.replace(made.params, scale_bits=39.0, insecure=True)
-    for part_bytes in (SMALL, 1 << 30):
-        path = tmp_path / str(part_bytes)
-        made.save(path, part_bytes=part_bytes)
-        with pytest.raises(MismatchError, match="other parameters"):
-            EvaluationKeys.load(path, params=other, insecure=True)
-        with pytest.raises(MismatchError, match="another program: expected mine, got program"):
-            EvaluationKeys.load(path, program_id="mine", insecure=True)
 
 
 # ------------------------------------------------------------------------------------------- interruptions

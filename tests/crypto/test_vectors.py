@@ -112,17 +112,17 @@ def test_there_is_a_file_of_each_kind() -> None:
 def loaded(folder: Path, **demanded: Any) -> tuple[Any, Any, dict[str, Any]]:
     """Program, client, and what decides whether parameters are accepted."""
     program = cb.Program.load(folder / "program.json", **demanded)
-    return program, cb.Client.load(program, folder / "secret-key", **demanded), demanded
+    return program, cb.Client.load(folder / "secret-key", program, **demanded), demanded
 
 
 def operand(folder: Path, program: Any, name: str, demanded: dict[str, Any]) -> cb.EncryptedOperand:
     path = folder / f"{name}.ciphertext"
-    return cb.EncryptedOperand.load(path, program.plan.parameters, program.id, **demanded)
+    return cb.EncryptedOperand.load(path, **demanded)
 
 
 def result(folder: Path, program: Any, demanded: dict[str, Any]) -> cb.EncryptedResult:
     path = folder / "result.ciphertext"
-    return cb.EncryptedResult.load(path, program.plan.parameters, program.id, **demanded)
+    return cb.EncryptedResult.load(path, **demanded)
 
 
 @pytest.mark.parametrize(("name", "demanded"), [("slots", ANY), ("rows", {})])

@@ -23,9 +23,8 @@ import cipherblas as cb
 folder = Path(sys.argv[1])
 program = cb.Program.load(folder / "program")
 server = program.server(cb.EvaluationKeys.load(folder / "keys"))
-parameters = program.plan.parameters
 inputs = {
-    name: cb.EncryptedOperand.load(folder / name, parameters, program.id)
+    name: cb.EncryptedOperand.load(folder / name)
     if operand.secret
     else np.load(folder / f"{name}.npy")
     for name, operand in program.operands.items()

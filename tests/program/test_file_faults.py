@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -40,7 +41,6 @@ class Flow:
         self.server = self.program.server(self.keys)
         self.inputs: dict[str, cb.EncryptedOperand] = self.client.encrypt(**VALUES)
         self.result = self.server.run(**self.inputs)
-        parameters = self.program.plan.parameters
         self.writers: dict[str, Callable[[Path], None]] = {
             "program": self.program.save,
             "secret key": self.client.save,
@@ -50,10 +50,10 @@ class Flow:
         }
         self.readers: dict[str, Callable[[Path], Any]] = {
             "program": cb.Program.load,
-            "secret key": lambda path: cb.Client.load(self.program, path),
-            "evaluation keys": lambda path: cb.EvaluationKeys.load(path, params=parameters),
-            "operand": lambda path: cb.EncryptedOperand.load(path, parameters, self.program.id),
-            "result": lambda path: cb.EncryptedResult.load(path, parameters, self.program.id),
+            "secret key": lambda path: cb.Client.load(path, self.program),
+            "evaluation keys": cb.EvaluationKeys.load,
+            "operand": cb.EncryptedOperand.load,
+            "result": cb.EncryptedResult.load,
         }
         for name, write in self.writers.items():
             write(folder / name)
@@ -133,20 +133,36 @@ def test_files_of_another_program(flow: Flow, tmp_path: Path) -> None:
         lambda a, b: a @ b - np.ones((5, 3)), a=cb.secret(5, 7), b=cb.secret(7, 3), algorithm="skewed"
     )
     assert other.plan.parameters == flow.program.plan.parameters
-    parameters = other.plan.parameters
     with pytest.raises(cb.MismatchError, match="another program"):
-        cb.Client.load(other, flow.folder / "secret key")
+        cb.Client.load(flow.folder / "secret key", other)
     with pytest.raises(cb.MismatchError, match="another program"):
-        cb.EncryptedOperand.load(flow.folder / "operand", parameters, other.id)
-    with pytest.raises(cb.MismatchError, match="another program"):
-        cb.EncryptedResult.load(flow.folder / "result", parameters, other.id)
-    with pytest.raises(cb.MismatchError, match="another program"):
-        other.server(flow.keys)
+        other.server(cb.EvaluationKeys.load(flow.folder / "evaluation keys"))
     client = other.client()
     with pytest.raises(cb.MismatchError, match="another program"):
-        client.decrypt(flow.result)
+        client.decrypt(cb.EncryptedResult.load(flow.folder / "result"))
+    client.encrypt(a=VALUES["a"]).save(tmp_path / "operand")
     with pytest.raises(cb.MismatchError, match="another program"):
-        flow.server.run(a=client.encrypt(a=VALUES["a"]), b=flow.inputs["b"])
+        flow.server.run(a=cb.EncryptedOperand.load(tmp_path / "operand"), b=flow.inputs["b"])
+
+
+def test_files_of_other_parameters(flow: Flow, tmp_path: Path) -> None:
+    """They claim to be of this very program."""
+    params = dataclasses.replace(flow.program.plan.parameters, scale_bits=39.0)
+    dataclasses.replace(flow.inputs["a"], parameters=params).save(tmp_path / "operand")
+    with pytest.raises(cb.MismatchError, match="operand 'a' belongs to other parameters"):
+        flow.server.run(a=cb.EncryptedOperand.load(tmp_path / "operand"), b=flow.inputs["b"])
+    dataclasses.replace(flow.result, parameters=params).save(tmp_path / "result")
+    with pytest.raises(cb.MismatchError, match="the result belongs to other parameters"):
+        flow.client.decrypt(cb.EncryptedResult.load(tmp_path / "result"))
+    made = [flow.keys.key(element) for element in flow.keys.request.limbs_by_number(0)]
+    cb.EvaluationKeys(params, flow.program.id, made, flow.keys.key_id).save(tmp_path / "keys")
+    with pytest.raises(cb.MismatchError, match="the key set belongs to other parameters"):
+        flow.program.server(cb.EvaluationKeys.load(tmp_path / "keys", lazy=True))
+
+
+def test_what_loads_a_client_is_told_in_which_order(flow: Flow) -> None:
+    with pytest.raises(cb.DTypeError, match=r"expected Client.load\(path, program\)"):
+        cb.Client.load(flow.program, flow.folder / "secret key")  # type: ignore[arg-type]
 
 
 # --- programs that are well-formed files but no programs ---

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 
 import cipherblas as cb
 from cipherblas.planner.plan import Plan
+from cipherblas.rlwe.matrices import CoefficientMatrix, ConversionKeys
 from tests.support.runs import Parties, lasting, run_by_files, values_of
 
 PROGRAMS: dict[str, Callable[[], cb.Program]] = {
@@ -78,13 +80,13 @@ def test_results_through_files_are_bit_for_bit_the_same(program: cb.Program, tmp
     for name, value in inputs.items():
         if isinstance(value, cb.EncryptedOperand):
             value.save(tmp_path / name)
-            inputs[name] = cb.EncryptedOperand.load(tmp_path / name, program.plan.parameters, program.id)
+            inputs[name] = cb.EncryptedOperand.load(tmp_path / name)
             assert inputs[name].nbytes == value.nbytes
     again = server.run(**inputs)
     for x, y in zip(result.ciphertexts, again.ciphertexts, strict=True):
         np.testing.assert_array_equal(x, y)
     result.save(tmp_path / "result")
-    loaded = cb.EncryptedResult.load(tmp_path / "result", program.plan.parameters, program.id)
+    loaded = cb.EncryptedResult.load(tmp_path / "result")
     assert loaded.seconds == result.seconds
     np.testing.assert_array_equal(client.decrypt(loaded), client.decrypt(result))
 
@@ -132,10 +134,9 @@ import cipherblas as cb
 
 inbox, outbox = map(Path, sys.argv[1:])
 program = cb.Program.load(inbox / "program")
-parameters = program.plan.parameters
-keys = cb.EvaluationKeys.load(inbox / "keys", params=parameters, program_id=program.id)
-a = cb.EncryptedOperand.load(inbox / "a.ct", parameters, program.id)
-b = cb.EncryptedOperand.load(inbox / "b.ct", parameters, program.id)
+keys = cb.EvaluationKeys.load(inbox / "keys")
+a = cb.EncryptedOperand.load(inbox / "a.ct")
+b = cb.EncryptedOperand.load(inbox / "b.ct")
 program.server(keys).run(a=a, b=b).save(outbox / "c.ct")
 print(program.id, program.explain())
 """
@@ -172,8 +173,8 @@ def test_a_server_in_another_process_that_sees_public_files_only(tmp_path: Path)
         for line in "\n".join(expected).split("\nnot taken:")[0].splitlines()
         if not line.startswith(times)
     ]
-    result = cb.EncryptedResult.load(outbox / "c.ct", program.plan.parameters, program.id)
-    again = cb.Client.load(program, private / "secret-key")
+    result = cb.EncryptedResult.load(outbox / "c.ct")
+    again = cb.Client.load(private / "secret-key", program)
     assert np.abs(again.decrypt(result) - program.evaluate(**values)).max() <= program.plan.error
 
 
@@ -196,3 +197,23 @@ def test_the_plan_as_json_is_complete() -> None:
     for name in Plan.__dataclass_fields__.keys() - left_out:
         assert values[name] == json.loads(json.dumps(getattr(program.plan, name), default=vars)), name
     assert values["seconds"] == program.plan.seconds > 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "more"),
+    [
+        (cb.Program, {"work_budget"}),
+        (cb.Client, {"program"}),
+        (cb.PublicKey, set()),
+        (cb.EvaluationKeys, {"lazy", "progress"}),
+        (cb.EncryptedOperand, set()),
+        (cb.EncryptedResult, set()),
+        (CoefficientMatrix, set()),
+        (ConversionKeys, set()),
+    ],
+)
+def test_every_kind_of_file_is_loaded_alike(kind: Any, more: set[str]) -> None:
+    parameters = inspect.signature(kind.load).parameters
+    assert next(iter(parameters)) == "path"
+    assert {"security", "insecure"} | more == set(parameters) - {"path"}
+    assert (parameters["security"].default, parameters["insecure"].default) == (128, False)

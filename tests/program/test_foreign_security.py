@@ -52,17 +52,13 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, cb.Program]:
 
 LOADS: dict[str, Callable[..., Any]] = {
     "program": lambda folder, program, **asked: cb.Program.load(folder / "program", **asked),
-    "client": lambda folder, program, **asked: cb.Client.load(program, folder / "secret", **asked),
+    "client": lambda folder, program, **asked: cb.Client.load(folder / "secret", program, **asked),
     "secret key": lambda folder, program, **asked: SecretKey.load(folder / "secret", **asked),
     "public key": lambda folder, program, **asked: cb.PublicKey.load(folder / "public", **asked),
     "evaluation keys": lambda folder, program, **asked: cb.EvaluationKeys.load(folder / "keys", **asked),
     "keys in parts": lambda folder, program, **asked: cb.EvaluationKeys.load(folder / "parts", **asked),
-    "operand": lambda folder, program, **asked: cb.EncryptedOperand.load(
-        folder / "operand", program.plan.parameters, program.id, **asked
-    ),
-    "result": lambda folder, program, **asked: cb.EncryptedResult.load(
-        folder / "result", program.plan.parameters, program.id, **asked
-    ),
+    "operand": lambda folder, program, **asked: cb.EncryptedOperand.load(folder / "operand", **asked),
+    "result": lambda folder, program, **asked: cb.EncryptedResult.load(folder / "result", **asked),
 }
 
 

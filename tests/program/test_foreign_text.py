@@ -161,7 +161,7 @@ def test_no_string_of_any_other_file_reaches_a_terminal(tmp_path: Path) -> None:
     server = program.server(keys)
     result = server.run(**sent)
     kinds: dict[str, tuple[str, Callable[[Path], None], Callable[[Path], Any]]] = {
-        "secret": ("secret-key", client.save, lambda path: cb.Client.load(program, path).decrypt(result)),
+        "secret": ("secret-key", client.save, lambda path: cb.Client.load(path, program).decrypt(result)),
         "secret alone": ("secret-key", client.save, SecretKey.load),
         "public": (
             "public-key",
@@ -172,12 +172,12 @@ def test_no_string_of_any_other_file_reaches_a_terminal(tmp_path: Path) -> None:
         "operand": (
             "ciphertext",
             sent["a"].save,
-            lambda path: server.run(a=cb.EncryptedOperand.load(path, parameters, program.id), b=sent["b"]),
+            lambda path: server.run(a=cb.EncryptedOperand.load(path), b=sent["b"]),
         ),
         "result": (
             "ciphertext",
             result.save,
-            lambda path: client.decrypt(cb.EncryptedResult.load(path, parameters, program.id)),
+            lambda path: client.decrypt(cb.EncryptedResult.load(path)),
         ),
     }
     refused = 0

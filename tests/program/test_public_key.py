@@ -322,7 +322,7 @@ def test_operand_files_with_wrong_content(tmp_path: Path, form: str) -> None:
     for name, content in changed.items():
         files.write(path, "ciphertext", header, content, parameters=parameters)
         with pytest.raises(cb.FormatError):
-            pytest.fail(f"{name}: {cb.EncryptedOperand.load(path, parameters, program.id)}")
+            pytest.fail(f"{name}: {cb.EncryptedOperand.load(path)}")
 
 
 def test_ciphertexts_of_both_keys_in_one_feed(mixed: cb.Program, client: cb.Client, tmp_path: Path) -> None:

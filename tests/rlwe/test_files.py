@@ -49,7 +49,7 @@ def test_round_trip(name: str, tmp_path_factory: Any, data: Any, seed: int) -> N
     x = fresh(name, seed, data.draw(samples.shapes(name, 16)))
     for one in (x, x.times(3), x.drop(1).times(0.3)):
         one.save(path)
-        found = type(x).load(path, params=x.params, insecure=True)
+        found = type(x).load(path, insecure=True)
         assert_same(one, found)
         secret, _ = samples.toy_keys(16, 2, 1)
         np.testing.assert_array_equal(decrypt(secret, found), decrypt(secret, one))
@@ -101,8 +101,6 @@ def test_other_kinds_and_formats(name: str, tmp_path: Path) -> None:
     for file in ("secret", "public"):
         with pytest.raises(MismatchError, match="kind"):
             type(x).load(tmp_path / file, insecure=True)
-    with pytest.raises(MismatchError, match="other parameters"):
-        type(x).load(tmp_path / "x", params=samples.toy(16, 3), insecure=True)
     with pytest.raises(StorageError):
         type(x).load(tmp_path / "gone", insecure=True)
 
@@ -176,7 +174,7 @@ def test_conversion_keys(tmp_path: Path, conversion: str, count: int) -> None:
     for limbs in (1, 3):
         keys = make_conversion_keys(secret, ConversionRequest(conversion, count, limbs))
         keys.save(tmp_path / "keys")
-        found = ConversionKeys.load(tmp_path / "keys", params=secret.params, insecure=True)
+        found = ConversionKeys.load(tmp_path / "keys", insecure=True)
         assert (found.request, found.key_id, found.seed) == (keys.request, secret.key_id, keys.seed)
         np.testing.assert_array_equal(found.data, keys.data)
         assert found.nbytes == keys.request.nbytes(secret.params) == keys.data.nbytes
@@ -263,7 +261,7 @@ def test_insecure_files_need_a_word(tmp_path: Path) -> None:
     request = ConversionRequest("shared-to-rlwe", 2, 2)
     for kind, made in [*kinds, (ConversionKeys, make_conversion_keys(secret, request))]:
         made.save(tmp_path / "x")
-        for asked in ({}, {"params": secret.params}, {"security": 192}):
+        for asked in ({}, {"security": 192}):
             with pytest.raises(SecurityError, match="less secure"):
                 kind.load(tmp_path / "x", **asked)
         kind.load(tmp_path / "x", insecure=True)

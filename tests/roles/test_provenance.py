@@ -49,7 +49,7 @@ def test_a_result_of_an_earlier_run_is_refused(program: cb.Program, tmp_path: Pa
     client.save(tmp_path / "key")
     second = client.encrypt(b=later["b"])  # the same a
     new = server.run(a=first["a"], b=second)
-    for holder in (client, cb.Client.load(program, tmp_path / "key")):
+    for holder in (client, cb.Client.load(tmp_path / "key", program)):
         with pytest.raises(cb.MismatchError, match=r"latest encryption of operand 'b'.*`of`"):
             holder.decrypt(old)
         assert _close(program, holder.decrypt(new), {"a": earlier["a"], "b": later["b"]})
@@ -75,18 +75,17 @@ def test_the_same_values_encrypted_again_are_another_encryption(program: cb.Prog
 
 def test_digests_survive_files(program: cb.Program, tmp_path: Path) -> None:
     client = program.client()
-    params = program.plan.parameters
     operands = client.encrypt(**values_of(program, 1))
     loaded = {}
     for name, operand in operands.items():
         operand.save(tmp_path / name)
-        loaded[name] = cb.EncryptedOperand.load(tmp_path / name, params, program.id)
+        loaded[name] = cb.EncryptedOperand.load(tmp_path / name)
         assert loaded[name].digest == operand.digest
     assert len({operand.digest for operand in operands.values()}) == 2
     result = program.server(client.evaluation_keys()).run(**loaded)
     assert result.operands == {name: operand.digest for name, operand in operands.items()}
     result.save(tmp_path / "result")
-    again = cb.EncryptedResult.load(tmp_path / "result", params, program.id)
+    again = cb.EncryptedResult.load(tmp_path / "result")
     assert again.operands == result.operands
     assert again.digest == result.digest
     client.decrypt(again)
@@ -147,8 +146,8 @@ def test_another_process_knows_the_latest_encryption(tmp_path: Path) -> None:
         "import sys, cipherblas as cb\n"
         "folder = sys.argv[1]\n"
         "program = cb.Program.load(folder + '/program')\n"
-        "client = cb.Client.load(program, folder + '/key')\n"
-        "result = cb.EncryptedResult.load(sys.argv[2], program.plan.parameters, program.id)\n"
+        "client = cb.Client.load(folder + '/key', program)\n"
+        "result = cb.EncryptedResult.load(sys.argv[2])\n"
         "print(client.decrypt(result).shape)\n"
     )
 
@@ -167,13 +166,13 @@ def test_two_processes_take_turns(tmp_path: Path) -> None:
     program = PROGRAMS["blocks"]()
     first = program.client()
     first.save(tmp_path / "key")
-    second = cb.Client.load(program, tmp_path / "key")
+    second = cb.Client.load(tmp_path / "key", program)
     server = program.server(first.evaluation_keys())
     values, later = values_of(program, 1), values_of(program, 2)
     second.encrypt(b=values["b"])
     a = first.encrypt(a=values["a"])
     b = second.encrypt(b=later["b"])
-    for holder in (first, second, cb.Client.load(program, tmp_path / "key")):
+    for holder in (first, second, cb.Client.load(tmp_path / "key", program)):
         found = holder.decrypt(server.run(a=a, b=b))
         assert _close(program, found, {"a": values["a"], "b": later["b"]})
 

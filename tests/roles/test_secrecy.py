@@ -62,7 +62,7 @@ server = program.server(cb.EvaluationKeys.load(folder + "/keys"))
 def load(name):
     if not program.operands[name].secret:
         return np.load(folder + "/" + name + ".npy")
-    return cb.EncryptedOperand.load(folder + "/" + name, program.plan.parameters, program.id)
+    return cb.EncryptedOperand.load(folder + "/" + name)
 server.run(a=load("a"), b=load("b")).save(folder + "/c")
 scan()
 """
@@ -86,7 +86,7 @@ CLIENT = (
     + """
 import cipherblas as cb
 program = cb.Program.load(sys.argv[1] + "/program")
-client = cb.Client.load(program, sys.argv[2])
+client = cb.Client.load(sys.argv[2], program)
 scan()
 """
 )
@@ -164,7 +164,7 @@ def test_neither_memory_nor_files_of_the_server_hold_the_secret(
     assert found["first limb"] > 0
     assert needles["seed"] in (private / "secret").read_bytes()
 
-    result = cb.EncryptedResult.load(public / "c", program.plan.parameters, program.id)
+    result = cb.EncryptedResult.load(public / "c")
     assert (np.abs(client.decrypt(result) - a @ b) <= program.plan.error).all()
 
 
@@ -195,7 +195,7 @@ def test_neither_memory_nor_files_of_an_encryptor_hold_the_secret(tmp_path: Path
         content = file.read_bytes()
         assert not [name for name, needle in needles.items() if needle in content], file
 
-    sent = cb.EncryptedOperand.load(public / "b", program.plan.parameters, program.id)
+    sent = cb.EncryptedOperand.load(public / "b")
     result = program.server(client.evaluation_keys()).run(a=a, b=sent)
     assert (np.abs(client.decrypt(result) - a @ b) <= program.plan.error).all()
 

@@ -224,7 +224,7 @@ def test_the_budget_is_spent_before_anything_is_decrypted(
         patch.setattr(cb.Client, "_decrypted", crash)
         with pytest.raises(KeyboardInterrupt):
             client.decrypt(result, share=share)
-    again = cb.Client.load(program, tmp_path / "key")
+    again = cb.Client.load(tmp_path / "key", program)
     with pytest.raises(cb.SecurityError, match="shared before"):
         again.decrypt(result, share=share)
 
@@ -259,8 +259,8 @@ def test_the_budget_goes_with_the_key_file(tmp_path: Path) -> None:
         "import sys, cipherblas as cb\n"
         "folder = sys.argv[1]\n"
         "program = cb.Program.load(folder + '/program')\n"
-        "client = cb.Client.load(program, folder + '/key')\n"
-        "result = cb.EncryptedResult.load(folder + '/result', program.plan.parameters, program.id)\n"
+        "client = cb.Client.load(folder + '/key', program)\n"
+        "result = cb.EncryptedResult.load(folder + '/result')\n"
         "client.decrypt(result, share=cb.Sharing(entries=45))\n"
     )
     subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True, timeout=120)
@@ -269,21 +269,21 @@ def test_the_budget_goes_with_the_key_file(tmp_path: Path) -> None:
         with pytest.raises(cb.SecurityError, match="shared before"):
             client.decrypt(known, share=share)
     client.decrypt(third, share=share)
-    for holder in (client, cb.Client.load(program, tmp_path / "key")):
+    for holder in (client, cb.Client.load(tmp_path / "key", program)):
         with pytest.raises(cb.SecurityError, match="at most 0 of 45"):
             holder.decrypt(_other(third), share=share)
     client.save(tmp_path / "copy")  # a copy knows what was spent
     with pytest.raises(cb.SecurityError, match="at most 0 of 45"):
-        cb.Client.load(program, tmp_path / "copy").decrypt(_other(third), share=share)
+        cb.Client.load(tmp_path / "copy", program).decrypt(_other(third), share=share)
     (tmp_path / "key.record").write_bytes(b"damaged")
     with pytest.raises(cb.FormatError):
-        cb.Client.load(program, tmp_path / "key").decrypt(first)
+        cb.Client.load(tmp_path / "key", program).decrypt(first)
 
 
 def test_copies_of_a_key_that_meet_again_know_what_both_spent(tmp_path: Path) -> None:
     program, client, run, _ = _small()
     client.save(tmp_path / "one")
-    copy = cb.Client.load(program, tmp_path / "one")
+    copy = cb.Client.load(tmp_path / "one", program)
     copy.save(tmp_path / "two")
     first = run()
     second, third = _other(first), _other(_other(first))
@@ -291,7 +291,7 @@ def test_copies_of_a_key_that_meet_again_know_what_both_spent(tmp_path: Path) ->
     client.decrypt(first, share=share)
     copy.decrypt(second, share=share)
     copy.save(tmp_path / "one")
-    again = cb.Client.load(program, tmp_path / "one")
+    again = cb.Client.load(tmp_path / "one", program)
     again.decrypt(third, share=share)
     with pytest.raises(cb.SecurityError, match="at most 0 of 45"):
         again.decrypt(_other(third), share=share)
@@ -303,7 +303,7 @@ def test_a_lost_record_is_not_mixed_with_a_new_one(tmp_path: Path) -> None:
     result, share = run(), cb.Sharing(entries=45)
     client.decrypt(result, share=share)
     (tmp_path / "key.record").unlink()
-    cb.Client.load(program, tmp_path / "key").decrypt(result, share=cb.Sharing(entries=15))
+    cb.Client.load(tmp_path / "key", program).decrypt(result, share=cb.Sharing(entries=15))
     with pytest.raises(cb.MismatchError, match="budgets of two records"):
         client.decrypt(_other(result), share=share)
 
@@ -314,7 +314,7 @@ def test_a_key_written_over_another_leaves_no_foreign_record(tmp_path: Path) -> 
     client.decrypt(run(), share=cb.Sharing(entries=15))
     successor = program.client()
     successor.save(tmp_path / "key")
-    loaded = cb.Client.load(program, tmp_path / "key")
+    loaded = cb.Client.load(tmp_path / "key", program)
     a, b = np.zeros((3, 4)), np.zeros((4, 5))
     result = program.server(loaded.evaluation_keys()).run(**loaded.encrypt(a=a, b=b))
     loaded.decrypt(result, share=cb.Sharing(entries=15))
@@ -322,8 +322,8 @@ def test_a_key_written_over_another_leaves_no_foreign_record(tmp_path: Path) -> 
 
 def _share(folder: str, index: int, queue: multiprocessing.Queue[int]) -> None:
     program = cb.Program.load(f"{folder}/program")
-    client = cb.Client.load(program, f"{folder}/key")
-    result = cb.EncryptedResult.load(f"{folder}/{index}", program.plan.parameters, program.id)
+    client = cb.Client.load(f"{folder}/key", program)
+    result = cb.EncryptedResult.load(f"{folder}/{index}")
     try:
         client.decrypt(result, share=cb.Sharing(entries=30))
         queue.put(1)

@@ -334,25 +334,19 @@ def _samples(folder: Path) -> Iterator[Sample]:
     )
     yield sample(
         *("operand", "ciphertext", sent["a"].save),
-        lambda path: server.run(
-            a=cb.EncryptedOperand.load(path, parameters, program.id, insecure=True), b=sent["b"]
-        ),
+        lambda path: server.run(a=cb.EncryptedOperand.load(path, insecure=True), b=sent["b"]),
     )
     yield sample(
         *("operand rows", "ciphertext", row_sent.save),
-        lambda path: row_server.run(
-            x=cb.EncryptedOperand.load(path, rows.plan.parameters, rows.id, insecure=True), w=np.ones((2, 3))
-        ),
+        lambda path: row_server.run(x=cb.EncryptedOperand.load(path, insecure=True), w=np.ones((2, 3))),
     )
     yield sample(
         *("result", "ciphertext", result.save),
-        lambda path: client.decrypt(cb.EncryptedResult.load(path, parameters, program.id, insecure=True)),
+        lambda path: client.decrypt(cb.EncryptedResult.load(path, insecure=True)),
     )
     yield sample(
         *("result rows", "ciphertext", row_result.save),
-        lambda path: row_client.decrypt(
-            cb.EncryptedResult.load(path, rows.plan.parameters, rows.id, insecure=True)
-        ),
+        lambda path: row_client.decrypt(cb.EncryptedResult.load(path, insecure=True)),
     )
     manifest = folder / "keys"
     manifest.mkdir()
@@ -392,4 +386,4 @@ def _samples(folder: Path) -> Iterator[Sample]:
 
 
 def _decrypted(program: cb.Program, path: Path, result: cb.EncryptedResult) -> object:
-    return cb.Client.load(program, path, insecure=True).decrypt(result)
+    return cb.Client.load(path, program, insecure=True).decrypt(result)

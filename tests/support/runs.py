@@ -134,21 +134,19 @@ def run_by_files(program: cb.Program, values: Mapping[str, Any], folder: Path) -
     here, inputs = loaded(), dict(values)
     for name, operand in here.operands.items():
         if operand.secret:
-            client = cb.Client.load(here, folder / "secret-key", **low)
+            client = cb.Client.load(folder / "secret-key", here, **low)
             if operand.public_key:
                 encrypts = here.encryptor(cb.PublicKey.load(folder / "public-key", **low))
             else:
                 encrypts = client
             encrypts.encrypt(**{name: values[name]}).save(folder / f"{name}.ct")
-            inputs[name] = cb.EncryptedOperand.load(
-                folder / f"{name}.ct", here.plan.parameters, here.id, **low
-            )
+            inputs[name] = cb.EncryptedOperand.load(folder / f"{name}.ct", **low)
 
     there = loaded()
     server = there.server(cb.EvaluationKeys.load(folder / "keys", **low))
     server.run(**inputs).save(folder / "result")
 
     again = loaded()
-    result = cb.EncryptedResult.load(folder / "result", again.plan.parameters, again.id, **low)
-    decrypted = cb.Client.load(again, folder / "secret-key", **low).decrypt(result)
+    result = cb.EncryptedResult.load(folder / "result", **low)
+    decrypted = cb.Client.load(folder / "secret-key", again, **low).decrypt(result)
     return Run(program, program.evaluate(**values), decrypted, server.counts, inputs)

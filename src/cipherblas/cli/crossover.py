@@ -86,6 +86,7 @@ def crossover(
         raise typer.BadParameter("one of --json and --markdown", param_hint="--markdown")
     if plot is not None:
         files.check_writable(plot)
+        report.check_drawing()
     options = without_none(
         sizes=sizes,
         kinds=kind and [member.value for member in kind],

@@ -89,12 +89,8 @@ def decrypt(
     with display.progress("reading the keys"):
         client = open_client(keys, security, insecure)
         program = client.program
-        params = program.plan.parameters
-        encrypted = EncryptedResult.load(result, params, program.id, security=security, insecure=insecure)
-        operands = [
-            EncryptedOperand.load(path, params, program.id, security=security, insecure=insecure)
-            for path in of or []
-        ]
+        encrypted = EncryptedResult.load(result, security=security, insecure=insecure)
+        operands = [EncryptedOperand.load(path, security=security, insecure=insecure) for path in of or []]
     sharing = None if share is None else Sharing(share, LEAST_BITS if share_bits is None else share_bits)
     with display.progress("decrypting"):
         values = client.decrypt(encrypted, of=operands, share=sharing)

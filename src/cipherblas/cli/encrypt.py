@@ -104,10 +104,7 @@ def encrypt(
 
 def _encryptor(plan: Path, public_key: Path, security: int, insecure: bool) -> Encryptor:
     program = Program.load(plan, security=security, insecure=insecure)
-    fingerprint = program.plan.parameters.fingerprint()
-    return program.encryptor(
-        PublicKey.load(public_key, fingerprint=fingerprint, security=security, insecure=insecure)
-    )
+    return program.encryptor(PublicKey.load(public_key, security=security, insecure=insecure))
 
 
 def _operand_of(program: PlannedProgram, path: Path, shape: tuple[int, ...], public_key: Path | None) -> str:

@@ -61,7 +61,7 @@ def open_client(folder: Path, security: int, insecure: bool) -> Client:
             f"cannot read {folder}", expected="a folder that `cipherblas keygen` wrote", got=got
         )
     program = Program.load(folder / PROGRAM, security=security, insecure=insecure)
-    return Client.load(program, folder / SECRET, security=security, insecure=insecure)
+    return Client.load(folder / SECRET, program, security=security, insecure=insecure)
 
 
 def folder_bytes(path: Path) -> int:

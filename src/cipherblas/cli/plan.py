@@ -103,8 +103,15 @@ def plan(
         ),
     ] = None,
     precision: Annotated[
-        float, typer.Option(help="Largest error of an entry, relative to the bound of the result.")
-    ] = 1e-4,
+        float | None,
+        typer.Option(
+            help="Largest error of an entry, relative to the bound of the result.", show_default="1e-4"
+        ),
+    ] = None,
+    error: Annotated[
+        float | None,
+        typer.Option(help="Largest error of an entry, instead of --precision.", show_default=False),
+    ] = None,
     security: Annotated[
         int,
         typer.Option(
@@ -195,6 +202,7 @@ def plan(
     display = Display(quiet=quiet)
     options = without_none(
         precision=precision,
+        error=error,
         security=security,
         insecure=insecure,
         algorithm=algorithm,

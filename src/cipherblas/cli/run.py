@@ -105,21 +105,13 @@ def run(
         for name, declared in program.operands.items():
             path = paths[name]
             if declared.secret:
-                operands[name] = EncryptedOperand.load(
-                    path, program.plan.parameters, program.id, security=security, insecure=insecure
-                )
+                operands[name] = EncryptedOperand.load(path, security=security, insecure=insecure)
             else:
                 operands[name] = load_array(path, (len(declared.shape),))
     with display.progress("reading the evaluation keys") as progress:
-        keys = EvaluationKeys.load(
-            evaluation_keys,
-            params=program.plan.parameters,
-            program_id=program.id,
-            security=security,
-            insecure=insecure,
-            progress=progress,
-        )
-    server = program.server(keys, weight_budget=weight_budget, weight_folder=weight_folder)
+        keys = EvaluationKeys.load(evaluation_keys, security=security, insecure=insecure, lazy=True)
+        server = program.server(keys, weight_budget=weight_budget, weight_folder=weight_folder)
+        keys.load_all(progress)  # once it is known that they are of this program
     with display.progress("computing") as progress:
         result = server.run(progress=progress, **operands)
     with display.progress("writing"):

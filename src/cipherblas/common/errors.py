@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 _LONGEST_VALUE = 300  # a hostile file must not be able to flood a log through an error message
@@ -64,6 +65,10 @@ class DTypeError(CipherblasError, TypeError):
 
 class SecurityError(CipherblasError):
     """Something would be less secure than asked for, or would let a secret leave its place."""
+
+
+class SecretCopyError(SecurityError, pickle.PicklingError, TypeError):
+    """What holds a secret key was to be copied or pickled."""
 
 
 class ParameterError(CipherblasError):

@@ -41,6 +41,15 @@ def aligned_empty(shape: Sequence[int], dtype: Any = np.uint64) -> Array:
     return aligned
 
 
+def aligned(array: Array) -> Array:
+    """The array itself where it is C-contiguous and its data start at a multiple of 64 bytes, else a copy that is."""
+    if array.flags.c_contiguous and array.ctypes.data % ALIGNMENT == 0:
+        return array
+    copy = aligned_empty(array.shape, array.dtype)
+    copy[...] = array
+    return copy
+
+
 def bytes_of(array: Array) -> memoryview:
     """The bytes of a C-contiguous array, writable when the array is."""
     flat: Array = array.reshape(-1).view(np.uint8)

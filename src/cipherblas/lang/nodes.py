@@ -264,6 +264,16 @@ class Expression:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {shape_text(self.shape)}>"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles are made, and so checked, as an operation on the copied children."""
+        return _operation_on, (type(self), self.children, self.parameters)
+
+
+def _operation_on(
+    kind: Callable[..., Expression], children: Sequence[Expression], parameters: Mapping[str, Any]
+) -> Expression:
+    return kind(*children, **parameters)
+
 
 OPERATIONS: dict[str, type[Expression]] = {}  # by the name that they have in files
 Kind = TypeVar("Kind", bound=type[Expression])

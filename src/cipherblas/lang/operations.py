@@ -58,6 +58,9 @@ class Leaf(Expression):
     def whole(self, parts: Sequence[bool]) -> bool:
         return self.operand.whole
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Leaf, (self.name, self.operand, self.transposed)
+
     def as_column(self, parts: Sequence[Expression]) -> Expression:
         return Leaf(self.name, dataclasses.replace(self.operand, shape=(*self.shape, 1)))
 
@@ -123,6 +126,9 @@ class Constant(Expression):
 
     def whole(self, parts: Sequence[bool]) -> bool:
         return is_whole(self.values)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Constant, (self.values, self.replaces)
 
     def as_column(self, parts: Sequence[Expression]) -> Expression:
         return Constant(self.values.reshape(-1, 1), self.replaces)

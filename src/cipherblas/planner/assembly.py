@@ -131,11 +131,15 @@ def replay(
         raise FormatError("nodes of the decisions", expected=f"0 to {most}", got=max(choices))
     decided = Decisions(decisions["form"], choices, decisions["blocks"], decisions["key_policy"])
     masks = budgets_of(PlanOptions(), 0).masks
-    expression = executed(expression, decided)
-    run = dry_run(parameters, expression, decided, mask_budget=masks, observed=True)
+    runs = executed(expression, decided)
+    run = dry_run(parameters, runs, decided, mask_budget=masks, observed=True)
     precision, predictions = float(decisions["precision"]), Predictions.here()
     options = {"order": decisions["order"], "precision": precision, "mask_budget": masks}
-    return assemble(expression, parameters, decided, run, predictions, **options), run
+    plan = assemble(runs, parameters, decided, run, predictions, **options)
+    error = decisions.get("asked_error")
+    if error is not None and error / expression.bound != precision:
+        raise FormatError("precision of the decisions", expected=error / expression.bound, got=precision)
+    return replace(plan, asked_error=error), run
 
 
 def executed(expression: Expression, decided: Decisions) -> Expression:

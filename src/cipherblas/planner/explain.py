@@ -261,7 +261,8 @@ def _saving(plan: Plan) -> list[tuple[str, str]]:
 
 def _asked(plan: Plan) -> str:
     missed = "" if plan.error <= plan.error_target else ", NOT reached by these parameters"
-    return f"asked: {plan.error_target:.2g}{missed}"
+    how = f"precision={plan.precision:.2g}" if plan.asked_error is None else f"error={plan.asked_error:.2g}"
+    return f"asked: {plan.error_target:.2g} by {how}{missed}"
 
 
 def size(amount: float) -> str:

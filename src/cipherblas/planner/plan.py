@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from cipherblas.common.arrays import is_scalar
-from cipherblas.common.errors import DTypeError, ParameterError, PrecisionError, SecurityError
+from cipherblas.common.errors import DTypeError, MismatchError, ParameterError, PrecisionError, SecurityError
 from cipherblas.common.limits import MASK_BYTES
+from cipherblas.common.pickles import Rebuilt
 from cipherblas.crypto.keys import KeyRequest
 from cipherblas.crypto.params import Parameters
 from cipherblas.crypto.security import LEVELS
@@ -38,6 +39,7 @@ class PlanOptions:
 
     Attributes:
         precision: largest error of an entry, relative to the bound of the result (for A @ B: max|A|·max|B|·k).
+        error: largest error of an entry, in the units of the result; instead of `precision` (see `relative_to`).
         security: 128, 192 or 256 bits; anything less needs `insecure`.
         insecure: accept parameters below the table (warns; stamped into every file).
         algorithm: name of the algorithm for every product, or for every layer; None lets the planner choose.
@@ -61,6 +63,7 @@ class PlanOptions:
     """
 
     precision: float = 1e-4
+    error: float | None = None
     security: int = 128
     insecure: bool = False
     algorithm: str | None = None
@@ -89,6 +92,10 @@ class PlanOptions:
             raise DTypeError("precision", expected="a number", got=type(self.precision).__name__)
         if not 0 < self.precision < 1:  # also when it is not a number
             raise PrecisionError("precision", expected="between 0 and 1", got=self.precision)
+        if self.error is not None and not is_scalar(self.error):
+            raise DTypeError("error", expected="a number", got=type(self.error).__name__)
+        if self.error is not None and not 0 < self.error < math.inf:
+            raise PrecisionError("error", expected="a positive number", got=self.error)
         for name in (
             "memory_budget",
             "key_budget",
@@ -131,6 +138,39 @@ class PlanOptions:
                 raise DTypeError("parameters", expected="Parameters", got=type(self.parameters).__name__)
             self.parameters.check_security(self.security, self.insecure)
 
+    @classmethod
+    def given(cls, options: Mapping[str, Any]) -> PlanOptions:
+        """Those that a user gave by name.
+
+        Raises:
+            MismatchError: there is no such option.
+            ParameterError: precision and error were given. Others as the constructor.
+        """
+        unknown = [name for name in options if name not in cls.__dataclass_fields__]
+        if unknown:
+            raise MismatchError(
+                "unknown option", expected=", ".join(cls.__dataclass_fields__), got=", ".join(unknown)
+            )
+        if options.get("precision") is not None and options.get("error") is not None:
+            raise ParameterError(
+                "precision is relative to the bound of the result, error is absolute",
+                expected="one of them",
+                got="both",
+            )
+        return cls(**options)
+
+    def relative_to(self, bound: float) -> PlanOptions:
+        """With the precision that the error means for a result of this bound.
+
+        Raises:
+            PrecisionError: the error is as large as the bound.
+        """
+        if self.error is None:
+            return self
+        if self.error >= bound:
+            raise PrecisionError("error", expected=f"below the bound {bound:g} of the result", got=self.error)
+        return replace(self, precision=float(self.error) / bound, error=float(self.error))
+
     def _check_integer(self, name: str) -> None:
         value = getattr(self, name)
         if value is None and PlanOptions.__dataclass_fields__[name].default is None:
@@ -170,7 +210,7 @@ class KeySaving:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(Rebuilt):
     """A decided program: parameters, methods, blocks, and what the run will cost.
 
     The figures come from running the program itself without data, so they are those of the code that runs.
@@ -178,6 +218,7 @@ class Plan:
     `weight_memory_bytes` is the part of `peak_bytes` that encoded weights take: all of them, up to half of the memory
     that was available to the planner; the rest goes to a file. `mask_budget`: encoded masks and constants of so many
     bytes are kept from run to run; they are in `peak_bytes`. `nodes`: what each node of the program takes.
+    `asked_error`: what the user gave instead of a precision.
     """
 
     parameters: Parameters
@@ -201,6 +242,7 @@ class Plan:
     weight_memory_bytes: int = 0
     mask_budget: int = field(default=MASK_BYTES, compare=False)
     nodes: tuple[NodeFigures, ...] = ()
+    asked_error: float | None = None
     rejected: tuple[Rejected, ...] = field(default=(), compare=False)
     key_saving: KeySaving | None = field(default=None, compare=False)
     minimise: Minimise | None = field(default=None, compare=False)
@@ -255,6 +297,7 @@ class Plan:
 
     def decisions(self) -> dict[str, Any]:
         """What must be known to run the plan again: JSON-ready, the base of the program's identity."""
+        asked = {} if self.asked_error is None else {"asked_error": self.asked_error}
         return {
             "form": self.form,
             "parameters": self.parameters.to_dict(),
@@ -266,6 +309,7 @@ class Plan:
             "key_policy": self.key_policy,
             "order": self.order,
             "precision": self.precision,
+            **asked,
         }
 
     def to_dict(self) -> dict[str, Any]:
@@ -299,6 +343,7 @@ class Plan:
             "expected_error": self.error,
             "rounding_error": self.rounding_error,
             "error_target": self.error_target,
+            "asked_error": self.asked_error,
             "seconds": self.seconds,
             "minimise": self.minimise,
             "link": self.link,

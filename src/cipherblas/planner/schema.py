@@ -68,7 +68,8 @@ _DECISIONS = record(
         "key_policy": one_of(*get_args(KeyPolicy)),
         "order": one_of(*get_args(Order)),
         "precision": number(0, 1),
-    }
+    },
+    {"asked_error": number(0)},
 )
 
 

@@ -3,6 +3,7 @@
 from cipherblas.planner.explain import duration, size
 from cipherblas.report.crossover import draw_crossover
 from cipherblas.report.display import Display, Progress
+from cipherblas.report.figures import check_drawing
 from cipherblas.report.markdown import FORM_NAMES, KIND_NAMES, crossover_markdown
 from cipherblas.report.tables import plan_table, print_json, stdout_console
 
@@ -11,6 +12,7 @@ __all__ = [
     "KIND_NAMES",
     "Display",
     "Progress",
+    "check_drawing",
     "crossover_markdown",
     "draw_crossover",
     "duration",

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import math
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cipherblas.crypto import files
+from cipherblas.report.figures import new_figure, save_png
 from cipherblas.report.markdown import FORM_NAMES, KIND_NAMES, choices, switches
 
 Row = Mapping[str, Any]
@@ -23,11 +22,7 @@ def draw_crossover(path: Path, rows: Sequence[Row]) -> None:
     Raises:
         StorageError: the system refuses.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8.4, 5.6), dpi=110, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(8.4, 5.6)
     axis = figure.subplots()
     for kind in KIND_NAMES:
         for form in STYLES:
@@ -35,9 +30,7 @@ def draw_crossover(path: Path, rows: Sequence[Row]) -> None:
     _yardstick(axis, rows)
     _switches(axis, rows)
     _decorate(figure, axis, rows)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png")
-    files.save_bytes(path, buffer.getvalue())
+    save_png(path, figure)
 
 
 def _line(axis: Any, kind: str, form: str, rows: Sequence[Row]) -> None:

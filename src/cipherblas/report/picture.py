@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.crypto import files
+from cipherblas.report.figures import new_figure, save_png
 
 Matrix = NDArray[np.float64]
 
@@ -35,19 +34,13 @@ class DemoPicture:
 
 def draw(path: Path, content: DemoPicture) -> None:
     """Write the picture as PNG, whole or not at all; StorageError where the system refuses."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
-
-    figure = Figure(figsize=(16, 8.6), dpi=110, layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12))
-    FigureCanvasAgg(figure)
+    figure = new_figure(16, 8.6)
+    figure.get_layout_engine().set(w_pad=0.12, h_pad=0.12)
     figure.suptitle("Matrix products on a server that holds no secret key", fontsize=17, fontweight="bold")
     axes = figure.subplots(2, 4, width_ratios=[1, 1, 1.35, 1.1])
     _first_row(figure, axes[0], content)
     _second_row(figure, axes[1], content)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png")
-    files.save_bytes(path, buffer.getvalue())
+    save_png(path, figure)
 
 
 def _first_row(figure: Any, axes: Any, content: DemoPicture) -> None:

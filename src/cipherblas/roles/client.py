@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from cipherblas.common.errors import DTypeError, MismatchError, RangeError
 from cipherblas.common.limits import check_available
+from cipherblas.common.pickles import NeverCopied
 from cipherblas.crypto.keys import (
     EvaluationKeys,
     PublicKey,
@@ -32,18 +33,24 @@ from cipherblas.rlwe.matrices.encryption import combined_secrets
 from cipherblas.rlwe.matrices.encryption import decrypt as decrypt_matrix
 from cipherblas.roles.encryptor import Progress, check_public_key_planned, encrypt_operands
 from cipherblas.roles.key_record import KeyRecord
-from cipherblas.roles.messages import EncryptedOperand, EncryptedResult, short_id
+from cipherblas.roles.messages import EncryptedOperand, EncryptedResult, check_parameters, short_id
 from cipherblas.roles.planned import PlannedProgram
 from cipherblas.roles.sharing import Sharing, flooded
 
 Operands = EncryptedOperand | Sequence[EncryptedOperand] | Mapping[str, EncryptedOperand]
 
 
-class Client:
+class Client(NeverCopied):
     """Makes keys, encrypts, decrypts; made by `Program.client()` or `Client.load`.
 
-    The secret key never leaves this object, except into the key file that `save` writes for its owner alone.
+    The secret key never leaves this object, except into the key file that `save` writes for its owner alone: a client
+    can be neither pickled nor copied. The program, public and evaluation keys, operands and results can.
     """
+
+    refusal = (
+        "a client holds the secret key and can be neither pickled nor copied; where its owner needs it, "
+        "Client.save and Client.load pass it on in a file"
+    )
 
     def __init__(self, program: PlannedProgram, secret: SecretKey | None = None) -> None:
         self.program = program
@@ -175,6 +182,7 @@ class Client:
                 expected=short_id(program.id),
                 got=short_id(result.program_id),
             )
+        check_parameters("the result", result.parameters, program.plan.parameters)
         if result.key_id != self._secret.key_id:
             raise MismatchError(
                 "the result belongs to another key pair", expected=self._secret.key_id, got=result.key_id
@@ -242,21 +250,24 @@ class Client:
 
     @classmethod
     def load(
-        cls, program: PlannedProgram, path: str | Path, *, security: int = 128, insecure: bool = False
+        cls, path: str | Path, program: PlannedProgram, *, security: int = 128, insecure: bool = False
     ) -> Client:
         """The client whose secret key `save` wrote.
 
         Args:
-            program: what the key was made for.
             path: the key file.
+            program: what the key was made for.
             security: bits that its parameters must have: 128, 192 or 256.
             insecure: accept less; below 128 bits with a warning.
 
         Raises:
+            DTypeError: not a program.
             FormatError, VersionError, StorageError: the file is not a whole file of ours.
             SecurityError: its parameters have less security.
             MismatchError: it belongs to another program.
         """
+        if not isinstance(program, PlannedProgram):
+            raise DTypeError("a client", expected="Client.load(path, program)", got=type(program).__name__)
         fingerprint = program.plan.parameters.fingerprint()
         secret = SecretKey.load(path, fingerprint=fingerprint, security=security, insecure=insecure)
         if secret.program_id != program.id:

@@ -18,7 +18,13 @@ from cipherblas.crypto.keys import FreshCiphertext, PublicKey, SecretKey, encryp
 from cipherblas.forms.blocks import block_of
 from cipherblas.forms.form import RowForm, SlotForm
 from cipherblas.rlwe.matrices.encryption import encrypt_rows, encrypt_shared_batch, encrypt_shared_rows
-from cipherblas.roles.messages import EncryptedOperand, EncryptedRows, check_shape, short_id
+from cipherblas.roles.messages import (
+    EncryptedOperand,
+    EncryptedRows,
+    check_parameters,
+    check_shape,
+    short_id,
+)
 from cipherblas.roles.planned import PlannedProgram
 from cipherblas.runtime.values import Input
 
@@ -50,18 +56,17 @@ class Encryptor:
                 expected=short_id(program.id),
                 got=short_id(key.program_id) or "no program",
             )
-        if key.params != program.plan.parameters:
-            raise MismatchError(
-                "the public key belongs to other parameters",
-                expected=program.plan.parameters.fingerprint()[:12],
-                got=key.params.fingerprint()[:12],
-            )
+        check_parameters("the public key", key.params, program.plan.parameters)
         check_public_key_planned(program)
         self.program = program
         self._key = key
 
     def __repr__(self) -> str:
         return f"<Encryptor of program {short_id(self.program.id)}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles are made, and so checked, by the constructor."""
+        return Encryptor, (self.program, self._key)
 
     def encrypt(self, /, *, progress: Progress | None = None, **operands: Any) -> Any:
         """Encrypt operands given by name with the public key.

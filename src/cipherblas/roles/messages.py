@@ -17,6 +17,7 @@ from cipherblas.common import schema
 from cipherblas.common.errors import CipherblasError, FormatError, MismatchError, ShapeError
 from cipherblas.common.limits import check_name
 from cipherblas.common.memory import bytes_of
+from cipherblas.common.pickles import Rebuilt
 from cipherblas.crypto import files
 from cipherblas.crypto.keys import FreshCiphertext
 from cipherblas.crypto.params import Parameters
@@ -56,7 +57,7 @@ ROW_FORMATS: dict[str, type[RlweRows] | type[SharedRows] | type[SharedBatch]] = 
 
 
 @dataclass(frozen=True)
-class EncryptedOperand:
+class EncryptedOperand(Rebuilt):
     """One operand, encrypted by a client or an encryptor: for each way in which the program uses it, its ciphertexts.
 
     Attributes:
@@ -128,31 +129,23 @@ class EncryptedOperand:
     def load(
         cls,
         path: str | Path,
-        parameters: Parameters,
-        program_id: str,
         *,
         security: int = 128,
         insecure: bool = False,
     ) -> EncryptedOperand:
-        """Read an operand made for the program `program_id`.
+        """Read an operand; that it is of the right program and key pair is checked where it is used.
 
         Args:
             path: the file.
-            parameters: those that it must have been made with.
-            program_id: the program that it must have been made for.
-            security: bits that the parameters must have: 128, 192 or 256.
+            security: bits that its parameters must have: 128, 192 or 256.
             insecure: accept less; below 128 bits with a warning.
 
         Raises:
             FormatError, VersionError, StorageError: the file is not a whole file of ours.
             SecurityError: its parameters have less security.
-            MismatchError: it belongs to another program or is a result.
+            MismatchError: it is another kind of file, or a result.
         """
-        fingerprint = parameters.fingerprint()
-        header, tensors = files.read(
-            path, KIND, fingerprint=fingerprint, security=security, insecure=insecure
-        )
-        _check_header(header, "operand", program_id)
+        header, tensors, parameters = _read(path, "operand", security, insecure)
         _OPERAND(header, "an encrypted operand")
         name, forms = header["name"], header["forms"]
         _check_name(name)
@@ -162,7 +155,7 @@ class EncryptedOperand:
             _read_feed(tensors, index, parameters, form, float(scale))
             for index, (form, scale) in enumerate(forms)
         )
-        return cls(program_id, name, tuple(header["shape"]), parameters, feeds, header["key_id"])
+        return cls(header["program"], name, tuple(header["shape"]), parameters, feeds, header["key_id"])
 
 
 def _check_name(name: str) -> None:
@@ -272,7 +265,7 @@ def _seeds(seeds: NDArray[Any] | None, count: int) -> list[bytes | None]:
 
 
 @dataclass(frozen=True)
-class EncryptedResult:
+class EncryptedResult(Rebuilt):
     """The encrypted value of a program, block after block in row-major order.
 
     Attributes:
@@ -327,21 +320,15 @@ class EncryptedResult:
     def load(
         cls,
         path: str | Path,
-        parameters: Parameters,
-        program_id: str,
         *,
         security: int = 128,
         insecure: bool = False,
     ) -> EncryptedResult:
-        """Read a result of the program `program_id`; arguments and errors as `EncryptedOperand.load`."""
-        fingerprint = parameters.fingerprint()
-        header, tensors = files.read(
-            path, KIND, fingerprint=fingerprint, security=security, insecure=insecure
-        )
-        _check_header(header, "result", program_id)
+        """Read a result; arguments and errors as `EncryptedOperand.load`."""
+        header, tensors, parameters = _read(path, "result", security, insecure)
         _RESULT(header, "an encrypted result")
         return cls(
-            program_id,
+            header["program"],
             tuple(header["shape"]),
             parameters,
             _result_arrays(tensors),
@@ -370,14 +357,24 @@ def _result_arrays(tensors: dict[str, NDArray[Any]]) -> tuple[NDArray[np.uint64]
     return tuple(arrays[0]) if alike else arrays
 
 
-def _check_header(header: dict[str, Any], role: str, program_id: str) -> None:
-    if header.get("role") != role:
-        raise MismatchError("wrong kind of ciphertext file", expected=role, got=header.get("role"))
-    if header.get("program") != program_id:
+def _read(
+    path: str | Path, role: str, security: int, insecure: bool
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]], Parameters]:
+    """Header, tensors and parameters of a file of ciphertexts."""
+    with files.Reader(path, KIND, security=security, insecure=insecure) as reader:
+        if reader.header.get("role") != role:
+            got = reader.header.get("role")
+            raise MismatchError(f"{reader.path}: wrong kind of ciphertext file", expected=role, got=got)
+        return reader.header, reader.read_all(), reader.parameters
+
+
+def check_parameters(what: str, got: Parameters, expected: Parameters) -> None:
+    """Raise MismatchError unless something was made with these parameters."""
+    if got != expected:
         raise MismatchError(
-            "the file belongs to another program",
-            expected=short_id(program_id),
-            got=short_id(str(header.get("program"))),
+            f"{what} belongs to other parameters",
+            expected=expected.fingerprint()[:12],
+            got=got.fingerprint()[:12],
         )
 
 

@@ -16,8 +16,9 @@ from cipherblas.common import schema
 from cipherblas.common.arrays import finite_array
 from cipherblas.common.errors import CipherblasError, FormatError, MismatchError
 from cipherblas.common.limits import check_name
-from cipherblas.common.work import MOST_STEPS, budget_of, check_nodes
+from cipherblas.common.work import MOST_COMPILED_STEPS, MOST_STEPS, budget_of, check_nodes
 from cipherblas.crypto import files
+from cipherblas.crypto.params import Parameters
 from cipherblas.engines.encodings import ProgramEncodings
 from cipherblas.evaluators.rows.interface import ClearFactor
 from cipherblas.lang import graph
@@ -138,9 +139,13 @@ class PlannedProgram:
 
     def save(self, path: str | Path) -> None:
         """Write the program (no secrets in it) to a file, atomically. A `.json` suffix is as good as any other."""
-        header = {**self._identity(), "id": self.id}
-        values = {name: constant.values for name, constant in graph.constants(self.expression).items()}
+        header, values = self._content()
         files.write(path, KIND, header, values, parameters=self.plan.parameters)
+
+    def _content(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Header and tensors of a file."""
+        values = {name: constant.values for name, constant in graph.constants(self.expression).items()}
+        return {**self._identity(), "id": self.id}, values
 
     @classmethod
     def load(
@@ -171,18 +176,41 @@ class PlannedProgram:
         """
         with files.Reader(path, KIND, security=security, insecure=insecure) as reader:
             header, tensors = reader.header, reader.read_all()
+        with budget_of(work_budget):
+            return cls._read(header, tensors, reader.parameters)
+
+    @classmethod
+    def _read(
+        cls: type[Planned],
+        header: Mapping[str, Any],
+        tensors: Mapping[str, NDArray[Any]],
+        parameters: Parameters,
+    ) -> Planned:
+        """The program that a file or a pickle holds, traced again; errors as `load`."""
         _HEADER(header, "a program")
         operands = _read_operands(header["operands"])
-        with budget_of(work_budget):
-            expression = graph.from_json(header["graph"], operands, tensors)
-            check_expression(expression)
-            plan, run = replay(expression, header["decisions"], reader.parameters)
+        expression = graph.from_json(header["graph"], operands, tensors)
+        check_expression(expression)
+        plan, run = replay(expression, header["decisions"], parameters)
         program = cls(expression, operands, plan, run)
         if header["id"] != program.id:
             raise MismatchError(
                 "identity of the program", expected=short_id(program.id), got=short_id(header["id"])
             )
         return program
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles hold what a file holds, and are read as one: planned for the new machine."""
+        header, values = self._content()
+        return _unpickled, (type(self), json.dumps(header), values, self.plan.parameters)
+
+
+def _unpickled(
+    kind: type[Planned], header: str, tensors: Mapping[str, NDArray[Any]], parameters: Parameters
+) -> Planned:
+    """The program of a pickle: whoever sends one is trusted with more than the work of counting a plan."""
+    with budget_of(MOST_COMPILED_STEPS):
+        return kind._read(json.loads(header), tensors, parameters)
 
 
 def check_expression(expression: Expression) -> None:

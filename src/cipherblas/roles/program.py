@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -75,7 +76,7 @@ def compile(function: Callable[..., Any], /, **arguments: Any) -> Program:
     Args:
         function: called with one node per operand; combines them by `@`, `+`, `-`, `*`, `/`, `.T`.
         **arguments: name=`secret(rows, cols)` or name=`public(rows, cols)` for each parameter of the function,
-            and the options of `PlanOptions` (precision, security, algorithm, memory_budget, …).
+            and the options of `PlanOptions` (precision or error, security, algorithm, memory_budget, …).
 
     Returns:
         The planned program; nothing was executed.
@@ -92,11 +93,7 @@ def compile(function: Callable[..., Any], /, **arguments: Any) -> Program:
     """
     operands = {name: value for name, value in arguments.items() if isinstance(value, Operand)}
     options = {name: value for name, value in arguments.items() if not isinstance(value, Operand)}
-    unknown = [name for name in options if name not in PlanOptions.__dataclass_fields__]
-    if unknown:
-        raise MismatchError(
-            "unknown option", expected=", ".join(PlanOptions.__dataclass_fields__), got=", ".join(unknown)
-        )
+    wanted = PlanOptions.given(options)
     for name in operands:
         check_name(name)
     if not any(operand.secret for operand in operands.values()):
@@ -108,8 +105,9 @@ def compile(function: Callable[..., Any], /, **arguments: Any) -> Program:
     if idle:
         raise MismatchError("operands that the function does not use", expected="none", got=", ".join(idle))
     check_expression(expression)
-    wanted = PlanOptions(**options)
+    wanted = wanted.relative_to(expression.bound)
     check_precision(wanted.precision)
     expression = truncated(expression, float(wanted.precision))
+    wanted = wanted.relative_to(expression.bound)  # that of a sum which was cut may be another
     plan, run = make_plan(expression, wanted)
-    return Program(expression, operands, plan, run)
+    return Program(expression, operands, dataclasses.replace(plan, asked_error=wanted.error), run)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,7 +21,13 @@ from cipherblas.forms.form import RowForm
 from cipherblas.lang.operands import Operand
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.matrices import CoefficientMatrix, SharedBatch, rows_format
-from cipherblas.roles.messages import EncryptedOperand, EncryptedResult, check_shape, short_id
+from cipherblas.roles.messages import (
+    EncryptedOperand,
+    EncryptedResult,
+    check_parameters,
+    check_shape,
+    short_id,
+)
 from cipherblas.roles.planned import PlannedProgram
 from cipherblas.runtime.executor import Executor, Progress
 from cipherblas.runtime.inputs import Inputs, fresh
@@ -57,9 +64,11 @@ class Server:
                 expected=short_id(program.id),
                 got=short_id(keys.program_id),
             )
+        check_parameters("the key set", keys.params, program.plan.parameters)
         keys.check(program.plan.keys)
         self.program = program
         self._keys = keys
+        self._weights: dict[str, Any] = {"weight_budget": weight_budget, "weight_folder": weight_folder}
         self._shared = program.encodings(weight_budget, weight_folder)
         self.counts = Counts()
         self.seconds = 0.0
@@ -67,6 +76,10 @@ class Server:
 
     def __repr__(self) -> str:
         return f"<Server of program {short_id(self.program.id)}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles are made, and so checked, by the constructor; what was encoded is encoded again."""
+        return functools.partial(Server, **self._weights), (self.program, self._keys)
 
     def run(self, /, *, progress: Progress | None = None, **operands: Any) -> EncryptedResult:
         """Compute the program on the operands given by name.
@@ -163,6 +176,7 @@ class Server:
                 expected=short_id(self.program.id),
                 got=short_id(value.program_id),
             )
+        check_parameters(f"operand {name!r}", value.parameters, self.program.plan.parameters)
         if value.key_id != self._keys.key_id:
             raise MismatchError(
                 f"operand {name!r} and the evaluation keys belong to different key pairs",

@@ -20,6 +20,7 @@ from cipherblas.crypto import files
 from cipherblas.lang.operands import public, secret
 from cipherblas.planner.stages import Stages
 from cipherblas.report import Display, duration, plan_table, print_json, size
+from cipherblas.report.figures import check_drawing
 from cipherblas.report.machine import peak_bytes
 from cipherblas.report.picture import DemoPicture, draw
 from cipherblas.report.tables import comparison_table, stdout_console
@@ -51,6 +52,7 @@ def demo(
     use_threads(threads)
     display = Display(quiet=quiet)
     files.check_writable(output)
+    check_drawing()
     with display.progress("loading the digits"):
         digits = load_digits(queries, gallery)
     jobs = _plan(digits, display, threads)

@@ -70,7 +70,7 @@ class Job:
         client = self._send(folder, display)
         self._serve(folder, display, threads)
         with self._timed("decrypt"), display.progress(f"{self.title}: decrypting"):
-            encrypted = EncryptedResult.load(folder / RESULT, self.program.plan.parameters, self.program.id)
+            encrypted = EncryptedResult.load(folder / RESULT)
             self.result = client.decrypt(encrypted)
         self.files[RESULT] = folder_bytes(folder / RESULT)
         with self._timed("NumPy"):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from cipherblas.common.errors import DTypeError, FormatError, RangeError, ShapeError
 from cipherblas.common.memory import Array, aligned_empty
+from cipherblas.common.pickles import Rebuilt, rebuilt
 from cipherblas.crypto import files, randomness
 from cipherblas.crypto.keys.secret import SecretKey
 from cipherblas.crypto.params import Parameters
@@ -21,7 +23,7 @@ def _uniform_rows(params: Parameters, seed: bytes, purpose: randomness.Purpose, 
 
 
 @dataclass(frozen=True, eq=False)
-class FreshCiphertext:
+class FreshCiphertext(Rebuilt):
     """A ciphertext as it leaves encryption.
 
     Attributes:
@@ -98,6 +100,10 @@ class PublicKey:
     def __repr__(self) -> str:
         return f"PublicKey(N={self.params.n}, parameters {self.params.fingerprint()[:12]})"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles are made, and so checked, by the constructor; the a part travels as its seed."""
+        return rebuilt, (PublicKey, self.params, self._seed, self._data[0], self.program_id, self.key_id)
+
     @property
     def data(self) -> Array:
         """uint64 (2, L + 1, N), in NTT form."""
@@ -114,14 +120,11 @@ class PublicKey:
         cls,
         path: files.PathLike,
         *,
-        fingerprint: str | None = None,
         security: int = 128,
         insecure: bool = False,
     ) -> PublicKey:
         """Read what `save` wrote; arguments and errors as `files.read`."""
-        with files.Reader(
-            path, "public-key", fingerprint=fingerprint, security=security, insecure=insecure
-        ) as reader:
+        with files.Reader(path, "public-key", security=security, insecure=insecure) as reader:
             params = reader.parameters
             reader.expect("b", np.uint64, (params.limbs, params.n))
             reader.expect("seed", np.uint8, (randomness.SEED_BYTES,))

@@ -97,6 +97,15 @@ class EvaluationKeys:
             f"parameters {self.params.fingerprint()[:12]})"
         )
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles are checked by the constructor.
+
+        Keys that are still in files are carried as they are there, at half the bytes, and expanded where they are used.
+        """
+        with self._lock:
+            keys = (*self._keys.values(), *self._stored.values())
+        return EvaluationKeys, (self.params, self.program_id, keys, self.key_id)
+
     def get(self, galois: int, limbs: int) -> Array:
         """The switching key of a Galois element for a ciphertext of `limbs` limbs.
 
@@ -176,19 +185,15 @@ class EvaluationKeys:
         cls,
         path: files.PathLike,
         *,
-        params: Parameters | None = None,
-        program_id: str | None = None,
         security: int = 128,
         insecure: bool = False,
         lazy: bool = False,
         progress: Progress | None = None,
     ) -> EvaluationKeys:
-        """Read what `save` wrote.
+        """Read what `save` wrote; that the keys are of the right program is checked where they are used.
 
         Args:
             path: the file or directory.
-            params: the parameters the keys must belong to, or None for any.
-            program_id: the program the keys must belong to, or None for any.
             security: bits that their parameters must have, of Q and the special primes P together.
             insecure: accept less; below 128 bits with a warning.
             lazy: expand each key when it is first used, instead of all now.
@@ -196,10 +201,9 @@ class EvaluationKeys:
 
         Raises:
             FormatError, VersionError, SecurityError, StorageError, MemoryBudgetError: as `files.read`.
-            MismatchError: another kind of file (a secret key, say), foreign parameters or program, or parts of
-                different key sets.
+            MismatchError: another kind of file (a secret key, say), or parts of different key sets.
         """
-        found, owner, stored = storage.open_keys(path, params, program_id, security, insecure)
+        found, owner, stored = storage.open_keys(path, security, insecure)
         keys = cls(found, owner.program_id, stored, owner.key_id)
         if not lazy:
             keys.load_all(progress)

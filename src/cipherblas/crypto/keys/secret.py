@@ -8,12 +8,12 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, NoReturn
 
 import numpy as np
 
 from cipherblas.common.errors import ParameterError, SecurityError, SecurityWarning, printable
 from cipherblas.common.memory import Array
+from cipherblas.common.pickles import NeverCopied
 from cipherblas.crypto import files, randomness
 from cipherblas.crypto.params import Parameters
 
@@ -28,7 +28,7 @@ class _Lent:
         self._array, self._key = array, key
 
 
-class SecretKey:
+class SecretKey(NeverCopied):
     """A uniform ternary secret, derived from a 32-byte seed.
 
     It is not shown by `repr`, cannot be pickled or copied, and is saved by `save` only. `close` (or leaving a
@@ -39,6 +39,10 @@ class SecretKey:
         program_id: the program it was made for, or "".
         key_id: a random public name of the key pair: what was made with another key pair is told apart by it.
     """
+
+    refusal = (
+        "a secret key can be neither pickled nor copied; SecretKey.save writes it to a file of its owner"
+    )
 
     __slots__ = ("_closed", "_coefficients", "_ntt", "_seed", "key_id", "params", "program_id")
 
@@ -165,14 +169,6 @@ class SecretKey:
     def __repr__(self) -> str:
         state = ", closed" if self.closed else ""
         return f"SecretKey(N={self.params.n}, parameters {self.params.fingerprint()[:12]}{state})"
-
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise SecurityError("a secret key cannot be pickled or copied; use SecretKey.save")
-
-    __reduce__ = __copy__ = __getstate__ = lambda self: self.__reduce_ex__(0)
-
-    def __deepcopy__(self, memo: Any) -> NoReturn:
-        self.__reduce_ex__(0)
 
 
 def generate_secret(params: Parameters, program_id: str = "") -> SecretKey:

@@ -133,29 +133,24 @@ def _directory(target: Path) -> Iterator[Path]:
 
 
 def open_keys(
-    path: files.PathLike,
-    params: Parameters | None,
-    program_id: str | None,
-    security: int,
-    insecure: bool,
+    path: files.PathLike, security: int, insecure: bool
 ) -> tuple[Parameters, Owner, list[StoredKey]]:
     """Check headers and list the keys without reading them; errors as `EvaluationKeys.load`."""
     target = Path(path)
-    fingerprint = None if params is None else params.fingerprint()
 
-    def opened(file: Path, fingerprint: str | None) -> files.Reader:
+    def opened(file: Path, fingerprint: str | None = None) -> files.Reader:
         kind = "evaluation-keys"
         return files.Reader(file, kind, fingerprint=fingerprint, security=security, insecure=insecure)
 
     if not target.is_dir():
-        reader = opened(target, fingerprint)
-        owner = _owner(reader, program_id)
+        reader = opened(target)
+        owner = _owner(reader)
         if "parts" in reader.header:
             raise FormatError(f"{target} is a manifest", expected=f"its directory {target.parent}")
         return reader.parameters, owner, _stored_keys(reader)
-    with opened(target / MANIFEST, fingerprint) as manifest:
+    with opened(target / MANIFEST) as manifest:
         found, header = manifest.parameters, manifest.header
-        owner = _owner(manifest, program_id)
+        owner = _owner(manifest)
         names: Any = header.get("parts")
         well_formed = isinstance(names, list) and 0 < len(names) <= _MAX_KEYS
         if not well_formed or not all(isinstance(name, str) and _PART_NAME.fullmatch(name) for name in names):
@@ -163,7 +158,7 @@ def open_keys(
     readers = in_threads(lambda name: opened(target / name, found.fingerprint()), names)
     stored = []
     for part, reader in enumerate(readers):
-        there = (reader.header.get("set"), reader.header.get("part"), _owner(reader, None))
+        there = (reader.header.get("set"), reader.header.get("part"), _owner(reader))
         if there != (header.get("set"), part, owner):
             raise MismatchError(
                 f"{reader.path} belongs to another key set",
@@ -174,15 +169,8 @@ def open_keys(
     return found, owner, stored
 
 
-def _owner(reader: files.Reader, program_id: str | None) -> Owner:
-    owner = Owner(*(reader.text(field) for field in Owner._fields))
-    if program_id is not None and owner.program_id != program_id:
-        raise MismatchError(
-            f"{reader.path} was made for another program",
-            expected=program_id or "no program",
-            got=owner.program_id,
-        )
-    return owner
+def _owner(reader: files.Reader) -> Owner:
+    return Owner(*(reader.text(field) for field in Owner._fields))
 
 
 def _stored_keys(reader: files.Reader) -> list[StoredKey]:

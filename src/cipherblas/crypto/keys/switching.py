@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from cipherblas.common.errors import FormatError
 from cipherblas.common.memory import Array, aligned_empty
+from cipherblas.common.pickles import Rebuilt
 from cipherblas.crypto import files, randomness
 from cipherblas.crypto.params import Parameters
 
@@ -53,7 +55,7 @@ def uniform_part(params: Parameters, seed: bytes, limbs: int) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class SwitchingKey:
+class SwitchingKey(Rebuilt):
     """One switching key in memory.
 
     Attributes:
@@ -70,14 +72,41 @@ class SwitchingKey:
 
 
 @dataclass(frozen=True, eq=False)
+class CarriedTensor:
+    """What a pickle carries of a file: one tensor, read as the file's `Reader` reads it."""
+
+    parameters: Parameters
+    path: str
+    array: Array = field(repr=False)
+
+    def read(self, name: str) -> Array:
+        return self.array
+
+
+@dataclass(frozen=True, eq=False)
 class StoredKey:
-    """One switching key in a file: the b parts under `tensor`, the a parts as a seed."""
+    """One switching key in a file: the b parts under `tensor`, the a parts as a seed.
+
+    A pickle carries the content, not the file's name: it may go to where the file is not.
+    """
 
     galois: int
     limbs: int
     seed: bytes = field(repr=False)
-    reader: files.Reader = field(repr=False)
+    reader: files.Reader | CarriedTensor = field(repr=False)
     tensor: str
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        reader, array = self.reader, self.reader.read(self.tensor)
+        return _carried, (
+            self.galois,
+            self.limbs,
+            self.seed,
+            reader.parameters,
+            reader.path,
+            self.tensor,
+            array,
+        )
 
     def load(self) -> SwitchingKey:
         """Read the b parts and expand the a parts; errors as `files.read`, and FormatError for a residue ≥ q."""
@@ -91,3 +120,17 @@ class StoredKey:
         del b
         data[:, 1] = pack(params, uniform_part(params, self.seed, self.limbs))
         return SwitchingKey(self.galois, self.limbs, self.seed, data)
+
+
+def _carried(
+    galois: int, limbs: int, seed: bytes, params: Parameters, path: str, tensor: str, array: Array
+) -> StoredKey:
+    """The key that a pickle carried, of the shape that the reader of a file asks for."""
+    digits, _, rows, _ = key_shape(params, limbs)
+    if array.dtype != np.uint64 or array.shape != (digits, rows, params.n):
+        raise FormatError(
+            f"{tensor} of {path}",
+            expected=f"uint64 {(digits, rows, params.n)}",
+            got=f"{array.dtype} {array.shape}",
+        )
+    return StoredKey(galois, limbs, seed, CarriedTensor(params, path, array), tensor)

@@ -17,6 +17,7 @@ from cipherblas.common.errors import (
     ShapeError,
 )
 from cipherblas.common.memory import Array, aligned_empty, check_memory
+from cipherblas.common.pickles import Rebuilt
 from cipherblas.crypto import files, randomness
 from cipherblas.crypto.keys.evaluation import EvaluationKeys
 from cipherblas.crypto.keys.switching import key_shape, pack, unpack
@@ -89,7 +90,7 @@ def uniform_part(params: Parameters, seed: bytes, request: ConversionRequest, nu
 
 
 @dataclass(frozen=True, eq=False)
-class ConversionKeys:
+class ConversionKeys(Rebuilt):
     """The keys of one conversion; public.
 
     Made by `generation.make_conversion_keys` or `load`.
@@ -150,7 +151,6 @@ class ConversionKeys:
         cls,
         path: files.PathLike,
         *,
-        params: Parameters | None = None,
         security: int = 128,
         insecure: bool = False,
     ) -> ConversionKeys:
@@ -158,12 +158,9 @@ class ConversionKeys:
 
         Raises:
             FormatError, VersionError, SecurityError, StorageError, MemoryBudgetError: as `files.read`.
-            MismatchError: another kind of file, or other parameters than `params`.
+            MismatchError: another kind of file.
         """
-        fingerprint = None if params is None else params.fingerprint()
-        with files.Reader(
-            path, "conversion-keys", fingerprint=fingerprint, security=security, insecure=insecure
-        ) as reader:
+        with files.Reader(path, "conversion-keys", security=security, insecure=insecure) as reader:
             request = _read_request(reader)
             check_memory(2 * request.nbytes(reader.parameters), "the conversion keys")
             shape = b_shape(reader.parameters, request)

@@ -19,6 +19,7 @@ from cipherblas.common.errors import (
     ShapeError,
 )
 from cipherblas.common.memory import Array, check_memory
+from cipherblas.common.pickles import Rebuilt
 from cipherblas.crypto import files, randomness
 from cipherblas.crypto.params import Parameters
 from cipherblas.rlwe.matrices.uniform import expand
@@ -41,7 +42,7 @@ def stride_of(length: int, size: int) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class CoefficientMatrix:
+class CoefficientMatrix(Rebuilt):
     """An encrypted matrix as two arrays of residues modulo q_0, q_1, …, limb major, in the coefficient domain.
 
     Row i decrypts as b_i + a·s, taken at the coefficients that are stored, over `scale`; which a, which secret and
@@ -139,6 +140,9 @@ class CoefficientMatrix:
                 if largest >= q:
                     raise RangeError(f"residue of limb {limb}", expected=f"below {q}", got=largest)
 
+    def _check_arrived(self) -> None:
+        self.check_residues()
+
     def add(self: Matrix, other: Matrix) -> Matrix:
         """The sum: of the same type, shape, scale, limbs and key pair. The errors add.
 
@@ -214,7 +218,6 @@ class CoefficientMatrix:
         cls: type[Matrix],
         path: files.PathLike,
         *,
-        params: Parameters | None = None,
         security: int = 128,
         insecure: bool = False,
     ) -> Matrix:
@@ -222,15 +225,14 @@ class CoefficientMatrix:
 
         Args:
             path: the file.
-            params: the parameters it must have been made with, or None for any.
             security: bits that its parameters must have: 128, 192 or 256.
             insecure: accept less; below 128 bits with a warning.
 
         Raises:
             FormatError, VersionError, SecurityError, StorageError, MemoryBudgetError: as `files.read`.
-            MismatchError: another kind of file or format, or other parameters.
+            MismatchError: another kind of file or format.
         """
-        return _load(cls, path, params, security, insecure)
+        return _load(cls, path, security, insecure)
 
 
 def checked_shape(shape: tuple[int, int]) -> tuple[int, int]:
@@ -293,13 +295,11 @@ def _save(matrix: CoefficientMatrix, path: files.PathLike) -> None:
 def _load(
     format_: type[Matrix],
     path: files.PathLike,
-    params: Parameters | None,
     security: int,
     insecure: bool,
 ) -> Matrix:
     """Read a matrix of the given format; see `CoefficientMatrix.load`."""
-    fingerprint = None if params is None else params.fingerprint()
-    with files.Reader(path, KIND, fingerprint=fingerprint, security=security, insecure=insecure) as reader:
+    with files.Reader(path, KIND, security=security, insecure=insecure) as reader:
         found = reader.text("format")
         if found != format_.NAME:
             raise MismatchError(

@@ -1,0 +1,67 @@
+"""Copies and pickles: of checked objects, which their constructors make again; none of what holds a secret.
+
+NumPy's arrays leave a pickle of protocol 5 as buffers beside it, where the one who pickles asks for that. They
+come back wherever the buffers lie: `rebuilt` moves what the kernels would have to copy for every use.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar, NoReturn, TypeVar
+
+import numpy as np
+
+from cipherblas.common.errors import SecretCopyError
+from cipherblas.common.memory import aligned
+
+Made = TypeVar("Made")
+
+
+class Rebuilt:
+    """A dataclass whose copies and pickles are made, and so checked, by its constructor; only its fields travel."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        values = [getattr(self, field.name) for field in dataclasses.fields(self)]  # type: ignore[arg-type]
+        return rebuilt, (type(self), *values)
+
+    def _check_arrived(self) -> None:
+        """Raise where the content is not what a file of it may hold, beyond what the constructor checks."""
+
+
+def rebuilt(kind: type[Made], *values: Any) -> Made:
+    """An object of its constructor's arguments, with arrays aligned, and checked as what comes from outside."""
+    made = kind(*map(_in_place, values))
+    if isinstance(made, Rebuilt):
+        made._check_arrived()
+    return made
+
+
+def _in_place(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(map(_in_place, value)) if any(isinstance(item, np.ndarray) for item in value) else value
+    return aligned(value) if isinstance(value, np.ndarray) else value
+
+
+class NeverCopied:
+    """What holds a secret key: `copy` and `pickle` refuse it with `refusal`, in every protocol."""
+
+    __slots__ = ()
+
+    refusal: ClassVar[str]
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise SecretCopyError(self.refusal)
+
+    def __reduce__(self) -> NoReturn:
+        self.__reduce_ex__(0)
+
+    def __getstate__(self) -> NoReturn:
+        self.__reduce_ex__(0)
+
+    def __copy__(self) -> NoReturn:
+        self.__reduce_ex__(0)
+
+    def __deepcopy__(self, memo: Any) -> NoReturn:
+        self.__reduce_ex__(0)
