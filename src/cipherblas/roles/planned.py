@@ -30,6 +30,7 @@ from cipherblas.planner.plan import Plan
 from cipherblas.planner.routes import AnyTrace, executed, replay
 from cipherblas.planner.rows import RowTrace
 from cipherblas.planner.worst_case import worst_error
+from cipherblas.roles.calls import operands_in_one_mapping
 from cipherblas.roles.messages import check_shape, short_id
 from cipherblas.roles.results import ResultSpec, RowResultSpec
 from cipherblas.runtime.row_execution import RowFeed, RowValue
@@ -139,8 +140,9 @@ class PlannedProgram:
             n=self.plan.parameters.n,
         )
 
-    def evaluate(self, /, **operands: Any) -> NDArray[np.float64]:
-        """The program in the clear, by NumPy: what an encrypted result is compared with."""
+    @operands_in_one_mapping
+    def evaluate(self, operands: Mapping[str, Any], /) -> NDArray[np.float64]:
+        """The program in the clear, by NumPy, of arrays by name: what an encrypted result is compared with."""
         if set(operands) != set(self.operands):
             raise MismatchError(
                 "operands of the program",
