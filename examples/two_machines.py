@@ -18,13 +18,13 @@ def ask(outbox: Path) -> tuple[cb.Client, np.ndarray]:
     """The client: writes a program, evaluation keys and an encrypted operand. Keeps the secret key to itself."""
     inputs = np.random.default_rng(2).normal(size=(64, 100)).clip(-4, 4)
     program = cb.compile(
-        lambda weights, x: weights @ x, weights=cb.public(10, 64), x=cb.secret(64, 100, bound=4)
+        lambda weights, x: weights @ x, {"weights": cb.public(10, 64), "x": cb.secret(64, 100, bound=4)}
     )
     client = program.client()
     outbox.mkdir()
     program.save(outbox / "program")
     client.write_evaluation_keys(outbox / "evaluation-keys")
-    client.encrypt(x=inputs).save(outbox / "x.ct")
+    client.encrypt({"x": inputs})["x"].save(outbox / "x.ct")
     return client, inputs
 
 
@@ -33,7 +33,7 @@ def serve(outbox: Path) -> None:
     program = cb.Program.load(outbox / "program")
     keys = cb.EvaluationKeys.load(outbox / "evaluation-keys")
     x = cb.EncryptedOperand.load(outbox / "x.ct")
-    program.server(keys).run(weights=weights(), x=x).save(outbox / "y.ct")
+    program.server(keys).run({"weights": weights(), "x": x}).save(outbox / "y.ct")
 
 
 def weights() -> np.ndarray:

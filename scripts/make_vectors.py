@@ -152,7 +152,7 @@ def write_slots(folder: Path) -> Matrix:
         "algorithm": "skewed",
     }
     declared = {"a": cb.secret(4, 3), "b": cb.secret(3, 4, encryption="public-key")}
-    program = cb.compile(lambda a, b: a @ b, **declared, **options)
+    program = cb.compile(lambda a, b: a @ b, declared, **options)
     a, b = matrix(4, 3), matrix(3, 4)
     client = program.client()
     program.save(folder / "program.json")
@@ -160,12 +160,12 @@ def write_slots(folder: Path) -> Matrix:
     public, evaluation = client.public_key(), client.evaluation_keys()
     public.save(folder / "public-key")
     evaluation.save(folder / "evaluation-keys")
-    encrypted = client.encrypt(a=a)
+    encrypted = client.encrypt({"a": a})["a"]
     KeyRecord(encrypted.key_id, params, folder / "secret-key").spend(BUDGET, SPENT, SHARED)
-    others = program.encryptor(public).encrypt(b=b)
+    others = program.encryptor(public).encrypt({"b": b})["b"]
     encrypted.save(folder / "a.ciphertext")
     others.save(folder / "b.ciphertext")
-    result = program.server(evaluation).run(a=encrypted, b=others)
+    result = program.server(evaluation).run({"a": encrypted, "b": others})
     dataclasses.replace(result, seconds=0.0).save(folder / "result.ciphertext")
     return np.asarray(a @ b)
 
@@ -173,15 +173,15 @@ def write_slots(folder: Path) -> Matrix:
 def write_rows(folder: Path) -> Matrix:
     """A product by GEMM with 128 bits, of a clear row: program, secret key, record, operand, result."""
     program = cb.compile(
-        lambda w, x: w @ x, w=cb.public(1, 8), x=cb.secret(8, 4), form="rows", ring_degree=1 << 12
+        lambda w, x: w @ x, {"w": cb.public(1, 8), "x": cb.secret(8, 4)}, form="rows", ring_degree=1 << 12
     )
     w, x = matrix(1, 8), matrix(8, 4)
     client = program.client()
     program.save(folder / "program.json")
     client.save(folder / "secret-key")
-    encrypted = client.encrypt(x=x)
+    encrypted = client.encrypt({"x": x})["x"]
     encrypted.save(folder / "x.ciphertext")
-    result = program.server(client.evaluation_keys()).run(w=w, x=encrypted)
+    result = program.server(client.evaluation_keys()).run({"w": w, "x": encrypted})
     dataclasses.replace(result, seconds=0.0).save(folder / "result.ciphertext")
     return np.asarray(w @ x)
 

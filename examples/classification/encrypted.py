@@ -158,7 +158,7 @@ def _run(
     seconds = dict.fromkeys(STAGES, 0.0)
     with _timed(seconds, "plan"):
         operands["x"] = cb.secret(len(x), batch, bound=bound)
-        program = cb.compile(function, precision=precision, algorithm=algorithm, **operands)
+        program = cb.compile(function, operands, precision=precision, algorithm=algorithm)
     with _timed(seconds, "keys"):
         client = program.client()
         server = program.server(client.evaluation_keys())
@@ -167,9 +167,9 @@ def _run(
         columns = x[:, start : start + batch]
         width = columns.shape[1]
         with _timed(seconds, "encrypt"):
-            encrypted = client.encrypt(x=np.pad(columns, ((0, 0), (0, batch - width))))
+            encrypted = client.encrypt({"x": np.pad(columns, ((0, 0), (0, batch - width)))})
         with _timed(seconds, "server"):
-            answer = server.run(x=encrypted, **clear)
+            answer = server.run({**encrypted, **clear})
         with _timed(seconds, "decrypt"):
             results.append(client.decrypt(answer)[:, :width])
         if progress is not None:

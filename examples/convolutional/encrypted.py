@@ -75,7 +75,7 @@ def compiled(
         PrecisionError: no parameters reach the tolerance.
     """
     image = cb.secret(1, *side, bound=PIXEL_BOUND)
-    return cb.compile(lambda x: scores(network, x, bounds), x=image, error=tolerance)
+    return cb.compile(lambda x: scores(network, x, bounds), {"x": image}, error=tolerance)
 
 
 def classify(program: cb.Program, images: LabelledImages, progress: Progress | None = None) -> Outcome:
@@ -95,9 +95,9 @@ def classify(program: cb.Program, images: LabelledImages, progress: Progress | N
     found = []
     for number, picture in enumerate(pictures(images)):
         with _timed(seconds["encrypt"]):
-            encrypted = client.encrypt(x=picture[None])
+            encrypted = client.encrypt({"x": picture[None]})
         with _timed(seconds["server" if number else "first"]):
-            answer = server.run(x=encrypted)
+            answer = server.run(encrypted)
         with _timed(seconds["decrypt"]):
             found.append(client.decrypt(answer))
         if progress is not None:

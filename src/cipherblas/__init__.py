@@ -1,7 +1,7 @@
 """BLAS for encrypted matrices.
 
 >>> import cipherblas as cb
->>> program = cb.compile(lambda a, b: a @ b, a=cb.secret(8, 8), b=cb.secret(8, 8))
+>>> program = cb.compile(lambda a, b: a @ b, {"a": cb.secret(8, 8), "b": cb.secret(8, 8)})
 
 See `compile`, `secret`, `public`, `Program`, `Client`, `Encryptor`, `Server`.
 """

@@ -16,7 +16,7 @@ def plan(kind: str, d: int, **options: Any) -> Any:
     """As benchmarks plan, which measure the evaluation."""
     left = cb.secret(d, d) if kind == "cc" else cb.public(d, d, dtype="int8")
     options = {"threads": 1, "minimise": "server", **options}
-    return cb.compile(lambda a, b: a @ b, a=left, b=cb.secret(d, d), **options).plan
+    return cb.compile(lambda a, b: a @ b, {"a": left, "b": cb.secret(d, d)}, **options).plan
 
 
 def test_rows_of_both_routes_are_right() -> None:

@@ -37,8 +37,7 @@ def weak(tmp_path_factory: pytest.TempPathFactory, invoke: Any) -> Path:
         warnings.simplefilter("ignore")
         program = cb.compile(
             lambda a, b: a @ b,
-            a=cb.secret(2, 2, encryption="public-key"),
-            b=cb.secret(2, 2),
+            {"a": cb.secret(2, 2, encryption="public-key"), "b": cb.secret(2, 2)},
             parameters=TINY,
             algorithm="skewed",
             insecure=True,

@@ -27,7 +27,7 @@ class Network:
 
     @property
     def expected(self) -> NDArray[np.float64]:
-        return self.program.evaluate(x=IMAGE, more=MORE)
+        return self.program.evaluate({"x": IMAGE, "more": MORE})
 
     def run(self, invoke: Any, output: Path, *options: object) -> Any:
         """The server's command."""
@@ -43,8 +43,7 @@ def network(invoke: Any, tmp_path_factory: pytest.TempPathFactory) -> Network:
     folder = tmp_path_factory.mktemp("network")
     program = cb.compile(
         lambda x, more: cb.conv2d(cb.conv2d(x, FILTERS), more),
-        more=cb.public(*MORE.shape),
-        x=cb.secret(*IMAGE.shape),
+        {"more": cb.public(*MORE.shape), "x": cb.secret(*IMAGE.shape)},
         precision=1e-3,
     )
     program.save(folder / "plan")

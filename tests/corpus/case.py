@@ -87,7 +87,7 @@ class Case:
         options = {
             name: value.make() if isinstance(value, Chosen) else value for name, value in self.options.items()
         }
-        return cb.compile(function, **operands, **options)
+        return cb.compile(function, operands, **options)
 
 
 CASES: dict[str, Case] = {}

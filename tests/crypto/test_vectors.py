@@ -137,16 +137,16 @@ def test_operands_and_keys_still_compute_in_slots(folder: Path) -> None:
     evaluation = cb.EvaluationKeys.load(folder / "slots" / "evaluation-keys", **ANY)
     server = program.server(evaluation)
     operands = {name: operand(folder / "slots", program, name, demanded) for name in ("a", "b")}
-    decrypted = client.decrypt(server.run(**operands))
+    decrypted = client.decrypt(server.run(operands))
     np.testing.assert_allclose(decrypted, FROZEN["expected"]["slots"], rtol=0, atol=program.plan.error)
 
 
 def test_the_public_key_still_encrypts(folder: Path, vectors: ModuleType) -> None:
     program, client, demanded = loaded(folder / "slots", **ANY)
     public = cb.PublicKey.load(folder / "slots" / "public-key", **ANY)
-    b = program.encryptor(public).encrypt(b=vectors.matrix(3, 4))
+    b = program.encryptor(public).encrypt({"b": vectors.matrix(3, 4)})["b"]
     server = program.server(cb.EvaluationKeys.load(folder / "slots" / "evaluation-keys", **ANY))
-    decrypted = client.decrypt(server.run(a=operand(folder / "slots", program, "a", demanded), b=b))
+    decrypted = client.decrypt(server.run({"a": operand(folder / "slots", program, "a", demanded), "b": b}))
     np.testing.assert_allclose(decrypted, FROZEN["expected"]["slots"], rtol=0, atol=program.plan.error)
 
 
@@ -154,7 +154,7 @@ def test_the_operand_still_computes_by_rows(folder: Path, vectors: ModuleType) -
     program, client, demanded = loaded(folder / "rows")
     server = program.server(client.evaluation_keys())
     x = operand(folder / "rows", program, "x", demanded)
-    decrypted = client.decrypt(server.run(w=vectors.matrix(1, 8), x=x))
+    decrypted = client.decrypt(server.run({"w": vectors.matrix(1, 8), "x": x}))
     np.testing.assert_allclose(decrypted, FROZEN["expected"]["rows"], rtol=0, atol=program.plan.error)
 
 
@@ -170,7 +170,7 @@ def test_the_record_is_still_known(folder: Path, vectors: ModuleType) -> None:
         record.spend(vectors.BUDGET, left + 1, "00" * 32)
     with pytest.raises(SecurityError, match="shared before"):
         record.spend(vectors.BUDGET, 1, vectors.SHARED)
-    client.encrypt(a=vectors.matrix(4, 3))
+    client.encrypt({"a": vectors.matrix(4, 3)})
     with pytest.raises(MismatchError, match="latest encryption"):
         client.decrypt(result(folder / "slots", program, demanded))
 

@@ -87,8 +87,7 @@ def test_counts_of_products_by_gemm() -> None:
     for row, policy in zip(rows, get_args(KeyPolicy), strict=True):
         plan = cb.compile(
             lambda a, b: a @ b,
-            a=cb.secret(64, 64),
-            b=cb.secret(64, 64),
+            {"a": cb.secret(64, 64), "b": cb.secret(64, 64)},
             form="rows",
             ring_degree=4096,
             key_policy=policy,
@@ -180,7 +179,7 @@ def test_worst_errors_are_as_stated() -> None:
         ((10, 64, 32), {"form": "rows", "precision": 3e-14}, -42),
     ):
         m, k, n = sizes
-        program = cb.compile(lambda a, b: a @ b, a=cb.secret(m, k), b=cb.secret(k, n), **options)
+        program = cb.compile(lambda a, b: a @ b, {"a": cb.secret(m, k), "b": cb.secret(k, n)}, **options)
         found = math.log2(program.worst_error / program.expression.bound)
         assert stated - 1 < found < stated + 1
 

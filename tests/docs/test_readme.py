@@ -40,14 +40,14 @@ def test_example_of_a_network_runs() -> None:
     exec(compile(block.text, "README.md", "exec"), names)
     program, scores = names["program"], names["scores"]
     assert isinstance(program, cb.Program)
-    expected = program.evaluate(x=np.ones((1, 14, 14)))
+    expected = program.evaluate({"x": np.ones((1, 14, 14))})
     assert np.abs(np.asarray(scores) - expected).max() <= program.plan.error_target
 
 
 def test_printed_plan_has_the_rows_of_a_plan() -> None:
     """The plan that the README shows names what `explain` names, in that order."""
     (block,) = documents.blocks(documents.README, "text")
-    program = cb.compile(lambda a, b: a @ b, a=cb.secret(160, 96), b=cb.secret(96, 200))
+    program = cb.compile(lambda a, b: a @ b, {"a": cb.secret(160, 96), "b": cb.secret(96, 200)})
 
     def rows(text: str) -> list[str]:
         shown = text.split("not taken:")[0].splitlines()

@@ -83,7 +83,7 @@ def test_the_program_is_the_network(trained: Trained) -> None:
     program = encrypted.compiled(network, (8, 8), TOLERANCE, None)
     expected = network.layers(trained.held_out)[2]
     for index in range(20):
-        found = program.evaluate(x=trained.held_out.pixels[:, index].reshape(1, 8, 8))
+        found = program.evaluate({"x": trained.held_out.pixels[:, index].reshape(1, 8, 8)})
         np.testing.assert_allclose(found, expected[index], rtol=0, atol=1e-9)
 
 

@@ -56,7 +56,7 @@ def test_linear(trained: Trained) -> None:
 
 def test_the_planner_takes_gemm_for_the_linear_model_by_itself() -> None:
     program = cb.compile(
-        lambda w, b, x: w @ x + b, w=cb.public(10, 64), b=cb.public(10, 37), x=cb.secret(64, 37)
+        lambda w, b, x: w @ x + b, {"w": cb.public(10, 64), "b": cb.public(10, 37), "x": cb.secret(64, 37)}
     )
     assert program.plan.algorithm == "gemm"
 

@@ -308,13 +308,13 @@ def test_network(name, function, shape):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # toy parameters
         program = cb.compile(
-            function, x=cb.secret(*shape), algorithm=name, ring_degree=4096, security=0, insecure=True
+            function, {"x": cb.secret(*shape)}, algorithm=name, ring_degree=4096, security=0, insecure=True
         )
         client = program.client()
     assert program.plan.algorithm == name
     x = np.random.default_rng(3).uniform(-1, 1, shape)
     server = program.server(client.evaluation_keys())
-    result = client.decrypt(server.run(x=client.encrypt(x=x)))
+    result = client.decrypt(server.run(client.encrypt({"x": x})))
     expected = evaluate_clear(program.expression, {"x": x})
     np.testing.assert_allclose(result, expected, rtol=0, atol=program.plan.error)
 
@@ -324,8 +324,8 @@ def test_names_that_do_not_suit_a_program():
     with pytest.raises(
         ParameterError, match=r"method of a convolution: expected metakernel .* got helib-bsgs"
     ):
-        cb.compile(network, x=image, algorithm="helib-bsgs")
+        cb.compile(network, {"x": image}, algorithm="helib-bsgs")
     with pytest.raises(ParameterError, match="algorithm of a network: expected metakernel"):
-        cb.compile(network, x=image, algorithm="fame")
+        cb.compile(network, {"x": image}, algorithm="fame")
     with pytest.raises(ParameterError, match="algorithm: expected skewed"):
-        cb.compile(lambda a, b: a @ b, a=matrix, b=matrix, algorithm="fhelipe")
+        cb.compile(lambda a, b: a @ b, {"a": matrix, "b": matrix}, algorithm="fhelipe")

@@ -20,7 +20,7 @@ def product(a: Any, b: Any) -> Any:
 
 def of_shape(m: int, k: int, n: int, left_secret: bool, **options: Any) -> cb.Program:
     left = cb.secret(m, k) if left_secret else cb.public(m, k, dtype="int8")
-    return cb.compile(product, a=left, b=cb.secret(k, n), **options)
+    return cb.compile(product, {"a": left, "b": cb.secret(k, n)}, **options)
 
 
 def compiled(d: int, left_secret: bool = True, **options: Any) -> cb.Program:
@@ -106,4 +106,4 @@ def test_options_of_slots_are_refused_with_gemm(options: dict[str, Any]) -> None
 
 def test_a_program_that_needs_slots_has_no_form_by_rows() -> None:
     with pytest.raises(cb.ParameterError, match="no method by rows for product 4x4"):
-        cb.compile(lambda a, b: (a @ b) * a, a=cb.secret(4, 4), b=cb.secret(4, 4), form="rows")
+        cb.compile(lambda a, b: (a @ b) * a, {"a": cb.secret(4, 4), "b": cb.secret(4, 4)}, form="rows")

@@ -25,7 +25,7 @@ def network(x: cb.expressions.Expression) -> cb.expressions.Expression:
 
 
 def compiled() -> cb.Program:
-    return cb.compile(network, x=cb.secret(1, 8, 8), precision=1e-3)
+    return cb.compile(network, {"x": cb.secret(1, 8, 8)}, precision=1e-3)
 
 
 def test_layers_add_up() -> None:
@@ -85,14 +85,14 @@ def test_weights_need_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     program = compiled()
     client = program.client()
     keys = client.evaluation_keys()
-    x = client.encrypt(x=np.zeros((1, 8, 8)))
+    x = client.encrypt({"x": np.zeros((1, 8, 8))})["x"]
     plan = program.plan
     least = plan.peak_bytes - plan.weight_memory_bytes - keys.nbytes
     monkeypatch.setattr(limits, "available_memory", lambda: least)
-    program.server(keys, weight_budget=0).run(x=x)
+    program.server(keys, weight_budget=0).run({"x": x})
     monkeypatch.setattr(limits, "available_memory", lambda: least - 1)
     with pytest.raises(cb.MemoryBudgetError):
-        program.server(keys, weight_budget=0).run(x=x)
+        program.server(keys, weight_budget=0).run({"x": x})
 
 
 def test_default_budget(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,10 +109,10 @@ def test_progress_of_a_run() -> None:
     runner = program.server(client.evaluation_keys())
     seen: list[tuple[int, int]] = []
     x = RANDOM.uniform(-1, 1, (1, 8, 8))
-    result = runner.run(progress=lambda done, total: seen.append((done, total)), x=client.encrypt(x=x))
+    result = runner.run(client.encrypt({"x": x}), progress=lambda done, total: seen.append((done, total)))
     total = program.plan.counts.plain_products + 6  # input, convolution, square, mean, flatten, product
     assert len(seen) > 6 and seen == sorted(seen) and seen[-1] == (total, total)
-    assert np.abs(client.decrypt(result) - program.evaluate(x=x)).max() <= program.plan.error_target
+    assert np.abs(client.decrypt(result) - program.evaluate({"x": x})).max() <= program.plan.error_target
     assert runner.counts == program.plan.counts
 
 
@@ -127,7 +127,7 @@ def test_progress_of_a_run() -> None:
 )
 def test_results_beyond_the_image(layer: Any) -> None:
     """Results that reach beyond the image's last column take one level: the input is packed with room for them."""
-    program = cb.compile(layer, x=cb.secret(2, 6, 6), precision=1e-3)
+    program = cb.compile(layer, {"x": cb.secret(2, 6, 6)}, precision=1e-3)
     assert program.plan.levels == 1
     run(program, {"x": RANDOM.uniform(-1, 1, (2, 6, 6))}).check()
 
@@ -136,7 +136,7 @@ def test_known_weights_ask_gemms_for_the_same_error() -> None:
     """Weights with a few large entries: the bound of the result is far below that of a product of matrices."""
     weights = np.random.default_rng(3).normal(size=(10, 784))
     plans = [
-        cb.compile(lambda x: weights @ x, x=cb.secret(784), precision=1e-5, form=form).plan
+        cb.compile(lambda x: weights @ x, {"x": cb.secret(784)}, precision=1e-5, form=form).plan
         for form in ("rows", "tensors")
     ]
     assert plans[0].error_target == pytest.approx(plans[1].error_target)

@@ -29,7 +29,7 @@ inputs = {
     else np.load(folder / f"{name}.npy")
     for name, operand in program.operands.items()
 }
-server.run(**inputs)
+server.run(inputs)
 status = Path("/proc/self/status").read_text()  # ru_maxrss may be that of the process that started this one
 print(int(status.split("VmHWM:")[1].split()[0]) * 1024)
 """
@@ -117,8 +117,8 @@ def peaks(folder: Path, program: cb.Program) -> tuple[int, int]:
             secret[name] = values
         else:
             np.save(folder / f"{name}.npy", values)
-    sent = client.encrypt(**secret)
-    for name, encrypted in ({next(iter(secret)): sent} if len(secret) == 1 else sent).items():
+    sent = client.encrypt(secret)
+    for name, encrypted in sent.items():
         encrypted.save(folder / name)
     done = subprocess.run(
         [sys.executable, "-c", SERVER, str(folder)],
@@ -135,7 +135,7 @@ def peaks(folder: Path, program: cb.Program) -> tuple[int, int]:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_peak_memory(tmp_path: Path, name: str) -> None:
     function, operands, options = PROGRAMS[name]
-    planned, found = peaks(tmp_path, cb.compile(function, **operands, **options))
+    planned, found = peaks(tmp_path, cb.compile(function, operands, **options))
     print(f"{name}: planned {planned >> 20} MiB, found {found >> 20} MiB, {found / planned:.2f} of it")
     assert found <= UNDER * planned
     assert planned <= OVER * found

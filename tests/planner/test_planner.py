@@ -38,7 +38,7 @@ def product(a: Any, b: Any) -> Any:
 
 
 def compiled(m: int = 12, k: int = 12, n: int = 12, **options: Any) -> cb.Program:
-    return cb.compile(product, a=S(m, k), b=S(k, n), **options)
+    return cb.compile(product, {"a": S(m, k), "b": S(k, n)}, **options)
 
 
 # --- explain ---
@@ -112,13 +112,13 @@ def test_uploads_and_downloads_are_those_that_are_sent() -> None:
     for options in ({"algorithm": "skewed"}, {"algorithm": "outer-product"}, {"block": 5}):
         program = compiled(**options)
         client = program.client()
-        inputs = client.encrypt(a=np.ones((12, 12)), b=np.ones((12, 12)))
+        inputs = client.encrypt({"a": np.ones((12, 12)), "b": np.ones((12, 12))})
         assert sum(operand.nbytes for operand in inputs.values()) == program.plan.upload_bytes
         assert (
             sum(len(feed) for operand in inputs.values() for feed in operand.feeds)
             == program.plan.upload_ciphertexts
         )
-        result = program.server(client.evaluation_keys()).run(**inputs)
+        result = program.server(client.evaluation_keys()).run(inputs)
         assert result.nbytes == program.plan.result_bytes
         assert len(result.ciphertexts) == program.plan.result_ciphertexts
 
@@ -239,7 +239,7 @@ def test_factors_do_not_spoil_the_search() -> None:
     """`2 * (a @ b)` is planned as finely as `a @ b`."""
     plain = compiled(64, 64, 64).plan
     for function in (lambda a, b: 2 * (a @ b), lambda a, b: (a / 3) @ b, lambda a, b: -(a @ (0.1 * b))):
-        plan = cb.compile(function, a=S(64, 64), b=S(64, 64)).plan
+        plan = cb.compile(function, {"a": S(64, 64), "b": S(64, 64)}).plan
         assert plan.counts == plain.counts
         assert plan.blocks == plain.blocks
 
@@ -248,7 +248,7 @@ def test_planning_takes_seconds_at_most() -> None:
     start = time.perf_counter()
     compiled(512, 512, 512)
     compiled(1, 5000, 3)
-    cb.compile(lambda a, b: (a @ b) @ a, a=S(64, 64), b=S(64, 64))
+    cb.compile(lambda a, b: (a @ b) @ a, {"a": S(64, 64), "b": S(64, 64)})
     assert time.perf_counter() - start < 60  # far above what it takes: it has been minutes, and all memory
 
 

@@ -18,7 +18,7 @@ from cipherblas.lang.operations import Leaf
 from cipherblas.planner.refusals import widest
 from cipherblas.planner.sizing import DEEPEST, NoRingError, draft, drafted
 from cipherblas.rlwe.rings import RingShape
-from tests.support.runs import TOY, run
+from tests.support.runs import TOY, program_of, run
 
 S = cb.secret
 DIRECT: dict[str, Any] = {"algorithm": "skewed", "key_policy": "direct"}
@@ -44,7 +44,7 @@ def check(function: Callable[..., Any], precision: float, **arguments: Any) -> c
     """Compile, run and compare with NumPy: no entry is further off than the plan predicts."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        program = cb.compile(function, precision=precision, **arguments)
+        program = program_of(function, precision=precision, **arguments)
         rng = np.random.default_rng(5)
         values = {
             name: rng.choice([-1.0, -0.3, 0.7, 1.0], operand.shape) * operand.bound
@@ -127,7 +127,7 @@ def test_a_refusal_names_the_node_its_bound_and_what_would_help() -> None:
         return a @ a @ a
 
     with pytest.raises(cb.PrecisionError) as caught:
-        cb.compile(run, a=S(4, 4), precision=1e-14, form="blocks", algorithm="skewed")
+        cb.compile(run, {"a": S(4, 4)}, precision=1e-14, form="blocks", algorithm="skewed")
     text = str(caught.value)
     assert "no ring carries the program at the precision 1e-14, 128-bit security" in text
     assert "the widest range is that of (a @ a) @ a, bounded by 16, 2^4 times" in text
@@ -137,7 +137,7 @@ def test_a_refusal_names_the_node_its_bound_and_what_would_help() -> None:
 
 def test_a_network_that_no_ring_carries_is_refused_likewise() -> None:
     with pytest.raises(cb.PrecisionError) as caught:
-        cb.compile(lambda x: cb.square(cb.square(np.full((2, 4), 3.0) @ x)), x=S(4), precision=1e-15)
+        cb.compile(lambda x: cb.square(cb.square(np.full((2, 4), 3.0) @ x)), {"x": S(4)}, precision=1e-15)
     text = str(caught.value)
     assert "no ring carries the program at the precision 1e-15" in text
     assert "the widest range is that of" in text and "N = 131072: a scale of" in text
@@ -145,7 +145,7 @@ def test_a_network_that_no_ring_carries_is_refused_likewise() -> None:
 
 def test_a_budget_that_refuses_the_rings_that_would_do_is_named() -> None:
     with pytest.raises(cb.MemoryBudgetError, match="key_budget"):
-        cb.compile(eighth, a=S(8, 8), precision=1e-6, form="blocks", algorithm="skewed", key_budget=1000)
+        cb.compile(eighth, {"a": S(8, 8)}, precision=1e-6, form="blocks", algorithm="skewed", key_budget=1000)
 
 
 # --- bounds of known weights, and promised ones ---
@@ -199,14 +199,14 @@ def test_promised_bounds_of_matrices() -> None:
         return x
 
     program = cb.compile(
-        lambda x: iterate(x, 0.5), x=S(8, 8), precision=1e-4, **{**TOY, "ring_degree": 1 << 13}
+        lambda x: iterate(x, 0.5), {"x": S(8, 8)}, precision=1e-4, **{**TOY, "ring_degree": 1 << 13}
     )
     assert program.expression.bound == 0.5
     assert iterate(Leaf("x", S(8, 8))).bound == 8.0**15
     client = program.client()
     server = program.server(client.evaluation_keys())
-    result = client.decrypt(server.run(x=client.encrypt(x=a)))
-    assert np.abs(result - program.evaluate(x=a)).max() <= program.plan.error <= 5e-5
+    result = client.decrypt(server.run(client.encrypt({"x": a})))
+    assert np.abs(result - program.evaluate({"x": a})).max() <= program.plan.error <= 5e-5
     transposed = cb.assume(Leaf("x", S(8, 4)), 0.25).T
     assert transposed.shape == (4, 8) and transposed.bound == 0.25
 
@@ -238,12 +238,12 @@ def sigmoid_network(x: Any) -> Any:
 def test_a_batch_through_a_network_of_sigmoids() -> None:
     """100 vectors through 64-64-32-10, planned in seconds, as one vector is."""
     start = time.process_time()
-    program = cb.compile(sigmoid_network, x=S(64, 100), precision=1e-3)
+    program = cb.compile(sigmoid_network, {"x": S(64, 100)}, precision=1e-3)
     assert time.process_time() - start < 20  # some 7 on an idle core; it was minutes
     values = RANDOM.uniform(-1, 1, (64, 100))
     client = program.client()
     server = program.server(client.evaluation_keys())
-    result = client.decrypt(server.run(x=client.encrypt(x=values)))
+    result = client.decrypt(server.run(client.encrypt({"x": values})))
     assert np.abs(result - sigmoid_network(values)).max() <= program.plan.error <= program.plan.error_target
 
 

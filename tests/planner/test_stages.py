@@ -24,7 +24,7 @@ def product(a: Any, b: Any) -> Any:
 
 
 def compiled(**options: Any) -> cb.Program:
-    return cb.compile(product, a=S(64, 64), b=S(64, 64), threads=1, **options)
+    return cb.compile(product, {"a": S(64, 64), "b": S(64, 64)}, threads=1, **options)
 
 
 def total(stages: Stages) -> float:
@@ -62,12 +62,14 @@ def test_stages_add_up(options: dict[str, Any]) -> None:
 PROGRAMS = {
     "slots": lambda: compiled(algorithm="skewed"),
     "grid": lambda: compiled(algorithm="outer-product", block=40),
-    "chain": lambda: cb.compile(lambda a, b: (a @ b) @ a + b, a=S(12, 12), b=S(12, 12), form="blocks"),
-    "public key": lambda: cb.compile(product, a=S(8, 8, encryption="public-key"), b=S(8, 8)),
-    "rows": lambda: cb.compile(product, a=S(20, 30), b=S(30, 12), form="rows"),
-    "clear": lambda: cb.compile(product, a=P(20, 30), b=S(30, 3000), form="rows"),
-    "fixed": lambda: cb.compile(lambda b: np.eye(20, 30) @ b, b=S(30, 12), form="rows"),
-    "network": lambda: cb.compile(lambda x: np.ones((4, 40)) @ cb.square(x), x=S(40)),
+    "chain": lambda: cb.compile(
+        lambda a, b: (a @ b) @ a + b, {"a": S(12, 12), "b": S(12, 12)}, form="blocks"
+    ),
+    "public key": lambda: cb.compile(product, {"a": S(8, 8, encryption="public-key"), "b": S(8, 8)}),
+    "rows": lambda: cb.compile(product, {"a": S(20, 30), "b": S(30, 12)}, form="rows"),
+    "clear": lambda: cb.compile(product, {"a": P(20, 30), "b": S(30, 3000)}, form="rows"),
+    "fixed": lambda: cb.compile(lambda b: np.eye(20, 30) @ b, {"b": S(30, 12)}, form="rows"),
+    "network": lambda: cb.compile(lambda x: np.ones((4, 40)) @ cb.square(x), {"x": S(40)}),
 }
 
 
@@ -79,7 +81,7 @@ def test_traffic_is_what_is_sent(name: str) -> None:
     client = program.client()
     operands = {key: np.zeros(operand.shape) for key, operand in program.operands.items() if operand.secret}
     clear = {key: np.zeros(item.shape) for key, item in program.operands.items() if not item.secret}
-    encrypted = {key: client.encrypt(**{key: value}) for key, value in operands.items()}
+    encrypted = {key: client.encrypt({key: value})[key] for key, value in operands.items()}
     sent = [part for operand in encrypted.values() for feed in operand.feeds for part in feed]
     n = plan.parameters.n
     traffic = run.traffic(n)
@@ -99,7 +101,7 @@ def test_traffic_is_what_is_sent(name: str) -> None:
             assert traffic.encrypted_words >= sum(ct.data.size for ct in sent)
             assert traffic.seeded_words <= sum(ct.limbs * n for ct in sent)
     assert traffic.upload_bytes == plan.upload_bytes
-    result = program.server(client.evaluation_keys()).run(**encrypted, **clear)
+    result = program.server(client.evaluation_keys()).run({**encrypted, **clear})
     assert traffic.result_bytes == plan.result_bytes == sum(array.nbytes for array in result.ciphertexts)
     if plan.form != "rows":
         assert traffic.answers == len(result.ciphertexts)
@@ -109,10 +111,10 @@ def test_traffic_is_what_is_sent(name: str) -> None:
 
 def test_a_first_run_encodes_masks_and_weights() -> None:
     """Each once, as the server's caches hold them afterwards."""
-    program = cb.compile(lambda x: np.ones((4, 40)) @ cb.square(np.ones((40, 30)) @ x), x=S(30))
+    program = cb.compile(lambda x: np.ones((4, 40)) @ cb.square(np.ones((40, 30)) @ x), {"x": S(30)})
     client = program.client()
     server = program.server(client.evaluation_keys())
-    server.run(x=client.encrypt(x=np.zeros(30)))
+    server.run(client.encrypt({"x": np.zeros(30)}))
     counts = program.plan.counts
     assert server.counts == counts
     assert counts.mask_encodings == len(server._shared.masks)
@@ -200,5 +202,5 @@ def test_bad_options(options: dict[str, Any], error: type[Exception], text: str)
 
 
 def test_operands_may_bear_the_names_of_options() -> None:
-    program = cb.compile(lambda link, minimise: link @ minimise, link=S(4, 4), minimise=S(4, 4))
+    program = cb.compile(lambda link, minimise: link @ minimise, {"link": S(4, 4), "minimise": S(4, 4)})
     assert set(program.operands) == {"link", "minimise"}

@@ -81,7 +81,7 @@ def test_what_is_left_out_is_counted_through_what_follows() -> None:
     assert slopes[id(found)] == 1.0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        plan = cb.compile(program, x=S(4), precision=1e-3, **TOY).plan
+        plan = cb.compile(program, {"x": S(4)}, precision=1e-3, **TOY).plan
     assert plan.error > truncation_error(found)
 
 

@@ -16,7 +16,7 @@ from cipherblas.evaluators.slots.bookkeeping import Bookkeeper
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.worst_case import WorstCase
 from cipherblas.planner.worst_case import worst_error
-from tests.support.runs import Parties
+from tests.support.runs import Parties, program_of
 
 
 def _squares(x: Any) -> Any:
@@ -58,7 +58,7 @@ CASES: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 def test_operands_at_their_bounds_stay_below(case: str) -> None:
     """All entries equal and nearly as large as they may be: errors of encodings and of products are then alike."""
     function, arguments = CASES[case]
-    program = cb.compile(function, **arguments)
+    program = program_of(function, **arguments)
     assert program.worst_error >= program.plan.error
     parties = Parties(program)
     for sign in (1.0, -1.0):
@@ -68,14 +68,14 @@ def test_operands_at_their_bounds_stay_below(case: str) -> None:
 
 def test_secret_times_secret_by_rows() -> None:
     """Traced alone: keys of a transposition take long to make."""
-    program = cb.compile(lambda a, b: a @ b, a=cb.secret(8, 64), b=cb.secret(64, 8), form="rows")
+    program = cb.compile(lambda a, b: a @ b, {"a": cb.secret(8, 64), "b": cb.secret(64, 8)}, form="rows")
     assert program.plan.error < program.worst_error < 1e4 * program.plan.error
 
 
 def test_errors_add_up() -> None:
     """k ciphertexts summed have k times the error, not sqrt(k) times; a plan adds them as independent."""
-    program = cb.compile(lambda a, b: a + b, a=cb.secret(4, 4), b=cb.secret(4, 4))
-    single = cb.compile(lambda a: a + 0, a=cb.secret(4, 4), parameters=program.plan.parameters)
+    program = cb.compile(lambda a, b: a + b, {"a": cb.secret(4, 4), "b": cb.secret(4, 4)})
+    single = cb.compile(lambda a: a + 0, {"a": cb.secret(4, 4)}, parameters=program.plan.parameters)
     ratio = program.worst_error / single.worst_error
     assert ratio == pytest.approx(2, rel=0.01)
 
@@ -93,7 +93,7 @@ def test_one_block_stands_for_all(
     monkeypatch: pytest.MonkeyPatch, function: Callable[..., Any], arguments: dict[str, Any]
 ) -> None:
     """Grids of several blocks; the bound is that of walking all of them."""
-    program = cb.compile(function, **arguments, block=8)
+    program = program_of(function, **arguments, block=8)
     assert max(program.output.form.grid) > 1
     found = program.worst_error
     monkeypatch.setattr(WorstCase, "each", Bookkeeper.each)
@@ -103,14 +103,14 @@ def test_one_block_stands_for_all(
 def test_a_finer_plan_has_a_smaller_worst_error() -> None:
     def found(precision: float) -> float:
         return cb.compile(
-            lambda a, b: a @ b, a=cb.secret(8, 8), b=cb.secret(8, 8), precision=precision
+            lambda a, b: a @ b, {"a": cb.secret(8, 8), "b": cb.secret(8, 8)}, precision=precision
         ).worst_error
 
     assert found(1e-8) < found(1e-4) / 1000
 
 
 def test_a_loaded_program_has_the_same(tmp_path: Any) -> None:
-    program = cb.compile(lambda a, b: (a @ b) @ a, a=cb.secret(4, 4), b=cb.secret(4, 4))
+    program = cb.compile(lambda a, b: (a @ b) @ a, {"a": cb.secret(4, 4), "b": cb.secret(4, 4)})
     program.save(tmp_path / "program")
     assert cb.Program.load(tmp_path / "program").worst_error == program.worst_error
     assert worst_error(program.executed, program.plan) == program.worst_error

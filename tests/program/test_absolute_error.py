@@ -26,7 +26,7 @@ ROUTES = {"slots": "slots", "rows": "rows", "a vector by rows": "rows", "layers"
 
 def compiled(name: str, **options: Any) -> cb.Program:
     function, operands = PROGRAMS[name]
-    return cb.compile(function, **operands, route=ROUTES[name], **options)
+    return cb.compile(function, operands, route=ROUTES[name], **options)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -46,8 +46,8 @@ def test_a_run_keeps_to_it() -> None:
     client = program.client()
     rng = np.random.default_rng(0)
     values = {"a": rng.uniform(-1, 1, (8, 8)), "b": rng.uniform(-3, 3, (8, 8))}
-    result = program.server(client.evaluation_keys()).run(**client.encrypt(**values))
-    assert np.abs(client.decrypt(result) - program.evaluate(**values)).max() <= 2e-5
+    result = program.server(client.evaluation_keys()).run(client.encrypt(values))
+    assert np.abs(client.decrypt(result) - program.evaluate(values)).max() <= 2e-5
 
 
 def test_explain_says_what_was_asked() -> None:
@@ -58,7 +58,7 @@ def test_explain_says_what_was_asked() -> None:
 def test_terms_that_are_left_out_do_not_count_twice() -> None:
     """A sum that was cut has another bound; the error asked for is that of the program which runs."""
     program = cb.compile(
-        lambda x: cb.polynomial(x, [0.1, 0.5, 0.0, 0.25, 0, 0, 0, 1e-12]), x=cb.secret(8), error=1e-3
+        lambda x: cb.polynomial(x, [0.1, 0.5, 0.0, 0.25, 0, 0, 0, 1e-12]), {"x": cb.secret(8)}, error=1e-3
     )
     assert "truncated" in json.dumps(program._identity())
     assert program.plan.precision == 1e-3 / program.expression.bound

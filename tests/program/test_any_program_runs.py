@@ -26,7 +26,7 @@ SLOW = "keys of transpositions"
 def refusal(found: Case) -> str | None:
     """Run a case. Returns why it was not run to its end, or None; fails on any third outcome."""
     try:
-        program = cb.compile(found.function, **found.declared(), **found.options)
+        program = cb.compile(found.function, found.declared(), **found.options)
     except cb.CipherblasError as error:
         if error.expected is None and error.got is None:
             raise AssertionError("a refusal that does not say why") from error

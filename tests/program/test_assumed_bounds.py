@@ -96,7 +96,8 @@ def test_assumed_bounds_are_part_of_the_file(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         one, two = (
-            cb.compile(lambda x, b=bound: network(x, b), x=cb.secret(INPUTS), **TOY) for bound in (1.0, 2.0)
+            cb.compile(lambda x, b=bound: network(x, b), {"x": cb.secret(INPUTS)}, **TOY)
+            for bound in (1.0, 2.0)
         )
         one.save(tmp_path / "program")
         loaded = cb.Program.load(tmp_path / "program", insecure=True)

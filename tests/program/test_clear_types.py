@@ -75,12 +75,12 @@ def found_and_expected(
     declared: dict[str, Any] = {"x": cb.secret(*x.shape, bound=bound(x))}
     if constants:
         program = cb.compile(
-            lambda x: formula(**clear, x=x, three=three), form=form, precision=1e-6, **declared
+            lambda x: formula(**clear, x=x, three=three), declared, form=form, precision=1e-6
         )
     else:
         declared |= {name: cb.public(*w.shape, bound=slack * bound(w)) for name, w in clear.items()}
         program = cb.compile(
-            lambda **nodes: formula(**nodes, three=three), form=form, precision=1e-6, **declared
+            lambda **nodes: formula(**nodes, three=three), declared, form=form, precision=1e-6
         )
     result = run(program, {"x": x, **({} if constants else clear)}).within().decrypted
     wide = {name: w.astype(np.float64) for name, w in clear.items()}
@@ -134,7 +134,7 @@ def test_layers_of_images_take_every_type(dtype: str) -> None:
             parts = {**nodes, **given}
             return (cb.conv2d(x, parts["f"], clear["b"]) - parts["i"]) * parts["i"]
 
-        program = cb.compile(network, x=secret, precision=1e-6, **({} if constants else declared))
+        program = cb.compile(network, {"x": secret, **({} if constants else declared)}, precision=1e-6)
         operands = {} if constants else {name: clear[name] for name in "fi"}
         found = run(program, {"x": x, **operands}).decrypted
         assert np.abs(found - expected).max() <= program.plan.error
@@ -149,7 +149,7 @@ def test_a_bound_beyond_the_type_of_a_factor(dtype: str, bound: float, precision
     w = (rng.uniform(-1, 1, 32) * min(bound, float(np.finfo(dtype).max))).astype(dtype)
     x = rng.uniform(-1, 1, 32)
     program = cb.compile(
-        lambda x, w: x * w, x=cb.secret(32), w=cb.public(32, bound=bound), precision=precision
+        lambda x, w: x * w, {"x": cb.secret(32), "w": cb.public(32, bound=bound)}, precision=precision
     )
     found = run(program, {"x": x, "w": w}).decrypted
     assert np.abs(found - x * w.astype(np.float64)).max() <= program.plan.error
@@ -170,7 +170,11 @@ LAID_OUT: dict[str, Callable[[Array], Any]] = {
 @pytest.fixture(scope="module")
 def sums_of_products() -> tuple[cb.Program, cb.Program]:
     return tuple(
-        cb.compile(lambda w, x: w @ x, w=cb.public(4, 3, bound=1e9), x=cb.secret(3, 4, bound=1e9), form=form)
+        cb.compile(
+            lambda w, x: w @ x,
+            {"w": cb.public(4, 3, bound=1e9), "x": cb.secret(3, 4, bound=1e9)},
+            form=form,
+        )
         for form in ("blocks", "rows")
     )
 
@@ -215,7 +219,7 @@ def test_what_holds_no_real_numbers_is_refused(sums_of_products: Any) -> None:
     program = sums_of_products[0]
     client = program.client()
     server = program.server(client.evaluation_keys())
-    x = client.encrypt(x=np.ones((3, 4)))
+    x = client.encrypt({"x": np.ones((3, 4))})["x"]
     hidden = np.ma.masked_array(np.ones((4, 3)), np.eye(4, 3))
     wrong: list[tuple[Any, type[cb.CipherblasError]]] = [
         (np.ones((4, 3), complex), cb.DTypeError),
@@ -233,10 +237,10 @@ def test_what_holds_no_real_numbers_is_refused(sums_of_products: Any) -> None:
     ]
     for value, kind in wrong:
         with pytest.raises(kind):
-            server.run(w=value, x=x)
+            server.run({"w": value, "x": x})
         with pytest.raises(kind):
             client.encrypt(
-                x=value.T if isinstance(value, np.ndarray) else list(map(list, zip(*value, strict=True)))
+                {"x": value.T if isinstance(value, np.ndarray) else list(map(list, zip(*value, strict=True)))}
             )
     for value, _ in wrong[:-2]:
         with pytest.raises(cb.CipherblasError):
@@ -249,19 +253,18 @@ def test_the_memory_of_a_run_has_no_float64_copy_of_a_narrow_operand(declared: s
     d = 1024
     program = cb.compile(
         lambda w, x: w @ x,
-        w=cb.public(d, d, dtype=declared, bound=None if declared else 100.0),
-        x=cb.secret(d, 1),
+        {"w": cb.public(d, d, dtype=declared, bound=None if declared else 100.0), "x": cb.secret(d, 1)},
         form="rows",
     )
     client = program.client()
     server = program.server(client.evaluation_keys())
-    x = client.encrypt(x=np.ones((d, 1)))
+    x = client.encrypt({"x": np.ones((d, 1))})["x"]
     w = np.random.default_rng(2).integers(-100, 101, (d, d)).astype(np.int8)
 
     def peak(matrix: np.ndarray) -> int:
-        server.run(w=matrix, x=x)
+        server.run({"w": matrix, "x": x})
         tracemalloc.start()
-        server.run(w=matrix, x=x)
+        server.run({"w": matrix, "x": x})
         found = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return found

@@ -6,6 +6,7 @@ import operator
 import re
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -117,20 +118,20 @@ EXPRESSIONS: dict[str, tuple[Callable[[Any, Any], Any], type[cb.CipherblasError]
 
 def test_clear_operands_alone() -> None:
     with refused(cb.MismatchError, "needs a secret operand"):
-        cb.compile(lambda a, b: a @ b, a=P(4, 4), b=P(4, 4))
+        cb.compile(lambda a, b: a @ b, {"a": P(4, 4), "b": P(4, 4)})
 
 
 @pytest.mark.parametrize("name", EXPRESSIONS)
 def test_expressions(name: str) -> None:
     function, kind, word = EXPRESSIONS[name]
     with refused(kind, word):
-        cb.compile(function, **PAIR)
+        cb.compile(function, PAIR)
 
 
 @pytest.mark.parametrize("function", [np.matmul, np.multiply, np.add, np.sin])
 def test_numpy_ufuncs_are_not_taken_apart(function: Any) -> None:
     with pytest.raises(TypeError):
-        cb.compile(lambda a: function(*[a] * function.nin), a=S(4, 4))
+        cb.compile(lambda a: function(*[a] * function.nin), {"a": S(4, 4)})
 
 
 def test_arrays_lists_and_numbers_mean_what_numpy_means() -> None:
@@ -169,40 +170,93 @@ def test_transposing_twice_is_the_same_node() -> None:
 )
 def test_parameters_of_the_function(function: Any, word: str) -> None:
     with refused(cb.MismatchError, word):
-        cb.compile(function, **PAIR)
+        cb.compile(function, PAIR)
 
 
 def test_not_a_function() -> None:
     with refused(cb.DTypeError, "function"):
-        cb.compile("a @ b", **PAIR)  # type: ignore[arg-type]
+        cb.compile("a @ b", PAIR)  # type: ignore[arg-type]
 
 
 def test_errors_of_the_function_itself_pass() -> None:
     with pytest.raises(ZeroDivisionError):
-        cb.compile(lambda a, b: 1 / 0, **PAIR)
+        cb.compile(lambda a, b: 1 / 0, PAIR)
 
 
-def test_no_operand_may_take_a_methods_keyword() -> None:
-    with refused(cb.MismatchError, "got progress"):
-        cb.compile(lambda progress: progress, progress=S(2, 2))
+NAMES = (
+    "self",
+    "program",
+    "function",
+    "operands",
+    "options",
+    "precision",
+    "error",
+    "block",
+    "progress",
+    "constant0",
+)
 
 
-@pytest.mark.parametrize("name", ["self", "program", "function", "precision", "constant0", "block"])
-def test_other_names_are_free(name: str) -> None:
-    program = cb.compile(lambda **x: x[name] @ np.ones((2, 3)), **{name: S(2, 2)})
+@pytest.mark.parametrize("name", NAMES)
+def test_operands_have_names_of_their_own(name: str, tmp_path: Path) -> None:
+    """Options and parameters of methods may be called the same, also in files."""
+    cb.compile(lambda **x: x[name] @ np.ones((2, 3)), {name: S(2, 2)}, precision=1e-3).save(tmp_path / "x")
+    program = cb.Program.load(tmp_path / "x")
     client = program.client()
-    values = {name: np.eye(2)}
-    result = program.server(client.evaluation_keys()).run(**{name: client.encrypt(**values)})
-    assert np.abs(client.decrypt(result) - program.evaluate(**values)).max() <= program.plan.error
+    values, steps = {name: np.eye(2)}, []
+    encrypted = client.encrypt(values, progress=lambda *step: steps.append(step))
+    result = program.server(client.evaluation_keys()).run(
+        encrypted, progress=lambda *step: steps.append(step)
+    )
+    assert np.abs(client.decrypt(result, of=encrypted) - program.evaluate(values)).max() <= program.plan.error
+    assert steps
+
+
+def test_operands_by_keyword_are_told_the_line_to_write() -> None:
+    """As they were given before 0.2."""
+    program = cb.compile(lambda a, b: a @ b, PAIR)
+    client = program.client()
+    old: dict[str, Callable[..., Any]] = {
+        r'compile(function, {"a": secret(…), "b": secret(…)}, …), got a, b by keyword': lambda: cb.compile(
+            lambda a, b: a @ b, **PAIR, precision=1e-3
+        ),
+        'encrypt({"a": …, "b": …}), got a, b by keyword': lambda: client.encrypt(a=np.eye(4), b=np.eye(4)),
+        'run({"b": …}), got b by keyword': lambda: program.server(client.evaluation_keys()).run({}, b=1),
+        'evaluate({"a": …}), got a by keyword': lambda: program.evaluate(a=np.eye(4)),
+        'encrypt({"a": …}), got ndarray': lambda: client.encrypt(np.eye(4)),
+        'encrypt({"a": …}), got none': lambda: client.encrypt(),
+        'compile(function, {"a": secret(…)}, …), got Operand, Operand': lambda: cb.compile(
+            lambda a, b: a @ b, PAIR["a"], PAIR["b"]
+        ),
+    }
+    for line, call in old.items():
+        with refused(cb.DTypeError, f"operands are given in one dictionary: expected {re.escape(line)}"):
+            call()
+    with refused(cb.MismatchError, "unknown option.*got speed"):
+        cb.compile(lambda a, b: a @ b, PAIR, speed=3)
+    with refused(cb.DTypeError, r"operand 'b'.*expected secret\(…\) or public\(…\), got ndarray"):
+        cb.compile(lambda a, b: a @ b, {"a": S(4, 4), "b": np.eye(4)})  # type: ignore[dict-item]
+
+
+def test_what_was_encrypted_goes_in_as_it_came() -> None:
+    program = cb.compile(lambda a, b: a @ b, PAIR)
+    client = program.client()
+    encrypted = client.encrypt({"b": np.eye(4), "a": np.eye(4)})
+    assert list(encrypted) == ["b", "a"] and all(encrypted[name].name == name for name in encrypted)
+    server = program.server(client.evaluation_keys())
+    with refused(cb.DTypeError, "operand 'a' is secret.*encrypt returns a dictionary of them, got dict"):
+        server.run({"a": client.encrypt({"a": np.eye(4)}), "b": encrypted["b"]})
+    result = server.run(client.encrypt({"a": np.eye(4)}) | client.encrypt({"b": np.eye(4)}))
+    assert np.abs(client.decrypt(result) - np.eye(4)).max() <= program.plan.error
 
 
 def test_nesting() -> None:
     def sum_of(count: int) -> Callable[..., Any]:
         return lambda a, b: sum([b] * (count - 1), a)
 
-    assert cb.compile(sum_of(MAX_DEPTH), **PAIR).shape == (4, 4)
+    assert cb.compile(sum_of(MAX_DEPTH), PAIR).shape == (4, 4)
     with refused(cb.ParameterError, "nested"):
-        cb.compile(sum_of(MAX_DEPTH + 1), **PAIR)
+        cb.compile(sum_of(MAX_DEPTH + 1), PAIR)
 
 
 def test_shared_parts_are_visited_once_not_once_for_every_path() -> None:
@@ -215,10 +269,10 @@ def test_shared_parts_are_visited_once_not_once_for_every_path() -> None:
         return weights / 2.0**60 + product
 
     start = time.perf_counter()
-    program = cb.compile(doubled, a=S(4, 4), b=P(4, 4))
+    program = cb.compile(doubled, {"a": S(4, 4), "b": P(4, 4)})
     assert re.search(r"^program .* \* …\) \+ .* \+ …\)", program.explain())  # the outermost operations
     values = {"a": np.eye(4), "b": np.ones((4, 4))}
-    np.testing.assert_allclose(program.evaluate(**values), 4097 * np.ones((4, 4)))
+    np.testing.assert_allclose(program.evaluate(values), 4097 * np.ones((4, 4)))
     assert time.perf_counter() - start < 30
 
 
@@ -263,11 +317,11 @@ OPTIONS: list[tuple[dict[str, Any], type[cb.CipherblasError], str]] = [
 @pytest.mark.parametrize(("options", "kind", "word"), OPTIONS, ids=[str(row[0]) for row in OPTIONS])
 def test_options(options: dict[str, Any], kind: type[cb.CipherblasError], word: str) -> None:
     with refused(kind, word):
-        cb.compile(lambda a, b: a @ b, **PAIR, **options)
+        cb.compile(lambda a, b: a @ b, PAIR, **options)
 
 
 def test_budgets_may_be_floats_that_are_whole() -> None:
-    assert cb.compile(lambda a, b: a @ b, **PAIR, memory_budget=4e9).plan.peak_bytes < 4e9
+    assert cb.compile(lambda a, b: a @ b, PAIR, memory_budget=4e9).plan.peak_bytes < 4e9
 
 
 OUT_OF_REACH: dict[str, tuple[dict[str, Any], type[cb.CipherblasError], str]] = {
@@ -293,7 +347,7 @@ def test_what_no_plan_reaches(name: str) -> None:
     options, kind, word = OUT_OF_REACH[name]
     start = time.perf_counter()
     with refused(kind, word):
-        cb.compile(lambda a, b: a @ b, **PAIR, **options)
+        cb.compile(lambda a, b: a @ b, PAIR, **options)
     assert time.perf_counter() - start < 30
 
 
@@ -304,30 +358,30 @@ def test_security_out_of_reach_of_a_deep_chain() -> None:
         return a
 
     with refused(cb.CipherblasError, "256"):
-        cb.compile(chain, **PAIR, security=256, ring_degree=1 << 13, algorithm="outer-product")
+        cb.compile(chain, PAIR, security=256, ring_degree=1 << 13, algorithm="outer-product")
 
 
 def test_dimensions_beyond_every_machine() -> None:
     start = time.perf_counter()
     for sizes in ((10**6, 10**6, 10**6), (1, 10**7, 1), (10**7, 1, 10**7)):
         with pytest.raises(cb.MemoryBudgetError):
-            cb.compile(lambda a, b: a @ b, a=S(*sizes[:2]), b=S(*sizes[1:]), memory_budget=1 << 28)
+            cb.compile(lambda a, b: a @ b, {"a": S(*sizes[:2]), "b": S(*sizes[1:])}, memory_budget=1 << 28)
     assert time.perf_counter() - start < 60
 
 
 def test_exhausted_levels_of_forced_parameters() -> None:
-    shallow = cb.compile(lambda a, b: a @ b, **PAIR).plan.parameters
+    shallow = cb.compile(lambda a, b: a @ b, PAIR).plan.parameters
     for function in (lambda a, b: (a @ b) @ a, lambda a, b: a * b * a, lambda a, b: (a @ b) * b):
         for algorithm in (None, "fame"):
             with pytest.raises(cb.LevelError) as caught:
-                cb.compile(function, **PAIR, parameters=shallow, algorithm=algorithm)
+                cb.compile(function, PAIR, parameters=shallow, algorithm=algorithm)
             assert caught.value.expected is not None
             assert caught.value.got is not None
 
 
 def test_forced_parameters_say_what_precision_they_give() -> None:
-    coarse = cb.compile(lambda a, b: a @ b, **PAIR, precision=1e-3).plan.parameters
-    program = cb.compile(lambda a, b: a @ b, **PAIR, precision=1e-6, parameters=coarse)
+    coarse = cb.compile(lambda a, b: a @ b, PAIR, precision=1e-3).plan.parameters
+    program = cb.compile(lambda a, b: a @ b, PAIR, precision=1e-6, parameters=coarse)
     assert program.plan.parameters == coarse
     assert program.plan.error > program.plan.error_target
     assert "NOT reached" in program.explain()

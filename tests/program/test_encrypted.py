@@ -11,7 +11,7 @@ import pytest
 import cipherblas as cb
 from cipherblas import public, secret
 from cipherblas.methods.matmul.registry import ALGORITHMS
-from tests.support.runs import Parties, encrypted, run, values_of
+from tests.support.runs import Parties, encrypted, program_of, run, values_of
 
 SQUARE = secret(6, 6)
 CONSTANT = np.random.default_rng(3).uniform(-2, 2, (6, 6))
@@ -267,25 +267,25 @@ def test_predicted_errors_are_of_use(function: Any, shapes: Any) -> None:
 
     Then errors of the factors of a chain add up; for other entries they are smaller, and the prediction is the same.
     """
-    program = cb.compile(function, a=secret(*shapes[0]), b=secret(*shapes[1]))
+    program = cb.compile(function, {"a": secret(*shapes[0]), "b": secret(*shapes[1])})
     found = run(program, {"a": np.ones(shapes[0]), "b": np.ones(shapes[1])}).check()
     assert program.plan.error < 100 * found.error
 
 
 def test_a_server_runs_again_and_again() -> None:
-    parties = Parties(cb.compile(lambda a, b: a @ b, a=SQUARE, b=SQUARE))
+    parties = Parties(cb.compile(lambda a, b: a @ b, {"a": SQUARE, "b": SQUARE}))
     for seed in range(3):
         parties.run(values_of(parties.program, seed)).check()
 
 
 def test_progress_is_reported_to_the_end() -> None:
-    program = cb.compile(lambda a, b: a @ b, a=secret(9, 9), b=secret(9, 9), block=4)
+    program = cb.compile(lambda a, b: a @ b, {"a": secret(9, 9), "b": secret(9, 9)}, block=4)
     client = program.client()
     seen: dict[str, list[tuple[int, int]]] = {"keys": [], "encrypt": [], "run": []}
     server = program.server(client.evaluation_keys(lambda *step: seen["keys"].append(step)))
     values = {"a": np.eye(9), "b": np.eye(9)}
-    inputs = client.encrypt(progress=lambda *step: seen["encrypt"].append(step), **values)
-    server.run(progress=lambda *step: seen["run"].append(step), **inputs)
+    inputs = client.encrypt(values, progress=lambda *step: seen["encrypt"].append(step))
+    server.run(inputs, progress=lambda *step: seen["run"].append(step))
     for steps in seen.values():
         assert steps[-1][0] == steps[-1][1] > 0
         assert [done for done, _ in steps] == sorted(done for done, _ in steps)
@@ -300,9 +300,9 @@ def test_a_small_key_budget_costs_time_not_the_result() -> None:
         "ring_degree": 1 << 14,
         "upload_budget": 600_000,
     }
-    free = cb.compile(lambda a, b: a @ b, **arguments)
+    free = program_of(lambda a, b: a @ b, **arguments)
     budget = free.plan.key_bytes // 2
-    tight = cb.compile(lambda a, b: a @ b, **arguments, key_budget=budget)
+    tight = program_of(lambda a, b: a @ b, **arguments, key_budget=budget)
     assert tight.plan.key_policy != "direct"
     assert tight.plan.key_bytes <= budget
     assert tight.plan.seconds >= free.plan.seconds

@@ -37,7 +37,7 @@ MATRICES: dict[str, Callable[..., Any]] = {
 
 def check(function: Callable[..., Any], fill: str, bound: float = 1.0, **options: Any) -> None:
     operands = {name: cb.secret(SIZE, SIZE, bound=bound) for name in ("a", "b")}
-    program = cb.compile(function, **operands, **options)
+    program = cb.compile(function, operands, **options)
     rng = np.random.default_rng(3)
     run(program, {name: bound * FILLS[fill](rng, (SIZE, SIZE)) for name in operands}).check()
 
@@ -62,7 +62,7 @@ def test_layers(fill: str) -> None:
     filters, weights = FILLS[fill](rng, (3, 2, 3, 3)), FILLS[fill](rng, (4, 27))
     program = cb.compile(
         lambda x: weights @ cb.flatten(cb.square(cb.avg_pool2d(cb.conv2d(x, filters), 2))),
-        x=cb.secret(2, 8, 8),
+        {"x": cb.secret(2, 8, 8)},
     )
     run(program, {"x": FILLS[fill](rng, (2, 8, 8))}).check()
 
@@ -76,14 +76,14 @@ def test_repeated_squares(depth: int) -> None:
             y = y * y
         return y
 
-    program = cb.compile(squared, y=cb.secret(16, 16))
+    program = cb.compile(squared, {"y": cb.secret(16, 16)})
     run(program, {"y": FILLS["signs"](np.random.default_rng(depth), (16, 16))}).check()
 
 
 def test_columns_that_are_alike() -> None:
     """Rounding the same column twice to the nearest gives the same error twice, which was not counted."""
     program = cb.compile(
-        lambda a, b: a @ b, a=cb.secret(100, 100), b=cb.secret(100, 100), algorithm="outer-product"
+        lambda a, b: a @ b, {"a": cb.secret(100, 100), "b": cb.secret(100, 100)}, algorithm="outer-product"
     )
     for _ in range(3):
         run(program, {"a": np.ones((100, 100)), "b": np.ones((100, 100))}).check()
@@ -92,8 +92,7 @@ def test_columns_that_are_alike() -> None:
 def test_integers_at_their_bound() -> None:
     program = cb.compile(
         lambda a, b: a @ b,
-        a=cb.secret(100, 300, bound=127),
-        b=cb.secret(300, 100, bound=127),
+        {"a": cb.secret(100, 300, bound=127), "b": cb.secret(300, 100, bound=127)},
         precision=0.4 / (127**2 * 300),
     )
     found = run(program, {"a": np.full((100, 300), 127.0), "b": np.full((300, 100), 127.0)}).check()
@@ -101,6 +100,6 @@ def test_integers_at_their_bound() -> None:
 
 
 def test_the_probability_of_failure_is_stated() -> None:
-    program = cb.compile(lambda a, b: a @ b, a=cb.secret(8, 8), b=cb.secret(8, 8))
+    program = cb.compile(lambda a, b: a @ b, {"a": cb.secret(8, 8), "b": cb.secret(8, 8)})
     (line,) = [line for line in program.explain().splitlines() if line.startswith("failure")]
     assert "2^-40" in line

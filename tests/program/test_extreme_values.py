@@ -13,7 +13,7 @@ import cipherblas as cb
 from cipherblas.evaluators.rows.symbolic import RowsCounter
 from cipherblas.lang.operations import Constant
 from cipherblas.rlwe.rings import RingShape
-from tests.support.runs import Run, run
+from tests.support.runs import Run, program_of, run
 
 FORMS = ("blocks", "rows")
 EXACT = 2.0**53  # integers up to which are exact in float64
@@ -21,7 +21,7 @@ EXACT = 2.0**53  # integers up to which are exact in float64
 
 def ran(function: Callable[..., Any], values: dict[str, Any], **arguments: Any) -> Run:
     """Compiled and run, within the predicted error."""
-    return run(cb.compile(function, **arguments), values).check()
+    return run(program_of(function, **arguments), values).check()
 
 
 @pytest.mark.parametrize("form", ["blocks", "rows", None])
@@ -96,7 +96,7 @@ def test_weights_are_rounded_to_what_keys_can_be_made_of() -> None:
     found = 0
     for precision in (1e-10, 1e-11, 1e-12, 1e-13, 1e-14):
         try:
-            program = cb.compile(lambda x: w @ x, x=cb.secret(2048), form="rows", precision=precision)
+            program = cb.compile(lambda x: w @ x, {"x": cb.secret(2048)}, form="rows", precision=precision)
         except cb.PrecisionError:
             continue
         run(program, {"x": np.ones(2048)})
@@ -128,7 +128,7 @@ def test_terms_whose_errors_have_squares_beyond_a_double() -> None:
         }
         for function in (lambda x, c: x - c, lambda x, c: x * c - c):
             try:
-                program = cb.compile(function, form=form, **operands)
+                program = cb.compile(function, operands, form=form)
             except cb.PrecisionError:
                 continue
             run(program, {"x": np.full(shape, 1e-100), "c": np.full(shape, 4e180)}).check()
@@ -153,12 +153,12 @@ def test_a_batch_that_does_not_fit_the_modulus_is_refused_by_the_count() -> None
 @pytest.mark.parametrize("precision", [1e-16, 1e-300])
 def test_a_precision_beyond_float64_cannot_be_reached(form: Any, shape: Any, precision: float) -> None:
     with pytest.raises(cb.PrecisionError, match=r"cannot be reached.*expected precision=.*2e-16"):
-        cb.compile(lambda x: np.eye(4) @ x, x=cb.secret(*shape), form=form, precision=precision)
+        cb.compile(lambda x: np.eye(4) @ x, {"x": cb.secret(*shape)}, form=form, precision=precision)
 
 
 def test_a_precision_that_no_modulus_reaches_is_named() -> None:
     with pytest.raises(cb.PrecisionError, match=r"3e-16 cannot be reached.*precision=… from"):
-        cb.compile(lambda x: np.full((4, 4), 1 / 3) @ x, x=cb.secret(4, 4), form="rows", precision=3e-16)
+        cb.compile(lambda x: np.full((4, 4), 1 / 3) @ x, {"x": cb.secret(4, 4)}, form="rows", precision=3e-16)
 
 
 @pytest.mark.parametrize("ring_degree", [1 << 14, 1 << 15])
@@ -180,4 +180,6 @@ def test_a_vector_declared_with_whole_numbers_may_be_given_as_floats() -> None:
     found = ran(lambda x, v: x * v, values, **operands)
     client = found.program.client()
     with pytest.raises(cb.RangeError, match="whole numbers"):
-        found.program.server(client.evaluation_keys()).run(x=client.encrypt(x=np.ones(8)), v=np.full(8, 0.5))
+        found.program.server(client.evaluation_keys()).run(
+            {**client.encrypt({"x": np.ones(8)}), "v": np.full(8, 0.5)}
+        )

@@ -34,13 +34,15 @@ class Flow:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.program = cb.compile(
-            lambda a, b: a @ b + np.ones((5, 3)), a=cb.secret(5, 7), b=cb.secret(7, 3), algorithm="skewed"
+            lambda a, b: a @ b + np.ones((5, 3)),
+            {"a": cb.secret(5, 7), "b": cb.secret(7, 3)},
+            algorithm="skewed",
         )
         self.client = self.program.client()
         self.keys = self.client.evaluation_keys()
         self.server = self.program.server(self.keys)
-        self.inputs: dict[str, cb.EncryptedOperand] = self.client.encrypt(**VALUES)
-        self.result = self.server.run(**self.inputs)
+        self.inputs: dict[str, cb.EncryptedOperand] = self.client.encrypt(VALUES)
+        self.result = self.server.run(self.inputs)
         self.writers: dict[str, Callable[[Path], None]] = {
             "program": self.program.save,
             "secret key": self.client.save,
@@ -130,7 +132,7 @@ def test_missing_files_and_folders(flow: Flow, tmp_path: Path, kind: str) -> Non
 def test_files_of_another_program(flow: Flow, tmp_path: Path) -> None:
     """Another program with the very same parameters."""
     other = cb.compile(
-        lambda a, b: a @ b - np.ones((5, 3)), a=cb.secret(5, 7), b=cb.secret(7, 3), algorithm="skewed"
+        lambda a, b: a @ b - np.ones((5, 3)), {"a": cb.secret(5, 7), "b": cb.secret(7, 3)}, algorithm="skewed"
     )
     assert other.plan.parameters == flow.program.plan.parameters
     with pytest.raises(cb.MismatchError, match="another program"):
@@ -140,9 +142,9 @@ def test_files_of_another_program(flow: Flow, tmp_path: Path) -> None:
     client = other.client()
     with pytest.raises(cb.MismatchError, match="another program"):
         client.decrypt(cb.EncryptedResult.load(flow.folder / "result"))
-    client.encrypt(a=VALUES["a"]).save(tmp_path / "operand")
+    client.encrypt({"a": VALUES["a"]})["a"].save(tmp_path / "operand")
     with pytest.raises(cb.MismatchError, match="another program"):
-        flow.server.run(a=cb.EncryptedOperand.load(tmp_path / "operand"), b=flow.inputs["b"])
+        flow.server.run({"a": cb.EncryptedOperand.load(tmp_path / "operand"), "b": flow.inputs["b"]})
 
 
 def test_files_of_other_parameters(flow: Flow, tmp_path: Path) -> None:
@@ -150,7 +152,7 @@ def test_files_of_other_parameters(flow: Flow, tmp_path: Path) -> None:
     params = dataclasses.replace(flow.program.plan.parameters, scale_bits=39.0)
     dataclasses.replace(flow.inputs["a"], parameters=params).save(tmp_path / "operand")
     with pytest.raises(cb.MismatchError, match="operand 'a' belongs to other parameters"):
-        flow.server.run(a=cb.EncryptedOperand.load(tmp_path / "operand"), b=flow.inputs["b"])
+        flow.server.run({"a": cb.EncryptedOperand.load(tmp_path / "operand"), "b": flow.inputs["b"]})
     dataclasses.replace(flow.result, parameters=params).save(tmp_path / "result")
     with pytest.raises(cb.MismatchError, match="the result belongs to other parameters"):
         flow.client.decrypt(cb.EncryptedResult.load(tmp_path / "result"))
@@ -305,13 +307,13 @@ def test_operands_with_other_ciphertexts(flow: Flow) -> None:
         (replace(a, shape=(7, 5)), "expected 5x7, got 7x5"),
     ):
         with pytest.raises(cb.ShapeError, match=word):
-            flow.server.run(a=wrong, b=b)
+            flow.server.run({"a": wrong, "b": b})
     with pytest.raises(cb.MismatchError, match="another name"):
-        flow.server.run(a=replace(a, name="b"), b=b)
+        flow.server.run({"a": replace(a, name="b"), "b": b})
     with pytest.raises(cb.MismatchError, match="expected a, b, got b"):
-        flow.server.run(b=b)
+        flow.server.run({"b": b})
     with pytest.raises(cb.MismatchError, match="expected a, b, got a, b, c"):
-        flow.server.run(a=a, b=b, c=a)
+        flow.server.run({"a": a, "b": b, "c": a})
 
 
 def test_operand_files_with_wrong_content(flow: Flow, tmp_path: Path) -> None:
@@ -394,8 +396,8 @@ def test_an_operand_that_vanishes_is_noticed_and_nothing_is_left(flow: Flow, tmp
     flow.inputs["a"].save(tmp_path / "a.ct")
     loaded = flow.readers["operand"](tmp_path / "a.ct")
     (tmp_path / "a.ct").unlink()
-    result = flow.server.run(a=loaded, b=flow.inputs["b"])  # it was read, not mapped: no fault later
-    error = np.abs(flow.client.decrypt(result) - flow.program.evaluate(**VALUES)).max()
+    result = flow.server.run({"a": loaded, "b": flow.inputs["b"]})  # it was read, not mapped: no fault later
+    error = np.abs(flow.client.decrypt(result) - flow.program.evaluate(VALUES)).max()
     assert error <= flow.program.plan.error
     with pytest.raises(cb.StorageError):
         flow.readers["operand"](tmp_path / "a.ct")

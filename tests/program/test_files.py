@@ -19,19 +19,19 @@ from cipherblas.rlwe.matrices import CoefficientMatrix, ConversionKeys
 from tests.support.runs import Parties, lasting, run_by_files, values_of
 
 PROGRAMS: dict[str, Callable[[], cb.Program]] = {
-    "a @ b": lambda: cb.compile(lambda a, b: a @ b, a=cb.secret(5, 7), b=cb.secret(7, 3)),
+    "a @ b": lambda: cb.compile(lambda a, b: a @ b, {"a": cb.secret(5, 7), "b": cb.secret(7, 3)}),
     "blocked": lambda: cb.compile(
-        lambda a, b: a @ b, a=cb.secret(9, 7), b=cb.public(7, 5), block=4, algorithm="skewed"
+        lambda a, b: a @ b, {"a": cb.secret(9, 7), "b": cb.public(7, 5)}, block=4, algorithm="skewed"
     ),
     "chain": lambda: cb.compile(
-        lambda a, b: (a @ b) @ a.T - 0.5 * np.ones((5, 5)), a=cb.secret(5, 4), b=cb.secret(4, 4, bound=16)
+        lambda a, b: (a @ b) @ a.T - 0.5 * np.ones((5, 5)),
+        {"a": cb.secret(5, 4), "b": cb.secret(4, 4, bound=16)},
     ),
-    "shared": lambda: cb.compile(lambda a: (lambda p: p * p + a)(a @ a), a=cb.secret(4, 4)),
-    "forgotten": lambda: cb.compile(lambda a, b: a + 0 * b, a=cb.secret(4, 4), b=cb.secret(4, 4)),
+    "shared": lambda: cb.compile(lambda a: (lambda p: p * p + a)(a @ a), {"a": cb.secret(4, 4)}),
+    "forgotten": lambda: cb.compile(lambda a, b: a + 0 * b, {"a": cb.secret(4, 4), "b": cb.secret(4, 4)}),
     "few keys": lambda: cb.compile(
         lambda a, b: a @ b,
-        a=cb.secret(20, 20),
-        b=cb.secret(20, 20),
+        {"a": cb.secret(20, 20), "b": cb.secret(20, 20)},
         algorithm="fame",
         key_policy="binary",
     ),
@@ -76,13 +76,13 @@ def test_results_through_files_are_bit_for_bit_the_same(program: cb.Program, tmp
     values = values_of(program)
     parties = Parties(program)
     client, server, inputs = parties.client, parties.server, parties.inputs(values)
-    result = server.run(**inputs)
+    result = server.run(inputs)
     for name, value in inputs.items():
         if isinstance(value, cb.EncryptedOperand):
             value.save(tmp_path / name)
             inputs[name] = cb.EncryptedOperand.load(tmp_path / name)
             assert inputs[name].nbytes == value.nbytes
-    again = server.run(**inputs)
+    again = server.run(inputs)
     for x, y in zip(result.ciphertexts, again.ciphertexts, strict=True):
         np.testing.assert_array_equal(x, y)
     result.save(tmp_path / "result")
@@ -95,8 +95,7 @@ def test_program_ids_tell_programs_apart() -> None:
     def compiled(factor: float = 1.0, rows: int = 4, **options: Any) -> str:
         made = cb.compile(
             lambda a, b: factor * (a @ b) + np.full((rows, 3), factor),
-            a=cb.secret(rows, 5),
-            b=cb.secret(5, 3, bound=options.pop("bound", 1.0)),
+            {"a": cb.secret(rows, 5), "b": cb.secret(5, 3, bound=options.pop("bound", 1.0))},
             **options,
         )
         return made.id
@@ -116,12 +115,12 @@ def test_program_ids_tell_programs_apart() -> None:
 
 def test_constants_are_copied_when_the_program_is_compiled() -> None:
     weights = np.eye(4)
-    program = cb.compile(lambda a: a @ weights, a=cb.secret(4, 4))
+    program = cb.compile(lambda a: a @ weights, {"a": cb.secret(4, 4)})
     before = program.id
     weights[:] = 5
     values = values_of(program)
     client = program.client()
-    result = program.server(client.evaluation_keys()).run(a=client.encrypt(**values))
+    result = program.server(client.evaluation_keys()).run({"a": client.encrypt(values)})
     assert program.id == before
     assert np.abs(client.decrypt(result) - values["a"]).max() <= program.plan.error
 
@@ -137,7 +136,7 @@ program = cb.Program.load(inbox / "program")
 keys = cb.EvaluationKeys.load(inbox / "keys")
 a = cb.EncryptedOperand.load(inbox / "a.ct")
 b = cb.EncryptedOperand.load(inbox / "b.ct")
-program.server(keys).run(a=a, b=b).save(outbox / "c.ct")
+program.server(keys).run({"a": a, "b": b}).save(outbox / "c.ct")
 print(program.id, program.explain())
 """
 
@@ -146,13 +145,13 @@ def test_a_server_in_another_process_that_sees_public_files_only(tmp_path: Path)
     public, private, outbox = (tmp_path / name for name in ("public", "private", "outbox"))
     for folder in (public, private, outbox):
         folder.mkdir()
-    program = cb.compile(lambda a, b: (a @ b) @ a, a=cb.secret(4, 6), b=cb.secret(6, 4))
+    program = cb.compile(lambda a, b: (a @ b) @ a, {"a": cb.secret(4, 6), "b": cb.secret(6, 4)})
     program.save(public / "program")
     client = program.client()
     client.save(private / "secret-key")
     client.evaluation_keys().save(public / "keys")
     values = values_of(program)
-    for name, ciphertext in client.encrypt(**values).items():
+    for name, ciphertext in client.encrypt(values).items():
         ciphertext.save(public / f"{name}.ct")
     done = subprocess.run(
         [sys.executable, "-c", SERVER, str(public), str(outbox)],
@@ -175,7 +174,7 @@ def test_a_server_in_another_process_that_sees_public_files_only(tmp_path: Path)
     ]
     result = cb.EncryptedResult.load(outbox / "c.ct")
     again = cb.Client.load(private / "secret-key", program)
-    assert np.abs(again.decrypt(result) - program.evaluate(**values)).max() <= program.plan.error
+    assert np.abs(again.decrypt(result) - program.evaluate(values)).max() <= program.plan.error
 
 
 def test_the_plan_as_json_is_complete() -> None:

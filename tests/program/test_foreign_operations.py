@@ -26,7 +26,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 @pytest.mark.parametrize("form", PROGRAMS)
 def test_an_operation_from_outside(form: str, tmp_path: Path) -> None:
     function, operands = PROGRAMS[form]
-    program = cb.compile(function, **operands)
+    program = cb.compile(function, operands)
     assert program.plan.form == form and "test_clip_square(" in formula(program.expression)
     values = {
         name: np.random.default_rng(8).uniform(-0.5, 0.5, operand.shape) for name, operand in operands.items()
@@ -37,12 +37,12 @@ def test_an_operation_from_outside(form: str, tmp_path: Path) -> None:
 
 def test_by_rows_there_is_no_method() -> None:
     with pytest.raises(cb.ParameterError, match="no method by rows for test_clip_square 5x5 to 5x5"):
-        cb.compile(lambda a: clip_square(a @ a, 3.0), a=cb.secret(5, 5), form="rows")
+        cb.compile(lambda a: clip_square(a @ a, 3.0), {"a": cb.secret(5, 5)}, form="rows")
 
 
 def test_where_an_operation_is_not_known_its_programs_are_refused(tmp_path: Path) -> None:
     function, operands = PROGRAMS["tensors"]
-    cb.compile(function, **operands).save(tmp_path / "program")
+    cb.compile(function, operands).save(tmp_path / "program")
     script = "import sys, cipherblas as cb; cb.Program.load(sys.argv[1])"
     found = subprocess.run(
         [sys.executable, "-c", script, tmp_path / "program"], capture_output=True, text=True

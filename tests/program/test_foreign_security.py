@@ -27,7 +27,7 @@ SHAPES = {"a": cb.secret(2, 2, encryption="public-key"), "b": cb.secret(2, 2)}
 
 
 def compiled(**options: Any) -> cb.Program:
-    return cb.compile(lambda a, b: a @ b, **SHAPES, algorithm="skewed", **options)
+    return cb.compile(lambda a, b: a @ b, SHAPES, algorithm="skewed", **options)
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, cb.Program]:
         warnings.simplefilter("ignore", InsecureParametersWarning)
         program = compiled(parameters=TINY, security=0, insecure=True)
     client = program.client()
-    sent = client.encrypt(a=np.eye(2), b=np.eye(2))
+    sent = client.encrypt({"a": np.eye(2), "b": np.eye(2)})
     keys = client.evaluation_keys()
     program.save(folder / "program")
     client.save(folder / "secret")
@@ -46,7 +46,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, cb.Program]:
     keys.save(folder / "keys")
     keys.save(folder / "parts", part_bytes=1)
     sent["a"].save(folder / "operand")
-    program.server(keys).run(**sent).save(folder / "result")
+    program.server(keys).run(sent).save(folder / "result")
     return folder, program
 
 
@@ -83,14 +83,14 @@ def test_files_with_less_security_than_asked_for(tmp_path: Path, kind: str) -> N
         program = compiled(security=level)
         assert program.plan.parameters.security == level
         client = program.client()
-        sent, keys = client.encrypt(a=np.eye(2), b=np.eye(2)), client.evaluation_keys()
+        sent, keys = client.encrypt({"a": np.eye(2), "b": np.eye(2)}), client.evaluation_keys()
         program.save(folder / "program")
         client.save(folder / "secret")
         client.public_key().save(folder / "public")
         keys.save(folder / "keys")
         keys.save(folder / "parts", part_bytes=1)
         sent["a"].save(folder / "operand")
-        program.server(keys).run(**sent).save(folder / "result")
+        program.server(keys).run(sent).save(folder / "result")
         LOADS[kind](folder, program)
         if level == 192:
             LOADS[kind](folder, program, security=192)

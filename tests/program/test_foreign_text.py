@@ -34,13 +34,14 @@ FILTERS, WEIGHTS, CONSTANT = RNG.normal(size=(2, 1, 3, 3)), RNG.normal(size=(3, 
 PROGRAMS: dict[str, Callable[[], cb.Program]] = {
     "slots": lambda: cb.compile(
         lambda a, b: 0.5 * (a @ b) - CONSTANT,
-        a=cb.secret(4, 5, encryption="public-key"),
-        b=cb.secret(5, 3, bound=3.0),
+        {"a": cb.secret(4, 5, encryption="public-key"), "b": cb.secret(5, 3, bound=3.0)},
         algorithm="skewed",
     ),
-    "rows": lambda: cb.compile(lambda w, x: w @ x, w=cb.public(4, 6), x=cb.secret(6, 9), algorithm="gemm"),
+    "rows": lambda: cb.compile(
+        lambda w, x: w @ x, {"w": cb.public(4, 6), "x": cb.secret(6, 9)}, algorithm="gemm"
+    ),
     "layers": lambda: cb.compile(
-        lambda x: WEIGHTS @ cb.flatten(cb.square(cb.conv2d(x, FILTERS))), x=cb.secret(1, 6, 6)
+        lambda x: WEIGHTS @ cb.flatten(cb.square(cb.conv2d(x, FILTERS))), {"x": cb.secret(1, 6, 6)}
     ),
 }
 
@@ -157,22 +158,22 @@ def test_no_string_of_any_other_file_reaches_a_terminal(tmp_path: Path) -> None:
     """Keys, operands and results with escapes in every word: refused, or used, and never shown raw."""
     program = PROGRAMS["slots"]()
     parameters, client = program.plan.parameters, program.client()
-    sent, keys = client.encrypt(a=np.eye(4, 5), b=np.eye(5, 3)), client.evaluation_keys()
+    sent, keys = client.encrypt({"a": np.eye(4, 5), "b": np.eye(5, 3)}), client.evaluation_keys()
     server = program.server(keys)
-    result = server.run(**sent)
+    result = server.run(sent)
     kinds: dict[str, tuple[str, Callable[[Path], None], Callable[[Path], Any]]] = {
         "secret": ("secret-key", client.save, lambda path: cb.Client.load(path, program).decrypt(result)),
         "secret alone": ("secret-key", client.save, SecretKey.load),
         "public": (
             "public-key",
             client.public_key().save,
-            lambda path: program.encryptor(cb.PublicKey.load(path)).encrypt(a=np.eye(4, 5)),
+            lambda path: program.encryptor(cb.PublicKey.load(path)).encrypt({"a": np.eye(4, 5)})["a"],
         ),
         "keys": ("evaluation-keys", keys.save, lambda path: program.server(cb.EvaluationKeys.load(path))),
         "operand": (
             "ciphertext",
             sent["a"].save,
-            lambda path: server.run(a=cb.EncryptedOperand.load(path), b=sent["b"]),
+            lambda path: server.run({"a": cb.EncryptedOperand.load(path), "b": sent["b"]}),
         ),
         "result": (
             "ciphertext",
@@ -229,13 +230,13 @@ def test_explain_shows_no_control_character_whatever_the_plan_holds() -> None:
 def test_names_are_identifiers(name: str) -> None:
     with pytest.raises(cb.ParameterError, match="name of an operand") as caught:
         cb.compile(
-            lambda **given: given[name] @ given["other"], **{name: cb.secret(2, 2)}, other=cb.secret(2, 2)
+            lambda **given: given[name] @ given["other"], {name: cb.secret(2, 2), "other": cb.secret(2, 2)}
         )
     assert_harmless(str(caught.value))
 
 
 def test_names_of_other_alphabets() -> None:
-    program = cb.compile(lambda α, été: α @ été, α=cb.secret(2, 2), été=cb.secret(2, 2))
+    program = cb.compile(lambda α, été: α @ été, {"α": cb.secret(2, 2), "été": cb.secret(2, 2)})
     assert "α @ été" in program.explain()
 
 
@@ -252,5 +253,5 @@ def test_arrays_of_users() -> None:
     program = PROGRAMS["slots"]()
     array = np.zeros((4, 5), dtype=[("x" + ESCAPES, "f8")])
     with pytest.raises(cb.DTypeError) as caught:
-        program.client().encrypt(a=array)
+        program.client().encrypt({"a": array})
     assert_harmless(failure(caught.value))

@@ -85,18 +85,18 @@ BAD_LAYERS: list[tuple[type[cb.CipherblasError], str, Any, Callable[[Any], Any]]
 @pytest.mark.parametrize(("kind", "text", "operand", "function"), BAD_LAYERS)
 def test_layers(kind: Any, text: str, operand: Any, function: Any) -> None:
     with pytest.raises(kind, match=text):
-        cb.compile(function, x=operand)
+        cb.compile(function, {"x": operand})
 
 
 def test_operands_that_are_secret_or_clear_in_the_wrong_place() -> None:
     with pytest.raises(cb.ShapeError, match=r"1 \(a vector\), 2 \(a matrix\) or 3 \(an image\), got 4"):
         cb.secret(4, 2, 3, 3)
     with pytest.raises(cb.ParameterError, match=r"expected clear weights.* got an encrypted matrix"):
-        cb.compile(lambda x, w: w @ cb.square(x), x=VECTOR, w=cb.secret(4, 6))
+        cb.compile(lambda x, w: w @ cb.square(x), {"x": VECTOR, "w": cb.secret(4, 6)})
     with pytest.raises(cb.DTypeError, match="a bias: expected an array, got a node"):
-        cb.compile(lambda x, b: cb.conv2d(x, FILTERS, b), x=IMAGE, b=cb.public(4))
+        cb.compile(lambda x, b: cb.conv2d(x, FILTERS, b), {"x": IMAGE, "b": cb.public(4)})
     with pytest.raises(cb.ShapeError, match="filters of a convolution: expected 4 dimensions, got 4x2"):
-        cb.compile(lambda x, w: cb.conv2d(x, w), x=IMAGE, w=cb.public(4, 2))
+        cb.compile(lambda x, w: cb.conv2d(x, w), {"x": IMAGE, "w": cb.public(4, 2)})
 
 
 @pytest.mark.parametrize(
@@ -112,20 +112,20 @@ def test_operands_that_are_secret_or_clear_in_the_wrong_place() -> None:
 )
 def test_options(options: Any, text: str) -> None:
     with pytest.raises(cb.ParameterError, match=text):
-        cb.compile(lambda x: cb.square(x), x=VECTOR, **options)
+        cb.compile(lambda x: cb.square(x), {"x": VECTOR}, **options)
 
 
 def test_the_form_of_layers_is_not_for_matrices() -> None:
     with pytest.raises(cb.ParameterError, match="clear weights and an encrypted factor on their right"):
-        cb.compile(lambda x: x @ np.eye(6), x=cb.secret(6, 6), form="tensors")
+        cb.compile(lambda x: x @ np.eye(6), {"x": cb.secret(6, 6)}, form="tensors")
 
 
 def test_images_that_do_not_fit() -> None:
     wide = np.ones((1, 1, 3, 3))
     with pytest.raises(cb.ShapeError, match="one ciphertext: expected at most 2048 slots, got 5000"):
-        cb.compile(lambda x: cb.conv2d(x, wide, padding=1), x=cb.secret(1, 3, 5000), **TOY)
+        cb.compile(lambda x: cb.conv2d(x, wide, padding=1), {"x": cb.secret(1, 3, 5000)}, **TOY)
     with pytest.raises(cb.ShapeError, match="at most 65536 slots, got 131072"):
-        cb.compile(lambda x: cb.conv2d(x, wide, padding=1), x=cb.secret(1, 2, 1 << 17))
+        cb.compile(lambda x: cb.conv2d(x, wide, padding=1), {"x": cb.secret(1, 2, 1 << 17)})
 
 
 @functools.cache
@@ -149,6 +149,6 @@ def made() -> tuple[cb.Program, cb.Client]:
 def test_values_that_are_not_as_declared(name: str, value: Any, kind: Any, text: str) -> None:
     program, client = made()
     server = program.server(client.evaluation_keys())
-    x = client.encrypt(x=np.ones((2, 6, 6)))
+    x = client.encrypt({"x": np.ones((2, 6, 6))})["x"]
     with pytest.raises(kind, match=text):
-        client.encrypt(x=value) if name == "x" else server.run(x=x, w=value)
+        client.encrypt({"x": value})["x"] if name == "x" else server.run({"x": x, "w": value})

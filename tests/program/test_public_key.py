@@ -22,7 +22,7 @@ from cipherblas.rlwe.matrices import RlweRows
 from cipherblas.rlwe.matrices.encryption import decrypt
 from cipherblas.rlwe.noise import PRODUCT_TAIL, TAIL, NoiseModel
 from cipherblas.runtime.rows import can_be_fixed
-from tests.support.runs import encrypted, lasting, run_by_files, values_of
+from tests.support.runs import encrypted, lasting, program_of, run_by_files, values_of
 
 WEIGHTS = np.random.default_rng(9).integers(-128, 128, (256, 2048)).astype(np.int8)
 
@@ -94,8 +94,8 @@ def test_rows_in_pieces() -> None:
 def test_rows_that_share_their_a_parts_are_not_planned() -> None:
     """Their secrets are the client's: weights are not fixed for an operand that the public key encrypts."""
     arguments: dict[str, Any] = {"algorithm": "gemm", "minimise": "server"}
-    assert cb.compile(lambda x: WEIGHTS @ x, x=S(2048, 32), **arguments).plan.keys.weights
-    assert not len(cb.compile(lambda x: WEIGHTS @ x, x=P(2048, 32), **arguments).plan.keys)
+    assert program_of(lambda x: WEIGHTS @ x, x=S(2048, 32), **arguments).plan.keys.weights
+    assert not len(program_of(lambda x: WEIGHTS @ x, x=P(2048, 32), **arguments).plan.keys)
     few = WEIGHTS[:3, :5]
     node = trace(lambda x, y: few @ x + few @ y, {"x": P(5, 4), "y": S(5, 4)})
     assert [can_be_fixed(one) for one in products(node)] == [False, True] and has_public_key(node)
@@ -108,8 +108,8 @@ def test_rows_that_share_their_a_parts_are_not_planned() -> None:
 def test_the_plan_is_made_for_the_larger_error(form: str) -> None:
     arguments: dict[str, Any] = {"form": form, "ring_degree": 4096}
     arguments |= {"algorithm": "outer-product"} if form == "blocks" else {}
-    own = cb.compile(lambda w, x: w @ x, w=cb.public(20, 30, dtype="int8"), x=S(30, 40), **arguments)
-    others = cb.compile(lambda w, x: w @ x, w=cb.public(20, 30, dtype="int8"), x=P(30, 40), **arguments)
+    own = program_of(lambda w, x: w @ x, w=cb.public(20, 30, dtype="int8"), x=S(30, 40), **arguments)
+    others = program_of(lambda w, x: w @ x, w=cb.public(20, 30, dtype="int8"), x=P(30, 40), **arguments)
     assert others.plan.error <= others.plan.error_target
     # The error is sqrt(4N/3) = 2^6.2 times larger, in slots PRODUCT_TAIL = 2^1.9 times more, since products with the
     # secret have a heavier tail; in slots the scale of the weights grows along with that of x.
@@ -125,10 +125,10 @@ def test_the_plan_is_made_for_the_larger_error(form: str) -> None:
 def test_forced_parameters_show_the_larger_error() -> None:
     """Without key switches the error is that of encryption, and a little rounding of the clear operand."""
     arguments: dict[str, Any] = {"w": cb.public(8, 8), "algorithm": "outer-product"}
-    parameters = cb.compile(lambda w, x: w @ x, x=S(8, 8), **arguments).plan.parameters
+    parameters = program_of(lambda w, x: w @ x, x=S(8, 8), **arguments).plan.parameters
     error, upload = {}, {}
     for kind in (S, P):
-        plan = cb.compile(lambda w, x: w @ x, x=kind(8, 8), parameters=parameters, **arguments).plan
+        plan = program_of(lambda w, x: w @ x, x=kind(8, 8), parameters=parameters, **arguments).plan
         error[kind], upload[kind] = plan.error, plan.upload_bytes - 32 * plan.upload_ciphertexts * (kind is S)
     model = NoiseModel(parameters)
     factor = model.fresh(1.0, public_key=True) / model.fresh(1.0)
@@ -138,17 +138,17 @@ def test_forced_parameters_show_the_larger_error() -> None:
 
 def test_the_upload_budget_counts_both_halves() -> None:
     arguments: dict[str, Any] = {"algorithm": "skewed", "ring_degree": 8192}
-    upload = cb.compile(lambda a, b: a @ b, a=S(8, 8), b=S(8, 8), **arguments).plan.upload_bytes
+    upload = program_of(lambda a, b: a @ b, a=S(8, 8), b=S(8, 8), **arguments).plan.upload_bytes
     arguments["upload_budget"] = upload
-    cb.compile(lambda a, b: a @ b, a=S(8, 8), b=S(8, 8), **arguments)
+    program_of(lambda a, b: a @ b, a=S(8, 8), b=S(8, 8), **arguments)
     with pytest.raises(cb.MemoryBudgetError, match="upload"):
-        cb.compile(lambda a, b: a @ b, a=P(8, 8), b=P(8, 8), **arguments)
+        program_of(lambda a, b: a @ b, a=P(8, 8), b=P(8, 8), **arguments)
 
 
 def test_the_noise_model_in_slots() -> None:
-    program = cb.compile(lambda a: 1.0 * a + 0.5, a=P(60, 60), form="blocks")
+    program = cb.compile(lambda a: 1.0 * a + 0.5, {"a": P(60, 60)}, form="blocks")
     client = program.client()
-    sent = program.encryptor(client.public_key()).encrypt(a=np.zeros((60, 60)))
+    sent = program.encryptor(client.public_key()).encrypt({"a": np.zeros((60, 60))})["a"]
     (feed,), (spec,) = sent.feeds, program.inputs_of("a")
     assert isinstance(spec.form, SlotForm)
     context = program.plan.parameters.context()
@@ -160,9 +160,9 @@ def test_the_noise_model_in_slots() -> None:
 
 
 def test_the_noise_model_by_rows() -> None:
-    program = cb.compile(lambda w, x: w @ x, w=cb.public(3, 40), x=P(40, 500), form="rows")
+    program = cb.compile(lambda w, x: w @ x, {"w": cb.public(3, 40), "x": P(40, 500)}, form="rows")
     client = program.client()
-    sent = program.encryptor(client.public_key()).encrypt(x=np.zeros((40, 500)))
+    sent = program.encryptor(client.public_key()).encrypt({"x": np.zeros((40, 500))})["x"]
     ((rows,),), (spec,) = sent.feeds, program.inputs_of("x")
     assert isinstance(rows, RlweRows) and isinstance(spec.form, RowForm)
     errors = decrypt(client._secret, rows) * spec.scale
@@ -176,7 +176,7 @@ def test_the_noise_model_by_rows() -> None:
 
 def test_the_public_key_is_of_the_modulus_that_was_checked() -> None:
     """Q, at the top level; the table is applied to QP, of which it is a divisor."""
-    program = cb.compile(lambda a, b: a @ b, a=P(8, 8), b=P(8, 8), algorithm="skewed")
+    program = cb.compile(lambda a, b: a @ b, {"a": P(8, 8), "b": P(8, 8)}, algorithm="skewed")
     params = program.plan.parameters
     key = program.client().public_key()
     assert key.params == params and key.data.shape == (2, params.limbs, params.n)
@@ -189,7 +189,7 @@ def test_the_public_key_is_of_the_modulus_that_was_checked() -> None:
 @pytest.fixture(scope="module")
 def mixed() -> cb.Program:
     """`a` by the secret key, `b` by the public one."""
-    return cb.compile(lambda a, b: a @ b, a=S(4, 4), b=P(4, 4), algorithm="skewed")
+    return cb.compile(lambda a, b: a @ b, {"a": S(4, 4), "b": P(4, 4)}, algorithm="skewed")
 
 
 @pytest.fixture(scope="module")
@@ -204,10 +204,10 @@ def encryptor(mixed: cb.Program, client: cb.Client) -> cb.Encryptor:
 
 def test_the_client_may_encrypt_everything(mixed: cb.Program, client: cb.Client) -> None:
     values = values_of(mixed)
-    sent = client.encrypt(**values)
+    sent = client.encrypt(values)
     assert {operand.encryption for operand in sent.values()} == {"secret-key"}
-    result = client.decrypt(mixed.server(client.evaluation_keys()).run(**sent))
-    assert np.abs(result - mixed.evaluate(**values)).max() <= mixed.plan.error
+    result = client.decrypt(mixed.server(client.evaluation_keys()).run(sent))
+    assert np.abs(result - mixed.evaluate(values)).max() <= mixed.plan.error
 
 
 def test_what_is_planned_for_the_secret_key_is_refused(
@@ -215,16 +215,16 @@ def test_what_is_planned_for_the_secret_key_is_refused(
 ) -> None:
     ones = np.ones((4, 4))
     with pytest.raises(cb.MismatchError, match=r"'a' is planned for the secret key.*public-key"):
-        encryptor.encrypt(a=ones)
+        encryptor.encrypt({"a": ones})
     with pytest.raises(cb.MismatchError, match=r"expected a \| b, got c"):
-        encryptor.encrypt(c=ones)
-    a = client.encrypt(a=ones)
+        encryptor.encrypt({"c": ones})
+    a = client.encrypt({"a": ones})["a"]
     unseeded = tuple(
         tuple(FreshCiphertext(ct.params, ct.limbs, None, ct.expand()) for ct in feed) for feed in a.feeds
     )
     server = mixed.server(client.evaluation_keys())
     with pytest.raises(cb.MismatchError, match="expected secret-key, got public-key"):
-        server.run(a=replace(a, feeds=unseeded), b=client.encrypt(b=ones))
+        server.run({"a": replace(a, feeds=unseeded), **client.encrypt({"b": ones})})
 
 
 @pytest.mark.parametrize(
@@ -238,14 +238,14 @@ def test_what_is_planned_for_the_secret_key_is_refused(
 )
 def test_bad_matrices(encryptor: cb.Encryptor, value: Any, kind: type[cb.CipherblasError]) -> None:
     with pytest.raises(kind):
-        encryptor.encrypt(b=value)
+        encryptor.encrypt({"b": value})
 
 
 def test_keys_that_do_not_belong(mixed: cb.Program, client: cb.Client) -> None:
     for stranger in (client, client._secret, client.evaluation_keys(), None):
         with pytest.raises(cb.DTypeError, match="expected PublicKey"):
             mixed.encryptor(stranger)  # type: ignore[arg-type]
-    other = cb.compile(lambda a, b: a @ b, a=S(4, 4), b=P(4, 4), algorithm="skewed", precision=1e-6)
+    other = cb.compile(lambda a, b: a @ b, {"a": S(4, 4), "b": P(4, 4)}, algorithm="skewed", precision=1e-6)
     with pytest.raises(cb.MismatchError, match="public key belongs to another program"):
         mixed.encryptor(other.client().public_key())
     with pytest.raises(cb.MismatchError, match=r"public key belongs to another program.*no program"):
@@ -256,14 +256,14 @@ def test_keys_that_do_not_belong(mixed: cb.Program, client: cb.Client) -> None:
 
 def test_a_public_key_of_another_pair(mixed: cb.Program, client: cb.Client) -> None:
     """It encrypts, since it belongs to the program; the server notices."""
-    foreign = mixed.encryptor(mixed.client().public_key()).encrypt(b=np.ones((4, 4)))
+    foreign = mixed.encryptor(mixed.client().public_key()).encrypt({"b": np.ones((4, 4))})["b"]
     server = mixed.server(client.evaluation_keys())
     with pytest.raises(cb.MismatchError, match="different key pairs"):
-        server.run(a=client.encrypt(a=np.ones((4, 4))), b=foreign)
+        server.run({**client.encrypt({"a": np.ones((4, 4))}), "b": foreign})
 
 
 def test_programs_without_public_key_operands() -> None:
-    program = cb.compile(lambda a, b: a @ b, a=S(4, 4), b=S(4, 4), algorithm="skewed")
+    program = cb.compile(lambda a, b: a @ b, {"a": S(4, 4), "b": S(4, 4)}, algorithm="skewed")
     with pytest.raises(cb.MismatchError, match=r"planned for a public key: expected .*got a, b"):
         program.client().public_key()
     key = generate_public_key(generate_secret(program.plan.parameters, program.id))
@@ -285,7 +285,9 @@ def test_no_encryptions() -> None:
 @pytest.mark.parametrize("form", ["blocks", "rows"])
 def test_files(tmp_path: Path, form: str) -> None:
     """Three parties that share files alone: the owner of the key, the source of x, the server."""
-    made = cb.compile(lambda w, x: w @ x, w=cb.public(6, 9), x=P(9, 2500), form=form, ring_degree=4096)
+    made = cb.compile(
+        lambda w, x: w @ x, {"w": cb.public(6, 9), "x": P(9, 2500)}, form=form, ring_degree=4096
+    )
     run_by_files(made, values_of(made), tmp_path).check()
     assert cb.Program.load(tmp_path / "program").explain().splitlines() == lasting(made)
 
@@ -296,10 +298,12 @@ def without(tensors: dict[str, Any], *names: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("form", ["blocks", "rows"])
 def test_operand_files_with_wrong_content(tmp_path: Path, form: str) -> None:
-    program = cb.compile(lambda w, x: w @ x, w=cb.public(3, 4), x=P(4, 5), form=form, ring_degree=4096)
+    program = cb.compile(
+        lambda w, x: w @ x, {"w": cb.public(3, 4), "x": P(4, 5)}, form=form, ring_degree=4096
+    )
     parameters = program.plan.parameters
     path = tmp_path / "x"
-    program.encryptor(program.client().public_key()).encrypt(x=np.ones((4, 5))).save(path)
+    program.encryptor(program.client().public_key()).encrypt({"x": np.ones((4, 5))})["x"].save(path)
     header, tensors = files.read(path, "ciphertext")
     header = {key: header[key] for key in header if key != "parameters"}
     uniform = "feed0.data" if form == "blocks" else "feed0.a0"
@@ -327,9 +331,9 @@ def test_operand_files_with_wrong_content(tmp_path: Path, form: str) -> None:
 
 def test_ciphertexts_of_both_keys_in_one_feed(mixed: cb.Program, client: cb.Client, tmp_path: Path) -> None:
     ones = np.ones((4, 4))
-    (own,) = client.encrypt(b=ones).feeds
-    (others,) = mixed.encryptor(client.public_key()).encrypt(b=ones).feeds
-    mixture = replace(client.encrypt(b=ones), feeds=((*own, *others),))
+    (own,) = client.encrypt({"b": ones})["b"].feeds
+    (others,) = mixed.encryptor(client.public_key()).encrypt({"b": ones})["b"].feeds
+    mixture = replace(client.encrypt({"b": ones})["b"], feeds=((*own, *others),))
     assert mixture.encryption == "public-key"
     with pytest.raises(cb.MismatchError, match="all with seeds, or none, got 1 of 2"):
         mixture.save(tmp_path / "b")

@@ -35,21 +35,21 @@ def clear_chain(rng: np.random.Generator, factors: int, precision: float) -> Pla
     if vector:
         program = cb.compile(
             lambda x: functools.reduce(lambda y, w: w @ y, weights, x),
-            x=cb.secret(sizes[0]),
+            {"x": cb.secret(sizes[0])},
             form="rows",
             precision=precision,
         )
     elif left:
         program = cb.compile(
             lambda x: functools.reduce(lambda y, w: w @ y, weights, x),
-            x=cb.secret(sizes[0], cols),
+            {"x": cb.secret(sizes[0], cols)},
             form="rows",
             precision=precision,
         )
     else:
         program = cb.compile(
             lambda x: functools.reduce(lambda y, w: y @ w.T, weights, x),
-            x=cb.secret(cols, sizes[0]),
+            {"x": cb.secret(cols, sizes[0])},
             form="rows",
             precision=precision,
         )
@@ -61,7 +61,7 @@ def test_four_clear_factors_with_all_defaults() -> None:
     """Once decrypted to garbage: the message fills three limbs, and two were read."""
     rng = np.random.default_rng(0)
     weights = [rng.uniform(-1, 1, (64, 64)) for _ in range(4)]
-    program = cb.compile(lambda x: functools.reduce(lambda y, w: w @ y, weights, x), x=cb.secret(64))
+    program = cb.compile(lambda x: functools.reduce(lambda y, w: w @ y, weights, x), {"x": cb.secret(64)})
     run(program, {"x": rng.uniform(-1, 1, 64)}).check()
 
 
@@ -85,8 +85,7 @@ def test_products_of_secrets_with_clear_factors(factors: int) -> None:
     weights = [extreme(rng, (9, 9)) for _ in range(factors)]
     program = cb.compile(
         lambda x, y: functools.reduce(lambda z, w: w @ z, weights, x @ y),
-        x=cb.secret(9, 5),
-        y=cb.secret(5, 7),
+        {"x": cb.secret(9, 5), "y": cb.secret(5, 7)},
         form="rows",
         precision=1e-2,
     )

@@ -159,4 +159,4 @@ def test_a_product_of_secrets_needs_no_transposition_of_operands() -> None:
 
 def test_what_needs_slots_is_refused() -> None:
     with pytest.raises(ParameterError, match="no method by rows for square 3x3"):
-        cb.compile(lambda a: a * a, a=cb.secret(3, 3), form="rows")
+        cb.compile(lambda a: a * a, {"a": cb.secret(3, 3)}, form="rows")

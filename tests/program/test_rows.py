@@ -89,9 +89,9 @@ def test_combined_secrets_of_fixed_weights_are_overwritten(monkeypatch: pytest.M
 def test_the_planner_fixes_weights_where_that_is_faster() -> None:
     weights = np.ones((512, 4096), dtype=np.int8)
     options: dict[str, Any] = {"algorithm": "gemm", "minimise": "server"}
-    program = cb.compile(lambda x: weights @ x, x=cb.secret(4096, 64), **options)
+    program = cb.compile(lambda x: weights @ x, {"x": cb.secret(4096, 64)}, **options)
     assert program.plan.keys.weights and "keys of fixed weights" in program.explain()
-    few = cb.compile(lambda x: weights @ x, x=cb.secret(4096, 64), **options, key_budget=1 << 20)
+    few = cb.compile(lambda x: weights @ x, {"x": cb.secret(4096, 64)}, **options, key_budget=1 << 20)
     assert not len(few.plan.keys)
 
 
@@ -108,10 +108,10 @@ def test_clear_times_secret(shape: tuple[int, int, int]) -> None:
 
 def test_the_rounding_of_weights_is_part_of_the_error() -> None:
     whole = cb.compile(
-        lambda w, x: w @ x, w=cb.public(9, 9, dtype="int8"), x=cb.secret(9, 9), algorithm="gemm"
+        lambda w, x: w @ x, {"w": cb.public(9, 9, dtype="int8"), "x": cb.secret(9, 9)}, algorithm="gemm"
     )
     assert whole.plan.rounding_error == 0.0 and "rounded" not in whole.explain()
-    real = cb.compile(lambda w, x: w @ x, w=cb.public(9, 9), x=cb.secret(9, 9), algorithm="gemm")
+    real = cb.compile(lambda w, x: w @ x, {"w": cb.public(9, 9), "x": cb.secret(9, 9)}, algorithm="gemm")
     assert 0 < real.plan.rounding_error < real.plan.error
     assert f"rounded to {real.plan.choices[0].options['weight_bits']} bits" in real.explain()
 
@@ -152,7 +152,7 @@ def ones_within_the_error(
     function: Callable[..., Any], key_policy: str = "direct", precision: float = 1e-4, **operands: cb.Operand
 ) -> None:
     """Matrices of ones add up errors of the same sign: what the bound must hold for as well."""
-    program = cb.compile(function, algorithm="gemm", key_policy=key_policy, precision=precision, **operands)
+    program = cb.compile(function, operands, algorithm="gemm", key_policy=key_policy, precision=precision)
     run(program, {name: np.full(op.shape, op.bound) for name, op in operands.items()}).within()
 
 
@@ -185,19 +185,21 @@ def test_more_rows_than_the_ring() -> None:
 
 
 def test_files(tmp_path: Path) -> None:
-    program = cb.compile(lambda w, x: w @ x, w=cb.public(6, 9), x=cb.secret(9, 2500), algorithm="gemm")
+    program = cb.compile(
+        lambda w, x: w @ x, {"w": cb.public(6, 9), "x": cb.secret(9, 2500)}, algorithm="gemm"
+    )
     run_by_files(program, values_of(program), tmp_path).check()
 
 
 def test_the_planner_takes_gemms_for_clear_weights_and_says_what_else() -> None:
-    program = cb.compile(lambda w, x: w @ x, w=cb.public(100, 100), x=cb.secret(100, 100))
+    program = cb.compile(lambda w, x: w @ x, {"w": cb.public(100, 100), "x": cb.secret(100, 100)})
     assert program.plan.algorithm == "gemm" and not len(program.plan.keys)
     text = program.explain()
     assert "not taken" in text and "outer-product" in text and "slower by" in text
-    small = cb.compile(lambda a, b: a @ b, a=cb.secret(64, 64), b=cb.secret(64, 64))
+    small = cb.compile(lambda a, b: a @ b, {"a": cb.secret(64, 64), "b": cb.secret(64, 64)})
     assert small.plan.form == "blocks"
     assert any(loser.algorithm == "gemm" for loser in small.plan.rejected)
-    entrywise = cb.compile(lambda a, b: (a @ b) * a, a=cb.secret(8, 8), b=cb.secret(8, 8))
+    entrywise = cb.compile(lambda a, b: (a @ b) * a, {"a": cb.secret(8, 8), "b": cb.secret(8, 8)})
     (loser,) = (loser for loser in entrywise.plan.rejected if loser.algorithm == "gemm")
     assert "no method by rows" in loser.reason
 
@@ -206,8 +208,7 @@ def test_weights_that_overflow_every_modulus_are_refused_with_the_one_they_need(
     with pytest.raises(cb.PrecisionError, match=r"a modulus of \d+ bits"):
         cb.compile(
             lambda w, x: w @ x,
-            w=cb.public(8, 8, bound=2.0**31 - 1, dtype="int32"),
-            x=cb.secret(8, 8),
+            {"w": cb.public(8, 8, bound=2.0**31 - 1, dtype="int32"), "x": cb.secret(8, 8)},
             algorithm="gemm",
             ring_degree=4096,
             precision=1e-9,
@@ -223,23 +224,23 @@ def test_bad_input() -> None:
     with pytest.raises(cb.DTypeError, match="got complex128"):
         cb.public(2, 2, dtype=complex)
     program = cb.compile(
-        lambda w, x: w @ x, w=cb.public(3, 4, dtype="int8"), x=cb.secret(4, 5), algorithm="gemm"
+        lambda w, x: w @ x, {"w": cb.public(3, 4, dtype="int8"), "x": cb.secret(4, 5)}, algorithm="gemm"
     )
     client = program.client()
     server = program.server(client.evaluation_keys())
-    x = client.encrypt(x=np.ones((4, 5)))
+    x = client.encrypt({"x": np.ones((4, 5))})["x"]
     with pytest.raises(cb.RangeError, match="whole numbers"):
-        server.run(w=np.full((3, 4), 0.5), x=x)
+        server.run({"w": np.full((3, 4), 0.5), "x": x})
     with pytest.raises(cb.RangeError, match="planned range"):
-        server.run(w=np.full((3, 4), 200.0), x=x)
+        server.run({"w": np.full((3, 4), 200.0), "x": x})
     with pytest.raises(cb.RangeError, match="NaN"):
-        server.run(w=np.full((3, 4), np.nan), x=x)
+        server.run({"w": np.full((3, 4), np.nan), "x": x})
     with pytest.raises(cb.ShapeError):
-        server.run(w=np.ones((4, 4)), x=x)
+        server.run({"w": np.ones((4, 4)), "x": x})
     with pytest.raises(cb.ShapeError):
-        client.encrypt(x=np.ones((5, 4)))
+        client.encrypt({"x": np.ones((5, 4))})
     other = program.client()
     with pytest.raises(cb.MismatchError, match="key pair"):
-        other.decrypt(server.run(w=np.ones((3, 4)), x=x))
+        other.decrypt(server.run({"w": np.ones((3, 4)), "x": x}))
     with pytest.raises(cb.ParameterError, match="GEMM"):
-        cb.compile(lambda a: a * a, a=cb.secret(3, 3), algorithm="gemm")
+        cb.compile(lambda a: a * a, {"a": cb.secret(3, 3)}, algorithm="gemm")

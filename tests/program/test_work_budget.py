@@ -22,21 +22,25 @@ MOST = 1 << 24  # rows or columns of an operand
 SECONDS = 30  # what is refused takes a fraction of a second
 
 PROGRAMS: dict[str, Callable[[], cb.Program]] = {
-    "slots": lambda: cb.compile(lambda a, b: a @ b, a=cb.secret(8, 8), b=cb.secret(8, 8), algorithm="skewed"),
+    "slots": lambda: cb.compile(
+        lambda a, b: a @ b, {"a": cb.secret(8, 8), "b": cb.secret(8, 8)}, algorithm="skewed"
+    ),
     "clear rows": lambda: cb.compile(
-        lambda w, x: w @ x, w=cb.public(8, 8), x=cb.secret(8, 8), algorithm="gemm"
+        lambda w, x: w @ x, {"w": cb.public(8, 8), "x": cb.secret(8, 8)}, algorithm="gemm"
     ),
     "secret rows": lambda: cb.compile(
-        lambda a, b: a @ b, a=cb.secret(8, 8), b=cb.secret(8, 8), algorithm="gemm", key_policy="direct"
+        lambda a, b: a @ b,
+        {"a": cb.secret(8, 8), "b": cb.secret(8, 8)},
+        algorithm="gemm",
+        key_policy="direct",
     ),
     "convolution": lambda: cb.compile(
         lambda x, w: cb.conv2d(x, w, padding=1),
-        x=cb.secret(1, 8, 8),
-        w=cb.public(2, 1, 3, 3),
+        {"x": cb.secret(1, 8, 8), "w": cb.public(2, 1, 3, 3)},
         ring_degree=8192,
     ),
     "vector": lambda: cb.compile(
-        lambda x, w: w @ x, x=cb.secret(64), w=cb.public(8, 64), ring_degree=8192, form="tensors"
+        lambda x, w: w @ x, {"x": cb.secret(64), "w": cb.public(8, 64)}, ring_degree=8192, form="tensors"
     ),
 }
 
@@ -130,8 +134,7 @@ def test_constants_that_multiply_to_more_than_fits(tmp_path: Path) -> None:
     """A column times a row of a million entries each: sixteen megabytes that ask for eight terabytes."""
     program = cb.compile(
         lambda w, x: w @ x + np.ones((2, 1)) @ np.ones((1, 2)),
-        w=cb.public(2, 2),
-        x=cb.secret(2, 2),
+        {"w": cb.public(2, 2), "x": cb.secret(2, 2)},
         algorithm="gemm",
     )
     program.save(tmp_path / "x")
@@ -198,7 +201,9 @@ def test_a_graph_of_many_paths() -> None:
             w = w + w
         return w @ x
 
-    program = cb.compile(doubled, w=cb.public(2, 2, dtype="int8"), x=cb.secret(2, 2), algorithm="gemm")
+    program = cb.compile(
+        doubled, {"w": cb.public(2, 2, dtype="int8"), "x": cb.secret(2, 2)}, algorithm="gemm"
+    )
     assert program.plan.algorithm == "gemm"
 
 
@@ -212,7 +217,7 @@ def test_a_value_that_is_needed_at_many_scales() -> None:
         return y
 
     with work.budget_of(1 << 10), pytest.raises(cb.WorkBudgetError):
-        cb.compile(mixed, w=cb.public(2, 2), x=cb.secret(2, 2), algorithm="gemm")
+        cb.compile(mixed, {"w": cb.public(2, 2), "x": cb.secret(2, 2)}, algorithm="gemm")
 
 
 def test_operations_that_were_made_by_hand(saved: dict[str, Path], tmp_path: Path) -> None:
@@ -262,7 +267,7 @@ def test_a_network_whose_layers_are_rearranged_is_loaded(tmp_path: Path) -> None
         warnings.simplefilter("error")
         program = cb.compile(
             lambda x: cb.conv2d(cb.avg_pool2d(cb.conv2d(x, first, padding=1), 2), second, padding=1),
-            x=cb.secret(3, 32, 32),
+            {"x": cb.secret(3, 32, 32)},
             precision=1e-2,
             ring_degree=1 << 14,
         )

@@ -17,7 +17,7 @@ ONES = np.ones((4, 4))
 
 @pytest.fixture(scope="module")
 def program() -> cb.Program:
-    return cb.compile(lambda a, b: a @ b, a=S(4, 4), b=S(4, 4), algorithm="skewed")
+    return cb.compile(lambda a, b: a @ b, {"a": S(4, 4), "b": S(4, 4)}, algorithm="skewed")
 
 
 @pytest.fixture(scope="module")
@@ -54,18 +54,18 @@ def _named(error: cb.CipherblasError) -> None:
 )
 def test_bad_matrices(client: cb.Client, value: Any, kind: type[cb.CipherblasError]) -> None:
     with pytest.raises(kind) as caught:
-        client.encrypt(a=value)
+        client.encrypt({"a": value})
     _named(caught.value)
 
 
 def test_unknown_operand(client: cb.Client) -> None:
     with pytest.raises(cb.MismatchError) as caught:
-        client.encrypt(c=ONES)
+        client.encrypt({"c": ONES})
     _named(caught.value)
 
 
 def test_keys_of_another_program(program: cb.Program) -> None:
-    other = cb.compile(lambda a, b: a @ b, a=S(5, 5), b=S(5, 5), algorithm="skewed")
+    other = cb.compile(lambda a, b: a @ b, {"a": S(5, 5), "b": S(5, 5)}, algorithm="skewed")
     with pytest.raises(cb.MismatchError) as caught:
         program.server(other.client().evaluation_keys())
     _named(caught.value)
@@ -92,10 +92,10 @@ def test_key_made_for_too_few_limbs(program: cb.Program) -> None:
 def test_too_little_memory(
     program: cb.Program, client: cb.Client, server: cb.Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sent = {"a": client.encrypt(a=ONES), "b": client.encrypt(b=ONES)}
+    sent = client.encrypt({"a": ONES, "b": ONES})
     monkeypatch.setattr(limits, "available_memory", lambda: 1 << 20)
     with pytest.raises(cb.MemoryBudgetError) as caught:
-        server.run(**sent)
+        server.run(sent)
     _named(caught.value)
 
 
@@ -103,15 +103,17 @@ def test_too_little_memory(
 def test_too_little_memory_of_the_client(monkeypatch: pytest.MonkeyPatch, form: str) -> None:
     """Refused where not even the ciphertexts, or the decoded entries, have room."""
     options: dict[str, Any] = {"form": form, "algorithm": "skewed" if form == "blocks" else None}
-    program = cb.compile(lambda a, b: a @ b, a=P(40, 40), b=S(40, 40, encryption="public-key"), **options)
+    program = cb.compile(
+        lambda a, b: a @ b, {"a": P(40, 40), "b": S(40, 40, encryption="public-key")}, **options
+    )
     client = program.client()
     encryptor = program.encryptor(client.public_key())
     b = np.eye(40)
-    sent = client.encrypt(b=b)
-    result = program.server(client.evaluation_keys()).run(a=b, b=sent)
+    sent = client.encrypt({"b": b})
+    result = program.server(client.evaluation_keys()).run({"a": b, **sent})
     for work, least in (
-        (lambda: client.encrypt(b=b), client.encrypt(b=b).nbytes),
-        (lambda: encryptor.encrypt(b=b), encryptor.encrypt(b=b).nbytes),
+        (lambda: client.encrypt({"b": b})["b"], client.encrypt({"b": b})["b"].nbytes),
+        (lambda: encryptor.encrypt({"b": b})["b"], encryptor.encrypt({"b": b})["b"].nbytes),
         (lambda: client.decrypt(result, of=sent), b.nbytes),
     ):
         monkeypatch.setattr(limits, "available_memory", lambda least=least: least // 2)
@@ -123,24 +125,24 @@ def test_too_little_memory_of_the_client(monkeypatch: pytest.MonkeyPatch, form: 
 
 
 def test_memory_of_earlier_runs_is_given_back_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    program = cb.compile(lambda a, b: a @ b, a=cb.secret(4, 4), b=cb.secret(4, 4))
+    program = cb.compile(lambda a, b: a @ b, {"a": cb.secret(4, 4), "b": cb.secret(4, 4)})
     client = program.client()
     server = program.server(client.evaluation_keys())
-    inputs = client.encrypt(a=np.eye(4), b=np.eye(4))
-    server.run(**inputs)
+    inputs = client.encrypt({"a": np.eye(4), "b": np.eye(4)})
+    server.run(inputs)
     answers = iter([1 << 20, 8 << 30])
     monkeypatch.setattr(limits, "available_memory", lambda: next(answers))
-    encrypted = server.run(**inputs)
+    encrypted = server.run(inputs)
     assert next(answers, None) is None
     monkeypatch.undo()
     assert np.abs(client.decrypt(encrypted) - np.eye(4)).max() < 1e-3
 
 
 def test_operands_that_do_not_belong(program: cb.Program, client: cb.Client, server: cb.Server) -> None:
-    a, b = client.encrypt(a=ONES), client.encrypt(b=ONES)
-    other = cb.compile(lambda a, b: a @ b, a=S(4, 4), b=S(4, 4), algorithm="outer-product")
-    foreign = other.client().encrypt(a=ONES)
-    second = program.client().encrypt(a=ONES)
+    a, b = client.encrypt({"a": ONES})["a"], client.encrypt({"b": ONES})["b"]
+    other = cb.compile(lambda a, b: a @ b, {"a": S(4, 4), "b": S(4, 4)}, algorithm="outer-product")
+    foreign = other.client().encrypt({"a": ONES})["a"]
+    second = program.client().encrypt({"a": ONES})["a"]
     for sent in (
         {"a": b, "b": a},
         {"a": foreign, "b": b},
@@ -149,10 +151,10 @@ def test_operands_that_do_not_belong(program: cb.Program, client: cb.Client, ser
         {"a": a, "b": b, "c": a},
     ):
         with pytest.raises(cb.MismatchError):
-            server.run(**sent)
+            server.run(sent)
     with pytest.raises(cb.DTypeError):
-        server.run(a=ONES, b=b)
-    result = server.run(a=a, b=b)
+        server.run({"a": ONES, "b": b})
+    result = server.run({"a": a, "b": b})
     for stranger in (other.client(), program.client()):
         with pytest.raises(cb.MismatchError):
             stranger.decrypt(result)

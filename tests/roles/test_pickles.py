@@ -41,10 +41,12 @@ def carried(value: Any, offset: int = 0, readonly: bool = False) -> tuple[Any, i
 @pytest.fixture(scope="module", params=["slots", "rows", "layers"])
 def program(request: pytest.FixtureRequest) -> cb.Program:
     if request.param == "layers":
-        return cb.compile(lambda a: cb.square(MATRIX @ a), a=cb.secret(16), precision=1e-3)
+        return cb.compile(lambda a: cb.square(MATRIX @ a), {"a": cb.secret(16)}, precision=1e-3)
     if request.param == "rows":
-        return cb.compile(lambda a: MATRIX @ a - MATRIX, a=cb.secret(16, 16), route="rows")
-    return cb.compile(lambda a, b: a @ b - MATRIX, a=cb.secret(16, 16), b=cb.secret(16, 16), route="slots")
+        return cb.compile(lambda a: MATRIX @ a - MATRIX, {"a": cb.secret(16, 16)}, route="rows")
+    return cb.compile(
+        lambda a, b: a @ b - MATRIX, {"a": cb.secret(16, 16), "b": cb.secret(16, 16)}, route="slots"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -58,8 +60,7 @@ def values(program: cb.Program) -> dict[str, Any]:
 
 
 def encrypted(client: cb.Client) -> dict[str, cb.EncryptedOperand]:
-    clear = values(client.program)
-    return {name: client.encrypt(**{name: matrix}) for name, matrix in clear.items()}
+    return client.encrypt(values(client.program))
 
 
 @pytest.mark.parametrize(("offset", "readonly"), [(0, False), (8, True)])
@@ -75,10 +76,10 @@ def test_a_run_of_what_was_pickled(client: cb.Client, offset: int, readonly: boo
         operands[name], in_band, beside = carried(operand, offset, readonly)
         assert in_band < 5000 and beside == operand.nbytes - 32 * sum(map(len, operand.feeds))
         assert operands[name].digest == operand.digest
-    result, in_band, beside = carried(there.server(keys_there).run(**operands), offset, readonly)
+    result, in_band, beside = carried(there.server(keys_there).run(operands), offset, readonly)
     assert in_band < 5000 and beside == result.nbytes
     found = client.decrypt(result, of=operands)
-    assert np.abs(found - program.evaluate(**values(program))).max() <= program.plan.error
+    assert np.abs(found - program.evaluate(values(program))).max() <= program.plan.error
 
 
 def test_constants_of_a_program_are_out_of_band(program: cb.Program) -> None:
@@ -91,8 +92,8 @@ def test_a_server_in_another_process(client: cb.Client) -> None:
     server = client.program.server(client.evaluation_keys(), weight_budget=1 << 30)
     operands = encrypted(client)
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        result = pool.apply(server.run, (), operands)
-    expected = client.program.evaluate(**values(client.program))
+        result = pool.apply(server.run, (operands,))
+    expected = client.program.evaluate(values(client.program))
     assert np.abs(client.decrypt(result) - expected).max() <= client.program.plan.error
 
 
@@ -101,9 +102,9 @@ def test_joblib_maps_large_arrays(client: cb.Client) -> None:
     parallel = pytest.importorskip("joblib")
     server, operands = client.program.server(client.evaluation_keys()), encrypted(client)
     run = parallel.delayed(server.run)
-    (result,) = parallel.Parallel(n_jobs=2, backend="loky", max_nbytes=1000)([run(**operands)])
+    (result,) = parallel.Parallel(n_jobs=2, backend="loky", max_nbytes=1000)([run(operands)])
     parallel.externals.loky.get_reusable_executor().shutdown(wait=True)
-    expected = client.program.evaluate(**values(client.program))
+    expected = client.program.evaluate(values(client.program))
     assert np.abs(client.decrypt(result) - expected).max() <= client.program.plan.error
 
 
@@ -115,7 +116,7 @@ def test_the_weight_budget_of_a_server_travels(client: cb.Client, tmp_path: Path
 
 def test_a_public_key_and_its_encryptor() -> None:
     program = cb.compile(
-        lambda a, w: w @ a, a=cb.secret(16, 16, encryption="public-key"), w=cb.public(16, 16)
+        lambda a, w: w @ a, {"a": cb.secret(16, 16, encryption="public-key"), "w": cb.public(16, 16)}
     )
     client = program.client()
     key = client.public_key()
@@ -124,15 +125,15 @@ def test_a_public_key_and_its_encryptor() -> None:
     np.testing.assert_array_equal(again.data, key.data)
     assert (again.key_id, again.program_id) == (key.key_id, key.program_id)
     encryptor = carried(program.encryptor(key))[0]
-    operand = carried(encryptor.encrypt(a=MATRIX))[0]
+    operand = carried(encryptor.encrypt({"a": MATRIX})["a"])[0]
     assert operand.encryption == "public-key"
-    result = program.server(client.evaluation_keys()).run(a=operand, w=MATRIX)
+    result = program.server(client.evaluation_keys()).run({"a": operand, "w": MATRIX})
     assert np.abs(client.decrypt(result) - MATRIX @ MATRIX).max() <= program.plan.error
 
 
 def test_keys_in_files_are_carried_unexpanded(tmp_path: Path) -> None:
     """The file may be gone where the keys arrive; half the bytes of the keys travel."""
-    program = cb.compile(lambda a, b: a @ b, a=cb.secret(8, 8), b=cb.secret(8, 8), algorithm="skewed")
+    program = cb.compile(lambda a, b: a @ b, {"a": cb.secret(8, 8), "b": cb.secret(8, 8)}, algorithm="skewed")
     client = program.client()
     keys = client.evaluation_keys()
     keys.save(tmp_path / "keys")
@@ -218,7 +219,7 @@ def test_expressions(program: cb.Program) -> None:
     assert repr(again) == repr(node) and again.bound == node.bound
     copied = cb.Program(again, program.operands, program.plan, program._run)
     assert copied.id == program.id
-    np.testing.assert_array_equal(copied.evaluate(**operands), program.evaluate(**operands))
+    np.testing.assert_array_equal(copied.evaluate(operands), program.evaluate(operands))
 
 
 # --- what does not arrive ---
@@ -298,6 +299,6 @@ def test_the_refusal_is_of_every_kin() -> None:
 def test_nothing_that_travels_holds_the_secret(client: cb.Client) -> None:
     operands = encrypted(client)
     server = client.program.server(client.evaluation_keys())
-    for value in (client.program, server, operands, server.run(**operands)):
+    for value in (client.program, server, operands, server.run(operands)):
         text = pickle.dumps(value)
         assert not [needle for needle in needles(client) if needle in text]

@@ -16,15 +16,19 @@ import cipherblas as cb
 from tests.support.runs import values_of
 
 PROGRAMS: dict[str, Callable[[], cb.Program]] = {
-    "blocks": lambda: cb.compile(lambda a, b: a @ b, a=cb.secret(3, 4), b=cb.secret(4, 5), form="blocks"),
+    "blocks": lambda: cb.compile(
+        lambda a, b: a @ b, {"a": cb.secret(3, 4), "b": cb.secret(4, 5)}, form="blocks"
+    ),
     "rows": lambda: cb.compile(
-        lambda a, b: 0.5 * np.ones((3, 3)) @ (a - b), a=cb.secret(3, 4), b=cb.secret(3, 4), form="rows"
+        lambda a, b: 0.5 * np.ones((3, 3)) @ (a - b),
+        {"a": cb.secret(3, 4), "b": cb.secret(3, 4)},
+        form="rows",
     ),
     "columns": lambda: cb.compile(
-        lambda a, b: (a - b) @ (-np.ones((4, 2))), a=cb.secret(3, 4), b=cb.secret(3, 4), form="rows"
+        lambda a, b: (a - b) @ (-np.ones((4, 2))), {"a": cb.secret(3, 4), "b": cb.secret(3, 4)}, form="rows"
     ),
     "layers": lambda: cb.compile(
-        lambda a, b: np.full((3, 8), 0.1) @ (a * b), a=cb.secret(8), b=cb.secret(8), form="tensors"
+        lambda a, b: np.full((3, 8), 0.1) @ (a * b), {"a": cb.secret(8), "b": cb.secret(8)}, form="tensors"
     ),
 }
 
@@ -35,7 +39,7 @@ def program(request: pytest.FixtureRequest) -> cb.Program:
 
 
 def _close(program: cb.Program, found: Any, values: dict[str, Any]) -> bool:
-    return bool((np.abs(found - program.evaluate(**values)) <= program.plan.error).all())
+    return bool((np.abs(found - program.evaluate(values)) <= program.plan.error).all())
 
 
 def test_a_result_of_an_earlier_run_is_refused(program: cb.Program, tmp_path: Path) -> None:
@@ -43,46 +47,45 @@ def test_a_result_of_an_earlier_run_is_refused(program: cb.Program, tmp_path: Pa
     client = program.client()
     server = program.server(client.evaluation_keys())
     earlier, later = values_of(program, 1), values_of(program, 2)
-    first = client.encrypt(**earlier)
-    old = server.run(**first)
+    first = client.encrypt(earlier)
+    old = server.run(first)
     assert _close(program, client.decrypt(old), earlier)
     client.save(tmp_path / "key")
-    second = client.encrypt(b=later["b"])  # the same a
-    new = server.run(a=first["a"], b=second)
+    second = client.encrypt({"b": later["b"]})  # the same a
+    new = server.run({**first, **second})
     for holder in (client, cb.Client.load(tmp_path / "key", program)):
         with pytest.raises(cb.MismatchError, match=r"latest encryption of operand 'b'.*`of`"):
             holder.decrypt(old)
         assert _close(program, holder.decrypt(new), {"a": earlier["a"], "b": later["b"]})
-        # What is asked for by name may be of any time, in any order.
+        # What is asked for by name may be of any time, all or some.
         assert _close(program, holder.decrypt(old, of=first), earlier)
-        assert _close(program, holder.decrypt(old, of=first["b"]), earlier)
-        assert _close(program, holder.decrypt(old, of=list(first.values())), earlier)
+        assert _close(program, holder.decrypt(old, of={"b": first["b"]}), earlier)
         with pytest.raises(cb.MismatchError, match="given encryption of operand 'b'"):
             holder.decrypt(old, of=second)
         with pytest.raises(cb.MismatchError, match="given encryption of operand 'b'"):
-            holder.decrypt(new, of=(first["a"], first["b"]))
+            holder.decrypt(new, of=first)
 
 
 def test_the_same_values_encrypted_again_are_another_encryption(program: cb.Program) -> None:
     client = program.client()
     server = program.server(client.evaluation_keys())
     values = values_of(program, 1)
-    old = server.run(**client.encrypt(**values))
-    client.encrypt(**values)
+    old = server.run(client.encrypt(values))
+    client.encrypt(values)
     with pytest.raises(cb.MismatchError, match="operand 'a'"):
         client.decrypt(old)
 
 
 def test_digests_survive_files(program: cb.Program, tmp_path: Path) -> None:
     client = program.client()
-    operands = client.encrypt(**values_of(program, 1))
+    operands = client.encrypt(values_of(program, 1))
     loaded = {}
     for name, operand in operands.items():
         operand.save(tmp_path / name)
         loaded[name] = cb.EncryptedOperand.load(tmp_path / name)
         assert loaded[name].digest == operand.digest
     assert len({operand.digest for operand in operands.values()}) == 2
-    result = program.server(client.evaluation_keys()).run(**loaded)
+    result = program.server(client.evaluation_keys()).run(loaded)
     assert result.operands == {name: operand.digest for name, operand in operands.items()}
     result.save(tmp_path / "result")
     again = cb.EncryptedResult.load(tmp_path / "result")
@@ -95,14 +98,16 @@ def test_what_a_result_is_of_is_checked_by_type_and_name() -> None:
     program = PROGRAMS["blocks"]()
     client = program.client()
     server = program.server(client.evaluation_keys())
-    first = client.encrypt(**values_of(program, 1))
-    result = server.run(**first)
-    with pytest.raises(cb.DTypeError):
-        client.decrypt(result, of=["A.ct"])  # type: ignore[list-item]
-    with pytest.raises(cb.MismatchError, match="two"):
-        client.decrypt(result, of=[first["a"], client.encrypt(a=np.zeros((3, 4)))])
+    first = client.encrypt(values_of(program, 1))
+    result = server.run(first)
+    with pytest.raises(cb.DTypeError, match="expected EncryptedOperand, got str"):
+        client.decrypt(result, of={"a": "A.ct"})  # type: ignore[dict-item]
+    with pytest.raises(cb.DTypeError, match="expected a dictionary as encrypt returns, got EncryptedOperand"):
+        client.decrypt(result, of=first["a"])  # type: ignore[arg-type]
+    with pytest.raises(cb.MismatchError, match="under another name: expected b, got a"):
+        client.decrypt(result, of={"b": first["a"]})
     other = PROGRAMS["layers"]()
-    stranger = other.client().encrypt(a=np.zeros(8))
+    stranger = other.client().encrypt({"a": np.zeros(8)})
     with pytest.raises(cb.MismatchError, match="another program"):
         client.decrypt(result, of=stranger)
     for operands in ({}, {"a": first["a"].digest}, {**result.operands, "c": "0"}):
@@ -112,23 +117,21 @@ def test_what_a_result_is_of_is_checked_by_type_and_name() -> None:
 
 def test_operands_of_others_are_checked_where_they_are_given() -> None:
     program = cb.compile(
-        lambda a, b: a @ b,
-        a=cb.secret(3, 4),
-        b=cb.secret(4, 5, encryption="public-key"),
+        lambda a, b: a @ b, {"a": cb.secret(3, 4), "b": cb.secret(4, 5, encryption="public-key")}
     )
     client = program.client()
     source = program.encryptor(client.public_key())
     server = program.server(client.evaluation_keys())
     values = values_of(program, 1)
-    mine = client.encrypt(a=values["a"])
-    theirs, other = source.encrypt(b=values["b"]), source.encrypt(b=values["b"])
-    assert theirs.digest != other.digest
-    result = server.run(a=mine, b=theirs)
+    mine = client.encrypt({"a": values["a"]})
+    theirs, other = source.encrypt({"b": values["b"]}), source.encrypt({"b": values["b"]})
+    assert theirs["b"].digest != other["b"].digest
+    result = server.run({**mine, **theirs})
     assert _close(program, client.decrypt(result), values)
     assert _close(program, client.decrypt(result, of=theirs), values)
     with pytest.raises(cb.MismatchError, match="operand 'b'"):
         client.decrypt(result, of=other)
-    client.encrypt(b=values["b"])  # from now on that one is expected
+    client.encrypt({"b": values["b"]})  # from now on that one is expected
     with pytest.raises(cb.MismatchError, match="operand 'b'"):
         client.decrypt(result)
     assert _close(program, client.decrypt(result, of=theirs), values)
@@ -140,8 +143,8 @@ def test_another_process_knows_the_latest_encryption(tmp_path: Path) -> None:
     server = program.server(client.evaluation_keys())
     client.save(tmp_path / "key")
     program.save(tmp_path / "program")
-    server.run(**client.encrypt(**values_of(program, 1))).save(tmp_path / "old")
-    server.run(**client.encrypt(**values_of(program, 2))).save(tmp_path / "new")
+    server.run(client.encrypt(values_of(program, 1))).save(tmp_path / "old")
+    server.run(client.encrypt(values_of(program, 2))).save(tmp_path / "new")
     script = (
         "import sys, cipherblas as cb\n"
         "folder = sys.argv[1]\n"
@@ -169,11 +172,11 @@ def test_two_processes_take_turns(tmp_path: Path) -> None:
     second = cb.Client.load(tmp_path / "key", program)
     server = program.server(first.evaluation_keys())
     values, later = values_of(program, 1), values_of(program, 2)
-    second.encrypt(b=values["b"])
-    a = first.encrypt(a=values["a"])
-    b = second.encrypt(b=later["b"])
+    second.encrypt({"b": values["b"]})
+    a = first.encrypt({"a": values["a"]})["a"]
+    b = second.encrypt({"b": later["b"]})["b"]
     for holder in (first, second, cb.Client.load(tmp_path / "key", program)):
-        found = holder.decrypt(server.run(a=a, b=b))
+        found = holder.decrypt(server.run({"a": a, "b": b}))
         assert _close(program, found, {"a": values["a"], "b": later["b"]})
 
 
@@ -184,7 +187,7 @@ def test_encryption_goes_on_where_the_record_cannot_be_written(
     client = program.client()
     client.save(tmp_path / "key")
     server = program.server(client.evaluation_keys())
-    old = server.run(**client.encrypt(**values_of(program, 1)))
+    old = server.run(client.encrypt(values_of(program, 1)))
 
     def full(*_: object, **__: object) -> None:
         raise cb.StorageError("cannot write", got="Read-only file system")
@@ -192,8 +195,8 @@ def test_encryption_goes_on_where_the_record_cannot_be_written(
     monkeypatch.setattr("cipherblas.crypto.files.write", full)
     values = values_of(program, 2)
     with pytest.warns(UserWarning, match="Read-only"):
-        operands = client.encrypt(**values)
-    new = server.run(**operands)
+        operands = client.encrypt(values)
+    new = server.run(operands)
     assert _close(program, client.decrypt(new), values)
     with pytest.raises(cb.MismatchError):
         client.decrypt(old)
@@ -204,9 +207,9 @@ def test_entries_beyond_the_bound_raise(program: cb.Program, sign: int) -> None:
     """A server's result, moved by 1.5 times the bound: every entry is then beyond it; the message tells no value."""
     client = program.client()
     values = {name: 0.1 * value for name, value in values_of(program, 1).items()}
-    result = program.server(client.evaluation_keys()).run(**client.encrypt(**values))
+    result = program.server(client.evaluation_keys()).run(client.encrypt(values))
     spec = program.output
-    expected = program.evaluate(**values)
+    expected = program.evaluate(values)
     bound = program.expression.bound
     assert np.abs(expected).max() < 0.4 * bound
 
@@ -230,20 +233,20 @@ def test_entries_beyond_the_bound_raise(program: cb.Program, sign: int) -> None:
 
 def test_an_assumption_that_does_not_hold_raises() -> None:
     weights = np.full((2, 16), 0.5)
-    program = cb.compile(lambda x: cb.assume(weights @ x, 2.0), x=cb.secret(16), form="tensors")
+    program = cb.compile(lambda x: cb.assume(weights @ x, 2.0), {"x": cb.secret(16)}, form="tensors")
     client = program.client()
     server = program.server(client.evaluation_keys())
     x = np.full(16, 0.2)
-    assert np.abs(client.decrypt(server.run(x=client.encrypt(x=x))) - 1.6).max() <= program.plan.error
+    assert np.abs(client.decrypt(server.run(client.encrypt({"x": x}))) - 1.6).max() <= program.plan.error
     with pytest.raises(cb.RangeError, match="assumption"):
-        client.decrypt(server.run(x=client.encrypt(x=1.5 * x)))
+        client.decrypt(server.run(client.encrypt({"x": 1.5 * x})))
 
 
 def test_results_at_the_bound_decrypt() -> None:
     """All entries at ±bound: the error is allowed for on top."""
-    program = cb.compile(lambda a, b: a @ b, a=cb.secret(4, 6), b=cb.secret(6, 4))
+    program = cb.compile(lambda a, b: a @ b, {"a": cb.secret(4, 6), "b": cb.secret(6, 4)})
     client = program.client()
     server = program.server(client.evaluation_keys())
     for sign in (1.0, -1.0):
-        found = client.decrypt(server.run(**client.encrypt(a=np.ones((4, 6)), b=np.full((6, 4), sign))))
+        found = client.decrypt(server.run(client.encrypt({"a": np.ones((4, 6)), "b": np.full((6, 4), sign)})))
         assert np.abs(found - 6 * sign).max() <= program.plan.error

@@ -63,7 +63,7 @@ def load(name):
     if not program.operands[name].secret:
         return np.load(folder + "/" + name + ".npy")
     return cb.EncryptedOperand.load(folder + "/" + name)
-server.run(a=load("a"), b=load("b")).save(folder + "/c")
+server.run({"a": load("a"), "b": load("b")}).save(folder + "/c")
 scan()
 """
 )
@@ -76,7 +76,7 @@ import cipherblas as cb
 folder = sys.argv[1]
 program = cb.Program.load(folder + "/program")
 encryptor = program.encryptor(cb.PublicKey.load(folder + "/public-key"))
-encryptor.encrypt(b=np.load(folder + "/b.npy")).save(folder + "/b")
+encryptor.encrypt({"b": np.load(folder + "/b.npy")})["b"].save(folder + "/b")
 scan()
 """
 )
@@ -139,16 +139,16 @@ def test_neither_memory_nor_files_of_the_server_hold_the_secret(
     public, private = tmp_path / "public", tmp_path / "private"
     public.mkdir()
     private.mkdir()
-    program = cb.compile(lambda a, b: a @ b, a=left, b=cb.secret(6, 6), **options)
+    program = cb.compile(lambda a, b: a @ b, {"a": left, "b": cb.secret(6, 6)}, **options)
     client = program.client()
     program.save(public / "program")
     client.evaluation_keys().save(public / "keys")
     a, b = np.random.default_rng(4).uniform(-1, 1, (2, 6, 6))
     if left.secret:
-        client.encrypt(a=a).save(public / "a")
+        client.encrypt({"a": a})["a"].save(public / "a")
     else:
         np.save(public / "a.npy", a)
-    client.encrypt(b=b).save(public / "b")
+    client.encrypt({"b": b})["b"].save(public / "b")
     client.save(private / "secret")
     needles = _needles(client)
 
@@ -176,8 +176,7 @@ def test_neither_memory_nor_files_of_an_encryptor_hold_the_secret(tmp_path: Path
     private.mkdir()
     program = cb.compile(
         lambda a, b: a @ b,
-        a=cb.public(6, 6),
-        b=cb.secret(6, 6, encryption="public-key"),
+        {"a": cb.public(6, 6), "b": cb.secret(6, 6, encryption="public-key")},
         form=form,
         ring_degree=4096,
     )
@@ -196,12 +195,12 @@ def test_neither_memory_nor_files_of_an_encryptor_hold_the_secret(tmp_path: Path
         assert not [name for name, needle in needles.items() if needle in content], file
 
     sent = cb.EncryptedOperand.load(public / "b")
-    result = program.server(client.evaluation_keys()).run(a=a, b=sent)
+    result = program.server(client.evaluation_keys()).run({"a": a, "b": sent})
     assert (np.abs(client.decrypt(result) - a @ b) <= program.plan.error).all()
 
 
 def test_a_server_takes_public_keys_only() -> None:
-    program = cb.compile(lambda a, b: a @ b, a=cb.secret(3, 3), b=cb.secret(3, 3))
+    program = cb.compile(lambda a, b: a @ b, {"a": cb.secret(3, 3), "b": cb.secret(3, 3)})
     client = program.client()
     for stranger in (client, client._secret, None):
         with pytest.raises(cb.DTypeError):

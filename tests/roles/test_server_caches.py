@@ -73,12 +73,12 @@ def test_clear_operands_that_change_leave_nothing_behind(name: str) -> None:
     client = program.client()
     server = program.server(client.evaluation_keys())
     value = uniform(0, *program.operands["x"].shape)
-    x = client.encrypt(x=value)
+    x = client.encrypt({"x": value})["x"]
     sizes = []
     for run in range(RUNS):
         clear = clear_operands(program, run)
-        result = client.decrypt(server.run(x=x, **clear))
-        assert np.abs(result - program.evaluate(x=value, **clear)).max() <= program.plan.error
+        result = client.decrypt(server.run({"x": x, **clear}))
+        assert np.abs(result - program.evaluate({"x": value, **clear})).max() <= program.plan.error
         sizes.append(held(server))
     assert set(sizes) == {sizes[0]}
 
@@ -89,13 +89,13 @@ def test_masks_stay() -> None:
     program = toy(lambda w, x: (x @ x) * constant + w, w=P(8, 8), x=S(8, 8), algorithm="fame")
     client = program.client()
     server = program.server(client.evaluation_keys())
-    x = client.encrypt(x=uniform(0, 8, 8))
-    server.run(x=x, w=uniform(1, 8, 8))
+    x = client.encrypt({"x": uniform(0, 8, 8)})["x"]
+    server.run({"x": x, "w": uniform(1, 8, 8)})
     masks = server._shared.masks
     kept = dict(masks._arrays)
     assert any("constant" in str(key) for key in kept) and any("mask" in str(key) for key in kept)
     for run in range(3):
-        server.run(x=x, w=uniform(run, 8, 8))
+        server.run({"x": x, "w": uniform(run, 8, 8)})
     assert masks._arrays.keys() == kept.keys()
     assert all(masks._arrays[key] is array for key, array in kept.items())
 
@@ -114,8 +114,8 @@ def test_the_plan_counts_what_is_kept(name: str) -> None:
     program = network() if name == "network" else PROGRAMS[name]()
     client = program.client()
     server = program.server(client.evaluation_keys())
-    x = client.encrypt(x=uniform(0, *program.operands["x"].shape))
-    server.run(x=x, **clear_operands(program, 0))
+    x = client.encrypt({"x": uniform(0, *program.operands["x"].shape)})["x"]
+    server.run({"x": x, **clear_operands(program, 0)})
     plan, masks = program.plan, server._shared.masks
     counted = symbolic(program, plan.mask_budget)
     assert counted.mask_bytes == masks.nbytes
@@ -162,8 +162,8 @@ def test_two_servers_hold_weights_and_masks_once() -> None:
     x = uniform(0, 40)
     sizes, spent = [], []
     for client, server in zip(clients, servers, strict=True):
-        result = client.decrypt(server.run(x=client.encrypt(x=x)))
-        assert np.abs(result - program.evaluate(x=x)).max() <= program.plan.error
+        result = client.decrypt(server.run(client.encrypt({"x": x})))
+        assert np.abs(result - program.evaluate({"x": x})).max() <= program.plan.error
         sizes.append(held(server))
         spent.append(server.encoding_seconds)
     assert sizes[0] == sizes[1] > 0
@@ -187,15 +187,15 @@ def test_a_program_that_is_loaded_again_shares(tmp_path: Any) -> None:
 def test_encodings_go_with_the_program_and_its_servers() -> None:
     program = network()
     client = program.client()
-    keys, x = client.evaluation_keys(), client.encrypt(x=uniform(0, 40))
+    keys, x = client.evaluation_keys(), client.encrypt({"x": uniform(0, 40)})["x"]
     server = program.server(keys)
-    server.run(x=x)
+    server.run({"x": x})
     weights = weakref.ref(server._shared.weights)
     del server
     gc.collect()
     assert weights() is not None  # the next client's server finds them
     server = program.server(keys)
-    server.run(x=x)
+    server.run({"x": x})
     assert server.encoding_seconds == 0
     del program, client
     gc.collect()
@@ -222,16 +222,16 @@ def test_servers_in_threads(fresh: bool) -> None:
     x = [uniform(seed, 40) for seed in range(4)]
     clients = [program.client() for _ in x]
     servers = [program.server(client.evaluation_keys()) for client in clients]
-    operands = [client.encrypt(x=value) for client, value in zip(clients, x, strict=True)]
+    operands = [client.encrypt({"x": value})["x"] for client, value in zip(clients, x, strict=True)]
     if not fresh:
-        servers[0].run(x=operands[0])
+        servers[0].run({"x": operands[0]})
     start = threading.Barrier(len(x))
     results: list[Any] = [None] * len(x)
 
     def work(number: int) -> None:
         start.wait()
         for _ in range(3):
-            results[number] = servers[number].run(x=operands[number])
+            results[number] = servers[number].run({"x": operands[number]})
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(len(x))]
     for thread in threads:
@@ -239,7 +239,7 @@ def test_servers_in_threads(fresh: bool) -> None:
     for thread in threads:
         thread.join()
     for client, value, result in zip(clients, x, results, strict=True):
-        assert np.abs(client.decrypt(result) - program.evaluate(x=value)).max() <= program.plan.error
+        assert np.abs(client.decrypt(result) - program.evaluate({"x": value})).max() <= program.plan.error
     weights = servers[0]._shared.weights
     before = weights.memory_bytes
     alone = WeightStore()
@@ -297,16 +297,16 @@ def test_memory_that_masks_of_earlier_runs_hold(monkeypatch: pytest.MonkeyPatch)
 
     program = toy(lambda x: x @ x, x=S(8, 8), algorithm="fame")
     client = program.client()
-    keys, x = client.evaluation_keys(), client.encrypt(x=uniform(0, 8, 8))
+    keys, x = client.evaluation_keys(), client.encrypt({"x": uniform(0, 8, 8)})["x"]
     server = program.server(keys)
-    server.run(x=x)
+    server.run({"x": x})
     masks = server._shared.masks
     kept, needed = masks.nbytes, program.plan.peak_bytes - keys.nbytes
     assert kept > 0
     monkeypatch.setattr(limits, "available_memory", lambda: needed - kept)
-    server.run(x=x)
+    server.run({"x": x})
     assert masks.nbytes == kept
     monkeypatch.setattr(limits, "available_memory", lambda: needed - masks.nbytes - 1)
     with pytest.raises(cb.MemoryBudgetError):
-        server.run(x=x)
+        server.run({"x": x})
     assert masks.nbytes == 0

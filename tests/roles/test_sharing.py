@@ -28,9 +28,7 @@ def program() -> cb.Program:
     length = 4096
     return cb.compile(
         lambda w, x, c: w @ x + c,
-        w=cb.public(1, 1, bound=1, dtype="int8"),
-        x=cb.secret(1, length),
-        c=cb.public(1, length),
+        {"w": cb.public(1, 1, bound=1, dtype="int8"), "x": cb.secret(1, length), "c": cb.public(1, length)},
         form="rows",
         ring_degree=length,
         precision=1e-8,
@@ -54,7 +52,7 @@ class Attack:
         self._program, self._step = program, step
         self.server = program.server(client.evaluation_keys())
         x = np.random.default_rng(3).uniform(-1, 1, (1, program.plan.parameters.n))
-        self.operand = client.encrypt(x=x)
+        self.operand = client.encrypt({"x": x})["x"]
         ((self._rows,),) = self.operand.feeds
         scale = self._rows.scale
         self.low, self.high = (np.full(x.size, sign * (1.01 * scale)) for sign in (-1, 1))
@@ -67,7 +65,7 @@ class Attack:
         shift = np.rint((np.floor(middle / step) + 0.5) * step - middle)  # puts a boundary next to the middle
         shift = np.clip(shift, -scale, scale)
         c = (shift / scale).reshape(1, -1)
-        result = self.server.run(w=np.ones((1, 1), np.int8), x=self.operand, c=c)
+        result = self.server.run({"w": np.ones((1, 1), np.int8), "x": self.operand, "c": c})
         seen = np.rint(show(result).ravel() / self._step) * step
         self.estimates.append(seen - shift)
         self.low = np.maximum(self.low, seen - step / 2 - shift)
@@ -114,18 +112,20 @@ def test_shared_results_do_not(program: cb.Program, client: cb.Client) -> None:
 def _phase(program: cb.Program, client: cb.Client, attack: Attack) -> Vector:
     """The true integers u."""
     zeros = np.zeros(program.shape)
-    result = attack.server.run(w=np.ones((1, 1), np.int8), x=attack.operand, c=zeros)
+    result = attack.server.run({"w": np.ones((1, 1), np.int8), "x": attack.operand, "c": zeros})
     return np.asarray(np.rint(client.decrypt(result).ravel() * attack._rows.scale))
 
 
 def _small(**options: object) -> tuple[cb.Program, cb.Client, Callable[[], cb.EncryptedResult], Vector]:
     left = cb.public(3, 4) if options.get("form") == "rows" else cb.secret(3, 4)
-    program = cb.compile(lambda a, b: a @ b, a=left, b=cb.secret(4, 5), **{"precision": 1e-10, **options})
+    program = cb.compile(
+        lambda a, b: a @ b, {"a": left, "b": cb.secret(4, 5)}, **{"precision": 1e-10, **options}
+    )
     client = program.client()
     server = program.server(client.evaluation_keys())
     a, b = np.random.default_rng(1).uniform(-1, 1, (3, 4)), np.random.default_rng(2).uniform(-1, 1, (4, 5))
-    operands = {"a": client.encrypt(a=a) if left.secret else a, "b": client.encrypt(b=b)}
-    return program, client, lambda: server.run(**operands), a @ b
+    operands = {"a": client.encrypt({"a": a})["a"] if left.secret else a, "b": client.encrypt({"b": b})["b"]}
+    return program, client, lambda: server.run(operands), a @ b
 
 
 @pytest.mark.parametrize("options", [{}, {"form": "rows"}, {"algorithm": "skewed", "precision": 1e-9}])
@@ -144,10 +144,10 @@ def test_shared_values_are_off_by_the_noise_and_rounded_to_it(options: dict[str,
 
 def test_a_network_is_shared() -> None:
     weights = np.random.default_rng(5).uniform(-0.1, 0.1, (10, 64))
-    program = cb.compile(lambda x: weights @ x, x=cb.secret(64), precision=1e-9, form="tensors")
+    program = cb.compile(lambda x: weights @ x, {"x": cb.secret(64)}, precision=1e-9, form="tensors")
     client = program.client()
     x = np.random.default_rng(6).uniform(-1, 1, 64)
-    result = program.server(client.evaluation_keys()).run(x=client.encrypt(x=x))
+    result = program.server(client.evaluation_keys()).run(client.encrypt({"x": x}))
     share = cb.Sharing(entries=10)
     shared = client.decrypt(result, share=share)
     assert (np.abs(shared - weights @ x) <= 10 * share.deviation(program)).all()
@@ -316,7 +316,7 @@ def test_a_key_written_over_another_leaves_no_foreign_record(tmp_path: Path) -> 
     successor.save(tmp_path / "key")
     loaded = cb.Client.load(tmp_path / "key", program)
     a, b = np.zeros((3, 4)), np.zeros((4, 5))
-    result = program.server(loaded.evaluation_keys()).run(**loaded.encrypt(a=a, b=b))
+    result = program.server(loaded.evaluation_keys()).run(loaded.encrypt({"a": a, "b": b}))
     loaded.decrypt(result, share=cb.Sharing(entries=15))
 
 

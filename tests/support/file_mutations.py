@@ -30,6 +30,7 @@ from cipherblas.rlwe.matrices.generation import make_conversion_keys
 from cipherblas.roles.key_record import SUFFIX, KeyRecord
 from cipherblas.roles.sharing import Sharing
 from tests.support.foreign_files import TINY, assert_harmless, failure, identity
+from tests.support.runs import program_of
 
 INSECURE: dict[str, Any] = {"insecure": True, "security": 0}
 IN_JSON = ("parameters", "header", "digests")  # entries of the metadata that are JSON themselves
@@ -275,19 +276,19 @@ def _programs() -> dict[str, cb.Program]:
     filters, weights = random.normal(size=(2, 1, 3, 3)), random.normal(size=(3, 8))
     coarse: dict[str, Any] = {"precision": 0.01, "ring_degree": 4096, **INSECURE}
     return {
-        "slots": cb.compile(
+        "slots": program_of(
             lambda a, b: 0.5 * (a @ b) - np.ones((2, 2)),
             a=cb.secret(2, 2, encryption="public-key"),
             b=cb.secret(2, 2, bound=3.0),
             **{"algorithm": "skewed", "parameters": TINY, "precision": 0.5, **INSECURE},
         ),
-        "rows": cb.compile(
+        "rows": program_of(
             lambda w, x: w @ x + np.ones((2, 2)),
             **{"w": cb.public(2, 3), "x": cb.secret(3, 2), "algorithm": "gemm", **coarse},
         ),
         "layers": cb.compile(
             lambda x: weights @ cb.flatten(cb.square(cb.conv2d(x, filters, stride=1))),
-            x=cb.secret(1, 4, 4),
+            {"x": cb.secret(1, 4, 4)},
             **coarse,
         ),
     }
@@ -313,32 +314,34 @@ def _samples(folder: Path) -> Iterator[Sample]:
     rows = programs["rows"]
     parameters, client = program.plan.parameters, program.client()
     values = {"a": np.eye(2), "b": np.eye(2)}
-    sent, keys, public = client.encrypt(**values), client.evaluation_keys(), client.public_key()
+    sent, keys, public = client.encrypt(values), client.evaluation_keys(), client.public_key()
     server = program.server(keys)
-    result = server.run(**sent)
+    result = server.run(sent)
     row_client = rows.client()
-    row_sent = row_client.encrypt(x=np.ones((3, 2)))
+    row_sent = row_client.encrypt({"x": np.ones((3, 2))})["x"]
     row_server = rows.server(row_client.evaluation_keys())
-    row_result = row_server.run(x=row_sent, w=np.ones((2, 3)))
+    row_result = row_server.run({"x": row_sent, "w": np.ones((2, 3))})
     yield sample(
         *("secret key", "secret-key", client.save),
         lambda path: _decrypted(program, path, result),
     )
     yield sample(
         *("public key", "public-key", public.save),
-        lambda path: program.encryptor(cb.PublicKey.load(path, insecure=True)).encrypt(a=np.eye(2)),
+        lambda path: program.encryptor(cb.PublicKey.load(path, insecure=True)).encrypt({"a": np.eye(2)})["a"],
     )
     yield sample(
         *("evaluation keys", "evaluation-keys", keys.save),
-        lambda path: program.server(cb.EvaluationKeys.load(path, insecure=True)).run(**sent),
+        lambda path: program.server(cb.EvaluationKeys.load(path, insecure=True)).run(sent),
     )
     yield sample(
         *("operand", "ciphertext", sent["a"].save),
-        lambda path: server.run(a=cb.EncryptedOperand.load(path, insecure=True), b=sent["b"]),
+        lambda path: server.run({"a": cb.EncryptedOperand.load(path, insecure=True), "b": sent["b"]}),
     )
     yield sample(
         *("operand rows", "ciphertext", row_sent.save),
-        lambda path: row_server.run(x=cb.EncryptedOperand.load(path, insecure=True), w=np.ones((2, 3))),
+        lambda path: row_server.run(
+            {"x": cb.EncryptedOperand.load(path, insecure=True), "w": np.ones((2, 3))}
+        ),
     )
     yield sample(
         *("result", "ciphertext", result.save),
@@ -354,7 +357,7 @@ def _samples(folder: Path) -> Iterator[Sample]:
 
     def use_manifest(path: Path) -> object:
         path.replace(manifest / MANIFEST)
-        return program.server(cb.EvaluationKeys.load(manifest, insecure=True)).run(**sent)
+        return program.server(cb.EvaluationKeys.load(manifest, insecure=True)).run(sent)
 
     yield Sample("manifest", "evaluation-keys", (manifest / MANIFEST).read_bytes(), use_manifest)
     secret = SecretKey(TINY, np.arange(32, dtype=np.uint8))

@@ -20,11 +20,18 @@ Matrix = NDArray[np.float64]
 TOY: dict[str, Any] = {"security": 0, "insecure": True, "ring_degree": 4096}
 
 
+def program_of(function: Callable[..., Any], **arguments: Any) -> cb.Program:
+    """A program whose operands and options are given by keyword, all in one: tests vary both together."""
+    operands = {name: value for name, value in arguments.items() if isinstance(value, Operand)}
+    options = {name: value for name, value in arguments.items() if name not in operands}
+    return cb.compile(function, operands, **options)
+
+
 def toy(function: Callable[..., Any], **arguments: Any) -> cb.Program:
     """An INSECURE program, on the smallest ring by default."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return cb.compile(function, **{**TOY, **arguments})
+        return program_of(function, **{**TOY, **arguments})
 
 
 def lasting(program: cb.Program) -> list[str]:
@@ -81,7 +88,7 @@ class Run:
 
 def encrypted(function: Callable[..., Any], *, seed: int = 1, **arguments: Any) -> Run:
     """Compile, make keys, encrypt, run, decrypt; random operands."""
-    program = cb.compile(function, **arguments)
+    program = program_of(function, **arguments)
     return run(program, values_of(program, seed))
 
 
@@ -100,15 +107,15 @@ class Parties:
             if operand.secret:
                 public_key = operand.public_key
                 encrypts = self.program.encryptor(self.client.public_key()) if public_key else self.client
-                inputs[name] = encrypts.encrypt(**{name: values[name]})
+                inputs[name] = encrypts.encrypt({name: values[name]})[name]
                 assert inputs[name].encryption == operand.encryption
         return inputs
 
     def run(self, values: Mapping[str, Any]) -> Run:
         """Encryption, evaluation and decryption of given operands."""
         inputs = self.inputs(values)
-        decrypted = self.client.decrypt(self.server.run(**inputs))
-        return Run(self.program, self.program.evaluate(**values), decrypted, self.server.counts, inputs)
+        decrypted = self.client.decrypt(self.server.run(inputs))
+        return Run(self.program, self.program.evaluate(values), decrypted, self.server.counts, inputs)
 
 
 def run(program: cb.Program, values: Mapping[str, Any]) -> Run:
@@ -139,14 +146,14 @@ def run_by_files(program: cb.Program, values: Mapping[str, Any], folder: Path) -
                 encrypts = here.encryptor(cb.PublicKey.load(folder / "public-key", **low))
             else:
                 encrypts = client
-            encrypts.encrypt(**{name: values[name]}).save(folder / f"{name}.ct")
+            encrypts.encrypt({name: values[name]})[name].save(folder / f"{name}.ct")
             inputs[name] = cb.EncryptedOperand.load(folder / f"{name}.ct", **low)
 
     there = loaded()
     server = there.server(cb.EvaluationKeys.load(folder / "keys", **low))
-    server.run(**inputs).save(folder / "result")
+    server.run(inputs).save(folder / "result")
 
     again = loaded()
     result = cb.EncryptedResult.load(folder / "result", **low)
     decrypted = cb.Client.load(folder / "secret-key", again, **low).decrypt(result)
-    return Run(program, program.evaluate(**values), decrypted, server.counts, inputs)
+    return Run(program, program.evaluate(values), decrypted, server.counts, inputs)

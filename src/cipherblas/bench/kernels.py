@@ -143,7 +143,7 @@ class _Case:
         forced = {"form": "tensors"} if name == METAKERNEL else {"algorithm": name}
         start = time.perf_counter()
         options = {**SERVER_TIME, **forced, **options}
-        self.program = compile_program(layer, x=operand, precision=precision, **options)
+        self.program = compile_program(layer, {"x": operand}, precision=precision, **options)
         self.stages = {"plan_seconds": time.perf_counter() - start}
         self.encoding_rate = math.nan
 
@@ -156,17 +156,17 @@ class _Case:
         self.stages["keygen_seconds"] = time.perf_counter() - start
         server = self.program.server(keys)
         start = time.perf_counter()
-        x = client.encrypt(x=self.x)
+        x = client.encrypt({"x": self.x})
         self.stages["encrypt_seconds"] = time.perf_counter() - start
-        server.run(x=x)
+        server.run(x)
         self.stages["encode_seconds"] = server.encoding_seconds
         self.encoding_rate = server.encoding_seconds / max(plan.counts.stored_bytes, 1)
         counts: Counts = server.counts
         with peak_memory() as peak:
-            result = server.run(x=x)
+            result = server.run(x)
         runs = [server.seconds]
         for _ in range(repeats_for(runs[0], budget, 2, 50) if runs[0] <= SLOW else 0):
-            server.run(x=x)
+            server.run(x)
             runs.append(server.seconds)
         start = time.perf_counter()
         found = client.decrypt(result)
@@ -185,7 +185,7 @@ class _Case:
             plaintexts=counts.plain_products,
             products=counts.plain_products,
             key_bytes=plan.key_bytes,
-            upload_bytes=x.nbytes,
+            upload_bytes=x["x"].nbytes,
             peak_bytes=peak.bytes,
             stored_bytes=plan.counts.stored_bytes,
             published_seconds=self._published(),

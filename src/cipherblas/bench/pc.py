@@ -34,8 +34,10 @@ class PublicCase(Case):
         options = {**SERVER_TIME, **options}
         if cls.fixed:
             weights, _ = cls.factors(shape, np.random.default_rng(1))
-            return compile_program(lambda b: weights @ b, b=secret(k, n), **options)
-        return compile_program(lambda a, b: a @ b, a=public(m, k, dtype=cls.dtype), b=secret(k, n), **options)
+            return compile_program(lambda b: weights @ b, {"b": secret(k, n)}, **options)
+        return compile_program(
+            lambda a, b: a @ b, {"a": public(m, k, dtype=cls.dtype), "b": secret(k, n)}, **options
+        )
 
     @classmethod
     def factors(cls, shape: Shape, random: np.random.Generator) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -50,7 +52,7 @@ class PublicCase(Case):
 
     def encrypted(self) -> dict[str, Any]:
         weights = {} if self.fixed else {"a": self.left}
-        return {**weights, "b": self.client.encrypt(b=self.right)}
+        return {**weights, **self.client.encrypt({"b": self.right})}
 
 
 def run(

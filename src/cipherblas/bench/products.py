@@ -68,7 +68,7 @@ class Case(ABC):
         """One run, in a loop order other than the plan's if wanted: the same keys and ciphertexts serve both."""
         if order is not None:
             self.program.plan = replace(self.program.plan, order=order)
-        return self.server.run(**self.operands)
+        return self.server.run(self.operands)
 
     def side(self, repeats: int, order: str | None = None) -> list[float]:
         """Seconds of the evaluation alone, as the server measures them."""
@@ -111,7 +111,7 @@ class SecretCase(Case):
 
         m, k, n = shape
         options = {**SERVER_TIME, **options}
-        return compile_program(lambda a, b: a @ b, a=secret(m, k), b=secret(k, n), **options)
+        return compile_program(lambda a, b: a @ b, {"a": secret(m, k), "b": secret(k, n)}, **options)
 
     @staticmethod
     def factors(shape: Shape, random: np.random.Generator) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -119,7 +119,7 @@ class SecretCase(Case):
         return random.uniform(-1, 1, (m, k)), random.uniform(-1, 1, (k, n))
 
     def encrypted(self) -> dict[str, Any]:
-        return {"a": self.client.encrypt(a=self.left), "b": self.client.encrypt(b=self.right)}
+        return dict(self.client.encrypt({"a": self.left, "b": self.right}))
 
 
 def gemm_side(left: NDArray[Any], right: NDArray[Any]) -> Side:

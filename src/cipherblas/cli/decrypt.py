@@ -13,6 +13,7 @@ from cipherblas.cli.arrays import save_array
 from cipherblas.cli.keyfolder import open_client
 from cipherblas.cli.options import Debug, Insecure, Json, KeyFolder, Quiet, Security, Threads, use_threads
 from cipherblas.common.arrays import shape_text
+from cipherblas.common.errors import MismatchError
 from cipherblas.crypto import files
 from cipherblas.report import Display, print_json
 from cipherblas.roles.messages import EncryptedOperand, EncryptedResult
@@ -90,7 +91,8 @@ def decrypt(
         client = open_client(keys, security, insecure)
         program = client.program
         encrypted = EncryptedResult.load(result, security=security, insecure=insecure)
-        operands = [EncryptedOperand.load(path, security=security, insecure=insecure) for path in of or []]
+        given = [EncryptedOperand.load(path, security=security, insecure=insecure) for path in of or []]
+        operands = _by_name(given)
     sharing = None if share is None else Sharing(share, LEAST_BITS if share_bits is None else share_bits)
     with display.progress("decrypting"):
         values = client.decrypt(encrypted, of=operands, share=sharing)
@@ -111,3 +113,12 @@ def decrypt(
     elif output is None:
         rows = values.reshape(-1, values.shape[-1]) if values.ndim > 1 else values
         np.savetxt(sys.stdout, rows, fmt="%.9g", delimiter=",")
+
+
+def _by_name(operands: list[EncryptedOperand]) -> dict[str, EncryptedOperand]:
+    """The operands of --of."""
+    found: dict[str, EncryptedOperand] = {}
+    for operand in operands:
+        if found.setdefault(operand.name, operand).digest != operand.digest:
+            raise MismatchError(f"operand {operand.name!r}", expected="one encryption", got="two")
+    return found

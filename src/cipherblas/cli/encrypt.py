@@ -81,7 +81,7 @@ def encrypt(
         )
     operand = name if name is not None else _operand_of(owner.program, array, values.shape, public_key)
     with display.progress(f"encrypting {operand}") as progress:
-        encrypted = owner.encrypt(progress=progress, **{operand: values})
+        encrypted = owner.encrypt({operand: values}, progress=progress)[operand]
     with display.progress("writing"):
         encrypted.save(output)
     ciphertexts = sum(len(feed) for feed in encrypted.feeds)

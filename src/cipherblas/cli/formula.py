@@ -64,7 +64,7 @@ class Formula:
             allowed = "names, numbers, @ + - * /, .T and parentheses"
             raise FormulaError(f"{ast.unparse(node)[:60]!r} is not allowed in a formula: expected {allowed}")
 
-    def __call__(self, **nodes: Expression) -> Any:
+    def __call__(self, /, **nodes: Expression) -> Any:
         return self._build(self._body, nodes)
 
     def _build(self, node: ast.expr, nodes: dict[str, Expression]) -> Any:

@@ -16,7 +16,6 @@ from cipherblas import set_threads
 from cipherblas.lang.operands import Encryption, Operand
 from cipherblas.lang.operands import public as make_public
 from cipherblas.lang.operands import secret as make_secret
-from cipherblas.planner.plan import PlanOptions
 
 NAMES = ("a", "b", "c", "d")  # operands with options of their own; any other comes by --operand
 
@@ -155,11 +154,9 @@ def parse_sizes(text: str) -> tuple[int, ...]:
 
 
 def parse_name(text: str) -> str:
-    """An operand's name: a Python identifier that is no option of a plan."""
+    """An operand's name: a Python identifier."""
     if not text.isascii() or not text.isidentifier() or keyword.iskeyword(text):
         raise typer.BadParameter(f"expected a name such as a or weights, got {text!r}")
-    if text in PlanOptions.__dataclass_fields__:
-        raise typer.BadParameter(f"an operand cannot be called {text!r}: a plan has an option of that name")
     return text
 
 

@@ -216,7 +216,7 @@ def plan(
     )
     with display.progress("planning"):
         try:
-            planned = compile(formula, **operands, **options)
+            planned = compile(formula, operands, **options)
         except FormulaError as error:
             raise typer.BadParameter(str(error), param_hint="--program") from error
     if output is not None:

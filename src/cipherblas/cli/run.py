@@ -113,7 +113,7 @@ def run(
         server = program.server(keys, weight_budget=weight_budget, weight_folder=weight_folder)
         keys.load_all(progress)  # once it is known that they are of this program
     with display.progress("computing") as progress:
-        result = server.run(progress=progress, **operands)
+        result = server.run(operands, progress=progress)
     with display.progress("writing"):
         result.save(output)
     if json:

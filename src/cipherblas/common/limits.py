@@ -9,29 +9,30 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from cipherblas import _core
-from cipherblas.common.errors import MemoryBudgetError, MismatchError, ParameterError, RangeError
+from cipherblas.common.errors import MemoryBudgetError, ParameterError, RangeError
 
-RESERVED_NAMES = ("progress",)  # keyword of `Client.encrypt` and `Server.run`, which take operands by name
 LONGEST_NAME = 100
 MASK_BYTES = 384 << 20  # of masks and constants that a program keeps
 RUN_BYTES = 128 << 20  # of clear operands, that one run keeps
 
 
-def check_name(name: str) -> None:
+def check_name(name: object) -> None:
     """Check the name of an operand, from a user or from a file: it stands in formulas, and is shown on terminals.
 
     Raises:
         ParameterError: it is no Python identifier, or longer than 100 characters.
-        MismatchError: a method has a keyword of that name.
     """
-    if not name.isidentifier() or keyword.iskeyword(name) or len(name) > LONGEST_NAME:
+    if (
+        not isinstance(name, str)
+        or not name.isidentifier()
+        or keyword.iskeyword(name)
+        or len(name) > LONGEST_NAME
+    ):
         raise ParameterError(
             "name of an operand",
             expected=f"a Python identifier of at most {LONGEST_NAME} characters",
             got=repr(name),
         )
-    if name in RESERVED_NAMES:
-        raise MismatchError("name of an operand", expected="one that no method uses", got=name)
 
 
 if TYPE_CHECKING:

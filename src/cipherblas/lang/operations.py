@@ -24,7 +24,7 @@ ZERO_BOUND = 2.0**-20  # stands for the bound of a matrix of zeros
 
 @operation
 class Leaf(Expression):
-    """An operand, possibly transposed. `name` is the keyword that the user's function gave it."""
+    """An operand, possibly transposed. `name` is the parameter of the user's function that it is."""
 
     op = "operand"
     inputs = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -31,13 +31,12 @@ from cipherblas.forms.form import RowForm, SlotForm
 from cipherblas.rlwe.matrices import rows_format
 from cipherblas.rlwe.matrices.encryption import combined_secrets
 from cipherblas.rlwe.matrices.encryption import decrypt as decrypt_matrix
+from cipherblas.roles.calls import operands_in_one_mapping
 from cipherblas.roles.encryptor import Progress, check_public_key_planned, encrypt_operands
 from cipherblas.roles.key_record import KeyRecord
 from cipherblas.roles.messages import EncryptedOperand, EncryptedResult, check_parameters, short_id
 from cipherblas.roles.planned import PlannedProgram
 from cipherblas.roles.sharing import Sharing, flooded
-
-Operands = EncryptedOperand | Sequence[EncryptedOperand] | Mapping[str, EncryptedOperand]
 
 
 class Client(NeverCopied):
@@ -112,17 +111,21 @@ class Client(NeverCopied):
             with lock:
                 forget()
 
-    def encrypt(self, /, *, progress: Progress | None = None, **operands: Any) -> Any:
-        """Encrypt secret operands given by name with the secret key.
+    @operands_in_one_mapping
+    def encrypt(
+        self, operands: Mapping[str, Any], /, *, progress: Progress | None = None
+    ) -> dict[str, EncryptedOperand]:
+        """Encrypt secret operands with the secret key.
 
         Args:
+            operands: name → array, real and of the declared shape.
             progress: called as progress(done, total), counted in ciphertexts.
-            **operands: name=array, real and of the declared shape.
 
         Returns:
-            The `EncryptedOperand`, or a dictionary of them by name when several were given.
+            name → encrypted operand, as `Server.run` and `decrypt(of=…)` take them.
 
         Raises:
+            DTypeError: the operands are in no mapping.
             MismatchError: the program has no secret operand of that name.
             ShapeError, DTypeError: not a real array of the declared shape.
             RangeError: NaN, infinity, or an entry beyond the declared bound.
@@ -131,12 +134,15 @@ class Client(NeverCopied):
         Warns where the record beside the key file (see `decrypt`) cannot be written.
         """
         encrypted = encrypt_operands(self.program, self._secret, operands, progress)
-        made = [encrypted] if isinstance(encrypted, EncryptedOperand) else encrypted.values()
-        self._record.note({operand.name: operand.digest for operand in made})
+        self._record.note({name: operand.digest for name, operand in encrypted.items()})
         return encrypted
 
     def decrypt(
-        self, result: EncryptedResult, *, of: Operands | None = None, share: Sharing | None = None
+        self,
+        result: EncryptedResult,
+        *,
+        of: Mapping[str, EncryptedOperand] | None = None,
+        share: Sharing | None = None,
     ) -> NDArray[np.float64]:
         """The clear matrix, vector or image of a result, in its shape.
 
@@ -146,7 +152,7 @@ class Client(NeverCopied):
         earlier runs, not lies of a server.
 
         Args:
-            of: the encrypted operands that the result is of: one, several, or a dictionary as `encrypt` returns.
+            of: the encrypted operands that the result is of, all or some, by name as `encrypt` returns them.
             share: for results that others will see: adds noise that hides the error, and rounds; what that costs is
                 `share.deviation(program)`. Takes the entries from the budget of the key, before anything is decrypted.
 
@@ -190,7 +196,7 @@ class Client(NeverCopied):
         program.output.check(result.ciphertexts)
         check_available(program.output.working_bytes, "decrypting the result")
 
-    def _check_operands(self, result: EncryptedResult, of: Operands | None) -> None:
+    def _check_operands(self, result: EncryptedResult, of: Mapping[str, EncryptedOperand] | None) -> None:
         """Raise MismatchError unless the result is of these encryptions, and else of the latest ones."""
         secret = [name for name, operand in self.program.operands.items() if operand.secret]
         if sorted(result.operands) != sorted(secret):
@@ -281,15 +287,15 @@ class Client(NeverCopied):
         return client
 
 
-def _digests(of: Operands | None, program_id: str) -> dict[str, str]:
+def _digests(of: Mapping[str, EncryptedOperand] | None, program_id: str) -> dict[str, str]:
     """Name → digest of given operands."""
     if of is None:
         return {}
-    operands = (
-        [of] if isinstance(of, EncryptedOperand) else list(of.values() if isinstance(of, Mapping) else of)
-    )
-    found: dict[str, str] = {}
-    for operand in operands:
+    if not isinstance(of, Mapping):
+        raise DTypeError(
+            "what a result is of", expected="a dictionary as encrypt returns", got=type(of).__name__
+        )
+    for name, operand in of.items():
         if not isinstance(operand, EncryptedOperand):
             raise DTypeError("what a result is of", expected="EncryptedOperand", got=type(operand).__name__)
         if operand.program_id != program_id:
@@ -298,6 +304,6 @@ def _digests(of: Operands | None, program_id: str) -> dict[str, str]:
                 expected=short_id(program_id),
                 got=short_id(operand.program_id),
             )
-        if found.setdefault(operand.name, operand.digest) != operand.digest:
-            raise MismatchError(f"operand {operand.name!r}", expected="one encryption", got="two")
-    return found
+        if operand.name != name:
+            raise MismatchError("operand was encrypted under another name", expected=name, got=operand.name)
+    return {name: operand.digest for name, operand in of.items()}

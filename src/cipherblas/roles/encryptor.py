@@ -18,6 +18,7 @@ from cipherblas.crypto.keys import FreshCiphertext, PublicKey, SecretKey, encryp
 from cipherblas.forms.blocks import block_of
 from cipherblas.forms.form import RowForm, SlotForm
 from cipherblas.rlwe.matrices.encryption import encrypt_rows, encrypt_shared_batch, encrypt_shared_rows
+from cipherblas.roles.calls import operands_in_one_mapping
 from cipherblas.roles.messages import (
     EncryptedOperand,
     EncryptedRows,
@@ -68,7 +69,10 @@ class Encryptor:
         """Copies and pickles are made, and so checked, by the constructor."""
         return Encryptor, (self.program, self._key)
 
-    def encrypt(self, /, *, progress: Progress | None = None, **operands: Any) -> Any:
+    @operands_in_one_mapping
+    def encrypt(
+        self, operands: Mapping[str, Any], /, *, progress: Progress | None = None
+    ) -> dict[str, EncryptedOperand]:
         """Encrypt operands given by name with the public key.
 
         Arguments, result and errors as `Client.encrypt`; also MismatchError where the plan has the secret key encrypt
@@ -89,7 +93,7 @@ def check_public_key_planned(program: PlannedProgram) -> None:
 
 def encrypt_operands(
     program: PlannedProgram, key: Key, operands: Mapping[str, Any], progress: Progress | None
-) -> Any:
+) -> dict[str, EncryptedOperand]:
     """The operands encrypted as the plan asks for; arguments, result and errors as `Client.encrypt`."""
     matrices = {name: _checked(program, key, name, value) for name, value in operands.items()}
     inputs_of = {name: program.inputs_of(name) for name in matrices}
@@ -104,13 +108,13 @@ def encrypt_operands(
         if progress is not None:
             progress(done, total)
 
-    encrypted = {}
+    encrypted: dict[str, EncryptedOperand] = {}
     for name, matrix in matrices.items():
         feeds = tuple(_encrypt(key, wanted, matrix, tick) for wanted in inputs_of[name])
         encrypted[name] = EncryptedOperand(
             program.id, name, matrix.shape, program.plan.parameters, feeds, key.key_id
         )
-    return next(iter(encrypted.values())) if len(encrypted) == 1 else encrypted
+    return encrypted
 
 
 def _checked(program: PlannedProgram, key: Key, name: str, value: Any) -> Matrix:

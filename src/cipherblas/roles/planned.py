@@ -30,6 +30,7 @@ from cipherblas.planner.dry_run import DryRun
 from cipherblas.planner.explain import explain
 from cipherblas.planner.plan import Plan
 from cipherblas.planner.worst_case import worst_error
+from cipherblas.roles.calls import operands_in_one_mapping
 from cipherblas.roles.messages import check_shape, short_id
 from cipherblas.runtime.values import Input, Output
 
@@ -117,8 +118,9 @@ class PlannedProgram:
         """
         return worst_error(self.executed, self.plan)
 
-    def evaluate(self, /, **operands: Any) -> NDArray[np.float64]:
-        """The program in the clear, by NumPy: what an encrypted result is compared with."""
+    @operands_in_one_mapping
+    def evaluate(self, operands: Mapping[str, Any], /) -> NDArray[np.float64]:
+        """The program in the clear, by NumPy, of arrays by name: what an encrypted result is compared with."""
         if set(operands) != set(self.operands):
             raise MismatchError(
                 "operands of the program",

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from cipherblas.common.errors import MismatchError
+from cipherblas.common.errors import DTypeError, MismatchError
 from cipherblas.common.limits import check_name
 from cipherblas.crypto.keys import EvaluationKeys, PublicKey
 from cipherblas.lang import graph
@@ -17,6 +17,7 @@ from cipherblas.lang.operands import Operand
 from cipherblas.planner.plan import PlanOptions
 from cipherblas.planner.planner import check_precision, make_plan
 from cipherblas.planner.truncation import truncated
+from cipherblas.roles.calls import operands_in_one_mapping
 from cipherblas.roles.client import Client
 from cipherblas.roles.encryptor import Encryptor
 from cipherblas.roles.planned import PlannedProgram, check_expression
@@ -70,13 +71,14 @@ class Program(PlannedProgram):
         return Server(self, evaluation_keys, weight_budget=weight_budget, weight_folder=weight_folder)
 
 
-def compile(function: Callable[..., Any], /, **arguments: Any) -> Program:
+@operands_in_one_mapping
+def compile(function: Callable[..., Any], operands: Mapping[str, Operand], /, **options: Any) -> Program:
     """Trace a function of matrices and plan its encrypted execution.
 
     Args:
-        function: called with one node per operand; combines them by `@`, `+`, `-`, `*`, `/`, `.T`.
-        **arguments: name=`secret(rows, cols)` or name=`public(rows, cols)` for each parameter of the function,
-            and the options of `PlanOptions` (precision or error, security, algorithm, memory_budget, …).
+        function: called with one node per operand, by name; combines them by `@`, `+`, `-`, `*`, `/`, `.T`.
+        operands: name → `secret(rows, cols)` or `public(rows, cols)` for each parameter of the function.
+        **options: those of `PlanOptions` (precision or error, security, algorithm, memory_budget, …).
 
     Returns:
         The planned program; nothing was executed.
@@ -85,20 +87,24 @@ def compile(function: Callable[..., Any], /, **arguments: Any) -> Program:
         ShapeError: shapes do not fit together.
         PrecisionError, SecurityError, MemoryBudgetError: no parameters reach what is asked for.
         ParameterError: the name of an operand is no Python identifier.
+        DTypeError: the operands are in no mapping, or one is not made by `secret` or `public`.
 
     Example:
-        >>> program = compile(lambda a, b: a @ b, a=secret(8, 8), b=secret(8, 8))
+        >>> program = compile(lambda a, b: a @ b, {"a": secret(8, 8), "b": secret(8, 8)})
         >>> program.shape
         (8, 8)
     """
-    operands = {name: value for name, value in arguments.items() if isinstance(value, Operand)}
-    options = {name: value for name, value in arguments.items() if not isinstance(value, Operand)}
     wanted = PlanOptions.given(options)
-    for name in operands:
+    operands = dict(operands)
+    for name, operand in operands.items():
         check_name(name)
+        if not isinstance(operand, Operand):
+            raise DTypeError(
+                f"operand {name!r}", expected="secret(…) or public(…)", got=type(operand).__name__
+            )
     if not any(operand.secret for operand in operands.values()):
         raise MismatchError(
-            "a program needs a secret operand", expected="name=secret(rows, cols)", got="none"
+            "a program needs a secret operand", expected='{"a": secret(rows, cols)}', got="none"
         )
     expression = graph.deduplicated(trace(function, operands))
     idle = sorted(set(operands) - operands_of(expression))

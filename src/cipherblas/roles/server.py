@@ -21,6 +21,7 @@ from cipherblas.forms.form import RowForm
 from cipherblas.lang.operands import Operand
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.matrices import CoefficientMatrix, SharedBatch, rows_format
+from cipherblas.roles.calls import operands_in_one_mapping
 from cipherblas.roles.messages import (
     EncryptedOperand,
     EncryptedResult,
@@ -81,13 +82,14 @@ class Server:
         """Copies and pickles are made, and so checked, by the constructor; what was encoded is encoded again."""
         return functools.partial(Server, **self._weights), (self.program, self._keys)
 
-    def run(self, /, *, progress: Progress | None = None, **operands: Any) -> EncryptedResult:
-        """Compute the program on the operands given by name.
+    @operands_in_one_mapping
+    def run(self, operands: Mapping[str, Any], /, *, progress: Progress | None = None) -> EncryptedResult:
+        """Compute the program.
 
         Args:
+            operands: by name an `EncryptedOperand` for each secret and an array for each public operand.
             progress: called as progress(done, total) after every block operation; of a network as weights are ready
                 and after every layer.
-            **operands: an `EncryptedOperand` for each secret and an array for each public operand.
 
         Raises:
             MismatchError: an operand is missing, unknown, or belongs to another program or key pair.
@@ -151,8 +153,11 @@ class Server:
             value = operands[name]
             if operand.secret:
                 if not isinstance(value, EncryptedOperand):
+                    hint = "; encrypt returns a dictionary of them" if isinstance(value, Mapping) else ""
                     raise DTypeError(
-                        f"operand {name!r} is secret", expected="EncryptedOperand", got=type(value).__name__
+                        f"operand {name!r} is secret",
+                        expected=f"EncryptedOperand{hint}",
+                        got=type(value).__name__,
                     )
                 self._check_operand(name, operand, value)
                 encrypted[name] = value

@@ -95,15 +95,16 @@ def _plan(digits: Digits, display: Display, threads: int | None) -> list[Job]:
         start = time.perf_counter()
         similarity: Any = compile(
             lambda queries, gallery: queries @ gallery.T,
-            queries=secret(count, features),
-            gallery=secret(known, features),
+            {"queries": secret(count, features), "gallery": secret(known, features)},
             **options,
         )
         planned = time.perf_counter()
         scores: Any = compile(
             lambda weights, pixels: weights @ pixels,
-            weights=public(len(digits.weights), features, bound=limit),
-            pixels=secret(features, count, bound=PIXEL_BOUND),
+            {
+                "weights": public(len(digits.weights), features, bound=limit),
+                "pixels": secret(features, count, bound=PIXEL_BOUND),
+            },
             **options,
         )
         ended = time.perf_counter()

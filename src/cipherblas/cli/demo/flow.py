@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from cipherblas.cli.arrays import save_array
 from cipherblas.cli.keyfolder import folder_bytes
 from cipherblas.common.errors import CipherblasError
+from cipherblas.crypto.keys import FreshCiphertext
 from cipherblas.report import Display
-from cipherblas.rlwe.matrices import RlweRows
 from cipherblas.roles.client import Client
 from cipherblas.roles.messages import EncryptedResult
 from cipherblas.roles.program import Program
@@ -74,7 +74,7 @@ class Job:
             self.result = client.decrypt(encrypted)
         self.files[RESULT] = folder_bytes(folder / RESULT)
         with self._timed("NumPy"):
-            self.expected = self.program.evaluate(**self.operands)
+            self.expected = self.program.evaluate(self.operands)
 
     def _send(self, folder: Path, display: Display) -> Client:
         program = self.program
@@ -89,11 +89,11 @@ class Job:
                     save_array(folder / f"{name}.npy", np.asarray(self.operands[name]))
                     continue
                 with display.progress(f"{self.title}: encrypting {name}") as progress:
-                    encrypted = client.encrypt(progress=progress, **{name: self.operands[name]})
+                    encrypted = client.encrypt({name: self.operands[name]}, progress=progress)[name]
                     encrypted.save(folder / f"{name}.ct")
                 if self.ciphertext is None:
                     first = encrypted.feeds[0][0]
-                    words = first.b if isinstance(first, RlweRows) else first.data
+                    words = first.data if isinstance(first, FreshCiphertext) else first.b
                     self.ciphertext = np.array(words[0]).ravel()
         self.files |= {path.name: folder_bytes(path) for path in folder.iterdir()}
         return client
