@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 import cipherblas as cb
 from cipherblas import bench
+from cipherblas.bench import crossover
+
+pytestmark = pytest.mark.usefixtures("fewest_runs")
 
 
 def plan(kind: str, d: int, **options: Any) -> Any:
@@ -19,10 +23,13 @@ def plan(kind: str, d: int, **options: Any) -> Any:
     return cb.compile(lambda a, b: a @ b, {"a": left, "b": cb.secret(d, d)}, **options).plan
 
 
-def test_rows_of_both_routes_are_right() -> None:
-    rows = list(bench.run_crossover([3, 6], kinds=["pc", "cc"], limit=math.inf, budget=0.0))
+def test_rows_of_both_routes_are_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = list(bench.run_crossover([3, 6], kinds=["pc"], limit=math.inf, budget=0.0))
+    # A process of its own would not know of the fewest runs.
+    monkeypatch.setattr(crossover, "ProcessPoolExecutor", lambda *_, **__: ThreadPoolExecutor(1))
+    rows += bench.run_crossover([4], kinds=["cc"], limit=math.inf, budget=0.0)
     assert [(row["kind"], row["d"], row["form"]) for row in rows] == [
-        (kind, d, form) for kind in ("pc", "cc") for d in (3, 6) for form in ("blocks", "rows")
+        (kind, d, form) for kind, d in (("pc", 3), ("pc", 6), ("cc", 4)) for form in ("blocks", "rows")
     ]
     for row in rows:
         assert json.loads(bench.to_json(row)) == row

@@ -185,7 +185,7 @@ def test_worst_errors_are_as_stated() -> None:
 
 
 @pytest.mark.parametrize("kind", report.KIND_NAMES)
-def test_measured_routes_are_as_the_benchmark_prints_them(kind: str) -> None:
+def test_measured_forms_are_as_the_benchmark_prints_them(kind: str) -> None:
     """Columns, sizes and forms of `bench crossover --markdown`; one choice per size."""
     head = f"{report.KIND_NAMES[kind]}, d"
     rows = documents.table(PAGE, head)

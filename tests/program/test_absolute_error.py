@@ -21,12 +21,12 @@ PROGRAMS: dict[str, tuple[Any, dict[str, Any]]] = {
     "a vector by rows": (lambda a: WEIGHTS @ a, {"a": cb.secret(8)}),
     "layers": (lambda a: cb.square(WEIGHTS @ a), {"a": cb.secret(8)}),
 }
-ROUTES = {"slots": "slots", "rows": "rows", "a vector by rows": "rows", "layers": "layers"}
+FORMS = {"blocks": "blocks", "rows": "rows", "a vector by rows": "rows", "tensors": "tensors"}
 
 
 def compiled(name: str, **options: Any) -> cb.Program:
     function, operands = PROGRAMS[name]
-    return cb.compile(function, operands, route=ROUTES[name], **options)
+    return cb.compile(function, operands, form=FORMS[name], **options)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

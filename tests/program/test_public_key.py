@@ -22,7 +22,7 @@ from cipherblas.rlwe.matrices import RlweRows
 from cipherblas.rlwe.matrices.encryption import decrypt
 from cipherblas.rlwe.noise import PRODUCT_TAIL, TAIL, NoiseModel
 from cipherblas.runtime.rows import can_be_fixed
-from tests.support.runs import encrypted, lasting, program_of, run_by_files, values_of
+from tests.support.runs import encrypted, lasting, program_of, run, run_by_files, toy_rows, values_of
 
 WEIGHTS = np.random.default_rng(9).integers(-128, 128, (256, 2048)).astype(np.int8)
 
@@ -70,14 +70,15 @@ def test_algorithms_in_slots(algorithm: str) -> None:
         (lambda w, x, y: w @ x + y, {"w": cb.public(3, 5, dtype="int8"), "x": P(5, 5000), "y": S(3, 5000)}),
         (lambda w, x, y: w @ x + y, {"w": cb.public(3, 5, dtype="int8"), "x": S(5, 5000), "y": P(3, 5000)}),
         (lambda x: np.ones((4, 6)) @ x - 1.0, {"x": P(6, 9)}),
-        pytest.param(
-            *(lambda a, b: a @ b, {"a": P(9, 5), "b": S(5, 6), "key_policy": "composed"}),
-            marks=pytest.mark.slow,
-        ),
     ],
 )
 def test_rows(function: Callable[..., Any], operands: dict[str, Any]) -> None:
     assert check(function, **operands, form="rows").plan.form == "rows"
+
+
+def test_products_of_secrets_by_rows() -> None:
+    program = toy_rows(lambda a, b: a @ b, a=P(9, 5), b=S(5, 6), key_policy="composed")
+    run(program, values_of(program)).check()
 
 
 def test_rows_in_pieces() -> None:

@@ -12,8 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 import cipherblas as cb
+from cipherblas.lang.analysis import trace
+from cipherblas.lang.graph import deduplicated
 from cipherblas.lang.operands import Operand
+from cipherblas.planner.budgets import budgets_of, secret_entries
+from cipherblas.planner.plan import PlanOptions
+from cipherblas.planner.rows import RowSearch, Way
 from cipherblas.rlwe.counts import Counts
+from cipherblas.rlwe.key_policies import KeyPolicy
 
 Matrix = NDArray[np.float64]
 
@@ -32,6 +38,27 @@ def toy(function: Callable[..., Any], **arguments: Any) -> cb.Program:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return program_of(function, **{**TOY, **arguments})
+
+
+def toy_rows(
+    function: Callable[..., Any],
+    n: int = 256,
+    key_policy: KeyPolicy = "direct",
+    fixed: bool = False,
+    **rest: Any,
+) -> cb.Program:
+    """An INSECURE program by GEMM in a ring below those that `compile` plans for, sized as it would size it.
+
+    Transposing a matrix in a secure ring takes seconds: N² log N of work, and rows of the ring's length.
+    """
+    operands = {name: value for name, value in rest.items() if isinstance(value, Operand)}
+    wanted = {name: value for name, value in rest.items() if name not in operands}
+    expression = deduplicated(trace(function, operands))
+    options = PlanOptions(algorithm="gemm", security=0, insecure=True, **wanted)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        search = RowSearch(expression, options, budgets_of(options, secret_entries(expression)))
+        return cb.Program(expression, operands, *search.planned(n, Way(key_policy, fixed)))
 
 
 def lasting(program: cb.Program) -> list[str]:

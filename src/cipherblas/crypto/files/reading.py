@@ -188,9 +188,10 @@ class Reader:
 
     def read_all(self) -> dict[str, Array]:
         """All tensors by name, in threads; errors as `read`, and MemoryBudgetError where they do not fit."""
-        check_memory(sum(info.nbytes for info in self.tensors.values()), f"reading {self.path}")
+        nbytes = sum(info.nbytes for info in self.tensors.values())
+        check_memory(nbytes, f"reading {self.path}")
         names = list(self.tensors)
-        return dict(zip(names, in_threads(self.read, names), strict=True))
+        return dict(zip(names, in_threads(self.read, names, nbytes), strict=True))
 
     def close(self) -> None:
         """Close the file; reading is then an error."""
