@@ -23,7 +23,7 @@ def plan(kind: str, d: int, **options: Any) -> Any:
     return cb.compile(lambda a, b: a @ b, {"a": left, "b": cb.secret(d, d)}, **options).plan
 
 
-def test_rows_of_both_routes_are_right(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_of_both_forms_are_right(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = list(bench.run_crossover([3, 6], kinds=["pc"], limit=math.inf, budget=0.0))
     # A process of its own would not know of the fewest runs.
     monkeypatch.setattr(crossover, "ProcessPoolExecutor", lambda *_, **__: ThreadPoolExecutor(1))

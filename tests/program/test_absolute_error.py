@@ -16,10 +16,10 @@ from cipherblas.crypto import files
 WEIGHTS = np.linspace(-2, 2, 6 * 8).reshape(6, 8)
 
 PROGRAMS: dict[str, tuple[Any, dict[str, Any]]] = {
-    "slots": (lambda a, b: a @ b, {"a": cb.secret(8, 8), "b": cb.secret(8, 8, bound=3.0)}),
+    "blocks": (lambda a, b: a @ b, {"a": cb.secret(8, 8), "b": cb.secret(8, 8, bound=3.0)}),
     "rows": (lambda a: WEIGHTS @ a, {"a": cb.secret(8, 8)}),
     "a vector by rows": (lambda a: WEIGHTS @ a, {"a": cb.secret(8)}),
-    "layers": (lambda a: cb.square(WEIGHTS @ a), {"a": cb.secret(8)}),
+    "tensors": (lambda a: cb.square(WEIGHTS @ a), {"a": cb.secret(8)}),
 }
 FORMS = {"blocks": "blocks", "rows": "rows", "a vector by rows": "rows", "tensors": "tensors"}
 

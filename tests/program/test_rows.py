@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,14 +12,9 @@ import pytest
 
 import cipherblas as cb
 from cipherblas.lang.analysis import trace
-from cipherblas.lang.nodes import Expression
-from cipherblas.planner.budgets import Budgets, budgets_of
 from cipherblas.planner.plan import PlanOptions
-from cipherblas.planner.rows import RowStrategy
-from cipherblas.planner.search import Search
-from cipherblas.planner.strategy import Candidate
 from cipherblas.roles import client as client_module
-from tests.support.runs import encrypted, run, run_by_files, toy_rows, values_of
+from tests.support.runs import encrypted, plan_by_rows, run, run_by_files, toy_rows, values_of
 
 
 def check(function: Callable[..., Any], **arguments: Any) -> cb.Program:
@@ -27,22 +22,6 @@ def check(function: Callable[..., Any], **arguments: Any) -> cb.Program:
     program = encrypted(function, algorithm="gemm", **arguments).check().program
     assert program.plan.form == "rows" and program.plan.algorithm == "gemm"
     return program
-
-
-class Fixed(RowStrategy):
-    """Weights have keys of their own, whatever is faster."""
-
-    def _candidates(self, n: int) -> Iterator[Candidate]:
-        return (
-            one
-            for one in super()._candidates(n)
-            if any(c.options.get("fixed") for c in one.decisions.choices.values())
-        )
-
-
-def fixed_plan(expression: Expression, options: PlanOptions, budgets: Budgets) -> Any:
-    wanted = replace(options, ring_degree=4096, key_policy="direct")
-    return Search([Fixed(expression, wanted, budgets)], wanted, budgets).run()
 
 
 def check_toy(function: Callable[..., Any], **arguments: Any) -> cb.Program:
@@ -58,7 +37,7 @@ def test_fixed_weights(shape: tuple[int, int, int], tmp_path: Path) -> None:
     weights = np.random.default_rng(1).integers(-128, 128, (m, k)).astype(np.int8)
     expression = trace(lambda x: weights @ x, {"x": cb.secret(k, n)})
     options = PlanOptions(algorithm="gemm")
-    plan, run = fixed_plan(expression, options, budgets_of(options, k * n))
+    plan, run = plan_by_rows(expression, replace(options, key_policy="direct"), 4096, fixed=True)
     program = cb.Program(expression, {"x": cb.secret(k, n)}, plan, run)
     assert len(plan.keys.weights) == m and plan.keys.weights == program.plan.keys.weights
     run_by_files(program, {"x": np.random.default_rng(2).uniform(-1, 1, (k, n))}, tmp_path).check()
@@ -70,7 +49,7 @@ def test_combined_secrets_of_fixed_weights_are_overwritten(monkeypatch: pytest.M
     operands = {"x": cb.secret(5, 7), "y": cb.secret(5, 7)}
     expression = trace(lambda x, y: left @ x + 2 * right @ y, operands)
     options = PlanOptions(algorithm="gemm")
-    found = fixed_plan(expression, options, budgets_of(options, 70))
+    found = plan_by_rows(expression, replace(options, key_policy="direct"), 4096, fixed=True)
     client = cb.Program(expression, operands, *found).client()
     made: list[np.ndarray] = []
     combine = client_module.combined_secrets
