@@ -68,7 +68,7 @@ def test_what_does_not_fit_the_memory_is_an_estimate_and_is_not_chosen() -> None
     )
     slots, gemm = rows
     assert slots["seconds"] > 0 and slots["chosen"] == gemm["chosen"] == "blocks"
-    assert gemm["estimate"] and "expected at most" in gemm["skipped"]
+    assert gemm["estimate"] and "key_budget is 200.0 MiB" in gemm["skipped"]
     assert gemm["key_bytes"] > 300 << 20 and gemm["predicted_seconds"] > 0 and "seconds" not in gemm
 
 

@@ -195,5 +195,5 @@ def test_measured_forms_are_as_the_benchmark_prints_them(kind: str) -> None:
     ]
     assert [int(row[head]) for row in rows] == [d for d in crossover.SIZES for _ in crossover.FORMS]
     for slots, gemm in zip(rows[::2], rows[1::2], strict=True):
-        assert "blocks" in slots["form"] and "GEMM" in gemm["form"]
+        assert "slots" in slots["form"] and "GEMM" in gemm["form"]
         assert ("**" in slots["form"]) != ("**" in gemm["form"])

@@ -327,5 +327,5 @@ def test_names_that_do_not_suit_a_program():
         cb.compile(network, {"x": image}, algorithm="helib-bsgs")
     with pytest.raises(ParameterError, match="algorithm of a network: expected metakernel"):
         cb.compile(network, {"x": image}, algorithm="fame")
-    with pytest.raises(ParameterError, match="algorithm: expected skewed"):
+    with pytest.raises(ParameterError, match="clear weights and an encrypted factor on their right"):
         cb.compile(lambda a, b: a @ b, {"a": matrix, "b": matrix}, algorithm="fhelipe")

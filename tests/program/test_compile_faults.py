@@ -79,11 +79,6 @@ EXPRESSIONS: dict[str, tuple[Callable[[Any, Any], Any], type[cb.CipherblasError]
         "expected 1x4, got 4x4",
     ),
     "three dimensions": (lambda a, b: a @ np.ones((4, 4, 1)), cb.ShapeError, "2 dimensions"),
-    "square of a clear vector times a matrix": (
-        lambda a, b: cb.square((a + b) @ np.ones(4)),
-        cb.ParameterError,
-        "clear weights",
-    ),
     "empty dimension": (lambda a, b: a @ np.ones((4, 0)), cb.ShapeError, "none of them 0"),
     "ragged list": (lambda a, b: a * [[1.0], [1.0, 2.0]], cb.ShapeError, "rectangular"),
     "empty list": (lambda a, b: a @ [], cb.ShapeError, "2 dimensions"),

@@ -81,7 +81,7 @@ def test_threads() -> None:
     program = toy(classifier, x=S(2, 12, 12))
     client, before = program.client(), cb.threads()
     server = program.server(client.evaluation_keys())
-    x = client.encrypt(values_of(program))
+    x = client.encrypt(values_of(program))["x"]
     results = []
     try:
         for count in (1, 2):
@@ -165,7 +165,7 @@ def bytes_of(results: cb.EncryptedResult) -> list[bytes]:
 
 def test_a_second_run_encodes_nothing(program: cb.Program, client: cb.Client) -> None:
     server = program.server(client.evaluation_keys())
-    x = client.encrypt(values_of(program))
+    x = client.encrypt(values_of(program))["x"]
     first = server.run({"x": x})
     assert server.encoding_seconds > 0
     stored = server._shared.weights.memory_bytes
@@ -179,7 +179,7 @@ def test_a_second_run_encodes_nothing(program: cb.Program, client: cb.Client) ->
 def test_weights_beyond_the_budget_stream_from_a_file(
     program: cb.Program, client: cb.Client, tmp_path: Path, budget: int
 ) -> None:
-    keys, x = client.evaluation_keys(), client.encrypt(values_of(program))
+    keys, x = client.evaluation_keys(), client.encrypt(values_of(program))["x"]
     expected = bytes_of(program.server(keys).run({"x": x}))
     server = program.server(keys, weight_budget=budget, weight_folder=tmp_path)
     for _ in range(2):
@@ -196,7 +196,7 @@ def test_a_folder_that_is_not_there(program: cb.Program, client: cb.Client, tmp_
     missing = tmp_path / "missing"
     server = program.server(client.evaluation_keys(), weight_budget=0, weight_folder=missing)
     with pytest.raises(cb.StorageError, match=r"temporary file: expected \d+ bytes of disk, got .*missing"):
-        server.run({"x": client.encrypt(values_of(program))})
+        server.run(client.encrypt(values_of(program)))
 
 
 def test_a_full_disk(
@@ -204,7 +204,7 @@ def test_a_full_disk(
 ) -> None:
     """Refused before anything is written; what was refused once may succeed later."""
     server = program.server(client.evaluation_keys(), weight_budget=0, weight_folder=tmp_path)
-    x = client.encrypt(values_of(program))
+    x = client.encrypt(values_of(program))["x"]
 
     def full(*_: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -122,7 +122,7 @@ def test_products_of_secrets_with_few_keys() -> None:
     )
     assert binary.plan.key_bytes < composed.plan.key_bytes
     for policy, keys in (("composed", composed), ("binary", binary)):
-        program = cb.compile(lambda a, b: a @ b, a=a, b=b, algorithm="gemm", key_policy=policy)
+        program = cb.compile(lambda a, b: a @ b, {"a": a, "b": b}, algorithm="gemm", key_policy=policy)
         assert program.plan.key_bytes < 1 << 25
         assert len(program.plan.keys.galois) > len(keys.plan.keys.galois)
 
@@ -155,8 +155,8 @@ def ones_within_the_error(program: cb.Program) -> None:
 def test_errors_of_a_product_are_not_independent() -> None:
     w = cb.public(300, 300, bound=100.0, dtype="int8")
     x = cb.secret(300, 8)
-    ones_within_the_error(cb.compile(lambda v, w, x: v @ (w @ x), v=w, w=w, x=x, algorithm="gemm"))
-    ones_within_the_error(cb.compile(lambda w, x: w @ x + w @ x, w=w, x=x, algorithm="gemm"))
+    ones_within_the_error(cb.compile(lambda v, w, x: v @ (w @ x), {"v": w, "w": w, "x": x}, algorithm="gemm"))
+    ones_within_the_error(cb.compile(lambda w, x: w @ x + w @ x, {"w": w, "x": x}, algorithm="gemm"))
 
 
 def test_errors_of_a_product_of_secrets_are_not_independent() -> None:

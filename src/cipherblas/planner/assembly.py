@@ -22,6 +22,7 @@ from cipherblas.planner.stages import DEFAULT_LINK, Minimise, Stages, predicted
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.rings import Ring
 from cipherblas.rlwe.traffic import Traffic
+from cipherblas.runtime.blocks import BLOCKS
 from cipherblas.runtime.tensors import TENSORS
 from cipherblas.runtime.values import Choice, Decisions
 
@@ -74,7 +75,7 @@ def assemble(
     mask_budget: int,
 ) -> Plan:
     """The plan of these decisions, of which `run` is the dry run with this `mask_budget`."""
-    if decided.blocks:
+    if decided.form == BLOCKS:
         decided = replace(
             decided, blocks={axis: decided.blocks[axis] for axis in axes_of(expression).lengths}
         )

@@ -31,7 +31,7 @@ _HEADER: dict[str, schema.Check] = {
     "role": schema.text,
     "program": schema.text,
     "key_id": schema.text,
-    "shape": schema.listed(schema.whole(1), 0, 3),
+    "shape": schema.listed(schema.whole(1), 1, 3),
 }
 _OPERAND = schema.record(
     {
@@ -47,6 +47,7 @@ _RESULT = schema.record(
         **_HEADER,
         "seconds": schema.number(),
         "operands": schema.mapping(schema.text),
+        "shape": schema.listed(schema.whole(1), 0, 3),  # a number has none
     },
     others=True,
 )
