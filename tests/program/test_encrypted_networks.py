@@ -86,7 +86,7 @@ def test_threads() -> None:
     try:
         for count in (1, 2):
             cb.set_threads(count)
-            results.append(server.run({"x": x}).ciphertexts)
+            results.append(server.run(x).ciphertexts)
     finally:
         cb.set_threads(before)
     for one, two in zip(*results, strict=True):
@@ -168,10 +168,10 @@ def bytes_of(results: cb.EncryptedResult) -> list[bytes]:
 def test_a_second_run_encodes_nothing(program: cb.Program, client: cb.Client) -> None:
     server = program.server(client.evaluation_keys())
     x = client.encrypt(values_of(program))
-    first = server.run({"x": x})
+    first = server.run(x)
     assert server.encoding_seconds > 0
     stored = server._shared.weights.memory_bytes
-    again = server.run({"x": x})
+    again = server.run(x)
     assert server.encoding_seconds == 0
     assert server._shared.weights.memory_bytes == stored > 0
     assert bytes_of(first) == bytes_of(again)
@@ -182,10 +182,10 @@ def test_weights_beyond_the_budget_stream_from_a_file(
     program: cb.Program, client: cb.Client, tmp_path: Path, budget: int
 ) -> None:
     keys, x = client.evaluation_keys(), client.encrypt(values_of(program))
-    expected = bytes_of(program.server(keys).run({"x": x}))
+    expected = bytes_of(program.server(keys).run(x))
     server = program.server(keys, weight_budget=budget, weight_folder=tmp_path)
     for _ in range(2):
-        assert bytes_of(server.run({"x": x})) == expected
+        assert bytes_of(server.run(x)) == expected
     assert server.encoding_seconds == 0
     weights = server._shared.weights
     assert weights.memory_bytes <= budget
@@ -198,7 +198,7 @@ def test_a_folder_that_is_not_there(program: cb.Program, client: cb.Client, tmp_
     missing = tmp_path / "missing"
     server = program.server(client.evaluation_keys(), weight_budget=0, weight_folder=missing)
     with pytest.raises(cb.StorageError, match=r"temporary file: expected \d+ bytes of disk, got .*missing"):
-        server.run({"x": client.encrypt(values_of(program))})
+        server.run(client.encrypt(values_of(program)))
 
 
 def test_a_full_disk(
@@ -214,9 +214,9 @@ def test_a_full_disk(
     with monkeypatch.context() as patch:
         patch.setattr(encodings.os, "posix_fallocate", full)
         with pytest.raises(cb.StorageError, match=r"got .*No space left"):
-            server.run({"x": x})
+            server.run(x)
     assert server._shared.weights.file_bytes == 0
-    result = client.decrypt(server.run({"x": x}))
+    result = client.decrypt(server.run(x))
     assert np.abs(result - program.evaluate(values_of(program))).max() <= program.plan.error
 
 

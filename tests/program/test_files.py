@@ -120,7 +120,7 @@ def test_constants_are_copied_when_the_program_is_compiled() -> None:
     weights[:] = 5
     values = values_of(program)
     client = program.client()
-    result = program.server(client.evaluation_keys()).run({"a": client.encrypt(values)})
+    result = program.server(client.evaluation_keys()).run(client.encrypt(values))
     assert program.id == before
     assert np.abs(client.decrypt(result) - values["a"]).max() <= program.plan.error
 
