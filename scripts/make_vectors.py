@@ -173,7 +173,7 @@ def write_slots(folder: Path) -> Matrix:
 def write_rows(folder: Path) -> Matrix:
     """A product by GEMM with 128 bits, of a clear row: program, secret key, record, operand, result."""
     program = cb.compile(
-        lambda w, x: w @ x, {"w": cb.public(1, 8), "x": cb.secret(8, 4)}, route="rows", ring_degree=1 << 12
+        lambda w, x: w @ x, {"w": cb.public(1, 8), "x": cb.secret(8, 4)}, form="rows", ring_degree=1 << 12
     )
     w, x = matrix(1, 8), matrix(8, 4)
     client = program.client()

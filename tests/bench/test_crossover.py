@@ -1,15 +1,19 @@
-"""`bench crossover`: both routes, what is not run, and what the planner would take."""
+"""`bench crossover`: both forms, what is not run, and what the planner would take."""
 
 from __future__ import annotations
 
 import json
 import math
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 import cipherblas as cb
 from cipherblas import bench
+from cipherblas.bench import crossover
+
+pytestmark = pytest.mark.usefixtures("fewest_runs")
 
 
 def plan(kind: str, d: int, **options: Any) -> Any:
@@ -19,15 +23,18 @@ def plan(kind: str, d: int, **options: Any) -> Any:
     return cb.compile(lambda a, b: a @ b, {"a": left, "b": cb.secret(d, d)}, **options).plan
 
 
-def test_rows_of_both_routes_are_right() -> None:
-    rows = list(bench.run_crossover([3, 6], kinds=["pc", "cc"], limit=math.inf, budget=0.0))
-    assert [(row["kind"], row["d"], row["route"]) for row in rows] == [
-        (kind, d, route) for kind in ("pc", "cc") for d in (3, 6) for route in ("slots", "rows")
+def test_rows_of_both_forms_are_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = list(bench.run_crossover([3, 6], kinds=["pc"], limit=math.inf, budget=0.0))
+    # A process of its own would not know of the fewest runs.
+    monkeypatch.setattr(crossover, "ProcessPoolExecutor", lambda *_, **__: ThreadPoolExecutor(1))
+    rows += bench.run_crossover([4], kinds=["cc"], limit=math.inf, budget=0.0)
+    assert [(row["kind"], row["d"], row["form"]) for row in rows] == [
+        (kind, d, form) for kind, d in (("pc", 3), ("pc", 6), ("cc", 4)) for form in ("blocks", "rows")
     ]
     for row in rows:
         assert json.loads(bench.to_json(row)) == row
         assert (row["bench"], row["case"]) == ("crossover", "x".join([str(row["d"])] * 3))
-        assert (row["algorithm"] == "gemm") == (row["route"] == "rows")
+        assert (row["algorithm"] == "gemm") == (row["form"] == "rows")
         assert row["times_gemm"] == row["seconds"] / row["gemm_seconds"] > 0
         assert 0 < row["relative_error"] <= 1e-4
         largest = 128 if row["kind"] == "pc" else 1
@@ -38,14 +45,14 @@ def test_rows_of_both_routes_are_right() -> None:
 @pytest.mark.parametrize("kind", ["cc", "pc"])
 def test_chosen_is_what_the_planner_takes(kind: str) -> None:
     for row in bench.run_crossover([4, 100], kinds=[kind], limit=0.0, budget=0.0):
-        assert row["chosen"] == plan(kind, row["d"]).route
+        assert row["chosen"] == plan(kind, row["d"]).form
 
 
 def test_what_takes_too_long_is_an_estimate() -> None:
     rows = list(bench.run_crossover([5], limit=0.0, budget=0.0))
     assert len(rows) == 4
     for row in rows:
-        expected = plan(row["kind"], 5, route=row["route"])
+        expected = plan(row["kind"], 5, form=row["form"])
         assert not {"seconds", "error", "peak_bytes", "times_gemm"} & set(row)
         assert row["estimate"] and "longer than" in row["skipped"] and "estimated" in row["note"]
         assert row["predicted_error"] == expected.error
@@ -60,7 +67,7 @@ def test_what_does_not_fit_the_memory_is_an_estimate_and_is_not_chosen() -> None
         bench.run_crossover([5], kinds=["cc"], memory_budget=300 << 20, key_policy="direct", budget=0.0)
     )
     slots, gemm = rows
-    assert slots["seconds"] > 0 and slots["chosen"] == gemm["chosen"] == "slots"
+    assert slots["seconds"] > 0 and slots["chosen"] == gemm["chosen"] == "blocks"
     assert gemm["estimate"] and "expected at most" in gemm["skipped"]
     assert gemm["key_bytes"] > 300 << 20 and gemm["predicted_seconds"] > 0 and "seconds" not in gemm
 

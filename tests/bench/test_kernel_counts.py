@@ -13,6 +13,9 @@ ALL = KERNELS + EXAMPLES
 DIFFERENCES = {("Conv1_Large", "fhelipe"): 1}
 
 
+pytestmark = pytest.mark.usefixtures("fewest_runs")
+
+
 @pytest.mark.parametrize("kernel", ALL, ids=lambda kernel: kernel.name)
 def test_published_figures(kernel: Kernel) -> None:
     rows = {row["algorithm"]: row for row in run([kernel.name])}

@@ -13,6 +13,8 @@ from cipherblas.bench import cc, harness, primitives
 from cipherblas.bench.harness import Row
 from cipherblas.bench.sets import FAME_SETS
 
+pytestmark = pytest.mark.usefixtures("fewest_runs")
+
 
 def check(found: Row, **expected: Any) -> None:
     """The common fields are there, the row is JSON, the spread is a spread."""

@@ -204,9 +204,9 @@ def test_the_application_is_the_console_script() -> None:
     assert all(entry.value == "cipherblas.cli:main" for entry in found)
 
 
-@pytest.mark.parametrize("route", ["slots", "rows"])
-def test_plan_with_a_route(invoke: Any, route: str) -> None:
-    found = json.loads(invoke("plan", "--a", "4x4", "--b", "4x4", "--route", route, "--json").stdout)
-    assert found["route"] == route
-    refused = invoke("plan", "--a", "4x4", "--b", "4x4", "--route", "columns")
-    assert refused.exit_code == 2 and "--route" in refused.stderr
+@pytest.mark.parametrize("form", ["blocks", "rows"])
+def test_plan_with_a_form(invoke: Any, form: str) -> None:
+    found = json.loads(invoke("plan", "--a", "4x4", "--b", "4x4", "--form", form, "--json").stdout)
+    assert found["form"] == form
+    refused = invoke("plan", "--a", "4x4", "--b", "4x4", "--form", "columns")
+    assert refused.exit_code == 2 and "--form" in refused.stderr

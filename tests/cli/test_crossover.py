@@ -12,7 +12,7 @@ import pytest
 
 def test_rows_are_printed(crossover_rows: str) -> None:
     rows = [json.loads(line) for line in crossover_rows.splitlines()]
-    assert [(row["d"], row["route"]) for row in rows] == [(4, "slots"), (4, "rows")]
+    assert [(row["d"], row["form"]) for row in rows] == [(4, "blocks"), (4, "rows")]
     assert all(row["estimate"] for row in rows)
 
 

@@ -43,7 +43,7 @@ def runs(invoke: Any, tmp_path: Path) -> Runs:
             "--a-public",
             "--b",
             "6x3",
-            "--route",
+            "--form",
             "rows",
             "--precision",
             "1e-10",

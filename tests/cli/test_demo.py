@@ -44,17 +44,9 @@ def test_demo_prints_plan_times_memory_error(invoke: Any, tmp_path: Path) -> Non
     assert pixels.shape[0] > 500 and pixels.shape[1] > 1000 and pixels[..., :3].std() > 0.1
 
 
-def test_demo_as_json(invoke: Any, tmp_path: Path) -> None:
-    result = invoke(*SMALL, "-o", tmp_path / "picture.png", "--json", "--quiet")
-    found = json.loads(result.stdout)
-    assert [job["title"] for job in found["jobs"]] == ["encrypted × encrypted", "clear × encrypted"]
-    for job in found["jobs"]:
-        assert 0 < job["error"] <= job["plan"]["expected_error"] <= job["error_target"]
-        assert job["server"]["counts"] == job["plan"]["counts"]
-    assert result.stderr == ""
-
-
-def test_server_gets_public_files_only(invoke: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_demo_as_json_with_a_server_that_gets_public_files_only(
+    invoke: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen: list[list[str]] = []
     serve = flow.Job._serve
 
@@ -65,7 +57,13 @@ def test_server_gets_public_files_only(invoke: Any, tmp_path: Path, monkeypatch:
         serve(job, folder, *arguments)
 
     monkeypatch.setattr(flow.Job, "_serve", watched)
-    assert invoke(*SMALL, "-o", tmp_path / "picture.png", "-q").exit_code == 0
+    result = invoke(*SMALL, "-o", tmp_path / "picture.png", "--json", "--quiet")
+    assert (result.exit_code, result.stderr) == (0, "")
+    found = json.loads(result.stdout)
+    assert [job["title"] for job in found["jobs"]] == ["encrypted × encrypted", "clear × encrypted"]
+    for job in found["jobs"]:
+        assert 0 < job["error"] <= job["plan"]["expected_error"] <= job["error_target"]
+        assert job["server"]["counts"] == job["plan"]["counts"]
     assert [sorted(set(names)) for names in seen] == [
         ["evaluation", "gallery.ct", "plan.json", "queries.ct"],
         ["evaluation", "pixels.ct", "plan.json", "weights.npy"],

@@ -153,7 +153,7 @@ def test_nothing_steers_the_terminal(flow: Any, tmp_path: Path, invoke: Any) -> 
         )
         assert done.exit_code == 1
         assert_harmless(done)
-    for field in ("program", "key_id", "role", "route"):
+    for field in ("program", "key_id", "role", "form"):
         result = rewritten(flow.c, "ciphertext", tmp_path / "C.ct", **{field: "a" + ESCAPES})
         done = invoke("decrypt", flow.keys, result)
         assert done.exit_code == 1

@@ -96,9 +96,9 @@ def test_plan_shows_a_program(network: Network, invoke: Any, tmp_path: Path) -> 
     assert shown.exit_code == 0
     assert shown.stdout.strip() == network.program.explain().split("\nnot taken:")[0]
     stated = json.loads(invoke("plan", "--show", network.folder / "plan", "--json").stdout)
-    assert (stated["id"], stated["route"]) == (network.program.id, "layers")
-    assert [found["layer"] for found in stated["layers"]] == [
-        found.layer for found in network.program.plan.layers
+    assert (stated["id"], stated["form"]) == (network.program.id, "tensors")
+    assert [found["title"] for found in stated["nodes"]] == [
+        found.title for found in network.program.plan.nodes
     ]
     refused = invoke("plan", "--show", network.folder / "plan", "-o", tmp_path / "other")
     assert refused.exit_code == 2 and "--show" in refused.stderr and list(tmp_path.iterdir()) == []
@@ -128,9 +128,9 @@ def test_wrong_filters(network: Network, invoke: Any, tmp_path: Path) -> None:
     assert result.exit_code == 1 and "must be filters" in result.stderr
 
 
-@pytest.mark.parametrize("route", ["layers", "rows"])
-def test_product_with_a_vector(invoke: Any, tmp_path: Path, route: str) -> None:
-    """By formula, on both routes; the result is a vector."""
+@pytest.mark.parametrize("form", ["tensors", "rows"])
+def test_product_with_a_vector(invoke: Any, tmp_path: Path, form: str) -> None:
+    """By formula, on both forms; the result is a vector."""
     weights, x = RANDOM.uniform(-1, 1, (5, 12)), RANDOM.uniform(-1, 1, 12)
     np.save(tmp_path / "weights.npy", weights)
     np.save(tmp_path / "x.npy", x)
@@ -138,7 +138,7 @@ def test_product_with_a_vector(invoke: Any, tmp_path: Path, route: str) -> None:
     operands = ["--operand", "weights=5x12:public", "--operand", "x=12", "--program", "weights @ x"]
     files = [f"weights={tmp_path / 'weights.npy'}", f"x={tmp_path / 'x.ct'}"]
     for step in (
-        ["plan", *operands, "--route", route, "-o", plan],
+        ["plan", *operands, "--form", form, "-o", plan],
         ["keygen", plan, "-o", keys],
         ["encrypt", keys, tmp_path / "x.npy", "-o", tmp_path / "x.ct"],
         ["run", plan, keys / "evaluation", "-o", tmp_path / "y.ct"]

@@ -25,7 +25,7 @@ class Parties:
     b: np.ndarray
 
 
-@pytest.fixture(scope="module", params=["slots", "rows"])
+@pytest.fixture(scope="module", params=["blocks", "rows"])
 def parties(invoke: Any, tmp_path_factory: pytest.TempPathFactory, request: Any) -> Parties:
     """Plan and keys; the source has copies of the plan and of the public key. In slots `a` is secret, by rows clear."""
     random = np.random.default_rng(5)
@@ -39,7 +39,7 @@ def parties(invoke: Any, tmp_path_factory: pytest.TempPathFactory, request: Any)
     np.save(made.source / "B.npy", made.b)
     plan, keys = made.owner / "plan.json", made.owner / "keys"
     clear = ["--a-public"] if request.param == "rows" else []
-    options = ["--a", "5x7", "--b", "7x3", *clear, "--b-public-key", "--route", request.param]
+    options = ["--a", "5x7", "--b", "7x3", *clear, "--b-public-key", "--form", request.param]
     for step in (["plan", *options, "-o", plan], ["keygen", plan, "-o", keys]):
         result = invoke(*step)
         assert result.exit_code == 0, result.stderr

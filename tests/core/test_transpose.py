@@ -104,8 +104,8 @@ def test_real_parameters(d: int, policy: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("d", [2048, 4096])
-def test_large_matrices(d: int) -> None:
+def test_a_large_matrix() -> None:
+    d = 2048
     rows, limbs = scheme(RINGS[0], n=1 << 12)
     errors = transposed(rows, limbs, messages(rows, d, d), d, "fast")
     assert np.abs(errors).max() <= TAIL * deviation(rows, limbs, "fast", d)

@@ -64,7 +64,7 @@ def planned(program: cb.Program) -> list[Fact]:
 
 def _planned(program: cb.Program) -> Iterator[Fact]:
     plan, params = program.plan, program.plan.parameters
-    yield "route", plan.route
+    yield "form", plan.form
     yield from _decided(plan)
     yield (
         "ring",
@@ -74,8 +74,8 @@ def _planned(program: cb.Program) -> Iterator[Fact]:
     yield "moduli", f"q {_sizes(params.q)}; p {_sizes(params.p)}; {_digest((*params.q, *params.p))}"
     yield from _keys(plan)
     for name in program.operands:
-        for feed in program.feeds_of(name):
-            yield "sends", _sent(feed)
+        for one in program.inputs_of(name):
+            yield "sends", _sent(one)
     yield "up", f"{plan.upload_ciphertexts} ciphertexts or rows, {plan.upload_bytes} bytes"
     yield (
         "down",
@@ -93,8 +93,11 @@ def _planned(program: cb.Program) -> Iterator[Fact]:
     yield "client", _listed(dict(sorted(traffic.items())))
     yield "error", _error(program)
     yield "seconds", _seconds(plan.stages)
-    for layer in plan.layers:
-        yield "layer", _layer(layer)
+    if plan.form == "tensors":
+        for node in plan.nodes:
+            spent = (node.counts.rotations, node.counts.relinearisations, node.counts.plain_products)
+            if node.choice is not None or any(spent):
+                yield "layer", _layer(node)
     if plan.key_saving is not None:
         yield "fewer keys", f"than {_options(asdict(plan.key_saving))}"
     for loser in plan.rejected:
@@ -103,9 +106,9 @@ def _planned(program: cb.Program) -> Iterator[Fact]:
 
 
 def _decided(plan: Any) -> Iterator[Fact]:
-    if not plan.layers:  # those of a network stand with its layers
+    if plan.form != "tensors":  # those of a network stand with its layers
         for choice in plan.choices:
-            yield "takes", f"{choice.algorithm}: {_options(choice.options) or 'no options'}"
+            yield "takes", f"{choice.method}: {_options(choice.options) or 'no options'}"
     if plan.blocks:
         yield "blocks", _options(plan.blocks)
     yield (
@@ -124,7 +127,7 @@ def _keys(plan: Any) -> Iterator[Fact]:
     for element, limbs in keys.galois.items():
         by_limbs.setdefault(limbs, []).append(element)
     for limbs, elements in sorted(by_limbs.items()):
-        if plan.route == "rows":
+        if plan.form == "rows":
             yield "keys", f"{len(elements)} of Galois elements at {limbs} limbs: {_digest(sorted(elements))}"
         else:
             known = _steps(plan.parameters.n)
@@ -137,27 +140,30 @@ def _keys(plan: Any) -> Iterator[Fact]:
         yield "keys", f"{len(keys.weights)} of fixed weights at {limbs}: {_digest(sorted(keys.weights))}"
 
 
-def _sent(feed: Any) -> str:
+def _sent(one: Any) -> str:
     """One use of an operand: what is encrypted, at how many limbs and which scale."""
-    name = f"{feed.name}.T" if feed.transposed else feed.name
-    by = " by public key" if feed.public_key else ""
-    size = f"{feed.limbs} limbs, scale 2^{_number(math.log2(feed.scale))}"
-    if hasattr(feed, "pieces"):
-        shared = ", shared a parts" if feed.shared else ""
-        pieces = ", ".join(f"{start} to {stop}" for start, stop in feed.pieces)
-        return f"{name}{by}: {feed.shape[0]} rows of columns {pieces}, {size}{shared}"
-    grid = f"{feed.grid[0]}x{feed.grid[1]} blocks of {feed.layout.ciphertexts}"
-    return f"{name}{by}: {grid}, {size}, unit {_number(feed.unit)}"
+    name = f"{one.name}.T" if one.transposed else one.name
+    by = " by public key" if one.public_key else ""
+    size = f"{one.limbs} limbs, scale 2^{_number(math.log2(one.scale))}"
+    form = one.form
+    if form.name == "rows":
+        shared = ", shared a parts" if form.shared else ""
+        pieces = ", ".join(f"{start} to {stop}" for start, stop in form.pieces)
+        return f"{name}{by}: {one.shape[0]} rows of columns {pieces}, {size}{shared}"
+    grid = f"{form.grid[0]}x{form.grid[1]} blocks of {form.layout.ciphertexts}"
+    return f"{name}{by}: {grid}, {size}, unit {_number(one.unit)}"
 
 
 def _returned(program: cb.Program) -> str:
-    result = program.result
-    scale = f"{'-' if result.scale < 0 else ''}2^{_number(math.log2(abs(result.scale)))}"
-    how = f"{result.limbs} limbs, scale {scale}, {program.plan.levels} levels spent"
-    if hasattr(result, "pieces"):
-        by = "columns" if result.by_columns else "rows"
-        return f"{how}, by {by} {', '.join('x'.join(map(str, piece)) for piece in result.pieces)}"
-    return f"{how}, {result.components} components, {result.grid[0]}x{result.grid[1]} blocks"
+    output = program.output
+    scale = f"{'-' if output.scale < 0 else ''}2^{_number(math.log2(abs(output.scale)))}"
+    how = f"{output.limbs} limbs, scale {scale}, {program.plan.levels} levels spent"
+    form = output.form
+    if form.name == "rows":
+        by = "columns" if form.by_columns else "rows"
+        pieces = (f"{form.shape[0]}x{stop - start}" for start, stop in form.pieces)
+        return f"{how}, by {by} {', '.join(pieces)}"
+    return f"{how}, {output.components} components, {form.grid[0]}x{form.grid[1]} blocks"
 
 
 def _counted(counts: Mapping[str, int]) -> Iterator[Fact]:
@@ -192,10 +198,10 @@ def _seconds(stages: Any) -> str:
 
 def _layer(found: Any) -> str:
     choice = found.choice
-    how = "" if choice is None else f": {choice.algorithm} {_options(choice.options)}".rstrip()
+    how = "" if choice is None else f": {choice.method} {_options(choice.options)}".rstrip()
     spent = ("rotations", "relinearisations", "plain_products", "stored_bytes")
-    counted = _listed({name: getattr(found, name) for name in spent})
-    return f"{found.layer}{how}" + (f"; {counted}" if counted else "")
+    counted = _listed({name: getattr(found.counts, name) for name in spent})
+    return f"{found.title}{how}" + (f"; {counted}" if counted else "")
 
 
 # --- numbers and lists ---

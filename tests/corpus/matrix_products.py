@@ -1,4 +1,4 @@
-"""Products of two secrets: shapes, algorithms, their options, keys, rings, budgets, routes, bounds."""
+"""Products of two secrets: shapes, algorithms, their options, keys, rings, budgets, forms, bounds."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ for policy in ("direct", "composed", "binary"):
     product(f"keys/{policy}, skewed", (40, 40, 40), key_policy=policy, algorithm="skewed")
     product(f"keys/{policy}, fame", (8, 8, 8), key_policy=policy, algorithm="fame")
     product(f"keys/{policy}, gemm", (40, 40, 40), key_policy=policy, algorithm="gemm")
-    case(f"keys/{policy}, dense layer", "W(30, 100) @ x", x=S(100), key_policy=policy, route="layers")
+    case(f"keys/{policy}, dense layer", "W(30, 100) @ x", x=S(100), key_policy=policy, form="tensors")
 
 # --- rings, security, parameters, loop orders ---
 
@@ -118,8 +118,8 @@ product("ring/2^12 is too small for the precision", (8, 8, 8), ring_degree=1 << 
 product("ring/3000", (8, 8, 8), ring_degree=3000)
 
 for bits in (192, 256):
-    product(f"security/{bits} bits, slots", (24, 24, 24), security=bits, route="slots")
-    product(f"security/{bits} bits, rows", (100, 100, 100), security=bits, route="rows")
+    product(f"security/{bits} bits, slots", (24, 24, 24), security=bits, form="blocks")
+    product(f"security/{bits} bits, rows", (100, 100, 100), security=bits, form="rows")
     case(f"security/{bits} bits, network", "cb.square(W(8, 20) @ x)", x=S(20), security=bits)
 INSECURE: dict[str, Any] = {"security": 0, "insecure": True}
 product("security/none, slots", (8, 8, 8), **INSECURE, algorithm="skewed", ring_degree=1 << 12)
@@ -163,7 +163,7 @@ product(
 
 for order in ("limb", "rotation"):
     product(f"order/{order}, fame", (12, 12, 12), order=order, algorithm="fame")
-    case(f"order/{order}, network", "W(10, 36) @ cb.flatten(x)", x=S(1, 6, 6), order=order, route="layers")
+    case(f"order/{order}, network", "W(10, 36) @ cb.flatten(x)", x=S(1, 6, 6), order=order, form="tensors")
 
 # --- budgets ---
 
@@ -189,7 +189,7 @@ case(
     "W(30, 100) @ x",
     x=S(100),
     key_budget=2 << 20,
-    route="layers",
+    form="tensors",
     ring_degree=1 << 12,
 )
 case("key budget/none for a network", "cb.square(W(8, 20) @ x)", x=S(20), key_budget=0)
@@ -199,19 +199,19 @@ product("upload/100 KiB for outer-product", (16, 16, 16), upload_budget=100 << 1
 product("upload/100 KiB for gemm", (64, 64, 64), upload_budget=100 << 10, algorithm="gemm")
 case("upload/100 KiB for a network", "cb.square(W(8, 200) @ x)", x=S(200), upload_budget=100 << 10)
 
-# --- routes, what is made least, links, threads ---
+# --- forms, what is made least, links, threads ---
 
 for d in (16, 100):
-    for route in ("slots", "rows"):
-        product(f"route/{route}, both secret, square {d}", (d, d, d), route=route)
-        case(f"route/{route}, left clear, square {d}", "a @ b", a=P(d, d), b=S(d, d), route=route)
-product("route/layers for matrices", (8, 8, 8), route="layers")
-product("route/columns", (8, 8, 8), route="columns")
-product("route/slots for gemm", (8, 8, 8), route="slots", algorithm="gemm")
-product("route/rows for skewed", (8, 8, 8), route="rows", algorithm="skewed")
-case("route/rows for elementwise products", "(a @ b) * a", a=S(4, 4), b=S(4, 4), route="rows")
-case("route/slots for a network", "cb.square(x)", x=S(6), route="slots")
-case("route/rows for a network", "cb.square(x)", x=S(6), route="rows")
+    for form in ("blocks", "rows"):
+        product(f"form/{form}, both secret, square {d}", (d, d, d), form=form)
+        case(f"form/{form}, left clear, square {d}", "a @ b", a=P(d, d), b=S(d, d), form=form)
+product("form/layers for matrices", (8, 8, 8), form="tensors")
+product("form/columns", (8, 8, 8), form="columns")
+product("form/slots for gemm", (8, 8, 8), form="blocks", algorithm="gemm")
+product("form/rows for skewed", (8, 8, 8), form="rows", algorithm="skewed")
+case("form/rows for elementwise products", "(a @ b) * a", a=S(4, 4), b=S(4, 4), form="rows")
+case("form/slots for a network", "cb.square(x)", x=S(6), form="blocks")
+case("form/rows for a network", "cb.square(x)", x=S(6), form="rows")
 for d in (16, 64):
     product(f"minimise/server, square {d}", (d, d, d), minimise="server")
 case("minimise/server, network", "W(10, 100) @ cb.square(W(100, 100) @ x)", x=S(100), minimise="server")
@@ -225,7 +225,7 @@ product("threads/32", (64, 64, 64), threads=32)
 case("public key/both operands", "a @ b", a=K(20, 30), b=K(30, 7))
 case("public key/one operand", "a @ b", a=K(20, 30), b=S(30, 7))
 case("public key/gemm", "a @ b", a=K(40, 60), b=S(60, 50), algorithm="gemm")
-case("public key/clear weights by rows", "w @ x", w=P(20, 300, dtype="int8"), x=K(300, 40), route="rows")
+case("public key/clear weights by rows", "w @ x", w=P(20, 300, dtype="int8"), x=K(300, 40), form="rows")
 case("public key/weights that would be fixed", "W(4, 2000) @ x", x=K(2000, 1000), minimise="server")
 case("public key/outer-product", "a @ b", a=K(16, 16), b=K(16, 16), algorithm="outer-product")
 case("public key/sum", "3 * a - b", a=K(20, 30), b=S(20, 30))

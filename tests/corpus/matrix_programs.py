@@ -11,13 +11,13 @@ for d in (4, 64, 2048):
 case("clear/thin", "a @ b", a=P(10, 300), b=S(300, 100))
 case("clear/one column", "a @ b", a=P(100, 100), b=S(100, 1))
 for kind in ("int8", "uint8", "int16", "int32", "float32"):
-    case(f"clear/{kind} by rows", "a @ b", a=P(40, 100, dtype=kind), b=S(100, 30), route="rows")
-case("clear/int8 in slots", "a @ b", a=P(40, 100, dtype="int8"), b=S(100, 30), route="slots")
+    case(f"clear/{kind} by rows", "a @ b", a=P(40, 100, dtype=kind), b=S(100, 30), form="rows")
+case("clear/int8 in slots", "a @ b", a=P(40, 100, dtype="int8"), b=S(100, 30), form="blocks")
 case("clear/int8 with a bound", "a @ b", a=P(40, 100, dtype="int8", bound=7), b=S(100, 30))
 case("clear/int64", "a @ b", a=P(4, 10, dtype="int64"), b=S(10, 3))
 for name in ("skewed", "bicyclic", "fame", "outer-product", "e2dm", "halevi-shoup"):
     case(f"clear/left, {name}", "a @ b", a=P(12, 16), b=S(16, 10), algorithm=name)
-case("clear/in blocks", "a @ b", a=P(100, 100), b=S(100, 100), route="slots", block=50)
+case("clear/in blocks", "a @ b", a=P(100, 100), b=S(100, 100), form="blocks", block=50)
 case("clear/both sides", "u @ x @ v", u=P(12, 40), x=S(40, 30), v=P(30, 8))
 case("clear/two uses", "u @ x + x @ v", u=P(20, 20), x=S(20, 20), v=P(20, 20))
 
@@ -26,29 +26,29 @@ case("clear/two uses", "u @ x + x @ v", u=P(20, 20), x=S(20, 20), v=P(20, 20))
 case("constant/float64", "W(40, 100) @ x", x=S(100, 30))
 case("constant/int8", "W(40, 100, most=127, dtype='int8') @ x", x=S(100, 30))
 case("constant/small float32", "W(40, 100, most=2**-10, dtype='float32') @ x", x=S(100, 30))
-case("constant/in slots", "W(40, 100) @ x", x=S(100, 30), route="slots")
+case("constant/in slots", "W(40, 100) @ x", x=S(100, 30), form="blocks")
 case("constant/right", "x @ W(64, 20)", x=S(30, 64))
 case("constant/both sides", "W(12, 40) @ x @ W(30, 8)", x=S(40, 30))
 case("constant/of one row", "W(1, 500) @ x", x=S(500, 100))
-case("constant/sparse", "np.eye(32, 32, 1) @ x", x=S(32, 32), route="slots")
+case("constant/sparse", "np.eye(32, 32, 1) @ x", x=S(32, 32), form="blocks")
 case("constant/zero", "np.zeros((8, 8)) @ x + x", x=S(8, 8))
-case("fixed weights/int8", "W(4, 2000, most=127, dtype='int8') @ x", x=S(2000, 1000), route="rows")
+case("fixed weights/int8", "W(4, 2000, most=127, dtype='int8') @ x", x=S(2000, 1000), form="rows")
 case("fixed weights/float64, for the server's time", "W(60, 2000) @ x", x=S(2000, 4000), minimise="server")
-case("fixed weights/not worth their keys", "W(60, 500) @ x", x=S(500, 2000), minimise="server", route="rows")
+case("fixed weights/not worth their keys", "W(60, 500) @ x", x=S(500, 2000), minimise="server", form="rows")
 case(
     "fixed weights/no room for their keys",
     "W(4, 2000) @ x",
     x=S(2000, 1000),
-    route="rows",
+    form="rows",
     key_budget=1 << 18,
 )
-case("fixed weights/right", "x @ W(2000, 4)", x=S(1000, 2000), route="rows")
+case("fixed weights/right", "x @ W(2000, 4)", x=S(1000, 2000), form="rows")
 case(
     "fixed weights/two factors",
     "W(4, 2000) @ x + 2 * W(4, 2000, seed=1) @ y",
     x=S(2000, 900),
     y=S(2000, 900),
-    route="rows",
+    form="rows",
 )
 
 # --- sums, factors, transposes, elementwise products ---
@@ -68,7 +68,7 @@ case(
     b=S(16, 10),
     c=S(12, 20),
     d=S(20, 10),
-    route="rows",
+    form="rows",
 )
 case("sum/of clear products", "W(9, 30) @ a + b", a=S(30, 20), b=S(9, 20))
 case("factor/alone", "3 * a", a=S(30, 40))
@@ -97,19 +97,19 @@ case("chain/skewed", "a @ b @ c", **{name: S(20, 20) for name in "abc"}, algorit
 case("chain/bicyclic", "a @ b @ c", a=S(15, 16), b=S(16, 17), c=S(17, 15), algorithm="bicyclic")
 case("chain/outer-product", "a @ b @ c", **{name: S(12, 12) for name in "abc"}, algorithm="outer-product")
 case("chain/fame", "a @ b @ c", **{name: S(8, 8) for name in "abc"}, algorithm="fame", ring_degree=1 << 15)
-case("chain/by rows", "a @ b @ c", **{name: S(64, 64) for name in "abc"}, route="rows")
+case("chain/by rows", "a @ b @ c", **{name: S(64, 64) for name in "abc"}, form="rows")
 case(
     "chain/of 4 by rows",
     "a @ b @ c @ d",
     **{name: S(64, 64) for name in "abcd"},
-    route="rows",
+    form="rows",
     precision=1e-2,
 )
 case("chain/clear in the middle", "a @ p @ b", a=S(12, 16), p=P(16, 20), b=S(20, 10))
 case("chain/clear at both ends", "W(5, 8) @ a @ b @ W(8, 6)", a=S(8, 8), b=S(8, 8))
-case("chain/clear ones by rows", "W(10, 50) @ (W(50, 60) @ x)", x=S(60, 40), route="rows")
-case("chain/clear ones in slots", "W(10, 20) @ (W(20, 30) @ x)", x=S(30, 20), route="slots")
-case("chain/with transposes by rows", "(a @ b).T @ c", a=S(12, 16), b=S(16, 10), c=S(12, 9), route="rows")
+case("chain/clear ones by rows", "W(10, 50) @ (W(50, 60) @ x)", x=S(60, 40), form="rows")
+case("chain/clear ones in slots", "W(10, 20) @ (W(20, 30) @ x)", x=S(30, 20), form="blocks")
+case("chain/with transposes by rows", "(a @ b).T @ c", a=S(12, 16), b=S(16, 10), c=S(12, 9), form="rows")
 case("chain/at a fine precision", "a @ b @ c", **{name: S(8, 8) for name in "abc"}, precision=1e-7)
 case("chain/few keys", "a @ b @ c", **{name: S(16, 16) for name in "abc"}, key_policy="binary")
 case("chain/too deep", " @ ".join(["a"] * 10), a=S(4, 4), ring_degree=1 << 14)
@@ -121,7 +121,7 @@ case(
     "assumed/product by rows",
     "cb.assume(a @ b, 4.0) @ c",
     **{name: S(40, 40) for name in "abc"},
-    route="rows",
+    form="rows",
 )
 case("assumed/square", "cb.square(cb.assume(W(10, 100) @ x, 8.0))", x=S(100, 10))
 case("assumed/larger than the bound", "cb.assume(a @ b, 1e9)", a=S(8, 8), b=S(8, 8), algorithm="skewed")

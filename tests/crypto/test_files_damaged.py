@@ -63,14 +63,17 @@ def test_wrong_kind_and_foreign_parameters(tmp_path: Path) -> None:
     assert (caught.value.expected, caught.value.got) == (OTHER.fingerprint(), TOY.fingerprint())
 
 
-def test_a_newer_format_version_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(form, "FORMAT_VERSION", 7)
+@pytest.mark.parametrize(("version", "words"), [(7, "newer"), (1, "older")])
+def test_another_format_version_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int, words: str
+) -> None:
+    monkeypatch.setattr(form, "FORMAT_VERSION", version)
     write(tmp_path / "x.ct")
     monkeypatch.undo()
-    with pytest.raises(VersionError) as caught:
+    with pytest.raises(VersionError, match=words) as caught:
         files.read(tmp_path / "x.ct", "ciphertext", insecure=True)
-    assert "format 1" in str(caught.value)
-    assert "got 7" in str(caught.value)
+    assert f"format {form.FORMAT_VERSION}" in str(caught.value)
+    assert f"got {version}" in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def test_counts_of_products_by_gemm() -> None:
         plan = cb.compile(
             lambda a, b: a @ b,
             {"a": cb.secret(64, 64), "b": cb.secret(64, 64)},
-            route="rows",
+            form="rows",
             ring_degree=4096,
             key_policy=policy,
         ).plan
@@ -175,8 +175,8 @@ def test_noise_flooding() -> None:
 def test_worst_errors_are_as_stated() -> None:
     """E of the threat model's figures, relative to the bound of the result."""
     for sizes, options, stated in (
-        ((64, 64, 64), {"route": "slots", "precision": 3e-11}, -30),
-        ((10, 64, 32), {"route": "rows", "precision": 3e-14}, -42),
+        ((64, 64, 64), {"form": "blocks", "precision": 3e-11}, -30),
+        ((10, 64, 32), {"form": "rows", "precision": 3e-14}, -42),
     ):
         m, k, n = sizes
         program = cb.compile(lambda a, b: a @ b, {"a": cb.secret(m, k), "b": cb.secret(k, n)}, **options)
@@ -185,15 +185,15 @@ def test_worst_errors_are_as_stated() -> None:
 
 
 @pytest.mark.parametrize("kind", report.KIND_NAMES)
-def test_measured_routes_are_as_the_benchmark_prints_them(kind: str) -> None:
-    """Columns, sizes and routes of `bench crossover --markdown`; one choice per size."""
+def test_measured_forms_are_as_the_benchmark_prints_them(kind: str) -> None:
+    """Columns, sizes and forms of `bench crossover --markdown`; one choice per size."""
     head = f"{report.KIND_NAMES[kind]}, d"
     rows = documents.table(PAGE, head)
-    sample = {"kind": kind, "d": 1, "route": "rows", "gemm_seconds": 1.0}
+    sample = {"kind": kind, "d": 1, "form": "rows", "gemm_seconds": 1.0}
     assert list(rows[0]) == [
         cell.strip() for cell in report.crossover_markdown([sample]).split("\n")[0].split("|")[1:-1]
     ]
-    assert [int(row[head]) for row in rows] == [d for d in crossover.SIZES for _ in crossover.ROUTES]
+    assert [int(row[head]) for row in rows] == [d for d in crossover.SIZES for _ in crossover.FORMS]
     for slots, gemm in zip(rows[::2], rows[1::2], strict=True):
-        assert "slots" in slots["route"] and "GEMM" in gemm["route"]
-        assert ("**" in slots["route"]) != ("**" in gemm["route"])
+        assert "blocks" in slots["form"] and "GEMM" in gemm["form"]
+        assert ("**" in slots["form"]) != ("**" in gemm["form"])

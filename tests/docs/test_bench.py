@@ -14,6 +14,7 @@ from cipherblas.bench import harness
 from cipherblas.bench.primitives import CASES
 from tests.support import documents
 
+pytestmark = pytest.mark.usefixtures("fewest_runs")
 PAGE = documents.ROOT / "docs" / "bench.md"
 LEAST = 1e-4  # seconds per side: the least number of runs
 
@@ -40,7 +41,7 @@ def test_common_fields_are_listed() -> None:
         pytest.param(lambda: bench.run_primitives(ring_degrees=[8192], cases=["rescale"], budget=LEAST), id="core"),
         pytest.param(lambda: bench.run_transpose([(8, 8)], policies=["light"], budget=LEAST), id="transpose"),
         pytest.param(lambda: bench.run_ntt(isas=["scalar"], ring_degrees=[4096], budget=LEAST), id="ntt"),
-        pytest.param(lambda: bench.run_crossover([4], budget=LEAST), id="crossover"),
+        pytest.param(lambda: bench.run_crossover([4], kinds=["pc"], budget=LEAST), id="crossover"),
         pytest.param(lambda: bench.run_crossover([4], limit=0.0, budget=LEAST), id="crossover estimate"),
         pytest.param(lambda: bench.run_kernel_counts(["8x4", "8x8"]), id="kernel counts"),
         pytest.param(lambda: bench.run_kernels(["Conv1"], budget=LEAST, limit=0.0), id="kernels"),

@@ -61,7 +61,7 @@ def needed_keys(plan: Plan) -> str:
 def test_table_of_layers(layer: str) -> None:
     """Levels and keys, as the plan of a program of that layer alone has them."""
     (row,) = [row for row in documents.table(PAGE, "layer") if row["layer"].startswith(f"`{layer}`")]
-    plan = cb.compile(LAYERS[layer], {"x": cb.secret(*SHAPE)}, precision=1e-3, route="layers").plan
+    plan = cb.compile(LAYERS[layer], {"x": cb.secret(*SHAPE)}, precision=1e-3, form="tensors").plan
     assert row["keys"] == needed_keys(plan)
     if row["levels"].startswith("up to the degree"):
         assert 0 < plan.levels <= 3

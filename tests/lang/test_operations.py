@@ -47,9 +47,8 @@ def test_graphs_come_back_from_files(number: int) -> None:
 
 def test_the_programs_use_every_operation() -> None:
     used = {current.op for function, operands in PROGRAMS for current in ordered(trace(function, operands))}
-    assert used | {"truncated"} == set(
-        OPERATIONS
-    )  # what the planner leaves out: tests/planner/test_truncation.py
+    known = {name for name in OPERATIONS if not name.startswith("test_")}
+    assert used | {"truncated"} == known  # what the planner leaves out: tests/planner/test_truncation.py
 
 
 def test_names_are_taken_once() -> None:

@@ -26,7 +26,7 @@ from cipherblas.methods.matvec_conv.registry import (
     build_conv,
     build_matvec,
 )
-from cipherblas.planner.layers import layer_counts
+from cipherblas.planner.tensors import layer_counts
 from cipherblas.rlwe.noise import TAIL
 from cipherblas.rlwe.rings import RingShape
 from tests.support import layer_runs

@@ -19,10 +19,11 @@ from cipherblas.lang.analysis import trace as traced
 from cipherblas.lang.graph import Axes, deduplicated, products
 from cipherblas.lang.nodes import Expression
 from cipherblas.methods.matmul.registry import ALGORITHMS, find
-from cipherblas.planner.trace import PlainFeeds, RecordingFeeds
 from cipherblas.rlwe.rings import RingShape
-from cipherblas.runtime.execution import Execution
-from cipherblas.runtime.slot_arithmetic import BlockedValue, Choice
+from cipherblas.runtime.executor import Executor
+from cipherblas.runtime.inputs import Inputs, SymbolicInputs
+from cipherblas.runtime.values import Choice, Decisions, Value
+from tests.support.clear_runs import evaluators_of, numbered
 
 S, P = cb.secret, cb.public
 RING = RingShape.for_depth(512, 14, 30.0)
@@ -38,10 +39,10 @@ class Walked(Counter):
     fold = Bookkeeper.fold
 
 
-class WalkedFeeds(RecordingFeeds):
+class WalkedInputs(SymbolicInputs):
     """Packs every block of a clear part by itself."""
 
-    public = PlainFeeds.public
+    blocks = Inputs.blocks
 
 
 Program = tuple[Callable[..., Any], dict[str, Any]]
@@ -72,33 +73,34 @@ def programs(m: int, k: int, n: int, p: int) -> list[Program]:
 
 
 def run(
-    counter: Counter, feeds: RecordingFeeds, expression: Expression, choices: list[Choice], blocks: Any
-) -> BlockedValue:
-    return Execution(counter, expression, choices, blocks, feeds).run()
+    counter: Counter, inputs: SymbolicInputs, expression: Expression, choices: list[Choice], blocks: Any
+) -> Value:
+    decisions = Decisions("blocks", numbered(expression, choices), blocks)
+    return Executor(evaluators_of(counter), expression, decisions, inputs).run()
 
 
 def check(
     expression: Expression, choices: list[Choice], blocks: dict[str, int], exact_peak: bool, **options: Any
 ) -> None:
     walked, counted = Walked(RING, **options), Counter(RING, **options)
-    walked_feeds, counted_feeds = WalkedFeeds(walked), RecordingFeeds(counted)
+    walked_inputs, counted_inputs = WalkedInputs(), SymbolicInputs()
     try:
-        expected = run(walked, walked_feeds, expression, choices, blocks)
+        expected = run(walked, walked_inputs, expression, choices, blocks)
     except cb.CipherblasError as error:
         with pytest.raises(type(error)):
-            run(counted, counted_feeds, expression, choices, blocks)
+            run(counted, counted_inputs, expression, choices, blocks)
         return
-    result = run(counted, counted_feeds, expression, choices, blocks)
+    result = run(counted, counted_inputs, expression, choices, blocks)
     assert counted.counts == walked.counts
     assert counted.request == walked.request
-    assert list(counted_feeds.specs) == list(walked_feeds.specs)
+    assert list(counted_inputs.wanted) == list(walked_inputs.wanted)
     assert counted.ledger.live == walked.ledger.live
     if exact_peak:
         assert counted.peak_bytes == walked.peak_bytes
     else:  # encodings of later blocks of a clear factor are booked with those of the first one
         encodings = walked.run_bytes + walked.mask_bytes
         assert walked.peak_bytes <= counted.peak_bytes <= walked.peak_bytes + encodings
-    assert result.grid == expected.grid and result.unit == expected.unit
+    assert result.form == expected.form and result.unit == expected.unit
     for found_row, expected_row in zip(result.cells, expected.cells, strict=True):
         for found_cell, expected_cell in zip(found_row, expected_row, strict=True):
             for x, y in zip(found_cell, expected_cell, strict=True):
@@ -121,7 +123,7 @@ def test_counted_blocks_are_those_of_a_walk(data: st.DataObject) -> None:
     choices = []
     for node in products(expression):
         name = data.draw(st.sampled_from(sorted(ALGORITHMS)), label="algorithm")
-        rows, inner = axes.of(node.left)
+        rows, inner = axes.of(node.children[0])
         block = blocks[rows], blocks[inner], blocks[axes.of(node)[1]]
         found = list(find(name).candidates(*block, RING.n // 2))
         assume(found)
@@ -144,7 +146,7 @@ def test_a_large_grid_takes_no_more_handles_than_a_small_one() -> None:
         choices = [Choice("skewed", {"baby_steps": 8})]
         with work.budget_of(1 << 60):
             counter = Counter(RING)
-            run(counter, RecordingFeeds(counter), expression, choices, blocks)
+            run(counter, SymbolicInputs(), expression, choices, blocks)
         handles.append(counter.ledger.handles)
         assert counter.counts.products == 8 * (length // 16) ** 3
     assert handles[0] == handles[1]

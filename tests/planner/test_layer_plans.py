@@ -10,7 +10,8 @@ import pytest
 
 import cipherblas as cb
 from cipherblas.common import limits
-from cipherblas.planner import layers as planner_layers
+from cipherblas.planner import assembly
+from cipherblas.rlwe.counts import Counts
 from tests.support.runs import run
 
 RANDOM = np.random.default_rng(5)
@@ -30,16 +31,16 @@ def compiled() -> cb.Program:
 def test_layers_add_up() -> None:
     """Operands and layers in their order; their figures are those of the whole run."""
     plan = compiled().plan
-    assert [found.layer for found in plan.layers] == [
+    assert [found.title for found in plan.nodes] == [
         "x 1x8x8",
         "conv2d 1x8x8 to 2x6x6",
         "square 2x6x6",
         "avg_pool2d 2x6x6 to 2x3x3",
+        "flatten 2x3x3 to 18",
         "W @ x 4x18",
     ]
-    for name in ("rotations", "relinearisations", "plain_products", "stored_bytes"):
-        assert sum(getattr(found, name) for found in plan.layers) == getattr(plan.counts, name) > 0
-    assert [found.choice for found in plan.layers if found.choice is not None] == list(plan.choices)
+    assert sum((found.counts for found in plan.nodes), Counts()) == plan.counts
+    assert [found.choice for found in plan.nodes if found.choice is not None] == list(plan.choices)
 
 
 def test_explained() -> None:
@@ -50,10 +51,11 @@ def test_explained() -> None:
         "slots)" in text and " up (" in text and "encrypted rows" not in text and "coefficients" not in text
     )
     lines = text.split("layers:\n")[1].splitlines()
-    for line, found in zip(lines, program.plan.layers, strict=True):
-        assert line.startswith(f"  {found.layer}  ")
-        assert (f"{found.rotations} rotation" in line) == (found.rotations > 0)
-        assert (f"{found.plain_products} plaintext" in line) == (found.plain_products > 0)
+    shown = [found for found in program.plan.nodes if "flatten" not in found.title]  # which takes nothing
+    for line, found in zip(lines, shown, strict=True):
+        assert line.startswith(f"  {found.title}  ")
+        assert (f"{found.counts.rotations} rotation" in line) == (found.counts.rotations > 0)
+        assert (f"{found.counts.plain_products} plaintext" in line) == (found.counts.plain_products > 0)
     assert "relinearisation" in lines[2] and "metakernel" in lines[1] and "metakernel" in lines[4]
 
 
@@ -63,7 +65,7 @@ def test_weights_in_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     stored = whole.counts.stored_bytes
     assert whole.weight_memory_bytes == stored > 0
     budget = stored // 3
-    monkeypatch.setattr(planner_layers, "default_weight_budget", lambda: budget)
+    monkeypatch.setattr(assembly, "default_weight_budget", lambda: budget)
     program = compiled()
     assert program.plan.weight_memory_bytes == budget
     assert whole.peak_bytes - program.plan.peak_bytes == stored - budget
@@ -134,8 +136,8 @@ def test_known_weights_ask_gemms_for_the_same_error() -> None:
     """Weights with a few large entries: the bound of the result is far below that of a product of matrices."""
     weights = np.random.default_rng(3).normal(size=(10, 784))
     plans = [
-        cb.compile(lambda x: weights @ x, {"x": cb.secret(784)}, precision=1e-5, route=route).plan
-        for route in ("rows", "layers")
+        cb.compile(lambda x: weights @ x, {"x": cb.secret(784)}, precision=1e-5, form=form).plan
+        for form in ("rows", "tensors")
     ]
     assert plans[0].error_target == pytest.approx(plans[1].error_target)
     assert plans[1].error_target == pytest.approx(1e-5 * np.abs(weights).sum(axis=1).max())

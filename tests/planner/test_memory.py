@@ -45,7 +45,7 @@ def factors(m: int, k: int, n: int) -> dict[str, cb.Operand]:
     return {"a": cb.secret(m, k), "b": cb.secret(k, n)}
 
 
-# Programs of every route and of every step that takes memory of its own.
+# Programs of every form and of every step that takes memory of its own.
 PROGRAMS: dict[str, tuple[Callable[..., Any], dict[str, Any], dict[str, Any]]] = {
     "fame": (lambda a, b: a @ b, factors(64, 64, 64), {"algorithm": "fame", "ring_degree": 1 << 14}),
     "skewed": (lambda a, b: a @ b, factors(96, 96, 96), {"algorithm": "skewed"}),
@@ -61,35 +61,35 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], dict[str, Any], dict[str, Any]]] =
     "chain in slots": (
         lambda a, b, c: (a @ b) @ c,
         {**factors(48, 48, 48), "c": cb.secret(48, 48)},
-        {"route": "slots"},
+        {"form": "blocks"},
     ),
     "clear times secret in slots": (
         lambda w, x: w @ x,
         {"w": cb.public(150, 150), "x": cb.secret(150, 150)},
-        {"route": "slots"},
+        {"form": "blocks"},
     ),
     "elementwise": (lambda a, b: a * b + a, {"a": cb.secret(700, 700), "b": cb.secret(700, 700)}, {}),
-    "thin matrices in rows": (lambda a, b: a @ b, factors(1500, 4, 1500), {"route": "rows"}),
-    "rows": (lambda a, b: a @ b, factors(400, 300, 350), {"route": "rows"}),
+    "thin matrices in rows": (lambda a, b: a @ b, factors(1500, 4, 1500), {"form": "rows"}),
+    "rows": (lambda a, b: a @ b, factors(400, 300, 350), {"form": "rows"}),
     "chain in rows": (
         lambda w, x, y: (w @ x) @ y,
         {"w": cb.public(300, 300), "x": cb.secret(300, 200), "y": cb.secret(200, 250)},
-        {"route": "rows", "precision": 0.05},
+        {"form": "rows", "precision": 0.05},
     ),
     "sum in rows": (
         lambda x, y, z: x @ y + z,
         {"x": cb.secret(500, 30), "y": cb.secret(30, 500), "z": cb.secret(500, 500)},
-        {"route": "rows"},
+        {"form": "rows"},
     ),
     "clear times secret in rows": (
         lambda w, x: w @ x,
         {"w": cb.public(1200, 1200), "x": cb.secret(1200, 1200)},
-        {"route": "rows"},
+        {"form": "rows"},
     ),
     "long rows": (
         lambda w, x: w @ x + 1,
         {"w": cb.public(100, 300), "x": cb.secret(300, 20000)},
-        {"route": "rows"},
+        {"form": "rows"},
     ),
     "network": (
         lambda x: weights(10, 256) @ cb.square(weights(256, 784) @ x / 784) / 256,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import time
 from dataclasses import fields, replace
 from typing import Any
 
@@ -18,16 +17,17 @@ from cipherblas.common.errors import LevelError
 from cipherblas.lang.analysis import trace as traced
 from cipherblas.lang.graph import Axes
 from cipherblas.methods.matmul.registry import ALGORITHMS, find
-from cipherblas.planner import estimate
+from cipherblas.planner.blocks import BlockStrategy
 from cipherblas.planner.bound import least_counts
 from cipherblas.planner.budgets import budgets_of
+from cipherblas.planner.dry_run import TooSlowError, dry_run
 from cipherblas.planner.explain import progressions
 from cipherblas.planner.plan import PlanOptions
 from cipherblas.planner.search import Search
-from cipherblas.planner.trace import TooSlowError, trace
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.rings import RingShape
-from cipherblas.runtime.slot_arithmetic import Choice
+from cipherblas.runtime.values import Choice, Decisions
+from tests.support.clear_runs import numbered
 
 S, P = cb.secret, cb.public
 
@@ -171,7 +171,7 @@ def test_forced_parameters() -> None:
 @pytest.mark.parametrize("minimise", ["end-to-end", "server"])
 def test_the_fastest_that_fits_is_taken(minimise: str) -> None:
     """Against every algorithm by name: none is predicted to be faster, by what is asked to be least."""
-    for shape in ((16, 16, 16), (64, 64, 64), (1, 64, 64), (100, 3, 100)):
+    for shape in ((16, 16, 16), (64, 64, 64), (1, 24, 24), (60, 3, 60)):
         free = compiled(*shape, minimise=minimise).plan
         for name, algorithm in ALGORITHMS.items():
             if not algorithm.baseline:
@@ -191,13 +191,12 @@ def test_budgets_are_kept_and_cost_time() -> None:
 
 def test_smaller_memory_leads_to_smaller_plans() -> None:
     """Where the fastest candidates all need too much, the planner looks further."""
-    peaks = [
-        compiled(192, 192, 192, algorithm="fame", memory_budget=budget << 20).plan.peak_bytes
-        for budget in (1200, 330)
-    ]
-    for peak, budget in zip(peaks, (1200, 330), strict=True):
-        assert peak <= budget << 20
-    assert peaks[0] > peaks[1]
+    options: dict[str, Any] = {"algorithm": "fame", "ring_degree": 1 << 13}
+    free = compiled(128, 128, 128, **options, memory_budget=4 << 30).plan
+    budget = free.peak_bytes - (20 << 20)
+    tight = compiled(128, 128, 128, **options, memory_budget=budget).plan
+    assert tight.peak_bytes <= budget < free.peak_bytes
+    assert tight.minimised >= free.minimised
 
 
 KEY_BUDGETS = {"algorithm": "fame", "ring_degree": 1 << 13, "minimise": "server"}
@@ -243,12 +242,10 @@ def test_factors_do_not_spoil_the_search() -> None:
         assert plan.blocks == plain.blocks
 
 
-def test_planning_takes_seconds_at_most() -> None:
-    start = time.perf_counter()
-    compiled(512, 512, 512)
-    compiled(1, 5000, 3)
-    cb.compile(lambda a, b: (a @ b) @ a, {"a": S(64, 64), "b": S(64, 64)})
-    assert time.perf_counter() - start < 60  # far above what it takes: it has been minutes, and all memory
+@pytest.mark.parametrize("shape", [(512, 512, 512), (1, 5000, 3)])
+def test_large_products_are_planned_for_little_memory(shape: tuple[int, int, int]) -> None:
+    """Planning them has taken minutes, and all memory."""
+    assert compiled(*shape, memory_budget=2 << 30).plan.peak_bytes <= 2 << 30
 
 
 # --- short cuts ---
@@ -258,8 +255,7 @@ RING = RingShape.from_bits(1 << 10, [48.0, 48.0, 30.0, 30.1, 30.2], [50.0], 1, 3
 
 @given(st.data())
 @settings(max_examples=60)
-def test_estimates_of_one_product_are_those_of_its_trace(data: st.DataObject) -> None:
-    """A block grid is counted from its pieces: counts, keys, uploads and errors are those of the walk."""
+def test_a_product_takes_at_least_its_bound(data: st.DataObject) -> None:
     m, k, n = (data.draw(st.integers(1, 20), name) for name in "mkn")
     block = tuple(data.draw(st.integers(-(-length // 3), length)) for length in (m, k, n))
     name = data.draw(st.sampled_from(sorted(ALGORITHMS)))
@@ -270,29 +266,22 @@ def test_estimates_of_one_product_are_those_of_its_trace(data: st.DataObject) ->
     right = data.draw(st.sampled_from([S, P]))
     expression = traced(product, {"a": S(m, k), "b": right(k, n, bound=5)})
     axes = Axes(expression)
-    names = (*axes.of(expression.left), axes.of(expression)[1])
-    walked = trace(RING, expression, [choice], dict(zip(names, block, strict=True)), policy)
-    short = estimate.of_product(RING, expression, choice, block, policy, 5.0)
-    assert short.counts == walked.counts
-    assert short.keys == walked.keys
-    assert short.limbs == walked.result.first().limbs
-    assert short.upload_ciphertexts == sum(feed.ciphertexts for feed in walked.feeds)
-    assert walked.error <= short.error * (1 + 1e-9) <= 3 * walked.error
-    assert short.working_bytes <= 2 * walked.working_bytes
-    assert walked.working_bytes <= 2 * short.working_bytes
-    least = least_counts(expression, RING.n)
+    names = (*axes.of(expression.children[0]), axes.of(expression)[1])
+    blocks = dict(zip(names, block, strict=True))
+    decisions = Decisions("blocks", numbered(expression, [choice]), blocks, policy)
+    counts, least = dry_run(RING, expression, decisions).counts, least_counts(expression, RING.n)
     for count in fields(Counts):
-        assert getattr(least, count.name) <= getattr(walked.counts, count.name)
+        assert getattr(least, count.name) <= getattr(counts, count.name)
 
 
 def test_candidates_that_take_too_long_are_not_counted_to_their_end() -> None:
     expression = traced(lambda a, b: (a @ b) @ a, {"a": S(8, 8), "b": S(8, 8)})
     blocks = dict.fromkeys(Axes(expression).lengths, 8)
-    choices = [Choice("fame"), Choice("fame")]
+    decisions = Decisions("blocks", numbered(expression, [Choice("fame"), Choice("fame")]), blocks)
     ring = RingShape.for_depth(512, 8, 30.0)
-    full = trace(ring, expression, choices, blocks)
+    full = dry_run(ring, expression, decisions)
     with pytest.raises(TooSlowError):
-        trace(ring, expression, choices, blocks, max_ntt_limbs=full.counts.ntt_limbs / 2)
+        dry_run(ring, expression, decisions, max_ntt_limbs=full.counts.ntt_limbs / 2)
 
 
 def test_plans_do_not_depend_on_the_order_of_equal_programs() -> None:
@@ -310,7 +299,8 @@ def test_every_algorithm_offers_candidates_wherever_it_fits() -> None:
 
 def test_the_search_is_open_to_inspection() -> None:
     expression, options = traced(product, {"a": S(8, 8), "b": S(8, 8)}), PlanOptions()
-    search = Search(expression, options, budgets_of(options, 128))
-    plan, run = search.run()
+    budgets = budgets_of(options, 128)
+    strategy = BlockStrategy(expression, options, budgets)
+    plan, run = Search([strategy], options, budgets).run()
     assert plan.counts == run.counts
-    assert search.simple
+    assert strategy.fine

@@ -19,14 +19,16 @@ from cipherblas.lang.graph import Axes, products
 from cipherblas.lang.nodes import Expression
 from cipherblas.methods.matmul.registry import ALGORITHMS
 from cipherblas.planner import search, sizing
+from cipherblas.planner.blocks import BlockStrategy
 from cipherblas.planner.budgets import budgets_of, secret_entries
+from cipherblas.planner.dry_run import TooSlowError, dry_run
 from cipherblas.planner.plan import Plan, PlanOptions
-from cipherblas.planner.search import Candidate, Search
+from cipherblas.planner.search import Search
 from cipherblas.planner.tilings import block_lengths, single_product_tilings
-from cipherblas.planner.trace import TooSlowError, trace
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.rings import RingShape
-from cipherblas.runtime.slot_arithmetic import Choice
+from cipherblas.runtime.values import Choice, Decisions
+from tests.support.clear_runs import numbered
 
 S, P = cb.secret, cb.public
 WEIGHTS = np.random.default_rng(5).normal(size=(16, 24)) / 24
@@ -62,11 +64,15 @@ PROGRAMS: list[tuple[Callable[..., Any], dict[str, Any], dict[str, Any]]] = [
 ]
 
 
+class AnyUpload(BlockStrategy):
+    """Counts what uploads too much, too."""
+
+    def _fits_upload(self, *_: Any) -> bool:
+        return True
+
+
 class Unpruned(Search):
     """Counts every candidate to its end."""
-
-    def _fits_upload(self, candidate: Candidate) -> bool:
-        return True
 
     def _max_ntt_limbs(self, ring: Any) -> float:
         return math.inf
@@ -75,7 +81,9 @@ class Unpruned(Search):
 def planned(kind: type[Search], function: Callable[..., Any], arguments: Any, options: Any) -> Plan:
     expression = traced(function, arguments)
     wanted = PlanOptions(threads=1, **options)
-    return kind(expression, wanted, budgets_of(wanted, secret_entries(expression))).run()[0]
+    budgets = budgets_of(wanted, secret_entries(expression))
+    strategy = AnyUpload if kind is Unpruned else BlockStrategy
+    return kind([strategy(expression, wanted, budgets)], wanted, budgets).run()[0]
 
 
 @functools.cache
@@ -128,8 +136,8 @@ def test_slow_candidates_that_need_little_memory_are_kept() -> None:
 
 def run(expression: Expression, ring: Any, name: str, block: int, limit: float = math.inf) -> Counts:
     blocks = {axis: min(block, length) for axis, length in Axes(expression).lengths.items()}
-    choices = [Choice(name)] * len(products(expression))
-    return trace(ring, expression, choices, blocks, max_ntt_limbs=limit).counts
+    choices = numbered(expression, [Choice(name)] * len(products(expression)))
+    return dry_run(ring, expression, Decisions("blocks", choices, blocks), max_ntt_limbs=limit).counts
 
 
 @pytest.mark.parametrize("block", [6, 12, 24])
@@ -154,14 +162,14 @@ def test_drafts_take_no_more_transforms_than_is_allowed_for(name: str, number: i
     expression = traced(function, arguments)
     draft = sizing.draft(1 << 14, 30.0)
     blocks = {axis: min(24, length) for axis, length in Axes(expression).lengths.items()}
-    choices = [Choice(name)] * len(products(expression))
+    choices = numbered(expression, [Choice(name)] * len(products(expression)))
+    decisions = Decisions("blocks", choices, blocks)
 
     def transforms(ring: Any) -> int:
-        counts = trace(ring, expression, choices, blocks).counts
+        counts = dry_run(ring, expression, decisions).counts
         return counts.ntt_limbs + counts.encode_ntt_limbs
 
-    result = trace(draft, expression, choices, blocks).result.first()
-    spent = len(draft.q) - result.limbs
+    spent = len(draft.q) - dry_run(draft, expression, decisions).limbs
     sizes = [
         sizing.Sizing(1 << 14, 30.0, (49.0,) * base + (30.0,) * spent, alpha)
         for base in (2, 3)

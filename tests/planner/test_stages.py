@@ -13,7 +13,7 @@ import cipherblas as cb
 from cipherblas.crypto.keys import FreshCiphertext
 from cipherblas.planner.cost import SwitchRates, calibrate
 from cipherblas.planner.explain import bit_rate
-from cipherblas.planner.stages import DEFAULT_LINK, Stages, predicted, row_traffic, slot_traffic
+from cipherblas.planner.stages import DEFAULT_LINK, Stages, predicted
 from cipherblas.rlwe.counts import Counts
 
 S, P = cb.secret, cb.public
@@ -46,7 +46,7 @@ def test_the_link_decides() -> None:
     assert server.minimised == server.seconds == server.stages.evaluate
 
 
-@pytest.mark.parametrize("options", [{}, {"route": "rows"}, {"algorithm": "fame"}])
+@pytest.mark.parametrize("options", [{}, {"form": "rows"}, {"algorithm": "fame"}])
 def test_stages_add_up(options: dict[str, Any]) -> None:
     plan = compiled(link=1e8, **options).plan
     stages = plan.stages
@@ -63,12 +63,12 @@ PROGRAMS = {
     "slots": lambda: compiled(algorithm="skewed"),
     "grid": lambda: compiled(algorithm="outer-product", block=40),
     "chain": lambda: cb.compile(
-        lambda a, b: (a @ b) @ a + b, {"a": S(12, 12), "b": S(12, 12)}, route="slots"
+        lambda a, b: (a @ b) @ a + b, {"a": S(12, 12), "b": S(12, 12)}, form="blocks"
     ),
     "public key": lambda: cb.compile(product, {"a": S(8, 8, encryption="public-key"), "b": S(8, 8)}),
-    "rows": lambda: cb.compile(product, {"a": S(20, 30), "b": S(30, 12)}, route="rows"),
-    "clear": lambda: cb.compile(product, {"a": P(20, 30), "b": S(30, 3000)}, route="rows"),
-    "fixed": lambda: cb.compile(lambda b: np.eye(20, 30) @ b, {"b": S(30, 12)}, route="rows"),
+    "rows": lambda: cb.compile(product, {"a": S(20, 30), "b": S(30, 12)}, form="rows"),
+    "clear": lambda: cb.compile(product, {"a": P(20, 30), "b": S(30, 3000)}, form="rows"),
+    "fixed": lambda: cb.compile(lambda b: np.eye(20, 30) @ b, {"b": S(30, 12)}, form="rows"),
     "network": lambda: cb.compile(lambda x: np.ones((4, 40)) @ cb.square(x), {"x": S(40)}),
 }
 
@@ -84,13 +84,12 @@ def test_traffic_is_what_is_sent(name: str) -> None:
     encrypted = {key: client.encrypt({key: value})[key] for key, value in operands.items()}
     sent = [part for operand in encrypted.values() for feed in operand.feeds for part in feed]
     n = plan.parameters.n
-    if plan.route == "rows":
-        traffic = row_traffic(run.feeds, run.result.pieces, plan.result_bytes, plan.parameters)
+    traffic = run.traffic(n)
+    if plan.form == "rows":
         assert traffic.seeded_words == sum(rows.a.size for rows in sent)
         assert traffic.encrypted_words == sum(rows.b.size for rows in sent)
         assert traffic.noise_words == sum(rows.shape[0] * rows.shape[1] for rows in sent)
     else:
-        traffic = slot_traffic(run.feeds, run.ciphertexts, n)
         assert all(isinstance(ct, FreshCiphertext) for ct in sent)
         assert traffic.messages == len(sent)
         public = name == "public key"
@@ -104,7 +103,7 @@ def test_traffic_is_what_is_sent(name: str) -> None:
     assert traffic.upload_bytes == plan.upload_bytes
     result = program.server(client.evaluation_keys()).run({**encrypted, **clear})
     assert traffic.result_bytes == plan.result_bytes == sum(array.nbytes for array in result.ciphertexts)
-    if plan.route != "rows":
+    if plan.form != "rows":
         assert traffic.answers == len(result.ciphertexts)
         read = sum(ct.shape[0] * ct.shape[1] * n for ct in result.ciphertexts)
         assert traffic.answer_words == read
@@ -129,7 +128,7 @@ def test_rates_of_the_client() -> None:
     assert min(rates.pack, rates.uniform, rates.gaussian, rates.pack_key, rates.digest) > 0
     program = compiled(algorithm="skewed")
     run, plan = program._run, program.plan
-    traffic = slot_traffic(run.feeds, run.ciphertexts, plan.parameters.n)
+    traffic = run.traffic(plan.parameters.n)
     counted = plan.counts, traffic, plan.key_bytes, plan.parameters
     one, two = (predicted(rates, *counted, threads, DEFAULT_LINK) for threads in (1, 2))
     assert two.evaluate <= one.evaluate and two.load_keys < one.load_keys

@@ -39,13 +39,13 @@ CASES: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "sums": (lambda a: a * a - 3 * a + 0.5 * np.ones((4, 4)), {"a": cb.secret(4, 4)}),
     "public key": (
         lambda a, b: a @ b,
-        {"a": cb.public(8, 8), "b": cb.secret(8, 8, encryption="public-key"), "route": "slots"},
+        {"a": cb.public(8, 8), "b": cb.secret(8, 8, encryption="public-key"), "form": "blocks"},
     ),
-    "rows": (lambda a, b: a @ b, {"a": cb.public(8, 64), "b": cb.secret(64, 8), "route": "rows"}),
-    "fixed rows": (lambda b: WEIGHTS @ b, {"b": cb.secret(32, 8), "route": "rows"}),
+    "rows": (lambda a, b: a @ b, {"a": cb.public(8, 64), "b": cb.secret(64, 8), "form": "rows"}),
+    "fixed rows": (lambda b: WEIGHTS @ b, {"b": cb.secret(32, 8), "form": "rows"}),
     "rows of the public key": (
         lambda a, b: a @ b + np.ones((8, 8)),
-        {"a": cb.public(8, 8), "b": cb.secret(8, 8, encryption="public-key"), "route": "rows"},
+        {"a": cb.public(8, 8), "b": cb.secret(8, 8, encryption="public-key"), "form": "rows"},
     ),
     "network": (
         lambda x: WEIGHTS @ cb.flatten(cb.avg_pool2d(cb.square(cb.conv2d(x, FILTERS)), 2)),
@@ -68,7 +68,7 @@ def test_operands_at_their_bounds_stay_below(case: str) -> None:
 
 def test_secret_times_secret_by_rows() -> None:
     """Traced alone: keys of a transposition take long to make."""
-    program = cb.compile(lambda a, b: a @ b, {"a": cb.secret(8, 64), "b": cb.secret(64, 8)}, route="rows")
+    program = cb.compile(lambda a, b: a @ b, {"a": cb.secret(8, 64), "b": cb.secret(64, 8)}, form="rows")
     assert program.plan.error < program.worst_error < 1e4 * program.plan.error
 
 
@@ -94,7 +94,7 @@ def test_one_block_stands_for_all(
 ) -> None:
     """Grids of several blocks; the bound is that of walking all of them."""
     program = program_of(function, **arguments, block=8)
-    assert max(program.result.grid) > 1
+    assert max(program.output.form.grid) > 1
     found = program.worst_error
     monkeypatch.setattr(WorstCase, "each", Bookkeeper.each)
     assert worst_error(program.executed, program.plan) == found

@@ -16,17 +16,17 @@ from cipherblas.crypto import files
 WEIGHTS = np.linspace(-2, 2, 6 * 8).reshape(6, 8)
 
 PROGRAMS: dict[str, tuple[Any, dict[str, Any]]] = {
-    "slots": (lambda a, b: a @ b, {"a": cb.secret(8, 8), "b": cb.secret(8, 8, bound=3.0)}),
+    "blocks": (lambda a, b: a @ b, {"a": cb.secret(8, 8), "b": cb.secret(8, 8, bound=3.0)}),
     "rows": (lambda a: WEIGHTS @ a, {"a": cb.secret(8, 8)}),
     "a vector by rows": (lambda a: WEIGHTS @ a, {"a": cb.secret(8)}),
-    "layers": (lambda a: cb.square(WEIGHTS @ a), {"a": cb.secret(8)}),
+    "tensors": (lambda a: cb.square(WEIGHTS @ a), {"a": cb.secret(8)}),
 }
-ROUTES = {"slots": "slots", "rows": "rows", "a vector by rows": "rows", "layers": "layers"}
+FORMS = {"blocks": "blocks", "rows": "rows", "a vector by rows": "rows", "tensors": "tensors"}
 
 
 def compiled(name: str, **options: Any) -> cb.Program:
     function, operands = PROGRAMS[name]
-    return cb.compile(function, operands, route=ROUTES[name], **options)
+    return cb.compile(function, operands, form=FORMS[name], **options)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

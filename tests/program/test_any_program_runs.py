@@ -31,7 +31,7 @@ def refusal(found: Case) -> str | None:
         if error.expected is None and error.got is None:
             raise AssertionError("a refusal that does not say why") from error
         return f"{type(error).__name__}: {error}"
-    if program.plan.route == "rows" and program.plan.keys.galois:
+    if program.plan.form == "rows" and program.plan.keys.galois:
         return SLOW
     parties = Parties(program)
     for values in fillings(program, found.seed):

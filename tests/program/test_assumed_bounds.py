@@ -15,9 +15,11 @@ from cipherblas.evaluators.slots.symbolic import Counter
 from cipherblas.lang.operations import Leaf
 from cipherblas.methods.matvec_conv.base import folded, repeated
 from cipherblas.planner.cost import calibrate
-from cipherblas.planner.layers import Chooser, Prices, trace_layers
+from cipherblas.planner.dry_run import dry_run
+from cipherblas.planner.tensors import Chooser, Prices
 from cipherblas.rlwe.noise import SlotErrors, tail
 from cipherblas.rlwe.rings import RingShape
+from cipherblas.runtime.values import Decisions
 from tests.support.runs import TOY, Run, encrypted
 
 RANDOM = np.random.default_rng(6)
@@ -46,7 +48,7 @@ def test_predicted_error_of_a_folded_product_is_near() -> None:
     one at most, times what the largest row of weights exceeds the others by.
     """
     weights = np.random.default_rng(2).choice([-1.0, 1.0], (4, 500))
-    run = ran(lambda x: weights @ x, x=cb.secret(500), precision=1e-4, route="layers")
+    run = ran(lambda x: weights @ x, x=cb.secret(500), precision=1e-4, form="tensors")
     run.check()
     deviation = run.program.plan.error / tail(4)
     assert run.program.plan.choices[-1].options["n"] < 500  # it is folded
@@ -128,8 +130,8 @@ def test_layers_without_masks_spend_fewer_levels() -> None:
     for masks in (True, False):
         chooser = Chooser(expression, slots, Prices.of(calibrate(), slots), masks)
         ring = RingShape.for_depth(slots, 8)
-        run = trace_layers(ring, expression, chooser)
-        asked = sum("mask" in choice.options for choice in chooser.choices)
+        run = dry_run(ring, expression, Decisions("tensors"), choose=chooser)
+        asked = sum("mask" in choice.options for choice in run.choices.values())
         found[masks] = asked, run.result.first().limbs
     assert found[True][0] == 1 and found[False][0] == 0
     assert found[False][1] == found[True][1] + 1

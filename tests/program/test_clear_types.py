@@ -28,9 +28,9 @@ LARGEST: dict[str, Any] = {
     "float64": -1e50,
     "longdouble": np.longdouble("1.23456789012345678901e50"),
 }
-SHAPES = {"slots": (4, 4), "rows": (4, 4), "layers": (4,)}
+SHAPES = {"blocks": (4, 4), "rows": (4, 4), "tensors": (4,)}
 FORMULAS: dict[str, dict[str, Callable[..., Any]]] = {
-    "slots": {
+    "blocks": {
         "sums": lambda w, x, three: (w - x) * three + (x - w) / three + w.T,
         "products": lambda w, x, three: w @ x + x @ w.T,
         "elementwise": lambda w, x, three: -(w * x) + x * w,
@@ -42,7 +42,7 @@ FORMULAS: dict[str, dict[str, Callable[..., Any]]] = {
         "right": lambda w, x, three: x @ w + w - w.T,
         "clear parts": lambda w, x, three: (-w + w @ w - w * w).T @ x,
     },
-    "layers": {
+    "tensors": {
         "sums": lambda v, x, three: (v - x) * three + (x - v) / three,
         "products": lambda w, v, x, three: w @ x + w.T @ x + v,
         "elementwise": lambda v, x, three: v * x - x * v * three,
@@ -65,7 +65,7 @@ def extremes(dtype: str, shape: tuple[int, ...], rng: np.random.Generator) -> Ar
 
 
 def found_and_expected(
-    formula: Callable[..., Any], clear: Parts, x: Array, three: Any, constants: bool, route: Any, slack: float
+    formula: Callable[..., Any], clear: Parts, x: Array, three: Any, constants: bool, form: Any, slack: float
 ) -> tuple[cb.Program, Array, Array]:
     """The decrypted result beside NumPy's in float64; clear parts are constants, or operands of slack·bound."""
 
@@ -75,12 +75,12 @@ def found_and_expected(
     declared: dict[str, Any] = {"x": cb.secret(*x.shape, bound=bound(x))}
     if constants:
         program = cb.compile(
-            lambda x: formula(**clear, x=x, three=three), declared, route=route, precision=1e-6
+            lambda x: formula(**clear, x=x, three=three), declared, form=form, precision=1e-6
         )
     else:
         declared |= {name: cb.public(*w.shape, bound=slack * bound(w)) for name, w in clear.items()}
         program = cb.compile(
-            lambda **nodes: formula(**nodes, three=three), declared, route=route, precision=1e-6
+            lambda **nodes: formula(**nodes, three=three), declared, form=form, precision=1e-6
         )
     result = run(program, {"x": x, **({} if constants else clear)}).within().decrypted
     wide = {name: w.astype(np.float64) for name, w in clear.items()}
@@ -88,26 +88,24 @@ def found_and_expected(
 
 
 @pytest.mark.parametrize("dtype", LARGEST)
-@pytest.mark.parametrize(
-    ("route", "name"), [(route, name) for route, some in FORMULAS.items() for name in some]
-)
-def test_nothing_is_computed_in_a_narrow_type(dtype: str, route: str, name: str) -> None:
+@pytest.mark.parametrize(("form", "name"), [(form, name) for form, some in FORMULAS.items() for name in some])
+def test_nothing_is_computed_in_a_narrow_type(dtype: str, form: str, name: str) -> None:
     """Constants, clear operands and what is encrypted, in every type and operation; numbers of that type too."""
     rng = np.random.default_rng(1)
-    formula = FORMULAS[route][name]
+    formula = FORMULAS[form][name]
     shapes = {"w": (4, 4), "v": (4,)}
     clear = {
         part: extremes(dtype, shapes[part], rng)
         for part in inspect.signature(formula).parameters
         if part in shapes
     }
-    x = extremes(dtype, SHAPES[route], rng)
+    x = extremes(dtype, SHAPES[form], rng)
     three = 3.0 if dtype == "bool" else np.dtype(dtype).type(3)
     for constants in (False, True):
         if constants and name == "clear parts":
             continue  # NumPy computes those of arrays before a node sees them
-        program, found, expected = found_and_expected(formula, clear, x, three, constants, route, 4.0)
-        assert program.plan.route == route
+        program, found, expected = found_and_expected(formula, clear, x, three, constants, form, 4.0)
+        assert program.plan.form == form
         assert np.abs(found - expected).max() <= program.plan.error
 
 
@@ -175,9 +173,9 @@ def sums_of_products() -> tuple[cb.Program, cb.Program]:
         cb.compile(
             lambda w, x: w @ x,
             {"w": cb.public(4, 3, bound=1e9), "x": cb.secret(3, 4, bound=1e9)},
-            route=route,
+            form=form,
         )
-        for route in ("slots", "rows")
+        for form in ("blocks", "rows")
     )
 
 
@@ -256,7 +254,7 @@ def test_the_memory_of_a_run_has_no_float64_copy_of_a_narrow_operand(declared: s
     program = cb.compile(
         lambda w, x: w @ x,
         {"w": cb.public(d, d, dtype=declared, bound=None if declared else 100.0), "x": cb.secret(d, 1)},
-        route="rows",
+        form="rows",
     )
     client = program.client()
     server = program.server(client.evaluation_keys())

@@ -1,4 +1,4 @@
-"""Whole networks on real ciphertexts: within the predicted error, counts as planned, in files, by either route."""
+"""Whole networks on real ciphertexts: within the predicted error, counts as planned, in files, by either form."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ NETWORKS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "pooling with padding": (lambda x: cb.avg_pool2d(cb.square(x), 3, 2, 1), {"x": S(3, 8, 8)}),
     "wider computed image": (lambda x: cb.conv2d(cb.square(x), array(3, 2, 3, 3), padding=2), {"x": S(2, 8, 8)}),
     "one pixel": (lambda x: cb.conv2d(x, array(2, 1, 3, 3), padding=1), {"x": S(1, 1, 1)}),
-    "long vector, one row": (lambda x: array(1, 5000) @ x, {"x": S(5000), "route": "layers"}),
-    "long vector, binary": (lambda x: array(9, 5000) @ x, {"x": S(5000), "route": "layers", **BINARY}),
-    "one column": (lambda x: array(5000, 1) @ x, {"x": S(1), "route": "layers"}),
+    "long vector, one row": (lambda x: array(1, 5000) @ x, {"x": S(5000), "form": "tensors"}),
+    "long vector, binary": (lambda x: array(9, 5000) @ x, {"x": S(5000), "form": "tensors", **BINARY}),
+    "one column": (lambda x: array(5000, 1) @ x, {"x": S(1), "form": "tensors"}),
     "vector times matrix": (lambda x, w: cb.square(x) @ w, {"x": S(5), "w": cb.public(5, 3)}),
     "nothing but a view": (cb.flatten, {"x": S(3, 9, 8)}),
 }  # fmt: skip
@@ -107,29 +107,27 @@ def test_public_weights_change_from_run_to_run() -> None:
         parties.run(values_of(program, seed)).check()
 
 
-@pytest.mark.parametrize("route", ["layers", "rows"])
-def test_vectors_by_either_route(route: Any) -> None:
-    program = toy(
-        lambda x, w: w @ x - array(40, 30) @ x + array(40), x=S(30), w=cb.public(40, 30), route=route
-    )
-    assert program.plan.route == route
+@pytest.mark.parametrize("form", ["tensors", "rows"])
+def test_vectors_by_either_form(form: Any) -> None:
+    program = toy(lambda x, w: w @ x - array(40, 30) @ x + array(40), x=S(30), w=cb.public(40, 30), form=form)
+    assert program.plan.form == form
     assert program.shape == (40,)
     checked(program)
 
 
-def test_the_slower_route_is_named() -> None:
+def test_the_slower_form_is_named() -> None:
     program = toy(lambda x: array(40, 30) @ x, x=S(30))
-    loser = {"layers": "gemm", "rows": "metakernel"}[program.plan.route]
+    loser = {"tensors": "gemm", "rows": "metakernel"}[program.plan.form]
     assert [row.algorithm for row in program.plan.rejected] == [loser]
     assert loser in program.explain()
     checked(program)
 
 
-@pytest.mark.parametrize("route", ["layers", "rows"])
-def test_public_key(route: Any) -> None:
+@pytest.mark.parametrize("form", ["tensors", "rows"])
+def test_public_key(form: Any) -> None:
     """Whoever has the public key encrypts; the plan knows the larger error."""
     operand = S(30, encryption="public-key")
-    program = toy(lambda x: array(20, 30) @ x, x=operand, route=route)
+    program = toy(lambda x: array(20, 30) @ x, x=operand, form=form)
     (sent,) = checked(program).sent.values()
     assert sent.encryption == "public-key"
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
-from tests.support.runs import run
+from tests.support.runs import run, toy_rows
 
 Fill = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
 FILLS: dict[str, Fill] = {
@@ -49,11 +49,23 @@ def test_every_operation_on_matrices(name: str, fill: str) -> None:
 
 
 @pytest.mark.parametrize("fill", FILLS)
-@pytest.mark.parametrize(
-    "algorithm", ["outer-product", "skewed", "bicyclic", "fame", "e2dm", "halevi-shoup", "gemm"]
-)
+@pytest.mark.parametrize("algorithm", ["outer-product", "skewed", "bicyclic", "fame", "e2dm", "halevi-shoup"])
 def test_every_product(algorithm: str, fill: str) -> None:
     check(lambda a, b: a @ b, fill, bound=3.0, algorithm=algorithm)
+
+
+@pytest.mark.parametrize("fill", FILLS)
+@pytest.mark.parametrize("n", [256, 1024])
+def test_products_by_gemm(n: int, fill: str) -> None:
+    operands = {name: cb.secret(SIZE, SIZE, bound=3.0) for name in ("a", "b")}
+    rng = np.random.default_rng(3)
+    values = {name: 3.0 * FILLS[fill](rng, (SIZE, SIZE)) for name in operands}
+    run(toy_rows(lambda a, b: a @ b, n=n, **operands), values).check()
+
+
+@pytest.mark.slow
+def test_a_product_by_gemm_in_a_secure_ring() -> None:
+    check(lambda a, b: a @ b, "ones", bound=3.0, algorithm="gemm")
 
 
 @pytest.mark.parametrize("fill", FILLS)

@@ -15,7 +15,7 @@ from cipherblas.lang.operations import Constant
 from cipherblas.rlwe.rings import RingShape
 from tests.support.runs import Run, program_of, run
 
-ROUTES = ("slots", "rows")
+FORMS = ("blocks", "rows")
 EXACT = 2.0**53  # integers up to which are exact in float64
 
 
@@ -24,20 +24,20 @@ def ran(function: Callable[..., Any], values: dict[str, Any], **arguments: Any) 
     return run(program_of(function, **arguments), values).check()
 
 
-@pytest.mark.parametrize("route", ["slots", "rows", None])
+@pytest.mark.parametrize("form", ["blocks", "rows", None])
 @pytest.mark.parametrize("shape", [(8, 8), (8, 1)])
-def test_a_factor_of_zeros(route: Any, shape: tuple[int, int]) -> None:
+def test_a_factor_of_zeros(form: Any, shape: tuple[int, int]) -> None:
     x = {"x": np.ones(shape)}
-    found = ran(lambda x: np.zeros((8, 8)) @ x, x, x=cb.secret(*shape), route=route)
+    found = ran(lambda x: np.zeros((8, 8)) @ x, x, x=cb.secret(*shape), form=form)
     assert not found.expected.any()
-    ran(lambda x: x.T @ np.zeros((8, 8)), x, x=cb.secret(*shape), route=route)
-    ran(lambda x: np.eye(8) @ x + np.zeros((8, 8)) @ x, x, x=cb.secret(*shape), route=route)
+    ran(lambda x: x.T @ np.zeros((8, 8)), x, x=cb.secret(*shape), form=form)
+    ran(lambda x: np.eye(8) @ x + np.zeros((8, 8)) @ x, x, x=cb.secret(*shape), form=form)
 
 
 def test_zeros_in_networks() -> None:
     x = {"x": np.ones(8)}
-    for route in ("layers", "rows"):
-        ran(lambda x: np.zeros((5, 8)) @ x, x, x=cb.secret(8), route=route)
+    for form in ("tensors", "rows"):
+        ran(lambda x: np.zeros((5, 8)) @ x, x, x=cb.secret(8), form=form)
     ran(lambda x: np.zeros(8) * x + np.zeros(8), x, x=cb.secret(8))
     image = {"x": np.ones((1, 4, 4))}
     ran(lambda x: cb.conv2d(x, np.zeros((2, 1, 3, 3)), np.zeros(2)), image, x=cb.secret(1, 4, 4))
@@ -47,14 +47,14 @@ def test_a_large_factor_of_zeros() -> None:
     ran(lambda x: np.zeros((256, 256)) @ x, {"x": np.ones((256, 8))}, x=cb.secret(256, 8))
 
 
-@pytest.mark.parametrize("route", ROUTES)
-def test_an_operand_of_whole_numbers_that_can_hold_only_zero(route: Any) -> None:
+@pytest.mark.parametrize("form", FORMS)
+def test_an_operand_of_whole_numbers_that_can_hold_only_zero(form: Any) -> None:
     values = {"w": np.zeros((4, 4)), "x": np.ones((4, 4))}
     w = cb.public(4, 4, bound=1e-3, dtype="int8")
-    ran(lambda w, x: w @ x, values, w=w, x=cb.secret(4, 4), route=route)
+    ran(lambda w, x: w @ x, values, w=w, x=cb.secret(4, 4), form=form)
 
 
-@pytest.mark.parametrize("route", [*ROUTES, None])
+@pytest.mark.parametrize("form", [*FORMS, None])
 @pytest.mark.parametrize(
     "largest",
     [
@@ -72,22 +72,22 @@ def test_an_operand_of_whole_numbers_that_can_hold_only_zero(route: Any) -> None
         1e100,
     ],
 )
-def test_whole_constants_of_every_size(largest: float, route: Any) -> None:
+def test_whole_constants_of_every_size(largest: float, form: Any) -> None:
     """Sums of 16 of them are exact in float64 up to 2^53 / 16; beyond they are rounded as any other weights."""
     rng = np.random.default_rng(7)
     w = np.rint(rng.choice([-1.0, 0.3, 1.0], (16, 16)) * largest)
-    ran(lambda x: w @ x, {"x": rng.uniform(-1, 1, (16, 2))}, x=cb.secret(16, 2), route=route)
+    ran(lambda x: w @ x, {"x": rng.uniform(-1, 1, (16, 2))}, x=cb.secret(16, 2), form=form)
 
 
-@pytest.mark.parametrize("route", ROUTES)
-def test_products_of_clear_whole_numbers(route: Any) -> None:
+@pytest.mark.parametrize("form", FORMS)
+def test_products_of_clear_whole_numbers(form: Any) -> None:
     """They exceed what float64 holds exactly, and what the GEMMs take as integers."""
     rng = np.random.default_rng(8)
     p = rng.integers(-(2**31), 2**31, (8, 8), dtype=np.int32)
     values = {"p": p, "x": rng.uniform(-1, 1, (8, 8))}
     operands: dict[str, Any] = {"p": cb.public(8, 8, dtype="int32"), "x": cb.secret(8, 8)}
     for function in (lambda p, x: (p @ p) @ x, lambda p, x: (p @ p @ p) @ x, lambda p, x: (p * p + p) @ x):
-        ran(function, values, route=route, **operands)
+        ran(function, values, form=form, **operands)
 
 
 def test_weights_are_rounded_to_what_keys_can_be_made_of() -> None:
@@ -96,7 +96,7 @@ def test_weights_are_rounded_to_what_keys_can_be_made_of() -> None:
     found = 0
     for precision in (1e-10, 1e-11, 1e-12, 1e-13, 1e-14):
         try:
-            program = cb.compile(lambda x: w @ x, {"x": cb.secret(2048)}, route="rows", precision=precision)
+            program = cb.compile(lambda x: w @ x, {"x": cb.secret(2048)}, form="rows", precision=precision)
         except cb.PrecisionError:
             continue
         run(program, {"x": np.ones(2048)})
@@ -104,31 +104,31 @@ def test_weights_are_rounded_to_what_keys_can_be_made_of() -> None:
     assert found
 
 
-@pytest.mark.parametrize("route", [*ROUTES, "layers"])
-def test_terms_far_larger_than_what_is_encrypted(route: Any) -> None:
+@pytest.mark.parametrize("form", [*FORMS, "tensors"])
+def test_terms_far_larger_than_what_is_encrypted(form: Any) -> None:
     """What float64 loses of a large clear term is part of the prediction."""
     rng = np.random.default_rng(10)
-    shape = (34,) if route == "layers" else (2, 34)
+    shape = (34,) if form == "tensors" else (2, 34)
     for ratio in (2.0**20, 2.0**40, 2.0**60):
         values = {"x": rng.choice([-1.0, 1.0], shape), "c": ratio * rng.choice([-1.0, 1.0], shape)}
         operands: dict[str, Any] = {"x": cb.secret(*shape), "c": cb.public(*shape, bound=ratio)}
-        if route != "rows":  # there is no product
-            ran(lambda x, c: 0.5 * (x + c), values, route=route, **operands)
+        if form != "rows":  # there is no product
+            ran(lambda x, c: 0.5 * (x + c), values, form=form, **operands)
         identity = np.eye(shape[0])
-        ran(lambda x, c, w=identity: w @ x - c, values, route=route, **operands)
+        ran(lambda x, c, w=identity: w @ x - c, values, form=form, **operands)
 
 
 def test_terms_whose_errors_have_squares_beyond_a_double() -> None:
     """Errors add up in squares; their sum must not overflow where a term is 10^280 times as large as another one."""
-    for route in ("slots", "layers"):
-        shape = (5,) if route == "layers" else (1, 5)
+    for form in ("blocks", "tensors"):
+        shape = (5,) if form == "tensors" else (1, 5)
         operands: dict[str, Any] = {
             "x": cb.secret(*shape, bound=1e-100),
             "c": cb.public(*shape, bound=4e180),
         }
         for function in (lambda x, c: x - c, lambda x, c: x * c - c):
             try:
-                program = cb.compile(function, operands, route=route)
+                program = cb.compile(function, operands, form=form)
             except cb.PrecisionError:
                 continue
             run(program, {"x": np.full(shape, 1e-100), "c": np.full(shape, 4e180)}).check()
@@ -148,19 +148,17 @@ def test_a_batch_that_does_not_fit_the_modulus_is_refused_by_the_count() -> None
 
 
 @pytest.mark.parametrize(
-    ("route", "shape"), [("slots", (4, 4)), ("rows", (4, 4)), (None, (4, 4)), ("layers", (4,))]
+    ("form", "shape"), [("blocks", (4, 4)), ("rows", (4, 4)), (None, (4, 4)), ("tensors", (4,))]
 )
 @pytest.mark.parametrize("precision", [1e-16, 1e-300])
-def test_a_precision_beyond_float64_cannot_be_reached(route: Any, shape: Any, precision: float) -> None:
+def test_a_precision_beyond_float64_cannot_be_reached(form: Any, shape: Any, precision: float) -> None:
     with pytest.raises(cb.PrecisionError, match=r"cannot be reached.*expected precision=.*2e-16"):
-        cb.compile(lambda x: np.eye(4) @ x, {"x": cb.secret(*shape)}, route=route, precision=precision)
+        cb.compile(lambda x: np.eye(4) @ x, {"x": cb.secret(*shape)}, form=form, precision=precision)
 
 
 def test_a_precision_that_no_modulus_reaches_is_named() -> None:
     with pytest.raises(cb.PrecisionError, match=r"3e-16 cannot be reached.*precision=… from"):
-        cb.compile(
-            lambda x: np.full((4, 4), 1 / 3) @ x, {"x": cb.secret(4, 4)}, route="rows", precision=3e-16
-        )
+        cb.compile(lambda x: np.full((4, 4), 1 / 3) @ x, {"x": cb.secret(4, 4)}, form="rows", precision=3e-16)
 
 
 @pytest.mark.parametrize("ring_degree", [1 << 14, 1 << 15])
@@ -173,7 +171,7 @@ def test_primes_that_are_too_few_are_replaced_by_larger_ones(ring_degree: int) -
         return x
 
     x = {"x": np.ones(2)}
-    ran(chain, x, x=cb.secret(2), precision=0.5, route="layers", ring_degree=ring_degree)
+    ran(chain, x, x=cb.secret(2), precision=0.5, form="tensors", ring_degree=ring_degree)
 
 
 def test_a_vector_declared_with_whole_numbers_may_be_given_as_floats() -> None:

@@ -20,6 +20,7 @@ from cipherblas.crypto import files
 from cipherblas.crypto.files import format as form
 from cipherblas.crypto.files import reading, writing
 from cipherblas.lang import graph
+from tests.support.foreign_files import choice_of
 
 VALUES = {
     "a": np.random.default_rng(1).uniform(-1, 1, (5, 7)),
@@ -217,11 +218,17 @@ HOSTILE: dict[str, Callable[[dict[str, Any]], Any]] = {
     "another size": lambda h: h["operands"]["a"].update(shape=[6, 7]),
     "another bound": lambda h: h["operands"]["a"].update(bound=2.0),
     "secret made public": lambda h: h["operands"]["a"].update(secret=False),
-    "unknown algorithm": lambda h: h["decisions"]["choices"][0].update(algorithm="magic"),
-    "unknown option": lambda h: h["decisions"]["choices"][0]["options"].update(magic=1),
-    "option of a wrong type": lambda h: h["decisions"]["choices"][0]["options"].update(baby_steps="2"),
-    "option out of range": lambda h: h["decisions"]["choices"][0]["options"].update(baby_steps=-1),
-    "no choices": lambda h: h["decisions"].update(choices=[]),
+    "unknown algorithm": lambda h: choice_of(h).update(method="magic"),
+    "unknown option": lambda h: choice_of(h)["options"].update(magic=1),
+    "option of a wrong type": lambda h: choice_of(h)["options"].update(baby_steps="2"),
+    "option out of range": lambda h: choice_of(h)["options"].update(baby_steps=-1),
+    "no choices": lambda h: h["decisions"].update(choices={}),
+    "a list of choices": lambda h: h["decisions"].update(choices=[]),
+    "a choice of no node": lambda h: h["decisions"]["choices"].update({"99": choice_of(h)}),
+    "a number with a sign": lambda h: h["decisions"]["choices"].update({"-1": choice_of(h)}),
+    "a number in other digits": lambda h: h["decisions"]["choices"].update({"٣": choice_of(h)}),
+    "a number written twice": lambda h: h["decisions"]["choices"].update({"02": choice_of(h)}),
+    "a very long number": lambda h: h["decisions"]["choices"].update({"9" * 5000: choice_of(h)}),
     "choices that are text": lambda h: h["decisions"].update(choices="skewed"),
     "no blocks": lambda h: h["decisions"].update(blocks={}),
     "block of zero": lambda h: h["decisions"]["blocks"].update({"a.rows": 0}),
@@ -241,9 +248,9 @@ HOSTILE: dict[str, Callable[[dict[str, Any]], Any]] = {
     "operand's name very long": lambda h: renamed(h, "a" * 5000),
     "operand's name with an escape": lambda h: renamed(h, "a\x1b[2J"),
     "other parameters than the file's": lambda h: h["decisions"]["parameters"].update(security=0),
-    "algorithm with an escape": lambda h: h["decisions"]["choices"][0].update(algorithm="skewed\x1b[2J"),
-    "option with an escape": lambda h: h["decisions"]["choices"][0]["options"].update({"x\x1b[2J": 1}),
-    "text of an option with an escape": lambda h: h["decisions"]["choices"][0]["options"].update(x="\x1b[2J"),
+    "algorithm with an escape": lambda h: choice_of(h).update(method="skewed\x1b[2J"),
+    "option with an escape": lambda h: choice_of(h)["options"].update({"x\x1b[2J": 1}),
+    "text of an option with an escape": lambda h: choice_of(h)["options"].update(x="\x1b[2J"),
     "no identity": lambda h: h.pop("id"),
     "another identity": lambda h: h.update(id="0" * 64),
 }

@@ -57,14 +57,14 @@ def test_a_loaded_program_is_the_same(program: cb.Program, tmp_path: Path) -> No
     }
     assert loaded.operands == program.operands
     assert loaded.shape == program.shape
-    assert loaded.result == program.result
-    assert [feed.key() for feed in map_feeds(loaded)] == [feed.key() for feed in map_feeds(program)]
+    assert loaded.output == program.output
+    assert [feed.key for feed in map_feeds(loaded)] == [feed.key for feed in map_feeds(program)]
     loaded.save(tmp_path / "again")
     assert cb.Program.load(tmp_path / "again").id == program.id
 
 
 def map_feeds(program: cb.Program) -> list[Any]:
-    return [feed for name in program.operands for feed in program.feeds_of(name)]
+    return [feed for name in program.operands for feed in program.inputs_of(name)]
 
 
 def test_everything_through_files(program: cb.Program, tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_the_plan_as_json_is_complete() -> None:
     assert values["key_saving"]["key_policy"] == "direct"
     left_out = {
         "parameters",
-        "choices",
+        "decided",
         "keys",
         "error",
         "rejected",

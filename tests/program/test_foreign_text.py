@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -215,8 +216,7 @@ def test_explain_shows_no_control_character_whatever_the_plan_holds() -> None:
     for name, value in (
         ("rejected", (Rejected(ESCAPES, ESCAPES, 1.0),)),
         ("key_saving", saving),
-        ("key_policy", ESCAPES),
-        ("blocks", {ESCAPES: 3}),
+        ("decided", replace(plan.decided, key_policy=ESCAPES, blocks={ESCAPES: 3})),  # type: ignore[arg-type]
     ):
         object.__setattr__(plan, name, value)
     text = explain(plan, ESCAPES, {ESCAPES: program.operands["a"]})

@@ -102,9 +102,9 @@ def test_operands_that_are_secret_or_clear_in_the_wrong_place() -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"route": "slots"}, "layers | rows for vectors and images, got slots"),
-        ({"route": "rows"}, "layers for a network, got rows"),
-        ({"algorithm": "gemm"}, "layers for a network, got rows"),
+        ({"form": "blocks"}, "tensors | rows for vectors and images, got blocks"),
+        ({"form": "rows"}, "tensors for a network, got rows"),
+        ({"algorithm": "gemm"}, "tensors for a network, got rows"),
         ({"algorithm": "fame"}, "expected metakernel .* got fame"),
         ({"block": 4}, "no block.* got block"),
         ({"options": {"ends": "both"}}, "no options.* got options"),
@@ -115,9 +115,9 @@ def test_options(options: Any, text: str) -> None:
         cb.compile(lambda x: cb.square(x), {"x": VECTOR}, **options)
 
 
-def test_the_route_of_layers_is_not_for_matrices() -> None:
-    with pytest.raises(cb.ParameterError, match="program of matrices, got layers"):
-        cb.compile(lambda x: x @ np.eye(6), {"x": cb.secret(6, 6)}, route="layers")
+def test_the_form_of_layers_is_not_for_matrices() -> None:
+    with pytest.raises(cb.ParameterError, match="clear weights and an encrypted factor on their right"):
+        cb.compile(lambda x: x @ np.eye(6), {"x": cb.secret(6, 6)}, form="tensors")
 
 
 def test_images_that_do_not_fit() -> None:

@@ -20,11 +20,12 @@ from cipherblas.lang.nodes import Expression
 from cipherblas.lang.operands import Operand
 from cipherblas.lang.operations import Constant, Leaf
 from cipherblas.methods.matvec_conv.baselines.imra import Pattern
-from cipherblas.planner.layers import Recorded
-from cipherblas.planner.trace import RecordingFeeds
 from cipherblas.rlwe.rings import RingShape
-from cipherblas.runtime.layer_execution import LayerExecution
-from tests.support.clear_runs import network_in_clear
+from cipherblas.runtime.executor import Executor
+from cipherblas.runtime.inputs import SymbolicInputs
+from cipherblas.runtime.tensors import TensorRun
+from cipherblas.runtime.values import Decisions
+from tests.support.clear_runs import evaluators_of, network_in_clear
 from tests.support.runs import Run, matrix, run, toy, values_of
 
 SLOTS = 256
@@ -243,10 +244,11 @@ def test_values_of_an_earlier_run_are_not_taken_for_those_of_this_run():
     addend = Leaf("b", cb.public(4))
     keys = set()
     for _ in range(20):
-        counter = Counter(RING)
-        execution = LayerExecution(counter, x + addend, Recorded([]), RecordingFeeds(counter))
-        keys.add(execution._plain(contiguous((4,), SLOTS), 0, addend, 1.0).key)
-        keys.add(execution._weights(addend).key)
+        evaluators = evaluators_of(Counter(RING))
+        run = Executor(evaluators, x + addend, Decisions("tensors"), SymbolicInputs()).form_run("tensors")
+        assert isinstance(run, TensorRun)
+        keys.add(run.plain(contiguous((4,), SLOTS), 0, addend, 1.0).key)
+        keys.add(run.weights_of(addend).key)
     assert len(keys) == 40
 
 
@@ -279,7 +281,7 @@ def test_powers_whose_scales_are_nearly_equal():
 @pytest.mark.parametrize("constant", [1e-4, 1e5])
 def test_sums_of_different_ranges(bound, constant):
     encrypted(
-        lambda x: cb.square(x) + constant * np.arange(1.0, 9.0), x=cb.secret(8, bound=bound), route="layers"
+        lambda x: cb.square(x) + constant * np.arange(1.0, 9.0), x=cb.secret(8, bound=bound), form="tensors"
     )
     encrypted(lambda x: cb.square(x + constant * np.ones(8)), x=cb.secret(8, bound=bound), precision=1e-2)
 

@@ -1,4 +1,4 @@
-"""Operands that the public key encrypts: plans, real runs on both routes, files, refusals."""
+"""Operands that the public key encrypts: plans, real runs on both forms, files, refusals."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ import cipherblas as cb
 from cipherblas.crypto import files, security
 from cipherblas.crypto.keys import FreshCiphertext, decrypt_coefficients, generate_public_key, generate_secret
 from cipherblas.evaluators.rows.symbolic import RowsCounter
+from cipherblas.forms.form import RowForm, SlotForm
 from cipherblas.lang.analysis import has_public_key, trace
+from cipherblas.lang.graph import products
 from cipherblas.lang.operands import Operand
 from cipherblas.rlwe.matrices import RlweRows
 from cipherblas.rlwe.matrices.encryption import decrypt
 from cipherblas.rlwe.noise import PRODUCT_TAIL, TAIL, NoiseModel
-from cipherblas.runtime.row_execution import RowFeed, has_fixed
-from cipherblas.runtime.slot_arithmetic import FeedSpec
-from tests.support.runs import encrypted, lasting, program_of, run_by_files, values_of
+from cipherblas.runtime.rows import can_be_fixed
+from tests.support.runs import encrypted, lasting, program_of, run, run_by_files, toy_rows, values_of
 
 WEIGHTS = np.random.default_rng(9).integers(-128, 128, (256, 2048)).astype(np.int8)
 
@@ -52,7 +53,7 @@ def check(function: Callable[..., Any], **arguments: Any) -> cb.Program:
     ],
 )
 def test_slots(function: Callable[..., Any], operands: dict[str, Any]) -> None:
-    assert check(function, **operands, route="slots").plan.route == "slots"
+    assert check(function, **operands, form="blocks").plan.form == "blocks"
 
 
 @pytest.mark.parametrize("algorithm", ["skewed", "bicyclic", "outer-product", "fame"])
@@ -69,25 +70,26 @@ def test_algorithms_in_slots(algorithm: str) -> None:
         (lambda w, x, y: w @ x + y, {"w": cb.public(3, 5, dtype="int8"), "x": P(5, 5000), "y": S(3, 5000)}),
         (lambda w, x, y: w @ x + y, {"w": cb.public(3, 5, dtype="int8"), "x": S(5, 5000), "y": P(3, 5000)}),
         (lambda x: np.ones((4, 6)) @ x - 1.0, {"x": P(6, 9)}),
-        pytest.param(
-            *(lambda a, b: a @ b, {"a": P(9, 5), "b": S(5, 6), "key_policy": "composed"}),
-            marks=pytest.mark.slow,
-        ),
     ],
 )
 def test_rows(function: Callable[..., Any], operands: dict[str, Any]) -> None:
-    assert check(function, **operands, route="rows").plan.route == "rows"
+    assert check(function, **operands, form="rows").plan.form == "rows"
+
+
+def test_products_of_secrets_by_rows() -> None:
+    program = toy_rows(lambda a, b: a @ b, a=P(9, 5), b=S(5, 6), key_policy="composed")
+    run(program, values_of(program)).check()
 
 
 def test_rows_in_pieces() -> None:
     """Rows longer than N have secrets of the client's: the public key encrypts pieces of N columns, with N a parts."""
     program = check(
-        lambda w, x: w @ x, w=cb.public(3, 5, dtype="int8"), x=P(5, 5000), route="rows", ring_degree=4096
+        lambda w, x: w @ x, w=cb.public(3, 5, dtype="int8"), x=P(5, 5000), form="rows", ring_degree=4096
     )
-    (feed,) = program.feeds_of("x")
-    assert isinstance(feed, RowFeed) and feed.public_key
-    assert feed.pieces == ((0, 4096), (4096, 5000))
-    assert program.plan.upload_bytes == feed.limbs * 5 * (2 * 4096 + 5000) * 8
+    (wanted,) = program.inputs_of("x")
+    assert isinstance(wanted.form, RowForm) and wanted.public_key
+    assert wanted.form.pieces == ((0, 4096), (4096, 5000))
+    assert program.plan.upload_bytes == wanted.limbs * 5 * (2 * 4096 + 5000) * 8
 
 
 def test_rows_that_share_their_a_parts_are_not_planned() -> None:
@@ -97,24 +99,23 @@ def test_rows_that_share_their_a_parts_are_not_planned() -> None:
     assert not len(program_of(lambda x: WEIGHTS @ x, x=P(2048, 32), **arguments).plan.keys)
     few = WEIGHTS[:3, :5]
     node = trace(lambda x, y: few @ x + few @ y, {"x": P(5, 4), "y": S(5, 4)})
-    assert has_fixed(node) and has_public_key(node)
-    assert not has_fixed(trace(lambda x: few @ x, {"x": P(5, 4)}))
+    assert [can_be_fixed(one) for one in products(node)] == [False, True] and has_public_key(node)
 
 
 # --- the plan ---
 
 
-@pytest.mark.parametrize("route", ["slots", "rows"])
-def test_the_plan_is_made_for_the_larger_error(route: str) -> None:
-    arguments: dict[str, Any] = {"route": route, "ring_degree": 4096}
-    arguments |= {"algorithm": "outer-product"} if route == "slots" else {}
+@pytest.mark.parametrize("form", ["blocks", "rows"])
+def test_the_plan_is_made_for_the_larger_error(form: str) -> None:
+    arguments: dict[str, Any] = {"form": form, "ring_degree": 4096}
+    arguments |= {"algorithm": "outer-product"} if form == "blocks" else {}
     own = program_of(lambda w, x: w @ x, w=cb.public(20, 30, dtype="int8"), x=S(30, 40), **arguments)
     others = program_of(lambda w, x: w @ x, w=cb.public(20, 30, dtype="int8"), x=P(30, 40), **arguments)
     assert others.plan.error <= others.plan.error_target
     # The error is sqrt(4N/3) = 2^6.2 times larger, in slots PRODUCT_TAIL = 2^1.9 times more, since products with the
     # secret have a heavier tail; in slots the scale of the weights grows along with that of x.
     larger_modulus = others.plan.parameters.log_q - own.plan.parameters.log_q
-    assert 5 < (larger_modulus / 2 - 1.9 if route == "slots" else larger_modulus) < 8
+    assert 5 < (larger_modulus / 2 - 1.9 if form == "blocks" else larger_modulus) < 8
     assert others.plan.upload_bytes > own.plan.upload_bytes
     assert others.id != own.id
     assert "x 30x40 secret (by public key)" in others.explain()
@@ -146,11 +147,11 @@ def test_the_upload_budget_counts_both_halves() -> None:
 
 
 def test_the_noise_model_in_slots() -> None:
-    program = cb.compile(lambda a: 1.0 * a + 0.5, {"a": P(60, 60)}, route="slots")
+    program = cb.compile(lambda a: 1.0 * a + 0.5, {"a": P(60, 60)}, form="blocks")
     client = program.client()
     sent = program.encryptor(client.public_key()).encrypt({"a": np.zeros((60, 60))})["a"]
-    (feed,), (spec,) = sent.feeds, program.feeds_of("a")
-    assert isinstance(spec, FeedSpec)
+    (feed,), (spec,) = sent.feeds, program.inputs_of("a")
+    assert isinstance(spec.form, SlotForm)
     context = program.plan.parameters.context()
     errors = np.stack([context.decode(decrypt_coefficients(client._secret, ct.expand())) for ct in feed])
     predicted = NoiseModel(program.plan.parameters).fresh(spec.scale, public_key=True) * spec.scale
@@ -160,11 +161,11 @@ def test_the_noise_model_in_slots() -> None:
 
 
 def test_the_noise_model_by_rows() -> None:
-    program = cb.compile(lambda w, x: w @ x, {"w": cb.public(3, 40), "x": P(40, 500)}, route="rows")
+    program = cb.compile(lambda w, x: w @ x, {"w": cb.public(3, 40), "x": P(40, 500)}, form="rows")
     client = program.client()
     sent = program.encryptor(client.public_key()).encrypt({"x": np.zeros((40, 500))})["x"]
-    ((rows,),), (spec,) = sent.feeds, program.feeds_of("x")
-    assert isinstance(rows, RlweRows) and isinstance(spec, RowFeed)
+    ((rows,),), (spec,) = sent.feeds, program.inputs_of("x")
+    assert isinstance(rows, RlweRows) and isinstance(spec.form, RowForm)
     errors = decrypt(client._secret, rows) * spec.scale
     counter = RowsCounter(program.plan.parameters)
     handle = counter.fresh(None, (40, 500), bound=1.0, scale=spec.scale, limbs=spec.limbs, public_key=True)
@@ -282,11 +283,11 @@ def test_no_encryptions() -> None:
 # --- files ---
 
 
-@pytest.mark.parametrize("route", ["slots", "rows"])
-def test_files(tmp_path: Path, route: str) -> None:
+@pytest.mark.parametrize("form", ["blocks", "rows"])
+def test_files(tmp_path: Path, form: str) -> None:
     """Three parties that share files alone: the owner of the key, the source of x, the server."""
     made = cb.compile(
-        lambda w, x: w @ x, {"w": cb.public(6, 9), "x": P(9, 2500)}, route=route, ring_degree=4096
+        lambda w, x: w @ x, {"w": cb.public(6, 9), "x": P(9, 2500)}, form=form, ring_degree=4096
     )
     run_by_files(made, values_of(made), tmp_path).check()
     assert cb.Program.load(tmp_path / "program").explain().splitlines() == lasting(made)
@@ -296,21 +297,21 @@ def without(tensors: dict[str, Any], *names: str) -> dict[str, Any]:
     return {name: value for name, value in tensors.items() if name not in names}
 
 
-@pytest.mark.parametrize("route", ["slots", "rows"])
-def test_operand_files_with_wrong_content(tmp_path: Path, route: str) -> None:
+@pytest.mark.parametrize("form", ["blocks", "rows"])
+def test_operand_files_with_wrong_content(tmp_path: Path, form: str) -> None:
     program = cb.compile(
-        lambda w, x: w @ x, {"w": cb.public(3, 4), "x": P(4, 5)}, route=route, ring_degree=4096
+        lambda w, x: w @ x, {"w": cb.public(3, 4), "x": P(4, 5)}, form=form, ring_degree=4096
     )
     parameters = program.plan.parameters
     path = tmp_path / "x"
     program.encryptor(program.client().public_key()).encrypt({"x": np.ones((4, 5))})["x"].save(path)
     header, tensors = files.read(path, "ciphertext")
     header = {key: header[key] for key in header if key != "parameters"}
-    uniform = "feed0.data" if route == "slots" else "feed0.a0"
+    uniform = "feed0.data" if form == "blocks" else "feed0.a0"
     assert uniform in tensors and "feed0.seed" not in tensors
     whole = tensors[uniform]
     outside = whole.copy()
-    outside[(0, 1, 0, 0) if route == "slots" else (0, 0, 0)] = 1 << 63
+    outside[(0, 1, 0, 0) if form == "blocks" else (0, 0, 0)] = 1 << 63
     changed: dict[str, dict[str, Any]] = {
         "residue": {**tensors, uniform: outside},
         "signed": {**tensors, uniform: whole.astype(np.int64)},
@@ -319,7 +320,7 @@ def test_operand_files_with_wrong_content(tmp_path: Path, route: str) -> None:
         "flat": {**tensors, uniform: whole.ravel()},
         "missing": without(tensors, uniform),
     }
-    if route == "slots":
+    if form == "blocks":
         changed["seeds beside both halves"] = {**tensors, "feed0.seed": np.zeros((len(whole), 32), np.uint8)}
     else:
         changed["a piece too many"] = {**tensors, "feed0.rows1": tensors["feed0.rows0"]}

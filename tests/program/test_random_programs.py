@@ -15,7 +15,7 @@ from cipherblas.lang.operands import Operand, public, secret
 from cipherblas.lang.operations import Constant, Leaf
 from cipherblas.methods.matmul.registry import ALGORITHMS, find
 from cipherblas.rlwe.rings import RingShape
-from cipherblas.runtime.slot_arithmetic import Choice
+from cipherblas.runtime.values import Choice
 from tests.support.clear_runs import in_clear
 from tests.support.runs import matrix
 

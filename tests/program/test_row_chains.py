@@ -9,7 +9,7 @@ import pytest
 
 import cipherblas as cb
 from cipherblas.planner.plan import Plan
-from tests.support.runs import run
+from tests.support.runs import run, toy_rows
 
 CHAINS = 14
 
@@ -36,21 +36,21 @@ def clear_chain(rng: np.random.Generator, factors: int, precision: float) -> Pla
         program = cb.compile(
             lambda x: functools.reduce(lambda y, w: w @ y, weights, x),
             {"x": cb.secret(sizes[0])},
-            route="rows",
+            form="rows",
             precision=precision,
         )
     elif left:
         program = cb.compile(
             lambda x: functools.reduce(lambda y, w: w @ y, weights, x),
             {"x": cb.secret(sizes[0], cols)},
-            route="rows",
+            form="rows",
             precision=precision,
         )
     else:
         program = cb.compile(
             lambda x: functools.reduce(lambda y, w: y @ w.T, weights, x),
             {"x": cb.secret(cols, sizes[0])},
-            route="rows",
+            form="rows",
             precision=precision,
         )
     operand = program.operands["x"]
@@ -83,10 +83,10 @@ def test_the_sweep_reaches_moduli_of_many_limbs() -> None:
 def test_products_of_secrets_with_clear_factors(factors: int) -> None:
     rng = np.random.default_rng(factors)
     weights = [extreme(rng, (9, 9)) for _ in range(factors)]
-    program = cb.compile(
+    program = toy_rows(
         lambda x, y: functools.reduce(lambda z, w: w @ z, weights, x @ y),
-        {"x": cb.secret(9, 5), "y": cb.secret(5, 7)},
-        route="rows",
+        x=cb.secret(9, 5),
+        y=cb.secret(5, 7),
         precision=1e-2,
     )
     run(program, {"x": extreme(rng, (9, 5)), "y": extreme(rng, (5, 7))}).check()

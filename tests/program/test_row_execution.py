@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,58 +12,55 @@ from hypothesis import strategies as st
 
 import cipherblas as cb
 from cipherblas.common.errors import ParameterError
+from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.rows.clear import RowsClear
-from cipherblas.evaluators.rows.interface import Batch, Rows
+from cipherblas.forms.form import RowForm
 from cipherblas.lang.analysis import evaluate_clear, trace
+from cipherblas.lang.graph import products
 from cipherblas.lang.nodes import Expression
 from cipherblas.rlwe.rings import RingShape
-from cipherblas.runtime.row_execution import RowExecution, RowFeed, RowValue, supported
+from cipherblas.runtime.executor import Executor
+from cipherblas.runtime.inputs import Inputs, fresh
+from cipherblas.runtime.values import Choice, Decisions, Input, Value
+from tests.support.clear_runs import evaluators_of, numbered
 
 N = 8
 RING = RingShape.from_bits(N, [50.0] * 4, [50.0], 1, 20.0)
 
 
-class ArrayFeeds:
+class ArrayInputs(Inputs):
     """Operands from arrays."""
 
-    def __init__(self, ev: RowsClear, values: dict[str, np.ndarray]) -> None:
-        self.ev, self.values = ev, values
-        self.feeds: list[RowFeed] = []
+    def __init__(self, values: dict[str, np.ndarray]) -> None:
+        super().__init__(values)
+        self.operands = values
 
-    def secret(self, feed: RowFeed, bound: float) -> Sequence[Rows]:
-        self.feeds.append(feed)
-        matrix = self.values[feed.name]
-        matrix = matrix.T if feed.transposed else matrix
-        assert matrix.shape == feed.shape
-        return [
-            self.ev.fresh(
-                self.ev.encrypt(matrix[:, start:stop], feed.scale),
-                (len(matrix), stop - start),
-                bound=bound,
-                scale=feed.scale,
-                limbs=feed.limbs,
-            )
-            for start, stop in feed.pieces
-        ]
-
-    def batch(self, feed: RowFeed, bound: float) -> Batch:
-        matrix = self.values[feed.name]
-        matrix = matrix.T if feed.transposed else matrix
-        data = self.ev.encrypt_batch(matrix, feed.scale)
-        return self.ev.fresh_batch(data, matrix.shape, bound=bound, scale=feed.scale, limbs=feed.limbs)
-
-    def public(self, node: Expression) -> np.ndarray:
-        return evaluate_clear(node, self.values)
+    def secret(self, wanted: Input, bound: float, evaluators: Evaluators) -> list[list[list[Any]]]:
+        ev, form = evaluators.rows, wanted.form
+        assert isinstance(ev, RowsClear) and isinstance(form, RowForm)
+        matrix = self.operands[wanted.name]
+        matrix = matrix.T if wanted.transposed else matrix
+        assert matrix.shape == form.shape
+        if form.shared:
+            data = [ev.encrypt_batch(matrix, wanted.scale)]
+        else:
+            data = [ev.encrypt(matrix[:, start:stop], wanted.scale) for start, stop in form.pieces]
+        return fresh(wanted, bound, evaluators, iter(data))
 
 
-def decrypted(ev: RowsClear, value: RowValue) -> np.ndarray:
-    matrix = np.concatenate([ev.decrypt(piece) for piece in value.pieces], axis=1) * value.sign
-    return matrix.T if value.by_columns else matrix
+def decrypted(ev: RowsClear, value: Value) -> np.ndarray:
+    matrix = np.concatenate([ev.decrypt(piece) for piece in value.handles], axis=1) * value.unit
+    return matrix.T if value.rows.by_columns else matrix
+
+
+def executor(ev: RowsClear, node: Expression, values: Any, **options: Any) -> Executor:
+    choices = numbered(node, [Choice("gemm", options)] * len(products(node)))
+    return Executor(evaluators_of(rows=ev), node, Decisions("rows", choices), ArrayInputs(values))
 
 
 def check(
     function: Callable[..., Any], weight_bits: int = 30, fixed: bool = False, **operands: Any
-) -> tuple[RowsClear, RowValue]:
+) -> tuple[RowsClear, Value]:
     random = np.random.default_rng(5)
     node = trace(function, operands)
     values = {}
@@ -71,8 +68,8 @@ def check(
         entries = random.uniform(-1, 1, operand.shape) * operand.bound
         values[name] = np.rint(entries) if operand.whole else entries
     ev = RowsClear(RING, 3)
-    value = RowExecution(ev, node, weight_bits, fixed, 2.0, ArrayFeeds(ev, values)).run()
-    bound = max(piece.error(piece.shape[0] * piece.shape[1]) for piece in value.pieces) + 1e-9 * node.bound
+    value = executor(ev, node, values, weight_bits=weight_bits, fixed=fixed).run()
+    bound = max(piece.error(piece.shape[0] * piece.shape[1]) for piece in value.handles) + 1e-9 * node.bound
     np.testing.assert_allclose(decrypted(ev, value), evaluate_clear(node, values), rtol=0, atol=bound)
     return ev, value
 
@@ -115,7 +112,7 @@ def test_fixed_weights_of_any_shape(m: int, k: int, n: int) -> None:
     whole = random.integers(-128, 128, (n, k))
     ev, value = check(lambda x: 2 * (x @ whole.T) - 1, fixed=True, x=cb.secret(m, k))
     assert len(ev.request.weights) == n and not ev.request.galois
-    assert value.by_columns and value.pieces[0].bias == 0.5  # of the number that is subtracted
+    assert value.rows.by_columns and value.handles[0].bias == 0.5  # of the number that is subtracted
 
 
 def test_fixed_and_other_weights_in_one_sum() -> None:
@@ -140,15 +137,15 @@ def test_terms_of_both_keys_in_one_sum(fixed: bool) -> None:
         y=cb.secret(5, 2 * N + 3),
         z=cb.secret(4, 2 * N + 3),
     )
-    assert [piece.shape[1] for piece in value.pieces] == [N, N, 3]
+    assert [piece.shape[1] for piece in value.handles] == [N, N, 3]
     assert len(ev.request.weights) == (4 if fixed else 0)
 
 
 def test_whole_weights_are_not_rounded() -> None:
     _, value = check(lambda w, x: w @ x, w=cb.public(5, 7, dtype="int8"), x=cb.secret(7, 3), weight_bits=2)
-    assert value.pieces[0].bias == 0.0
+    assert value.handles[0].bias == 0.0
     _, value = check(lambda w, x: w @ x, w=cb.public(5, 7), x=cb.secret(7, 3), weight_bits=6)
-    assert value.pieces[0].bias > 0
+    assert value.handles[0].bias > 0
 
 
 def test_a_product_of_secrets_needs_no_transposition_of_operands() -> None:
@@ -161,8 +158,5 @@ def test_a_product_of_secrets_needs_no_transposition_of_operands() -> None:
 
 
 def test_what_needs_slots_is_refused() -> None:
-    node = trace(lambda a: a * a, {"a": cb.secret(3, 3)})
-    assert supported(node) is not None
-    ev = RowsClear(RING)
-    with pytest.raises(ParameterError, match="slots"):
-        RowExecution(ev, node, 10, False, 2.0, ArrayFeeds(ev, {}))
+    with pytest.raises(ParameterError, match="no method by rows for square 3x3"):
+        cb.compile(lambda a: a * a, {"a": cb.secret(3, 3)}, form="rows")

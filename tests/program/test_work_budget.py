@@ -15,7 +15,7 @@ import pytest
 import cipherblas as cb
 from cipherblas.common import work
 from cipherblas.crypto import files
-from tests.support.foreign_files import as_json, content
+from tests.support.foreign_files import as_json, choice_of, content
 
 Change = Callable[[dict[str, Any]], None]
 MOST = 1 << 24  # rows or columns of an operand
@@ -40,7 +40,7 @@ PROGRAMS: dict[str, Callable[[], cb.Program]] = {
         ring_degree=8192,
     ),
     "vector": lambda: cb.compile(
-        lambda x, w: w @ x, {"x": cb.secret(64), "w": cb.public(8, 64)}, ring_degree=8192, route="layers"
+        lambda x, w: w @ x, {"x": cb.secret(64), "w": cb.public(8, 64)}, ring_degree=8192, form="tensors"
     ),
 }
 
@@ -64,7 +64,7 @@ def shapes(**changed: tuple[int, ...]) -> Change:
 
 
 def options(index: int, **changed: Any) -> Change:
-    return lambda header: header["decisions"]["choices"][index]["options"].update(changed)
+    return lambda header: choice_of(header, index)["options"].update(changed)
 
 
 def blocks(length: int) -> Change:

@@ -15,11 +15,11 @@ from cipherblas.common.errors import StorageError
 from cipherblas.report import crossover
 
 
-def row(kind: str, d: int, route: str, chosen: str, seconds: float, measured: bool = True) -> dict[str, Any]:
+def row(kind: str, d: int, form: str, chosen: str, seconds: float, measured: bool = True) -> dict[str, Any]:
     found = {
-        "bench": "crossover", "kind": kind, "d": d, "route": route, "chosen": chosen, "threads": 1,
+        "bench": "crossover", "kind": kind, "d": d, "form": form, "chosen": chosen, "threads": 1,
         "machine": "A processor, 2 cores, scalar, 8 GiB, Linux 1", "gemm_seconds": d**3 * 1e-9,
-        "algorithm": "skewed" if route == "slots" else "gemm", "key_bytes": 1 << 20, "upload_bytes": 2048,
+        "algorithm": "skewed" if form == "blocks" else "gemm", "key_bytes": 1 << 20, "upload_bytes": 2048,
     }  # fmt: skip
     if measured:
         return found | {"seconds": seconds, "peak_bytes": 3 << 20, "relative_error": 1.24e-5}
@@ -27,9 +27,9 @@ def row(kind: str, d: int, route: str, chosen: str, seconds: float, measured: bo
 
 
 ROWS = [
-    row("cc", 64, "slots", "slots", 0.01),
-    row("cc", 64, "rows", "slots", 0.5),
-    row("cc", 1024, "slots", "rows", 250.0, measured=False),
+    row("cc", 64, "blocks", "blocks", 0.01),
+    row("cc", 64, "rows", "blocks", 0.5),
+    row("cc", 1024, "blocks", "rows", 250.0, measured=False),
     row("cc", 1024, "rows", "rows", 2.0),
     row("pc", 64, "rows", "rows", 0.001),
 ]
@@ -50,7 +50,7 @@ def test_markdown_marks_estimates_and_choices() -> None:
 
 
 def test_markdown_of_what_no_plan_reaches() -> None:
-    kept = ("kind", "d", "route", "gemm_seconds", "threads", "machine")
+    kept = ("kind", "d", "form", "gemm_seconds", "threads", "machine")
     refused = {name: ROWS[0][name] for name in kept} | {"skipped": "no ring", "estimate": False}
     text = report.crossover_markdown([refused])
     assert "| 64 | slots | refused |" in text and "a plan for none of these" in text
@@ -58,7 +58,7 @@ def test_markdown_of_what_no_plan_reaches() -> None:
 
 def test_estimates_are_hollow_and_measurements_filled() -> None:
     axis = Figure().subplots()
-    crossover._line(axis, "cc", "slots", ROWS[:1] + ROWS[2:3])
+    crossover._line(axis, "cc", "blocks", ROWS[:1] + ROWS[2:3])
     line, filled, hollow, _ = axis.get_lines()
     assert np.array_equal(line.get_xydata(), [[64, 0.01], [1024, 250.0]])
     assert np.array_equal(filled.get_xydata(), [[64, 0.01]])

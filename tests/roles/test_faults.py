@@ -99,10 +99,10 @@ def test_too_little_memory(
     _named(caught.value)
 
 
-@pytest.mark.parametrize("route", ["slots", "rows"])
-def test_too_little_memory_of_the_client(monkeypatch: pytest.MonkeyPatch, route: str) -> None:
+@pytest.mark.parametrize("form", ["blocks", "rows"])
+def test_too_little_memory_of_the_client(monkeypatch: pytest.MonkeyPatch, form: str) -> None:
     """Refused where not even the ciphertexts, or the decoded entries, have room."""
-    options: dict[str, Any] = {"route": route, "algorithm": "skewed" if route == "slots" else None}
+    options: dict[str, Any] = {"form": form, "algorithm": "skewed" if form == "blocks" else None}
     program = cb.compile(
         lambda a, b: a @ b, {"a": P(40, 40), "b": S(40, 40, encryption="public-key")}, **options
     )

@@ -43,9 +43,9 @@ def program(request: pytest.FixtureRequest) -> cb.Program:
     if request.param == "layers":
         return cb.compile(lambda a: cb.square(MATRIX @ a), {"a": cb.secret(16)}, precision=1e-3)
     if request.param == "rows":
-        return cb.compile(lambda a: MATRIX @ a - MATRIX, {"a": cb.secret(16, 16)}, route="rows")
+        return cb.compile(lambda a: MATRIX @ a - MATRIX, {"a": cb.secret(16, 16)}, form="rows")
     return cb.compile(
-        lambda a, b: a @ b - MATRIX, {"a": cb.secret(16, 16), "b": cb.secret(16, 16)}, route="slots"
+        lambda a, b: a @ b - MATRIX, {"a": cb.secret(16, 16), "b": cb.secret(16, 16)}, form="blocks"
     )
 
 

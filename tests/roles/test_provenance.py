@@ -1,4 +1,4 @@
-"""Results name the encryptions that they are of, and entries beyond their bound raise, on every route."""
+"""Results name the encryptions that they are of, and entries beyond their bound raise, on every form."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ import cipherblas as cb
 from tests.support.runs import values_of
 
 PROGRAMS: dict[str, Callable[[], cb.Program]] = {
-    "slots": lambda: cb.compile(
-        lambda a, b: a @ b, {"a": cb.secret(3, 4), "b": cb.secret(4, 5)}, route="slots"
+    "blocks": lambda: cb.compile(
+        lambda a, b: a @ b, {"a": cb.secret(3, 4), "b": cb.secret(4, 5)}, form="blocks"
     ),
     "rows": lambda: cb.compile(
         lambda a, b: 0.5 * np.ones((3, 3)) @ (a - b),
         {"a": cb.secret(3, 4), "b": cb.secret(3, 4)},
-        route="rows",
+        form="rows",
     ),
     "columns": lambda: cb.compile(
-        lambda a, b: (a - b) @ (-np.ones((4, 2))), {"a": cb.secret(3, 4), "b": cb.secret(3, 4)}, route="rows"
+        lambda a, b: (a - b) @ (-np.ones((4, 2))), {"a": cb.secret(3, 4), "b": cb.secret(3, 4)}, form="rows"
     ),
     "layers": lambda: cb.compile(
-        lambda a, b: np.full((3, 8), 0.1) @ (a * b), {"a": cb.secret(8), "b": cb.secret(8)}, route="layers"
+        lambda a, b: np.full((3, 8), 0.1) @ (a * b), {"a": cb.secret(8), "b": cb.secret(8)}, form="tensors"
     ),
 }
 
@@ -95,7 +95,7 @@ def test_digests_survive_files(program: cb.Program, tmp_path: Path) -> None:
 
 
 def test_what_a_result_is_of_is_checked_by_type_and_name() -> None:
-    program = PROGRAMS["slots"]()
+    program = PROGRAMS["blocks"]()
     client = program.client()
     server = program.server(client.evaluation_keys())
     first = client.encrypt(values_of(program, 1))
@@ -138,7 +138,7 @@ def test_operands_of_others_are_checked_where_they_are_given() -> None:
 
 
 def test_another_process_knows_the_latest_encryption(tmp_path: Path) -> None:
-    program = PROGRAMS["slots"]()
+    program = PROGRAMS["blocks"]()
     client = program.client()
     server = program.server(client.evaluation_keys())
     client.save(tmp_path / "key")
@@ -166,7 +166,7 @@ def test_another_process_knows_the_latest_encryption(tmp_path: Path) -> None:
 
 def test_two_processes_take_turns(tmp_path: Path) -> None:
     """Each knows its own latest encryptions, and of operands that it did not encrypt those of the other."""
-    program = PROGRAMS["slots"]()
+    program = PROGRAMS["blocks"]()
     first = program.client()
     first.save(tmp_path / "key")
     second = cb.Client.load(tmp_path / "key", program)
@@ -183,7 +183,7 @@ def test_two_processes_take_turns(tmp_path: Path) -> None:
 def test_encryption_goes_on_where_the_record_cannot_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program = PROGRAMS["slots"]()
+    program = PROGRAMS["blocks"]()
     client = program.client()
     client.save(tmp_path / "key")
     server = program.server(client.evaluation_keys())
@@ -208,7 +208,7 @@ def test_entries_beyond_the_bound_raise(program: cb.Program, sign: int) -> None:
     client = program.client()
     values = {name: 0.1 * value for name, value in values_of(program, 1).items()}
     result = program.server(client.evaluation_keys()).run(client.encrypt(values))
-    spec = program.result
+    spec = program.output
     expected = program.evaluate(values)
     bound = program.expression.bound
     assert np.abs(expected).max() < 0.4 * bound
@@ -216,7 +216,7 @@ def test_entries_beyond_the_bound_raise(program: cb.Program, sign: int) -> None:
     def moved(distance: float) -> cb.EncryptedResult:
         arrays = [array.copy() for array in result.ciphertexts]
         shift = round(sign * distance * spec.scale)
-        places = [a[0] for a in arrays] if program.plan.route != "rows" else list(arrays[1::2])
+        places = [a[0] for a in arrays] if program.plan.form != "rows" else list(arrays[1::2])
         for residues in places:  # a constant in slots; of rows, every entry
             for limb, q in enumerate(program.plan.parameters.q[: len(residues)]):
                 residues[limb] = (residues[limb].astype(object) + shift) % q
@@ -233,7 +233,7 @@ def test_entries_beyond_the_bound_raise(program: cb.Program, sign: int) -> None:
 
 def test_an_assumption_that_does_not_hold_raises() -> None:
     weights = np.full((2, 16), 0.5)
-    program = cb.compile(lambda x: cb.assume(weights @ x, 2.0), {"x": cb.secret(16)}, route="layers")
+    program = cb.compile(lambda x: cb.assume(weights @ x, 2.0), {"x": cb.secret(16)}, form="tensors")
     client = program.client()
     server = program.server(client.evaluation_keys())
     x = np.full(16, 0.2)

@@ -128,8 +128,8 @@ def _scan(script: str, needles: dict[str, bytes], *arguments: str) -> list[int]:
     ("left", "options"),
     [
         (cb.secret(6, 6), {"algorithm": "skewed"}),
-        (cb.secret(6, 6), {"route": "rows", "key_policy": "binary"}),  # few keys: little memory to search
-        (cb.public(6, 6), {"route": "rows"}),
+        (cb.secret(6, 6), {"form": "rows", "key_policy": "binary"}),  # few keys: little memory to search
+        (cb.public(6, 6), {"form": "rows"}),
     ],
     ids=["slots", "rows", "rows with a clear operand"],
 )
@@ -169,15 +169,15 @@ def test_neither_memory_nor_files_of_the_server_hold_the_secret(
 
 
 @linux
-@pytest.mark.parametrize("route", ["slots", "rows"])
-def test_neither_memory_nor_files_of_an_encryptor_hold_the_secret(tmp_path: Path, route: str) -> None:
+@pytest.mark.parametrize("form", ["blocks", "rows"])
+def test_neither_memory_nor_files_of_an_encryptor_hold_the_secret(tmp_path: Path, form: str) -> None:
     public, private = tmp_path / "public", tmp_path / "private"
     public.mkdir()
     private.mkdir()
     program = cb.compile(
         lambda a, b: a @ b,
         {"a": cb.public(6, 6), "b": cb.secret(6, 6, encryption="public-key")},
-        route=route,
+        form=form,
         ring_degree=4096,
     )
     client = program.client()

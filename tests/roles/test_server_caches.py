@@ -15,10 +15,9 @@ import cipherblas as cb
 from cipherblas.common.limits import MASK_BYTES, RUN_BYTES
 from cipherblas.engines.encodings import Encodings, WeightStore
 from cipherblas.evaluators.slots.symbolic import Counter
-from cipherblas.planner.layers import Recorded
-from cipherblas.planner.trace import RecordingFeeds
-from cipherblas.runtime.execution import Execution
-from cipherblas.runtime.layer_execution import LayerExecution
+from cipherblas.runtime.executor import Executor
+from cipherblas.runtime.inputs import SymbolicInputs
+from tests.support.clear_runs import evaluators_of
 from tests.support.runs import toy
 
 S, P = cb.secret, cb.public
@@ -50,7 +49,7 @@ PROGRAMS = {
     "blocks": lambda: toy(lambda w, x: w @ x, w=P(12, 20), x=S(20, 16), algorithm="outer-product", block=8),
     "prepared": lambda: toy(lambda w, x: x @ w, w=P(8, 8), x=S(8, 8), algorithm="e2dm"),
     "sum": lambda: toy(lambda w, x: x @ x + w, w=P(8, 8), x=S(8, 8), algorithm="fame"),
-    "elementwise": lambda: toy(lambda w, x: (x @ x) * w - w, w=P(8, 8), x=S(8, 8), route="slots"),
+    "elementwise": lambda: toy(lambda w, x: (x @ x) * w - w, w=P(8, 8), x=S(8, 8), form="blocks"),
     "layers": lambda: toy(lambda w, b, x: cb.square(w @ x + b) * b, w=P(8, 12), b=P(8), x=S(12)),
 }
 
@@ -105,11 +104,7 @@ def symbolic(program: cb.Program, mask_budget: int) -> Counter:
     """The counter after a run of a program in slots."""
     plan = program.plan
     counter = Counter(plan.parameters, key_policy=plan.key_policy, mask_budget=mask_budget)
-    feeds = RecordingFeeds(counter)
-    if plan.route == "layers":
-        LayerExecution(counter, program.expression, Recorded(plan.choices), feeds).run()
-    else:
-        Execution(counter, program.expression, plan.choices, plan.blocks, feeds).run()
+    Executor(evaluators_of(counter), program.expression, plan.decided, SymbolicInputs()).run()
     return counter
 
 

@@ -29,7 +29,7 @@ def program() -> cb.Program:
     return cb.compile(
         lambda w, x, c: w @ x + c,
         {"w": cb.public(1, 1, bound=1, dtype="int8"), "x": cb.secret(1, length), "c": cb.public(1, length)},
-        route="rows",
+        form="rows",
         ring_degree=length,
         precision=1e-8,
     )
@@ -117,7 +117,7 @@ def _phase(program: cb.Program, client: cb.Client, attack: Attack) -> Vector:
 
 
 def _small(**options: object) -> tuple[cb.Program, cb.Client, Callable[[], cb.EncryptedResult], Vector]:
-    left = cb.public(3, 4) if options.get("route") == "rows" else cb.secret(3, 4)
+    left = cb.public(3, 4) if options.get("form") == "rows" else cb.secret(3, 4)
     program = cb.compile(
         lambda a, b: a @ b, {"a": left, "b": cb.secret(4, 5)}, **{"precision": 1e-10, **options}
     )
@@ -128,7 +128,7 @@ def _small(**options: object) -> tuple[cb.Program, cb.Client, Callable[[], cb.En
     return program, client, lambda: server.run(operands), a @ b
 
 
-@pytest.mark.parametrize("options", [{}, {"route": "rows"}, {"algorithm": "skewed", "precision": 1e-9}])
+@pytest.mark.parametrize("options", [{}, {"form": "rows"}, {"algorithm": "skewed", "precision": 1e-9}])
 def test_shared_values_are_off_by_the_noise_and_rounded_to_it(options: dict[str, object]) -> None:
     program, client, run, expected = _small(**options)
     share = cb.Sharing(entries=15, bits=30)
@@ -144,7 +144,7 @@ def test_shared_values_are_off_by_the_noise_and_rounded_to_it(options: dict[str,
 
 def test_a_network_is_shared() -> None:
     weights = np.random.default_rng(5).uniform(-0.1, 0.1, (10, 64))
-    program = cb.compile(lambda x: weights @ x, {"x": cb.secret(64)}, precision=1e-9, route="layers")
+    program = cb.compile(lambda x: weights @ x, {"x": cb.secret(64)}, precision=1e-9, form="tensors")
     client = program.client()
     x = np.random.default_rng(6).uniform(-1, 1, 64)
     result = program.server(client.evaluation_keys()).run(client.encrypt({"x": x}))

@@ -9,44 +9,64 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cipherblas.evaluators.family import Evaluators
+from cipherblas.evaluators.rows.interface import RowsEvaluator
 from cipherblas.evaluators.slots.clear import Clear
+from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.values import Ct
-from cipherblas.forms.blocks import block_of, join
-from cipherblas.lang.analysis import evaluate_clear
-from cipherblas.lang.nodes import Expression
-from cipherblas.planner.layers import Chooser, LayerCost, Recorded, trace_layers
-from cipherblas.planner.trace import PlainFeeds, Trace, trace
+from cipherblas.forms.blocks import block_of
+from cipherblas.forms.form import SlotForm
+from cipherblas.lang.nodes import Expression, ordered
+from cipherblas.planner.dry_run import DryRun, dry_run
+from cipherblas.planner.tensors import Chooser, LayerCost
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.rings import RingShape
-from cipherblas.runtime.execution import Execution
-from cipherblas.runtime.layer_execution import LayerExecution
-from cipherblas.runtime.slot_arithmetic import Choice, FeedSpec
+from cipherblas.runtime.executor import Executor
+from cipherblas.runtime.inputs import Inputs
+from cipherblas.runtime.values import Choice, Decisions, Input
 
 Matrix = NDArray[np.float64]
 
 
-class ClearFeeds(PlainFeeds):
+class ClearInputs(Inputs):
     """Operands for `Clear`: packed slots, checked against the bound that the executor was told."""
 
-    def __init__(self, evaluator: Clear, values: Mapping[str, Matrix]) -> None:
-        super().__init__(lambda node: evaluate_clear(node, values))
-        self._evaluator, self._operands = evaluator, values
+    def __init__(self, values: Mapping[str, Matrix]) -> None:
+        super().__init__(values)
+        self._operands = values
 
-    def secret(self, spec: FeedSpec, bound: float) -> list[list[list[Any]]]:
-        source = self._operands[spec.name].T if spec.transposed else self._operands[spec.name]
-        if source.ndim != 2:  # a tensor in slots is packed as a column
-            source = source.reshape(-1, 1)
+    def secret(self, wanted: Input, bound: float, evaluators: Evaluators) -> list[list[list[Any]]]:
+        source = self._operands[wanted.name]
+        source = (source.T if wanted.transposed else source).reshape(wanted.shape)
+        form = wanted.form
+        assert isinstance(form, SlotForm)
 
         def block(i: int, j: int) -> list[Any]:
-            cell = block_of(source, spec.layout.rows, spec.layout.cols, i, j) / spec.unit
-            vectors = spec.layout.pack(cell)
+            cell = block_of(source, form.layout.rows, form.layout.cols, i, j) / wanted.unit
+            vectors = form.layout.pack(cell)
             assert max(np.abs(vector).max() for vector in vectors) <= bound * (1 + 1e-9)
             return [
-                self._evaluator.fresh(vector, bound=bound, limbs=spec.limbs, scale=spec.scale)
+                evaluators.slots.fresh(vector, bound=bound, limbs=wanted.limbs, scale=wanted.scale)
                 for vector in vectors
             ]
 
-        return [[block(i, j) for j in range(spec.grid[1])] for i in range(spec.grid[0])]
+        return [[block(i, j) for j in range(form.grid[1])] for i in range(form.grid[0])]
+
+
+def evaluators_of(slots: Evaluator | None = None, rows: RowsEvaluator | None = None) -> Evaluators:
+    """Those of a run that needs one of them."""
+
+    def given(evaluator: Any) -> Any:
+        assert evaluator is not None
+        return evaluator
+
+    return Evaluators(lambda: given(slots), lambda: given(rows))
+
+
+def numbered(expression: Expression, choices: Sequence[Choice]) -> dict[int, Choice]:
+    """Choices for the products of a program in their order, by the numbers of their nodes."""
+    nodes = [number for number, node in enumerate(ordered(expression)) if node.product and node.secret]
+    return dict(zip(nodes, choices, strict=True))
 
 
 class BoundedClear(Clear):
@@ -59,10 +79,10 @@ class BoundedClear(Clear):
 
 @dataclass(frozen=True)
 class ClearRun:
-    """One run on the `Clear` evaluator, and the trace that declared its keys."""
+    """One run on the `Clear` evaluator, and the dry run that declared its keys."""
 
     result: Matrix
-    trace: Trace
+    trace: DryRun
     counts: Counts
 
 
@@ -74,17 +94,15 @@ def in_clear(
     blocks: Mapping[str, int],
     key_policy: Any,
 ) -> ClearRun:
-    """Trace on the `Counter`, then compute on `Clear` with nothing but the keys that the trace declared."""
-    traced = trace(ring, expression, choices, blocks, key_policy)
+    """A dry run, then one on `Clear` with nothing but the keys that it declared."""
+    decisions = Decisions("blocks", numbered(expression, choices), blocks, key_policy)
+    traced = dry_run(ring, expression, decisions)
     clear = BoundedClear(ring, key_policy=key_policy, available=traced.keys)
-    value = Execution(clear, expression, choices, blocks, ClearFeeds(clear, values)).run()
-    for cell in (cell for row in value.cells for cell in row):
-        for ct in cell:
-            assert np.abs(ct.data).max() <= ct.bound * (1 + 1e-9)
-    cells = [
-        [value.layout.unpack([ct.data for ct in cell]) * value.unit for cell in row] for row in value.cells
-    ]
-    return ClearRun(join(cells, *value.shape), traced, clear.counts)
+    value = Executor(evaluators_of(clear), expression, decisions, ClearInputs(values)).run()
+    for ct in value.handles:
+        assert np.abs(ct.data).max() <= ct.bound * (1 + 1e-9)
+    vectors = [ct.data for ct in value.handles]
+    return ClearRun(value.slots.joined(vectors, value.shape) * value.unit, traced, clear.counts)
 
 
 def network_in_clear(
@@ -92,15 +110,17 @@ def network_in_clear(
 ) -> ClearRun:
     """As `in_clear` for a network, by the planner's decisions at these prices."""
     chooser = Chooser(expression, ring.n // 2, prices)
-    traced = trace_layers(ring, expression, chooser, key_policy)
+    traced = dry_run(ring, expression, Decisions("tensors", key_policy=key_policy), choose=chooser)
     clear = Clear(ring, key_policy=key_policy, available=traced.keys)
-    decide = Recorded(chooser.choices)
-    value = LayerExecution(clear, expression, decide, ClearFeeds(clear, values)).run()
-    assert value.tensor.ciphertexts == len(value.cts)
-    for number, ct in enumerate(value.cts):
+    decisions = Decisions("tensors", traced.choices, key_policy=key_policy)
+    value = Executor(evaluators_of(clear), expression, decisions, ClearInputs(values)).run()
+    tensor = value.slots.tensor
+    assert tensor is not None
+    assert tensor.ciphertexts == len(value.handles)
+    for number, ct in enumerate(value.handles):
         assert np.abs(ct.data).max() <= ct.bound * (1 + 1e-9)
-        if value.tensor.clean:
-            empty = value.tensor.vector(number, np.ones(expression.shape).ravel()) == 0
+        if tensor.clean:
+            empty = tensor.vector(number, np.ones(expression.shape).ravel()) == 0
             assert np.abs(ct.data[empty]).max(initial=0) <= 1e-9 * ct.bound
-    result = value.layout.unpack([ct.data for ct in value.cts]).reshape(expression.shape) * value.unit
-    return ClearRun(result.real, traced, clear.counts)
+    found = value.slots.joined([ct.data for ct in value.handles], expression.shape) * value.unit
+    return ClearRun(found.real, traced, clear.counts)

@@ -85,12 +85,12 @@ class _Writer:
         self.left = self.random.randint(1, 5)  # operations still to be written
         if self.random.random() < 0.4:
             self.case.text = self._network()
-            self._options("layers", ("metakernel",), 0.0)
+            self._options("tensors", ("metakernel",), 0.0)
         else:
             self.case.text = self._matrix(
                 (self._length(), self._length()), self.random.choice((1, 1, 1, 2, 3)), True
             )
-            self._options("slots", tuple(ALGORITHMS), 1.0)
+            self._options("blocks", tuple(ALGORITHMS), 1.0)
 
     def _length(self) -> int:
         return self.random.choice((1, 2, 3, 4, 5, 8, 17))
@@ -235,7 +235,7 @@ class _Writer:
 
     # --- options ---
 
-    def _options(self, route: str, algorithms: tuple[str, ...], blocks: float) -> None:
+    def _options(self, form: str, algorithms: tuple[str, ...], blocks: float) -> None:
         """Options that can suit the program, and now and then one that cannot."""
         draw, options = self.random, self.case.options
         rare = 0.1 if self.extreme else 0.04
@@ -244,7 +244,7 @@ class _Writer:
         if draw.random() < 0.5:
             text = self.case.text
             products = "@" in text and not any(other in text for other in ("cb.", ") * ", "x0 * ", "x1 * "))
-            options["route"] = draw.choice((route, "rows") if products or draw.random() < 0.1 else (route,))
+            options["form"] = draw.choice((form, "rows") if products or draw.random() < 0.1 else (form,))
         choices: dict[str, tuple[Any, ...]] = {
             "algorithm": (*algorithms, "gemm"),
             "block": (1, 2, 3, 8),

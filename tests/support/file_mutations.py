@@ -296,7 +296,7 @@ def _programs() -> dict[str, cb.Program]:
 
 def _described(path: Path) -> object:
     program = cb.Program.load(path, insecure=True)
-    return program.explain(), repr(program), json.dumps(program.plan.to_dict()), program.feeds_of("a")
+    return program.explain(), repr(program), json.dumps(program.plan.to_dict()), program.inputs_of("a")
 
 
 def _samples(folder: Path) -> Iterator[Sample]:

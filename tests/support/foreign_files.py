@@ -14,7 +14,7 @@ from cipherblas.crypto import files
 from cipherblas.crypto.params import Parameters
 from cipherblas.lang import graph
 from cipherblas.lang.operands import Operand
-from cipherblas.planner.routes import replay
+from cipherblas.planner.assembly import replay
 from cipherblas.roles.program import Program
 
 # Clears the screen (7-bit and 8-bit form), turns the writing direction, rings, deletes, and forges a line.
@@ -49,6 +49,12 @@ def identity(header: dict[str, Any], tensors: dict[str, Any], parameters: Parame
         return Program(expression, operands, *replay(expression, header["decisions"], parameters)).id
     except (cb.CipherblasError, LookupError, TypeError, ValueError, AttributeError):
         return str(header.get("id"))
+
+
+def choice_of(header: dict[str, Any], index: int = 0) -> dict[str, Any]:
+    """A decision in the header of a program's file, in the order of its nodes."""
+    choices: dict[str, dict[str, Any]] = header["decisions"]["choices"]
+    return choices[sorted(choices, key=int)[index]]
 
 
 def forge(

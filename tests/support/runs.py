@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 import cipherblas as cb
+from cipherblas.lang.analysis import trace
+from cipherblas.lang.graph import deduplicated
+from cipherblas.lang.nodes import Expression
 from cipherblas.lang.operands import Operand
+from cipherblas.planner.budgets import budgets_of, secret_entries
+from cipherblas.planner.dry_run import DryRun
+from cipherblas.planner.plan import Plan, PlanOptions
+from cipherblas.planner.rows import RowStrategy
+from cipherblas.planner.search import Search
+from cipherblas.planner.strategy import Candidate
 from cipherblas.rlwe.counts import Counts
+from cipherblas.rlwe.key_policies import KeyPolicy
 
 Matrix = NDArray[np.float64]
 
@@ -32,6 +42,50 @@ def toy(function: Callable[..., Any], **arguments: Any) -> cb.Program:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return program_of(function, **{**TOY, **arguments})
+
+
+def toy_rows(
+    function: Callable[..., Any],
+    n: int = 256,
+    key_policy: KeyPolicy = "direct",
+    fixed: bool = False,
+    **rest: Any,
+) -> cb.Program:
+    """An INSECURE program by GEMM in a ring below those that `compile` plans for, sized as it would size it.
+
+    Transposing a matrix in a secure ring takes seconds: N² log N of work, and rows of the ring's length.
+    """
+    operands = {name: value for name, value in rest.items() if isinstance(value, Operand)}
+    wanted = {name: value for name, value in rest.items() if name not in operands}
+    expression = deduplicated(trace(function, operands))
+    options = PlanOptions(algorithm="gemm", security=0, insecure=True, **wanted)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        plan, run = plan_by_rows(expression, replace(options, key_policy=key_policy), n, fixed)
+        return cb.Program(expression, operands, plan, run)
+
+
+class OneRing(RowStrategy):
+    """By rows in rings of one degree, with fixed weights or without, whatever is faster."""
+
+    n, fixed = 256, False
+
+    @property
+    def degrees(self) -> tuple[int]:
+        return (self.n,)
+
+    def _candidates(self, n: int) -> Iterator[Candidate]:
+        for one in super()._candidates(n):
+            if any(choice.options.get("fixed") for choice in one.decisions.choices.values()) == self.fixed:
+                yield one
+
+
+def plan_by_rows(expression: Expression, options: PlanOptions, n: int, fixed: bool) -> tuple[Plan, DryRun]:
+    """The plan of a program by GEMM in a ring of degree n."""
+    budgets = budgets_of(options, secret_entries(expression))
+    strategy = OneRing(expression, options, budgets)
+    strategy.n, strategy.fixed = n, fixed
+    return Search([strategy], options, budgets).run()
 
 
 def lasting(program: cb.Program) -> list[str]:

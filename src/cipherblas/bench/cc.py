@@ -80,7 +80,7 @@ def run(
     for shape in shapes:
         if peer is not None and max(shape) > PEER_LIMIT:
             raise PeerError(f"E2DM on SEAL: expected dimensions of at most {PEER_LIMIT}, got {max(shape)}")
-    by_rows = options.get("route") == "rows"  # has no ciphertext per operand
+    by_rows = options.get("form") == "rows"  # has no ciphertext per operand
     both = one_ciphertext is None and peer is not None and algorithm is None and not by_rows
     for shape in shapes:
         if not one_ciphertext:

@@ -1,6 +1,6 @@
-"""Slots or GEMM: the same square product by both routes of the planner, over the dimension.
+"""Slots or GEMM: the same square product by both forms of the planner, over the dimension.
 
-Rows are those of `bench cc` and `bench pc` with a forced route. What would take too long or too much memory is
+Rows are those of `bench cc` and `bench pc` with a forced form. What would take too long or too much memory is
 not run: its row says so and holds the plan's predictions alone.
 """
 
@@ -23,7 +23,7 @@ from cipherblas.common.errors import CipherblasError
 from cipherblas.planner.plan import Plan
 
 SIZES = (64, 128, 256, 512, 1024, 2048, 4096)
-ROUTES = ("slots", "rows")
+FORMS = ("blocks", "rows")
 KINDS: dict[str, type[Case]] = {"cc": SecretCase, "pc": pc.PublicCase}
 LIMIT = 60.0
 NO_BUDGET = 1 << 62
@@ -38,7 +38,7 @@ def run(
     budget: float = 2.0,
     **options: Any,
 ) -> Iterator[Row]:
-    """Rows of `bench crossover`, as they are measured: for each kind and dimension one per route.
+    """Rows of `bench crossover`, as they are measured: for each kind and dimension one per form.
 
     Args:
         sizes: dimensions d of the d × d × d products.
@@ -67,7 +67,7 @@ def run(
 
 @dataclass(frozen=True)
 class _Planned:
-    """What the planner says of one route.
+    """What the planner says of one form.
 
     Attributes:
         plan: None where there is not even an estimate.
@@ -97,16 +97,16 @@ def _planned(kind: str, shape: Shape, limit: float, options: dict[str, Any]) -> 
 def _pair(
     kind: str, size: int, limit: float, threads: int, budget: float, options: dict[str, Any]
 ) -> Iterator[Row]:
-    """A row per route; `chosen` is the route that `compile` takes, the one that is predicted to be faster."""
+    """A row per form; `chosen` is the form that `compile` takes, the one that is predicted to be faster."""
     shape = (size, size, size)
-    forced = {route: {**options, "route": route} for route in ROUTES}
-    planned = {route: _planned(kind, shape, limit, {**forced[route], "threads": threads}) for route in ROUTES}
-    fitting = {route: found.plan.seconds for route, found in planned.items() if found.plan and found.fits}
+    forced = {form: {**options, "form": form} for form in FORMS}
+    planned = {form: _planned(kind, shape, limit, {**forced[form], "threads": threads}) for form in FORMS}
+    fitting = {form: found.plan.seconds for form, found in planned.items() if found.plan and found.fits}
     chosen = min(fitting, key=fitting.__getitem__) if fitting else None
-    for route, found in planned.items():
-        about = {"kind": kind, "d": size, "route": route} | ({"chosen": chosen} if chosen else {})
+    for form, found in planned.items():
+        about = {"kind": kind, "d": size, "form": form} | ({"chosen": chosen} if chosen else {})
         if found.skipped is None:
-            yield _measured(kind, shape, threads, budget, forced[route]) | about
+            yield _measured(kind, shape, threads, budget, forced[form]) | about
         else:
             yield _skipped(kind, shape, threads, budget, found) | about
 
@@ -117,11 +117,11 @@ def _measured(kind: str, shape: Shape, threads: int, budget: float, options: dic
         try:
             found = processes.submit(_row, kind, shape, threads, budget, options).result()
         except BrokenProcessPool as error:
-            case = f"{kind} {'x'.join(map(str, shape))}, {options['route']}"
+            case = f"{kind} {'x'.join(map(str, shape))}, {options['form']}"
             raise MemoryError(f"the process of {case} was killed") from error
     # Operands of secret × secret are uniform on [-1, 1].
     relative = found.get("relative_error", found["error"] / shape[1])
-    return {**found, "bench": "crossover", "relative_error": relative, "note": f"{kind}, {options['route']}"}
+    return {**found, "bench": "crossover", "relative_error": relative, "note": f"{kind}, {options['form']}"}
 
 
 def _row(kind: str, shape: Shape, threads: int, budget: float, options: dict[str, Any]) -> Row:

@@ -13,14 +13,17 @@ from cipherblas.bench.kernel_shapes import EXAMPLES, KERNELS, Kernel, named
 from cipherblas.common.errors import ShapeError
 from cipherblas.forms.tensors import tensor_shape
 from cipherblas.lang.layers import Conv2d
+from cipherblas.lang.nodes import Expression
 from cipherblas.lang.operands import public, secret
 from cipherblas.lang.operations import Leaf, MatMul
 from cipherblas.methods.matvec_conv.base import LayerMethod
 from cipherblas.methods.matvec_conv.baselines.imra import Pattern
 from cipherblas.methods.matvec_conv.registry import CONV_BASELINES, MATVEC_BASELINES
-from cipherblas.planner.layers import Chooser, layer_counts, trace_layers
+from cipherblas.planner.dry_run import dry_run
+from cipherblas.planner.tensors import Chooser, layer_counts
 from cipherblas.rlwe.rings import RingShape
-from cipherblas.runtime.layer_execution import method_of, packing
+from cipherblas.runtime.tensors import PACKING, TENSORS, method_of, packing
+from cipherblas.runtime.values import Decisions
 
 DEPTH = 4  # rescales that the ring of the search has room for
 
@@ -59,14 +62,14 @@ def metakernel(kernel: Kernel) -> LayerMethod:
     """The pattern of fewest rotations, over packings of the input too."""
     x = Leaf("x", secret(*kernel.input_shape))
     weights = Leaf("weights", public(*kernel.weight_shape))
-    node: MatMul | Conv2d
+    node: Expression
     if kernel.window is None:
         node = MatMul(weights, x)
     else:
         node = Conv2d(x, weights, padding=kernel.window.padding)
     chooser = Chooser(node, kernel.slots, FewestRotations())
-    trace_layers(RingShape.for_depth(kernel.slots, DEPTH), node, chooser)
-    packed, chosen = chooser.choices
+    found = dry_run(RingShape.for_depth(kernel.slots, DEPTH), node, Decisions(TENSORS), choose=chooser)
+    packed, chosen = sorted(found.choices.values(), key=lambda choice: choice.method != PACKING)
     return method_of(node, packing(x, kernel.slots, **packed.options), chosen)
 
 

@@ -140,7 +140,7 @@ class _Case:
         node = trace(layer, {"x": operand})
         self.expected = evaluate_clear(node, {"x": self.x})
         precision = relative_error * float(np.abs(self.expected).max()) / node.bound
-        forced = {"route": "layers"} if name == METAKERNEL else {"algorithm": name}
+        forced = {"form": "tensors"} if name == METAKERNEL else {"algorithm": name}
         start = time.perf_counter()
         options = {**SERVER_TIME, **forced, **options}
         self.program = compile_program(layer, {"x": operand}, precision=precision, **options)

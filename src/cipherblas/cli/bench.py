@@ -22,7 +22,7 @@ from cipherblas.cli.bench_options import (
     product_shapes,
 )
 from cipherblas.cli.guard import guarded
-from cipherblas.cli.options import Debug, Quiet, Route, parse_shape, without_none
+from cipherblas.cli.options import Debug, Form, Quiet, parse_shape, without_none
 from cipherblas.common.errors import CipherblasError
 from cipherblas.report import Display
 from cipherblas.report.tables import stdout_console
@@ -200,7 +200,7 @@ def cc(
     ] = None,
     peer_python: PeerPython = None,
     algorithm: Algorithm = None,
-    route: Route = None,
+    form: Form = None,
     order: Annotated[
         Order | None, typer.Option(help="Loop order of the linear transforms.", show_default="limb")
     ] = None,
@@ -230,7 +230,7 @@ def cc(
     options = without_none(
         precision=precision,
         security=security,
-        route=route and route.value,
+        form=form and form.value,
         memory_budget=memory_budget,
         key_budget=key_budget,
         upload_budget=upload_budget,
@@ -273,7 +273,7 @@ def pc(
         bool, typer.Option("--fixed", help="The weights are a constant of the program, prepared once.")
     ] = False,
     algorithm: Algorithm = None,
-    route: Route = None,
+    form: Form = None,
     precision: Precision = None,
     security: Security = None,
     threads: OneThread = 1,
@@ -294,7 +294,7 @@ def pc(
     options = without_none(
         precision=precision,
         security=security,
-        route=route and route.value,
+        form=form and form.value,
         algorithm=algorithm,
         dtypes=dtype and [member.value for member in dtype],
     )

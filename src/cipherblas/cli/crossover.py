@@ -1,4 +1,4 @@
-"""`cipherblas bench crossover`: both routes of the planner over the dimension, as rows, table, and picture."""
+"""`cipherblas bench crossover`: both forms of the planner over the dimension, as rows, table, and picture."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from cipherblas.crypto import files
 from cipherblas.report import Display
 
 # Without these a row can be neither tabled nor drawn.
-NEEDED = {"kind": str, "d": int, "route": str, "gemm_seconds": float, "threads": int, "machine": str}
+NEEDED = {"kind": str, "d": int, "form": str, "gemm_seconds": float, "threads": int, "machine": str}
 MEASURED = {"seconds": float, "relative_error": float, "peak_bytes": int}
 PLANNED = {"algorithm": str, "key_bytes": int, "upload_bytes": int}
 
 
 class Kind(str, Enum):
-    """Products that both routes can do: secret × secret, clear × secret."""
+    """Products that both forms can do: secret × secret, clear × secret."""
 
     cc = "cc"
     pc = "pc"
@@ -72,7 +72,7 @@ def crossover(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Slots or GEMM: the same square products by both routes, and which one the planner takes.
+    """Slots or GEMM: the same square products by both forms, and which one the planner takes.
 
     \b
     Examples:
@@ -152,6 +152,6 @@ def _checked(line: str, where: str) -> dict[str, Any]:
         accepted = (int, float) if kind is float else kind
         if not isinstance(row.get(name), accepted):
             raise FormatError(f"{where}: {name}", expected=kind.__name__, got=repr(row.get(name)))
-    if row["kind"] not in report.KIND_NAMES or row["route"] not in report.ROUTE_NAMES:
-        raise FormatError(where, expected="kind cc | pc and route slots | rows", got=line[:60])
+    if row["kind"] not in report.KIND_NAMES or row["form"] not in report.FORM_NAMES:
+        raise FormatError(where, expected="kind cc | pc and form slots | rows", got=line[:60])
     return row

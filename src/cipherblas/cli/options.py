@@ -41,18 +41,19 @@ KeyFolder = Annotated[
 ]
 
 
-class RouteName(str, Enum):
-    """Routes of a program: packed in slots; encrypted by rows and multiplied by GEMMs; vectors, layer by layer."""
+class FormName(str, Enum):
+    """Forms of values: blocks of matrices in slots; encrypted by rows and multiplied by GEMMs; tensors in slots."""
 
-    slots = "slots"
+    blocks = "blocks"
     rows = "rows"
-    layers = "layers"
+    tensors = "tensors"
 
 
-Route = Annotated[
-    RouteName | None,
+Form = Annotated[
+    FormName | None,
     typer.Option(
-        help="Force a route: slots, or rows and GEMMs; of a vector layers, or rows.",
+        help="How values are encrypted: blocks of matrices in slots, tensors (vectors and images) in slots, or rows. "
+        "By rows, products are GEMMs.",
         show_default="the faster one",
     ),
 ]

@@ -11,12 +11,12 @@ from cipherblas.cli.formula import Formula, FormulaError
 from cipherblas.cli.options import (
     NAMES,
     Debug,
+    Form,
     Insecure,
     Json,
     Link,
     Minimise,
     Quiet,
-    Route,
     Shape,
     Threads,
     bytes_option,
@@ -123,7 +123,7 @@ def plan(
         str | None,
         typer.Option(metavar="NAME", help="Force an algorithm.", show_default="the fastest that fits"),
     ] = None,
-    route: Route = None,
+    form: Form = None,
     memory_budget: Annotated[
         int | None,
         bytes_option(
@@ -206,7 +206,7 @@ def plan(
         security=security,
         insecure=insecure,
         algorithm=algorithm,
-        route=route and route.value,
+        form=form and form.value,
         memory_budget=memory_budget,
         key_budget=key_budget,
         upload_budget=upload_budget,

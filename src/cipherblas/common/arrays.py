@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from cipherblas.common.errors import DTypeError, RangeError, ShapeError
 
+STRIP_ENTRIES = 1 << 16  # of a matrix that are converted at a time
 NARROW_TYPES = ("int8", "int16", "int32", "float16", "float32")  # exact in float64, and shorter
 
 
@@ -29,8 +31,8 @@ def real_number(value: Any) -> float:
 
 
 def shape_text(shape: Sequence[int]) -> str:
-    """A shape for people: 3x32x32."""
-    return "x".join(map(str, shape))
+    """A shape for people: 3x32x32; of a number, 1."""
+    return "x".join(map(str, shape)) or "1"
 
 
 def real_array(value: Any, what: str) -> NDArray[Any]:
@@ -68,7 +70,7 @@ def narrow_array(value: Any, what: str, dimensions: Sequence[int]) -> NDArray[An
     """
     array = real_array(value, what)
     if array.ndim not in dimensions or 0 in array.shape:
-        name = {1: "a vector", 2: "a matrix", 3: "an image", 4: "filters"}
+        name = {0: "a number", 1: "a vector", 2: "a matrix", 3: "an image", 4: "filters"}
         raise ShapeError(
             f"{what} must be {' or '.join(name[number] for number in dimensions)}",
             expected=f"{' or '.join(map(str, dimensions))} dimensions, none of them 0",
@@ -76,8 +78,22 @@ def narrow_array(value: Any, what: str, dimensions: Sequence[int]) -> NDArray[An
         )
     with np.errstate(over="ignore"):  # of a wider type: an infinity, which is refused
         found = np.ascontiguousarray(array, dtype=array.dtype if array.dtype in NARROW_TYPES else np.float64)
+        found = found.reshape(array.shape)  # a number stays one
     if found.dtype.kind == "f" and not np.isfinite(found).all():
         place = [int(x) for x in np.argwhere(~np.isfinite(found))[0]]
         kind = "NaN" if np.isnan(found[tuple(place)]) else "an infinity"
         raise RangeError(f"{what} must hold finite numbers", expected="finite", got=f"{kind} at {place}")
     return found
+
+
+def is_whole(matrix: NDArray[Any]) -> bool:
+    """Whether all entries of a finite array are whole numbers."""
+    return matrix.dtype.kind == "i" or all(
+        np.array_equal(matrix[rows], np.rint(matrix[rows])) for rows in strips(matrix)
+    )
+
+
+def strips(matrix: NDArray[Any]) -> Iterator[slice]:
+    """Rows that are worked on together; entries of a vector, or filters, likewise."""
+    step = max(1, STRIP_ENTRIES // math.prod(matrix.shape[1:]))
+    return (slice(start, start + step) for start in range(0, len(matrix), step))

@@ -16,6 +16,8 @@ ALIGNMENT = 64  # bytes: a cache line, and the widest vector register
 
 MOST_BYTES = 1 << 62  # beyond any machine
 
+FEW_BYTES = 1 << 20  # which one thread has hashed or copied before others have started
+
 Array = np.ndarray[Any, np.dtype[Any]]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -56,10 +58,18 @@ def bytes_of(array: Array) -> memoryview:
     return flat.data
 
 
-def in_threads(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+def in_threads(
+    work: Callable[[Item], Result], items: Sequence[Item], nbytes: int = MOST_BYTES
+) -> list[Result]:
     """`[work(item) for item in items]`, in as many threads as the core has; the first error is raised, the rest
-    dropped."""
-    workers = min(len(items), _core.threads())
+    dropped.
+
+    Args:
+        work: what is done with one item.
+        items: those it is done with.
+        nbytes: of all items together; few are treated in this thread.
+    """
+    workers = min(len(items), _core.threads()) if nbytes > FEW_BYTES else 1
     if workers <= 1:
         return [work(item) for item in items]
     with ThreadPoolExecutor(workers) as pool:

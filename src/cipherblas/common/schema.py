@@ -54,6 +54,12 @@ def plain_text(value: Any, place: str) -> None:
         _refuse(place, "a name", value)
 
 
+def number_text(value: Any, place: str) -> None:
+    """A whole number from 0 on in decimal digits, as JSON has names."""
+    if not (isinstance(value, str) and value.isascii() and value.isdigit() and value == str(int(value[:9]))):
+        _refuse(place, "a whole number as text", value)
+
+
 def flag(value: Any, place: str) -> None:
     """True or false."""
     if not isinstance(value, bool):

@@ -1,8 +1,8 @@
 """Vectors and images in slots: where each entry of a (channels, height, width) tensor lies.
 
-A vector of k entries is a tensor of k channels of one entry. The usual layout is contiguous: channels one after
-the other, rows of a channel one after the other, as NumPy stores them (CHW). After a stride the entries stay where
-they were computed, so that rows and columns are some slots apart.
+A vector of k entries is a tensor of k channels of one entry, a matrix one of as many channels as it has rows. The usual
+layout is contiguous: channels one after the other, rows of a channel one after the other, as NumPy stores them (CHW).
+After a stride the entries stay where they were computed, so that rows and columns are some slots apart.
 """
 
 from __future__ import annotations
@@ -231,10 +231,14 @@ def grid(shape: tuple[int, int, int], slots: int, options: Mapping[str, Any]) ->
 
 
 def tensor_shape(shape: Sequence[int]) -> tuple[int, int, int]:
-    """(k,) as (k, 1, 1); (c, h, w) as it is."""
+    """(k,) as (k, 1, 1), the rows of a (k, n) matrix as channels (k, 1, n); (c, h, w) as it is."""
     lengths = tuple(int(length) for length in shape)
     if len(lengths) == 1:
         return (lengths[0], 1, 1)
+    if len(lengths) == 2:
+        return (lengths[0], 1, lengths[1])
     if len(lengths) == 3:
         return (lengths[0], lengths[1], lengths[2])
-    raise ShapeError("a tensor", expected="(length,) or (channels, height, width)", got=lengths)
+    raise ShapeError(
+        "a tensor", expected="(length,), (rows, columns) or (channels, height, width)", got=lengths
+    )

@@ -48,29 +48,30 @@ def trace(function: Callable[..., Any], operands: Mapping[str, Operand]) -> Expr
 
 def is_constant(node: Expression) -> bool:
     """Whether a clear part is known before operands are."""
-    return not any(isinstance(current, Leaf) for current in ordered(node))
+    return all(current.operand is None for current in ordered(node))
 
 
 def has_public_key(node: Expression) -> bool:
     """Whether the public key may encrypt an operand of a graph."""
-    return any(isinstance(current, Leaf) and current.operand.public_key for current in ordered(node))
+    return any(current.operand is not None and current.operand.public_key for current in ordered(node))
 
 
-def operand_values(leaf: Leaf, values: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
-    """The entries of an operand as a leaf uses them, in the type that they were given in: not to be computed with."""
-    return values[leaf.name].T if leaf.transposed else values[leaf.name]
-
-
-def evaluate_clear(node: Expression, values: Mapping[str, NDArray[Any]]) -> NDArray[np.float64]:
+def evaluate_clear(
+    node: Expression, values: Mapping[str, NDArray[Any]], narrow: bool = False
+) -> NDArray[Any]:
     """The value of `node` in NumPy, in float64 whatever the types of operands.
 
     The oracle that encrypted results are compared with, and what a program computes of its parts without secrets.
+
+    Args:
+        narrow: the value of an operand itself in the type that it was given in, not to be computed with.
     """
-    found: dict[int, NDArray[np.float64]] = {}
+    found: dict[int, NDArray[Any]] = {}
     for current in ordered(node):
-        parts = [found[id(child)] for child in current.children]
-        if isinstance(current, Leaf):
-            found[id(current)] = operand_values(current, values).astype(np.float64, copy=False)
+        if current.operand is not None:
+            given = values[current.name].reshape(current.operand.shape)
+            given = given.T if current.transposed else given
+            found[id(current)] = given if narrow and current is node else given.astype(np.float64, copy=False)
         else:
-            found[id(current)] = current.evaluate(parts)
+            found[id(current)] = current.evaluate([found[id(child)] for child in current.children])
     return found[id(node)]

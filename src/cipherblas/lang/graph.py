@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import math
@@ -15,7 +16,7 @@ from cipherblas.common.errors import CipherblasError, FormatError
 from cipherblas.common.work import ENTRIES_PER_STEP, MACS_PER_STEP, Work, check_nodes
 from cipherblas.lang.nodes import OPERATIONS, Expression, ordered
 from cipherblas.lang.operands import Operand
-from cipherblas.lang.operations import Constant, Leaf, MatMul
+from cipherblas.lang.operations import Constant
 
 LONGEST_FORMULA = 200
 LONGEST_PART = 60  # of one that is too long
@@ -42,14 +43,15 @@ def is_network(node: Expression) -> bool:
 
 
 def as_matrices(node: Expression) -> Expression | None:
-    """A network of products with vectors alone as one of matrices with one column; None where it has other layers."""
+    """A program of vectors as one of matrices with one column, a number being 1×1; None where it has images."""
     found: dict[int, Expression] = {}
     for current in ordered(node):
         parts = [found.get(id(child), child) for child in current.children]
-        if len(current.shape) == 2:
-            found[id(current)] = current
-            continue
-        column = current.as_column(parts) if len(current.shape) == 1 else None
+        column: Expression | None = current
+        if len(current.shape) < 2 or any(a is not b for a, b in zip(parts, current.children, strict=True)):
+            column = current.as_column(parts)
+        elif current.layer or len(current.shape) > 2:
+            column = None
         if column is None:
             return None
         found[id(current)] = column
@@ -70,9 +72,9 @@ def deduplicated(node: Expression) -> Expression:
     return replaced[id(node)]
 
 
-def products(node: Expression) -> list[MatMul]:
+def products(node: Expression) -> list[Expression]:
     """Every distinct matrix product that depends on secret data, operands first."""
-    return [current for current in ordered(node) if isinstance(current, MatMul) and current.secret]
+    return [current for current in ordered(node) if current.product and current.secret]
 
 
 class Axes:
@@ -108,7 +110,7 @@ class Axes:
     def _visit(self, node: Expression) -> tuple[str, str]:
         if id(node) in self._names:
             return self._names[id(node)]
-        if isinstance(node, Leaf) or not node.secret:
+        if node.operand is not None or not node.secret:
             names = self._matrix(node)
         else:
             parts = [self._visit(child) for child in node.children]
@@ -117,17 +119,23 @@ class Axes:
         return names
 
     def _matrix(self, node: Expression) -> tuple[str, str]:
-        if isinstance(node, Leaf):
+        if node.operand is not None:
             label = node.name
         else:
             label = f"clear {self._clear}"  # not the name of any operand
             self._clear += 1
         names = (f"{label}.rows", f"{label}.cols")
-        if isinstance(node, Leaf) and node.transposed:
+        if node.operand is not None and node.transposed:
             names = (names[1], names[0])
         for name, length in zip(names, node.shape, strict=True):
             self.lengths[name] = length
         return names
+
+
+@functools.lru_cache(maxsize=16)
+def axes_of(node: Expression) -> Axes:
+    """The axes of a program."""
+    return Axes(node)
 
 
 def constants(node: Expression) -> dict[str, Constant]:
@@ -188,12 +196,12 @@ def check_constants(node: Expression) -> None:
     """Raise WorkBudgetError where what a graph computes from its constants alone takes too much work."""
     work, known = Work(), set()
     for current in ordered(node):
-        if isinstance(current, Leaf) or not all(id(child) in known for child in current.children):
+        if current.operand is not None or not all(id(child) in known for child in current.children):
             continue
         known.add(id(current))
-        if not isinstance(current, Constant):
+        if current.children:
             entries = math.prod(current.shape)
-            inner = current.left.shape[1] if isinstance(current, MatMul) else 1
+            inner = current.children[0].shape[-1] if current.product else 1
             work.spend(entries // ENTRIES_PER_STEP + entries * inner // MACS_PER_STEP, "constants")
 
 

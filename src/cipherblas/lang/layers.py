@@ -29,6 +29,7 @@ class Conv2d(Expression):
 
     op = "conv2d"
     layer = True
+    window: Window
     inputs = 2
     fields: ClassVar = {"stride": PAIR, "padding": PAIR, "groups": schema.whole(1, MAX_LENGTH)}
 
@@ -91,6 +92,7 @@ class AvgPool2d(Expression):
 
     op = "avg_pool2d"
     layer = True
+    window: Window
     fields: ClassVar = {"kernel": PAIR, "stride": PAIR, "padding": PAIR}
 
     def __init__(
@@ -114,6 +116,9 @@ class AvgPool2d(Expression):
             "stride": list(window.stride),
             "padding": list(window.padding),
         }
+
+    def whole(self, parts: Sequence[bool]) -> bool:
+        return False
 
     def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
         return np.asarray(_windows(parts[0], self.window).mean(axis=(3, 4)))
@@ -158,9 +163,6 @@ class Assume(Expression):
     def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
         return parts[0]
 
-    def as_column(self, parts: Sequence[Expression]) -> Expression | None:
-        return None
-
     def log_unit(self, parts: Sequence[float]) -> float:
         return parts[0]
 
@@ -185,9 +187,6 @@ class Truncated(Expression):
 
     def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
         return parts[0]
-
-    def as_column(self, parts: Sequence[Expression]) -> Expression | None:
-        return None
 
     def log_unit(self, parts: Sequence[float]) -> float:
         return parts[0]

@@ -21,6 +21,7 @@ from cipherblas.common import schema
 from cipherblas.common.arrays import finite_array, is_scalar, real_array, real_number, shape_text
 from cipherblas.common.errors import DTypeError, ParameterError, RangeError, ShapeError
 from cipherblas.lang.operands import Operand, checked_bound
+from cipherblas.lang.windows import Window
 
 MAX_DEPTH = 128  # of nested operations: graphs are walked recursively
 
@@ -48,7 +49,11 @@ class Expression:
         layer: it is of networks: not of matrices, or of one at most.
         linear: the client can pack it as it packs its children.
         tensor: the array that stands for it in a file, if one does.
+        product: it is one of a matrix, with sums over an inner dimension.
         names: of operands that went into it beside those of its children.
+        operand, name, transposed: of an operand; `operand` is None for all other nodes.
+        error: by which its value is known to be off the exact one.
+        window: of a convolution or a mean over windows; None for all other nodes.
     """
 
     op: ClassVar[str]
@@ -56,6 +61,12 @@ class Expression:
     fields: ClassVar[Mapping[str, schema.Check]] = {}
     layer: ClassVar[bool] = False
     linear: ClassVar[bool] = False
+    product: ClassVar[bool] = False
+    operand: Operand | None = None
+    name: str
+    transposed: bool
+    window: Window | None = None
+    error: float = 0.0
     tensor: NDArray[np.float64] | None = None
     names: frozenset[str] = frozenset()
 
@@ -169,6 +180,15 @@ class Expression:
     def column_sum(self) -> float:
         """Largest sum of absolute values in a column of a matrix, or of all in a vector; see `row_sum`."""
         return self.shape[0] * self.bound
+
+    @property
+    def row_norm(self) -> float:
+        """Largest root of a sum of squares in a row, as `row_sum`."""
+        return self.bound * math.sqrt(math.prod(self.shape[1:]))
+
+    def whole(self, parts: Sequence[bool]) -> bool:
+        """Whether entries are known to be whole numbers, from what is known of its children."""
+        return all(parts)
 
     def axes(self, parts: Sequence[tuple[str, str]], join: Callable[[str, str], None]) -> tuple[str, str]:
         """Names of the rows and the columns of a matrix, from those of its children; `join` makes two names one."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.common import schema
-from cipherblas.common.arrays import finite_array, shape_text
+from cipherblas.common.arrays import finite_array, is_whole, shape_text
 from cipherblas.common.errors import FormatError, RangeError, ShapeError
 from cipherblas.lang.nodes import Expression, operands_of, operation
 from cipherblas.lang.operands import BOUND_RANGE, Operand
@@ -30,6 +30,7 @@ class Leaf(Expression):
     inputs = 0
     fields: ClassVar = {"name": schema.text, "transposed": schema.flag}
     linear = True
+    operand: Operand
 
     def __init__(self, name: str, operand: Operand, transposed: bool = False) -> None:
         self.name, self.operand, self.transposed = name, operand, transposed
@@ -53,6 +54,9 @@ class Leaf(Expression):
         tensors: Mapping[str, NDArray[Any]],
     ) -> Expression:
         return cls(row["name"], _named(operands, row, cls.op), row["transposed"])
+
+    def whole(self, parts: Sequence[bool]) -> bool:
+        return self.operand.whole
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Leaf, (self.name, self.operand, self.transposed)
@@ -115,16 +119,19 @@ class Constant(Expression):
         operands: Mapping[str, Operand],
         tensors: Mapping[str, NDArray[Any]],
     ) -> Expression:
-        return cls(finite_array(_named(tensors, row, cls.op), "a constant", (1, 2, 3, 4)))
+        return cls(finite_array(_named(tensors, row, cls.op), "a constant", (0, 1, 2, 3, 4)))
 
     def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
         return self.values
+
+    def whole(self, parts: Sequence[bool]) -> bool:
+        return is_whole(self.values)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Constant, (self.values, self.replaces)
 
     def as_column(self, parts: Sequence[Expression]) -> Expression:
-        return Constant(self.values[:, None], self.replaces)
+        return Constant(self.values.reshape(-1, 1), self.replaces)
 
     def log_unit(self, parts: Sequence[float]) -> float:
         return math.log2(self.bound)
@@ -161,27 +168,35 @@ class Constant(Expression):
 
 @operation
 class MatMul(Expression):
-    """The product of an m×k node and a k×n node, or a vector of k entries."""
+    """The product of an m×k node and a k×n node, or a vector of k entries; or of two vectors, which is a number."""
 
     op = "matmul"
     inputs = 2
+    product = True
 
     def __init__(self, left: Expression, right: Expression) -> None:
-        if len(left.shape) != 2 or len(right.shape) not in (1, 2):
+        if (len(left.shape), len(right.shape)) not in ((2, 1), (2, 2), (1, 1)):
             raise ShapeError(
                 "factors of a product",
-                expected="a matrix, and a matrix or a vector",
+                expected="matrices or vectors",
                 got=f"{shape_text(left.shape)} and {shape_text(right.shape)}",
             )
-        if left.shape[1] != right.shape[0]:
+        if left.shape[-1] != right.shape[0]:
             raise ShapeError(
                 "inner dimensions of a product differ",
-                expected=f"{left.shape[1]} rows in the right factor",
+                expected=f"{left.shape[-1]} rows in the right factor",
                 got=shape_text(right.shape),
             )
         self.left, self.right = left, right
-        bound = min(left.row_sum * right.bound, left.bound * right.column_sum)
-        super().__init__((left.shape[0], *right.shape[1:]), left.secret or right.secret, bound, left, right)
+        bound = min(self._left_sum * right.bound, left.bound * right.column_sum)
+        super().__init__(
+            (*left.shape[:-1], *right.shape[1:]), left.secret or right.secret, bound, left, right
+        )
+
+    @property
+    def _left_sum(self) -> float:
+        """Largest sum of absolute values in a row of the left factor; a vector is one."""
+        return self.left.row_sum if len(self.left.shape) == 2 else self.left.column_sum
 
     @classmethod
     def of(cls, *parts: Expression) -> Expression:
@@ -192,11 +207,15 @@ class MatMul(Expression):
     def _transpose(self) -> Expression:
         return MatMul(self.right.T, self.left.T)
 
+    def as_column(self, parts: Sequence[Expression]) -> Expression:
+        left, right = parts
+        return MatMul(left if len(self.left.shape) == 2 else left.T, right)
+
     def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
         return np.asarray(parts[0] @ parts[1])
 
     def gain(self, position: int) -> float:
-        return self.right.column_sum if position == 0 else self.left.row_sum
+        return self.right.column_sum if position == 0 else self._left_sum
 
     def axes(self, parts: Sequence[tuple[str, str]], join: Callable[[str, str], None]) -> tuple[str, str]:
         join(parts[0][1], parts[1][0])
@@ -207,7 +226,8 @@ class MatMul(Expression):
 
     @property
     def title(self) -> str:
-        return f"W @ x {shape_text(self.left.shape)}"
+        left, right = (shape_text(child.shape) for child in self.children)
+        return f"W @ x {left}" if len(self.shape) == 1 else f"product {left} · {right}"
 
 
 class _Elementwise(Expression):
@@ -272,9 +292,6 @@ class Multiply(_Elementwise):
     def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
         return parts[0] * parts[1]
 
-    def as_column(self, parts: Sequence[Expression]) -> Expression | None:
-        return None
-
     def gain(self, position: int) -> float:
         return self.children[1 - position].bound
 
@@ -332,6 +349,9 @@ class Scale(Expression):
 
     def gain(self, position: int) -> float:
         return abs(self.factor)
+
+    def whole(self, parts: Sequence[bool]) -> bool:
+        return parts[0] and self.factor.is_integer()
 
     def log_unit(self, parts: Sequence[float]) -> float:
         return parts[0] + math.log2(abs(self.factor))

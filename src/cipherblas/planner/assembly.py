@@ -1,27 +1,29 @@
-"""From decisions and their trace to a plan: once when it is found, once more when it is loaded."""
+"""From decisions and a dry run to a plan: once when it is found, once more when it is loaded."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
-from cipherblas.common.limits import MASK_BYTES
+from cipherblas.common.errors import FormatError, ParameterError
+from cipherblas.common.limits import default_weight_budget
 from cipherblas.crypto.keys import KeyRequest
 from cipherblas.crypto.params import Parameters, key_words
-from cipherblas.crypto.randomness import SEED_BYTES
 from cipherblas.evaluators.slots.values import Order
-from cipherblas.lang.graph import Axes
-from cipherblas.lang.nodes import Expression
+from cipherblas.lang.graph import as_matrices, axes_of, is_network
+from cipherblas.lang.nodes import Expression, ordered
+from cipherblas.planner.budgets import budgets_of
 from cipherblas.planner.cost import calibrate
-from cipherblas.planner.plan import Plan, PlanOptions, Route
-from cipherblas.planner.stages import DEFAULT_LINK, Minimise, Stages, Traffic, predicted, slot_traffic
-from cipherblas.planner.trace import Trace, trace
+from cipherblas.planner.dry_run import DryRun, dry_run
+from cipherblas.planner.plan import Plan, PlanOptions
+from cipherblas.planner.schema import check_decisions
+from cipherblas.planner.stages import DEFAULT_LINK, Minimise, Stages, predicted
 from cipherblas.rlwe.counts import Counts
-from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.rlwe.rings import Ring
-from cipherblas.runtime.row_execution import RowFeed
-from cipherblas.runtime.slot_arithmetic import Choice, FeedSpec
+from cipherblas.rlwe.traffic import Traffic
+from cipherblas.runtime.tensors import TENSORS
+from cipherblas.runtime.values import Choice, Decisions
 
 # Memory that a process needs beside what the plan counts: interpreter, libraries, NTT tables, idle blocks of the pool.
 PROCESS_BYTES = 150 << 20
@@ -60,95 +62,106 @@ class Predictions:
         return stages.minimised(self.minimise)
 
 
-@dataclass(frozen=True)
-class Decisions:
-    """What must be known to run a program: see `Plan.decisions`."""
-
-    parameters: Parameters
-    choices: tuple[Choice, ...]
-    blocks: Mapping[str, int]
-    key_policy: KeyPolicy
-    order: Order
-    precision: float
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any], parameters: Parameters) -> Decisions:
-        """Rebuild from `Plan.decisions`, which have been checked by `planner.schema`."""
-        choices = tuple(Choice(row["algorithm"], row["options"]) for row in values["choices"])
-        policy, order, precision = values["key_policy"], values["order"], float(values["precision"])
-        return cls(parameters, choices, values["blocks"], policy, order, precision)
-
-
 def assemble(
     expression: Expression,
+    parameters: Parameters,
     decided: Decisions,
-    run: Trace,
+    run: DryRun,
     predictions: Predictions,
-    route: Route = "slots",
-    weight_memory: int = 0,
-    mask_budget: int = MASK_BYTES,
+    *,
+    order: Order,
+    precision: float,
+    mask_budget: int,
 ) -> Plan:
-    """The plan of these decisions, whose trace is `run`.
-
-    `weight_memory`: bytes of encoded weights that stay in memory. `mask_budget`: that of the trace.
-    """
-    parameters = decided.parameters
-    key_bytes = key_bytes_of(run.keys, parameters)
-    upload_bytes = upload_bytes_of(run.feeds, parameters)
-    result = run.ciphertexts
+    """The plan of these decisions, of which `run` is the dry run with this `mask_budget`."""
+    if decided.blocks:
+        decided = replace(
+            decided, blocks={axis: decided.blocks[axis] for axis in axes_of(expression).lengths}
+        )
+    n = parameters.n
+    key_bytes, traffic, output = key_bytes_of(run.keys, parameters), run.traffic(n), run.output(n)
+    weights = min(run.counts.stored_bytes, default_weight_budget()) if run.counts.stored_bytes else 0
     return Plan(
         parameters=parameters,
-        choices=decided.choices,
-        blocks={axis: decided.blocks[axis] for axis in Axes(expression).lengths} if route == "slots" else {},
-        key_policy=decided.key_policy,
-        order=decided.order,
-        precision=decided.precision,
+        decided=decided,
+        order=order,
+        precision=precision,
         counts=run.counts,
         keys=run.keys,
         key_bytes=key_bytes,
-        upload_bytes=upload_bytes,
-        upload_ciphertexts=sum(feed.ciphertexts for feed in run.feeds),
-        result_ciphertexts=len(result),
-        result_bytes=sum(parameters.ciphertext_bytes(ct.limbs, ct.components) for ct in result),
-        levels=parameters.limbs - result[0].limbs,
-        peak_bytes=key_bytes + upload_bytes + resident_bytes(run.working_bytes) + weight_memory,
+        upload_bytes=traffic.upload_bytes,
+        upload_ciphertexts=sum(one.form.ciphertexts for one in run.inputs),
+        result_ciphertexts=output.form.ciphertexts,
+        result_bytes=traffic.result_bytes,
+        levels=max(one.limbs for one in run.inputs) - output.limbs,
+        peak_bytes=peak_bytes_of(run, key_bytes, n) + weights,
         error=run.error,
-        error_target=decided.precision * expression.bound,
-        traffic=slot_traffic(run.feeds, result, parameters.n),
+        error_target=precision * expression.bound,
+        traffic=traffic,
         threads=predictions.threads,
         minimise=predictions.minimise,
         link=predictions.link,
-        route=route,
-        weight_memory_bytes=weight_memory,
+        rounding_error=run.rounding_error,
+        weight_memory_bytes=weights,
         mask_budget=mask_budget,
-        layers=run.layers,
+        nodes=run.nodes,
     )
 
 
-def replay_slots(
-    expression: Expression,
-    decisions: Mapping[str, Any],
-    parameters: Parameters,
-    predictions: Predictions,
-    mask_budget: int,
-) -> tuple[Plan, Trace]:
-    """The plan of saved decisions, traced again."""
-    decided = Decisions.from_dict(decisions, parameters)
-    run = trace(
-        *(decided.parameters, expression, decided.choices, decided.blocks, decided.key_policy),
-        mask_budget=mask_budget,
+def replay(
+    expression: Expression, decisions: Mapping[str, Any], parameters: Parameters
+) -> tuple[Plan, DryRun]:
+    """The plan that was saved as `Plan.decisions`, run without data again.
+
+    All that it says follows from the decisions and from this machine: nothing is taken on the word of the file.
+
+    Raises:
+        FormatError: these are no decisions, or they are for other parameters than those of their file.
+    """
+    check_decisions(decisions)
+    if decisions["parameters"] != parameters.to_dict():
+        raise FormatError(
+            "parameters of the decisions", expected=parameters.to_dict(), got=decisions["parameters"]
+        )
+    choices = {
+        int(number): Choice(row["method"], row["options"]) for number, row in decisions["choices"].items()
+    }
+    most = len(ordered(expression)) - 1
+    if any(number > most for number in choices):
+        raise FormatError("nodes of the decisions", expected=f"0 to {most}", got=max(choices))
+    decided = Decisions(decisions["form"], choices, decisions["blocks"], decisions["key_policy"])
+    masks = budgets_of(PlanOptions(), 0).masks
+    runs = executed(expression, decided)
+    run = dry_run(parameters, runs, decided, mask_budget=masks, observed=True)
+    precision, predictions = float(decisions["precision"]), Predictions.here()
+    options = {"order": decisions["order"], "precision": precision, "mask_budget": masks}
+    plan = assemble(runs, parameters, decided, run, predictions, **options)
+    error = decisions.get("asked_error")
+    if error is not None and error / expression.bound != precision:
+        raise FormatError("precision of the decisions", expected=error / expression.bound, got=precision)
+    return replace(plan, asked_error=error), run
+
+
+def executed(expression: Expression, decided: Decisions) -> Expression:
+    """What runs: the program, in blocks or by rows with vectors as matrices of one column.
+
+    Raises:
+        ParameterError: it has layers of images.
+    """
+    matrices = (
+        expression if decided.form == TENSORS or not is_network(expression) else as_matrices(expression)
     )
-    return assemble(expression, decided, run, predictions, mask_budget=mask_budget), run
+    if matrices is None:
+        raise ParameterError(
+            f"form {decided.form!r}", expected="matrices and vectors", got="layers of images"
+        )
+    return matrices
 
 
-def upload_bytes_of(feeds: Iterable[FeedSpec | RowFeed], ring: Ring) -> int:
-    """Bytes that the client sends: residues and seeds."""
-    return sum(feed.residue_bytes(ring.n) + feed.seeds * SEED_BYTES for feed in feeds)
-
-
-def resident_bytes(working_bytes: int) -> int:
-    """Bytes of a process whose ciphertexts and workspaces take so many, keys aside."""
-    return working_bytes + working_bytes // ROUNDING_SHARE + PROCESS_BYTES
+def peak_bytes_of(run: DryRun, key_bytes: int, n: int) -> int:
+    """Bytes that a server needs for a run, stored weights aside."""
+    working = run.working_bytes
+    return key_bytes + run.held_bytes(n) + working + working // ROUNDING_SHARE + PROCESS_BYTES
 
 
 def key_bytes_of(request: KeyRequest, ring: Ring) -> int:

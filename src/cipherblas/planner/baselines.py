@@ -6,33 +6,27 @@ from typing import Any
 
 from cipherblas.common.errors import ShapeError
 from cipherblas.forms.tensors import TensorLayout, tensor_shape
-from cipherblas.lang.layers import AvgPool2d, Conv2d
 from cipherblas.lang.nodes import Expression, ordered
-from cipherblas.lang.operations import Leaf, MatMul
 from cipherblas.methods.matvec_conv.base import LayerMethod
 from cipherblas.methods.matvec_conv.registry import conv_baseline, matvec_baseline
-from cipherblas.runtime.layer_execution import PACKING
-from cipherblas.runtime.slot_arithmetic import Choice
+from cipherblas.runtime.tensors import PACKING, window_of
+from cipherblas.runtime.values import Choice
 
 
 class BaselineChooser:
-    """Decides while a network is run symbolically, as `planner.layers.Chooser`; nothing is compared.
+    """Decides while a network is run symbolically, as `planner.tensors.Chooser`; nothing is compared.
 
     An input that does not lie as a layer needs it is re-arranged, which costs levels and rotations of its own.
     """
 
     def __init__(self, expression: Expression, slots: int, name: str) -> None:
         self.slots, self.name = slots, name
-        self.choices: list[Choice] = []
-        self._layers = [node for node in ordered(expression) if isinstance(node, (MatMul, Conv2d, AvgPool2d))]
+        self._layers = [node for node in ordered(expression) if node.product or node.window is not None]
 
     def __call__(self, node: Expression, x: TensorLayout | None) -> Choice:
-        choice = self._packing(node) if x is None else self._layer(node, x)
-        self.choices.append(choice)
-        return choice
+        return self._packing(node) if x is None else self._layer(node, x)
 
     def _packing(self, node: Expression) -> Choice:
-        assert isinstance(node, Leaf)
         for layer in self._layers:
             if any(child is node for child in layer.children):
                 return Choice(PACKING, self._wanted(layer, tensor_shape(node.shape)).grid_options)
@@ -51,14 +45,12 @@ class BaselineChooser:
         return Choice(self.name, {**method.options, **options})
 
     def _method(self, node: Expression, x: TensorLayout) -> LayerMethod:
-        if isinstance(node, MatMul):
+        if (window := window_of(node)) is None:
             return matvec_baseline(self.name)(x, node.shape[0])
-        assert isinstance(node, (Conv2d, AvgPool2d))
-        return conv_baseline(self.name)(x, node.window)
+        return conv_baseline(self.name)(x, window)
 
     def _wanted(self, node: Expression, shape: tuple[int, int, int]) -> TensorLayout:
         """The layout that the baseline asks for."""
-        if isinstance(node, MatMul):
+        if (window := window_of(node)) is None:
             return matvec_baseline(self.name).input_layout(shape, node.shape[0], self.slots)
-        assert isinstance(node, (Conv2d, AvgPool2d))
-        return conv_baseline(self.name).input_layout(node.window, self.slots)
+        return conv_baseline(self.name).input_layout(window, self.slots)

@@ -22,9 +22,10 @@ def least_counts(expression: Expression, n: int) -> Counts:
     """
     counts = Counts()
     for node in products(expression):
-        (rows, inner), cols = node.left.shape, node.shape[1]
+        left, right = node.children
+        (rows, inner), cols = left.shape, node.shape[1]
         vectors = rows * inner * cols // (TERMS_PER_SLOT * (n // 2))
-        if node.left.secret and node.right.secret:
+        if left.secret and right.secret:
             counts.products += vectors
             counts.mac_limbs += 4 * vectors
         else:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from cipherblas.common.errors import MemoryBudgetError
 from cipherblas.common.limits import MASK_BYTES, available_memory
 from cipherblas.lang.nodes import Expression, ordered
-from cipherblas.lang.operations import Leaf
 from cipherblas.planner.explain import size
 from cipherblas.planner.plan import PlanOptions
 
@@ -45,8 +44,8 @@ def budgets_of(options: PlanOptions, entries: int) -> Budgets:
 
 def secret_entries(expression: Expression) -> int:
     """Entries of the secret operands of a program together."""
-    leaves = {node.name: node.operand for node in ordered(expression) if isinstance(node, Leaf)}
-    return sum(math.prod(operand.shape) for operand in leaves.values() if operand.secret)
+    found = {node.name: node.operand for node in ordered(expression) if node.operand is not None}
+    return sum(math.prod(operand.shape) for operand in found.values() if operand.secret)
 
 
 def check_size(expression: Expression, budgets: Budgets) -> None:

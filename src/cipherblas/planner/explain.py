@@ -8,10 +8,12 @@ from typing import Any
 from cipherblas.common.arrays import shape_text
 from cipherblas.common.errors import printable
 from cipherblas.lang.operands import Operand
-from cipherblas.planner.plan import LayerFigures, Plan
+from cipherblas.planner.plan import Plan
 from cipherblas.rlwe.noise import FAILURE_BITS
-from cipherblas.runtime.layer_execution import PACKING
-from cipherblas.runtime.slot_arithmetic import Choice
+from cipherblas.runtime.executor import NodeFigures
+from cipherblas.runtime.rows import ROWS
+from cipherblas.runtime.tensors import PACKING, TENSORS
+from cipherblas.runtime.values import Choice
 
 
 def explain(plan: Plan, formula: str, operands: Mapping[str, Operand]) -> str:
@@ -24,22 +26,23 @@ def explain(plan: Plan, formula: str, operands: Mapping[str, Operand]) -> str:
         f"{name} {shape_text(operand.shape)} {_kind(operand)}" for name, operand in operands.items()
     )
     security = f"{params.security} bits" if params.security else "NONE (insecure parameters)"
-    options = "; ".join(
-        _named(choice.options) for choice in plan.choices if choice.options and not plan.layers
+    shown = (
+        [] if plan.form == TENSORS else [_named(choice.options) for choice in plan.choices if choice.options]
     )
-    what = "encrypted rows" if plan.route == "rows" else "ciphertexts"
+    options = "; ".join(dict.fromkeys(shown))
+    what = "encrypted rows" if plan.form == ROWS else "ciphertexts"
     rows = [
         ("program", formula),
         ("operands", shapes),
         ("algorithm", plan.algorithm + (f" ({options})" if options else "")),
-        *(_rows(plan) if plan.route == "rows" else _slots(plan)),
+        *(_rows(plan) if plan.form == ROWS else _slots(plan)),
         (
             "log2(Q), log2(P)",
             f"{params.log_q:.1f} ({params.limbs} limbs), {params.log_p:.1f} ({params.special_limbs} limbs)",
         ),
         ("dnum", f"{params.dnum}"),
         ("security", security),
-        *([] if plan.route == "rows" else [("scale", f"2^{params.scale_bits:.1f}")]),
+        *([] if plan.form == ROWS else [("scale", f"2^{params.scale_bits:.1f}")]),
         ("levels spent", f"{plan.levels}"),
         (
             what,
@@ -62,7 +65,7 @@ def explain(plan: Plan, formula: str, operands: Mapping[str, Operand]) -> str:
     ]
     width = max(len(name) for name, _ in rows)
     lines = [printable(f"{name:<{width}}  {value}") for name, value in rows]
-    lines += _layers(plan)
+    lines += _nodes(plan)
     if plan.rejected:
         lines.append("not taken:")
         what = " end to end" if plan.minimise == "end-to-end" else " on the server"
@@ -92,11 +95,11 @@ def _times(plan: Plan) -> list[tuple[str, str]]:
     ]
 
 
-def _layers(plan: Plan) -> list[str]:
-    """How the operands of a network are packed and its layers are computed, line by line."""
-    if not plan.layers:
+def _nodes(plan: Plan) -> list[str]:
+    """How each node is computed, or an operand packed, and what that takes."""
+    if plan.form != TENSORS:
         return []
-    table = [(found.layer, _how(found.choice), _spent(found)) for found in plan.layers]
+    table = [(one.title, _how(one.choice), _spent(one)) for one in plan.nodes if one.choice or _spent(one)]
     first, second = (max(len(row[column]) for row in table) for column in (0, 1))
     return [
         "layers:",
@@ -110,9 +113,9 @@ def _how(choice: Choice | None) -> str:
         return "on ciphertexts"
     options = {name: value for name, value in choice.options.items() if name not in ("layout", "mask")}
     before = ["packed again"] * ("layout" in choice.options) + ["masked"] * ("mask" in choice.options)
-    if choice.algorithm == PACKING:
+    if choice.method == PACKING:
         return "packed in order" if not options else f"packed with {_named(options)}"
-    texts = [f"{choice.algorithm} {_named(options)}".rstrip(), *(f"input {word} before" for word in before)]
+    texts = [f"{choice.method} {_named(options)}".rstrip(), *(f"input {word} before" for word in before)]
     return ", ".join(texts)
 
 
@@ -120,14 +123,15 @@ def _named(options: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={value}" for name, value in sorted(options.items()))
 
 
-def _spent(found: LayerFigures) -> str:
+def _spent(found: NodeFigures) -> str:
+    counts = found.counts
     counted = (
-        (found.rotations, "rotation"),
-        (found.plain_products, "plaintext"),
-        (found.relinearisations, "relinearisation"),
+        (counts.rotations, "rotation"),
+        (counts.plain_products, "plaintext"),
+        (counts.relinearisations, "relinearisation"),
     )
     texts = [f"{number} {word}{'s' if number != 1 else ''}" for number, word in counted if number]
-    return ", ".join(texts + [size(found.stored_bytes)] * bool(found.stored_bytes))
+    return ", ".join(texts + [size(counts.stored_bytes)] * bool(counts.stored_bytes))
 
 
 def _weights(plan: Plan) -> list[tuple[str, str]]:
@@ -180,7 +184,7 @@ def _rows(plan: Plan) -> list[tuple[str, str]]:
 
 def _work(plan: Plan) -> list[tuple[str, str]]:
     counts = plan.counts
-    if plan.route == "rows":
+    if plan.form == ROWS:
         return [
             (
                 "products",
@@ -204,7 +208,7 @@ def _work(plan: Plan) -> list[tuple[str, str]]:
 
 def _key_set(plan: Plan) -> str:
     number = len(plan.keys.galois)
-    if plan.route == "rows":
+    if plan.form == ROWS:
         weights = [f"{len(plan.keys.weights)} keys of fixed weights"] if plan.keys.weights else []
         turned = f"{number} keys of transposition + relinearisation (policy {plan.key_policy})"
         return " + ".join([turned] * bool(number) + weights) or "none"

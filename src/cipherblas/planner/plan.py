@@ -19,14 +19,17 @@ from cipherblas.evaluators.slots.values import Order
 from cipherblas.methods.matmul.registry import GEMM, find
 from cipherblas.methods.matvec_conv.registry import LAYER_METHODS
 from cipherblas.planner.cost import calibrate
-from cipherblas.planner.stages import DEFAULT_LINK, Minimise, Stages, Traffic, predicted
+from cipherblas.planner.stages import DEFAULT_LINK, Minimise, Stages, predicted
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.key_policies import KeyPolicy, check_policy, rotation_steps
-from cipherblas.runtime.layer_execution import PACKING
-from cipherblas.runtime.slot_arithmetic import Choice
+from cipherblas.rlwe.traffic import Traffic
+from cipherblas.runtime.executor import NodeFigures
+from cipherblas.runtime.rows import ROWS
+from cipherblas.runtime.tensors import PACKING
+from cipherblas.runtime.values import Choice, Decisions
 
-# Matrices packed in slots; matrices encrypted by rows and multiplied by GEMMs; vectors and images in slots.
-Route = Literal["slots", "rows", "layers"]
+# Blocks of matrices in slots; vectors and images in slots; matrices encrypted by rows and multiplied by GEMMs.
+FormName = Literal["blocks", "tensors", "rows"]
 RING_DEGREES = tuple(1 << log_n for log_n in range(12, 18))
 
 
@@ -40,8 +43,8 @@ class PlanOptions:
         security: 128, 192 or 256 bits; anything less needs `insecure`.
         insecure: accept parameters below the table (warns; stamped into every file).
         algorithm: name of the algorithm for every product, or for every layer; None lets the planner choose.
-        route: force "slots" (packed in slots), "rows" (encrypted by rows, products by GEMM) or "layers" (a network in
-            slots, layer by layer); None lets the planner choose.
+        form: force "blocks" (matrices in slots), "rows" (encrypted by rows, products by GEMM) or "tensors" (vectors and
+            images in slots, layer by layer); None lets the planner choose.
         memory_budget: bytes that the server may use, encoded weights of a network left out (`Program.server` bounds
             those); None takes four fifths of the memory available now.
         key_budget: bytes of evaluation keys in memory; None takes two thirds of the memory budget.
@@ -64,7 +67,7 @@ class PlanOptions:
     security: int = 128
     insecure: bool = False
     algorithm: str | None = None
-    route: Route | None = None
+    form: FormName | None = None
     memory_budget: int | None = None
     key_budget: int | None = None
     upload_budget: int | None = None
@@ -116,8 +119,8 @@ class PlanOptions:
                 raise DTypeError("algorithm", expected="a name", got=type(self.algorithm).__name__)
             if self.algorithm not in (GEMM, *LAYER_METHODS):
                 find(self.algorithm)
-        if self.route is not None and self.route not in get_args(Route):
-            raise ParameterError("route", expected=" | ".join(get_args(Route)), got=self.route)
+        if self.form is not None and self.form not in get_args(FormName):
+            raise ParameterError("form", expected=" | ".join(get_args(FormName)), got=self.form)
         if self.key_policy is not None:
             check_policy(self.key_policy)
         if self.order not in get_args(Order):
@@ -207,40 +210,19 @@ class KeySaving:
 
 
 @dataclass(frozen=True)
-class LayerFigures:
-    """One operand or layer of a network: how it is packed or computed, and what that takes.
-
-    Attributes:
-        layer: kind and shapes, for people.
-        choice: the decision; None where there was none to make.
-        rotations, relinearisations, plain_products: counted, conversions of the input included.
-        stored_bytes: of its encoded weights.
-    """
-
-    layer: str
-    choice: Choice | None
-    rotations: int
-    relinearisations: int
-    plain_products: int
-    stored_bytes: int
-
-
-@dataclass(frozen=True)
 class Plan(Rebuilt):
-    """A decided program: parameters, algorithms, blocks, and what the run will cost.
+    """A decided program: parameters, methods, blocks, and what the run will cost.
 
-    The figures come from running the program itself with the `Counter`, so they are those of the code that runs.
+    The figures come from running the program itself without data, so they are those of the code that runs.
     `rounding_error` is the part of `error` that comes from clear factors that are rounded to integers.
     `weight_memory_bytes` is the part of `peak_bytes` that encoded weights take: all of them, up to half of the memory
     that was available to the planner; the rest goes to a file. `mask_budget`: encoded masks and constants of so many
-    bytes are kept from run to run; they are in `peak_bytes`. `layers` are those of a network. `asked_error`: what the
-    user gave instead of a precision.
+    bytes are kept from run to run; they are in `peak_bytes`. `nodes`: what each node of the program takes.
+    `asked_error`: what the user gave instead of a precision.
     """
 
     parameters: Parameters
-    choices: tuple[Choice, ...]
-    blocks: Mapping[str, int]
-    key_policy: KeyPolicy
+    decided: Decisions
     order: Order
     precision: float
     counts: Counts
@@ -256,16 +238,35 @@ class Plan(Rebuilt):
     error_target: float
     traffic: Traffic
     threads: int
-    route: Route = "slots"
     rounding_error: float = 0.0
     weight_memory_bytes: int = 0
     mask_budget: int = field(default=MASK_BYTES, compare=False)
-    layers: tuple[LayerFigures, ...] = ()
+    nodes: tuple[NodeFigures, ...] = ()
     asked_error: float | None = None
     rejected: tuple[Rejected, ...] = field(default=(), compare=False)
     key_saving: KeySaving | None = field(default=None, compare=False)
     minimise: Minimise | None = field(default=None, compare=False)
     link: float = field(default=DEFAULT_LINK, compare=False)
+
+    @property
+    def form(self) -> str:
+        """Of its values: "blocks", "tensors" or "rows"."""
+        return self.decided.form
+
+    @property
+    def choices(self) -> tuple[Choice, ...]:
+        """What was decided about nodes, in the order of the program."""
+        return tuple(choice for _, choice in sorted(self.decided.choices.items()))
+
+    @property
+    def blocks(self) -> Mapping[str, int]:
+        """Block lengths along the axes of a program in blocks."""
+        return self.decided.blocks
+
+    @property
+    def key_policy(self) -> KeyPolicy:
+        """How rotations are made of those that have keys."""
+        return self.decided.key_policy
 
     @functools.cached_property
     def stages(self) -> Stages:
@@ -286,23 +287,24 @@ class Plan(Rebuilt):
     @property
     def algorithm(self) -> str:
         """The algorithm of the products, joined by commas where they differ; "elementwise" without products."""
-        names = list(
-            dict.fromkeys(choice.algorithm for choice in self.choices if choice.algorithm != PACKING)
-        )
+        names = list(dict.fromkeys(choice.method for choice in self.choices if choice.method != PACKING))
         return ", ".join(names) if names else "elementwise"
 
     @property
     def rotation_steps(self) -> list[int]:
         """The rotations of slots that have a key, in order; those of rows are no rotations."""
-        return [] if self.route == "rows" else rotation_steps(self.keys.galois, self.parameters.n)
+        return [] if self.form == ROWS else rotation_steps(self.keys.galois, self.parameters.n)
 
     def decisions(self) -> dict[str, Any]:
         """What must be known to run the plan again: JSON-ready, the base of the program's identity."""
         asked = {} if self.asked_error is None else {"asked_error": self.asked_error}
         return {
-            "route": self.route,
+            "form": self.form,
             "parameters": self.parameters.to_dict(),
-            "choices": [{"algorithm": c.algorithm, "options": dict(c.options)} for c in self.choices],
+            "choices": {
+                str(number): {"method": choice.method, "options": dict(choice.options)}
+                for number, choice in sorted(self.decided.choices.items())
+            },
             "blocks": dict(self.blocks),
             "key_policy": self.key_policy,
             "order": self.order,
@@ -351,7 +353,7 @@ class Plan(Rebuilt):
             "end_to_end_seconds": self.stages.end_to_end,
             "threads": self.threads,
             "counts": asdict(self.counts),
-            "layers": [asdict(found) for found in self.layers],
+            "nodes": [asdict(found) for found in self.nodes],
             "rejected": [asdict(loser) for loser in self.rejected],
             "key_saving": None if self.key_saving is None else asdict(self.key_saving),
             **self.decisions(),

@@ -6,12 +6,33 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from cipherblas.common.errors import CipherblasError, PrecisionError
+from cipherblas.common.errors import (
+    CipherblasError,
+    LevelError,
+    MemoryBudgetError,
+    MismatchError,
+    ParameterError,
+    PrecisionError,
+    SecurityError,
+    ShapeError,
+    WorkBudgetError,
+)
 from cipherblas.lang.graph import formula
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.planner.plan import PlanOptions
 from cipherblas.planner.sizing import NoRingError
 
+# What a candidate may fail by, where another one may do: all else is a fault.
+INFEASIBLE = (
+    LevelError,
+    MemoryBudgetError,
+    MismatchError,
+    ParameterError,
+    PrecisionError,
+    SecurityError,
+    ShapeError,
+    WorkBudgetError,
+)
 LONGEST_NAME = 80  # of a node in a message
 
 

@@ -6,16 +6,15 @@ import inspect
 from collections.abc import Mapping
 from typing import Any, get_args
 
-from cipherblas.common.errors import FormatError
 from cipherblas.common.schema import (
     Check,
     anything,
     either,
     flag,
-    listed,
     mapping,
     nothing,
     number,
+    number_text,
     one_of,
     plain_text,
     record,
@@ -25,9 +24,9 @@ from cipherblas.evaluators.slots.values import Order
 from cipherblas.lang.operands import MAX_LENGTH
 from cipherblas.methods.matmul.registry import ALGORITHMS, GEMM
 from cipherblas.methods.matvec_conv.registry import CONV_BASELINES, MATVEC_BASELINES, METAKERNEL
-from cipherblas.planner.plan import Route
+from cipherblas.planner.plan import FormName
 from cipherblas.rlwe.key_policies import KeyPolicy
-from cipherblas.runtime.layer_execution import PACKING
+from cipherblas.runtime.tensors import PACKING
 
 MOST_WEIGHT_BITS = 64  # of rounded weights: a precision of float64 takes 54
 
@@ -56,15 +55,15 @@ _OPTIONS: Mapping[str, Check] = {
 
 
 def _choice(value: Any, place: str) -> None:
-    record({"algorithm": one_of(*_OPTIONS), "options": anything})(value, place)
-    _OPTIONS[value["algorithm"]](value["options"], f"options of {value['algorithm']}")
+    record({"method": one_of(*_OPTIONS), "options": anything})(value, place)
+    _OPTIONS[value["method"]](value["options"], f"options of {value['method']}")
 
 
 _DECISIONS = record(
     {
-        "route": one_of(*get_args(Route)),
+        "form": one_of(*get_args(FormName)),
         "parameters": anything,  # compared with those of the file
-        "choices": listed(_choice),
+        "choices": mapping(_choice, number_text),
         "blocks": mapping(_LENGTH, plain_text),
         "key_policy": one_of(*get_args(KeyPolicy)),
         "order": one_of(*get_args(Order)),
@@ -77,6 +76,3 @@ _DECISIONS = record(
 def check_decisions(values: Any) -> None:
     """Raise FormatError unless a value of a file has the form of `Plan.decisions`."""
     _DECISIONS(values, "decisions")
-    algorithms = [choice["algorithm"] for choice in values["choices"]]
-    if values["route"] == "rows" and algorithms != [GEMM]:
-        raise FormatError("decisions for rows", expected=f"one choice, {GEMM}", got=algorithms)

@@ -17,7 +17,7 @@ from cipherblas.crypto.params import (
     make_parameters,
 )
 from cipherblas.crypto.security import max_log_qp
-from cipherblas.planner.estimate import Estimate
+from cipherblas.planner.dry_run import DryRun
 from cipherblas.rlwe.rings import Ring, RingShape
 
 T = TypeVar("T")
@@ -165,7 +165,7 @@ def _uneven(q_bits: Sequence[float]) -> list[float]:
     return [bits - step * index * index for index, bits in enumerate(q_bits)]
 
 
-def magnitude_slope(run: Callable[[RingShape], Estimate], n: int, allowed_bits: float = math.inf) -> float:
+def magnitude_slope(run: Callable[[RingShape], DryRun], n: int, allowed_bits: float = math.inf) -> float:
     """Bits of the result per bit of scale: 2 for a product that is not rescaled. The same for every ring.
 
     Raises:
@@ -179,7 +179,7 @@ def magnitude_slope(run: Callable[[RingShape], Estimate], n: int, allowed_bits: 
 
 
 def sizings(
-    run: Callable[[RingShape], Estimate],
+    run: Callable[[RingShape], DryRun],
     n: int,
     target: float,
     security: int,
@@ -233,7 +233,7 @@ def sizings(
     return found
 
 
-def _wanted_scale(ring: RingShape, found: Estimate, target: float) -> float:
+def _wanted_scale(ring: RingShape, found: DryRun, target: float) -> float:
     """log2 of the scale at which the error meets the target, as far as errors fall as scales grow."""
     return ring.scale_bits + math.log2(found.error / target) + 0.25
 
@@ -245,9 +245,9 @@ def _too_large(n: int, bits: float, allowed: float) -> NoRingError:
 
 
 def _sized(
-    run: Callable[[RingShape], Estimate],
+    run: Callable[[RingShape], DryRun],
     n: int,
-    drawn: tuple[RingShape, Estimate],
+    drawn: tuple[RingShape, DryRun],
     scale_bits: float,
     slope: float,
     alpha: int,

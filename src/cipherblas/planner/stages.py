@@ -6,58 +6,22 @@ client, the network and the expansion of seeds; and from the rates of this machi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from cipherblas.crypto.params import key_words
-from cipherblas.crypto.randomness import SEED_BYTES
-from cipherblas.evaluators.rows.interface import Rows
-from cipherblas.evaluators.slots.values import Ct
 from cipherblas.planner.cost import Rates
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.rings import Ring
-from cipherblas.runtime.row_execution import RowFeed
-from cipherblas.runtime.slot_arithmetic import FeedSpec
+from cipherblas.rlwe.traffic import WORD_BYTES, Traffic
 
 Minimise = Literal["end-to-end", "server"]  # of a first run with all around it, or of the evaluation alone
 DEFAULT_LINK = 1e9  # bits per second
 
-WORD_BYTES = 8
 # Around each ciphertext that is encrypted, or decrypted, Python does what takes as long as so many calls.
 ENCRYPT_CALLS, DECRYPT_CALLS = 30, 25
 # And around a run, the encryption of all operands, and decryption: arrays checked, available memory asked for, digests.
 FIXED_CALLS = 250
-
-
-@dataclass(frozen=True)
-class Traffic:
-    """What one run sends, and what that costs beside the network.
-
-    Attributes:
-        upload_bytes, result_bytes: of ciphertexts, seeds included.
-        messages: vectors of slots that the client packs and encodes; none by rows.
-        noise_words: coefficients of errors that it draws.
-        encrypted_words: residues that it makes.
-        transforms: of limbs that it does for that.
-        seeded_words: residues that both sides expand from seeds.
-        threaded: the client encrypts in threads, and expanded seeds are written where they stay.
-        answers: vectors of slots that the client decodes.
-        answer_transforms: of limbs that it does for decryption.
-        answer_words: residues that it reads.
-    """
-
-    upload_bytes: int
-    result_bytes: int
-    messages: int
-    noise_words: int
-    encrypted_words: int
-    transforms: int
-    seeded_words: int
-    threaded: bool
-    answers: int
-    answer_transforms: int
-    answer_words: int
 
 
 @dataclass(frozen=True)
@@ -104,72 +68,6 @@ class Stages:
         return asdict(self)
 
 
-def slot_traffic(feeds: Iterable[FeedSpec], result: Sequence[Ct], n: int) -> Traffic:
-    """The traffic of a program in slots.
-
-    Args:
-        feeds: what the client sends.
-        result: the ciphertexts of the result.
-        n: ring degree.
-    """
-    uploads = [(feed.ciphertexts, feed.seeds, feed.limbs) for feed in feeds]
-    return traffic_of_ciphertexts(uploads, [(ct.components, ct.limbs) for ct in result], n)
-
-
-def traffic_of_ciphertexts(
-    uploads: Sequence[tuple[int, int, int]], results: Sequence[tuple[int, int]], n: int
-) -> Traffic:
-    """The traffic of (ciphertexts, those with a seed, limbs) up and of (components, limbs) down."""
-    messages = sum(count for count, _, _ in uploads)
-    seeded = sum(seeds * limbs for _, seeds, limbs in uploads)
-    limbs_up = sum((2 * count - seeds) * limbs for count, seeds, limbs in uploads)
-    polynomials = sum(2 * count - seeds for count, seeds, _ in uploads)  # of errors
-    read = sum(components * limbs for components, limbs in results)
-    return Traffic(
-        upload_bytes=limbs_up * n * WORD_BYTES + sum(seeds for _, seeds, _ in uploads) * SEED_BYTES,
-        result_bytes=sum(components * limbs for components, limbs in results) * n * WORD_BYTES,
-        messages=messages,
-        noise_words=polynomials * n,
-        encrypted_words=limbs_up * n,
-        transforms=limbs_up,
-        seeded_words=seeded * n,
-        threaded=False,
-        answers=len(results),
-        answer_transforms=sum(limbs for _, limbs in results),
-        answer_words=read * n,
-    )
-
-
-def row_traffic(feeds: Iterable[RowFeed], result: Sequence[Rows], result_bytes: int, ring: Ring) -> Traffic:
-    """The traffic of a program by GEMMs: an a part for each row, or for all rows of a shared batch."""
-    n, uploads = ring.n, list(feeds)
-    seeded = noise = words = transforms = nbytes = 0
-    for feed in uploads:
-        rows, cols = feed.shape
-        uniform = feed.limbs * len(feed.pieces) * (1 if feed.shared else rows)  # rows of a parts
-        segments = rows * sum(-(-(stop - start) // n) for start, stop in feed.pieces)
-        noise += rows * (cols + n * len(feed.pieces) * feed.public_key)
-        words += feed.limbs * rows * cols + feed.public_key * uniform * n
-        # The a part forward (or the ephemeral secret), its product with every secret back.
-        transforms += uniform + feed.limbs * segments * (1 + feed.public_key)
-        seeded += 0 if feed.public_key else uniform * n
-        nbytes += feed.residue_bytes(n) + feed.seeds * SEED_BYTES
-    answers = sum(piece.limbs * piece.shape[0] for piece in result)
-    return Traffic(
-        upload_bytes=nbytes,
-        result_bytes=result_bytes,
-        messages=0,
-        noise_words=noise,
-        encrypted_words=words,
-        transforms=transforms,
-        seeded_words=seeded,
-        threaded=True,
-        answers=0,
-        answer_transforms=2 * answers,
-        answer_words=answers * n,
-    )
-
-
 def predicted(
     rates: Rates, counts: Counts, traffic: Traffic, key_bytes: int, ring: Ring, threads: int, link: float
 ) -> Stages:
@@ -185,8 +83,7 @@ def predicted(
     points = n * (n.bit_length() - 1)
     vector = points * rates.encode + n * rates.pack  # packed and encoded, or decoded and unpacked
     expansion = traffic.seeded_words * rates.uniform
-    seeded_bytes = traffic.seeded_words * WORD_BYTES
-    written = seeded_bytes if traffic.threaded else 2 * seeded_bytes  # in slots beside the half that was sent
+    written = (traffic.seeded_words + traffic.copied_words) * WORD_BYTES
     words = traffic.encrypted_words * (rates.mac + WORD_BYTES * rates.stream)
     arithmetic = traffic.noise_words * rates.gaussian + words + traffic.transforms * points * rates.ntt
     encrypt = fixed + expansion + arithmetic / (threads if traffic.threaded else 1)

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from cipherblas.lang.graph import Axes
 from cipherblas.lang.nodes import Expression, ordered
-from cipherblas.lang.operations import MatMul, Multiply
 from cipherblas.methods.matmul.base import Algorithm
 
 SMALLEST_BLOCK = 8  # smaller blocks only where the matrix itself is smaller
@@ -74,13 +73,13 @@ def fits_all(
 ) -> bool:
     """Whether every product of the program fits with these blocks."""
     for node in ordered(expression):
-        if not isinstance(node, (MatMul, Multiply)) or not node.secret:
+        if node.linear or not node.secret:
             continue
         rows, cols = (blocks[axis] for axis in axes.of(node))
-        if isinstance(node, Multiply):
-            fits = rows * cols <= slots
+        if node.product:
+            fits = algorithm.fits(rows, blocks[axes.of(node.children[0])[1]], cols, slots)
         else:
-            fits = algorithm.fits(rows, blocks[axes.of(node.left)[1]], cols, slots)
+            fits = rows * cols <= slots
         if not fits:
             return False
     return True

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from cipherblas.lang.layers import Truncated
 from cipherblas.lang.nodes import Expression, operands_of, ordered
-from cipherblas.lang.operations import Add
 
 SHARE = 2.0**-10  # of the error asked for, that all terms together which are left out may add
 
@@ -42,12 +41,12 @@ def truncated(expression: Expression, precision: float) -> Expression:
 
 
 def _may_lose(node: Expression) -> bool:
-    return isinstance(node, Add) and all(child.secret for child in node.children)
+    return node.op == "add" and all(child.secret for child in node.children)
 
 
 def truncation_error(expression: Expression) -> float:
     """What the terms that were left out change an entry of the result by at most."""
-    nodes = [node for node in ordered(expression) if isinstance(node, Truncated)]
+    nodes = [node for node in ordered(expression) if node.error]
     if not nodes:
         return 0.0
     slopes = sensitivities(expression)

@@ -4,12 +4,12 @@ from cipherblas.planner.explain import duration, size
 from cipherblas.report.crossover import draw_crossover
 from cipherblas.report.display import Display, Progress
 from cipherblas.report.figures import check_drawing
-from cipherblas.report.markdown import KIND_NAMES, ROUTE_NAMES, crossover_markdown
+from cipherblas.report.markdown import FORM_NAMES, KIND_NAMES, crossover_markdown
 from cipherblas.report.tables import plan_table, print_json, stdout_console
 
 __all__ = [
+    "FORM_NAMES",
     "KIND_NAMES",
-    "ROUTE_NAMES",
     "Display",
     "Progress",
     "check_drawing",

@@ -1,4 +1,4 @@
-"""The picture of `bench crossover`: seconds of both routes over the dimension."""
+"""The picture of `bench crossover`: seconds of both forms over the dimension."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from cipherblas.report.figures import new_figure, save_png
-from cipherblas.report.markdown import KIND_NAMES, ROUTE_NAMES, choices, switches
+from cipherblas.report.markdown import FORM_NAMES, KIND_NAMES, choices, switches
 
 Row = Mapping[str, Any]
 COLOURS = {"cc": "tab:blue", "pc": "tab:orange"}
-STYLES = {"slots": ("--", "o"), "rows": ("-", "s")}
+STYLES = {"blocks": ("--", "o"), "rows": ("-", "s")}
 
 
 def draw_crossover(path: Path, rows: Sequence[Row]) -> None:
@@ -25,22 +25,22 @@ def draw_crossover(path: Path, rows: Sequence[Row]) -> None:
     figure = new_figure(8.4, 5.6)
     axis = figure.subplots()
     for kind in KIND_NAMES:
-        for route in STYLES:
-            _line(axis, kind, route, [r for r in rows if (r["kind"], r["route"]) == (kind, route)])
+        for form in STYLES:
+            _line(axis, kind, form, [r for r in rows if (r["kind"], r["form"]) == (kind, form)])
     _yardstick(axis, rows)
     _switches(axis, rows)
     _decorate(figure, axis, rows)
     save_png(path, figure)
 
 
-def _line(axis: Any, kind: str, route: str, rows: Sequence[Row]) -> None:
-    """One route of one kind: a line through all points, those that were measured filled."""
+def _line(axis: Any, kind: str, form: str, rows: Sequence[Row]) -> None:
+    """One form of one kind: a line through all points, those that were measured filled."""
     points = {r["d"]: r.get("seconds", r.get("predicted_seconds")) for r in rows}
     kept = [(d, seconds) for d, seconds in sorted(points.items()) if seconds is not None]
     if not kept:
         return
     measured = {r["d"] for r in rows if "seconds" in r}
-    dash, marker = STYLES[route]
+    dash, marker = STYLES[form]
     colour = COLOURS[kind]
     axis.plot(*zip(*kept, strict=True), dash, color=colour, linewidth=1.8, zorder=2)
     for filled in (True, False):
@@ -50,7 +50,7 @@ def _line(axis: Any, kind: str, route: str, rows: Sequence[Row]) -> None:
             axis.plot(
                 *zip(*some, strict=True), marker, color=colour, markerfacecolor=face, markersize=7, zorder=3
             )
-    label = f"{KIND_NAMES[kind]}, {ROUTE_NAMES[route]}"
+    label = f"{KIND_NAMES[kind]}, {FORM_NAMES[form]}"
     axis.plot([], [], dash, marker=marker, color=colour, linewidth=1.8, label=label)
 
 
@@ -90,5 +90,5 @@ def _decorate(figure: Any, axis: Any, rows: Sequence[Row]) -> None:
     axis.legend(frameon=False, fontsize=9.5, loc="upper left")
     threads = max(r["threads"] for r in rows)
     machines = "; ".join(sorted({r["machine"].rsplit(", ", 1)[0] for r in rows}))
-    figure.suptitle("Slots or GEMM: one encrypted product by both routes", fontweight="bold")
+    figure.suptitle("Slots or GEMM: one encrypted product by both forms", fontweight="bold")
     axis.set_title(f"{machines}; {threads} thread{'s' if threads > 1 else ''}", fontsize=9, color="0.35")

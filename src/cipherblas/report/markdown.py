@@ -9,8 +9,8 @@ from typing import Any
 from cipherblas.planner.explain import size
 
 KIND_NAMES = {"cc": "secret × secret", "pc": "clear int8 × secret"}
-ROUTE_NAMES = {"slots": "slots", "rows": "GEMM"}
-_HEADS = ("route", "seconds", "times float64 GEMM", "keys", "upload", "peak", "error / bound")
+FORM_NAMES = {"blocks": "slots", "rows": "GEMM"}
+_HEADS = ("form", "seconds", "times float64 GEMM", "keys", "upload", "peak", "error / bound")
 
 Row = Mapping[str, Any]
 
@@ -18,7 +18,7 @@ Row = Mapping[str, Any]
 def crossover_markdown(rows: Iterable[Row]) -> str:
     """The tables, each followed by where the planner switches.
 
-    The route that the planner takes is bold. A row that was not measured has the prediction of its plan, marked ~.
+    The form that the planner takes is bold. A row that was not measured has the prediction of its plan, marked ~.
     """
     found = list(rows)
     parts = []
@@ -39,20 +39,20 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def _cells(row: Row) -> list[str]:
-    route = ROUTE_NAMES[row["route"]]
-    if row["route"] == "slots" and "algorithm" in row:
-        route += f" ({row['algorithm']})"
-    if row["route"] == row.get("chosen"):
-        route = f"**{route}**"
+    form = FORM_NAMES[row["form"]]
+    if row["form"] == "blocks" and "algorithm" in row:
+        form += f" ({row['algorithm']})"
+    if row["form"] == row.get("chosen"):
+        form = f"**{form}**"
     measured = "seconds" in row
     mark = "" if measured else "~"
     seconds = row.get("seconds", row.get("predicted_seconds"))
     if seconds is None:
-        return [str(row["d"]), route, "refused", "", "", "", "", ""]
+        return [str(row["d"]), form, "refused", "", "", "", "", ""]
     peak = row.get("peak_bytes", row.get("predicted_peak_bytes"))
     return [
         str(row["d"]),
-        route,
+        form,
         f"{mark}{seconds:#.2g}" if seconds < 10 else f"{mark}{seconds:.0f}",
         f"{mark}{_rounded(seconds / row['gemm_seconds'])}",
         size(row["key_bytes"]),
@@ -71,16 +71,16 @@ def _switches(rows: Sequence[Row]) -> str:
     if not chosen:
         return "The planner has a plan for none of these."
     changes = [
-        f"from {ROUTE_NAMES[chosen[low]]} to {ROUTE_NAMES[chosen[high]]} between d = {low} and d = {high}"
+        f"from {FORM_NAMES[chosen[low]]} to {FORM_NAMES[chosen[high]]} between d = {low} and d = {high}"
         for low, high in switches(chosen)
     ]
     if not changes:
-        return f"The planner takes {ROUTE_NAMES[next(iter(chosen.values()))]} throughout."
+        return f"The planner takes {FORM_NAMES[next(iter(chosen.values()))]} throughout."
     return f"The planner switches {', '.join(changes)}."
 
 
 def choices(rows: Iterable[Row]) -> dict[int, str]:
-    """The route that the planner takes, by dimension."""
+    """The form that the planner takes, by dimension."""
     return dict(sorted({row["d"]: row["chosen"] for row in rows if "chosen" in row}.items()))
 
 

@@ -27,6 +27,7 @@ from cipherblas.crypto.keys import (
 )
 from cipherblas.crypto.keys.generation import WeightSecrets
 from cipherblas.crypto.keys.request import weight_row
+from cipherblas.forms.form import RowForm, SlotForm
 from cipherblas.rlwe.matrices import rows_format
 from cipherblas.rlwe.matrices.encryption import combined_secrets
 from cipherblas.rlwe.matrices.encryption import decrypt as decrypt_matrix
@@ -35,7 +36,6 @@ from cipherblas.roles.encryptor import Progress, check_public_key_planned, encry
 from cipherblas.roles.key_record import KeyRecord
 from cipherblas.roles.messages import EncryptedOperand, EncryptedResult, check_parameters, short_id
 from cipherblas.roles.planned import PlannedProgram
-from cipherblas.roles.results import RowResultSpec
 from cipherblas.roles.sharing import Sharing, flooded
 
 
@@ -193,8 +193,8 @@ class Client(NeverCopied):
             raise MismatchError(
                 "the result belongs to another key pair", expected=self._secret.key_id, got=result.key_id
             )
-        program.result.check(result.ciphertexts)
-        check_available(program.result.working_bytes, "decrypting the result")
+        program.output.check(result.ciphertexts)
+        check_available(program.output.working_bytes, "decrypting the result")
 
     def _check_operands(self, result: EncryptedResult, of: Mapping[str, EncryptedOperand] | None) -> None:
         """Raise MismatchError unless the result is of these encryptions, and else of the latest ones."""
@@ -220,17 +220,17 @@ class Client(NeverCopied):
 
     def _decrypted(self, result: EncryptedResult) -> NDArray[np.float64]:
         """The values of a checked result; RangeError where they cannot be right."""
-        spec = self.program.result
-        if isinstance(spec, RowResultSpec):
-            values = self._decrypt_rows(spec, result.ciphertexts)
+        form = self.program.output.form
+        if isinstance(form, RowForm):
+            values = self._decrypt_rows(form, result.ciphertexts)
         else:
-            context = self.program.plan.parameters.context()
-            values = spec.assemble(
-                [
-                    context.decode(decrypt_coefficients(self._secret, ct) / spec.scale)
-                    for ct in result.ciphertexts
-                ]
-            )
+            assert isinstance(form, SlotForm)
+            context, scale = self.program.plan.parameters.context(), self.program.output.scale
+            vectors = [
+                context.decode(decrypt_coefficients(self._secret, ct) / scale) for ct in result.ciphertexts
+            ]
+            values = form.joined(vectors, self.program.executed.shape)
+        values = values.reshape(self.program.shape)
         limit = self.program.expression.bound + self.program.plan.error
         if not (np.abs(values) <= limit).all():  # also where one is not a number; the message tells no value
             raise RangeError(
@@ -240,16 +240,14 @@ class Client(NeverCopied):
             )
         return values
 
-    def _decrypt_rows(
-        self, spec: RowResultSpec, arrays: tuple[NDArray[np.uint64], ...]
-    ) -> NDArray[np.float64]:
-        params, key_id = self._secret.params, self._secret.key_id
+    def _decrypt_rows(self, form: RowForm, arrays: tuple[NDArray[np.uint64], ...]) -> NDArray[np.float64]:
+        params, key_id, scale = self._secret.params, self._secret.key_id, self.program.output.scale
         pieces = []
-        for shape, a, b in zip(spec.pieces, arrays[::2], arrays[1::2], strict=True):
-            kind = rows_format(shape[1], params.n)
-            pieces.append(decrypt_matrix(self._secret, kind(params, shape, abs(spec.scale), b, a, key_id)))
-        matrix = np.concatenate(pieces, axis=1) * math.copysign(1.0, spec.scale)
-        return np.ascontiguousarray(matrix.T if spec.by_columns else matrix).reshape(self.program.shape)
+        for width, a, b in zip(form.widths, arrays[::2], arrays[1::2], strict=True):
+            kind, shape = rows_format(width, params.n), (form.shape[0], width)
+            pieces.append(decrypt_matrix(self._secret, kind(params, shape, abs(scale), b, a, key_id)))
+        matrix = np.concatenate(pieces, axis=1) * math.copysign(1.0, scale)
+        return np.ascontiguousarray(matrix.T if form.by_columns else matrix)
 
     def save(self, path: str | Path) -> None:
         """Write the secret key file, readable by its owner alone; what is remembered (see `decrypt`) goes beside it."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from cipherblas.common.limits import check_available, check_bound, encoded
 from cipherblas.crypto import randomness
 from cipherblas.crypto.keys import FreshCiphertext, PublicKey, SecretKey, encrypt
 from cipherblas.forms.blocks import block_of
+from cipherblas.forms.form import RowForm, SlotForm
 from cipherblas.rlwe.matrices.encryption import encrypt_rows, encrypt_shared_batch, encrypt_shared_rows
 from cipherblas.roles.calls import operands_in_one_mapping
 from cipherblas.roles.messages import (
@@ -27,8 +27,7 @@ from cipherblas.roles.messages import (
     short_id,
 )
 from cipherblas.roles.planned import PlannedProgram
-from cipherblas.runtime.row_execution import RowFeed
-from cipherblas.runtime.slot_arithmetic import FeedSpec
+from cipherblas.runtime.values import Input
 
 Key = SecretKey | PublicKey
 Matrix = NDArray[np.float64]
@@ -97,10 +96,10 @@ def encrypt_operands(
 ) -> dict[str, EncryptedOperand]:
     """The operands encrypted as the plan asks for; arguments, result and errors as `Client.encrypt`."""
     matrices = {name: _checked(program, key, name, value) for name, value in operands.items()}
-    feeds_of = {name: program.feeds_of(name) for name in matrices}
-    all_feeds = [feed for feeds in feeds_of.values() for feed in feeds]
-    check_available(_working_bytes(key, all_feeds), f"encrypting {', '.join(matrices)}")
-    total = sum(map(_units, all_feeds))
+    inputs_of = {name: program.inputs_of(name) for name in matrices}
+    all_inputs = [one for inputs in inputs_of.values() for one in inputs]
+    check_available(_working_bytes(key, all_inputs), f"encrypting {', '.join(matrices)}")
+    total = sum(one.form.parts for one in all_inputs)
     done = 0
 
     def tick() -> None:
@@ -111,12 +110,7 @@ def encrypt_operands(
 
     encrypted: dict[str, EncryptedOperand] = {}
     for name, matrix in matrices.items():
-        feeds = tuple(
-            _encrypt_rows(key, feed, matrix, tick)
-            if isinstance(feed, RowFeed)
-            else _encrypt_slots(key, feed, matrix, tick)
-            for feed in feeds_of[name]
-        )
+        feeds = tuple(_encrypt(key, wanted, matrix, tick) for wanted in inputs_of[name])
         encrypted[name] = EncryptedOperand(
             program.id, name, matrix.shape, program.plan.parameters, feeds, key.key_id
         )
@@ -140,35 +134,40 @@ def _checked(program: PlannedProgram, key: Key, name: str, value: Any) -> Matrix
     return matrix
 
 
-def _working_bytes(key: Key, feeds: Sequence[FeedSpec | RowFeed]) -> int:
+def _working_bytes(key: Key, inputs: Sequence[Input]) -> int:
     """Memory that encryption takes: all ciphertexts, and by rows once an a part or as much of secrets and noise."""
-    n = key.params.n
-    kept = sum(replace(feed, public_key=isinstance(key, PublicKey)).residue_bytes(n) for feed in feeds)
-    return kept + max(
-        (feed.limbs * feed.shape[0] * n * 8 for feed in feeds if isinstance(feed, RowFeed)), default=0
-    )
+    n, public = key.params.n, isinstance(key, PublicKey)
+    kept = sum(one.form.upload(one.limbs, n, public).upload_bytes for one in inputs)
+    by_rows = (one.limbs * one.form.shape[0] * n * 8 for one in inputs if isinstance(one.form, RowForm))
+    return kept + max(by_rows, default=0)
 
 
-def _units(feed: FeedSpec | RowFeed) -> int:
-    """In what progress is counted: ciphertexts, or pieces that are encrypted by rows."""
-    return len(feed.pieces) if isinstance(feed, RowFeed) else feed.ciphertexts
+def _encrypt(
+    key: Key, wanted: Input, matrix: Matrix, tick: Callable[[], None]
+) -> tuple[FreshCiphertext | EncryptedRows, ...]:
+    """One use of an operand."""
+    if wanted.transposed:
+        matrix = matrix.reshape(len(matrix), -1).T
+    matrix = matrix.reshape(wanted.shape)
+    if isinstance(wanted.form, RowForm):
+        return _encrypt_rows(key, wanted, wanted.form, matrix, tick)
+    assert isinstance(wanted.form, SlotForm)
+    return _encrypt_slots(key, wanted, wanted.form, matrix, tick)
 
 
 def _encrypt_slots(
-    key: Key, feed: FeedSpec, matrix: Matrix, tick: Callable[[], None]
+    key: Key, wanted: Input, form: SlotForm, matrix: Matrix, tick: Callable[[], None]
 ) -> tuple[FreshCiphertext, ...]:
-    context = key.params.context()
-    source = matrix.T if feed.transposed else matrix.reshape(feed.shape)
-    layout = feed.layout
-    cells = [(i, j) for i in range(feed.grid[0]) for j in range(feed.grid[1])]
+    context, layout = key.params.context(), form.layout
+    cells = [(i, j) for i in range(form.grid[0]) for j in range(form.grid[1])]
 
     def encrypt_vector(vector: NDArray[Any]) -> FreshCiphertext:
         slots = np.asarray(vector, dtype=np.complex128)
-        coefficients = encoded(context, slots, feed.encoding_scale, randomness.fresh_dither())
-        return encrypt(key, coefficients, feed.limbs)
+        coefficients = encoded(context, slots, wanted.encoding_scale, randomness.fresh_dither())
+        return encrypt(key, coefficients, wanted.limbs)
 
     def encrypt_block(cell: tuple[int, int]) -> list[FreshCiphertext]:
-        return [encrypt_vector(v) for v in layout.pack(block_of(source, layout.rows, layout.cols, *cell))]
+        return [encrypt_vector(v) for v in layout.pack(block_of(matrix, layout.rows, layout.cols, *cell))]
 
     found: list[FreshCiphertext] = []
     with ThreadPoolExecutor(max_workers=max(1, _core.threads())) as pool:
@@ -181,19 +180,18 @@ def _encrypt_slots(
 
 
 def _encrypt_rows(
-    key: Key, feed: RowFeed, matrix: Matrix, tick: Callable[[], None]
+    key: Key, wanted: Input, form: RowForm, matrix: Matrix, tick: Callable[[], None]
 ) -> tuple[EncryptedRows, ...]:
-    column = matrix.reshape(len(matrix), -1)  # a vector is a matrix with one column
-    source = column.T if feed.transposed else column
-    if isinstance(key, SecretKey) and feed.shared:
+    scale, limbs = wanted.encoding_scale, wanted.limbs
+    if isinstance(key, SecretKey) and form.shared:
         tick()
-        return (encrypt_shared_batch(key, source, feed.scale, feed.limbs),)
+        return (encrypt_shared_batch(key, matrix, scale, limbs),)
     found: list[EncryptedRows] = []
-    for start, stop in feed.pieces:
-        piece = source[:, start:stop]
+    for start, stop in form.pieces:
+        piece = matrix[:, start:stop]
         if isinstance(key, SecretKey) and stop - start > key.params.n:
-            found.append(encrypt_shared_rows(key, piece, feed.scale, feed.limbs))
+            found.append(encrypt_shared_rows(key, piece, scale, limbs))
         else:
-            found.append(encrypt_rows(key, piece, feed.scale, feed.limbs))
+            found.append(encrypt_rows(key, piece, scale, limbs))
         tick()
     return tuple(found)

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias, get_args
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,17 +23,15 @@ from cipherblas.crypto.keys import FreshCiphertext
 from cipherblas.crypto.params import Parameters
 from cipherblas.crypto.randomness import SEED_BYTES
 from cipherblas.lang.operands import Encryption
-from cipherblas.planner.plan import Route
 from cipherblas.rlwe.matrices import RlweRows, SharedBatch, SharedRows
 
 KIND = "ciphertext"
 SLOTS = "slots"
-ROUTES: dict[str, Route] = {route: route for route in get_args(Route)}
 _HEADER: dict[str, schema.Check] = {
     "role": schema.text,
     "program": schema.text,
     "key_id": schema.text,
-    "shape": schema.listed(schema.whole(1), 1, 3),
+    "shape": schema.listed(schema.whole(1), 0, 3),
 }
 _OPERAND = schema.record(
     {
@@ -48,7 +46,6 @@ _RESULT = schema.record(
     {
         **_HEADER,
         "seconds": schema.number(),
-        "route": schema.one_of(*ROUTES),
         "operands": schema.mapping(schema.text),
     },
     others=True,
@@ -278,7 +275,6 @@ class EncryptedResult(Rebuilt):
             (limbs, rows, N) and the b part (limbs, rows, columns).
         seconds: how long the server computed.
         key_id: the key pair that decrypts it.
-        route: as the plan's.
         operands: name → `EncryptedOperand.digest` of each secret operand that it was computed from, as the server says.
     """
 
@@ -288,7 +284,6 @@ class EncryptedResult(Rebuilt):
     ciphertexts: tuple[NDArray[np.uint64], ...]
     seconds: float = 0.0
     key_id: str = ""
-    route: Route = "slots"
     operands: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -310,12 +305,13 @@ class EncryptedResult(Rebuilt):
             "shape": list(self.shape),
             "seconds": self.seconds,
             "key_id": self.key_id,
-            "route": self.route,
             "operands": dict(self.operands),
         }
+        shapes = {array.shape for array in self.ciphertexts}
+        alike = len(shapes) == 1 and min(shapes)[0] in (2, 3)
         tensors: dict[str, NDArray[Any]] = (
             {"result": np.stack(self.ciphertexts)}
-            if self.route != "rows"
+            if alike
             else {f"result{index}": array for index, array in enumerate(self.ciphertexts)}
         )
         files.write(path, KIND, header, tensors, parameters=self.parameters)
@@ -331,15 +327,13 @@ class EncryptedResult(Rebuilt):
         """Read a result; arguments and errors as `EncryptedOperand.load`."""
         header, tensors, parameters = _read(path, "result", security, insecure)
         _RESULT(header, "an encrypted result")
-        route = ROUTES[header["route"]]
         return cls(
             header["program"],
             tuple(header["shape"]),
             parameters,
-            _result_arrays(tensors, route),
+            _result_arrays(tensors),
             float(header["seconds"]),
             header["key_id"],
-            route,
             header["operands"],
         )
 
@@ -350,19 +344,17 @@ def _tensor(tensors: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
     return tensors[name]
 
 
-def _result_arrays(tensors: dict[str, NDArray[Any]], route: str) -> tuple[NDArray[np.uint64], ...]:
-    """The ciphertexts of a result file."""
-    if route == "rows":
-        arrays = tuple(_tensor(tensors, f"result{index}") for index in range(len(tensors)))
-        wanted, fits = "uint64, 3 dimensions", all(array.ndim == 3 for array in arrays)
-    else:
-        stack = _tensor(tensors, "result")
-        arrays = (stack,)
-        wanted, fits = "uint64 (count, 2 or 3, limbs, N)", stack.ndim == 4 and stack.shape[1] in (2, 3)
+def _result_arrays(tensors: dict[str, NDArray[Any]]) -> tuple[NDArray[np.uint64], ...]:
+    """The ciphertexts of a result file: in one tensor where they are alike."""
+    alike = "result" in tensors
+    names = ["result"] if alike else [f"result{index}" for index in range(len(tensors))]
+    arrays, dimensions = tuple(_tensor(tensors, name) for name in names), 3 + alike
+    wanted = "uint64 (count, 2 or 3, limbs, N)" if alike else "uint64, 3 dimensions"
+    fits = all(array.ndim == dimensions and (not alike or array.shape[1] in (2, 3)) for array in arrays)
     if not fits or any(array.dtype != np.uint64 for array in arrays):
         got = ", ".join(f"{array.dtype} {array.shape}" for array in arrays)
         raise FormatError("result tensor", expected=wanted, got=got)
-    return arrays if route == "rows" else tuple(arrays[0])
+    return tuple(arrays[0]) if alike else arrays
 
 
 def _read(

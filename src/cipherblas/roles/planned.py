@@ -23,18 +23,16 @@ from cipherblas.engines.encodings import ProgramEncodings
 from cipherblas.evaluators.rows.interface import ClearFactor
 from cipherblas.lang import graph
 from cipherblas.lang.analysis import evaluate_clear
-from cipherblas.lang.nodes import Expression, matrix_shape, ordered
+from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.lang.operands import BOUND_RANGE, Operand
+from cipherblas.planner.assembly import executed, replay
+from cipherblas.planner.dry_run import DryRun
 from cipherblas.planner.explain import explain
 from cipherblas.planner.plan import Plan
-from cipherblas.planner.routes import AnyTrace, executed, replay
-from cipherblas.planner.rows import RowTrace
 from cipherblas.planner.worst_case import worst_error
 from cipherblas.roles.calls import operands_in_one_mapping
 from cipherblas.roles.messages import check_shape, short_id
-from cipherblas.roles.results import ResultSpec, RowResultSpec
-from cipherblas.runtime.row_execution import RowFeed, RowValue
-from cipherblas.runtime.slot_arithmetic import FeedSpec
+from cipherblas.runtime.values import Input, Output
 
 KIND = "program"
 
@@ -59,15 +57,17 @@ class PlannedProgram:
 
     Attributes:
         expression: the traced graph.
+        executed: what runs: by rows, with vectors as matrices of one column.
         operands: name → declared operand.
         plan: what was decided and predicted.
         id: SHA-256 over expression, operands and decisions; keys and ciphertexts carry it.
     """
 
     def __init__(
-        self, expression: Expression, operands: Mapping[str, Operand], plan: Plan, run: AnyTrace
+        self, expression: Expression, operands: Mapping[str, Operand], plan: Plan, run: DryRun
     ) -> None:
         self.expression = expression
+        self.executed = executed(expression, plan.decided)
         self.operands = dict(operands)
         self.plan = plan
         self._run = run
@@ -96,30 +96,19 @@ class PlannedProgram:
         """Shape of the result."""
         return self.expression.shape
 
-    @functools.cached_property
-    def executed(self) -> Expression:
-        """The graph that runs: the expression, by GEMMs with vectors as matrices of one column."""
-        return executed(self.expression) if self.plan.route == "rows" else self.expression
-
-    def feeds_of(self, name: str) -> list[FeedSpec | RowFeed]:
+    def inputs_of(self, name: str) -> list[Input]:
         """What the client sends for the operand `name`."""
-        return [feed for feed in self._run.feeds if feed.name == name]
+        return [one for one in self._run.inputs if one.name == name]
 
     @property
     def fixed_factors(self) -> tuple[ClearFactor, ...]:
         """The clear factors that have keys of their own."""
-        return self._run.fixed_factors if isinstance(self._run, RowTrace) else ()
+        return self._run.fixed_factors
 
     @functools.cached_property
-    def result(self) -> ResultSpec | RowResultSpec:
+    def output(self) -> Output:
         """How the result comes back."""
-        if isinstance(self._run, RowTrace):
-            return self._row_result(self._run.result)
-        value = self._run.result
-        ct = value.first()
-        scale = ct.scale / value.unit
-        n = self.plan.parameters.n
-        return ResultSpec(value.shape, value.layout, value.grid, ct.limbs, ct.components, scale, n)
+        return self._run.output(self.plan.parameters.n)
 
     @functools.cached_property
     def worst_error(self) -> float:
@@ -128,17 +117,6 @@ class PlannedProgram:
         What `plan.error` promises holds for data that nobody chose to make errors large; `Sharing` needs this.
         """
         return worst_error(self.executed, self.plan)
-
-    def _row_result(self, value: RowValue) -> RowResultSpec:
-        first = value.pieces[0]
-        return RowResultSpec(
-            shape=matrix_shape(self.executed),
-            by_columns=value.by_columns,
-            pieces=tuple(piece.shape for piece in value.pieces),
-            limbs=first.limbs,
-            scale=first.scale * value.sign,
-            n=self.plan.parameters.n,
-        )
 
     @operands_in_one_mapping
     def evaluate(self, operands: Mapping[str, Any], /) -> NDArray[np.float64]:

@@ -15,7 +15,7 @@ from cipherblas.lang.analysis import trace
 from cipherblas.lang.nodes import operands_of
 from cipherblas.lang.operands import Operand
 from cipherblas.planner.plan import PlanOptions
-from cipherblas.planner.routes import check_precision, make_plan
+from cipherblas.planner.planner import check_precision, make_plan
 from cipherblas.planner.truncation import truncated
 from cipherblas.roles.calls import operands_in_one_mapping
 from cipherblas.roles.client import Client

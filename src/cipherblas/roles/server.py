@@ -4,28 +4,21 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.common.arrays import narrow_array
+from cipherblas.common.arrays import is_whole, narrow_array
 from cipherblas.common.errors import DTypeError, MemoryBudgetError, MismatchError, RangeError, ShapeError
 from cipherblas.common.limits import check_available, check_bound
 from cipherblas.crypto.keys import EvaluationKeys, FreshCiphertext
-from cipherblas.evaluators.rows.interface import Batch, Rows
+from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.rows.native import RowsCkks
-from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.native import Ckks
-from cipherblas.lang.analysis import evaluate_clear, operand_values
-from cipherblas.lang.nodes import Expression
+from cipherblas.forms.form import RowForm
 from cipherblas.lang.operands import Operand
-from cipherblas.lang.operations import Leaf
-from cipherblas.planner.layers import Recorded
-from cipherblas.planner.rows import HEADROOM_BITS
-from cipherblas.planner.trace import PlainFeeds
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.matrices import CoefficientMatrix, SharedBatch, rows_format
 from cipherblas.roles.calls import operands_in_one_mapping
@@ -37,13 +30,9 @@ from cipherblas.roles.messages import (
     short_id,
 )
 from cipherblas.roles.planned import PlannedProgram
-from cipherblas.runtime.execution import Execution
-from cipherblas.runtime.layer_execution import LayerExecution
-from cipherblas.runtime.row_execution import RowExecution, RowFeed, is_whole
-from cipherblas.runtime.slot_arithmetic import FeedSpec
-
-Progress = Callable[[int, int], None]
-Arrays = tuple[NDArray[np.uint64], ...]
+from cipherblas.runtime.executor import Executor, Progress
+from cipherblas.runtime.inputs import Inputs, fresh
+from cipherblas.runtime.values import Handles, Input
 
 RUN = "this run, beside the keys"  # what memory is asked for
 
@@ -110,83 +99,42 @@ class Server:
         """
         encrypted, clear = self._checked(operands)
         self._check_memory()
-        run = self._run_rows if self.program.plan.route == "rows" else self._run_slots
-        shape, arrays = run(encrypted, clear, progress)
-        plan = self.program.plan
+        plan, inputs = self.program.plan, ReceivedInputs(self.program, encrypted, clear)
+        evaluators = self._evaluators()
+        executor = Executor(
+            *(evaluators, self.program.executed, plan.decided, inputs, progress),
+            weights=plan.counts.plain_products if plan.counts.stored_bytes else 0,
+        )
+        start = time.perf_counter()
+        value = executor.run()
+        self.encoding_seconds = evaluators.encoding_seconds
+        self.seconds = time.perf_counter() - start - self.encoding_seconds
+        self.counts = evaluators.counts
         digests = {name: operand.digest for name, operand in encrypted.items()}
         return EncryptedResult(
             self.program.id,
-            shape,
+            self.program.shape,
             plan.parameters,
-            arrays,
+            value.form.taken([handle.data for handle in value.handles]),
             self.seconds,
             self._keys.key_id,
-            plan.route,
             digests,
         )
 
-    def _run_slots(
-        self,
-        encrypted: Mapping[str, EncryptedOperand],
-        clear: Mapping[str, NDArray[Any]],
-        progress: Progress | None,
-    ) -> tuple[tuple[int, ...], Arrays]:
-        feeds = CiphertextFeeds(self.program, encrypted, clear)
+    def _evaluators(self) -> Evaluators:
         plan = self.program.plan
-        evaluator = Ckks(
-            plan.parameters,
-            self._keys,
-            order=plan.order,
-            key_policy=plan.key_policy,
-            encodings=self._shared.masks,
-            weights=self._shared.weights,
-        )
-        feeds.evaluator = evaluator
-        feeds.expand()
-        expression = self.program.expression
-        execution: Execution | LayerExecution = (
-            LayerExecution(
-                *(evaluator, expression, Recorded(plan.choices), feeds),
-                progress=progress,
-                weights=plan.counts.plain_products,
-            )
-            if plan.route == "layers"
-            else Execution(evaluator, expression, plan.choices, plan.blocks, feeds, progress)
-        )
-        start = time.perf_counter()
-        value = execution.run()
-        self.encoding_seconds = evaluator.encoding_seconds
-        self.seconds = time.perf_counter() - start - self.encoding_seconds
-        self.counts = evaluator.counts.copy()
-        return value.shape, tuple(ct.data for row in value.cells for cell in row for ct in cell)
 
-    def _run_rows(
-        self,
-        encrypted: Mapping[str, EncryptedOperand],
-        clear: Mapping[str, NDArray[Any]],
-        progress: Progress | None,
-    ) -> tuple[tuple[int, ...], Arrays]:
-        plan = self.program.plan
-        clear = {
-            name: matrix.reshape(len(matrix), -1) for name, matrix in clear.items()
-        }  # vectors: one column
-        evaluator = RowsCkks(plan.parameters, self._keys, key_policy=plan.key_policy)
-        feeds = RowCiphertextFeeds(self.program, encrypted, clear, evaluator)
-        (choice,) = plan.choices
-        execution = RowExecution(
-            evaluator,
-            self.program.executed,
-            choice.options["weight_bits"],
-            bool(choice.options.get("fixed", False)),
-            HEADROOM_BITS,
-            feeds,
-            progress,
-        )
-        start = time.perf_counter()
-        value = execution.run()
-        self.seconds = time.perf_counter() - start
-        self.counts = evaluator.counts.copy()
-        return self.program.shape, tuple(part for piece in value.pieces for part in piece.data)
+        def slots() -> Ckks:
+            return Ckks(
+                plan.parameters,
+                self._keys,
+                order=plan.order,
+                key_policy=plan.key_policy,
+                encodings=self._shared.masks,
+                weights=self._shared.weights,
+            )
+
+        return Evaluators(slots, lambda: RowsCkks(plan.parameters, self._keys, key_policy=plan.key_policy))
 
     def _checked(
         self, operands: Mapping[str, Any]
@@ -249,34 +197,34 @@ class Server:
         if value.name != name:
             raise MismatchError("operand was encrypted under another name", expected=name, got=value.name)
         check_shape(name, value.shape, operand.shape)
-        specs = self.program.feeds_of(name)
-        expected = [len(spec.pieces) if isinstance(spec, RowFeed) else spec.ciphertexts for spec in specs]
+        inputs = self.program.inputs_of(name)
+        expected = [one.form.parts for one in inputs]
         got = [len(feed) for feed in value.feeds]
         if expected != got:
             raise ShapeError(f"ciphertexts of operand {name!r}", expected=expected, got=got)
-        n = self.program.plan.parameters.n
-        for spec, feed in zip(specs, value.feeds, strict=True):
-            if isinstance(spec, RowFeed):
-                self._check_rows(name, spec, feed)
-                continue
-            for ct in feed:
-                if not isinstance(ct, FreshCiphertext):
-                    raise DTypeError(
-                        f"a ciphertext of operand {name!r}", expected="FreshCiphertext", got=type(ct).__name__
-                    )
-                if ct.data.shape[-2:] != (spec.limbs, n):
-                    raise ShapeError(
-                        f"a ciphertext of operand {name!r}",
-                        expected=f"({spec.limbs}, {n})",
-                        got=str(ct.data.shape[-2:]),
-                    )
+        for one, feed in zip(inputs, value.feeds, strict=True):
+            if isinstance(one.form, RowForm):
+                self._check_rows(name, one, one.form, feed)
+            else:
+                self._check_ciphertexts(name, one, feed)
 
-    def _check_rows(self, name: str, spec: RowFeed, feed: Sequence[Any]) -> None:
-        for (start, stop), rows in zip(spec.pieces, feed, strict=True):
-            expected = (spec.limbs, spec.shape[0], stop - start)
-            kind: type[CoefficientMatrix] = (
-                SharedBatch if spec.shared else rows_format(stop - start, self.program.plan.parameters.n)
-            )
+    def _check_ciphertexts(self, name: str, wanted: Input, feed: Sequence[Any]) -> None:
+        expected = (wanted.limbs, self.program.plan.parameters.n)
+        for ct in feed:
+            if not isinstance(ct, FreshCiphertext):
+                raise DTypeError(
+                    f"a ciphertext of operand {name!r}", expected="FreshCiphertext", got=type(ct).__name__
+                )
+            if ct.data.shape[-2:] != expected:
+                raise ShapeError(
+                    f"a ciphertext of operand {name!r}", expected=str(expected), got=str(ct.data.shape[-2:])
+                )
+
+    def _check_rows(self, name: str, wanted: Input, form: RowForm, feed: Sequence[Any]) -> None:
+        n = self.program.plan.parameters.n
+        for width, rows in zip(form.widths, feed, strict=True):
+            expected = (wanted.limbs, form.shape[0], width)
+            kind: type[CoefficientMatrix] = SharedBatch if form.shared else rows_format(width, n)
             if not isinstance(rows, kind) or rows.b.shape != expected:
                 got = getattr(getattr(rows, "b", None), "shape", type(rows).__name__)
                 raise ShapeError(f"encrypted rows of operand {name!r}", expected=str(expected), got=str(got))
@@ -292,8 +240,8 @@ class Server:
             check_available(needed, RUN)
 
 
-class CiphertextFeeds(PlainFeeds):
-    """Operands of a real run: expanded ciphertexts and packed clear matrices."""
+class ReceivedInputs(Inputs):
+    """Operands of a real run. Regenerates the seeded halves of all of them."""
 
     def __init__(
         self,
@@ -301,85 +249,14 @@ class CiphertextFeeds(PlainFeeds):
         encrypted: Mapping[str, EncryptedOperand],
         clear: Mapping[str, NDArray[Any]],
     ) -> None:
-        super().__init__(lambda node: evaluate_clear(node, clear))
-        self._program = program
-        self._encrypted = encrypted
-        self._expanded: dict[Any, list[NDArray[np.uint64]]] = {}
-        self.evaluator: Evaluator
-
-    def expand(self) -> None:
-        """Regenerate the seeded halves of all operands."""
-        for name, operand in self._encrypted.items():
-            for spec, feed in zip(self._program.feeds_of(name), operand.feeds, strict=True):
-                assert isinstance(spec, FeedSpec)
-                self._expanded[spec.key()] = [ct.expand() for ct in feed if isinstance(ct, FreshCiphertext)]
-
-    def secret(self, spec: FeedSpec, bound: float) -> list[list[list[Any]]]:
-        """The operand's ciphertexts, one list per block; each use of the operand is handed out once."""
-        arrays = iter(self._expanded[spec.key()])
-        rows, cols = spec.grid
-        return [
-            [
-                [
-                    self.evaluator.fresh(
-                        next(arrays),
-                        bound=bound,
-                        limbs=spec.limbs,
-                        scale=spec.scale,
-                        public_key=spec.public_key,
-                    )
-                    for _ in range(spec.layout.ciphertexts)
-                ]
-                for _ in range(cols)
-            ]
-            for _ in range(rows)
-        ]
-
-
-class RowCiphertextFeeds:
-    """Operands of a real run by GEMMs."""
-
-    def __init__(
-        self,
-        program: PlannedProgram,
-        encrypted: Mapping[str, EncryptedOperand],
-        clear: Mapping[str, NDArray[Any]],
-        evaluator: RowsCkks,
-    ) -> None:
-        """Regenerates the seeded halves of all operands."""
-        self._clear = clear
-        self._evaluator = evaluator
-        self._found: dict[int, tuple[Expression, NDArray[Any]]] = {}
-        self._pairs: dict[RowFeed, list[tuple[NDArray[np.uint64], NDArray[np.uint64]]]] = {}
+        super().__init__(clear)
+        self._data: dict[Any, list[Any]] = {}
         for name, operand in encrypted.items():
-            for spec, feed in zip(program.feeds_of(name), operand.feeds, strict=True):
-                assert isinstance(spec, RowFeed)
-                self._pairs[spec] = [
-                    (rows.a, rows.b) for rows in feed if not isinstance(rows, FreshCiphertext)
+            for wanted, feed in zip(program.inputs_of(name), operand.feeds, strict=True):
+                self._data[wanted.key] = [
+                    ct.expand() if isinstance(ct, FreshCiphertext) else (ct.a, ct.b) for ct in feed
                 ]
 
-    def secret(self, feed: RowFeed, bound: float) -> list[Rows]:
-        """The operand's encryptions, one per piece."""
-        return [
-            self._evaluator.fresh(
-                *(pair, (feed.shape[0], stop - start)),
-                bound=bound,
-                scale=feed.scale,
-                limbs=feed.limbs,
-                public_key=feed.public_key,
-            )
-            for (start, stop), pair in zip(feed.pieces, self._pairs[feed], strict=True)
-        ]
-
-    def batch(self, feed: RowFeed, bound: float) -> Batch:
-        """The operand's encryption whose rows share their a parts."""
-        (pair,) = self._pairs[feed]
-        return self._evaluator.fresh_batch(pair, feed.shape, bound=bound, scale=feed.scale, limbs=feed.limbs)
-
-    def public(self, node: Expression) -> NDArray[Any]:
-        """The values of a part without secrets; those of an operand in the type that they were given in."""
-        if isinstance(node, Leaf):
-            return operand_values(node, self._clear)
-        if id(node) not in self._found:
-            self._found[id(node)] = (node, evaluate_clear(node, self._clear))
-        return self._found[id(node)][1]
+    def secret(self, wanted: Input, bound: float, evaluators: Evaluators) -> list[list[Handles]]:
+        """The operand's ciphertexts; each use of the operand is handed out once."""
+        return fresh(wanted, bound, evaluators, iter(self._data[wanted.key]))

@@ -10,7 +10,7 @@ import numpy as np
 
 from cipherblas.common.errors import StorageError
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 KINDS = (
     *("program", "secret-key", "public-key", "evaluation-keys", "ciphertext"),
     *("encrypted-matrix", "conversion-keys", "key-record"),

@@ -188,9 +188,10 @@ class Reader:
 
     def read_all(self) -> dict[str, Array]:
         """All tensors by name, in threads; errors as `read`, and MemoryBudgetError where they do not fit."""
-        check_memory(sum(info.nbytes for info in self.tensors.values()), f"reading {self.path}")
+        nbytes = sum(info.nbytes for info in self.tensors.values())
+        check_memory(nbytes, f"reading {self.path}")
         names = list(self.tensors)
-        return dict(zip(names, in_threads(self.read, names), strict=True))
+        return dict(zip(names, in_threads(self.read, names, nbytes), strict=True))
 
     def close(self) -> None:
         """Close the file; reading is then an error."""
@@ -416,6 +417,12 @@ def _checked_metadata(path: str, raw: bytes, metadata: dict[str, str]) -> dict[s
     if int(version) > form.FORMAT_VERSION:
         raise VersionError(
             f"{path} was written by a newer cipherblas", expected=f"format {form.FORMAT_VERSION}", got=version
+        )
+    if int(version) < form.FORMAT_VERSION:
+        raise VersionError(
+            f"{path} was written by an older cipherblas: it must be made again",
+            expected=f"format {form.FORMAT_VERSION}",
+            got=version,
         )
     if version != str(form.FORMAT_VERSION) or set(metadata) != set(form.ENTRIES):
         raise FormatError(f"{path} is damaged: header entries", expected=form.ENTRIES, got=sorted(metadata))

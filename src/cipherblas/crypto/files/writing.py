@@ -52,7 +52,8 @@ def _container_header(
     kind: str, parameters: Parameters, header: Mapping[str, Any], tensors: Mapping[str, Array]
 ) -> bytes:
     """The safetensors header, padded so that the tensors start on a 64-byte boundary."""
-    digests = in_threads(_digest, list(tensors.values()))
+    arrays = list(tensors.values())
+    digests = in_threads(_digest, arrays, sum(array.nbytes for array in arrays))
     entries: dict[str, Any] = {
         "__metadata__": {
             form.MAGIC: str(form.FORMAT_VERSION),

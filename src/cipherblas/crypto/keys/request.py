@@ -60,6 +60,16 @@ class KeyRequest:
         """Ask for a relinearisation key that serves `limbs` limbs."""
         self.relinearise = max(limbs, self.relinearise or 0)
 
+    def joined(self, other: KeyRequest) -> KeyRequest:
+        """The keys of both, each for the larger number of limbs."""
+
+        def larger(mine: dict[int, int], theirs: dict[int, int]) -> dict[int, int]:
+            return {**mine, **{key: max(limbs, mine.get(key, 0)) for key, limbs in theirs.items()}}
+
+        limbs = [count for count in (self.relinearise, other.relinearise) if count is not None]
+        galois, weights = larger(self.galois, other.galois), larger(self.weights, other.weights)
+        return KeyRequest(galois, max(limbs, default=None), weights)
+
     @classmethod
     def of_limbs(cls, limbs: Mapping[int, int], relinearise: int) -> KeyRequest:
         """The request of keys by number, `relinearise` being that of the relinearisation key."""

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from cipherblas import _core
 from cipherblas.evaluators.rows.interface import (
     EXACT_BITS,
+    FLOAT_ERROR,
     TRANSPOSE_POLICIES,
     Batch,
     ClearFactor,
@@ -49,6 +50,11 @@ class WorstRows:
 
 class RowsWorstCase(RowsEvaluator):
     """Bounds alone."""
+
+    def decrypted_error(self, x: Rows) -> float:
+        """Bound on the error of an entry once it is decrypted."""
+        error = float(x.data.error / x.scale)
+        return error + FLOAT_ERROR * (x.bound + error)
 
     def fresh(
         self,

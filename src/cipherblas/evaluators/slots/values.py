@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from cipherblas.common.errors import MismatchError
 from cipherblas.rlwe.key_policies import Step, total_step
-from cipherblas.rlwe.noise import SlotErrors
+from cipherblas.rlwe.noise import TRANSFORM_ERROR, SlotErrors, tail
 
 Slots: TypeAlias = NDArray[np.complex128]
 Order = Literal["limb", "rotation"]  # of the loops of a linear transform
@@ -97,6 +97,10 @@ class Ct:
     def noise(self) -> float:
         """Standard deviation of the error of one slot's real part."""
         return self.errors.deviation
+
+    def error(self, entries: int) -> float:
+        """Bound on the errors of so many slots together, but for a chance of 2^-FAILURE_BITS."""
+        return tail(entries) * self.noise + TRANSFORM_ERROR * self.bound
 
     @property
     def level(self) -> int:

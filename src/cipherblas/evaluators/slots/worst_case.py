@@ -98,6 +98,11 @@ class WorstCase(Evaluator):
         super().__init__(ring, **options)
         self.worst = WorstNoise(ring)
 
+    def decrypted_error(self, ct: Ct) -> float:
+        """Bound on the error of a slot once it is decrypted and decoded."""
+        found: Worst = ct.data
+        return (found.error + self.worst.float * (found.message + found.error)) / ct.scale
+
     # ---- what is known beyond the hooks ----
 
     def each(

@@ -18,7 +18,7 @@ def multiply_grids(
     algorithm: Algorithm,
     left: Grid,
     right: Grid,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[], object] | None = None,
 ) -> list[list[list[Ct]]]:
     """The product of two grids of blocks.
 
@@ -29,7 +29,7 @@ def multiply_grids(
     Args:
         left: block rows × inner blocks, each a list of ciphertexts (or `Plain`s) in `left_layout`.
         right: inner blocks × block columns, in `right_layout`.
-        progress: called with (block products done, all).
+        progress: called after every block product.
 
     Returns:
         Block rows × block columns, each a list of ciphertexts in `out_layout`.
@@ -47,13 +47,10 @@ def multiply_grids(
             got=f"{len(left)}×{len(left[0]) if left else 0} and {inner} rows",
         )
     rows, cols = len(left), len(right[0])
-    done = 0
 
     def reported(accumulator: Accumulator) -> Accumulator:
-        nonlocal done
-        done += 1
         if progress is not None:
-            progress(done, rows * cols * inner)
+            progress()
         return accumulator
 
     def column(t: int, sums: Sums | None) -> Sums:

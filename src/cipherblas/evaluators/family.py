@@ -1,0 +1,77 @@
+"""The two evaluators of one run, for slots and for encrypted rows, of one kind: symbolic, worst case, clear or native.
+
+They share the ledger of memory and the budget of work; counts and declared keys are those of both.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+from cipherblas.crypto.keys.request import KeyRequest
+from cipherblas.evaluators.rows.interface import RowsEvaluator
+from cipherblas.evaluators.slots.interface import Evaluator
+from cipherblas.rlwe.counts import Counts
+
+
+class Evaluators:
+    """Each is made when a program first needs it."""
+
+    def __init__(self, make_slots: Callable[[], Evaluator], make_rows: Callable[[], RowsEvaluator]) -> None:
+        self._make_slots, self._make_rows = make_slots, make_rows
+        self._made: list[Evaluator | RowsEvaluator] = []
+        self._on_weights: Callable[[int], None] | None = None
+
+    @functools.cached_property
+    def slots(self) -> Evaluator:
+        """For ciphertexts of slots."""
+        evaluator = self._make_slots()
+        evaluator.on_weights = self._on_weights
+        self._share(evaluator)
+        return evaluator
+
+    @functools.cached_property
+    def rows(self) -> RowsEvaluator:
+        """For matrices that are encrypted by rows."""
+        evaluator = self._make_rows()
+        self._share(evaluator)
+        return evaluator
+
+    def _share(self, evaluator: Evaluator | RowsEvaluator) -> None:
+        if self._made:
+            evaluator.ledger, evaluator.work = self._made[0].ledger, self._made[0].work
+        self._made.append(evaluator)
+
+    def on_weights(self, callback: Callable[[int], None] | None) -> None:
+        """Have numbers of weights told that are encoded."""
+        self._on_weights = callback
+        if "slots" in vars(self):
+            self.slots.on_weights = callback
+
+    @property
+    def counts(self) -> Counts:
+        """Operations so far."""
+        return sum((evaluator.counts for evaluator in self._made), Counts())
+
+    @property
+    def request(self) -> KeyRequest:
+        """The evaluation keys that the operations so far needed."""
+        total = KeyRequest()
+        for evaluator in self._made:
+            total = total.joined(evaluator.request)
+        return total
+
+    @property
+    def peak_bytes(self) -> int:
+        """Largest number of bytes of live values, working buffers and encoded plaintexts so far, operands left out."""
+        return self._made[0].peak_bytes if self._made else 0
+
+    @property
+    def encoding_seconds(self) -> float:
+        """Spent on weights that were not stored yet."""
+        return float(sum(getattr(evaluator, "encoding_seconds", 0.0) for evaluator in self._made))
+
+    def spend(self, steps: int, what: str) -> None:
+        """Announce so many steps of a loop, which have a budget."""
+        for evaluator in self._made[:1]:
+            evaluator.spend(steps, what)

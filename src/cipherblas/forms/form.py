@@ -1,0 +1,229 @@
+"""How a value is encrypted: blocks of a matrix or a tensor in slots, or rows in coefficients.
+
+A form says what travels and what that takes. Methods that compute on it are entered by its `name`.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cipherblas.common.errors import ShapeError
+from cipherblas.crypto.randomness import SEED_BYTES
+from cipherblas.forms.blocks import join
+from cipherblas.forms.layouts import Layout
+from cipherblas.forms.tensors import TensorLayout
+from cipherblas.rlwe.traffic import WORD_BYTES, Traffic
+
+
+class Form(ABC):
+    """How a matrix, a vector or an image is encrypted.
+
+    Attributes:
+        name: "blocks", "tensors" or "rows".
+    """
+
+    name: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def key(self) -> Hashable:
+        """Equal for equal forms."""
+
+    @property
+    @abstractmethod
+    def ciphertexts(self) -> int:
+        """Ciphertexts, or encrypted rows."""
+
+    @property
+    @abstractmethod
+    def parts(self) -> int:
+        """What is encrypted one by one, each with a seed of its own: ciphertexts, or pieces of rows."""
+
+    @abstractmethod
+    def upload(self, limbs: int, n: int, public_key: bool) -> Traffic:
+        """What a client sends for it, and does for that."""
+
+    @abstractmethod
+    def download(self, limbs: int, components: int, n: int) -> Traffic:
+        """What a server sends back of it, and the client does with that."""
+
+    @abstractmethod
+    def resident_bytes(self, limbs: int, n: int, public_key: bool) -> tuple[int, int]:
+        """Bytes on the server for the whole run: of the arrays as they came, and of what it makes beside them."""
+
+    @abstractmethod
+    def arrays(self, limbs: int, components: int, n: int) -> list[tuple[int, ...]]:
+        """Shapes of the arrays of a result."""
+
+    def taken(self, data: Sequence[Any]) -> tuple[NDArray[np.uint64], ...]:
+        """The arrays of a result, of the data of its handles."""
+        return tuple(data)
+
+    def check(self, got: Sequence[NDArray[Any]], limbs: int, components: int, n: int) -> None:
+        """Raise ShapeError unless the arrays of a result have their number and shapes."""
+        expected = self.arrays(limbs, components, n)
+        if len(got) != len(expected):
+            raise ShapeError("ciphertexts of the result", expected=len(expected), got=len(got))
+        for array, shape in zip(got, expected, strict=True):
+            if array.shape != shape:
+                raise ShapeError("a ciphertext of the result", expected=str(shape), got=str(array.shape))
+
+
+@dataclass(frozen=True)
+class SlotForm(Form):
+    """Blocks of a matrix, or one tensor, in slots.
+
+    Attributes:
+        layout: where the entries of a block lie.
+        grid: block rows × block columns.
+        tensor: where the entries of a vector or an image lie, which is one block; None for a matrix.
+    """
+
+    layout: Layout
+    grid: tuple[int, int]
+    tensor: TensorLayout | None = None
+
+    @classmethod
+    def of_tensor(cls, tensor: TensorLayout) -> SlotForm:
+        """A vector or an image."""
+        return cls(tensor.layout, (1, 1), tensor)
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return "blocks" if self.tensor is None else "tensors"
+
+    @property
+    def key(self) -> Hashable:
+        return self.layout.key, self.grid
+
+    @property
+    def ciphertexts(self) -> int:
+        return math.prod(self.grid) * self.layout.ciphertexts
+
+    @property
+    def parts(self) -> int:
+        return self.ciphertexts
+
+    def upload(self, limbs: int, n: int, public_key: bool) -> Traffic:
+        count = self.ciphertexts
+        seeds = 0 if public_key else count
+        sent = 2 * count - seeds  # polynomials
+        return Traffic(
+            upload_bytes=sent * limbs * n * WORD_BYTES + seeds * SEED_BYTES,
+            messages=count,
+            noise_words=sent * n,
+            encrypted_words=sent * limbs * n,
+            transforms=sent * limbs,
+            seeded_words=seeds * limbs * n,
+            copied_words=seeds * limbs * n,
+        )
+
+    def download(self, limbs: int, components: int, n: int) -> Traffic:
+        count = self.ciphertexts
+        words = count * components * limbs * n
+        return Traffic(
+            result_bytes=words * WORD_BYTES,
+            answers=count,
+            answer_transforms=count * limbs,
+            answer_words=words,
+        )
+
+    def resident_bytes(self, limbs: int, n: int, public_key: bool) -> tuple[int, int]:
+        whole = 2 * self.ciphertexts * limbs * n * WORD_BYTES
+        return self.upload(limbs, n, public_key).upload_bytes, 0 if public_key else whole
+
+    def arrays(self, limbs: int, components: int, n: int) -> list[tuple[int, ...]]:
+        return [(components, limbs, n)] * self.ciphertexts
+
+    def joined(self, vectors: Sequence[NDArray[Any]], shape: tuple[int, ...]) -> NDArray[np.float64]:
+        """The matrix, vector or image that the slots of the ciphertexts hold."""
+        size, (rows, cols) = self.layout.ciphertexts, self.grid
+        blocks = [
+            [self.layout.unpack(vectors[(i * cols + j) * size :][:size]) for j in range(cols)]
+            for i in range(rows)
+        ]
+        return blocks[0][0].reshape(shape) if self.tensor is not None else join(blocks, *shape)
+
+
+@dataclass(frozen=True)
+class RowForm(Form):
+    """A matrix, or its transpose, encrypted row by row in coefficients.
+
+    Attributes:
+        shape: rows × columns of what is encrypted.
+        by_columns: that is the transpose of the matrix.
+        pieces: column ranges, each an encryption of its own. A piece longer than N has a secret for every N columns
+            and one a part (shared-a rows).
+        shared: one encryption whose rows share their a parts, for fixed weights.
+    """
+
+    name: ClassVar[str] = "rows"
+    shape: tuple[int, int]
+    by_columns: bool
+    pieces: tuple[tuple[int, int], ...]
+    shared: bool = False
+
+    @property
+    def key(self) -> Hashable:
+        return self.shape, self.by_columns, self.pieces, self.shared
+
+    @property
+    def widths(self) -> list[int]:
+        """Columns of each piece."""
+        return [stop - start for start, stop in self.pieces]
+
+    @property
+    def ciphertexts(self) -> int:
+        return self.shape[0] * len(self.pieces)
+
+    @property
+    def parts(self) -> int:
+        return len(self.pieces)
+
+    def upload(self, limbs: int, n: int, public_key: bool) -> Traffic:
+        rows, cols = self.shape
+        pieces = len(self.pieces)
+        uniform = limbs * pieces * (1 if self.shared else rows)  # rows of a parts
+        segments = rows * sum(-(-width // n) for width in self.widths)
+        seeds = 0 if public_key else pieces
+        sent = limbs * rows * (cols + (pieces - seeds) * n)
+        return Traffic(
+            upload_bytes=sent * WORD_BYTES + seeds * SEED_BYTES,
+            noise_words=rows * (cols + n * pieces * public_key),
+            encrypted_words=limbs * rows * cols + public_key * uniform * n,
+            # The a part forward (or the ephemeral secret), its product with every secret back.
+            transforms=uniform + limbs * segments * (1 + public_key),
+            seeded_words=0 if public_key else uniform * n,
+            threaded=True,
+        )
+
+    def download(self, limbs: int, components: int, n: int) -> Traffic:
+        rows, words = self.shape[0], sum(map(math.prod, self.arrays(limbs, components, n)))
+        answers = limbs * rows * len(self.pieces)
+        return Traffic(
+            result_bytes=words * WORD_BYTES,
+            answer_transforms=2 * answers,
+            answer_words=answers * n,
+            threaded=True,
+        )
+
+    def resident_bytes(self, limbs: int, n: int, public_key: bool) -> tuple[int, int]:
+        """Seeds are expanded when the arrays come, and stay so."""
+        rows, cols = self.shape
+        uniform = -(-cols // n) if self.shared else rows * len(self.pieces)
+        return 0, limbs * (rows * cols + uniform * n) * WORD_BYTES
+
+    def taken(self, data: Sequence[Any]) -> tuple[NDArray[np.uint64], ...]:
+        """The a part and the b part of each piece."""
+        return tuple(part for piece in data for part in piece)
+
+    def arrays(self, limbs: int, components: int, n: int) -> list[tuple[int, ...]]:
+        rows = self.shape[0]
+        return [shape for width in self.widths for shape in ((limbs, rows, n), (limbs, rows, width))]

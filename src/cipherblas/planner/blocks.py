@@ -1,0 +1,166 @@
+"""Candidates in slots for programs of matrices: algorithms × ring degrees × blocks × options."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar
+
+from cipherblas.common.errors import ShapeError
+from cipherblas.forms.blocks import grid_shape
+from cipherblas.lang.graph import axes_of, products
+from cipherblas.lang.nodes import Expression, matrix_shape, ordered
+from cipherblas.methods.matmul.base import Algorithm
+from cipherblas.methods.matmul.registry import ALGORITHMS, build, find
+from cipherblas.planner.bound import least_seconds
+from cipherblas.planner.budgets import Budgets
+from cipherblas.planner.explain import size
+from cipherblas.planner.plan import PlanOptions
+from cipherblas.planner.strategy import Candidate, Strategy
+from cipherblas.planner.tilings import (
+    TILINGS_KEPT,
+    fits_all,
+    promising,
+    single_product_tilings,
+    uniform_tilings,
+)
+from cipherblas.runtime.blocks import BLOCKS
+from cipherblas.runtime.values import Choice, Decisions
+
+PROGRAM_TILINGS = 2  # of a program with several products: the largest blocks that fit
+Refuse = Callable[[str, str], None]
+
+
+class BlockStrategy(Strategy):
+    """Grids of blocks of matrices."""
+
+    form: ClassVar[str] = BLOCKS
+    label: ClassVar[str] = "slots"
+
+    def __init__(self, expression: Expression, options: PlanOptions, budgets: Budgets) -> None:
+        super().__init__(expression, options, budgets)
+        self.nodes = products(expression)
+        self.numbers = {id(node): number for number, node in enumerate(ordered(expression))}
+        self.axes = axes_of(expression)
+        self.fine = self._is_one_product()
+
+    def _is_one_product(self) -> bool:
+        """One product of two operands, up to factors: the case that is searched most finely."""
+
+        def core(node: Expression) -> Expression:
+            return node.children[0] if node.op == "scale" else node
+
+        if len(self.nodes) != 1 or core(self.expression) is not self.nodes[0]:
+            return False
+        return all(core(child).operand is not None or not child.secret for child in self.nodes[0].children)
+
+    def least_seconds(self, rates: Any, threads: int) -> float:
+        return least_seconds(self.expression, min(self.degrees), rates, threads)
+
+    def whole(self, candidate: Candidate) -> bool:
+        """Whether every matrix is one block."""
+        blocks = candidate.decisions.blocks
+        return all(blocks[axis] >= length for axis, length in self.axes.lengths.items())
+
+    def families(self, thorough: bool, refuse: Refuse) -> Iterator[Iterator[list[Candidate]]]:
+        options = self.options
+        if not self.nodes:
+            yield map(self._elementwise, self.degrees)
+            return
+        automatic = [name for name, algorithm in ALGORITHMS.items() if not algorithm.baseline]
+        for name in [options.algorithm] if options.algorithm is not None else automatic:
+
+            def fitting(n: int, name: str = name) -> list[Candidate]:
+                found = self._of_algorithm(name, n, thorough)
+                return [one for one in found if self._fits_upload(one, refuse)]
+
+            yield map(fitting, self.degrees)
+
+    def _elementwise(self, n: int) -> list[Candidate]:
+        for blocks in uniform_tilings(self.axes, self.options.block):
+            if math.prod(blocks[axis] for axis in self.axes.of(self.expression)) <= n // 2:
+                return [Candidate("elementwise", Decisions(BLOCKS, {}, blocks), n)]
+        return []
+
+    def _of_algorithm(self, name: str, n: int, thorough: bool) -> Iterator[Candidate]:
+        algorithm, slots = find(name), n // 2
+        if self.fine:
+            node = self.nodes[0]
+            m, k = node.children[0].shape
+            axes = (*self.axes.of(node.children[0]), self.axes.of(node)[1])
+            shape = (m, k, node.shape[1])
+            tilings = single_product_tilings(algorithm, shape, slots, self.options.block)
+            # Algorithms with levels of their own are slow to count, and lose to the others by far: one tiling each.
+            kept = TILINGS_KEPT if thorough or algorithm.min_levels == 0 else 1
+            for block in promising(tilings, shape, kept):
+                for found in self._option_sets(algorithm, block, slots):
+                    choices = {self.numbers[id(node)]: Choice(name, found)}
+                    yield Candidate(name, Decisions(BLOCKS, choices, _blocks(axes, block)), n)
+            return
+        uniform = uniform_tilings(self.axes, self.options.block)
+        fitting = (
+            blocks for blocks in uniform if fits_all(algorithm, self.expression, self.axes, blocks, slots)
+        )
+        for blocks in itertools.islice(fitting, PROGRAM_TILINGS):
+            choices = {
+                self.numbers[id(node)]: self._first_choice(algorithm, node, blocks, slots)
+                for node in self.nodes
+            }
+            yield Candidate(name, Decisions(BLOCKS, choices, blocks), n)
+
+    def _block(self, node: Expression, blocks: Mapping[str, int]) -> tuple[int, int, int]:
+        rows, inner = self.axes.of(node.children[0])
+        return blocks[rows], blocks[inner], blocks[self.axes.of(node)[1]]
+
+    def _first_choice(
+        self, algorithm: type[Algorithm], node: Expression, blocks: Mapping[str, int], slots: int
+    ) -> Choice:
+        block = self._block(node, blocks)
+        found = next(self._option_sets(algorithm, block, slots), None)
+        if found is None:
+            raise ShapeError(f"{algorithm.name} has no option that fits", got=block)
+        return Choice(algorithm.name, found)
+
+    def _option_sets(
+        self, algorithm: Any, block: tuple[int, int, int], slots: int
+    ) -> Iterator[dict[str, Any]]:
+        if self.options.options is not None:
+            yield dict(self.options.options)
+        elif algorithm.min_levels and self.options.algorithm is None:
+            yield from itertools.islice(algorithm.candidates(*block, slots), 1)
+        else:
+            yield from algorithm.candidates(*block, slots)
+
+    def _fits_upload(self, candidate: Candidate, refuse: Refuse) -> bool:
+        """Whether the upload fits its budget at one limb: what does not need not be counted to be refused."""
+        uploads, allowed = self._least_upload(candidate), self.budgets.upload
+        if uploads > allowed:
+            refuse(candidate.name, f"uploads at least {size(uploads)}, upload_budget is {size(allowed)}")
+        return uploads <= allowed
+
+    def _least_upload(self, candidate: Candidate) -> int:
+        """Bytes of the operands that are factors of products, or parts of factors, each at one limb."""
+        polynomials: dict[Any, int] = {}
+        for node in self.nodes:
+            choice = candidate.decisions.choices[self.numbers[id(node)]]
+            block = self._block(node, candidate.decisions.blocks)
+            algorithm = build(choice.method, *block, candidate.n // 2, choice.options)
+            layouts = algorithm.left_layout, algorithm.right_layout
+            for side, layout in zip(node.children, layouts, strict=True):
+                if not (side.secret and side.packable):
+                    continue
+                grid = math.prod(grid_shape(*matrix_shape(side), layout.rows, layout.cols))
+                for leaf in ordered(side):
+                    if leaf.operand is not None and leaf.secret:
+                        key = (leaf.name, leaf.transposed, layout.key)
+                        polynomials[key] = grid * layout.ciphertexts * (1 + leaf.operand.public_key)
+        return sum(polynomials.values()) * candidate.n * 8
+
+
+def _blocks(axes: tuple[str, ...], block: tuple[int, ...]) -> dict[str, int]:
+    """Axis → block length; axes that coincide (a @ a) take the smaller length."""
+    blocks: dict[str, int] = {}
+    for axis, length in zip(axes, block, strict=True):
+        blocks[axis] = min(length, blocks.get(axis, length))
+    return blocks

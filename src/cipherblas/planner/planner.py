@@ -1,0 +1,115 @@
+"""What a program may be computed in, and the plan that is fastest."""
+
+from __future__ import annotations
+
+from cipherblas.common.errors import CipherblasError, ParameterError, PrecisionError
+from cipherblas.lang.graph import as_matrices, is_network
+from cipherblas.lang.nodes import Expression, ordered
+from cipherblas.methods.matmul.registry import GEMM
+from cipherblas.methods.matvec_conv.registry import LAYER_METHODS
+from cipherblas.planner import rows, tensors
+from cipherblas.planner.blocks import BlockStrategy
+from cipherblas.planner.budgets import budgets_of, check_size, secret_entries
+from cipherblas.planner.dry_run import DryRun
+from cipherblas.planner.plan import FormName, Plan, PlanOptions, Rejected
+from cipherblas.planner.refusals import INFEASIBLE
+from cipherblas.planner.search import Search
+from cipherblas.planner.strategy import Strategy
+
+# Options that speak of blocks alone, and of slots alone.
+BLOCK_OPTIONS = ("block", "options")
+SLOT_OPTIONS = (*BLOCK_OPTIONS, "parameters")
+LEAST_PRECISION = 2.0**-52
+
+
+def make_plan(expression: Expression, options: PlanOptions) -> tuple[Plan, DryRun]:
+    """The fastest plan that the forms offer within the budgets, or that of the forced form, and its dry run.
+
+    Raises:
+        PrecisionError: no ring reaches the precision at this security.
+        MemoryBudgetError: only plans beyond a budget were found.
+        ParameterError: an option is out of range, the forced algorithm or form does not suit the program, or one
+            option asks for slots and another one for GEMMs.
+    """
+    check_precision(options.precision)
+    budgets = budgets_of(options, secret_entries(expression))
+    check_size(expression, budgets)
+    matrices, layered = as_matrices(expression), tensors.unsupported(expression) is None
+    network = is_network(expression) and (matrices is None or layered)
+    form = (_form_of_network if network else _form_of_matrices)(options)
+    strategies: list[Strategy] = []
+    refusals: list[Rejected] = []
+    errors: list[CipherblasError] = []
+
+    def enter(kind: type[Strategy], what: Expression) -> None:
+        try:
+            strategies.append(kind(what, options, budgets))
+        except INFEASIBLE as error:
+            errors.append(error)
+            refusals.append(Rejected(kind.label, str(error.got or error)))
+
+    if form in (None, "rows") and matrices is not None:
+        enter(rows.RowStrategy, matrices)
+    if form in (None, "blocks") and matrices is not None and not network:
+        enter(BlockStrategy, matrices)
+    if form == "tensors" or (form is None and (network or (layered and _has_layers(expression)))):
+        enter(tensors.TensorStrategy, expression)
+    if not strategies:
+        if errors:
+            raise errors[-1]
+        raise ParameterError("form", expected="tensors for a network", got=form)
+    search = Search(strategies, options, budgets)
+    search.rejected.update((refusal.algorithm, refusal) for refusal in refusals)
+    return search.run()
+
+
+def _has_layers(expression: Expression) -> bool:
+    """Whether a program of matrices has products one after another, or products and elementwise ones."""
+    steps = [node for node in ordered(expression) if node.secret and not node.linear]
+    return len(steps) > 1 and any(node.product for node in steps)
+
+
+def check_precision(precision: float) -> None:
+    """Raise PrecisionError where no plan can reach a precision, whatever the parameters."""
+    if precision < LEAST_PRECISION:
+        raise PrecisionError(
+            "the precision cannot be reached: operands and results are float64 numbers",
+            expected=f"precision=… of {LEAST_PRECISION:.1g} at the least",
+            got=f"{precision:g}",
+        )
+
+
+def _form_of_network(options: PlanOptions) -> FormName | None:
+    """The form that the options leave for vectors, images and layers, or None where they leave both."""
+    if options.form == "blocks":
+        raise ParameterError("form", expected="tensors | rows for vectors and images", got=options.form)
+    for name in BLOCK_OPTIONS:
+        if getattr(options, name) is not None:
+            raise ParameterError(
+                "options of a network", expected=f"no {name}, which is of products of matrices", got=name
+            )
+    if options.algorithm == GEMM:
+        return "rows"
+    if options.algorithm is not None or options.parameters is not None:
+        return "tensors"
+    return options.form
+
+
+def _form_of_matrices(options: PlanOptions) -> FormName | None:
+    """The form that the options leave for matrices, or None where they leave both."""
+    if options.algorithm == GEMM:
+        if options.form == "blocks":
+            raise ParameterError("form", expected=f"rows with the algorithm {GEMM}", got=options.form)
+        for name in BLOCK_OPTIONS:
+            if getattr(options, name) is not None:
+                raise ParameterError(
+                    f"options of {GEMM}", expected=f"no {name}, which is of products in slots", got=name
+                )
+        return "rows"
+    if options.algorithm in LAYER_METHODS:
+        return "tensors"
+    slots = ["algorithm"] if options.algorithm is not None else []
+    slots += [name for name in SLOT_OPTIONS if getattr(options, name) is not None]
+    if slots and options.form == "rows":
+        raise ParameterError("form", expected=f"blocks with the option {slots[0]}", got=options.form)
+    return "blocks" if slots else options.form

@@ -1,0 +1,134 @@
+"""What a search is told by each form that values can have: candidates, and the rings that carry them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Protocol
+
+from cipherblas.crypto.params import Parameters
+from cipherblas.lang.nodes import Expression
+from cipherblas.planner.budgets import Budgets
+from cipherblas.planner.dry_run import DryRun
+from cipherblas.planner.plan import RING_DEGREES, PlanOptions
+from cipherblas.planner.sizing import budget_bits, magnitude_slope, sizings
+from cipherblas.rlwe.key_policies import KeyPolicy
+from cipherblas.rlwe.rings import Ring, RingShape
+from cipherblas.runtime.values import Decisions
+
+KEY_POLICIES: tuple[KeyPolicy, ...] = ("direct", "composed", "binary")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One way to run a program, before its ring is sized.
+
+    Attributes:
+        name: of its algorithm, for people.
+    """
+
+    name: str
+    decisions: Decisions
+    n: int
+
+    def with_policy(self, policy: KeyPolicy) -> Candidate:
+        """The same with another key policy."""
+        return replace(self, decisions=replace(self.decisions, key_policy=policy))
+
+
+class Size(Protocol):
+    """A ring in bits, before its primes are searched."""
+
+    @property
+    def alpha(self) -> int: ...
+
+    def shape(self) -> RingShape: ...
+
+    def parameters(self, security: int, insecure: bool) -> Parameters: ...
+
+
+Run = Callable[[Ring], DryRun]
+
+
+class Strategy(ABC):
+    """Ways to compute a program in one form.
+
+    Attributes:
+        expression: what runs.
+        label: of the form, in what is not taken.
+        stop_ratio: a ring slower than a smaller one by so much ends the search upwards.
+        policies: key policies in the order in which they are tried; the first that fits the key budget is taken.
+        all_policies: all of them are compared.
+        fine: every tiling, option and digit size is compared.
+    """
+
+    form: ClassVar[str]
+    label: ClassVar[str]
+    stop_ratio: ClassVar[float] = 1.3
+    policies: tuple[KeyPolicy, ...] = KEY_POLICIES
+    all_policies: ClassVar[bool] = False
+    fine = True
+
+    def __init__(self, expression: Expression, options: PlanOptions, budgets: Budgets) -> None:
+        self.expression, self.options, self.budgets = expression, options, budgets
+        self._slopes: dict[str, float] = {}
+        if options.key_policy is not None:
+            self.policies = (options.key_policy,)
+
+    @property
+    def degrees(self) -> Sequence[int]:
+        """Ring degrees to try, smallest first."""
+        if self.options.parameters is not None:
+            return (self.options.parameters.n,)
+        return RING_DEGREES if self.options.ring_degree is None else (self.options.ring_degree,)
+
+    @property
+    def target(self) -> float:
+        """Largest allowed error of an entry."""
+        return float(self.options.precision) * self.expression.bound
+
+    @abstractmethod
+    def families(
+        self, thorough: bool, refuse: Callable[[str, str], None]
+    ) -> Iterator[Iterator[list[Candidate]]]:
+        """For each algorithm the candidates of each ring degree, smallest first.
+
+        Args:
+            thorough: look at smaller blocks of every algorithm.
+            refuse: told a name, and why candidates of that name are left out.
+        """
+
+    def whole(self, candidate: Candidate) -> bool:
+        """Whether larger rings save nothing."""
+        return True
+
+    def least_seconds(self, rates: Any, threads: int) -> float:
+        """What every candidate takes at least."""
+        return 0.0
+
+    def taken(self, scored: list[Any]) -> list[Any]:
+        """Those of the scored candidates that are worth keeping."""
+        return scored
+
+    def allowed_bits(self, n: int) -> float:
+        """The largest log2(QP)."""
+        return budget_bits(n, self.options.security, self.options.insecure)
+
+    def sizes(self, candidate: Candidate, run: Run, extra_bits: float) -> Sequence[Size]:
+        """Rings that carry a candidate at the precision.
+
+        Args:
+            run: counts it on a ring.
+            extra_bits: added to the scale (after a first choice missed the target, or its primes were too few).
+
+        Raises:
+            NoRingError: no ring of its degree does; key policies with fewer keys have larger errors yet.
+        """
+        allowed = self.allowed_bits(candidate.n)
+        if candidate.name not in self._slopes:
+            self._slopes[candidate.name] = magnitude_slope(run, candidate.n, allowed)
+        return sizings(
+            *(run, candidate.n, self.target, self.options.security, self.options.insecure, extra_bits),
+            *(self._slopes[candidate.name], (1, 2, 3) if self.fine else (2,)),
+        )

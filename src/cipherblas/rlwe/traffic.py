@@ -1,0 +1,45 @@
+"""What a program sends, and what that costs beside the network."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import astuple, dataclass
+
+WORD_BYTES = 8
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What one run sends, or a part of that.
+
+    Attributes:
+        upload_bytes, result_bytes: of ciphertexts, seeds included.
+        messages: vectors of slots that the client packs and encodes; none by rows.
+        noise_words: coefficients of errors that it draws.
+        encrypted_words: residues that it makes.
+        transforms: of limbs that it does for that.
+        seeded_words: residues that both sides expand from seeds.
+        copied_words: residues that the server writes beside those to make whole ciphertexts.
+        threaded: the client encrypts in threads.
+        answers: vectors of slots that the client decodes.
+        answer_transforms: of limbs that it does for decryption.
+        answer_words: residues that it reads.
+    """
+
+    upload_bytes: int = 0
+    result_bytes: int = 0
+    messages: int = 0
+    noise_words: int = 0
+    encrypted_words: int = 0
+    transforms: int = 0
+    seeded_words: int = 0
+    copied_words: int = 0
+    threaded: bool = False
+    answers: int = 0
+    answer_transforms: int = 0
+    answer_words: int = 0
+
+    def __add__(self, other: Traffic) -> Traffic:
+        total = Traffic(*map(operator.add, astuple(self), astuple(other)))
+        object.__setattr__(total, "threaded", self.threaded or other.threaded)
+        return total

@@ -1,0 +1,190 @@
+"""Programs of matrices as grids of equal blocks, each a few ciphertexts in some `Layout`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from dataclasses import replace
+from typing import ClassVar, NamedTuple
+
+from cipherblas.common.errors import ParameterError, ShapeError
+from cipherblas.forms.blocks import grid_shape
+from cipherblas.forms.convert.relayout import relayout
+from cipherblas.forms.form import SlotForm
+from cipherblas.forms.layouts import Layout, column_major
+from cipherblas.lang.graph import axes_of, products
+from cipherblas.lang.nodes import Expression, matrix_shape
+from cipherblas.methods.matmul.base import Algorithm
+from cipherblas.methods.matmul.product import multiply_grids
+from cipherblas.methods.matmul.registry import build
+from cipherblas.runtime.executor import FORMS, Executor, computes
+from cipherblas.runtime.slots import Encryption, SlotRun
+from cipherblas.runtime.values import Value
+
+# Of the budget of work, for each product of two blocks: counting does not walk them, but a run and `worst_error` do.
+STEPS_PER_BLOCK_PRODUCT = 4
+BLOCKS = "blocks"
+
+
+class Wish(NamedTuple):
+    """How operands are packed and encrypted, where that is given; a computed value keeps the layout, limbs, scale and
+    unit that its computation leaves it in."""
+
+    layout: Layout | None = None
+    encryption: Encryption | None = None
+
+
+class BlockRun(SlotRun):
+    """Matrices in blocks; their lengths along each axis (see `Axes`) are among the decisions."""
+
+    name: ClassVar[str] = BLOCKS
+
+    def __init__(self, run: Executor) -> None:
+        super().__init__(run)
+        self.axes, self.lengths = axes_of(run.node), run.decisions.blocks
+        if not self.axes.lengths.keys() <= self.lengths.keys():
+            expected, got = ", ".join(self.axes.lengths), ", ".join(self.lengths) or "none"
+            raise ParameterError("block lengths", expected=expected, got=got)
+
+    def steps(self) -> int:
+        """Products of blocks."""
+        total = sum(math.prod(self._grid_of(product)) for product in products(self.run.node))
+        self.ev.spend(STEPS_PER_BLOCK_PRODUCT * total, "block products")
+        return total
+
+    def _grid_of(self, product: Expression) -> tuple[int, int, int]:
+        left, right = product.children
+        lengths = (left.shape[0], left.shape[1], right.shape[1])
+        m, k, n = (-(-length // size) for length, size in zip(lengths, self.block(product), strict=True))
+        return m, k, n
+
+    def block(self, product: Expression) -> tuple[int, int, int]:
+        """Rows, inner length and columns of the blocks of a product."""
+        rows, inner = self.axes.of(product.children[0])
+        return self.lengths[rows], self.lengths[inner], self.lengths[self.axes.of(product)[1]]
+
+    def key(self, node: Expression, wish: Wish | None) -> Hashable:
+        layout, encryption = wish or Wish()
+        return (layout and layout.key, encryption) if node.packable else None
+
+    def lasts(self, node: Expression) -> bool:
+        return node.packable
+
+    def dense(self, node: Expression) -> Layout:
+        """A block of a node, column after column."""
+        rows, cols = self.axes.of(node)
+        return column_major(self.lengths[rows], self.lengths[cols], self.ev.slots)
+
+    def form(self, node: Expression, layout: Layout) -> SlotForm:
+        """The grid of a node in blocks of a layout."""
+        rows, cols = grid_shape(*matrix_shape(node), layout.rows, layout.cols)
+        self.ev.spend(rows * cols * layout.ciphertexts, "blocks of a matrix")
+        return SlotForm(layout, (rows, cols))
+
+    def clear(self, node: Expression, wish: Wish | None) -> Value:
+        layout = (wish or Wish()).layout or self.dense(node)
+        form = self.form(node, layout)
+        cells = self.inputs.blocks(node, layout, form.grid)
+        return Value(node.shape, form, cells, node.bound, secret=False)
+
+    def factor(self, node: Expression, layout: Layout, other: Value | None) -> Value:
+        """The value of a factor in `layout`, ready to be multiplied, at the limbs of `other` where that is lower."""
+        encryption = None
+        if node.secret and node.packable:
+            encryption = self.usual(node)
+            if other is not None and other.secret:
+                encryption = replace(encryption, limbs=other.first().limbs)
+        value = self.value(node, Wish(layout, encryption))
+        return self.ready(self.relaid(value, layout, node.bound))
+
+    def relaid(self, value: Value, layout: Layout, bound: float) -> Value:
+        """The value in another layout; no entry exceeds `bound`, and where slots hold nothing else, no slot does."""
+        source = value.layout
+        if source.key == layout.key:
+            return value
+        if not value.secret:
+            raise ShapeError("a clear value is packed once", expected=layout.key, got=source.key)
+        ev, value = self.ev, self.settled(value)
+        cells = value.blocks(ev, lambda i, j: relayout(ev, value.cells[i][j], source, layout))
+        value = replace(value, form=SlotForm(layout, value.slots.grid), cells=cells)
+        if layout.imaginary_garbage or layout.empty_garbage:
+            return value
+        largest = layout.slot_bound(bound / abs(value.unit))
+        return value.mapped(ev, lambda ct: ev.bounded(ct, largest))
+
+    def factors(self, node: Expression, algorithm: Algorithm) -> tuple[Value, Value]:
+        """Both factors of a product, at the same limbs."""
+        ev, (first, second) = self.ev, node.children
+        if first.packable and not second.packable:
+            right = self.factor(second, algorithm.right_layout, None)
+            left = self.factor(first, algorithm.left_layout, right)
+        else:
+            left = self.factor(first, algorithm.left_layout, None)
+            right = self.factor(second, algorithm.right_layout, left)
+        if left.secret and right.secret:
+            limbs = min(left.first().limbs, right.first().limbs)
+            left, right = (side.mapped(ev, lambda ct: ev.drop(ct, limbs)) for side in (left, right))
+        return left, right
+
+
+FORMS[BLOCKS] = BlockRun
+
+
+@computes(BLOCKS, "operand")
+def operand(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
+    """A secret matrix."""
+    layout, encryption = wish or Wish()
+    return run.operand(node, run.form(node, layout or run.dense(node)), matrix_shape(node), encryption)
+
+
+@computes(BLOCKS, "scale")
+def scale(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
+    """A number changes the unit alone."""
+    layout, encryption = wish or Wish()
+    factor = node.gain(0)
+    if encryption is not None:
+        encryption = replace(encryption, unit=abs(encryption.unit / factor))
+    value = run.value(node.children[0], Wish(layout, encryption))
+    return replace(value, unit=value.unit * math.copysign(factor, node.parameters["factor"]))
+
+
+@computes(BLOCKS, "assume", "truncated")
+def same(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
+    """The same value: their bound is that of entries alone, it serves where garbage is gone."""
+    return run.value(node.children[0], wish)
+
+
+@computes(BLOCKS, "add")
+def add(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
+    """Computed values decide layout, limbs, scale and unit, then the operand with the largest range."""
+    ev = run.ev
+    first, second = sorted(node.children, key=lambda part: (part.packable, not part.secret, -part.bound))
+    x = run.value(first, wish)
+    if second.packable and not first.packable:
+        x = run.with_room(x, second.bound)
+    y = run.value(second, Wish(x.layout, Encryption(x.first().limbs, x.first().scale, abs(x.unit))))
+    if y.secret:
+        return run.sum_of_secrets(x, run.relaid(y, x.layout, second.bound))
+    ratio = y.unit / x.unit
+    return replace(x, cells=x.zipped(ev, y, lambda ct, plain: ev.add_plain(ct, plain.times(ratio))))
+
+
+@computes(BLOCKS, "multiply")
+def multiply(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
+    """The entrywise product, column after column."""
+    layout = run.dense(node)
+    first, second = sorted(node.children, key=lambda part: (part.packable, not part.secret))
+    x = run.factor(first, layout, None)
+    y = run.factor(second, layout, x)
+    return Value(node.shape, x.form, x.zipped(run.ev, y, run.multiply), x.unit * y.unit)
+
+
+@computes(BLOCKS, "matmul")
+def matmul(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
+    """The algorithm that was chosen, on grids of blocks."""
+    ev, choice = run.ev, run.run.choice(node)
+    algorithm = build(choice.method, *run.block(node), ev.slots, choice.options)
+    left, right = run.factors(node, algorithm)
+    cells = multiply_grids(ev, algorithm, left.cells, right.cells, run.run.tick)
+    grid = (len(cells), len(cells[0]))
+    return Value(node.shape, SlotForm(algorithm.out_layout, grid), cells, left.unit * right.unit)

@@ -1,0 +1,250 @@
+"""Interpreting a program with any evaluators: the one path that planning, checking and running share.
+
+A value is computed when a node that is made of it asks for it. How, the table `METHODS` says, for each operation and
+each form that values can have; a value that is wanted in another form than its own is converted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, TypeVar
+
+from cipherblas.common.errors import ParameterError
+from cipherblas.evaluators.family import Evaluators
+from cipherblas.evaluators.rows.interface import ClearFactor
+from cipherblas.forms.tensors import TensorLayout
+from cipherblas.lang.nodes import Expression, ordered
+from cipherblas.rlwe.counts import Counts
+from cipherblas.runtime.inputs import Inputs
+from cipherblas.runtime.values import Choice, Decisions, Value
+
+Progress = Callable[[int, int], None]
+
+
+class Choose(Protocol):
+    """How a node is computed of which a program does not say so: of tensors on an input in the layout `x`, or how an
+    operand is packed (`x` is None)."""
+
+    def __call__(self, node: Expression, x: TensorLayout | None) -> Choice: ...
+
+
+@dataclass(frozen=True)
+class NodeFigures:
+    """One node of a program: how it is computed, and what that takes, its operands apart.
+
+    Attributes:
+        number: of the node in `ordered`.
+        choice: the decision; None where there was none to make.
+        limbs: of its value.
+    """
+
+    number: int
+    title: str
+    form: str
+    choice: Choice | None
+    counts: Counts
+    limbs: int
+
+
+class FormRun:
+    """The values of one form in one run: what methods are given.
+
+    `wish` is what a node may ask of the form of a value that is made for it; None leaves it to the node that makes it.
+    """
+
+    name: ClassVar[str]
+
+    def __init__(self, run: Executor) -> None:
+        self.run, self.inputs, self.decisions = run, run.inputs, run.decisions
+
+    def value(self, node: Expression, wish: Any = None) -> Value:
+        """The value of a node in this form."""
+        return self.run.value(node, self.name, wish)
+
+    def key(self, node: Expression, wish: Any) -> Hashable:
+        """Equal for wishes that one value fulfils."""
+        return None
+
+    def lasts(self, node: Expression) -> bool:
+        """Whether values of a node stay for the whole run."""
+        return False
+
+    def clear(self, node: Expression, wish: Any) -> Value:
+        """A part without secrets, where methods ask for it as for any other.
+
+        Raises:
+            ParameterError: they know none in this form.
+        """
+        raise ParameterError("a factor of a product", expected="an encrypted one", got=f"{node.title}, clear")
+
+    def computed(self, node: Expression) -> None:
+        """A node is done."""
+
+    def steps(self) -> int:
+        """In what progress is counted, of the whole run."""
+        return 0
+
+    def result_wish(self) -> Any:
+        """What is asked of the result."""
+        return None
+
+    def finished(self, value: Value) -> Value:
+        """The result as it is sent."""
+        return value
+
+
+Method = Callable[[Any, Any, Any], Value]  # (run of the form, node, wish) → value
+METHODS: dict[tuple[str, str], Method] = {}  # by form and operation
+FORMS: dict[str, type[FormRun]] = {}
+AnyMethod = TypeVar("AnyMethod", bound=Method)
+
+
+def computes(form: str, *operations: str) -> Callable[[AnyMethod], AnyMethod]:
+    """Enter a method: how nodes of an operation are computed in a form (a decorator).
+
+    Raises:
+        ParameterError: there is one.
+    """
+
+    def enter(method: AnyMethod) -> AnyMethod:
+        for operation in operations:
+            if METHODS.setdefault((form, operation), method) is not method:
+                raise ParameterError("a method exists", expected="another operation or form", got=operation)
+        return method
+
+    return enter
+
+
+def missing(node: Expression, form: str) -> Expression | None:
+    """The first node of a program that no method computes in a form."""
+    return next((n for n in ordered(node) if n.secret and (form, n.op) not in METHODS), None)
+
+
+class Executor:
+    """One run of a program: `Executor(...).run()`.
+
+    Args:
+        evaluators: the interpreters.
+        node: the program.
+        decisions: how it is computed.
+        inputs: where operands come from.
+        progress: called as progress(done, total) after every block product, every product by rows, or every layer and
+            as weights are ready (the first run encodes them).
+        choose: asked for choices that `decisions` lack.
+        weights: how many weights there are, which a plan has counted.
+        observed: what each node takes is kept in `figures`.
+
+    Attributes:
+        choices: those of `decisions`, and those that were asked for.
+        figures: of the nodes, in the order in which they were computed.
+        fixed_factors: the clear factors that have keys of their own, in the order of the keys' numbers.
+    """
+
+    def __init__(
+        self,
+        evaluators: Evaluators,
+        node: Expression,
+        decisions: Decisions,
+        inputs: Inputs,
+        progress: Progress | None = None,
+        *,
+        choose: Choose | None = None,
+        weights: int = 0,
+        observed: bool = False,
+    ) -> None:
+        self.evaluators, self.node, self.decisions, self.inputs = evaluators, node, decisions, inputs
+        self.order = ordered(node)
+        self.number = {id(current): number for number, current in enumerate(self.order)}
+        self.choices = dict(decisions.choices)
+        self.figures: list[NodeFigures] = []
+        self.fixed_factors: list[ClearFactor] = []
+        self._choose, self._observed = choose, observed
+        self._uses = Tally(id(child) for current in self.order for child in current.children)
+        self._left = self._uses.copy()
+        self._kept: dict[int, dict[Hashable, Value]] = {}
+        self._of_children = Counts()
+        self._runs: dict[str, FormRun] = {}
+        self._progress, self._done = progress, 0
+        self._total = weights + self.form_run(decisions.form).steps()
+
+    def run(self) -> Value:
+        """Compute the whole program; the result is still encrypted."""
+        run = self.form_run(self.form_of(self.node))
+        self.evaluators.on_weights(self.tick)
+        try:
+            value = run.finished(self.value(self.node, run.name, run.result_wish()))
+        finally:
+            self.evaluators.on_weights(None)  # circles would keep what the run holds
+            self._runs.clear()
+            self._kept.clear()
+        if self._done < self._total:  # masks were counted among the weights
+            self.tick(self._total - self._done)
+        return value
+
+    def form_of(self, node: Expression) -> str:
+        """The form in which a node is computed."""
+        return self.decisions.form
+
+    def form_run(self, form: str) -> FormRun:
+        """The values of a form."""
+        if form not in self._runs:
+            self._runs[form] = FORMS[form](self)
+        return self._runs[form]
+
+    def choice(self, node: Expression, x: TensorLayout | None = None) -> Choice:
+        """What was decided about a node."""
+        number = self.number[id(node)]
+        if number not in self.choices:
+            if self._choose is None:
+                raise ParameterError(
+                    "decisions of a program", expected=f"one for {node.title}", got="none for it"
+                )
+            self.choices[number] = self._choose(node, x)
+        return self.choices[number]
+
+    def tick(self, done: int = 1) -> None:
+        """So much more is done."""
+        self._done = min(self._done + done, self._total)
+        if self._progress is not None:
+            self._progress(self._done, self._total)
+
+    def value(self, node: Expression, form: str, wish: Any) -> Value:
+        """The value of a node in a form; one that is used several times in the same way is computed once, and kept."""
+        run = self.form_run(form)
+        if not node.secret:
+            return run.clear(node, wish)
+        if self._uses[id(node)] < 2:
+            return self._computed(run, node, wish)
+        kept, key = self._kept.setdefault(id(node), {}), run.key(node, wish)
+        if key not in kept:
+            kept[key] = self._computed(run, node, wish)
+        value = kept[key]
+        if not run.lasts(node):
+            self._left[id(node)] -= 1
+            if self._left[id(node)] == 0:
+                del self._kept[id(node)]
+        return value
+
+    def _computed(self, run: FormRun, node: Expression, wish: Any) -> Value:
+        method = METHODS.get((run.name, node.op))
+        if method is None:
+            raise ParameterError(f"method of {run.name} for {node.title}", expected="one", got="none")
+        if not self._observed:
+            value = method(run, node, wish)
+            run.computed(node)
+            return value
+        before, others, self._of_children = self.evaluators.counts, self._of_children, Counts()
+        value = method(run, node, wish)
+        spent = self.evaluators.counts - before
+        choice = self.choices.get(self.number[id(node)])
+        self.figures.append(
+            NodeFigures(
+                *(self.number[id(node)], node.title, run.name, choice),
+                *(spent - self._of_children, value.first().limbs),
+            )
+        )
+        self._of_children = others + spent
+        run.computed(node)
+        return value

@@ -1,0 +1,129 @@
+"""Where a run gets its operands from."""
+
+from __future__ import annotations
+
+import functools
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cipherblas.evaluators.family import Evaluators
+from cipherblas.evaluators.slots.values import Plain
+from cipherblas.forms.blocks import block_of
+from cipherblas.forms.form import RowForm, SlotForm
+from cipherblas.forms.layouts import Layout
+from cipherblas.lang.analysis import evaluate_clear, is_constant
+from cipherblas.lang.graph import content_digest
+from cipherblas.lang.nodes import Expression
+from cipherblas.runtime.values import Handles, Input
+
+
+class Inputs(ABC):
+    """Secret operands, and the values of parts of a program without secrets.
+
+    Args:
+        clear: name → array of each public operand.
+    """
+
+    def __init__(self, clear: Mapping[str, NDArray[Any]]) -> None:
+        self._clear = clear
+        self.run = object()  # in the keys of values that change from run to run
+        self._found: dict[int, tuple[Expression, NDArray[Any]]] = {}
+        self._constants: dict[int, str] = {}
+
+    @abstractmethod
+    def secret(self, wanted: Input, bound: float, evaluators: Evaluators) -> list[list[Handles]]:
+        """The encrypted blocks or pieces of a secret operand, in its unit; no slot or entry exceeds `bound`."""
+
+    def values(self, node: Expression) -> NDArray[Any]:
+        """The values of a part without secrets; an operand's in the type that they were given in, so that large ones
+        need no copy. Nothing may be computed in that type."""
+        if id(node) not in self._found:
+            self._found[id(node)] = (node, self._evaluated(node))
+        return self._found[id(node)][1]
+
+    def _evaluated(self, node: Expression) -> NDArray[Any]:
+        return evaluate_clear(node, self._clear, narrow=True)
+
+    def blocks(self, node: Expression, layout: Layout, grid: tuple[int, int]) -> list[list[list[Plain]]]:
+        """The packed blocks of a part without secrets, in units of its bound."""
+        return [[self._block(node, layout, i, j) for j in range(grid[1])] for i in range(grid[0])]
+
+    def _block(self, node: Expression, layout: Layout, i: int, j: int) -> list[Plain]:
+        constant = is_constant(node)
+        name = ("constant", self._content(node)) if constant else ("clear", self.run, id(node))
+
+        def vector(index: int) -> NDArray[np.complex128]:
+            cell = block_of(self.values(node), layout.rows, layout.cols, i, j)
+            return layout.pack_one(cell / node.bound, index)
+
+        bound = layout.slot_bound(1.0)
+        return [
+            Plain((name, layout.key, i, j, index), functools.partial(vector, index), bound, constant=constant)
+            for index in range(layout.ciphertexts)
+        ]
+
+    def _content(self, node: Expression) -> str:
+        """What identifies the values of a part without operands, in any run."""
+        if id(node) not in self._constants:
+            self._constants[id(node)] = content_digest(node)
+        return self._constants[id(node)]
+
+
+class SymbolicInputs(Inputs):
+    """For a symbolic run: records what the client must send, and answers with handles without data."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+        self.wanted: dict[Any, Input] = {}
+
+    def secret(self, wanted: Input, bound: float, evaluators: Evaluators) -> list[list[Handles]]:
+        """Fresh handles."""
+        self.wanted.setdefault(wanted.key, wanted)
+        return fresh(wanted, bound, evaluators, None)
+
+    def _evaluated(self, node: Expression) -> NDArray[Any]:
+        """Of constants their values, which keys of fixed weights are made from."""
+        return super()._evaluated(node) if is_constant(node) else np.zeros(node.shape)
+
+    def blocks(self, node: Expression, layout: Layout, grid: tuple[int, int]) -> list[list[list[Plain]]]:
+        """The first block, which stands for all."""
+        rows, cols = grid
+        first = self._block(node, layout, 0, 0)
+        for plain in first:
+            plain.blocks = rows * cols
+        return [[first] * cols] * rows
+
+
+def fresh(wanted: Input, bound: float, evaluators: Evaluators, data: Any) -> list[list[Handles]]:
+    """Handles on the ciphertexts of an operand.
+
+    Args:
+        data: an iterator over the evaluator's representation of each, block by block; None where there are none.
+    """
+    form = wanted.form
+    options: dict[str, Any] = {"bound": bound, "limbs": wanted.limbs, "scale": wanted.scale}
+
+    def following() -> Any:
+        return None if data is None else next(data)
+
+    if isinstance(form, RowForm):
+        rows = form.shape[0]
+        if form.shared:
+            return [[[evaluators.rows.fresh_batch(following(), form.shape, **options)]]]
+        key = wanted.public_key
+        pieces = [
+            evaluators.rows.fresh(following(), (rows, width), public_key=key, **options)
+            for width in form.widths
+        ]
+        return [[pieces]]
+    assert isinstance(form, SlotForm)
+    ev, count = evaluators.slots, form.layout.ciphertexts
+
+    def block(_: int) -> Handles:
+        return [ev.fresh(following(), public_key=wanted.public_key, **options) for _ in range(count)]
+
+    return ev.each(form.grid[0], lambda _: ev.each(form.grid[1], block))

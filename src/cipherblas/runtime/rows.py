@@ -1,0 +1,312 @@
+"""Programs of matrices that are encrypted by rows or by columns, whose products are GEMMs.
+
+W @ X wants X encrypted by rows and gives rows, X @ W by columns, a product of secrets wants its left factor by columns
+and its right one by rows and gives either. Operands are encrypted as they are wanted; a computed value that is wanted
+the other way is transposed under encryption.
+
+Scales come from the top: the result's scale is as large as the modulus allows, and each node passes on what its
+children need.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Hashable, Mapping
+from dataclasses import replace
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cipherblas.common.arrays import strips
+from cipherblas.common.errors import ParameterError
+from cipherblas.evaluators.rows.interface import EXACT_BITS, ClearFactor, Rows
+from cipherblas.forms.form import RowForm
+from cipherblas.lang.analysis import has_public_key, is_constant
+from cipherblas.lang.graph import products
+from cipherblas.lang.nodes import Expression, matrix_shape, ordered
+from cipherblas.methods.matmul.gemm import secret_product
+from cipherblas.methods.matmul.registry import GEMM
+from cipherblas.runtime.executor import FORMS, Executor, FormRun, computes
+from cipherblas.runtime.values import Input, Value
+
+ROWS = "rows"
+# Between twice the message and the modulus: for the noise and for primes that are not 2^bits.
+HEADROOM_BITS = 1.0
+
+
+class Wish(NamedTuple):
+    """How a value is wanted: encrypted by columns, or by rows, at a scale."""
+
+    by_columns: bool
+    scale: float
+
+
+def rounded(values: NDArray[Any], unit: float, bits: int) -> NDArray[Any]:
+    """values / unit, rounded to integers of so many bits and a sign, without a float64 copy of all of them."""
+    integers = np.empty(values.shape, np.int32 if bits < 31 else np.float64)
+    for rows in strips(values):
+        integers[rows] = np.rint(np.divide(values[rows], unit, dtype=np.float64))
+    return integers
+
+
+def sums_are_exact(largest: float, terms: int) -> bool:
+    """Whether a sum of so many integers up to `largest`, with any signs, is exact in float64."""
+    return largest * terms < 2.0**EXACT_BITS
+
+
+def most_weight_bits(terms: int) -> int:
+    """Bits of rounded weights of which a sum of so many is exact in float64: keys of fixed weights are such sums."""
+    return EXACT_BITS - 1 - math.ceil(math.log2(terms))
+
+
+def whole(node: Expression) -> bool:
+    """Whether the entries of a clear part are known to be whole numbers."""
+    found: dict[int, bool] = {}
+    for current in ordered(node):
+        found[id(current)] = current.whole([found[id(child)] for child in current.children])
+    return found[id(node)]
+
+
+def can_be_fixed(product: Expression) -> bool:
+    """Whether a product can have keys of its own: of a constant and an operand that the secret key encrypts.
+
+    The secrets of rows that share their a parts are the client's, so that no public key encrypts them.
+    """
+    clear, other = sorted(product.children, key=lambda part: part.secret)
+    return (
+        not clear.secret and is_constant(clear) and other.operand is not None and not other.operand.public_key
+    )
+
+
+def switches_keys(node: Expression) -> bool:
+    """Whether rows are transposed or multiplied by the secret: they are then at most N long."""
+    sides = [[child.secret for child in product.children] for product in products(node)]
+    return any(all(side) for side in sides) or len({side[0] for side in sides}) > 1
+
+
+class RowRun(FormRun):
+    """Matrices encrypted by rows, or by columns, in one run."""
+
+    name: ClassVar[str] = ROWS
+
+    def __init__(self, run: Executor) -> None:
+        super().__init__(run)
+        self.ev = run.evaluators.rows
+        self.limbs = len(self.ev.params.q)
+        fixed = any(choice.options.get("fixed") for choice in run.choices.values())
+        # Products with fixed weights come in pieces of N columns, and so do operands that a public key encrypts, since
+        # longer rows have secrets of the client's: what is added to them must too.
+        self._in_pieces = fixed or switches_keys(run.node) or has_public_key(run.node)
+        self._orientations: dict[int, bool | None] = {}
+
+    def steps(self) -> int:
+        """Products."""
+        return len(products(self.run.node))
+
+    def key(self, node: Expression, wish: Wish) -> Hashable:
+        return wish
+
+    def lasts(self, node: Expression) -> bool:
+        return True
+
+    def result_wish(self) -> Wish:
+        """As large a scale as the modulus holds."""
+        room = self.ev.log_modulus(self.limbs) - 1 - HEADROOM_BITS
+        return Wish(bool(self.orientation(self.run.node)), 2.0**room / self.run.node.bound)
+
+    def orientation(self, node: Expression) -> bool | None:
+        """How a value comes by itself (by columns?); None: in either way."""
+        if id(node) not in self._orientations:
+            self._orientations[id(node)] = self._found_orientation(node)
+        return self._orientations[id(node)]
+
+    def _found_orientation(self, node: Expression) -> bool | None:
+        secret = [child for child in node.children if child.secret]
+        if node.product:
+            return None if len(secret) > 1 else node.children[0].secret
+        found = (self.orientation(child) for child in secret)
+        return next((one for one in found if one is not None), None)
+
+    def of(self, value: Value, pieces: list[Any]) -> Value:
+        """The value with other pieces."""
+        return replace(value, cells=[[pieces]])
+
+    def form(self, node: Expression, by_columns: bool, widths: list[int], shared: bool = False) -> RowForm:
+        """A node in pieces of so many columns."""
+        rows, cols = matrix_shape(node)
+        stops = np.cumsum(widths).tolist()
+        pieces = tuple((stop - width, stop) for stop, width in zip(stops, widths, strict=True))
+        return RowForm((cols, rows) if by_columns else (rows, cols), by_columns, pieces, shared)
+
+    def operand(self, node: Expression, wish: Wish, shared: bool = False) -> Value:
+        """A secret operand, as the client encrypts it: in pieces of N columns where that is needed."""
+        assert node.operand is not None
+        cols = node.shape[0 if wish.by_columns else 1]
+        length = self.ev.n if self._in_pieces and not shared else cols
+        self.ev.spend(-(-cols // length), "pieces of an operand")
+        widths = [min(length, cols - start) for start in range(0, cols, length)]
+        form = self.form(node, wish.by_columns, widths, shared)
+        wanted = Input(
+            *(node.name, node.transposed != wish.by_columns, form.shape, form),
+            *(self.limbs, float(wish.scale), 1.0, node.operand.public_key),
+        )
+        return Value(node.shape, form, self.inputs.secret(wanted, node.bound, self.run.evaluators), 1.0)
+
+    def turned(self, value: Value) -> Value:
+        """The same matrix encrypted the other way: one C-MT per N × N block."""
+        ev, form = self.ev, value.rows
+        rows, n = form.shape[0], self.ev.n
+        columns: list[list[Rows]] = []  # by piece of the result
+        ev.spend(len(value.handles) * -(-rows // n), "transpositions")
+        for start in range(0, rows, n):
+            height = min(n, rows - start)
+            blocks = [ev.rows_of(piece, start, start + height) for piece in value.handles]
+            columns.append([ev.take(ev.transpose(block), block.shape[1], height) for block in blocks])
+        pieces = [ev.stack(column) for column in columns]
+        return self.result(value.shape, not form.by_columns, pieces, value.unit)
+
+    def result(self, shape: tuple[int, ...], by_columns: bool, pieces: list[Any], unit: float) -> Value:
+        """A value of these pieces."""
+        rows, stops = pieces[0].shape[0], np.cumsum([piece.shape[1] for piece in pieces]).tolist()
+        ranges = tuple((stop - piece.shape[1], stop) for stop, piece in zip(stops, pieces, strict=True))
+        return Value(shape, RowForm((rows, stops[-1]), by_columns, ranges), [[pieces]], unit)
+
+    def clear_factor(self, product: Expression, transposed: bool) -> ClearFactor:
+        """The clear factor of a product in integers: as it is where that is exact, else rounded as was chosen."""
+        node = next(child for child in product.children if not child.secret)
+        rows, cols = matrix_shape(node)
+        shape = (cols, rows) if transposed else (rows, cols)
+        exact, bits = whole(node) and sums_are_exact(node.bound, shape[1]), self.weight_bits(product)
+        if exact:
+            unit = min(node.bound, 1.0)  # whole numbers below 1 are zeros, which are whole in any unit
+        else:
+            bits = min(bits, most_weight_bits(shape[1]))
+            unit = node.bound / 2**bits
+
+        def integers() -> NDArray[Any]:
+            values = self.inputs.values(node)
+            if not exact:
+                values = rounded(values, unit, bits)
+            elif values.dtype.kind == "f":
+                values = values.astype(np.float64, copy=False)
+            return values.T if transposed else values
+
+        total = node.column_sum if transposed else node.row_sum
+        return ClearFactor((id(node), transposed), shape, node.bound, unit, exact, integers, total)
+
+    def weight_bits(self, product: Expression) -> int:
+        """Of its clear factor, where it must be rounded."""
+        return int(self._gemm(product)["weight_bits"])
+
+    def fixed(self, product: Expression) -> bool:
+        """Whether it has keys of its own."""
+        return bool(self._gemm(product).get("fixed")) and can_be_fixed(product)
+
+    def _gemm(self, product: Expression) -> Mapping[str, Any]:
+        choice = self.run.choice(product)
+        if choice.method != GEMM:
+            raise ParameterError("method of a product by rows", expected=GEMM, got=choice.method)
+        return choice.options
+
+
+FORMS[ROWS] = RowRun
+
+
+@computes(ROWS, "operand")
+def operand(run: RowRun, node: Expression, wish: Wish) -> Value:
+    """A secret matrix, encrypted as it is wanted."""
+    return run.operand(node, wish)
+
+
+@computes(ROWS, "scale")
+def scale(run: RowRun, node: Expression, wish: Wish) -> Value:
+    """A change of scale alone, and of sign."""
+    factor = node.gain(0)
+    value = run.value(node.children[0], Wish(wish.by_columns, wish.scale * factor))
+    pieces = [run.ev.absorb(piece, factor) for piece in value.handles]
+    return replace(
+        run.of(value, pieces), unit=math.copysign(value.unit, value.unit * node.parameters["factor"])
+    )
+
+
+@computes(ROWS, "assume")
+def assume(run: RowRun, node: Expression, wish: Wish) -> Value:
+    """The same matrix with another bound."""
+    value = run.value(node.children[0], wish)
+    return run.of(value, [run.ev.bounded(piece, node.bound) for piece in value.handles])
+
+
+@computes(ROWS, "truncated")
+def truncated(run: RowRun, node: Expression, wish: Wish) -> Value:
+    """The same matrix."""
+    return run.value(node.children[0], wish)
+
+
+@computes(ROWS, "add")
+def add(run: RowRun, node: Expression, wish: Wish) -> Value:
+    """The entrywise sum of pieces."""
+    ev, (first, second) = run.ev, sorted(node.children, key=lambda part: not part.secret)
+    x = run.value(first, wish)
+    if not second.secret:
+        return _with_clear(run, x, second)
+    y = run.value(second, wish)
+    combine = ev.add if x.unit == y.unit else ev.sub
+    return run.of(x, [combine(p, q) for p, q in zip(x.handles, y.handles, strict=True)])
+
+
+def _with_clear(run: RowRun, x: Value, clear: Expression) -> Value:
+    def entries(start: int, stop: int) -> NDArray[np.float64]:
+        matrix = run.inputs.values(clear)
+        part = (matrix.T if x.rows.by_columns else matrix)[:, start:stop]
+        return np.asarray(np.multiply(part, x.unit, dtype=np.float64))
+
+    pieces = [
+        run.ev.add_clear(piece, functools.partial(entries, *place), clear.bound)
+        for piece, place in zip(x.handles, x.rows.pieces, strict=True)
+    ]
+    return run.of(x, pieces)
+
+
+@computes(ROWS, "matmul")
+def matmul(run: RowRun, node: Expression, wish: Wish) -> Value:
+    """GEMMs: of one clear factor, which gives the orientation, or of two secrets."""
+    natural = run.orientation(node)
+    turned = natural is not None and natural != wish.by_columns
+    value = _product(run, node, Wish(wish.by_columns != turned, wish.scale))
+    run.run.tick()
+    return run.turned(value) if turned else value
+
+
+def _product(run: RowRun, node: Expression, wish: Wish) -> Value:
+    ev, (left, right) = run.ev, node.children
+    if left.secret and right.secret:
+        return _secret_product(run, node, wish)
+    other = right if right.secret else left
+    factor = run.clear_factor(node, transposed=wish.by_columns)
+    inner = Wish(wish.by_columns, wish.scale * factor.unit)
+    if run.fixed(node):
+        number = len(run.run.fixed_factors)
+        run.run.fixed_factors.append(factor)
+        x = run.operand(other, inner, shared=True)
+        pieces = list(ev.fixed_product(factor, number, x.first()))
+    else:
+        x = run.value(other, inner)
+        pieces = [ev.clear_product(factor, piece) for piece in x.handles]
+    return run.result(node.shape, wish.by_columns, pieces, x.unit)
+
+
+def _secret_product(run: RowRun, node: Expression, wish: Wish) -> Value:
+    """(M1 M2)ᵀ = M2ᵀ M1ᵀ by rows is M1 M2 by columns."""
+    ev, (left, right) = run.ev, node.children
+    left_scale = math.sqrt(wish.scale) * math.sqrt(right.bound) / math.sqrt(left.bound)
+    x = run.value(left, Wish(True, left_scale))
+    y = run.value(right, Wish(False, wish.scale / left_scale))
+    first, second = (y, x) if wish.by_columns else (x, y)
+    ev.spend(ev.product_steps * len(first.handles) * len(second.handles), "products of pieces")
+    pieces = [
+        ev.stack([secret_product(ev, row_piece, col_piece) for row_piece in first.handles])
+        for col_piece in second.handles
+    ]
+    return run.result(node.shape, wish.by_columns, pieces, x.unit * y.unit)

@@ -1,0 +1,136 @@
+"""Sums, products and units of values in slots: what blocks of matrices and tensors share."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cipherblas.evaluators.slots.scales import MAX_ENCODED_BITS, MAX_SMALL_INTEGER
+from cipherblas.evaluators.slots.values import Plain
+from cipherblas.forms.form import SlotForm
+from cipherblas.lang.nodes import Expression
+from cipherblas.runtime.executor import Executor, FormRun
+from cipherblas.runtime.values import Input, Value
+
+RANGE_MARGIN = 2.0**12  # ranges that differ by less share a unit, at the cost of so much of the modulus
+SCALE_SLACK = 0.2  # of log2 of the usual scale, by which scales are off when nothing is done about it
+UNIT_TOLERANCE = 2.0**-46  # relative difference of two units below which they are the same
+
+
+@dataclass(frozen=True)
+class Encryption:
+    """Limbs, scale and unit that an operand is encrypted with."""
+
+    limbs: int
+    scale: float
+    unit: float
+
+
+class SlotRun(FormRun):
+    """Values in slots in one run, on any evaluator."""
+
+    def __init__(self, run: Executor) -> None:
+        super().__init__(run)
+        self.ev = run.evaluators.slots
+
+    def usual(self, node: Expression) -> Encryption:
+        """How an operand is encrypted: with all limbs, slots up to 1 at the scale of the parameters."""
+        return Encryption(self.ev.top_limbs, 2.0**self.ev.params.scale_bits, node.bound)
+
+    def operand(
+        self, node: Expression, form: SlotForm, shape: tuple[int, int], encryption: Encryption | None
+    ) -> Value:
+        """A secret operand, as the client encrypts it."""
+        assert node.operand is not None
+        how = self.usual(node) if encryption is None else encryption
+        bound = form.layout.slot_bound(node.bound / how.unit)
+        # Coefficients beyond what the client encodes: the rest of the scale is a factor that the server multiplies.
+        excess = max(0, math.ceil(math.log2(how.scale * bound)) - MAX_ENCODED_BITS)
+        scale = how.scale / 2**excess
+        wanted = Input(
+            *(node.name, node.transposed, shape, form),
+            *(how.limbs, scale, how.unit, node.operand.public_key),
+        )
+        cells = self.inputs.secret(wanted, bound, self.run.evaluators)
+        value = Value(node.shape, form, cells, how.unit)
+        return value.mapped(self.ev, lambda ct: self._enlarged(ct, excess)) if excess else value
+
+    def _enlarged(self, ct: Any, bits: int) -> Any:
+        """The same slots at a scale 2^bits larger."""
+        while bits > 0:
+            factor = min(1 << bits, MAX_SMALL_INTEGER)
+            ct = self.ev.absorb(self.ev.multiply_scalar(ct, factor), 1 / factor)
+            bits -= factor.bit_length() - 1
+        return ct
+
+    def with_room(self, value: Value, bound: float) -> Value:
+        """The value in units of a bound that is far larger than its own."""
+        if bound <= RANGE_MARGIN * _true_bound(value):
+            return value
+        ev = self.ev
+        factor, unit = abs(value.unit) / bound, math.copysign(bound, value.unit)
+        value = replace(value.mapped(ev, lambda ct: ev.absorb(ct, factor)), unit=unit)
+        return self._shed(value, 2.0 ** (2 * ev.params.scale_bits))
+
+    def _shed(self, value: Value, scale: float) -> Value:
+        """The value rescaled as often as it keeps at least `scale`: more would crowd out the larger term of a sum."""
+        ev = self.ev
+        while value.first().limbs > 1 and value.first().scale >= scale * ev.params.q[value.first().limbs - 1]:
+            value = value.mapped(ev, ev.rescale)
+        return value
+
+    def settled(self, value: Value) -> Value:
+        """The value with a scale near a power of that of the parameters, so that rescaling leaves just one.
+
+        Sums of terms with very different ranges have other scales.
+        """
+        if not value.secret:
+            return value
+        bits = self.ev.params.scale_bits
+        powers = math.log2(value.first().scale) / bits
+        if abs(powers - max(1, round(powers))) <= SCALE_SLACK:
+            return value
+        missing = math.ceil((max(1, math.ceil(powers)) - powers) * bits)
+        return value.mapped(self.ev, lambda ct: self._enlarged(ct, missing))
+
+    def ready(self, value: Value) -> Value:
+        """The value as a product expects it: near the usual scale, rescaled."""
+        value = self.settled(value)
+        return value.mapped(self.ev, self.ev.ready) if value.secret else value
+
+    def sum_of_secrets(self, x: Value, y: Value) -> Value:
+        """Both in one unit: by a small integer factor, which keeps the scale, or by a change of the smaller's scale."""
+        ev, ratio = self.ev, abs(y.unit / x.unit)
+        negative = (x.unit < 0) != (y.unit < 0)
+        if _is_integer(ratio):
+            factor = round(ratio)
+            y = y.mapped(ev, lambda ct: ev.multiply_scalar(ct, factor)) if factor > 1 else y
+            unit = x.unit
+        elif _is_integer(1 / ratio):
+            factor = round(1 / ratio)
+            x = x.mapped(ev, lambda ct: ev.multiply_scalar(ct, factor))
+            unit = math.copysign(y.unit, x.unit)
+        elif _true_bound(x) >= _true_bound(y):
+            unit = x.unit
+            y = self._shed(y.mapped(ev, lambda ct: ev.absorb(ct, ratio)), x.first().scale)
+        else:
+            unit = math.copysign(y.unit, x.unit)
+            x = self._shed(x.mapped(ev, lambda ct: ev.absorb(ct, 1 / ratio)), y.first().scale)
+        return replace(x, cells=x.zipped(ev, y, ev.sub if negative else ev.add), unit=unit)
+
+    def multiply(self, a: Any, b: Any) -> Any:
+        """The product of two ciphertexts, or of a ciphertext and a plaintext."""
+        if isinstance(a, Plain) or isinstance(b, Plain):
+            return self.ev.multiply(a, b)
+        return self.ev.multiply_relinearised(a, b)
+
+
+def _true_bound(value: Value) -> float:
+    """Bound on the entries of the matrix itself."""
+    return float(value.first().bound * abs(value.unit))
+
+
+def _is_integer(value: float) -> bool:
+    """Whether a ratio of units is a small integer."""
+    return value <= RANGE_MARGIN and abs(value - round(value)) <= UNIT_TOLERANCE * value

@@ -1,0 +1,281 @@
+"""Vectors and images in slots, computed layer by layer with clear weights.
+
+How an input is packed and how a layer is computed is a choice: the planner's are recorded in the plan.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from cipherblas.common.errors import ParameterError, ShapeError
+from cipherblas.common.work import ENTRIES_PER_STEP
+from cipherblas.forms.convert.relayout import relayout
+from cipherblas.forms.form import SlotForm
+from cipherblas.forms.tensors import TensorLayout, contiguous, grid, tensor_shape
+from cipherblas.lang.analysis import is_constant
+from cipherblas.lang.nodes import Expression
+from cipherblas.lang.windows import Window
+from cipherblas.methods.matvec_conv.base import LayerMethod, Weights, entries_plain, folded, masked
+from cipherblas.methods.matvec_conv.registry import build_conv, build_matvec
+from cipherblas.methods.matvec_conv.taps import conv_output
+from cipherblas.runtime.executor import FORMS, computes
+from cipherblas.runtime.slots import SlotRun
+from cipherblas.runtime.values import Choice, Handles, Value
+
+TENSORS = "tensors"
+PACKING = "packing"
+
+
+class TensorRun(SlotRun):
+    """Tensors in slots."""
+
+    name: ClassVar[str] = TENSORS
+
+    def steps(self) -> int:
+        """Nodes."""
+        return sum(node.secret for node in self.run.order)
+
+    def computed(self, node: Expression) -> None:
+        self.run.tick()
+
+    def finished(self, value: Value) -> Value:
+        return self.ready(value)
+
+    def of(self, shape: tuple[int, ...], tensor: TensorLayout, cts: Handles, unit: float) -> Value:
+        """A value of these ciphertexts."""
+        return Value(shape, SlotForm.of_tensor(tensor), [[cts]], unit)
+
+    def with_tensor(self, value: Value, tensor: TensorLayout) -> Value:
+        """The value, whose entries lie so."""
+        return replace(value, form=SlotForm.of_tensor(tensor))
+
+    def weights_of(self, node: Expression) -> Weights:
+        """A clear factor of a layer."""
+        number = self.run.number[id(node)]
+        if (known := node.tensor) is not None:
+            bound, total, norm = node.bound, node.row_sum, max(node.row_norm, node.bound)
+            return Weights(("weights", number), lambda: known, bound, total, norm)
+        seen = math.prod(node.shape[1:])
+        sums = node.bound * seen, node.bound * math.sqrt(seen)
+        key = ("operand", number, self.inputs.run)
+        return Weights(key, lambda: self._values(node), node.bound, *sums, stored=False)
+
+    def _values(self, node: Expression) -> Any:
+        return np.asarray(self.inputs.values(node), dtype=np.float64)
+
+    def plain(self, tensor: TensorLayout, ciphertext: int, node: Expression, unit: float) -> Any:
+        """The entries of a clear tensor that one ciphertext has, in a unit."""
+        constant = is_constant(node)
+        key = ("tensor", self.run.number[id(node)], unit, *(() if constant else (self.inputs.run,)))
+        values = self._values
+        return entries_plain(
+            tensor, ciphertext, key, lambda: values(node) / unit, node.bound / abs(unit), constant=constant
+        )
+
+    def relaid(self, value: Value, tensor: TensorLayout) -> Value:
+        """The value in another layout. Levels: 1 per stage; see `stages`."""
+        value = self.ready(value)
+        for stage in stages(tensor_of(value), tensor):
+            cts = relayout(self.ev, value.handles, value.layout, stage.layout)
+            value = self.ready(self.of(value.shape, stage, cts, value.unit))
+        return value
+
+    def alike(self, x: Value, y: Value) -> Value:
+        """y in the layout of x."""
+        return y if tensor_of(x).key == tensor_of(y).key else self.relaid(y, tensor_of(x))
+
+    def layer(self, node: Expression, value: Value, weights: Weights) -> Value:
+        """A layer by the method that was chosen."""
+        ev, value = self.ev, self.ready(value)
+        choice = self.run.choice(node, tensor_of(value))
+        options = dict(choice.options)
+        if "layout" in options:
+            tensor = relaid_layout(tensor_of(value), options.pop("layout"))
+            ev.spend(tensor.ciphertexts, "ciphertexts of an image or a vector")
+            value = self.relaid(value, tensor)
+        if options.pop("mask", False):
+            tensor = tensor_of(value).once()
+            value = self.of(value.shape, tensor, masked(ev, value.handles, tensor), value.unit)
+        x, window = tensor_of(value), window_of(node)
+        if window is not None:  # what its method looks at before it says how many steps it takes
+            ev.spend(math.prod(window.kernel) * x.segments**2, "taps of a filter")
+            ev.spend(window.outputs * window.shape[0] // ENTRIES_PER_STEP, "channels")
+        method = method_of(node, x, Choice(choice.method, options))
+        ev.spend(method.steps, "weights of a layer")
+        cts = method.run(ev, value.handles, weights)
+        return self.of(node.shape, method.out, cts, value.unit * weights.bound)
+
+
+FORMS[TENSORS] = TensorRun
+
+
+def tensor_of(value: Value) -> TensorLayout:
+    """Where the entries of a tensor lie."""
+    tensor = value.slots.tensor
+    assert tensor is not None
+    return tensor
+
+
+@computes(TENSORS, "operand")
+def operand(run: TensorRun, node: Expression, wish: None) -> Value:
+    """A secret vector or image, packed as was chosen."""
+    choice = run.run.choice(node)
+    if choice.method != PACKING:
+        raise ParameterError("decision for an operand", expected=PACKING, got=choice.method)
+    tensor = packing(node, run.ev.slots, **choice.options)
+    run.ev.spend(tensor.ciphertexts, "ciphertexts of an image or a vector")
+    return run.operand(node, SlotForm.of_tensor(tensor), (math.prod(node.shape), 1), None)
+
+
+@computes(TENSORS, "matmul")
+def matmul(run: TensorRun, node: Expression, wish: None) -> Value:
+    """W @ x, or W @ X: a convolution of the rows of X, taken for channels, with filters of one entry."""
+    weights, x = node.children
+    value, found, window = run.value(x), run.weights_of(weights), window_of(node)
+    if window is None:
+        return run.layer(node, value, found)
+    matrix, shape = found.values, window.weight_shape
+    return run.layer(node, value, replace(found, values=lambda: matrix().reshape(shape)))
+
+
+@computes(TENSORS, "conv2d")
+def conv2d(run: TensorRun, node: Expression, wish: None) -> Value:
+    """A convolution."""
+    image, weights = node.children
+    return run.layer(node, run.value(image), run.weights_of(weights))
+
+
+@computes(TENSORS, "avg_pool2d")
+def avg_pool2d(run: TensorRun, node: Expression, wish: None) -> Value:
+    """Sums of neighbours where these are in one ciphertext, else a convolution with equal weights."""
+    ev, window, value = run.ev, node.window, run.value(node.children[0])
+    assert window is not None
+    x, taps = tensor_of(value), math.prod(window.kernel)
+    inside = x.segments == 1 or (window.kernel[0] <= window.stride[0] and x.segment % window.stride[0] == 0)
+    if window.padding != (0, 0) or not inside or x.places is not None:
+        return run.layer(node, value, _mean(window))
+    out = conv_output(x, window, x.channels, clean=False)
+    cts = []
+    for number in range(out.ciphertexts):
+        group, part = divmod(number, out.segments)  # the last segments may hold no window
+        ct = value.handles[group * x.segments + part]
+        total = folded(ev, folded(ev, ct, window.kernel[1], x.col), window.kernel[0], x.row)
+        cts.append(ev.bounded(total, ct.bound * taps))
+    return run.of(node.shape, out, cts, value.unit / taps)
+
+
+def _mean(window: Window) -> Weights:
+    """The weights of a mean over a window."""
+    each = 1 / math.prod(window.kernel)
+    return Weights(("mean", window), lambda: np.full(window.weight_shape, each), each, 1.0, math.sqrt(each))
+
+
+@computes(TENSORS, "flatten", "truncated")
+def same(run: TensorRun, node: Expression, wish: None) -> Value:
+    """The same entries."""
+    return replace(run.value(node.children[0]), shape=node.shape)
+
+
+@computes(TENSORS, "assume")
+def assume(run: TensorRun, node: Expression, wish: None) -> Value:
+    """Other slots hold sums of parts of entries: in the mean, which the modulus must hold, they are no larger."""
+    value = run.value(node.children[0])
+    bound = node.bound / abs(value.unit)
+    return value.mapped(run.ev, lambda ct: run.ev.bounded(ct, bound))
+
+
+@computes(TENSORS, "scale")
+def scale(run: TensorRun, node: Expression, wish: None) -> Value:
+    """A number changes the unit alone."""
+    value = run.value(node.children[0])
+    return replace(value, unit=value.unit * node.parameters["factor"])
+
+
+@computes(TENSORS, "add")
+def add(run: TensorRun, node: Expression, wish: None) -> Value:
+    """The entrywise sum, in the layout of the first secret term."""
+    ev, (first, second) = run.ev, sorted(node.children, key=lambda part: not part.secret)
+    x = run.value(first)
+    if not second.secret:
+        x = run.with_room(x, second.bound)
+        plains = [run.plain(tensor_of(x), number, second, x.unit) for number in range(len(x.handles))]
+        return replace(
+            x, cells=[[[ev.add_plain(ct, plain) for ct, plain in zip(x.handles, plains, strict=True)]]]
+        )
+    y = run.alike(x, run.value(second))
+    clean = tensor_of(x).clean and tensor_of(y).clean
+    return run.with_tensor(run.sum_of_secrets(x, y), tensor_of(x).with_clean(clean))
+
+
+@computes(TENSORS, "multiply")
+def multiply(run: TensorRun, node: Expression, wish: None) -> Value:
+    """The entrywise product, in the layout of the first secret factor."""
+    ev, (first, second) = run.ev, sorted(node.children, key=lambda part: not part.secret)
+    x = run.ready(run.value(first))
+    tensor = tensor_of(x)
+    if not second.secret:
+        plains = [run.plain(tensor, number, second, second.bound) for number in range(len(x.handles))]
+        cts = [ev.multiply_sum([ct], [plain]) for ct, plain in zip(x.handles, plains, strict=True)]
+        return run.of(node.shape, tensor.with_clean(True), cts, x.unit * second.bound)
+    y = run.value(second)
+    y = x if second is first else run.alike(x, run.ready(y))
+    cts = [run.multiply(a, b) for a, b in zip(x.handles, y.handles, strict=True)]
+    clean = tensor.clean or tensor_of(y).clean
+    return run.of(node.shape, tensor.with_clean(clean), cts, x.unit * y.unit)
+
+
+def window_of(node: Expression) -> Window | None:
+    """What slides over the input of a layer; None for a product with a vector."""
+    if not node.product or len(node.shape) < 2:
+        return node.window
+    weights, x = node.children
+    return Window((x.shape[0], 1, x.shape[1]), weights.shape[0], (1, 1))
+
+
+def packing(node: Expression, slots: int, **options: Any) -> TensorLayout:
+    """The layout of a secret operand; options as `contiguous`, or as `grid` where `row` is among them."""
+    if "row" in options:
+        return grid(tensor_shape(node.shape), slots, options)
+    return contiguous(node.shape, slots, **options)
+
+
+def relaid_layout(x: TensorLayout, options: dict[str, Any]) -> TensorLayout:
+    """The layout that an input is brought into before a layer; see `grid`."""
+    return grid(x.shape, x.slots, options)
+
+
+def stages(source: TensorLayout, target: TensorLayout) -> list[TensorLayout]:
+    """Layouts to go through: entries within their channels first, then channels, where both change."""
+    if source.key == target.key:
+        return []
+    inside = (source.row, source.col) != (target.row, target.col)
+    between = (source.pitch, source.channels) != (target.pitch, target.channels)
+    if (
+        not (inside and between)
+        or source.segments > 1
+        or target.segments > 1
+        or source.places
+        or target.places
+        or (source.copies, target.copies) != (1, 1)
+    ):
+        return [target]
+    extent = (target.shape[1] - 1) * target.row + (target.shape[2] - 1) * target.col + 1
+    if extent > source.pitch:
+        return [target]
+    middle = replace(source, row=target.row, col=target.col, segment=target.segment, clean=True)
+    return [middle, target]
+
+
+def method_of(node: Expression, x: TensorLayout, choice: Choice) -> LayerMethod:
+    """The method that a choice names."""
+    window = window_of(node)
+    if window is not None:
+        return build_conv(choice.method, x, window, choice.options)
+    inner = node.children[0].shape[1]
+    if math.prod(x.shape) != inner:
+        raise ShapeError("entries of a vector", expected=inner, got=math.prod(x.shape))
+    return build_matvec(choice.method, x, node.shape[0], choice.options)

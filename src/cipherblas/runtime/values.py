@@ -1,0 +1,173 @@
+"""Encrypted values while a program runs, what was decided about it, and what goes in and comes out.
+
+A value counts in a unit of its own: an entry is unit · slot, or unit · what a row encrypts. Operands in slots are in
+units of their bounds, so that slots are near 1 whatever the range of the data, and multiplying by a number changes the
+unit alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cipherblas.evaluators.slots.interface import Evaluator
+from cipherblas.forms.form import Form, RowForm, SlotForm
+from cipherblas.forms.layouts import Layout
+from cipherblas.rlwe.key_policies import KeyPolicy
+
+Handles = list[Any]  # ciphertexts or encrypted rows, or plaintexts where the value is clear
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How one node of a program is computed, or an operand packed: a method's name and its options."""
+
+    method: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """How a program is computed on any ring.
+
+    Attributes:
+        form: of its values: "blocks", "tensors" or "rows".
+        choices: by the number of the node in `ordered`.
+        blocks: block lengths along the axes of a program in blocks; see `lang.graph.Axes`.
+    """
+
+    form: str
+    choices: Mapping[int, Choice] = field(default_factory=dict)
+    blocks: Mapping[str, int] = field(default_factory=dict)
+    key_policy: KeyPolicy = "direct"
+
+
+@dataclass
+class Value:
+    """A matrix, a vector or an image.
+
+    Attributes:
+        cells: `cells[i][j]` are the handles of block (i, j); tensors and encrypted rows are one block.
+        unit: may be negative.
+    """
+
+    shape: tuple[int, ...]
+    form: Form
+    cells: list[list[Handles]]
+    unit: float
+    secret: bool = True
+
+    @property
+    def slots(self) -> SlotForm:
+        """The form of a value in slots."""
+        assert isinstance(self.form, SlotForm)
+        return self.form
+
+    @property
+    def rows(self) -> RowForm:
+        """The form of a value by rows."""
+        assert isinstance(self.form, RowForm)
+        return self.form
+
+    @property
+    def layout(self) -> Layout:
+        return self.slots.layout
+
+    @property
+    def handles(self) -> Handles:
+        """Of all blocks."""
+        return [handle for row in self.cells for cell in row for handle in cell]
+
+    def first(self) -> Any:
+        return self.cells[0][0][0]
+
+    def blocks(self, ev: Evaluator, function: Callable[[int, int], Handles]) -> list[list[Handles]]:
+        """function(i, j) for every block (i, j)."""
+        rows, cols = len(self.cells), len(self.cells[0])
+        return ev.each(rows, lambda i: ev.each(cols, lambda j: function(i, j)))
+
+    def mapped(self, ev: Evaluator, function: Callable[[Any], Any]) -> Value:
+        """The value with every ciphertext replaced."""
+        return replace(self, cells=self.blocks(ev, lambda i, j: [function(ct) for ct in self.cells[i][j]]))
+
+    def zipped(self, ev: Evaluator, other: Value, function: Callable[[Any, Any], Any]) -> list[list[Handles]]:
+        """function(ct, other's ct) for every ciphertext; both have the same form."""
+        return self.blocks(
+            ev,
+            lambda i, j: [function(a, b) for a, b in zip(self.cells[i][j], other.cells[i][j], strict=True)],
+        )
+
+    def error(self) -> float:
+        """Bound on the errors of all entries, but for a chance of 2^-FAILURE_BITS."""
+        entries = math.prod(self.shape)
+        different = {
+            id(handle): handle for handle in self.handles
+        }  # of many blocks one, which stands for all
+        return float(max(handle.error(entries) for handle in different.values()) * abs(self.unit))
+
+
+@dataclass(frozen=True)
+class Input:
+    """What the client sends for one use of an operand.
+
+    Attributes:
+        transposed: the transpose of the operand is packed.
+        shape: of what is packed; a vector or an image is a column.
+        scale: of the encryption.
+        unit: an entry is unit · what is encrypted.
+        public_key: it may be encrypted with the public key.
+    """
+
+    name: str
+    transposed: bool
+    shape: tuple[int, int]
+    form: Form
+    limbs: int
+    scale: float
+    unit: float = 1.0
+    public_key: bool = False
+
+    @property
+    def key(self) -> Hashable:
+        """Equal for uses that one encryption serves."""
+        return self.name, self.transposed, self.form.key, self.limbs, self.scale, self.unit
+
+    @property
+    def encoding_scale(self) -> float:
+        """What an entry is multiplied by to become one of the message."""
+        return self.scale / self.unit
+
+
+@dataclass(frozen=True)
+class Output:
+    """How the result of a program comes back.
+
+    Attributes:
+        shape: as the program's.
+        limbs, components: of its ciphertexts.
+        scale: an entry times this is one of the message; may be negative.
+        n: ring degree.
+    """
+
+    shape: tuple[int, ...]
+    form: Form
+    limbs: int
+    components: int
+    scale: float
+    n: int
+
+    @property
+    def working_bytes(self) -> int:
+        """Memory that decryption takes: complex slots of all ciphertexts, blocks, and the matrix; or the pieces, and
+        the matrix before and after it is turned."""
+        slots = self.form.ciphertexts * self.n if isinstance(self.form, SlotForm) else math.prod(self.shape)
+        return 8 * (slots + 2 * math.prod(self.shape))
+
+    def check(self, arrays: tuple[NDArray[np.uint64], ...]) -> None:
+        """Raise ShapeError unless the arrays have the planned number and shapes."""
+        self.form.check(arrays, self.limbs, self.components, self.n)

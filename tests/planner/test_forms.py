@@ -1,0 +1,109 @@
+"""The two forms: which one is taken, and forcing one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cipherblas as cb
+from cipherblas.planner.blocks import BlockStrategy
+from tests.support.runs import run
+
+FORMS = ("blocks", "rows")
+
+
+def product(a: Any, b: Any) -> Any:
+    return a @ b
+
+
+def of_shape(m: int, k: int, n: int, left_secret: bool, **options: Any) -> cb.Program:
+    left = cb.secret(m, k) if left_secret else cb.public(m, k, dtype="int8")
+    return cb.compile(product, {"a": left, "b": cb.secret(k, n)}, **options)
+
+
+def compiled(d: int, left_secret: bool = True, **options: Any) -> cb.Program:
+    return of_shape(d, d, d, left_secret, **options)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("left_secret", [False, True])
+def test_forced_form_is_taken_and_computes_the_product(form: Any, left_secret: bool) -> None:
+    program = compiled(5, left_secret, form=form)
+    assert program.plan.form == form
+    assert (program.plan.algorithm == "gemm") == (form == "rows")
+    random = np.random.default_rng(3)
+    a = random.uniform(-1, 1, (5, 5)) if left_secret else random.integers(-128, 128, (5, 5), dtype=np.int8)
+    b = random.uniform(-1, 1, (5, 5))
+    found = run(program, {"a": a, "b": b}).check().decrypted
+    assert np.abs(found - a.astype(float) @ b).max() <= program.plan.error
+
+
+@pytest.mark.parametrize("minimise", ["end-to-end", "server"])
+@pytest.mark.parametrize("left_secret", [False, True])
+@pytest.mark.parametrize(
+    ("m", "k", "n"),
+    [(8, 8, 8), (64, 64, 64), (100, 100, 100), (10, 784, 200), (1, 900, 3), (60, 2, 90), (400, 400, 400)],
+)
+def test_the_planner_takes_the_form_that_is_predicted_to_be_faster(
+    m: int, k: int, n: int, left_secret: bool, minimise: str
+) -> None:
+    """A forced form is searched in full: what the comparison of forms leaves out changes nothing."""
+    options: dict[str, Any] = {"threads": 1, "minimise": minimise}
+    forced = {form: of_shape(m, k, n, left_secret, form=form, **options).plan for form in FORMS}
+    seconds = {form: plan.minimised for form, plan in forced.items()}
+    chosen = of_shape(m, k, n, left_secret, **options).plan
+    assert chosen.form == min(seconds, key=seconds.__getitem__)
+    assert chosen.decisions() == forced[chosen.form].decisions()
+    other = next(form for form in FORMS if form != chosen.form)
+    losers = {loser.algorithm: loser for loser in chosen.rejected}
+    if "slots" not in losers:
+        assert losers[forced[other].algorithm].seconds == pytest.approx(forced[other].minimised)
+
+
+def test_slots_that_cannot_be_faster_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BlockStrategy, "families", None)
+    program = of_shape(10, 784, 2000, False, threads=1)
+    assert program.plan.form == "rows"
+    (line,) = (line for line in program.explain().splitlines() if line.startswith("  slots"))
+    assert "at least" in line
+    assert "bound" in line
+
+
+def test_a_forced_form_survives_the_file(tmp_path: Any) -> None:
+    program = compiled(6, False, form="blocks")
+    program.save(tmp_path / "plan")
+    loaded = cb.Program.load(tmp_path / "plan")
+    assert (loaded.id, loaded.plan.form) == (program.id, "blocks")
+
+
+def test_an_unknown_form_is_refused() -> None:
+    with pytest.raises(cb.ParameterError, match=r"blocks \| tensors \| rows, got columns"):
+        compiled(4, form="columns")
+
+
+@pytest.mark.parametrize(
+    ("options", "got"),
+    [
+        ({"form": "blocks", "algorithm": "gemm"}, "blocks"),
+        ({"form": "rows", "algorithm": "skewed"}, "rows"),
+        ({"form": "rows", "block": 4}, "rows"),
+        ({"form": "rows", "options": {}}, "rows"),
+    ],
+)
+def test_options_that_contradict_the_form_are_refused(options: dict[str, Any], got: str) -> None:
+    with pytest.raises(cb.ParameterError, match=f"form: expected .*, got {got}"):
+        compiled(4, **options)
+
+
+@pytest.mark.parametrize("options", [{"block": 4}, {"options": {}}])
+def test_options_of_slots_are_refused_with_gemm(options: dict[str, Any]) -> None:
+    (name,) = options
+    with pytest.raises(cb.ParameterError, match=f"options of gemm: expected no {name}, .* got {name}"):
+        compiled(4, algorithm="gemm", **options)
+
+
+def test_a_program_that_needs_slots_has_no_form_by_rows() -> None:
+    with pytest.raises(cb.ParameterError, match="no method by rows for product 4x4"):
+        cb.compile(lambda a, b: (a @ b) * a, {"a": cb.secret(4, 4), "b": cb.secret(4, 4)}, form="rows")
