@@ -42,7 +42,7 @@ def test_it_is_the_precision_times_the_bound(name: str, error: float) -> None:
 
 
 def test_a_run_keeps_to_it() -> None:
-    program = compiled("slots", error=2e-5)
+    program = compiled("blocks", error=2e-5)
     client = program.client()
     rng = np.random.default_rng(0)
     values = {"a": rng.uniform(-1, 1, (8, 8)), "b": rng.uniform(-3, 3, (8, 8))}
@@ -51,8 +51,8 @@ def test_a_run_keeps_to_it() -> None:
 
 
 def test_explain_says_what_was_asked() -> None:
-    assert "(asked: 0.001 by error=0.001)" in compiled("slots", error=1e-3).explain()
-    assert "(asked: 0.024 by precision=0.001)" in compiled("slots", precision=1e-3).explain()
+    assert "(asked: 0.001 by error=0.001)" in compiled("blocks", error=1e-3).explain()
+    assert "(asked: 0.024 by precision=0.001)" in compiled("blocks", precision=1e-3).explain()
 
 
 def test_terms_that_are_left_out_do_not_count_twice() -> None:
@@ -76,7 +76,7 @@ def test_files_hold_it(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("error", [1.0, 1e300, 0, -1, "0.01", True, None])
 def test_files_that_claim_another_error_are_refused(error: Any, tmp_path: Path) -> None:
-    program = compiled("slots", error=1e-2)
+    program = compiled("blocks", error=1e-2)
     header, tensors = program._content()
     header = copy.deepcopy(header)
     header["decisions"]["asked_error"] = error
