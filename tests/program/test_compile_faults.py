@@ -208,7 +208,7 @@ def test_operands_have_names_of_their_own(name: str, tmp_path: Path) -> None:
 
 
 def test_operands_by_keyword_are_told_the_line_to_write() -> None:
-    """As they were given before 0.2."""
+    """As they once were given."""
     program = cb.compile(lambda a, b: a @ b, PAIR)
     client = program.client()
     old: dict[str, Callable[..., Any]] = {

@@ -81,12 +81,12 @@ def test_threads() -> None:
     program = toy(classifier, x=S(2, 12, 12))
     client, before = program.client(), cb.threads()
     server = program.server(client.evaluation_keys())
-    x = client.encrypt(values_of(program))["x"]
+    x = client.encrypt(values_of(program))
     results = []
     try:
         for count in (1, 2):
             cb.set_threads(count)
-            results.append(server.run({"x": x}).ciphertexts)
+            results.append(server.run(x).ciphertexts)
     finally:
         cb.set_threads(before)
     for one, two in zip(*results, strict=True):
@@ -165,11 +165,11 @@ def bytes_of(results: cb.EncryptedResult) -> list[bytes]:
 
 def test_a_second_run_encodes_nothing(program: cb.Program, client: cb.Client) -> None:
     server = program.server(client.evaluation_keys())
-    x = client.encrypt(values_of(program))["x"]
-    first = server.run({"x": x})
+    x = client.encrypt(values_of(program))
+    first = server.run(x)
     assert server.encoding_seconds > 0
     stored = server._shared.weights.memory_bytes
-    again = server.run({"x": x})
+    again = server.run(x)
     assert server.encoding_seconds == 0
     assert server._shared.weights.memory_bytes == stored > 0
     assert bytes_of(first) == bytes_of(again)
@@ -179,11 +179,11 @@ def test_a_second_run_encodes_nothing(program: cb.Program, client: cb.Client) ->
 def test_weights_beyond_the_budget_stream_from_a_file(
     program: cb.Program, client: cb.Client, tmp_path: Path, budget: int
 ) -> None:
-    keys, x = client.evaluation_keys(), client.encrypt(values_of(program))["x"]
-    expected = bytes_of(program.server(keys).run({"x": x}))
+    keys, x = client.evaluation_keys(), client.encrypt(values_of(program))
+    expected = bytes_of(program.server(keys).run(x))
     server = program.server(keys, weight_budget=budget, weight_folder=tmp_path)
     for _ in range(2):
-        assert bytes_of(server.run({"x": x})) == expected
+        assert bytes_of(server.run(x)) == expected
     assert server.encoding_seconds == 0
     weights = server._shared.weights
     assert weights.memory_bytes <= budget
@@ -204,7 +204,7 @@ def test_a_full_disk(
 ) -> None:
     """Refused before anything is written; what was refused once may succeed later."""
     server = program.server(client.evaluation_keys(), weight_budget=0, weight_folder=tmp_path)
-    x = client.encrypt(values_of(program))["x"]
+    x = client.encrypt(values_of(program))
 
     def full(*_: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -212,9 +212,9 @@ def test_a_full_disk(
     with monkeypatch.context() as patch:
         patch.setattr(encodings.os, "posix_fallocate", full)
         with pytest.raises(cb.StorageError, match=r"got .*No space left"):
-            server.run({"x": x})
+            server.run(x)
     assert server._shared.weights.file_bytes == 0
-    result = client.decrypt(server.run({"x": x}))
+    result = client.decrypt(server.run(x))
     assert np.abs(result - program.evaluate(values_of(program))).max() <= program.plan.error
 
 

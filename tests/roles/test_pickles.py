@@ -38,9 +38,9 @@ def carried(value: Any, offset: int = 0, readonly: bool = False) -> tuple[Any, i
     return pickle.loads(text, buffers=moved), len(text), sum(view.nbytes for view in moved)
 
 
-@pytest.fixture(scope="module", params=["slots", "rows", "layers"])
+@pytest.fixture(scope="module", params=["blocks", "rows", "tensors"])
 def program(request: pytest.FixtureRequest) -> cb.Program:
-    if request.param == "layers":
+    if request.param == "tensors":
         return cb.compile(lambda a: cb.square(MATRIX @ a), {"a": cb.secret(16)}, precision=1e-3)
     if request.param == "rows":
         return cb.compile(lambda a: MATRIX @ a - MATRIX, {"a": cb.secret(16, 16)}, form="rows")
