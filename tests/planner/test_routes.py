@@ -31,6 +31,7 @@ def compiled(d: int, left_secret: bool = True, **options: Any) -> cb.Program:
 
 
 @pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.encrypted
 @pytest.mark.parametrize("left_secret", [False, True])
 def test_forced_route_is_taken_and_computes_the_product(route: Any, left_secret: bool) -> None:
     program = compiled(5, left_secret, route=route)
