@@ -14,7 +14,7 @@ from cipherblas.bench import harness
 from cipherblas.bench.primitives import CASES
 from tests.support import documents
 
-pytestmark = pytest.mark.usefixtures("fewest_runs")
+pytestmark = [pytest.mark.encrypted, pytest.mark.usefixtures("fewest_runs")]
 PAGE = documents.ROOT / "docs" / "bench.md"
 LEAST = 1e-4  # seconds per side: the least number of runs
 

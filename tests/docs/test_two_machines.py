@@ -15,6 +15,8 @@ import pytest
 
 from tests.support import documents
 
+pytestmark = pytest.mark.encrypted
+
 GUIDE = documents.ROOT / "docs" / "two-machines.md"
 MACHINES = ("client", "server", "source")
 REMOTE = re.compile(rf"({'|'.join(MACHINES)}):project/(.*)")

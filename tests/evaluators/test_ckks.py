@@ -18,6 +18,8 @@ from cipherblas.evaluators.slots.symbolic import Counter
 from cipherblas.evaluators.slots.values import Plain
 from cipherblas.rlwe.noise import TAIL
 
+pytestmark = pytest.mark.encrypted
+
 POLICIES = ["direct", "composed", "binary"]
 
 

@@ -20,6 +20,8 @@ from cipherblas.methods.matmul.product import multiply_grids
 from cipherblas.methods.matmul.registry import ALGORITHMS, build
 from cipherblas.rlwe.noise import TAIL
 
+pytestmark = pytest.mark.encrypted
+
 
 def run(
     algorithm: Algorithm,

@@ -14,6 +14,8 @@ from cipherblas.planner import assembly
 from cipherblas.rlwe.counts import Counts
 from tests.support.runs import run
 
+pytestmark = pytest.mark.encrypted
+
 RANDOM = np.random.default_rng(5)
 FILTERS, WEIGHTS = RANDOM.uniform(-1, 1, (2, 1, 3, 3)), RANDOM.uniform(-1, 1, (4, 18))
 CORNERS = RANDOM.uniform(-1, 1, (3, 2, 2, 2))

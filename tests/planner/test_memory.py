@@ -14,6 +14,8 @@ import pytest
 
 import cipherblas as cb
 
+pytestmark = pytest.mark.encrypted
+
 SERVER = """
 import sys
 from pathlib import Path

@@ -19,6 +19,8 @@ from cipherblas.planner.sizing import DEEPEST, NoRingError, draft, drafted
 from cipherblas.rlwe.rings import RingShape
 from tests.support.runs import TOY, program_of, run, toy
 
+pytestmark = pytest.mark.encrypted
+
 S = cb.secret
 DIRECT: dict[str, Any] = {"algorithm": "skewed", "key_policy": "direct"}
 

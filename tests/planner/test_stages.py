@@ -73,6 +73,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.encrypted
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_traffic_is_what_is_sent(name: str) -> None:
     """Bytes, residues, errors and seeds that the prediction counts, against those of real operands and results."""

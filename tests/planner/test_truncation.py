@@ -17,6 +17,8 @@ from cipherblas.lang.operations import Leaf
 from cipherblas.planner.truncation import sensitivities, truncated, truncation_error
 from tests.support.runs import TOY, run, toy
 
+pytestmark = pytest.mark.encrypted
+
 S = cb.secret
 
 

@@ -18,6 +18,8 @@ from cipherblas.evaluators.slots.worst_case import WorstCase
 from cipherblas.planner.worst_case import worst_error
 from tests.support.runs import Parties, program_of
 
+pytestmark = pytest.mark.encrypted
+
 
 def _squares(x: Any) -> Any:
     for _ in range(3):
