@@ -62,6 +62,11 @@ class Predictions:
         """What a plan makes least."""
         return stages.minimised(self.minimise)
 
+    def more_seconds(self, ring: Ring, counts: Counts, traffic: Traffic) -> float:
+        """What some operations and messages add to that."""
+        none = self.stages(Counts(), Traffic(), 0, ring)
+        return self.seconds(self.stages(counts, traffic, 0, ring)) - self.seconds(none)
+
 
 def assemble(
     expression: Expression,

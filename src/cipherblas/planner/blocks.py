@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from cipherblas.common.errors import ShapeError
@@ -13,10 +15,14 @@ from cipherblas.lang.graph import axes_of, products
 from cipherblas.lang.nodes import Expression, matrix_shape, ordered
 from cipherblas.methods.matmul.base import Algorithm
 from cipherblas.methods.matmul.registry import ALGORITHMS, build, find
+from cipherblas.planner.assembly import Predictions
+from cipherblas.planner.assignment import Assignment, Seconds
 from cipherblas.planner.bound import least_seconds
 from cipherblas.planner.budgets import Budgets
+from cipherblas.planner.cost import Rates
 from cipherblas.planner.explain import size
 from cipherblas.planner.plan import PlanOptions
+from cipherblas.planner.refusals import INFEASIBLE
 from cipherblas.planner.strategy import Candidate, Strategy
 from cipherblas.planner.tilings import (
     TILINGS_KEPT,
@@ -25,9 +31,12 @@ from cipherblas.planner.tilings import (
     single_product_tilings,
     uniform_tilings,
 )
-from cipherblas.runtime.blocks import BLOCKS
+from cipherblas.rlwe.rings import Ring
+from cipherblas.runtime.blocks import BLOCKS, IN_PLACE
 from cipherblas.runtime.values import Choice, Decisions
 
+REFINED = 2  # pairs of a ring degree and of block lengths for which each node's method is chosen
+LEVEL_SHARES = (0.0, 0.1)  # of a plan's seconds, that a limb is taken to cost
 PROGRAM_TILINGS = 2  # of a program with several products: the largest blocks that fit
 Refuse = Callable[[str, str], None]
 
@@ -108,6 +117,55 @@ class BlockStrategy(Strategy):
                 for node in self.nodes
             }
             yield Candidate(name, Decisions(BLOCKS, choices, blocks), n)
+
+    def refined(self, scored: Sequence[Any], rates: Rates, predictions: Predictions) -> Iterator[Candidate]:
+        """A method of its own for each node of a program with several, in the blocks and rings of the best plans."""
+        if self.fine or self.options.options is not None:
+            return
+        seen: set[Any] = set()
+        for entry in scored:
+            candidate, ring = entry.candidate, entry.ring
+            key = candidate.n, tuple(sorted(candidate.decisions.blocks.items()))
+            if key in seen or len(seen) == REFINED:
+                continue
+            seen.add(key)
+
+            seconds = functools.partial(predictions.more_seconds, ring)
+            tried: list[Any] = []
+            for level in LEVEL_SHARES:
+                found = self._assigned(entry, ring, seconds, level * entry.seconds)
+                if found is not None and found != candidate.decisions.choices and found not in tried:
+                    tried.append(found)
+                    methods = [
+                        choice.method for _, choice in sorted(found.items()) if choice.method != IN_PLACE
+                    ]
+                    name = ", ".join(dict.fromkeys(methods)) or "elementwise"
+                    yield Candidate(name, replace(candidate.decisions, choices=found), candidate.n)
+
+    def _assigned(
+        self, entry: Any, ring: Ring, seconds: Seconds, level: float
+    ) -> Mapping[int, Choice] | None:
+        decisions = entry.candidate.decisions
+        try:
+            return Assignment(
+                *(self.expression, ring, decisions.blocks, decisions.key_policy),
+                *(seconds, functools.partial(self._methods, decisions.blocks, ring.n // 2), level),
+            ).best()
+        except INFEASIBLE:
+            return None
+
+    def _methods(self, blocks: Mapping[str, int], slots: int, node: Expression) -> Iterator[Choice]:
+        """The methods of a product that are compared."""
+        options = self.options
+        automatic = [name for name, algorithm in ALGORITHMS.items() if not algorithm.baseline]
+        for name in [options.algorithm] if options.algorithm is not None else automatic:
+            algorithm, block = find(name), self._block(node, blocks)
+            if not algorithm.fits(*block, slots):
+                continue
+            # Those with levels of their own are slow to count, and lose to the others by far: one set of options each.
+            sets = algorithm.candidates(*block, slots)
+            for found in sets if algorithm.min_levels == 0 else itertools.islice(sets, 1):
+                yield Choice(name, found)
 
     def _block(self, node: Expression, blocks: Mapping[str, int]) -> tuple[int, int, int]:
         rows, inner = self.axes.of(node.children[0])

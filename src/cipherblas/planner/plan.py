@@ -23,6 +23,7 @@ from cipherblas.planner.stages import DEFAULT_LINK, Minimise, Stages, predicted
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.key_policies import KeyPolicy, check_policy, rotation_steps
 from cipherblas.rlwe.traffic import Traffic
+from cipherblas.runtime.blocks import IN_PLACE
 from cipherblas.runtime.executor import NodeFigures
 from cipherblas.runtime.rows import ROWS
 from cipherblas.runtime.tensors import PACKING
@@ -287,7 +288,11 @@ class Plan(Rebuilt):
     @property
     def algorithm(self) -> str:
         """The algorithm of the products, joined by commas where they differ; "elementwise" without products."""
-        names = list(dict.fromkeys(choice.method for choice in self.choices if choice.method != PACKING))
+        names = list(
+            dict.fromkeys(
+                choice.method for choice in self.choices if choice.method not in (PACKING, IN_PLACE)
+            )
+        )
         return ", ".join(names) if names else "elementwise"
 
     @property

@@ -26,6 +26,7 @@ from cipherblas.methods.matmul.registry import ALGORITHMS, GEMM
 from cipherblas.methods.matvec_conv.registry import CONV_BASELINES, MATVEC_BASELINES, METAKERNEL
 from cipherblas.planner.plan import FormName
 from cipherblas.rlwe.key_policies import KeyPolicy
+from cipherblas.runtime.blocks import IN_PLACE
 from cipherblas.runtime.tensors import PACKING
 
 MOST_WEIGHT_BITS = 64  # of rounded weights: a precision of float64 takes 54
@@ -46,6 +47,7 @@ def _options_of(algorithm: type) -> Check:
 _OPTIONS: Mapping[str, Check] = {
     **{name: _options_of(algorithm) for name, algorithm in ALGORITHMS.items()},
     GEMM: record({"weight_bits": whole(1, MOST_WEIGHT_BITS)}, {"fixed": flag}),
+    IN_PLACE: record({}),
     PACKING: either(record({}, {"channels": _LENGTH, "pitch": _LENGTH, "rows": _LENGTH}), _GRID),
     METAKERNEL: record(
         dict.fromkeys(("n", "k", "p_b", "p_s", "each"), _LENGTH), {"mask": flag, "layout": _GRID}

@@ -51,6 +51,7 @@ class Scored:
     peak_bytes: int
     stages: Stages
     seconds: float
+    ring: Ring
     extra_bits: float = 0.0
 
 
@@ -144,7 +145,7 @@ class Search:
         stages = self.predictions.stages(counted.counts, counted.traffic(ring.n), key_bytes, ring)
         peak = peak_bytes_of(counted, key_bytes, ring.n)
         seconds = self.predictions.seconds(stages)
-        return Scored(strategy, candidate, bits, counted, key_bytes, peak, stages, seconds, extra_bits)
+        return Scored(strategy, candidate, bits, counted, key_bytes, peak, stages, seconds, ring, extra_bits)
 
     def _reject(self, name: str, reason: str, seconds: float | None = None) -> None:
         known = self.rejected.get(name)
@@ -204,8 +205,11 @@ class Search:
                 self._reject(strategy.label, f"at least {duration(least)} (bound)")
                 continue
             families = strategy.families(self._thorough, self._reject)
-            found += strategy.taken([one for family in families for one in self._family(strategy, family)])
-        return sorted(found, key=lambda scored: scored.seconds)
+            scored = [one for family in families for one in self._family(strategy, family)]
+            for candidate in strategy.refined(_fastest_first(scored), self.rates, self.predictions):
+                scored += self._scored(strategy, candidate)
+            found += strategy.taken(scored)
+        return _fastest_first(found)
 
     def _finalists(self, scored: Sequence[Scored], best: Mapping[str, Scored]) -> list[Scored]:
         """The fastest that seem to fit the memory, the fastest of each algorithm, then the smallest."""
@@ -380,6 +384,10 @@ class Search:
                 if other.size is not None and other.size.alpha == entry.size.alpha and same:
                     return self._finish(other, tries - 1)
         raise failure
+
+
+def _fastest_first(scored: Sequence[Scored]) -> list[Scored]:
+    return sorted(scored, key=lambda one: one.seconds)
 
 
 def _remembered(function: Callable[[Ring], T]) -> Callable[[Ring], T]:

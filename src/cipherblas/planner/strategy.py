@@ -9,7 +9,9 @@ from typing import Any, ClassVar, Protocol
 
 from cipherblas.crypto.params import Parameters
 from cipherblas.lang.nodes import Expression
+from cipherblas.planner.assembly import Predictions
 from cipherblas.planner.budgets import Budgets
+from cipherblas.planner.cost import Rates
 from cipherblas.planner.dry_run import DryRun
 from cipherblas.planner.plan import RING_DEGREES, PlanOptions
 from cipherblas.planner.sizing import budget_bits, magnitude_slope, sizings
@@ -110,6 +112,10 @@ class Strategy(ABC):
     def taken(self, scored: list[Any]) -> list[Any]:
         """Those of the scored candidates that are worth keeping."""
         return scored
+
+    def refined(self, scored: Sequence[Any], rates: Rates, predictions: Predictions) -> Iterator[Candidate]:
+        """More candidates, from what the best ones so far were found to take."""
+        return iter(())
 
     def allowed_bits(self, n: int) -> float:
         """The largest log2(QP)."""

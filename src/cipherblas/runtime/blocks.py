@@ -24,6 +24,7 @@ from cipherblas.runtime.values import Value
 # Of the budget of work, for each product of two blocks: counting does not walk them, but a run and `worst_error` do.
 STEPS_PER_BLOCK_PRODUCT = 4
 BLOCKS = "blocks"
+IN_PLACE = "in place"  # a method of entrywise products
 
 
 class Wish(NamedTuple):
@@ -130,6 +131,15 @@ class BlockRun(SlotRun):
 FORMS[BLOCKS] = BlockRun
 
 
+def in_place(layout: Layout) -> Layout | None:
+    """A layout with the same places in which values can be multiplied entrywise, or None where there is none."""
+    if layout.complex_packing:
+        return None
+    if not layout.imaginary_garbage:
+        return layout
+    return replace(layout, key=(IN_PLACE, layout.key), imaginary_garbage=False)
+
+
 @computes(BLOCKS, "operand")
 def operand(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
     """A secret matrix."""
@@ -171,11 +181,22 @@ def add(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
 
 @computes(BLOCKS, "multiply")
 def multiply(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
-    """The entrywise product, column after column."""
-    layout = run.dense(node)
+    """The entrywise product, column after column; or, where that was chosen, as its first computed factor lies."""
     first, second = sorted(node.children, key=lambda part: (part.packable, not part.secret))
-    x = run.factor(first, layout, None)
-    y = run.factor(second, layout, x)
+    choice = run.run.choices.get(run.run.number[id(node)])
+    if choice is None:
+        x = run.factor(first, run.dense(node), None)
+    else:
+        x = run.value(first)
+        layout = in_place(x.layout) if choice.method == IN_PLACE and not first.packable else None
+        if layout is None:
+            raise ParameterError(f"method of {node.title}", expected="none", got=choice.method)
+        x = run.ready(run.relaid(x, layout, first.bound))
+    if second is first:
+        run.value(second)  # which it may be kept for
+        y = x
+    else:
+        y = run.factor(second, x.layout, x)
     return Value(node.shape, x.form, x.zipped(run.ev, y, run.multiply), x.unit * y.unit)
 
 

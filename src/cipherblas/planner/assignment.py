@@ -1,0 +1,291 @@
+"""One method for each node of a program in blocks, by dynamic programming over the graph.
+
+A node's value may lie in several layouts; for each, the cheapest way to it is kept: its own work, that of its children
+in the layouts that it asks for, and what it takes to re-arrange them. Each step is counted by itself without data, on
+the ring of a plan that is known; the whole program is counted again afterwards, as any candidate is.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cipherblas.common.errors import CipherblasError, ShapeError
+from cipherblas.evaluators.slots.symbolic import Counter
+from cipherblas.evaluators.slots.values import Ct, Plain
+from cipherblas.forms.blocks import grid_shape
+from cipherblas.forms.convert.relayout import relayout
+from cipherblas.forms.form import SlotForm
+from cipherblas.forms.layouts import Layout, column_major
+from cipherblas.lang.graph import axes_of
+from cipherblas.lang.nodes import Expression, matrix_shape, ordered
+from cipherblas.methods.matmul.product import multiply_grids
+from cipherblas.methods.matmul.registry import build
+from cipherblas.planner.refusals import INFEASIBLE
+from cipherblas.rlwe.counts import Counts
+from cipherblas.rlwe.key_policies import KeyPolicy
+from cipherblas.rlwe.rings import Ring
+from cipherblas.rlwe.traffic import Traffic
+from cipherblas.runtime.blocks import IN_PLACE, in_place
+from cipherblas.runtime.values import Choice
+
+Seconds = Callable[[Counts, Traffic], float]
+Candidates = Callable[[Expression], Iterator[Choice]]
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way to a value.
+
+    Attributes:
+        seconds: of all that is done for it, its children's included.
+        layout, limbs: that the value has.
+        choices: by the number of a node.
+        own: seconds of the node alone, with what re-arranges its children.
+    """
+
+    seconds: float
+    layout: Layout
+    limbs: int
+    choices: Mapping[int, Choice]
+    own: float
+
+
+class Assignment:
+    """Methods for the nodes of one program, cut into blocks in one way, on one ring.
+
+    Args:
+        seconds: what counts and traffic take.
+        candidates: the methods of a product that are compared.
+        level: what a limb that is spent is taken to cost, in seconds.
+    """
+
+    def __init__(
+        self,
+        expression: Expression,
+        ring: Ring,
+        blocks: Mapping[str, int],
+        policy: KeyPolicy,
+        seconds: Seconds,
+        candidates: Candidates,
+        level: float,
+    ) -> None:
+        self.expression, self.ring, self.blocks, self.policy = expression, ring, blocks, policy
+        self._seconds, self._candidates, self._level = seconds, candidates, level
+        order = ordered(expression)
+        self._numbers = {id(node): number for number, node in enumerate(order)}
+        parents: dict[int, set[int]] = {}
+        for node in order:
+            for child in node.children:
+                parents.setdefault(id(child), set()).add(id(node))
+        self._shared = {child for child, found in parents.items() if len(found) > 1}
+        self._axes = axes_of(expression)
+        self._known: dict[Any, Any] = {}
+        self._ways: dict[int, list[Way]] = {}
+
+    def best(self) -> Mapping[int, Choice]:
+        """The choices of the cheapest way to the result.
+
+        Raises:
+            ShapeError, LevelError: there is none.
+        """
+        committed: dict[int, Choice] = {}
+        for node in ordered(self.expression):
+            if not node.secret or node.packable:
+                continue
+            ways = self._ways_of(node)
+            if id(node) in self._shared:  # its parents find it as it is cheapest, and pay for it once
+                best = min(ways, key=self._weight)
+                committed.update(best.choices)
+                ways = [replace(best, seconds=0.0, choices={})]
+            self._ways[id(node)] = ways
+        if self.expression.packable:
+            return {}
+        best = min(self._ways[id(self.expression)], key=lambda way: self._weight(way) + self._download(way))
+        return {**committed, **best.choices}
+
+    def _weight(self, way: Way) -> float:
+        return way.seconds + self._level * (len(self.ring.q) - way.limbs)
+
+    def _download(self, way: Way) -> float:
+        form = SlotForm(way.layout, self._grid(self.expression, way.layout))
+        return self._seconds(Counts(), form.download(way.limbs, 2, self.ring.n))
+
+    # --- nodes ---
+
+    def _ways_of(self, node: Expression) -> list[Way]:
+        if node.product:
+            found = list(self._products(node))
+        elif node.linear:
+            found = list(self._sums(node))
+        else:
+            found = list(self._elementwise(node))
+        best: dict[Any, Way] = {}
+        for way in found:
+            key = way.layout.key
+            if key not in best or self._weight(way) < self._weight(best[key]):
+                best[key] = way
+        if not best:
+            raise ShapeError("no method for a node", expected="one", got=node.title)
+        return list(best.values())
+
+    def _products(self, node: Expression) -> Iterator[Way]:
+        rows, inner = self._axes.of(node.children[0])
+        block = self.blocks[rows], self.blocks[inner], self.blocks[self._axes.of(node)[1]]
+        for choice in self._candidates(node):
+            try:
+                yield self._product(node, choice, block)
+            except INFEASIBLE:
+                continue
+
+    def _product(self, node: Expression, choice: Choice, block: tuple[int, int, int]) -> Way:
+        algorithm = build(choice.method, *block, self.ring.n // 2, choice.options)
+        sides = list(zip(node.children, (algorithm.left_layout, algorithm.right_layout), strict=True))
+        ways = [self._in_layout(child, layout) for child, layout in sides]
+        limbs = min(way.limbs for way in ways)
+        grids = tuple(self._grid(child, layout) for child, layout in sides)
+        secret = tuple(child.secret for child in node.children)
+
+        def work() -> tuple[float, int]:
+            ev = self._counter()
+            cells: list[Any] = []
+            for (_, layout), (rows, cols), encrypted in zip(sides, grids, secret, strict=True):
+                block = self._handles(ev, layout, limbs) if encrypted else _plains(layout, rows * cols)
+                cells.append([[block] * cols] * rows)
+            result = multiply_grids(ev, algorithm, cells[0], cells[1])
+            return self._seconds(ev.counts, Traffic()), result[0][0][0].limbs
+
+        key = (choice.method, tuple(sorted(choice.options.items())), block, grids, secret, limbs)
+        own, left = self._remembered(key, work)
+        return self._way(node, algorithm.out_layout, left, own, ways, choice)
+
+    def _sums(self, node: Expression) -> Iterator[Way]:
+        """Sums, and what changes units and bounds alone."""
+        computed = [child for child in node.children if child.secret and not child.packable]
+        for way in self._ways[id(computed[0])]:
+            sides = [way, *(self._in_layout(other, way.layout) for other in computed[1:])]
+            limbs = min(side.limbs for side in sides)
+            yield self._way(node, way.layout, limbs, 0.0, sides, None)
+
+    def _elementwise(self, node: Expression) -> Iterator[Way]:
+        rows, cols = self._axes.of(node)
+        if self.blocks[rows] * self.blocks[cols] <= self.ring.n // 2:
+            dense = column_major(self.blocks[rows], self.blocks[cols], self.ring.n // 2)
+            yield from self._multiplied(node, dense, None)
+        computed = [child for child in node.children if child.secret and not child.packable]
+        for way in self._ways[id(computed[0])] if computed else []:
+            layout = in_place(way.layout)
+            if layout is not None:
+                yield from self._multiplied(node, layout, Choice(IN_PLACE))
+
+    def _multiplied(self, node: Expression, layout: Layout, choice: Choice | None) -> Iterator[Way]:
+        different = {id(child): child for child in node.children}.values()
+        try:
+            sides = [self._in_layout(child, layout) for child in different]
+            limbs = min(side.limbs for side in sides)
+            grid = self._grid(node, layout)
+            secret = [child.secret for child in node.children]
+
+            def work() -> tuple[float, int]:
+                ev = self._counter()
+                x, y = (self._handles(ev, layout, limbs) for _ in range(2))
+
+                def block(_: int) -> list[Ct]:
+                    if all(secret):
+                        return [
+                            ev.multiply_relinearised(ev.ready(a), ev.ready(b))
+                            for a, b in zip(x, y, strict=True)
+                        ]
+                    return [ev.multiply(ev.ready(a), _plains(layout, 1)[0]) for a in x]
+
+                result = ev.each(math.prod(grid), block)
+                return self._seconds(ev.counts, Traffic()), result[0][0].limbs
+
+            own, left = self._remembered(("multiply", layout.key, grid, all(secret), limbs), work)
+        except INFEASIBLE:
+            return
+        yield self._way(node, layout, left, own, sides, choice)
+
+    def _way(
+        self,
+        node: Expression,
+        layout: Layout,
+        limbs: int,
+        own: float,
+        sides: list[Way],
+        choice: Choice | None,
+    ) -> Way:
+        choices = {number: one for side in sides for number, one in side.choices.items()}
+        if choice is not None:
+            choices[self._numbers[id(node)]] = choice
+        moved = sum(side.own for side in sides)
+        return Way(own + sum(side.seconds for side in sides), layout, limbs, choices, own + moved)
+
+    # --- steps ---
+
+    def _in_layout(self, node: Expression, layout: Layout) -> Way:
+        """The cheapest way to a value in a layout, ready to be multiplied; its `own` is what re-arranges it."""
+        top = len(self.ring.q)
+        if not node.secret:
+            return Way(0.0, layout, top, {}, 0.0)
+        grid = self._grid(node, layout)
+        if node.packable:
+            form = SlotForm(layout, grid)
+            sent = form.upload(top, self.ring.n, False)
+            seconds = self._remembered(("sent", layout.key, grid), lambda: self._seconds(Counts(), sent))
+            return Way(seconds, layout, top, {}, 0.0)
+        found = []
+        for way in self._ways[id(node)]:
+            try:
+                key = ("relayout", way.layout.key, layout.key, grid, way.limbs)
+                own, limbs = self._remembered(key, functools.partial(self._relaid, way, layout, grid))
+            except INFEASIBLE:
+                continue
+            found.append(replace(way, seconds=way.seconds + own, layout=layout, limbs=limbs, own=own))
+        if not found:
+            raise ShapeError("a layout", expected="one that can be re-arranged", got=node.title)
+        return min(found, key=self._weight)
+
+    def _relaid(self, way: Way, layout: Layout, grid: tuple[int, int]) -> tuple[float, int]:
+        ev = self._counter()
+        cts = self._handles(ev, way.layout, way.limbs)
+
+        def block(_: int) -> list[Ct]:
+            return [ev.ready(ct) for ct in relayout(ev, cts, way.layout, layout)]
+
+        result = ev.each(math.prod(grid), block)
+        return self._seconds(ev.counts, Traffic()), result[0][0].limbs
+
+    def _grid(self, node: Expression, layout: Layout) -> tuple[int, int]:
+        return grid_shape(*matrix_shape(node), layout.rows, layout.cols)
+
+    def _counter(self) -> Counter:
+        return Counter(self.ring, key_policy=self.policy)
+
+    def _handles(self, ev: Counter, layout: Layout, limbs: int) -> list[Ct]:
+        return [ev.fresh(None, bound=layout.slot_bound(1.0), limbs=limbs) for _ in range(layout.ciphertexts)]
+
+    def _remembered(self, key: Any, work: Callable[[], Any]) -> Any:
+        """What `work` finds, or what it raises, once for each key."""
+        if key not in self._known:
+            try:
+                self._known[key] = work()
+            except INFEASIBLE as error:
+                self._known[key] = error
+        found = self._known[key]
+        if isinstance(found, CipherblasError):
+            raise found
+        return found
+
+
+def _plains(layout: Layout, blocks: int) -> list[Plain]:
+    def values() -> Any:
+        raise AssertionError("nothing is computed")
+
+    bound = layout.slot_bound(1.0)
+    return [
+        Plain(("counted", layout.key, i), values, bound, blocks=blocks) for i in range(layout.ciphertexts)
+    ]
