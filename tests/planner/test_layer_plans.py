@@ -52,7 +52,7 @@ def test_explained() -> None:
     assert (
         "slots)" in text and " up (" in text and "encrypted rows" not in text and "coefficients" not in text
     )
-    lines = text.split("layers:\n")[1].splitlines()
+    lines = text.split("nodes, all tensors:\n")[1].splitlines()
     shown = [found for found in program.plan.nodes if "flatten" not in found.title]  # which takes nothing
     for line, found in zip(lines, shown, strict=True):
         assert line.startswith(f"  {found.title}  ")

@@ -65,8 +65,8 @@ def narrow_array(value: Any, what: str, dimensions: Sequence[int]) -> NDArray[An
     """`value` in its own type, where that is one of `NARROW_TYPES`, or float64; errors as `finite_array`.
 
     This is where what a user gives becomes what is computed with: float64, but for large clear matrices whose type is
-    kept to save a copy. What computes with the entries of those converts them before (`expressions.evaluate_clear`,
-    `row_execution.rounded`): sums and products of a narrow type overflow, and so may a quotient by a bound.
+    kept to save a copy. What computes with the entries of those converts them before (`lang.analysis.evaluate_clear`,
+    `runtime.rows.rounded`): sums and products of a narrow type overflow, and so may a quotient by a bound.
     """
     array = real_array(value, what)
     if array.ndim not in dimensions or 0 in array.shape:

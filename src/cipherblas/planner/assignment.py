@@ -17,7 +17,7 @@ from cipherblas.common.errors import CipherblasError, ShapeError
 from cipherblas.evaluators.slots.symbolic import Counter
 from cipherblas.evaluators.slots.values import Ct, Plain
 from cipherblas.forms.blocks import grid_shape
-from cipherblas.forms.convert.relayout import relayout
+from cipherblas.forms.convert.relayout import masks_of, relayout
 from cipherblas.forms.form import SlotForm
 from cipherblas.forms.layouts import Layout, column_major
 from cipherblas.lang.graph import axes_of
@@ -61,6 +61,7 @@ class Assignment:
         seconds: what counts and traffic take.
         candidates: the methods of a product that are compared.
         level: what a limb that is spent is taken to cost, in seconds.
+        limit: what takes more seconds by its multiplications alone is not counted.
     """
 
     def __init__(
@@ -72,9 +73,10 @@ class Assignment:
         seconds: Seconds,
         candidates: Candidates,
         level: float,
+        limit: float,
     ) -> None:
         self.expression, self.ring, self.blocks, self.policy = expression, ring, blocks, policy
-        self._seconds, self._candidates, self._level = seconds, candidates, level
+        self._seconds, self._candidates, self._level, self._limit = seconds, candidates, level, limit
         order = ordered(expression)
         self._numbers = {id(node): number for number, node in enumerate(order)}
         parents: dict[int, set[int]] = {}
@@ -85,6 +87,19 @@ class Assignment:
         self._axes = axes_of(expression)
         self._known: dict[Any, Any] = {}
         self._ways: dict[int, list[Way]] = {}
+        self._methods: dict[int, dict[str, float]] = {}  # node → method → seconds of its fastest way
+        self._taken: dict[int, str] = {}
+
+    def runners_up(self) -> dict[int, str]:
+        """By the number of a product, the fastest of the other methods, in the layouts that it leaves its value in."""
+        found = {}
+        for number, seconds in self._methods.items():
+            ranked = sorted(seconds, key=seconds.__getitem__)
+            if len(ranked) > 1:
+                taken = self._taken.get(number, ranked[0])
+                other = next(name for name in ranked if name != taken)
+                found[number] = f"{other}, {seconds[other] / max(seconds[taken], 1e-12):.1f} times"
+        return found
 
     def best(self) -> Mapping[int, Choice]:
         """The choices of the cheapest way to the result.
@@ -105,7 +120,9 @@ class Assignment:
         if self.expression.packable:
             return {}
         best = min(self._ways[id(self.expression)], key=lambda way: self._weight(way) + self._download(way))
-        return {**committed, **best.choices}
+        choices = {**committed, **best.choices}
+        self._taken = {number: choice.method for number, choice in choices.items()}
+        return choices
 
     def _weight(self, way: Way) -> float:
         return way.seconds + self._level * (len(self.ring.q) - way.limbs)
@@ -137,9 +154,12 @@ class Assignment:
         block = self.blocks[rows], self.blocks[inner], self.blocks[self._axes.of(node)[1]]
         for choice in self._candidates(node):
             try:
-                yield self._product(node, choice, block)
+                way = self._product(node, choice, block)
             except INFEASIBLE:
                 continue
+            methods = self._methods.setdefault(self._numbers[id(node)], {})
+            methods[choice.method] = min(methods.get(choice.method, math.inf), way.seconds)
+            yield way
 
     def _product(self, node: Expression, choice: Choice, block: tuple[int, int, int]) -> Way:
         algorithm = build(choice.method, *block, self.ring.n // 2, choice.options)
@@ -250,6 +270,9 @@ class Assignment:
         return min(found, key=self._weight)
 
     def _relaid(self, way: Way, layout: Layout, grid: tuple[int, int]) -> tuple[float, int]:
+        moves = masks_of(way.layout, layout) * math.prod(grid)
+        if self._seconds(Counts(mac_limbs=2 * moves * way.limbs), Traffic()) > self._limit:
+            raise ShapeError("a re-arrangement", expected=f"below {self._limit:.3g} s", got=f"{moves} masks")
         ev = self._counter()
         cts = self._handles(ev, way.layout, way.limbs)
 

@@ -19,7 +19,6 @@ from cipherblas.planner.assembly import Predictions
 from cipherblas.planner.assignment import Assignment, Seconds
 from cipherblas.planner.bound import least_seconds
 from cipherblas.planner.budgets import Budgets
-from cipherblas.planner.cost import Rates
 from cipherblas.planner.explain import size
 from cipherblas.planner.plan import PlanOptions
 from cipherblas.planner.refusals import INFEASIBLE
@@ -118,7 +117,7 @@ class BlockStrategy(Strategy):
             }
             yield Candidate(name, Decisions(BLOCKS, choices, blocks), n)
 
-    def refined(self, scored: Sequence[Any], rates: Rates, predictions: Predictions) -> Iterator[Candidate]:
+    def refined(self, scored: Sequence[Any], predictions: Predictions) -> Iterator[Candidate]:
         """A method of its own for each node of a program with several, in the blocks and rings of the best plans."""
         if self.fine or self.options.options is not None:
             return
@@ -133,26 +132,28 @@ class BlockStrategy(Strategy):
             seconds = functools.partial(predictions.more_seconds, ring)
             tried: list[Any] = []
             for level in LEVEL_SHARES:
-                found = self._assigned(entry, ring, seconds, level * entry.seconds)
-                if found is not None and found != candidate.decisions.choices and found not in tried:
+                found, runners = self._assigned(entry, ring, seconds, level * entry.seconds)
+                if found is not None and found not in tried:
                     tried.append(found)
                     methods = [
                         choice.method for _, choice in sorted(found.items()) if choice.method != IN_PLACE
                     ]
                     name = ", ".join(dict.fromkeys(methods)) or "elementwise"
-                    yield Candidate(name, replace(candidate.decisions, choices=found), candidate.n)
+                    yield Candidate(name, replace(candidate.decisions, choices=found), candidate.n, runners)
 
     def _assigned(
         self, entry: Any, ring: Ring, seconds: Seconds, level: float
-    ) -> Mapping[int, Choice] | None:
+    ) -> tuple[Mapping[int, Choice] | None, Mapping[int, str]]:
         decisions = entry.candidate.decisions
         try:
-            return Assignment(
+            assignment = Assignment(
                 *(self.expression, ring, decisions.blocks, decisions.key_policy),
-                *(seconds, functools.partial(self._methods, decisions.blocks, ring.n // 2), level),
-            ).best()
+                *(seconds, functools.partial(self._methods, decisions.blocks, ring.n // 2)),
+                *(level, entry.seconds),
+            )
+            return assignment.best(), assignment.runners_up()
         except INFEASIBLE:
-            return None
+            return None, {}
 
     def _methods(self, blocks: Mapping[str, int], slots: int, node: Expression) -> Iterator[Choice]:
         """The methods of a product that are compared."""

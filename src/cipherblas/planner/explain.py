@@ -10,6 +10,7 @@ from cipherblas.common.errors import printable
 from cipherblas.lang.operands import Operand
 from cipherblas.planner.plan import Plan
 from cipherblas.rlwe.noise import FAILURE_BITS
+from cipherblas.runtime.blocks import IN_PLACE
 from cipherblas.runtime.executor import NodeFigures
 from cipherblas.runtime.rows import ROWS
 from cipherblas.runtime.tensors import PACKING, TENSORS
@@ -96,21 +97,29 @@ def _times(plan: Plan) -> list[tuple[str, str]]:
 
 
 def _nodes(plan: Plan) -> list[str]:
-    """How each node is computed, or an operand packed, and what that takes."""
-    if plan.form != TENSORS:
+    """How each node is computed, or an operand packed, what that takes, at which level, and what was nearly taken."""
+    shown = [one for one in plan.nodes if one.choice or _spent(one)]
+    if len(shown) < 2:
         return []
-    table = [(one.title, _how(one.choice), _spent(one)) for one in plan.nodes if one.choice or _spent(one)]
-    first, second = (max(len(row[column]) for row in table) for column in (0, 1))
-    return [
-        "layers:",
-        *(printable(f"  {name:<{first}}  {how:<{second}}  {spent}".rstrip()) for name, how, spent in table),
+    rows = [
+        (
+            *(one.title, _how(one.choice), _spent(one)),
+            *(f"{one.limbs} limb{'s' if one.limbs != 1 else ''}", duration(plan.seconds_of(one.counts))),
+            f"(before {one.runner_up})" if one.runner_up else "",
+        )
+        for one in shown
     ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows)
+    return [f"nodes, all {plan.form}:", *(printable(f"  {line}".rstrip()) for line in lines)]
 
 
 def _how(choice: Choice | None) -> str:
-    """A decision on an operand or a layer."""
+    """A decision on a node."""
     if choice is None:
         return "on ciphertexts"
+    if choice.method == IN_PLACE:
+        return "where its factors lie"
     options = {name: value for name, value in choice.options.items() if name not in ("layout", "mask")}
     before = ["packed again"] * ("layout" in choice.options) + ["masked"] * ("mask" in choice.options)
     if choice.method == PACKING:
@@ -129,6 +138,7 @@ def _spent(found: NodeFigures) -> str:
         (counts.rotations, "rotation"),
         (counts.plain_products, "plaintext"),
         (counts.relinearisations, "relinearisation"),
+        (counts.transposes, "transpose"),
     )
     texts = [f"{number} {word}{'s' if number != 1 else ''}" for number, word in counted if number]
     return ", ".join(texts + [size(counts.stored_bytes)] * bool(counts.stored_bytes))

@@ -280,6 +280,10 @@ class Plan(Rebuilt):
         """Predicted seconds of the server's evaluation, of any run but the first."""
         return self.stages.evaluate
 
+    def seconds_of(self, counts: Counts) -> float:
+        """Predicted seconds of some operations on the server."""
+        return calibrate().seconds(counts, self.parameters.n, self.threads)
+
     @property
     def minimised(self) -> float:
         """Predicted seconds of what the plan makes least."""

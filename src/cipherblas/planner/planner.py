@@ -50,10 +50,10 @@ def make_plan(expression: Expression, options: PlanOptions) -> tuple[Plan, DryRu
 
     if form in (None, "rows") and matrices is not None:
         enter(rows.RowStrategy, matrices)
-    if form in (None, "blocks") and matrices is not None and not network:
-        enter(BlockStrategy, matrices)
     if form == "tensors" or (form is None and (network or (layered and _has_layers(expression)))):
         enter(tensors.TensorStrategy, expression)
+    if form in (None, "blocks") and matrices is not None and not network:
+        enter(BlockStrategy, matrices)
     if not strategies:
         if errors:
             raise errors[-1]

@@ -28,6 +28,7 @@ from cipherblas.rlwe.rings import Ring
 
 FINALISTS = 12
 SMALLEST = 4
+WORTH_REFINING = 5  # times as long as the best so far, what a method for each node may still save
 PRUNE_RATIO = 20  # what takes so many times as long as the best so far is not counted to its end
 SMALLER_BLOCKS = 0.8  # of a modulus that is needed: more than other blocks of a larger ring may save
 MORE_BITS = 0.25  # added to the scale beside what a plan missed its target by
@@ -188,7 +189,9 @@ class Search:
                 failures.append(error)
                 self._reject(entry.candidate.name, str(error), entry.seconds)
                 continue
-            saving = self._key_saving(entry)
+            runners = entry.candidate.runners_up
+            nodes = tuple(replace(one, runner_up=runners.get(one.number, "")) for one in plan.nodes)
+            plan, saving = replace(plan, nodes=nodes), self._key_saving(entry)
             losers = self._losers(plan.algorithm, plan.minimised, best)
             return replace(plan, rejected=losers, key_saving=saving), run
         if not failures:
@@ -206,7 +209,8 @@ class Search:
                 continue
             families = strategy.families(self._thorough, self._reject)
             scored = [one for family in families for one in self._family(strategy, family)]
-            for candidate in strategy.refined(_fastest_first(scored), self.rates, self.predictions):
+            worth = [one for one in scored if one.seconds <= WORTH_REFINING * self.best_seconds]
+            for candidate in strategy.refined(_fastest_first(worth), self.predictions):
                 scored += self._scored(strategy, candidate)
             found += strategy.taken(scored)
         return _fastest_first(found)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
 from cipherblas.crypto.params import Parameters
 from cipherblas.lang.nodes import Expression
 from cipherblas.planner.assembly import Predictions
 from cipherblas.planner.budgets import Budgets
-from cipherblas.planner.cost import Rates
 from cipherblas.planner.dry_run import DryRun
 from cipherblas.planner.plan import RING_DEGREES, PlanOptions
 from cipherblas.planner.sizing import budget_bits, magnitude_slope, sizings
@@ -28,11 +27,13 @@ class Candidate:
 
     Attributes:
         name: of its algorithm, for people.
+        runners_up: by the number of a node, what was nearly taken.
     """
 
     name: str
     decisions: Decisions
     n: int
+    runners_up: Mapping[int, str] = field(default_factory=dict, compare=False)
 
     def with_policy(self, policy: KeyPolicy) -> Candidate:
         """The same with another key policy."""
@@ -113,7 +114,7 @@ class Strategy(ABC):
         """Those of the scored candidates that are worth keeping."""
         return scored
 
-    def refined(self, scored: Sequence[Any], rates: Rates, predictions: Predictions) -> Iterator[Candidate]:
+    def refined(self, scored: Sequence[Any], predictions: Predictions) -> Iterator[Candidate]:
         """More candidates, from what the best ones so far were found to take."""
         return iter(())
 

@@ -97,6 +97,14 @@ def relayout(ev: Evaluator, cts: Sequence[Any], source: Layout, target: Layout) 
     return results
 
 
+def masks_of(source: Layout, target: Layout) -> int:
+    """Masks that `relayout` multiplies by; none where places stay."""
+    if source.key == target.key or same_entries(source, target):
+        return 0
+    pieces = (piece for number in range(target.ciphertexts) for piece in plan(source, target, number))
+    return sum(len(piece.transform) for piece in pieces)
+
+
 def _part(ev: Evaluator, ct: Ct, layout: Layout, part: _Source) -> Ct:
     """Twice the real part, or twice j times the imaginary part, of a ciphertext; itself if it is real."""
     if not layout.imaginary_garbage and not layout.complex_packing:
