@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -89,9 +90,9 @@ def plan_by_rows(expression: Expression, options: PlanOptions, n: int, fixed: bo
 
 
 def lasting(program: cb.Program) -> list[str]:
-    """The lines of `explain()` that a program keeps when it is saved: all but those on candidates that lost."""
+    """The lines of `explain()` that a program keeps when it is saved: all but what says which candidates lost."""
     lines = program.explain().split("\nnot taken:")[0].splitlines()
-    return [line for line in lines if not line.startswith("fewer keys")]
+    return [re.sub(r"  +\(before .*\)$", "", line) for line in lines if not line.startswith("fewer keys")]
 
 
 def matrix(operand: Operand, rng: np.random.Generator) -> Matrix:

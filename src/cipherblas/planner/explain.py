@@ -105,7 +105,7 @@ def _nodes(plan: Plan) -> list[str]:
         (
             *(one.title, _how(one.choice), _spent(one)),
             *(f"{one.limbs} limb{'s' if one.limbs != 1 else ''}", duration(plan.seconds_of(one.counts))),
-            f"(before {one.runner_up})" if one.runner_up else "",
+            f"(before {plan.runners_up[one.number]})" if one.number in plan.runners_up else "",
         )
         for one in shown
     ]

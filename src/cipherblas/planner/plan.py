@@ -218,7 +218,8 @@ class Plan(Rebuilt):
     `rounding_error` is the part of `error` that comes from clear factors that are rounded to integers.
     `weight_memory_bytes` is the part of `peak_bytes` that encoded weights take: all of them, up to half of the memory
     that was available to the planner; the rest goes to a file. `mask_budget`: encoded masks and constants of so many
-    bytes are kept from run to run; they are in `peak_bytes`. `nodes`: what each node of the program takes.
+    bytes are kept from run to run; they are in `peak_bytes`. `nodes`: what each node of the program takes;
+    `runners_up`: by the number of a node, the method that was nearly taken.
     `asked_error`: what the user gave instead of a precision.
     """
 
@@ -245,6 +246,7 @@ class Plan(Rebuilt):
     nodes: tuple[NodeFigures, ...] = ()
     asked_error: float | None = None
     rejected: tuple[Rejected, ...] = field(default=(), compare=False)
+    runners_up: Mapping[int, str] = field(default_factory=dict, compare=False)
     key_saving: KeySaving | None = field(default=None, compare=False)
     minimise: Minimise | None = field(default=None, compare=False)
     link: float = field(default=DEFAULT_LINK, compare=False)
@@ -363,6 +365,7 @@ class Plan(Rebuilt):
             "threads": self.threads,
             "counts": asdict(self.counts),
             "nodes": [asdict(found) for found in self.nodes],
+            "runners_up": {str(number): text for number, text in self.runners_up.items()},
             "rejected": [asdict(loser) for loser in self.rejected],
             "key_saving": None if self.key_saving is None else asdict(self.key_saving),
             **self.decisions(),

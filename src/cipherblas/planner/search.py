@@ -189,11 +189,10 @@ class Search:
                 failures.append(error)
                 self._reject(entry.candidate.name, str(error), entry.seconds)
                 continue
-            runners = entry.candidate.runners_up
-            nodes = tuple(replace(one, runner_up=runners.get(one.number, "")) for one in plan.nodes)
-            plan, saving = replace(plan, nodes=nodes), self._key_saving(entry)
+            saving, runners_up = self._key_saving(entry), entry.candidate.runners_up
             losers = self._losers(plan.algorithm, plan.minimised, best)
-            return replace(plan, rejected=losers, key_saving=saving), run
+            found = replace(plan, rejected=losers, key_saving=saving, runners_up=runners_up)
+            return found, run
         if not failures:
             raise self._impossible()
         # The finalists end with the smallest: what it lacks is what the plan lacks.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter as Tally
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeVar
 
 from cipherblas.common.errors import ParameterError
@@ -38,7 +38,6 @@ class NodeFigures:
         number: of the node in `ordered`.
         choice: the decision; None where there was none to make.
         limbs: of its value.
-        runner_up: the method that was nearly taken, where one was compared for this node.
     """
 
     number: int
@@ -47,7 +46,6 @@ class NodeFigures:
     choice: Choice | None
     counts: Counts
     limbs: int
-    runner_up: str = field(default="", compare=False)
 
 
 class FormRun:
