@@ -6,7 +6,7 @@ A form says what travels and what that takes. Methods that compute on it are ent
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -22,7 +22,7 @@ from cipherblas.forms.tensors import TensorLayout
 from cipherblas.rlwe.traffic import WORD_BYTES, Traffic
 
 
-class Form(ABC):
+class Form:  # no ABC: every value is asked for the kind of its form, which must take no time
     """How a matrix, a vector or an image is encrypted.
 
     Attributes:
