@@ -129,7 +129,7 @@ void expect_direct_sums(std::size_t n, int log_rows, std::size_t present, const 
     }
 }
 
-TEST(RowTransform, IsTheDirectSum) {
+TEST(RowTransform, IsTheDirectSumOnAnyNumberOfThreads) {
     std::mt19937_64 random(2);
     const int threads = thread_count();
     for (int log_rows = 3; log_rows <= 7; ++log_rows) {

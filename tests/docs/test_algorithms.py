@@ -68,6 +68,7 @@ def test_every_algorithm_has_a_section() -> None:
     assert {*ALGORITHMS, GEMM, *LAYER_METHODS, *CONV_BASELINES} <= documents.anchors(PAGE)
 
 
+@pytest.mark.slow
 def test_counts_of_layers() -> None:
     """Every kernel and method: rotations, and in brackets the published number."""
     counted: dict[str, dict[str, str]] = {}

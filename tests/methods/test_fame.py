@@ -102,6 +102,7 @@ def test_published_diagonal_counts(m, k, n):
         assert omega == 2
 
 
+@pytest.mark.slow
 @given(small, small, small, st.booleans())
 def test_declared_rotations_are_those_of_the_maps(m, k, n, aligned):
     slots = 64
@@ -170,6 +171,7 @@ def test_a_block_that_does_not_fit():
         Fame(8, 9, 2, 64, aligned=False)
 
 
+@pytest.mark.slow
 @given(dimension, dimension, dimension)
 def test_candidates_are_valid(m, k, n):
     options = list(Fame.candidates(m, k, n, 128))

@@ -66,6 +66,7 @@ def check_conv(method):
 # --- results -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(length, length, slots, st.data())
 @settings(max_examples=100)
 def test_matvec(rows, columns, slot_count, data):
@@ -113,6 +114,7 @@ GROUPS = [
 ]
 
 
+@pytest.mark.slow
 @given(
     *(st.sampled_from(GROUPS), side, side),
     *(st.tuples(st.integers(1, 4), st.integers(1, 4)), steps, pads, slots, st.data()),

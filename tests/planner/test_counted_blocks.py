@@ -109,6 +109,7 @@ def check(
                 assert x.noise == pytest.approx(y.noise, rel=1e-9)
 
 
+@pytest.mark.slow
 @given(st.data())
 @settings(max_examples=150, deadline=None)
 def test_counted_blocks_are_those_of_a_walk(data: st.DataObject) -> None:

@@ -168,6 +168,7 @@ def test_forced_parameters() -> None:
 # --- what is chosen ---
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("minimise", ["end-to-end", "server"])
 def test_the_fastest_that_fits_is_taken(minimise: str) -> None:
     """Against every algorithm by name: none is predicted to be faster, by what is asked to be least."""

@@ -100,6 +100,7 @@ def unpruned(number: int) -> Plan:
     return planned(Unpruned, *PROGRAMS[number])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ratio", [1.5, search.PRUNE_RATIO])
 @pytest.mark.parametrize("number", range(len(PROGRAMS)))
 def test_the_plan_is_that_of_a_search_that_leaves_nothing_out(

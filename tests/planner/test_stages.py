@@ -32,6 +32,7 @@ def total(stages: Stages) -> float:
     return sum(getattr(stages, name) for name in names)
 
 
+@pytest.mark.slow
 def test_the_link_decides() -> None:
     """Where bytes cost, the plan that sends few wins; on the server alone, and on a fast link, the quickest."""
     default, slow = compiled().plan, compiled(link=1e7).plan

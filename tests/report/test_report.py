@@ -99,6 +99,7 @@ def content(count: int, known: int) -> DemoPicture:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "known"), [(1, 1), (12, 7), (200, 90)])
 def test_picture(tmp_path: Path, count: int, known: int) -> None:
     draw(tmp_path / "picture.png", content(count, known))
