@@ -46,10 +46,9 @@ class InnerSums(Algorithm):
         def index(number: int) -> SlotIndex:
             place, t = np.divmod(np.arange(self.slots), self.length)
             c, r = np.divmod(place, self.m)
-            c, r = c + number * self.group, np.where(c < self.group, r, EMPTY)
-            right = entry_index(np.where(r == EMPTY, EMPTY, t), c, shape)
-            out = entry_index(np.where(t == 0, r, EMPTY), c, shape)
-            return SlotIndex({"left": entry_index(r, t, shape), "right": right, "out": out}[side])
+            c, t = c + number * self.group, np.where(c < self.group, t, EMPTY)
+            entry = {"left": (r, t), "right": (t, c), "out": (np.where(t == 0, r, EMPTY), c)}[side]
+            return SlotIndex(entry_index(*entry, shape))
 
         key = (self.name, side, self.m, self.k, self.n, self.slots)
         return Layout(side, key, *shape, self.slots, ciphertexts, index, empty_garbage=side == "out")
@@ -69,13 +68,10 @@ class InnerSums(Algorithm):
         return [accumulate(ev, accumulator, g, left, [column]) for g, column in enumerate(right)]
 
     def finish(self, ev: Evaluator, accumulator: Accumulator) -> list[Ct]:
-        return [self._summed(ev, ev.relinearise(ct)) for ct in accumulator]
-
-    def _summed(self, ev: Evaluator, ct: Ct) -> Ct:
-        step = self.length // 2
-        while step:
-            ct, step = ev.add(ct, ev.rotate(ct, step)), step // 2
-        return ct
+        sums = [ev.relinearise(ct) for ct in accumulator]
+        for step in (self.length >> shift for shift in range(1, self.length.bit_length())):
+            sums = [ev.add(ct, ev.rotate(ct, step)) for ct in sums]
+        return sums
 
     @classmethod
     def candidates(cls, m: int, k: int, n: int, slots: int) -> Iterator[dict[str, Any]]:

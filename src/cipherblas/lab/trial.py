@@ -175,8 +175,7 @@ def run(
 def block_product(method: Algorithm) -> Function:
     """The product of two blocks by a method, for `run`: of the ciphertexts of the left one, then of the right one.
 
-    `method.left_layout.pack(a)` and `method.right_layout.pack(b)` pack them; `method.out_layout.unpack(list(value))` is the
-    result.
+    Its layouts pack them, `left_layout.pack(a)` and `right_layout.pack(b)`; `out_layout.unpack(list(value))` is the result.
     """
     lefts = method.left_layout.ciphertexts
 
