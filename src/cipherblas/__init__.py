@@ -3,7 +3,8 @@
 >>> import cipherblas as cb
 >>> program = cb.compile(lambda a, b: a @ b, {"a": cb.secret(8, 8), "b": cb.secret(8, 8)})
 
-See `compile`, `secret`, `public`, `Program`, `Client`, `Encryptor`, `Server`.
+See `compile`, `secret`, `public`, `Program`, `Client`, `Encryptor`, `Server`; for methods of one's own `lab` and
+`register`.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ from cipherblas.lang.functions import assume, avg_pool2d, conv2d, flatten, matve
 from cipherblas.lang.operands import public, secret
 
 if TYPE_CHECKING:
+    from cipherblas import lab
+    from cipherblas.methods.registry import register
     from cipherblas.roles.client import Client
     from cipherblas.roles.encryptor import Encryptor
     from cipherblas.roles.messages import EncryptedOperand, EncryptedResult
@@ -78,9 +81,11 @@ __all__ = [
     "conv2d",
     "flatten",
     "isa",
+    "lab",
     "matvec",
     "polynomial",
     "public",
+    "register",
     "secret",
     "set_threads",
     "square",
@@ -97,13 +102,16 @@ _ON_FIRST_USE = {
     "Server": "cipherblas.roles.server",
     "Sharing": "cipherblas.roles.sharing",
     "compile": "cipherblas.roles.program",
+    "lab": "cipherblas.lab",
+    "register": "cipherblas.methods.registry",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in _ON_FIRST_USE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(_ON_FIRST_USE[name]), name)
+    module = importlib.import_module(_ON_FIRST_USE[name])
+    value = module if module.__name__ == f"{__name__}.{name}" else getattr(module, name)
     globals()[name] = value
     return value
 

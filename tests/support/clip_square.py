@@ -9,13 +9,16 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.common import schema
-from cipherblas.lang.nodes import Expression, operation
-from cipherblas.runtime.blocks import BlockRun
-from cipherblas.runtime.executor import computes
-from cipherblas.runtime.slots import SlotRun
-from cipherblas.runtime.tensors import TensorRun
-from cipherblas.runtime.values import Value
+from cipherblas.lab import (
+    BlockRun,
+    Expression,
+    SlotRun,
+    TensorRun,
+    Value,
+    computes,
+    operation,
+    schema,
+)
 
 
 @operation

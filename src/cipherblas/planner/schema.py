@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
+import functools
 from collections.abc import Mapping
 from typing import Any, get_args
 
+from cipherblas.common.errors import FormatError
 from cipherblas.common.schema import (
     Check,
     anything,
@@ -22,8 +23,10 @@ from cipherblas.common.schema import (
 )
 from cipherblas.evaluators.slots.values import Order
 from cipherblas.lang.operands import MAX_LENGTH
+from cipherblas.methods.matmul.base import Algorithm
 from cipherblas.methods.matmul.registry import ALGORITHMS, GEMM
-from cipherblas.methods.matvec_conv.registry import CONV_BASELINES, MATVEC_BASELINES, METAKERNEL
+from cipherblas.methods.matvec_conv.registry import METAKERNEL
+from cipherblas.methods.registry import names, options_of
 from cipherblas.planner.plan import FormName
 from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.runtime.blocks import IN_PLACE
@@ -36,29 +39,41 @@ _GRID = record(
     {"channels": _LENGTH, "pitch": _LENGTH, "row": _LENGTH}, {"segment": _LENGTH, "copies": _LENGTH}
 )
 _TYPES: Mapping[str, Check] = {"bool": flag, "int": _LENGTH, "int | None": either(nothing, _LENGTH)}
-
-
-def _options_of(algorithm: type) -> Check:
-    """The options of a product in slots, all of which have a default: the keyword arguments of its class."""
-    parameters = inspect.signature(algorithm).parameters.values()
-    return record({}, {p.name: _TYPES[p.annotation] for p in parameters if p.kind is p.KEYWORD_ONLY})
-
-
+_LAYER = record({}, {"mask": flag, "layout": _GRID})
 _OPTIONS: Mapping[str, Check] = {
-    **{name: _options_of(algorithm) for name, algorithm in ALGORITHMS.items()},
     GEMM: record({"weight_bits": whole(1, MOST_WEIGHT_BITS)}, {"fixed": flag}),
     IN_PLACE: record({}),
     PACKING: either(record({}, {"channels": _LENGTH, "pitch": _LENGTH, "rows": _LENGTH}), _GRID),
     METAKERNEL: record(
         dict.fromkeys(("n", "k", "p_b", "p_s", "each"), _LENGTH), {"mask": flag, "layout": _GRID}
     ),
-    **{name: record({}, {"mask": flag, "layout": _GRID}) for name in (*MATVEC_BASELINES, *CONV_BASELINES)},
 }
 
 
+@functools.lru_cache(maxsize=256)
+def _product_options(algorithm: type[Algorithm]) -> Check:
+    """The options of a product in slots, all of which have a default."""
+    return record({}, {name: _TYPES[kind] for name, kind in options_of(algorithm).items()})
+
+
+def _options_of(method: str) -> Check:
+    """The options of a method by its name."""
+    if method in _OPTIONS:
+        return _OPTIONS[method]
+    return _product_options(ALGORITHMS[method]) if method in ALGORITHMS else _LAYER
+
+
 def _choice(value: Any, place: str) -> None:
-    record({"method": one_of(*_OPTIONS), "options": anything})(value, place)
-    _OPTIONS[value["method"]](value["options"], f"options of {value['method']}")
+    record({"method": plain_text, "options": anything})(value, place)
+    method = value["method"]
+    known = dict.fromkeys((*names(), *_OPTIONS))
+    if method not in known:
+        raise FormatError(
+            f"{place}.method is not registered here (cb.register, or install the package that has it)",
+            expected=" | ".join(known),
+            got=repr(method),
+        )
+    _options_of(method)(value["options"], f"options of {method}")
 
 
 _DECISIONS = record(

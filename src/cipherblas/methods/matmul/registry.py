@@ -1,25 +1,17 @@
-"""The algorithms by name."""
+"""The products in slots by name: what `methods.registry` holds of them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 from cipherblas.common.errors import ParameterError
 from cipherblas.methods.matmul.base import Algorithm
-from cipherblas.methods.matmul.baselines.e2dm import E2dm
-from cipherblas.methods.matmul.baselines.halevi_shoup import HaleviShoup
-from cipherblas.methods.matmul.bicyclic import Bicyclic
-from cipherblas.methods.matmul.fame import Fame
-from cipherblas.methods.matmul.outer_product import OuterProduct
-from cipherblas.methods.matmul.skewed import Skewed
+from cipherblas.methods.registry import GEMM, Methods, check_options, unknown
 
-ALGORITHMS: Mapping[str, type[Algorithm]] = MappingProxyType(
-    {algorithm.name: algorithm for algorithm in (Skewed, OuterProduct, Bicyclic, Fame, E2dm, HaleviShoup)}
-)
+__all__ = ["ALGORITHMS", "GEMM", "build", "find"]
 
-GEMM = "gemm"  # products of matrices that are encrypted by rows: not in slots, see algorithms/gemm.py
+ALGORITHMS: Mapping[str, type[Algorithm]] = Methods("product", "blocks")
 
 
 def find(name: str) -> type[Algorithm]:
@@ -31,12 +23,13 @@ def find(name: str) -> type[Algorithm]:
     try:
         return ALGORITHMS[name]
     except KeyError:
-        raise ParameterError("algorithm", expected=" | ".join((*ALGORITHMS, GEMM)), got=name) from None
+        raise unknown("algorithm", name) from None
 
 
 def build(name: str, m: int, k: int, n: int, slots: int, options: Mapping[str, Any]) -> Algorithm:
     """An algorithm from its name and options, as stored in a program."""
     cls: Any = find(name)
+    check_options(cls, options)
     try:
         built: Algorithm = cls(m, k, n, slots, **options)
     except TypeError as error:

@@ -4,31 +4,26 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from cipherblas.common.errors import ParameterError
 from cipherblas.forms.tensors import TensorLayout
 from cipherblas.lang.windows import Window
-from cipherblas.methods.matvec_conv.base import LayerMethod
-from cipherblas.methods.matvec_conv.baselines.fhe_mp_cnn import ConvFheMpCnn, MatVecFheMpCnn
+from cipherblas.methods.matvec_conv.base import LayerMethod, OneVectorMethod
+from cipherblas.methods.matvec_conv.baselines.fhe_mp_cnn import ConvFheMpCnn
 from cipherblas.methods.matvec_conv.baselines.fhelipe import ConvFhelipe, MatVecFhelipe
-from cipherblas.methods.matvec_conv.baselines.halevi_shoup_bsgs import MatVecHelib
 from cipherblas.methods.matvec_conv.baselines.imra import Pattern
 from cipherblas.methods.matvec_conv.metakernel import ConvMetaKernel, MatVecMetaKernel
+from cipherblas.methods.registry import Methods
 
 Options: TypeAlias = tuple[tuple[str, Any], ...]
-MatVecBaseline: TypeAlias = "type[MatVecHelib | MatVecFheMpCnn | MatVecFhelipe]"
+MatVecBaseline: TypeAlias = "type[OneVectorMethod | MatVecFhelipe]"
 ConvBaseline: TypeAlias = "type[ConvFheMpCnn | ConvFhelipe]"
 
 METAKERNEL = MatVecMetaKernel.name
-MATVEC_BASELINES: Mapping[str, MatVecBaseline] = MappingProxyType(
-    {method.name: method for method in (MatVecHelib, MatVecFheMpCnn, MatVecFhelipe)}
-)
-CONV_BASELINES: Mapping[str, ConvBaseline] = MappingProxyType(
-    {method.name: method for method in (ConvFheMpCnn, ConvFhelipe)}
-)
-LAYER_METHODS = (METAKERNEL, *MATVEC_BASELINES)
+LAYER_METHODS: Mapping[str, type[LayerMethod]] = Methods("matvec", "tensors")
+MATVEC_BASELINES: Mapping[str, MatVecBaseline] = Methods("matvec", "tensors", baseline=True)
+CONV_BASELINES: Mapping[str, ConvBaseline] = Methods("convolution", "tensors", baseline=True)
 
 
 def build_matvec(name: str, x: TensorLayout, rows: int, options: Mapping[str, Any]) -> LayerMethod:
@@ -37,27 +32,33 @@ def build_matvec(name: str, x: TensorLayout, rows: int, options: Mapping[str, An
     Raises:
         ParameterError: an unknown name. ShapeError: the options do not fit.
     """
-    return _matvec(name, x, rows, tuple(sorted(options.items())))
+    if name != METAKERNEL:
+        return _baseline(matvec_baseline(name), x, rows)
+    return _matvec(x, rows, tuple(sorted(options.items())))
 
 
 def build_conv(name: str, x: TensorLayout, window: Window, options: Mapping[str, Any]) -> LayerMethod:
     """The method of a convolution; errors as `build_matvec`."""
-    return _conv(name, x, window, tuple(sorted(options.items())))
+    if name != METAKERNEL:
+        return _baseline(conv_baseline(name), x, window)
+    return _conv(x, window, tuple(sorted(options.items())))
 
 
 # A network is run symbolically many times while it is planned: where its weights lie is found once.
 @functools.lru_cache(maxsize=64)
-def _matvec(name: str, x: TensorLayout, rows: int, options: Options) -> LayerMethod:
-    if name != METAKERNEL:
-        return matvec_baseline(name)(x, rows)
+def _baseline(method: Any, x: TensorLayout, layer: int | Window) -> LayerMethod:
+    built: LayerMethod = method(x, layer)
+    return built
+
+
+@functools.lru_cache(maxsize=64)
+def _matvec(x: TensorLayout, rows: int, options: Options) -> LayerMethod:
     found = dict(options)
     return MatVecMetaKernel(x, rows, _pattern(1, x.slots, found), int(found["each"]))
 
 
 @functools.lru_cache(maxsize=64)
-def _conv(name: str, x: TensorLayout, window: Window, options: Options) -> LayerMethod:
-    if name != METAKERNEL:
-        return conv_baseline(name)(x, window)
+def _conv(x: TensorLayout, window: Window, options: Options) -> LayerMethod:
     found = dict(options)
     return ConvMetaKernel(x, window, _pattern(x.pitch, x.slots, found), int(found["each"]))
 
