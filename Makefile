@@ -14,7 +14,7 @@ MEMCHECKED ?= build/valgrind
 SANITIZING = -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCIPHERBLAS_SANITIZE=ON -DCIPHERBLAS_PYTHON=ON
 SANITIZED_PYTEST ?= -m 'not slow' tests/core tests/crypto/test_keys.py
 # What computes nothing with ciphertexts: sources, graphs, layouts, algorithms in the clear, plans, the documents.
-CHECKED = $(addprefix tests/,architecture common lang forms evaluators methods planner corpus report docs) \
+CHECKED = $(addprefix tests/,architecture common lang forms evaluators methods planner lab corpus report docs) \
     $(addprefix tests/program/test_,compile_faults.py networks.py network_faults.py random_programs.py row_execution.py)
 PYTEST ?=
 CORPUS ?=

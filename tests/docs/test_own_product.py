@@ -47,6 +47,7 @@ def test_it_has_forty_lines() -> None:
     assert len([line for line in text.splitlines() if line.strip()]) - prose <= 40
 
 
+@pytest.mark.encrypted
 @pytest.mark.usefixtures("page_registers")
 def test_the_page_runs() -> None:
     """Every block in its order; they hold their own assertions. The planner names the method."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from cipherblas.common.errors import LevelError, SecurityError
 from cipherblas.crypto.params import MAX_LOG_N, Parameters, make_parameters
-from cipherblas.crypto.security import max_log_qp
+from cipherblas.crypto.security import LEVELS, check_wanted, max_log_qp
 from cipherblas.rlwe.rings import RingShape
 
 MAX_DEPTH = 80  # rescales of 40 bits: about as many as 128 bits of security allow at N = 2^17
@@ -22,16 +22,16 @@ def parameters(slots: int, depth: int, security: int, insecure: bool) -> Paramet
     """The same with primes.
 
     Raises:
+        ParameterError: there is no such security.
         SecurityError: so few slots are not secure at this depth: names the least number that is.
     """
-    n = 2 * slots
+    check_wanted(security, insecure)
+    n, wanted = 2 * slots, security or LEVELS[0]
     try:
         return make_parameters(
-            n, _q_bits(depth), alpha=1, scale_bits=SCALE_BITS, security=security, insecure=insecure
+            n, _q_bits(depth), alpha=1, scale_bits=SCALE_BITS, security=wanted, insecure=insecure
         )
     except SecurityError:
-        if security == 0:
-            raise
         log_qp = sum(_q_bits(depth)) + SPECIAL_BITS
         secure = (s for s in range(n.bit_length(), MAX_LOG_N + 1) if max_log_qp(1 << s, security) > log_qp)
         log_n = next(secure, None)

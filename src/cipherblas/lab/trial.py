@@ -175,8 +175,7 @@ def run(
 def block_product(method: Algorithm) -> Function:
     """The product of two blocks by a method, for `run`: of the ciphertexts of the left one, then of the right one.
 
-    Its layouts pack them, `left_layout.pack(a)` and `right_layout.pack(b)`; the result is
-    `out_layout.unpack(list(value))`.
+    Its layouts pack and unpack: `left_layout.pack(a)`, `right_layout.pack(b)`, `out_layout.unpack(list(value))`.
     """
     lefts = method.left_layout.ciphertexts
 
