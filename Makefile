@@ -88,7 +88,7 @@ sanitize: $(VENV)/installed-dev
 
 sanitize-python: $(VENV)/installed-dev
 	TESTS=no scripts/native_tests.sh $(SANITIZED) $(SANITIZING)
-	scripts/sanitized_python.sh $(SANITIZED) $(BIN)/python $(SANITIZED_PYTEST)
+	scripts/sanitized_python.sh $(SANITIZED) $(BIN)/python -n $(WORKERS) --dist worksteal $(SANITIZED_PYTEST)
 
 sanitize-threads: $(VENV)/installed-dev
 	scripts/native_tests.sh $(THREAD_SANITIZED) $(THREAD_SANITIZING)
