@@ -85,7 +85,7 @@ sanitize: $(VENV)/installed-dev
 
 sanitize-python: $(VENV)/installed-dev
 	TESTS=no scripts/native_tests.sh $(SANITIZED) $(SANITIZING)
-	scripts/sanitized_python.sh $(SANITIZED) $(BIN)/python $(SANITIZED_PYTEST)
+	scripts/sanitized_python.sh $(SANITIZED) $(BIN)/python -n $(WORKERS) --dist worksteal $(SANITIZED_PYTEST)
 
 valgrind: $(VENV)/installed-dev
 	scripts/native_tests.sh $(MEMCHECKED) -DCMAKE_BUILD_TYPE=Release -DCIPHERBLAS_VALGRIND=ON

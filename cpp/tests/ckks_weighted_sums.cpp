@@ -50,7 +50,7 @@ class WeightedSums : public ::testing::TestWithParam<Case> {
     std::mt19937_64 random_{11};
 };
 
-TEST_P(WeightedSums, EqualTheScalarReference) {
+TEST_P(WeightedSums, EqualTheScalarReferenceOnAnyNumberOfThreads) {
     const Case& c = GetParam();
     const Context context(c.n, primes_below(c.n, 50, c.limbs), {}, 1);
     const std::ptrdiff_t n = static_cast<std::ptrdiff_t>(c.n);

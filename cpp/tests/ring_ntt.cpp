@@ -190,18 +190,18 @@ TEST(Ntt, ScaledAndShiftedInverseEqualsItsSteps) {
 // A conversion in the kernels' form: what base_convert_ntt and ntt_part make of it equals base_convert and ntt.
 class BegunTransforms {
   public:
-    BegunTransforms(int log_n, const Modulus& m, const std::vector<std::uint64_t>& source_primes, Fill fill)
-        : m_(m), table_(m, log_n), n_(std::size_t{1} << log_n), count_(source_primes.size()) {
+    BegunTransforms(const NttTable& table, const std::vector<std::uint64_t>& source_primes, Fill fill)
+        : m_(table.modulus), table_(table), n_(std::size_t{1} << table.log_n), count_(source_primes.size()) {
         std::vector<double> reciprocals;
         for (const std::uint64_t d : source_primes) {
             y_.push_back(make_limb(n_, d, random_, fill));
             reciprocals.push_back(1.0 / static_cast<double>(d));
         }
         Limb v(n_, 1);
-        factors_ = make_limb(count_ + 1, m.q, random_, fill);
+        factors_ = make_limb(count_ + 1, m_.q, random_, fill);
         source_ = source_primes[0];
         if (count_ == 1) {
-            factors_ = {m.r_mod_q, to_montgomery(sub_mod(0, source_ / 2 % m.q, m), m)};
+            factors_ = {m_.r_mod_q, to_montgomery(sub_mod(0, source_ / 2 % m_.q, m_), m_)};
         } else {
             kernels().base_overflow(v.data(), pointers(y_).data(), reciprocals.data(),
                                     static_cast<int>(count_), n_);
@@ -221,15 +221,18 @@ class BegunTransforms {
         Limb r(n_);
         const std::size_t parts = static_cast<std::size_t>(kernels().ntt_parts(table_.log_n));
         const std::size_t part = n_ / parts;
+        std::vector<const std::uint64_t*> sources(count_ + 1);
+        std::vector<Limb> copies;
         for (std::size_t offset = 0; offset < part; offset += length) {
             const std::size_t words = std::min(length, part - offset);
-            std::vector<const std::uint64_t*> sources;
-            std::vector<Limb> copies(count_ + 1, Limb(parts * words));
+            if (packs && (offset == 0 || words < length)) {
+                copies = std::vector<Limb>(count_ + 1, Limb(parts * words));
+            }
             for (std::size_t i = 0; i <= count_; ++i) {
-                for (std::size_t p = 0; p < parts; ++p) {
+                for (std::size_t p = 0; packs && p < parts; ++p) {
                     std::copy_n(y_[i].data() + p * part + offset, words, copies[i].data() + p * words);
                 }
-                sources.push_back(packs ? copies[i].data() : y_[i].data() + offset);
+                sources[i] = packs ? copies[i].data() : y_[i].data() + offset;
             }
             if (count_ == 1 && source_ <= ConversionPiece::kNear * m_.q) sources.back() = nullptr;
             kernels().base_convert_ntt(r.data(), {sources.data(), packs ? words : part, offset, words},
@@ -251,12 +254,10 @@ class BegunTransforms {
         return r;
     }
 
-    const NttTable& table() const { return table_; }
-
   private:
     std::mt19937_64 random_{5};
-    Modulus m_;
-    NttTable table_;
+    const Modulus& m_;
+    const NttTable& table_;
     std::size_t n_, count_;
     std::vector<Limb> y_;  // and the overflow
     Limb factors_;
@@ -271,16 +272,17 @@ TEST(Ntt, BegunByAConversionEqualsConversionAndTransform) {
         for (const Modulus& m :
              {Modulus(large[13]), Modulus(primes_below(n, 48, 1)[0]), Modulus(primes_below(n, 46, 1)[0]),
               Modulus(primes_near(n, 0x1p40, 1)[0]), Modulus(small[0])}) {
+            const NttTable table(m, log_n);
             // Ten sources and their overflow are the last that need no reduction before the transform.
             for (const std::size_t count : {1u, 2u, 10u, 11u, 12u, 13u}) {
                 for (const Fill fill : {Fill::kRandom, Fill::kLargest, Fill::kExtremes}) {
                     if (log_n > 13 && (count == 10 || fill == Fill::kRandom)) continue;
-                    BegunTransforms transforms(log_n, m, {large.begin(), large.begin() + count}, fill);
+                    BegunTransforms transforms(table, {large.begin(), large.begin() + count}, fill);
                     Limb expected = transforms.converted();
-                    scalar().ntt(expected.data(), transforms.table());
+                    scalar().ntt(expected.data(), table);
                     for (const bool packs : {false, true}) {
                         Limb x = transforms.begun(packs ? 40 : 104, packs);
-                        finish_ntt(x.data(), transforms.table());
+                        finish_ntt(x.data(), table);
                         ASSERT_EQ(x, expected) << "n " << n << " q " << m.q << " sources " << count;
                     }
                 }
@@ -294,6 +296,7 @@ TEST(Ntt, BegunByASingleSourceEqualsConversionAndTransform) {
         const std::size_t n = std::size_t{1} << log_n;
         for (const int bits : {40, 46, 47, 48, 49}) {
             const Modulus m(primes_below(n, bits, 2)[1]);
+            const NttTable table(m, log_n);
             const double q = static_cast<double>(m.q);
             // Up to four and up to eight times the target, and beyond.
             for (const double ratio :
@@ -301,15 +304,15 @@ TEST(Ntt, BegunByASingleSourceEqualsConversionAndTransform) {
                 if (q * ratio >= 0x1p50) continue;
                 const std::uint64_t source = primes_near(n, q * ratio, 1)[0];
                 for (const Fill fill : {Fill::kRandom, Fill::kLargest, Fill::kExtremes}) {
-                    BegunTransforms transforms(log_n, m, {source}, fill);
+                    BegunTransforms transforms(table, {source}, fill);
                     Limb expected = transforms.converted();
-                    scalar().ntt(expected.data(), transforms.table());
+                    scalar().ntt(expected.data(), table);
                     Limb x = transforms.begun(n, false);
-                    finish_ntt(x.data(), transforms.table());
+                    finish_ntt(x.data(), table);
                     ASSERT_EQ(x, expected) << "n " << n << " q " << m.q << " source " << source;
                     if (kernels().ntt_parts(log_n) == 1 || ratio > 8.0) continue;
                     Limb halves = transforms.begun_in_halves();
-                    finish_ntt(halves.data(), transforms.table());
+                    finish_ntt(halves.data(), table);
                     ASSERT_EQ(halves, expected) << "halves, n " << n << " q " << m.q << " source " << source;
                 }
             }
@@ -329,7 +332,7 @@ TEST(Ntt, PartsTogetherEqualTransformsOneByOne) {
             const std::uint64_t factor = random() % m.q;
             std::vector<Limb> x, y, addends, expected, sums, results(count, Limb(n));
             for (std::size_t k = 0; k < count; ++k) {
-                BegunTransforms transforms(log_n, m, {primes[0], primes[1]}, kFills[k % kFills.size()]);
+                BegunTransforms transforms(table, {primes[0], primes[1]}, kFills[k % kFills.size()]);
                 x.push_back(transforms.begun(n, false));
                 expected.push_back(transforms.converted());
                 scalar().ntt(expected[k].data(), table);

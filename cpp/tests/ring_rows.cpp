@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <numeric>
 #include <vector>
 
+#include "ring/pool.h"
 #include "ring/row_transform.h"
 #include "ring/threads.h"
 #include "ring_support.h"
@@ -94,11 +96,11 @@ Limb direct_row(const Limb& in, std::size_t n, int log_rows, std::size_t row, bo
         const std::uint64_t u = row_exponent(inverse ? other : row, log_rows);
         const std::uint64_t e = u * (inverse ? row : other) % (2 * rows);
         const std::size_t shift = (inverse ? 2 * rows - e : e) * (n / rows);
+        const std::uint64_t* const x = in.data() + other * n;
         for (std::size_t i = 0; i < n; ++i) {
-            const std::size_t place = (i + shift) % (2 * n);
-            const std::uint64_t x = in[other * n + i];
-            std::uint64_t& to = sum[place % n];
-            to = place < n ? add_mod(to, x, m) : sub_mod(to, x, m);
+            const std::size_t place = (i + shift) & (2 * n - 1);
+            std::uint64_t& to = sum.data()[place & (n - 1)];
+            to = place < n ? add_mod(to, x[i], m) : sub_mod(to, x[i], m);
         }
     }
     return sum;
@@ -127,7 +129,7 @@ void expect_direct_sums(std::size_t n, int log_rows, std::size_t present, const 
     }
 }
 
-TEST(RowTransform, IsTheDirectSum) {
+TEST(RowTransform, IsTheDirectSumOnAnyNumberOfThreads) {
     std::mt19937_64 random(2);
     const int threads = thread_count();
     for (int log_rows = 3; log_rows <= 7; ++log_rows) {
@@ -149,19 +151,24 @@ TEST(RowTransform, NoWordOverflows) {
     const std::size_t n = std::size_t{1} << log_rows;
     const Modulus m(primes_below(n, kMaxModulusBits, 1)[0]);
     const Limb ones(n, m.q - 1);
-    Limb out(n * n);
-    const RowArray array{ones.data(), n, 0, out.data(), n, &m};
+    const Buffer out = Buffer::of_words(n, n);
+    const RowArray array{ones.data(), n, 0, out.words(), n, &m};
     transform_rows({&array, 1}, log_rows, false, true);
     for (const std::size_t row : {std::size_t{0}, n / 3, n - 1}) {
         const std::uint64_t u = row_exponent(row, log_rows);
-        // -sum_j X^j sum_i X^(u i): the i-th power has its minus signs below column u i mod 2n, or above.
+        // -sum_j X^j sum_i X^(u i): the i-th power has its minus signs below column u i mod 2n, or above. As steps from
+        // column to column.
         std::vector<std::int64_t> sums(n);
         for (std::size_t i = 0; i < n; ++i) {
             const std::size_t e = u * i % (2 * n);
-            for (std::size_t j = 0; j < n; ++j) sums[j] += (j < e % n) != (e >= n) ? 1 : -1;
+            const std::int64_t below = e < n ? 1 : -1;
+            sums[0] += below;
+            sums[e % n] -= 2 * below;
         }
+        std::partial_sum(sums.begin(), sums.end(), sums.begin());
         for (std::size_t j = 0; j < n; ++j) {
-            ASSERT_EQ(out[row * n + j], residue(static_cast<std::uint64_t>(sums[j]), m)) << "row " << row;
+            ASSERT_EQ(out.words()[row * n + j], residue(static_cast<std::uint64_t>(sums[j]), m))
+                << "row " << row;
         }
     }
 }

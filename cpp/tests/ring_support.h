@@ -27,13 +27,13 @@ inline constexpr std::span<const Fill> kFills(kAllFills, kUnderValgrind ? 1 : st
 // Words below `bound`: random, all 0, all bound - 1, or a random mixture of 0, 1, bound - 1 and random words.
 inline Limb make_limb(std::size_t n, std::uint64_t bound, std::mt19937_64& random,
                       Fill fill = Fill::kRandom) {
+    if (fill == Fill::kZero || fill == Fill::kLargest) return Limb(n, fill == Fill::kZero ? 0 : bound - 1);
+    const std::uint64_t extremes[] = {0, 1 % bound, bound - 1};
     Limb limb(n);
     for (std::uint64_t& x : limb) {
-        x = random() % bound;
-        const std::uint64_t choice = fill == Fill::kExtremes ? random() % 4 : 3;
-        if (fill == Fill::kZero || choice == 0) x = 0;
-        if (fill == Fill::kLargest || choice == 1) x = bound - 1;
-        if (choice == 2) x = 1 % bound;
+        const std::uint64_t word = random();
+        const std::uint64_t choice = fill == Fill::kExtremes ? word >> 62 : 3;
+        x = choice < 3 ? extremes[choice] : word % bound;
     }
     return limb;
 }

@@ -168,7 +168,7 @@ void expect_transposition(Toy& toy, std::size_t d, std::size_t rows, TransposePo
 constexpr TransposePolicy kPolicies[] = {TransposePolicy::kFast, TransposePolicy::kLight,
                                          TransposePolicy::kBinary};
 
-TEST(TransposeRows, IsTheDirectSum) {
+TEST(TransposeRows, IsTheDirectSumOnAnyNumberOfThreads) {
     const int threads = thread_count();
     for (const TransposePolicy policy : kPolicies) {
         const int used = 1 + static_cast<int>(policy);

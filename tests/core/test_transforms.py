@@ -60,6 +60,7 @@ def test_relinearised_product(alpha: int, limbs: int, key_limbs: int) -> None:
         np.testing.assert_array_equal(ring.context.multiply_relinearise(left, right, key), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize(
     ("log_n", "limbs", "alpha", "bits"), [(16, 10, 9, 50), (15, 6, 1, 50), (15, 6, 1, 48), (16, 5, 2, 48)]

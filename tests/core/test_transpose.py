@@ -86,7 +86,7 @@ def test_any_matrix_is_transposed(ring: tuple, log_d: int, policy: str, present:
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("ring", RINGS)
-@pytest.mark.parametrize("d", [64, 256, 1024])
+@pytest.mark.parametrize("d", [64, 256, pytest.param(1024, marks=pytest.mark.slow)])
 def test_noise_is_as_derived(d: int, ring: tuple, policy: str) -> None:
     """d² independent coefficients: their deviation is known to 2% at d = 64; keys and secret add 5%."""
     rows, limbs = scheme(ring)
@@ -96,6 +96,7 @@ def test_noise_is_as_derived(d: int, ring: tuple, policy: str) -> None:
     assert np.abs(errors).max() <= TAIL * derived
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("d", "policy"), [(128, "fast"), (512, "fast"), (512, "light"), (512, "binary")])
 def test_real_parameters(d: int, policy: str) -> None:
     rows, limbs = scheme(RINGS[0], n=1 << 12)
