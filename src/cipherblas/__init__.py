@@ -36,6 +36,7 @@ from cipherblas.lang.functions import assume, avg_pool2d, conv2d, flatten, matve
 from cipherblas.lang.operands import public, secret
 
 if TYPE_CHECKING:
+    from cipherblas.planner.machine import Machine
     from cipherblas.roles.client import Client
     from cipherblas.roles.encryptor import Encryptor
     from cipherblas.roles.messages import EncryptedOperand, EncryptedResult
@@ -56,6 +57,7 @@ __all__ = [
     "FormatError",
     "InsecureParametersWarning",
     "LevelError",
+    "Machine",
     "MemoryBudgetError",
     "MismatchError",
     "MissingKeyError",
@@ -93,6 +95,7 @@ _ON_FIRST_USE = {
     "EncryptedOperand": "cipherblas.roles.messages",
     "EncryptedResult": "cipherblas.roles.messages",
     "Encryptor": "cipherblas.roles.encryptor",
+    "Machine": "cipherblas.planner.machine",
     "Program": "cipherblas.roles.program",
     "Server": "cipherblas.roles.server",
     "Sharing": "cipherblas.roles.sharing",
