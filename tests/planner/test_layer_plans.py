@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,8 @@ def network(x: cb.expressions.Expression) -> cb.expressions.Expression:
     return WEIGHTS @ cb.flatten(cb.avg_pool2d(squares, 2))
 
 
-def compiled() -> cb.Program:
-    return cb.compile(network, {"x": cb.secret(1, 8, 8)}, precision=1e-3)
+def compiled(**options: Any) -> cb.Program:
+    return cb.compile(network, {"x": cb.secret(1, 8, 8)}, precision=1e-3, **options)
 
 
 def test_layers_add_up() -> None:

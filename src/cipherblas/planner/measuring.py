@@ -42,7 +42,7 @@ def _best(function: Callable[[], object], repeats: int = 5) -> float:
 
 
 def measured() -> Rates:
-    """The rates of this machine just now, those of several threads with as many as are set (`cipherblas.set_threads`)."""
+    """The rates of this machine just now; those of several threads with as many as are set (`set_threads`)."""
     n, limbs = 1 << 13, 4
     context = make_parameters(n, [40.0] * limbs, special_limbs=0).context()
     threads = _core.threads()

@@ -332,7 +332,7 @@ class Plan(Rebuilt):
         }
 
     def planned_for(self) -> dict[str, Any]:
-        """What the predictions are for: JSON-ready, stands in files beside the decisions and outside of the identity."""
+        """What the predictions are for: JSON-ready; in files beside the decisions, outside of the identity."""
         return {
             "machine": self.machine.to_dict(),
             "threads": self.threads,

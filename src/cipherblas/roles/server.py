@@ -234,8 +234,8 @@ class Server:
     def _masks(self) -> Encodings:
         """Where a run keeps masks and constants, for which the machine that it is on has memory.
 
-        Those of the program, if what the plan needs beside them and the keys is available, weights aside, which can go to
-        a file; else none are kept.
+        Those of the program, if what the plan needs beside them and the keys is available (weights aside, which can go
+        to a file); else none are kept.
 
         Raises:
             MemoryBudgetError: not even then is there enough.
