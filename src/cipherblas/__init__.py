@@ -39,6 +39,7 @@ from cipherblas.lang.operands import public, secret
 if TYPE_CHECKING:
     from cipherblas import lab
     from cipherblas.methods.registry import register
+    from cipherblas.planner.machine import Machine
     from cipherblas.roles.client import Client
     from cipherblas.roles.encryptor import Encryptor
     from cipherblas.roles.messages import EncryptedOperand, EncryptedResult
@@ -59,6 +60,7 @@ __all__ = [
     "FormatError",
     "InsecureParametersWarning",
     "LevelError",
+    "Machine",
     "MemoryBudgetError",
     "MismatchError",
     "MissingKeyError",
@@ -98,6 +100,7 @@ _ON_FIRST_USE = {
     "EncryptedOperand": "cipherblas.roles.messages",
     "EncryptedResult": "cipherblas.roles.messages",
     "Encryptor": "cipherblas.roles.encryptor",
+    "Machine": "cipherblas.planner.machine",
     "Program": "cipherblas.roles.program",
     "Server": "cipherblas.roles.server",
     "Sharing": "cipherblas.roles.sharing",

@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 
 import cipherblas as cb
 from cipherblas.crypto.params import Parameters
+from cipherblas.planner.machine import Machine
+
+from .machine import MACHINE
 
 
 def W(*shape: int, most: float = 1.0, dtype: str = "float64", seed: int = 0) -> NDArray[Any]:
@@ -79,7 +82,7 @@ class Case:
         """The operands in words."""
         return ", ".join(f"{name} {operand}" for name, operand in self.operands.items())
 
-    def compiled(self) -> cb.Program:
+    def compiled(self, machine: Machine = MACHINE) -> cb.Program:
         """The program, planned anew; errors as `cb.compile`."""
         names = {"cb": cb, "np": np, "W": W}
         function = eval(f"lambda {', '.join(self.operands)}: {self.formula}", names)
@@ -87,7 +90,7 @@ class Case:
         options = {
             name: value.make() if isinstance(value, Chosen) else value for name, value in self.options.items()
         }
-        return cb.compile(function, operands, **options)
+        return cb.compile(function, operands, machine=machine, **options)
 
 
 CASES: dict[str, Case] = {}

@@ -15,8 +15,10 @@ from dataclasses import asdict
 from typing import Any
 
 import cipherblas as cb
+from cipherblas.planner.machine import Machine
 
 from .case import Case
+from .machine import MACHINE
 
 Fact = tuple[str, str]
 STAGES = ("encrypt", "upload", "load_keys", "expand", "encode", "evaluate", "download", "decrypt")
@@ -32,15 +34,15 @@ COUNTS = (
 )
 
 
-def facts(case: Case) -> list[Fact]:
-    """What is written down of one program, on the machine that is in force."""
+def facts(case: Case, machine: Machine = MACHINE) -> list[Fact]:
+    """What is written down of one program."""
     asked = [("program", case.formula), ("of", case.declared)]
     if case.options:
         asked.append(("asked", ", ".join(f"{name}={value}" for name, value in case.options.items())))
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         try:
-            program = case.compiled()
+            program = case.compiled(machine)
         except cb.CipherblasError as error:
             found = refused(error)
         else:

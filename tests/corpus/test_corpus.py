@@ -18,7 +18,7 @@ from cipherblas.methods.matvec_conv.registry import LAYER_METHODS
 from cipherblas.planner.plan import PlanOptions
 from tests.corpus import storage
 from tests.corpus.facts import facts, planned
-from tests.corpus.machine import MEMORY, RATES, forced
+from tests.corpus.machine import MACHINE
 from tests.corpus.programs import CASES
 
 STORED = storage.read()
@@ -30,12 +30,6 @@ SAMPLE = (
     "vector/two squares",
     "e2dm/lengths 6 13 8",
 )
-
-
-@pytest.fixture(autouse=True)
-def _machine() -> Iterator[None]:
-    with forced():
-        yield
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -54,7 +48,7 @@ def test_the_file_has_each_program_once_in_order() -> None:
 
 
 def test_everything_that_can_be_asked_is_asked_by_some_program() -> None:
-    asked = {name for case in CASES.values() for name in case.options}
+    asked = {name for case in CASES.values() for name in case.options} | {"machine"}
     assert set(PlanOptions.__dataclass_fields__) <= asked
     algorithms = {case.options.get("algorithm") for case in CASES.values()}
     assert {*ALGORITHMS, GEMM, *LAYER_METHODS} <= algorithms
@@ -95,8 +89,7 @@ def _with(program: cb.Program, **changes: Any) -> list[tuple[str, str]]:
 
 @pytest.fixture(scope="module")
 def sample() -> dict[str, cb.Program]:
-    with forced():
-        return {name: CASES[name].compiled() for name in SAMPLE}
+    return {name: CASES[name].compiled() for name in SAMPLE}
 
 
 def test_every_figure_of_a_plan_is_stored(sample: dict[str, cb.Program]) -> None:
@@ -110,6 +103,10 @@ def test_every_figure_of_a_plan_is_stored(sample: dict[str, cb.Program]) -> None
             for field in _numbers(record):
                 other = dataclasses.replace(record, **{field: _changed(getattr(record, field))})
                 assert _with(program, **{part: other}) != before, f"{name}: {part}.{field}"
+
+
+def _is_rate(field: Any) -> bool:
+    return field.type in (float, "float")
 
 
 def _one_rate_changed(rates: Any, factor: float = 1.1) -> Iterator[tuple[str, Any]]:
@@ -128,30 +125,35 @@ def _one_rate_changed(rates: Any, factor: float = 1.1) -> Iterator[tuple[str, An
 
 def test_every_rate_shows(sample: dict[str, cb.Program]) -> None:
     before = {name: _with(program) for name, program in sample.items()}
-    for what, rates in _one_rate_changed(RATES):
-        with forced(rates):
-            assert any(_with(program) != before[name] for name, program in sample.items()), what
+    for what, rates in _one_rate_changed(MACHINE.rates):
+        machine = dataclasses.replace(MACHINE, rates=rates)
+        assert any(_with(program, machine=machine) != before[name] for name, program in sample.items()), what
 
 
 def test_another_machine_makes_other_plans() -> None:
-    def taken(rates: Any) -> list[str]:
-        with forced(rates):
-            return [text for what, text in facts(CASES["product/square 16"]) if what == "takes"]
+    def taken(machine: cb.Machine) -> list[str]:
+        found = facts(CASES["product/square 16"], machine)
+        return [text for what, text in found if what == "takes"]
 
-    before = taken(RATES)
-    assert any(taken(rates) != before for _, rates in _one_rate_changed(RATES, 50.0))
+    before, rates = taken(MACHINE), MACHINE.rates
+    slower = {
+        field.name: 50 * getattr(rates, field.name) for field in dataclasses.fields(rates) if _is_rate(field)
+    }
+    assert slower
+    others = [dataclasses.replace(rates, **{name: value}) for name, value in slower.items()]
+    assert any(taken(dataclasses.replace(MACHINE, rates=other)) != before for other in others)
     name = "skewed/square 12"
-    for machine in ({"threads": 1}, {"memory": MEMORY // 64}):
-        with forced(**machine):
-            assert storage.block(name, facts(CASES[name])) != STORED[name]
+    for change in ({"threads": 1}, {"memory": MACHINE.memory // 64}):
+        machine = dataclasses.replace(MACHINE, **change)
+        assert storage.block(name, facts(CASES[name], machine)) != STORED[name]
 
 
 def test_nothing_else_of_the_machine_matters() -> None:
     """Another process with other hashes, instructions and threads."""
     code = (
-        "from tests.corpus.facts import facts; from tests.corpus.machine import forced\n"
-        "from tests.corpus.programs import CASES; from tests.corpus import storage\n"
-        f"with forced(): print(storage.written(storage.block(name, facts(CASES[name])) for name in {SAMPLE!r}), end='')"
+        "from tests.corpus.facts import facts; from tests.corpus import storage\n"
+        "from tests.corpus.programs import CASES\n"
+        f"print(storage.written(storage.block(name, facts(CASES[name])) for name in {SAMPLE!r}), end='')"
     )
     elsewhere = {"PYTHONHASHSEED": "7", "CIPHERBLAS_ISA": "scalar", "CIPHERBLAS_THREADS": "1"}
     found = subprocess.run(

@@ -28,18 +28,11 @@ from cipherblas.planner.tilings import block_lengths, single_product_tilings
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.rings import RingShape
 from cipherblas.runtime.values import Choice, Decisions
-from tests.corpus.machine import forced
+from tests.corpus.machine import MACHINE
 from tests.support.clear_runs import numbered
 
 S, P = cb.secret, cb.public
 WEIGHTS = np.random.default_rng(5).normal(size=(16, 24)) / 24
-
-
-@pytest.fixture(autouse=True)
-def made_up_machine() -> Iterator[None]:
-    """What is left out depends on the rates: a machine that is busy while they are measured has others."""
-    with forced():
-        yield
 
 
 # --- the plan ---
@@ -89,7 +82,7 @@ class Unpruned(Search):
 
 def planned(kind: type[Search], function: Callable[..., Any], arguments: Any, options: Any) -> Plan:
     expression = traced(function, arguments)
-    wanted = PlanOptions(threads=1, **options)
+    wanted = PlanOptions(threads=1, machine=MACHINE, **options)  # what is left out depends on the rates
     budgets = budgets_of(wanted, secret_entries(expression))
     strategy = AnyUpload if kind is Unpruned else BlockStrategy
     return kind([strategy(expression, wanted, budgets)], wanted, budgets).run()[0]

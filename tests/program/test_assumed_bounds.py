@@ -14,8 +14,8 @@ import cipherblas as cb
 from cipherblas.evaluators.slots.symbolic import Counter
 from cipherblas.lang.operations import Leaf
 from cipherblas.methods.matvec_conv.base import folded, repeated
-from cipherblas.planner.cost import calibrate
 from cipherblas.planner.dry_run import dry_run
+from cipherblas.planner.machine import Machine
 from cipherblas.planner.tensors import Chooser, Prices
 from cipherblas.rlwe.noise import SlotErrors, tail
 from cipherblas.rlwe.rings import RingShape
@@ -129,7 +129,7 @@ def test_layers_without_masks_spend_fewer_levels() -> None:
     expression = network(Leaf("x", cb.secret(INPUTS)))
     found = {}
     for masks in (True, False):
-        chooser = Chooser(expression, slots, Prices.of(calibrate(), slots), masks)
+        chooser = Chooser(expression, slots, Prices.of(Machine.here().rates, slots), masks)
         ring = RingShape.for_depth(slots, 8)
         run = dry_run(ring, expression, Decisions("tensors"), choose=chooser)
         asked = sum("mask" in choice.options for choice in run.choices.values())

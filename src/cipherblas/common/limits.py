@@ -13,6 +13,7 @@ from cipherblas.common.errors import MemoryBudgetError, ParameterError, RangeErr
 
 LONGEST_NAME = 100
 MASK_BYTES = 384 << 20  # of masks and constants that a program keeps
+USUAL_MEMORY = 8 << 30  # that is available, where the system does not say
 RUN_BYTES = 128 << 20  # of clear operands, that one run keeps
 
 
@@ -71,9 +72,19 @@ def available_memory() -> int | None:
     return _core.available_memory()
 
 
+def usable(available: int | None) -> int:
+    """Bytes that were found to be available, or a guess where the system does not say."""
+    return available or USUAL_MEMORY
+
+
+def weight_budget_of(available: int | None) -> int:
+    """Bytes of memory for encoded weights where so many are available: half of them."""
+    return usable(available) // 2
+
+
 def default_weight_budget() -> int:
-    """Bytes of memory for encoded weights where nobody said: half of what is available."""
-    return (available_memory() or 8 << 30) // 2
+    """Bytes of memory for encoded weights where nobody said."""
+    return weight_budget_of(available_memory())
 
 
 def check_available(needed: int, purpose: str, release: Callable[[], object] = lambda: None) -> None:

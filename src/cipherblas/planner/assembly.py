@@ -7,18 +7,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cipherblas.common.errors import FormatError, ParameterError
-from cipherblas.common.limits import default_weight_budget
+from cipherblas.common.limits import weight_budget_of
 from cipherblas.crypto.keys import KeyRequest
 from cipherblas.crypto.params import Parameters, key_words
 from cipherblas.evaluators.slots.values import Order
 from cipherblas.lang.graph import as_matrices, axes_of, is_network
 from cipherblas.lang.nodes import Expression, ordered
-from cipherblas.planner.budgets import budgets_of
-from cipherblas.planner.cost import calibrate
 from cipherblas.planner.dry_run import DryRun, dry_run
+from cipherblas.planner.machine import Machine
 from cipherblas.planner.plan import Plan, PlanOptions
-from cipherblas.planner.schema import check_decisions
-from cipherblas.planner.stages import DEFAULT_LINK, Minimise, Stages, predicted
+from cipherblas.planner.schema import check_decisions, check_planned_for
+from cipherblas.planner.stages import Minimise, Stages, predicted
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.rings import Ring
 from cipherblas.rlwe.traffic import Traffic
@@ -34,29 +33,22 @@ ROUNDING_SHARE = 16
 
 @dataclass(frozen=True)
 class Predictions:
-    """What times are predicted for, and which of them a plan makes least; None: made elsewhere, nobody knows."""
+    """What times are predicted for, and which of them a plan makes least."""
 
+    machine: Machine
     threads: int
-    minimise: Minimise | None
+    minimise: Minimise
     link: float
 
     @classmethod
     def of(cls, options: PlanOptions) -> Predictions:
         """As the options ask."""
-        from cipherblas import _core
-
-        return cls(options.threads or int(_core.threads()), options.minimise, float(options.link))
-
-    @classmethod
-    def here(cls) -> Predictions:
-        """Of a plan that was made before: this machine, over the usual link."""
-        from cipherblas import _core
-
-        return cls(int(_core.threads()), None, DEFAULT_LINK)
+        machine = options.planned_for
+        return cls(machine, options.threads or machine.threads, options.minimise, float(options.link))
 
     def stages(self, counts: Counts, traffic: Traffic, key_bytes: int, ring: Ring) -> Stages:
         """The predicted stages of a run."""
-        return predicted(calibrate(), counts, traffic, key_bytes, ring, self.threads, self.link)
+        return predicted(self.machine.rates, counts, traffic, key_bytes, ring, self.threads, self.link)
 
     def seconds(self, stages: Stages) -> float:
         """What a plan makes least."""
@@ -86,7 +78,7 @@ def assemble(
         )
     n = parameters.n
     key_bytes, traffic, output = key_bytes_of(run.keys, parameters), run.traffic(n), run.output(n)
-    weights = min(run.counts.stored_bytes, default_weight_budget()) if run.counts.stored_bytes else 0
+    weights = min(run.counts.stored_bytes, weight_budget_of(predictions.machine.memory))
     return Plan(
         parameters=parameters,
         decided=decided,
@@ -104,6 +96,7 @@ def assemble(
         error=run.error,
         error_target=precision * expression.bound,
         traffic=traffic,
+        machine=predictions.machine,
         threads=predictions.threads,
         minimise=predictions.minimise,
         link=predictions.link,
@@ -115,16 +108,20 @@ def assemble(
 
 
 def replay(
-    expression: Expression, decisions: Mapping[str, Any], parameters: Parameters
+    expression: Expression,
+    decisions: Mapping[str, Any],
+    planned_for: Mapping[str, Any],
+    parameters: Parameters,
 ) -> tuple[Plan, DryRun]:
-    """The plan that was saved as `Plan.decisions`, run without data again.
+    """The plan that was saved as `Plan.decisions` and `Plan.planned_for`, run without data again.
 
-    All that it says follows from the decisions and from this machine: nothing is taken on the word of the file.
+    All that it says follows from the decisions and from the machine of the file: nothing else is taken on its word.
 
     Raises:
         FormatError: these are no decisions, or they are for other parameters than those of their file.
     """
     check_decisions(decisions)
+    check_planned_for(planned_for)
     if decisions["parameters"] != parameters.to_dict():
         raise FormatError(
             "parameters of the decisions", expected=parameters.to_dict(), got=decisions["parameters"]
@@ -136,10 +133,12 @@ def replay(
     if any(number > most for number in choices):
         raise FormatError("nodes of the decisions", expected=f"0 to {most}", got=max(choices))
     decided = Decisions(decisions["form"], choices, decisions["blocks"], decisions["key_policy"])
-    masks = budgets_of(PlanOptions(), 0).masks
+    masks = planned_for["mask_budget"]
     runs = executed(expression, decided)
     run = dry_run(parameters, runs, decided, mask_budget=masks, observed=True)
-    precision, predictions = float(decisions["precision"]), Predictions.here()
+    precision, machine = float(decisions["precision"]), Machine.from_dict(planned_for["machine"])
+    link = float(planned_for["link"])
+    predictions = Predictions(machine, planned_for["threads"], planned_for["minimise"], link)
     options = {"order": decisions["order"], "precision": precision, "mask_budget": masks}
     plan = assemble(runs, parameters, decided, run, predictions, **options)
     error = decisions.get("asked_error")

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from cipherblas.common.errors import MemoryBudgetError
-from cipherblas.common.limits import MASK_BYTES, available_memory
+from cipherblas.common.limits import MASK_BYTES, usable
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.planner.explain import size
 from cipherblas.planner.plan import PlanOptions
@@ -31,10 +31,10 @@ class Budgets:
 
 
 def budgets_of(options: PlanOptions, entries: int) -> Budgets:
-    """The budgets that the user gave, or the defaults for this machine."""
+    """The budgets that the user gave, or the defaults for the machine."""
     memory = options.memory_budget
     if memory is None:
-        memory = (available_memory() or 8 << 30) * 4 // 5
+        memory = usable(options.planned_for.memory) * 4 // 5
     keys = options.key_budget if options.key_budget is not None else memory * 2 // 3
     upload = options.upload_budget
     if upload is None:

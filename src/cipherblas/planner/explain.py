@@ -8,6 +8,7 @@ from typing import Any
 from cipherblas.common.arrays import shape_text
 from cipherblas.common.errors import printable
 from cipherblas.lang.operands import Operand
+from cipherblas.planner.machine import Machine
 from cipherblas.planner.plan import Plan
 from cipherblas.rlwe.noise import FAILURE_BITS
 from cipherblas.runtime.blocks import IN_PLACE
@@ -57,6 +58,7 @@ def explain(plan: Plan, formula: str, operands: Mapping[str, Operand]) -> str:
         *_saving(plan),
         *_weights(plan),
         ("peak memory", f"{size(plan.peak_bytes)} on the server, {_included(plan)} included"),
+        ("machine", _machine(plan.machine)),
         *_times(plan),
         ("expected error", f"at most {plan.error:.2g} per entry ({_asked(plan)})"),
         (
@@ -74,6 +76,14 @@ def explain(plan: Plan, formula: str, operands: Mapping[str, Operand]) -> str:
             time = f" ({duration(other.seconds)}{what})" if other.seconds is not None else ""
             lines.append(printable(f"  {other.algorithm}{time}: {other.reason}"))
     return "\n".join(lines)
+
+
+def _machine(machine: Machine) -> str:
+    """What the times, and the default budgets, are of."""
+    processor = "" if machine.processor == machine.name else f"{machine.processor}, "
+    threads = f"{machine.threads} thread{'s' if machine.threads != 1 else ''}"
+    memory = "" if machine.memory is None else f", {size(machine.memory)} available"
+    return f"{machine.name} ({processor}{machine.isa}, {threads}{memory})"
 
 
 def _times(plan: Plan) -> list[tuple[str, str]]:

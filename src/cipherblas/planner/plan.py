@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_args
@@ -18,7 +19,7 @@ from cipherblas.crypto.security import LEVELS
 from cipherblas.evaluators.slots.values import Order
 from cipherblas.methods.matmul.registry import GEMM, find
 from cipherblas.methods.matvec_conv.registry import LAYER_METHODS
-from cipherblas.planner.cost import calibrate
+from cipherblas.planner.machine import Machine
 from cipherblas.planner.stages import DEFAULT_LINK, Minimise, Stages, predicted
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.key_policies import KeyPolicy, check_policy, rotation_steps
@@ -47,7 +48,7 @@ class PlanOptions:
         form: force "blocks" (matrices in slots), "rows" (encrypted by rows, products by GEMM) or "tensors" (vectors and
             images in slots, layer by layer); None lets the planner choose.
         memory_budget: bytes that the server may use, encoded weights of a network left out (`Program.server` bounds
-            those); None takes four fifths of the memory available now.
+            those); None takes four fifths of the memory that the machine has available.
         key_budget: bytes of evaluation keys in memory; None takes two thirds of the memory budget.
         upload_budget: bytes that the client may upload for the secret operands together; None takes 64 MiB, or
             16 times the bytes of the operands themselves.
@@ -56,11 +57,13 @@ class PlanOptions:
         options: options of the forced algorithm (for experiments).
         key_policy: force "direct", "composed" or "binary"; None lets the key budget decide.
         order: loop order of the linear transforms, "limb" (MO-HLT) or "rotation" (coarse).
-        threads: threads that the time is predicted for; None takes the present setting.
+        threads: threads that the time is predicted for; None takes those of the machine.
         parameters: force a parameter set (for comparisons with published sets); it must have `security` bits too.
         minimise: "end-to-end", what a user waits for: encryption, upload, a first run on the server, download,
             decryption; or "server", the evaluation alone, as of a server with many clients and fast links.
         link: bits per second between client and server, each way.
+        machine: that will run the program, or the file of one; None measures this one. With a given machine the plan is
+            the same wherever it is made.
     """
 
     precision: float = 1e-4
@@ -81,6 +84,7 @@ class PlanOptions:
     parameters: Parameters | None = None
     minimise: Minimise = "end-to-end"
     link: float = DEFAULT_LINK
+    machine: Machine | str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:
         """Check every option.
@@ -88,6 +92,7 @@ class PlanOptions:
         Raises:
             DTypeError: an option has the wrong type.
             PrecisionError, SecurityError, ParameterError: it is out of range.
+            FormatError, VersionError, StorageError: the machine is in a file that cannot be read.
         """
         if not is_scalar(self.precision):
             raise DTypeError("precision", expected="a number", got=type(self.precision).__name__)
@@ -138,6 +143,13 @@ class PlanOptions:
             if not isinstance(self.parameters, Parameters):
                 raise DTypeError("parameters", expected="Parameters", got=type(self.parameters).__name__)
             self.parameters.check_security(self.security, self.insecure)
+        if self.machine is not None:
+            object.__setattr__(self, "machine", Machine.given(self.machine))
+
+    @functools.cached_property
+    def planned_for(self) -> Machine:
+        """The machine that was given, or this one with the threads and the memory that it has now."""
+        return self.machine if isinstance(self.machine, Machine) else Machine.here()
 
     @classmethod
     def given(cls, options: Mapping[str, Any]) -> PlanOptions:
@@ -217,10 +229,11 @@ class Plan(Rebuilt):
     The figures come from running the program itself without data, so they are those of the code that runs.
     `rounding_error` is the part of `error` that comes from clear factors that are rounded to integers.
     `weight_memory_bytes` is the part of `peak_bytes` that encoded weights take: all of them, up to half of the memory
-    that was available to the planner; the rest goes to a file. `mask_budget`: encoded masks and constants of so many
+    that the machine had available; the rest goes to a file. `mask_budget`: encoded masks and constants of so many
     bytes are kept from run to run; they are in `peak_bytes`. `nodes`: what each node of the program takes;
     `runners_up`: by the number of a node, the method that was nearly taken.
-    `asked_error`: what the user gave instead of a precision.
+    `asked_error`: what the user gave instead of a precision. `machine`, `threads`, `link`, `minimise`: what times are
+    predicted for, wherever the plan was made, and which of them it makes least.
     """
 
     parameters: Parameters
@@ -239,17 +252,18 @@ class Plan(Rebuilt):
     error: float
     error_target: float
     traffic: Traffic
+    machine: Machine
     threads: int
     rounding_error: float = 0.0
     weight_memory_bytes: int = 0
-    mask_budget: int = field(default=MASK_BYTES, compare=False)
+    mask_budget: int = MASK_BYTES
     nodes: tuple[NodeFigures, ...] = ()
     asked_error: float | None = None
     rejected: tuple[Rejected, ...] = field(default=(), compare=False)
     runners_up: Mapping[int, str] = field(default_factory=dict, compare=False)
     key_saving: KeySaving | None = field(default=None, compare=False)
-    minimise: Minimise | None = field(default=None, compare=False)
-    link: float = field(default=DEFAULT_LINK, compare=False)
+    minimise: Minimise = "end-to-end"
+    link: float = DEFAULT_LINK
 
     @property
     def form(self) -> str:
@@ -273,9 +287,9 @@ class Plan(Rebuilt):
 
     @functools.cached_property
     def stages(self) -> Stages:
-        """Seconds of a run, stage by stage, predicted by the rates of this machine, wherever the plan was made."""
+        """Seconds of a run, stage by stage, predicted by the rates of its machine."""
         run = self.counts, self.traffic, self.key_bytes, self.parameters
-        return predicted(calibrate(), *run, self.threads, self.link)
+        return predicted(self.machine.rates, *run, self.threads, self.link)
 
     @property
     def seconds(self) -> float:
@@ -284,7 +298,7 @@ class Plan(Rebuilt):
 
     def seconds_of(self, counts: Counts) -> float:
         """Predicted seconds of some operations on the server."""
-        return calibrate().seconds(counts, self.parameters.n, self.threads)
+        return self.machine.rates.seconds(counts, self.parameters.n, self.threads)
 
     @property
     def minimised(self) -> float:
@@ -323,6 +337,16 @@ class Plan(Rebuilt):
             **asked,
         }
 
+    def planned_for(self) -> dict[str, Any]:
+        """What the predictions are for: JSON-ready; in files beside the decisions, outside of the identity."""
+        return {
+            "machine": self.machine.to_dict(),
+            "threads": self.threads,
+            "minimise": self.minimise,
+            "link": self.link,
+            "mask_budget": self.mask_budget,
+        }
+
     def to_dict(self) -> dict[str, Any]:
         """Decisions and predictions, JSON-ready."""
         params = self.parameters
@@ -350,19 +374,16 @@ class Plan(Rebuilt):
             "key_bytes": self.key_bytes,
             "peak_bytes": self.peak_bytes,
             "weight_memory_bytes": self.weight_memory_bytes,
-            "mask_budget": self.mask_budget,
             "expected_error": self.error,
             "rounding_error": self.rounding_error,
             "error_target": self.error_target,
             "asked_error": self.asked_error,
             "seconds": self.seconds,
-            "minimise": self.minimise,
-            "link": self.link,
+            **self.planned_for(),
             "traffic": asdict(self.traffic),
             "stages": self.stages.to_dict(),
             "first_run_seconds": self.stages.first_run,
             "end_to_end_seconds": self.stages.end_to_end,
-            "threads": self.threads,
             "counts": asdict(self.counts),
             "nodes": [asdict(found) for found in self.nodes],
             "runners_up": {str(number): text for number, text in self.runners_up.items()},

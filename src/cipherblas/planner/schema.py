@@ -1,4 +1,4 @@
-"""What the decisions of a plan look like in a file: every algorithm with its options, in their types and ranges."""
+"""What the decisions of a plan, and what it was made for, look like in a file: types, ranges, options by algorithm."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, get_args
 
 from cipherblas.common.errors import FormatError
+from cipherblas.common.limits import MASK_BYTES
 from cipherblas.common.schema import (
     Check,
     anything,
@@ -27,11 +28,14 @@ from cipherblas.methods.matmul.base import Algorithm
 from cipherblas.methods.matmul.registry import ALGORITHMS, GEMM
 from cipherblas.methods.matvec_conv.registry import METAKERNEL
 from cipherblas.methods.registry import names, options_of
+from cipherblas.planner.machine import check_machine
 from cipherblas.planner.plan import FormName
+from cipherblas.planner.stages import Minimise
 from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.runtime.blocks import IN_PLACE
 from cipherblas.runtime.tensors import PACKING
 
+SLOWEST_LINK = 1e-300  # above zero, as the option is
 MOST_WEIGHT_BITS = 64  # of rounded weights: a precision of float64 takes 54
 
 _LENGTH = whole(1, MAX_LENGTH)
@@ -89,7 +93,22 @@ _DECISIONS = record(
     {"asked_error": number(0)},
 )
 
+_PLANNED_FOR = record(
+    {
+        "machine": check_machine,
+        "threads": whole(1),
+        "minimise": one_of(*get_args(Minimise)),
+        "link": number(SLOWEST_LINK),
+        "mask_budget": whole(0, MASK_BYTES),
+    }
+)
+
 
 def check_decisions(values: Any) -> None:
     """Raise FormatError unless a value of a file has the form of `Plan.decisions`."""
     _DECISIONS(values, "decisions")
+
+
+def check_planned_for(values: Any) -> None:
+    """Raise FormatError unless a value of a file has the form of `Plan.planned_for`."""
+    _PLANNED_FOR(values, "planned_for")

@@ -16,7 +16,6 @@ from cipherblas.common.errors import (
 from cipherblas.crypto.params import Parameters, TooFewPrimesError
 from cipherblas.planner.assembly import Predictions, assemble, key_bytes_of, peak_bytes_of
 from cipherblas.planner.budgets import Budgets
-from cipherblas.planner.cost import calibrate
 from cipherblas.planner.dry_run import DryRun, TooSlowError, dry_run
 from cipherblas.planner.explain import duration, size
 from cipherblas.planner.plan import KeySaving, Plan, PlanOptions, Rejected
@@ -65,8 +64,8 @@ class Search:
 
     def __init__(self, strategies: Sequence[Strategy], options: PlanOptions, budgets: Budgets) -> None:
         self.strategies, self.options, self.budgets = strategies, options, budgets
-        self.rates = calibrate()
         self.predictions = Predictions.of(options)
+        self.rates = self.predictions.machine.rates
         self.rejected: dict[str, Rejected] = {}
         self.best_seconds = math.inf  # so far
         self._no_ring: dict[str, NoRingError] = {}  # of each algorithm at the largest degree that was tried

@@ -1,7 +1,7 @@
 """What a user waits for, stage by stage: encryption, upload, expansion of seeds, evaluation, download, decryption.
 
 Everything follows from counts: those of the symbolic run for the server, those of what travels (`Traffic`) for the
-client, the network and the expansion of seeds; and from the rates of this machine, which stands for both sides.
+client, the network and the expansion of seeds; and from the rates of one machine, which stands for both sides.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class Stages:
         """From the matrices to the result, with a first run on the server; keys were made and sent before."""
         return self.encrypt + self.upload + self.first_run + self.download + self.decrypt
 
-    def minimised(self, minimise: Minimise | None) -> float:
-        """The seconds that a plan makes least; end to end where nobody knows."""
+    def minimised(self, minimise: Minimise) -> float:
+        """The seconds that a plan makes least."""
         return self.evaluate if minimise == "server" else self.end_to_end
 
     def to_dict(self) -> dict[str, Any]:

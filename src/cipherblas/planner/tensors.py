@@ -20,7 +20,7 @@ from cipherblas.methods.matvec_conv.registry import LAYER_METHODS, METAKERNEL
 from cipherblas.methods.matvec_conv.taps import fits, needed_grid
 from cipherblas.planner.baselines import BaselineChooser
 from cipherblas.planner.budgets import Budgets
-from cipherblas.planner.cost import Rates, calibrate
+from cipherblas.planner.cost import Rates
 from cipherblas.planner.dry_run import dry_run
 from cipherblas.planner.plan import PlanOptions
 from cipherblas.planner.sizing import DRAFT_SCALE_BITS, drafted
@@ -287,7 +287,7 @@ class TensorStrategy(Strategy):
             raise ParameterError(
                 "algorithm of a network", expected=" | ".join(LAYER_METHODS), got=options.algorithm
             )
-        self.rates = calibrate()
+        self.rates = options.planned_for.rates
 
     def families(
         self, thorough: bool, refuse: Callable[[str, str], None]

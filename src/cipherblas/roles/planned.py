@@ -25,8 +25,8 @@ from cipherblas.lang import graph
 from cipherblas.lang.analysis import evaluate_clear
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.lang.operands import BOUND_RANGE, Operand
-from cipherblas.planner.assembly import executed, replay
-from cipherblas.planner.dry_run import DryRun
+from cipherblas.planner.assembly import executed, peak_bytes_of, replay
+from cipherblas.planner.dry_run import DryRun, dry_run
 from cipherblas.planner.explain import explain
 from cipherblas.planner.plan import Plan
 from cipherblas.planner.worst_case import worst_error
@@ -47,6 +47,7 @@ _HEADER = schema.record(
         "operands": schema.mapping(_OPERAND),
         "graph": schema.listed(schema.anything),
         "decisions": schema.anything,
+        "planned_for": schema.anything,
     },
     others=True,
 )
@@ -133,6 +134,13 @@ class PlannedProgram:
             check_shape(name, values[name].shape, operand.shape)
         return np.asarray(evaluate_clear(self.expression, values))
 
+    @functools.cached_property
+    def least_bytes(self) -> int:
+        """Bytes that a run needs where no mask or constant is kept, stored weights aside: of a count without any."""
+        plan = self.plan
+        run = dry_run(plan.parameters, self.executed, plan.decided, mask_budget=0)
+        return peak_bytes_of(run, plan.key_bytes, plan.parameters.n)
+
     def encodings(self, weight_budget: int | None, weight_folder: str | Path | None) -> ProgramEncodings:
         """What servers with this budget and folder share: those of this program, and of others of the same identity."""
         found = ProgramEncodings.of(self.id, self.plan.mask_budget, weight_budget, weight_folder)
@@ -147,7 +155,8 @@ class PlannedProgram:
     def _content(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Header and tensors of a file."""
         values = {name: constant.values for name, constant in graph.constants(self.expression).items()}
-        return {**self._identity(), "id": self.id}, values
+        header = {**self._identity(), "planned_for": self.plan.planned_for(), "id": self.id}
+        return header, values
 
     @classmethod
     def load(
@@ -158,7 +167,7 @@ class PlannedProgram:
         insecure: bool = False,
         work_budget: int = MOST_STEPS,
     ) -> Planned:
-        """Read a program, whoever made it: what was decided is traced and predicted again, on this machine.
+        """Read a program, whoever made it: what was decided is traced again, and predicted for the machine of the file.
 
         The candidates that lost are known only where it was compiled.
 
@@ -193,7 +202,7 @@ class PlannedProgram:
         operands = _read_operands(header["operands"])
         expression = graph.from_json(header["graph"], operands, tensors)
         check_expression(expression)
-        plan, run = replay(expression, header["decisions"], parameters)
+        plan, run = replay(expression, header["decisions"], header["planned_for"], parameters)
         program = cls(expression, operands, plan, run)
         if header["id"] != program.id:
             raise MismatchError(
@@ -202,7 +211,7 @@ class PlannedProgram:
         return program
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copies and pickles hold what a file holds, and are read as one: planned for the new machine."""
+        """Copies and pickles hold what a file holds, and are read as one."""
         header, values = self._content()
         return _unpickled, (type(self), json.dumps(header), values, self.plan.parameters)
 

@@ -14,6 +14,7 @@ from cipherblas.common.arrays import is_whole, narrow_array
 from cipherblas.common.errors import DTypeError, MemoryBudgetError, MismatchError, RangeError, ShapeError
 from cipherblas.common.limits import check_available, check_bound
 from cipherblas.crypto.keys import EvaluationKeys, FreshCiphertext
+from cipherblas.engines.encodings import Encodings
 from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.rows.native import RowsCkks
 from cipherblas.evaluators.slots.native import Ckks
@@ -41,7 +42,8 @@ class Server:
     """Executes a program; made by `Program.server(evaluation_keys)`.
 
     Attributes:
-        counts: what the last run counted (equal to the plan's counts).
+        counts: what the last run counted: equal to the plan's counts, but for masks that are encoded again where memory
+            for keeping them is lacking.
         seconds: duration of the last run, evaluation alone.
         encoding_seconds: what the last run spent on encoding weights beside that; the first run of a network does,
             later ones find them stored.
@@ -98,9 +100,9 @@ class Server:
             StorageError: encoded weights beyond their budget find no room in their file.
         """
         encrypted, clear = self._checked(operands)
-        self._check_memory()
+        masks = self._masks()
         plan, inputs = self.program.plan, ReceivedInputs(self.program, encrypted, clear)
-        evaluators = self._evaluators()
+        evaluators = self._evaluators(masks)
         executor = Executor(
             *(evaluators, self.program.executed, plan.decided, inputs, progress),
             weights=plan.counts.plain_products if plan.counts.stored_bytes else 0,
@@ -121,7 +123,7 @@ class Server:
             digests,
         )
 
-    def _evaluators(self) -> Evaluators:
+    def _evaluators(self, masks: Encodings) -> Evaluators:
         plan = self.program.plan
 
         def slots() -> Ckks:
@@ -130,7 +132,7 @@ class Server:
                 self._keys,
                 order=plan.order,
                 key_policy=plan.key_policy,
-                encodings=self._shared.masks,
+                encodings=masks,
                 weights=self._shared.weights,
             )
 
@@ -229,15 +231,31 @@ class Server:
                 got = getattr(getattr(rows, "b", None), "shape", type(rows).__name__)
                 raise ShapeError(f"encrypted rows of operand {name!r}", expected=str(expected), got=str(got))
 
-    def _check_memory(self) -> None:
-        """Whether what a run needs beside what is there already is available: keys, and masks of earlier runs."""
+    def _masks(self) -> Encodings:
+        """Where a run keeps masks and constants, for which the machine that it is on has memory.
+
+        Those of the program, if what the plan needs beside them and the keys is available (weights aside, which can go
+        to a file); else none are kept.
+
+        Raises:
+            MemoryBudgetError: not even then is there enough.
+        """
         plan, masks = self.program.plan, self._shared.masks
-        needed = plan.peak_bytes - plan.weight_memory_bytes - self._keys.nbytes  # weights can go to a file
+        needed = plan.peak_bytes - plan.weight_memory_bytes - self._keys.nbytes
         try:
             check_available(needed - masks.nbytes, RUN)
+            return masks
         except MemoryBudgetError:
             masks.clear()
+        try:
             check_available(needed, RUN)
+            return masks
+        except MemoryBudgetError:
+            least = self.program.least_bytes - self._keys.nbytes
+            if least >= needed:
+                raise
+            check_available(least, RUN)
+            return Encodings(0)
 
 
 class ReceivedInputs(Inputs):

@@ -12,7 +12,7 @@ read is an error like any other; and the bytes land in aligned memory, which is 
 """
 
 from cipherblas.crypto.files.format import FORMAT_VERSION, KINDS, PathLike
-from cipherblas.crypto.files.reading import Reader, TensorInfo, opened, read
+from cipherblas.crypto.files.reading import Reader, TensorInfo, opened, parse_json, read
 from cipherblas.crypto.files.writing import check_writable, replacing, save_bytes, write
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "TensorInfo",
     "check_writable",
     "opened",
+    "parse_json",
     "read",
     "replacing",
     "save_bytes",

@@ -325,7 +325,7 @@ def _check_depth(value: Any) -> None:
     raise ValueError(f"nested more than {form.MAX_NESTING} levels deep")
 
 
-def _parse_json(path: str, text: str | bytes, what: str) -> dict[str, Any]:
+def parse_json(path: str, text: str | bytes, what: str) -> dict[str, Any]:
     """A JSON object; its numbers are finite doubles and integers of 64 bits, names occur once, nesting is shallow."""
     try:
         decoded = text if isinstance(text, str) else text.decode()
@@ -356,7 +356,7 @@ def _parse_container(path: str, raw: bytes, data_bytes: int) -> tuple[dict[str, 
     """
     if not raw.startswith(b"{"):
         raise FormatError(f"{path} is not a cipherblas file", expected="a header that begins with {")
-    entries = _parse_json(path, raw, "header")
+    entries = parse_json(path, raw, "header")
     metadata = entries.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(isinstance(text, str) for text in metadata.values()):
         raise FormatError(f"{path} is damaged: metadata", expected="texts", got=metadata)
@@ -430,7 +430,7 @@ def _checked_metadata(path: str, raw: bytes, metadata: dict[str, str]) -> dict[s
     found = form.header_checksum(raw.replace(stated.encode(), form.NO_CHECKSUM.encode(), 1))
     if found != stated:
         raise FormatError(f"{path} is damaged: checksum of the header", expected=stated, got=found)
-    return {name: _parse_json(path, metadata[name], name) for name in ("parameters", "header", "digests")}
+    return {name: parse_json(path, metadata[name], name) for name in ("parameters", "header", "digests")}
 
 
 def _checked_parameters(

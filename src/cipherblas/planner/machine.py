@@ -1,0 +1,246 @@
+"""The machine that a program is planned for, as a value: measured here or on another computer, and kept in a file."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from cipherblas import _core
+from cipherblas.common import schema
+from cipherblas.common.errors import DTypeError, FormatError, ParameterError, VersionError
+from cipherblas.common.limits import available_memory
+from cipherblas.common.pickles import Rebuilt
+from cipherblas.crypto import files
+from cipherblas.planner import measuring
+from cipherblas.planner.cost import GemmRates, Rates, SwitchRates
+
+MARK = "cipherblas-machine"  # the field of a file that says what it is, and in which version
+VERSION = 1
+MOST_BYTES = 1 << 16  # of a file
+MOST_THREADS = 1 << 16
+LONGEST_TEXT = 100
+SLOWEST, FASTEST = 1.0, 1e-15  # seconds; what is measured as a difference may be nothing at all
+
+
+def _text(value: Any, place: str) -> None:
+    schema.plain_text(value, place)
+    if not 1 <= len(value) <= LONGEST_TEXT:
+        raise FormatError(place, expected=f"1 to {LONGEST_TEXT} characters", got=len(value))
+
+
+def _degree(value: Any, place: str) -> None:
+    schema.whole(1, 1 << 17)(value, place)
+    if value & (value - 1):
+        raise FormatError(place, expected="a power of two", got=value)
+
+
+def _rising(value: Any, place: str) -> None:
+    schema.listed(_SWITCHING, 1, 16)(value, place)
+    degrees = [one["n"] for one in value]
+    if degrees != sorted(set(degrees)):
+        raise FormatError(f"{place}: ring degrees", expected="in rising order", got=degrees)
+
+
+_SECONDS, _DIFFERENCE = schema.number(FASTEST, SLOWEST), schema.number(0, SLOWEST)
+_THREADS = schema.whole(1, MOST_THREADS)
+_GEMM = schema.record({"mac": _DIFFERENCE, "input": _SECONDS, "output": _SECONDS})
+_SWITCHING = schema.record(
+    {"n": _degree, "ntt": _DIFFERENCE, "threads": _THREADS, "speedup": schema.number(1, MOST_THREADS)}
+)
+_PLAIN = (
+    *("ntt", "encode", "pack", "uniform", "gaussian", "pack_key"),
+    *("digest", "mac", "stream", "fresh", "call", "book"),
+)
+_MACHINE = schema.record(
+    {
+        "name": _text,
+        "processor": _text,
+        "isa": _text,
+        "threads": _THREADS,
+        "memory": schema.either(schema.nothing, schema.whole()),
+        "rates": schema.record(
+            {
+                **dict.fromkeys(_PLAIN, _SECONDS),
+                "switching": _rising,
+                "term": _DIFFERENCE,
+                "floats": _GEMM,
+                "modular": _GEMM,
+            }
+        ),
+    }
+)
+
+
+@dataclass(frozen=True)
+class Machine(Rebuilt):
+    """All that planning knows of a machine; `save` and `load` carry it to another one.
+
+    Attributes:
+        name: for people; stands in `explain()`.
+        processor: for people.
+        isa: the instruction set of the kernels that were measured.
+        threads: that programs are predicted for unless they say otherwise.
+        memory: bytes that were available; None where the system did not say.
+        rates: seconds of the elementary operations.
+
+    Example:
+        >>> server = Machine.measure("server")
+        >>> server.name
+        'server'
+    """
+
+    name: str
+    processor: str
+    isa: str
+    threads: int
+    memory: int | None
+    rates: Rates
+
+    @classmethod
+    def measure(cls, name: str | None = None) -> Machine:
+        """This machine, measured now (half a second or so); it should have nothing else to do.
+
+        Args:
+            name: by default that of the processor.
+
+        Raises:
+            ParameterError: the name is not 1 to 100 printable characters of ASCII.
+        """
+        if name is not None:
+            _check(_text, name, "name of a machine")
+        return _of_this_process(measuring.measured(), name).checked()
+
+    @classmethod
+    def here(cls) -> Machine:
+        """This machine, with the threads and the memory of now; its rates are measured once per process."""
+        return _of_this_process(_rates_here(), None)
+
+    @classmethod
+    def given(cls, machine: Any) -> Machine:
+        """A machine, or that of a file.
+
+        Raises:
+            DTypeError: neither a machine nor a path. Others as `load` and `checked`.
+        """
+        if isinstance(machine, (str, os.PathLike)):
+            return cls.load(machine)
+        if not isinstance(machine, Machine):
+            raise DTypeError(
+                "machine", expected="a Machine, or the path of its file", got=type(machine).__name__
+            )
+        return machine.checked()
+
+    def checked(self) -> Machine:
+        """This, if it is one that a file may hold.
+
+        Raises:
+            ParameterError: something has the wrong type, or is out of range.
+        """
+        _check(_MACHINE, self.to_dict(), "machine")
+        return self
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return json.loads(json.dumps(asdict(self)))  # type: ignore[no-any-return]
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Machine:
+        """From `to_dict`, of whatever origin.
+
+        Raises:
+            FormatError: a field is missing, unknown, of another type or out of range.
+        """
+        _MACHINE(values, "machine")
+        rates = dict(values["rates"])
+        rates["switching"] = tuple(SwitchRates(**one) for one in rates["switching"])
+        rates["floats"], rates["modular"] = GemmRates(**rates["floats"]), GemmRates(**rates["modular"])
+        return cls(**{**values, "rates": Rates(**rates)})
+
+    def save(self, path: files.PathLike) -> None:
+        """Write a JSON file, whole or not at all; it may be edited by hand.
+
+        Raises:
+            ParameterError: as `checked`.
+            StorageError: the system refuses.
+        """
+        content = {MARK: VERSION, **self.checked().to_dict()}
+        files.save_bytes(path, (json.dumps(content, indent=2, allow_nan=False) + "\n").encode())
+
+    @classmethod
+    def load(cls, path: files.PathLike) -> Machine:
+        """Read a file that `save` or `cipherblas machine -o` wrote, whoever did it.
+
+        Raises:
+            FormatError: no file of a machine, damaged, or out of range.
+            VersionError: written by a newer version.
+            StorageError: the system refuses, or it is not a regular file.
+        """
+        name = os.fspath(path)
+        with files.opened(path, "a file of a machine") as stream:
+            raw = stream.read(MOST_BYTES + 1)
+        if len(raw) > MOST_BYTES:
+            raise FormatError(f"{name} is no file of a machine", expected=f"at most {MOST_BYTES} bytes")
+        values = files.parse_json(name, raw, "a machine")
+        version = values.pop(MARK, None)
+        if type(version) is not int or version < 1:
+            raise FormatError(f"{name} is no file of a machine", expected=f"the field {MARK!r}", got=version)
+        if version > VERSION:
+            raise VersionError(
+                f"{name} was written by a newer cipherblas", expected=f"version {VERSION}", got=version
+            )
+        try:
+            return cls.from_dict(values)
+        except FormatError as error:
+            raise FormatError(f"{name}: {error.message}", expected=error.expected, got=error.got) from None
+
+
+def check_machine(values: Any, place: str) -> None:
+    """Raise FormatError unless a value of a file has the form of `Machine.to_dict`."""
+    _MACHINE(values, place)
+
+
+def _check(check: schema.Check, value: Any, place: str) -> None:
+    """ParameterError where a value of a user's program does not pass."""
+    try:
+        check(value, place)
+    except FormatError as error:
+        raise ParameterError(error.message, expected=error.expected, got=error.got) from None
+
+
+@functools.lru_cache(maxsize=1)
+def _rates_here() -> Rates:
+    return measuring.measured()
+
+
+def _of_this_process(rates: Rates, name: str | None) -> Machine:
+    processor = processor_name()
+    return Machine(
+        name=processor if name is None else name,
+        processor=processor,
+        isa=_core.isa(),
+        threads=int(_core.threads()),
+        memory=available_memory(),
+        rates=rates,
+    )
+
+
+@functools.lru_cache(maxsize=1)
+def processor_name() -> str:
+    """What the system calls the processor, in printable ASCII."""
+    found = ""
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("model name"):
+                found = line.partition(":")[2]
+                break
+    except OSError:
+        pass
+    found = found or platform.processor() or platform.machine()
+    text = " ".join("".join(c for c in found if c.isascii() and (c.isprintable() or c == " ")).split())
+    return text[:LONGEST_TEXT] or "unknown processor"
