@@ -307,6 +307,13 @@ def test_memory_that_masks_of_earlier_runs_hold(monkeypatch: pytest.MonkeyPatch)
     server.run({"x": x})
     assert masks.nbytes == kept
     monkeypatch.setattr(limits, "available_memory", lambda: needed - masks.nbytes - 1)
+    rotations = server.counts.rotations
+    result = server.run({"x": x})  # nothing is kept where that alone is too much
+    assert masks.nbytes == 0
+    assert server.counts.rotations == rotations
+    assert np.abs(client.decrypt(result) - uniform(0, 8, 8) @ uniform(0, 8, 8)).max() < 1e-2
+    least = program.least_bytes - keys.nbytes
+    assert 0 < needed - least <= kept + kept // 8
+    monkeypatch.setattr(limits, "available_memory", lambda: least - 1)
     with pytest.raises(cb.MemoryBudgetError):
         server.run({"x": x})
-    assert masks.nbytes == 0

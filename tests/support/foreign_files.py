@@ -46,7 +46,8 @@ def identity(header: dict[str, Any], tensors: dict[str, Any], parameters: Parame
     try:
         operands = {name: Operand(**values) for name, values in header["operands"].items()}
         expression = graph.from_json(header["graph"], operands, tensors)
-        return Program(expression, operands, *replay(expression, header["decisions"], parameters)).id
+        replayed = replay(expression, header["decisions"], header["planned_for"], parameters)
+        return Program(expression, operands, *replayed).id
     except (cb.CipherblasError, LookupError, TypeError, ValueError, AttributeError):
         return str(header.get("id"))
 

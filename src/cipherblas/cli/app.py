@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import cipherblas
-from cipherblas.cli import bench, crossover, decrypt, demo, encrypt, keygen, plan, run
+from cipherblas.cli import bench, crossover, decrypt, demo, encrypt, keygen, machine, plan, run
 from cipherblas.cli.guard import INTERRUPTED, guarded, say
 
 app = typer.Typer(
@@ -39,6 +39,7 @@ def _options(
 
 
 _COMMANDS: dict[str, Callable[..., None]] = {
+    "machine": machine.machine,
     "plan": plan.plan,
     "keygen": keygen.keygen,
     "encrypt": encrypt.encrypt,

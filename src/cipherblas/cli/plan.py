@@ -18,7 +18,6 @@ from cipherblas.cli.options import (
     Minimise,
     Quiet,
     Shape,
-    Threads,
     bytes_option,
     declared_operands,
     parse_operand_shape,
@@ -31,6 +30,10 @@ from cipherblas.report import Display, print_json
 from cipherblas.roles.program import Program, compile
 
 OPERANDS, BUDGETS = "Operands", "Budgets"  # headings in the help
+PlannedThreads = Annotated[
+    int | None,
+    typer.Option(min=1, help="Threads that the time is predicted for.", show_default="those of the machine"),
+]
 
 
 def _shape_option(name: str) -> Any:
@@ -150,12 +153,21 @@ def plan(
     ] = None,
     minimise: Minimise = None,
     link: Link = None,
-    threads: Threads = None,
+    machine: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Plan for the machine that `cipherblas machine -o FILE` measured.",
+            show_default="this one",
+            rich_help_panel=BUDGETS,
+        ),
+    ] = None,
+    threads: PlannedThreads = None,
     show: Annotated[
         Path | None,
         typer.Option(
             metavar="PLAN",
-            help="Explain this program file, wherever it was made, for this machine, instead of planning one.",
+            help="Explain this program file, for the machine that it was planned for, instead of planning one.",
             show_default=False,
         ),
     ] = None,
@@ -181,6 +193,7 @@ def plan(
       cipherblas plan --operand weights=10x784:public --operand x=784 --program "weights @ x" -o plan.json
       cipherblas plan --a 64x64 --b 64x64 --link 50Mbit/s
       cipherblas plan --a 64x64 --b 64x64 --minimise server
+      cipherblas plan --a 64x64 --b 64x64 --machine server.json
       cipherblas plan --show plan.json
     """
     given = locals()
@@ -192,8 +205,10 @@ def plan(
         operand or [],
     )
     if show is not None:
-        if operands or program is not None or output is not None:
-            raise typer.BadParameter("takes no operands, no --program and no -o", param_hint="--show")
+        if operands or program is not None or output is not None or machine is not None:
+            raise typer.BadParameter(
+                "takes no operands, no --program, no --machine and no -o", param_hint="--show"
+            )
         _print(Program.load(show, security=security, insecure=insecure), json)
         return
     formula = _formula(program, operands)
@@ -212,6 +227,7 @@ def plan(
         upload_budget=upload_budget,
         minimise=minimise and minimise.value,
         link=link,
+        machine=machine,
         threads=threads,
     )
     with display.progress("planning"):

@@ -5,6 +5,7 @@ from cipherblas.report.crossover import draw_crossover
 from cipherblas.report.display import Display, Progress
 from cipherblas.report.figures import check_drawing
 from cipherblas.report.markdown import FORM_NAMES, KIND_NAMES, crossover_markdown
+from cipherblas.report.rates import machine_table
 from cipherblas.report.tables import plan_table, print_json, stdout_console
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "crossover_markdown",
     "draw_crossover",
     "duration",
+    "machine_table",
     "plan_table",
     "print_json",
     "size",

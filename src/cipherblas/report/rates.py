@@ -1,0 +1,43 @@
+"""What was measured of a machine, for people."""
+
+from __future__ import annotations
+
+from rich.table import Table
+
+from cipherblas.planner.cost import SwitchRates
+from cipherblas.planner.explain import duration, size
+from cipherblas.planner.machine import Machine
+from cipherblas.report.tables import plan_table
+
+RING = 1 << 13  # of the rates that are shown of one ring
+
+
+def machine_table(machine: Machine) -> Table:
+    """A machine as a table of two columns; rates are of one thread where nothing else is said."""
+    rates, points = machine.rates, RING * (RING.bit_length() - 1)
+    rows = [
+        ("processor", machine.processor),
+        ("instruction set", machine.isa),
+        ("threads", f"{machine.threads}"),
+        ("memory", "not known" if machine.memory is None else f"{size(machine.memory)} available"),
+        ("NTT", f"{duration(points * rates.ntt)} for a limb of N = {RING}"),
+        *((f"key switch, N = {rate.n}", _switching(rate)) for rate in rates.switching),
+        ("encoding", f"{duration(points * rates.encode + RING * rates.pack)} for a plaintext of N = {RING}"),
+        ("call", f"{duration(rates.call)}, and {duration(rates.book)} to keep books of it"),
+        ("float64 GEMM", f"{_rate(rates.floats.mac)} multiply-adds"),
+        ("exact GEMM", f"{_rate(rates.modular.mac)} multiply-adds modulo a prime of 40 bits"),
+        ("seeds", f"{size(8 / rates.uniform)}/s expanded"),
+        ("memory, in use", f"{size(1 / rates.stream)}/s"),
+        ("memory, new", f"{size(1 / rates.fresh)}/s"),
+    ]
+    return plan_table("\n".join(f"{name}  {value}" for name, value in rows), f"machine {machine.name}")
+
+
+def _switching(rate: SwitchRates) -> str:
+    transform = duration(rate.ntt * rate.n * (rate.n.bit_length() - 1))
+    faster = "" if rate.threads < 2 else f", {rate.speedup:.2f} times as fast on {rate.threads} threads"
+    return f"{transform} for a limb's transform{faster}"
+
+
+def _rate(seconds: float) -> str:
+    return "countless" if seconds <= 0 else f"{1e-9 / seconds:.2f} billion/s of"
