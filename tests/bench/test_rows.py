@@ -170,7 +170,7 @@ def test_unknown_names_are_refused_before_any_work() -> None:
     with pytest.raises(ValueError, match="ring degree: expected some of 8192, 32768, got 65536"):
         next(bench.run_primitives(peer="seal", ring_degrees=[1 << 16]))
     with pytest.raises(ValueError, match=r"kernel: expected Conv1 .*, got Conv9"):
-        next(bench.run_kernel_counts(["Conv9"]))
+        next(bench.run_nn_counts(["Conv9"]))
     with pytest.raises(ValueError, match="suite: expected neither algorithm nor order"):
         next(bench.run_cc(suite="fame", order="limb"))
     with pytest.raises(ValueError, match="bits: expected 4 to 50, got 51"):

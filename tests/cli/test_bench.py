@@ -24,7 +24,7 @@ def test_bench_prints_lines_of_json(invoke: Any) -> None:
         ("primitives", "--n", "8192", "--case", "rescale"),
         ("linear-transform", "--set", "A", "--diagonals", "3"),
         ("pc", "--shape", "6x5x4", "--fixed"),
-        ("kernels", "--case", "Conv1", "--baseline", "none"),
+        ("nn", "--case", "Conv1", "--baseline", "none"),
     ],
 )
 def test_every_row_has_the_required_fields(invoke: Any, options: tuple[str, ...]) -> None:
@@ -45,8 +45,8 @@ def test_every_row_has_the_required_fields(invoke: Any, options: tuple[str, ...]
         (("primitives", "--n", "100"), "got 100"),
         (("cc", "--suite", "fame", "--order", "limb"), "neither algorithm nor order"),
         (("cc", "--suite", "fame", "--shape", "4x4x4"), "shapes of its own"),
-        (("kernels", "--counts", "--case", "Conv9"), "got Conv9"),
-        (("kernels", "--counts", "--baseline", "fhelipe"), "for all of them"),
+        (("nn", "--counts", "--case", "Conv9"), "got Conv9"),
+        (("nn", "--counts", "--baseline", "fhelipe"), "for all of them"),
     ],
 )
 def test_what_is_not_measured_is_refused(invoke: Any, options: tuple[str, ...], message: str) -> None:

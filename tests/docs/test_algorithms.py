@@ -14,7 +14,7 @@ from cipherblas import bench, report
 from cipherblas.bench import crossover
 from cipherblas.common.errors import CipherblasError
 from cipherblas.crypto import security
-from cipherblas.evaluators.slots.symbolic import Counter
+from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.methods.matmul.registry import ALGORITHMS, GEMM
 from cipherblas.methods.matvec_conv.registry import CONV_BASELINES, LAYER_METHODS
 from cipherblas.planner.plan import PlanOptions
@@ -34,7 +34,7 @@ def counted(name: str) -> dict[str, str]:
     algorithm = ALGORITHMS[name]
     slots = next(1 << bits for bits in range(10, 17) if algorithm.fits(SIZE, SIZE, SIZE, 1 << bits))
     ring = RingShape.from_bits(2 * slots, [50.0] * 4 + [30.0] * (TOP_LIMBS - 4), [50.0], 1, 30.0)
-    evaluator = Counter(ring)
+    evaluator = Symbolic(ring)
     product = algorithm(SIZE, SIZE, SIZE, slots)
     left, right = (
         [evaluator.fresh(None, bound=1.0) for _ in range(layout.ciphertexts)]
@@ -58,7 +58,7 @@ def counted(name: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_counts(name: str) -> None:
-    """Every algorithm has a row, and the row holds what the Counter counts."""
+    """Every algorithm has a row, and the row holds what the Symbolic counts."""
     rows = {row["algorithm"]: row for row in documents.table(PAGE, "algorithm")}
     assert set(rows) == set(ALGORITHMS)
     assert rows[name] == counted(name)
@@ -72,7 +72,7 @@ def test_every_algorithm_has_a_section() -> None:
 def test_counts_of_layers() -> None:
     """Every kernel and method: rotations, and in brackets the published number."""
     counted: dict[str, dict[str, str]] = {}
-    for row in bench.run_kernel_counts():
+    for row in bench.run_nn_counts():
         published = f" ({row['published_rotations']})" if "published_rotations" in row else ""
         cells = counted.setdefault(row["case"], dict.fromkeys(LAYER_METHODS, ""))
         cells[row["algorithm"]] = f"{row['rotations']}{published}"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from cipherblas.crypto.keys import SecretKey, decrypt_coefficients, encrypt, generate_secret
 from cipherblas.crypto.params import Parameters, make_parameters
-from cipherblas.evaluators.slots.native import Ckks
+from cipherblas.evaluators.slots.native import Native
 from cipherblas.evaluators.slots.values import Ct
 
 
@@ -24,7 +24,7 @@ class Client:
         self.secret: SecretKey = generate_secret(params)
 
     def encrypt(
-        self, ev: Ckks, values: NDArray[Any], *, limbs: int | None = None, scale: float | None = None
+        self, ev: Native, values: NDArray[Any], *, limbs: int | None = None, scale: float | None = None
     ) -> Ct:
         """A fresh ciphertext of S slots."""
         scale = 2.0**self.params.scale_bits if scale is None else scale

@@ -19,7 +19,7 @@ from cipherblas.crypto.keys import KeyRequest
 from cipherblas.engines.encodings import EncodeCache
 from cipherblas.evaluators.slots.clear import Clear
 from cipherblas.evaluators.slots.rotations import split_steps
-from cipherblas.evaluators.slots.symbolic import Counter
+from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.evaluators.slots.values import Plain, Transform
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.key_policies import expand, signed_powers, total_step
@@ -55,7 +55,7 @@ def test_expanded_steps_add_up(value, policy):
 @given(st.lists(step, min_size=1, max_size=12), policies)
 def test_rotations_follow_their_steps(steps, policy):
     values = np.arange(SLOTS) + 0j
-    counter = Counter(ring(), key_policy=policy)
+    counter = Symbolic(ring(), key_policy=policy)
     counter.rotate_many(counter.fresh(None, bound=64.0), steps)
     clear = Clear(ring(), key_policy=policy, available=counter.request)
     for rotated, value in zip(clear.rotate_many(clear.encrypt(values), steps), steps, strict=True):
@@ -80,7 +80,7 @@ def test_transforms_follow_their_definition(seeds, policy, baby_steps, working_b
         step: Plain((step, seed), np.random.default_rng(seed).uniform(-1, 1, SLOTS), 1.0)
         for step, seed in seeds.items()
     }
-    counter = Counter(ring(), key_policy=policy, working_bytes=working_bytes)
+    counter = Symbolic(ring(), key_policy=policy, working_bytes=working_bytes)
     planned = counter.linear_transform(counter.fresh(None, bound=1.0), diagonals, baby_steps=baby_steps)
     clear = Clear(ring(), key_policy=policy, available=counter.request, working_bytes=working_bytes)
     result = clear.linear_transform(clear.encrypt(values, bound=1.0), diagonals, baby_steps=baby_steps)
@@ -93,13 +93,13 @@ def test_transforms_follow_their_definition(seeds, policy, baby_steps, working_b
 
 
 def test_rotations_are_shared_between_transforms():
-    ev = Counter(ring())
+    ev = Symbolic(ring())
     x = ev.fresh(None, bound=1.0)
     mask = Plain("mask", np.ones(SLOTS), 1.0)
     list(ev.linear_transforms(x, [{i: mask, i + 1: mask} for i in range(4)]))
     assert ev.counts.hoistings == 1
     assert ev.counts.linear_transforms == ev.counts.moddowns == ev.counts.rescales == 4
-    small = Counter(ring(), working_bytes=1)
+    small = Symbolic(ring(), working_bytes=1)
     list(small.linear_transforms(small.fresh(None, bound=1.0), [{i: mask} for i in range(1, 5)]))
     assert small.counts.hoistings == 4
 
@@ -113,7 +113,7 @@ def test_split_steps():
 
 def test_counts_of_a_key_switch():
     """dnum = 2 at 4 limbs, 2 special limbs: ModUp, two key products, two ModDowns."""
-    ev = Counter(RingShape.from_bits(128, [48, 48, 40, 40], [50, 50], 2, 40))
+    ev = Symbolic(RingShape.from_bits(128, [48, 48, 40, 40], [50, 50], 2, 40))
     ev.rotate_many(ev.fresh(None, bound=1.0), [1, 2])
     counts = ev.counts
     assert (counts.rotations, counts.hoistings, counts.moddowns) == (2, 1, 2)
@@ -132,7 +132,7 @@ def test_counts_add_and_subtract():
 
 
 def test_memory_follows_the_live_ciphertexts():
-    ev = Counter(ring())
+    ev = Symbolic(ring())
     x = ev.fresh(None, bound=1.0)
     one = ev.ct_bytes(x)
     assert one == 2 * 5 * 2 * SLOTS * 8
@@ -166,7 +166,7 @@ def test_missing_keys():
 def test_a_relinearised_product_is_booked_as_a_product_and_its_relinearisation():
     found = []
     for at_once in (False, True):
-        ev = Counter(ring())
+        ev = Symbolic(ring())
         x = ev.fresh(None, bound=1.5)
         y = ev.drop(ev.fresh(None, bound=2.0), 4)
         for left, right in ((x, x), (x, y)):
@@ -180,7 +180,7 @@ def test_a_relinearised_product_is_booked_as_a_product_and_its_relinearisation()
 
 
 def test_levels_and_scales():
-    ev = Counter(ring(depth=1))
+    ev = Symbolic(ring(depth=1))
     x = ev.fresh(None, bound=1.0)
     product = ev.relinearise(ev.multiply(x, x))
     assert product.limbs == 3
@@ -227,7 +227,7 @@ def test_adding_across_scales_and_levels():
 
 
 def test_errors_of_products():
-    ev = Counter(ring())
+    ev = Symbolic(ring())
     x = ev.fresh(None, bound=1.0)
     w = Plain("w", np.ones(SLOTS), 1.0)
     with pytest.raises(ShapeError, match="two lists of equal length"):
@@ -247,7 +247,7 @@ def test_errors_of_products():
     with pytest.raises(RangeError, match="got nan"):
         ev.multiply_scalar(x, math.nan)
     with pytest.raises(ParameterError, match=r"direct \| composed \| binary"):
-        Counter(ring(), key_policy="none")
+        Symbolic(ring(), key_policy="none")
 
 
 def test_an_accumulator_is_updated_in_place():
@@ -277,7 +277,7 @@ def test_the_cache_drops_what_was_used_longest_ago():
 @pytest.mark.parametrize("deviation", [1 + 2.0**-20, 1 - 2.0**-20])
 def test_scales_that_were_meant_to_be_equal(deviation):
     """The ciphertext with a limb to spare pays the level of matching, whichever scale is larger."""
-    ev = Counter(ring())
+    ev = Symbolic(ring())
     scale = 2.0**ev.params.scale_bits
     low = ev.fresh(None, bound=1.0, limbs=3, scale=scale * deviation)
     high = ev.fresh(None, bound=1.0, limbs=4, scale=scale)

@@ -1,4 +1,4 @@
-"""Ckks on real ciphertexts: the same program on Counter, Clear and Ckks; errors within the noise model."""
+"""Native on real ciphertexts: the same program on Symbolic, Clear and Native; errors within the noise model."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from cipherblas.common.errors import LevelError, MismatchError, MissingKeyError,
 from cipherblas.crypto.keys import KeyRequest, make_evaluation_keys
 from cipherblas.engines.encodings import Encodings
 from cipherblas.evaluators.slots.clear import Clear
-from cipherblas.evaluators.slots.native import Ckks
-from cipherblas.evaluators.slots.symbolic import Counter
+from cipherblas.evaluators.slots.native import Native
+from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.evaluators.slots.values import Plain
 from cipherblas.rlwe.noise import TAIL
 
@@ -26,16 +26,16 @@ POLICIES = ["direct", "composed", "binary"]
 def run_everywhere(client, program, vectors, **options):
     """program(ev, cts) on all evaluators: counts and handles agree, slots agree within the predicted noise.
 
-    Returns the largest ratio of error to predicted standard deviation, and the Ckks evaluator.
+    Returns the largest ratio of error to predicted standard deviation, and the Native evaluator.
     """
     params = client.params
     cts = [None for _ in vectors]
-    counter = Counter(params, **options)
+    counter = Symbolic(params, **options)
     cts = [counter.fresh(None, bound=float(np.abs(v).max())) for v in vectors]
     planned = program(counter, cts)
     clear = Clear(params, available=counter.request, **options)
     expected = program(clear, [clear.encrypt(v) for v in vectors])
-    ckks = Ckks(params, make_evaluation_keys(client.secret, counter.request), **options)
+    ckks = Native(params, make_evaluation_keys(client.secret, counter.request), **options)
     real = program(ckks, [client.encrypt(ckks, v) for v in vectors])
     assert counter.counts == clear.counts == ckks.counts
     assert counter.request == clear.request == ckks.request
@@ -70,7 +70,7 @@ def test_rotations(make_client, vectors, key_policy, order):
     client = make_client()
 
     def program(ev, cts):
-        if isinstance(ev, Ckks):
+        if isinstance(ev, Native):
             ev.order = order
         steps = [0, 1, 5, -7, (64, 3), (64, 4), (-64, 3)]
         return [*ev.rotate_many(cts[0], steps), ev.conjugate(cts[1]), ev.rotate(ev.drop(cts[2], 2), 17)]
@@ -159,9 +159,9 @@ def test_shapes_of_the_ring(make_client, alpha, limbs, scale_bits, seed):
 def test_both_orders_give_the_same_bits(make_client, vectors):
     client = make_client()
     steps = [1, 2, 7]
-    counter = Counter(client.params)
+    counter = Symbolic(client.params)
     counter.rotate_many(counter.fresh(None, bound=1.0), steps)
-    ev = Ckks(client.params, make_evaluation_keys(client.secret, counter.request))
+    ev = Native(client.params, make_evaluation_keys(client.secret, counter.request))
     ct = client.encrypt(ev, vectors[0])
     diagonals = {step: plain(vectors[1].real, step) for step in steps}
     limb = ev.linear_transform(ct, diagonals, order="limb")
@@ -172,7 +172,7 @@ def test_both_orders_give_the_same_bits(make_client, vectors):
 def test_missing_keys_are_named(make_client, vectors):
     client = make_client()
     keys = make_evaluation_keys(client.secret, KeyRequest({pow(5, 3, 2 * client.params.n): 2}))
-    ev = Ckks(client.params, keys)
+    ev = Native(client.params, keys)
     ct = client.encrypt(ev, vectors[0])
     with pytest.raises(MissingKeyError, match="rotation by 5"):
         ev.rotate(ct, 5)
@@ -181,7 +181,7 @@ def test_missing_keys_are_named(make_client, vectors):
     with pytest.raises(MissingKeyError, match="relinearisation"):
         ev.relinearise(ev.multiply(ct, ct))
     with pytest.raises(MissingKeyError, match="no evaluation keys were given"):
-        Ckks(client.params, None).rotate(ct, 1)
+        Native(client.params, None).rotate(ct, 1)
     ev.rotate(ev.drop(ct, 2), 3)
 
 
@@ -189,12 +189,12 @@ def test_keys_of_other_parameters(make_client):
     other = make_client(limbs=3)
     keys = make_evaluation_keys(other.secret, KeyRequest())
     with pytest.raises(MismatchError, match="other parameters"):
-        Ckks(make_client().params, keys)
+        Native(make_client().params, keys)
 
 
 def test_levels_and_room(make_client, vectors):
     client = make_client()
-    ev = Ckks(client.params, None)
+    ev = Native(client.params, None)
     ct = client.encrypt(ev, vectors[0])
     with pytest.raises(LevelError, match="expected at least 2 limbs, got 1"):
         ev.rescale(ev.drop(ct, 1))
@@ -203,7 +203,7 @@ def test_levels_and_room(make_client, vectors):
 
 
 def test_clear_vectors_are_checked(make_client, vectors):
-    ev = Ckks(make_client().params, None)
+    ev = Native(make_client().params, None)
     ct = make_client().encrypt(ev, vectors[0])
     with pytest.raises(RangeError, match="expected absolute values up to 1, got 2"):
         ev.multiply(ct, Plain("big", lambda: np.full(ev.slots, 2.0), 1.0))
@@ -214,7 +214,7 @@ def test_clear_vectors_are_checked(make_client, vectors):
 
 
 def test_the_cache_evaluates_a_vector_once(make_client, vectors):
-    ev = Ckks(make_client().params, None)
+    ev = Native(make_client().params, None)
     ct = make_client().encrypt(ev, vectors[0])
     calls = []
 
@@ -228,7 +228,7 @@ def test_the_cache_evaluates_a_vector_once(make_client, vectors):
             ev.multiply(ct, Plain("once", values, 1.0, constant=constant))
         assert len(calls) == 1
     calls.clear()
-    small = Ckks(make_client().params, None, encodings=Encodings(0))
+    small = Native(make_client().params, None, encodings=Encodings(0))
     for _ in range(3):
         small.multiply(ct, Plain("once", values, 1.0, constant=True))
     assert len(calls) == 3
@@ -237,9 +237,9 @@ def test_the_cache_evaluates_a_vector_once(make_client, vectors):
 def test_only_constants_outlive_a_run(make_client, vectors):
     """Also those that were made of others: rotated, conjugated, multiplied, transformed."""
     encodings, params = Encodings(), make_client().params
-    ct = make_client().encrypt(Ckks(params, None), vectors[0])
+    ct = make_client().encrypt(Native(params, None), vectors[0])
     for constant in (False, True):
-        ev = Ckks(params, None, encodings=encodings)
+        ev = Native(params, None, encodings=encodings)
         plain = Plain("x", np.ones(ev.slots), 1.0, constant=constant)
         made = [plain.rolled(1), plain.conjugated(), plain.times(0.5), ev.linear_transform(plain, {1: plain})]
         for derived in (plain, *made):

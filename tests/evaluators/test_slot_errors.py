@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from cipherblas.evaluators.slots.symbolic import Counter
+from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.rlwe.noise import FAILURE_BITS, PRODUCT_TAIL, SlotErrors, concentration, hamming_weight, tail
 from cipherblas.rlwe.rings import RingShape
 
@@ -62,7 +62,7 @@ def test_maps_add_own_errors_in_squares_and_others_up() -> None:
 
 
 def test_terms_of_a_product_that_share_a_factor_share_its_error() -> None:
-    ev = Counter(RingShape.for_depth(64, 2))
+    ev = Symbolic(RingShape.for_depth(64, 2))
     x, *others = (ev.fresh(None, bound=1.0) for _ in range(5))
     shared = ev.multiply_sum([x] * 4, others).noise
     apart = ev.multiply_sum([ev.fresh(None, bound=1.0) for _ in range(4)], others).noise
@@ -72,7 +72,7 @@ def test_terms_of_a_product_that_share_a_factor_share_its_error() -> None:
 
 def test_the_next_product_adds_the_errors_of_a_product_up() -> None:
     """(A·B)·C with A, B, C of ones: the errors of a row of A·B are the same."""
-    ev = Counter(RingShape.for_depth(64, 4))
+    ev = Symbolic(RingShape.for_depth(64, 4))
     terms = 16
     a, b, c = ([ev.fresh(None, bound=1.0) for _ in range(terms)] for _ in range(3))
     inner = [ev.ready(ev.relinearise(ev.multiply_sum(a, b))) for _ in range(terms)]

@@ -21,8 +21,8 @@ from cipherblas.crypto.keys import (
 )
 from cipherblas.crypto.params import Parameters, make_parameters
 from cipherblas.evaluators.slots.clear import Clear
-from cipherblas.evaluators.slots.native import Ckks
-from cipherblas.evaluators.slots.symbolic import Counter
+from cipherblas.evaluators.slots.native import Native
+from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.forms.convert.coefficients import (
     ciphertexts_of,
     coefficients_to_slots,
@@ -75,9 +75,9 @@ def test_clear_slots_are_those_of_the_polynomial(degree: int, seed: int) -> None
 @pytest.mark.parametrize("degree", DEGREES)
 def test_slots_become_rows(secret: SecretKey, degree: int) -> None:
     params = secret.params
-    counter = Counter(params)
+    counter = Symbolic(params)
     slots_to_coefficients(counter, counter.fresh(None, bound=2.0), degree)
-    ev = Ckks(params, make_evaluation_keys(secret, counter.request))
+    ev = Native(params, make_evaluation_keys(secret, counter.request))
     plain = [numbers(row, degree) for row in range(3)]
     scale = 2.0**SCALE_BITS
     cts = []
@@ -102,9 +102,9 @@ def test_rows_become_slots(secret: SecretKey, degree: int) -> None:
     """Of rows that lie in a subring only a part is stored: the rest is noise modulo q, and goes."""
     params = secret.params
     scale = 2.0**SCALE_BITS
-    counter = Counter(params)
+    counter = Symbolic(params)
     coefficients_to_slots(counter, counter.fresh(None, bound=float(degree)), degree)
-    ev = Ckks(params, make_evaluation_keys(secret, counter.request))
+    ev = Native(params, make_evaluation_keys(secret, counter.request))
     plain = np.random.default_rng(degree).uniform(-1, 1, (3, degree))
     rows = encrypt_rows(secret, plain, scale)
     for row, data in zip(plain, ciphertexts_of(rows), strict=True):
@@ -121,10 +121,10 @@ def test_there_and_back_through_a_product(secret: SecretKey) -> None:
     """Rows, a clear matrix on the left as a matrix product modulo q, slots, and rows again."""
     params = secret.params
     degree, scale, largest = 32, 2.0**30, 4 * 9 * 32.0
-    counter = Counter(params)
+    counter = Symbolic(params)
     turned = coefficients_to_slots(counter, counter.fresh(None, bound=largest, scale=scale), degree)
     slots_to_coefficients(counter, turned, degree)
-    ev = Ckks(params, make_evaluation_keys(secret, counter.request))
+    ev = Native(params, make_evaluation_keys(secret, counter.request))
     rng = np.random.default_rng(1)
     plain, weights = rng.uniform(-1, 1, (4, degree)), rng.integers(-9, 10, (2, 4))
     x = encrypt_rows(secret, plain, scale)
@@ -149,7 +149,7 @@ def test_there_and_back_through_a_product(secret: SecretKey) -> None:
 
 def test_what_does_not_fit(secret: SecretKey) -> None:
     params = secret.params
-    counter = Counter(params)
+    counter = Symbolic(params)
     x = counter.fresh(None, bound=1.0)
     for degree in (0, 1, 3, 2 * N):
         for convert in (slots_to_coefficients, coefficients_to_slots):
@@ -164,7 +164,7 @@ def test_what_does_not_fit(secret: SecretKey) -> None:
     rows = encrypt_rows(secret, np.ones((2, 12)), 2.0**40)
     with pytest.raises(ShapeError, match="power of two"):
         ciphertexts_of(rows)
-    ev = Ckks(params, make_evaluation_keys(secret, Counter(params).request))
+    ev = Native(params, make_evaluation_keys(secret, Symbolic(params).request))
     real = ev.fresh(encrypt(secret, np.zeros(N, np.int64)).expand(), bound=1.0)
     with pytest.raises(MissingKeyError):
         slots_to_coefficients(ev, real, 8)

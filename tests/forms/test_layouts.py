@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from cipherblas.common.errors import LevelError, ShapeError
 from cipherblas.evaluators.slots.clear import Clear
-from cipherblas.evaluators.slots.symbolic import Counter
+from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.evaluators.slots.values import Plain
 from cipherblas.forms.blocks import grid_shape, join, split
 from cipherblas.forms.convert.relayout import plan, relayout, same_entries
@@ -77,7 +77,7 @@ def test_every_result_becomes_every_operand(first, second, m, n, p, key_policy, 
     matrix = np.random.default_rng(seed).uniform(-1, 1, (m, n))
     ring = RingShape.for_depth(512, 2)
     for target in targets:
-        counter = Counter(ring, key_policy=key_policy)
+        counter = Symbolic(ring, key_policy=key_policy)
         planned = rearrange(counter, source, target, matrix)
         clear = Clear(ring, key_policy=key_policy, available=counter.request)
         moved = rearrange(clear, source, target, matrix)
@@ -102,7 +102,7 @@ def test_baby_steps_keep_rotations_few():
     """Column-major to skewed: 2·min(m, k) - 1 diagonals and more for the continuation, about 2·sqrt of that rotated."""
     target = build("skewed", 32, 32, 32, 4096, {}).left_layout
     source = column_major(32, 32, 4096)
-    ev = Counter(RingShape.for_depth(4096, 1))
+    ev = Symbolic(RingShape.for_depth(4096, 1))
     relayout(ev, [ev.fresh(None, bound=1.0)], source, target)
     (piece,) = plan(source, target, 0)
     assert len(piece.transform) > 63
@@ -124,7 +124,7 @@ def test_garbage_alone_costs_no_level():
 def test_clear_operands_move_in_the_clear():
     source, target = column_major(3, 4, 16), build("outer-product", 3, 4, 2, 16, {}).left_layout
     matrix = np.arange(12.0).reshape(3, 4)
-    ev = Counter(RingShape.for_depth(16, 0))
+    ev = Symbolic(RingShape.for_depth(16, 0))
     moved = relayout(ev, [Plain("a", lambda: source.pack(matrix)[0], 11.0)], source, target)
     for plain, vector in zip(moved, target.pack(matrix), strict=True):
         np.testing.assert_array_equal(plain.values(), vector)
@@ -132,7 +132,7 @@ def test_clear_operands_move_in_the_clear():
 
 
 def test_relayout_errors():
-    ev = Counter(RingShape.for_depth(16, 1))
+    ev = Symbolic(RingShape.for_depth(16, 1))
     ct = ev.fresh(None, bound=1.0)
     with pytest.raises(ShapeError, match="expected 2×2 in 16 slots, got 2×3 in 16 slots"):
         relayout(ev, [ct], column_major(2, 3, 16), column_major(2, 2, 16))

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from cipherblas.crypto.keys import decrypt_coefficients, encrypt, generate_secret, make_evaluation_keys
 from cipherblas.crypto.params import Parameters, make_parameters
-from cipherblas.evaluators.slots.native import Ckks
-from cipherblas.evaluators.slots.symbolic import Counter
+from cipherblas.evaluators.slots.native import Native
+from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.evaluators.slots.values import Plain
 from cipherblas.forms.blocks import join, split
 from cipherblas.forms.layouts import Layout
@@ -32,7 +32,7 @@ def run(
     public: str = "",
     key_policy: str = "direct",
 ) -> None:
-    """a·b by blocks: plan on Counter, make just the planned keys, compute, decrypt, compare."""
+    """a·b by blocks: plan on Symbolic, make just the planned keys, compute, decrypt, compare."""
     secret = generate_secret(params)
     context = params.context()
 
@@ -40,10 +40,10 @@ def run(
         def one(block, index: int, i: int, j: int):
             bound = layout.slot_bound(1.0)
             if public == name:
-                if isinstance(ev, Counter):  # one stands for those of all blocks
+                if isinstance(ev, Symbolic):  # one stands for those of all blocks
                     return Plain((name, index), block, bound, blocks=len(blocks) * len(blocks[0]))
                 return Plain((name, i, j, index), lambda: layout.pack_one(block, index), bound)
-            if isinstance(ev, Counter):
+            if isinstance(ev, Symbolic):
                 return ev.fresh(None, bound=bound)
             coefficients = context.encode(layout.pack_one(block, index), 2.0**params.scale_bits)
             return ev.fresh(encrypt(secret, coefficients).expand(), bound=bound)
@@ -58,10 +58,10 @@ def run(
         right = operand(ev, algorithm.right_layout, split(b, algorithm.k, algorithm.n), "right")
         return multiply_grids(ev, algorithm, left, right)
 
-    counter = Counter(params, key_policy=key_policy)
+    counter = Symbolic(params, key_policy=key_policy)
     planned = product(counter)
     keys = make_evaluation_keys(secret, counter.request)
-    ev = Ckks(params, keys, key_policy=key_policy)
+    ev = Native(params, keys, key_policy=key_policy)
     cells = product(ev)
     assert ev.counts == counter.counts
     assert ev.request == counter.request

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cipherblas.common.errors import LevelError, ParameterError, ShapeError
-from cipherblas.evaluators.slots.symbolic import Counter
+from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.forms.index_maps import rotations_of
 from cipherblas.methods.matmul.fame import Fame
 from cipherblas.rlwe.key_policies import total_step
@@ -159,7 +159,7 @@ def test_composed_keys_grow_with_the_root():
 
 def test_levels_run_out_at_plan_time():
     ring = RingShape.for_depth(64, 0)
-    ev = Counter(ring)
+    ev = Symbolic(ring)
     algorithm = Fame(4, 4, 4, 64)
     ct = ev.fresh(None, bound=1.0)
     with pytest.raises(LevelError, match="spends 2 levels: expected at least 3 limbs, got 2"):

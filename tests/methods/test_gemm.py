@@ -1,4 +1,4 @@
-"""The products by GEMM: data movement on `RowsClear`, counts on `RowsCounter`."""
+"""The products by GEMM: data movement on `RowsClear`, counts on `RowsSymbolic`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from cipherblas.common.errors import LevelError, ShapeError
 from cipherblas.evaluators.rows.clear import RowsClear
 from cipherblas.evaluators.rows.interface import ClearFactor, Rows, RowsEvaluator
-from cipherblas.evaluators.rows.symbolic import RowsCounter
+from cipherblas.evaluators.rows.symbolic import RowsSymbolic
 from cipherblas.methods.matmul.gemm import secret_product
 from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.rlwe.rings import RingShape
@@ -64,7 +64,7 @@ def run(ev: RowsEvaluator, m: int, k: int, n: int) -> Rows:
 
 
 def test_counts_of_the_secret_product() -> None:
-    ev = RowsCounter(ring(n=4096))
+    ev = RowsSymbolic(ring(n=4096))
     run(ev, 4096, 4096, 4096)
     counts = ev.counts
     assert counts.modular_macs == 4 * 4096**3
@@ -75,12 +75,12 @@ def test_counts_of_the_secret_product() -> None:
 
 
 def test_counts_of_what_goes_into_and_comes_out_of_gemms() -> None:
-    ev, n = RowsCounter(ring(n=4096)), 4096
+    ev, n = RowsSymbolic(ring(n=4096)), 4096
     factor = ClearFactor("w", (10, 7), 8.0, 1.0, True, lambda: np.zeros((10, 7)))
     ev.clear_product(factor, ev.fresh(None, (7, 5), bound=1.0, scale=2.0**12, limbs=1))
     assert ev.counts.float_inputs == 7 * (10 + n) + 7 * (10 + 5)
     assert ev.counts.float_outputs == 10 * (n + 5)
-    ev = RowsCounter(ring(n=4096))
+    ev = RowsSymbolic(ring(n=4096))
     run(ev, 3, 7, 5)
     assert ev.counts.modular_inputs == 7 * ((n + n) + (n + 5) + (3 + n) + (3 + 5))
     assert ev.counts.modular_outputs == (n + 3) * (n + 5)
@@ -89,7 +89,7 @@ def test_counts_of_what_goes_into_and_comes_out_of_gemms() -> None:
 @pytest.mark.parametrize("shape", [(4096, 4096), (3, 4096), (4096, 3), (3, 3)])
 def test_counts_of_the_memory_of_a_transposition(shape: tuple[int, int]) -> None:
     """N rows of N entries, whatever is in them: two transforms of three passes, and the automorphisms."""
-    ev, page = RowsCounter(ring(n=4096)), 8 * 4096**2
+    ev, page = RowsSymbolic(ring(n=4096)), 8 * 4096**2
     ev.transpose(ev.fresh(None, shape, bound=1.0, scale=2.0**12, limbs=1))
     rows, cols = shape
     spread = 0 if rows == 4096 else page * (2 if cols == 4096 else 1)
@@ -100,7 +100,7 @@ def test_counts_of_the_memory_of_a_transposition(shape: tuple[int, int]) -> None
 
 
 def test_counts_do_not_depend_on_the_interpreter() -> None:
-    clear, counter = RowsClear(ring()), RowsCounter(ring())
+    clear, counter = RowsClear(ring()), RowsSymbolic(ring())
     random = np.random.default_rng(0)
     secret_product(clear, fresh(clear, random.random((5, 7))), fresh(clear, random.random((5, 3))))
     left = counter.fresh(None, (5, 7), bound=8.0, scale=4.0, limbs=1)
@@ -111,15 +111,15 @@ def test_counts_do_not_depend_on_the_interpreter() -> None:
 
 def test_a_product_that_does_not_fit_the_modulus_is_refused() -> None:
     with pytest.raises(LevelError, match="does not fit the modulus"):
-        run(RowsCounter(ring(36.0, 4096)), 8, 4096, 8)
+        run(RowsSymbolic(ring(36.0, 4096)), 8, 4096, 8)
     factor = ClearFactor("w", (4, 8), 2.0**20, 1.0, True, lambda: np.zeros((4, 8)))
-    ev = RowsCounter(ring(40.0, 4096))
+    ev = RowsSymbolic(ring(40.0, 4096))
     with pytest.raises(LevelError, match="does not fit the modulus"):
         ev.clear_product(factor, ev.fresh(None, (8, 4), bound=1.0, scale=2.0**20, limbs=1))
 
 
 def test_shapes_are_checked() -> None:
-    ev = RowsCounter(ring())
+    ev = RowsSymbolic(ring())
     x = ev.fresh(None, (4, 4), bound=1.0, scale=4.0, limbs=1)
     with pytest.raises(ShapeError, match="inner dimension"):
         ev.clear_product(ClearFactor("w", (2, 5), 1.0, 1.0, True, lambda: np.zeros((2, 5))), x)
@@ -136,7 +136,7 @@ def test_a_rounded_product_is_taken_where_its_error_is_below_the_noise() -> None
     """One float64 GEMM per part for small weights; parts where the sums would lose more than the noise."""
     macs = {}
     for bits, largest in ((35, 127.0), (50, 2.0**15), (50, 3.0)):
-        ev = RowsCounter(ring(float(bits), 4096))
+        ev = RowsSymbolic(ring(float(bits), 4096))
         factor = ClearFactor("w", (64, 4096), largest, 1.0, True, lambda: np.zeros((64, 4096)))
         ev.clear_product(factor, ev.fresh(None, (4096, 64), bound=1.0, scale=2.0**12, limbs=1))
         macs[bits, largest] = ev.counts.float_macs // (64 * 4096 * (4096 + 64))
@@ -144,7 +144,7 @@ def test_a_rounded_product_is_taken_where_its_error_is_below_the_noise() -> None
 
 
 def test_integers_beyond_the_rounded_gemm_are_multiplied_exactly() -> None:
-    ev = RowsCounter(ring(49.9, 4096))
+    ev = RowsSymbolic(ring(49.9, 4096))
     factor = ClearFactor("w", (2, 3), 2.0**40, 1.0, True, lambda: np.zeros((2, 3)))
     ev.clear_product(factor, ev.fresh(None, (3, 5), bound=1.0, scale=4.0, limbs=1))
     assert ev.counts.float_macs == 5 * 2 * 3 * (4096 + 5)
@@ -155,7 +155,7 @@ def test_few_rows_gather_the_noise_of_shared_keys() -> None:
     n, noise = 4096, {}
     for policy in get_args(KeyPolicy):
         for rows in (n, 64):
-            ev = RowsCounter(ring(n=n), key_policy=policy)
+            ev = RowsSymbolic(ring(n=n), key_policy=policy)
             x = ev.fresh(None, (rows, n), bound=1.0, scale=2.0**20, limbs=1)
             noise[policy, rows] = math.sqrt(ev.transpose(x).noise ** 2 - x.noise**2)
     assert math.isclose(noise["direct", 64], noise["direct", n])

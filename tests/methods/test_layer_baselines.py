@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import cipherblas as cb
 from cipherblas.common.errors import LevelError, ParameterError, ShapeError
 from cipherblas.crypto.keys import decrypt_coefficients, encrypt, generate_secret, make_evaluation_keys
-from cipherblas.evaluators.slots.native import Ckks
-from cipherblas.evaluators.slots.symbolic import Counter
+from cipherblas.evaluators.slots.native import Native
+from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.forms.tensors import contiguous
 from cipherblas.lang.analysis import evaluate_clear
 from cipherblas.lang.windows import Window
@@ -216,7 +216,7 @@ def test_garbage_beside_a_repeated_input_is_refused():
     dirty = MATVEC_BASELINES["fhelipe"](contiguous((4,), 8).with_clean(False), 8)
     ring = RingShape.for_depth(8, 3)
     for found, refused in ((method, False), (dirty, True)):
-        ev = Counter(ring)
+        ev = Symbolic(ring)
         inputs = [ev.fresh(None, bound=1.0)]
         weights = layer_runs.weights_of(np.ones((8, 4)))
         if refused:
@@ -228,7 +228,7 @@ def test_garbage_beside_a_repeated_input_is_refused():
 
 def test_levels_are_required():
     method = matvec("fhelipe", 8, 4, 8)
-    ev = Counter(RingShape.for_depth(8, 1))
+    ev = Symbolic(RingShape.for_depth(8, 1))
     with pytest.raises(LevelError, match="at least 3 limbs"):
         method.run(ev, [ev.fresh(None, bound=1.0, limbs=2)], layer_runs.weights_of(np.ones((8, 4))))
 
@@ -258,10 +258,10 @@ def test_encrypted(name, toy_parameters):
     values /= np.abs(values).reshape(len(values), -1).sum(axis=1).max()
     expected = values @ x.ravel() if values.ndim == 2 else convolved(x, values, method.window)
     weights = layer_runs.weights_of(values)
-    counter = Counter(params)
+    counter = Symbolic(params)
     method.run(counter, [counter.fresh(None, bound=1.0) for _ in range(method.x.ciphertexts)], weights)
     secret, context = generate_secret(params), params.context()
-    ev = Ckks(params, make_evaluation_keys(secret, counter.request))
+    ev = Native(params, make_evaluation_keys(secret, counter.request))
     inputs = []
     for vector in layer_runs.packed(method, x, rng):
         coefficients = context.encode(vector.astype(np.complex128), 2.0**params.scale_bits)

@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from cipherblas.common.errors import LevelError, ShapeError
-from cipherblas.evaluators.slots.symbolic import Counter
+from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.forms.tensors import TensorLayout, contiguous, grid
 from cipherblas.lang.windows import Window
 from cipherblas.methods.matvec_conv.base import doublings
@@ -262,7 +262,7 @@ def test_layouts_that_are_refused():
     with pytest.raises(ShapeError, match="units of 4 slots"):
         ConvMetaKernel(contiguous((2, 2, 2), 32), window, pattern, 2)
     dirty = MatVecMetaKernel(x.with_clean(False), 8, pattern, 8)
-    ev = Counter(RingShape.for_depth(32, 2))
+    ev = Symbolic(RingShape.for_depth(32, 2))
     with pytest.raises(ShapeError, match="zeros in all other slots"):
         dirty.run(ev, [ev.fresh(None, bound=1.0)], layer_runs.weights_of(np.ones((8, 8))))
     with pytest.raises(LevelError, match="at least 2 limbs, got 1"):

@@ -14,7 +14,7 @@ import cipherblas as cb
 from cipherblas.common import work
 from cipherblas.evaluators.slots import bookkeeping
 from cipherblas.evaluators.slots.bookkeeping import Bookkeeper
-from cipherblas.evaluators.slots.symbolic import Counter
+from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.lang.analysis import trace as traced
 from cipherblas.lang.graph import Axes, deduplicated, products
 from cipherblas.lang.nodes import Expression
@@ -32,7 +32,7 @@ WEIGHTS = np.random.default_rng(3).normal(size=(20, 20))
 LONGEST, MOST_BLOCKS = 16, 4
 
 
-class Walked(Counter):
+class Walked(Symbolic):
     """Walks every block, as a real run does."""
 
     each = Bookkeeper.each
@@ -73,7 +73,7 @@ def programs(m: int, k: int, n: int, p: int) -> list[Program]:
 
 
 def run(
-    counter: Counter, inputs: SymbolicInputs, expression: Expression, choices: list[Choice], blocks: Any
+    counter: Symbolic, inputs: SymbolicInputs, expression: Expression, choices: list[Choice], blocks: Any
 ) -> Value:
     decisions = Decisions("blocks", numbered(expression, choices), blocks)
     return Executor(evaluators_of(counter), expression, decisions, inputs).run()
@@ -82,7 +82,7 @@ def run(
 def check(
     expression: Expression, choices: list[Choice], blocks: dict[str, int], exact_peak: bool, **options: Any
 ) -> None:
-    walked, counted = Walked(RING, **options), Counter(RING, **options)
+    walked, counted = Walked(RING, **options), Symbolic(RING, **options)
     walked_inputs, counted_inputs = WalkedInputs(), SymbolicInputs()
     try:
         expected = run(walked, walked_inputs, expression, choices, blocks)
@@ -146,7 +146,7 @@ def test_a_large_grid_takes_no_more_handles_than_a_small_one() -> None:
         blocks = dict.fromkeys(Axes(expression).lengths, 16)
         choices = [Choice("skewed", {"baby_steps": 8})]
         with work.budget_of(1 << 60):
-            counter = Counter(RING)
+            counter = Symbolic(RING)
             run(counter, SymbolicInputs(), expression, choices, blocks)
         handles.append(counter.ledger.handles)
         assert counter.counts.products == 8 * (length // 16) ** 3

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
-from cipherblas.evaluators.slots.symbolic import Counter
+from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.lang.operations import Leaf
 from cipherblas.methods.matvec_conv.base import folded, repeated
 from cipherblas.planner.dry_run import dry_run
@@ -59,7 +59,7 @@ def test_predicted_error_of_a_folded_product_is_near() -> None:
 
 def test_errors_of_copies_add_in_quadrature() -> None:
     for times in (2, 3, 8, 11):
-        ev = Counter(RingShape.for_depth(64, 2))
+        ev = Symbolic(RingShape.for_depth(64, 2))
         ct = ev.fresh(None, bound=1.0)
         ct.errors = SlotErrors(1.0)  # far above that of a rotation
         for total in (repeated(ev, ct, times, 5), folded(ev, ct, times, 5)):
@@ -67,7 +67,7 @@ def test_errors_of_copies_add_in_quadrature() -> None:
 
 
 def test_errors_of_two_factors_may_be_the_same() -> None:
-    ev = Counter(RingShape.for_depth(64, 2))
+    ev = Symbolic(RingShape.for_depth(64, 2))
     x, y = ev.fresh(None, bound=8.0), ev.fresh(None, bound=8.0)
     assert math.isclose(ev.multiply(x, x).noise, 2 * 8.0 * x.noise, rel_tol=1e-6)
     assert math.isclose(ev.multiply(x, y).noise, 2 * 8.0 * x.noise, rel_tol=1e-6)

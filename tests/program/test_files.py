@@ -54,7 +54,6 @@ def test_a_loaded_program_is_the_same(program: cb.Program, tmp_path: Path) -> No
         "rejected": [],
         "runners_up": {},
         "key_saving": None,
-        "minimise": None,
     }
     assert loaded.operands == program.operands
     assert loaded.shape == program.shape

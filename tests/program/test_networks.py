@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.signal import correlate2d
 
 import cipherblas as cb
-from cipherblas.evaluators.slots.symbolic import Counter
+from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.forms.tensors import contiguous
 from cipherblas.lang.analysis import evaluate_clear
 from cipherblas.lang.graph import constants, deduplicated, from_json, to_json
@@ -244,7 +244,7 @@ def test_values_of_an_earlier_run_are_not_taken_for_those_of_this_run():
     addend = Leaf("b", cb.public(4))
     keys = set()
     for _ in range(20):
-        evaluators = evaluators_of(Counter(RING))
+        evaluators = evaluators_of(Symbolic(RING))
         run = Executor(evaluators, x + addend, Decisions("tensors"), SymbolicInputs()).form_run("tensors")
         assert isinstance(run, TensorRun)
         keys.add(run.plain(contiguous((4,), SLOTS), 0, addend, 1.0).key)

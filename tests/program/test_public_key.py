@@ -13,7 +13,7 @@ import pytest
 import cipherblas as cb
 from cipherblas.crypto import files, security
 from cipherblas.crypto.keys import FreshCiphertext, decrypt_coefficients, generate_public_key, generate_secret
-from cipherblas.evaluators.rows.symbolic import RowsCounter
+from cipherblas.evaluators.rows.symbolic import RowsSymbolic
 from cipherblas.forms.form import RowForm, SlotForm
 from cipherblas.lang.analysis import has_public_key, trace
 from cipherblas.lang.graph import products
@@ -167,7 +167,7 @@ def test_the_noise_model_by_rows() -> None:
     ((rows,),), (spec,) = sent.feeds, program.inputs_of("x")
     assert isinstance(rows, RlweRows) and isinstance(spec.form, RowForm)
     errors = decrypt(client._secret, rows) * spec.scale
-    counter = RowsCounter(program.plan.parameters)
+    counter = RowsSymbolic(program.plan.parameters)
     handle = counter.fresh(None, (40, 500), bound=1.0, scale=spec.scale, limbs=spec.limbs, public_key=True)
     assert (
         0.75 < errors.std() / handle.noise < 1.05

@@ -14,7 +14,7 @@ import pytest
 import cipherblas as cb
 from cipherblas.common.limits import MASK_BYTES, RUN_BYTES
 from cipherblas.engines.encodings import Encodings, WeightStore
-from cipherblas.evaluators.slots.symbolic import Counter
+from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.runtime.executor import Executor
 from cipherblas.runtime.inputs import SymbolicInputs
 from tests.support.clear_runs import evaluators_of
@@ -100,10 +100,10 @@ def test_masks_stay() -> None:
     assert all(masks._arrays[key] is array for key, array in kept.items())
 
 
-def symbolic(program: cb.Program, mask_budget: int) -> Counter:
+def symbolic(program: cb.Program, mask_budget: int) -> Symbolic:
     """The counter after a run of a program in slots."""
     plan = program.plan
-    counter = Counter(plan.parameters, key_policy=plan.key_policy, mask_budget=mask_budget)
+    counter = Symbolic(plan.parameters, key_policy=plan.key_policy, mask_budget=mask_budget)
     Executor(evaluators_of(counter), program.expression, plan.decided, SymbolicInputs()).run()
     return counter
 

@@ -1,4 +1,4 @@
-"""Programs on the `Clear` evaluator, with no keys but those that their trace on `Counter` declared."""
+"""Programs on the `Clear` evaluator, with no keys but those that their trace on `Symbolic` declared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs a method of a layer on `Counter`, then on `Clear` restricted to the keys that `Counter` declared."""
+"""Runs a method of a layer on `Symbolic`, then on `Clear` restricted to the keys that `Symbolic` declared."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.evaluators.slots.clear import Clear
-from cipherblas.evaluators.slots.symbolic import Counter
+from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.methods.matvec_conv.base import LayerMethod, Weights
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.rings import RingShape
@@ -56,7 +56,7 @@ def check(method: LayerMethod, values: Array, x: Array, expected: Array) -> Coun
     rng = np.random.default_rng(0)
     weights = weights_of(values)
     ring = RingShape.for_depth(method.x.slots, method.levels + 1)
-    counter = Counter(ring)
+    counter = Symbolic(ring)
     planned = method.run(
         counter, [counter.fresh(None, bound=1.0) for _ in range(method.x.ciphertexts)], weights
     )

@@ -1,4 +1,4 @@
-"""Runs a product of block grids on `Counter`, then on `Clear` restricted to the keys that `Counter` declared."""
+"""Runs a product of block grids on `Symbolic`, then on `Clear` restricted to the keys that `Symbolic` declared."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from cipherblas.evaluators.slots.clear import Clear
-from cipherblas.evaluators.slots.symbolic import Counter
+from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.evaluators.slots.values import Plain
 from cipherblas.forms.blocks import join, split
 from cipherblas.forms.layouts import Layout
@@ -26,13 +26,13 @@ DEPTH = 3  # rescales that the shapes below leave for an algorithm
 class Outcome:
     result: NDArray[np.float64]
     counts: Counts
-    counter: Counter
+    counter: Symbolic
     clear: Clear
     vectors: list[list[list[NDArray[np.complex128]]]]
 
 
 def operand(ev: Any, layout: Layout, blocks: list[list[Any]], bound: float, public: bool, name: str) -> Any:
-    """A grid of ciphertexts or clear vectors; on `Counter` without touching the data, the first block for all."""
+    """A grid of ciphertexts or clear vectors; on `Symbolic` without touching the data, the first block for all."""
     real = isinstance(ev, Clear)
     slot_bound = layout.slot_bound(bound)
     grid: list[list[list[Any]]] = []
@@ -70,7 +70,7 @@ def product(
     ring = RingShape.for_depth(algorithm.slots, DEPTH) if ring is None else ring
     lefts, rights = split(a, algorithm.m, algorithm.k), split(b, algorithm.k, algorithm.n)
     bounds = [max(float(np.abs(x).max()), 1e-9) for x in (a, b)]
-    counter = Counter(ring, key_policy=key_policy)
+    counter = Symbolic(ring, key_policy=key_policy)
     evaluators: list[Any] = [counter]
     outputs = []
     for position in range(2):

@@ -1,18 +1,18 @@
 """Benchmarks: rows as dictionaries, printed as lines of JSON or as tables.
 
 `run_primitives`, `run_ntt`, `run_linear_transform`, `run_gemm`, `run_transpose`, `run_cc`, `run_pc`, `run_crossover`
-and `run_kernels` yield rows as they are measured, `run_kernel_counts` rows of counted operations; `render` prints
+and `run_nn` yield rows as they are measured, `run_nn_counts` rows of counted operations; `render` prints
 tables, `to_json` one line. Peers are measured in the same run; no figure of theirs is written down here. What a paper
-reports of its own kernels stands in `kernel_shapes`, as such.
+reports of its own kernels stands in `nn_shapes`, as such.
 """
 
 from .cc import run as run_cc
 from .crossover import run as run_crossover
 from .gemm import run as run_gemm
 from .harness import MeasurementError, Row, render, to_json
-from .kernel_counts import run as run_kernel_counts
-from .kernels import run as run_kernels
 from .linear_transform import run as run_linear_transform
+from .nn import run as run_nn
+from .nn_counts import run as run_nn_counts
 from .ntt import run as run_ntt
 from .pc import run as run_pc
 from .peers import PeerError
@@ -27,9 +27,9 @@ __all__ = [
     "run_cc",
     "run_crossover",
     "run_gemm",
-    "run_kernel_counts",
-    "run_kernels",
     "run_linear_transform",
+    "run_nn",
+    "run_nn_counts",
     "run_ntt",
     "run_pc",
     "run_primitives",

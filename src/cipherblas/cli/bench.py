@@ -328,7 +328,7 @@ def gemm(
 
 @app.command()
 @guarded
-def kernels(
+def nn(
     case: Annotated[
         list[str] | None,
         typer.Option(metavar="KERNEL", help="Kernel, e.g. MVM1; repeatable.", show_default="all"),
@@ -361,22 +361,22 @@ def kernels(
 
     \b
     Examples:
-      cipherblas bench kernels --case MVM1 --case Conv4
-      cipherblas bench kernels --counts
+      cipherblas bench nn --case MVM1 --case Conv4
+      cipherblas bench nn --counts
     """
-    from cipherblas.bench import run_kernel_counts, run_kernels
+    from cipherblas.bench import run_nn, run_nn_counts
 
     if counts:
         if baseline:
             raise typer.BadParameter("operations are counted for all of them", param_hint="--baseline")
-        _print(run_kernel_counts(case or ()), json, Display(quiet=quiet))
+        _print(run_nn_counts(case or ()), json, Display(quiet=quiet))
         return
     options = without_none(
         security=security,
         ring_degree=ring_degree,
         baselines=baseline and [name for name in baseline if name != "none"],
     )
-    rows = run_kernels(case or (), threads=threads, budget=seconds, limit=limit, **options)
+    rows = run_nn(case or (), threads=threads, budget=seconds, limit=limit, **options)
     _print(rows, json, Display(quiet=quiet))
 
 

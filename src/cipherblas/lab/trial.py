@@ -23,8 +23,8 @@ from cipherblas.crypto.keys import (
 from cipherblas.crypto.params import MAX_LOG_N, MIN_LOG_N, Parameters
 from cipherblas.evaluators.slots.clear import Clear
 from cipherblas.evaluators.slots.interface import Evaluator
-from cipherblas.evaluators.slots.native import Ckks
-from cipherblas.evaluators.slots.symbolic import Counter
+from cipherblas.evaluators.slots.native import Native
+from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.evaluators.slots.values import Ct
 from cipherblas.lab import rings
 from cipherblas.methods.matmul.base import Algorithm
@@ -138,8 +138,8 @@ def run(
     count = _slots(given, slots, ring)
     bounds = [_bound(value, bound) for value in given]
 
-    def symbolic(on_ring: Ring) -> tuple[Counter, list[Ct]]:
-        ev = Counter(on_ring, key_policy=key_policy)
+    def symbolic(on_ring: Ring) -> tuple[Symbolic, list[Ct]]:
+        ev = Symbolic(on_ring, key_policy=key_policy)
         return ev, _listed(_called(function, ev, [ev.fresh(None, bound=one) for one in bounds]))
 
     chosen = ring
@@ -291,7 +291,7 @@ def _native(
     """The run on ciphertexts, decrypted. The secret ends with it."""
     context, scale = params.context(), 2.0**params.scale_bits
     with generate_secret(params) as secret:
-        ev = Ckks(params, make_evaluation_keys(secret, request), key_policy=key_policy)
+        ev = Native(params, make_evaluation_keys(secret, request), key_policy=key_policy)
         operands = [
             ev.fresh(encrypt(secret, encoded(context, vector, scale)).expand(), bound=bound)
             for vector, bound in zip(vectors, bounds, strict=True)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cipherblas.common.errors import CipherblasError, ShapeError
-from cipherblas.evaluators.slots.symbolic import Counter
+from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.evaluators.slots.values import Ct, Plain
 from cipherblas.forms.blocks import grid_shape
 from cipherblas.forms.convert.relayout import masks_of, relayout
@@ -285,10 +285,10 @@ class Assignment:
     def _grid(self, node: Expression, layout: Layout) -> tuple[int, int]:
         return grid_shape(*matrix_shape(node), layout.rows, layout.cols)
 
-    def _counter(self) -> Counter:
-        return Counter(self.ring, key_policy=self.policy)
+    def _counter(self) -> Symbolic:
+        return Symbolic(self.ring, key_policy=self.policy)
 
-    def _handles(self, ev: Counter, layout: Layout, limbs: int) -> list[Ct]:
+    def _handles(self, ev: Symbolic, layout: Layout, limbs: int) -> list[Ct]:
         return [ev.fresh(None, bound=layout.slot_bound(1.0), limbs=limbs) for _ in range(layout.ciphertexts)]
 
     def _remembered(self, key: Any, work: Callable[[], Any]) -> Any:

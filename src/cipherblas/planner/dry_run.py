@@ -12,9 +12,9 @@ from cipherblas.common.limits import MASK_BYTES
 from cipherblas.crypto.keys import KeyRequest
 from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.rows.interface import ClearFactor
-from cipherblas.evaluators.rows.symbolic import RowsCounter
+from cipherblas.evaluators.rows.symbolic import RowsSymbolic
 from cipherblas.evaluators.slots.bookkeeping import T, Term
-from cipherblas.evaluators.slots.symbolic import Counter
+from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.evaluators.slots.values import Plain
 from cipherblas.lang.nodes import Expression
 from cipherblas.planner.truncation import truncation_error
@@ -100,7 +100,7 @@ class TooSlowError(CipherblasError):
     """A candidate is not worth counting to its end."""
 
 
-class _LimitedCounter(Counter):
+class _LimitedSymbolic(Symbolic):
     """Stops where the transforms alone, those of all blocks of the loops that are being counted, exceed a limit."""
 
     max_ntt_limbs = math.inf
@@ -165,12 +165,12 @@ def dry_run(
     """
     policy = decisions.key_policy
 
-    def slots() -> Counter:
-        counter = _LimitedCounter(ring, key_policy=policy, mask_budget=mask_budget)
+    def slots() -> Symbolic:
+        counter = _LimitedSymbolic(ring, key_policy=policy, mask_budget=mask_budget)
         counter.max_ntt_limbs = max_ntt_limbs
         return counter
 
-    evaluators = Evaluators(slots, lambda: RowsCounter(ring, key_policy=policy))
+    evaluators = Evaluators(slots, lambda: RowsSymbolic(ring, key_policy=policy))
     inputs = SymbolicInputs()
     executor = Executor(evaluators, expression, decisions, inputs, choose=choose, observed=observed)
     result = executor.run()

@@ -20,8 +20,8 @@ from cipherblas.crypto.keys.switching import SwitchingKey, key_shape
 from cipherblas.crypto.params import make_parameters
 from cipherblas.crypto.randomness import SEED_BYTES, Purpose, streams
 from cipherblas.crypto.randomness import uniform as random_residues
-from cipherblas.evaluators.slots.native import Ckks
-from cipherblas.evaluators.slots.symbolic import Counter
+from cipherblas.evaluators.slots.native import Native
+from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.planner.cost import GemmRates, Rates, SwitchRates
 from cipherblas.rlwe.rings import RingShape
 from cipherblas.rlwe.row_costs import MAPPED_BYTES
@@ -99,7 +99,7 @@ def measured() -> Rates:
 def _bookkeeping() -> tuple[float, float]:
     """Seconds that evaluators keep books for a sum of products, and for each product in it."""
     ring, repeats, terms = RingShape.from_bits(1 << 12, [40.0, 40.0], [40.0], 1, 30.0), 50, 16
-    counter = Counter(ring)
+    counter = Symbolic(ring)
     ct = [counter.fresh(None, bound=1.0) for _ in range(2 * terms)]
 
     def sums(length: int) -> Callable[[], object]:
@@ -115,7 +115,7 @@ def _switch_rates(n: int, limbs: int, mac: float, threads: int) -> SwitchRates:
     steps = range(1, ROTATIONS + 1)
     words = np.zeros(key_shape(params, limbs), np.uint64)
     keys = [SwitchingKey(pow(5, step, 2 * n), limbs, bytes(SEED_BYTES), words.copy()) for step in steps]
-    native, counter = Ckks(params, EvaluationKeys(params, "", keys)), Counter(params)
+    native, counter = Native(params, EvaluationKeys(params, "", keys)), Symbolic(params)
     zeros = params.context().neg(np.zeros((2, limbs, n), np.uint64))
     source = native.fresh(zeros, bound=1.0)
     counter.rotate_many(counter.fresh(None, bound=1.0), steps)

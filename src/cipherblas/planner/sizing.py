@@ -73,7 +73,7 @@ class Sizing:
         return math.fsum(self.q_bits) + math.fsum(self.special_bits)
 
     def shape(self) -> RingShape:
-        """For the `Counter`, before primes are searched."""
+        """For the `Symbolic`, before primes are searched."""
         q_bits = _uneven(self.q_bits)
         return RingShape.from_bits(self.n, q_bits, self.special_bits, self.alpha, self.scale_bits)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from cipherblas.common.errors import ParameterError, ShapeError
-from cipherblas.evaluators.slots.symbolic import Counter
+from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.evaluators.slots.values import WeightGroup
 from cipherblas.forms.tensors import TensorLayout, tensor_shape
 from cipherblas.lang.nodes import Expression, ordered
@@ -56,12 +56,12 @@ class Prices:
         """By counting each on a nominal ring."""
         ring = RingShape.for_depth(slots, NOMINAL_DEPTH)
 
-        def cost(work: Callable[[Counter, Any], object], less: float = 0.0) -> float:
-            ev = Counter(ring)
+        def cost(work: Callable[[Symbolic, Any], object], less: float = 0.0) -> float:
+            ev = Symbolic(ring)
             work(ev, ev.fresh(None, bound=1.0))
             return rates.seconds(ev.counts, ring.n) - less
 
-        def weighted(ev: Counter, ct: Any, terms: int) -> object:
+        def weighted(ev: Symbolic, ct: Any, terms: int) -> object:
             group = WeightGroup("counted", (0,) * terms, lambda _: NotImplemented)
             return ev.weighted_sums([ct], [group], ring.q[-1], rows=(1.0, 1.0))
 
@@ -320,7 +320,7 @@ class TensorStrategy(Strategy):
 
 def layer_counts(method: LayerMethod, slots: int) -> Counts:
     """Operations of one layer on fresh ciphertexts."""
-    ev = Counter(RingShape.for_depth(slots, method.levels + 1))
+    ev = Symbolic(RingShape.for_depth(slots, method.levels + 1))
     cts = [ev.fresh(None, bound=1.0) for _ in range(method.x.ciphertexts)]
     method.run(ev, cts, Weights("counted", lambda: NotImplemented, 1.0, 1.0, 1.0))
     return ev.counts

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 
 @dataclass
 class Counts:
-    """How often each operation ran. The same bookkeeping fills it in `Counter`, `Clear` and `Ckks`.
+    """How often each operation ran. The same bookkeeping fills it in `Symbolic`, `Clear` and `Native`.
 
     Attributes:
         rotations: key switches by an automorphism (rotations and conjugations).

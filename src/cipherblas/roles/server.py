@@ -16,8 +16,8 @@ from cipherblas.common.limits import check_available, check_bound
 from cipherblas.crypto.keys import EvaluationKeys, FreshCiphertext
 from cipherblas.engines.encodings import Encodings
 from cipherblas.evaluators.family import Evaluators
-from cipherblas.evaluators.rows.native import RowsCkks
-from cipherblas.evaluators.slots.native import Ckks
+from cipherblas.evaluators.rows.native import RowsNative
+from cipherblas.evaluators.slots.native import Native
 from cipherblas.forms.form import RowForm
 from cipherblas.lang.operands import Operand
 from cipherblas.rlwe.counts import Counts
@@ -126,8 +126,8 @@ class Server:
     def _evaluators(self, masks: Encodings) -> Evaluators:
         plan = self.program.plan
 
-        def slots() -> Ckks:
-            return Ckks(
+        def slots() -> Native:
+            return Native(
                 plan.parameters,
                 self._keys,
                 order=plan.order,
@@ -136,7 +136,7 @@ class Server:
                 weights=self._shared.weights,
             )
 
-        return Evaluators(slots, lambda: RowsCkks(plan.parameters, self._keys, key_policy=plan.key_policy))
+        return Evaluators(slots, lambda: RowsNative(plan.parameters, self._keys, key_policy=plan.key_policy))
 
     def _checked(
         self, operands: Mapping[str, Any]

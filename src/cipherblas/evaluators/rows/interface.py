@@ -6,8 +6,8 @@ rows longer than N, one secret after the other (shared-a rows, which know only c
 matrix that is encrypted by columns is the row encryption of its transpose. Products are GEMMs on A and B modulo Q
 (Bae et al. 2024; `docs/algorithms.md`).
 
-As for slots, all bookkeeping is here and subclasses only compute: `RowsCounter` nothing, `RowsClear` on NumPy
-matrices with a toy secret, `RowsCkks` on residues.
+As for slots, all bookkeeping is here and subclasses only compute: `RowsSymbolic` nothing, `RowsClear` on NumPy
+matrices with a toy secret, `RowsNative` on residues.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Encryption:
         bias: largest systematic error of the message (rounded weights), in units of the message.
         independent: errors of different entries are independent. Those of a product are not: each is a sum of
             errors of its factors, for matrices of ones the same sums.
-        data: the evaluator's own representation (None in `RowsCounter`).
+        data: the evaluator's own representation (None in `RowsSymbolic`).
     """
 
     __slots__ = (
@@ -264,7 +264,7 @@ class RowsEvaluator(ABC):
         return STEPS_PER_PRODUCT + 2 * len(elements) // KEYS_PER_STEP
 
     def spend(self, steps: int, what: str) -> None:
-        """Announce so many steps of a loop: `RowsCounter` has a budget of them."""
+        """Announce so many steps of a loop: `RowsSymbolic` has a budget of them."""
         if self.work is not None:
             self.work.spend(steps, what)
 

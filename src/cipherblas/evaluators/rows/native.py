@@ -1,4 +1,4 @@
-"""`RowsCkks`: runs an algorithm on matrices that are encrypted by rows, with public keys alone."""
+"""`RowsNative`: runs an algorithm on matrices that are encrypted by rows, with public keys alone."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Words: TypeAlias = NDArray[np.uint64]
 Pair: TypeAlias = tuple[Words, Words]
 
 
-class RowsCkks(RowsEvaluator):
+class RowsNative(RowsEvaluator):
     """Data: (A, B), uint64 (limbs, rows, N) and (limbs, rows, columns), residues in the coefficient domain.
 
     Entry j of a row of c entries is the coefficient of X^(j·N/d), d the least power of two that is at least c.

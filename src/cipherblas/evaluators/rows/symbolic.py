@@ -1,4 +1,4 @@
-"""`RowsCounter`: runs an algorithm on encrypted rows without data: counts, keys, noise and memory."""
+"""`RowsSymbolic`: runs an algorithm on encrypted rows without data: counts, keys, noise and memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cipherblas.common.work import Work
 from cipherblas.evaluators.rows.interface import Batch, ClearFactor, Part, Rows, RowsEvaluator
 
 
-class RowsCounter(RowsEvaluator):
+class RowsSymbolic(RowsEvaluator):
     """No arithmetic. Every handle is a step of the budget of `cipherblas.common.work`."""
 
     def __init__(self, *args: Any, **options: Any) -> None:

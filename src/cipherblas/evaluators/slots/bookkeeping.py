@@ -255,7 +255,7 @@ class Bookkeeper:
     # ---- handles ----
 
     def spend(self, steps: int, what: str) -> None:
-        """Announce so many steps of a loop: `Counter` has a budget of them."""
+        """Announce so many steps of a loop: `Symbolic` has a budget of them."""
         if self.work is not None:
             self.work.spend(steps, what)
 

@@ -1,6 +1,6 @@
 """The interface against which every algorithm is written, with all bookkeeping; subclasses only compute.
 
-`Counter` computes nothing, `Clear` computes on NumPy slots, `Ckks` on ciphertexts: limbs, scales, bounds, noise,
+`Symbolic` computes nothing, `Clear` computes on NumPy slots, `Native` on ciphertexts: limbs, scales, bounds, noise,
 counts and declared keys are the same for all three because they are kept here and in the classes below.
 """
 
@@ -40,7 +40,7 @@ class Evaluator(Products):
         """A handle on a freshly encrypted ciphertext.
 
         Args:
-            data: the evaluator's representation (`Counter`: None; `Clear`: slots; `Ckks`: uint64 array).
+            data: the evaluator's representation (`Symbolic`: None; `Clear`: slots; `Native`: uint64 array).
             bound: largest absolute value of a slot.
             limbs: by default all.
             scale: by default 2^scale_bits.

@@ -1,4 +1,4 @@
-"""`Ckks`: runs an algorithm on ciphertexts, with public keys alone."""
+"""`Native`: runs an algorithm on ciphertexts, with public keys alone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from cipherblas.rlwe.key_policies import KeyPolicy
 PIECE_WORDS, MIN_PIECE_WORDS, PIECES_BYTES = 512, 64, 768 << 10
 
 
-class Ckks(Evaluator):
+class Native(Evaluator):
     """Homomorphic arithmetic. Data: uint64 (components, limbs, N) in NTT form; views are never written to.
 
     Args:

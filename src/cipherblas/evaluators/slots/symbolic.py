@@ -1,4 +1,4 @@
-"""`Counter`: runs an algorithm without data, for counts, levels, keys, memory and noise."""
+"""`Symbolic`: runs an algorithm without data, for counts, levels, keys, memory and noise."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cipherblas.evaluators.slots.values import Ct, Plain, WeightGroup
 from cipherblas.rlwe.noise import SlotErrors
 
 
-class Counter(Evaluator):
+class Symbolic(Evaluator):
     """Bookkeeping alone: every piece of data is None, and no clear vector is ever evaluated.
 
     Loops over blocks (`each`, `fold`) are not walked: one block is counted and multiplied, and its handles stand for

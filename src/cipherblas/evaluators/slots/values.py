@@ -52,7 +52,7 @@ class Ct:
         bound: upper bound on the absolute value of any slot, garbage slots included.
         errors: standard deviations of the error of one slot's real part, in units of the slot values.
         components: 2, or 3 after a product that was not relinearised.
-        data: the evaluator's own representation (None in `Counter`).
+        data: the evaluator's own representation (None in `Symbolic`).
     """
 
     __slots__ = ("_booked", "_ledger", "_number", "bound", "components", "data", "errors", "limbs", "scale")

@@ -29,7 +29,7 @@ def slots_to_coefficients(ev: Evaluator, x: Ct, degree: int) -> Ct:
     """SlotToCoeff: from slots z of period h = degree/2 to the polynomial Σ_k z_k·Y^k. Levels: 1.
 
     Args:
-        ev: any evaluator; `Counter` declares the keys.
+        ev: any evaluator; `Symbolic` declares the keys.
         x: slots that repeat with period h.
         degree: d, a power of two from 2 to N.
 
@@ -59,7 +59,7 @@ def coefficients_to_slots(ev: Evaluator, x: Ct, degree: int) -> Ct:
 
 
 def rows_of(params: Parameters, cts: Sequence[Ct], cols: int, key_id: str = "") -> RlweRows:
-    """The RLWE rows that ciphertexts of the `Ckks` evaluator hold in their coefficients, one row each.
+    """The RLWE rows that ciphertexts of the `Native` evaluator hold in their coefficients, one row each.
 
     Args:
         cts: of `slots_to_coefficients` at degree bit_ceil(cols); equal limbs and scales.
@@ -90,7 +90,7 @@ def rows_of(params: Parameters, cts: Sequence[Ct], cols: int, key_id: str = "") 
 
 
 def ciphertexts_of(rows: RlweRows) -> list[NDArray[np.uint64]]:
-    """The ciphertexts of RLWE rows for the `Ckks` evaluator: uint64 (2, limbs, N), NTT form.
+    """The ciphertexts of RLWE rows for the `Native` evaluator: uint64 (2, limbs, N), NTT form.
 
     Only the multiples of X^(N/d) are the message; `coefficients_to_slots` removes the rest.
 

@@ -1,6 +1,6 @@
 """Operations of MetaKernel's ten kernels and two examples, ours and the baselines', beside what the paper reports.
 
-Nothing is computed: methods run on `Counter`. Ours is the MetaKernel pattern of fewest rotations.
+Nothing is computed: methods run on `Symbolic`. Ours is the MetaKernel pattern of fewest rotations.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from cipherblas.bench.harness import Row
-from cipherblas.bench.kernel_shapes import EXAMPLES, KERNELS, Kernel, named
+from cipherblas.bench.nn_shapes import EXAMPLES, KERNELS, Kernel, named
 from cipherblas.common.errors import ShapeError
 from cipherblas.forms.tensors import tensor_shape
 from cipherblas.lang.layers import Conv2d
@@ -38,7 +38,7 @@ class FewestRotations:
 
 
 def run(names: Sequence[str] = ()) -> Iterator[Row]:
-    """Rows of `bench kernels --counts`: one per kernel, the examples too, and method that offers it.
+    """Rows of `bench nn --counts`: one per kernel, the examples too, and method that offers it.
 
     Raises:
         ValueError: an unknown kernel.

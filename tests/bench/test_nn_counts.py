@@ -1,11 +1,11 @@
-"""`bench kernels --counts`: every method against the published figures."""
+"""`bench nn --counts`: every method against the published figures."""
 
 from __future__ import annotations
 
 import pytest
 
-from cipherblas.bench.kernel_counts import run
-from cipherblas.bench.kernel_shapes import EXAMPLES, KERNELS, SLOTS, Kernel
+from cipherblas.bench.nn_counts import run
+from cipherblas.bench.nn_shapes import EXAMPLES, KERNELS, SLOTS, Kernel
 from cipherblas.methods.matvec_conv.registry import LAYER_METHODS, METAKERNEL
 
 ALL = KERNELS + EXAMPLES

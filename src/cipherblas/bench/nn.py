@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from cipherblas.bench.harness import SLOW, Row, Timing, params_fields, peak_memory, repeats_for, row
-from cipherblas.bench.kernel_shapes import KERNELS, Kernel, named
+from cipherblas.bench.nn_shapes import KERNELS, Kernel, named
 from cipherblas.bench.products import SERVER_TIME
 from cipherblas.common.errors import CipherblasError
 from cipherblas.methods.matvec_conv.registry import CONV_BASELINES, MATVEC_BASELINES, METAKERNEL
@@ -41,7 +41,7 @@ def run(
     relative_error: float = RELATIVE_ERROR,
     **options: Any,
 ) -> Iterator[Row]:
-    """Rows of `bench kernels`, as they are measured: per kernel ours, then those baselines that offer it.
+    """Rows of `bench nn`, as they are measured: per kernel ours, then those baselines that offer it.
 
     Args:
         kernels: names; by default all.
@@ -94,7 +94,7 @@ def _baseline(
         except CipherblasError as error:
             reason = str(error)
     if case is None:
-        return row("kernels", kernel.name, algorithm=name, threads=threads, note=f"no plan: {reason}")
+        return row("nn", kernel.name, algorithm=name, threads=threads, note=f"no plan: {reason}")
     plan = case.program.plan
     expected = 2 * plan.seconds + plan.counts.stored_bytes * rate
     if expected > limit or plan.counts.stored_bytes > MEMORY_SHARE * _available():
@@ -173,7 +173,7 @@ class _Case:
         self.stages["decrypt_seconds"] = time.perf_counter() - start
         error = float(np.abs(found - self.expected).max())
         return row(
-            "kernels",
+            "nn",
             self.kernel.name,
             params=params_fields(plan.parameters),
             algorithm=plan.algorithm,
@@ -198,7 +198,7 @@ class _Case:
         """The row of this case from the plan alone."""
         plan = self.program.plan
         return row(
-            "kernels",
+            "nn",
             self.kernel.name,
             params=params_fields(plan.parameters),
             algorithm=plan.algorithm,
