@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 from cipherblas.common.errors import (
@@ -21,8 +21,7 @@ from cipherblas.planner.explain import duration, size
 from cipherblas.planner.plan import KeySaving, Plan, PlanOptions, Rejected
 from cipherblas.planner.refusals import INFEASIBLE, refused
 from cipherblas.planner.sizing import MORE_PRIMES_BITS, NoRingError, draft_excess, too_few_primes
-from cipherblas.planner.stages import Stages
-from cipherblas.planner.strategy import Candidate, Run, Size, Strategy
+from cipherblas.planner.strategy import Candidate, Run, Scored, Size, Strategy
 from cipherblas.rlwe.rings import Ring
 
 FINALISTS = 12
@@ -33,26 +32,6 @@ SMALLER_BLOCKS = 0.8  # of a modulus that is needed: more than other blocks of a
 MORE_BITS = 0.25  # added to the scale beside what a plan missed its target by
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Scored:
-    """A candidate on a ring (a size of None: forced parameters), its dry run and its predicted stages.
-
-    Attributes:
-        seconds: of what the plan minimises.
-    """
-
-    strategy: Strategy
-    candidate: Candidate
-    size: Size | None
-    run: DryRun
-    key_bytes: int
-    peak_bytes: int
-    stages: Stages
-    seconds: float
-    ring: Ring
-    extra_bits: float = 0.0
 
 
 class Search:
@@ -189,7 +168,7 @@ class Search:
                 self._reject(entry.candidate.name, str(error), entry.seconds)
                 continue
             saving, runners_up = self._key_saving(entry), entry.candidate.runners_up
-            losers = self._losers(plan.algorithm, plan.minimised, best)
+            losers = self._losers(entry.candidate.name, plan.minimised, best)
             found = replace(plan, rejected=losers, key_saving=saving, runners_up=runners_up)
             return found, run
         if not failures:
