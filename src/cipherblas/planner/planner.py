@@ -15,15 +15,20 @@ from cipherblas.planner.budgets import budgets_of, check_size, secret_entries
 from cipherblas.planner.dry_run import DryRun
 from cipherblas.planner.plan import FormName, Plan, PlanOptions, Rejected
 from cipherblas.planner.refusals import INFEASIBLE
-from cipherblas.planner.search import Search
+from cipherblas.planner.search import Search, Tell
 from cipherblas.planner.strategy import Strategy
 
 BLOCK_OPTIONS = ("block", "options")  # that speak of blocks alone
 LEAST_PRECISION = 2.0**-52
 
 
-def make_plan(expression: Expression, options: PlanOptions) -> tuple[Plan, DryRun]:
+def make_plan(
+    expression: Expression, options: PlanOptions, progress: Tell | None = None
+) -> tuple[Plan, DryRun]:
     """The fastest plan that the forms offer within the budgets, or that of the forced form, and its dry run.
+
+    Args:
+        progress: told what is tried.
 
     Raises:
         PrecisionError: no ring reaches the precision at this security.
@@ -58,7 +63,7 @@ def make_plan(expression: Expression, options: PlanOptions) -> tuple[Plan, DryRu
         if errors:
             raise errors[-1]
         raise ParameterError("form", expected="tensors for a network", got=form)
-    search = Search(strategies, options, budgets)
+    search = Search(strategies, options, budgets, progress)
     search.rejected.update((refusal.algorithm, refusal) for refusal in refusals)
     return search.run()
 

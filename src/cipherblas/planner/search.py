@@ -32,6 +32,7 @@ SMALLER_BLOCKS = 0.8  # of a modulus that is needed: more than other blocks of a
 MORE_BITS = 0.25  # added to the scale beside what a plan missed its target by
 
 T = TypeVar("T")
+Tell = Callable[[str], object]
 
 
 class Search:
@@ -39,10 +40,18 @@ class Search:
 
     Args:
         strategies: asked one after the other: what takes far longer than the best so far is not counted to its end.
+        progress: told what is tried.
     """
 
-    def __init__(self, strategies: Sequence[Strategy], options: PlanOptions, budgets: Budgets) -> None:
+    def __init__(
+        self,
+        strategies: Sequence[Strategy],
+        options: PlanOptions,
+        budgets: Budgets,
+        progress: Tell | None = None,
+    ) -> None:
         self.strategies, self.options, self.budgets = strategies, options, budgets
+        self._tell: Tell = progress or (lambda what: None)
         self.predictions = Predictions.of(options)
         self.rates = self.predictions.machine.rates
         self.rejected: dict[str, Rejected] = {}
@@ -81,7 +90,9 @@ class Search:
         Raises:
             NoRingError: no ring of its degree does; key policies with fewer keys have larger errors yet.
         """
+        degree = f"N = 2^{candidate.n.bit_length() - 1}"
         for policy in strategy.policies:
+            self._tell(f"{candidate.name}, {degree}, {policy} keys")
             one, refused, found = candidate.with_policy(policy), self._refused_keys, False
             run = self.dry(strategy, one)
             sizes: Sequence[Size | None] = [None]
@@ -161,6 +172,7 @@ class Search:
             best.setdefault(entry.candidate.name, entry)
         failures: list[CipherblasError] = []
         for entry in self._finalists(scored, best):
+            self._tell(f"{entry.candidate.name} once more, on its real primes")
             try:
                 plan, run = self._finish(entry)
             except INFEASIBLE as error:
@@ -187,6 +199,7 @@ class Search:
             families = strategy.families(self._thorough, self._reject)
             scored = [one for family in families for one in self._family(strategy, family)]
             worth = [one for one in scored if one.seconds <= WORTH_REFINING * self.best_seconds]
+            self._tell("a method for each node")
             for candidate in strategy.refined(_fastest_first(worth), self.predictions):
                 scored += self._scored(strategy, candidate)
             found += strategy.taken(scored)
