@@ -157,7 +157,7 @@ def _sent(one: Any) -> str:
 
 
 def _returned(program: cb.Program) -> str:
-    output = program.output
+    output = program.outputs[0]
     scale = f"{'-' if output.scale < 0 else ''}2^{_number(math.log2(abs(output.scale)))}"
     how = f"{output.limbs} limbs, scale {scale}, {program.plan.levels} levels spent"
     form = output.form

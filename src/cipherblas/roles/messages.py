@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from cipherblas.crypto.keys import FreshCiphertext
 from cipherblas.crypto.params import Parameters
 from cipherblas.crypto.randomness import SEED_BYTES
 from cipherblas.lang.operands import Encryption
+from cipherblas.lang.results import MOST_RESULTS, Arranged
 from cipherblas.rlwe.matrices import RlweRows, SharedBatch, SharedRows
 
 KIND = "ciphertext"
@@ -42,12 +44,35 @@ _OPERAND = schema.record(
     },
     others=True,
 )
+_SHAPE = schema.listed(schema.whole(1), 0, 3)  # a number has none
+
+
+def _result_name(value: Any, place: str) -> None:
+    schema.text(value, place)
+    _check_name(value, "an encrypted result")
+
+
+def _several_shapes(value: Any, place: str) -> None:
+    """Shapes by name, or in a list."""
+    named = isinstance(value, Mapping)
+    (schema.mapping(_SHAPE, _result_name) if named else schema.listed(_SHAPE))(value, place)
+    if not 1 <= len(value) <= MOST_RESULTS:
+        raise FormatError(f"{place}: results", expected=f"1 to {MOST_RESULTS}", got=len(value))
+
+
+def _result_shape(value: Any, place: str) -> None:
+    several = isinstance(value, Mapping) or (
+        isinstance(value, list) and isinstance(next(iter(value), 0), list)
+    )
+    (_several_shapes if several else _SHAPE)(value, place)
+
+
 _RESULT = schema.record(
     {
         **_HEADER,
         "seconds": schema.number(),
         "operands": schema.mapping(schema.text),
-        "shape": schema.listed(schema.whole(1), 0, 3),  # a number has none
+        "shape": _result_shape,
     },
     others=True,
 )
@@ -149,7 +174,7 @@ class EncryptedOperand(Rebuilt):
         header, tensors, parameters = _read(path, "operand", security, insecure)
         _OPERAND(header, "an encrypted operand")
         name, forms = header["name"], header["forms"]
-        _check_name(name)
+        _check_name(name, "an encrypted operand")
         if len(forms) != header["feeds"]:
             raise FormatError("forms of an encrypted operand", expected=header["feeds"], got=len(forms))
         feeds = tuple(
@@ -159,11 +184,11 @@ class EncryptedOperand(Rebuilt):
         return cls(header["program"], name, tuple(header["shape"]), parameters, feeds, header["key_id"])
 
 
-def _check_name(name: str) -> None:
+def _check_name(name: str, what: str) -> None:
     try:
         check_name(name)
     except CipherblasError as error:
-        raise FormatError(f"fields of an encrypted operand: {error}") from error
+        raise FormatError(f"fields of {what}: {error}") from error
 
 
 def _a_part(ct: FreshCiphertext | EncryptedRows) -> NDArray[np.uint64]:
@@ -267,30 +292,48 @@ def _seeds(seeds: NDArray[Any] | None, count: int) -> list[bytes | None]:
 
 @dataclass(frozen=True)
 class EncryptedResult(Rebuilt):
-    """The encrypted value of a program, block after block in row-major order.
+    """The encrypted value of a program, or all its results, each block after block in row-major order.
 
     Attributes:
         program_id: the program that computed it.
-        shape: of the matrix, vector or image.
-        ciphertexts: arrays (components, limbs, N); for matrices encrypted by rows, per piece the a part
+        shape: of the matrix, vector or image; of several results, a tuple or a dictionary of their shapes.
+        ciphertexts: of all results, arrays (components, limbs, N); for matrices encrypted by rows, per piece the a part
             (limbs, rows, N) and the b part (limbs, rows, columns).
         seconds: how long the server computed.
         key_id: the key pair that decrypts it.
         operands: name → `EncryptedOperand.digest` of each secret operand that it was computed from, as the server says.
+        parts: of several results, how many of the ciphertexts each has; of the only one, nothing.
+
+    Raises:
+        ShapeError: the parts are not all ciphertexts, or not those of the shapes.
     """
 
     program_id: str
-    shape: tuple[int, ...]
+    shape: Arranged[tuple[int, ...]]
     parameters: Parameters
     ciphertexts: tuple[NDArray[np.uint64], ...]
     seconds: float = 0.0
     key_id: str = ""
     operands: Mapping[str, str] = field(default_factory=dict)
+    parts: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.parts and (sum(self.parts), len(self.parts)) != (len(self.ciphertexts), len(self.shape)):
+            expected = f"{len(self.shape)} parts of {len(self.ciphertexts)} ciphertexts"
+            raise ShapeError("an encrypted result", expected=expected, got=self.parts)
 
     @property
     def nbytes(self) -> int:
         """Bytes that travel."""
         return sum(ct.nbytes for ct in self.ciphertexts)
+
+    @property
+    def each(self) -> list[tuple[NDArray[np.uint64], ...]]:
+        """The ciphertexts of each result."""
+        if not self.parts:
+            return [self.ciphertexts]
+        stops = itertools.accumulate(self.parts)
+        return [self.ciphertexts[stop - part : stop] for stop, part in zip(stops, self.parts, strict=True)]
 
     @functools.cached_property
     def digest(self) -> str:
@@ -300,21 +343,22 @@ class EncryptedResult(Rebuilt):
 
     def save(self, path: str | Path) -> None:
         """Write to a safetensors file, atomically."""
+        shape = self.shape
+        if isinstance(shape, Mapping):
+            stored: Any = {label: list(lengths) for label, lengths in shape.items()}
+        else:
+            stored = [one if isinstance(one, int) else list(one) for one in shape]
         header = {
             "role": "result",
             "program": self.program_id,
-            "shape": list(self.shape),
+            "shape": stored,
             "seconds": self.seconds,
             "key_id": self.key_id,
             "operands": dict(self.operands),
         }
-        shapes = {array.shape for array in self.ciphertexts}
-        alike = len(shapes) == 1 and min(shapes)[0] in (2, 3)
-        tensors: dict[str, NDArray[Any]] = (
-            {"result": np.stack(self.ciphertexts)}
-            if alike
-            else {f"result{index}": array for index, array in enumerate(self.ciphertexts)}
-        )
+        tensors: dict[str, NDArray[Any]] = {}
+        for prefix, arrays in zip(_prefixes(stored, bool(self.parts)), self.each, strict=True):
+            tensors.update(_result_tensors(prefix, arrays))
         files.write(path, KIND, header, tensors, parameters=self.parameters)
 
     @classmethod
@@ -328,15 +372,43 @@ class EncryptedResult(Rebuilt):
         """Read a result; arguments and errors as `EncryptedOperand.load`."""
         header, tensors, parameters = _read(path, "result", security, insecure)
         _RESULT(header, "an encrypted result")
+        stored = header["shape"]
+        shape: Any = tuple(tuple(one) if isinstance(one, list) else one for one in stored)
+        if isinstance(stored, Mapping):
+            shape = {label: tuple(lengths) for label, lengths in stored.items()}
+        several = isinstance(stored, Mapping) or (bool(stored) and isinstance(stored[0], list))
+        each = [_result_arrays(tensors, prefix) for prefix in _prefixes(stored, several)]
+        if tensors:
+            raise FormatError("tensors of an encrypted result", expected="no others", got=", ".join(tensors))
         return cls(
             header["program"],
-            tuple(header["shape"]),
+            shape,
             parameters,
-            _result_arrays(tensors),
+            tuple(itertools.chain.from_iterable(each)),
             float(header["seconds"]),
             header["key_id"],
             header["operands"],
+            tuple(map(len, each)) if several else (),
         )
+
+
+def _prefixes(stored: Any, several: bool) -> list[str]:
+    """What the names of the tensors of each result begin with; `stored`: the shapes of results as files hold them."""
+    if not several:
+        return ["result"]
+    return [f"result.{label}" for label in (stored if isinstance(stored, Mapping) else range(len(stored)))]
+
+
+def _result_tensors(prefix: str, arrays: Sequence[NDArray[np.uint64]]) -> dict[str, NDArray[Any]]:
+    """The ciphertexts of a result in a file: in one tensor where they are alike."""
+    shapes = {array.shape for array in arrays}
+    if len(shapes) == 1 and min(shapes)[0] in (2, 3):
+        return {prefix: np.stack(arrays)}
+    return {_part_name(prefix, index): array for index, array in enumerate(arrays)}
+
+
+def _part_name(prefix: str, index: int) -> str:
+    return f"{prefix}:{index}" if "." in prefix else f"{prefix}{index}"
 
 
 def _tensor(tensors: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
@@ -345,11 +417,14 @@ def _tensor(tensors: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
     return tensors[name]
 
 
-def _result_arrays(tensors: dict[str, NDArray[Any]]) -> tuple[NDArray[np.uint64], ...]:
-    """The ciphertexts of a result file: in one tensor where they are alike."""
-    alike = "result" in tensors
-    names = ["result"] if alike else [f"result{index}" for index in range(len(tensors))]
-    arrays, dimensions = tuple(_tensor(tensors, name) for name in names), 3 + alike
+def _result_arrays(tensors: dict[str, NDArray[Any]], prefix: str) -> tuple[NDArray[np.uint64], ...]:
+    """The ciphertexts of a result, which are taken from those of its file."""
+    alike = prefix in tensors
+    names = itertools.takewhile(tensors.__contains__, (_part_name(prefix, i) for i in itertools.count()))
+    found = [prefix] if alike else list(names) or [_part_name(prefix, 0)]
+    arrays, dimensions = tuple(_tensor(tensors, name) for name in found), 3 + alike
+    for name in found:
+        del tensors[name]
     wanted = "uint64 (count, 2 or 3, limbs, N)" if alike else "uint64, 3 dimensions"
     fits = all(array.ndim == dimensions and (not alike or array.shape[1] in (2, 3)) for array in arrays)
     if not fits or any(array.dtype != np.uint64 for array in arrays):
