@@ -30,6 +30,7 @@ from cipherblas.planner.tilings import (
     promising,
     single_product_tilings,
     uniform_tilings,
+    widened,
 )
 from cipherblas.rlwe.rings import Ring
 from cipherblas.runtime.blocks import BLOCKS, IN_PLACE
@@ -109,15 +110,24 @@ class BlockStrategy(Strategy):
                     yield Candidate(name, Decisions(BLOCKS, choices, _blocks(axes, block)), n)
             return
         uniform = uniform_tilings(self.axes, self.options.block)
+        if self.expression.root:
+            uniform = self._and_widened(uniform)
         fitting = (
             blocks for blocks in uniform if fits_all(algorithm, self.expression, self.axes, blocks, slots)
         )
-        for blocks in itertools.islice(fitting, PROGRAM_TILINGS):
+        for blocks in itertools.islice(fitting, PROGRAM_TILINGS * (1 + self.expression.root)):
             choices = {
                 self.numbers[id(node)]: self._first_choice(algorithm, node, blocks, slots)
                 for node in self.nodes
             }
             yield Candidate(name, Decisions(BLOCKS, choices, blocks), n)
+
+    def _and_widened(self, tilings: Iterator[dict[str, int]]) -> Iterator[dict[str, int]]:
+        for blocks in tilings:
+            yield blocks
+            wider = widened(self.expression, self.axes, blocks)
+            if wider != blocks:
+                yield wider
 
     def refined(self, scored: Sequence[Any], predictions: Predictions) -> Iterator[Candidate]:
         """A method of its own for each node of a program with several, in the blocks and rings of the best plans."""
