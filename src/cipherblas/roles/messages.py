@@ -47,33 +47,14 @@ _OPERAND = schema.record(
 _SHAPE = schema.listed(schema.whole(1), 0, 3)  # a number has none
 
 
-def _result_name(value: Any, place: str) -> None:
-    schema.text(value, place)
-    _check_name(value, "an encrypted result")
-
-
-def _several_shapes(value: Any, place: str) -> None:
-    """Shapes by name, or in a list."""
-    named = isinstance(value, Mapping)
-    (schema.mapping(_SHAPE, _result_name) if named else schema.listed(_SHAPE))(value, place)
-    if not 1 <= len(value) <= MOST_RESULTS:
-        raise FormatError(f"{place}: results", expected=f"1 to {MOST_RESULTS}", got=len(value))
-
-
-def _result_shape(value: Any, place: str) -> None:
-    several = isinstance(value, Mapping) or (
-        isinstance(value, list) and isinstance(next(iter(value), 0), list)
-    )
-    (_several_shapes if several else _SHAPE)(value, place)
-
-
 _RESULT = schema.record(
     {
         **_HEADER,
         "seconds": schema.number(),
         "operands": schema.mapping(schema.text),
-        "shape": _result_shape,
+        "shape": schema.either(schema.listed(_SHAPE, 1, MOST_RESULTS), _SHAPE),
     },
+    {"labels": schema.listed(schema.text, 1, MOST_RESULTS)},
     others=True,
 )
 EncryptedRows: TypeAlias = "RlweRows | SharedRows | SharedBatch"
@@ -343,21 +324,19 @@ class EncryptedResult(Rebuilt):
 
     def save(self, path: str | Path) -> None:
         """Write to a safetensors file, atomically."""
-        shape = self.shape
-        if isinstance(shape, Mapping):
-            stored: Any = {label: list(lengths) for label, lengths in shape.items()}
-        else:
-            stored = [one if isinstance(one, int) else list(one) for one in shape]
+        shape, labels = self.shape, list(self.shape) if isinstance(self.shape, Mapping) else None
+        lengths = shape.values() if isinstance(shape, Mapping) else shape
         header = {
             "role": "result",
             "program": self.program_id,
-            "shape": stored,
+            "shape": [one if isinstance(one, int) else list(one) for one in lengths],
             "seconds": self.seconds,
             "key_id": self.key_id,
             "operands": dict(self.operands),
+            **({} if labels is None else {"labels": labels}),
         }
         tensors: dict[str, NDArray[Any]] = {}
-        for prefix, arrays in zip(_prefixes(stored, bool(self.parts)), self.each, strict=True):
+        for prefix, arrays in zip(_prefixes(labels, len(self.parts)), self.each, strict=True):
             tensors.update(_result_tensors(prefix, arrays))
         files.write(path, KIND, header, tensors, parameters=self.parameters)
 
@@ -372,31 +351,41 @@ class EncryptedResult(Rebuilt):
         """Read a result; arguments and errors as `EncryptedOperand.load`."""
         header, tensors, parameters = _read(path, "result", security, insecure)
         _RESULT(header, "an encrypted result")
-        stored = header["shape"]
-        shape: Any = tuple(tuple(one) if isinstance(one, list) else one for one in stored)
-        if isinstance(stored, Mapping):
-            shape = {label: tuple(lengths) for label, lengths in stored.items()}
-        several = isinstance(stored, Mapping) or (bool(stored) and isinstance(stored[0], list))
-        each = [_result_arrays(tensors, prefix) for prefix in _prefixes(stored, several)]
+        shape: Any = tuple(tuple(one) if isinstance(one, list) else one for one in header["shape"])
+        count = len(shape) if isinstance(next(iter(shape), 0), tuple) else 0
+        labels = header.get("labels")
+        each = [_result_arrays(tensors, prefix) for prefix in _prefixes(_labels(labels, count), count)]
         if tensors:
             raise FormatError("tensors of an encrypted result", expected="no others", got=", ".join(tensors))
         return cls(
             header["program"],
-            shape,
+            shape if labels is None else dict(zip(labels, shape, strict=True)),
             parameters,
             tuple(itertools.chain.from_iterable(each)),
             float(header["seconds"]),
             header["key_id"],
             header["operands"],
-            tuple(map(len, each)) if several else (),
+            tuple(map(len, each)) if count else (),
         )
 
 
-def _prefixes(stored: Any, several: bool) -> list[str]:
-    """What the names of the tensors of each result begin with; `stored`: the shapes of results as files hold them."""
-    if not several:
+def _labels(labels: Sequence[str] | None, count: int) -> Sequence[str] | None:
+    """The names of so many results, of a file."""
+    if labels is not None:
+        for label in labels:
+            _check_name(label, "an encrypted result")
+        if len(labels) != count or len(set(labels)) != count:
+            raise FormatError(
+                "names of encrypted results", expected=f"{count} different ones", got=len(labels)
+            )
+    return labels
+
+
+def _prefixes(labels: Sequence[str] | None, count: int) -> list[str]:
+    """What the names of the tensors of each result begin with; `count`: of several results, how many."""
+    if not count:
         return ["result"]
-    return [f"result.{label}" for label in (stored if isinstance(stored, Mapping) else range(len(stored)))]
+    return [f"result.{label}" for label in (range(count) if labels is None else labels)]
 
 
 def _result_tensors(prefix: str, arrays: Sequence[NDArray[np.uint64]]) -> dict[str, NDArray[Any]]:
