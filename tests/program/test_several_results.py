@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import math
 import pickle
@@ -13,7 +14,9 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
+from cipherblas.crypto import files
 from cipherblas.lang import graph
+from tests.support.file_mutations import with_identity
 from tests.support.runs import (
     Parties,
     encrypted,
@@ -318,6 +321,116 @@ def test_results_that_are_no_results_of_the_program(squares: cb.Program) -> None
         uneven = (result.parts[0] + 1, result.parts[1] - 1)
         with pytest.raises(cb.ShapeError, match="ciphertexts of the result"):
             parties.client.decrypt(dataclasses.replace(result, parts=uneven))
+
+
+# --- files that somebody else made ---
+
+
+def rewritten(path: Path, kind: str, change: Callable[[dict[str, Any], dict[str, Any]], Any]) -> None:
+    """A file with another header and other tensors, under a right checksum."""
+    with files.Reader(path, kind) as reader:
+        header, tensors, parameters = dict(reader.header), dict(reader.read_all()), reader.parameters
+    header = copy.deepcopy({name: header[name] for name in header if name != "parameters"})
+    change(header, tensors)
+    files.write(path, kind, header, tensors, parameters=parameters)
+
+
+def _results(header: dict[str, Any]) -> dict[str, Any]:
+    row = header["graph"][-1]
+    assert row["op"] == "results"
+    return row
+
+
+HOSTILE_PROGRAMS: dict[str, Callable[[dict[str, Any], dict[str, Any]], Any]] = {
+    "no results": lambda h, t: _results(h).update(of=[], labels=[]),
+    "no names": lambda h, t: _results(h).pop("labels"),
+    "too few names": lambda h, t: _results(h).update(labels=["gram"]),
+    "equal names": lambda h, t: _results(h).update(labels=["gram", "gram"]),
+    "a name that is no name": lambda h, t: _results(h).update(labels=["gram", "\x1b[31m"]),
+    "a name that is a number": lambda h, t: _results(h).update(labels=["gram", 3]),
+    "names in a string": lambda h, t: _results(h).update(labels="ab"),
+    "too many results": lambda h, t: _results(h).update(of=[1] * 257, labels=None),
+    "results of nothing": lambda h, t: _results(h).update(of=[99, 1]),
+    "results of themselves": lambda h, t: _results(h).update(of=[len(h["graph"]) - 1, 1]),
+    "results within results": lambda h, t: h["graph"].append(
+        {"op": "results", "labels": None, "of": [len(h["graph"]) - 1]}
+    ),
+    "something of results": lambda h, t: h["graph"].append(
+        {"op": "scale", "factor": 2.0, "of": [len(h["graph"]) - 1]}
+    ),
+    "results in the middle": lambda h, t: h["graph"].append(dict(h["graph"][-2])),
+    "errors of three": lambda h, t: h["decisions"].update(asked_error=[1.0, 1.0, 1.0]),
+    "errors of none": lambda h, t: h["decisions"].update(asked_error=[]),
+    "errors that are another precision": lambda h, t: h["decisions"].update(asked_error=[1.0, 1e-9]),
+    "errors that are text": lambda h, t: h["decisions"].update(asked_error=["1", "1"]),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE_PROGRAMS)
+def test_hostile_programs(squares: cb.Program, tmp_path: Path, name: str) -> None:
+    path = tmp_path / "program"
+    squares.save(path)
+    rewritten(path, "program", HOSTILE_PROGRAMS[name])
+    with pytest.raises((cb.FormatError, cb.ParameterError)):
+        cb.Program.load(path)
+
+
+def test_a_program_that_asks_for_no_error_at_all(squares: cb.Program, tmp_path: Path) -> None:
+    """Nothing divides by the error that a file says was asked for."""
+    path = tmp_path / "program"
+    squares.save(path)
+    rewritten(path, "program", lambda h, t: h["decisions"].update(asked_error=[0, 0], precision=0.0))
+    right = with_identity(path.read_bytes())
+    assert right is not None
+    path.write_bytes(right)
+    assert cb.Program.load(path).explain().count("NOT reached") == 2
+
+
+def test_another_order_of_results_is_another_program(squares: cb.Program, tmp_path: Path) -> None:
+    path = tmp_path / "program"
+    squares.save(path)
+    rewritten(path, "program", lambda h, t: _results(h).update(labels=["moment", "gram"]))
+    with pytest.raises(cb.MismatchError, match="identity of the program"):
+        cb.Program.load(path)
+
+
+HOSTILE_RESULTS: dict[str, Callable[[dict[str, Any], dict[str, Any]], Any]] = {
+    "too few names": lambda h, t: h.update(labels=["gram"]),
+    "equal names": lambda h, t: h.update(labels=["gram", "gram"]),
+    "other names": lambda h, t: h.update(labels=["gram", "other"]),
+    "a name that is no name": lambda h, t: h.update(labels=["gram", "\x1b[31m"]),
+    "names that are numbers": lambda h, t: h.update(labels=[1, 2]),
+    "no names": lambda h, t: h.pop("labels"),
+    "names of one": lambda h, t: h.update(shape=[3, 3]),
+    "a shape that is negative": lambda h, t: h.update(shape=[[3, 3], [-3]]),
+    "a shape by name": lambda h, t: h.update(shape={"gram": [3, 3], "moment": [3]}),
+    "no shapes": lambda h, t: h.update(shape=[], labels=[]),
+    "a shape that is a number": lambda h, t: h.update(shape=[[3, 3], 3]),
+    "one missing": lambda h, t: t.pop("result.moment"),
+    "one more": lambda h, t: t.update({"result.other": t["result.gram"]}),
+    "of another type": lambda h, t: t.update({"result.gram": t["result.gram"].astype(np.int64)}),
+    "of other dimensions": lambda h, t: t.update({"result.gram": t["result.gram"][0]}),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE_RESULTS)
+def test_hostile_results(squares: cb.Program, tmp_path: Path, name: str) -> None:
+    parties, path = Parties(squares), tmp_path / "result"
+    parties.server.run(parties.inputs(values_of(squares))).save(path)
+    rewritten(path, "ciphertext", HOSTILE_RESULTS[name])
+    with pytest.raises(cb.FormatError):
+        cb.EncryptedResult.load(path)
+
+
+def test_ciphertexts_of_other_results_are_refused(squares: cb.Program, tmp_path: Path) -> None:
+    """Well-formed, and not what was planned."""
+    parties, path = Parties(squares), tmp_path / "result"
+    parties.server.run(parties.inputs(values_of(squares))).save(path)
+    rewritten(
+        path, "ciphertext", lambda h, t: t.update({"result.gram": np.repeat(t["result.gram"], 2, axis=0)})
+    )
+    with pytest.raises(cb.ShapeError, match="ciphertexts of the result"):
+        parties.client.decrypt(cb.EncryptedResult.load(path))
 
 
 # --- sharing ---

@@ -340,7 +340,7 @@ class Plan(Rebuilt):
     @functools.cached_property
     def _nearest(self) -> ResultFigures:
         """The result whose error is the largest part of what is allowed."""
-        return max(self.results, key=lambda one: one.error / one.target)
+        return max(self.results, key=lambda one: one.error / one.target if one.target else math.inf)
 
     @property
     def error(self) -> float:
