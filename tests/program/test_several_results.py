@@ -77,6 +77,14 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         lambda a: {f"p{n}": cb.assume(a, 1.0) @ a if n == 1 else _power(a, n) for n in (1, 2, 3)},
         {"a": S(4, 4, bound=0.25)},
     ),
+    "by public key": (
+        lambda x, y: {"gram": x.T @ x, "moment": x.T @ y},
+        {"x": S(12, 3, encryption="public-key"), "y": S(12)},
+    ),
+    "extreme bounds": (
+        lambda a, b: (a @ b, a, b * b, 2.0**500 * (a @ b)),
+        {"a": S(5, 6, bound=2.0**-560), "b": S(6, 6, bound=2.0**100)},
+    ),
     "clear factors": (lambda a, w: (w @ a, a @ w, w + a), {"a": S(6, 6), "w": P(6, 6)}),
 }
 

@@ -16,7 +16,7 @@ MOST_RESULTS = 256
 
 T = TypeVar("T")
 # What there is of each result: of the only one alone, of several in a tuple or by label.
-Arranged: TypeAlias = "T | tuple[T, ...] | dict[str, T]"
+Arranged: TypeAlias = T | tuple[T, ...] | dict[str, T]
 
 
 @operation

@@ -16,9 +16,10 @@ from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.lang.results import labels_of, results_of
 from cipherblas.planner.dry_run import DryRun, dry_run
 from cipherblas.planner.machine import Machine
-from cipherblas.planner.plan import Plan, PlanOptions, ResultFigures, targets
+from cipherblas.planner.plan import Plan, PlanOptions
 from cipherblas.planner.schema import check_decisions, check_planned_for
 from cipherblas.planner.stages import Minimise, Stages, predicted
+from cipherblas.planner.targets import ResultFigures, targets
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.rings import Ring
 from cipherblas.rlwe.traffic import Traffic

@@ -9,7 +9,8 @@ from cipherblas.common.arrays import shape_text
 from cipherblas.common.errors import printable
 from cipherblas.lang.operands import Operand
 from cipherblas.planner.machine import Machine
-from cipherblas.planner.plan import Plan, ResultFigures
+from cipherblas.planner.plan import Plan
+from cipherblas.planner.targets import ResultFigures
 from cipherblas.rlwe.noise import FAILURE_BITS
 from cipherblas.runtime.blocks import IN_PLACE
 from cipherblas.runtime.executor import NodeFigures

@@ -18,11 +18,12 @@ from cipherblas.crypto.params import Parameters
 from cipherblas.crypto.security import LEVELS
 from cipherblas.evaluators.slots.values import Order
 from cipherblas.lang.nodes import Expression
-from cipherblas.lang.results import flattened, labels_of, results_of
+from cipherblas.lang.results import labels_of, results_of
 from cipherblas.methods.matmul.registry import GEMM, find
 from cipherblas.methods.matvec_conv.registry import LAYER_METHODS
 from cipherblas.planner.machine import Machine
 from cipherblas.planner.stages import DEFAULT_LINK, Minimise, Stages, predicted
+from cipherblas.planner.targets import ResultFigures, asked_errors, each_error, targets
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.key_policies import KeyPolicy, check_policy, rotation_steps
 from cipherblas.rlwe.traffic import Traffic
@@ -101,7 +102,7 @@ class PlanOptions:
             raise DTypeError("precision", expected="a number", got=type(self.precision).__name__)
         if not 0 < self.precision < 1:  # also when it is not a number
             raise PrecisionError("precision", expected="between 0 and 1", got=self.precision)
-        for error in _each(self.error):
+        for error in each_error(self.error):
             if not is_scalar(error):
                 raise DTypeError("error", expected="a number", got=type(error).__name__)
             if not 0 < error < math.inf:
@@ -215,58 +216,6 @@ class PlanOptions:
         if value < (0 if name in ("key_budget", "upload_budget", "security") else 1):
             raise ParameterError(name, expected="a positive number", got=value)
         object.__setattr__(self, name, int(value))  # 4e9 bytes are welcome
-
-
-def _each(error: Any) -> Sequence[Any]:
-    """The errors that are asked for."""
-    if error is None:
-        return ()
-    if isinstance(error, Mapping):
-        return tuple(error.values())
-    return tuple(error) if isinstance(error, (tuple, list)) else (error,)
-
-
-def asked_errors(expression: Expression, error: Any) -> tuple[float, ...]:
-    """An absolute error for each result, of one for all, or of one for each.
-
-    Raises:
-        ParameterError: they are for other results than those of the program.
-    """
-    if is_scalar(error):
-        return (float(error),) * len(results_of(expression))
-    if not expression.root:
-        raise ParameterError("error of the only result", expected="a number", got=repr(error))
-    return tuple(float(one) for one in flattened(expression, error, "errors of the results"))
-
-
-def targets(
-    expression: Expression, precision: float, error: float | tuple[float, ...] | None
-) -> tuple[float, ...]:
-    """The largest allowed error of an entry, of each result: relative to its bound, or as `PlanOptions.asked` says."""
-    results = results_of(expression)
-    if error is None or not expression.root:
-        return tuple(precision * node.bound for node in results)
-    return error if isinstance(error, tuple) else (error,) * len(results)
-
-
-@dataclass(frozen=True)
-class ResultFigures:
-    """What is predicted of one result.
-
-    Attributes:
-        label: its name, or its place; of the only result, nothing.
-        bound: of its entries.
-        error, target: the largest error of an entry, predicted and allowed.
-        rounding_error: the part of the error that comes from clear factors that are rounded.
-        nbytes: that are sent back.
-    """
-
-    label: str
-    bound: float
-    error: float
-    target: float
-    rounding_error: float
-    nbytes: int
 
 
 @dataclass(frozen=True)
