@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cipherblas.cli.formula import Formula, FormulaError
-from cipherblas.lang.analysis import evaluate_clear, trace
+from cipherblas.lang.analysis import evaluate_clear, evaluate_results, trace
+from cipherblas.lang.graph import formula as formula_of
 from cipherblas.lang.operands import public, secret
+from cipherblas.lang.results import arranged
 
 SHAPES = {"a": secret(3, 4), "b": secret(4, 3), "c": public(3, 3), "weights": secret(3, 3)}
 VALUES = {name: np.random.default_rng(5).uniform(-1, 1, operand.shape) for name, operand in SHAPES.items()}
@@ -40,6 +42,29 @@ def test_means_what_numpy_means(text: str) -> None:
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("text", ["a @ b, c", "a @ b,", "b.T @ a.T, -c, a @ b"])
+def test_several_results(text: str) -> None:
+    formula = Formula(text)
+    operands = {name: SHAPES[name] for name in formula.names}
+    node = trace(formula, operands)
+    found, expected = evaluate_results(node, VALUES), eval(text, {}, dict(VALUES))
+    assert isinstance(arranged(node, found), tuple) and len(found) == len(expected)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-12)
+
+
+def test_named_results_may_be_used_by_later_ones() -> None:
+    formula = Formula("p = a @ b; q = p @ c - p")
+    assert formula.names == ["a", "b", "c"]
+    node = trace(formula, {name: SHAPES[name] for name in formula.names})
+    found = arranged(node, evaluate_results(node, VALUES))
+    p = VALUES["a"] @ VALUES["b"]
+    assert isinstance(found, dict) and list(found) == ["p", "q"]
+    np.testing.assert_allclose(found["q"], p @ VALUES["c"] - p, rtol=0, atol=1e-12)
+    assert formula_of(node) == "p = a @ b; q = ((a @ b) @ c) - (a @ b)"
+    assert Formula(formula_of(node)).names == ["a", "b", "c"]  # what `explain` prints can be given again
+
+
 def test_names_in_order_of_appearance() -> None:
     assert Formula("x @ weights + x @ y").names == ["x", "weights", "y"]
 
@@ -50,7 +75,18 @@ def test_names_in_order_of_appearance() -> None:
         "",
         "a @",
         "a @ b; c",
-        "a = b",
+        "x = a; b",
+        "x = y = a",
+        "x.y = a",
+        "x, y = a, b",
+        "x = a; x = b",
+        "x = a; a = b",
+        "x = x @ a",
+        "x: a = b",
+        "x += a",
+        "a, (b, c)",
+        "()",
+        "x = 3",
         "__import__('os').system('true')",
         "a.real",
         "a.T.__class__",

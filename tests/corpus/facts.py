@@ -79,10 +79,14 @@ def _planned(program: cb.Program) -> Iterator[Fact]:
         for one in program.inputs_of(name):
             yield "sends", _sent(one)
     yield "up", f"{plan.upload_ciphertexts} ciphertexts or rows, {plan.upload_bytes} bytes"
-    yield (
-        "down",
-        f"{plan.result_ciphertexts} ciphertexts or rows, {plan.result_bytes} bytes, {_returned(program)}",
-    )
+    down = f"{plan.result_ciphertexts} ciphertexts or rows, {plan.result_bytes} bytes"
+    if not program.labels:
+        yield "down", f"{down}, {_returned(plan, program.outputs[0])}"
+    else:
+        yield "down", down
+        for one, output, worst in zip(plan.results, program.outputs, program.worst_errors, strict=True):
+            yield "result", f"{one.label}: {one.nbytes} bytes, {_returned(plan, output)}"
+            yield "error", f"{one.label}: {_error(one, worst)}"
     sizes = {
         "keys": plan.key_bytes,
         "peak": plan.peak_bytes,
@@ -93,7 +97,8 @@ def _planned(program: cb.Program) -> Iterator[Fact]:
     yield from _counted(asdict(plan.counts))
     traffic = {name: value for name, value in asdict(plan.traffic).items() if not name.endswith("_bytes")}
     yield "client", _listed(dict(sorted(traffic.items())))
-    yield "error", _error(program)
+    if not program.labels:
+        yield "error", _error(plan.results[0], program.worst_errors[0])
     yield "seconds", _seconds(plan.stages)
     if plan.form == "tensors":
         for node in plan.nodes:
@@ -156,10 +161,9 @@ def _sent(one: Any) -> str:
     return f"{name}{by}: {grid}, {size}, unit {_number(one.unit)}"
 
 
-def _returned(program: cb.Program) -> str:
-    output = program.output
+def _returned(plan: Any, output: Any) -> str:
     scale = f"{'-' if output.scale < 0 else ''}2^{_number(math.log2(abs(output.scale)))}"
-    how = f"{output.limbs} limbs, scale {scale}, {program.plan.levels} levels spent"
+    how = f"{output.limbs} limbs, scale {scale}, {plan.levels} levels spent"
     form = output.form
     if form.name == "rows":
         by = "columns" if form.by_columns else "rows"
@@ -178,13 +182,9 @@ def _counted(counts: Mapping[str, int]) -> Iterator[Fact]:
         yield "counts", _listed(rest)
 
 
-def _error(program: cb.Program) -> str:
-    plan = program.plan
-    rounding = f", {_number(plan.rounding_error)} of it by rounding" if plan.rounding_error else ""
-    return (
-        f"{_number(plan.error)}{rounding}; asked {_number(plan.error_target)}; "
-        f"at worst {_number(program.worst_error)}"
-    )
+def _error(result: Any, worst: float) -> str:
+    rounding = f", {_number(result.rounding_error)} of it by rounding" if result.rounding_error else ""
+    return f"{_number(result.error)}{rounding}; asked {_number(result.target)}; at worst {_number(worst)}"
 
 
 def _seconds(stages: Any) -> str:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from . import matrix_products, matrix_programs, networks  # noqa: F401  (each enters its programs)
+from . import (  # noqa: F401  (each enters its programs)
+    matrix_products,
+    matrix_programs,
+    networks,
+    several_results,
+)
 from .case import CASES
 
 __all__ = ["CASES"]

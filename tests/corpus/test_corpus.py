@@ -98,6 +98,10 @@ def test_every_figure_of_a_plan_is_stored(sample: dict[str, cb.Program]) -> None
         assert storage.block(name, before)[1:] == STORED[name][-len(before) :]
         for field in _numbers(plan):
             assert _with(program, **{field: _changed(getattr(plan, field))}) != before, f"{name}: {field}"
+        for field in ("error", "target", "rounding_error"):
+            value = getattr(plan.results[0], field)
+            results = (dataclasses.replace(plan.results[0], **{field: _changed(value)}),)
+            assert not value or _with(program, results=results) != before, f"{name}: {field}"
         for part in ("counts", "traffic"):
             record = getattr(plan, part)
             for field in _numbers(record):

@@ -6,6 +6,7 @@ import contextlib
 import io
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from tests.support import documents
 
 def test_example_runs() -> None:
     """The ten lines, as they stand; their variables are then looked at."""
-    block, _ = documents.blocks(documents.README, "python")
+    block, *_ = documents.blocks(documents.README, "python")
     assert len([line for line in block.text.splitlines() if line.strip()]) <= 10
     names: dict[str, object] = {}
     printed = io.StringIO()
@@ -35,13 +36,31 @@ def test_example_runs() -> None:
 
 def test_example_of_a_network_runs() -> None:
     """With the imports of the first example; its scores are those in the clear."""
-    _, block = documents.blocks(documents.README, "python")
+    *_, block = documents.blocks(documents.README, "python")
     names: dict[str, object] = {"np": np, "cb": cb}
     exec(compile(block.text, "README.md", "exec"), names)
     program, scores = names["program"], names["scores"]
     assert isinstance(program, cb.Program)
     expected = program.evaluate({"x": np.ones((1, 14, 14))})
     assert np.abs(np.asarray(scores) - expected).max() <= program.plan.error_target
+
+
+def test_example_of_least_squares_runs() -> None:
+    """With the imports of the first example; its weights are NumPy's, as near as the errors of the system allow."""
+    _, block, _ = documents.blocks(documents.README, "python")
+    names: dict[str, Any] = {"np": np, "cb": cb}
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(compile(block.text, "README.md", "exec"), names)
+    program, found, x, y = (names[name] for name in ("program", "found", "X", "y"))
+    gram, moment = (one.error for one in program.plan.results)
+    assert np.abs(found["gram"] - x.T @ x).max() <= gram
+    assert np.abs(found["moment"] - x.T @ y).max() <= moment
+    exact = np.linalg.lstsq(x, y, rcond=None)[0]
+    weights = names["weights"]
+    # (G + dG) w = m + dm: G (w - exact) = dm - dG w.
+    smallest = np.linalg.svd(x.T @ x)[1][-1]
+    allowed = np.sqrt(8) * (moment + gram * np.abs(weights).sum()) / smallest
+    assert np.linalg.norm(weights - exact) <= allowed < 0.01
 
 
 def test_printed_plan_has_the_rows_of_a_plan() -> None:

@@ -15,7 +15,7 @@ from cipherblas.evaluators.rows.worst_case import RowsWorstCase
 from cipherblas.evaluators.slots.bookkeeping import Bookkeeper
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.worst_case import WorstCase
-from cipherblas.planner.worst_case import worst_error
+from cipherblas.planner.worst_case import worst_errors
 from tests.support.runs import Parties, program_of
 
 pytestmark = pytest.mark.encrypted
@@ -96,10 +96,10 @@ def test_one_block_stands_for_all(
 ) -> None:
     """Grids of several blocks; the bound is that of walking all of them."""
     program = program_of(function, **arguments, block=8)
-    assert max(program.output.form.grid) > 1
+    assert max(program.outputs[0].form.grid) > 1
     found = program.worst_error
     monkeypatch.setattr(WorstCase, "each", Bookkeeper.each)
-    assert worst_error(program.executed, program.plan) == found
+    assert worst_errors(program.executed, program.plan)[0] == found
 
 
 def test_a_finer_plan_has_a_smaller_worst_error() -> None:
@@ -115,7 +115,7 @@ def test_a_loaded_program_has_the_same(tmp_path: Any) -> None:
     program = cb.compile(lambda a, b: (a @ b) @ a, {"a": cb.secret(4, 4), "b": cb.secret(4, 4)})
     program.save(tmp_path / "program")
     assert cb.Program.load(tmp_path / "program").worst_error == program.worst_error
-    assert worst_error(program.executed, program.plan) == program.worst_error
+    assert worst_errors(program.executed, program.plan)[0] == program.worst_error
 
 
 @pytest.mark.parametrize(("base", "worst"), [(Evaluator, WorstCase), (RowsEvaluator, RowsWorstCase)])

@@ -133,6 +133,6 @@ def test_layers_without_masks_spend_fewer_levels() -> None:
         ring = RingShape.for_depth(slots, 8)
         run = dry_run(ring, expression, Decisions("tensors"), choose=chooser)
         asked = sum("mask" in choice.options for choice in run.choices.values())
-        found[masks] = asked, run.result.first().limbs
+        found[masks] = asked, run.results[0].first().limbs
     assert found[True][0] == 1 and found[False][0] == 0
     assert found[False][1] == found[True][1] + 1

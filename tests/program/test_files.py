@@ -57,7 +57,7 @@ def test_a_loaded_program_is_the_same(program: cb.Program, tmp_path: Path) -> No
     }
     assert loaded.operands == program.operands
     assert loaded.shape == program.shape
-    assert loaded.output == program.output
+    assert loaded.outputs == program.outputs
     assert [feed.key for feed in map_feeds(loaded)] == [feed.key for feed in map_feeds(program)]
     loaded.save(tmp_path / "again")
     assert cb.Program.load(tmp_path / "again").id == program.id

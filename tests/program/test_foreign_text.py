@@ -221,7 +221,7 @@ def test_explain_shows_no_control_character_whatever_the_plan_holds() -> None:
         ("decided", replace(plan.decided, key_policy=ESCAPES, blocks={ESCAPES: 3})),  # type: ignore[arg-type]
     ):
         object.__setattr__(plan, name, value)
-    text = explain(plan, ESCAPES, {ESCAPES: program.operands["a"]})
+    text = explain(plan, ESCAPES, {ESCAPES: program.operands["a"]}, [program.shape])
     assert_harmless(text)
     assert text.count("\n") == program.explain().split("\nnot taken:")[0].count("\n") + 3
 

@@ -17,8 +17,9 @@ from tests.support.file_mutations import TOKENS, Sample, mutated, name_of, outco
 MUTATIONS = 20_000  # of all files together
 SECONDS = 30  # for one; it takes some milliseconds
 NAMES = (
-    *("program slots", "program rows", "program layers", "secret key", "public key", "evaluation keys"),
-    *("operand", "operand rows", "result", "result rows", "manifest", "matrix", "conversion keys"),
+    *("program slots", "program rows", "program layers", "program results"),
+    *("secret key", "public key", "evaluation keys", "operand", "operand rows"),
+    *("result", "result rows", "several results", "manifest", "matrix", "conversion keys"),
     "key record",
 )
 

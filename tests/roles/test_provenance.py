@@ -208,7 +208,7 @@ def test_entries_beyond_the_bound_raise(program: cb.Program, sign: int) -> None:
     client = program.client()
     values = {name: 0.1 * value for name, value in values_of(program, 1).items()}
     result = program.server(client.evaluation_keys()).run(client.encrypt(values))
-    spec = program.output
+    spec = program.outputs[0]
     expected = program.evaluate(values)
     bound = program.expression.bound
     assert np.abs(expected).max() < 0.4 * bound

@@ -291,6 +291,11 @@ def _programs() -> dict[str, cb.Program]:
             {"x": cb.secret(1, 4, 4)},
             **coarse,
         ),
+        "results": program_of(
+            lambda a, b: {"product": a @ b, "sum": a + b, "again": a @ b},
+            **{"a": cb.secret(2, 2), "b": cb.secret(2, 2), "error": {"product": 0.5, "sum": 0.5, "again": 1}},
+            **{"parameters": TINY, **INSECURE},
+        ),
     }
 
 
@@ -317,6 +322,9 @@ def _samples(folder: Path) -> Iterator[Sample]:
     sent, keys, public = client.encrypt(values), client.evaluation_keys(), client.public_key()
     server = program.server(keys)
     result = server.run(sent)
+    several = programs["results"]
+    several_client = several.client()
+    results = several.server(several_client.evaluation_keys()).run(several_client.encrypt(values))
     row_client = rows.client()
     row_sent = row_client.encrypt({"x": np.ones((3, 2))})["x"]
     row_server = rows.server(row_client.evaluation_keys())
@@ -350,6 +358,10 @@ def _samples(folder: Path) -> Iterator[Sample]:
     yield sample(
         *("result rows", "ciphertext", row_result.save),
         lambda path: row_client.decrypt(cb.EncryptedResult.load(path, insecure=True)),
+    )
+    yield sample(
+        *("several results", "ciphertext", results.save),
+        lambda path: several_client.decrypt(cb.EncryptedResult.load(path, insecure=True)),
     )
     manifest = folder / "keys"
     manifest.mkdir()

@@ -110,31 +110,52 @@ def values_of(program: cb.Program, seed: int = 1) -> dict[str, Matrix]:
     return {name: matrix(operand, rng) for name, operand in program.operands.items()}
 
 
+def listed(program: cb.Program, values: Any) -> list[Matrix]:
+    """The results of a program one by one, of what is arranged as it returns them."""
+    if not program.labels:
+        return [values]
+    if isinstance(program.shape, dict):
+        assert isinstance(values, dict) and list(values) == list(program.shape) == list(program.labels)
+        return list(values.values())
+    assert isinstance(values, tuple) and len(values) == len(program.shape)
+    return list(values)
+
+
 @dataclass(frozen=True)
 class Run:
-    """One encrypted run of a program."""
+    """One encrypted run of a program; several results are arranged as it returns them."""
 
     program: cb.Program
-    expected: Matrix
-    decrypted: Matrix
+    expected: Any
+    decrypted: Any
     counts: Counts
     sent: Mapping[str, Any]  # the server's inputs: encrypted operands, and clear ones as they are
 
     @property
+    def errors(self) -> list[float]:
+        pairs = zip(listed(self.program, self.decrypted), listed(self.program, self.expected), strict=True)
+        return [float(np.abs(found - wanted).max()) for found, wanted in pairs]
+
+    @property
     def error(self) -> float:
-        return float(np.abs(self.decrypted - self.expected).max())
+        return max(self.errors)
 
     def within(self) -> Run:
         """Every entry is as near as the plan predicts, whatever was asked for."""
-        assert self.decrypted.shape == self.program.shape == self.expected.shape
-        assert np.isfinite(self.decrypted).all()
-        assert self.error <= self.program.plan.error, (self.error, self.program.plan.error)
+        for values in (self.decrypted, self.expected):
+            shapes = [one.shape for one in listed(self.program, values)]
+            assert shapes == [node.shape for node in self.program.results]
+        for values, error, figures in zip(
+            listed(self.program, self.decrypted), self.errors, self.program.plan.results, strict=True
+        ):
+            assert np.isfinite(values).all()
+            assert error <= figures.error, (figures.label, error, figures.error)
         return self
 
     def check(self) -> Run:
         """The promises of every plan: right result, right counts, bytes as planned, precision as asked for."""
         plan = self.within().program.plan
-        assert plan.error <= plan.error_target
+        assert all(one.error <= one.target for one in plan.results)
         assert self.counts == plan.counts
         secrets = [value for value in self.sent.values() if isinstance(value, cb.EncryptedOperand)]
         assert sum(value.nbytes for value in secrets) == plan.upload_bytes

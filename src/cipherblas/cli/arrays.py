@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+import zipfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,23 @@ def _load(path: Path) -> NDArray[Any]:
         if "Python objects" in str(error):
             raise DTypeError(f"{path} holds Python objects", expected=expected, got="dtype object") from error
         raise FormatError(f"{path} is not a whole NumPy file", expected=expected, got=str(error)) from error
+
+
+def lengths_of(shape: Any) -> Any:
+    """A shape as JSON has it, or those of several results, in a list or by name."""
+    if isinstance(shape, Mapping):
+        return {name: list(one) for name, one in shape.items()}
+    return [one if isinstance(one, int) else list(one) for one in shape]
+
+
+def save_arrays(path: Path, arrays: Mapping[str, NDArray[np.float64]]) -> None:
+    """Write a `.npz` file of arrays by any names (`numpy.savez` has names of its own), as `save_array`."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w") as member:
+                np.save(member, array, allow_pickle=False)
+    files.save_bytes(path, buffer.getvalue())
 
 
 def save_array(path: Path, array: NDArray[np.float64]) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
+from numpy.typing import NDArray
 
-from cipherblas.cli.arrays import save_array
+from cipherblas.cli.arrays import save_array, save_arrays
 from cipherblas.cli.keyfolder import open_client
 from cipherblas.cli.options import Debug, Insecure, Json, KeyFolder, Quiet, Security, Threads, use_threads
 from cipherblas.common.arrays import shape_text
@@ -31,7 +33,7 @@ def decrypt(
             "--output",
             "-o",
             metavar="FILE",
-            help="The .npy file to write.",
+            help="The .npy file to write; of several results, the .npz file.",
             show_default="comma-separated rows on stdout; of an image, channel after channel",
         ),
     ] = None,
@@ -80,6 +82,9 @@ def decrypt(
       cipherblas decrypt keys/ C.ct -o C.npy
       cipherblas decrypt keys/ C.ct --of A-monday.ct --of B.ct -o C-monday.npy
       cipherblas decrypt keys/ C.ct --share 4096 -o C-public.npy
+      cipherblas decrypt keys/ results.ct -o results.npz
+
+    Several results go into one .npz file, under their names; those without names are arr_0, arr_1, …
     """
     if share_bits is not None and share is None:
         raise typer.BadParameter("--share-bits needs --share ENTRIES")
@@ -90,29 +95,49 @@ def decrypt(
     with display.progress("reading the keys"):
         client = open_client(keys, security, insecure)
         program = client.program
+        if output is not None and output.suffix == ".npy" and program.expression.root:
+            raise typer.BadParameter("several results need a .npz file", param_hint="--output")
         encrypted = EncryptedResult.load(result, security=security, insecure=insecure)
         given = [EncryptedOperand.load(path, security=security, insecure=insecure) for path in of or []]
         operands = _by_name(given)
     sharing = None if share is None else Sharing(share, LEAST_BITS if share_bits is None else share_bits)
     with display.progress("decrypting"):
         values = client.decrypt(encrypted, of=operands, share=sharing)
+    found = _labelled(values)
     if output is not None:
-        save_array(output, values)
-        display.note(f"wrote {output}: {shape_text(values.shape)}")
+        if program.expression.root:
+            save_arrays(output, found)
+        else:
+            save_array(output, values)
+        shapes = (f"{label} {shape_text(one.shape)}".strip() for label, one in found.items())
+        display.note(f"wrote {output}: {', '.join(shapes)}")
     if json:
-        print_json(
-            {
-                "shape": list(values.shape),
-                "file": None if output is None else str(output),
-                "max_abs": float(np.abs(values).max()),
-                "expected_error": program.plan.error,
-                "noise": None if sharing is None else sharing.deviation(program),
-                **({} if output is not None else {"values": values.tolist()}),
+        noise = [None] * len(found) if sharing is None else sharing.deviations(program)
+        each = {
+            label: {
+                "shape": list(one.shape),
+                "max_abs": float(np.abs(one).max()),
+                "expected_error": figures.error,
+                "noise": sigma,
+                **({} if output is not None else {"values": one.tolist()}),
             }
-        )
+            for (label, one), figures, sigma in zip(found.items(), program.plan.results, noise, strict=True)
+        }
+        file = None if output is None else str(output)
+        print_json({"file": file, **({"results": each} if program.expression.root else each[""])})
     elif output is None:
-        rows = values.reshape(-1, values.shape[-1]) if values.ndim > 1 else values
-        np.savetxt(sys.stdout, rows, fmt="%.9g", delimiter=",")
+        for label, one in found.items():
+            rows = one.reshape(-1, one.shape[-1]) if one.ndim > 1 else np.atleast_1d(one)
+            np.savetxt(sys.stdout, rows, fmt="%.9g", delimiter=",", header=label)
+
+
+def _labelled(values: Any) -> dict[str, NDArray[np.float64]]:
+    """The results by name, as `numpy.savez` names what has none; the only one by nothing."""
+    if isinstance(values, Mapping):
+        return dict(values)
+    if isinstance(values, tuple):
+        return {f"arr_{place}": one for place, one in enumerate(values)}
+    return {"": values}
 
 
 def _by_name(operands: list[EncryptedOperand]) -> dict[str, EncryptedOperand]:

@@ -28,28 +28,63 @@ class FormulaError(ValueError):
 class Formula:
     """A checked formula; calling it with a node per name builds the expression.
 
-    Allowed are names, numbers, `@`, `+`, `-`, `*`, division by a number, `.T` and parentheses.
+    Allowed are names, numbers, `@`, `+`, `-`, `*`, division by a number, `.T` and parentheses. Several results are
+    separated by commas, `x.T @ x, x.T @ y`, or are named and separated by semicolons, `p = a @ b; q = p @ c`: later
+    formulas may use the names of earlier ones.
+
+    Attributes:
+        names: of the operands, in the order in which they appear.
     """
 
     def __init__(self, text: str) -> None:
         if len(text) > _LONGEST:
             raise FormulaError(f"a formula has at most {_LONGEST} characters, got {len(text)}")
         try:
-            self._body = ast.parse(text.strip(), mode="eval").body
+            statements = ast.parse(text.strip()).body
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             reason = error.msg if isinstance(error, SyntaxError) else str(error)
             raise FormulaError(f"{text!r} is no formula: {reason}") from error
         self.text = text
         self.names: list[str] = []
-        self._check(self._body, 0)
+        self._results: dict[str, ast.expr] = {}  # by name, or by place
+        self._several = False
+        self._named = bool(statements) and all(isinstance(one, ast.Assign) for one in statements)
+        if self._named:
+            for statement in statements:
+                self._enter_named(statement)
+        else:
+            self._enter_listed(statements)
         if not self.names:
             raise FormulaError(f"{text!r} names no operand")
+
+    def _enter_named(self, statement: Any) -> None:
+        """`name = formula`."""
+        target = statement.targets[0]
+        if len(statement.targets) > 1 or not isinstance(target, ast.Name):
+            raise FormulaError(f"{ast.unparse(statement)[:60]!r} is not allowed: a result has one name")
+        self._check(statement.value, 0)
+        if target.id in (*self.names, *self._results):
+            raise FormulaError(f"{target.id!r} names a result, and something else before it")
+        self._results[target.id] = statement.value
+
+    def _enter_listed(self, statements: list[ast.stmt]) -> None:
+        """One formula, or some with commas between them."""
+        if len(statements) != 1 or not isinstance(statements[0], ast.Expr):
+            raise FormulaError(
+                f"{self.text!r} is no formula: several results are separated by commas, or are all named, "
+                "name = formula, and separated by semicolons"
+            )
+        body = statements[0].value
+        self._several = isinstance(body, ast.Tuple)
+        for place, part in enumerate(body.elts if isinstance(body, ast.Tuple) else [body]):
+            self._check(part, 0)
+            self._results[str(place)] = part
 
     def _check(self, node: ast.expr, depth: int) -> None:
         if depth > _DEEPEST:
             raise FormulaError(f"a formula is nested at most {_DEEPEST} deep")
         if isinstance(node, ast.Name):
-            if node.id not in self.names:
+            if node.id not in (*self.names, *self._results):
                 self.names.append(node.id)
         elif isinstance(node, ast.Constant):
             _number(node)
@@ -65,7 +100,12 @@ class Formula:
             raise FormulaError(f"{ast.unparse(node)[:60]!r} is not allowed in a formula: expected {allowed}")
 
     def __call__(self, /, **nodes: Expression) -> Any:
-        return self._build(self._body, nodes)
+        found: dict[str, Any] = {}
+        for label, body in self._results.items():
+            found[label] = self._build(body, {**nodes, **found})
+        if self._named:
+            return found
+        return tuple(found.values()) if self._several else found["0"]
 
     def _build(self, node: ast.expr, nodes: dict[str, Expression]) -> Any:
         if isinstance(node, ast.Name):

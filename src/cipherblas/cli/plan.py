@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from cipherblas.cli.arrays import lengths_of
 from cipherblas.cli.formula import Formula, FormulaError
 from cipherblas.cli.options import (
     NAMES,
@@ -101,14 +102,14 @@ def plan(
         str | None,
         typer.Option(
             metavar="FORMULA",
-            help="Formula of the operands: @ + - * / .T, numbers, parentheses.",
+            help="Formula of the operands: @ + - * / .T, numbers, parentheses; several results: F, G or x = F; y = G.",
             show_default="the product of the two operands",
         ),
     ] = None,
     precision: Annotated[
         float | None,
         typer.Option(
-            help="Largest error of an entry, relative to the bound of the result.", show_default="1e-4"
+            help="Largest error of an entry, relative to the bound of its result.", show_default="1e-4"
         ),
     ] = None,
     error: Annotated[
@@ -188,6 +189,7 @@ def plan(
       cipherblas plan --a 160x160 --b 160x160 -o plan.json
       cipherblas plan --a 10x64 --a-public --b 64x500 --bound-b 16 -o plan.json
       cipherblas plan --a 64x64 --b 64x64 --c 64x64 --program "(a @ b) @ c + 0.5 * a.T"
+      cipherblas plan --operand x=500x8 --operand y=500 --program "gram = x.T @ x; moment = x.T @ y" -o plan.json
       cipherblas plan --operand weights=10x64:public:dtype=int8 --operand x=64x1 --program "weights @ x"
       cipherblas plan --a 160x160 --b 160x160 --b-public-key -o plan.json
       cipherblas plan --operand weights=10x784:public --operand x=784 --program "weights @ x" -o plan.json
@@ -273,7 +275,7 @@ def description(planned: Program) -> dict[str, Any]:
         "id": planned.id,
         "program": graph.formula(planned.expression),
         "operands": {name: dict(vars(operand)) for name, operand in planned.operands.items()},
-        "shape": list(planned.shape),
+        "shape": lengths_of(planned.shape),
         **planned.plan.to_dict(),
         "error_target": planned.plan.error_target,
         "result_bytes": planned.plan.result_bytes,

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cipherblas.cli.arrays import load_array
+from cipherblas.cli.arrays import lengths_of, load_array
 from cipherblas.cli.options import (
     NAMES,
     Debug,
@@ -121,7 +121,7 @@ def run(
             {
                 "program": program.id,
                 "file": str(output),
-                "shape": list(result.shape),
+                "shape": lengths_of(result.shape),
                 "ciphertexts": len(result.ciphertexts),
                 "bytes": result.nbytes,
                 "seconds": server.seconds,

@@ -17,8 +17,8 @@ USUAL_MEMORY = 8 << 30  # that is available, where the system does not say
 RUN_BYTES = 128 << 20  # of clear operands, that one run keeps
 
 
-def check_name(name: object) -> None:
-    """Check the name of an operand, from a user or from a file: it stands in formulas, and is shown on terminals.
+def check_name(name: object, what: str = "name of an operand") -> None:
+    """Check the name of an operand or a result, from a user or a file: it stands in formulas, and on terminals.
 
     Raises:
         ParameterError: it is no Python identifier, or longer than 100 characters.
@@ -30,7 +30,7 @@ def check_name(name: object) -> None:
         or len(name) > LONGEST_NAME
     ):
         raise ParameterError(
-            "name of an operand",
+            what,
             expected=f"a Python identifier of at most {LONGEST_NAME} characters",
             got=repr(name),
         )

@@ -13,14 +13,16 @@ from cipherblas.common.errors import DTypeError, MismatchError
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.lang.operands import Operand
 from cipherblas.lang.operations import Leaf
+from cipherblas.lang.results import results_of, returned
 
 
 def trace(function: Callable[..., Any], operands: Mapping[str, Operand]) -> Expression:
-    """Call `function` with one leaf per operand and return the node that it builds.
+    """Call `function` with one leaf per operand and return the node that it builds; of several, their `Results`.
 
     Raises:
         MismatchError: the function does not take these operands by name.
-        DTypeError: it does not return a node.
+        DTypeError: it returns neither a node nor a tuple, a list or a dictionary of nodes.
+        ParameterError: it returns no node at all, too many, or one under a name that is no Python identifier.
     """
     leaves = {name: Leaf(name, operand) for name, operand in operands.items()}
     if not callable(function):
@@ -36,14 +38,7 @@ def trace(function: Callable[..., Any], operands: Mapping[str, Operand]) -> Expr
             raise MismatchError(
                 "the function does not take the operands by name", expected=str(signature), got=str(error)
             ) from None
-    result = function(**leaves)
-    if not isinstance(result, Expression):
-        raise DTypeError(
-            "the function must return a matrix expression",
-            expected="an expression",
-            got=type(result).__name__,
-        )
-    return result
+    return returned(function(**leaves))
 
 
 def is_constant(node: Expression) -> bool:
@@ -66,12 +61,20 @@ def evaluate_clear(
     Args:
         narrow: the value of an operand itself in the type that it was given in, not to be computed with.
     """
+    (value,) = evaluate_results(node, values, narrow)
+    return value
+
+
+def evaluate_results(
+    node: Expression, values: Mapping[str, NDArray[Any]], narrow: bool = False
+) -> list[NDArray[Any]]:
+    """The values of all results of a program in NumPy; see `evaluate_clear`."""
     found: dict[int, NDArray[Any]] = {}
     for current in ordered(node):
         if current.operand is not None:
             given = values[current.name].reshape(current.operand.shape)
             given = given.T if current.transposed else given
             found[id(current)] = given if narrow and current is node else given.astype(np.float64, copy=False)
-        else:
+        elif not current.root:
             found[id(current)] = current.evaluate([found[id(child)] for child in current.children])
-    return found[id(node)]
+    return [found[id(result)] for result in results_of(node)]

@@ -17,6 +17,7 @@ from cipherblas.common.work import ENTRIES_PER_STEP, MACS_PER_STEP, Work, check_
 from cipherblas.lang.nodes import OPERATIONS, Expression, ordered
 from cipherblas.lang.operands import Operand
 from cipherblas.lang.operations import Constant
+from cipherblas.lang.results import Results  # noqa: F401  (enters it)
 
 LONGEST_FORMULA = 200
 LONGEST_PART = 60  # of one that is too long
@@ -39,7 +40,8 @@ def formula(node: Expression) -> str:
 
 def is_network(node: Expression) -> bool:
     """Whether a graph has vectors, images or layers: then it runs in slots, layer by layer."""
-    return any(current.layer or len(current.shape) != 2 for current in ordered(node) if current.secret)
+    nodes = (current for current in ordered(node) if current.secret and not current.root)
+    return any(current.layer or len(current.shape) != 2 for current in nodes)
 
 
 def as_matrices(node: Expression) -> Expression | None:
@@ -181,6 +183,8 @@ def from_json(
     for row in rows:
         try:
             kind = _kind(row)
+            if kind.root and len(nodes) + 1 < len(rows):
+                raise FormatError("the results of a program", expected="as the last node", got=len(nodes))
             children = [nodes[_reference(index, len(nodes))] for index in row.get("of", [])]
             nodes.append(kind.read(row, children, operands, tensors))
         except CipherblasError as error:
@@ -216,6 +220,7 @@ def _kind(row: Mapping[str, Any]) -> type[Expression]:
     _NODE(row, "a node")
     schema.one_of(*OPERATIONS)(row["op"], "the operation of a node")
     kind = OPERATIONS[row["op"]]
-    references = {"of": schema.listed(schema.whole(), kind.inputs, kind.inputs)} if kind.inputs else {}
+    children = schema.listed(schema.whole(), kind.inputs, kind.most_inputs or kind.inputs)
+    references = {"of": children} if kind.inputs else {}
     schema.record({"op": schema.text, **references, **kind.fields})(row, "a node")
     return kind

@@ -45,7 +45,9 @@ class Expression:
         children: the nodes it is computed from.
         op: name of the operation in files.
         inputs: number of children.
+        most_inputs: their largest number, where that is another one.
         fields: of its parameters in a file.
+        root: of a graph alone; nothing is computed of it.
         layer: it is of networks: not of matrices, or of one at most.
         linear: the client can pack it as it packs its children.
         tensor: the array that stands for it in a file, if one does.
@@ -58,7 +60,9 @@ class Expression:
 
     op: ClassVar[str]
     inputs: ClassVar[int] = 1
+    most_inputs: ClassVar[int | None] = None
     fields: ClassVar[Mapping[str, schema.Check]] = {}
+    root: ClassVar[bool] = False
     layer: ClassVar[bool] = False
     linear: ClassVar[bool] = False
     product: ClassVar[bool] = False

@@ -13,11 +13,13 @@ from cipherblas.crypto.params import Parameters, key_words
 from cipherblas.evaluators.slots.values import Order
 from cipherblas.lang.graph import as_matrices, axes_of, is_network
 from cipherblas.lang.nodes import Expression, ordered
+from cipherblas.lang.results import labels_of, results_of
 from cipherblas.planner.dry_run import DryRun, dry_run
 from cipherblas.planner.machine import Machine
 from cipherblas.planner.plan import Plan, PlanOptions
 from cipherblas.planner.schema import check_decisions, check_planned_for
 from cipherblas.planner.stages import Minimise, Stages, predicted
+from cipherblas.planner.targets import ResultFigures, targets
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.rings import Ring
 from cipherblas.rlwe.traffic import Traffic
@@ -69,15 +71,20 @@ def assemble(
     *,
     order: Order,
     precision: float,
+    error: float | tuple[float, ...] | None,
     mask_budget: int,
 ) -> Plan:
-    """The plan of these decisions, of which `run` is the dry run with this `mask_budget`."""
+    """The plan of these decisions, of which `run` is the dry run with this `mask_budget`.
+
+    Args:
+        error: what was asked for instead of the precision.
+    """
     if decided.form == BLOCKS:
         decided = replace(
             decided, blocks={axis: decided.blocks[axis] for axis in axes_of(expression).lengths}
         )
     n = parameters.n
-    key_bytes, traffic, output = key_bytes_of(run.keys, parameters), run.traffic(n), run.output(n)
+    key_bytes, traffic, outputs = key_bytes_of(run.keys, parameters), run.traffic(n), run.outputs(n)
     weights = min(run.counts.stored_bytes, weight_budget_of(predictions.machine.memory))
     return Plan(
         parameters=parameters,
@@ -89,21 +96,34 @@ def assemble(
         key_bytes=key_bytes,
         upload_bytes=traffic.upload_bytes,
         upload_ciphertexts=sum(one.form.ciphertexts for one in run.inputs),
-        result_ciphertexts=output.form.ciphertexts,
+        result_ciphertexts=sum(one.form.ciphertexts for one in outputs),
         result_bytes=traffic.result_bytes,
-        levels=max(one.limbs for one in run.inputs) - output.limbs,
+        levels=max(one.limbs for one in run.inputs) - run.limbs,
         peak_bytes=peak_bytes_of(run, key_bytes, n) + weights,
-        error=run.error,
-        error_target=precision * expression.bound,
+        results=tuple(
+            ResultFigures(
+                *(label, node.bound, found, target, rounding),
+                one.form.download(one.limbs, one.components, n).result_bytes,
+            )
+            for label, node, found, target, rounding, one in zip(
+                labels_of(expression),
+                results_of(expression),
+                run.errors,
+                targets(expression, precision, error),
+                run.rounding_errors,
+                outputs,
+                strict=True,
+            )
+        ),
         traffic=traffic,
         machine=predictions.machine,
         threads=predictions.threads,
         minimise=predictions.minimise,
         link=predictions.link,
-        rounding_error=run.rounding_error,
         weight_memory_bytes=weights,
         mask_budget=mask_budget,
         nodes=run.nodes,
+        asked_error=error,
     )
 
 
@@ -142,12 +162,23 @@ def replay(
     precision, machine = float(decisions["precision"]), Machine.from_dict(planned_for["machine"])
     link = float(planned_for["link"])
     predictions = Predictions(machine, planned_for["threads"], planned_for["minimise"], link)
-    options = {"order": decisions["order"], "precision": precision, "mask_budget": masks}
-    plan = assemble(runs, parameters, decided, run, predictions, **options)
-    error = decisions.get("asked_error")
-    if error is not None and error / expression.bound != precision:
-        raise FormatError("precision of the decisions", expected=error / expression.bound, got=precision)
-    return replace(plan, asked_error=error), run
+    error = _asked_error(expression, decisions.get("asked_error"), precision)
+    options = {"order": decisions["order"], "precision": precision, "error": error, "mask_budget": masks}
+    return assemble(runs, parameters, decided, run, predictions, **options), run
+
+
+def _asked_error(expression: Expression, error: Any, precision: float) -> float | tuple[float, ...] | None:
+    """What a file says was asked for instead of a precision; FormatError where that is another precision."""
+    if error is None:
+        return None
+    results = results_of(expression)
+    errors = tuple(error) if isinstance(error, list) else (error,) * len(results)
+    if len(errors) != len(results) or (isinstance(error, list) and not expression.root):
+        raise FormatError("errors that were asked for", expected=f"{len(results)}", got=len(errors))
+    meant = min(each / node.bound for each, node in zip(errors, results, strict=True))
+    if meant != precision:
+        raise FormatError("precision of the decisions", expected=meant, got=precision)
+    return errors if isinstance(error, list) else error
 
 
 def executed(expression: Expression, decided: Decisions) -> Expression:

@@ -23,6 +23,7 @@ from cipherblas.forms.layouts import Layout, column_major
 from cipherblas.lang.analysis import has_public_key
 from cipherblas.lang.graph import axes_of
 from cipherblas.lang.nodes import Expression, matrix_shape, ordered
+from cipherblas.lang.results import results_of
 from cipherblas.methods.matmul.product import multiply_grids
 from cipherblas.methods.matmul.registry import build
 from cipherblas.planner.refusals import INFEASIBLE
@@ -109,7 +110,7 @@ class Assignment:
         """
         committed: dict[int, Choice] = {}
         for node in ordered(self.expression):
-            if not node.secret or node.packable:
+            if not node.secret or node.packable or node.root:
                 continue
             ways = self._ways_of(node)
             if id(node) in self._shared:  # its parents find it as it is cheapest, and pay for it once
@@ -119,17 +120,21 @@ class Assignment:
             self._ways[id(node)] = ways
         if self.expression.packable:
             return {}
-        best = min(self._ways[id(self.expression)], key=lambda way: self._weight(way) + self._download(way))
-        choices = {**committed, **best.choices}
+        choices = dict(committed)
+        for result in results_of(self.expression):
+            if not result.packable:
+                costs = functools.partial(self._returned, result)
+                choices.update(min(self._ways[id(result)], key=costs).choices)
         self._taken = {number: choice.method for number, choice in choices.items()}
         return choices
 
     def _weight(self, way: Way) -> float:
         return way.seconds + self._level * (len(self.ring.q) - way.limbs)
 
-    def _download(self, way: Way) -> float:
-        form = SlotForm(way.layout, self._grid(self.expression, way.layout))
-        return self._seconds(Counts(), form.download(way.limbs, 2, self.ring.n))
+    def _returned(self, result: Expression, way: Way) -> float:
+        """The weight of a way to a result that is sent back."""
+        form = SlotForm(way.layout, self._grid(result, way.layout))
+        return self._weight(way) + self._seconds(Counts(), form.download(way.limbs, 2, self.ring.n))
 
     # --- nodes ---
 

@@ -13,6 +13,7 @@ from cipherblas.common.errors import ShapeError
 from cipherblas.forms.blocks import grid_shape
 from cipherblas.lang.graph import axes_of, products
 from cipherblas.lang.nodes import Expression, matrix_shape, ordered
+from cipherblas.lang.results import results_of
 from cipherblas.methods.matmul.base import Algorithm
 from cipherblas.methods.matmul.registry import ALGORITHMS, build, find
 from cipherblas.planner.assembly import Predictions
@@ -30,6 +31,7 @@ from cipherblas.planner.tilings import (
     promising,
     single_product_tilings,
     uniform_tilings,
+    widened,
 )
 from cipherblas.rlwe.rings import Ring
 from cipherblas.runtime.blocks import BLOCKS, IN_PLACE
@@ -49,7 +51,7 @@ class BlockStrategy(Strategy):
 
     def __init__(self, expression: Expression, options: PlanOptions, budgets: Budgets) -> None:
         super().__init__(expression, options, budgets)
-        self.nodes = products(expression)
+        self.nodes, self.results = products(expression), results_of(expression)
         self.numbers = {id(node): number for number, node in enumerate(ordered(expression))}
         self.axes = axes_of(expression)
         self.fine = self._is_one_product()
@@ -60,7 +62,7 @@ class BlockStrategy(Strategy):
         def core(node: Expression) -> Expression:
             return node.children[0] if node.op == "scale" else node
 
-        if len(self.nodes) != 1 or core(self.expression) is not self.nodes[0]:
+        if len(self.nodes) != 1 or any(core(result) is not self.nodes[0] for result in self.results):
             return False
         return all(core(child).operand is not None or not child.secret for child in self.nodes[0].children)
 
@@ -88,7 +90,8 @@ class BlockStrategy(Strategy):
 
     def _elementwise(self, n: int) -> list[Candidate]:
         for blocks in uniform_tilings(self.axes, self.options.block):
-            if math.prod(blocks[axis] for axis in self.axes.of(self.expression)) <= n // 2:
+            sizes = (math.prod(blocks[axis] for axis in self.axes.of(node)) for node in self.results)
+            if max(sizes) <= n // 2:
                 return [Candidate("elementwise", Decisions(BLOCKS, {}, blocks), n)]
         return []
 
@@ -108,15 +111,24 @@ class BlockStrategy(Strategy):
                     yield Candidate(name, Decisions(BLOCKS, choices, _blocks(axes, block)), n)
             return
         uniform = uniform_tilings(self.axes, self.options.block)
+        if self.expression.root:
+            uniform = self._and_widened(uniform)
         fitting = (
             blocks for blocks in uniform if fits_all(algorithm, self.expression, self.axes, blocks, slots)
         )
-        for blocks in itertools.islice(fitting, PROGRAM_TILINGS):
+        for blocks in itertools.islice(fitting, PROGRAM_TILINGS * (1 + self.expression.root)):
             choices = {
                 self.numbers[id(node)]: self._first_choice(algorithm, node, blocks, slots)
                 for node in self.nodes
             }
             yield Candidate(name, Decisions(BLOCKS, choices, blocks), n)
+
+    def _and_widened(self, tilings: Iterator[dict[str, int]]) -> Iterator[dict[str, int]]:
+        for blocks in tilings:
+            yield blocks
+            wider = widened(self.expression, self.axes, blocks)
+            if wider != blocks:
+                yield wider
 
     def refined(self, scored: Sequence[Scored], predictions: Predictions) -> Iterator[Candidate]:
         """A method of its own for each node of a program with several, in the blocks and rings of the best plans."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from cipherblas.evaluators.slots.bookkeeping import T, Term
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.evaluators.slots.values import Plain
 from cipherblas.lang.nodes import Expression
+from cipherblas.lang.results import results_of
 from cipherblas.planner.truncation import truncation_error
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.rings import Ring
@@ -32,7 +34,8 @@ class DryRun:
 
     Attributes:
         inputs: what the client must send, in the order of first use.
-        result: its handles carry limbs, scale, bound and noise.
+        results: their handles carry limbs, scale, bound and noise.
+        left: limbs that each result was computed with; of several, it is sent with fewer where these hold it.
         counts: operations of the whole run.
         keys: switching keys that the run asks for.
         working_bytes: peak of values, encoded plaintexts and workspaces that are alive together, what is kept for later
@@ -40,51 +43,63 @@ class DryRun:
         choices: how each node was computed of which that had to be decided.
         nodes: what each took, where that was asked for.
         fixed_factors: the clear factors that have keys of their own.
-        truncation: what terms that are left out add to the error.
+        truncation: what terms that are left out add to the error of each result.
+        scale_bits: of the ring.
     """
 
     inputs: tuple[Input, ...]
-    result: Value
+    results: tuple[Value, ...]
+    left: tuple[int, ...]
     counts: Counts
     keys: KeyRequest
     working_bytes: int
     choices: Mapping[int, Choice]
     nodes: tuple[NodeFigures, ...]
     fixed_factors: tuple[ClearFactor, ...]
-    truncation: float
+    truncation: tuple[float, ...]
+    scale_bits: float
 
-    @property
-    def error(self) -> float:
-        """Predicted largest error of an entry of the result."""
-        return self.result.error() + self.truncation
+    @functools.cached_property
+    def errors(self) -> tuple[float, ...]:
+        """Predicted largest error of an entry, of each result."""
+        pairs = zip(self.results, self.truncation, strict=True)
+        return tuple(value.error() + truncation for value, truncation in pairs)
 
     @property
     def limbs(self) -> int:
-        """Of the result."""
-        return int(self.result.first().limbs)
+        """Of the result that the most are spent on."""
+        return min(self.left)
 
     @property
     def magnitude_bits(self) -> float:
-        """log2(scale · bound) of the result."""
-        first = self.result.first()
-        return math.log2(first.scale * first.bound)
+        """log2(scale · bound) of the result; of one with more limbs than another, what these do not hold."""
+        return max(
+            math.log2(value.first().scale * value.first().bound) - (limbs - self.limbs) * self.scale_bits
+            for value, limbs in zip(self.results, self.left, strict=True)
+        )
 
     @property
-    def rounding_error(self) -> float:
-        """The part of the error that comes from clear factors that are rounded."""
-        return float(max(getattr(handle, "bias", 0.0) / handle.scale for handle in self.result.handles))
+    def rounding_errors(self) -> tuple[float, ...]:
+        """The part of each result's error that comes from clear factors that are rounded."""
+        return tuple(
+            float(max(getattr(handle, "bias", 0.0) / handle.scale for handle in value.handles))
+            for value in self.results
+        )
 
-    def output(self, n: int) -> Output:
-        """How the result comes back."""
-        value, first = self.result, self.result.first()
-        components = getattr(first, "components", 2)
-        return Output(value.shape, value.form, first.limbs, components, first.scale / value.unit, n)
+    def outputs(self, n: int) -> tuple[Output, ...]:
+        """How the results come back."""
+        found = []
+        for value in self.results:
+            first = value.first()
+            components = getattr(first, "components", 2)
+            scale = first.scale / value.unit
+            found.append(Output(value.shape, value.form, first.limbs, components, scale, n))
+        return tuple(found)
 
     def traffic(self, n: int) -> Traffic:
         """What is sent, and what that costs."""
-        output = self.output(n)
-        back = output.form.download(output.limbs, output.components, n)
-        return sum((sent(one, n) for one in self.inputs), back)
+        back = [one.form.download(one.limbs, one.components, n) for one in self.outputs(n)]
+        return sum((*(sent(one, n) for one in self.inputs), *back[1:]), back[0])
 
     def held_bytes(self, n: int) -> int:
         """Bytes of the operands as they came, which stay until the end."""
@@ -173,17 +188,19 @@ def dry_run(
     evaluators = Evaluators(slots, lambda: RowsSymbolic(ring, key_policy=policy))
     inputs = SymbolicInputs()
     executor = Executor(evaluators, expression, decisions, inputs, choose=choose, observed=observed)
-    result = executor.run()
+    results = executor.results()
     wanted = tuple(inputs.wanted.values())
     made = sum(one.form.resident_bytes(one.limbs, ring.n, one.public_key)[1] for one in wanted)
     return DryRun(
         inputs=wanted,
-        result=result,
+        results=tuple(results),
+        left=tuple(executor.left),
         counts=evaluators.counts,
         keys=evaluators.request,
         working_bytes=evaluators.peak_bytes + made,
         choices={number: choice for number, choice in executor.choices.items() if number in executor.asked},
         nodes=tuple(executor.figures),
         fixed_factors=tuple(executor.fixed_factors),
-        truncation=truncation_error(expression),
+        truncation=tuple(map(truncation_error, results_of(expression))),
+        scale_bits=ring.scale_bits,
     )

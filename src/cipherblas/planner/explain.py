@@ -10,6 +10,7 @@ from cipherblas.common.errors import printable
 from cipherblas.lang.operands import Operand
 from cipherblas.planner.machine import Machine
 from cipherblas.planner.plan import Plan
+from cipherblas.planner.targets import ResultFigures
 from cipherblas.rlwe.noise import FAILURE_BITS
 from cipherblas.runtime.blocks import IN_PLACE
 from cipherblas.runtime.executor import NodeFigures
@@ -18,8 +19,13 @@ from cipherblas.runtime.tensors import PACKING, TENSORS
 from cipherblas.runtime.values import Choice
 
 
-def explain(plan: Plan, formula: str, operands: Mapping[str, Operand]) -> str:
+def explain(
+    plan: Plan, formula: str, operands: Mapping[str, Operand], results: Sequence[tuple[int, ...]]
+) -> str:
     """Every decision and prediction of `plan`, one per line, then the candidates that lost and why.
+
+    Args:
+        results: their shapes.
 
     No character of it can steer a terminal, whatever the plan holds.
     """
@@ -60,7 +66,10 @@ def explain(plan: Plan, formula: str, operands: Mapping[str, Operand]) -> str:
         ("peak memory", f"{size(plan.peak_bytes)} on the server, {_included(plan)} included"),
         ("machine", _machine(plan.machine)),
         *_times(plan),
-        ("expected error", f"at most {plan.error:.2g} per entry ({_asked(plan)})"),
+        *(
+            ("expected error", _error(plan, one, shape))
+            for one, shape in zip(plan.results, results, strict=True)
+        ),
         (
             "failure",
             f"an entry errs by more, or a message wraps around: with probability below 2^-{FAILURE_BITS}",
@@ -279,10 +288,14 @@ def _saving(plan: Plan) -> list[tuple[str, str]]:
     return [("fewer keys", f"than {than}; cost: {cost}")]
 
 
-def _asked(plan: Plan) -> str:
-    missed = "" if plan.error <= plan.error_target else ", NOT reached by these parameters"
-    how = f"precision={plan.precision:.2g}" if plan.asked_error is None else f"error={plan.asked_error:.2g}"
-    return f"asked: {plan.error_target:.2g} by {how}{missed}"
+def _error(plan: Plan, result: ResultFigures, shape: tuple[int, ...]) -> str:
+    """What is predicted of a result, and what was asked for."""
+    missed = "" if result.error <= result.target else ", NOT reached by these parameters"
+    how = f"precision={plan.precision:.2g}" if plan.asked_error is None else f"error={result.target:.2g}"
+    text = f"at most {result.error:.2g} per entry (asked: {result.target:.2g} by {how}{missed})"
+    if not result.label:
+        return text
+    return f"{result.label} {shape_text(shape)} up to {result.bound:.3g}, {size(result.nbytes)} down: {text}"
 
 
 def size(amount: float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_args
 
@@ -17,10 +17,13 @@ from cipherblas.crypto.keys import KeyRequest
 from cipherblas.crypto.params import Parameters
 from cipherblas.crypto.security import LEVELS
 from cipherblas.evaluators.slots.values import Order
+from cipherblas.lang.nodes import Expression
+from cipherblas.lang.results import labels_of, results_of
 from cipherblas.methods.matmul.registry import GEMM, find
 from cipherblas.methods.matvec_conv.registry import LAYER_METHODS
 from cipherblas.planner.machine import Machine
 from cipherblas.planner.stages import DEFAULT_LINK, Minimise, Stages, predicted
+from cipherblas.planner.targets import ResultFigures, asked_errors, each_error, targets
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.key_policies import KeyPolicy, check_policy, rotation_steps
 from cipherblas.rlwe.traffic import Traffic
@@ -41,7 +44,8 @@ class PlanOptions:
 
     Attributes:
         precision: largest error of an entry, relative to the bound of the result (for A @ B: max|A|·max|B|·k).
-        error: largest error of an entry, in the units of the result; instead of `precision` (see `relative_to`).
+        error: largest error of an entry, in the units of the result; instead of `precision` (see `relative_to`). Of a
+            program with several results, one for all, or one for each, in a tuple or by name as the results are.
         security: 128, 192 or 256 bits; anything less needs `insecure`.
         insecure: accept parameters below the table (warns; stamped into every file).
         algorithm: name of the algorithm for every product, or for every layer; None lets the planner choose.
@@ -67,7 +71,7 @@ class PlanOptions:
     """
 
     precision: float = 1e-4
-    error: float | None = None
+    error: float | Sequence[float] | Mapping[str, float] | None = None
     security: int = 128
     insecure: bool = False
     algorithm: str | None = None
@@ -98,10 +102,11 @@ class PlanOptions:
             raise DTypeError("precision", expected="a number", got=type(self.precision).__name__)
         if not 0 < self.precision < 1:  # also when it is not a number
             raise PrecisionError("precision", expected="between 0 and 1", got=self.precision)
-        if self.error is not None and not is_scalar(self.error):
-            raise DTypeError("error", expected="a number", got=type(self.error).__name__)
-        if self.error is not None and not 0 < self.error < math.inf:
-            raise PrecisionError("error", expected="a positive number", got=self.error)
+        for error in each_error(self.error):
+            if not is_scalar(error):
+                raise DTypeError("error", expected="a number", got=type(error).__name__)
+            if not 0 < error < math.inf:
+                raise PrecisionError("error", expected="a positive number", got=error)
         for name in (
             "memory_budget",
             "key_budget",
@@ -172,17 +177,34 @@ class PlanOptions:
             )
         return cls(**options)
 
-    def relative_to(self, bound: float) -> PlanOptions:
-        """With the precision that the error means for a result of this bound.
+    def relative_to(self, expression: Expression) -> PlanOptions:
+        """With the precision that the error means for a program; of several results, the finest that is asked of one.
 
         Raises:
-            PrecisionError: the error is as large as the bound.
+            PrecisionError: the error is as large as the bound of a result.
+            ParameterError: errors are given for other results than those of the program.
         """
         if self.error is None:
             return self
-        if self.error >= bound:
-            raise PrecisionError("error", expected=f"below the bound {bound:g} of the result", got=self.error)
-        return replace(self, precision=float(self.error) / bound, error=float(self.error))
+        errors = asked_errors(expression, self.error)
+        for node, label, error in zip(results_of(expression), labels_of(expression), errors, strict=True):
+            if error >= node.bound:
+                of = f" {label}" if label else ""
+                raise PrecisionError(
+                    "error", expected=f"below the bound {node.bound:g} of the result{of}", got=error
+                )
+        pairs = zip(results_of(expression), errors, strict=True)
+        return replace(self, precision=min(error / node.bound for node, error in pairs))
+
+    def asked(self, expression: Expression) -> float | tuple[float, ...] | None:
+        """The absolute errors that are asked for: one for all results of a program, or one for each in their order."""
+        if self.error is None or not is_scalar(self.error):
+            return None if self.error is None else asked_errors(expression, self.error)
+        return float(self.error)  # type: ignore[arg-type]
+
+    def targets(self, expression: Expression) -> tuple[float, ...]:
+        """The largest allowed error of an entry, of each result of a program, once these are relative to it."""
+        return targets(expression, float(self.precision), self.asked(expression))
 
     def _check_integer(self, name: str) -> None:
         value = getattr(self, name)
@@ -227,12 +249,13 @@ class Plan(Rebuilt):
     """A decided program: parameters, methods, blocks, and what the run will cost.
 
     The figures come from running the program itself without data, so they are those of the code that runs.
-    `rounding_error` is the part of `error` that comes from clear factors that are rounded to integers.
     `weight_memory_bytes` is the part of `peak_bytes` that encoded weights take: all of them, up to half of the memory
     that the machine had available; the rest goes to a file. `mask_budget`: encoded masks and constants of so many
     bytes are kept from run to run; they are in `peak_bytes`. `nodes`: what each node of the program takes;
     `runners_up`: by the number of a node, the method that was nearly taken.
-    `asked_error`: what the user gave instead of a precision. `machine`, `threads`, `link`, `minimise`: what times are
+    `asked_error`: what the user gave instead of a precision, of several results perhaps one for each. `results`: what
+    is predicted of each; `error`, `error_target` and `rounding_error` are those of the one that is nearest to its
+    target. `machine`, `threads`, `link`, `minimise`: what times are
     predicted for, wherever the plan was made, and which of them it makes least.
     """
 
@@ -249,21 +272,39 @@ class Plan(Rebuilt):
     result_bytes: int
     levels: int
     peak_bytes: int
-    error: float
-    error_target: float
+    results: tuple[ResultFigures, ...]
     traffic: Traffic
     machine: Machine
     threads: int
-    rounding_error: float = 0.0
     weight_memory_bytes: int = 0
     mask_budget: int = MASK_BYTES
     nodes: tuple[NodeFigures, ...] = ()
-    asked_error: float | None = None
+    asked_error: float | tuple[float, ...] | None = None
     rejected: tuple[Rejected, ...] = field(default=(), compare=False)
     runners_up: Mapping[int, str] = field(default_factory=dict, compare=False)
     key_saving: KeySaving | None = field(default=None, compare=False)
     minimise: Minimise = "end-to-end"
     link: float = DEFAULT_LINK
+
+    @functools.cached_property
+    def _nearest(self) -> ResultFigures:
+        """The result whose error is the largest part of what is allowed."""
+        return max(self.results, key=lambda one: one.error / one.target if one.target else math.inf)
+
+    @property
+    def error(self) -> float:
+        """Predicted largest error of an entry."""
+        return self._nearest.error
+
+    @property
+    def error_target(self) -> float:
+        """What is allowed."""
+        return self._nearest.target
+
+    @property
+    def rounding_error(self) -> float:
+        """The part of the error that comes from clear factors that are rounded to integers."""
+        return self._nearest.rounding_error
 
     @property
     def form(self) -> str:
@@ -322,7 +363,8 @@ class Plan(Rebuilt):
 
     def decisions(self) -> dict[str, Any]:
         """What must be known to run the plan again: JSON-ready, the base of the program's identity."""
-        asked = {} if self.asked_error is None else {"asked_error": self.asked_error}
+        error = self.asked_error
+        asked = {} if error is None else {"asked_error": list(error) if isinstance(error, tuple) else error}
         return {
             "form": self.form,
             "parameters": self.parameters.to_dict(),
@@ -378,6 +420,7 @@ class Plan(Rebuilt):
             "rounding_error": self.rounding_error,
             "error_target": self.error_target,
             "asked_error": self.asked_error,
+            "results": [asdict(one) for one in self.results],
             "seconds": self.seconds,
             **self.planned_for(),
             "traffic": asdict(self.traffic),

@@ -12,6 +12,7 @@ from cipherblas.crypto.params import MAX_PRIME_BITS, Parameters, make_parameters
 from cipherblas.crypto.security import max_log_qp
 from cipherblas.lang.graph import products
 from cipherblas.lang.nodes import Expression, ordered
+from cipherblas.lang.results import results_of
 from cipherblas.methods.matmul.registry import GEMM
 from cipherblas.planner.budgets import Budgets
 from cipherblas.planner.plan import PlanOptions
@@ -136,7 +137,7 @@ class RowStrategy(Strategy):
 
         def reaches(bits: int) -> bool:
             try:
-                return run(RowSize(n, bits, special).shape()).error <= self.target
+                return self.excess(run(RowSize(n, bits, special).shape())) <= 1
             except LevelError:
                 return False
 
@@ -173,13 +174,15 @@ class RowStrategy(Strategy):
         asked = float(self.options.precision)
         precision = f"the precision {asked:g} cannot be reached by GEMM at N = {largest.n}"
         try:
-            error = run(largest.shape()).error
+            found = run(largest.shape())
         except LevelError as failure:
             return PrecisionError(
                 f"{precision}: {failure.message}", expected=failure.expected, got=failure.got
             )
+        results = zip(found.errors, self.targets, results_of(self.expression), strict=True)
+        error, target, node = max(results, key=lambda one: one[0] / one[1])
         return PrecisionError(
             f"{precision}: rounded weights and float64 leave more, whatever the modulus",
-            expected=f"an error of {error:.3g} or more, precision=… from {error / self.expression.bound:.1g} on",
-            got=f"{self.target:.3g}",
+            expected=f"an error of {error:.3g} or more, precision=… from {error / node.bound:.1g} on",
+            got=f"{target:.3g}",
         )

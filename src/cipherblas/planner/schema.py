@@ -13,6 +13,7 @@ from cipherblas.common.schema import (
     anything,
     either,
     flag,
+    listed,
     mapping,
     nothing,
     number,
@@ -24,6 +25,7 @@ from cipherblas.common.schema import (
 )
 from cipherblas.evaluators.slots.values import Order
 from cipherblas.lang.operands import MAX_LENGTH
+from cipherblas.lang.results import MOST_RESULTS
 from cipherblas.methods.matmul.base import Algorithm
 from cipherblas.methods.matmul.registry import ALGORITHMS, GEMM
 from cipherblas.methods.matvec_conv.registry import METAKERNEL
@@ -90,7 +92,7 @@ _DECISIONS = record(
         "order": one_of(*get_args(Order)),
         "precision": number(0, 1),
     },
-    {"asked_error": number(0)},
+    {"asked_error": either(listed(number(0), 1, MOST_RESULTS), number(0))},
 )
 
 _PLANNED_FOR = record(

@@ -324,7 +324,7 @@ class Search:
             return self._failures[-1]
         return PrecisionError(
             "no parameters reach what was asked for",
-            expected=f"error {strategy.target:.3g}, {self.options.security}-bit security",
+            expected=f"error {min(strategy.targets):.3g}, {self.options.security}-bit security",
             got=details,
         )
 
@@ -345,15 +345,17 @@ class Search:
                 *(strategy.expression, parameters, decided, run, self.predictions),
                 order=options.order,
                 precision=float(options.precision),
+                error=options.asked(strategy.expression),
                 mask_budget=masks,
             )
             needed = plan.peak_bytes - plan.weight_memory_bytes
             if needed <= self.budgets.memory:
                 break
         # Parameters that the user forces give the precision that they give: `explain` says so.
-        if plan.error > strategy.target and entry.size is not None:
-            missed = PrecisionError("the plan misses the precision", expected=strategy.target, got=plan.error)
-            return self._enlarged(entry, math.log2(plan.error / strategy.target) + MORE_BITS, tries, missed)
+        if plan.error > plan.error_target and entry.size is not None:
+            expected = plan.error_target
+            missed = PrecisionError("the plan misses the precision", expected=expected, got=plan.error)
+            return self._enlarged(entry, math.log2(plan.error / expected) + MORE_BITS, tries, missed)
         if needed > self.budgets.memory:
             raise MemoryBudgetError(
                 f"{entry.candidate.name} needs too much memory",

@@ -181,7 +181,7 @@ def magnitude_slope(run: Callable[[RingShape], DryRun], n: int, allowed_bits: fl
 def sizings(
     run: Callable[[RingShape], DryRun],
     n: int,
-    target: float,
+    excess: Callable[[DryRun], float],
     security: int,
     insecure: bool,
     extra_bits: float,
@@ -192,7 +192,7 @@ def sizings(
 
     Args:
         run: counts the program on a ring.
-        target: largest allowed error of an entry.
+        excess: how many times too large the errors are.
         extra_bits: added to the scale (after a first choice missed the target, or its primes were too few).
         slope: of the program, see `magnitude_slope`.
         alphas: limbs per digit to try, beside all in one digit.
@@ -202,10 +202,10 @@ def sizings(
     """
     allowed = budget_bits(n, security, insecure)
     ring, first = drafted(run, n, DRAFT_SCALE_BITS, allowed)
-    wanted = _wanted_scale(ring, first, target)
+    wanted = _wanted_scale(ring, excess(first))
     if wanted + extra_bits > MAX_SCALE_BITS:  # the error may not be as linear as it seems
         ring, first = drafted(run, n, MAX_SCALE_BITS, allowed)
-        wanted = _wanted_scale(ring, first, target)
+        wanted = _wanted_scale(ring, excess(first))
     wanted = max(wanted, MIN_SCALE_BITS, (n.bit_length() + 1) + 3.0) + extra_bits
     if wanted > MAX_SCALE_BITS:
         raise NoRingError(
@@ -233,9 +233,9 @@ def sizings(
     return found
 
 
-def _wanted_scale(ring: RingShape, found: DryRun, target: float) -> float:
-    """log2 of the scale at which the error meets the target, as far as errors fall as scales grow."""
-    return ring.scale_bits + math.log2(found.error / target) + 0.25
+def _wanted_scale(ring: RingShape, excess: float) -> float:
+    """log2 of the scale at which the errors meet their targets, as far as errors fall as scales grow."""
+    return ring.scale_bits + math.log2(excess) + 0.25
 
 
 def _too_large(n: int, bits: float, allowed: float) -> NoRingError:

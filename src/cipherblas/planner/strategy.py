@@ -109,9 +109,13 @@ class Strategy(ABC):
         return RING_DEGREES if self.options.ring_degree is None else (self.options.ring_degree,)
 
     @property
-    def target(self) -> float:
-        """Largest allowed error of an entry."""
-        return float(self.options.precision) * self.expression.bound
+    def targets(self) -> tuple[float, ...]:
+        """Largest allowed error of an entry, of each result."""
+        return self.options.targets(self.expression)
+
+    def excess(self, run: DryRun) -> float:
+        """How many times its target the error of a result is, at most."""
+        return max(error / target for error, target in zip(run.errors, self.targets, strict=True))
 
     @abstractmethod
     def families(
@@ -165,6 +169,6 @@ class Strategy(ABC):
         if alike not in self._slopes:
             self._slopes[alike] = magnitude_slope(run, candidate.n, allowed)
         return sizings(
-            *(run, candidate.n, self.target, self.options.security, self.options.insecure, extra_bits),
+            *(run, candidate.n, self.excess, self.options.security, self.options.insecure, extra_bits),
             *(self._slopes[alike], (1, 2, 3) if self.fine else (2,)),
         )

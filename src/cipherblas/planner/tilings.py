@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from cipherblas.lang.graph import Axes
+from cipherblas.lang.graph import Axes, products
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.methods.matmul.base import Algorithm
 
@@ -66,6 +66,23 @@ def uniform_tilings(axes: Axes, largest: int | None = None) -> Iterator[dict[str
         if key not in seen:
             seen.add(key)
             yield blocks
+
+
+def widened(expression: Expression, axes: Axes, blocks: Mapping[str, int]) -> dict[str, int]:
+    """The blocks with equal lengths along what differs between products of one packed factor.
+
+    Layouts of a factor depend on the blocks of the other one: with equal ones, the client sends it once for all.
+    """
+    found = dict(blocks)
+    for side in (0, 1):
+        others: dict[int, set[str]] = {}  # by factor, the axes of results that are not its own
+        for node in products(expression):
+            factor = node.children[side]
+            if factor.secret and factor.packable:
+                others.setdefault(id(factor), set()).add(axes.of(node)[1 - side])
+        for names in others.values():
+            found.update(dict.fromkeys(names, max(found[name] for name in names)))
+    return found
 
 
 def fits_all(

@@ -6,6 +6,7 @@ from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.rows.worst_case import RowsWorstCase
 from cipherblas.evaluators.slots.worst_case import WorstCase
 from cipherblas.lang.nodes import Expression
+from cipherblas.lang.results import results_of
 from cipherblas.planner.plan import Plan
 from cipherblas.planner.truncation import truncation_error
 from cipherblas.runtime.executor import Executor
@@ -13,8 +14,8 @@ from cipherblas.runtime.inputs import SymbolicInputs
 from cipherblas.runtime.rows import ROWS
 
 
-def worst_error(expression: Expression, plan: Plan) -> float:
-    """Bound on the error of an entry of the result, all errors adding up; what it assumes: `evaluators.worst_case`.
+def worst_errors(expression: Expression, plan: Plan) -> list[float]:
+    """Bound on the error of an entry, of each result, all errors adding up; assumptions: `evaluators.worst_case`.
 
     Args:
         expression: what runs (`Program.executed`).
@@ -22,9 +23,12 @@ def worst_error(expression: Expression, plan: Plan) -> float:
     """
     slots = WorstCase(plan.parameters, key_policy=plan.key_policy)
     rows = RowsWorstCase(plan.parameters, key_policy=plan.key_policy)
-    result = Executor(
+    results = Executor(
         Evaluators(lambda: slots, lambda: rows), expression, plan.decided, SymbolicInputs()
-    ).run()
+    ).results()
     evaluator: WorstCase | RowsWorstCase = rows if plan.form == ROWS else slots
-    worst = max(evaluator.decrypted_error(handle) for handle in result.handles)
-    return float(worst * abs(result.unit)) + truncation_error(expression)
+    found = []
+    for node, value in zip(results_of(expression), results, strict=True):
+        worst = max(evaluator.decrypted_error(handle) for handle in value.handles)
+        found.append(float(worst * abs(value.unit)) + truncation_error(node))
+    return found

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.common.errors import DTypeError, MismatchError, RangeError
+from cipherblas.common.errors import DTypeError, MismatchError, RangeError, ShapeError
 from cipherblas.common.limits import check_available
 from cipherblas.common.pickles import NeverCopied
 from cipherblas.crypto.keys import (
@@ -37,6 +37,7 @@ from cipherblas.roles.key_record import KeyRecord
 from cipherblas.roles.messages import EncryptedOperand, EncryptedResult, check_parameters, short_id
 from cipherblas.roles.planned import PlannedProgram
 from cipherblas.roles.sharing import Sharing, flooded
+from cipherblas.runtime.values import Output
 
 
 class Client(NeverCopied):
@@ -143,18 +144,22 @@ class Client(NeverCopied):
         *,
         of: Mapping[str, EncryptedOperand] | None = None,
         share: Sharing | None = None,
-    ) -> NDArray[np.float64]:
-        """The clear matrix, vector or image of a result, in its shape.
+    ) -> Any:
+        """The clear matrix, vector or image of a result, in its shape; of several results, as the program returns them.
 
-        A result names the encryptions that it was computed from. They must be those of `of`; operands that are not
-        among them must be the latest encryptions that this client made, or, where it made none, that other processes
-        made with its key file. Only what was never encrypted with the secret key is not checked. This finds results of
-        earlier runs, not lies of a server.
+        An encrypted result names the encryptions that it was computed from. They must be those of `of`; operands that
+        are not among them must be the latest encryptions that this client made, or, where it made none, that other
+        processes made with its key file. Only what was never encrypted with the secret key is not checked. This finds
+        results of earlier runs, not lies of a server.
 
         Args:
             of: the encrypted operands that the result is of, all or some, by name as `encrypt` returns them.
             share: for results that others will see: adds noise that hides the error, and rounds; what that costs is
-                `share.deviation(program)`. Takes the entries from the budget of the key, before anything is decrypted.
+                `share.deviation(program)`. Takes the entries, of several results those of all, from the budget of the
+                key, before anything is decrypted.
+
+        Returns:
+            An array; of a program with several results a tuple, or a dictionary, of arrays.
 
         Raises:
             DTypeError: not a result, not encrypted operands, not a `Sharing`.
@@ -170,12 +175,14 @@ class Client(NeverCopied):
         self._check(result)
         self._check_operands(result, of)
         if share is None:
-            return self._decrypted(result)
+            return self.program.arranged(self._decrypted(result))
         if not isinstance(share, Sharing):
             raise DTypeError("how to share a result", expected="Sharing", got=type(share).__name__)
-        sigma = share.deviation(self.program)
-        self._record.spend(share, math.prod(self.program.shape), result.digest)
-        return flooded(self._decrypted(result), sigma)
+        sigmas = share.deviations(self.program)
+        entries = sum(math.prod(node.shape) for node in self.program.results)
+        self._record.spend(share, entries, result.digest)
+        pairs = zip(self._decrypted(result), sigmas, strict=True)
+        return self.program.arranged([flooded(values, sigma) for values, sigma in pairs])
 
     def _check(self, result: EncryptedResult) -> None:
         """Raise unless this is a result of this program, for this key pair, as it was planned."""
@@ -193,8 +200,14 @@ class Client(NeverCopied):
             raise MismatchError(
                 "the result belongs to another key pair", expected=self._secret.key_id, got=result.key_id
             )
-        program.output.check(result.ciphertexts)
-        check_available(program.output.working_bytes, "decrypting the result")
+        each, outputs = result.each, program.outputs
+        if len(each) != len(outputs) or bool(result.parts) != program.expression.root:
+            raise ShapeError(
+                "results of the program", expected=", ".join(program.labels) or "one", got=len(each)
+            )
+        for output, arrays in zip(outputs, each, strict=True):
+            output.check(arrays)
+        check_available(sum(output.working_bytes for output in program.outputs), "decrypting the result")
 
     def _check_operands(self, result: EncryptedResult, of: Mapping[str, EncryptedOperand] | None) -> None:
         """Raise MismatchError unless the result is of these encryptions, and else of the latest ones."""
@@ -218,30 +231,38 @@ class Client(NeverCopied):
                     got=short_id(result.operands[name]),
                 )
 
-    def _decrypted(self, result: EncryptedResult) -> NDArray[np.float64]:
-        """The values of a checked result; RangeError where they cannot be right."""
-        form = self.program.output.form
-        if isinstance(form, RowForm):
-            values = self._decrypt_rows(form, result.ciphertexts)
-        else:
-            assert isinstance(form, SlotForm)
-            context, scale = self.program.plan.parameters.context(), self.program.output.scale
-            vectors = [
-                context.decode(decrypt_coefficients(self._secret, ct) / scale) for ct in result.ciphertexts
-            ]
-            values = form.joined(vectors, self.program.executed.shape)
-        values = values.reshape(self.program.shape)
-        limit = self.program.expression.bound + self.program.plan.error
-        if not (np.abs(values) <= limit).all():  # also where one is not a number; the message tells no value
-            raise RangeError(
-                "the result has an entry beyond its bound: it was not computed as planned, or an operand or an "
-                "assumption of the program does not keep its bound",
-                expected=f"at most {limit:g} in absolute value",
-            )
-        return values
+    def _decrypted(self, result: EncryptedResult) -> list[NDArray[np.float64]]:
+        """The values of each checked result; RangeError where they cannot be right."""
+        program, found = self.program, []
+        figures, parts = program.plan.results, zip(program.outputs, result.each, strict=True)
+        for figure, node, (output, arrays) in zip(figures, program.results, parts, strict=True):
+            values = self._decrypted_part(output, arrays).reshape(node.shape)
+            limit = node.bound + figure.error
+            inside = np.abs(values) <= limit  # not where one is not a number
+            if not inside.all():  # the message tells no value
+                what = f"result {figure.label!r}" if figure.label else "the result"
+                raise RangeError(
+                    f"{what} has an entry beyond its bound: it was not computed as planned, or an operand or an "
+                    "assumption of the program does not keep its bound",
+                    expected=f"at most {limit:g} in absolute value",
+                )
+            found.append(values)
+        return found
 
-    def _decrypt_rows(self, form: RowForm, arrays: tuple[NDArray[np.uint64], ...]) -> NDArray[np.float64]:
-        params, key_id, scale = self._secret.params, self._secret.key_id, self.program.output.scale
+    def _decrypted_part(self, output: Output, arrays: tuple[NDArray[np.uint64], ...]) -> NDArray[np.float64]:
+        """The values of one result in the shape in which it was computed."""
+        form = output.form
+        if isinstance(form, RowForm):
+            return self._decrypt_rows(form, output.scale, arrays)
+        assert isinstance(form, SlotForm)
+        context = self.program.plan.parameters.context()
+        vectors = [context.decode(decrypt_coefficients(self._secret, ct) / output.scale) for ct in arrays]
+        return form.joined(vectors, output.shape)
+
+    def _decrypt_rows(
+        self, form: RowForm, scale: float, arrays: tuple[NDArray[np.uint64], ...]
+    ) -> NDArray[np.float64]:
+        params, key_id = self._secret.params, self._secret.key_id
         pieces = []
         for width, a, b in zip(form.widths, arrays[::2], arrays[1::2], strict=True):
             kind, shape = rows_format(width, params.n), (form.shape[0], width)

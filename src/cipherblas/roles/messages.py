@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from cipherblas.crypto.keys import FreshCiphertext
 from cipherblas.crypto.params import Parameters
 from cipherblas.crypto.randomness import SEED_BYTES
 from cipherblas.lang.operands import Encryption
+from cipherblas.lang.results import MOST_RESULTS, Arranged
 from cipherblas.rlwe.matrices import RlweRows, SharedBatch, SharedRows
 
 KIND = "ciphertext"
@@ -42,13 +44,17 @@ _OPERAND = schema.record(
     },
     others=True,
 )
+_SHAPE = schema.listed(schema.whole(1), 0, 3)  # a number has none
+
+
 _RESULT = schema.record(
     {
         **_HEADER,
         "seconds": schema.number(),
         "operands": schema.mapping(schema.text),
-        "shape": schema.listed(schema.whole(1), 0, 3),  # a number has none
+        "shape": schema.either(schema.listed(_SHAPE, 1, MOST_RESULTS), _SHAPE),
     },
+    {"labels": schema.listed(schema.text, 1, MOST_RESULTS)},
     others=True,
 )
 EncryptedRows: TypeAlias = "RlweRows | SharedRows | SharedBatch"
@@ -149,7 +155,7 @@ class EncryptedOperand(Rebuilt):
         header, tensors, parameters = _read(path, "operand", security, insecure)
         _OPERAND(header, "an encrypted operand")
         name, forms = header["name"], header["forms"]
-        _check_name(name)
+        _check_name(name, "an encrypted operand")
         if len(forms) != header["feeds"]:
             raise FormatError("forms of an encrypted operand", expected=header["feeds"], got=len(forms))
         feeds = tuple(
@@ -159,11 +165,11 @@ class EncryptedOperand(Rebuilt):
         return cls(header["program"], name, tuple(header["shape"]), parameters, feeds, header["key_id"])
 
 
-def _check_name(name: str) -> None:
+def _check_name(name: str, what: str) -> None:
     try:
         check_name(name)
     except CipherblasError as error:
-        raise FormatError(f"fields of an encrypted operand: {error}") from error
+        raise FormatError(f"fields of {what}: {error}") from error
 
 
 def _a_part(ct: FreshCiphertext | EncryptedRows) -> NDArray[np.uint64]:
@@ -267,30 +273,48 @@ def _seeds(seeds: NDArray[Any] | None, count: int) -> list[bytes | None]:
 
 @dataclass(frozen=True)
 class EncryptedResult(Rebuilt):
-    """The encrypted value of a program, block after block in row-major order.
+    """The encrypted value of a program, or all its results, each block after block in row-major order.
 
     Attributes:
         program_id: the program that computed it.
-        shape: of the matrix, vector or image.
-        ciphertexts: arrays (components, limbs, N); for matrices encrypted by rows, per piece the a part
+        shape: of the matrix, vector or image; of several results, a tuple or a dictionary of their shapes.
+        ciphertexts: of all results, arrays (components, limbs, N); for matrices encrypted by rows, per piece the a part
             (limbs, rows, N) and the b part (limbs, rows, columns).
         seconds: how long the server computed.
         key_id: the key pair that decrypts it.
         operands: name → `EncryptedOperand.digest` of each secret operand that it was computed from, as the server says.
+        parts: of several results, how many of the ciphertexts each has; of the only one, nothing.
+
+    Raises:
+        ShapeError: the parts are not all ciphertexts, or not those of the shapes.
     """
 
     program_id: str
-    shape: tuple[int, ...]
+    shape: Arranged[tuple[int, ...]]
     parameters: Parameters
     ciphertexts: tuple[NDArray[np.uint64], ...]
     seconds: float = 0.0
     key_id: str = ""
     operands: Mapping[str, str] = field(default_factory=dict)
+    parts: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.parts and (sum(self.parts), len(self.parts)) != (len(self.ciphertexts), len(self.shape)):
+            expected = f"{len(self.shape)} parts of {len(self.ciphertexts)} ciphertexts"
+            raise ShapeError("an encrypted result", expected=expected, got=self.parts)
 
     @property
     def nbytes(self) -> int:
         """Bytes that travel."""
         return sum(ct.nbytes for ct in self.ciphertexts)
+
+    @property
+    def each(self) -> list[tuple[NDArray[np.uint64], ...]]:
+        """The ciphertexts of each result."""
+        if not self.parts:
+            return [self.ciphertexts]
+        stops = itertools.accumulate(self.parts)
+        return [self.ciphertexts[stop - part : stop] for stop, part in zip(stops, self.parts, strict=True)]
 
     @functools.cached_property
     def digest(self) -> str:
@@ -300,21 +324,20 @@ class EncryptedResult(Rebuilt):
 
     def save(self, path: str | Path) -> None:
         """Write to a safetensors file, atomically."""
+        shape, labels = self.shape, list(self.shape) if isinstance(self.shape, Mapping) else None
+        lengths = shape.values() if isinstance(shape, Mapping) else shape
         header = {
             "role": "result",
             "program": self.program_id,
-            "shape": list(self.shape),
+            "shape": [one if isinstance(one, int) else list(one) for one in lengths],
             "seconds": self.seconds,
             "key_id": self.key_id,
             "operands": dict(self.operands),
+            **({} if labels is None else {"labels": labels}),
         }
-        shapes = {array.shape for array in self.ciphertexts}
-        alike = len(shapes) == 1 and min(shapes)[0] in (2, 3)
-        tensors: dict[str, NDArray[Any]] = (
-            {"result": np.stack(self.ciphertexts)}
-            if alike
-            else {f"result{index}": array for index, array in enumerate(self.ciphertexts)}
-        )
+        tensors: dict[str, NDArray[Any]] = {}
+        for prefix, arrays in zip(_prefixes(labels, len(self.parts)), self.each, strict=True):
+            tensors.update(_result_tensors(prefix, arrays))
         files.write(path, KIND, header, tensors, parameters=self.parameters)
 
     @classmethod
@@ -328,15 +351,53 @@ class EncryptedResult(Rebuilt):
         """Read a result; arguments and errors as `EncryptedOperand.load`."""
         header, tensors, parameters = _read(path, "result", security, insecure)
         _RESULT(header, "an encrypted result")
+        shape: Any = tuple(tuple(one) if isinstance(one, list) else one for one in header["shape"])
+        count = len(shape) if isinstance(next(iter(shape), 0), tuple) else 0
+        labels = header.get("labels")
+        each = [_result_arrays(tensors, prefix) for prefix in _prefixes(_labels(labels, count), count)]
+        if tensors:
+            raise FormatError("tensors of an encrypted result", expected="no others", got=", ".join(tensors))
         return cls(
             header["program"],
-            tuple(header["shape"]),
+            shape if labels is None else dict(zip(labels, shape, strict=True)),
             parameters,
-            _result_arrays(tensors),
+            tuple(itertools.chain.from_iterable(each)),
             float(header["seconds"]),
             header["key_id"],
             header["operands"],
+            tuple(map(len, each)) if count else (),
         )
+
+
+def _labels(labels: Sequence[str] | None, count: int) -> Sequence[str] | None:
+    """The names of so many results, of a file."""
+    if labels is not None:
+        for label in labels:
+            _check_name(label, "an encrypted result")
+        if len(labels) != count or len(set(labels)) != count:
+            raise FormatError(
+                "names of encrypted results", expected=f"{count} different ones", got=len(labels)
+            )
+    return labels
+
+
+def _prefixes(labels: Sequence[str] | None, count: int) -> list[str]:
+    """What the names of the tensors of each result begin with; `count`: of several results, how many."""
+    if not count:
+        return ["result"]
+    return [f"result.{label}" for label in (range(count) if labels is None else labels)]
+
+
+def _result_tensors(prefix: str, arrays: Sequence[NDArray[np.uint64]]) -> dict[str, NDArray[Any]]:
+    """The ciphertexts of a result in a file: in one tensor where they are alike."""
+    shapes = {array.shape for array in arrays}
+    if len(shapes) == 1 and min(shapes)[0] in (2, 3):
+        return {prefix: np.stack(arrays)}
+    return {_part_name(prefix, index): array for index, array in enumerate(arrays)}
+
+
+def _part_name(prefix: str, index: int) -> str:
+    return f"{prefix}:{index}" if "." in prefix else f"{prefix}{index}"
 
 
 def _tensor(tensors: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
@@ -345,11 +406,14 @@ def _tensor(tensors: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
     return tensors[name]
 
 
-def _result_arrays(tensors: dict[str, NDArray[Any]]) -> tuple[NDArray[np.uint64], ...]:
-    """The ciphertexts of a result file: in one tensor where they are alike."""
-    alike = "result" in tensors
-    names = ["result"] if alike else [f"result{index}" for index in range(len(tensors))]
-    arrays, dimensions = tuple(_tensor(tensors, name) for name in names), 3 + alike
+def _result_arrays(tensors: dict[str, NDArray[Any]], prefix: str) -> tuple[NDArray[np.uint64], ...]:
+    """The ciphertexts of a result, which are taken from those of its file."""
+    alike = prefix in tensors
+    names = itertools.takewhile(tensors.__contains__, (_part_name(prefix, i) for i in itertools.count()))
+    found = [prefix] if alike else list(names) or [_part_name(prefix, 0)]
+    arrays, dimensions = tuple(_tensor(tensors, name) for name in found), 3 + alike
+    for name in found:
+        del tensors[name]
     wanted = "uint64 (count, 2 or 3, limbs, N)" if alike else "uint64, 3 dimensions"
     fits = all(array.ndim == dimensions and (not alike or array.shape[1] in (2, 3)) for array in arrays)
     if not fits or any(array.dtype != np.uint64 for array in arrays):

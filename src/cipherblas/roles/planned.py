@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,20 +22,22 @@ from cipherblas.crypto.params import Parameters
 from cipherblas.engines.encodings import ProgramEncodings
 from cipherblas.evaluators.rows.interface import ClearFactor
 from cipherblas.lang import graph
-from cipherblas.lang.analysis import evaluate_clear
+from cipherblas.lang.analysis import evaluate_results
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.lang.operands import BOUND_RANGE, Operand
+from cipherblas.lang.results import Arranged, arranged, labels_of, results_of
 from cipherblas.planner.assembly import executed, peak_bytes_of, replay
 from cipherblas.planner.dry_run import DryRun, dry_run
 from cipherblas.planner.explain import explain
 from cipherblas.planner.plan import Plan
-from cipherblas.planner.worst_case import worst_error
+from cipherblas.planner.worst_case import worst_errors
 from cipherblas.roles.calls import operands_in_one_mapping
 from cipherblas.roles.messages import check_shape, short_id
 from cipherblas.runtime.values import Input, Output
 
 KIND = "program"
 
+T = TypeVar("T")
 Planned = TypeVar("Planned", bound="PlannedProgram")
 _OPERAND = schema.record(
     {"shape": schema.listed(schema.anything), "secret": schema.flag, "bound": schema.number(*BOUND_RANGE)},
@@ -90,12 +92,27 @@ class PlannedProgram:
 
     def explain(self) -> str:
         """The plan as text: algorithm, parameters, keys, time, memory, error, all predicted before anything runs."""
-        return explain(self.plan, graph.formula(self.expression), self.operands)
+        shapes = [node.shape for node in self.results]
+        return explain(self.plan, graph.formula(self.expression), self.operands, shapes)
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of the result."""
-        return self.expression.shape
+    def results(self) -> tuple[Expression, ...]:
+        """The nodes of the results."""
+        return results_of(self.expression)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names of several results, or their places "0", "1", …; of the only one, nothing."""
+        return labels_of(self.expression) if self.expression.root else ()
+
+    @property
+    def shape(self) -> Arranged[tuple[int, ...]]:
+        """Shape of the result; of several, as the program returns them: a tuple, or a dictionary."""
+        return self.arranged([node.shape for node in self.results])
+
+    def arranged(self, values: Sequence[T]) -> Arranged[T]:
+        """Of a value for each result: the only one, or a tuple, or a dictionary, as the program returns its results."""
+        return arranged(self.expression, values)
 
     def inputs_of(self, name: str) -> list[Input]:
         """What the client sends for the operand `name`."""
@@ -107,21 +124,31 @@ class PlannedProgram:
         return self._run.fixed_factors
 
     @functools.cached_property
-    def output(self) -> Output:
-        """How the result comes back."""
-        return self._run.output(self.plan.parameters.n)
+    def outputs(self) -> tuple[Output, ...]:
+        """How each result comes back."""
+        return self._run.outputs(self.plan.parameters.n)
 
     @functools.cached_property
-    def worst_error(self) -> float:
+    def worst_error(self) -> Arranged[float]:
         """Bound on the error of an entry for whatever operands within their bounds: no two errors are independent.
 
-        What `plan.error` promises holds for data that nobody chose to make errors large; `Sharing` needs this.
+        What `plan.error` promises holds for data that nobody chose to make errors large; `Sharing` needs this. Of
+        several results, one for each, as the program returns them.
         """
-        return worst_error(self.executed, self.plan)
+        return self.arranged(self.worst_errors)
+
+    @functools.cached_property
+    def worst_errors(self) -> tuple[float, ...]:
+        """`worst_error` of each result, in their order."""
+        return tuple(worst_errors(self.executed, self.plan))
 
     @operands_in_one_mapping
-    def evaluate(self, operands: Mapping[str, Any], /) -> NDArray[np.float64]:
-        """The program in the clear, by NumPy, of arrays by name: what an encrypted result is compared with."""
+    def evaluate(self, operands: Mapping[str, Any], /) -> Any:
+        """The program in the clear, by NumPy, of arrays by name: what encrypted results are compared with.
+
+        Returns:
+            An array; of several results a tuple, or a dictionary, of arrays.
+        """
         if set(operands) != set(self.operands):
             raise MismatchError(
                 "operands of the program",
@@ -132,7 +159,7 @@ class PlannedProgram:
         for name, operand in self.operands.items():
             values[name] = finite_array(operands[name], f"operand {name!r}", (len(operand.shape),))
             check_shape(name, values[name].shape, operand.shape)
-        return np.asarray(evaluate_clear(self.expression, values))
+        return self.arranged([np.asarray(value) for value in evaluate_results(self.expression, values)])
 
     @functools.cached_property
     def least_bytes(self) -> int:
@@ -226,10 +253,12 @@ def _unpickled(
 
 def check_expression(expression: Expression) -> None:
     """What every program keeps to, compiled here or read from a file."""
-    if not expression.secret:
-        raise MismatchError(
-            "the result does not depend on a secret operand", expected="a secret result", got="a clear one"
-        )
+    for label, node in zip(labels_of(expression), results_of(expression), strict=True):
+        if not node.secret:
+            what = f"result {label!r}" if label else "the result"
+            raise MismatchError(
+                f"{what} does not depend on a secret operand", expected="a secret result", got="a clear one"
+            )
     check_nodes(len(ordered(expression)))
     graph.check_constants(expression)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -84,7 +83,10 @@ def compile(
     """Trace a function of matrices and plan its encrypted execution.
 
     Args:
-        function: called with one node per operand, by name; combines them by `@`, `+`, `-`, `*`, `/`, `.T`.
+        function: called with one node per operand, by name; combines them by `@`, `+`, `-`, `*`, `/`, `.T`. It returns
+            one result, or several in a tuple, a list (which gives a tuple) or a dictionary: they are computed in one
+            run, with one upload and one set of keys, and come back as they are returned. What they have in common is
+            computed once.
         operands: name → `secret(rows, cols)` or `public(rows, cols)` for each parameter of the function.
         progress: told in a few words what is tried; called often, for as long as planning takes.
         **options: those of `PlanOptions` (precision or error, security, algorithm, memory_budget, …).
@@ -95,13 +97,19 @@ def compile(
     Raises:
         ShapeError: shapes do not fit together.
         PrecisionError, SecurityError, MemoryBudgetError: no parameters reach what is asked for.
-        ParameterError: the name of an operand is no Python identifier.
-        DTypeError: the operands are in no mapping, or one is not made by `secret` or `public`.
+        ParameterError: the name of an operand or of a result is no Python identifier; no result, or more than 256.
+        DTypeError: the operands are in no mapping, or one is not made by `secret` or `public`; the function returns
+            what is no result, or results within results.
+        MismatchError: a result does not depend on a secret operand.
 
     Example:
         >>> program = compile(lambda a, b: a @ b, {"a": secret(8, 8), "b": secret(8, 8)})
         >>> program.shape
         (8, 8)
+        >>> operands = {"x": secret(20, 3), "y": secret(20)}
+        >>> program = compile(lambda x, y: {"gram": x.T @ x, "moment": x.T @ y}, operands)
+        >>> program.shape
+        {'gram': (3, 3), 'moment': (3,)}
     """
     wanted = PlanOptions.given(options)
     operands = dict(operands)
@@ -120,9 +128,9 @@ def compile(
     if idle:
         raise MismatchError("operands that the function does not use", expected="none", got=", ".join(idle))
     check_expression(expression)
-    wanted = wanted.relative_to(expression.bound)
+    wanted = wanted.relative_to(expression)
     check_precision(wanted.precision)
     expression = truncated(expression, float(wanted.precision))
-    wanted = wanted.relative_to(expression.bound)  # that of a sum which was cut may be another
+    wanted = wanted.relative_to(expression)  # the bound of a sum which was cut may be another
     plan, run = make_plan(expression, wanted, progress)
-    return Program(expression, operands, dataclasses.replace(plan, asked_error=wanted.error), run)
+    return Program(expression, operands, plan, run)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -108,19 +109,21 @@ class Server:
             weights=plan.counts.plain_products if plan.counts.stored_bytes else 0,
         )
         start = time.perf_counter()
-        value = executor.run()
+        values = executor.results()
         self.encoding_seconds = evaluators.encoding_seconds
         self.seconds = time.perf_counter() - start - self.encoding_seconds
         self.counts = evaluators.counts
         digests = {name: operand.digest for name, operand in encrypted.items()}
+        arrays = [value.form.taken([handle.data for handle in value.handles]) for value in values]
         return EncryptedResult(
             self.program.id,
             self.program.shape,
             plan.parameters,
-            value.form.taken([handle.data for handle in value.handles]),
+            tuple(itertools.chain.from_iterable(arrays)),
             self.seconds,
             self._keys.key_id,
             digests,
+            tuple(map(len, arrays)) if self.program.expression.root else (),
         )
 
     def _evaluators(self, masks: Encodings) -> Evaluators:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from cipherblas.common.arrays import is_scalar
 from cipherblas.common.errors import DTypeError, ParameterError, PrecisionError
 from cipherblas.crypto import randomness
+from cipherblas.lang.results import Arranged
 from cipherblas.roles.planned import PlannedProgram
 
 LEAST_BITS, MOST_BITS = 30, 64  # the sampler's own distance from a Gaussian is 2^-64 per entry
@@ -51,21 +52,29 @@ class Sharing:
                 raise ParameterError(name, expected=f"{least} to {most}", got=value)
             object.__setattr__(self, name, int(value))
 
-    def deviation(self, program: PlannedProgram) -> float:
+    def deviation(self, program: PlannedProgram) -> Arranged[float]:
         """σ: standard deviation of the noise that an entry of a result of the program gets.
 
+        Of several results, one for each, as the program returns them: by its own error.
+
         Raises:
-            PrecisionError: the noise would be as large as the bound of the result.
+            PrecisionError: the noise would be as large as the bound of a result.
         """
-        sigma: float = math.sqrt(24.0 * self.entries) * math.pow(2, self.bits / 2) * program.worst_error
-        bound = program.expression.bound
-        if not sigma < bound:
-            raise PrecisionError(
-                "the noise that sharing needs is larger than the result (plan with a finer precision, or share less)",
-                expected=f"a standard deviation below the bound {bound:g}",
-                got=f"{sigma:.3g}",
-            )
-        return sigma
+        return program.arranged(self.deviations(program))
+
+    def deviations(self, program: PlannedProgram) -> list[float]:
+        """`deviation` of each result, in their order."""
+        each = math.sqrt(24.0 * self.entries) * math.pow(2, self.bits / 2)
+        found = [each * error for error in program.worst_errors]
+        for node, sigma in zip(program.results, found, strict=True):
+            if not sigma < node.bound:
+                raise PrecisionError(
+                    "the noise that sharing needs is larger than the result (plan with a finer precision, or share "
+                    "less)",
+                    expected=f"a standard deviation below the bound {node.bound:g}",
+                    got=f"{sigma:.3g}",
+                )
+        return found
 
 
 def flooded(values: NDArray[np.float64], sigma: float) -> NDArray[np.float64]:

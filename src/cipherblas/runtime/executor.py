@@ -16,6 +16,7 @@ from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.rows.interface import ClearFactor
 from cipherblas.forms.tensors import TensorLayout
 from cipherblas.lang.nodes import Expression, ordered
+from cipherblas.lang.results import results_of
 from cipherblas.rlwe.counts import Counts
 from cipherblas.runtime.inputs import Inputs
 from cipherblas.runtime.values import Choice, Decisions, Value
@@ -86,12 +87,16 @@ class FormRun:
         """In what progress is counted, of the whole run."""
         return 0
 
-    def result_wish(self) -> Any:
-        """What is asked of the result."""
+    def result_wish(self, node: Expression) -> Any:
+        """What is asked of a result."""
         return None
 
     def finished(self, value: Value) -> Value:
-        """The result as it is sent."""
+        """A result as it is sent."""
+        return value
+
+    def lowered(self, value: Value) -> Value:
+        """One of several results without limbs that its message does not need: what is not sent takes no time."""
         return value
 
 
@@ -119,11 +124,12 @@ def computes(form: str, *operations: str) -> Callable[[AnyMethod], AnyMethod]:
 
 def missing(node: Expression, form: str) -> Expression | None:
     """The first node of a program that no method computes in a form."""
-    return next((n for n in ordered(node) if n.secret and (form, n.op) not in METHODS), None)
+    nodes = (current for current in ordered(node) if current.secret and not current.root)
+    return next((current for current in nodes if (form, current.op) not in METHODS), None)
 
 
 class Executor:
-    """One run of a program: `Executor(...).run()`.
+    """One run of a program: `Executor(...).results()`.
 
     Args:
         evaluators: the interpreters.
@@ -141,6 +147,7 @@ class Executor:
         asked: the numbers of the nodes whose decisions methods looked at.
         figures: of the nodes, in the order in which they were computed.
         fixed_factors: the clear factors that have keys of their own, in the order of the keys' numbers.
+        left: limbs that each result was computed with.
     """
 
     def __init__(
@@ -156,14 +163,16 @@ class Executor:
         observed: bool = False,
     ) -> None:
         self.evaluators, self.node, self.decisions, self.inputs = evaluators, node, decisions, inputs
-        self.order = ordered(node)
+        order = ordered(node)
+        self.order = [current for current in order if not current.root]
         self.number = {id(current): number for number, current in enumerate(self.order)}
         self.choices = dict(decisions.choices)
         self.asked: set[int] = set()
         self.figures: list[NodeFigures] = []
         self.fixed_factors: list[ClearFactor] = []
         self._choose, self._observed = choose, observed
-        self._uses = Tally(id(child) for current in self.order for child in current.children)
+        self.left: list[int] = []
+        self._uses = Tally(id(child) for current in order for child in current.children)
         self._left = self._uses.copy()
         self._kept: dict[int, dict[Hashable, Value]] = {}
         self._of_children = Counts()
@@ -172,18 +181,33 @@ class Executor:
         self._total = weights + self.form_run(decisions.form).steps()
 
     def run(self) -> Value:
-        """Compute the whole program; the result is still encrypted."""
-        run = self.form_run(self.form_of(self.node))
+        """Compute a program with one result, which is still encrypted."""
+        (value,) = self.results()
+        return value
+
+    def results(self) -> list[Value]:
+        """Compute the whole program; the results, in their order, are still encrypted."""
+        wanted = results_of(self.node)
+        found: dict[int, Value] = {}
         self.evaluators.on_weights(self.tick)
         try:
-            value = run.finished(self.value(self.node, run.name, run.result_wish()))
+            # Those that are computed from others first: what these are is then decided by their other uses.
+            for node in sorted(wanted, key=lambda one: -self.number[id(one)]):
+                run = self.form_run(self.form_of(node))
+                value = self.value(node, run.name, run.result_wish(node))
+                if id(node) not in found:
+                    found[id(node)] = run.finished(value)
+            values = [found[id(node)] for node in wanted]
+            self.left = [value.first().limbs for value in values]
+            if self.node.root:
+                values = [self.form_run(value.form.name).lowered(value) for value in values]
         finally:
             self.evaluators.on_weights(None)  # circles would keep what the run holds
             self._runs.clear()
             self._kept.clear()
         if self._done < self._total:  # masks were counted among the weights
             self.tick(self._total - self._done)
-        return value
+        return values
 
     def form_of(self, node: Expression) -> str:
         """The form in which a node is computed."""
@@ -194,6 +218,10 @@ class Executor:
         if form not in self._runs:
             self._runs[form] = FORMS[form](self)
         return self._runs[form]
+
+    def wishes(self, node: Expression) -> list[Hashable]:
+        """How a node was wanted so far, of a value that is kept."""
+        return list(self._kept.get(id(node), ()))
 
     def choice(self, node: Expression, x: TensorLayout | None = None) -> Choice:
         """What was decided about a node."""

@@ -111,10 +111,13 @@ class RowRun(FormRun):
     def lasts(self, node: Expression) -> bool:
         return True
 
-    def result_wish(self) -> Wish:
-        """As large a scale as the modulus holds."""
+    def result_wish(self, node: Expression) -> Wish:
+        """As it was computed for other results; else at as large a scale as the modulus holds."""
+        made = [wish for wish in self.run.wishes(node) if isinstance(wish, Wish)]
+        if made:
+            return max(made, key=lambda wish: wish.scale)
         room = self.ev.log_modulus(self.limbs) - 1 - HEADROOM_BITS
-        return Wish(bool(self.orientation(self.run.node)), 2.0**room / self.run.node.bound)
+        return Wish(bool(self.orientation(node)), 2.0**room / node.bound)
 
     def orientation(self, node: Expression) -> bool | None:
         """How a value comes by itself (by columns?); None: in either way."""

@@ -99,6 +99,12 @@ class SlotRun(FormRun):
         value = self.settled(value)
         return value.mapped(self.ev, self.ev.ready) if value.secret else value
 
+    def lowered(self, value: Value) -> Value:
+        """The value at the fewest limbs that hold it."""
+        different = {id(ct): ct for ct in value.handles}.values()
+        limbs = max(self.ev.least_limbs(ct) for ct in different)
+        return value.mapped(self.ev, lambda ct: self.ev.drop(ct, limbs))
+
     def sum_of_secrets(self, x: Value, y: Value) -> Value:
         """Both in one unit: by a small integer factor, which keeps the scale, or by a change of the smaller's scale."""
         ev, ratio = self.ev, abs(y.unit / x.unit)

@@ -143,10 +143,10 @@ class Input:
 
 @dataclass(frozen=True)
 class Output:
-    """How the result of a program comes back.
+    """How a result of a program comes back.
 
     Attributes:
-        shape: as the program's.
+        shape: as it is computed: in blocks and by rows, a vector is a column.
         limbs, components: of its ciphertexts.
         scale: an entry times this is one of the message; may be negative.
         n: ring degree.

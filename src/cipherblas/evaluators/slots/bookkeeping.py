@@ -300,6 +300,11 @@ class Bookkeeper:
         nbytes = components * limbs * self.n * 8 if booked else 0
         return Ct(limbs, scale, bound, errors, components, data, self.ledger, nbytes)
 
+    def least_limbs(self, ct: Ct) -> int:
+        """The fewest limbs that hold the message of a ciphertext, of those that it has."""
+        bits = math.log2(ct.scale * (ct.bound + TAIL * ct.errors.deviation)) + 1
+        return next((limbs for limbs in range(1, ct.limbs) if bits <= self._room[limbs]), ct.limbs)
+
     def check_room(self, limbs: int, scale: float, bound: float, noise: float) -> None:
         """Coefficients are at most scale · max|slot|: they must stay below Q/2."""
         magnitude = scale * (bound + TAIL * noise)

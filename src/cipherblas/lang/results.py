@@ -1,0 +1,147 @@
+"""Programs with several results: the root of their graph, and values in the order or under the labels of results."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, TypeAlias, TypeVar
+
+from cipherblas.common import schema
+from cipherblas.common.arrays import shape_text
+from cipherblas.common.errors import DTypeError, ParameterError
+from cipherblas.common.limits import check_name
+from cipherblas.lang.nodes import Expression, operation
+
+MOST_RESULTS = 256
+
+T = TypeVar("T")
+# What there is of each result: of the only one alone, of several in a tuple or by label.
+Arranged: TypeAlias = T | tuple[T, ...] | dict[str, T]
+
+
+@operation
+class Results(Expression):
+    """What a program with several results returns: a tuple of nodes, or with labels a dictionary.
+
+    It is the root of a graph, and nothing is computed of it. It has no shape of its own, and the largest bound.
+    """
+
+    op = "results"
+    most_inputs = MOST_RESULTS
+    fields: ClassVar = {
+        "labels": schema.either(schema.nothing, schema.listed(schema.text, 1, MOST_RESULTS)),
+    }
+    linear = True
+    root = True
+
+    def __init__(self, *children: Expression, labels: Sequence[str] | None = None) -> None:
+        if not 1 <= len(children) <= MOST_RESULTS:
+            raise ParameterError(
+                "number of results of a program", expected=f"1 to {MOST_RESULTS}", got=len(children)
+            )
+        if any(child.root for child in children):
+            raise DTypeError("a result of a program", expected="an expression", got="several of them")
+        self.labels = None if labels is None else tuple(labels)
+        if self.labels is not None:
+            for label in self.labels:
+                check_name(label, "name of a result")
+            if len(set(self.labels)) != len(children) or len(self.labels) != len(children):
+                raise ParameterError(
+                    "names of results", expected=f"{len(children)} different ones", got=", ".join(self.labels)
+                )
+        bound = max(child.bound for child in children)
+        super().__init__((), any(child.secret for child in children), bound, *children)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return {"labels": None if self.labels is None else list(self.labels)}
+
+    def as_column(self, parts: Sequence[Expression]) -> Expression:
+        same = all(part is child for part, child in zip(parts, self.children, strict=True))
+        return self if same else self.rebuilt(parts)
+
+    def log_unit(self, parts: Sequence[float]) -> float:
+        return math.log2(self.bound)
+
+    def axes(self, parts: Sequence[tuple[str, str]], join: Callable[[str, str], None]) -> tuple[str, str]:
+        return parts[0]
+
+    def text(self, parts: Sequence[str]) -> str:
+        if self.labels is not None:
+            return "; ".join(f"{label} = {part}" for label, part in zip(self.labels, parts, strict=True))
+        return f"{', '.join(parts)}{',' if len(parts) == 1 else ''}"
+
+    @property
+    def title(self) -> str:
+        return f"results {', '.join(shape_text(child.shape) for child in self.children)}"
+
+
+def results_of(node: Expression) -> tuple[Expression, ...]:
+    """The results of a program."""
+    return node.children if node.root else (node,)
+
+
+def labels_of(node: Expression) -> tuple[str, ...]:
+    """What the results of a program are called: by their names, or by their places; of the only one nothing."""
+    if not isinstance(node, Results):
+        return ("",)
+    return node.labels or tuple(map(str, range(len(node.children))))
+
+
+def arranged(node: Expression, values: Sequence[T]) -> Arranged[T]:
+    """A value for each result, as the program returns its results."""
+    if not isinstance(node, Results):
+        (value,) = values
+        return value
+    if node.labels is None:
+        return tuple(values)
+    return dict(zip(node.labels, values, strict=True))
+
+
+def flattened(node: Expression, given: Any, what: str) -> tuple[Any, ...]:
+    """The values of what is arranged as the results of a program.
+
+    Raises:
+        ParameterError: it is not arranged so.
+    """
+    if not isinstance(node, Results):
+        return (given,)
+    if node.labels is None:
+        if isinstance(given, (tuple, list)) and len(given) == len(node.children):
+            return tuple(given)
+        raise ParameterError(what, expected=f"{len(node.children)} values in a tuple", got=repr(given))
+    if isinstance(given, Mapping) and given.keys() == set(node.labels):
+        return tuple(given[label] for label in node.labels)
+    raise ParameterError(what, expected=f"a dictionary of {', '.join(node.labels)}", got=repr(given))
+
+
+def returned(value: Any) -> Expression:
+    """The graph of what a user's function returned: a node, or a tuple, a list or a dictionary of nodes.
+
+    Raises:
+        DTypeError: something else, or results within results. ParameterError: no result, or a name that is none.
+    """
+    if isinstance(value, Expression):
+        return value
+    if isinstance(value, Mapping):
+        nodes = [_one(node, f"result {label!r}") for label, node in value.items()]
+        return Results(*nodes, labels=list(value))
+    if isinstance(value, (tuple, list)):
+        return Results(*(_one(node, f"result {place}") for place, node in enumerate(value)))
+    raise DTypeError(
+        "the function must return a matrix expression, or a tuple or dictionary of them",
+        expected="an expression",
+        got=type(value).__name__,
+    )
+
+
+def _one(value: Any, what: str) -> Expression:
+    if isinstance(value, Expression):
+        return value
+    if isinstance(value, (tuple, list, Mapping)):
+        raise DTypeError(
+            f"{what}: results may not be nested (a program returns one tuple or one dictionary)",
+            expected="an expression",
+            got=type(value).__name__,
+        )
+    raise DTypeError(f"{what} of the function", expected="an expression", got=type(value).__name__)
