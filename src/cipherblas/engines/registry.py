@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from cipherblas.common.errors import DTypeError, ParameterError
 from cipherblas.crypto.params import Parameters
@@ -42,7 +43,8 @@ def register_engine(name: str, make: MakeEngine) -> None:
         ParameterError: the name is none, or that of the processor's engine.
         DTypeError: `make` cannot be called.
     """
-    if not _NAME.fullmatch(str(name)) or name == CPU:
+    given: Any = name
+    if not isinstance(given, str) or not _NAME.fullmatch(given) or given == CPU:
         raise ParameterError("name of an engine", expected=f"{_NAME.pattern}, not {CPU!r}", got=repr(name))
     if not callable(make):
         raise DTypeError("an engine", expected="a class, or what makes one of parameters", got=repr(make))
