@@ -10,9 +10,11 @@ VENV ?= .venv
 EXTRAS ?= demo,plot,test
 NATIVE ?= build/native
 SANITIZED ?= build/sanitized
+THREAD_SANITIZED ?= build/thread-sanitized
 MEMCHECKED ?= build/valgrind
 SANITIZING = -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCIPHERBLAS_SANITIZE=ON -DCIPHERBLAS_PYTHON=ON
 SANITIZED_PYTEST ?= -m 'not slow' tests/core tests/crypto/test_keys.py
+THREAD_SANITIZING = -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCIPHERBLAS_THREAD_SANITIZE=ON
 # What computes nothing with ciphertexts: sources, graphs, layouts, algorithms in the clear, plans, the documents.
 CHECKED = $(addprefix tests/,architecture common lang forms evaluators methods planner lab corpus report docs) \
     $(addprefix tests/program/test_,compile_faults.py networks.py network_faults.py random_programs.py row_execution.py)
@@ -29,7 +31,7 @@ RUN_PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 # Folders too: a file that went away changes its folder.
 SOURCES := $(shell find src cpp -name __pycache__ -prune -o -print) CMakeLists.txt pyproject.toml
 
-.PHONY: help demo check test corpus lint lint-cpp lint-python types format native-test sanitize sanitize-python valgrind bench clean
+.PHONY: help demo check test corpus lint lint-cpp lint-python types format native-test sanitize sanitize-python sanitize-threads valgrind bench clean
 
 help:
 	@echo 'make demo         multiply encrypted matrices and look at the result'
@@ -42,6 +44,7 @@ help:
 	@echo 'make native-test  the C++ suites (needs GoogleTest)'
 	@echo 'make sanitize     the C++ suites with address and undefined-behaviour sanitizers'
 	@echo 'make sanitize-python  the Python tests of the binding with the same sanitizers'
+	@echo 'make sanitize-threads  the C++ suites that use threads, with the thread sanitizer'
 	@echo 'make valgrind     the C++ suites under memcheck (needs valgrind)'
 	@echo 'make clean        remove .venv and build'
 
@@ -87,11 +90,14 @@ sanitize-python: $(VENV)/installed-dev
 	TESTS=no scripts/native_tests.sh $(SANITIZED) $(SANITIZING)
 	scripts/sanitized_python.sh $(SANITIZED) $(BIN)/python -n $(WORKERS) --dist worksteal $(SANITIZED_PYTEST)
 
+sanitize-threads: $(VENV)/installed-dev
+	scripts/native_tests.sh $(THREAD_SANITIZED) $(THREAD_SANITIZING)
+
 valgrind: $(VENV)/installed-dev
 	scripts/native_tests.sh $(MEMCHECKED) -DCMAKE_BUILD_TYPE=Release -DCIPHERBLAS_VALGRIND=ON
 
-native-test sanitize sanitize-python valgrind: export PATH := $(abspath $(BIN)):$(PATH)
-native-test sanitize sanitize-python valgrind: export JOBS := $(JOBS)
+native-test sanitize sanitize-python sanitize-threads valgrind: export PATH := $(abspath $(BIN)):$(PATH)
+native-test sanitize sanitize-python sanitize-threads valgrind: export JOBS := $(JOBS)
 
 $(VENV)/bin/python:
 	@$(PYTHON) scripts/check_machine.py

@@ -13,20 +13,7 @@ import pytest
 
 import cipherblas as cb
 from cipherblas.crypto import files
-from cipherblas.crypto.params import Parameters
-
-ESCAPES = "\x1b[2J\x9b2J\u202e\u2028\x07\x7f\r\nsecurity          256 bits\x1b[8m"
-
-# INSECURE: a ring in which lattice reduction finds the secret at once.
-TINY = Parameters(
-    n=16,
-    q=(1125899906842273, 1125899906842177),
-    p=(1125899906841377,),
-    alpha=1,
-    scale_bits=40.0,
-    security=0,
-    insecure=True,
-)
+from tests.support.foreign_files import ESCAPES, TINY
 
 
 @pytest.fixture(scope="module")

@@ -90,6 +90,12 @@ def test_an_unknown_form_is_refused() -> None:
         ({"form": "rows", "algorithm": "skewed"}, "rows"),
         ({"form": "rows", "block": 4}, "rows"),
         ({"form": "rows", "options": {}}, "rows"),
+        ({"form": "tensors", "block": 4}, "tensors"),
+        ({"form": "tensors", "options": {}}, "tensors"),
+        ({"form": "tensors", "algorithm": "skewed"}, "tensors"),
+        ({"form": "tensors", "algorithm": "gemm"}, "tensors"),
+        ({"form": "rows", "algorithm": "metakernel"}, "rows"),
+        ({"form": "blocks", "algorithm": "metakernel"}, "blocks"),
     ],
 )
 def test_options_that_contradict_the_form_are_refused(options: dict[str, Any], got: str) -> None:
@@ -97,11 +103,12 @@ def test_options_that_contradict_the_form_are_refused(options: dict[str, Any], g
         compiled(4, **options)
 
 
+@pytest.mark.parametrize("algorithm", ["gemm", "metakernel"])
 @pytest.mark.parametrize("options", [{"block": 4}, {"options": {}}])
-def test_options_of_slots_are_refused_with_gemm(options: dict[str, Any]) -> None:
+def test_options_of_blocks_are_refused_with_other_algorithms(options: dict[str, Any], algorithm: str) -> None:
     (name,) = options
-    with pytest.raises(cb.ParameterError, match=f"options of gemm: expected no {name}, .* got {name}"):
-        compiled(4, algorithm="gemm", **options)
+    with pytest.raises(cb.ParameterError, match=f"options of {algorithm}: expected no {name}, .* got {name}"):
+        compiled(4, algorithm=algorithm, **options)
 
 
 def test_a_program_that_needs_slots_has_no_form_by_rows() -> None:

@@ -305,3 +305,22 @@ def test_the_search_is_open_to_inspection() -> None:
     plan, run = Search([strategy], options, budgets).run()
     assert plan.counts == run.counts
     assert strategy.fine
+
+
+def test_progress_is_told_what_is_tried() -> None:
+    told: list[str] = []
+    program = cb.compile(product, {"a": S(40, 30), "b": S(30, 20)}, progress=told.append)
+    degree = program.plan.parameters.n.bit_length() - 1
+    assert f"{program.plan.algorithm}, N = 2^{degree}, {program.plan.key_policy} keys" in told
+    assert told[-1] == f"{program.plan.algorithm} once more, on its real primes"
+    assert {line.split(",")[0] for line in told} >= {"skewed", "outer-product", "fame", "gemm"}
+
+
+def test_what_a_progress_raises_ends_the_planning() -> None:
+    """Ctrl-C, or a caller that has waited for long enough."""
+
+    def enough(what: str) -> None:
+        raise TimeoutError(what)
+
+    with pytest.raises(TimeoutError, match="gemm, N = 2\\^11"):
+        cb.compile(product, {"a": S(40, 30), "b": S(30, 20)}, progress=enough)

@@ -308,3 +308,22 @@ def test_a_small_key_budget_costs_time_not_the_result() -> None:
     assert tight.plan.seconds >= free.plan.seconds
     assert tight.client().evaluation_keys().nbytes <= budget
     run(tight, values_of(tight)).check()
+
+
+NUMBERS: dict[str, Callable[..., Any]] = {
+    "x @ y": lambda x, y: x @ y,
+    "w @ x": lambda x, w: w @ x,
+    "x @ w": lambda x, w: x @ w,
+    "constant @ x": lambda x: np.arange(5.0) @ x,
+    "x @ constant": lambda x: x @ np.arange(5.0),
+    "of int8": lambda x: np.array([-128, 127, 0, 1, -1], np.int8) @ x,
+    "squared": lambda x: cb.square(np.ones(5) @ x),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_products_of_vectors_are_numbers(name: str) -> None:
+    operands = {"x": secret(5), "y": secret(5), "w": public(5)}
+    wanted = [operand for operand in operands if operand in NUMBERS[name].__code__.co_varnames]
+    found = encrypted(NUMBERS[name], **{operand: operands[operand] for operand in wanted}).check()
+    assert found.program.shape == ()

@@ -112,3 +112,15 @@ def test_picture_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="cannot write"):
         draw(tmp_path / "nowhere" / "picture.png", content(3, 3))
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_a_line_that_says_what_is_tried(quiet: bool) -> None:
+    stream = io.StringIO()
+    display = Display(quiet=quiet)
+    display.console = Console(file=stream, force_terminal=True, width=80)
+    with display.telling("planning") as tell:
+        tell("skewed, \x1b[2J")
+    shown = stream.getvalue()
+    assert ("planning: skewed" in shown) is not quiet
+    assert "\x1b[2J" not in shown

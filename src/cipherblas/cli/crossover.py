@@ -153,5 +153,5 @@ def _checked(line: str, where: str) -> dict[str, Any]:
         if not isinstance(row.get(name), accepted):
             raise FormatError(f"{where}: {name}", expected=kind.__name__, got=repr(row.get(name)))
     if row["kind"] not in report.KIND_NAMES or row["form"] not in report.FORM_NAMES:
-        raise FormatError(where, expected="kind cc | pc and form slots | rows", got=line[:60])
+        raise FormatError(where, expected="kind cc | pc and form blocks | rows", got=line[:60])
     return row

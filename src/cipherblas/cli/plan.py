@@ -230,9 +230,9 @@ def plan(
         machine=machine,
         threads=threads,
     )
-    with display.progress("planning"):
+    with display.telling("planning") as tell:
         try:
-            planned = compile(formula, operands, **options)
+            planned = compile(formula, operands, progress=tell, **options)
         except FormulaError as error:
             raise typer.BadParameter(str(error), param_hint="--program") from error
     if output is not None:

@@ -136,6 +136,9 @@ def replay(
     masks = planned_for["mask_budget"]
     runs = executed(expression, decided)
     run = dry_run(parameters, runs, decided, mask_budget=masks, observed=True)
+    if run.choices != choices:
+        unused = min(choices.keys() - run.choices.keys())
+        raise FormatError("decisions about a node", expected=f"none about node {unused}", got=choices[unused])
     precision, machine = float(decisions["precision"]), Machine.from_dict(planned_for["machine"])
     link = float(planned_for["link"])
     predictions = Predictions(machine, planned_for["threads"], planned_for["minimise"], link)

@@ -20,6 +20,7 @@ from cipherblas.forms.blocks import grid_shape
 from cipherblas.forms.convert.relayout import masks_of, relayout
 from cipherblas.forms.form import SlotForm
 from cipherblas.forms.layouts import Layout, column_major
+from cipherblas.lang.analysis import has_public_key
 from cipherblas.lang.graph import axes_of
 from cipherblas.lang.nodes import Expression, matrix_shape, ordered
 from cipherblas.methods.matmul.product import multiply_grids
@@ -29,7 +30,8 @@ from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.rlwe.rings import Ring
 from cipherblas.rlwe.traffic import Traffic
-from cipherblas.runtime.blocks import IN_PLACE, in_place
+from cipherblas.runtime.blocks import BLOCKS, IN_PLACE, in_place, multiply
+from cipherblas.runtime.executor import METHODS
 from cipherblas.runtime.values import Choice
 
 Seconds = Callable[[Counts, Traffic], float]
@@ -44,14 +46,12 @@ class Way:
         seconds: of all that is done for it, its children's included.
         layout, limbs: that the value has.
         choices: by the number of a node.
-        own: seconds of the node alone, with what re-arranges its children.
     """
 
     seconds: float
     layout: Layout
     limbs: int
     choices: Mapping[int, Choice]
-    own: float
 
 
 class Assignment:
@@ -196,7 +196,9 @@ class Assignment:
             dense = column_major(self.blocks[rows], self.blocks[cols], self.ring.n // 2)
             yield from self._multiplied(node, dense, None)
         computed = [child for child in node.children if child.secret and not child.packable]
-        for way in self._ways[id(computed[0])] if computed else []:
+        if not computed or METHODS.get((BLOCKS, node.op)) is not multiply:
+            return  # methods of others know nothing of it
+        for way in self._ways[id(computed[0])]:
             layout = in_place(way.layout)
             if layout is not None:
                 yield from self._multiplied(node, layout, Choice(IN_PLACE))
@@ -241,22 +243,22 @@ class Assignment:
         choices = {number: one for side in sides for number, one in side.choices.items()}
         if choice is not None:
             choices[self._numbers[id(node)]] = choice
-        moved = sum(side.own for side in sides)
-        return Way(own + sum(side.seconds for side in sides), layout, limbs, choices, own + moved)
+        return Way(own + sum(side.seconds for side in sides), layout, limbs, choices)
 
     # --- steps ---
 
     def _in_layout(self, node: Expression, layout: Layout) -> Way:
-        """The cheapest way to a value in a layout, ready to be multiplied; its `own` is what re-arranges it."""
+        """The cheapest way to a value in a layout, ready to be multiplied."""
         top = len(self.ring.q)
         if not node.secret:
-            return Way(0.0, layout, top, {}, 0.0)
+            return Way(0.0, layout, top, {})
         grid = self._grid(node, layout)
         if node.packable:
             form = SlotForm(layout, grid)
-            sent = form.upload(top, self.ring.n, False)
-            seconds = self._remembered(("sent", layout.key, grid), lambda: self._seconds(Counts(), sent))
-            return Way(seconds, layout, top, {}, 0.0)
+            public_key = has_public_key(node)
+            sent = form.upload(top, self.ring.n, public_key)
+            sending = ("sent", layout.key, grid, public_key)
+            return Way(self._remembered(sending, lambda: self._seconds(Counts(), sent)), layout, top, {})
         found = []
         for way in self._ways[id(node)]:
             try:
@@ -264,7 +266,7 @@ class Assignment:
                 own, limbs = self._remembered(key, functools.partial(self._relaid, way, layout, grid))
             except INFEASIBLE:
                 continue
-            found.append(replace(way, seconds=way.seconds + own, layout=layout, limbs=limbs, own=own))
+            found.append(replace(way, seconds=way.seconds + own, layout=layout, limbs=limbs))
         if not found:
             raise ShapeError("a layout", expected="one that can be re-arranged", got=node.title)
         return min(found, key=self._weight)

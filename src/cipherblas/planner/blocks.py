@@ -19,10 +19,11 @@ from cipherblas.planner.assembly import Predictions
 from cipherblas.planner.assignment import Assignment, Seconds
 from cipherblas.planner.bound import least_seconds
 from cipherblas.planner.budgets import Budgets
+from cipherblas.planner.cost import Rates
 from cipherblas.planner.explain import size
 from cipherblas.planner.plan import PlanOptions
 from cipherblas.planner.refusals import INFEASIBLE
-from cipherblas.planner.strategy import Candidate, Strategy
+from cipherblas.planner.strategy import Candidate, Scored, Strategy
 from cipherblas.planner.tilings import (
     TILINGS_KEPT,
     fits_all,
@@ -63,7 +64,7 @@ class BlockStrategy(Strategy):
             return False
         return all(core(child).operand is not None or not child.secret for child in self.nodes[0].children)
 
-    def least_seconds(self, rates: Any, threads: int) -> float:
+    def least_seconds(self, rates: Rates, threads: int) -> float:
         return least_seconds(self.expression, min(self.degrees), rates, threads)
 
     def whole(self, candidate: Candidate) -> bool:
@@ -117,7 +118,7 @@ class BlockStrategy(Strategy):
             }
             yield Candidate(name, Decisions(BLOCKS, choices, blocks), n)
 
-    def refined(self, scored: Sequence[Any], predictions: Predictions) -> Iterator[Candidate]:
+    def refined(self, scored: Sequence[Scored], predictions: Predictions) -> Iterator[Candidate]:
         """A method of its own for each node of a program with several, in the blocks and rings of the best plans."""
         if self.fine or self.options.options is not None:
             return
@@ -130,7 +131,7 @@ class BlockStrategy(Strategy):
             seen.add(key)
 
             seconds = functools.partial(predictions.more_seconds, ring)
-            tried: list[Any] = []
+            tried: list[Mapping[int, Choice]] = []
             for level in LEVEL_SHARES:
                 found, runners = self._assigned(entry, ring, seconds, level * entry.seconds)
                 if found is not None and found not in tried:
@@ -142,7 +143,7 @@ class BlockStrategy(Strategy):
                     yield Candidate(name, replace(candidate.decisions, choices=found), candidate.n, runners)
 
     def _assigned(
-        self, entry: Any, ring: Ring, seconds: Seconds, level: float
+        self, entry: Scored, ring: Ring, seconds: Seconds, level: float
     ) -> tuple[Mapping[int, Choice] | None, Mapping[int, str]]:
         decisions = entry.candidate.decisions
         try:
@@ -163,9 +164,7 @@ class BlockStrategy(Strategy):
             algorithm, block = find(name), self._block(node, blocks)
             if not algorithm.fits(*block, slots):
                 continue
-            # Those with levels of their own are slow to count, and lose to the others by far: one set of options each.
-            sets = algorithm.candidates(*block, slots)
-            for found in sets if algorithm.min_levels == 0 else itertools.islice(sets, 1):
+            for found in self._option_sets(algorithm, block, slots):
                 yield Choice(name, found)
 
     def _block(self, node: Expression, blocks: Mapping[str, int]) -> tuple[int, int, int]:
@@ -182,11 +181,12 @@ class BlockStrategy(Strategy):
         return Choice(algorithm.name, found)
 
     def _option_sets(
-        self, algorithm: Any, block: tuple[int, int, int], slots: int
+        self, algorithm: type[Algorithm], block: tuple[int, int, int], slots: int
     ) -> Iterator[dict[str, Any]]:
         if self.options.options is not None:
             yield dict(self.options.options)
         elif algorithm.min_levels and self.options.algorithm is None:
+            # Those with levels of their own are slow to count, and lose to the others by far.
             yield from itertools.islice(algorithm.candidates(*block, slots), 1)
         else:
             yield from algorithm.candidates(*block, slots)

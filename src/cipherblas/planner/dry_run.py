@@ -37,7 +37,7 @@ class DryRun:
         keys: switching keys that the run asks for.
         working_bytes: peak of values, encoded plaintexts and workspaces that are alive together, what is kept for later
             runs included, and all operands, as far as the server makes them of what comes: they stay until the end.
-        choices: how each node was computed.
+        choices: how each node was computed of which that had to be decided.
         nodes: what each took, where that was asked for.
         fixed_factors: the clear factors that have keys of their own.
         truncation: what terms that are left out add to the error.
@@ -182,7 +182,7 @@ def dry_run(
         counts=evaluators.counts,
         keys=evaluators.request,
         working_bytes=evaluators.peak_bytes + made,
-        choices=executor.choices,
+        choices={number: choice for number, choice in executor.choices.items() if number in executor.asked},
         nodes=tuple(executor.figures),
         fixed_factors=tuple(executor.fixed_factors),
         truncation=truncation_error(expression),

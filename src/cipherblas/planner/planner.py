@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from cipherblas.common.errors import CipherblasError, ParameterError, PrecisionError
 from cipherblas.lang.graph import as_matrices, is_network
 from cipherblas.lang.nodes import Expression, ordered
@@ -13,17 +15,20 @@ from cipherblas.planner.budgets import budgets_of, check_size, secret_entries
 from cipherblas.planner.dry_run import DryRun
 from cipherblas.planner.plan import FormName, Plan, PlanOptions, Rejected
 from cipherblas.planner.refusals import INFEASIBLE
-from cipherblas.planner.search import Search
+from cipherblas.planner.search import Search, Tell
 from cipherblas.planner.strategy import Strategy
 
-# Options that speak of blocks alone, and of slots alone.
-BLOCK_OPTIONS = ("block", "options")
-SLOT_OPTIONS = (*BLOCK_OPTIONS, "parameters")
+BLOCK_OPTIONS = ("block", "options")  # that speak of blocks alone
 LEAST_PRECISION = 2.0**-52
 
 
-def make_plan(expression: Expression, options: PlanOptions) -> tuple[Plan, DryRun]:
+def make_plan(
+    expression: Expression, options: PlanOptions, progress: Tell | None = None
+) -> tuple[Plan, DryRun]:
     """The fastest plan that the forms offer within the budgets, or that of the forced form, and its dry run.
+
+    Args:
+        progress: told what is tried.
 
     Raises:
         PrecisionError: no ring reaches the precision at this security.
@@ -58,7 +63,7 @@ def make_plan(expression: Expression, options: PlanOptions) -> tuple[Plan, DryRu
         if errors:
             raise errors[-1]
         raise ParameterError("form", expected="tensors for a network", got=form)
-    search = Search(strategies, options, budgets)
+    search = Search(strategies, options, budgets, progress)
     search.rejected.update((refusal.algorithm, refusal) for refusal in refusals)
     return search.run()
 
@@ -97,19 +102,24 @@ def _form_of_network(options: PlanOptions) -> FormName | None:
 
 def _form_of_matrices(options: PlanOptions) -> FormName | None:
     """The form that the options leave for matrices, or None where they leave both."""
-    if options.algorithm == GEMM:
-        if options.form == "blocks":
-            raise ParameterError("form", expected=f"rows with the algorithm {GEMM}", got=options.form)
-        for name in BLOCK_OPTIONS:
-            if getattr(options, name) is not None:
+    algorithm, forced = options.algorithm, options.form
+    given = [name for name in BLOCK_OPTIONS if getattr(options, name) is not None]
+    others: tuple[tuple[Container[str], FormName], ...] = (((GEMM,), "rows"), (LAYER_METHODS, "tensors"))
+    for names, form in others:
+        if algorithm is not None and algorithm in names:
+            if forced not in (None, form):
+                raise ParameterError("form", expected=f"{form} with the algorithm {algorithm}", got=forced)
+            if given:
                 raise ParameterError(
-                    f"options of {GEMM}", expected=f"no {name}, which is of products in slots", got=name
+                    f"options of {algorithm}",
+                    expected=f"no {given[0]}, which is of products in slots",
+                    got=given[0],
                 )
-        return "rows"
-    if options.algorithm in LAYER_METHODS:
-        return "tensors"
-    slots = ["algorithm"] if options.algorithm is not None else []
-    slots += [name for name in SLOT_OPTIONS if getattr(options, name) is not None]
-    if slots and options.form == "rows":
-        raise ParameterError("form", expected=f"blocks with the option {slots[0]}", got=options.form)
-    return "blocks" if slots else options.form
+            return form
+    if algorithm is not None:
+        given.insert(0, "algorithm")
+    if given and forced not in (None, "blocks"):
+        raise ParameterError("form", expected=f"blocks with the option {given[0]}", got=forced)
+    if options.parameters is not None and forced == "rows":
+        raise ParameterError("form", expected="blocks with the option parameters", got=forced)
+    return "blocks" if given or (options.parameters is not None and forced is None) else forced

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from cipherblas.common.errors import LevelError, ParameterError, PrecisionError
 from cipherblas.crypto.params import MAX_PRIME_BITS, Parameters, make_parameters
@@ -15,7 +15,7 @@ from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.methods.matmul.registry import GEMM
 from cipherblas.planner.budgets import Budgets
 from cipherblas.planner.plan import PlanOptions
-from cipherblas.planner.strategy import Candidate, Run, Strategy
+from cipherblas.planner.strategy import Candidate, Run, Scored, Strategy
 from cipherblas.rlwe.rings import RingShape
 from cipherblas.runtime.executor import missing
 from cipherblas.runtime.rows import ROWS, can_be_fixed
@@ -101,7 +101,6 @@ class RowStrategy(Strategy):
             raise ParameterError(
                 "forced parameters", expected="none for products by GEMM", got="parameters=…"
             )
-        self._special: dict[tuple[Any, ...], bool] = {}
 
     @property
     def degrees(self) -> Sequence[int]:
@@ -123,7 +122,7 @@ class RowStrategy(Strategy):
                 choices[numbers[id(node)]] = Choice(GEMM, options)
             yield Candidate(GEMM, Decisions(ROWS, choices), n)
 
-    def taken(self, scored: list[Any]) -> list[Any]:
+    def taken(self, scored: list[Scored]) -> list[Scored]:
         """The one with few keys where they cost little, then those that are slower than that."""
         fastest = min((one.seconds for one in scored), default=0.0)
         close = [one for one in scored if one.seconds <= WORTH_KEYS * fastest]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 from cipherblas.common.errors import (
@@ -21,8 +21,7 @@ from cipherblas.planner.explain import duration, size
 from cipherblas.planner.plan import KeySaving, Plan, PlanOptions, Rejected
 from cipherblas.planner.refusals import INFEASIBLE, refused
 from cipherblas.planner.sizing import MORE_PRIMES_BITS, NoRingError, draft_excess, too_few_primes
-from cipherblas.planner.stages import Stages
-from cipherblas.planner.strategy import Candidate, Run, Size, Strategy
+from cipherblas.planner.strategy import Candidate, Run, Scored, Size, Strategy
 from cipherblas.rlwe.rings import Ring
 
 FINALISTS = 12
@@ -33,26 +32,7 @@ SMALLER_BLOCKS = 0.8  # of a modulus that is needed: more than other blocks of a
 MORE_BITS = 0.25  # added to the scale beside what a plan missed its target by
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Scored:
-    """A candidate on a ring (a size of None: forced parameters), its dry run and its predicted stages.
-
-    Attributes:
-        seconds: of what the plan minimises.
-    """
-
-    strategy: Strategy
-    candidate: Candidate
-    size: Size | None
-    run: DryRun
-    key_bytes: int
-    peak_bytes: int
-    stages: Stages
-    seconds: float
-    ring: Ring
-    extra_bits: float = 0.0
+Tell = Callable[[str], object]
 
 
 class Search:
@@ -60,10 +40,18 @@ class Search:
 
     Args:
         strategies: asked one after the other: what takes far longer than the best so far is not counted to its end.
+        progress: told what is tried.
     """
 
-    def __init__(self, strategies: Sequence[Strategy], options: PlanOptions, budgets: Budgets) -> None:
+    def __init__(
+        self,
+        strategies: Sequence[Strategy],
+        options: PlanOptions,
+        budgets: Budgets,
+        progress: Tell | None = None,
+    ) -> None:
         self.strategies, self.options, self.budgets = strategies, options, budgets
+        self._tell: Tell = progress or (lambda what: None)
         self.predictions = Predictions.of(options)
         self.rates = self.predictions.machine.rates
         self.rejected: dict[str, Rejected] = {}
@@ -102,7 +90,9 @@ class Search:
         Raises:
             NoRingError: no ring of its degree does; key policies with fewer keys have larger errors yet.
         """
+        degree = f"N = 2^{candidate.n.bit_length() - 1}"
         for policy in strategy.policies:
+            self._tell(f"{candidate.name}, {degree}, {policy} keys")
             one, refused, found = candidate.with_policy(policy), self._refused_keys, False
             run = self.dry(strategy, one)
             sizes: Sequence[Size | None] = [None]
@@ -182,6 +172,7 @@ class Search:
             best.setdefault(entry.candidate.name, entry)
         failures: list[CipherblasError] = []
         for entry in self._finalists(scored, best):
+            self._tell(f"{entry.candidate.name} once more, on its real primes")
             try:
                 plan, run = self._finish(entry)
             except INFEASIBLE as error:
@@ -189,7 +180,7 @@ class Search:
                 self._reject(entry.candidate.name, str(error), entry.seconds)
                 continue
             saving, runners_up = self._key_saving(entry), entry.candidate.runners_up
-            losers = self._losers(plan.algorithm, plan.minimised, best)
+            losers = self._losers(entry.candidate.name, plan.minimised, best)
             found = replace(plan, rejected=losers, key_saving=saving, runners_up=runners_up)
             return found, run
         if not failures:
@@ -208,6 +199,7 @@ class Search:
             families = strategy.families(self._thorough, self._reject)
             scored = [one for family in families for one in self._family(strategy, family)]
             worth = [one for one in scored if one.seconds <= WORTH_REFINING * self.best_seconds]
+            self._tell("a method for each node")
             for candidate in strategy.refined(_fastest_first(worth), self.predictions):
                 scored += self._scored(strategy, candidate)
             found += strategy.taken(scored)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 from cipherblas.crypto.params import Parameters
 from cipherblas.lang.nodes import Expression
 from cipherblas.planner.assembly import Predictions
 from cipherblas.planner.budgets import Budgets
+from cipherblas.planner.cost import Rates
 from cipherblas.planner.dry_run import DryRun
 from cipherblas.planner.plan import RING_DEGREES, PlanOptions
 from cipherblas.planner.sizing import budget_bits, magnitude_slope, sizings
+from cipherblas.planner.stages import Stages
 from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.rlwe.rings import Ring, RingShape
 from cipherblas.runtime.values import Decisions
@@ -54,6 +56,26 @@ class Size(Protocol):
 Run = Callable[[Ring], DryRun]
 
 
+@dataclass(frozen=True)
+class Scored:
+    """A candidate of a strategy on a ring (a size of None: forced parameters), its dry run and its predicted stages.
+
+    Attributes:
+        seconds: of what the plan minimises.
+    """
+
+    strategy: Strategy
+    candidate: Candidate
+    size: Size | None
+    run: DryRun
+    key_bytes: int
+    peak_bytes: int
+    stages: Stages
+    seconds: float
+    ring: Ring
+    extra_bits: float = 0.0
+
+
 class Strategy(ABC):
     """Ways to compute a program in one form.
 
@@ -75,7 +97,7 @@ class Strategy(ABC):
 
     def __init__(self, expression: Expression, options: PlanOptions, budgets: Budgets) -> None:
         self.expression, self.options, self.budgets = expression, options, budgets
-        self._slopes: dict[str, float] = {}
+        self._slopes: dict[Hashable, float] = {}  # of candidates that take the same steps
         if options.key_policy is not None:
             self.policies = (options.key_policy,)
 
@@ -106,15 +128,15 @@ class Strategy(ABC):
         """Whether larger rings save nothing."""
         return True
 
-    def least_seconds(self, rates: Any, threads: int) -> float:
+    def least_seconds(self, rates: Rates, threads: int) -> float:
         """What every candidate takes at least."""
         return 0.0
 
-    def taken(self, scored: list[Any]) -> list[Any]:
+    def taken(self, scored: list[Scored]) -> list[Scored]:
         """Those of the scored candidates that are worth keeping."""
         return scored
 
-    def refined(self, scored: Sequence[Any], predictions: Predictions) -> Iterator[Candidate]:
+    def refined(self, scored: Sequence[Scored], predictions: Predictions) -> Iterator[Candidate]:
         """More candidates, from what the best ones so far were found to take."""
         return iter(())
 
@@ -133,9 +155,16 @@ class Strategy(ABC):
             NoRingError: no ring of its degree does; key policies with fewer keys have larger errors yet.
         """
         allowed = self.allowed_bits(candidate.n)
-        if candidate.name not in self._slopes:
-            self._slopes[candidate.name] = magnitude_slope(run, candidate.n, allowed)
+        alike = (
+            candidate.name,
+            frozenset(
+                (number, choice.method, frozenset(choice.options))
+                for number, choice in candidate.decisions.choices.items()
+            ),
+        )
+        if alike not in self._slopes:
+            self._slopes[alike] = magnitude_slope(run, candidate.n, allowed)
         return sizings(
             *(run, candidate.n, self.target, self.options.security, self.options.insecure, extra_bits),
-            *(self._slopes[candidate.name], (1, 2, 3) if self.fine else (2,)),
+            *(self._slopes[alike], (1, 2, 3) if self.fine else (2,)),
         )

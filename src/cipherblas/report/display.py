@@ -48,3 +48,12 @@ class Display:
         with Bars(*columns, console=self.console, transient=True, disable=not shown) as bars:
             task = bars.add_task(printable(title), total=None)
             yield lambda done, total: bars.update(task, completed=done, total=total)
+
+    @contextmanager
+    def telling(self, title: str) -> Iterator[Callable[[str], None]]:
+        """A line while the block runs, which ends with what it is at: what is yielded is told that."""
+        shown = self.console.is_terminal and not self.quiet
+        columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+        with Bars(*columns, console=self.console, transient=True, disable=not shown) as lines:
+            task = lines.add_task(printable(title), total=None)
+            yield lambda what: lines.update(task, description=printable(f"{title}: {what}"))

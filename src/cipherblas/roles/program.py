@@ -17,6 +17,7 @@ from cipherblas.lang.nodes import operands_of
 from cipherblas.lang.operands import Operand
 from cipherblas.planner.plan import PlanOptions
 from cipherblas.planner.planner import check_precision, make_plan
+from cipherblas.planner.search import Tell
 from cipherblas.planner.truncation import truncated
 from cipherblas.roles.calls import operands_in_one_mapping
 from cipherblas.roles.client import Client
@@ -83,12 +84,20 @@ class Program(PlannedProgram):
 
 
 @operands_in_one_mapping
-def compile(function: Callable[..., Any], operands: Mapping[str, Operand], /, **options: Any) -> Program:
+def compile(
+    function: Callable[..., Any],
+    operands: Mapping[str, Operand],
+    /,
+    *,
+    progress: Tell | None = None,
+    **options: Any,
+) -> Program:
     """Trace a function of matrices and plan its encrypted execution.
 
     Args:
         function: called with one node per operand, by name; combines them by `@`, `+`, `-`, `*`, `/`, `.T`.
         operands: name → `secret(rows, cols)` or `public(rows, cols)` for each parameter of the function.
+        progress: told in a few words what is tried; called often, for as long as planning takes.
         **options: those of `PlanOptions` (precision or error, security, algorithm, memory_budget, …).
 
     Returns:
@@ -126,5 +135,5 @@ def compile(function: Callable[..., Any], operands: Mapping[str, Operand], /, **
     check_precision(wanted.precision)
     expression = truncated(expression, float(wanted.precision))
     wanted = wanted.relative_to(expression.bound)  # that of a sum which was cut may be another
-    plan, run = make_plan(expression, wanted)
+    plan, run = make_plan(expression, wanted, progress)
     return Program(expression, operands, dataclasses.replace(plan, asked_error=wanted.error), run)

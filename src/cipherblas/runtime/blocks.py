@@ -183,7 +183,7 @@ def add(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
 def multiply(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
     """The entrywise product, column after column; or, where that was chosen, as its first computed factor lies."""
     first, second = sorted(node.children, key=lambda part: (part.packable, not part.secret))
-    choice = run.run.choices.get(run.run.number[id(node)])
+    choice = run.run.choice_or_none(node)
     if choice is None:
         x = run.factor(first, run.dense(node), None)
     else:

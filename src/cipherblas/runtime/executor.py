@@ -1,7 +1,7 @@
 """Interpreting a program with any evaluators: the one path that planning, checking and running share.
 
 A value is computed when a node that is made of it asks for it. How, the table `METHODS` says, for each operation and
-each form that values can have; a value that is wanted in another form than its own is converted.
+each form that values can have.
 """
 
 from __future__ import annotations
@@ -138,6 +138,7 @@ class Executor:
 
     Attributes:
         choices: those of `decisions`, and those that were asked for.
+        asked: the numbers of the nodes whose decisions methods looked at.
         figures: of the nodes, in the order in which they were computed.
         fixed_factors: the clear factors that have keys of their own, in the order of the keys' numbers.
     """
@@ -158,6 +159,7 @@ class Executor:
         self.order = ordered(node)
         self.number = {id(current): number for number, current in enumerate(self.order)}
         self.choices = dict(decisions.choices)
+        self.asked: set[int] = set()
         self.figures: list[NodeFigures] = []
         self.fixed_factors: list[ClearFactor] = []
         self._choose, self._observed = choose, observed
@@ -196,6 +198,7 @@ class Executor:
     def choice(self, node: Expression, x: TensorLayout | None = None) -> Choice:
         """What was decided about a node."""
         number = self.number[id(node)]
+        self.asked.add(number)
         if number not in self.choices:
             if self._choose is None:
                 raise ParameterError(
@@ -203,6 +206,12 @@ class Executor:
                 )
             self.choices[number] = self._choose(node, x)
         return self.choices[number]
+
+    def choice_or_none(self, node: Expression) -> Choice | None:
+        """What was decided about a node that may do without."""
+        number = self.number[id(node)]
+        self.asked.add(number)
+        return self.choices.get(number)
 
     def tick(self, done: int = 1) -> None:
         """So much more is done."""

@@ -198,13 +198,14 @@ class RowRun(FormRun):
 
     def weight_bits(self, product: Expression) -> int:
         """Of its clear factor, where it must be rounded."""
-        return int(self._gemm(product)["weight_bits"])
+        return int(self.options(product)["weight_bits"])
 
     def fixed(self, product: Expression) -> bool:
         """Whether it has keys of its own."""
-        return bool(self._gemm(product).get("fixed")) and can_be_fixed(product)
+        return bool(self.options(product).get("fixed")) and can_be_fixed(product)
 
-    def _gemm(self, product: Expression) -> Mapping[str, Any]:
+    def options(self, product: Expression) -> Mapping[str, Any]:
+        """Of its method."""
         choice = self.run.choice(product)
         if choice.method != GEMM:
             raise ParameterError("method of a product by rows", expected=GEMM, got=choice.method)
@@ -300,6 +301,7 @@ def _product(run: RowRun, node: Expression, wish: Wish) -> Value:
 def _secret_product(run: RowRun, node: Expression, wish: Wish) -> Value:
     """(M1 M2)ᵀ = M2ᵀ M1ᵀ by rows is M1 M2 by columns."""
     ev, (left, right) = run.ev, node.children
+    run.options(node)  # whose method must be the one that there is
     left_scale = math.sqrt(wish.scale) * math.sqrt(right.bound) / math.sqrt(left.bound)
     x = run.value(left, Wish(True, left_scale))
     y = run.value(right, Wish(False, wish.scale / left_scale))

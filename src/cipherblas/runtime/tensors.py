@@ -135,6 +135,10 @@ def operand(run: TensorRun, node: Expression, wish: None) -> Value:
 def matmul(run: TensorRun, node: Expression, wish: None) -> Value:
     """W @ x, or W @ X: a convolution of the rows of X, taken for channels, with filters of one entry."""
     weights, x = node.children
+    if weights.secret or not x.secret or not node.shape:
+        raise ParameterError(
+            "a product of a network", expected="a clear matrix and an encrypted factor", got=node.title
+        )
     value, found, window = run.value(x), run.weights_of(weights), window_of(node)
     if window is None:
         return run.layer(node, value, found)

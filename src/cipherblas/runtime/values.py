@@ -105,9 +105,7 @@ class Value:
     def error(self) -> float:
         """Bound on the errors of all entries, but for a chance of 2^-FAILURE_BITS."""
         entries = math.prod(self.shape)
-        different = {
-            id(handle): handle for handle in self.handles
-        }  # of many blocks one, which stands for all
+        different = {id(handle): handle for handle in self.handles}  # in a dry run one stands for many
         return float(max(handle.error(entries) for handle in different.values()) * abs(self.unit))
 
 

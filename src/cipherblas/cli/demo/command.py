@@ -91,11 +91,12 @@ def _plan(digits: Digits, display: Display, threads: int | None) -> list[Job]:
     known = len(digits.gallery)
     limit = float(np.abs(digits.weights).max())
     jobs = []
-    with display.progress("planning"):
+    with display.telling("planning") as tell:
         start = time.perf_counter()
         similarity: Any = compile(
             lambda queries, gallery: queries @ gallery.T,
             {"queries": secret(count, features), "gallery": secret(known, features)},
+            progress=tell,
             **options,
         )
         planned = time.perf_counter()
@@ -105,6 +106,7 @@ def _plan(digits: Digits, display: Display, threads: int | None) -> list[Job]:
                 "weights": public(len(digits.weights), features, bound=limit),
                 "pixels": secret(features, count, bound=PIXEL_BOUND),
             },
+            progress=tell,
             **options,
         )
         ended = time.perf_counter()
