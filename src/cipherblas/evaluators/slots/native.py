@@ -69,9 +69,8 @@ class Native(Evaluator):
         self.encoding_seconds = 0.0  # spent on weights that were not stored yet
         self._keys = keys
         self.engine: Engine = engine if engine is not None else CpuEngine(params)
-        self._context = (
-            params.context()
-        )  # it encodes: float64 of two machines may differ, and engines must not
+        # It encodes: two machines may round float64 differently, and engines must agree.
+        self._context = params.context()
 
     def _fresh_data(self, data: Any) -> Any:
         return self.engine.upload(data)
