@@ -38,6 +38,7 @@ from cipherblas.lang.operands import public, secret
 
 if TYPE_CHECKING:
     from cipherblas import lab
+    from cipherblas.engines.registry import register_engine
     from cipherblas.methods.registry import register
     from cipherblas.planner.machine import Machine
     from cipherblas.roles.client import Client
@@ -88,6 +89,7 @@ __all__ = [
     "polynomial",
     "public",
     "register",
+    "register_engine",
     "secret",
     "set_threads",
     "square",
@@ -107,6 +109,7 @@ _ON_FIRST_USE = {
     "compile": "cipherblas.roles.program",
     "lab": "cipherblas.lab",
     "register": "cipherblas.methods.registry",
+    "register_engine": "cipherblas.engines.registry",
 }
 
 

@@ -27,14 +27,19 @@ class Client:
         self, ev: Native, values: NDArray[Any], *, limbs: int | None = None, scale: float | None = None
     ) -> Ct:
         """A fresh ciphertext of S slots."""
-        scale = 2.0**self.params.scale_bits if scale is None else scale
-        context = self.params.context()
-        coefficients = context.encode(np.asarray(values, dtype=np.complex128), scale)
-        data = encrypt(self.secret, coefficients, limbs).expand()
+        data = self.words(values, limbs=limbs, scale=scale)
         return ev.fresh(data, bound=float(np.abs(values).max()), limbs=limbs, scale=scale)
 
+    def words(
+        self, values: NDArray[Any], *, limbs: int | None = None, scale: float | None = None
+    ) -> NDArray[np.uint64]:
+        """What an evaluator is given of it."""
+        scale = 2.0**self.params.scale_bits if scale is None else scale
+        coefficients = self.params.context().encode(np.asarray(values, dtype=np.complex128), scale)
+        return encrypt(self.secret, coefficients, limbs).expand()
+
     def decrypt(self, ct: Ct) -> NDArray[np.complex128]:
-        """The slots."""
+        """The slots; `ct` is of the processor's engine."""
         coefficients = decrypt_coefficients(self.secret, np.ascontiguousarray(ct.data))
         return self.params.context().decode(coefficients / ct.scale)
 

@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 
 from cipherblas.common.errors import LevelError, MismatchError, MissingKeyError, RangeError, ShapeError
 from cipherblas.crypto.keys import KeyRequest, make_evaluation_keys
+from cipherblas.engines.cpu import CpuEngine
 from cipherblas.engines.encodings import Encodings
 from cipherblas.evaluators.slots.clear import Clear
 from cipherblas.evaluators.slots.native import Native
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.evaluators.slots.values import Plain
 from cipherblas.rlwe.noise import TAIL
+from tests.support.reference_engine import ReferenceEngine
 
 pytestmark = pytest.mark.encrypted
 
@@ -24,7 +26,8 @@ POLICIES = ["direct", "composed", "binary"]
 
 
 def run_everywhere(client, program, vectors, **options):
-    """program(ev, cts) on all evaluators: counts and handles agree, slots agree within the predicted noise.
+    """program(ev, cts) on all evaluators: counts and handles agree, slots agree within the predicted noise; on the
+    reference engine ciphertexts are the same.
 
     Returns the largest ratio of error to predicted standard deviation, and the Native evaluator.
     """
@@ -35,9 +38,17 @@ def run_everywhere(client, program, vectors, **options):
     planned = program(counter, cts)
     clear = Clear(params, available=counter.request, **options)
     expected = program(clear, [clear.encrypt(v) for v in vectors])
-    ckks = Native(params, make_evaluation_keys(client.secret, counter.request), **options)
-    real = program(ckks, [client.encrypt(ckks, v) for v in vectors])
-    assert counter.counts == clear.counts == ckks.counts
+    keys, words = make_evaluation_keys(client.secret, counter.request), [client.words(v) for v in vectors]
+    ckks, plain = (
+        Native(params, keys, engine=make(params), **options) for make in (CpuEngine, ReferenceEngine)
+    )
+    real, again = (
+        program(ev, [ev.fresh(w, bound=float(np.abs(v).max())) for w, v in zip(words, vectors, strict=True)])
+        for ev in (ckks, plain)
+    )
+    for ct, other in zip(real, again, strict=True):
+        np.testing.assert_array_equal(ct.data, plain.engine.download(other.data))
+    assert counter.counts == clear.counts == ckks.counts == plain.counts
     assert counter.request == clear.request == ckks.request
     assert counter.peak_bytes == clear.peak_bytes == ckks.peak_bytes
     worst = 0.0

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from numpy.typing import NDArray
 
 from cipherblas.crypto.keys import decrypt_coefficients, encrypt, generate_secret, make_evaluation_keys
 from cipherblas.crypto.params import Parameters, make_parameters
+from cipherblas.engines.cpu import CpuEngine
 from cipherblas.evaluators.slots.native import Native
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.evaluators.slots.values import Plain
@@ -19,6 +22,7 @@ from cipherblas.methods.matmul.base import Algorithm
 from cipherblas.methods.matmul.product import multiply_grids
 from cipherblas.methods.matmul.registry import ALGORITHMS, build
 from cipherblas.rlwe.noise import TAIL
+from tests.support.reference_engine import ReferenceEngine
 
 pytestmark = pytest.mark.encrypted
 
@@ -31,6 +35,7 @@ def run(
     *,
     public: str = "",
     key_policy: str = "direct",
+    make_engine: Callable[[Parameters], Any] = CpuEngine,
 ) -> None:
     """a·b by blocks: plan on Symbolic, make just the planned keys, compute, decrypt, compare."""
     secret = generate_secret(params)
@@ -61,14 +66,15 @@ def run(
     counter = Symbolic(params, key_policy=key_policy)
     planned = product(counter)
     keys = make_evaluation_keys(secret, counter.request)
-    ev = Native(params, keys, key_policy=key_policy)
+    engine = make_engine(params)
+    ev = Native(params, keys, engine=engine, key_policy=key_policy)
     cells = product(ev)
     assert ev.counts == counter.counts
     assert ev.request == counter.request
     assert ev.peak_bytes <= counter.peak_bytes <= ev.peak_bytes + ev.run_bytes
 
     def slots(ct):
-        coefficients = decrypt_coefficients(secret, np.ascontiguousarray(ct.data))
+        coefficients = decrypt_coefficients(secret, np.ascontiguousarray(engine.download(ct.data)))
         return context.decode(coefficients / ct.scale)
 
     result = join(
@@ -105,9 +111,10 @@ def test_every_candidate(name, key_policy):
 
 @pytest.mark.parametrize("name", sorted(ALGORITHMS))
 @pytest.mark.parametrize("public", ["", "left", "right"])
-def test_blocks_and_clear_operands(name, public):
+@pytest.mark.parametrize("engine", [CpuEngine, ReferenceEngine])
+def test_blocks_and_clear_operands(name, public, engine):
     a, b = matrices(7, 9, 10)
-    run(build(name, 4, 5, 6, 128, {}), toy(256), a, b, public=public)
+    run(build(name, 4, 5, 6, 128, {}), toy(256), a, b, public=public, make_engine=engine)
 
 
 @pytest.mark.slow

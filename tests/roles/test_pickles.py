@@ -111,7 +111,7 @@ def test_joblib_maps_large_arrays(client: cb.Client) -> None:
 def test_the_weight_budget_of_a_server_travels(client: cb.Client, tmp_path: Path) -> None:
     server = client.program.server(client.evaluation_keys(), weight_budget=12345, weight_folder=tmp_path)
     again = carried(server)[0]
-    assert again._weights == {"weight_budget": 12345, "weight_folder": tmp_path}
+    assert again._options == {"engine": "cpu", "weight_budget": 12345, "weight_folder": tmp_path}
 
 
 def test_a_public_key_and_its_encryptor() -> None:

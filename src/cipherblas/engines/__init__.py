@@ -1,1 +1,1 @@
-"""What does the arithmetic keeps what it has encoded here."""
+"""Who does the arithmetic on encrypted data, and what it keeps of what it has encoded."""

@@ -254,9 +254,14 @@ class ProgramEncodings:
 
     @classmethod
     def of(
-        cls, program_id: str, mask_budget: int, weight_budget: int | None, weight_folder: str | Path | None
+        cls,
+        program_id: str,
+        mask_budget: int,
+        weight_budget: int | None,
+        weight_folder: str | Path | None,
+        engine: str,
     ) -> ProgramEncodings:
-        """Those of a program in this process, one for equal budgets and folders: new ones where nobody holds any.
+        """Those of a program in this process, one for equal budgets, folder and engine; new ones where nobody has any.
 
         They live as long as somebody holds them. The identity of a program covers its graph and its constants, so that
         equal keys mean equal values in all that have it.
@@ -264,9 +269,10 @@ class ProgramEncodings:
         folder = None if weight_folder is None else os.path.abspath(weight_folder)
         with _shared_lock:
             return cls(
-                _shared(("masks", program_id, mask_budget), lambda: Encodings(mask_budget)),
+                _shared(("masks", engine, program_id, mask_budget), lambda: Encodings(mask_budget)),
                 _shared(
-                    ("weights", program_id, weight_budget, folder), lambda: WeightStore(weight_budget, folder)
+                    ("weights", engine, program_id, weight_budget, folder),
+                    lambda: WeightStore(weight_budget, folder),
                 ),
             )
 

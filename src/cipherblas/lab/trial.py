@@ -297,7 +297,10 @@ def _native(
             for vector, bound in zip(vectors, bounds, strict=True)
         ]
         found = _called(function, ev, operands)
-        slots = [context.decode(decrypt_coefficients(secret, ct.data) / ct.scale) for ct in _listed(found)]
+        slots = [
+            context.decode(decrypt_coefficients(secret, ev.engine.download(ct.data)) / ct.scale)
+            for ct in _listed(found)
+        ]
     return _outcome("native", ev, found, slots)
 
 

@@ -168,9 +168,11 @@ class PlannedProgram:
         run = dry_run(plan.parameters, self.executed, plan.decided, mask_budget=0)
         return peak_bytes_of(run, plan.key_bytes, plan.parameters.n)
 
-    def encodings(self, weight_budget: int | None, weight_folder: str | Path | None) -> ProgramEncodings:
-        """What servers with this budget and folder share: those of this program, and of others of the same identity."""
-        found = ProgramEncodings.of(self.id, self.plan.mask_budget, weight_budget, weight_folder)
+    def encodings(
+        self, weight_budget: int | None, weight_folder: str | Path | None, engine: str
+    ) -> ProgramEncodings:
+        """What servers with this budget, folder and engine share, of this program and others of the same identity."""
+        found = ProgramEncodings.of(self.id, self.plan.mask_budget, weight_budget, weight_folder, engine)
         self._encodings.add(found)
         return found
 

@@ -9,6 +9,7 @@ from typing import Any
 from cipherblas.common.errors import DTypeError, MismatchError
 from cipherblas.common.limits import check_name
 from cipherblas.crypto.keys import EvaluationKeys, PublicKey
+from cipherblas.engines.registry import CPU
 from cipherblas.lang import graph
 from cipherblas.lang.analysis import trace
 from cipherblas.lang.nodes import operands_of
@@ -51,24 +52,34 @@ class Program(PlannedProgram):
         self,
         evaluation_keys: EvaluationKeys,
         *,
+        engine: str = CPU,
         weight_budget: int | None = None,
         weight_folder: str | Path | None = None,
     ) -> Server:
         """A server with public keys only.
 
-        Encoded masks, constants and weights belong to the program, and its servers share them (the weights where
-        `weight_budget` and `weight_folder` are equal). They are freed with the last of the program and its servers.
+        Encoded masks, constants and weights belong to the program, and its servers with one engine share them (the
+        weights where `weight_budget` and `weight_folder` are equal). They are freed with the last of the program and
+        its servers.
 
         Args:
             evaluation_keys: what the client made for it.
+            engine: who does the arithmetic: "cpu", or a name of `register_engine`.
             weight_budget: bytes of memory for the encoded weights of a network; by default half of what is available.
             weight_folder: where a temporary file holds those beyond the budget; by default the system's folder.
 
         Raises:
             MismatchError: the keys belong to another program.
             MissingKeyError: a key that the plan declares is not among them.
+            ParameterError: there is no engine of that name.
         """
-        return Server(self, evaluation_keys, weight_budget=weight_budget, weight_folder=weight_folder)
+        return Server(
+            self,
+            evaluation_keys,
+            engine=engine,
+            weight_budget=weight_budget,
+            weight_folder=weight_folder,
+        )
 
 
 @operands_in_one_mapping

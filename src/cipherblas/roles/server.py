@@ -16,7 +16,9 @@ from cipherblas.common.errors import DTypeError, MemoryBudgetError, MismatchErro
 from cipherblas.common.limits import check_available, check_bound
 from cipherblas.crypto.keys import EvaluationKeys, FreshCiphertext
 from cipherblas.engines.encodings import Encodings
+from cipherblas.engines.registry import CPU, engine_of
 from cipherblas.evaluators.family import Evaluators
+from cipherblas.evaluators.rows.interface import Rows
 from cipherblas.evaluators.rows.native import RowsNative
 from cipherblas.evaluators.slots.native import Native
 from cipherblas.forms.form import RowForm
@@ -55,6 +57,7 @@ class Server:
         program: PlannedProgram,
         keys: EvaluationKeys,
         *,
+        engine: str = CPU,
         weight_budget: int | None = None,
         weight_folder: str | Path | None = None,
     ) -> None:
@@ -72,8 +75,13 @@ class Server:
         keys.check(program.plan.keys)
         self.program = program
         self._keys = keys
-        self._weights: dict[str, Any] = {"weight_budget": weight_budget, "weight_folder": weight_folder}
-        self._shared = program.encodings(weight_budget, weight_folder)
+        self._engine = engine_of(engine, program.plan.parameters)
+        self._shared = program.encodings(weight_budget, weight_folder, engine)
+        self._options: dict[str, Any] = {
+            "engine": engine,
+            "weight_budget": weight_budget,
+            "weight_folder": weight_folder,
+        }
         self.counts = Counts()
         self.seconds = 0.0
         self.encoding_seconds = 0.0
@@ -83,7 +91,7 @@ class Server:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles are made, and so checked, by the constructor; what was encoded is encoded again."""
-        return functools.partial(Server, **self._weights), (self.program, self._keys)
+        return functools.partial(Server, **self._options), (self.program, self._keys)
 
     @operands_in_one_mapping
     def run(self, operands: Mapping[str, Any], /, *, progress: Progress | None = None) -> EncryptedResult:
@@ -114,7 +122,9 @@ class Server:
         self.seconds = time.perf_counter() - start - self.encoding_seconds
         self.counts = evaluators.counts
         digests = {name: operand.digest for name, operand in encrypted.items()}
-        arrays = [value.form.taken([handle.data for handle in value.handles]) for value in values]
+        arrays = [
+            value.form.taken([self._downloaded(handle) for handle in value.handles]) for value in values
+        ]
         return EncryptedResult(
             self.program.id,
             self.program.shape,
@@ -133,13 +143,23 @@ class Server:
             return Native(
                 plan.parameters,
                 self._keys,
+                engine=self._engine,
                 order=plan.order,
                 key_policy=plan.key_policy,
                 encodings=masks,
                 weights=self._shared.weights,
             )
 
-        return Evaluators(slots, lambda: RowsNative(plan.parameters, self._keys, key_policy=plan.key_policy))
+        def rows() -> RowsNative:
+            return RowsNative(plan.parameters, self._keys, engine=self._engine, key_policy=plan.key_policy)
+
+        return Evaluators(slots, rows)
+
+    def _downloaded(self, handle: Any) -> Any:
+        """The words of a result, which the engine has: an array, or those of the a and the b part of rows."""
+        if isinstance(handle, Rows):
+            return tuple(self._engine.download_matrix(part) for part in handle.data)
+        return self._engine.download(handle.data)
 
     def _checked(
         self, operands: Mapping[str, Any]

@@ -329,7 +329,12 @@ class RowsEvaluator(ABC):
         """A handle on a fresh encryption whose rows share their a parts; see `fresh`."""
         noise = self._fresh_noise(public_key=False)
         self._check_room(limbs, scale, bound, noise, 0.0)
-        return Batch(shape, limbs, scale, bound, noise, 0.0, data, self.ledger, 0, True)
+        own = self._fresh_data(data)
+        return Batch(shape, limbs, scale, bound, noise, 0.0, own, self.ledger, 0, True)
+
+    def _fresh_data(self, data: Any) -> Any:
+        """The evaluator's own representation of what `fresh` and `fresh_batch` are given."""
+        return data
 
     def _fresh_noise(self, public_key: bool) -> float:
         """Encryption, and the rounding of entries, up or down by chance.
@@ -354,7 +359,8 @@ class RowsEvaluator(ABC):
         `public_key`: encrypted with the public key (more noise).
         """
         noise = self._fresh_noise(public_key)
-        return self.make(shape, limbs, scale, bound, noise, 0.0, data, independent=True, booked=False)
+        own = self._fresh_data(data)
+        return self.make(shape, limbs, scale, bound, noise, 0.0, own, independent=True, booked=False)
 
     # ---- products ----
 

@@ -49,7 +49,11 @@ class Evaluator(Products):
         limbs = self.top_limbs if limbs is None else limbs
         scale = 2.0**self.params.scale_bits if scale is None else scale
         errors = SlotErrors(self.noise_model.fresh(scale, public_key), common=bound * TRANSFORM_ERROR)
-        return self.make(limbs, scale, bound, errors, 2, data, booked=False)
+        return self.make(limbs, scale, bound, errors, 2, self._fresh_data(data), booked=False)
+
+    def _fresh_data(self, data: Any) -> Any:
+        """The evaluator's own representation of what `fresh` is given."""
+        return data
 
     # ---- rotations and linear transforms ----
 

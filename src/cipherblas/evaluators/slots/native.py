@@ -14,23 +14,22 @@ from cipherblas.common.limits import RUN_BYTES, encoded
 from cipherblas.common.memory import aligned_empty, in_threads
 from cipherblas.crypto.keys.evaluation import EvaluationKeys
 from cipherblas.crypto.params import Parameters
+from cipherblas.engines.cpu import CpuEngine
 from cipherblas.engines.encodings import EncodeCache, Encodings, WeightStore
+from cipherblas.engines.protocol import Engine, Factor, Key, Message, Words
 from cipherblas.evaluators.slots.bookkeeping import DEFAULT_WORKING_BYTES, Term
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.values import Order, Plain, WeightGroup
 from cipherblas.rlwe.key_policies import KeyPolicy
 
-# Weights are kept in pieces of so many words of every term; the same piece of all ciphertexts that they multiply should
-# fit the core's cache.
-PIECE_WORDS, MIN_PIECE_WORDS, PIECES_BYTES = 512, 64, 768 << 10
-
 
 class Native(Evaluator):
-    """Homomorphic arithmetic. Data: uint64 (components, limbs, N) in NTT form; views are never written to.
+    """Homomorphic arithmetic by an engine. Data: its handles; `fresh` takes uint64 (components, limbs, N) in NTT form.
 
     Args:
         params: the parameters of ciphertexts and keys.
         keys: evaluation keys, or None where nothing is switched.
+        engine: who computes; by default this processor.
         order: loop order of linear transforms: "limb" (MO-HLT) or "rotation" (coarse); equal results.
         key_policy: how steps become rotations; must be that of the plan whose keys are given.
         working_bytes: for the buffers of one linear-transform call.
@@ -46,6 +45,7 @@ class Native(Evaluator):
         params: Parameters,
         keys: EvaluationKeys | None,
         *,
+        engine: Engine | None = None,
         order: Order = "limb",
         key_policy: KeyPolicy = "direct",
         working_bytes: int = DEFAULT_WORKING_BYTES,
@@ -68,7 +68,12 @@ class Native(Evaluator):
         self._run_encodings = EncodeCache(RUN_BYTES)  # of clear operands, which a run may use more than once
         self.encoding_seconds = 0.0  # spent on weights that were not stored yet
         self._keys = keys
+        self.engine: Engine = engine if engine is not None else CpuEngine(params)
+        # It encodes: two machines may round float64 differently, and engines must agree.
         self._context = params.context()
+
+    def _fresh_data(self, data: Any) -> Any:
+        return self.engine.upload(data)
 
     # ---- keys ----
 
@@ -83,15 +88,21 @@ class Native(Evaluator):
     def _check_relinearisation_key(self, limbs: int) -> None:
         self._evaluation_keys().relinearisation(limbs)
 
+    def _rotation_key(self, step: int, limbs: int) -> Key:
+        return self.engine.upload_key(self._evaluation_keys().get(self.galois_element(step), limbs))
+
+    def _relinearisation_key(self, limbs: int) -> Key:
+        return self.engine.upload_key(self._evaluation_keys().relinearisation(limbs))
+
     # ---- plaintexts ----
 
-    def coefficients(self, plain: Plain, scale: float) -> NDArray[np.int64]:
-        """round(scale · plain) as coefficients, int64 (N,), cached.
+    def coefficients(self, plain: Plain, scale: float) -> Message:
+        """round(scale · plain) as coefficients, cached.
 
         Raises:
             ShapeError, RangeError: not S finite numbers, beyond the declared bound, or 2^62 and more at this scale.
         """
-        return self._kept(plain).get((plain.key, scale), lambda: self._encode(plain, scale))
+        return self._kept(plain).get((plain.key, scale), lambda: self._message(plain, scale))
 
     def _kept(self, plain: Plain) -> Encodings | EncodeCache:
         """Where the encodings of a plaintext are kept."""
@@ -108,11 +119,13 @@ class Native(Evaluator):
             )
         return encoded(self._context, values, scale)
 
-    def _rows(self, plain: Plain, scale: float, limbs: int) -> NDArray[np.uint64]:
-        """The plaintext in NTT Montgomery form, uint64 (limbs, N), cached."""
+    def _message(self, plain: Plain, scale: float) -> Message:
+        return self.engine.upload_message(self._encode(plain, scale))
+
+    def _factor(self, plain: Plain, scale: float, limbs: int) -> Factor:
+        """The plaintext to multiply by, cached."""
         return self._kept(plain).get(
-            (plain.key, scale, limbs),
-            lambda: self._context.plaintext(self._encode(plain, scale), limbs, montgomery=True),
+            (plain.key, scale, limbs), lambda: self.engine.factor(self._message(plain, scale), limbs)
         )
 
     # ---- hooks ----
@@ -131,7 +144,7 @@ class Native(Evaluator):
         order: str | None,
     ) -> list[Any]:
         steps = list(dict.fromkeys(term.step for term in terms if term.step))
-        keys = [self._evaluation_keys().get(self.galois_element(step), limbs) for step in steps]
+        keys = [self._rotation_key(step, limbs) for step in steps]
         position = {step: index for index, step in enumerate(steps)}
         mask_scale = float(self.params.q[limbs - 1])
         plains = [term.plain for term in terms if term.plain is not None]
@@ -153,14 +166,12 @@ class Native(Evaluator):
                 plaintext = used
                 used += 1
             rows.append((term.output, term.source, galois, position.get(term.step, -1), plaintext))
-        return list(
-            self._context.linear_transform(
-                list(sources), rows, keys, plaintexts, outputs, rescale, order or self.order
-            )
+        return self.engine.linear_transform(
+            sources, rows, keys, plaintexts, outputs, rescale, order or self.order
         )
 
     def _product_data(self, lefts: Sequence[Any], rights: Sequence[Any], accumulator: Any) -> Any:
-        return self._context.multiply_sum(list(lefts), list(rights), accumulator)
+        return self.engine.multiply_sum(lefts, rights, accumulator)
 
     def _plain_product_data(
         self, plains: Sequence[Plain], scale: float, cts: Sequence[Any], accumulator: Any, limbs: int
@@ -168,10 +179,8 @@ class Native(Evaluator):
         batch = max(1, self.working_bytes // (limbs * self.limb_bytes()))
         for start in range(0, len(plains), batch):
             group = plains[start : start + batch]
-            rows = [self._rows(plain, scale, limbs) for plain in group]
-            accumulator = self._context.multiply_plain_sum(
-                rows, list(cts[start : start + batch]), accumulator
-            )
+            factors = [self._factor(plain, scale, limbs) for plain in group]
+            accumulator = self.engine.multiply_plain_sum(factors, cts[start : start + batch], accumulator)
         return accumulator
 
     def _weighted_sums_data(
@@ -192,27 +201,23 @@ class Native(Evaluator):
                 if self.on_weights is not None:
                     self.on_weights(len(group.sources))
             terms = [list(group.sources) for group in groups[start:stop]]
-            results += self._context.weighted_sums(blocks, terms, list(cts))
+            results += self.engine.weighted_sums(blocks, terms, cts)
             start = stop
         return results
 
-    def _block(self, group: WeightGroup, scale: float, limbs: int, cts: int) -> NDArray[np.uint64]:
-        """The weights of a group, encoded: (limbs, N / width, terms, width); see `_core.Context.weighted_sums`."""
+    def _block(self, group: WeightGroup, scale: float, limbs: int, cts: int) -> Words:
+        """The weights of a group, encoded, as the engine has them."""
         key = (group.key, scale, limbs, cts)
         found = self.weights.get(key) if group.stored else None
         if found is not None:
             return found
         begin = time.perf_counter()
-        width = PIECE_WORDS
-        while width > MIN_PIECE_WORDS and 16 * width * cts > PIECES_BYTES:
-            width //= 2
-        shape = (limbs, self.n // width, len(group.sources), width)
+        shape = self.engine.weights_shape(limbs, len(group.sources), cts)
 
-        def fill(block: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        def fill(block: Words) -> Words:
             def encode(term: int) -> None:
                 plain = Plain((group.key, term), lambda: group.build(term), 1.0)
-                rows = self._context.plaintext(self._encode(plain, scale), limbs, montgomery=True)
-                block[:, :, term] = rows.reshape(limbs, -1, width)
+                self.engine.write_weight(block, term, self._message(plain, scale))
 
             in_threads(encode, range(len(group.sources)))
             return block
@@ -222,32 +227,32 @@ class Native(Evaluator):
         return block
 
     def _relinearise_data(self, data: Any, limbs: int) -> Any:
-        return self._context.relinearise(data, self._evaluation_keys().relinearisation(limbs))
+        return self.engine.relinearise(data, self._relinearisation_key(limbs))
 
     def _relinearised_product_data(self, x: Any, y: Any, limbs: int) -> Any:
-        return self._context.multiply_relinearise(x, y, self._evaluation_keys().relinearisation(limbs))
+        return self.engine.multiply_relinearise(x, y, self._relinearisation_key(limbs))
 
     def _rescale_data(self, data: Any) -> Any:
-        return self._context.rescale(data)
+        return self.engine.rescale(data)
 
     def _drop_data(self, data: Any, limbs: int) -> Any:
-        return data[:, :limbs]
+        return self.engine.drop(data, limbs)
 
     def _add_data(self, x: Any, y: Any) -> Any:
-        return self._context.add(x, y)
+        return self.engine.add(x, y)
 
     def _sub_data(self, x: Any, y: Any) -> Any:
-        return self._context.sub(x, y)
+        return self.engine.sub(x, y)
 
     def _negate_data(self, x: Any) -> Any:
-        return self._context.neg(x)
+        return self.engine.neg(x)
 
     def _add_plain_data(self, x: Any, plain: Plain, scale: float, factor: int, limbs: int) -> Any:
-        plaintext = self._context.plaintext(self.coefficients(plain, scale / factor), limbs)
+        engine = self.engine
+        plaintext = engine.addend(self.coefficients(plain, scale / factor), limbs)
         if factor == 1:
-            return self._context.add_plain(x, plaintext)
-        pair = np.stack([plaintext, np.zeros_like(plaintext)])
-        return self._context.add(x, self._context.multiply_scalar(pair, factor))
+            return engine.add_plain(x, plaintext)
+        return engine.add(x, engine.multiply_scalar(engine.encryption(plaintext), factor))
 
     def _scale_data(self, x: Any, factor: int, value: float) -> Any:
-        return x if factor == 1 else self._context.multiply_scalar(x, factor)
+        return x if factor == 1 else self.engine.multiply_scalar(x, factor)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.common.errors import DTypeError, MismatchError, ShapeError
+from cipherblas.common.errors import ShapeError
 from cipherblas.crypto.params import Parameters
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.values import Ct, Plain, Transform
@@ -58,35 +58,33 @@ def coefficients_to_slots(ev: Evaluator, x: Ct, degree: int) -> Ct:
     return _transformed(ev, ev.absorb(x, degree / ev.params.n), degree, inverse=True)
 
 
-def rows_of(params: Parameters, cts: Sequence[Ct], cols: int, key_id: str = "") -> RlweRows:
-    """The RLWE rows that ciphertexts of the `Native` evaluator hold in their coefficients, one row each.
+def rows_of(
+    params: Parameters, words: Sequence[NDArray[np.uint64]], scale: float, cols: int, key_id: str = ""
+) -> RlweRows:
+    """The RLWE rows that ciphertexts hold in their coefficients, one row each.
 
     Args:
-        cts: of `slots_to_coefficients` at degree bit_ceil(cols); equal limbs and scales.
+        words: of ciphertexts that `slots_to_coefficients` made at degree bit_ceil(cols), as an engine downloads them:
+            uint64 (2, limbs, N) in NTT form, of equal limbs.
+        scale: of all of them.
         cols: entries of a row.
 
     Raises:
-        MismatchError: limbs or scales differ.
-        DTypeError: a ciphertext has no data, or three components.
-        ShapeError: more columns than N, or no ciphertext.
+        ShapeError: an array has another shape; more columns than N, or no ciphertext.
     """
-    if not cts:
+    if not words:
         raise ShapeError("rows", expected="at least one ciphertext", got=0)
-    for ct in cts:
-        if not isinstance(ct.data, np.ndarray) or ct.components != 2:
-            raise DTypeError("ciphertext", expected="data of 2 components", got=ct)
-        if (ct.limbs, ct.scale) != (cts[0].limbs, cts[0].scale):
-            raise MismatchError("limbs and scales of rows", expected=cts[0], got=ct)
-    shape = (len(cts), cols)
+    expected = (2, words[0].shape[1], params.n)
+    for one in words:
+        if one.shape != expected:
+            raise ShapeError("ciphertexts that hold rows", expected=expected, got=one.shape)
+    shape = (len(words), cols)
     RlweRows.check_shape(params, shape)
     context = params.context()
-    b, a = (
-        context.rows_from_ntt(np.stack([np.ascontiguousarray(ct.data[part]) for ct in cts]))
-        for part in (0, 1)
-    )
+    b, a = (context.rows_from_ntt(np.stack([one[part] for one in words])) for part in (0, 1))
     stride = params.n // (1 << (cols - 1).bit_length())
     stored = np.ascontiguousarray(b[:, :, ::stride][:, :, :cols])
-    return RlweRows(params, shape, cts[0].scale, stored, a, key_id)
+    return RlweRows(params, shape, scale, stored, a, key_id)
 
 
 def ciphertexts_of(rows: RlweRows) -> list[NDArray[np.uint64]]:

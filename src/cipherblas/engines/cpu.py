@@ -1,0 +1,201 @@
+"""The engine of this processor: `_core.Context`. Its data are NumPy arrays as they come, views where that is enough."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cipherblas import _core
+from cipherblas.common import openblas
+from cipherblas.common.memory import aligned_empty
+from cipherblas.crypto.params import Parameters
+from cipherblas.engines.protocol import Engine, Signed, Term, Words
+
+# Weights are kept in pieces of so many words of every term; the same piece of all ciphertexts that they multiply should
+# fit the core's cache.
+PIECE_WORDS, MIN_PIECE_WORDS, PIECES_BYTES = 512, 64, 768 << 10
+ALL = slice(None)
+
+
+class CpuEngine(Engine):
+    """Handles are uint64 arrays, messages int64 arrays; factors are in NTT Montgomery form."""
+
+    def __init__(self, params: Parameters) -> None:
+        self._context = params.context()
+        self._moduli = params.q
+
+    # ---- what enters and leaves ----
+
+    def upload(self, words: Words) -> Words:
+        return words
+
+    def download(self, ciphertext: Words) -> Words:
+        return ciphertext
+
+    def upload_matrix(self, words: Words) -> Words:
+        return words
+
+    def download_matrix(self, matrix: Words) -> Words:
+        return matrix
+
+    def upload_key(self, words: Words) -> Words:
+        return words
+
+    def upload_message(self, coefficients: Signed) -> Signed:
+        return coefficients
+
+    # ---- plaintexts ----
+
+    def addend(self, message: Signed, limbs: int) -> Words:
+        return self._context.plaintext(message, limbs)
+
+    def factor(self, message: Signed, limbs: int) -> Words:
+        return self._context.plaintext(message, limbs, montgomery=True)
+
+    def encryption(self, addend: Words) -> Words:
+        return np.stack([addend, np.zeros_like(addend)])
+
+    def weights_shape(self, limbs: int, terms: int, ciphertexts: int) -> tuple[int, ...]:
+        """(limbs, N / width, terms, width)"""
+        width = min(PIECE_WORDS, self._context.n)
+        while width > MIN_PIECE_WORDS and 16 * width * ciphertexts > PIECES_BYTES:
+            width //= 2
+        return limbs, self._context.n // width, terms, width
+
+    def write_weight(self, weights: Words, term: int, message: Signed) -> None:
+        limbs, _, _, width = weights.shape
+        weights[:, :, term] = self.factor(message, limbs).reshape(limbs, -1, width)
+
+    # ---- ciphertexts ----
+
+    def drop(self, ciphertext: Words, limbs: int) -> Words:
+        return ciphertext[:, :limbs]
+
+    def add(self, x: Words, y: Words) -> Words:
+        return self._context.add(x, y)
+
+    def sub(self, x: Words, y: Words) -> Words:
+        return self._context.sub(x, y)
+
+    def neg(self, x: Words) -> Words:
+        return self._context.neg(x)
+
+    def add_plain(self, x: Words, plaintext: Words) -> Words:
+        return self._context.add_plain(x, plaintext)
+
+    def multiply_scalar(self, x: Words, value: int) -> Words:
+        return self._context.multiply_scalar(x, value)
+
+    def multiply_sum(
+        self, lefts: Sequence[Words], rights: Sequence[Words], accumulator: Words | None
+    ) -> Words:
+        return self._context.multiply_sum(lefts, rights, accumulator)
+
+    def multiply_plain_sum(
+        self, plaintexts: Sequence[Words], cts: Sequence[Words], accumulator: Words | None
+    ) -> Words:
+        return self._context.multiply_plain_sum(plaintexts, cts, accumulator)
+
+    def weighted_sums(
+        self, weights: Sequence[Words], terms: Sequence[Sequence[int]], cts: Sequence[Words]
+    ) -> list[Words]:
+        return self._context.weighted_sums(weights, terms, cts)
+
+    def rescale(self, x: Words) -> Words:
+        return self._context.rescale(x)
+
+    # ---- key switching ----
+
+    def relinearise(self, x: Words, key: Words) -> Words:
+        return self._context.relinearise(x, key)
+
+    def multiply_relinearise(self, x: Words, y: Words, key: Words) -> Words:
+        return self._context.multiply_relinearise(x, y, key)
+
+    def linear_transform(
+        self,
+        sources: Sequence[Words],
+        terms: Sequence[Term],
+        keys: Sequence[Words],
+        plaintexts: Sequence[Signed],
+        outputs: int,
+        rescale: bool,
+        order: str,
+    ) -> list[Words]:
+        return self._context.linear_transform(sources, terms, keys, plaintexts, outputs, rescale, order)
+
+    # ---- matrices of residues ----
+
+    def add_matrices(self, x: Words, y: Words) -> Words:
+        return self._context.add_limbs(_contiguous(x), _contiguous(y))
+
+    def sub_matrices(self, x: Words, y: Words) -> Words:
+        return self._context.sub_limbs(_contiguous(x), _contiguous(y))
+
+    def multiply_integers(self, integers: NDArray[Any], x: Words, exact: bool) -> Words:
+        openblas.load()
+        out = aligned_empty((len(x), len(integers), x.shape[2]))
+        path = "exact" if exact else "rounded"
+        for limb, residues in enumerate(x):
+            _core.small_gemm(integers, residues, self._moduli[limb], path, out[limb])
+        return out
+
+    def multiply_matrices(self, x: Words, y: Words) -> Words:
+        openblas.load()
+        out = aligned_empty((len(x), x.shape[1], y.shape[2]))
+        for limb, (left, right) in enumerate(zip(x, y, strict=True)):
+            _core.modular_gemm(left, right, self._moduli[limb], "auto", out[limb])
+        return out
+
+    def transposed(self, x: Words) -> Words:
+        turned: Words = x.transpose(0, 2, 1)
+        return turned
+
+    def cut(self, x: Words, rows: slice = ALL, columns: slice = ALL) -> Words:
+        return x[:, rows, columns]
+
+    def copied(self, x: Words) -> Words:
+        base = x.base
+        whole = not isinstance(base, np.ndarray) or base.nbytes == x.nbytes
+        return x if whole and x.flags.c_contiguous else _stacked([x])
+
+    def stack(self, xs: Sequence[Words]) -> Words:
+        return _stacked(xs)
+
+    def spread(self, x: Words, shape: tuple[int, int], strides: tuple[int, int]) -> Words:
+        if x.shape[1:] == shape:
+            return x
+        out = aligned_empty((len(x), *shape))
+        out.fill(0)
+        out[:, : x.shape[1] * strides[0] : strides[0], : x.shape[2] * strides[1] : strides[1]] = x
+        return out
+
+    # ---- key switching of rows ----
+
+    def switch_rows(self, a: Words, row: int, keys: Sequence[Words], columns: int) -> tuple[Words, Words]:
+        return self._context.switch_rows(np.ascontiguousarray(a[:, row]), keys, columns)
+
+    def relinearise_rows(self, a: Words, b: Words, key: Words) -> tuple[Words, Words]:
+        return self._context.relinearise_rows(a, b, key)
+
+    def transpose_rows(self, a: Words, b: Words, keys: Sequence[Words], policy: str) -> tuple[Words, Words]:
+        return self._context.transpose_rows(a, b, keys, policy)
+
+
+def _contiguous(part: Words) -> Words:
+    """The array itself where it is contiguous, else a copy that is."""
+    return part if part.flags.c_contiguous else _stacked([part])
+
+
+def _stacked(parts: Sequence[Words]) -> Words:
+    """The rows of (limbs, rows, columns) arrays, one below the other; `np.concatenate` would not use the pool."""
+    limbs, _, columns = parts[0].shape
+    out: Words = aligned_empty((limbs, sum(part.shape[1] for part in parts), columns))
+    start = 0
+    for part in parts:
+        out[:, start : start + part.shape[1]] = part
+        start += part.shape[1]
+    return out

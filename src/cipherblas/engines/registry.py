@@ -1,0 +1,63 @@
+"""Every engine by its name: that of the processor, and those that are registered from outside."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from cipherblas.common.errors import DTypeError, ParameterError
+from cipherblas.crypto.params import Parameters
+from cipherblas.engines.cpu import CpuEngine
+from cipherblas.engines.protocol import Engine, MakeEngine
+
+CPU = "cpu"
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+_ENGINES: dict[str, MakeEngine] = {CPU: CpuEngine}
+
+
+def engine_names() -> list[str]:
+    """Of all engines, that of the processor first."""
+    return list(_ENGINES)
+
+
+def engine_of(name: str, params: Parameters) -> Engine:
+    """A new engine for parameters.
+
+    Raises:
+        ParameterError: there is none of that name.
+    """
+    if name not in _ENGINES:
+        raise ParameterError("engine", expected=" | ".join(_ENGINES), got=name)
+    return _ENGINES[name](params)
+
+
+def register_engine(name: str, make: MakeEngine) -> None:
+    """Enter an engine of one's own, for `Program.server(keys, engine=name)`; it offers what `protocol.Engine` has.
+
+    Args:
+        name: lower-case letters, digits, and . _ - inside; what is registered again replaces what was.
+        make: called with the parameters of a program for every server.
+
+    Raises:
+        ParameterError: the name is none, or that of the processor's engine.
+        DTypeError: `make` cannot be called.
+    """
+    given: Any = name
+    if not isinstance(given, str) or not _NAME.fullmatch(given) or given == CPU:
+        raise ParameterError("name of an engine", expected=f"{_NAME.pattern}, not {CPU!r}", got=repr(name))
+    if not callable(make):
+        raise DTypeError("an engine", expected="a class, or what makes one of parameters", got=repr(make))
+    _ENGINES[name] = make
+
+
+def unregister_engine(name: str) -> None:
+    """Take an engine off again.
+
+    Raises:
+        ParameterError: none of that name was registered.
+    """
+    if name == CPU or name not in _ENGINES:
+        outside = [other for other in _ENGINES if other != CPU]
+        raise ParameterError("a registered engine", expected=" | ".join(outside) or "one", got=name)
+    del _ENGINES[name]

@@ -1,0 +1,448 @@
+"""A second engine: plain NumPy integers, slow, for toy rings. It must equal the engine of the processor bit for bit.
+
+What it holds are objects of its own, which are neither arrays nor can be sliced: code above an engine that reaches into
+data fails on it. Of the core it uses nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cipherblas.crypto.params import Parameters
+from cipherblas.engines.protocol import Engine, Signed, Term
+from cipherblas.rlwe.matrices.transposition import transpose_plan
+from tests.support import reference_ring as ring
+from tests.support.reference_ring import Words
+
+MONTGOMERY_BITS, PACKED_BYTES = 52, 6
+
+
+@dataclass(frozen=True, eq=False)
+class _Handle:
+    words: Words = field(repr=False)
+
+    @property
+    def nbytes(self) -> int:
+        return self.words.nbytes
+
+
+class Ciphertext(_Handle):
+    """(components, limbs, N), values."""
+
+
+class Matrix(_Handle):
+    """(limbs, rows, columns), coefficients."""
+
+
+class Key(_Handle):
+    """(digits, 2, limbs + k, N), values."""
+
+
+class Addend(_Handle):
+    """(limbs, N), values."""
+
+
+class Factor(_Handle):
+    """(limbs, N), values."""
+
+
+@dataclass(frozen=True, eq=False)
+class Message:
+    """Coefficients, int64 (N,)."""
+
+    coefficients: Signed = field(repr=False)
+
+    @property
+    def nbytes(self) -> int:
+        return self.coefficients.nbytes
+
+
+class ReferenceEngine(Engine):
+    """The formulas, with NumPy integers."""
+
+    def __init__(self, params: Parameters) -> None:
+        self._params = params
+        self._primes = [*params.q, *params.p]
+        self._special = range(len(params.q), len(self._primes))
+        self._product = prod(params.p)  # P
+        self._keys: dict[int, tuple[Words, Key]] = {}  # by the identity of the array, which is kept
+
+    # ---- what enters and leaves ----
+
+    def upload(self, words: Words) -> Ciphertext:
+        return Ciphertext(np.array(words))
+
+    def download(self, ciphertext: Ciphertext) -> Words:
+        return _words(ciphertext, Ciphertext).copy()
+
+    def upload_matrix(self, words: Words) -> Matrix:
+        return Matrix(np.array(words))
+
+    def download_matrix(self, matrix: Matrix) -> Words:
+        return _words(matrix, Matrix).copy()
+
+    def upload_key(self, words: Words) -> Key:
+        if id(words) not in self._keys:
+            limbs = words.shape[2] - len(self._special)
+            residues = self._unpacked(words)
+            for row, limb in enumerate(self._extended(limbs)):
+                q = self._primes[limb]
+                residues[:, :, row] = ring.times(residues[:, :, row], pow(2, -MONTGOMERY_BITS, q), q)
+            self._keys[id(words)] = words, Key(residues)
+        return self._keys[id(words)][1]
+
+    def upload_message(self, coefficients: Signed) -> Message:
+        return Message(np.array(coefficients))
+
+    def _unpacked(self, words: Words) -> Words:
+        """Limbs of N residues: of six bytes each where all primes are below 2^48."""
+        n = self._params.n
+        if words.shape[-1] == n:
+            return words.copy()
+        packed = words.view(np.uint8).reshape(*words.shape[:-1], n, PACKED_BYTES)
+        whole = np.zeros((*packed.shape[:-1], 8), np.uint8)
+        whole[..., :PACKED_BYTES] = packed
+        return whole.view("<u8")[..., 0].astype(np.uint64)
+
+    # ---- plaintexts ----
+
+    def addend(self, message: Message, limbs: int) -> Addend:
+        return Addend(self._encoded(message, range(limbs)))
+
+    def factor(self, message: Message, limbs: int) -> Factor:
+        return Factor(self._encoded(message, range(limbs)))
+
+    def encryption(self, addend: Addend) -> Ciphertext:
+        words = _words(addend, Addend)
+        return Ciphertext(np.stack([words, np.zeros_like(words)]))
+
+    def weights_shape(self, limbs: int, terms: int, ciphertexts: int) -> tuple[int, ...]:
+        return terms, limbs, self._params.n
+
+    def write_weight(self, weights: Words, term: int, message: Message) -> None:
+        weights[term] = self._encoded(message, range(weights.shape[1]))
+
+    def _encoded(self, message: Message, limbs: Sequence[int]) -> Words:
+        assert isinstance(message, Message)
+        rows = ((i, ring.residues(message.coefficients, self._primes[i])) for i in limbs)
+        return np.stack([ring.ntt(row, self._primes[i]) for i, row in rows])
+
+    # ---- ciphertexts ----
+
+    def drop(self, ciphertext: Ciphertext, limbs: int) -> Ciphertext:
+        return Ciphertext(_words(ciphertext, Ciphertext)[:, :limbs].copy())
+
+    def add(self, x: Ciphertext, y: Ciphertext) -> Ciphertext:
+        return Ciphertext(self._limbwise(ring.plus, *_alike(x, y), axis=1))
+
+    def sub(self, x: Ciphertext, y: Ciphertext) -> Ciphertext:
+        return Ciphertext(self._limbwise(ring.minus, *_alike(x, y), axis=1))
+
+    def neg(self, x: Ciphertext) -> Ciphertext:
+        words = _words(x, Ciphertext)
+        return Ciphertext(self._limbwise(ring.minus, np.zeros_like(words), words, axis=1))
+
+    def add_plain(self, x: Ciphertext, plaintext: Addend) -> Ciphertext:
+        return self.add(x, Ciphertext(_words(plaintext, Addend)[None]))
+
+    def multiply_scalar(self, x: Ciphertext, value: int) -> Ciphertext:
+        words = _words(x, Ciphertext)
+        limbs = [ring.times(words[:, i], value % q, q) for i, q in self._limbs(words.shape[1])]
+        return Ciphertext(np.stack(limbs, axis=1))
+
+    def multiply_sum(
+        self, lefts: Sequence[Ciphertext], rights: Sequence[Ciphertext], accumulator: Ciphertext | None
+    ) -> Ciphertext:
+        first = _words(lefts[0], Ciphertext)
+        total = np.zeros((3, *first.shape[1:]), np.uint64)
+        if accumulator is not None:
+            total += _words(accumulator, Ciphertext)
+        for left, right in zip(lefts, rights, strict=True):
+            x, y = _words(left, Ciphertext), _words(right, Ciphertext)
+            for i, q in self._limbs(len(first[0])):
+                for c, d in np.ndindex(2, 2):
+                    total[c + d, i] = ring.plus(total[c + d, i], ring.times(x[c, i], y[d, i], q), q)
+        return Ciphertext(total)
+
+    def multiply_plain_sum(
+        self, plaintexts: Sequence[Factor], cts: Sequence[Ciphertext], accumulator: Ciphertext | None
+    ) -> Ciphertext:
+        return self._weighed([_words(plain, Factor) for plain in plaintexts], cts, accumulator)
+
+    def weighted_sums(
+        self, weights: Sequence[Words], terms: Sequence[Sequence[int]], cts: Sequence[Ciphertext]
+    ) -> list[Ciphertext]:
+        return [
+            self._weighed(list(rows), [cts[term] for term in chosen], None)
+            for rows, chosen in zip(weights, terms, strict=True)
+        ]
+
+    def _weighed(
+        self, factors: Sequence[Words], cts: Sequence[Ciphertext], accumulator: Ciphertext | None
+    ) -> Ciphertext:
+        total = np.zeros_like(_words(cts[0], Ciphertext))
+        if accumulator is not None:
+            total += _words(accumulator, Ciphertext)
+        for factor, ct in zip(factors, cts, strict=True):
+            for i, q in self._limbs(total.shape[1]):
+                product = ring.times(factor[i], _words(ct, Ciphertext)[:, i], q)
+                total[:, i] = ring.plus(total[:, i], product, q)
+        return Ciphertext(total)
+
+    def rescale(self, x: Ciphertext) -> Ciphertext:
+        words = _words(x, Ciphertext)
+        limbs = list(range(words.shape[1]))
+        return Ciphertext(np.stack([self._divided(part, limbs, limbs[-1:]) for part in words]))
+
+    # ---- key switching ----
+
+    def relinearise(self, x: Ciphertext, key: Key) -> Ciphertext:
+        words = _words(x, Ciphertext)
+        limbs = words.shape[1]
+        sums = self._switched(self._digits(words[2]), key, limbs, 1)
+        self._add_lifted(sums, words[:2])
+        return Ciphertext(
+            np.stack([self._divided(part, self._extended(limbs), self._special) for part in sums])
+        )
+
+    def multiply_relinearise(self, x: Ciphertext, y: Ciphertext, key: Key) -> Ciphertext:
+        return self.relinearise(self.multiply_sum([x], [y], None), key)
+
+    def linear_transform(
+        self,
+        sources: Sequence[Ciphertext],
+        terms: Sequence[Term],
+        keys: Sequence[Key],
+        plaintexts: Sequence[Message],
+        outputs: int,
+        rescale: bool,
+        order: str,
+    ) -> list[Ciphertext]:
+        words = [_words(source, Ciphertext) for source in sources]
+        limbs, n = words[0].shape[1:]
+        positions = self._extended(limbs)
+        keyed = {source for _, source, _, key, _ in terms if key >= 0}
+        digits = {source: self._digits(words[source][1]) for source in keyed}
+        sums = np.zeros((outputs, 2, len(positions), n), np.uint64)
+        for output, source, galois, key, plaintext in terms:
+            if key >= 0:
+                value = self._switched(digits[source], keys[key], limbs, galois)
+                self._add_lifted(value, words[source][:1][..., ring.permutation(n, galois)])
+            else:
+                assert galois == 1
+                value = np.zeros_like(sums[output])
+                self._add_lifted(value, words[source])
+            factor = self._encoded(plaintexts[plaintext], positions) if plaintext >= 0 else None
+            for row, limb in enumerate(positions):
+                q = self._primes[limb]
+                part = value[:, row] if factor is None else ring.times(value[:, row], factor[row], q)
+                sums[output, :, row] = ring.plus(sums[output, :, row], part, q)
+        dropped = [*([limbs - 1] if rescale else []), *self._special]
+        return [
+            Ciphertext(np.stack([self._divided(part, positions, dropped) for part in pair])) for pair in sums
+        ]
+
+    def _digits(self, a: Words, coefficients: bool = False) -> list[Words]:
+        """The digits of a polynomial, (limbs, N), centred modulo their primes: values at all limbs and special ones."""
+        limbs, result = len(a), []
+        if not coefficients:
+            a = np.stack([ring.intt(a[i], q) for i, q in self._limbs(limbs)])
+        for start in range(0, limbs, self._params.alpha):
+            own = range(start, min(start + self._params.alpha, limbs))
+            digit = ring.centred([a[i] for i in own], [self._primes[i] for i in own])
+            result.append(np.stack([self._values(digit, self._primes[i]) for i in self._extended(limbs)]))
+        return result
+
+    def _switched(self, digits: Sequence[Words], key: Key, limbs: int, galois: int) -> Words:
+        """Σ_d digit_d(X^galois)·key_d: values (2, limbs + k, N) modulo Q·P."""
+        parts = _words(key, Key)
+        rows = [*range(limbs), *range(parts.shape[2] - len(self._special), parts.shape[2])]
+        turned = ring.permutation(self._params.n, galois)
+        sums = np.zeros((2, len(rows), self._params.n), np.uint64)
+        for digit, part in zip(digits, parts, strict=False):
+            for row, limb in enumerate(self._extended(limbs)):
+                q = self._primes[limb]
+                product = ring.times(digit[row][turned], part[:, rows[row]], q)
+                sums[:, row] = ring.plus(sums[:, row], product, q)
+        return sums
+
+    def _add_lifted(self, sums: Words, parts: Words) -> None:
+        """Add P·part to the first components of sums modulo Q·P; modulo P that is nothing."""
+        for component, part in enumerate(parts):
+            for i, q in self._limbs(len(part)):
+                lifted = ring.times(part[i], self._product % q, q)
+                sums[component, i] = ring.plus(sums[component, i], lifted, q)
+
+    def _divided(self, x: Words, positions: Sequence[int], dropped: Sequence[int]) -> Words:
+        """(x - [x]_D)/D at the other positions, D the product of the dropped primes; values."""
+        if not len(dropped):
+            return x
+        rows = {limb: row for row, limb in enumerate(positions)}
+        primes = [self._primes[i] for i in dropped]
+        # Of -x, as the core does: where ±D/2 is too near, x and -x need not have opposite remainders.
+        negated = [
+            ring.minus(np.zeros_like(x[0]), x[rows[i]], q) for i, q in zip(dropped, primes, strict=True)
+        ]
+        remainder = ring.centred(
+            [ring.intt(part, q) for part, q in zip(negated, primes, strict=True)], primes
+        )
+        kept = []
+        for limb in positions:
+            if limb not in dropped:
+                q = self._primes[limb]
+                difference = ring.plus(x[rows[limb]], self._values(remainder, q), q)
+                kept.append(ring.times(difference, pow(prod(primes), -1, q), q))
+        return np.stack(kept)
+
+    @staticmethod
+    def _values(x: ring.Integers, q: int) -> Words:
+        return ring.ntt(ring.residues(x, q), q)
+
+    # ---- matrices of residues ----
+
+    def add_matrices(self, x: Matrix, y: Matrix) -> Matrix:
+        return Matrix(self._limbwise(ring.plus, _words(x, Matrix), _words(y, Matrix), axis=0))
+
+    def sub_matrices(self, x: Matrix, y: Matrix) -> Matrix:
+        return Matrix(self._limbwise(ring.minus, _words(x, Matrix), _words(y, Matrix), axis=0))
+
+    def multiply_integers(self, integers: NDArray[Any], x: Matrix, exact: bool) -> Matrix:
+        whole, words = np.asarray(integers).astype(np.int64), _words(x, Matrix)
+        return Matrix(
+            np.stack(
+                [
+                    ring.matrix_product(ring.residues(whole, q), words[i], q)
+                    for i, q in self._limbs(len(words))
+                ]
+            )
+        )
+
+    def multiply_matrices(self, x: Matrix, y: Matrix) -> Matrix:
+        left, right = _words(x, Matrix), _words(y, Matrix)
+        return Matrix(
+            np.stack([ring.matrix_product(left[i], right[i], q) for i, q in self._limbs(len(left))])
+        )
+
+    def transposed(self, x: Matrix) -> Matrix:
+        return Matrix(_words(x, Matrix).transpose(0, 2, 1).copy())
+
+    def cut(self, x: Matrix, rows: slice = slice(None), columns: slice = slice(None)) -> Matrix:
+        return Matrix(_words(x, Matrix)[:, rows, columns].copy())
+
+    def copied(self, x: Matrix) -> Matrix:
+        return Matrix(_words(x, Matrix).copy())
+
+    def stack(self, xs: Sequence[Matrix]) -> Matrix:
+        return Matrix(np.concatenate([_words(x, Matrix) for x in xs], axis=1))
+
+    def spread(self, x: Matrix, shape: tuple[int, int], strides: tuple[int, int]) -> Matrix:
+        words = _words(x, Matrix)
+        out = np.zeros((len(words), *shape), np.uint64)
+        for i, j in np.ndindex(words.shape[1:]):
+            out[:, i * strides[0], j * strides[1]] = words[:, i, j]
+        return Matrix(out)
+
+    # ---- key switching of rows ----
+
+    def switch_rows(self, a: Matrix, row: int, keys: Sequence[Key], columns: int) -> tuple[Matrix, Matrix]:
+        digits = self._digits(_words(a, Matrix)[:, row], coefficients=True)
+        b, a_rows = zip(*(self._switched_row(digits, key) for key in keys), strict=True)
+        return Matrix(np.stack(a_rows, axis=1)), Matrix(np.stack(b, axis=1)[:, :, :columns].copy())
+
+    def relinearise_rows(self, a: Matrix, b: Matrix, key: Key) -> tuple[Matrix, Matrix]:
+        rows = range(_words(a, Matrix).shape[1])
+        switched = [self.switch_rows(a, row, [key], self._params.n) for row in rows]
+        a_rows, b_rows = (self.stack(parts) for parts in zip(*switched, strict=True))
+        return self.add_matrices(a_rows, b), b_rows
+
+    def transpose_rows(self, a: Matrix, b: Matrix, keys: Sequence[Key], policy: str) -> tuple[Matrix, Matrix]:
+        a_words, b_words = _words(a, Matrix), _words(b, Matrix)
+        limbs, d, n = a_words.shape
+        by_element = dict(zip(transpose_plan(d, policy).elements, keys, strict=True))  # type: ignore[arg-type]
+        turned: list[tuple[Words, Words]] = []  # g_v for v = 1, 3, …
+        odd = range(1, 2 * d, 2)
+        for v in odd:
+            u = pow(v, -1, 2 * d)
+            pair = [self._weighed_rows(part, [u * i for i in range(d)], d) for part in (a_words, b_words)]
+            h_a, h_b = (
+                np.stack([ring.times(part[i], pow(d, -1, q), q) for i, q in self._limbs(limbs)])
+                for part in pair
+            )
+            for element in _steps(v, d, policy):
+                h_a, h_b = (
+                    np.stack([ring.substituted(part[i], element, q) for i, q in self._limbs(limbs)])
+                    for part in (h_a, h_b)
+                )
+                digits = self._digits(h_a, coefficients=True)
+                switched, h_a = self._switched_row(digits, by_element[element])
+                h_b = self._limbwise(ring.plus, h_b, switched[:, :: n // d], axis=0)
+            turned.append((h_a, h_b))
+        results = []
+        for part in (0, 1):
+            rows = np.stack([pair[part] for pair in turned], axis=1)
+            made = [self._weighed_rows(rows, [-v * j for v in odd], d) for j in range(d)]
+            results.append(Matrix(np.stack(made, axis=1)))
+        return results[0], results[1]
+
+    def _switched_row(self, digits: Sequence[Words], key: Key) -> tuple[Words, Words]:
+        """(b, a) = round(Σ_d digit_d·key_d/P) by coefficients, (limbs, N) each."""
+        limbs = len(digits[0]) - len(self._special)
+        sums = self._switched(digits, key, limbs, 1)
+        b, a = (self._divided(part, self._extended(limbs), self._special) for part in sums)
+        b, a = (np.stack([ring.intt(part[i], q) for i, q in self._limbs(limbs)]) for part in (b, a))
+        return b, a
+
+    def _weighed_rows(self, rows: Words, exponents: Sequence[int], d: int) -> Words:
+        """Σ_i row_i·Y^exponents[i] for every limb of (limbs, rows, n), Y = X^(n/d)."""
+        step = rows.shape[2] // d
+        powers = [exponent * step for exponent in exponents]
+        return np.stack([ring.weighed_by_powers(rows[i], powers, q) for i, q in self._limbs(len(rows))])
+
+    # ---- limbs ----
+
+    def _limbs(self, count: int) -> list[tuple[int, int]]:
+        return list(enumerate(self._primes[:count]))
+
+    def _extended(self, limbs: int) -> list[int]:
+        """Positions of the first limbs and of the special primes."""
+        return [*range(limbs), *self._special]
+
+    def _limbwise(self, combine: Any, x: Words, y: Words, axis: int) -> Words:
+        parts = [combine(x.take(i, axis), y.take(i, axis), q) for i, q in self._limbs(x.shape[axis])]
+        return np.stack(parts, axis=axis)
+
+
+def _words(handle: Any, kind: type[_Handle]) -> Words:
+    assert type(handle) is kind, f"expected {kind.__name__}, got {type(handle).__name__}"
+    return handle.words
+
+
+def _alike(x: Ciphertext, y: Ciphertext) -> tuple[Words, Words]:
+    """The words of two ciphertexts, with zeros for missing components."""
+    parts = [_words(ct, Ciphertext) for ct in (x, y)]
+    assert parts[0].shape[1:] == parts[1].shape[1:]
+    longest = max(len(part) for part in parts)
+    first, second = (np.pad(part, ((0, longest - len(part)), (0, 0), (0, 0))) for part in parts)
+    return first, second
+
+
+def _steps(v: int, d: int, policy: str) -> list[int]:
+    """The elements of keys that make X → X^v of a subring of degree d, in the order that they are applied."""
+    if policy == "fast":
+        return [v] if v != 1 else []
+    sign, exponent = next(
+        (sign, e) for e in range(d // 2) for sign in (1, -1) if sign * pow(5, e, 2 * d) % (2 * d) == v
+    )
+    if policy == "light":
+        base = 1 << (d.bit_length() - 1 + 1) // 2
+        parts = [sign * pow(5, exponent // base * base, 2 * d), pow(5, exponent % base, 2 * d)]
+    else:
+        bits = [exponent & (1 << bit) for bit in range((d // 2).bit_length())]
+        parts = [sign, *(pow(5, bit, 2 * d) for bit in bits)]
+    return [part % (2 * d) for part in parts if part % (2 * d) != 1]
