@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Hashable, MutableSequence, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 from cipherblas.common.errors import LevelError, MissingKeyError
 from cipherblas.common.limits import MASK_BYTES, RUN_BYTES
@@ -24,8 +24,6 @@ from cipherblas.rlwe.rings import Ring
 CONJUGATE = -1  # stands for complex conjugation where a rotation step is expected
 DEFAULT_WORKING_BYTES = 1 << 30
 
-T = TypeVar("T")
-
 
 class Term(NamedTuple):
     """plain ⊙ Rot_step(source), added to one output of a linear transform; plain None is the factor 1."""
@@ -39,6 +37,7 @@ class Term(NamedTuple):
 class Bookkeeper:
     """Counts, keys, memory, noise model of one run."""
 
+    schedule: ClassVar[str] = "local"  # of `runtime.schedule`, by which tasks on many blocks are run
     work: Work | None = None
     on_weights: Callable[[int], None] | None = None  # called with numbers of weights that were encoded
 
@@ -226,31 +225,6 @@ class Bookkeeper:
     def mask_bytes(self) -> int:
         """Bytes of encoded masks and constants that are kept for later runs."""
         return self._encoded_bytes[True]
-
-    # ---- loops over blocks ----
-
-    def each(
-        self, number: int, work: Callable[[int], T], replaced: MutableSequence[Any] | None = None
-    ) -> list[T]:
-        """The results of `work` for 0, …, number - 1, which must be alike: the same operations on other blocks.
-
-        Args:
-            replaced: ciphertexts (nested lists of them) in place of which the results come, forgotten one by one.
-        """
-        results = []
-        for index in range(number):
-            results.append(work(index))
-            if replaced is not None:
-                replaced[index] = None
-        return results
-
-    def fold(self, number: int, work: Callable[[int, T | None], T]) -> T:
-        """The sum that `work(index, sum so far)` makes in steps 0, …, number - 1, which must be alike: the first makes
-        its ciphertexts (None: no sum yet), the others add to them in place terms of as large a bound and errors."""
-        total = work(0, None)
-        for index in range(1, number):
-            total = work(index, total)
-        return total
 
     # ---- handles ----
 
