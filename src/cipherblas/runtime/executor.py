@@ -18,7 +18,6 @@ from cipherblas.forms.tensors import TensorLayout
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.rlwe.counts import Counts
 from cipherblas.runtime.inputs import Inputs
-from cipherblas.runtime.schedule import Schedule
 from cipherblas.runtime.values import Choice, Decisions, Value
 
 Progress = Callable[[int, int], None]
@@ -136,7 +135,6 @@ class Executor:
         choose: asked for choices that `decisions` lack.
         weights: how many weights there are, which a plan has counted.
         observed: what each node takes is kept in `figures`.
-        schedule: by which tasks on blocks are run; None: the one that is meant for the evaluator.
 
     Attributes:
         choices: those of `decisions`, and those that were asked for.
@@ -155,9 +153,7 @@ class Executor:
         choose: Choose | None = None,
         weights: int = 0,
         observed: bool = False,
-        schedule: Schedule | None = None,
     ) -> None:
-        self.schedule = schedule
         self.evaluators, self.node, self.decisions, self.inputs = evaluators, node, decisions, inputs
         self.order = ordered(node)
         self.number = {id(current): number for number, current in enumerate(self.order)}

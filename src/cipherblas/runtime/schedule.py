@@ -41,14 +41,12 @@ def run(
     ev: Evaluator,
     sources: Sequence[Grid],
     done: Done | None = None,
-    schedule: Schedule | None = None,
 ) -> list[list[list[Any]]]:
-    """The results of a graph.
+    """The results of a graph, by the schedule that is meant for the evaluator.
 
     Args:
         sources: their grids, in the order of `graph.sources`.
         done: called with its template after each task.
-        schedule: by default the one that is meant for the evaluator.
 
     Raises:
         ShapeError: the grids have other shapes than the sources.
@@ -57,12 +55,7 @@ def run(
     got = [(len(grid), len(grid[0])) if grid else (0, 0) for grid in sources]
     if got != expected:
         raise ShapeError("grids of blocks", expected=expected, got=got)
-    return (schedule or usual(ev))(graph, ev, sources, done)
-
-
-def usual(ev: Evaluator) -> Schedule:
-    """The schedule that is meant for an evaluator."""
-    return SCHEDULES[ev.schedule]
+    return SCHEDULES[ev.schedule](graph, ev, sources, done)
 
 
 class Held:
@@ -257,6 +250,7 @@ def bounded(
     return _OneForAll(graph, ev, sources, done).run()
 
 
+# By the name that evaluators give.
 SCHEDULES: dict[str, Schedule] = {"local": local, "counted": counted, "bounded": bounded}
 
 

@@ -42,7 +42,7 @@ class SlotRun(FormRun):
 
     def done(self, graph: TaskGraph, *sources: Grid) -> list[list[Handles]]:
         """The one result of a graph."""
-        (grid,) = schedule.run(graph, self.ev, sources, self._ticked, self.run.schedule)
+        (grid,) = schedule.run(graph, self.ev, sources, self._ticked)
         return grid
 
     def _ticked(self, template: Template) -> None:
