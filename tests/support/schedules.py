@@ -102,9 +102,13 @@ class Workers:
         def work() -> Evaluator:
             nonlocal running, failed
             own = ev.sibling()
+
+            def can_go_on() -> bool:
+                return failed or not len(frontier) or bool(frontier.ready())
+
             while True:
                 with changed:
-                    changed.wait_for(lambda: failed or not len(frontier) or frontier.ready())
+                    changed.wait_for(can_go_on)
                     if failed or not len(frontier):
                         return own
                     task = frontier.begin(self.random.choice(frontier.ready()))
