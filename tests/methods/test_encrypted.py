@@ -19,9 +19,9 @@ from cipherblas.evaluators.slots.values import Plain
 from cipherblas.forms.blocks import join, split
 from cipherblas.forms.layouts import Layout
 from cipherblas.methods.matmul.base import Algorithm
-from cipherblas.methods.matmul.product import multiply_grids
 from cipherblas.methods.matmul.registry import ALGORITHMS, build
 from cipherblas.rlwe.noise import TAIL
+from tests.support.product_runs import multiplied
 from tests.support.reference_engine import ReferenceEngine
 
 pytestmark = pytest.mark.encrypted
@@ -61,7 +61,7 @@ def run(
     def product(ev):
         left = operand(ev, algorithm.left_layout, split(a, algorithm.m, algorithm.k), "left")
         right = operand(ev, algorithm.right_layout, split(b, algorithm.k, algorithm.n), "right")
-        return multiply_grids(ev, algorithm, left, right)
+        return multiplied(ev, algorithm, left, right)
 
     counter = Symbolic(params, key_policy=key_policy)
     planned = product(counter)

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 import cipherblas as cb
 from cipherblas.common import work
 from cipherblas.evaluators.slots import bookkeeping
-from cipherblas.evaluators.slots.bookkeeping import Bookkeeper
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.lang.analysis import trace as traced
 from cipherblas.lang.graph import Axes, deduplicated, products
@@ -35,8 +34,7 @@ LONGEST, MOST_BLOCKS = 16, 4
 class Walked(Symbolic):
     """Walks every block, as a real run does."""
 
-    each = Bookkeeper.each
-    fold = Bookkeeper.fold
+    schedule = "local"
 
 
 class WalkedInputs(SymbolicInputs):

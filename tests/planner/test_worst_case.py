@@ -12,7 +12,6 @@ import pytest
 import cipherblas as cb
 from cipherblas.evaluators.rows.interface import RowsEvaluator
 from cipherblas.evaluators.rows.worst_case import RowsWorstCase
-from cipherblas.evaluators.slots.bookkeeping import Bookkeeper
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.worst_case import WorstCase
 from cipherblas.planner.worst_case import worst_errors
@@ -98,7 +97,7 @@ def test_one_block_stands_for_all(
     program = program_of(function, **arguments, block=8)
     assert max(program.outputs[0].form.grid) > 1
     found = program.worst_error
-    monkeypatch.setattr(WorstCase, "each", Bookkeeper.each)
+    monkeypatch.setattr(WorstCase, "schedule", "local")
     assert worst_errors(program.executed, program.plan)[0] == found
 
 

@@ -68,5 +68,5 @@ def of_blocks(run: BlockRun, node: Expression, wish: Any) -> Value:
 
 def _squared(run: SlotRun, node: Expression, x: Value) -> Value:
     bound = node.bound / x.unit**2
-    square = x.mapped(run.ev, lambda ct: run.ev.bounded(run.multiply(ct, ct), bound))
+    square = run.mapped("square", x, lambda ev, ct: ev.bounded(ev.multiply_relinearised(ct, ct), bound))
     return replace(square, unit=x.unit**2)

@@ -15,9 +15,10 @@ from cipherblas.evaluators.slots.values import Plain
 from cipherblas.forms.blocks import join, split
 from cipherblas.forms.layouts import Layout
 from cipherblas.methods.matmul.base import Algorithm
-from cipherblas.methods.matmul.product import multiply_grids
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.rings import RingShape
+from cipherblas.runtime import schedule
+from cipherblas.runtime.graphs import product_graph
 
 DEPTH = 3  # rescales that the shapes below leave for an algorithm
 
@@ -54,6 +55,13 @@ def operand(ev: Any, layout: Layout, blocks: list[list[Any]], bound: float, publ
     return grid
 
 
+def multiplied(ev: Any, algorithm: Algorithm, left: Any, right: Any) -> Any:
+    """The product of two grids of blocks."""
+    graph = product_graph(algorithm, (len(left), len(left[0])), (len(right), len(right[0])))
+    (result,) = schedule.run(graph, ev, [left, right])
+    return result
+
+
 def product(
     algorithm: Algorithm,
     a: NDArray[np.float64],
@@ -79,7 +87,7 @@ def product(
         ev = evaluators[position]
         left = operand(ev, algorithm.left_layout, lefts, bounds[0], public == "left", "a")
         right = operand(ev, algorithm.right_layout, rights, bounds[1], public == "right", "b")
-        outputs.append(multiply_grids(ev, algorithm, left, right))
+        outputs.append(multiplied(ev, algorithm, left, right))
         del left, right
     clear = evaluators[1]
     assert clear.counts == counter.counts

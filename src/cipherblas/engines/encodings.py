@@ -28,13 +28,49 @@ SEGMENT_BYTES = 256 << 20  # of the file of a store of weights
 PAGE_BYTES = 4096
 
 
+class _Makers:
+    """Who is making the array of which key: of several threads that ask for one, one makes it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._making: dict[Hashable, threading.Event] = {}
+
+    def get(
+        self,
+        key: Hashable,
+        find: Callable[[], NDArray[Any] | None],
+        make: Callable[[], NDArray[Any]],
+    ) -> NDArray[Any]:
+        """What `find` finds, or what `make` makes and keeps where there is room."""
+        found = find()
+        if found is not None:
+            return found
+        with self._lock:
+            others = self._making.get(key)
+            if others is None:
+                ready = self._making[key] = threading.Event()
+        if others is not None:
+            others.wait()
+            found = find()  # None: there was no room, or the other thread failed
+            return make() if found is None else found
+        try:
+            found = find()  # another thread may have been done in between
+            return make() if found is None else found
+        finally:
+            with self._lock:
+                del self._making[key]
+            ready.set()
+
+
 class EncodeCache:
-    """Arrays by key, at most `budget` bytes of them; safe in threads. Equal keys must stand for equal arrays."""
+    """Arrays by key, at most `budget` bytes of them; safe in threads, of which one makes what several ask for. Equal
+    keys must stand for equal arrays."""
 
     def __init__(self, budget: int) -> None:
         self.budget = budget
         self.nbytes = 0
         self._lock = threading.Lock()
+        self._makers = _Makers()
         self._arrays: OrderedDict[Hashable, NDArray[Any]] = OrderedDict()
 
     def __len__(self) -> int:
@@ -46,12 +82,16 @@ class EncodeCache:
 
     def get(self, key: Hashable, make: Callable[[], NDArray[Any]]) -> NDArray[Any]:
         """The array of a key, made if it is not there."""
+        return self._makers.get(key, lambda: self._found(key), lambda: self._kept(key, make()))
+
+    def _found(self, key: Hashable) -> NDArray[Any] | None:
         with self._lock:
             found = self._arrays.get(key)
             if found is not None:
                 self._arrays.move_to_end(key)
-                return found
-        made = make()
+            return found
+
+    def _kept(self, key: Hashable, made: NDArray[Any]) -> NDArray[Any]:
         with self._lock:
             if made.nbytes <= self.budget and key not in self._arrays:
                 self._arrays[key] = made
@@ -71,9 +111,9 @@ class EncodeCache:
 class Encodings:
     """Encoded masks and constants of a program: the first that come, as many as fit; safe in threads.
 
-    Every run asks for the same ones in the same order. Beyond the budget, giving up what was used longest ago would
-    give up each one before it is asked for again; those that came first are as good as any. Equal keys must stand for
-    equal arrays in all runs.
+    Of several threads that ask for one, one makes it. Every run asks for the same ones in the same order. Beyond the
+    budget, giving up what was used longest ago would give up each one before it is asked for again; those that came
+    first are as good as any. Equal keys must stand for equal arrays in all runs.
 
     Args:
         budget: bytes of all together.
@@ -83,6 +123,7 @@ class Encodings:
         self.budget = budget
         self.nbytes = 0
         self._lock = threading.Lock()
+        self._makers = _Makers()
         self._arrays: dict[Hashable, NDArray[Any]] = {}
 
     def __len__(self) -> int:
@@ -94,11 +135,9 @@ class Encodings:
 
     def get(self, key: Hashable, make: Callable[[], NDArray[Any]]) -> NDArray[Any]:
         """The array of a key, made if it is not there."""
-        with self._lock:
-            found = self._arrays.get(key)
-        if found is not None:
-            return found
-        made = make()
+        return self._makers.get(key, lambda: self._arrays.get(key), lambda: self._kept(key, make()))
+
+    def _kept(self, key: Hashable, made: NDArray[Any]) -> NDArray[Any]:
         with self._lock:
             if self.nbytes + made.nbytes > self.budget:
                 return made

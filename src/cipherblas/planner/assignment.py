@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cipherblas.common.errors import CipherblasError, ShapeError
+from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.evaluators.slots.values import Ct, Plain
 from cipherblas.forms.blocks import grid_shape
@@ -24,15 +25,16 @@ from cipherblas.lang.analysis import has_public_key
 from cipherblas.lang.graph import axes_of
 from cipherblas.lang.nodes import Expression, matrix_shape, ordered
 from cipherblas.lang.results import results_of
-from cipherblas.methods.matmul.product import multiply_grids
 from cipherblas.methods.matmul.registry import build
 from cipherblas.planner.refusals import INFEASIBLE
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.rlwe.rings import Ring
 from cipherblas.rlwe.traffic import Traffic
+from cipherblas.runtime import schedule
 from cipherblas.runtime.blocks import BLOCKS, IN_PLACE, in_place, multiply
 from cipherblas.runtime.executor import METHODS
+from cipherblas.runtime.graphs import blockwise_graph, product_graph
 from cipherblas.runtime.values import Choice
 
 Seconds = Callable[[Counts, Traffic], float]
@@ -171,7 +173,7 @@ class Assignment:
         sides = list(zip(node.children, (algorithm.left_layout, algorithm.right_layout), strict=True))
         ways = [self._in_layout(child, layout) for child, layout in sides]
         limbs = min(way.limbs for way in ways)
-        grids = tuple(self._grid(child, layout) for child, layout in sides)
+        grids = self._grid(*sides[0]), self._grid(*sides[1])
         secret = tuple(child.secret for child in node.children)
 
         def work() -> tuple[float, int]:
@@ -180,7 +182,7 @@ class Assignment:
             for (_, layout), (rows, cols), encrypted in zip(sides, grids, secret, strict=True):
                 block = self._handles(ev, layout, limbs) if encrypted else _plains(layout, rows * cols)
                 cells.append([[block] * cols] * rows)
-            result = multiply_grids(ev, algorithm, cells[0], cells[1])
+            (result,) = schedule.run(product_graph(algorithm, *grids), ev, cells)
             return self._seconds(ev.counts, Traffic()), result[0][0][0].limbs
 
         key = (choice.method, tuple(sorted(choice.options.items())), block, grids, secret, limbs)
@@ -220,7 +222,7 @@ class Assignment:
                 ev = self._counter()
                 x, y = (self._handles(ev, layout, limbs) for _ in range(2))
 
-                def block(_: int) -> list[Ct]:
+                def block(ev: Evaluator, x: list[Ct], y: list[Ct]) -> list[Ct]:
                     if all(secret):
                         return [
                             ev.multiply_relinearised(ev.ready(a), ev.ready(b))
@@ -228,8 +230,7 @@ class Assignment:
                         ]
                     return [ev.multiply(ev.ready(a), _plains(layout, 1)[0]) for a in x]
 
-                result = ev.each(math.prod(grid), block)
-                return self._seconds(ev.counts, Traffic()), result[0][0].limbs
+                return self._blockwise(ev, block, grid, x, y)
 
             own, left = self._remembered(("multiply", layout.key, grid, all(secret), limbs), work)
         except INFEASIBLE:
@@ -283,11 +284,19 @@ class Assignment:
         ev = self._counter()
         cts = self._handles(ev, way.layout, way.limbs)
 
-        def block(_: int) -> list[Ct]:
+        def block(ev: Evaluator, cts: list[Ct]) -> list[Ct]:
             return [ev.ready(ct) for ct in relayout(ev, cts, way.layout, layout)]
 
-        result = ev.each(math.prod(grid), block)
-        return self._seconds(ev.counts, Traffic()), result[0][0].limbs
+        return self._blockwise(ev, block, grid, cts)
+
+    def _blockwise(
+        self, ev: Symbolic, work: Callable[..., list[Ct]], grid: tuple[int, int], *blocks: list[Ct]
+    ) -> tuple[float, int]:
+        """Seconds and limbs of an operation on all blocks of a grid, which are like the given ones."""
+        rows, cols = grid
+        sources = [[[block] * cols] * rows for block in blocks]
+        (result,) = schedule.run(blockwise_graph("step", work, grid, len(blocks)), ev, sources)
+        return self._seconds(ev.counts, Traffic()), result[0][0][0].limbs
 
     def _grid(self, node: Expression, layout: Layout) -> tuple[int, int]:
         return grid_shape(*matrix_shape(node), layout.rows, layout.cols)

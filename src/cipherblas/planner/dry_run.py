@@ -14,7 +14,7 @@ from cipherblas.crypto.keys import KeyRequest
 from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.rows.interface import ClearFactor
 from cipherblas.evaluators.rows.symbolic import RowsSymbolic
-from cipherblas.evaluators.slots.bookkeeping import T, Term
+from cipherblas.evaluators.slots.bookkeeping import Term
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.evaluators.slots.values import Plain
 from cipherblas.lang.nodes import Expression
@@ -121,12 +121,11 @@ class _LimitedSymbolic(Symbolic):
     max_ntt_limbs = math.inf
     _before = 0  # transforms that were counted before the block that is now
 
-    def _counted(self, number: int, work: Callable[[], T]) -> T:
+    def repeated(self, number: int, work: Callable[[], None]) -> None:
         before, self._before = self._before, self._transforms
-        result = super()._counted(number, work)
+        super().repeated(number, work)
         self._before = before
         self._check_limit()
-        return result
 
     def _transform_data(
         self,

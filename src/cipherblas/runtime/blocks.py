@@ -15,10 +15,10 @@ from cipherblas.forms.layouts import Layout, column_major
 from cipherblas.lang.graph import axes_of, products
 from cipherblas.lang.nodes import Expression, matrix_shape
 from cipherblas.methods.matmul.base import Algorithm
-from cipherblas.methods.matmul.product import multiply_grids
 from cipherblas.methods.matmul.registry import build
 from cipherblas.runtime.executor import FORMS, Executor, computes
-from cipherblas.runtime.slots import Encryption, SlotRun
+from cipherblas.runtime.graphs import product_graph
+from cipherblas.runtime.slots import Encryption, SlotRun, multiplied
 from cipherblas.runtime.values import Value
 
 # Of the budget of work, for each product of two blocks: counting does not walk them, but a run and `worst_error` do.
@@ -105,17 +105,17 @@ class BlockRun(SlotRun):
             return value
         if not value.secret:
             raise ShapeError("a clear value is packed once", expected=layout.key, got=source.key)
-        ev, value = self.ev, self.settled(value)
-        cells = value.blocks(ev, lambda i, j: relayout(ev, value.cells[i][j], source, layout))
-        value = replace(value, form=SlotForm(layout, value.slots.grid), cells=cells)
+        value = self.settled(value)
+        moved = self.blockwise("re-arrange", value, lambda ev, cts: relayout(ev, cts, source, layout))
+        value = replace(moved, form=SlotForm(layout, value.slots.grid))
         if layout.imaginary_garbage or layout.empty_garbage:
             return value
         largest = layout.slot_bound(bound / abs(value.unit))
-        return value.mapped(ev, lambda ct: ev.bounded(ct, largest))
+        return self.mapped("bound", value, lambda ev, ct: ev.bounded(ct, largest))
 
     def factors(self, node: Expression, algorithm: Algorithm) -> tuple[Value, Value]:
         """Both factors of a product, at the same limbs."""
-        ev, (first, second) = self.ev, node.children
+        first, second = node.children
         if first.packable and not second.packable:
             right = self.factor(second, algorithm.right_layout, None)
             left = self.factor(first, algorithm.left_layout, right)
@@ -124,7 +124,9 @@ class BlockRun(SlotRun):
             right = self.factor(second, algorithm.right_layout, left)
         if left.secret and right.secret:
             limbs = min(left.first().limbs, right.first().limbs)
-            left, right = (side.mapped(ev, lambda ct: ev.drop(ct, limbs)) for side in (left, right))
+            left, right = (
+                self.mapped("drop limbs", side, lambda ev, ct: ev.drop(ct, limbs)) for side in (left, right)
+            )
         return left, right
 
 
@@ -167,7 +169,6 @@ def same(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
 @computes(BLOCKS, "add")
 def add(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
     """Computed values decide layout, limbs, scale and unit, then the operand with the largest range."""
-    ev = run.ev
     first, second = sorted(node.children, key=lambda part: (part.packable, not part.secret, -part.bound))
     x = run.value(first, wish)
     if second.packable and not first.packable:
@@ -176,7 +177,7 @@ def add(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
     if y.secret:
         return run.sum_of_secrets(x, run.relaid(y, x.layout, second.bound))
     ratio = y.unit / x.unit
-    return replace(x, cells=x.zipped(ev, y, lambda ct, plain: ev.add_plain(ct, plain.times(ratio))))
+    return run.zipped("add", x, y, lambda ev, ct, plain: ev.add_plain(ct, plain.times(ratio)))
 
 
 @computes(BLOCKS, "multiply")
@@ -197,15 +198,16 @@ def multiply(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
         y = x
     else:
         y = run.factor(second, x.layout, x)
-    return Value(node.shape, x.form, x.zipped(run.ev, y, run.multiply), x.unit * y.unit)
+    product = run.zipped("multiply", x, y, multiplied)
+    return Value(node.shape, x.form, product.cells, x.unit * y.unit)
 
 
 @computes(BLOCKS, "matmul")
 def matmul(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
     """The algorithm that was chosen, on grids of blocks."""
-    ev, choice = run.ev, run.run.choice(node)
-    algorithm = build(choice.method, *run.block(node), ev.slots, choice.options)
+    choice = run.run.choice(node)
+    algorithm = build(choice.method, *run.block(node), run.ev.slots, choice.options)
     left, right = run.factors(node, algorithm)
-    cells = multiply_grids(ev, algorithm, left.cells, right.cells, run.run.tick)
-    grid = (len(cells), len(cells[0]))
-    return Value(node.shape, SlotForm(algorithm.out_layout, grid), cells, left.unit * right.unit)
+    graph = product_graph(algorithm, left.slots.grid, right.slots.grid)
+    form = SlotForm(algorithm.out_layout, graph.results[0].shape)
+    return Value(node.shape, form, run.done(graph, left.cells, right.cells), left.unit * right.unit)

@@ -102,7 +102,8 @@ def fresh(wanted: Input, bound: float, evaluators: Evaluators, data: Any) -> lis
     """Handles on the ciphertexts of an operand.
 
     Args:
-        data: an iterator over the evaluator's representation of each, block by block; None where there are none.
+        data: an iterator over the evaluator's representation of each, block by block; None where there are none, and
+            one block stands for all.
     """
     form = wanted.form
     options: dict[str, Any] = {"bound": bound, "limbs": wanted.limbs, "scale": wanted.scale}
@@ -123,7 +124,11 @@ def fresh(wanted: Input, bound: float, evaluators: Evaluators, data: Any) -> lis
     assert isinstance(form, SlotForm)
     ev, count = evaluators.slots, form.layout.ciphertexts
 
-    def block(_: int) -> Handles:
+    rows, cols = form.grid
+
+    def block() -> Handles:
         return [ev.fresh(following(), public_key=wanted.public_key, **options) for _ in range(count)]
 
-    return ev.each(form.grid[0], lambda _: ev.each(form.grid[1], block))
+    if data is None:
+        return [[block()] * cols] * rows
+    return [[block() for _ in range(cols)] for _ in range(rows)]

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.scales import MAX_ENCODED_BITS, MAX_SMALL_INTEGER
 from cipherblas.evaluators.slots.values import Plain
 from cipherblas.forms.form import SlotForm
 from cipherblas.lang.nodes import Expression
+from cipherblas.runtime import schedule
 from cipherblas.runtime.executor import Executor, FormRun
-from cipherblas.runtime.values import Input, Value
+from cipherblas.runtime.graphs import blockwise_graph
+from cipherblas.runtime.schedule import Grid
+from cipherblas.runtime.tasks import TaskGraph, Template
+from cipherblas.runtime.values import Handles, Input, Value
 
 RANGE_MARGIN = 2.0**12  # ranges that differ by less share a unit, at the cost of so much of the modulus
 SCALE_SLACK = 0.2  # of log2 of the usual scale, by which scales are off when nothing is done about it
@@ -34,6 +40,33 @@ class SlotRun(FormRun):
         super().__init__(run)
         self.ev = run.evaluators.slots
 
+    def done(self, graph: TaskGraph, *sources: Grid) -> list[list[Handles]]:
+        """The one result of a graph."""
+        (grid,) = schedule.run(graph, self.ev, sources, self._ticked)
+        return grid
+
+    def _ticked(self, template: Template) -> None:
+        if template.steps:
+            self.run.tick(template.steps)
+
+    def blockwise(self, name: str, value: Value, work: Callable[[Evaluator, Handles], Handles]) -> Value:
+        """The value with work(ev, block) in the place of every block; `work` uses no other evaluator."""
+        graph = blockwise_graph(name, work, value.slots.grid)
+        return replace(value, cells=self.done(graph, value.cells))
+
+    def mapped(self, name: str, value: Value, work: Callable[[Evaluator, Any], Any]) -> Value:
+        """The value with work(ev, ct) in the place of every ciphertext; see `blockwise`."""
+        return self.blockwise(name, value, lambda ev, cts: [work(ev, ct) for ct in cts])
+
+    def zipped(self, name: str, x: Value, y: Value, work: Callable[[Evaluator, Any, Any], Any]) -> Value:
+        """x with work(ev, ct, y's ct) in the place of every ciphertext; both have the same form."""
+
+        def block(ev: Evaluator, xs: Handles, ys: Handles) -> Handles:
+            return [work(ev, a, b) for a, b in zip(xs, ys, strict=True)]
+
+        graph = blockwise_graph(name, block, x.slots.grid, 2)
+        return replace(x, cells=self.done(graph, x.cells, y.cells))
+
     def usual(self, node: Expression) -> Encryption:
         """How an operand is encrypted: with all limbs, slots up to 1 at the scale of the parameters."""
         return Encryption(self.ev.top_limbs, 2.0**self.ev.params.scale_bits, node.bound)
@@ -54,15 +87,28 @@ class SlotRun(FormRun):
         )
         cells = self.inputs.secret(wanted, bound, self.run.evaluators)
         value = Value(node.shape, form, cells, how.unit)
-        return value.mapped(self.ev, lambda ct: self._enlarged(ct, excess)) if excess else value
+        return self._enlarged(value, excess) if excess else value
 
-    def _enlarged(self, ct: Any, bits: int) -> Any:
+    def _enlarged(self, value: Value, bits: int) -> Value:
         """The same slots at a scale 2^bits larger."""
-        while bits > 0:
-            factor = min(1 << bits, MAX_SMALL_INTEGER)
-            ct = self.ev.absorb(self.ev.multiply_scalar(ct, factor), 1 / factor)
-            bits -= factor.bit_length() - 1
-        return ct
+
+        def enlarged(ev: Evaluator, ct: Any) -> Any:
+            left = bits
+            while left > 0:
+                factor = min(1 << left, MAX_SMALL_INTEGER)
+                ct = ev.absorb(ev.multiply_scalar(ct, factor), 1 / factor)
+                left -= factor.bit_length() - 1
+            return ct
+
+        return self.mapped("enlarge", value, enlarged)
+
+    def _absorbed(self, value: Value, factor: float) -> Value:
+        """The value times a factor, at another scale."""
+        return self.mapped("absorb", value, lambda ev, ct: ev.absorb(ct, factor))
+
+    def _multiplied(self, value: Value, factor: int) -> Value:
+        """The value times a small integer."""
+        return self.mapped("multiply by a number", value, lambda ev, ct: ev.multiply_scalar(ct, factor))
 
     def with_room(self, value: Value, bound: float) -> Value:
         """The value in units of a bound that is far larger than its own."""
@@ -70,14 +116,14 @@ class SlotRun(FormRun):
             return value
         ev = self.ev
         factor, unit = abs(value.unit) / bound, math.copysign(bound, value.unit)
-        value = replace(value.mapped(ev, lambda ct: ev.absorb(ct, factor)), unit=unit)
+        value = replace(self._absorbed(value, factor), unit=unit)
         return self._shed(value, 2.0 ** (2 * ev.params.scale_bits))
 
     def _shed(self, value: Value, scale: float) -> Value:
         """The value rescaled as often as it keeps at least `scale`: more would crowd out the larger term of a sum."""
         ev = self.ev
         while value.first().limbs > 1 and value.first().scale >= scale * ev.params.q[value.first().limbs - 1]:
-            value = value.mapped(ev, ev.rescale)
+            value = self.mapped("rescale", value, lambda ev, ct: ev.rescale(ct))
         return value
 
     def settled(self, value: Value) -> Value:
@@ -92,44 +138,49 @@ class SlotRun(FormRun):
         if abs(powers - max(1, round(powers))) <= SCALE_SLACK:
             return value
         missing = math.ceil((max(1, math.ceil(powers)) - powers) * bits)
-        return value.mapped(self.ev, lambda ct: self._enlarged(ct, missing))
+        return self._enlarged(value, missing)
 
     def ready(self, value: Value) -> Value:
         """The value as a product expects it: near the usual scale, rescaled."""
         value = self.settled(value)
-        return value.mapped(self.ev, self.ev.ready) if value.secret else value
+        return self.mapped("ready", value, lambda ev, ct: ev.ready(ct)) if value.secret else value
 
     def lowered(self, value: Value) -> Value:
         """The value at the fewest limbs that hold it."""
         different = {id(ct): ct for ct in value.handles}.values()
         limbs = max(self.ev.least_limbs(ct) for ct in different)
-        return value.mapped(self.ev, lambda ct: self.ev.drop(ct, limbs))
+        return self.mapped("drop limbs", value, lambda ev, ct: ev.drop(ct, limbs))
 
     def sum_of_secrets(self, x: Value, y: Value) -> Value:
         """Both in one unit: by a small integer factor, which keeps the scale, or by a change of the smaller's scale."""
-        ev, ratio = self.ev, abs(y.unit / x.unit)
+        ratio = abs(y.unit / x.unit)
         negative = (x.unit < 0) != (y.unit < 0)
         if _is_integer(ratio):
             factor = round(ratio)
-            y = y.mapped(ev, lambda ct: ev.multiply_scalar(ct, factor)) if factor > 1 else y
+            y = self._multiplied(y, factor) if factor > 1 else y
             unit = x.unit
         elif _is_integer(1 / ratio):
             factor = round(1 / ratio)
-            x = x.mapped(ev, lambda ct: ev.multiply_scalar(ct, factor))
+            x = self._multiplied(x, factor)
             unit = math.copysign(y.unit, x.unit)
         elif _true_bound(x) >= _true_bound(y):
             unit = x.unit
-            y = self._shed(y.mapped(ev, lambda ct: ev.absorb(ct, ratio)), x.first().scale)
+            y = self._shed(self._absorbed(y, ratio), x.first().scale)
         else:
             unit = math.copysign(y.unit, x.unit)
-            x = self._shed(x.mapped(ev, lambda ct: ev.absorb(ct, 1 / ratio)), y.first().scale)
-        return replace(x, cells=x.zipped(ev, y, ev.sub if negative else ev.add), unit=unit)
+            x = self._shed(self._absorbed(x, 1 / ratio), y.first().scale)
+        if negative:
+            total = self.zipped("subtract", x, y, lambda ev, a, b: ev.sub(a, b))
+        else:
+            total = self.zipped("add", x, y, lambda ev, a, b: ev.add(a, b))
+        return replace(total, unit=unit)
 
-    def multiply(self, a: Any, b: Any) -> Any:
-        """The product of two ciphertexts, or of a ciphertext and a plaintext."""
-        if isinstance(a, Plain) or isinstance(b, Plain):
-            return self.ev.multiply(a, b)
-        return self.ev.multiply_relinearised(a, b)
+
+def multiplied(ev: Evaluator, a: Any, b: Any) -> Any:
+    """The product of two ciphertexts, or of a ciphertext and a plaintext."""
+    if isinstance(a, Plain) or isinstance(b, Plain):
+        return ev.multiply(a, b)
+    return ev.multiply_relinearised(a, b)
 
 
 def _true_bound(value: Value) -> float:

@@ -23,7 +23,7 @@ from cipherblas.methods.matvec_conv.base import LayerMethod, Weights, entries_pl
 from cipherblas.methods.matvec_conv.registry import build_conv, build_matvec
 from cipherblas.methods.matvec_conv.taps import conv_output
 from cipherblas.runtime.executor import FORMS, computes
-from cipherblas.runtime.slots import SlotRun
+from cipherblas.runtime.slots import SlotRun, multiplied
 from cipherblas.runtime.values import Choice, Handles, Value
 
 TENSORS = "tensors"
@@ -189,7 +189,7 @@ def assume(run: TensorRun, node: Expression, wish: None) -> Value:
     """Other slots hold sums of parts of entries: in the mean, which the modulus must hold, they are no larger."""
     value = run.value(node.children[0])
     bound = node.bound / abs(value.unit)
-    return value.mapped(run.ev, lambda ct: run.ev.bounded(ct, bound))
+    return run.mapped("bound", value, lambda ev, ct: ev.bounded(ct, bound))
 
 
 @computes(TENSORS, "scale")
@@ -227,7 +227,7 @@ def multiply(run: TensorRun, node: Expression, wish: None) -> Value:
         return run.of(node.shape, tensor.with_clean(True), cts, x.unit * second.bound)
     y = run.value(second)
     y = x if second is first else run.alike(x, run.ready(y))
-    cts = [run.multiply(a, b) for a, b in zip(x.handles, y.handles, strict=True)]
+    cts = [multiplied(run.ev, a, b) for a, b in zip(x.handles, y.handles, strict=True)]
     clean = tensor.clean or tensor_of(y).clean
     return run.of(node.shape, tensor.with_clean(clean), cts, x.unit * y.unit)
 

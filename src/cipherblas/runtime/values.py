@@ -8,14 +8,13 @@ unit alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.forms.form import Form, RowForm, SlotForm
 from cipherblas.forms.layouts import Layout
 from cipherblas.rlwe.key_policies import KeyPolicy
@@ -85,22 +84,6 @@ class Value:
 
     def first(self) -> Any:
         return self.cells[0][0][0]
-
-    def blocks(self, ev: Evaluator, function: Callable[[int, int], Handles]) -> list[list[Handles]]:
-        """function(i, j) for every block (i, j)."""
-        rows, cols = len(self.cells), len(self.cells[0])
-        return ev.each(rows, lambda i: ev.each(cols, lambda j: function(i, j)))
-
-    def mapped(self, ev: Evaluator, function: Callable[[Any], Any]) -> Value:
-        """The value with every ciphertext replaced."""
-        return replace(self, cells=self.blocks(ev, lambda i, j: [function(ct) for ct in self.cells[i][j]]))
-
-    def zipped(self, ev: Evaluator, other: Value, function: Callable[[Any, Any], Any]) -> list[list[Handles]]:
-        """function(ct, other's ct) for every ciphertext; both have the same form."""
-        return self.blocks(
-            ev,
-            lambda i, j: [function(a, b) for a, b in zip(self.cells[i][j], other.cells[i][j], strict=True)],
-        )
 
     def error(self) -> float:
         """Bound on the errors of all entries, but for a chance of 2^-FAILURE_BITS."""

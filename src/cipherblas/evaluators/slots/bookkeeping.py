@@ -5,10 +5,12 @@ Nothing here touches data. A subclass adds the operations (`Evaluator`) and the 
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
-from collections.abc import Callable, Hashable, MutableSequence, Sequence
-from typing import Any, NamedTuple, TypeVar
+import threading
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from cipherblas.common.errors import LevelError, MissingKeyError
 from cipherblas.common.limits import MASK_BYTES, RUN_BYTES
@@ -24,7 +26,7 @@ from cipherblas.rlwe.rings import Ring
 CONJUGATE = -1  # stands for complex conjugation where a rotation step is expected
 DEFAULT_WORKING_BYTES = 1 << 30
 
-T = TypeVar("T")
+Kind = TypeVar("Kind", bound="Bookkeeper")
 
 
 class Term(NamedTuple):
@@ -39,6 +41,7 @@ class Term(NamedTuple):
 class Bookkeeper:
     """Counts, keys, memory, noise model of one run."""
 
+    schedule: ClassVar[str] = "local"  # of `runtime.schedule`, by which tasks on many blocks are run
     work: Work | None = None
     on_weights: Callable[[int], None] | None = None  # called with numbers of weights that were encoded
 
@@ -66,6 +69,7 @@ class Bookkeeper:
         self._alpha = params.alpha
         self._room = list(itertools.accumulate((math.log2(q) for q in params.q), initial=0.0))
         self._available = available
+        self._booking = threading.RLock()  # encodings, of all siblings
         self._encoded: dict[Hashable, int] = {}  # encodings of each plaintext, one per block, that are kept
         self._encoded_anew: dict[
             Hashable, int
@@ -76,6 +80,23 @@ class Bookkeeper:
         self._galois: dict[int, int] = {}
         self._galois_limbs: dict[int, int] = {}
         self._relinearise_limbs: int | None = None
+
+    # ---- threads ----
+
+    def sibling(self: Kind) -> Kind:
+        """Another evaluator of the same run, for another thread: they share ledger, encodings and keys; counts and
+        declared keys begin anew, until `join`."""
+        other = copy.copy(self)
+        other.counts, other._galois_limbs, other._relinearise_limbs = Counts(), {}, None
+        return other
+
+    def join(self, sibling: Bookkeeper) -> None:
+        """Take over what a sibling counted and declared; its thread is done."""
+        self.counts += sibling.counts
+        for element, limbs in sibling._galois_limbs.items():
+            self._galois_limbs[element] = max(limbs, self._galois_limbs.get(element, 0))
+        if sibling._relinearise_limbs is not None:
+            self._relinearise_limbs = max(sibling._relinearise_limbs, self._relinearise_limbs or 0)
 
     # ---- keys ----
 
@@ -167,6 +188,10 @@ class Bookkeeper:
         Returns:
             Bytes of those that are not kept, because the caches of the program or of the run are full.
         """
+        with self._booking:
+            return self._booked(plains, scale, limbs)
+
+    def _booked(self, plains: Sequence[Plain], scale: float, limbs: int) -> int:
         each = max(1, limbs) * self.limb_bytes()
         if isinstance(plains, MaskGroup):
             return self._book_masks(plains, scale, limbs, each)
@@ -226,31 +251,6 @@ class Bookkeeper:
     def mask_bytes(self) -> int:
         """Bytes of encoded masks and constants that are kept for later runs."""
         return self._encoded_bytes[True]
-
-    # ---- loops over blocks ----
-
-    def each(
-        self, number: int, work: Callable[[int], T], replaced: MutableSequence[Any] | None = None
-    ) -> list[T]:
-        """The results of `work` for 0, …, number - 1, which must be alike: the same operations on other blocks.
-
-        Args:
-            replaced: ciphertexts (nested lists of them) in place of which the results come, forgotten one by one.
-        """
-        results = []
-        for index in range(number):
-            results.append(work(index))
-            if replaced is not None:
-                replaced[index] = None
-        return results
-
-    def fold(self, number: int, work: Callable[[int, T | None], T]) -> T:
-        """The sum that `work(index, sum so far)` makes in steps 0, …, number - 1, which must be alike: the first makes
-        its ciphertexts (None: no sum yet), the others add to them in place terms of as large a bound and errors."""
-        total = work(0, None)
-        for index in range(1, number):
-            total = work(index, total)
-        return total
 
     # ---- handles ----
 

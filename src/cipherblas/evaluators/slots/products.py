@@ -121,10 +121,13 @@ class Products(Levels):
         return self._accumulator(accumulator, 3, limbs, scale, bound, errors)
 
     def _plain_scale(self, ct: Ct, plains: Sequence[Plain], accumulator: Ct | None) -> float:
-        if accumulator is not None:
-            return accumulator.scale / ct.scale
         bound = max(plain.bound for plain in plains)
-        return float(2.0**self.params.scale_bits / (bound if bound > 0 else 1.0))
+        usual = float(2.0**self.params.scale_bits / (bound if bound > 0 else 1.0))
+        if (
+            accumulator is None or accumulator.scale == ct.scale * usual
+        ):  # the same whichever term comes first
+            return usual
+        return accumulator.scale / ct.scale
 
     def weighted_sum(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias, overload
@@ -19,28 +20,44 @@ Order = Literal["limb", "rotation"]  # of the loops of a linear transform
 
 
 class Ledger:
-    """Bytes of the ciphertexts that are alive, the largest value so far, and how many handles were booked."""
+    """Bytes of the ciphertexts that are alive, the largest value so far, and how many handles were booked; safe in
+    threads."""
 
-    __slots__ = ("handles", "live", "peak")
+    __slots__ = ("_lock", "handles", "live", "peak")
 
     def __init__(self) -> None:
         self.live = 0
         self.peak = 0
         self.handles = 0
+        self._lock = threading.RLock()  # a handle may die, and release its bytes, within any of the methods
 
     def add(self, nbytes: int) -> None:
         """Book bytes that stay until `release`."""
-        self.live += nbytes
-        if self.live > self.peak:
-            self.peak = self.live
+        with self._lock:
+            self.live += nbytes
+            if self.live > self.peak:
+                self.peak = self.live
+
+    def add_handle(self, nbytes: int) -> int:
+        """Book a handle with its bytes.
+
+        Returns:
+            Its number.
+        """
+        with self._lock:
+            self.add(nbytes)
+            self.handles += 1
+            return self.handles
 
     def release(self, nbytes: int) -> None:
         """Unbook bytes."""
-        self.live -= nbytes
+        with self._lock:
+            self.live -= nbytes
 
     def touch(self, nbytes: int) -> None:
         """Record working memory that an operation needs for its own duration."""
-        self.peak = max(self.peak, self.live + nbytes)
+        with self._lock:
+            self.peak = max(self.peak, self.live + nbytes)
 
 
 class Ct:
@@ -76,11 +93,7 @@ class Ct:
         self.data = data
         self._ledger = ledger
         self._booked = nbytes
-        self._number = 0
-        if ledger is not None:
-            ledger.add(nbytes)
-            ledger.handles += 1
-            self._number = ledger.handles
+        self._number = 0 if ledger is None else ledger.add_handle(nbytes)
 
     def __del__(self) -> None:
         if self._ledger is not None:
@@ -90,7 +103,7 @@ class Ct:
         """Book the bytes of so many like ciphertexts, unless this one is among the first handles of the ledger: it
         stands for them from now on."""
         if self._ledger is not None and self._number > booked_after:
-            self._ledger.live += (blocks - 1) * self._booked
+            self._ledger.release((1 - blocks) * self._booked)
             self._booked *= blocks
 
     @property

@@ -12,11 +12,11 @@ independent and sub-Gaussian of variance v exceeds TAIL·sqrt(v·N) with a proba
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, MutableSequence, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cipherblas.evaluators.slots.bookkeeping import T, Term
+from cipherblas.evaluators.slots.bookkeeping import Term
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.values import Ct, Plain, Transform, WeightGroup
 from cipherblas.rlwe.key_policies import Step
@@ -92,7 +92,10 @@ class WorstNoise:
 
 
 class WorstCase(Evaluator):
-    """Bounds alone, as `Worst`; no clear vector is evaluated, those of the `Plain`s' bounds stand for all."""
+    """Bounds alone, as `Worst`; no clear vector is evaluated, those of the `Plain`s' bounds stand for all. So do the
+    bounds of one block for those of all blocks."""
+
+    schedule = "bounded"
 
     def __init__(self, ring: Ring, **options: Any) -> None:
         super().__init__(ring, **options)
@@ -104,12 +107,6 @@ class WorstCase(Evaluator):
         return (found.error + self.worst.float * (found.message + found.error)) / ct.scale
 
     # ---- what is known beyond the hooks ----
-
-    def each(
-        self, number: int, work: Callable[[int], T], replaced: MutableSequence[Any] | None = None
-    ) -> list[T]:
-        """One for all: the bounds of like blocks are the same."""
-        return [work(0)] * number
 
     def make(
         self,

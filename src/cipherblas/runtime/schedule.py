@@ -1,0 +1,285 @@
+"""Schedules: who runs the tasks of a graph, and when.
+
+`local` runs them one after the other. `counted` runs each template once and multiplies; `bounded` runs it once for all
+blocks, which are alike, but adds every term of a sum. An evaluator says which of them is meant for it; any schedule
+that respects the edges of the graph makes the same ciphertexts, bit for bit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+from cipherblas.common.errors import ShapeError
+from cipherblas.evaluators.slots.interface import Evaluator
+from cipherblas.evaluators.slots.symbolic import Symbolic
+from cipherblas.evaluators.slots.values import Ct
+from cipherblas.rlwe.noise import SlotErrors
+from cipherblas.runtime.tasks import (
+    Axis,
+    Blocks,
+    Dropped,
+    Index,
+    Loop,
+    Part,
+    Step,
+    Task,
+    TaskGraph,
+    Tasks,
+    Template,
+)
+
+Grid: TypeAlias = "Sequence[Sequence[Any]]"  # of blocks, row after row
+Done: TypeAlias = Callable[[Template], None]  # called after each task
+Schedule: TypeAlias = Callable[[TaskGraph, Evaluator, Sequence[Grid], "Done | None"], list[list[list[Any]]]]
+"""schedule(graph, evaluator, grids of the sources, done) → grids of the results."""
+
+
+def run(
+    graph: TaskGraph,
+    ev: Evaluator,
+    sources: Sequence[Grid],
+    done: Done | None = None,
+) -> list[list[list[Any]]]:
+    """The results of a graph, by the schedule that is meant for the evaluator.
+
+    Args:
+        sources: their grids, in the order of `graph.sources`.
+        done: called with its template after each task.
+
+    Raises:
+        ShapeError: the grids have other shapes than the sources.
+    """
+    expected = [blocks.shape for blocks in graph.sources]
+    got = [(len(grid), len(grid[0])) if grid else (0, 0) for grid in sources]
+    if got != expected:
+        raise ShapeError("grids of blocks", expected=expected, got=got)
+    return SCHEDULES[ev.schedule](graph, ev, sources, done)
+
+
+class Held:
+    """The blocks that a run holds.
+
+    Args:
+        graph: whose sources they begin with.
+        sources: their grids.
+    """
+
+    def __init__(self, graph: TaskGraph, sources: Sequence[Grid]) -> None:
+        self._given = dict(zip(graph.sources, sources, strict=True))
+        self._made: dict[Blocks, dict[Index, Any]] = {group.output.blocks: {} for group in graph.tasks}
+
+    def perform(self, task: Task, ev: Evaluator) -> None:
+        """Run one task."""
+        blocks, index = task.output
+        made = self._made[blocks]
+        inputs = [self._block(*place) for place in task.inputs]
+        if task.adds:
+            made[index] = task.template.work(ev, *inputs, made.get(index))
+        else:
+            made[index] = task.template.work(ev, *inputs)
+
+    def drop(self, dropped: Dropped) -> None:
+        """Let blocks go."""
+        made, row, col = self._made[dropped.blocks], dropped.row, dropped.col
+        if row is not None and col is not None:
+            del made[row, col]
+        else:
+            for index in [(i, j) for i, j in made if row in (None, i) and col in (None, j)]:
+                del made[index]
+
+    def grid(self, blocks: Blocks) -> list[list[Any]]:
+        """All blocks of a grid."""
+        made, (rows, cols) = self._made[blocks], blocks.shape
+        return [[made[i, j] for j in range(cols)] for i in range(rows)]
+
+    def _block(self, blocks: Blocks, index: Index) -> Any:
+        given = self._given.get(blocks)
+        return self._made[blocks][index] if given is None else given[index[0]][index[1]]
+
+
+def local(
+    graph: TaskGraph, ev: Evaluator, sources: Sequence[Grid], done: Done | None
+) -> list[list[list[Any]]]:
+    """One task after the other, in the order of the loops; blocks go when nobody reads them any more."""
+    held = Held(graph, sources)
+    for step in graph.walk():
+        if isinstance(step, Dropped):
+            held.drop(step)
+            continue
+        held.perform(step, ev)
+        if done is not None:
+            done(step.template)
+    return [held.grid(blocks) for blocks in graph.results]
+
+
+class _OneForAll:
+    """One block of each grid stands for all: blocks are alike, the same operations on other data."""
+
+    def __init__(self, graph: TaskGraph, ev: Evaluator, sources: Sequence[Grid], done: Done | None) -> None:
+        self.ev, self._graph, self._done = ev, graph, done
+        self._sources = dict(zip(graph.sources, sources, strict=True))
+        self.blocks: dict[Blocks, Any] = {}
+        self._turn: dict[Axis, int] = {}  # of the loops around
+        self._ending: set[Blocks] = (
+            set()
+        )  # dropped when the loop is done that began to drop them part by part
+
+    def run(self) -> list[list[list[Any]]]:
+        """The results, one block in all places of each."""
+        self.steps(self._graph.steps)
+        results = []
+        for blocks in self._graph.results:
+            rows, cols = blocks.shape
+            results.append([[self.blocks[blocks]] * cols] * rows)
+        return results
+
+    def steps(self, steps: Iterable[Step]) -> None:
+        for step in steps:
+            if isinstance(step, Loop):
+                self._looped(step)
+            elif isinstance(step, Tasks):
+                self._performed(step)
+            elif not step.ended:
+                del self.blocks[step.part.blocks]
+
+    def turn(self, loop: Loop, number: int) -> None:
+        """One turn of a loop."""
+        self._turn[loop.axis] = number
+        self.steps(loop.steps)
+
+    def turns(self, loop: Loop, sums: Sequence[Tasks]) -> None:
+        """All turns of a loop that has several; `sums` add up along its axis."""
+        for number in range(loop.axis.length if sums else 1):
+            self.turn(loop, number)
+
+    def _looped(self, loop: Loop) -> None:
+        begun = {part.blocks for part in loop.ends} - self._ending
+        self._ending |= begun
+        if loop.axis.length == 1:
+            self.turn(loop, 0)
+        else:
+            self.turns(loop, [tasks for tasks in tasks_in(loop) if loop.axis in tasks.summed])
+        del self._turn[loop.axis]
+        self._ending -= begun
+        for blocks in begun:
+            del self.blocks[blocks]
+
+    def _performed(self, tasks: Tasks) -> None:
+        inputs = [self._block(blocks, axes) for blocks, axes in tasks.inputs]
+        if tasks.summed:
+            begun = any(self._turn[axis] for axis in tasks.summed)
+            inputs.append(self.blocks[tasks.output.blocks] if begun else None)
+        self.blocks[tasks.output.blocks] = tasks.template.work(self.ev, *inputs)
+        if self._done is not None:
+            self._done(tasks.template)
+
+    def _block(self, blocks: Blocks, axes: tuple[Axis, Axis]) -> Any:
+        given = self._sources.get(blocks)
+        if given is None:
+            return self.blocks[blocks]
+        return given[self._turn[axes[0]]][self._turn[axes[1]]]
+
+
+class _Counted(_OneForAll):
+    """Template × multiplicity, on `Symbolic`. Counts, keys and memory are those of `local`, bounds and errors but for
+    rounding."""
+
+    ev: Symbolic
+
+    def turns(self, loop: Loop, sums: Sequence[Tasks]) -> None:
+        if sums:
+            self._summed(loop, sums)
+        else:
+            self._repeated(loop)
+
+    def _repeated(self, loop: Loop) -> None:
+        """One turn, for all; memory grows from turn to turn by what each leaves."""
+        ev, ledger, number = self.ev, self.ev.ledger, loop.axis.length
+        peak, live, handles = ledger.peak, ledger.live, ledger.handles
+        encodings = ev.run_bytes + ev.mask_bytes
+        ev.repeated(number, lambda: self.turn(loop, 0))
+        new_encodings = ev.run_bytes + ev.mask_bytes - encodings
+        kept = ledger.live - live - new_encodings - sum(self._bytes(part) for part in loop.ends)
+        most = max(peak, ledger.peak)
+        if new_encodings:  # the others find them there, and begin with less memory: only that is looked at
+            blocks = self.blocks.copy()
+            ev.repeated(0, lambda: self.turn(loop, 1))
+            self.blocks = blocks
+            most = max(most, ledger.peak + (number - 2) * kept)
+        else:
+            most = max(most, ledger.peak + (number - 1) * kept)
+        left = {tasks.output.blocks for tasks in tasks_in(loop)} & self.blocks.keys()
+        for ct in handles_in([self.blocks[blocks] for blocks in left]):
+            ct.stand_for(number, handles)
+        ledger.peak = most
+
+    def _summed(self, loop: Loop, sums: Sequence[Tasks]) -> None:
+        """The first turn makes the sums; the others, of which one is counted, add terms like the first."""
+        ev, number = self.ev, loop.axis.length
+        self.turn(loop, 0)
+        totals = handles_in([self.blocks[tasks.output.blocks] for tasks in sums])
+        first = [(ct, ct.bound, ct.errors) for ct in totals]
+        peak = ev.ledger.peak
+        ev.repeated(number - 1, lambda: self.turn(loop, 1))
+        ev.ledger.peak = max(peak, ev.ledger.peak)
+        for ct, bound, errors in first:
+            own_and_mixed = math.hypot(errors.own, errors.mixed) * math.sqrt(number)
+            ct.bound, ct.errors = bound * number, SlotErrors(0.0, own_and_mixed, errors.common * number)
+            ev.check_room(ct.limbs, ct.scale, ct.bound, ct.noise)
+
+    def _bytes(self, part: Part) -> int:
+        """Of what one turn of a loop is the last to read."""
+        others = [n for n, axis in zip(part.blocks.shape, part.axes, strict=True) if axis is None]
+        return math.prod(others) * _bytes(self.ev, self.blocks[part.blocks])
+
+
+def counted(
+    graph: TaskGraph, ev: Evaluator, sources: Sequence[Grid], done: Done | None
+) -> list[list[list[Any]]]:
+    """Each template once, times the number of its tasks, on `Symbolic`: a grid of any size in the time of one block."""
+    assert isinstance(ev, Symbolic)
+    return _Counted(graph, ev, sources, done).run()
+
+
+def bounded(
+    graph: TaskGraph, ev: Evaluator, sources: Sequence[Grid], done: Done | None
+) -> list[list[list[Any]]]:
+    """Each template once for all blocks, every term of a sum."""
+    return _OneForAll(graph, ev, sources, done).run()
+
+
+# By the name that evaluators give.
+SCHEDULES: dict[str, Schedule] = {"local": local, "counted": counted, "bounded": bounded}
+
+
+def tasks_in(loop: Loop) -> list[Tasks]:
+    """All tasks of a loop."""
+    found: list[Tasks] = []
+    for step in loop.steps:
+        if isinstance(step, Loop):
+            found += tasks_in(step)
+        elif isinstance(step, Tasks):
+            found.append(step)
+    return found
+
+
+def handles_in(blocks: Any) -> list[Ct]:
+    """The different ciphertexts in nested lists."""
+    return list({id(ct): ct for ct in _handles(blocks)}.values())
+
+
+def _handles(blocks: Any) -> Iterator[Ct]:
+    if isinstance(blocks, Ct):
+        yield blocks
+    elif isinstance(blocks, (list, tuple)):
+        for part in blocks:
+            yield from _handles(part)
+
+
+def _bytes(ev: Evaluator, item: Any) -> int:
+    """Of the ciphertexts in nested lists, of each as often as it stands there."""
+    if isinstance(item, Ct):
+        return ev.ct_bytes(item)
+    return sum(_bytes(ev, part) for part in item)

@@ -1,0 +1,85 @@
+"""Programs of the corpus in blocks: counts and memory by multiplicity are those of running every task, one by one."""
+
+from __future__ import annotations
+
+import math
+import re
+import warnings
+from typing import Any
+
+import pytest
+
+import cipherblas as cb
+from cipherblas.evaluators.slots.symbolic import Symbolic
+from cipherblas.lang.graph import axes_of, products
+from cipherblas.lang.nodes import ordered
+from cipherblas.runtime.executor import Executor
+from cipherblas.runtime.inputs import Inputs, SymbolicInputs
+from tests.corpus import storage
+from tests.corpus.programs import CASES
+from tests.support.clear_runs import evaluators_of
+
+pytestmark = pytest.mark.slow
+
+MOST_TASKS = 600  # products of blocks, or blocks of operands, that are worth walking
+STORED = storage.read()
+
+
+class Walked(Symbolic):
+    """Runs every task, as a real run does."""
+
+    schedule = "local"
+
+
+class WalkedInputs(SymbolicInputs):
+    """Packs every block of a clear part by itself."""
+
+    blocks = Inputs.blocks
+
+
+def several(name: str) -> bool:
+    """Whether a program is stored as one in blocks, of which some matrix has several, but not too many."""
+    lines = STORED.get(name, [])
+    if not any(line.split()[:2] == ["form", "blocks"] for line in lines):
+        return False
+    grids = [
+        int(rows) * int(cols) for line in lines for rows, cols in re.findall(r"(\d+)x(\d+) blocks", line)
+    ]
+    return 1 < max(grids, default=0) <= MOST_TASKS
+
+
+def run(ev: Symbolic, inputs: SymbolicInputs, program: cb.Program) -> Any:
+    return Executor(evaluators_of(ev), program.executed, program.plan.decided, inputs).run()
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if several(name)])
+def test_multiplicity_is_a_walk(name: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = CASES[name].compiled()
+    plan = program.plan
+    axes = axes_of(program.executed)
+    block_products = 0
+    for node in products(program.executed):
+        (rows, inner), cols = axes.of(node.children[0]), axes.of(node)[1]
+        sizes = (plan.decided.blocks[axis] for axis in (rows, inner, cols))
+        lengths = (*node.children[0].shape, node.children[1].shape[1])
+        block_products += math.prod(-(-a // b) for a, b in zip(lengths, sizes, strict=True))
+    if block_products > MOST_TASKS:
+        pytest.skip(f"{block_products} products of blocks")
+    options: dict[str, Any] = {"key_policy": plan.key_policy, "mask_budget": plan.mask_budget}
+    counted, walked = Symbolic(plan.parameters, **options), Walked(plan.parameters, **options)
+    counted_inputs, walked_inputs = SymbolicInputs(), WalkedInputs()
+    result, expected = run(counted, counted_inputs, program), run(walked, walked_inputs, program)
+    assert counted.counts == walked.counts
+    assert counted.request == walked.request
+    assert counted.ledger.live == walked.ledger.live
+    assert list(counted_inputs.wanted) == list(walked_inputs.wanted)
+    if all(child.secret for node in ordered(program.executed) for child in node.children):
+        assert counted.peak_bytes == walked.peak_bytes
+    else:  # encodings of later blocks of a clear factor are booked with those of the first one
+        assert 0 <= counted.peak_bytes - walked.peak_bytes <= walked.run_bytes + walked.mask_bytes
+    assert result.form == expected.form
+    assert {ct.limbs for ct in result.handles} == {ct.limbs for ct in expected.handles}
+    for ct in expected.handles:
+        assert ct.noise == pytest.approx(result.first().noise, rel=1e-9)
