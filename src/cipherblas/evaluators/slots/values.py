@@ -45,7 +45,9 @@ class Ledger:
             Its number.
         """
         with self._lock:
-            self.add(nbytes)
+            self.live += nbytes
+            if self.live > self.peak:
+                self.peak = self.live
             self.handles += 1
             return self.handles
 
