@@ -11,7 +11,6 @@ q are exact, so that terms may come in any order, one at a time; who reads the b
 
 from __future__ import annotations
 
-import copy
 import functools
 import math
 from collections import defaultdict
@@ -195,6 +194,7 @@ class TaskGraph:
                 self._readers[blocks].append(group)
         self._check(tasks)
         self.tasks = _sorted(tasks, self.sources)
+        self._names = {group.template.name for group in self.tasks}
         due = [group.output.blocks for group in self.tasks if group.output.blocks not in self.results]
         self.steps = _with_drops(
             self._nested(self.tasks, self.order), dict.fromkeys(due, (None, None)), frozenset()
@@ -206,11 +206,10 @@ class TaskGraph:
         Raises:
             ParameterError: it lacks one.
         """
-        missing = {group.template.name for group in self.tasks} - works.keys()
-        if missing:
-            raise ParameterError("templates of a task graph", expected=sorted(missing), got=sorted(works))
-        other = copy.copy(self)
-        other.works = works
+        if not self._names <= works.keys():
+            raise ParameterError("templates of a task graph", expected=sorted(self._names), got=sorted(works))
+        other = TaskGraph.__new__(TaskGraph)
+        other.__dict__ |= self.__dict__ | {"works": works}
         return other
 
     @property
