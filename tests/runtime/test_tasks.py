@@ -31,7 +31,8 @@ def add(_: Any, *blocks: Any) -> Any:
     return sum(block for block in blocks if block is not None)
 
 
-ADD = Template("add", add)
+ADD = Template("add")
+WORKS = {"add": add}
 
 
 def grid(axes: tuple[Axis, Axis], name: str = "grid") -> Blocks:
@@ -92,7 +93,7 @@ def test_sums_are_finished_before_they_are_read() -> None:
         ("k", ("i", ("j", "add"))),
         "drop y",
     ]
-    (found,) = schedule.local(graph, Clear(RING), [[[1, 2, 3, 4]] * 2], None)
+    (found,) = schedule.local(graph.using(WORKS), Clear(RING), [[[1, 2, 3, 4]] * 2], None)
     assert found == [[30] * 4] * 2  # each y is 10, each z the sum of three
 
 
@@ -143,6 +144,11 @@ def test_other_faults_are_refused() -> None:
     for axes in [(COLS, ROWS), (ROWS, ROWS)]:
         with pytest.raises(ParameterError, match="axes of x"):
             x.at(*axes)
+
+
+def test_a_template_that_does_nothing_is_refused() -> None:
+    with pytest.raises(ParameterError, match="templates"):
+        blockwise_graph("add", add, (2, 2)).using({"subtract": add})
 
 
 def test_grids_of_other_shapes_are_refused() -> None:
@@ -213,8 +219,8 @@ def test_any_graph_in_any_order(graph: TaskGraph, seed: int) -> None:
         [[1 + 7 * i + 3 * j for j in range(blocks.shape[1])] for i in range(blocks.shape[0])]
         for blocks in graph.sources
     ]
-    found = schedule.local(graph, Clear(RING), sources, None)
-    assert Shuffled(seed)(graph, Clear(RING), sources, None) == found
+    found = schedule.local(graph.using(WORKS), Clear(RING), sources, None)
+    assert Shuffled(seed)(graph.using(WORKS), Clear(RING), sources, None) == found
 
 
 def test_blocks_of_a_product_go_with_their_last_use() -> None:
@@ -261,7 +267,9 @@ def test_counts_are_templates_times_their_numbers(name: str, shape: tuple[int, i
     for group in graph.tasks:
         before = alone.counts.copy()
         inputs = [blocks[place.blocks] for place in group.inputs]
-        blocks[group.output.blocks] = group.template.work(alone, *inputs, *([None] if group.summed else []))
+        blocks[group.output.blocks] = graph.works[group.template.name](
+            alone, *inputs, *([None] if group.summed else [])
+        )
         spent = alone.counts - before
         masks += spent.mask_encodings
         spent.mask_encodings = 0  # of all blocks

@@ -124,10 +124,14 @@ class BlockRun(SlotRun):
             right = self.factor(second, algorithm.right_layout, left)
         if left.secret and right.secret:
             limbs = min(left.first().limbs, right.first().limbs)
-            left, right = (
-                self.mapped("drop limbs", side, lambda ev, ct: ev.drop(ct, limbs)) for side in (left, right)
-            )
+            left, right = self._lowered(left, limbs), self._lowered(right, limbs)
         return left, right
+
+    def _lowered(self, value: Value, limbs: int) -> Value:
+        """The value at so many limbs."""
+        if value.first().limbs == limbs:
+            return value
+        return self.mapped("drop limbs", value, lambda ev, ct: ev.drop(ct, limbs))
 
 
 FORMS[BLOCKS] = BlockRun

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import functools
 
 from cipherblas.common.errors import ShapeError
 from cipherblas.methods.matmul.base import Algorithm
-from cipherblas.runtime.tasks import Axis, Blocks, TaskGraph, Tasks, Template
+from cipherblas.runtime.tasks import Axis, Blocks, TaskGraph, Tasks, Template, Work
 
 
 def product_graph(algorithm: Algorithm, left: tuple[int, int], right: tuple[int, int]) -> TaskGraph:
@@ -33,36 +32,48 @@ def product_graph(algorithm: Algorithm, left: tuple[int, int], right: tuple[int,
             expected="block columns of the left = block rows of the right",
             got="{}×{} and {}×{}".format(*left, *right),
         )
-    rows, inner, cols = Axis("rows", left[0]), Axis("inner", left[1]), Axis("columns", right[1])
-    a, b = Blocks("left", left), Blocks("right", right)
-    total, out = Blocks("sums", (left[0], right[1])), Blocks("product", (left[0], right[1]))
+    works: dict[str, Work] = {
+        "prepare left": algorithm.prepare_left,
+        "prepare right": algorithm.prepare_right,
+        "multiply": algorithm.multiply,
+        "multiply once": algorithm.multiply_once,
+        "finish": algorithm.finish,
+    }
+    return _product(left[0], left[1], right[1]).using(works)
 
-    def multiply(name: str, work: Callable[..., Any], x: Blocks, y: Blocks) -> Tasks:
-        factors = x.at(rows, inner), y.at(inner, cols)
-        return Tasks(Template(name, work, steps=1), factors, total.at(rows, cols))
 
-    finish = Tasks(Template("finish", algorithm.finish), (total.at(rows, cols),), out.at(rows, cols))
-    if rows.length == cols.length == 1:
-        tasks = [multiply("multiply once", algorithm.multiply_once, a, b), finish]
+def blockwise_graph(name: str, work: Work, shape: tuple[int, int], operands: int = 1) -> TaskGraph:
+    """work(ev, …) of every block of a grid, or of the blocks in one place of several grids of that shape."""
+    return _blockwise(name, shape, operands).using({name: work})
+
+
+@functools.lru_cache(maxsize=256)
+def _product(m: int, k: int, n: int) -> TaskGraph:
+    rows, inner, cols = Axis("rows", m), Axis("inner", k), Axis("columns", n)
+    a, b = Blocks("left", (m, k)), Blocks("right", (k, n))
+    total, out = Blocks("sums", (m, n)), Blocks("product", (m, n))
+
+    def multiply(name: str, x: Blocks, y: Blocks) -> Tasks:
+        return Tasks(Template(name, steps=1), (x.at(rows, inner), y.at(inner, cols)), total.at(rows, cols))
+
+    finish = Tasks(Template("finish"), (total.at(rows, cols),), out.at(rows, cols))
+    if m == n == 1:
+        tasks = [multiply("multiply once", a, b), finish]
     else:
-        x, y = Blocks("left, prepared", left), Blocks("right, prepared", right)
+        x, y = Blocks("left, prepared", (m, k)), Blocks("right, prepared", (k, n))
         tasks = [
-            Tasks(
-                Template("prepare right", algorithm.prepare_right), (b.at(inner, cols),), y.at(inner, cols)
-            ),
-            Tasks(Template("prepare left", algorithm.prepare_left), (a.at(rows, inner),), x.at(rows, inner)),
-            multiply("multiply", algorithm.multiply, x, y),
+            Tasks(Template("prepare right"), (b.at(inner, cols),), y.at(inner, cols)),
+            Tasks(Template("prepare left"), (a.at(rows, inner),), x.at(rows, inner)),
+            multiply("multiply", x, y),
             finish,
         ]
     return TaskGraph(tasks, (a, b), (out,), (inner, rows, cols))
 
 
-def blockwise_graph(
-    name: str, work: Callable[..., Any], shape: tuple[int, int], operands: int = 1
-) -> TaskGraph:
-    """work(ev, …) of every block of a grid, or of the blocks in one place of several grids of that shape."""
+@functools.lru_cache(maxsize=256)
+def _blockwise(name: str, shape: tuple[int, int], operands: int) -> TaskGraph:
     rows, cols = Axis("rows", shape[0]), Axis("columns", shape[1])
     sources = tuple(Blocks(f"operand {number}", shape) for number in range(operands))
     out = Blocks(name, shape)
-    tasks = Tasks(Template(name, work), tuple(one.at(rows, cols) for one in sources), out.at(rows, cols))
+    tasks = Tasks(Template(name), tuple(one.at(rows, cols) for one in sources), out.at(rows, cols))
     return TaskGraph([tasks], sources, (out,), (rows, cols))

@@ -67,18 +67,19 @@ class Held:
     """
 
     def __init__(self, graph: TaskGraph, sources: Sequence[Grid]) -> None:
+        self._works = graph.works
         self._given = dict(zip(graph.sources, sources, strict=True))
         self._made: dict[Blocks, dict[Index, Any]] = {group.output.blocks: {} for group in graph.tasks}
 
     def perform(self, task: Task, ev: Evaluator) -> None:
         """Run one task."""
         blocks, index = task.output
-        made = self._made[blocks]
+        made, work = self._made[blocks], self._works[task.template.name]
         inputs = [self._block(*place) for place in task.inputs]
         if task.adds:
-            made[index] = task.template.work(ev, *inputs, made.get(index))
+            made[index] = work(ev, *inputs, made.get(index))
         else:
-            made[index] = task.template.work(ev, *inputs)
+            made[index] = work(ev, *inputs)
 
     def drop(self, dropped: Dropped) -> None:
         """Let blocks go."""
@@ -171,7 +172,7 @@ class _OneForAll:
         if tasks.summed:
             begun = any(self._turn[axis] for axis in tasks.summed)
             inputs.append(self.blocks[tasks.output.blocks] if begun else None)
-        self.blocks[tasks.output.blocks] = tasks.template.work(self.ev, *inputs)
+        self.blocks[tasks.output.blocks] = self._graph.works[tasks.template.name](self.ev, *inputs)
         if self._done is not None:
             self._done(tasks.template)
 

@@ -11,6 +11,7 @@ q are exact, so that terms may come in any order, one at a time; who reads the b
 
 from __future__ import annotations
 
+import functools
 import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -22,19 +23,20 @@ from cipherblas.common.errors import ParameterError
 Index: TypeAlias = tuple[int, int]
 
 
+Work: TypeAlias = Callable[..., Any]
+"""What a template does: work(ev, *blocks) with an evaluator; for tasks that add up with the sum so far after the
+blocks, None for the first term. It works on the evaluator that it is given, and changes no block but that sum."""
+
+
 @dataclass(frozen=True)
 class Template:
-    """One piece of a method.
+    """One piece of a method, which says by its name what it does (`TaskGraph.using`).
 
     Attributes:
-        name: for people.
-        work: called as work(ev, *blocks) with an evaluator; for tasks that add up with the sum so far after the blocks,
-            None for the first term. It works on the evaluator that it is given, and changes no block but that sum.
         steps: of progress that a task is.
     """
 
     name: str
-    work: Callable[..., Any]
     steps: int = 0
 
 
@@ -90,13 +92,13 @@ class Tasks:
     inputs: tuple[Place, ...]
     output: Place
 
-    @property
+    @functools.cached_property
     def axes(self) -> tuple[Axis, ...]:
         """Along which the tasks repeat."""
         places = (*self.inputs, self.output)
         return tuple(dict.fromkeys(axis for place in places for axis in place.axes))
 
-    @property
+    @functools.cached_property
     def summed(self) -> tuple[Axis, ...]:
         """The axes along which tasks add to one block."""
         return tuple(axis for axis in self.axes if axis not in self.output.axes)
@@ -165,6 +167,7 @@ class TaskGraph:
 
     Attributes:
         tasks: each after those that make what they read.
+        works: what templates do, by name.
         steps: the tasks in nested loops, in the order of the axes. Neighbours that repeat along an axis share its loop,
             where each turn reads what that turn made. Blocks are dropped right after the last who reads them, in the
             innermost loop that has all who make and read them, or deeper where each turn of a loop is the last to read
@@ -183,6 +186,7 @@ class TaskGraph:
         order: Sequence[Axis],
     ) -> None:
         self.sources, self.results, self.order = tuple(sources), tuple(results), tuple(order)
+        self.works: Mapping[str, Work] = {}
         tasks = list(tasks)
         self._readers: dict[Blocks, list[Tasks]] = defaultdict(list)
         for group in tasks:
@@ -190,10 +194,23 @@ class TaskGraph:
                 self._readers[blocks].append(group)
         self._check(tasks)
         self.tasks = _sorted(tasks, self.sources)
+        self._names = {group.template.name for group in self.tasks}
         due = [group.output.blocks for group in self.tasks if group.output.blocks not in self.results]
         self.steps = _with_drops(
             self._nested(self.tasks, self.order), dict.fromkeys(due, (None, None)), frozenset()
         )
+
+    def using(self, works: Mapping[str, Work]) -> TaskGraph:
+        """The same graph, whose templates do what `works` says by their names.
+
+        Raises:
+            ParameterError: it lacks one.
+        """
+        if not self._names <= works.keys():
+            raise ParameterError("templates of a task graph", expected=sorted(self._names), got=sorted(works))
+        other = TaskGraph.__new__(TaskGraph)
+        other.__dict__ |= self.__dict__ | {"works": works}
+        return other
 
     @property
     def numbers(self) -> dict[str, int]:

@@ -78,9 +78,13 @@ class Levels(Bookkeeper, ABC):
 
     def ready(self, ct: Any) -> Any:
         """Rescale while the scale exceeds 2^(1.5·scale_bits): what a product or a transform expects."""
-        while isinstance(ct, Ct) and math.log2(ct.scale) > 1.5 * self.params.scale_bits:
+        while not self.is_ready(ct):
             ct = self.rescale(ct)
         return ct
+
+    def is_ready(self, ct: Any) -> bool:
+        """Whether `ready` leaves it as it is."""
+        return not isinstance(ct, Ct) or math.log2(ct.scale) <= 1.5 * self.params.scale_bits
 
     def require_levels(self, ct: Any, levels: int, what: str) -> None:
         """Raise LevelError, before any work, unless `levels` rescales are possible."""

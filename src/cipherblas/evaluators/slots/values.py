@@ -45,7 +45,9 @@ class Ledger:
             Its number.
         """
         with self._lock:
-            self.add(nbytes)
+            self.live += nbytes
+            if self.live > self.peak:
+                self.peak = self.live
             self.handles += 1
             return self.handles
 
@@ -96,7 +98,7 @@ class Ct:
         self._number = 0 if ledger is None else ledger.add_handle(nbytes)
 
     def __del__(self) -> None:
-        if self._ledger is not None:
+        if self._booked and self._ledger is not None:
             self._ledger.release(self._booked)
 
     def stand_for(self, blocks: int, booked_after: int) -> None:
