@@ -23,8 +23,8 @@ from cipherblas.crypto.randomness import uniform as random_residues
 from cipherblas.evaluators.slots.native import Native
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.planner.cost import GemmRates, Rates, SwitchRates
+from cipherblas.rlwe.costs import MAPPED_BYTES
 from cipherblas.rlwe.rings import RingShape
-from cipherblas.rlwe.row_costs import MAPPED_BYTES
 
 LEAST_SHARE = 0.3  # that a further thread brings; where less is found, the machine has other work just now
 # Ring degrees and limbs at which key switches are measured, and rotations at once.

@@ -26,20 +26,20 @@ from cipherblas.common.errors import LevelError, MismatchError, MissingKeyError,
 from cipherblas.common.work import Work
 from cipherblas.crypto.keys.request import KeyRequest, describe_galois, weight_key
 from cipherblas.evaluators.slots.values import Ledger
+from cipherblas.rlwe.costs import (
+    CLEAR_COPIES,
+    WORD_BYTES,
+    Costs,
+    clear_gemm_bytes,
+    gemm_bytes,
+    spread_bytes,
+)
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.key_policies import KeyPolicy, check_policy
 from cipherblas.rlwe.matrices.noise import gathered_switches
 from cipherblas.rlwe.matrices.transposition import TransposePolicy, transpose_plan
 from cipherblas.rlwe.noise import ROUNDING_VARIANCE, SIGMA, TAIL, concentration, hamming_weight, tail
 from cipherblas.rlwe.rings import Ring
-from cipherblas.rlwe.row_costs import (
-    CLEAR_COPIES,
-    WORD_BYTES,
-    RowCosts,
-    clear_gemm_bytes,
-    gemm_bytes,
-    spread_bytes,
-)
 
 STEPS_PER_PRODUCT = 10  # of the budget of work
 KEYS_PER_STEP = 16
@@ -206,7 +206,7 @@ class RowsEvaluator(ABC):
         self.key_policy = key_policy
         self.n = params.n
         self.counts = Counts()
-        self.costs = RowCosts(params, self.counts)
+        self.costs = Costs(params)
         self.ledger = Ledger()
         self._available = available
         self._weight = hamming_weight(params.n)
@@ -373,7 +373,7 @@ class RowsEvaluator(ABC):
         noise, bias, exact = self._amplified(factor, x, math.sqrt(1 + self._weight))
         passes = self._passes(k, factor.largest, x.limbs, exact)
         for width in (self.n, x.shape[1]):
-            self.costs.clear_gemm(m, k, width, x.limbs, passes)
+            self.costs.clear_gemm(self.counts, m, k, width, x.limbs, passes)
         bound, scale = factor.gain * x.bound, x.scale / factor.unit
         result = self.make((m, x.shape[1]), x.limbs, scale, bound, noise, bias, None)
         self.ledger.touch(clear_gemm_bytes(m, k, max(self.n, x.shape[1])))
@@ -397,12 +397,14 @@ class RowsEvaluator(ABC):
         for row in range(m):
             self._use_weights(weight_key(number, row), x.limbs)
         noise, bias, exact = self._amplified(factor, x, 1.0)
-        self.costs.clear_gemm(m, k, x.shape[1], x.limbs, self._passes(k, factor.largest, x.limbs, exact))
+        self.costs.clear_gemm(
+            self.counts, m, k, x.shape[1], x.limbs, self._passes(k, factor.largest, x.limbs, exact)
+        )
         bound, scale = factor.gain * x.bound, x.scale / factor.unit
         noise = math.hypot(noise, math.sqrt(self.switch_variance(x.limbs)))
         pieces = []
         for start in range(0, x.shape[1], self.n):
-            self.costs.switches(m, x.limbs, m)
+            self.costs.switches(self.counts, m, x.limbs, m, hoisted=1)
             cols = min(self.n, x.shape[1] - start)
             pieces.append(self.make((m, cols), x.limbs, scale, bound, noise, bias, None))
         product = x.limbs * m * x.shape[1] * WORD_BYTES
@@ -454,7 +456,7 @@ class RowsEvaluator(ABC):
                 "inner dimension and limbs of a product", expected=(k, part.limbs), got=(x.shape[0], x.limbs)
             )
         for width in (self.n, x.shape[1]):
-            self.costs.secret_gemm(m, k, width, x.limbs)
+            self.costs.secret_gemm(self.counts, m, k, width, x.limbs)
         shape = (m, x.shape[1])
         result = self.make(shape, x.limbs, x.scale, math.inf, 0.0, 0.0, None)
         self.ledger.touch(gemm_bytes(m, k, max(self.n, x.shape[1])))
@@ -474,7 +476,7 @@ class RowsEvaluator(ABC):
         elements, switches = transpose_plan(self.n, policy)
         self.spend(len(elements) // KEYS_PER_STEP, "keys of a transposition")
         self._use_transposition(elements, x.limbs)
-        self.costs.transposition(x.shape, x.limbs, switches, len(elements))
+        self.costs.transposition(self.counts, x.shape, x.limbs, switches, len(elements))
         gathered = gathered_switches(self.n, policy, x.shape[0])
         noise = math.hypot(x.noise, math.sqrt(gathered * self.switch_variance(x.limbs)))
         result = self.make((self.n, self.n), x.limbs, x.scale, x.bound, noise, x.bias, None)
@@ -488,7 +490,7 @@ class RowsEvaluator(ABC):
             raise ShapeError("length of rows to multiply by the secret", expected=self.n, got=x.shape[1])
         self._use_relinearise(x.limbs)
         self.counts.relinearisations += x.shape[0]
-        self.costs.switches(x.shape[0], x.limbs, 1)
+        self.costs.switches(self.counts, x.shape[0], x.limbs, 1)
         noise = math.hypot(math.sqrt(self._weight) * x.noise, math.sqrt(self.switch_variance(x.limbs)))
         result = self.make(x.shape, x.limbs, x.scale, math.inf, noise, 0.0, None)
         result.data = self._relinearise_data(x)
@@ -534,7 +536,7 @@ class RowsEvaluator(ABC):
 
     def take(self, x: Rows, rows: int, cols: int) -> Rows:
         """The first rows and columns: a copy."""
-        self.costs.copy((rows, cols), x.limbs)
+        self.costs.copy(self.counts, (rows, cols), x.limbs)
         data = self._take_data(x, rows, cols)
         return self.make((rows, cols), x.limbs, x.scale, x.bound, x.noise, x.bias, data)
 
@@ -568,7 +570,7 @@ class RowsEvaluator(ABC):
 
     def _sum(self, x: Rows, y: Rows, combine: Callable[[Rows, Rows], Any]) -> Rows:
         self._check_alike(x, y, x.shape)
-        self.costs.addition(x.shape, x.limbs)
+        self.costs.addition(self.counts, x.shape, x.limbs)
         noise, bias = x.noise + y.noise, x.bias + y.bias  # both may come from one operand
         independent = x.independent and y.independent
         result = self.make(x.shape, x.limbs, x.scale, x.bound + y.bound, noise, bias, None, independent)
