@@ -175,7 +175,9 @@ def test_a_relinearised_product_is_booked_as_a_product_and_its_relinearisation()
             else:
                 product = ev.relinearise(ev.multiply(left, right))
             found.append((product.limbs, product.scale, product.bound, product.noise, product.components))
-        twice = 5 + 4 if at_once else 0  # the third component, where its digits and where its coefficients are made
+        twice = (
+            5 + 4 if at_once else 0
+        )  # the third component, where its digits and where its coefficients are made
         found.append((ev.counts - Counts(mac_limbs=twice), ev.request))
     assert found[:3] == found[3:]
 

@@ -306,7 +306,7 @@ _COLUMNS: tuple[tuple[str, Callable[[Mapping[str, Any]], str]], ...] = (
     ("of least", lambda r: f"{r['speedup_of_least']:.1f}" if "speedup_of_least" in r else ""),
     ("times GEMM", lambda r: f"{r['times_gemm']:.3g}" if "times_gemm" in r else ""),
     ("of least", lambda r: f"{r['times_gemm_of_least']:.3g}" if "times_gemm_of_least" in r else ""),
-    ("evaluation", lambda r: _ratio(r, "evaluate")),
+    ("run", lambda r: _ratio(r, "run")),
     ("first run", lambda r: _ratio(r, "first_run")),
     ("encrypt", lambda r: _ratio(r, "encrypt")),
     ("decrypt", lambda r: _ratio(r, "decrypt")),

@@ -98,6 +98,7 @@ class Costs:
     def rescale(self, counts: Counts, components: int, limbs: int) -> None:
         """Division by the last of `limbs` limbs."""
         counts.rescales += 1
+        counts.ciphertext_bytes += components * (2 * limbs - 1) * self._limb_bytes
         self._divide(counts, components, 1, limbs - 1)
 
     def _divide(self, counts: Counts, polynomials: int, dropped: int, kept: int) -> None:
@@ -113,6 +114,7 @@ class Costs:
         counts.sums += 1
         counts.products += number
         counts.mac_limbs += 4 * limbs * number
+        counts.ciphertext_bytes += 4 * limbs * number * self._limb_bytes
 
     def fused_product(self, counts: Counts, limbs: int) -> None:
         """What a product that is relinearised at once makes twice: its third component."""
@@ -121,6 +123,12 @@ class Costs:
     def scaling(self, counts: Counts, components: int, limbs: int) -> None:
         """A product by an integer."""
         counts.mac_limbs += components * limbs
+        counts.ciphertext_bytes += 2 * components * limbs * self._limb_bytes
+
+    def sum(self, counts: Counts, components: int, limbs: int) -> None:
+        """A sum or difference of two ciphertexts."""
+        counts.adds += 1
+        counts.ciphertext_bytes += 3 * components * limbs * self._limb_bytes
 
     def masks(
         self, counts: Counts, number: int, limbs: int, *, unrotated: int = 0, extended: bool = True
@@ -137,6 +145,7 @@ class Costs:
     def plains(self, counts: Counts, number: int, limbs: int, stored: int = 0) -> None:
         """Plaintexts multiplied into two components each; `stored` of them were encoded before."""
         self._plains(counts, number - stored, (number - stored) * limbs)
+        counts.ciphertext_bytes += 2 * number * limbs * self._limb_bytes
         counts.plain_products += stored
         counts.weight_encodings += stored
         counts.mac_limbs += 2 * stored * limbs

@@ -32,6 +32,7 @@ class Counts:
             sources times the limbs that it makes; those of encodings left out.
         key_bytes_read: bytes of switching keys streamed from memory.
         plain_bytes_read: bytes of encoded plaintexts that products read, 8·N per limb.
+        ciphertext_bytes: bytes of ciphertexts that products, sums and rescales read, or write.
         stored_bytes: bytes of weights that are encoded once and kept.
         float_macs: multiply-adds of float64 GEMMs.
         float_inputs: entries of their factors that become float64 numbers, of residues as often as they have digits.
@@ -65,6 +66,7 @@ class Counts:
     mac_limbs: int = 0
     key_bytes_read: int = 0
     plain_bytes_read: int = 0
+    ciphertext_bytes: int = 0
     stored_bytes: int = 0
     float_macs: int = 0
     float_inputs: int = 0

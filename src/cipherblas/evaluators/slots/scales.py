@@ -177,9 +177,9 @@ class Levels(Bookkeeper, ABC):
 
     def _sum(self, x: Ct, y: Ct, subtract: bool, distinct: bool = False) -> Ct:
         x, y = self.align(x, y)
-        self.counts.adds += 1
-        data = self._sub_data(x.data, y.data) if subtract else self._add_data(x.data, y.data)
         components = max(x.components, y.components)
+        self.costs.sum(self.counts, components, x.limbs)
+        data = self._sub_data(x.data, y.data) if subtract else self._add_data(x.data, y.data)
         errors = x.errors.plus_distinct(y.errors) if distinct else x.errors.plus(y.errors)
         return self.make(x.limbs, x.scale, x.bound + y.bound, errors, components, data)
 
