@@ -36,9 +36,8 @@ from cipherblas.rlwe.costs import (
 )
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.key_policies import KeyPolicy, check_policy
-from cipherblas.rlwe.matrices.noise import gathered_switches
-from cipherblas.rlwe.matrices.transposition import TransposePolicy, transpose_plan
-from cipherblas.rlwe.noise import ROUNDING_VARIANCE, SIGMA, TAIL, concentration, hamming_weight, tail
+from cipherblas.rlwe.matrices.transposition import TransposePolicy, gathered_switches, transpose_plan
+from cipherblas.rlwe.noise import TAIL, CoefficientNoise, tail
 from cipherblas.rlwe.rings import Ring
 
 STEPS_PER_PRODUCT = 10  # of the budget of work
@@ -209,7 +208,8 @@ class RowsEvaluator(ABC):
         self.costs = Costs(params)
         self.ledger = Ledger()
         self._available = available
-        self._weight = hamming_weight(params.n)
+        self._variance = CoefficientNoise(params)
+        self._weight = self._variance.weight
         self._request = KeyRequest()
         self._transposition_limbs = 0  # at which its keys were asked for
 
@@ -327,17 +327,9 @@ class RowsEvaluator(ABC):
         self, data: Any, shape: tuple[int, int], *, bound: float, scale: float, limbs: int
     ) -> Batch:
         """A handle on a fresh encryption whose rows share their a parts; see `fresh`."""
-        noise = self._fresh_noise(public_key=False)
+        noise = math.sqrt(self._variance.fresh())
         self._check_room(limbs, scale, bound, noise, 0.0)
         return Batch(shape, limbs, scale, bound, noise, 0.0, data, self.ledger, 0, True)
-
-    def _fresh_noise(self, public_key: bool) -> float:
-        """Encryption, and the rounding of entries, up or down by chance.
-
-        With the public key the error is v·e + e0 + e1·s: sums over coefficients of N terms, nearly Gaussian.
-        """
-        samples = 1 + 2 * self._weight * concentration(self.n) if public_key else 1
-        return math.sqrt(SIGMA**2 * samples + ROUNDING_VARIANCE)
 
     def fresh(
         self,
@@ -353,7 +345,7 @@ class RowsEvaluator(ABC):
 
         `public_key`: encrypted with the public key (more noise).
         """
-        noise = self._fresh_noise(public_key)
+        noise = math.sqrt(self._variance.fresh(public_key))
         return self.make(shape, limbs, scale, bound, noise, 0.0, data, independent=True, booked=False)
 
     # ---- products ----
@@ -401,7 +393,7 @@ class RowsEvaluator(ABC):
             self.counts, m, k, x.shape[1], x.limbs, self._passes(k, factor.largest, x.limbs, exact)
         )
         bound, scale = factor.gain * x.bound, x.scale / factor.unit
-        noise = math.hypot(noise, math.sqrt(self.switch_variance(x.limbs)))
+        noise = math.hypot(noise, math.sqrt(self._variance.switch(x.limbs)))
         pieces = []
         for start in range(0, x.shape[1], self.n):
             self.costs.switches(self.counts, m, x.limbs, m, hoisted=1)
@@ -478,7 +470,7 @@ class RowsEvaluator(ABC):
         self._use_transposition(elements, x.limbs)
         self.costs.transposition(self.counts, x.shape, x.limbs, switches, len(elements))
         gathered = gathered_switches(self.n, policy, x.shape[0])
-        noise = math.hypot(x.noise, math.sqrt(gathered * self.switch_variance(x.limbs)))
+        noise = math.hypot(x.noise, math.sqrt(gathered * self._variance.switch(x.limbs)))
         result = self.make((self.n, self.n), x.limbs, x.scale, x.bound, noise, x.bias, None)
         self.ledger.touch(spread_bytes(x.shape, self.n, x.limbs))
         result.data = self._transpose_data(x)
@@ -491,19 +483,10 @@ class RowsEvaluator(ABC):
         self._use_relinearise(x.limbs)
         self.counts.relinearisations += x.shape[0]
         self.costs.switches(self.counts, x.shape[0], x.limbs, 1)
-        noise = math.hypot(math.sqrt(self._weight) * x.noise, math.sqrt(self.switch_variance(x.limbs)))
+        noise = math.hypot(math.sqrt(self._weight) * x.noise, math.sqrt(self._variance.switch(x.limbs)))
         result = self.make(x.shape, x.limbs, x.scale, math.inf, noise, 0.0, None)
         result.data = self._relinearise_data(x)
         return result
-
-    def switch_variance(self, limbs: int) -> float:
-        """Variance of the error that one key switch adds to a coefficient."""
-        log_p = math.fsum(math.log2(p) for p in self.params.p)
-        squares, alpha = 0.0, self.params.alpha
-        for start in range(0, limbs, alpha):
-            digit = math.fsum(math.log2(q) for q in self.params.q[start : min(start + alpha, limbs)])
-            squares += 4.0 ** (digit - log_p)
-        return self.n / 12 * squares * SIGMA**2 * concentration(self.n) + (1 + self._weight) / 12
 
     def _use_transposition(self, elements: Sequence[int], limbs: int) -> None:
         """Ask for the keys of a transposition, which are the same ones for all of a run."""
