@@ -262,7 +262,12 @@ def _run(
     ):
         operands = timed("encrypt", lambda: encryptor.encrypt(secret))
     peak_bytes = 0
+    loaded: Any = None
+    keys: Any = None
+    server: Any = None
+    result: Any = None
     for _ in range(FIRST_RUNS):  # of a program whose masks nobody encoded yet
+        loaded = keys = server = result = None  # those of the run before
         loaded = kind.load(folder / "program")
 
         def first(loaded: Any = loaded) -> tuple[Any, Any, Any]:

@@ -105,7 +105,7 @@ class Machine(Rebuilt):
 
     @classmethod
     def measure(cls, name: str | None = None) -> Machine:
-        """This machine, measured now (half a second or so); it should have nothing else to do.
+        """This machine, measured now (a second or two); it should have nothing else to do.
 
         Args:
             name: by default that of the processor.
