@@ -8,6 +8,8 @@
 
 #include "core/arrays.h"
 #include "gemm/blas.h"
+#include "gemm/blocked.h"
+#include "gemm/float_gemm.h"
 #include "gemm/rounding.h"
 
 namespace cipherblas::core {
@@ -275,6 +277,13 @@ void register_blas(std::uintptr_t dgemm, std::uintptr_t set_threads) {
 }  // namespace
 
 void bind_gemm(nb::module_& m) {
+    m.attr("CONVERTED_ROWS") = gemm::kConvertedRows;
+    m.attr("CONVERTED_DEPTH") = gemm::kConvertedDepth;
+    m.attr("CONVERTED_COLS") = gemm::kConvertedCols;
+    m.attr("MOST_DIGITS") = gemm::kMaxParts;
+    m.attr("PACKED_ROWS") = gemm::kPackedRows;
+    m.attr("PACKED_DEPTH") = gemm::kPackedDepth;
+    m.attr("PACKED_COLS") = gemm::kPackedCols;
     m.def("modular_gemm", &modular_gemm, "a"_a, "b"_a, "modulus"_a, "path"_a = "auto", "out"_a = nb::none(),
           "accumulate"_a = false,
           "a b mod `modulus` (m, n), exactly; residues (m, k) and (k, n), any strides. `out` has contiguous "

@@ -1,14 +1,20 @@
 // The extension module cipherblas._core: a thin binding that checks arguments and releases the interpreter lock.
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include "arith/primes.h"
 #include "core/arrays.h"
+#include "gemm/kernels/counting.h"
 #include "ring/automorphism.h"
 #include "ring/kernels.h"
+#include "ring/kernels/counting.h"
 #include "ring/machine.h"
+#include "ring/row_transform.h"
+#include "ring/samplers.h"
 #include "ring/threads.h"
+#include "rlwe/transform.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -54,7 +60,27 @@ NB_MODULE(_core, m) {
           "Bytes that the memory pool holds, lent out and idle together.");
     m.def("trim_pool", &cipherblas::trim_pool, "Gives idle blocks of the pool back to the system.");
 
+    m.def(
+        "count_kernels",
+        [](bool on) {
+            cipherblas::count_kernels(on);
+            cipherblas::gemm::count_kernels(on);
+        },
+        "on"_a, "Counts what the kernels of every later call do, from zero, or ends that; for tests.");
+    m.def(
+        "kernel_counts",
+        [] {
+            cipherblas::KernelCounts counts = cipherblas::kernel_counts();
+            for (auto& count : cipherblas::gemm::kernel_counts()) counts.push_back(count);
+            return counts;
+        },
+        "What was counted, name by name; words, if the name says nothing else.");
+
     m.attr("PACKED_BITS") = cipherblas::kPackedBits;
+    m.attr("NOISE_SIGMA") = cipherblas::kNoiseSigma;
+    m.attr("LARGEST_NOISE") = cipherblas::kLargestNoise;
+    m.attr("PASS_LAYERS") = cipherblas::kPassLayers;
+    m.attr("DROPPED_BYTES") = cipherblas::kDroppedBytes;
 
     nb::class_<Context> context(m, "Context",
                                 "Ring degree, q and special primes, and the digits of key switching.");

@@ -27,6 +27,8 @@ void register_blas(CblasDgemm dgemm, SetBlasThreads set_threads) {
 
 bool have_blas() { return registered != nullptr; }
 
+CblasDgemm exchange_blas(CblasDgemm dgemm) { return registered.exchange(dgemm); }
+
 void call_dgemm(const DoubleView& a, const DoubleView& b, double* c, std::ptrdiff_t c_stride, std::size_t m,
                 std::size_t k, std::size_t n) {
     const CblasDgemm dgemm = registered;

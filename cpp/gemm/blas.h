@@ -15,6 +15,8 @@ using SetBlasThreads = void (*)(int count);
 // (ring/threads.h) calls the BLAS for its piece, so that one knob rules and no two pools of threads compete.
 void register_blas(CblasDgemm dgemm, SetBlasThreads set_threads);
 bool have_blas();
+// Puts another function in place of the BLAS's, which it returns: one that counts, and then calls that.
+CblasDgemm exchange_blas(CblasDgemm dgemm);
 
 // A float64 operand: row-major, or its transpose.
 struct DoubleView {

@@ -11,14 +11,10 @@ namespace cipherblas::gemm {
 namespace {
 
 // Sizes of the five loops (Goto, van de Geijn 2008; Van Zee, van de Geijn 2015). A block of the left operand, 256 KiB,
-// stays in the second-level cache while tiles walk over kBlockCols columns. The sums are as deep as tiles allow, since
-// each one is reduced and merged into the result.
-constexpr std::size_t kDepth = kTileDepthBelow4q;
+// stays in the second-level cache while tiles walk over kBlockCols columns.
 constexpr std::size_t kBlockRows = 8 * kTileRows;
 constexpr std::size_t kBlockCols = 16 * kTileCols;
-// What is packed at a time: 32 and 33 MiB.
-constexpr std::size_t kPackedRows = 128 * kBlockRows;
-constexpr std::size_t kPackedCols = 11 * kBlockCols;
+static_assert(kPackedRows % kBlockRows == 0 && kPackedCols % kBlockCols == 0);
 constexpr std::size_t kTilesSpeed = 8;  // products of a tile in the time of a word operation
 
 struct Target {
@@ -37,8 +33,8 @@ class BlockProduct {
     void run(std::uint64_t* packed_left, std::uint64_t* packed_right) {
         for (std::size_t col = 0; col < n_; col += kPackedCols) {
             const std::size_t cols = std::min(kPackedCols, n_ - col);
-            for (std::size_t p = 0; p < k_; p += kDepth) {
-                const std::size_t depth = std::min(kDepth, k_ - p);
+            for (std::size_t p = 0; p < k_; p += kPackedDepth) {
+                const std::size_t depth = std::min(kPackedDepth, k_ - p);
                 pack_groups(cols, kBlockCols, depth * b_.size(), [&](std::size_t j, std::size_t count) {
                     pack_right(packed_right + j * depth, b_, p, col + j, ceil_div(count, kTileCols), depth,
                                modulus_.m.q);
@@ -141,7 +137,7 @@ void blocked_gemm(const MatrixView& a, const MatrixView& b, const MatrixSpan& c,
     const std::size_t rows = ceil_div(c.rows, grid);
     const std::size_t depth = ceil_div(a.cols, grid);
     const std::size_t cols = ceil_div(c.cols, grid);
-    const std::size_t packed_depth = std::min(depth, kDepth);
+    const std::size_t packed_depth = std::min(depth, kPackedDepth);
     const Buffer left =
         Buffer::of_words(packed_depth * ceil_div(std::min(rows, kPackedRows), kTileRows) * kTileRows);
     const Buffer right =

@@ -5,6 +5,12 @@
 
 namespace cipherblas::gemm {
 
+// What is packed at a time: 32 and 33 MiB. The sums are as deep as tiles allow, since each one is reduced and merged into
+// the result.
+inline constexpr std::size_t kPackedDepth = kTileDepthBelow4q;
+inline constexpr std::size_t kPackedRows = 1024 * kTileRows;
+inline constexpr std::size_t kPackedCols = 176 * kTileCols;
+
 inline constexpr int kMaxStrassenLevels = 2;  // sums of 4 residues are below 4q < 2^52, what a tile may take
 
 // c = a b mod q, or that added to c, with so many levels of Strassen's algorithm (strassen_products); any shape is cut, and

@@ -10,11 +10,6 @@
 namespace cipherblas::gemm {
 namespace {
 
-// What is converted at a time: (4096 rows + 2048 columns) x 4096 doubles, once per digit, is at most 576 MiB at three
-// digits of each; two digits of one and three of the other, the most that a modulus of 50 bits takes, stay below 450 MiB.
-constexpr std::size_t kDepth = 4096;
-constexpr std::size_t kRows = 4096;
-constexpr std::size_t kCols = 2048;
 // What one call of the BLAS computes, at most, and what a thread keeps for it: 16 MiB.
 constexpr std::size_t kTileRows = 1024;
 constexpr std::size_t kTileCols = 2048;
@@ -138,9 +133,9 @@ struct TileSize {
 
 void float_gemm(const MatrixView& a, const MatrixView& b, const MatrixSpan& c, const Modulus& m,
                 const Splitting& splitting, bool accumulate) {
-    const std::size_t depth = std::min(a.cols, kDepth);
-    const std::size_t rows = std::min(c.rows, kRows);
-    const std::size_t cols = std::min(c.cols, kCols);
+    const std::size_t depth = std::min(a.cols, kConvertedDepth);
+    const std::size_t rows = std::min(c.rows, kConvertedRows);
+    const std::size_t cols = std::min(c.cols, kConvertedCols);
     DigitPlanes left(splitting.a, rows, depth);
     DigitPlanes right(splitting.b, depth, cols);
     const TileSize tile(rows, cols);

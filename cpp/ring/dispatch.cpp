@@ -1,3 +1,4 @@
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <stdexcept>
@@ -5,6 +6,7 @@
 
 #include "arith/cpu.h"
 #include "ring/kernels.h"
+#include "ring/kernels/counting.h"
 #include "ring/kernels/tables.h"
 
 namespace cipherblas {
@@ -43,6 +45,13 @@ const Kernels& select() {
     throw std::runtime_error("no kernel table in this build");
 }
 
+const Kernels& selected() {
+    static const Kernels& table = select();
+    return table;
+}
+
+std::atomic<const Kernels*> current{nullptr};  // null: not selected yet
+
 }  // namespace
 
 const Kernels* kernels_by_name(const char* name) {
@@ -53,8 +62,15 @@ const Kernels* kernels_by_name(const char* name) {
 }
 
 const Kernels& kernels() {
-    static const Kernels& table = select();
-    return table;
+    if (const Kernels* table = current.load(std::memory_order_acquire)) return *table;
+    const Kernels* none = nullptr;  // unless counting began meanwhile
+    const Kernels& table = selected();
+    return current.compare_exchange_strong(none, &table) ? table : *none;
+}
+
+void count_kernels(bool on) {
+    if (on) clear_kernel_counts();
+    current = on ? counting_table(selected()) : &selected();
 }
 
 }  // namespace cipherblas

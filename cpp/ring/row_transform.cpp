@@ -15,8 +15,6 @@ namespace {
 
 using Word = std::uint64_t;
 
-// Layers of a pass: the rows of a group go through them in the second-level cache.
-constexpr int kPassLayers = 4;
 constexpr std::size_t kGroupRows = std::size_t{1} << kPassLayers;
 // Between the rows of a workspace, against rows that all fall into the same lines of a cache.
 constexpr std::size_t kRowPadding = 72;

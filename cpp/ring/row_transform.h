@@ -29,6 +29,9 @@ std::size_t row_position(std::uint64_t exponent, int log_rows);
 // a word, taken as signed, stands for its residue.
 inline constexpr int kMaxLogRows = 63 - kMaxModulusBits;
 
+// Layers of a pass over all rows, at most: the rows of a group go through them in the second-level cache.
+inline constexpr int kPassLayers = 4;
+
 // log_rows: log2(d), 1 to kMaxLogRows.
 // Forward: out_p = sum_i Y^(u(p) i) in_i. Inverse: d times the inverse of that, out_i = sum_p Y^(-u(p) i)
 // in_p. The input is in [0, q); the output too if `reduces`, otherwise signed words below 2^63.

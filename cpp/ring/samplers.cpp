@@ -6,9 +6,8 @@
 namespace cipherblas {
 namespace {
 
-// round(2^63 Pr[|x| <= k]) for k = 0, 1, ...; the next entries are 2^63: values beyond 29 (9.06 sigma) have
-// probability 2^-65.3 and do not occur.
-constexpr std::array<std::uint64_t, 29> kCumulative = {
+// round(2^63 Pr[|x| <= k]) for k = 0, 1, ...; the next entries are 2^63.
+constexpr std::array<std::uint64_t, kLargestNoise> kCumulative = {
     0x0ff52b4064a1f258, 0x2e5a25d4026fff6e, 0x489ae2682e3db9bb, 0x5d2bc20de6f95106, 0x6bc8694a862fcdcf,
     0x7532d898e9d195da, 0x7ab396c980f5facb, 0x7d9e4e8f6717ea70, 0x7f054956150a592b, 0x7fa1ce99f8dbf691,
     0x7fdfb3f00a8f3398, 0x7ff5e6f7c97d68d9, 0x7ffd1f95b372bd36, 0x7fff40f7f7aedc64, 0x7fffd2e62d057ef0,

@@ -12,6 +12,8 @@ namespace cipherblas {
 inline constexpr std::size_t kUniformSpareWords = 128;
 inline constexpr std::size_t kTernarySpareBytes = 256;
 inline constexpr double kNoiseSigma = 3.2;
+inline constexpr int kLargestNoise =
+    29;  // 9.06 sigma: values beyond have probability 2^-65.3, and do not occur
 
 // n residues modulo q from n + 128 words: a word below floor(2^64 / q) q gives word mod q, others are skipped.
 // Throws std::runtime_error when the words do not suffice (probability below 2^-300).

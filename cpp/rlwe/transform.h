@@ -43,6 +43,9 @@ struct Transform {
     std::vector<PlaintextView> plaintexts;
 };
 
+// The limbs that ModDown drops are held for blocks of outputs of at most so many bytes.
+inline constexpr std::size_t kDroppedBytes = std::size_t{256} << 20;
+
 // out[o]: [2][limbs - rescale][N]. Throws std::invalid_argument, naming the term, when anything does not fit.
 void run_transform(const Context& context, const Transform& transform, TransformOrder order,
                    std::uint64_t* const* out);

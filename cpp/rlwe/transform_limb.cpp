@@ -17,7 +17,6 @@
 namespace cipherblas {
 namespace {
 
-constexpr std::size_t kDroppedBytes = std::size_t{256} << 20;  // of one block of outputs
 constexpr std::size_t kSingleBytes = std::size_t{256} << 20;   // digits at all limbs of a single output
 constexpr std::size_t kResidentBytes = std::size_t{8} << 20;   // digits at all limbs, kept in cache
 

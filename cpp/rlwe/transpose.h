@@ -14,7 +14,7 @@
 // per row). The e_v are uncorrelated, since the h_u of two or more uniform rows are independent in pairs.
 // If all rows but R, d/R apart, are zero, h_u depends on u modulo 2R alone, and rows that share a key too have
 // the same e_v up to automorphisms: that noise has the same energy, but gathers in the coefficients of these R
-// rows (how much: gathered_switches in formats/noise.py). No key is shared in the policy `fast`.
+// rows (how much: gathered_switches in rlwe/matrices/transposition.py). No key is shared in the policy `fast`.
 #pragma once
 #include <vector>
 

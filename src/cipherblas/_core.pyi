@@ -29,8 +29,21 @@ def available_memory(root: str = ...) -> int | None: ...
 def empty(bytes: int) -> NDArray[np.uint8]: ...
 def pool_bytes() -> int: ...
 def trim_pool() -> None: ...
+def count_kernels(on: bool) -> None: ...
+def kernel_counts() -> list[tuple[str, int]]: ...
 
 PACKED_BITS: int
+NOISE_SIGMA: float
+LARGEST_NOISE: int
+PASS_LAYERS: int
+DROPPED_BYTES: int
+CONVERTED_ROWS: int
+CONVERTED_DEPTH: int
+CONVERTED_COLS: int
+MOST_DIGITS: int
+PACKED_ROWS: int
+PACKED_DEPTH: int
+PACKED_COLS: int
 
 def modular_gemm(
     a: _Words,

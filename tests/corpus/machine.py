@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cipherblas.planner.cost import GemmRates, Rates, SwitchRates
+from cipherblas.planner.cost import GemmRates, Rates, SwitchRates, ThreadRates
 from cipherblas.planner.machine import Machine
 
 # Two cores with AVX2, about as they were measured; rounded, so that nobody takes them for a measurement.
@@ -15,13 +15,16 @@ MACHINE = Machine(
     rates=Rates(
         ntt=4e-10,
         switching=(
-            SwitchRates(n=1 << 12, ntt=7e-10, threads=2, speedup=1.7),
-            SwitchRates(n=1 << 14, ntt=9e-10, threads=2, speedup=1.8),
+            SwitchRates(n=1 << 12, ntt=5e-10),
+            SwitchRates(n=1 << 14, ntt=6e-10),
         ),
+        threads=ThreadRates(tried=2, compute=1.7, stream=1.3),
         encode=1e-9,
         pack=5e-9,
         uniform=8e-9,
+        stream_start=25e-6,
         gaussian=12e-9,
+        ternary=4e-9,
         pack_key=6e-10,
         digest=1.2e-9,
         mac=6e-10,

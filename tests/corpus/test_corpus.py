@@ -29,6 +29,7 @@ SAMPLE = (
     "clear/int8 by rows",
     "vector/two squares",
     "e2dm/lengths 6 13 8",
+    "public key/one operand",
 )
 
 

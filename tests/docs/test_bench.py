@@ -45,6 +45,7 @@ def test_common_fields_are_listed() -> None:
         pytest.param(lambda: bench.run_crossover([4], limit=0.0, budget=LEAST), id="crossover estimate"),
         pytest.param(lambda: bench.run_nn_counts(["8x4", "8x8"]), id="nn counts"),
         pytest.param(lambda: bench.run_nn(["Conv1"], budget=LEAST, limit=0.0), id="nn"),
+        pytest.param(lambda: bench.run_model(["layer 10x784"], budget=LEAST), id="model"),
         pytest.param(lambda: bench.run_gemm([(8, 9, 10)], budget=LEAST), id="gemm"),
     ],
 )  # fmt: skip

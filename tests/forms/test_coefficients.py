@@ -31,7 +31,7 @@ from cipherblas.forms.convert.coefficients import (
     rows_of,
     slots_to_coefficients,
 )
-from cipherblas.rlwe.matrices import noise as coefficient_noise
+from cipherblas.rlwe import noise as coefficient_noise
 from cipherblas.rlwe.matrices.encryption import decrypt, encrypt_rows
 from cipherblas.rlwe.noise import TAIL
 from tests.support.reference_engine import ReferenceEngine

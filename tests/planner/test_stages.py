@@ -11,7 +11,7 @@ import pytest
 
 import cipherblas as cb
 from cipherblas.crypto.keys import FreshCiphertext
-from cipherblas.planner.cost import SwitchRates
+from cipherblas.planner.cost import SwitchRates, ThreadRates
 from cipherblas.planner.explain import bit_rate
 from cipherblas.planner.stages import DEFAULT_LINK, Stages, predicted
 from cipherblas.rlwe.counts import Counts
@@ -139,9 +139,10 @@ def test_rates_of_the_client() -> None:
 
 
 def test_rates_of_key_switches() -> None:
-    """Between the degrees that were measured, and beyond the threads that were tried; never faster than the threads."""
-    low, high = SwitchRates(1 << 12, 2e-9, 2, 1.2), SwitchRates(1 << 14, 1e-9, 2, 2.0)
-    rates = replace(cb.Machine.here().rates, switching=(low, high))
+    """Between the degrees that were measured; threads share the arithmetic, never more than they are."""
+    low, high = SwitchRates(1 << 12, 2e-9), SwitchRates(1 << 14, 1e-9)
+    threads = ThreadRates(2, 1.2, 1.0)
+    rates = replace(cb.Machine.here().rates, switching=(low, high), threads=threads)
     counts = Counts(ntt_limbs=1000)
 
     def seconds(log_n: int, threads: int) -> float:
@@ -151,9 +152,23 @@ def test_rates_of_key_switches() -> None:
         [2e-9, 2e-9, 1.5e-9, 1e-9, 1e-9]
     )
     assert [seconds(12, threads) for threads in (2, 4)] == pytest.approx([2e-9 / 1.2, 2e-9 / 1.6])
-    assert [seconds(13, threads) for threads in (2, 4)] == pytest.approx([1.5e-9 / 1.6, 1.5e-9 / 2.8])
-    assert SwitchRates(1 << 12, 1e-9, 4, 9.0).faster(2) == 2
-    assert SwitchRates(1 << 12, 1e-9, 1, 1.0).faster(8) == 8  # nothing was tried
+    assert ThreadRates(4, 9.0, 9.0).computing(2) == ThreadRates(4, 9.0, 9.0).streaming(2) == 2
+    assert ThreadRates(1, 1.0, 1.0).computing(8) == 8  # nothing was tried
+
+
+def test_memory_is_a_ceiling() -> None:
+    """What is streamed takes its time however many threads compute; more threads than were tried stream no faster."""
+    rates = replace(cb.Machine.here().rates, stream=1e-10, mac=1e-10, threads=ThreadRates(4, 4.0, 2.0))
+
+    def seconds(threads: int, **counts: int) -> float:
+        return rates.seconds(Counts(**counts), 1000, threads)
+
+    words = {"mac_limbs": 10, "key_bytes_read": 2000, "plain_bytes_read": 1000, "ciphertext_bytes": 2000}
+    assert seconds(1, **words) == pytest.approx(1e-6)  # arithmetic: twice as long as the bytes
+    assert seconds(2, **words) == pytest.approx(0.5e-6)
+    assert seconds(4, **words) == seconds(64, **words) == pytest.approx(0.25e-6)  # the ceiling
+    moved = [seconds(threads, moved_bytes=1000) for threads in (1, 2, 4, 8)]
+    assert moved == pytest.approx([1e-7, 1e-7 / (4 / 3), 5e-8, 5e-8])
 
 
 def test_bookkeeping_is_priced() -> None:

@@ -22,6 +22,7 @@ from cipherblas.rlwe.matrices import RlweRows
 from cipherblas.rlwe.matrices.encryption import decrypt
 from cipherblas.rlwe.noise import PRODUCT_TAIL, TAIL, NoiseModel
 from cipherblas.runtime.rows import can_be_fixed
+from tests.corpus.machine import MACHINE
 from tests.support.runs import encrypted, lasting, program_of, run, run_by_files, toy_rows, values_of
 
 WEIGHTS = np.random.default_rng(9).integers(-128, 128, (256, 2048)).astype(np.int8)
@@ -94,7 +95,7 @@ def test_rows_in_pieces() -> None:
 
 def test_rows_that_share_their_a_parts_are_not_planned() -> None:
     """Their secrets are the client's: weights are not fixed for an operand that the public key encrypts."""
-    arguments: dict[str, Any] = {"algorithm": "gemm", "minimise": "server"}
+    arguments: dict[str, Any] = {"algorithm": "gemm", "minimise": "server", "machine": MACHINE}
     assert program_of(lambda x: WEIGHTS @ x, x=S(2048, 32), **arguments).plan.keys.weights
     assert not len(program_of(lambda x: WEIGHTS @ x, x=P(2048, 32), **arguments).plan.keys)
     few = WEIGHTS[:3, :5]

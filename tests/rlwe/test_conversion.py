@@ -13,8 +13,8 @@ from cipherblas.common.errors import MismatchError, MissingKeyError, ParameterEr
 from cipherblas.common.memory import Array
 from cipherblas.crypto.keys import SecretKey, generate_secret
 from cipherblas.crypto.params import make_parameters
-from cipherblas.rlwe import matrices
-from cipherblas.rlwe.matrices import ConversionRequest, noise
+from cipherblas.rlwe import matrices, noise
+from cipherblas.rlwe.matrices import ConversionRequest
 from cipherblas.rlwe.matrices.encryption import (
     decrypt,
     encrypt_module_rows,

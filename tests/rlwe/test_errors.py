@@ -20,8 +20,8 @@ from cipherblas.common.errors import (
 )
 from cipherblas.crypto import keys
 from cipherblas.crypto.keys import generate_secret
-from cipherblas.rlwe import matrices
-from cipherblas.rlwe.matrices import RlweRows, noise
+from cipherblas.rlwe import matrices, noise
+from cipherblas.rlwe.matrices import RlweRows
 from cipherblas.rlwe.matrices.encryption import (
     decrypt,
     encrypt_rows,

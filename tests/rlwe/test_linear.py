@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cipherblas.common.memory import Array
-from cipherblas.rlwe.matrices import CoefficientMatrix, SharedBatch, noise
+from cipherblas.rlwe import noise
+from cipherblas.rlwe.matrices import CoefficientMatrix, SharedBatch
 from cipherblas.rlwe.matrices.encryption import decrypt, encrypt_shared_batch
 from tests.support import format_samples as samples
 

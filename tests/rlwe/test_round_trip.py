@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from cipherblas.crypto.keys import generate_secret
 from cipherblas.crypto.params import make_parameters
-from cipherblas.rlwe.matrices import ModuleRows, RlweColumns, RlweRows, SharedBatch, SharedRows, noise
+from cipherblas.rlwe import noise
+from cipherblas.rlwe.matrices import ModuleRows, RlweColumns, RlweRows, SharedBatch, SharedRows
 from cipherblas.rlwe.matrices.encryption import decrypt, encrypt_rows
 from tests.support import format_samples as samples
 

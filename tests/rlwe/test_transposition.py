@@ -27,8 +27,7 @@ from cipherblas.crypto.keys import (
     make_evaluation_keys,
 )
 from cipherblas.crypto.params import make_parameters
-from cipherblas.rlwe import matrices
-from cipherblas.rlwe.matrices import noise
+from cipherblas.rlwe import matrices, noise
 from cipherblas.rlwe.matrices.encryption import (
     decrypt,
     encrypt_columns,
@@ -36,7 +35,12 @@ from cipherblas.rlwe.matrices.encryption import (
     encrypt_rows,
 )
 from cipherblas.rlwe.matrices.matrix import bit_ceil
-from cipherblas.rlwe.matrices.transposition import POLICIES, TransposePolicy
+from cipherblas.rlwe.matrices.transposition import (
+    POLICIES,
+    TransposePolicy,
+    gathered_switches,
+    transpose_bound,
+)
 from tests.support import format_samples as samples
 
 EVERY_POLICY = pytest.mark.parametrize("policy", POLICIES)
@@ -55,7 +59,7 @@ def check(
     """Entry by entry: the error of encryption, and that of so many transpositions to this shape or from it."""
     params = secret.params
     shapes = [expected.shape, expected.shape[::-1]]
-    added = sum(noise.transpose_bound(params, limbs, shapes[i % 2 - 1], policy) for i in range(rounds))
+    added = sum(transpose_bound(params, limbs, shapes[i % 2 - 1], policy) for i in range(rounds))
     bound = (noise.fresh_bound(params) + added) / samples.SCALE
     plain = decrypt(secret, found)
     assert plain.shape == expected.shape
@@ -107,9 +111,7 @@ def test_blocks(policy: TransposePolicy, rows: int, cols: int, limbs: int, seed:
     assert len(request) == counts(min(max(bit_ceil(max(rows, cols)), 8), n), policy)
     found = matrices.transpose_blocks(blocks, make_evaluation_keys(secret, request), policy)
     assert [block.shape for block in found] == [(cols, min(n, rows - start)) for start in range(0, rows, n)]
-    bound = noise.fresh_bound(secret.params) + noise.transpose_bound(
-        secret.params, limbs, (rows, cols), policy
-    )
+    bound = noise.fresh_bound(secret.params) + transpose_bound(secret.params, limbs, (rows, cols), policy)
     plain_found = np.concatenate([decrypt(secret, block) for block in found], axis=1)
     assert (np.abs(plain_found - plain.T) <= bound / samples.SCALE).all()
 
@@ -183,18 +185,16 @@ def test_errors_gather_as_derived(policy: TransposePolicy, rows: int) -> None:
         squares.append(np.mean(decrypt(secret, matrices.transpose(x, keys, policy)) ** 2))
     weight = np.count_nonzero(secret.coefficients())
     one = n / 12 * (params.q[0] / params.p[0]) ** 2 * noise.SIGMA**2 + (1 + weight) / 12
-    derived = noise.gathered_switches(n, policy, rows) * one + noise.SIGMA**2 + 1 / 12
+    derived = gathered_switches(n, policy, rows) * one + noise.SIGMA**2 + 1 / 12
     assert 0.8 * derived <= np.mean(squares) <= 1.25 * derived
-    assert 8 * math.sqrt(derived) <= noise.fresh_bound(params) + noise.transpose_bound(
-        params, 1, (rows, n), policy
-    )
+    assert 8 * math.sqrt(derived) <= noise.fresh_bound(params) + transpose_bound(params, 1, (rows, n), policy)
 
 
 @EVERY_POLICY
 def test_all_rows_share_no_error(policy: TransposePolicy) -> None:
     for size in (8, 16, 512, 4096):
-        assert noise.gathered_switches(size, policy, size) == _core.transpose_plan(size, policy)[1]
-        fewer = [noise.gathered_switches(size, policy, rows) for rows in (1, 2, size // 2, size)]
+        assert gathered_switches(size, policy, size) == _core.transpose_plan(size, policy)[1]
+        fewer = [gathered_switches(size, policy, rows) for rows in (1, 2, size // 2, size)]
         assert fewer == sorted(fewer, reverse=True)
 
 
@@ -219,7 +219,7 @@ def test_matrices_under_a_public_key() -> None:
     keys = make_evaluation_keys(secret, matrices.transpose_request(x, "binary"))
     found = decrypt(secret, matrices.transpose(x, keys, "binary"))
     bound = noise.fresh_bound(secret.params, public_key=True)
-    bound += noise.transpose_bound(secret.params, 2, plain.shape, "binary")
+    bound += transpose_bound(secret.params, 2, plain.shape, "binary")
     assert (np.abs(found - plain.T) <= bound / samples.SCALE).all()
 
 

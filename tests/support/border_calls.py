@@ -63,6 +63,8 @@ CALLS: dict[str, Call] = {
     "isas": free({}),
     "set_threads": free({"count": _core.threads()}),
     "threads": free({}),
+    "count_kernels": free({"on": False}),
+    "kernel_counts": free({}),
     "cpu_quota": free({"root": "/"}),
     "processors": free({"root": "/"}),
     "total_memory": free({"root": "/"}),

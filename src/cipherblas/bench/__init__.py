@@ -1,7 +1,7 @@
 """Benchmarks: rows as dictionaries, printed as lines of JSON or as tables.
 
-`run_primitives`, `run_ntt`, `run_linear_transform`, `run_gemm`, `run_transpose`, `run_cc`, `run_pc`, `run_crossover`
-and `run_nn` yield rows as they are measured, `run_nn_counts` rows of counted operations; `render` prints
+`run_primitives`, `run_ntt`, `run_linear_transform`, `run_gemm`, `run_transpose`, `run_cc`, `run_pc`, `run_crossover`,
+`run_model` and `run_nn` yield rows as they are measured, `run_nn_counts` rows of counted operations; `render` prints
 tables, `to_json` one line. Peers are measured in the same run; no figure of theirs is written down here. What a paper
 reports of its own kernels stands in `nn_shapes`, as such.
 """
@@ -11,6 +11,7 @@ from .crossover import run as run_crossover
 from .gemm import run as run_gemm
 from .harness import MeasurementError, Row, render, to_json
 from .linear_transform import run as run_linear_transform
+from .model import run as run_model
 from .nn import run as run_nn
 from .nn_counts import run as run_nn_counts
 from .ntt import run as run_ntt
@@ -28,6 +29,7 @@ __all__ = [
     "run_crossover",
     "run_gemm",
     "run_linear_transform",
+    "run_model",
     "run_nn",
     "run_nn_counts",
     "run_ntt",

@@ -266,6 +266,11 @@ def _percent(result: Mapping[str, Any], name: str) -> str:
     return f"{100 * result[name]:.1f}%" if name in result else ""
 
 
+def _ratio(result: Mapping[str, Any], what: str) -> str:
+    """Predicted ÷ measured, of `bench model`."""
+    return f"{result['ratios'][what]:.2f}" if what in result.get("ratios", {}) else ""
+
+
 _COLUMNS: tuple[tuple[str, Callable[[Mapping[str, Any]], str]], ...] = (
     ("case", lambda r: str(r["case"])),
     ("N, limbs", lambda r: _params_text(r.get("params", {}))),
@@ -301,6 +306,18 @@ _COLUMNS: tuple[tuple[str, Callable[[Mapping[str, Any]], str]], ...] = (
     ("of least", lambda r: f"{r['speedup_of_least']:.1f}" if "speedup_of_least" in r else ""),
     ("times GEMM", lambda r: f"{r['times_gemm']:.3g}" if "times_gemm" in r else ""),
     ("of least", lambda r: f"{r['times_gemm_of_least']:.3g}" if "times_gemm_of_least" in r else ""),
+    ("run", lambda r: _ratio(r, "run")),
+    ("first run", lambda r: _ratio(r, "first_run")),
+    ("encrypt", lambda r: _ratio(r, "encrypt")),
+    ("decrypt", lambda r: _ratio(r, "decrypt")),
+    ("of peak", lambda r: _ratio(r, "peak_bytes")),
+    ("of upload", lambda r: _ratio(r, "upload_bytes")),
+    ("of error", lambda r: _ratio(r, "error")),
+    ("predicted : measured", lambda r: f"{r['ratio_median']:.2f}" if "ratio_median" in r else ""),
+    ("least", lambda r: f"{r['ratio_least']:.2f}" if "ratio_least" in r else ""),
+    ("largest", lambda r: f"{r['ratio_largest']:.3g}" if "ratio_largest" in r else ""),
+    ("factor, median", lambda r: f"{r['factor_median']:.2f}" if "factor_median" in r else ""),
+    ("nine in ten", lambda r: f"{r['factor_of_nine_in_ten']:.3g}" if "factor_median" in r else ""),
     ("note", lambda r: str(r.get("note", ""))),
 )  # fmt: skip
 

@@ -380,6 +380,31 @@ def nn(
     _print(rows, json, Display(quiet=quiet))
 
 
+@app.command()
+@guarded
+def model(
+    case: Annotated[
+        list[str] | None, typer.Option(metavar="PROGRAM", help="Program; repeatable.", show_default="all")
+    ] = None,
+    threads: OneThread = 1,
+    seconds: Seconds = 1.0,
+    json: JsonLines = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """What plans predict beside what is measured, on a spread of programs: seconds, memory, bytes, errors.
+
+    \b
+    Examples:
+      cipherblas bench model
+      cipherblas bench model --threads 2 --json
+    """
+    from cipherblas.bench import run_model
+
+    rows = run_model(case or (), threads=threads, budget=seconds)
+    _print(rows, json, Display(quiet=quiet))
+
+
 class BenchError(CipherblasError):
     """A measurement could not be made."""
 

@@ -119,6 +119,9 @@ class SlotForm(Form):
             upload_bytes=sent * limbs * n * WORD_BYTES + seeds * SEED_BYTES,
             messages=count,
             noise_words=sent * n,
+            secret_words=count * n * public_key,
+            client_streams=sent + seeds * limbs + count * public_key,
+            seeded_streams=seeds * limbs,
             encrypted_words=sent * limbs * n,
             transforms=sent * limbs,
             seeded_words=seeds * limbs * n,
@@ -197,9 +200,14 @@ class RowForm(Form):
         return Traffic(
             upload_bytes=sent * WORD_BYTES + seeds * SEED_BYTES,
             noise_words=rows * (cols + n * pieces * public_key),
+            secret_words=rows * n * (self.shared + pieces * public_key),
+            client_streams=rows * pieces * (1 + 2 * public_key)
+            + rows * self.shared
+            + uniform * (not public_key),
+            seeded_streams=0 if public_key else uniform,
             encrypted_words=limbs * rows * cols + public_key * uniform * n,
             # The a part forward (or the ephemeral secret), its product with every secret back.
-            transforms=uniform + limbs * segments * (1 + public_key),
+            transforms=uniform + limbs * segments * (1 + public_key) + limbs * rows * self.shared,
             seeded_words=0 if public_key else uniform * n,
             threaded=True,
         )

@@ -37,20 +37,38 @@ class SwitchRates:
     Attributes:
         n: ring degree.
         ntt: seconds per point and per layer of its transforms, on one thread, whatever else comes with them included.
-        threads: that were tried.
-        speedup: by so many threads.
     """
 
     n: int
     ntt: float
-    threads: int
-    speedup: float
 
-    def faster(self, threads: int) -> float:
-        """What so many threads are faster by: each further one as much as those that were tried."""
-        if self.threads < 2:
+
+@dataclass(frozen=True)
+class ThreadRates:
+    """What several threads are faster by: arithmetic in their own caches, and the memory that they share.
+
+    Attributes:
+        tried: so many threads were tried together.
+        compute: what they were faster by in key switching.
+        stream: how many times as many bytes they read and wrote: the ceiling of the memory.
+    """
+
+    tried: int
+    compute: float
+    stream: float
+
+    def computing(self, threads: int) -> float:
+        """What so many threads compute faster by: each further one as much as those that were tried."""
+        if self.tried < 2:
             return threads
-        return min(threads, 1 + (threads - 1) * (self.speedup - 1) / (self.threads - 1))
+        return min(threads, 1 + (threads - 1) * (self.compute - 1) / (self.tried - 1))
+
+    def streaming(self, threads: int) -> float:
+        """What so many threads stream faster by: never more than those that were tried."""
+        if self.tried < 2 or threads < 2:
+            return 1.0
+        shared = 1 + (threads - 1) * (self.stream - 1) / (self.tried - 1)
+        return min(threads, shared, max(self.stream, 1.0))
 
 
 @dataclass(frozen=True)
@@ -60,16 +78,19 @@ class Rates:
     Attributes:
         ntt: seconds per point and per layer (a limb costs N·log2(N) of them).
         switching: the same in key switches, for ring degrees in rising order.
+        threads: what several threads are faster by.
         encode: seconds per point and per layer of the embedding of a plaintext.
         pack: seconds per coefficient of a plaintext whose slots are laid out.
         uniform: seconds per residue that is expanded from a seed.
+        stream_start: seconds that a stream of random words takes to begin.
         gaussian: seconds per coefficient of an error.
+        ternary: seconds per coefficient of a secret.
         pack_key: seconds per residue of a key that is packed.
         digest: seconds per byte of a file that is read and checked.
-        mac: seconds per modular multiply-add.
-        stream: seconds per byte of key, plaintext or row read from memory, or written.
+        mac: seconds per modular multiply-add of words in the caches.
+        stream: seconds per byte of key, plaintext, ciphertext or row read from memory, or written.
         fresh: seconds per byte of memory that the system maps while it is written.
-        call: seconds per call into the core.
+        call: seconds per call into the core, data aside.
         book: seconds that an evaluator keeps books for an operation.
         term: seconds that it does for each product of a sum.
         floats: of float64 GEMMs.
@@ -78,10 +99,13 @@ class Rates:
 
     ntt: float
     switching: tuple[SwitchRates, ...]
+    threads: ThreadRates
     encode: float
     pack: float
     uniform: float
+    stream_start: float
     gaussian: float
+    ternary: float
     pack_key: float
     digest: float
     mac: float
@@ -94,37 +118,36 @@ class Rates:
     modular: GemmRates
 
     def seconds(self, counts: Counts, n: int, threads: int = 1) -> float:
-        """Predicted seconds of `counts` in a ring of degree `n`; the work in limbs is shared by the threads."""
+        """Predicted seconds of `counts` in a ring of degree `n`.
+
+        Threads share the arithmetic in limbs, and the memory that this is streamed from: it takes as long as the slower
+        of the two. Matrices of residues are converted, multiplied and moved one after the other.
+        """
+        computing, streaming = self.threads.computing(threads), self.threads.streaming(threads)
         points = n * (n.bit_length() - 1)
-        switches, faster = self._switching(n, threads)
-        if counts.row_switches:  # many rows at a time, in loops of the core
-            switches, faster = self.ntt, float(threads)
-        limbs = (counts.ntt_limbs * switches + counts.encode_ntt_limbs * self.ntt) * points
+        limbs = (counts.ntt_limbs * self.switch_ntt(n) + counts.encode_ntt_limbs * self.ntt) * points
         limbs += counts.operand_encodings * self.encode * points + counts.mac_limbs * n * self.mac
-        limbs += (counts.key_bytes_read + counts.plain_bytes_read) * self.stream
+        streamed = counts.key_bytes_read + counts.plain_bytes_read + counts.ciphertext_bytes
         matrices = self.floats.seconds(counts.float_macs, counts.float_inputs, counts.float_outputs)
         matrices += self.modular.seconds(counts.modular_macs, counts.modular_inputs, counts.modular_outputs)
-        matrices += counts.moved_bytes * self.stream + counts.fresh_bytes * self.fresh
+        matrices += counts.fresh_bytes * self.fresh
         calls = counts.hoistings + counts.relinearisations + counts.rescales + counts.moddowns + counts.adds
         calls += counts.sums
         serial = calls * (self.call + self.book) + (counts.products + counts.plain_products) * self.term
-        return limbs / faster + matrices / threads + serial
+        slots = max(limbs / computing, streamed * self.stream / streaming)
+        return slots + matrices / computing + counts.moved_bytes * self.stream / streaming + serial
 
     @property
     def least_ntt(self) -> float:
         """Seconds per point and layer of the fastest transforms."""
         return min(self.ntt, *(rate.ntt for rate in self.switching))
 
-    def _switching(self, n: int, threads: int) -> tuple[float, float]:
-        """Seconds per point and layer of a key switch's transforms, and what the threads make them faster by: of the
-        degrees that were measured, or between them."""
+    def switch_ntt(self, n: int) -> float:
+        """Seconds per point and layer of a key switch's transforms: of the degrees that were measured, or between."""
         rates = self.switching
         if n <= rates[0].n or n >= rates[-1].n:
-            rate = rates[0] if n <= rates[0].n else rates[-1]
-            return rate.ntt, rate.faster(threads)
+            return rates[0].ntt if n <= rates[0].n else rates[-1].ntt
         above = next(index for index, rate in enumerate(rates) if n <= rate.n)
         low, high = rates[above - 1], rates[above]
         part = math.log2(n / low.n) / math.log2(high.n / low.n)
-        both = ((low.ntt, high.ntt), (low.faster(threads), high.faster(threads)))
-        ntt, faster = (first + part * (second - first) for first, second in both)
-        return ntt, faster
+        return low.ntt + part * (high.ntt - low.ntt)

@@ -18,10 +18,10 @@ from cipherblas.common.limits import available_memory
 from cipherblas.common.pickles import Rebuilt
 from cipherblas.crypto import files
 from cipherblas.planner import measuring
-from cipherblas.planner.cost import GemmRates, Rates, SwitchRates
+from cipherblas.planner.cost import GemmRates, Rates, SwitchRates, ThreadRates
 
 MARK = "cipherblas-machine"  # the field of a file that says what it is, and in which version
-VERSION = 1
+VERSION = 2  # 1: one number for the threads of each ring degree
 MOST_BYTES = 1 << 16  # of a file
 MOST_THREADS = 1 << 16
 LONGEST_TEXT = 100
@@ -50,11 +50,11 @@ def _rising(value: Any, place: str) -> None:
 _SECONDS, _DIFFERENCE = schema.number(FASTEST, SLOWEST), schema.number(0, SLOWEST)
 _THREADS = schema.whole(1, MOST_THREADS)
 _GEMM = schema.record({"mac": _DIFFERENCE, "input": _SECONDS, "output": _SECONDS})
-_SWITCHING = schema.record(
-    {"n": _degree, "ntt": _DIFFERENCE, "threads": _THREADS, "speedup": schema.number(1, MOST_THREADS)}
-)
+_SWITCHING = schema.record({"n": _degree, "ntt": _DIFFERENCE})
+_FASTER = schema.number(1, MOST_THREADS)
+_TOGETHER = schema.record({"tried": _THREADS, "compute": _FASTER, "stream": _FASTER})
 _PLAIN = (
-    *("ntt", "encode", "pack", "uniform", "gaussian", "pack_key"),
+    *("ntt", "encode", "pack", "uniform", "stream_start", "gaussian", "ternary", "pack_key"),
     *("digest", "mac", "stream", "fresh", "call", "book"),
 )
 _MACHINE = schema.record(
@@ -68,6 +68,7 @@ _MACHINE = schema.record(
             {
                 **dict.fromkeys(_PLAIN, _SECONDS),
                 "switching": _rising,
+                "threads": _TOGETHER,
                 "term": _DIFFERENCE,
                 "floats": _GEMM,
                 "modular": _GEMM,
@@ -104,7 +105,7 @@ class Machine(Rebuilt):
 
     @classmethod
     def measure(cls, name: str | None = None) -> Machine:
-        """This machine, measured now (half a second or so); it should have nothing else to do.
+        """This machine, measured now (a second or two); it should have nothing else to do.
 
         Args:
             name: by default that of the processor.
@@ -159,6 +160,7 @@ class Machine(Rebuilt):
         _MACHINE(values, "machine")
         rates = dict(values["rates"])
         rates["switching"] = tuple(SwitchRates(**one) for one in rates["switching"])
+        rates["threads"] = ThreadRates(**rates["threads"])
         rates["floats"], rates["modular"] = GemmRates(**rates["floats"]), GemmRates(**rates["modular"])
         return cls(**{**values, "rates": Rates(**rates)})
 
@@ -178,7 +180,7 @@ class Machine(Rebuilt):
 
         Raises:
             FormatError: no file of a machine, damaged, or out of range.
-            VersionError: written by a newer version.
+            VersionError: written by a newer version, or one whose measurements say less.
             StorageError: the system refuses, or it is not a regular file.
         """
         name = os.fspath(path)
@@ -193,6 +195,12 @@ class Machine(Rebuilt):
         if version > VERSION:
             raise VersionError(
                 f"{name} was written by a newer cipherblas", expected=f"version {VERSION}", got=version
+            )
+        if version < VERSION:
+            raise VersionError(
+                f"{name} was written by an older cipherblas: measure that machine again",
+                expected=f"version {VERSION}",
+                got=version,
             )
         try:
             return cls.from_dict(values)

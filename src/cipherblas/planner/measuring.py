@@ -1,13 +1,14 @@
 """What this machine takes for the elementary operations, measured on small rings and small matrices.
 
-About half a second in all, so that a plan ranks its candidates, and predicts its time, for the instruction set and the
+About a second in all, so that a plan ranks its candidates, and predicts its time, for the instruction set and the
 memory that will run it.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,119 +19,178 @@ from cipherblas.crypto.files.format import hasher
 from cipherblas.crypto.keys.evaluation import EvaluationKeys
 from cipherblas.crypto.keys.switching import SwitchingKey, key_shape
 from cipherblas.crypto.params import make_parameters
-from cipherblas.crypto.randomness import SEED_BYTES, Purpose, streams
+from cipherblas.crypto.randomness import SEED_BYTES, Purpose, streams, ternary
 from cipherblas.crypto.randomness import uniform as random_residues
 from cipherblas.evaluators.slots.native import Native
 from cipherblas.evaluators.slots.symbolic import Symbolic
-from cipherblas.planner.cost import GemmRates, Rates, SwitchRates
+from cipherblas.planner.cost import GemmRates, Rates, SwitchRates, ThreadRates
+from cipherblas.rlwe.costs import MAPPED_BYTES, WORD_BYTES
 from cipherblas.rlwe.rings import RingShape
-from cipherblas.rlwe.row_costs import MAPPED_BYTES
 
 LEAST_SHARE = 0.3  # that a further thread brings; where less is found, the machine has other work just now
 # Ring degrees and limbs at which key switches are measured, and rotations at once.
 SWITCHES, ROTATIONS = ((1 << 12, 2), (1 << 14, 3)), 4
+RING, LIMBS = 1 << 13, 4
+SMALL_RING = 1 << 6  # of a call that has next to nothing to do
+LEAST = 1e-6  # seconds of what is measured as a difference
+STREAMS = 2  # that are begun one after the other
+TERMS = 24  # of a sum of products
+STREAMED_WORDS = 1 << 22  # of an array beyond the caches
+# Everything is measured in turns, so that a slow moment of a shared machine meets each measurement once, and the least
+# is taken: that of a quiet moment.
+ROUNDS, ENOUGH = 7, 2e-3  # seconds of one kind in a round
+
+Work = Callable[[], object]
 
 
-def _best(function: Callable[[], object], repeats: int = 5) -> float:
-    function()
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - start)
-    return min(times)
+def _least(works: Mapping[str, Work], clock: Callable[[], float]) -> dict[str, float]:
+    """The least seconds of each."""
+
+    def seconds(work: Work) -> float:
+        start = clock()
+        work()
+        return clock() - start
+
+    first = {name: min(seconds(work), seconds(work)) for name, work in works.items()}
+    found = dict(first)
+    for _ in range(ROUNDS):
+        for name, work in works.items():
+            for _ in range(max(1, min(10, int(ENOUGH / max(first[name], 1e-9))))):
+                found[name] = min(found[name], seconds(work))
+    return found
 
 
 def measured() -> Rates:
     """The rates of this machine just now; those of several threads with as many as are set (`set_threads`)."""
-    n, limbs = 1 << 13, 4
-    context = make_parameters(n, [40.0] * limbs, special_limbs=0).context()
     threads = _core.threads()
+    switches = {n: _Switches(n, limbs) for n, limbs in SWITCHES}
+    openblas.load()
+    works = {**_elementary(), **{f"switch {n}": switch.run for n, switch in switches.items()}, **_products()}
     _core.set_threads(1)
     try:
-        coefficients = np.arange(n, dtype=np.int64)
-        ntt = _best(lambda: context.plaintext(coefficients, limbs)) / (limbs * n * 13)
-        slots = np.linspace(-1, 1, n // 2).astype(np.complex128)
-        encode = _best(lambda: context.encode(slots, 2.0**30)) / (n * 13)
-        pack = _best(lambda: _packed(n // 2)) / n
-        seed, purpose = bytes(SEED_BYTES), Purpose.CIPHERTEXT_UNIFORM
-        uniform = _best(lambda: random_residues(context, seed, purpose, range(2), range(2))) / (2 * n)
-        words = streams(seed, Purpose.NOISE, [0], n)
-        gaussian = _best(lambda: (streams(seed, Purpose.NOISE, [0], n), context.gaussian(words[0]))) / n
-        plain = context.plaintext(coefficients, limbs)
-        packing = _best(lambda: context.pack_key(plain)) / plain.size
-        digest = _best(lambda: hasher().update(plain)) / plain.nbytes
-        ct = context.neg(np.stack([plain, plain]))  # arrays of the core are aligned; others would be copied
-        small = context.drop(ct, 1)
-        count = 24  # distinct operands, so that they stream through the caches as in a real product
-        lefts, rights = ([context.neg(ct) for _ in range(count)] for _ in range(2))
-        products = _best(lambda: context.multiply_sum(lefts, rights, None))
-        call = _best(lambda: context.add(small, small))
-        mac = products / (4 * count * limbs * n)
-        book, term = _bookkeeping()
-        switching = tuple(_switch_rates(*case, mac, threads) for case in SWITCHES)
+        # What this thread takes, whatever else the machine does.
+        found = _least(works, time.thread_time)
     finally:
         _core.set_threads(threads)
-    block = np.ones(1 << 22, dtype=np.uint64)
-    target = np.empty_like(block)
-    stream = _best(lambda: np.copyto(target, block), 3) / (2 * block.nbytes)
-    fresh = _best(lambda: np.empty(MAPPED_BYTES, np.uint8).fill(1), 1) / MAPPED_BYTES
-    floats, modular = _gemm_rates()
-    return Rates(
-        ntt=ntt,
-        switching=switching,
-        encode=encode,
-        pack=pack,
-        uniform=uniform,
-        gaussian=gaussian,
-        pack_key=packing,
-        digest=digest,
-        mac=mac,
-        stream=stream,
-        fresh=fresh,
-        call=call,
-        book=book,
-        term=term,
-        floats=floats,
-        modular=modular,
+    faster = _together(threads, switches[max(switches)].run, works["stream"])
+    points = RING * (RING.bit_length() - 1)
+    words, start = LIMBS * RING, found["stream_start"] / STREAMS
+    blank = Rates(
+        ntt=found["ntt"] / (LIMBS * points),
+        switching=tuple(SwitchRates(n, 0.0) for n in switches),
+        threads=faster,
+        encode=found["encode"] / points,
+        pack=found["pack"] / RING,
+        uniform=max(found["uniform"] - 2 * start, LEAST) / (2 * RING),
+        stream_start=start,
+        gaussian=max(found["gaussian"] - start, LEAST) / RING,
+        ternary=max(found["ternary"] - start, LEAST) / RING,
+        pack_key=found["pack_key"] / words,
+        digest=found["digest"] / (words * WORD_BYTES),
+        mac=found["mac"] / (4 * TERMS * words),
+        stream=found["stream"] / (3 * STREAMED_WORDS * WORD_BYTES),
+        fresh=found["fresh"] / MAPPED_BYTES,
+        call=found["call"],
+        book=found["book"] / REPEATS,
+        term=max(0.0, found["books"] - found["book"]) / REPEATS / (BOOKED - 1),
+        floats=_gemm_rates(found, "small"),
+        modular=_gemm_rates(found, "modular"),
     )
+    # What is left of a key switch when everything else has been taken away.
+    rates = []
+    for n, switch in switches.items():
+        rest = found[f"switch {n}"] - blank.seconds(switch.counts, n)
+        points = switch.counts.ntt_limbs * n * (n.bit_length() - 1)
+        rates.append(SwitchRates(n, max(rest / points, 0.0)))
+    return replace(blank, switching=tuple(rates))
 
 
-def _bookkeeping() -> tuple[float, float]:
-    """Seconds that evaluators keep books for a sum of products, and for each product in it."""
-    ring, repeats, terms = RingShape.from_bits(1 << 12, [40.0, 40.0], [40.0], 1, 30.0), 50, 16
+def _together(threads: int, switch: Work, stream: Work) -> ThreadRates:
+    """What so many threads are faster by."""
+    if threads < 2:
+        return ThreadRates(1, 1.0, 1.0)
+    works, found = {"switch": switch, "stream": stream}, []
+    for number in (1, threads):
+        _core.set_threads(number)
+        found.append(_least(works, time.perf_counter))
+    alone, together = found
+    compute = alone["switch"] / together["switch"]
+    least = 1 + LEAST_SHARE * (threads - 1)
+    return ThreadRates(threads, max(compute, least), max(alone["stream"] / together["stream"], 1.0))
+
+
+def _elementary() -> dict[str, Work]:
+    """What is done on words, limbs and bytes, and keeping books of it."""
+    context = make_parameters(RING, [40.0] * LIMBS, special_limbs=0).context()
+    coefficients = np.arange(RING, dtype=np.int64)
+    slots = np.linspace(-1, 1, RING // 2).astype(np.complex128)
+    seed, purpose = bytes(SEED_BYTES), Purpose.CIPHERTEXT_UNIFORM
+    words = streams(seed, Purpose.NOISE, [0], RING)
+    plain = context.plaintext(coefficients, LIMBS)
+    ct = context.neg(np.stack([plain, plain]))  # arrays of the core are aligned; others would be copied
+    small_context = _core.Context(SMALL_RING, _core.primes(SMALL_RING, 40, 1), [], 1)
+    small = small_context.neg(np.zeros((2, 1, SMALL_RING), np.uint64))
+    rows = STREAMED_WORDS // RING
+    one, other = (context.add_limbs(block, block) for block in (np.zeros((1, rows, RING), np.uint64),) * 2)
+    return {
+        "ntt": lambda: context.plaintext(coefficients, LIMBS),
+        "encode": lambda: context.encode(slots, 2.0**30),
+        "pack": lambda: _packed(RING // 2),
+        "uniform": lambda: random_residues(context, seed, purpose, range(2), range(2)),
+        "stream_start": lambda: streams(seed, Purpose.NOISE, range(STREAMS), 8),
+        "gaussian": lambda: (streams(seed, Purpose.NOISE, [0], RING), context.gaussian(words[0])),
+        "ternary": lambda: ternary(context, seed, Purpose.EPHEMERAL),
+        "pack_key": lambda: context.pack_key(plain),
+        "digest": lambda: hasher().update(plain),
+        "mac": lambda: context.multiply_sum([ct] * TERMS, [ct] * TERMS, None),
+        "call": lambda: small_context.add(small, small),
+        "stream": lambda: context.add_limbs(one, other),
+        "fresh": lambda: np.empty(MAPPED_BYTES, np.uint8).fill(1),
+        **_bookkeeping(),
+    }
+
+
+REPEATS, BOOKED = 20, 16
+
+
+def _bookkeeping() -> dict[str, Work]:
+    """Evaluators keep books for a sum of one product, and for one of several."""
+    ring = RingShape.from_bits(1 << 12, [40.0, 40.0], [40.0], 1, 30.0)
     counter = Symbolic(ring)
-    ct = [counter.fresh(None, bound=1.0) for _ in range(2 * terms)]
+    ct = [counter.fresh(None, bound=1.0) for _ in range(2 * BOOKED)]
 
-    def sums(length: int) -> Callable[[], object]:
-        return lambda: [counter.multiply_sum(ct[:length], ct[terms : terms + length]) for _ in range(repeats)]
+    def sums(length: int) -> Work:
+        return lambda: [
+            counter.multiply_sum(ct[:length], ct[BOOKED : BOOKED + length]) for _ in range(REPEATS)
+        ]
 
-    one, many = (_best(sums(length), 3) / repeats for length in (1, terms))
-    return one, max(0.0, (many - one) / (terms - 1))
+    return {"book": sums(1), "books": sums(BOOKED)}
 
 
-def _switch_rates(n: int, limbs: int, mac: float, threads: int) -> SwitchRates:
-    """Of some rotations of a ciphertext, under keys of zeros; the core's threads are left at one."""
-    params = make_parameters(n, [34.0] * limbs)
-    steps = range(1, ROTATIONS + 1)
-    words = np.zeros(key_shape(params, limbs), np.uint64)
-    keys = [SwitchingKey(pow(5, step, 2 * n), limbs, bytes(SEED_BYTES), words.copy()) for step in steps]
-    native, counter = Native(params, EvaluationKeys(params, "", keys)), Symbolic(params)
-    zeros = params.context().neg(np.zeros((2, limbs, n), np.uint64))
-    source = native.fresh(zeros, bound=1.0)
-    counter.rotate_many(counter.fresh(None, bound=1.0), steps)
-    counts = counter.counts
+class _Switches:
+    """Some rotations of a ciphertext, under keys of zeros.
 
-    def seconds() -> float:
-        return _best(lambda: native.rotate_many(source, steps), 3)
+    Attributes:
+        n: ring degree.
+        counts: of what runs.
+    """
 
-    alone = seconds()
-    _core.set_threads(threads)
-    speedup = alone / seconds() if threads > 1 else 1.0
-    _core.set_threads(1)
-    points = counts.ntt_limbs * n * (n.bit_length() - 1)
-    ntt = (alone - counts.mac_limbs * n * mac) / points
-    return SwitchRates(n, max(ntt, 0.0), threads, max(speedup, 1 + LEAST_SHARE * (threads - 1)))
+    def __init__(self, n: int, limbs: int) -> None:
+        self.n = n
+        params = make_parameters(n, [34.0] * limbs)
+        self._steps = range(1, ROTATIONS + 1)
+        words = np.zeros(key_shape(params, limbs), np.uint64)
+        keys = [
+            SwitchingKey(pow(5, step, 2 * n), limbs, bytes(SEED_BYTES), words.copy()) for step in self._steps
+        ]
+        self._native, counter = Native(params, EvaluationKeys(params, "", keys)), Symbolic(params)
+        zeros = params.context().neg(np.zeros((2, limbs, n), np.uint64))
+        self._source = self._native.fresh(zeros, bound=1.0)
+        counter.rotate_many(counter.fresh(None, bound=1.0), self._steps)
+        self.counts = counter.counts
+
+    def run(self) -> object:
+        return self._native.rotate_many(self._source, self._steps)
 
 
 def _packed(slots: int) -> NDArray[np.complex128]:
@@ -144,13 +204,12 @@ def _packed(slots: int) -> NDArray[np.complex128]:
 THIN, SHORT, DEEP = (1, 1024, 2048), (512, 1, 2048), (384, 512, 512)
 
 
-def _gemm_rates() -> tuple[GemmRates, GemmRates]:
-    """Rates of the two kinds of GEMM."""
-    openblas.load()
+def _products() -> dict[str, Work]:
+    """Both kinds of GEMM in each of these shapes."""
     prime = _core.primes_near(1 << 12, 2.0**40, 1)[0]
     random = np.random.default_rng(0)
 
-    def product(shape: tuple[int, int, int], small: bool) -> Callable[[], object]:
+    def product(shape: tuple[int, int, int], small: bool) -> Work:
         m, k, n = shape
         right = random.integers(0, prime, (k, n), dtype=np.uint64)
         out = np.empty((m, n), np.uint64)
@@ -160,16 +219,16 @@ def _gemm_rates() -> tuple[GemmRates, GemmRates]:
         left = random.integers(0, prime, (m, k), dtype=np.uint64)
         return lambda: _core.modular_gemm(left, right, prime, "auto", out)
 
-    def rates(small: bool) -> GemmRates:
-        thin, short, deep = (_best(product(shape, small), 3) for shape in (THIN, SHORT, DEEP))
-        each_input, each_output = thin / (THIN[1] * THIN[2]), short / (SHORT[0] * SHORT[2])
-        m, k, n = DEEP
-        rest = deep - k * (m + n) * each_input - m * n * each_output
-        return GemmRates(max(rest, 0.0) / (m * k * n), each_input, each_output)
+    return {
+        f"{kind} {shape}": product(shape, kind == "small")
+        for kind in ("small", "modular")
+        for shape in (THIN, SHORT, DEEP)
+    }
 
-    threads = _core.threads()
-    _core.set_threads(1)
-    try:
-        return rates(small=True), rates(small=False)
-    finally:
-        _core.set_threads(threads)
+
+def _gemm_rates(found: Mapping[str, float], kind: str) -> GemmRates:
+    thin, short, deep = (found[f"{kind} {shape}"] for shape in (THIN, SHORT, DEEP))
+    each_input, each_output = thin / (THIN[1] * THIN[2]), short / (SHORT[0] * SHORT[2])
+    m, k, n = DEEP
+    rest = deep - k * (m + n) * each_input - m * n * each_output
+    return GemmRates(max(rest, 0.0) / (m * k * n), each_input, each_output)

@@ -18,10 +18,12 @@ from cipherblas.rlwe.traffic import WORD_BYTES, Traffic
 Minimise = Literal["end-to-end", "server"]  # of a first run with all around it, or of the evaluation alone
 DEFAULT_LINK = 1e9  # bits per second
 
-# Around each ciphertext that is encrypted, or decrypted, Python does what takes as long as so many calls.
-ENCRYPT_CALLS, DECRYPT_CALLS = 30, 25
+# Around each ciphertext that is encrypted, or decrypted, Python does what takes as long as to keep books of so many
+# operations.
+ENCRYPT_BOOKS, DECRYPT_BOOKS = 20, 12
 # And around a run, the encryption of all operands, and decryption: arrays checked, available memory asked for, digests.
-FIXED_CALLS = 250
+# In a run, the executor does what takes as long as `RUN_BOOKS`.
+FIXED_BOOKS, RUN_BOOKS = 15, 10
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class Stages:
         encrypt: on the client, packing and encoding included.
         upload, download: bytes over the link; latency is not counted.
         load_keys: evaluation keys read from files, and their seeds expanded, on the server.
-        expand: seeds of ciphertexts on the server.
+        expand: seeds of ciphertexts on the server, and what else comes before the evaluation.
         encode: masks, constants and weights, which later runs find encoded.
         evaluate: the evaluation alone.
         decrypt: on the client, decoding included.
@@ -79,21 +81,25 @@ def predicted(
         link: bits per second.
     """
     n = ring.n
-    fixed = FIXED_CALLS * rates.call
+    fixed = FIXED_BOOKS * rates.book
     points = n * (n.bit_length() - 1)
     vector = points * rates.encode + n * rates.pack  # packed and encoded, or decoded and unpacked
+    # Of seeds: each side begins streams of its own.
     expansion = traffic.seeded_words * rates.uniform
+    begun = traffic.seeded_streams * rates.stream_start
     written = (traffic.seeded_words + traffic.copied_words) * WORD_BYTES
     words = traffic.encrypted_words * (rates.mac + WORD_BYTES * rates.stream)
-    arithmetic = traffic.noise_words * rates.gaussian + words + traffic.transforms * points * rates.ntt
-    encrypt = fixed + expansion + arithmetic / (threads if traffic.threaded else 1)
-    encrypt += traffic.messages * (vector + ENCRYPT_CALLS * rates.call)
+    drawn = traffic.noise_words * rates.gaussian + traffic.secret_words * rates.ternary
+    arithmetic = drawn + words + traffic.transforms * points * rates.ntt
+    shared = rates.threads.computing(threads) if traffic.threaded else 1
+    encrypt = fixed + traffic.client_streams * rates.stream_start + expansion + arithmetic / shared
+    encrypt += traffic.messages * (vector + ENCRYPT_BOOKS * rates.book)
     encrypt += (traffic.encrypted_words + traffic.messages * n) * WORD_BYTES * rates.fresh
     stored = counts.stored_bytes // (WORD_BYTES * n)  # limbs of weights
     encode = (counts.mask_encodings + counts.weight_encodings) * vector
     encode += stored * (points * rates.ntt + n * WORD_BYTES * (rates.stream + rates.fresh))
     decrypt = (
-        traffic.answers * (vector + DECRYPT_CALLS * rates.call)
+        traffic.answers * (vector + DECRYPT_BOOKS * rates.book)
         + traffic.answer_transforms * points * rates.ntt
     )
     decrypt += traffic.answer_words * (rates.mac + WORD_BYTES * rates.stream)
@@ -104,10 +110,10 @@ def predicted(
     return Stages(
         encrypt=encrypt,
         upload=8 * traffic.upload_bytes / link,
-        load_keys=load_keys / threads,
-        expand=expansion + written * rates.fresh,
-        encode=encode / threads,
-        evaluate=fixed + rates.seconds(counts, n, threads),
+        load_keys=load_keys / rates.threads.computing(threads),
+        expand=fixed + begun + expansion + written * rates.fresh,
+        encode=encode / rates.threads.computing(threads),
+        evaluate=RUN_BOOKS * rates.book + rates.seconds(counts, n, threads),
         download=8 * traffic.result_bytes / link,
         decrypt=fixed + decrypt,
         link=link,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.table import Table
 
-from cipherblas.planner.cost import SwitchRates
+from cipherblas.planner.cost import SwitchRates, ThreadRates
 from cipherblas.planner.explain import duration, size
 from cipherblas.planner.machine import Machine
 from cipherblas.report.tables import plan_table
@@ -22,6 +22,10 @@ def machine_table(machine: Machine) -> Table:
         ("memory", "not known" if machine.memory is None else f"{size(machine.memory)} available"),
         ("NTT", f"{duration(points * rates.ntt)} for a limb of N = {RING}"),
         *((f"key switch, N = {rate.n}", _switching(rate)) for rate in rates.switching),
+        *(
+            (f"{rates.threads.tried} threads", _threads(rates.threads))
+            for _ in range(rates.threads.tried > 1)
+        ),
         ("encoding", f"{duration(points * rates.encode + RING * rates.pack)} for a plaintext of N = {RING}"),
         ("call", f"{duration(rates.call)}, and {duration(rates.book)} to keep books of it"),
         ("float64 GEMM", f"{_rate(rates.floats.mac)} multiply-adds"),
@@ -34,9 +38,13 @@ def machine_table(machine: Machine) -> Table:
 
 
 def _switching(rate: SwitchRates) -> str:
-    transform = duration(rate.ntt * rate.n * (rate.n.bit_length() - 1))
-    faster = "" if rate.threads < 2 else f", {rate.speedup:.2f} times as fast on {rate.threads} threads"
-    return f"{transform} for a limb's transform{faster}"
+    return f"{duration(rate.ntt * rate.n * (rate.n.bit_length() - 1))} for a limb's transform"
+
+
+def _threads(rates: ThreadRates) -> str:
+    return (
+        f"{rates.compute:.2f} times as fast in the caches, {rates.stream:.2f} times as many bytes from memory"
+    )
 
 
 def _rate(seconds: float) -> str:

@@ -28,14 +28,16 @@ class Counts:
         weight_encodings: stored weights, likewise.
         ntt_limbs: transforms of one limb (forward or inverse), those of encodings left out.
         encode_ntt_limbs: forward transforms of encoded plaintexts, as if nothing were cached.
-        mac_limbs: modular multiply-adds, in limbs of N.
-        key_bytes_read: bytes of switching keys streamed.
-        plain_bytes_read: bytes of encoded plaintexts (8·N each, stored ones 8·N per limb) streamed.
+        mac_limbs: modular multiply-adds and products by one number, in limbs of N: those of a base conversion are its
+            sources times the limbs that it makes; those of encodings left out.
+        key_bytes_read: bytes of switching keys streamed from memory.
+        plain_bytes_read: bytes of encoded plaintexts that products read, 8·N per limb.
+        ciphertext_bytes: bytes of ciphertexts that products, sums and rescales read, or write.
         stored_bytes: bytes of weights that are encoded once and kept.
         float_macs: multiply-adds of float64 GEMMs.
-        float_inputs: entries of their factors, which become float64 numbers.
+        float_inputs: entries of their factors that become float64 numbers, of residues as often as they have digits.
         float_outputs: entries of their products, which become residues.
-        modular_macs: multiply-adds of exact GEMMs modulo a prime.
+        modular_macs: multiply-adds of exact GEMMs modulo a prime; which path the core takes is left to their rates.
         modular_inputs: entries of their factors.
         modular_outputs: entries of their products.
         transposes: ciphertext transposes of N rows each.
@@ -64,6 +66,7 @@ class Counts:
     mac_limbs: int = 0
     key_bytes_read: int = 0
     plain_bytes_read: int = 0
+    ciphertext_bytes: int = 0
     stored_bytes: int = 0
     float_macs: int = 0
     float_inputs: int = 0

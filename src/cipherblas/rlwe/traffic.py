@@ -16,6 +16,9 @@ class Traffic:
         upload_bytes, result_bytes: of ciphertexts, seeds included.
         messages: vectors of slots that the client packs and encodes; none by rows.
         noise_words: coefficients of errors that it draws.
+        secret_words: ternary coefficients that it draws, or derives from its key.
+        client_streams: streams of random words that it opens.
+        seeded_streams: those of seeds that the server expands.
         encrypted_words: residues that it makes.
         transforms: of limbs that it does for that.
         seeded_words: residues that both sides expand from seeds.
@@ -30,6 +33,9 @@ class Traffic:
     result_bytes: int = 0
     messages: int = 0
     noise_words: int = 0
+    secret_words: int = 0
+    client_streams: int = 0
+    seeded_streams: int = 0
     encrypted_words: int = 0
     transforms: int = 0
     seeded_words: int = 0

@@ -26,20 +26,19 @@ from cipherblas.common.errors import LevelError, MismatchError, MissingKeyError,
 from cipherblas.common.work import Work
 from cipherblas.crypto.keys.request import KeyRequest, describe_galois, weight_key
 from cipherblas.evaluators.slots.values import Ledger
-from cipherblas.rlwe.counts import Counts
-from cipherblas.rlwe.key_policies import KeyPolicy, check_policy
-from cipherblas.rlwe.matrices.noise import gathered_switches
-from cipherblas.rlwe.matrices.transposition import TransposePolicy, transpose_plan
-from cipherblas.rlwe.noise import ROUNDING_VARIANCE, SIGMA, TAIL, concentration, hamming_weight, tail
-from cipherblas.rlwe.rings import Ring
-from cipherblas.rlwe.row_costs import (
+from cipherblas.rlwe.costs import (
     CLEAR_COPIES,
     WORD_BYTES,
-    RowCosts,
+    Costs,
     clear_gemm_bytes,
     gemm_bytes,
     spread_bytes,
 )
+from cipherblas.rlwe.counts import Counts
+from cipherblas.rlwe.key_policies import KeyPolicy, check_policy
+from cipherblas.rlwe.matrices.transposition import TransposePolicy, gathered_switches, transpose_plan
+from cipherblas.rlwe.noise import TAIL, CoefficientNoise, tail
+from cipherblas.rlwe.rings import Ring
 
 STEPS_PER_PRODUCT = 10  # of the budget of work
 KEYS_PER_STEP = 16
@@ -206,10 +205,11 @@ class RowsEvaluator(ABC):
         self.key_policy = key_policy
         self.n = params.n
         self.counts = Counts()
-        self.costs = RowCosts(params, self.counts)
+        self.costs = Costs(params)
         self.ledger = Ledger()
         self._available = available
-        self._weight = hamming_weight(params.n)
+        self._variance = CoefficientNoise(params)
+        self._weight = self._variance.weight
         self._request = KeyRequest()
         self._transposition_limbs = 0  # at which its keys were asked for
 
@@ -327,7 +327,7 @@ class RowsEvaluator(ABC):
         self, data: Any, shape: tuple[int, int], *, bound: float, scale: float, limbs: int
     ) -> Batch:
         """A handle on a fresh encryption whose rows share their a parts; see `fresh`."""
-        noise = self._fresh_noise(public_key=False)
+        noise = math.sqrt(self._variance.fresh())
         self._check_room(limbs, scale, bound, noise, 0.0)
         own = self._fresh_data(data)
         return Batch(shape, limbs, scale, bound, noise, 0.0, own, self.ledger, 0, True)
@@ -335,14 +335,6 @@ class RowsEvaluator(ABC):
     def _fresh_data(self, data: Any) -> Any:
         """The evaluator's own representation of what `fresh` and `fresh_batch` are given."""
         return data
-
-    def _fresh_noise(self, public_key: bool) -> float:
-        """Encryption, and the rounding of entries, up or down by chance.
-
-        With the public key the error is v·e + e0 + e1·s: sums over coefficients of N terms, nearly Gaussian.
-        """
-        samples = 1 + 2 * self._weight * concentration(self.n) if public_key else 1
-        return math.sqrt(SIGMA**2 * samples + ROUNDING_VARIANCE)
 
     def fresh(
         self,
@@ -358,7 +350,7 @@ class RowsEvaluator(ABC):
 
         `public_key`: encrypted with the public key (more noise).
         """
-        noise = self._fresh_noise(public_key)
+        noise = math.sqrt(self._variance.fresh(public_key))
         own = self._fresh_data(data)
         return self.make(shape, limbs, scale, bound, noise, 0.0, own, independent=True, booked=False)
 
@@ -379,7 +371,7 @@ class RowsEvaluator(ABC):
         noise, bias, exact = self._amplified(factor, x, math.sqrt(1 + self._weight))
         passes = self._passes(k, factor.largest, x.limbs, exact)
         for width in (self.n, x.shape[1]):
-            self.costs.clear_gemm(m, k, width, x.limbs, passes)
+            self.costs.clear_gemm(self.counts, m, k, width, x.limbs, passes)
         bound, scale = factor.gain * x.bound, x.scale / factor.unit
         result = self.make((m, x.shape[1]), x.limbs, scale, bound, noise, bias, None)
         self.ledger.touch(clear_gemm_bytes(m, k, max(self.n, x.shape[1])))
@@ -403,12 +395,14 @@ class RowsEvaluator(ABC):
         for row in range(m):
             self._use_weights(weight_key(number, row), x.limbs)
         noise, bias, exact = self._amplified(factor, x, 1.0)
-        self.costs.clear_gemm(m, k, x.shape[1], x.limbs, self._passes(k, factor.largest, x.limbs, exact))
+        self.costs.clear_gemm(
+            self.counts, m, k, x.shape[1], x.limbs, self._passes(k, factor.largest, x.limbs, exact)
+        )
         bound, scale = factor.gain * x.bound, x.scale / factor.unit
-        noise = math.hypot(noise, math.sqrt(self.switch_variance(x.limbs)))
+        noise = math.hypot(noise, math.sqrt(self._variance.switch(x.limbs)))
         pieces = []
         for start in range(0, x.shape[1], self.n):
-            self.costs.switches(m, x.limbs, m)
+            self.costs.switches(self.counts, m, x.limbs, m, hoisted=1)
             cols = min(self.n, x.shape[1] - start)
             pieces.append(self.make((m, cols), x.limbs, scale, bound, noise, bias, None))
         product = x.limbs * m * x.shape[1] * WORD_BYTES
@@ -460,7 +454,7 @@ class RowsEvaluator(ABC):
                 "inner dimension and limbs of a product", expected=(k, part.limbs), got=(x.shape[0], x.limbs)
             )
         for width in (self.n, x.shape[1]):
-            self.costs.secret_gemm(m, k, width, x.limbs)
+            self.costs.secret_gemm(self.counts, m, k, width, x.limbs)
         shape = (m, x.shape[1])
         result = self.make(shape, x.limbs, x.scale, math.inf, 0.0, 0.0, None)
         self.ledger.touch(gemm_bytes(m, k, max(self.n, x.shape[1])))
@@ -480,9 +474,9 @@ class RowsEvaluator(ABC):
         elements, switches = transpose_plan(self.n, policy)
         self.spend(len(elements) // KEYS_PER_STEP, "keys of a transposition")
         self._use_transposition(elements, x.limbs)
-        self.costs.transposition(x.shape, x.limbs, switches, len(elements))
+        self.costs.transposition(self.counts, x.shape, x.limbs, switches, len(elements))
         gathered = gathered_switches(self.n, policy, x.shape[0])
-        noise = math.hypot(x.noise, math.sqrt(gathered * self.switch_variance(x.limbs)))
+        noise = math.hypot(x.noise, math.sqrt(gathered * self._variance.switch(x.limbs)))
         result = self.make((self.n, self.n), x.limbs, x.scale, x.bound, noise, x.bias, None)
         self.ledger.touch(spread_bytes(x.shape, self.n, x.limbs))
         result.data = self._transpose_data(x)
@@ -494,20 +488,11 @@ class RowsEvaluator(ABC):
             raise ShapeError("length of rows to multiply by the secret", expected=self.n, got=x.shape[1])
         self._use_relinearise(x.limbs)
         self.counts.relinearisations += x.shape[0]
-        self.costs.switches(x.shape[0], x.limbs, 1)
-        noise = math.hypot(math.sqrt(self._weight) * x.noise, math.sqrt(self.switch_variance(x.limbs)))
+        self.costs.switches(self.counts, x.shape[0], x.limbs, 1)
+        noise = math.hypot(math.sqrt(self._weight) * x.noise, math.sqrt(self._variance.switch(x.limbs)))
         result = self.make(x.shape, x.limbs, x.scale, math.inf, noise, 0.0, None)
         result.data = self._relinearise_data(x)
         return result
-
-    def switch_variance(self, limbs: int) -> float:
-        """Variance of the error that one key switch adds to a coefficient."""
-        log_p = math.fsum(math.log2(p) for p in self.params.p)
-        squares, alpha = 0.0, self.params.alpha
-        for start in range(0, limbs, alpha):
-            digit = math.fsum(math.log2(q) for q in self.params.q[start : min(start + alpha, limbs)])
-            squares += 4.0 ** (digit - log_p)
-        return self.n / 12 * squares * SIGMA**2 * concentration(self.n) + (1 + self._weight) / 12
 
     def _use_transposition(self, elements: Sequence[int], limbs: int) -> None:
         """Ask for the keys of a transposition, which are the same ones for all of a run."""
@@ -540,7 +525,7 @@ class RowsEvaluator(ABC):
 
     def take(self, x: Rows, rows: int, cols: int) -> Rows:
         """The first rows and columns: a copy."""
-        self.costs.copy((rows, cols), x.limbs)
+        self.costs.copy(self.counts, (rows, cols), x.limbs)
         data = self._take_data(x, rows, cols)
         return self.make((rows, cols), x.limbs, x.scale, x.bound, x.noise, x.bias, data)
 
@@ -574,7 +559,7 @@ class RowsEvaluator(ABC):
 
     def _sum(self, x: Rows, y: Rows, combine: Callable[[Rows, Rows], Any]) -> Rows:
         self._check_alike(x, y, x.shape)
-        self.costs.addition(x.shape, x.limbs)
+        self.costs.addition(self.counts, x.shape, x.limbs)
         noise, bias = x.noise + y.noise, x.bias + y.bias  # both may come from one operand
         independent = x.independent and y.independent
         result = self.make(x.shape, x.limbs, x.scale, x.bound + y.bound, noise, bias, None, independent)

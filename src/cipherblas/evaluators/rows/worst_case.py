@@ -1,7 +1,6 @@
 """`RowsWorstCase`: runs an algorithm on encrypted rows on bounds of messages and errors; see `worst_case`.
 
-An error here is that of one coefficient, a real number: a sum of N independent sub-Gaussian terms of variance v exceeds
-TAIL·sqrt(v·N) with a probability below 2·exp(-TAIL²/2) < 2^-104.
+An error here is that of one coefficient, a real number; what steps add is in `rlwe.noise.worst_case`.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas import _core
+from cipherblas.crypto.keys.request import KeyRequest
 from cipherblas.evaluators.rows.interface import (
     EXACT_BITS,
     FLOAT_ERROR,
@@ -25,12 +25,10 @@ from cipherblas.evaluators.rows.interface import (
     Rows,
     RowsEvaluator,
 )
-from cipherblas.rlwe.matrices.noise import LARGEST_ERROR, gathered_switches
-from cipherblas.rlwe.noise import SIGMA
-
-TAIL = 12.2
-# ‖e‖² of N errors exceeds its mean N·σ² by less than itself, and so do the rounding errors of N float64 sums.
-NORM = math.sqrt(2)
+from cipherblas.rlwe.key_policies import KeyPolicy
+from cipherblas.rlwe.matrices.transposition import gathered_switches
+from cipherblas.rlwe.noise import WorstCoefficients
+from cipherblas.rlwe.rings import Ring
 
 
 @dataclass(frozen=True)
@@ -50,6 +48,12 @@ class WorstRows:
 
 class RowsWorstCase(RowsEvaluator):
     """Bounds alone."""
+
+    def __init__(
+        self, params: Ring, *, key_policy: KeyPolicy = "direct", available: KeyRequest | None = None
+    ) -> None:
+        super().__init__(params, key_policy=key_policy, available=available)
+        self._worst = WorstCoefficients(params)
 
     def decrypted_error(self, x: Rows) -> float:
         """Bound on the error of an entry once it is decrypted."""
@@ -80,9 +84,8 @@ class RowsWorstCase(RowsEvaluator):
         return batch
 
     def _encrypted(self, message: float, public_key: bool) -> WorstRows:
-        """Errors, and rounding by less than 1 and to float64. With the public key v·e + e0 + e1·s."""
-        error = LARGEST_ERROR if not public_key else TAIL * SIGMA * math.sqrt(3 * self.n + 1)
-        return WorstRows(message, error + 1 + message * 2.0**-EXACT_BITS)
+        """Errors, and rounding by less than 1 and to float64."""
+        return WorstRows(message, self._worst.fresh(public_key) + 1 + message * 2.0**-EXACT_BITS)
 
     def read_as(self, x: Rows, *, scale: float, bound: float, noise: float, bias: float = 0.0) -> Rows:
         """What a sum of parts means; its halves carry the error of the product."""
@@ -106,7 +109,7 @@ class RowsWorstCase(RowsEvaluator):
         self, factor: ClearFactor, number: int, x: Batch, exact: bool
     ) -> Sequence[WorstRows]:
         product = self._amplified_data(factor, x.data, x.limbs, exact, 1.0)
-        switched = replace(product, error=product.error + self._switch(x.limbs))
+        switched = replace(product, error=product.error + self._worst.switch(x.limbs))
         return [switched] * -(-x.shape[1] // self.n)
 
     def _amplified_data(
@@ -118,7 +121,7 @@ class RowsWorstCase(RowsEvaluator):
             error += k * 0.5 * x.message
         if not exact:
             rounding = max(_core.small_gemm_rms(k, largest, q) for q in self.params.q[:limbs])
-            error += TAIL * NORM * secret * rounding
+            error += self._worst.sums(secret * rounding)
         return WorstRows(factor.gain / factor.unit * x.message, error)
 
     def _parts_data(self, x: Rows) -> tuple[WorstRows, WorstRows]:
@@ -132,22 +135,11 @@ class RowsWorstCase(RowsEvaluator):
     def _transpose_data(self, x: Rows) -> WorstRows:
         switches = gathered_switches(self.n, TRANSPOSE_POLICIES[self.key_policy], x.shape[0])
         data: WorstRows = x.data
-        return replace(data, error=data.error + switches * self._switch(x.limbs))
+        return replace(data, error=data.error + switches * self._worst.switch(x.limbs))
 
     def _relinearise_data(self, x: Rows) -> WorstRows:
         data: WorstRows = x.data
-        return replace(data, error=self.n * data.error + self._switch(x.limbs))
-
-    def _switch(self, limbs: int) -> float:
-        """One key switch: digits uniform below half their moduli times errors, and the rounding of both components."""
-        log_p = math.fsum(math.log2(p) for p in self.params.p)
-        digits, alpha = 0.0, self.params.alpha
-        for start in range(0, limbs, alpha):
-            digits += 2.0 ** (
-                math.fsum(math.log2(q) for q in self.params.q[start : min(start + alpha, limbs)]) - log_p
-            )
-        products = digits * NORM * SIGMA * math.sqrt(self.n / 12)
-        return TAIL * (products + math.sqrt((1 + self.n) / 12))
+        return replace(data, error=self.n * data.error + self._worst.switch(x.limbs))
 
     def _take_data(self, x: Rows, rows: int, cols: int) -> WorstRows:
         return x.data  # type: ignore[no-any-return]

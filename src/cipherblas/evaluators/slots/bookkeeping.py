@@ -16,8 +16,8 @@ from cipherblas.common.errors import LevelError, MissingKeyError
 from cipherblas.common.limits import MASK_BYTES, RUN_BYTES
 from cipherblas.common.work import Work
 from cipherblas.crypto.keys.request import KeyRequest
-from cipherblas.crypto.params import key_words
 from cipherblas.evaluators.slots.values import Ct, Ledger, MaskGroup, Plain
+from cipherblas.rlwe.costs import Costs
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.key_policies import KeyPolicy, check_policy
 from cipherblas.rlwe.noise import TAIL, NoiseModel, SlotErrors
@@ -58,15 +58,14 @@ class Bookkeeper:
         self.params = params
         self.n = params.n
         self.slots = params.n // 2
-        self._key_words = key_words(params.n, (*params.q, *params.p))
         self.key_policy = key_policy
         self.working_bytes = working_bytes
         self.counts = Counts()
+        self.costs = Costs(params)
         self.ledger = Ledger()
         self.noise_model = NoiseModel(params)
         self.top_limbs = len(params.q)
         self._special = len(params.p)
-        self._alpha = params.alpha
         self._room = list(itertools.accumulate((math.log2(q) for q in params.q), initial=0.0))
         self._available = available
         self._booking = threading.RLock()  # encodings, of all siblings
@@ -145,42 +144,7 @@ class Bookkeeper:
 
     def digits(self, limbs: int) -> int:
         """Digits of key switching at `limbs` limbs."""
-        return -(-limbs // self._alpha)
-
-    def _count_hoisting(self, limbs: int) -> None:
-        """Decompose and ModUp: inverse transforms of the a part, base conversion, transforms of what is new."""
-        counts, extended = self.counts, limbs + self._special
-        counts.hoistings += 1
-        counts.ntt_limbs += self.digits(limbs) * extended
-        for start in range(0, limbs, self._alpha):
-            size = min(self._alpha, limbs - start)
-            counts.mac_limbs += size * (extended - size)
-
-    def _count_key_products(self, number: int, limbs: int) -> None:
-        """Inner products of the digits with a key, and P·b."""
-        key_limbs = 2 * self.digits(limbs) * (limbs + self._special)
-        self.counts.mac_limbs += number * (key_limbs + limbs)
-        self.counts.key_bytes_read += number * key_limbs * self._key_words * 8
-
-    def _count_moddown(self, outputs: int, limbs: int, rescale: bool = False) -> None:
-        """Division of two components by P, or by P·q_last."""
-        counts, merged = self.counts, int(rescale)
-        dropped = self._special + merged
-        counts.moddowns += outputs
-        counts.rescales += outputs * merged
-        counts.ntt_limbs += outputs * 2 * (dropped + limbs - merged)
-        counts.mac_limbs += outputs * 2 * dropped * (limbs - merged)
-
-    def _count_plains(self, number: int, limbs: int, extended: bool, stored: int = 0) -> None:
-        """Plaintexts encoded and multiplied into two components each; `stored` of them were encoded before."""
-        counts, rows = self.counts, limbs + (self._special if extended else 0)
-        counts.plain_products += number
-        counts.encodings += number - stored
-        counts.weight_encodings += stored
-        counts.encode_ntt_limbs += (number - stored) * rows
-        counts.mac_limbs += number * 2 * rows
-        counts.plain_bytes_read += (number - stored + stored * rows) * 8 * self.n
-        counts.stored_bytes += stored * rows * 8 * self.n
+        return self.costs.digits(limbs)
 
     def _book_encodings(self, plains: Sequence[Plain], scale: float, limbs: int = 0) -> int:
         """Book the memory of encoded plaintexts: coefficients, or `limbs` limbs in NTT form.

@@ -108,6 +108,7 @@ class Products(Levels):
         """
         x, y = self._dropped([x, y], min(x.limbs, y.limbs))
         result = self._relinearised(self._products([x], [y], None))
+        self.costs.fused_product(self.counts, result.limbs)
         result.data = self._relinearised_product_data(x.data, y.data, result.limbs)
         return result
 
@@ -115,9 +116,7 @@ class Products(Levels):
         """The handle of a sum of products at equal limbs, everything but its data."""
         limbs = lefts[0].limbs
         scale, bound, errors = self._product_terms(lefts, rights)
-        self.counts.sums += 1
-        self.counts.products += len(lefts)
-        self.counts.mac_limbs += 4 * limbs * len(lefts)
+        self.costs.products(self.counts, len(lefts), limbs)
         return self._accumulator(accumulator, 3, limbs, scale, bound, errors)
 
     def _plain_scale(self, ct: Ct, plains: Sequence[Plain], accumulator: Ct | None) -> float:
@@ -159,7 +158,7 @@ class Products(Levels):
         bounds = sum([ct.bound for ct in cts])
         errors = errors.with_common(rounding * bounds)
         self.counts.sums += 1
-        self._count_plains(len(cts), limbs, extended=False)
+        self.costs.plains(self.counts, len(cts), limbs)
         result = self._accumulator(accumulator, 2, limbs, scale, bound, errors)
         passing = self._book_encodings(plains, plain_scale, limbs)
         self.ledger.touch(min(passing, self.working_bytes))
@@ -198,7 +197,7 @@ class Products(Levels):
         for group in groups:
             terms = len(group.sources)
             self.counts.sums += 1
-            self._count_plains(terms, limbs, extended=False, stored=terms * group.stored)
+            self.costs.plains(self.counts, terms, limbs, stored=terms * group.stored)
         scale = cts[0].scale * plain_scale
         data = self._weighted_sums_data(groups, plain_scale, [ct.data for ct in cts], limbs)
         return [
@@ -271,9 +270,9 @@ class Products(Levels):
         limbs, model = ct.limbs, self.noise_model
         self._use_relinearisation_key(limbs)
         self.counts.relinearisations += 1
-        self._count_hoisting(limbs)
-        self._count_key_products(1, limbs)
-        self._count_moddown(1, limbs)
+        self.costs.hoisting(self.counts, limbs)
+        self.costs.key_products(self.counts, 1, limbs, kept=2)
+        self.costs.mod_down(self.counts, 1, limbs)
         self.ledger.touch((self.digits(limbs) + 2) * (limbs + self._special) * self.limb_bytes())
         errors = ct.errors.with_own(model.key_switch(limbs, ct.scale), model.rounding(ct.scale))
         return self.make(limbs, ct.scale, ct.bound, errors, 2, None)

@@ -10,15 +10,13 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from cipherblas import _core
 from cipherblas.common.errors import MismatchError, ParameterError
 from cipherblas.evaluators.slots.bookkeeping import Term
 from cipherblas.evaluators.slots.products import Products
 from cipherblas.evaluators.slots.values import Ct, GiantStep, MaskGroup, Plain, Transform
 from cipherblas.rlwe.key_policies import Path, Step, expand, rotation_tree, total_step
 from cipherblas.rlwe.noise import SlotErrors, worst
-
-# The executor holds the limbs that ModDown drops for blocks of outputs of at most so many bytes.
-DROPPED_BYTES = 256 << 20
 
 
 def rotate_many(ev: Products, x: Ct, steps: Sequence[Step]) -> list[Ct]:
@@ -49,9 +47,9 @@ def rotate_atoms(ev: Products, x: Ct, steps: list[int]) -> list[Ct]:
     for step in steps:
         ev._use_rotation_key(step, limbs)
     ev.counts.rotations += len(steps)
-    ev._count_hoisting(limbs)
-    ev._count_key_products(len(steps), limbs)
-    ev._count_moddown(len(steps), limbs)
+    ev.costs.hoisting(ev.counts, limbs)
+    ev.costs.key_products(ev.counts, len(steps), limbs)
+    ev.costs.mod_down(ev.counts, len(steps), limbs)
     ev.ledger.touch(_transform_bytes(ev, 1, len(steps), 0, limbs))
     model = ev.noise_model
     errors = x.errors.rotated().with_own(model.key_switch(limbs, x.scale), model.rounding(x.scale))
@@ -101,7 +99,7 @@ def _group_end(ev: Products, transforms: Sequence[Transform], start: int, limbs:
 
 def _transform_bytes(ev: Products, sources: int, outputs: int, plains: int, limbs: int) -> int:
     """Working memory of one executor call: decompositions, results, dropped limbs, coefficients of the diagonals."""
-    dropped = min(2 * outputs * (ev._special + 1) * ev.limb_bytes(), DROPPED_BYTES)
+    dropped = min(2 * outputs * (ev._special + 1) * ev.limb_bytes(), _core.DROPPED_BYTES)
     return ((sources + 2 * outputs) * limbs + plains) * ev.limb_bytes() + dropped
 
 
@@ -148,21 +146,23 @@ def _execute(
     order: str | None,
 ) -> list[Any]:
     """Count and run one call of the linear-transform executor."""
-    counts = ev.counts
+    counts, costs = ev.counts, ev.costs
     steps = [term.step for term in terms if term.step]
     for step in set(steps):
         ev._use_rotation_key(step, limbs)
     for _ in {term.source for term in terms if term.step}:
-        ev._count_hoisting(limbs)
+        costs.hoisting(counts, limbs)
     counts.rotations += len(steps)
-    ev._count_key_products(len(steps), limbs)
+    costs.key_products(counts, len(steps), limbs)
+    costs.unrotated(counts, len(terms) - len(steps), limbs)
     counts.linear_transforms += outputs
     plains = [term.plain for term in terms if term.plain is not None]
     passing = 0  # bytes of encoded diagonals that are not kept
     if plains:
-        ev._count_plains(len(plains), limbs, extended=True)
+        unrotated = sum(not term.step for term in terms)
+        costs.masks(counts, len(plains), limbs, unrotated=unrotated, extended=bool(steps))
         passing = ev._book_encodings(plains, float(ev.params.q[limbs - 1]))
-    ev._count_moddown(outputs, limbs, rescale)
+    costs.mod_down(counts, outputs, limbs, rescale=rescale, extended=bool(steps))
     ev.ledger.touch(_transform_bytes(ev, len(sources), outputs, 0, limbs) + passing)
     return ev._transform_data([ct.data for ct in sources], terms, outputs, limbs, rescale, order)
 

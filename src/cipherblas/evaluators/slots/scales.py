@@ -70,9 +70,7 @@ class Levels(Bookkeeper, ABC):
             raise LevelError("no limb left to rescale by", expected="at least 2 limbs", got=ct.limbs)
         limbs = ct.limbs - 1
         scale = ct.scale / self.params.q[limbs]
-        self.counts.rescales += 1
-        self.counts.ntt_limbs += ct.components * ct.limbs
-        self.counts.mac_limbs += ct.components * limbs
+        self.costs.rescale(self.counts, ct.components, ct.limbs)
         errors = ct.errors.with_own(self.noise_model.rounding(scale, ct.components))
         return self.make(limbs, scale, ct.bound, errors, ct.components, self._rescale_data(ct.data))
 
@@ -157,7 +155,7 @@ class Levels(Bookkeeper, ABC):
     def _times_integer(self, ct: Ct, factor: int, value: float, scale: float) -> Ct:
         """Multiply by an integer that stands for `value` at the new scale."""
         self.counts.scalar_products += 1
-        self.counts.mac_limbs += ct.components * ct.limbs
+        self.costs.scaling(self.counts, ct.components, ct.limbs)
         size = abs(value)
         errors = ct.errors.times(size)
         if scale != ct.scale:  # the integer misses the exact factor by at most 1/2
@@ -183,9 +181,9 @@ class Levels(Bookkeeper, ABC):
 
     def _sum(self, x: Ct, y: Ct, subtract: bool, distinct: bool = False) -> Ct:
         x, y = self.align(x, y)
-        self.counts.adds += 1
-        data = self._sub_data(x.data, y.data) if subtract else self._add_data(x.data, y.data)
         components = max(x.components, y.components)
+        self.costs.sum(self.counts, components, x.limbs)
+        data = self._sub_data(x.data, y.data) if subtract else self._add_data(x.data, y.data)
         errors = x.errors.plus_distinct(y.errors) if distinct else x.errors.plus(y.errors)
         return self.make(x.limbs, x.scale, x.bound + y.bound, errors, components, data)
 
@@ -222,11 +220,11 @@ class Levels(Bookkeeper, ABC):
 
     def add_plain(self, x: Ct, plain: Plain) -> Ct:
         """x + a clear vector, encoded at the scale of x (in 62 bits at most). Levels: none."""
-        self.counts.adds += 1
-        self.counts.encodings += 1
+        self.costs.plain_sum(self.counts, x.limbs)
         self.counts.operand_encodings += not plain.constant
-        self.counts.encode_ntt_limbs += x.limbs
         factor = encoding_factor(x.scale, plain.bound)
+        if factor > 1:
+            self.costs.scaling(self.counts, 2, x.limbs)
         self.ledger.touch(self._book_encodings([plain], x.scale / factor))
         errors = x.errors.with_common(self.noise_model.encoding(x.scale / factor))
         data = self._add_plain_data(x.data, plain, x.scale, factor, x.limbs)

@@ -1,17 +1,13 @@
 """`WorstCase`: runs an algorithm on bounds of messages and errors, all of which add up.
 
-The noise model of a plan (`noise.py`) adds errors of different ciphertexts as independent ones, which holds for data
+The noise model of a plan adds errors of different ciphertexts as independent ones, which holds for data
 that nobody chose. Results that are shared need a bound that holds for every operand (`Sharing`): here no two errors
-are independent and every message is as large as its bound. What stays random is what the honest client draws, and
-what no operand can steer: the errors of encryptions and keys, the secret, and residues modulo the primes of
-ciphertexts, as far as they are rounded or cut into digits. A complex slot of a polynomial whose N coefficients are
-independent and sub-Gaussian of variance v exceeds TAIL·sqrt(v·N) with a probability below 2^-104: at most
-8·exp(-(TAIL·cos(π/8))²), by the union over eight directions.
+are independent and every message is as large as its bound; what stays random, and what steps add, is in
+`rlwe.noise.worst_case`.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,10 +16,8 @@ from cipherblas.evaluators.slots.bookkeeping import Term
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.values import Ct, Plain, Transform, WeightGroup
 from cipherblas.rlwe.key_policies import Step
-from cipherblas.rlwe.noise import SIGMA, SlotErrors
+from cipherblas.rlwe.noise import SlotErrors, WorstSlots
 from cipherblas.rlwe.rings import Ring
-
-TAIL = 9.4
 
 
 @dataclass(frozen=True)
@@ -52,45 +46,6 @@ class Worst:
         return replace(self, error=min(self.error, gain * self.amplified + self.added))
 
 
-class WorstNoise:
-    """The largest errors that single steps add, in units of the integer message, in the slots of one ring."""
-
-    def __init__(self, ring: Ring) -> None:
-        n = ring.n
-        self._ring, self._n = ring, n
-        self.secret = TAIL * math.sqrt(2 / 3 * n)
-        self.error = TAIL * SIGMA * math.sqrt(n)  # of an encryption or a key
-        self.encoding = float(n)  # every coefficient is rounded by less than 1, in whichever direction
-        self._residues = TAIL * math.sqrt(n / 12)  # uniform in [-1/2, 1/2]
-        # Fourier transforms and sums in double precision, of vectors of up to 1 in absolute value.
-        self.float = 2.0**-53 * math.sqrt(n) * (4 * math.log2(n) + 4)
-
-    def fresh(self, message: float, public_key: bool) -> float:
-        """Encryption, and the rounding of the encoding."""
-        error = self.error + self.encoding + self.float * message
-        if public_key:  # v·e + e0 + e1·s
-            error += 2 * self.secret * self.error
-        return error
-
-    def plain(self, message: float) -> float:
-        """The rounding of a plaintext."""
-        return self.encoding + self.float * message
-
-    def rounding(self, components: int = 2) -> float:
-        """Division of every component."""
-        return self._residues * sum(self.secret**power for power in range(components))
-
-    def key_switch(self, limbs: int) -> float:
-        """Σ_d digit_d · e_d / P, before the rounding of ModDown."""
-        ring = self._ring
-        log_p = math.fsum(math.log2(p) for p in ring.p)
-        digits = 0.0
-        for start in range(0, limbs, ring.alpha):
-            log_digit = math.fsum(math.log2(q) for q in ring.q[start : min(start + ring.alpha, limbs)])
-            digits += 2.0 ** (log_digit - log_p)
-        return digits * self._residues * self.error
-
-
 class WorstCase(Evaluator):
     """Bounds alone, as `Worst`; no clear vector is evaluated, those of the `Plain`s' bounds stand for all. So do the
     bounds of one block for those of all blocks."""
@@ -99,7 +54,7 @@ class WorstCase(Evaluator):
 
     def __init__(self, ring: Ring, **options: Any) -> None:
         super().__init__(ring, **options)
-        self.worst = WorstNoise(ring)
+        self.worst = WorstSlots(ring)
 
     def decrypted_error(self, ct: Ct) -> float:
         """Bound on the error of a slot once it is decrypted and decoded."""

@@ -13,7 +13,8 @@ from cipherblas.common.memory import Array, aligned_empty
 from cipherblas.crypto import randomness, security
 from cipherblas.crypto.keys import PublicKey, SecretKey
 from cipherblas.crypto.params import Parameters
-from cipherblas.rlwe.matrices import module, noise
+from cipherblas.rlwe import noise
+from cipherblas.rlwe.matrices import module
 from cipherblas.rlwe.matrices.matrix import (
     CoefficientMatrix,
     Matrix,

@@ -2,12 +2,13 @@
 
 A matrix is transposed as the d × d matrix that it lies in, d the least power of two that holds its rows and columns,
 by d automorphisms of X^(N/d) and their key switches; see `docs/algorithms.md`. `…_request` gives the Galois keys
-beforehand. The error that this adds is in `noise.transpose_bound`.
+beforehand. The error that this adds is that of `transpose_bound`.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, TypeVar, get_args
 
@@ -22,6 +23,7 @@ from cipherblas.crypto.params import Parameters
 from cipherblas.rlwe.matrices.conversion_keys import check_owner
 from cipherblas.rlwe.matrices.matrix import bit_ceil, stride_of
 from cipherblas.rlwe.matrices.rlwe import RlweColumns, RlweRows, joined
+from cipherblas.rlwe.noise import switch_bound
 
 # Keys against switches: a key for each of the d - 1 automorphisms; about 2·sqrt(d) keys, below 2·d switches; log2(d)
 # keys, d·log2(d)/2 switches.
@@ -57,6 +59,38 @@ def transpose_plan(size: int, policy: TransposePolicy) -> TransposePlan:
 def transpose_size(params: Parameters, shape: tuple[int, int]) -> int:
     """d for a matrix of this shape: what has more than N rows or columns is cut into blocks of N."""
     return max(bit_ceil(min(max(shape), params.n)), LEAST_SIZE)
+
+
+def transpose_bound(
+    params: Parameters, limbs: int, shape: tuple[int, int], policy: TransposePolicy = "fast"
+) -> float:
+    """What the transposition of a matrix of this shape adds: a sum of the errors of all its key switches.
+
+    Where rows are cut into blocks of N, the last block has the most; see `gathered_switches`. The rows' a parts are
+    taken as independent; those of (1, max(shape)) serve for any.
+    """
+    rows = shape[0] % params.n or params.n
+    switches = gathered_switches(transpose_size(params, shape), policy, rows)
+    return math.sqrt(switches) * switch_bound(params, limbs)
+
+
+def gathered_switches(size: int, policy: TransposePolicy, rows: int) -> int:
+    """The key switches of a transposition of d = `size` rows, each as often as its error adds up in a coefficient.
+
+    Only R = bit_ceil(rows) of the d places hold rows, d/R apart, so that h_u of cpp/rlwe/transpose.h depends on u
+    modulo 2R alone. From equal h_u equal steps make equal errors. The last transform puts them into the same
+    coefficients of the result, whatever steps come after: there the errors of v and v·5^e add up where 5^e is 1 modulo
+    2R, that is, where R/2 divides e. With a key for each v no step is shared.
+    """
+    half, period = size // 2, max(bit_ceil(rows) // 2, 1)
+    if policy == "fast":
+        return transpose_plan(size, policy).switches
+    if policy == "light":
+        # The high digit of the exponent comes first; the low ones that may follow are those below `base`.
+        base = 1 << size.bit_length() // 2
+        return (size - base) * max(base // period, 1) + size - size // base
+    # The sign comes first, then the bits of the exponent from the lowest one: half >> t multiples of 2^t may follow.
+    return half * sum(min(half >> t, half // period) for t in range(half.bit_length()))
 
 
 def transpose_request(matrix: RlweRows | RlweColumns, policy: TransposePolicy = "fast") -> KeyRequest:

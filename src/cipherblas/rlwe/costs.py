@@ -1,0 +1,238 @@
+"""What operations cost, as counts: the one place that knows what the kernels of the core do for each of them.
+
+Limb counts are those of the kernels themselves: tests run operations on a table of kernels that counts
+(`_core.count_kernels`) and compare. Beside arithmetic it is memory that takes time: keys and plaintexts are streamed,
+residues become float64 numbers or packed tiles and back, a transposition walks over all N rows of N entries many times,
+however few of them hold a matrix, and the system hands out large blocks page by page.
+"""
+
+from __future__ import annotations
+
+from cipherblas import _core
+from cipherblas.crypto.params import key_words
+from cipherblas.rlwe.counts import Counts
+from cipherblas.rlwe.rings import Ring
+
+WORD_BYTES = 8
+MAPPED_BYTES = 32 << 20  # the C library maps larger blocks anew each time; smaller ones are there already
+LINE_WORDS = 8  # that lines of converted entries are padded by
+CLEAR_COPIES = 6  # of a clear matrix that is added: float64 and signed numbers on their way to residues
+
+
+def gemm_bytes(m: int, k: int, width: int) -> int:
+    """Working memory of an m × k by k × width product modulo q, whichever path the core takes: digits of both operands
+    as float64, the most of one and one fewer of the other, and a tile per thread; or packed operands."""
+    rows, depth = min(m, _core.CONVERTED_ROWS), min(k, _core.CONVERTED_DEPTH)
+    cols = min(width, _core.CONVERTED_COLS)
+    digits = (_core.MOST_DIGITS * rows + (_core.MOST_DIGITS - 1) * cols) * (depth + LINE_WORDS)
+    tiles = rows * cols  # a tile for every thread, but no more tiles than these
+    packed = min(_core.PACKED_ROWS + _core.PACKED_COLS, m + width) * min(k, _core.PACKED_DEPTH)
+    return max(digits + tiles, packed) * WORD_BYTES
+
+
+def clear_gemm_bytes(m: int, k: int, width: int) -> int:
+    """The same for clear integers, with them and the values that they are rounded from."""
+    return gemm_bytes(m, k, width) + 2 * m * k * WORD_BYTES
+
+
+def spread_bytes(shape: tuple[int, int], n: int, limbs: int) -> int:
+    """Copies of rows and columns at their coefficients of N × N, which a transposition reads: see
+    `rlwe.matrices.transposition.spread`."""
+    rows, cols = shape
+    parts = (n if rows < n else 0, n if cols < n or rows < n else 0, cols if rows < n and cols < n else 0)
+    return limbs * n * sum(parts) * WORD_BYTES
+
+
+class Costs:
+    """Adds the cost of operations in one ring to `counts`."""
+
+    def __init__(self, ring: Ring) -> None:
+        self._n = ring.n
+        self._limb_bytes = ring.n * WORD_BYTES
+        self._key_limb_bytes = key_words(ring.n, (*ring.q, *ring.p)) * WORD_BYTES
+        self._special, self._alpha = len(ring.p), ring.alpha
+
+    # ---- key switching ----
+
+    def digits(self, limbs: int) -> int:
+        """Digits of key switching at `limbs` limbs."""
+        return -(-limbs // self._alpha)
+
+    def _converted(self, limbs: int) -> int:
+        """Multiply-adds of the base conversions of all digits, from their limbs to all others."""
+        sizes = (min(self._alpha, limbs - start) for start in range(0, limbs, self._alpha))
+        return sum(size * (limbs + self._special - size) for size in sizes)
+
+    def _key_limbs(self, limbs: int) -> int:
+        """Limbs of a key, and multiply-adds of the digits with them."""
+        return 2 * self.digits(limbs) * (limbs + self._special)
+
+    def hoisting(self, counts: Counts, limbs: int) -> None:
+        """Decompose and ModUp: inverse transforms of the a part, base conversion, transforms of what is new."""
+        counts.hoistings += 1
+        counts.ntt_limbs += self.digits(limbs) * (limbs + self._special)
+        counts.mac_limbs += self._converted(limbs)
+
+    def key_products(self, counts: Counts, number: int, limbs: int, kept: int = 1) -> None:
+        """Sums of products of the digits with keys.
+
+        Args:
+            kept: components of the ciphertext that are added, times P: b, and of a product to relinearise a as well.
+        """
+        counts.mac_limbs += number * (self._key_limbs(limbs) + kept * limbs)
+        counts.key_bytes_read += number * self._key_limbs(limbs) * self._key_limb_bytes
+
+    def unrotated(self, counts: Counts, number: int, limbs: int) -> None:
+        """Ciphertexts that are added to such sums as they are, times P."""
+        counts.mac_limbs += number * 2 * limbs
+
+    def mod_down(
+        self, counts: Counts, outputs: int, limbs: int, *, rescale: bool = False, extended: bool = True
+    ) -> None:
+        """Division of two components by P, or by P·q_last; of sums without a key (not `extended`) by q_last or 1."""
+        merged = int(rescale)
+        counts.moddowns += outputs
+        counts.rescales += outputs * merged
+        self._divide(counts, outputs * 2, merged + extended * self._special, limbs - merged)
+
+    def rescale(self, counts: Counts, components: int, limbs: int) -> None:
+        """Division by the last of `limbs` limbs."""
+        counts.rescales += 1
+        counts.ciphertext_bytes += components * (2 * limbs - 1) * self._limb_bytes
+        self._divide(counts, components, 1, limbs - 1)
+
+    def _divide(self, counts: Counts, polynomials: int, dropped: int, kept: int) -> None:
+        """Transforms of all limbs, conversions of the dropped ones to those that are kept, and a product of these."""
+        if dropped:
+            counts.ntt_limbs += polynomials * (dropped + kept)
+            counts.mac_limbs += polynomials * (dropped + 1) * kept
+
+    # ---- products of slots ----
+
+    def products(self, counts: Counts, number: int, limbs: int) -> None:
+        """A sum of products of ciphertexts."""
+        counts.sums += 1
+        counts.products += number
+        counts.mac_limbs += 4 * limbs * number
+        counts.ciphertext_bytes += 4 * limbs * number * self._limb_bytes
+
+    def fused_product(self, counts: Counts, limbs: int) -> None:
+        """What a product that is relinearised at once makes twice: its third component."""
+        counts.mac_limbs += limbs
+
+    def scaling(self, counts: Counts, components: int, limbs: int) -> None:
+        """A product by an integer."""
+        counts.mac_limbs += components * limbs
+        counts.ciphertext_bytes += 2 * components * limbs * self._limb_bytes
+
+    def sum(self, counts: Counts, components: int, limbs: int) -> None:
+        """A sum or difference of two ciphertexts."""
+        counts.adds += 1
+        counts.ciphertext_bytes += 3 * components * limbs * self._limb_bytes
+
+    def masks(
+        self, counts: Counts, number: int, limbs: int, *, unrotated: int = 0, extended: bool = True
+    ) -> None:
+        """Plaintexts of a linear transform, encoded and multiplied into two components each.
+
+        Args:
+            unrotated: of these, those of ciphertexts that are not rotated, and nothing modulo P.
+            extended: others are; no key is used where not.
+        """
+        special = self._special * extended
+        self._plains(counts, number, number * (limbs + special) - unrotated * special)
+
+    def plains(self, counts: Counts, number: int, limbs: int, stored: int = 0) -> None:
+        """Plaintexts multiplied into two components each; `stored` of them were encoded before."""
+        self._plains(counts, number - stored, (number - stored) * limbs)
+        counts.ciphertext_bytes += 2 * number * limbs * self._limb_bytes
+        counts.plain_products += stored
+        counts.weight_encodings += stored
+        counts.mac_limbs += 2 * stored * limbs
+        counts.plain_bytes_read += stored * limbs * self._limb_bytes
+        counts.stored_bytes += stored * limbs * self._limb_bytes
+
+    def _plains(self, counts: Counts, number: int, limbs: int) -> None:
+        """Plaintexts of so many limbs together."""
+        counts.plain_products += number
+        counts.encodings += number
+        counts.encode_ntt_limbs += limbs
+        counts.mac_limbs += 2 * limbs
+        counts.plain_bytes_read += limbs * self._limb_bytes
+
+    def plain_sum(self, counts: Counts, limbs: int) -> None:
+        """A plaintext that is added."""
+        counts.adds += 1
+        counts.encodings += 1
+        counts.encode_ntt_limbs += limbs
+
+    # ---- matrices by rows ----
+
+    def clear_gemm(self, counts: Counts, m: int, k: int, width: int, limbs: int, passes: int) -> None:
+        """An m × k matrix of integers times `width` columns of residues, by so many float64 GEMMs of all limbs: one for
+        each digit of the residues."""
+        counts.float_macs += passes * m * k * width
+        counts.float_inputs += k * (limbs * m + passes * width)
+        counts.float_outputs += passes * m * width
+        self._write(counts, limbs * m * width)
+
+    def secret_gemm(self, counts: Counts, m: int, k: int, width: int, limbs: int) -> None:
+        """An m × k matrix of residues times `width` columns of residues, exactly."""
+        counts.modular_macs += limbs * m * k * width
+        counts.modular_inputs += limbs * k * (m + width)
+        counts.modular_outputs += limbs * m * width
+        self._write(counts, limbs * m * width)
+
+    def switches(self, counts: Counts, rows: int, limbs: int, keys: int, hoisted: int | None = None) -> None:
+        """Switches of so many rows, whose coefficients go in and come out; each of the keys is read from memory once,
+        and then from the caches.
+
+        Args:
+            hoisted: rows that are decomposed, where several switches share one; by default all.
+        """
+        decomposed, extended = rows if hoisted is None else hoisted, limbs + self._special
+        sizes = (min(self._alpha, limbs - start) for start in range(0, limbs, self._alpha))
+        counts.row_switches += rows
+        counts.ntt_limbs += decomposed * self.digits(limbs) * extended + rows * 2 * extended
+        # A digit of several limbs takes a factor each before it is converted.
+        counts.mac_limbs += decomposed * (self._converted(limbs) + sum(size for size in sizes if size > 1))
+        counts.mac_limbs += rows * (self._key_limbs(limbs) + 2 * (self._special + 1) * limbs)
+        counts.key_bytes_read += keys * self._key_limbs(limbs) * self._key_limb_bytes
+
+    def transposition(
+        self, counts: Counts, shape: tuple[int, int], limbs: int, switches: int, keys: int
+    ) -> None:
+        """C-MT: rows and columns that are missing are filled up with zeros; then two transforms and the switches
+        between them, each of which reads and writes all rows, divided by N first."""
+        self.switches(counts, switches, limbs, keys)
+        n, (rows, cols) = self._n, shape
+        counts.transposes += 1
+        counts.mac_limbs += 2 * limbs * n
+        if rows < n:
+            self._write(counts, limbs * n * n)
+            self._write(counts, limbs * n * cols)
+        if cols < n:
+            self._write(counts, limbs * n * n)
+        passes = 2 * -(-(n.bit_length() - 1) // _core.PASS_LAYERS) + 1
+        counts.moved_bytes += passes * 2 * limbs * 2 * n * n * WORD_BYTES
+
+    def copy(self, counts: Counts, shape: tuple[int, int], limbs: int) -> None:
+        """Rows that are read and written elsewhere."""
+        rows, cols = shape
+        counts.moved_bytes += limbs * rows * (self._n + cols) * WORD_BYTES
+        self._write(counts, limbs * rows * self._n)
+        self._write(counts, limbs * rows * cols)
+
+    def addition(self, counts: Counts, shape: tuple[int, int], limbs: int) -> None:
+        """A sum of two encryptions by rows."""
+        counts.adds += 1
+        counts.moved_bytes += 3 * limbs * shape[0] * (self._n + shape[1]) * WORD_BYTES
+
+    @staticmethod
+    def _write(counts: Counts, words: int) -> None:
+        """A new array that is written."""
+        nbytes = words * WORD_BYTES
+        if nbytes >= MAPPED_BYTES:
+            counts.fresh_bytes += nbytes
+        else:
+            counts.moved_bytes += nbytes

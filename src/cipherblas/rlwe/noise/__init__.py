@@ -1,0 +1,48 @@
+"""The noise model: every variance, every tail, and what is assumed of either, in one place.
+
+`tails` says what a prediction "at most" means: with which probability it fails, for how many entries. `coefficients`
+has the variances of encryption, key switching and division, per coefficient; `slots` turns them into errors of slots,
+and follows how errors add up; `worst_case` bounds what nobody's choice of operands can exceed.
+"""
+
+from cipherblas.rlwe.noise.coefficients import (
+    LARGEST_ERROR,
+    ROUNDING_VARIANCE,
+    SIGMA,
+    CoefficientNoise,
+    fresh_bound,
+    switch_bound,
+)
+from cipherblas.rlwe.noise.slots import TRANSFORM_ERROR, NoiseModel, SlotErrors, worst
+from cipherblas.rlwe.noise.tails import (
+    FAILURE_BITS,
+    PRODUCT_TAIL,
+    TAIL,
+    concentration,
+    hamming_weight,
+    slot_tail,
+    tail,
+)
+from cipherblas.rlwe.noise.worst_case import WorstCoefficients, WorstSlots
+
+__all__ = [
+    "FAILURE_BITS",
+    "LARGEST_ERROR",
+    "PRODUCT_TAIL",
+    "ROUNDING_VARIANCE",
+    "SIGMA",
+    "TAIL",
+    "TRANSFORM_ERROR",
+    "CoefficientNoise",
+    "NoiseModel",
+    "SlotErrors",
+    "WorstCoefficients",
+    "WorstSlots",
+    "concentration",
+    "fresh_bound",
+    "hamming_weight",
+    "slot_tail",
+    "switch_bound",
+    "tail",
+    "worst",
+]

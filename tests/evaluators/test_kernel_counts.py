@@ -1,0 +1,268 @@
+"""What evaluators count is what the kernels of the core do: both are compared, operation by operation."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cipherblas import _core
+from cipherblas.common import openblas
+from cipherblas.crypto.params import Parameters, make_parameters
+from cipherblas.evaluators.rows.interface import TRANSPOSE_POLICIES, ClearFactor
+from cipherblas.evaluators.rows.native import RowsNative
+from cipherblas.evaluators.rows.symbolic import RowsSymbolic
+from cipherblas.evaluators.slots.interface import Evaluator
+from cipherblas.evaluators.slots.native import Native
+from cipherblas.evaluators.slots.symbolic import Symbolic
+from cipherblas.evaluators.slots.values import Ct, Plain, WeightGroup
+from cipherblas.rlwe.counts import Counts
+from cipherblas.rlwe.matrices.transposition import transpose_plan
+from tests.support.zero_keys import zero_keys
+
+SCALE = 2.0**30
+
+
+@dataclass
+class Kernels:
+    """What they did on polynomials of N words, in limbs, or as it is named."""
+
+    n: int
+    words: dict[str, int] = field(default_factory=dict)
+
+    def limbs(self, *names: str) -> int:
+        words = sum(self.words[name] for name in names)
+        assert words % self.n == 0
+        return words // self.n
+
+
+@contextmanager
+def counted(n: int) -> Iterator[Kernels]:
+    kernels = Kernels(n)
+    _core.count_kernels(True)
+    try:
+        yield kernels
+    finally:
+        kernels.words = dict(_core.kernel_counts())
+        _core.count_kernels(False)
+
+
+def parameters(n: int, limbs: int, alpha: int, bits: float = 40.0) -> Parameters:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return make_parameters(n, [bits] * limbs, alpha=alpha, scale_bits=30.0, security=128, insecure=True)
+
+
+# ---- slots ----
+
+RINGS = [(1 << 11, 4, 1), (1 << 11, 5, 2), (1 << 12, 7, 3), (1 << 13, 6, 6), (1 << 15, 2, 1), (1 << 16, 4, 2)]
+
+
+def mask(ev: Evaluator, seed: int) -> Plain:
+    return Plain(("mask", seed), lambda: np.random.default_rng(seed).uniform(-1, 1, ev.slots), 1.0)
+
+
+def masks(ev: Evaluator, *steps: int) -> dict[Any, Plain | None]:
+    return {step: mask(ev, step) for step in steps}
+
+
+def stored_weights(ev: Evaluator, x: Ct) -> list[Ct]:
+    values = np.linspace(-1, 1, ev.slots)
+    group = WeightGroup(("weights",), (0, 1), lambda term: values * (term + 1) / 2, True)
+    return ev.weighted_sums([x, x], [group], SCALE, rows=(2.0, 2.0))
+
+
+OPERATIONS: dict[str, Callable[[Evaluator, Ct], Any]] = {
+    "one rotation": lambda ev, x: ev.rotate(x, 3),
+    "hoisted rotations": lambda ev, x: ev.rotate_many(x, [1, 2, 5]),
+    "conjugation": lambda ev, x: ev.conjugate(x),
+    "rotations and a sum": lambda ev, x: ev.rotate_sum([x, x, x], [1, 2, 0]),
+    "rotations, a sum and a rescale": lambda ev, x: ev.rotate_sum([x, x], [1, 2], rescale=True),
+    "transform": lambda ev, x: ev.linear_transform(x, masks(ev, 1, 2, 3)),
+    "transform with a diagonal in place": lambda ev, x: ev.linear_transform(x, masks(ev, 0, 1, 2)),
+    "transform of one diagonal in place": lambda ev, x: ev.linear_transform(x, masks(ev, 0)),
+    "transform without masks": lambda ev, x: ev.linear_transform(x, {0: None, 1: None, 2: None}),
+    "transform in the coarse order": lambda ev, x: ev.linear_transform(x, masks(ev, 0, 1), order="rotation"),
+    "transforms": lambda ev, x: list(ev.linear_transforms(x, [masks(ev, i, i + 1) for i in range(3)])),
+    "transform by giant steps": lambda ev, x: ev.linear_transform(x, masks(ev, *range(6)), baby_steps=3),
+    "product": lambda ev, x: ev.multiply(x, x),
+    "sum of products": lambda ev, x: ev.multiply_sum([x] * 3, [x] * 3),
+    "product, relinearised": lambda ev, x: ev.relinearise(ev.multiply(x, x)),
+    "product, relinearised at once": lambda ev, x: ev.multiply_relinearised(x, x),
+    "product, rescaled": lambda ev, x: ev.rescale(ev.multiply(x, x)),
+    "rescale": lambda ev, x: ev.rescale(x),
+    "weighted sum": lambda ev, x: ev.multiply_sum([x] * 3, [mask(ev, i) for i in range(3)]),
+    "stored weights": stored_weights,
+    "integer factor": lambda ev, x: ev.multiply_scalar(x, 3),
+    "sums": lambda ev, x: ev.sub(ev.add(x, x), x),
+}
+
+
+@pytest.mark.parametrize("ring", RINGS, ids=str)
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_slots(name: str, ring: tuple[int, int, int]) -> None:
+    params, operation = parameters(*ring), OPERATIONS[name]
+    planned = Symbolic(params)
+    operation(planned, planned.fresh(None, bound=1.0, scale=SCALE))
+    native = Native(params, zero_keys(params, planned.request))
+    x = native.fresh(np.zeros((2, params.limbs, params.n), np.uint64), bound=1.0, scale=SCALE)
+    with counted(params.n) as kernels:
+        operation(native, x)
+    counts = planned.counts
+    assert counts == native.counts
+    encoded = kernels.limbs("lifts")  # one transform and, into Montgomery form, one product each
+    assert kernels.limbs("forward", "inverse") == counts.ntt_limbs + encoded
+    assert kernels.limbs("products", "conversions", "scalings") == counts.mac_limbs + encoded
+    assert kernels.words["key_bytes"] == counts.key_bytes_read
+    assert 8 * kernels.words["plain_words"] == counts.plain_bytes_read
+    assert 8 * kernels.words["lifts"] == counts.encode_ntt_limbs * 8 * params.n + counts.stored_bytes
+    assert kernels.limbs("permuted") == 2 * counts.rotations * (params.limbs + params.special_limbs)
+
+
+@pytest.mark.parametrize("scale", [2.0**30, 2.0**70])
+def test_a_sum_with_a_plaintext(scale: float) -> None:
+    """No Montgomery form; beyond 2^60 both components of a pair are multiplied."""
+    params = parameters(1 << 11, 4, 1)
+    native = Native(params, None)
+    x = native.fresh(np.zeros((2, params.limbs, params.n), np.uint64), bound=1.0, scale=scale)
+    with counted(params.n) as kernels:
+        native.add_plain(x, mask(native, 0))
+    counts = native.counts
+    assert kernels.limbs("forward", "inverse") == kernels.limbs("lifts") == counts.encode_ntt_limbs
+    assert kernels.limbs("products", "conversions", "scalings") == counts.mac_limbs
+    assert (counts.mac_limbs > 0) == (scale > 2.0**60)
+
+
+# ---- rows ----
+
+ROW_RINGS = [(1 << 8, 1, 1), (1 << 8, 2, 1), (1 << 8, 3, 2), (1 << 9, 4, 4)]
+ROWS, COLUMNS, PRODUCTS = 20, 24, 10
+
+
+def row_counts(
+    params: Parameters,
+    operation: Callable[[Any, Any, Any], Any],
+    *,
+    columns: int = COLUMNS,
+    policy: Any = "direct",
+) -> tuple[Counts, Kernels]:
+    """Of an operation on a matrix and, for clear weights that are fixed, one whose rows share their a parts."""
+    openblas.load()
+    shape, limbs, n = (ROWS, columns), params.limbs, params.n
+
+    def run(ev: Any, rows: Any, batch: Any) -> None:
+        x = ev.fresh(rows, shape, bound=1.0, scale=1024.0, limbs=limbs)
+        operation(ev, x, ev.fresh_batch(batch, shape, bound=1.0, scale=1024.0, limbs=limbs))
+
+    planned = RowsSymbolic(params, key_policy=policy)
+    run(planned, None, None)
+    native = RowsNative(params, zero_keys(params, planned.request), key_policy=policy)
+    a, b = (np.zeros((limbs, ROWS, width), np.uint64) for width in (n, columns))
+    with counted(n) as kernels:
+        run(native, (a, b), (a[:, :1], b))
+    assert planned.counts == native.counts
+    return planned.counts, kernels
+
+
+def check_switches(params: Parameters, counts: Counts, kernels: Kernels) -> None:
+    assert kernels.limbs("forward", "inverse") == counts.ntt_limbs
+    assert kernels.limbs("products", "conversions", "scalings") == counts.mac_limbs
+    key = params.digits(params.limbs) * 2 * (params.limbs + params.special_limbs) * params.key_words * 8
+    assert kernels.words["key_bytes"] == counts.row_switches * key
+    assert counts.key_bytes_read % key == 0 < counts.key_bytes_read <= kernels.words["key_bytes"]
+
+
+@pytest.mark.parametrize("ring", ROW_RINGS, ids=str)
+@pytest.mark.parametrize("policy", ["direct", "composed", "binary"])
+def test_transposition(ring: tuple[int, int, int], policy: Any) -> None:
+    params = parameters(*ring)
+    counts, kernels = row_counts(params, lambda ev, x, _: ev.transpose(x), policy=policy)
+    check_switches(params, counts, kernels)
+    assert counts.row_switches == transpose_plan(params.n, TRANSPOSE_POLICIES[policy]).switches
+    passes = 2 * math.ceil(math.log2(params.n) / _core.PASS_LAYERS)
+    whole = 2 * params.limbs * params.n**2  # words of the a and the b part
+    assert kernels.words["rows"] >= passes * whole / 2  # radix 4 takes two layers at a time
+    assert counts.moved_bytes >= 2 * passes * whole * 8
+
+
+@pytest.mark.parametrize("ring", ROW_RINGS, ids=str)
+def test_rows_times_the_secret(ring: tuple[int, int, int]) -> None:
+    params = parameters(*ring)
+    counts, kernels = row_counts(params, lambda ev, x, _: ev.relinearise(x), columns=params.n)
+    check_switches(params, counts, kernels)
+
+
+def factor(rows: int, columns: int, largest: int) -> ClearFactor:
+    values = np.full((rows, columns), largest, np.int32)
+    return ClearFactor(("factor", largest), (rows, columns), float(largest), 1.0, True, lambda: values)
+
+
+@pytest.mark.parametrize("ring", ROW_RINGS, ids=str)
+def test_fixed_weights_decompose_once(ring: tuple[int, int, int]) -> None:
+    params = parameters(*ring)
+    weights = factor(PRODUCTS, ROWS, 100)
+    counts, kernels = row_counts(params, lambda ev, _, batch: ev.fixed_product(weights, 0, batch))
+    check_switches(params, counts, kernels)
+    assert counts.row_switches == PRODUCTS
+
+
+@pytest.mark.parametrize("largest", [1, 100, 1 << 15])
+@pytest.mark.parametrize("ring", [(1 << 8, 1, 1), (1 << 8, 2, 1), (1 << 9, 3, 1)], ids=str)
+@pytest.mark.parametrize("bits", [30.0, 40.0, 48.0])
+def test_clear_weights(ring: tuple[int, int, int], bits: float, largest: int) -> None:
+    params = parameters(*ring, bits=bits)
+    weights = factor(PRODUCTS, ROWS, largest)
+    if params.limbs == 1 and bits < 40 and largest > 100:
+        pytest.skip("the product does not fit the modulus")
+    counts, kernels = row_counts(params, lambda ev, x, _: ev.clear_product(weights, x))
+    assert kernels.words["float_macs"] == counts.float_macs
+    assert kernels.words["float_inputs"] + kernels.words["float_digits"] == counts.float_inputs
+    assert kernels.words["float_outputs"] == counts.float_outputs
+    assert counts.float_macs % (PRODUCTS * ROWS * (params.n + COLUMNS) * params.limbs) == 0
+
+
+def test_products_of_secrets() -> None:
+    """On tiles, or in float64 by digits: the entries are those of the factors and of the product, or more."""
+    params = parameters(1 << 8, 2, 1)
+    counts, kernels = row_counts(params, lambda ev, x, _: ev.part_product(ev.parts(x)[1], x))
+    assert counts.modular_macs == params.limbs * COLUMNS * ROWS * (params.n + COLUMNS)
+    names = ("float", "tile") if kernels.words["tile_macs"] else ("tile", "float")
+    assert not any(kernels.words[f"{names[0]}_{what}"] for what in ("macs", "inputs", "outputs"))
+    assert kernels.words[f"{names[1]}_macs"] >= counts.modular_macs
+    assert kernels.words[f"{names[1]}_inputs"] >= counts.modular_inputs
+    assert kernels.words[f"{names[1]}_outputs"] >= counts.modular_outputs
+
+
+# ---- the switch ----
+
+
+def test_nothing_is_counted_unless_asked() -> None:
+    params = parameters(1 << 11, 2, 1)
+    context = params.context()
+    x = np.zeros((2, 2, params.n), np.uint64)
+    with counted(params.n) as kernels:
+        context.rescale(x)
+        context.add(x, x)
+    assert kernels.limbs("forward", "inverse") == 4 and kernels.limbs("sums") == 4
+    context.rescale(x)
+    assert dict(_core.kernel_counts()) == kernels.words
+    with counted(params.n) as kernels:
+        pass
+    assert not any(kernels.words.values())
+
+
+def test_results_are_the_same_bits() -> None:
+    params = parameters(1 << 11, 3, 1)
+    context, random = params.context(), np.random.default_rng(2)
+    x = np.stack([[random.integers(0, q, params.n, dtype=np.uint64) for q in params.q] for _ in range(2)])
+    expected = context.rescale(x), context.multiply_sum([x], [x], None)
+    with counted(params.n):
+        found = context.rescale(x), context.multiply_sum([x], [x], None)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)

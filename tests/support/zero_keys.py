@@ -1,0 +1,19 @@
+"""Evaluation keys without a secret, for tests that look at what runs and not at what comes out."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cipherblas.crypto.keys import EvaluationKeys, KeyRequest
+from cipherblas.crypto.keys.switching import RELINEARISE, SwitchingKey, key_shape
+from cipherblas.crypto.params import Parameters
+from cipherblas.crypto.randomness import SEED_BYTES
+
+
+def zero_keys(params: Parameters, request: KeyRequest) -> EvaluationKeys:
+    """Keys of zeros, all that are asked for."""
+    keys = [
+        SwitchingKey(number, limbs, bytes(SEED_BYTES), np.zeros(key_shape(params, limbs), np.uint64))
+        for number, limbs in request.limbs_by_number(RELINEARISE).items()
+    ]
+    return EvaluationKeys(params, "", keys)
