@@ -119,7 +119,7 @@ class Machine(Rebuilt):
 
     @classmethod
     def here(cls) -> Machine:
-        """This machine, with the threads and the memory of now; its rates are measured once per process."""
+        """This machine, with the threads and the memory of now; its rates are measured once per process, briefly."""
         return _of_this_process(_rates_here(), None)
 
     @classmethod
@@ -223,7 +223,7 @@ def _check(check: schema.Check, value: Any, place: str) -> None:
 
 @functools.lru_cache(maxsize=1)
 def _rates_here() -> Rates:
-    return measuring.measured()
+    return measuring.measured(measuring.FEW_ROUNDS)  # a program waits for it
 
 
 def _of_this_process(rates: Rates, name: str | None) -> Machine:

@@ -1,6 +1,6 @@
 """What this machine takes for the elementary operations, measured on small rings and small matrices.
 
-About a second in all, so that a plan ranks its candidates, and predicts its time, for the instruction set and the
+A second or two, or half of one in few rounds, so that a plan ranks its candidates, and predicts its time, for the instruction set and the
 memory that will run it.
 """
 
@@ -38,12 +38,12 @@ TERMS = 24  # of a sum of products
 STREAMED_WORDS = 1 << 22  # of an array beyond the caches
 # Everything is measured in turns, so that a slow moment of a shared machine meets each measurement once, and the least
 # is taken: that of a quiet moment.
-ROUNDS, ENOUGH = 7, 2e-3  # seconds of one kind in a round
+ROUNDS, FEW_ROUNDS, ENOUGH = 7, 1, 2e-3  # seconds of one kind in a round
 
 Work = Callable[[], object]
 
 
-def _least(works: Mapping[str, Work], clock: Callable[[], float]) -> dict[str, float]:
+def _least(works: Mapping[str, Work], clock: Callable[[], float], rounds: int) -> dict[str, float]:
     """The least seconds of each."""
 
     def seconds(work: Work) -> float:
@@ -53,14 +53,14 @@ def _least(works: Mapping[str, Work], clock: Callable[[], float]) -> dict[str, f
 
     first = {name: min(seconds(work), seconds(work)) for name, work in works.items()}
     found = dict(first)
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         for name, work in works.items():
             for _ in range(max(1, min(10, int(ENOUGH / max(first[name], 1e-9))))):
                 found[name] = min(found[name], seconds(work))
     return found
 
 
-def measured() -> Rates:
+def measured(rounds: int = ROUNDS) -> Rates:
     """The rates of this machine just now; those of several threads with as many as are set (`set_threads`)."""
     threads = _core.threads()
     switches = {n: _Switches(n, limbs) for n, limbs in SWITCHES}
@@ -69,10 +69,10 @@ def measured() -> Rates:
     _core.set_threads(1)
     try:
         # What this thread takes, whatever else the machine does.
-        found = _least(works, time.thread_time)
+        found = _least(works, time.thread_time, rounds)
     finally:
         _core.set_threads(threads)
-    faster = _together(threads, switches[max(switches)].run, works["stream"])
+    faster = _together(threads, switches[max(switches)].run, works["stream"], rounds)
     points = RING * (RING.bit_length() - 1)
     words, start = LIMBS * RING, found["stream_start"] / STREAMS
     blank = Rates(
@@ -105,14 +105,14 @@ def measured() -> Rates:
     return replace(blank, switching=tuple(rates))
 
 
-def _together(threads: int, switch: Work, stream: Work) -> ThreadRates:
+def _together(threads: int, switch: Work, stream: Work, rounds: int) -> ThreadRates:
     """What so many threads are faster by."""
     if threads < 2:
         return ThreadRates(1, 1.0, 1.0)
     works, found = {"switch": switch, "stream": stream}, []
     for number in (1, threads):
         _core.set_threads(number)
-        found.append(_least(works, time.perf_counter))
+        found.append(_least(works, time.perf_counter, rounds))
     alone, together = found
     compute = alone["switch"] / together["switch"]
     least = 1 + LEAST_SHARE * (threads - 1)
@@ -207,16 +207,15 @@ THIN, SHORT, DEEP = (1, 1024, 2048), (512, 1, 2048), (384, 512, 512)
 def _products() -> dict[str, Work]:
     """Both kinds of GEMM in each of these shapes."""
     prime = _core.primes_near(1 << 12, 2.0**40, 1)[0]
-    random = np.random.default_rng(0)
 
     def product(shape: tuple[int, int, int], small: bool) -> Work:
         m, k, n = shape
-        right = random.integers(0, prime, (k, n), dtype=np.uint64)
+        right = np.full((k, n), prime // 3, np.uint64)  # what the entries are takes no time
         out = np.empty((m, n), np.uint64)
         if small:
-            factor = random.integers(-127, 128, (m, k)).astype(np.int8)
+            factor = np.full((m, k), 77, np.int8)
             return lambda: _core.small_gemm(factor, right, prime, "rounded", out)
-        left = random.integers(0, prime, (m, k), dtype=np.uint64)
+        left = np.full((m, k), prime // 5, np.uint64)
         return lambda: _core.modular_gemm(left, right, prime, "auto", out)
 
     return {
