@@ -23,6 +23,7 @@ from cipherblas.evaluators.rows.interface import (
     Rows,
     RowsEvaluator,
 )
+from cipherblas.evaluators.slots.values import bit_reversed
 from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.rlwe.matrices.matrix import stride_of
 from cipherblas.rlwe.matrices.transposition import picked, transpose_keys, transposed
@@ -151,6 +152,33 @@ class RowsNative(RowsEvaluator):
     @staticmethod
     def _combined(combine: Callable[[Words, Words], Words], x: Rows, y: Rows) -> Pair:
         return combine(x.data[0], y.data[0]), combine(x.data[1], y.data[1])
+
+    def _drop_data(self, x: Rows, limbs: int) -> Pair:
+        a, b = x.data
+        return a[:limbs], b[:limbs]
+
+    def _element_data(self, x: Rows, row: int) -> Words:
+        a, b = x.data
+        parts = np.zeros((x.limbs, 2, self.n), np.uint64)
+        parts[:, 0, :: self.n // x.shape[1]] = b[:, row]
+        parts[:, 1] = a[:, row]
+        return self._context.rows_to_ntt(parts)
+
+    def _of_elements_data(self, datas: Sequence[Any], cols: int, count: int, scale: float) -> Pair:
+        each = self.n // cols
+        limbs = datas[0].shape[1]
+        order = bit_reversed(each)
+        a_part, b_part = aligned_empty((limbs, count, self.n)), aligned_empty((limbs, count, cols))
+        moduli = np.array(self._moduli[:limbs], np.uint64)[:, None]
+        for number, data in enumerate(datas):
+            start, held = number * each, min(each, count - number * each)
+            b, a = self._context.rows_from_ntt(np.ascontiguousarray(data)).transpose(1, 0, 2)
+            negated = np.where(a == 0, a, moduli - a)
+            shifted = np.concatenate([a, negated], axis=1)  # X^-t times a begins at its coefficient t
+            for row in range(held):
+                a_part[:, start + row] = shifted[:, order[row] : order[row] + self.n]
+            b_part[:, start : start + held] = b.reshape(limbs, cols, each).transpose(0, 2, 1)[:, order[:held]]
+        return a_part, b_part
 
     def _add_clear_data(self, x: Rows, values: Callable[[], NDArray[np.float64]]) -> Pair:
         a, b = x.data

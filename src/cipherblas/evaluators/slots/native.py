@@ -249,5 +249,16 @@ class Native(Evaluator):
         pair = np.stack([plaintext, np.zeros_like(plaintext)])
         return self._context.add(x, self._context.multiply_scalar(pair, factor))
 
+    def _times_monomial_data(self, x: Any, power: int) -> Any:
+        limbs = x.shape[1]
+
+        def encoded_monomial() -> NDArray[np.uint64]:
+            coefficients = np.zeros(self.n, np.int64)
+            coefficients[power] = 1
+            return self._context.plaintext(coefficients, limbs, montgomery=True)
+
+        monomial = self._run_encodings.get(("monomial", power, limbs), encoded_monomial)
+        return self._context.multiply_plain_sum([monomial], [x], None)
+
     def _scale_data(self, x: Any, factor: int, value: float) -> Any:
         return x if factor == 1 else self._context.multiply_scalar(x, factor)

@@ -18,6 +18,14 @@ Slots: TypeAlias = NDArray[np.complex128]
 Order = Literal["limb", "rotation"]  # of the loops of a linear transform
 
 
+def bit_reversed(length: int) -> NDArray[np.int64]:
+    """The numbers 0, …, length - 1, a power of two, with their bits in reversed order."""
+    order = np.zeros(1, np.int64)
+    while len(order) < length:
+        order = np.concatenate([2 * order, 2 * order + 1])
+    return order
+
+
 class Ledger:
     """Bytes of the ciphertexts that are alive, the largest value so far, and how many handles were booked."""
 
