@@ -38,6 +38,7 @@ class DryRun:
         working_bytes: peak of values, encoded plaintexts and workspaces that are alive together, what is kept for later
             runs included, and all operands, as far as the server makes them of what comes: they stay until the end.
         choices: how each node was computed of which that had to be decided.
+        placed, crossed: numbers of the nodes whose form was asked for, and of those that were converted.
         nodes: what each took, where that was asked for.
         fixed_factors: the clear factors that have keys of their own.
         truncation: what terms that are left out add to the error.
@@ -52,6 +53,8 @@ class DryRun:
     nodes: tuple[NodeFigures, ...]
     fixed_factors: tuple[ClearFactor, ...]
     truncation: float
+    placed: frozenset[int] = frozenset()
+    crossed: frozenset[int] = frozenset()
 
     @property
     def error(self) -> float:
@@ -186,4 +189,6 @@ def dry_run(
         nodes=tuple(executor.figures),
         fixed_factors=tuple(executor.fixed_factors),
         truncation=truncation_error(expression),
+        placed=frozenset(executor.placed),
+        crossed=frozenset(executor.crossed),
     )

@@ -32,6 +32,7 @@ from cipherblas.runtime.values import Choice, Decisions
 
 # Blocks of matrices in slots; vectors and images in slots; matrices encrypted by rows and multiplied by GEMMs.
 FormName = Literal["blocks", "tensors", "rows"]
+AskedForm = Literal["blocks", "tensors", "rows", "mixed"]
 RING_DEGREES = tuple(1 << log_n for log_n in range(12, 18))
 
 
@@ -71,7 +72,7 @@ class PlanOptions:
     security: int = 128
     insecure: bool = False
     algorithm: str | None = None
-    form: FormName | None = None
+    form: AskedForm | None = None
     memory_budget: int | None = None
     key_budget: int | None = None
     upload_budget: int | None = None
@@ -125,8 +126,8 @@ class PlanOptions:
                 raise DTypeError("algorithm", expected="a name", got=type(self.algorithm).__name__)
             if self.algorithm not in (GEMM, *LAYER_METHODS):
                 find(self.algorithm)
-        if self.form is not None and self.form not in get_args(FormName):
-            raise ParameterError("form", expected=" | ".join(get_args(FormName)), got=self.form)
+        if self.form is not None and self.form not in get_args(AskedForm):
+            raise ParameterError("form", expected=" | ".join(get_args(AskedForm)), got=self.form)
         if self.key_policy is not None:
             check_policy(self.key_policy)
         if self.order not in get_args(Order):
@@ -318,7 +319,8 @@ class Plan(Rebuilt):
     @property
     def rotation_steps(self) -> list[int]:
         """The rotations of slots that have a key, in order; those of rows are no rotations."""
-        return [] if self.form == ROWS else rotation_steps(self.keys.galois, self.parameters.n)
+        alone = self.decided.every_form == (ROWS,)
+        return [] if alone else rotation_steps(self.keys.galois, self.parameters.n)
 
     def decisions(self) -> dict[str, Any]:
         """What must be known to run the plan again: JSON-ready, the base of the program's identity."""
@@ -332,10 +334,17 @@ class Plan(Rebuilt):
             },
             "blocks": dict(self.blocks),
             "key_policy": self.key_policy,
+            **self._mixed(),
             "order": self.order,
             "precision": self.precision,
             **asked,
         }
+
+    def _mixed(self) -> dict[str, Any]:
+        """The forms of nodes, and conversions, where there are several."""
+        forms = {str(number): form for number, form in sorted(self.decided.forms.items())}
+        crossings = {str(number): dict(options) for number, options in sorted(self.decided.crossings.items())}
+        return {**({"forms": forms} if forms else {}), **({"crossings": crossings} if crossings else {})}
 
     def planned_for(self) -> dict[str, Any]:
         """What the predictions are for: JSON-ready; in files beside the decisions, outside of the identity."""

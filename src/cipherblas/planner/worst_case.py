@@ -25,6 +25,6 @@ def worst_error(expression: Expression, plan: Plan) -> float:
     result = Executor(
         Evaluators(lambda: slots, lambda: rows), expression, plan.decided, SymbolicInputs()
     ).run()
-    evaluator: WorstCase | RowsWorstCase = rows if plan.form == ROWS else slots
+    evaluator: WorstCase | RowsWorstCase = rows if result.form.name == ROWS else slots
     worst = max(evaluator.decrypted_error(handle) for handle in result.handles)
     return float(worst * abs(result.unit)) + truncation_error(expression)
