@@ -222,7 +222,7 @@ class RowForm(Form):
 
     def taken(self, data: Sequence[Any]) -> tuple[NDArray[np.uint64], ...]:
         """The a part and the b part of each piece."""
-        return tuple(part for piece in data for part in piece)
+        return tuple(np.ascontiguousarray(part) for piece in data for part in piece)
 
     def arrays(self, limbs: int, components: int, n: int) -> list[tuple[int, ...]]:
         rows = self.shape[0]

@@ -19,6 +19,7 @@ from cipherblas.planner.cost import Rates
 from cipherblas.planner.plan import PlanOptions
 from cipherblas.planner.refusals import INFEASIBLE
 from cipherblas.planner.rows import weight_bits_for
+from cipherblas.planner.schema import MOST_WEIGHT_BITS
 from cipherblas.planner.sizing import draft
 from cipherblas.planner.strategy import Candidate, Strategy
 from cipherblas.rlwe.counts import Counts
@@ -32,7 +33,9 @@ MIXED = "gemm, elementwise"
 NOMINAL_SCALE_BITS = 30.0  # of the ring on which forms are placed
 STAGES = (2, 3, 1)
 RESCALES = (0, 1)
-MORE_WEIGHT_BITS = 1  # errors of rounded weights count somewhat more once they are errors of slots
+MORE_WEIGHT_BITS = (
+    1  # errors of rounded weights count somewhat more once they are errors of slots, and twice in a square
+)
 
 
 def unsupported(expression: Expression) -> str | None:
@@ -150,7 +153,9 @@ class MixedStrategy(Strategy):
         except INFEASIBLE:
             return
         order = ordered(self.expression)
-        bits = weight_bits_for(float(self.options.precision), self.expression) + MORE_WEIGHT_BITS
+        squares = sum(not (node.linear or node.product) for node in order if node.secret)
+        bits = weight_bits_for(float(self.options.precision), self.expression) + MORE_WEIGHT_BITS + squares
+        bits = min(bits, MOST_WEIGHT_BITS)
         choices, crossings = {}, {}
         for number, node in enumerate(order):
             if not node.secret or node.packable:

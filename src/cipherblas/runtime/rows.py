@@ -35,6 +35,7 @@ from cipherblas.runtime.values import Input, Value
 ROWS = "rows"
 # Between twice the message and the modulus: for the noise and for primes that are not 2^bits.
 HEADROOM_BITS = 1.0
+MOST_SCALE_BITS = 900.0  # a float64 holds it beside any bound
 
 
 class Wish(NamedTuple):
@@ -120,7 +121,7 @@ class RowRun(FormRun):
 
     def result_wish(self) -> Wish:
         """As large a scale as the modulus holds."""
-        room = self.ev.log_modulus(self.limbs) - 1 - HEADROOM_BITS
+        room = min(self.ev.log_modulus(self.limbs) - 1 - HEADROOM_BITS, MOST_SCALE_BITS)
         return Wish(bool(self.orientation(self.run.node)), 2.0**room / self.run.node.bound)
 
     def orientation(self, node: Expression) -> bool | None:
