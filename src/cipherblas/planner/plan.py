@@ -46,7 +46,8 @@ class PlanOptions:
         security: 128, 192 or 256 bits; anything less needs `insecure`.
         insecure: accept parameters below the table (warns; stamped into every file).
         algorithm: name of the algorithm for every product, or for every layer; None lets the planner choose.
-        form: force "blocks" (matrices in slots), "rows" (encrypted by rows, products by GEMM) or "tensors" (vectors and
+        form: force "mixed" (products by GEMM on rows, entrywise operations in blocks), "blocks" (matrices in slots),
+            "rows" (encrypted by rows, products by GEMM) or "tensors" (vectors and
             images in slots, layer by layer); None lets the planner choose.
         memory_budget: bytes that the server may use, encoded weights of a network left out (`Program.server` bounds
             those); None takes four fifths of the memory that the machine has available.

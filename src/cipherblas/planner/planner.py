@@ -52,7 +52,8 @@ def make_plan(expression: Expression, options: PlanOptions) -> tuple[Plan, DryRu
         enter(rows.RowStrategy, matrices)
     if form == "tensors" or (form is None and (network or (layered and _has_layers(expression)))):
         enter(tensors.TensorStrategy, expression)
-    if form in (None, "mixed") and matrices is not None and (mixed.unsupported(matrices) is None or form):
+    worth_mixing = not network and matrices is not None and mixed.unsupported(matrices) is None
+    if matrices is not None and (form == "mixed" or (form is None and worth_mixing)):
         enter(mixed.MixedStrategy, matrices)
     if form in (None, "blocks") and matrices is not None and not network:
         enter(BlockStrategy, matrices)
