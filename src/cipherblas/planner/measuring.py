@@ -1,7 +1,7 @@
 """What this machine takes for the elementary operations, measured on small rings and small matrices.
 
-A second or two, or half of one in few rounds, so that a plan ranks its candidates, and predicts its time, for the instruction set and the
-memory that will run it.
+A second or two, or half of one in few rounds, so that a plan ranks its candidates, and predicts its time, for the
+instruction set and the memory that will run it.
 """
 
 from __future__ import annotations
