@@ -113,6 +113,11 @@ class Strategy(ABC):
         """Largest allowed error of an entry."""
         return float(self.options.precision) * self.expression.bound
 
+    @property
+    def alphas(self) -> tuple[int, ...]:
+        """Limbs per digit to try, beside all in one digit."""
+        return (1, 2, 3) if self.fine else (2,)
+
     @abstractmethod
     def families(
         self, thorough: bool, refuse: Callable[[str, str], None]
@@ -166,5 +171,5 @@ class Strategy(ABC):
             self._slopes[alike] = magnitude_slope(run, candidate.n, allowed)
         return sizings(
             *(run, candidate.n, self.target, self.options.security, self.options.insecure, extra_bits),
-            *(self._slopes[alike], (1, 2, 3) if self.fine else (2,)),
+            *(self._slopes[alike], self.alphas),
         )
