@@ -31,7 +31,7 @@ from cipherblas.runtime.values import Choice, Decisions
 
 MIXED = "gemm, elementwise"
 NOMINAL_SCALE_BITS = 30.0  # of the ring on which forms are placed
-STAGES = (2, 3, 1)
+STAGES = (2, 3)
 RESCALES = (0, 1)
 MORE_WEIGHT_BITS = (
     1  # errors of rounded weights count somewhat more once they are errors of slots, and twice in a square
@@ -119,6 +119,7 @@ class MixedStrategy(Strategy):
     form: ClassVar[str] = ROWS
     label: ClassVar[str] = MIXED
     fine = False
+    alphas = (2, 4)  # key switches take most of the time: fewer digits are worth special primes
 
     def __init__(self, expression: Expression, options: PlanOptions, budgets: Budgets) -> None:
         super().__init__(expression, options, budgets)

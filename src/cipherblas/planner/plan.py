@@ -356,6 +356,8 @@ class Plan(Rebuilt):
                 choice.method for choice in self.choices if choice.method not in (PACKING, IN_PLACE)
             )
         )
+        if self.decided.forms:
+            names.append("elementwise")
         return ", ".join(names) if names else "elementwise"
 
     @property
