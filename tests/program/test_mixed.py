@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
+from cipherblas.crypto.params import make_parameters
 from tests.support.foreign_files import forge
 
 INSECURE: dict[str, Any] = {"form": "mixed", "insecure": True, "security": 0, "ring_degree": 4096}
@@ -70,14 +71,18 @@ def test_against_numpy(name: str) -> None:
     assert program.plan.error < program.worst_error
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_products_of_secrets() -> None:
-    """Scores of a secret query and key, squared, times values: two transpositions each side of the slots."""
+    """Scores of a secret query and key, squared, times values: two transpositions each side of the slots.
+
+    A transposition has N key switches and as many keys: on an INSECURE tiny ring.
+    """
     shapes = {"q": (12, 6), "k": (10, 6), "v": (10, 5)}
     operands = {key: cb.secret(*shape) for key, shape in shapes.items()}
-    options = {**INSECURE, "key_policy": "composed"}
+    tiny = make_parameters(128, [50.0, *[40.0] * 11], alpha=4, scale_bits=40.0, security=0, insecure=True)
+    options = {"form": "mixed", "insecure": True, "security": 0, "parameters": tiny}
     program = cb.compile(lambda q, k, v: ((q @ k.T) * (q @ k.T)) @ v, operands, **options)
+    assert set(program.plan.decided.every_form) == {"rows", "blocks"}
     values = {key: uniform(*shape) for key, shape in shapes.items()}
     error = np.abs(ran(program, values) - program.evaluate(values)).max()
     assert error < program.plan.error

@@ -181,7 +181,7 @@ class Executor:
         self.left: list[int] = []
         self._uses = Tally(id(child) for current in order for child in current.children)
         self._left = self._uses.copy()
-        self._kept: dict[int, dict[Hashable, Value]] = {}
+        self._kept: dict[int, dict[tuple[str, Hashable], Value]] = {}
         self._of_children = Counts()
         self._runs: dict[str, FormRun] = {}
         self._progress, self._done = progress, 0
@@ -238,9 +238,9 @@ class Executor:
             self._runs[form] = FORMS[form](self)
         return self._runs[form]
 
-    def wishes(self, node: Expression) -> list[Hashable]:
-        """How a node was wanted so far, of a value that is kept."""
-        return list(self._kept.get(id(node), ()))
+    def wishes(self, node: Expression, form: str) -> list[Hashable]:
+        """How a node was wanted so far in a form, of a value that is kept."""
+        return [wish for name, wish in self._kept.get(id(node), ()) if name == form]
 
     def choice(self, node: Expression, x: TensorLayout | None = None) -> Choice:
         """What was decided about a node."""

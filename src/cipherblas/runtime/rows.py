@@ -121,7 +121,7 @@ class RowRun(FormRun):
 
     def result_wish(self, node: Expression) -> Wish:
         """As it was computed for other results; else at as large a scale as the modulus holds."""
-        made = [wish for wish in self.run.wishes(node) if isinstance(wish, Wish)]
+        made = [wish for wish in self.run.wishes(node, self.name) if isinstance(wish, Wish)]
         if made:
             return max(made, key=lambda wish: wish.scale)
         room = min(self.ev.log_modulus(self.limbs) - 1 - HEADROOM_BITS, MOST_SCALE_BITS)
