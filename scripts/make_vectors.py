@@ -45,6 +45,7 @@ from cipherblas.roles.key_record import KeyRecord
 
 FOLDER = Path(__file__).resolve().parents[1] / "tests" / "vectors"
 VALUES = "values.json"
+MACHINE = cb.Machine.load(FOLDER / "machine.json")  # that programs are planned for; of no computer
 SEED = bytes(range(32))
 KEY_ID = "00112233445566778899aabbccddeeff"
 FIRST = 8
@@ -150,6 +151,7 @@ def write_slots(folder: Path) -> Matrix:
         "insecure": True,
         "precision": 1e-2,
         "algorithm": "skewed",
+        "machine": MACHINE,
     }
     declared = {"a": cb.secret(4, 3), "b": cb.secret(3, 4, encryption="public-key")}
     program = cb.compile(lambda a, b: a @ b, declared, **options)
@@ -172,9 +174,8 @@ def write_slots(folder: Path) -> Matrix:
 
 def write_rows(folder: Path) -> Matrix:
     """A product by GEMM with 128 bits, of a clear row: program, secret key, record, operand, result."""
-    program = cb.compile(
-        lambda w, x: w @ x, {"w": cb.public(1, 8), "x": cb.secret(8, 4)}, form="rows", ring_degree=1 << 12
-    )
+    declared = {"w": cb.public(1, 8), "x": cb.secret(8, 4)}
+    program = cb.compile(lambda w, x: w @ x, declared, form="rows", ring_degree=1 << 12, machine=MACHINE)
     w, x = matrix(1, 8), matrix(8, 4)
     client = program.client()
     program.save(folder / "program.json")
@@ -213,6 +214,7 @@ def write(folder: Path) -> None:
             expected[name] = make(folder / name).tolist()
     text = json.dumps({"rings": values(), "expected": expected}, indent=1)
     (folder / VALUES).write_text(text + "\n", encoding="utf-8")
+    MACHINE.save(folder / "machine.json")
 
 
 def main() -> None:

@@ -99,7 +99,7 @@ def test_there_is_a_file_of_each_kind() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for path in VECTORS.rglob("*"):
-            if path.is_file() and path.name != "values.json":
+            if path.is_file() and path.name not in ("values.json", "machine.json"):
                 for kind in files.KINDS:
                     try:
                         files.read(path, kind, **ANY)

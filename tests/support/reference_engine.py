@@ -361,6 +361,38 @@ class ReferenceEngine(Engine):
         a_rows, b_rows = (self.stack(parts) for parts in zip(*switched, strict=True))
         return self.add_matrices(a_rows, b), b_rows
 
+    def drop_limbs(self, x: Matrix, limbs: int) -> Matrix:
+        return Matrix(_words(x, Matrix)[:limbs].copy())
+
+    def row_as_ciphertext(self, a: Matrix, b: Matrix, row: int) -> Ciphertext:
+        limbs, _, columns = _words(b, Matrix).shape
+        n = self._params.n
+        parts = np.zeros((2, limbs, n), np.uint64)
+        for limb, q in self._limbs(limbs):
+            spread = np.zeros(n, np.uint64)
+            for j in range(columns):
+                spread[j * (n // columns)] = _words(b, Matrix)[limb, row, j]
+            parts[0, limb], parts[1, limb] = ring.ntt(spread, q), ring.ntt(_words(a, Matrix)[limb, row], q)
+        return Ciphertext(parts)
+
+    def rows_of_ciphertexts(
+        self, cts: Sequence[Ciphertext], rows: int, columns: int
+    ) -> tuple[Matrix, Matrix]:
+        n = self._params.n
+        each, limbs = n // columns, _words(cts[0], Ciphertext).shape[1]
+        bits = each.bit_length() - 1
+        a_rows, b_rows = np.zeros((limbs, rows, n), np.uint64), np.zeros((limbs, rows, columns), np.uint64)
+        for row in range(rows):
+            number, place = divmod(row, each)
+            t = int(f"{place:0{bits}b}"[::-1], 2) if bits else 0
+            for limb, q in self._limbs(limbs):
+                b, a = (ring.intt(part[limb], q) for part in _words(cts[number], Ciphertext))
+                for j in range(columns):
+                    b_rows[limb, row, j] = b[j * each + t]
+                for k in range(n):
+                    a_rows[limb, row, k] = a[k + t] if k + t < n else (q - int(a[k + t - n])) % q
+        return Matrix(a_rows), Matrix(b_rows)
+
     def transpose_rows(self, a: Matrix, b: Matrix, keys: Sequence[Key], policy: str) -> tuple[Matrix, Matrix]:
         a_words, b_words = _words(a, Matrix), _words(b, Matrix)
         limbs, d, n = a_words.shape

@@ -47,13 +47,14 @@ class FormName(str, Enum):
     blocks = "blocks"
     rows = "rows"
     tensors = "tensors"
+    mixed = "mixed"
 
 
 Form = Annotated[
     FormName | None,
     typer.Option(
         help="How values are encrypted: blocks of matrices in slots, tensors (vectors and images) in slots, or rows. "
-        "By rows, products are GEMMs.",
+        "By rows, products are GEMMs. Mixed: these by rows, entrywise operations in blocks.",
         show_default="the faster one",
     ),
 ]

@@ -97,3 +97,11 @@ def strips(matrix: NDArray[Any]) -> Iterator[slice]:
     """Rows that are worked on together; entries of a vector, or filters, likewise."""
     step = max(1, STRIP_ENTRIES // math.prod(matrix.shape[1:]))
     return (slice(start, start + step) for start in range(0, len(matrix), step))
+
+
+def bit_reversed(length: int) -> NDArray[np.int64]:
+    """The numbers 0, …, length - 1, a power of two, with their bits in reversed order."""
+    order = np.zeros(1, np.int64)
+    while len(order) < length:
+        order = np.concatenate([2 * order, 2 * order + 1])
+    return order

@@ -230,6 +230,25 @@ class Engine(Protocol):
         """rows × columns of zeros with entry (i, j) of x at (i·strides[0], j·strides[1])."""
         ...
 
+    def drop_limbs(self, x: Matrix, limbs: int) -> Matrix:
+        """The first limbs; it may be a view."""
+        ...
+
+    # ---- between rows and ciphertexts ----
+
+    def row_as_ciphertext(self, a: Matrix, b: Matrix, row: int) -> Ciphertext:
+        """One row of (a, b), (limbs, rows, N) and (limbs, rows, columns): entry j of b is the coefficient of
+        X^(j·N/columns), the columns being a power of two, and the coefficients between are 0."""
+        ...
+
+    def rows_of_ciphertexts(
+        self, cts: Sequence[Ciphertext], rows: int, columns: int
+    ) -> tuple[Matrix, Matrix]:
+        """`rows` rows of ciphertexts of two components, r = N/columns of each: the row that comes as number i has as
+        entry j of b the coefficient of X^(j·r + t), t being i with its log2(r) bits in reversed order, and as a part
+        X^-t times a."""
+        ...
+
     # ---- key switching of rows ----
 
     def switch_rows(self, a: Matrix, row: int, keys: Sequence[Key], columns: int) -> tuple[Matrix, Matrix]:

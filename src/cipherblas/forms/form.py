@@ -162,8 +162,8 @@ class RowForm(Form):
     Attributes:
         shape: rows × columns of what is encrypted.
         by_columns: that is the transpose of the matrix.
-        pieces: column ranges, each an encryption of its own. A piece longer than N has a secret for every N columns
-            and one a part (shared-a rows).
+        pieces: column ranges, each an encryption of its own; the last one may hold zeros beyond the columns. A piece
+            longer than N has a secret for every N columns and one a part (shared-a rows).
         shared: one encryption whose rows share their a parts, for fixed weights.
     """
 
@@ -191,7 +191,7 @@ class RowForm(Form):
         return len(self.pieces)
 
     def upload(self, limbs: int, n: int, public_key: bool) -> Traffic:
-        rows, cols = self.shape
+        rows, cols = self.shape[0], sum(self.widths)
         pieces = len(self.pieces)
         uniform = limbs * pieces * (1 if self.shared else rows)  # rows of a parts
         segments = rows * sum(-(-width // n) for width in self.widths)
@@ -224,13 +224,13 @@ class RowForm(Form):
 
     def resident_bytes(self, limbs: int, n: int, public_key: bool) -> tuple[int, int]:
         """Seeds are expanded when the arrays come, and stay so."""
-        rows, cols = self.shape
+        rows, cols = self.shape[0], sum(self.widths)
         uniform = -(-cols // n) if self.shared else rows * len(self.pieces)
         return 0, limbs * (rows * cols + uniform * n) * WORD_BYTES
 
     def taken(self, data: Sequence[Any]) -> tuple[NDArray[np.uint64], ...]:
         """The a part and the b part of each piece."""
-        return tuple(part for piece in data for part in piece)
+        return tuple(np.ascontiguousarray(part) for piece in data for part in piece)
 
     def arrays(self, limbs: int, components: int, n: int) -> list[tuple[int, ...]]:
         rows = self.shape[0]

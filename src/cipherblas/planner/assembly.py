@@ -24,6 +24,7 @@ from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.rings import Ring
 from cipherblas.rlwe.traffic import Traffic
 from cipherblas.runtime.blocks import BLOCKS
+from cipherblas.runtime.rows import ROWS
 from cipherblas.runtime.tensors import TENSORS
 from cipherblas.runtime.values import Choice, Decisions
 
@@ -152,13 +153,21 @@ def replay(
     most = len(ordered(expression)) - 1
     if any(number > most for number in choices):
         raise FormatError("nodes of the decisions", expected=f"0 to {most}", got=max(choices))
-    decided = Decisions(decisions["form"], choices, decisions["blocks"], decisions["key_policy"])
+    forms = {int(number): form for number, form in decisions.get("forms", {}).items()}
+    crossings = {int(number): options for number, options in decisions.get("crossings", {}).items()}
+    decided = Decisions(
+        *(decisions["form"], choices, decisions["blocks"], decisions["key_policy"], forms, crossings)
+    )
+    if (forms or crossings) and decided.form != ROWS:
+        raise FormatError("form of a program with several", expected=ROWS, got=decided.form)
     masks = planned_for["mask_budget"]
     runs = executed(expression, decided)
     run = dry_run(parameters, runs, decided, mask_budget=masks, observed=True)
     if run.choices != choices:
         unused = min(choices.keys() - run.choices.keys())
         raise FormatError("decisions about a node", expected=f"none about node {unused}", got=choices[unused])
+    _check_used("forms", forms, frozenset(n for n in run.placed if forms.get(n) != decided.form))
+    _check_used("crossings", crossings, run.crossed)
     precision, machine = float(decisions["precision"]), Machine.from_dict(planned_for["machine"])
     link = float(planned_for["link"])
     predictions = Predictions(machine, planned_for["threads"], planned_for["minimise"], link)
@@ -179,6 +188,13 @@ def _asked_error(expression: Expression, error: Any, precision: float) -> float 
     if meant != precision:
         raise FormatError("precision of the decisions", expected=meant, got=precision)
     return errors if isinstance(error, list) else error
+
+
+def _check_used(what: str, given: Mapping[int, Any], used: frozenset[int]) -> None:
+    """Raise FormatError where something was decided that nothing asks for."""
+    if not given.keys() <= used:
+        unused = min(given.keys() - used)
+        raise FormatError(f"{what} of the decisions", expected=f"none of node {unused}", got=given[unused])
 
 
 def executed(expression: Expression, decided: Decisions) -> Expression:

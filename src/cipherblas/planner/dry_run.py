@@ -41,6 +41,7 @@ class DryRun:
         working_bytes: peak of values, encoded plaintexts and workspaces that are alive together, what is kept for later
             runs included, and all operands, as far as the server makes them of what comes: they stay until the end.
         choices: how each node was computed of which that had to be decided.
+        placed, crossed: numbers of the nodes whose form was asked for, and of those that were converted.
         nodes: what each took, where that was asked for.
         fixed_factors: the clear factors that have keys of their own.
         truncation: what terms that are left out add to the error of each result.
@@ -58,6 +59,8 @@ class DryRun:
     fixed_factors: tuple[ClearFactor, ...]
     truncation: tuple[float, ...]
     scale_bits: float
+    placed: frozenset[int] = frozenset()
+    crossed: frozenset[int] = frozenset()
 
     @functools.cached_property
     def errors(self) -> tuple[float, ...]:
@@ -202,4 +205,6 @@ def dry_run(
         fixed_factors=tuple(executor.fixed_factors),
         truncation=tuple(map(truncation_error, results_of(expression))),
         scale_bits=ring.scale_bits,
+        placed=frozenset(executor.placed),
+        crossed=frozenset(executor.crossed),
     )

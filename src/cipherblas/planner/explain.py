@@ -11,12 +11,13 @@ from cipherblas.lang.operands import Operand
 from cipherblas.planner.machine import Machine
 from cipherblas.planner.plan import Plan
 from cipherblas.planner.targets import ResultFigures
+from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.noise import FAILURE_BITS
 from cipherblas.runtime.blocks import IN_PLACE
+from cipherblas.runtime.crossings import Crossing
 from cipherblas.runtime.executor import NodeFigures
 from cipherblas.runtime.rows import ROWS
 from cipherblas.runtime.tensors import PACKING, TENSORS
-from cipherblas.runtime.values import Choice
 
 
 def explain(
@@ -38,19 +39,20 @@ def explain(
         [] if plan.form == TENSORS else [_named(choice.options) for choice in plan.choices if choice.options]
     )
     options = "; ".join(dict.fromkeys(shown))
-    what = "encrypted rows" if plan.form == ROWS else "ciphertexts"
+    alone = plan.decided.every_form == (ROWS,)
+    what = "encrypted rows" if alone else "ciphertexts"
     rows = [
         ("program", formula),
         ("operands", shapes),
         ("algorithm", plan.algorithm + (f" ({options})" if options else "")),
-        *(_rows(plan) if plan.form == ROWS else _slots(plan)),
+        *(_rows(plan) if alone else _slots(plan)),
         (
             "log2(Q), log2(P)",
             f"{params.log_q:.1f} ({params.limbs} limbs), {params.log_p:.1f} ({params.special_limbs} limbs)",
         ),
         ("dnum", f"{params.dnum}"),
         ("security", security),
-        *([] if plan.form == ROWS else [("scale", f"2^{params.scale_bits:.1f}")]),
+        *([] if alone else [("scale", f"2^{params.scale_bits:.1f}")]),
         ("levels spent", f"{plan.levels}"),
         (
             what,
@@ -117,12 +119,13 @@ def _times(plan: Plan) -> list[tuple[str, str]]:
 
 def _nodes(plan: Plan) -> list[str]:
     """How each node is computed, or an operand packed, what that takes, at which level, and what was nearly taken."""
+    mixed = len(plan.decided.every_form) > 1
     shown = [one for one in plan.nodes if one.choice or _spent(one)]
     if len(shown) < 2:
         return []
     rows = [
         (
-            *(one.title, _how(one.choice), _spent(one)),
+            *(one.title, *([one.form] if mixed else []), _how(plan, one), _spent(one)),
             *(f"{one.limbs} limb{'s' if one.limbs != 1 else ''}", duration(plan.seconds_of(one.counts))),
             f"(before {plan.runners_up[one.number]})" if one.number in plan.runners_up else "",
         )
@@ -130,11 +133,16 @@ def _nodes(plan: Plan) -> list[str]:
     ]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows)
-    return [f"nodes, all {plan.form}:", *(printable(f"  {line}".rstrip()) for line in lines)]
+    heading = "nodes:" if mixed else f"nodes, all {plan.form}:"
+    return [heading, *(printable(f"  {line}".rstrip()) for line in lines)]
 
 
-def _how(choice: Choice | None) -> str:
-    """A decision on a node."""
+def _how(plan: Plan, one: NodeFigures) -> str:
+    """A decision on a node, or on the conversion of its value."""
+    choice = one.choice
+    if one.form not in plan.decided.every_form:
+        stages = plan.decided.crossings.get(one.number, {}).get("stages", Crossing.stages)
+        return f"{stages} stage{'s' if stages != 1 else ''}"
     if choice is None:
         return "on ciphertexts"
     if choice.method == IN_PLACE:
@@ -193,7 +201,8 @@ def _public_key(plan: Plan, operands: Mapping[str, Operand]) -> list[tuple[str, 
 
 def _slots(plan: Plan) -> list[tuple[str, str]]:
     params = plan.parameters
-    blocks = ", ".join(f"{axis} {size}" for axis, size in plan.blocks.items())
+    lengths = {} if plan.decided.forms else plan.blocks
+    blocks = ", ".join(f"{axis} {size}" for axis, size in lengths.items())
     return [
         *([("blocks", blocks)] if blocks else []),
         ("ring degree N", f"2^{params.n.bit_length() - 1} = {params.n} ({params.slots} slots)"),
@@ -213,18 +222,25 @@ def _rows(plan: Plan) -> list[tuple[str, str]]:
 
 def _work(plan: Plan) -> list[tuple[str, str]]:
     counts = plan.counts
-    if plan.form == ROWS:
-        return [
-            (
-                "products",
-                f"{counts.float_macs:.3g} float64 and {counts.modular_macs:.3g} exact multiply-adds in GEMMs",
-            ),
-            (
-                "key switches",
-                f"{counts.row_switches} of rows ({counts.transposes} transposes, "
-                f"{counts.relinearisations} relinearisations)",
-            ),
-        ]
+    gemms, slots = ROWS in plan.decided.every_form, plan.decided.every_form != (ROWS,)
+    return [*(_work_of_rows(counts) if gemms else []), *(_work_of_slots(counts) if slots else [])]
+
+
+def _work_of_rows(counts: Counts) -> list[tuple[str, str]]:
+    return [
+        (
+            "products",
+            f"{counts.float_macs:.3g} float64 and {counts.modular_macs:.3g} exact multiply-adds in GEMMs",
+        ),
+        (
+            "key switches",
+            f"{counts.row_switches} of rows ({counts.transposes} transposes, "
+            f"{counts.relinearisations} relinearisations)",
+        ),
+    ]
+
+
+def _work_of_slots(counts: Counts) -> list[tuple[str, str]]:
     return [
         ("products", f"{counts.products} ciphertext, {counts.plain_products} plaintext"),
         (
@@ -237,7 +253,7 @@ def _work(plan: Plan) -> list[tuple[str, str]]:
 
 def _key_set(plan: Plan) -> str:
     number = len(plan.keys.galois)
-    if plan.form == ROWS:
+    if plan.decided.every_form == (ROWS,):
         weights = [f"{len(plan.keys.weights)} keys of fixed weights"] if plan.keys.weights else []
         turned = f"{number} keys of transposition + relinearisation (policy {plan.key_policy})"
         return " + ".join([turned] * bool(number) + weights) or "none"

@@ -35,6 +35,7 @@ from cipherblas.runtime.values import Choice, Decisions
 
 # Blocks of matrices in slots; vectors and images in slots; matrices encrypted by rows and multiplied by GEMMs.
 FormName = Literal["blocks", "tensors", "rows"]
+AskedForm = Literal["blocks", "tensors", "rows", "mixed"]
 RING_DEGREES = tuple(1 << log_n for log_n in range(12, 18))
 
 
@@ -49,7 +50,8 @@ class PlanOptions:
         security: 128, 192 or 256 bits; anything less needs `insecure`.
         insecure: accept parameters below the table (warns; stamped into every file).
         algorithm: name of the algorithm for every product, or for every layer; None lets the planner choose.
-        form: force "blocks" (matrices in slots), "rows" (encrypted by rows, products by GEMM) or "tensors" (vectors and
+        form: force "mixed" (products by GEMM on rows, entrywise operations in blocks), "blocks" (matrices in slots),
+            "rows" (encrypted by rows, products by GEMM) or "tensors" (vectors and
             images in slots, layer by layer); None lets the planner choose.
         memory_budget: bytes that the server may use, encoded weights of a network left out (`Program.server` bounds
             those); None takes four fifths of the memory that the machine has available.
@@ -75,7 +77,7 @@ class PlanOptions:
     security: int = 128
     insecure: bool = False
     algorithm: str | None = None
-    form: FormName | None = None
+    form: AskedForm | None = None
     memory_budget: int | None = None
     key_budget: int | None = None
     upload_budget: int | None = None
@@ -130,8 +132,8 @@ class PlanOptions:
                 raise DTypeError("algorithm", expected="a name", got=type(self.algorithm).__name__)
             if self.algorithm not in (GEMM, *LAYER_METHODS):
                 find(self.algorithm)
-        if self.form is not None and self.form not in get_args(FormName):
-            raise ParameterError("form", expected=" | ".join(get_args(FormName)), got=self.form)
+        if self.form is not None and self.form not in get_args(AskedForm):
+            raise ParameterError("form", expected=" | ".join(get_args(AskedForm)), got=self.form)
         if self.key_policy is not None:
             check_policy(self.key_policy)
         if self.order not in get_args(Order):
@@ -354,12 +356,15 @@ class Plan(Rebuilt):
                 choice.method for choice in self.choices if choice.method not in (PACKING, IN_PLACE)
             )
         )
+        if self.decided.forms:
+            names.append("elementwise")
         return ", ".join(names) if names else "elementwise"
 
     @property
     def rotation_steps(self) -> list[int]:
         """The rotations of slots that have a key, in order; those of rows are no rotations."""
-        return [] if self.form == ROWS else rotation_steps(self.keys.galois, self.parameters.n)
+        alone = self.decided.every_form == (ROWS,)
+        return [] if alone else rotation_steps(self.keys.galois, self.parameters.n)
 
     def decisions(self) -> dict[str, Any]:
         """What must be known to run the plan again: JSON-ready, the base of the program's identity."""
@@ -374,10 +379,17 @@ class Plan(Rebuilt):
             },
             "blocks": dict(self.blocks),
             "key_policy": self.key_policy,
+            **self._mixed(),
             "order": self.order,
             "precision": self.precision,
             **asked,
         }
+
+    def _mixed(self) -> dict[str, Any]:
+        """The forms of nodes, and conversions, where there are several."""
+        forms = {str(number): form for number, form in sorted(self.decided.forms.items())}
+        crossings = {str(number): dict(options) for number, options in sorted(self.decided.crossings.items())}
+        return {**({"forms": forms} if forms else {}), **({"crossings": crossings} if crossings else {})}
 
     def planned_for(self) -> dict[str, Any]:
         """What the predictions are for: JSON-ready; in files beside the decisions, outside of the identity."""

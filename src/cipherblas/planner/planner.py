@@ -9,11 +9,11 @@ from cipherblas.lang.graph import as_matrices, is_network
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.methods.matmul.registry import GEMM
 from cipherblas.methods.matvec_conv.registry import LAYER_METHODS
-from cipherblas.planner import rows, tensors
+from cipherblas.planner import mixed, rows, tensors
 from cipherblas.planner.blocks import BlockStrategy
 from cipherblas.planner.budgets import budgets_of, check_size, secret_entries
 from cipherblas.planner.dry_run import DryRun
-from cipherblas.planner.plan import FormName, Plan, PlanOptions, Rejected
+from cipherblas.planner.plan import AskedForm, Plan, PlanOptions, Rejected
 from cipherblas.planner.refusals import INFEASIBLE
 from cipherblas.planner.search import Search, Tell
 from cipherblas.planner.strategy import Strategy
@@ -57,6 +57,9 @@ def make_plan(
         enter(rows.RowStrategy, matrices)
     if form == "tensors" or (form is None and (network or (layered and _has_layers(expression)))):
         enter(tensors.TensorStrategy, expression)
+    worth_mixing = not network and matrices is not None and mixed.unsupported(matrices) is None
+    if matrices is not None and (form == "mixed" or (form is None and worth_mixing)):
+        enter(mixed.MixedStrategy, matrices)
     if form in (None, "blocks") and matrices is not None and not network:
         enter(BlockStrategy, matrices)
     if not strategies:
@@ -84,7 +87,7 @@ def check_precision(precision: float) -> None:
         )
 
 
-def _form_of_network(options: PlanOptions) -> FormName | None:
+def _form_of_network(options: PlanOptions) -> AskedForm | None:
     """The form that the options leave for vectors, images and layers, or None where they leave both."""
     if options.form == "blocks":
         raise ParameterError("form", expected="tensors | rows for vectors and images", got=options.form)
@@ -100,11 +103,11 @@ def _form_of_network(options: PlanOptions) -> FormName | None:
     return options.form
 
 
-def _form_of_matrices(options: PlanOptions) -> FormName | None:
+def _form_of_matrices(options: PlanOptions) -> AskedForm | None:
     """The form that the options leave for matrices, or None where they leave both."""
     algorithm, forced = options.algorithm, options.form
     given = [name for name in BLOCK_OPTIONS if getattr(options, name) is not None]
-    others: tuple[tuple[Container[str], FormName], ...] = (((GEMM,), "rows"), (LAYER_METHODS, "tensors"))
+    others: tuple[tuple[Container[str], AskedForm], ...] = (((GEMM,), "rows"), (LAYER_METHODS, "tensors"))
     for names, form in others:
         if algorithm is not None and algorithm in names:
             if forced not in (None, form):

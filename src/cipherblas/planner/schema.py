@@ -24,6 +24,7 @@ from cipherblas.common.schema import (
     whole,
 )
 from cipherblas.evaluators.slots.values import Order
+from cipherblas.forms.convert.coefficients import MOST_STAGES
 from cipherblas.lang.operands import MAX_LENGTH
 from cipherblas.lang.results import MOST_RESULTS
 from cipherblas.methods.matmul.base import Algorithm
@@ -34,7 +35,9 @@ from cipherblas.planner.machine import check_machine
 from cipherblas.planner.plan import FormName
 from cipherblas.planner.stages import Minimise
 from cipherblas.rlwe.key_policies import KeyPolicy
-from cipherblas.runtime.blocks import IN_PLACE
+from cipherblas.runtime.blocks import BLOCKS, IN_PLACE
+from cipherblas.runtime.crossings import MOST_RESCALES
+from cipherblas.runtime.rows import ROWS
 from cipherblas.runtime.tensors import PACKING
 
 SLOWEST_LINK = 1e-300  # above zero, as the option is
@@ -92,7 +95,13 @@ _DECISIONS = record(
         "order": one_of(*get_args(Order)),
         "precision": number(0, 1),
     },
-    {"asked_error": either(listed(number(0), 1, MOST_RESULTS), number(0))},
+    {
+        "asked_error": either(listed(number(0), 1, MOST_RESULTS), number(0)),
+        "forms": mapping(one_of(BLOCKS, ROWS), number_text),
+        "crossings": mapping(
+            record({}, {"stages": whole(1, MOST_STAGES), "rescales": whole(0, MOST_RESCALES)}), number_text
+        ),
+    },
 )
 
 _PLANNED_FOR = record(

@@ -117,6 +117,11 @@ class Strategy(ABC):
         """How many times its target the error of a result is, at most."""
         return max(error / target for error, target in zip(run.errors, self.targets, strict=True))
 
+    @property
+    def alphas(self) -> tuple[int, ...]:
+        """Limbs per digit to try, beside all in one digit."""
+        return (1, 2, 3) if self.fine else (2,)
+
     @abstractmethod
     def families(
         self, thorough: bool, refuse: Callable[[str, str], None]
@@ -170,5 +175,5 @@ class Strategy(ABC):
             self._slopes[alike] = magnitude_slope(run, candidate.n, allowed)
         return sizings(
             *(run, candidate.n, self.excess, self.options.security, self.options.insecure, extra_bits),
-            *(self._slopes[alike], (1, 2, 3) if self.fine else (2,)),
+            *(self._slopes[alike], self.alphas),
         )

@@ -26,9 +26,9 @@ def worst_errors(expression: Expression, plan: Plan) -> list[float]:
     results = Executor(
         Evaluators(lambda: slots, lambda: rows), expression, plan.decided, SymbolicInputs()
     ).results()
-    evaluator: WorstCase | RowsWorstCase = rows if plan.form == ROWS else slots
     found = []
     for node, value in zip(results_of(expression), results, strict=True):
+        evaluator: WorstCase | RowsWorstCase = rows if value.form.name == ROWS else slots
         worst = max(evaluator.decrypted_error(handle) for handle in value.handles)
         found.append(float(worst * abs(value.unit)) + truncation_error(node))
     return found

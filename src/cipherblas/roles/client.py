@@ -267,7 +267,7 @@ class Client(NeverCopied):
         for width, a, b in zip(form.widths, arrays[::2], arrays[1::2], strict=True):
             kind, shape = rows_format(width, params.n), (form.shape[0], width)
             pieces.append(decrypt_matrix(self._secret, kind(params, shape, abs(scale), b, a, key_id)))
-        matrix = np.concatenate(pieces, axis=1) * math.copysign(1.0, scale)
+        matrix = np.concatenate(pieces, axis=1)[:, : form.shape[1]] * math.copysign(1.0, scale)
         return np.ascontiguousarray(matrix.T if form.by_columns else matrix)
 
     def save(self, path: str | Path) -> None:

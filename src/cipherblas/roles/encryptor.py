@@ -189,6 +189,9 @@ def _encrypt_rows(
     found: list[EncryptedRows] = []
     for start, stop in form.pieces:
         piece = matrix[:, start:stop]
+        missing = stop - start - piece.shape[1]
+        if missing:
+            piece = np.pad(piece, ((0, 0), (0, missing)))
         if isinstance(key, SecretKey) and stop - start > key.params.n:
             found.append(encrypt_shared_rows(key, piece, scale, limbs))
         else:

@@ -49,7 +49,8 @@ class BlockRun(SlotRun):
 
     def steps(self) -> int:
         """Products of blocks."""
-        total = sum(math.prod(self._grid_of(product)) for product in products(self.run.node))
+        own = (node for node in products(self.run.node) if self.run.form_of(node) == self.name)
+        total = sum(math.prod(self._grid_of(product)) for product in own)
         self.ev.spend(STEPS_PER_BLOCK_PRODUCT * total, "block products")
         return total
 

@@ -7,7 +7,7 @@ each form that values can have.
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -103,6 +103,10 @@ class FormRun:
 Method = Callable[[Any, Any, Any], Value]  # (run of the form, node, wish) → value
 METHODS: dict[tuple[str, str], Method] = {}  # by form and operation
 FORMS: dict[str, type[FormRun]] = {}
+Conversion = Callable[["Executor", Expression, Any], Value]  # (run, node, wish) → value
+CONVERSIONS: dict[
+    tuple[str, str], Conversion
+] = {}  # by the form that a value has, and the one that is wanted
 AnyMethod = TypeVar("AnyMethod", bound=Method)
 
 
@@ -145,6 +149,7 @@ class Executor:
     Attributes:
         choices: those of `decisions`, and those that were asked for.
         asked: the numbers of the nodes whose decisions methods looked at.
+        placed, crossed: likewise of those whose form was decided, and of those whose conversion was.
         figures: of the nodes, in the order in which they were computed.
         fixed_factors: the clear factors that have keys of their own, in the order of the keys' numbers.
         left: limbs that each result was computed with.
@@ -168,17 +173,19 @@ class Executor:
         self.number = {id(current): number for number, current in enumerate(self.order)}
         self.choices = dict(decisions.choices)
         self.asked: set[int] = set()
+        self.placed: set[int] = set()
+        self.crossed: set[int] = set()
         self.figures: list[NodeFigures] = []
         self.fixed_factors: list[ClearFactor] = []
         self._choose, self._observed = choose, observed
         self.left: list[int] = []
         self._uses = Tally(id(child) for current in order for child in current.children)
         self._left = self._uses.copy()
-        self._kept: dict[int, dict[Hashable, Value]] = {}
+        self._kept: dict[int, dict[tuple[str, Hashable], Value]] = {}
         self._of_children = Counts()
         self._runs: dict[str, FormRun] = {}
         self._progress, self._done = progress, 0
-        self._total = weights + self.form_run(decisions.form).steps()
+        self._total = weights + sum(self.form_run(form).steps() for form in decisions.every_form)
 
     def run(self) -> Value:
         """Compute a program with one result, which is still encrypted."""
@@ -211,17 +218,29 @@ class Executor:
 
     def form_of(self, node: Expression) -> str:
         """The form in which a node is computed."""
-        return self.decisions.form
+        return self.decisions.forms.get(self.number[id(node)], self.decisions.form)
+
+    def crossing(self, node: Expression) -> Mapping[str, int]:
+        """What was decided about the conversion of a node's value."""
+        number = self.number[id(node)]
+        self.crossed.add(number)
+        return self.decisions.crossings.get(number, {})
 
     def form_run(self, form: str) -> FormRun:
-        """The values of a form."""
+        """The values of a form.
+
+        Raises:
+            ParameterError: there is no such form.
+        """
+        if form not in FORMS:
+            raise ParameterError("form", expected=" | ".join(FORMS), got=form)
         if form not in self._runs:
             self._runs[form] = FORMS[form](self)
         return self._runs[form]
 
-    def wishes(self, node: Expression) -> list[Hashable]:
-        """How a node was wanted so far, of a value that is kept."""
-        return list(self._kept.get(id(node), ()))
+    def wishes(self, node: Expression, form: str) -> list[Hashable]:
+        """How a node was wanted so far in a form, of a value that is kept."""
+        return [wish for name, wish in self._kept.get(id(node), ()) if name == form]
 
     def choice(self, node: Expression, x: TensorLayout | None = None) -> Choice:
         """What was decided about a node."""
@@ -252,36 +271,66 @@ class Executor:
         run = self.form_run(form)
         if not node.secret:
             return run.clear(node, wish)
-        if self._uses[id(node)] < 2:
-            return self._computed(run, node, wish)
-        kept, key = self._kept.setdefault(id(node), {}), run.key(node, wish)
-        if key not in kept:
-            kept[key] = self._computed(run, node, wish)
-        value = kept[key]
-        if not run.lasts(node):
+        value = self._kept_value(run, node, wish)
+        if self._uses[id(node)] > 1 and not run.lasts(node):
             self._left[id(node)] -= 1
             if self._left[id(node)] == 0:
                 del self._kept[id(node)]
         return value
 
+    def unconverted(self, node: Expression, form: str, wish: Any) -> Value:
+        """For a conversion: the value of a node in its own form, which a parent may have asked for as well."""
+        return self._kept_value(self.form_run(form), node, wish)
+
+    def _kept_value(self, run: FormRun, node: Expression, wish: Any) -> Value:
+        """A value in a form; where a node is used several times, it is kept."""
+        if self._uses[id(node)] < 2:
+            return self._made(run, node, wish)
+        kept, key = self._kept.setdefault(id(node), {}), (run.name, run.key(node, wish))
+        if key not in kept:
+            kept[key] = self._made(run, node, wish)
+        return kept[key]
+
+    def _made(self, run: FormRun, node: Expression, wish: Any) -> Value:
+        """Computed in a form; in its own, and converted, where that is another one and the client cannot pack it."""
+        own = run.name
+        if not node.packable:
+            own = self.form_of(node)
+            self.placed.add(self.number[id(node)])
+        if own == run.name:
+            return self._computed(run, node, wish)
+        conversion = CONVERSIONS.get((own, run.name))
+        if conversion is None:
+            raise ParameterError(
+                f"conversion of {node.title}", expected="one that there is", got=f"{own} to {run.name}"
+            )
+        return self._observing(node, f"{own} to {run.name}", None, lambda: conversion(self, node, wish))
+
     def _computed(self, run: FormRun, node: Expression, wish: Any) -> Value:
         method = METHODS.get((run.name, node.op))
         if method is None:
             raise ParameterError(f"method of {run.name} for {node.title}", expected="one", got="none")
+        value = self._observing(node, run.name, self.choices, lambda: method(run, node, wish))
+        run.computed(node)
+        return value
+
+    def _observing(
+        self,
+        node: Expression,
+        form: str,
+        choices: Mapping[int, Choice] | None,
+        work: Callable[[], Value],
+    ) -> Value:
+        """What `work` gives, which is kept in `figures` where that was asked for."""
         if not self._observed:
-            value = method(run, node, wish)
-            run.computed(node)
-            return value
+            return work()
         before, others, self._of_children = self.evaluators.counts, self._of_children, Counts()
-        value = method(run, node, wish)
+        value = work()
         spent = self.evaluators.counts - before
-        choice = self.choices.get(self.number[id(node)])
+        number = self.number[id(node)]
+        choice = None if choices is None else choices.get(number)
         self.figures.append(
-            NodeFigures(
-                *(self.number[id(node)], node.title, run.name, choice),
-                *(spent - self._of_children, value.first().limbs),
-            )
+            NodeFigures(number, node.title, form, choice, spent - self._of_children, value.first().limbs)
         )
         self._of_children = others + spent
-        run.computed(node)
         return value

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.common.arrays import strips
-from cipherblas.common.errors import ParameterError
+from cipherblas.common.errors import MismatchError, ParameterError
 from cipherblas.evaluators.rows.interface import EXACT_BITS, ClearFactor, Rows
 from cipherblas.forms.form import RowForm
 from cipherblas.lang.analysis import has_public_key, is_constant
@@ -28,19 +28,26 @@ from cipherblas.lang.graph import products
 from cipherblas.lang.nodes import Expression, matrix_shape, ordered
 from cipherblas.methods.matmul.gemm import secret_product
 from cipherblas.methods.matmul.registry import GEMM
+from cipherblas.rlwe.matrices.matrix import bit_ceil
 from cipherblas.runtime.executor import FORMS, Executor, FormRun, computes
 from cipherblas.runtime.values import Input, Value
 
 ROWS = "rows"
 # Between twice the message and the modulus: for the noise and for primes that are not 2^bits.
 HEADROOM_BITS = 1.0
+MOST_SCALE_BITS = 900.0  # a float64 holds it beside any bound
 
 
 class Wish(NamedTuple):
-    """How a value is wanted: encrypted by columns, or by rows, at a scale."""
+    """How a value is wanted: encrypted by columns, or by rows, at a scale, which is an operand's; a value that was in
+    another form keeps the scale and the limbs that it has.
+
+    `limbs`: of operands; None for all.
+    """
 
     by_columns: bool
     scale: float
+    limbs: int | None = None
 
 
 def rounded(values: NDArray[Any], unit: float, bits: int) -> NDArray[Any]:
@@ -98,12 +105,13 @@ class RowRun(FormRun):
         fixed = any(choice.options.get("fixed") for choice in run.choices.values())
         # Products with fixed weights come in pieces of N columns, and so do operands that a public key encrypts, since
         # longer rows have secrets of the client's: what is added to them must too.
-        self._in_pieces = fixed or switches_keys(run.node) or has_public_key(run.node)
+        self.mixed = len(run.decisions.every_form) > 1  # values come from slots, or go there
+        self._in_pieces = self.mixed or fixed or switches_keys(run.node) or has_public_key(run.node)
         self._orientations: dict[int, bool | None] = {}
 
     def steps(self) -> int:
         """Products."""
-        return len(products(self.run.node))
+        return sum(self.run.form_of(node) == self.name for node in products(self.run.node))
 
     def key(self, node: Expression, wish: Wish) -> Hashable:
         return wish
@@ -113,10 +121,10 @@ class RowRun(FormRun):
 
     def result_wish(self, node: Expression) -> Wish:
         """As it was computed for other results; else at as large a scale as the modulus holds."""
-        made = [wish for wish in self.run.wishes(node) if isinstance(wish, Wish)]
+        made = [wish for wish in self.run.wishes(node, self.name) if isinstance(wish, Wish)]
         if made:
             return max(made, key=lambda wish: wish.scale)
-        room = self.ev.log_modulus(self.limbs) - 1 - HEADROOM_BITS
+        room = min(self.ev.log_modulus(self.limbs) - 1 - HEADROOM_BITS, MOST_SCALE_BITS)
         return Wish(bool(self.orientation(node)), 2.0**room / node.bound)
 
     def orientation(self, node: Expression) -> bool | None:
@@ -137,7 +145,7 @@ class RowRun(FormRun):
         return replace(value, cells=[[pieces]])
 
     def form(self, node: Expression, by_columns: bool, widths: list[int], shared: bool = False) -> RowForm:
-        """A node in pieces of so many columns."""
+        """A node in pieces of so many columns, or a few more, which are zeros."""
         rows, cols = matrix_shape(node)
         stops = np.cumsum(widths).tolist()
         pieces = tuple((stop - width, stop) for stop, width in zip(stops, widths, strict=True))
@@ -149,24 +157,39 @@ class RowRun(FormRun):
         cols = node.shape[0 if wish.by_columns else 1]
         length = self.ev.n if self._in_pieces and not shared else cols
         self.ev.spend(-(-cols // length), "pieces of an operand")
+        if not shared:
+            cols = self.width(cols)
         widths = [min(length, cols - start) for start in range(0, cols, length)]
         form = self.form(node, wish.by_columns, widths, shared)
         wanted = Input(
             *(node.name, node.transposed != wish.by_columns, form.shape, form),
-            *(self.limbs, float(wish.scale), 1.0, node.operand.public_key),
+            *(wish.limbs or self.limbs, float(wish.scale), 1.0, node.operand.public_key),
         )
         return Value(node.shape, form, self.inputs.secret(wanted, node.bound, self.run.evaluators), 1.0)
+
+    def width(self, cols: int) -> int:
+        """The entries of a row of so many columns: where rows become slots it fills its subring, or whole pieces of N,
+        with zeros."""
+        if not self.mixed:
+            return cols
+        return max(2, bit_ceil(cols)) if cols <= self.ev.n else -(-cols // self.ev.n) * self.ev.n
 
     def turned(self, value: Value) -> Value:
         """The same matrix encrypted the other way: one C-MT per N × N block."""
         ev, form = self.ev, value.rows
-        rows, n = form.shape[0], self.ev.n
+        (rows, cols), n = form.shape, self.ev.n
         columns: list[list[Rows]] = []  # by piece of the result
         ev.spend(len(value.handles) * -(-rows // n), "transpositions")
         for start in range(0, rows, n):
             height = min(n, rows - start)
             blocks = [ev.rows_of(piece, start, start + height) for piece in value.handles]
-            columns.append([ev.take(ev.transpose(block), block.shape[1], height) for block in blocks])
+            held = [min(stop, cols) - begin for begin, stop in form.pieces]  # rows of zeros are left out
+            columns.append(
+                [
+                    ev.take(ev.transpose(block), count, self.width(height))
+                    for block, count in zip(blocks, held, strict=True)
+                ]
+            )
         pieces = [ev.stack(column) for column in columns]
         return self.result(value.shape, not form.by_columns, pieces, value.unit)
 
@@ -174,7 +197,30 @@ class RowRun(FormRun):
         """A value of these pieces."""
         rows, stops = pieces[0].shape[0], np.cumsum([piece.shape[1] for piece in pieces]).tolist()
         ranges = tuple((stop - piece.shape[1], stop) for stop, piece in zip(stops, pieces, strict=True))
-        return Value(shape, RowForm((rows, stops[-1]), by_columns, ranges), [[pieces]], unit)
+        cols = min(stops[-1], shape[0 if by_columns else 1])
+        return Value(shape, RowForm((rows, cols), by_columns, ranges), [[pieces]], unit)
+
+    def at_equal_limbs(self, x: Value, y: Value) -> tuple[Value, Value]:
+        """Both at the limbs of the one that has fewer."""
+        limbs = min(x.first().limbs, y.first().limbs)
+
+        def dropped(value: Value) -> Value:
+            if value.first().limbs == limbs:
+                return value
+            return self.of(value, [self.ev.drop(piece, limbs) for piece in value.handles])
+
+        return dropped(x), dropped(y)
+
+    def factors(self, left: Expression, right: Expression, wishes: Mapping[int, Wish]) -> tuple[Value, Value]:
+        """Both factors of a product of secrets; what was in slots comes first: operands have its limbs."""
+        sides = (left, right)
+        found: dict[int, Value] = {}
+        for side in sorted(wishes, key=lambda side: self.mixed and sides[side].packable):
+            wish = wishes[side]
+            if self.mixed and found:
+                wish = wish._replace(limbs=next(iter(found.values())).first().limbs)
+            found[side] = self.value(sides[side], wish)
+        return self.at_equal_limbs(found[0], found[1])
 
     def clear_factor(self, product: Expression, transposed: bool) -> ClearFactor:
         """The clear factor of a product in integers: as it is where that is exact, else rounded as was chosen."""
@@ -228,7 +274,7 @@ def operand(run: RowRun, node: Expression, wish: Wish) -> Value:
 def scale(run: RowRun, node: Expression, wish: Wish) -> Value:
     """A change of scale alone, and of sign."""
     factor = node.gain(0)
-    value = run.value(node.children[0], Wish(wish.by_columns, wish.scale * factor))
+    value = run.value(node.children[0], wish._replace(scale=wish.scale * factor))
     pieces = [run.ev.absorb(piece, factor) for piece in value.handles]
     return replace(
         run.of(value, pieces), unit=math.copysign(value.unit, value.unit * node.parameters["factor"])
@@ -251,11 +297,18 @@ def truncated(run: RowRun, node: Expression, wish: Wish) -> Value:
 @computes(ROWS, "add")
 def add(run: RowRun, node: Expression, wish: Wish) -> Value:
     """The entrywise sum of pieces."""
-    ev, (first, second) = run.ev, sorted(node.children, key=lambda part: not part.secret)
+    ev = run.ev
+    # What was in slots has a scale and limbs of its own, which operands then follow.
+    first, second = sorted(node.children, key=lambda part: (not part.secret, run.mixed and part.packable))
     x = run.value(first, wish)
     if not second.secret:
         return _with_clear(run, x, second)
+    if run.mixed:
+        wish = Wish(wish.by_columns, x.first().scale, x.first().limbs)
     y = run.value(second, wish)
+    x, y = run.at_equal_limbs(x, y)
+    if abs(x.unit) != abs(y.unit):
+        raise MismatchError("units of rows to add", expected=abs(x.unit), got=abs(y.unit))
     combine = ev.add if x.unit == y.unit else ev.sub
     return run.of(x, [combine(p, q) for p, q in zip(x.handles, y.handles, strict=True)])
 
@@ -264,6 +317,9 @@ def _with_clear(run: RowRun, x: Value, clear: Expression) -> Value:
     def entries(start: int, stop: int) -> NDArray[np.float64]:
         matrix = run.inputs.values(clear)
         part = (matrix.T if x.rows.by_columns else matrix)[:, start:stop]
+        missing = stop - start - part.shape[1]
+        if missing:
+            part = np.pad(part, ((0, 0), (0, missing)))
         return np.asarray(np.multiply(part, x.unit, dtype=np.float64))
 
     pieces = [
@@ -278,7 +334,7 @@ def matmul(run: RowRun, node: Expression, wish: Wish) -> Value:
     """GEMMs: of one clear factor, which gives the orientation, or of two secrets."""
     natural = run.orientation(node)
     turned = natural is not None and natural != wish.by_columns
-    value = _product(run, node, Wish(wish.by_columns != turned, wish.scale))
+    value = _product(run, node, wish._replace(by_columns=wish.by_columns != turned))
     run.run.tick()
     return run.turned(value) if turned else value
 
@@ -289,7 +345,7 @@ def _product(run: RowRun, node: Expression, wish: Wish) -> Value:
         return _secret_product(run, node, wish)
     other = right if right.secret else left
     factor = run.clear_factor(node, transposed=wish.by_columns)
-    inner = Wish(wish.by_columns, wish.scale * factor.unit)
+    inner = wish._replace(scale=wish.scale * factor.unit)
     if run.fixed(node):
         number = len(run.run.fixed_factors)
         run.run.fixed_factors.append(factor)
@@ -306,12 +362,15 @@ def _secret_product(run: RowRun, node: Expression, wish: Wish) -> Value:
     ev, (left, right) = run.ev, node.children
     run.options(node)  # whose method must be the one that there is
     left_scale = math.sqrt(wish.scale) * math.sqrt(right.bound) / math.sqrt(left.bound)
-    x = run.value(left, Wish(True, left_scale))
-    y = run.value(right, Wish(False, wish.scale / left_scale))
+    wishes = {0: Wish(True, left_scale, wish.limbs), 1: Wish(False, wish.scale / left_scale, wish.limbs)}
+    x, y = run.factors(left, right, wishes)
     first, second = (y, x) if wish.by_columns else (x, y)
     ev.spend(ev.product_steps * len(first.handles) * len(second.handles), "products of pieces")
     pieces = [
-        ev.stack([secret_product(ev, row_piece, col_piece) for row_piece in first.handles])
+        ev.rows_of(
+            ev.stack([secret_product(ev, row_piece, col_piece) for row_piece in first.handles]),
+            *(0, first.rows.shape[1]),
+        )
         for col_piece in second.handles
     ]
     return run.result(node.shape, wish.by_columns, pieces, x.unit * y.unit)

@@ -38,12 +38,21 @@ class Decisions:
         form: of its values: "blocks", "tensors" or "rows".
         choices: by the number of the node in `ordered`.
         blocks: block lengths along the axes of a program in blocks; see `lang.graph.Axes`.
+        forms: of the computed nodes whose form is another one, by number.
+        crossings: options of the conversions of values that are asked for in another form, by the number of the node.
     """
 
     form: str
     choices: Mapping[int, Choice] = field(default_factory=dict)
     blocks: Mapping[str, int] = field(default_factory=dict)
     key_policy: KeyPolicy = "direct"
+    forms: Mapping[int, str] = field(default_factory=dict)
+    crossings: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+
+    @property
+    def every_form(self) -> tuple[str, ...]:
+        """The forms of the program's values, its own first."""
+        return tuple(dict.fromkeys((self.form, *self.forms.values())))
 
 
 @dataclass

@@ -7,12 +7,14 @@ with the secret, or a transposition, gives a wrong matrix.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cipherblas.common.arrays import bit_reversed
 from cipherblas.evaluators.rows.interface import Batch, ClearFactor, Part, Rows, RowsEvaluator
+from cipherblas.evaluators.slots.clear import coefficients_of, embedded
 from cipherblas.rlwe.rings import Ring
 
 Matrix: TypeAlias = NDArray[np.float64]
@@ -113,6 +115,24 @@ class RowsClear(RowsEvaluator):
 
     def _sub_data(self, x: Rows, y: Rows) -> Pair:
         return x.data[0] - y.data[0], x.data[1] - y.data[1]
+
+    def _drop_data(self, x: Rows, limbs: int) -> Pair:
+        return x.data  # type: ignore[no-any-return]
+
+    def _element_data(self, x: Rows, row: int) -> Any:
+        """Entries stand at the first coefficients here; the others mean nothing, and stay."""
+        (a, b), cols = x.data, x.shape[1]
+        full = a[row] @ self._secret
+        full[:cols] += b[row]
+        spread = np.empty((cols, self.n // cols))
+        spread[:, 0], spread[:, 1:] = full[:cols], full[cols:].reshape(cols, -1)
+        return embedded(spread.ravel() / x.scale)
+
+    def _of_elements_data(self, datas: Sequence[Any], cols: int, count: int, scale: float) -> Pair:
+        each = self.n // cols
+        order = bit_reversed(each)
+        rows = [coefficients_of(slots).reshape(cols, each).T[order] for slots in datas]
+        return self.encrypt(np.concatenate(rows)[:count], scale)
 
     def _add_clear_data(self, x: Rows, values: Callable[[], Matrix]) -> Pair:
         return x.data[0], x.data[1] + x.scale * values()

@@ -253,6 +253,17 @@ class RowsEvaluator(ABC):
     def _sub_data(self, x: Rows, y: Rows) -> Any: ...
 
     @abstractmethod
+    def _drop_data(self, x: Rows, limbs: int) -> Any: ...
+
+    @abstractmethod
+    def _element_data(self, x: Rows, row: int) -> Any:
+        """A row as ciphertext of the evaluator of slots of the same kind."""
+
+    @abstractmethod
+    def _of_elements_data(self, datas: Sequence[Any], cols: int, count: int, scale: float) -> Any:
+        """`count` rows of `cols` coefficients from ring elements, N / cols each, in bit-reversed order."""
+
+    @abstractmethod
     def _add_clear_data(self, x: Rows, values: Callable[[], NDArray[np.float64]]) -> Any: ...
 
     # ---- handles ----
@@ -521,7 +532,82 @@ class RowsEvaluator(ABC):
             raise MissingKeyError("no relinearisation key was declared", expected=limbs, got=None)
         self._request.need_relinearise(limbs)
 
+    # ---- between rows and ring elements ----
+
+    def element(self, x: Rows, row: int) -> Any:
+        """Data for `Evaluator.of_element`: a row as ciphertext whose coefficients at the multiples of X^(N/d) are the
+        message, the others being anything modulo Q.
+
+        Raises:
+            ShapeError: a row does not fill its subring: its degree d is more than its columns.
+        """
+        cols = x.shape[1]
+        if not 2 <= cols <= self.n or cols & (cols - 1):
+            raise ShapeError(
+                "columns of rows that become slots",
+                expected=f"a power of two from 2 to N = {self.n}",
+                got=cols,
+            )
+        return self._element_data(x, row)
+
+    def of_elements(
+        self,
+        datas: Sequence[Any],
+        shape: tuple[int, int],
+        *,
+        limbs: int,
+        scale: float,
+        bound: float,
+        noise: float,
+        worst: float = 0.0,
+    ) -> Rows:
+        """Rows of d entries from the data of `Evaluator.element_of`: of an element, coefficient j·r + t, r = N/d, is
+        entry j of its row of the bit-reversed number t. No key, no error: row t is X^-t times the element.
+
+        Args:
+            noise: standard deviation of the error of a coefficient.
+            worst: the largest one, for the worst case.
+
+        Raises:
+            ShapeError: the columns are no power of two up to N, or the elements do not hold so many rows.
+        """
+        rows, cols = shape
+        if not 2 <= cols <= self.n or cols & (cols - 1) or len(datas) != -(-rows * cols // self.n):
+            raise ShapeError(
+                "rows of ring elements",
+                expected=f"columns a power of two up to {self.n}",
+                got=(shape, len(datas)),
+            )
+        self.costs.copy(self.counts, shape, limbs)
+        data = self._of_elements_data(datas, cols, rows, scale)
+        return self.make(shape, limbs, scale, bound, noise, 0.0, data)
+
+    def worst_error(self, x: Rows) -> float:
+        """The largest error of a coefficient, in units of the message, where that is followed (`RowsWorstCase`)."""
+        return 0.0
+
+    def switch_variance(self, limbs: int) -> float:
+        """Variance of the error that one key switch adds to a coefficient."""
+        return self._variance.switch(limbs)
+
+    def worst_switch(self, limbs: int) -> float:
+        """The largest error of one key switch, where that is followed."""
+        return 0.0
+
     # ---- additions and changes of meaning ----
+
+    def drop(self, x: Rows, limbs: int) -> Rows:
+        """Forget limbs beyond the first `limbs`; values and scale stay. Free.
+
+        Raises:
+            LevelError: there are not so many.
+        """
+        if limbs == x.limbs:
+            return x
+        if not 1 <= limbs < x.limbs:
+            raise LevelError("limbs to keep", expected=f"1 to {x.limbs}", got=limbs)
+        data = self._drop_data(x, limbs)
+        return self.make(x.shape, limbs, x.scale, x.bound, x.noise, x.bias, data, x.independent, source=x)
 
     def take(self, x: Rows, rows: int, cols: int) -> Rows:
         """The first rows and columns: a copy."""

@@ -14,7 +14,7 @@ from cipherblas.crypto.keys.evaluation import EvaluationKeys
 from cipherblas.crypto.keys.request import weight_key
 from cipherblas.crypto.params import Parameters
 from cipherblas.engines.cpu import CpuEngine
-from cipherblas.engines.protocol import Engine, Key, Matrix
+from cipherblas.engines.protocol import Ciphertext, Engine, Key, Matrix
 from cipherblas.evaluators.rows.interface import (
     TRANSPOSE_POLICIES,
     Batch,
@@ -157,6 +157,17 @@ class RowsNative(RowsEvaluator):
     @staticmethod
     def _combined(combine: Callable[[Matrix, Matrix], Matrix], x: Rows, y: Rows) -> Pair:
         return combine(x.data[0], y.data[0]), combine(x.data[1], y.data[1])
+
+    def _drop_data(self, x: Rows, limbs: int) -> Pair:
+        a, b = (self.engine.drop_limbs(part, limbs) for part in x.data)
+        return a, b
+
+    def _element_data(self, x: Rows, row: int) -> Ciphertext:
+        a, b = x.data
+        return self.engine.row_as_ciphertext(a, b, row)
+
+    def _of_elements_data(self, datas: Sequence[Any], cols: int, count: int, scale: float) -> Pair:
+        return self.engine.rows_of_ciphertexts(datas, count, cols)
 
     def _add_clear_data(self, x: Rows, values: Callable[[], NDArray[np.float64]]) -> Pair:
         a, b = x.data

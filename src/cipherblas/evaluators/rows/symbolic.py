@@ -56,5 +56,14 @@ class RowsSymbolic(RowsEvaluator):
     def _sub_data(self, x: Rows, y: Rows) -> None:
         return None
 
+    def _drop_data(self, x: Rows, limbs: int) -> None:
+        return None
+
+    def _element_data(self, x: Rows, row: int) -> None:
+        return None
+
+    def _of_elements_data(self, datas: Sequence[Any], cols: int, count: int, scale: float) -> None:
+        return None
+
     def _add_clear_data(self, x: Rows, values: Callable[[], NDArray[np.float64]]) -> Any:
         return None

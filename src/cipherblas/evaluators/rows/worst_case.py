@@ -100,6 +100,31 @@ class RowsWorstCase(RowsEvaluator):
         rows.data = WorstRows(x.data.message + message, error)
         return rows
 
+    def of_elements(
+        self,
+        datas: Sequence[Any],
+        shape: tuple[int, int],
+        *,
+        limbs: int,
+        scale: float,
+        bound: float,
+        noise: float,
+        worst: float = 0.0,
+    ) -> Rows:
+        """Rows of ring elements, with the error that the caller knows."""
+        options = {"limbs": limbs, "scale": scale, "bound": bound, "noise": noise}
+        rows = super().of_elements(datas, shape, **options)  # type: ignore[arg-type]
+        rows.data = WorstRows(scale * bound, worst)
+        return rows
+
+    def worst_error(self, x: Rows) -> float:
+        """The largest error of a coefficient, in units of the message."""
+        return float(x.data.error)
+
+    def worst_switch(self, limbs: int) -> float:
+        """The largest error of one key switch."""
+        return self._worst.switch(limbs)
+
     # ---- hooks ----
 
     def _clear_product_data(self, factor: ClearFactor, x: Rows, exact: bool) -> WorstRows:
@@ -158,6 +183,15 @@ class RowsWorstCase(RowsEvaluator):
 
     def _sub_data(self, x: Rows, y: Rows) -> WorstRows:
         return self._add_data(x, y)
+
+    def _drop_data(self, x: Rows, limbs: int) -> WorstRows:
+        return x.data  # type: ignore[no-any-return]
+
+    def _element_data(self, x: Rows, row: int) -> None:
+        return None
+
+    def _of_elements_data(self, datas: Sequence[Any], cols: int, count: int, scale: float) -> None:
+        return None
 
     def _add_clear_data(self, x: Rows, values: Callable[[], NDArray[np.float64]]) -> WorstRows:
         return x.data  # type: ignore[no-any-return]

@@ -14,6 +14,28 @@ from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.values import Ct, Plain, Slots, WeightGroup
 
 
+def embedding_exponents(n: int) -> NDArray[np.int64]:
+    """5^j modulo 2N: slot j is the value of the polynomial at that power of the 2N-th root of unity."""
+    return np.array([pow(5, j, 2 * n) for j in range(n // 2)], np.int64)
+
+
+def embedded(coefficients: NDArray[np.float64]) -> Slots:
+    """The slots of a real polynomial, or of each row."""
+    n = coefficients.shape[-1]
+    values = n * np.fft.ifft(coefficients * np.exp(1j * np.pi / n * np.arange(n)))
+    return np.asarray(values[..., embedding_exponents(n) // 2])
+
+
+def coefficients_of(slots: Slots) -> NDArray[np.float64]:
+    """The real polynomial that has these slots."""
+    n = 2 * len(slots)
+    exponents = embedding_exponents(n)
+    values = np.empty(n, np.complex128)
+    values[exponents // 2] = slots
+    values[(2 * n - exponents) // 2] = np.conj(slots)
+    return np.asarray((np.fft.fft(values) / n * np.exp(-1j * np.pi / n * np.arange(n))).real)
+
+
 class Clear(Evaluator):
     """Exact slots in the clear. With `available` given, an operation whose key was not declared raises."""
 
@@ -88,6 +110,9 @@ class Clear(Evaluator):
 
     def _add_plain_data(self, x: Any, plain: Plain, scale: float, factor: int, limbs: int) -> Any:
         return x + plain.values()
+
+    def _times_monomial_data(self, x: Any, power: int, limbs: int) -> Any:
+        return x * np.exp(1j * np.pi / self.n * (power * embedding_exponents(self.n) % (2 * self.n)))
 
     def _scale_data(self, x: Any, factor: int, value: float) -> Any:
         return x * value

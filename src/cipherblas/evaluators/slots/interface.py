@@ -55,6 +55,31 @@ class Evaluator(Products):
         """The evaluator's own representation of what `fresh` is given."""
         return data
 
+    # ---- ring elements whose coefficients are the message ----
+
+    def of_element(self, data: Any, *, limbs: int, scale: float, bound: float) -> Ct:
+        """A handle on a ring element of `RowsEvaluator.elements`, whose message are coefficients up to `bound`.
+
+        It has no errors: those of coefficients are the caller's to keep (`assume_errors`). Both parts are transformed.
+        """
+        self.counts.encode_ntt_limbs += 2 * limbs
+        return self.make(limbs, scale, bound, SlotErrors(), 2, data)
+
+    def element_of(self, ct: Ct) -> Any:
+        """The data of a ciphertext for `RowsEvaluator.of_elements`, for which both parts are transformed."""
+        self.counts.encode_ntt_limbs += 2 * ct.limbs
+        return ct.data
+
+    def assume_errors(self, ct: Ct, errors: SlotErrors, worst: float = 0.0) -> Ct:
+        """The same ciphertext; its errors are these, as the caller knows, and in the worst case `worst`, in units of
+        the integer message."""
+        ct.errors = errors
+        return ct
+
+    def worst_error(self, ct: Ct) -> float:
+        """The largest error of a slot, in units of the integer message, where that is followed (`WorstCase`)."""
+        return 0.0
+
     # ---- rotations and linear transforms ----
 
     def rotate_many(self, x: Ct | Plain, steps: Sequence[Step]) -> list[Any]:

@@ -254,5 +254,14 @@ class Native(Evaluator):
             return engine.add_plain(x, plaintext)
         return engine.add(x, engine.multiply_scalar(engine.encryption(plaintext), factor))
 
+    def _times_monomial_data(self, x: Any, power: int, limbs: int) -> Any:
+        def monomial() -> Factor:
+            coefficients = np.zeros(self.n, np.int64)
+            coefficients[power] = 1
+            return self.engine.factor(self.engine.upload_message(coefficients), limbs)
+
+        factor = self._run_encodings.get(("monomial", power, limbs), monomial)
+        return self.engine.multiply_plain_sum([factor], [x], None)
+
     def _scale_data(self, x: Any, factor: int, value: float) -> Any:
         return x if factor == 1 else self.engine.multiply_scalar(x, factor)

@@ -55,6 +55,9 @@ class Levels(Bookkeeper, ABC):
         """Add `plain` at `scale`, encoded at scale / factor and multiplied by the integer."""
 
     @abstractmethod
+    def _times_monomial_data(self, x: Any, power: int, limbs: int) -> Any: ...
+
+    @abstractmethod
     def _scale_data(self, x: Any, factor: int, value: float) -> Any:
         """Multiply by the integer `factor`, which stands for `value` (the rest of it goes into the scale)."""
 
@@ -245,6 +248,15 @@ class Levels(Bookkeeper, ABC):
             return self._times_integer(x, int(value), value, x.scale)
         read = self.absorb(x, abs(value))
         return self.negate(read) if value < 0 else read
+
+    def times_monomial(self, x: Ct, power: int) -> Ct:
+        """x times X^power, 0 <= power < N: exact, without noise. Slot j is multiplied by ζ^(power·5^j), ζ a primitive
+        2N-th root of unity; every slot by the imaginary unit where power is N/2. Levels: none."""
+        self.counts.sums += 1
+        self.counts.mac_limbs += x.components * x.limbs
+        self.counts.plain_bytes_read += x.limbs * self.limb_bytes()
+        data = self._times_monomial_data(x.data, power, x.limbs)
+        return self.make(x.limbs, x.scale, x.bound, x.errors, x.components, data)
 
     def absorb(self, x: Ct, value: float) -> Ct:
         """x times a positive number, taken into the scale: exact and free, but the scale changes to scale / value."""

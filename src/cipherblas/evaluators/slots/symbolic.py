@@ -103,5 +103,8 @@ class Symbolic(Evaluator):
     def _add_plain_data(self, x: Any, plain: Plain, scale: float, factor: int, limbs: int) -> Any:
         return None
 
+    def _times_monomial_data(self, x: Any, power: int, limbs: int) -> Any:
+        return None
+
     def _scale_data(self, x: Any, factor: int, value: float) -> Any:
         return None

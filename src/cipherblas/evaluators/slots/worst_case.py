@@ -93,6 +93,22 @@ class WorstCase(Evaluator):
         ct.data = Worst(ct.limbs, 2, ct.scale, message, self.worst.fresh(message, public_key))
         return ct
 
+    def of_element(self, data: Any, *, limbs: int, scale: float, bound: float) -> Ct:
+        """A handle on a ring element; `data` is not looked at."""
+        ct = super().of_element(None, limbs=limbs, scale=scale, bound=bound)
+        ct.data = Worst(limbs, 2, scale, scale * bound, 0.0)
+        return ct
+
+    def assume_errors(self, ct: Ct, errors: SlotErrors, worst: float = 0.0) -> Ct:
+        """As `Evaluator.assume_errors`."""
+        ct = super().assume_errors(ct, errors, worst)
+        ct.data = replace(ct.data, error=worst, amplified=0.0, added=0.0)
+        return ct
+
+    def worst_error(self, ct: Ct) -> float:
+        """The largest error of a slot, in units of the integer message."""
+        return float(ct.data.error)
+
     def bounded(self, ct: Ct, bound: float) -> Ct:
         """The same ciphertext; what the caller knows about its slots is used."""
         ct = super().bounded(ct, bound)
@@ -243,6 +259,9 @@ class WorstCase(Evaluator):
         message = scale * plain.bound
         error = x.error + factor * self.worst.plain(message / factor)
         return replace(x, message=x.message + message, error=error)
+
+    def _times_monomial_data(self, x: Any, power: int, limbs: int) -> Any:
+        return x
 
     def _scale_data(self, x: Any, factor: int, value: float) -> Any:
         size = abs(factor)

@@ -1,144 +1,322 @@
-"""Between slots and coefficients: the canonical embedding as a homomorphic linear transform.
+"""Between encrypted rows, whose entries are coefficients, and blocks, whose entries are slots.
 
-A ciphertext whose slots repeat with period h = d/2 holds h complex numbers z. As RLWE row of d entries they are the
-real parts, then the imaginary parts: with Y = X^(N/d) the polynomial is Σ_k z_k·Y^k, since Y^h takes the value i at
-every slot. Its slots are w_j = Σ_k z_k·ζ^(k·5^j), ζ a primitive 2d-th root of unity: a complex h × h matrix V with
-V·V* = h·1. Both ways are one linear transform with h diagonals (SlotToCoeff and CoeffToSlot of bootstrapping, in one
-stage), meant for small degrees; baby steps and giant steps need about 2·sqrt(2h) keys.
+r = N/d rows of d entries share a ring element: coefficient j·r + t is entry j of the row with the bit-reversed number
+t. Its slots are the canonical embedding of the coefficients c, w_j = Σ_k z_k·ζ^(k·5^j) with z_k = c_k + i·c_(k + S):
+a Fourier transform, whose factors (butterflies) are linear transforms of three diagonals each. Some of them together
+are a stage, at one level; without the bit reversal that a Fourier transform begins with, z comes in bit-reversed order.
+Stages are unitary, so that an error that one of them adds counts the same at the end, whichever way; and what comes
+in as error of entries goes out as the same error of entries, since all stages together only move it.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.common.errors import ShapeError
-from cipherblas.crypto.params import Parameters
+from cipherblas.common.arrays import bit_reversed
+from cipherblas.common.errors import ParameterError, ShapeError
+from cipherblas.evaluators.family import Evaluators
+from cipherblas.evaluators.rows.interface import Rows
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.values import Ct, Plain, Transform
+from cipherblas.forms.convert.relayout import best_baby_steps
+from cipherblas.forms.layouts import Layout, SlotIndex, entry_index
 from cipherblas.rlwe.key_policies import Step
-from cipherblas.rlwe.matrices.rlwe import RlweRows
+from cipherblas.rlwe.noise import SlotErrors, WorstSlots, slot_tail, tail
+from cipherblas.rlwe.noise.worst_case import WORST_BITS
+
+MOST_STAGES = 4
+# A bias b stays below tail·B and an error of deviation s below tail·s where both are within tail·hypot(x·s, y·B), for
+# any x, y with 1/x² + 1/y² = 1.
+BESIDE_BIAS, OF_BIAS = math.sqrt(1.5), math.sqrt(3)
 
 
-def slots_to_coefficients(ev: Evaluator, x: Ct, degree: int) -> Ct:
-    """SlotToCoeff: from slots z of period h = degree/2 to the polynomial Σ_k z_k·Y^k. Levels: 1.
+class Halves(NamedTuple):
+    """A ring element as two blocks of real slots: the first halves of its rows, and the second ones (None: zeros)."""
+
+    left: Ct
+    right: Ct | None
+
+
+@dataclass(frozen=True)
+class Packing:
+    """How rows of d entries share ring elements, and how many stages the transforms have.
+
+    Raises:
+        ShapeError: d is no power of two from 2 to N.
+        ParameterError: no such number of stages.
+    """
+
+    n: int
+    degree: int
+    stages: int
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.degree <= self.n or self.degree & (self.degree - 1):
+            raise ShapeError(
+                "length of rows in slots", expected=f"a power of two from 2 to N = {self.n}", got=self.degree
+            )
+        if not 1 <= self.stages <= min(MOST_STAGES, self.slots.bit_length() - 1):
+            raise ParameterError("stages", expected=f"1 to {MOST_STAGES}", got=self.stages)
+
+    @property
+    def slots(self) -> int:
+        return self.n // 2
+
+    @property
+    def rows(self) -> int:
+        """r, of an element."""
+        return self.n // self.degree
+
+    def layout(self, by_columns: bool) -> Layout:
+        """Half an element as block: r rows of d/2 entries in bit-reversed order one after the other, or columns."""
+        rows, half, slots = self.rows, self.degree // 2, self.slots
+        shape = (half, rows) if by_columns else (rows, half)
+
+        def indexer(_: int) -> SlotIndex:
+            slot = np.arange(slots, dtype=np.int64)
+            row, entry = slot // half, bit_reversed(half)[slot % half]
+            return SlotIndex(entry_index(entry, row, shape) if by_columns else entry_index(row, entry, shape))
+
+        return Layout("coefficients", ("coefficients", *shape, by_columns, slots), *shape, slots, 1, indexer)
+
+
+def rows_to_slots(evs: Evaluators, x: Rows, packing: Packing, rescales: int = 0) -> list[Halves]:
+    """Rows as blocks of real slots, one pair for every r rows.
+
+    A tree packs r rows into one element: x + X^s·y + τ(x - X^s·y) has twice the coefficients of x at even multiples of
+    X^s and those of y at odd ones, where τ fixes the former and negates the latter; what rows have elsewhere, which is
+    anything modulo Q, goes exactly. Then `stages` transforms, and real and imaginary parts are separated.
+
+    Levels: `rescales`, and one per stage. Keys: log2(r) rotations, those of the stages, conjugation.
 
     Args:
-        ev: any evaluator; `Symbolic` declares the keys.
-        x: slots that repeat with period h.
-        degree: d, a power of two from 2 to N.
-
-    Returns:
-        A ciphertext whose coefficients are scale · (Re z_0, …, Re z_{h-1}, Im z_0, …) at the multiples of X^(N/d), for
-        `rows_of`. Its slots, which the bound is about, may be h times larger.
+        rescales: limbs to drop before the stages.
 
     Raises:
-        ShapeError: no such degree.
-        LevelError: no level is left.
+        ShapeError: the rows are not of d entries. LevelError: not so many levels are left.
     """
-    return _transformed(ev, x, degree, inverse=False)
+    r = packing.rows
+    if x.shape[1] != packing.degree:
+        raise ShapeError("columns of rows that become slots", expected=packing.degree, got=x.shape[1])
+    whole, rest = divmod(x.shape[0], r)
+
+    def element(number: int, held: int = r) -> Halves:
+        return _halves(evs, x, packing, rescales, number * r, held)
+
+    found = [element(number) for number in range(whole)]
+    return [*found, element(whole, rest)] if rest else found
 
 
-def coefficients_to_slots(ev: Evaluator, x: Ct, degree: int) -> Ct:
-    """CoeffToSlot: what a ciphertext of `ciphertexts_of` has at the multiples of X^(N/d), in slots of period d/2.
+def slots_to_rows(evs: Evaluators, pairs: list[Halves], count: int, packing: Packing) -> Rows:
+    """The inverse of `rows_to_slots`: `count` rows of d entries, at as many limbs less as there are stages.
 
-    For d < N the other coefficients, which rows do not store, are removed first by the trace to the subring, a sum over
-    log2(N/d) rotations; it is exact whatever they are. Levels: 1. Arguments and errors as `slots_to_coefficients`.
-    """
-    _check_degree(ev.params.n, degree)
-    step = ev.slots // 2
-    while step >= degree // 2:
-        x = ev.linear_transform(x, {0: None, step: None})
-        step //= 2
-    return _transformed(ev, ev.absorb(x, degree / ev.params.n), degree, inverse=True)
-
-
-def rows_of(
-    params: Parameters, words: Sequence[NDArray[np.uint64]], scale: float, cols: int, key_id: str = ""
-) -> RlweRows:
-    """The RLWE rows that ciphertexts hold in their coefficients, one row each.
-
-    Args:
-        words: of ciphertexts that `slots_to_coefficients` made at degree bit_ceil(cols), as an engine downloads them:
-            uint64 (2, limbs, N) in NTT form, of equal limbs.
-        scale: of all of them.
-        cols: entries of a row.
+    Keys: those of the stages.
 
     Raises:
-        ShapeError: an array has another shape; more columns than N, or no ciphertext.
+        LevelError: not so many levels are left.
     """
-    if not words:
-        raise ShapeError("rows", expected="at least one ciphertext", got=0)
-    expected = (2, words[0].shape[1], params.n)
-    for one in words:
-        if one.shape != expected:
-            raise ShapeError("ciphertexts that hold rows", expected=expected, got=one.shape)
-    shape = (len(words), cols)
-    RlweRows.check_shape(params, shape)
-    context = params.context()
-    b, a = (context.rows_from_ntt(np.stack([one[part] for one in words])) for part in (0, 1))
-    stride = params.n // (1 << (cols - 1).bit_length())
-    stored = np.ascontiguousarray(b[:, :, ::stride][:, :, :cols])
-    return RlweRows(params, shape, scale, stored, a, key_id)
+    ev = evs.slots
+
+    def element(number: int) -> tuple[Ct, float, float, float]:
+        return _element(ev, pairs[number], packing)
+
+    done = [element(number) for number in range(len(pairs))]
+    scale, limbs = done[0][0].scale, min(ct.limbs for ct, *_ in done)
+    bound = max(one[1] for one in done)
+    deviation, worst = max(one[2] for one in done), max(one[3] for one in done)
+    datas = [ev.element_of(ev.drop(ct, limbs)) for ct, *_ in done]
+    noise, worst = deviation * scale, worst * scale
+    return evs.rows.of_elements(
+        datas, (count, packing.degree), limbs=limbs, scale=scale, bound=bound, noise=noise, worst=worst
+    )
 
 
-def ciphertexts_of(rows: RlweRows) -> list[NDArray[np.uint64]]:
-    """The ciphertexts of RLWE rows for the `Native` evaluator: uint64 (2, limbs, N), NTT form.
+def _halves(evs: Evaluators, x: Rows, packing: Packing, rescales: int, start: int, held: int) -> Halves:
+    """One element of rows from `start` on."""
+    ev, r, limbs = evs.slots, packing.rows, x.limbs
 
-    Only the multiples of X^(N/d) are the message; `coefficients_to_slots` removes the rest.
+    def leaf(row: int) -> Ct:
+        return ev.of_element(evs.rows.element(x, start + row), limbs=limbs, scale=x.scale, bound=x.bound)
 
-    Raises:
-        ShapeError: the rows are not as long as their ring degree d: what they do not store would remain.
+    ct = _packed(ev, leaf, 0, r, held, r)
+    assert ct is not None
+    ct = ev.assume_errors(ev.bounded(ct, x.bound), SlotErrors())
+    for _ in range(rescales):
+        ct = ev.rescale(ct)
+    rounding = ct.errors.own  # of the slots, which the transforms make that of single coefficients
+    worst_rounding = ev.worst_error(ct) / ct.scale
+    ev.require_levels(ct, packing.stages, "the transform from coefficients to slots")
+    ct, added, worst_added = _transformed(ev, ct, packing, inverse=True)
+    root = math.sqrt(packing.slots)
+    ct = ev.absorb(ct, 1 / root)
+    # Each level of the tree doubles the message and the errors before it: a third of the last one's variance remains.
+    levels = math.sqrt(max(r * r - 1, 0) / 3 * evs.rows.switch_variance(limbs)) / r / x.scale
+    beside, bias = BESIDE_BIAS if x.bias else 1.0, x.bias / x.scale * OF_BIAS / tail(1)
+    noise, moved = beside * x.noise / x.scale, beside * math.hypot(added, rounding / root)
+    if x.independent:
+        total = SlotErrors(math.hypot(noise, beside * levels), moved, bias)
+    else:
+        total = SlotErrors(beside * levels, moved, math.hypot(noise, bias))
+    worst = evs.rows.worst_error(x) + (r - 1) / r * evs.rows.worst_switch(limbs)
+    worst_total = math.sqrt(2) * worst / x.scale + worst_added + worst_rounding
+    ct = ev.assume_errors(ct, total, worst_total * ct.scale)
+    mirrored = ev.conjugate(ct)
+    left = ev.bounded(ev.absorb(ev.add(ct, mirrored), 0.5), x.bound)
+    turned = ev.times_monomial(ev.sub(mirrored, ct), ev.n // 2)  # -2i·Im z times i
+    return Halves(left, ev.bounded(ev.absorb(turned, 0.5), x.bound))
+
+
+def _packed(ev: Evaluator, leaf: Callable[[int], Ct], start: int, size: int, held: int, r: int) -> Ct | None:
+    """Rows `start` to start + size - 1 in one element at the multiples of X^(r/size); None where all are missing."""
+    if start >= held:
+        return None
+    if size == 1:
+        return leaf(start)
+    half = size // 2
+    x = _packed(ev, leaf, start, half, held, r)
+    y = _packed(ev, leaf, start + half, half, held, r)
+    assert x is not None
+    plus = minus = x
+    if y is not None:
+        moved = ev.times_monomial(y, r // size)
+        plus, minus = ev.add(x, moved), ev.sub(x, moved)
+    total = ev.add(plus, ev.rotate(minus, ev.slots * size // (2 * r)))
+    return ev.bounded(ev.absorb(total, 0.5), x.bound)
+
+
+def _element(ev: Evaluator, pair: Halves, packing: Packing) -> tuple[Ct, float, float, float]:
+    """The element of two blocks, its largest entry, the deviation of an entry's error, and the worst one."""
+    z = ev.ready(pair.left)
+    if pair.right is not None:
+        z = ev.add(z, ev.times_monomial(ev.ready(pair.right), ev.n // 2))
+    bound = max(half.bound for half in pair if half is not None)
+    errors, worst = z.errors, ev.worst_error(z) / z.scale
+    ev.require_levels(z, packing.stages, "the transform from slots to coefficients")
+    z = ev.absorb(z, 1.0)
+    z = ev.assume_errors(ev.bounded(z, math.sqrt(2) * bound), SlotErrors())
+    z, added, worst_added = _transformed(ev, z, packing, inverse=False)
+    # The coefficients are the entries over sqrt(S).
+    z = ev.absorb(z, math.sqrt(packing.slots))
+    return z, bound, math.hypot(errors.deviation, added), worst + worst_added
+
+
+def _transformed(ev: Evaluator, x: Ct, packing: Packing, *, inverse: bool) -> tuple[Ct, float, float]:
+    """The stages, of a ciphertext without errors: the deviation of the error that they add to an entry, and the worst
+    one. Entries are bounded by x's bound: as coefficients before, or in slots.
+
+    A mask that is rounded to integers is off by a polynomial e with independent coefficients; e·x has coefficients of
+    deviation ‖x‖/sqrt(12), whatever x is, and ‖x‖ is sqrt(N)·bound at the most, or as much of a root of S of it.
     """
-    params, (count, cols) = rows.params, rows.shape
-    if cols != rows.degree:
-        raise ShapeError("columns of rows that become slots", expected="a power of two", got=cols)
-    full = np.zeros((rows.limbs, count, params.n), np.uint64)
-    full[:, :, :: params.n // cols] = rows.b
-    parts = [params.context().rows_to_ntt(np.ascontiguousarray(part)) for part in (full, rows.a)]
-    return [np.stack([b, a]) for b, a in zip(*parts, strict=True)]
+    noise, root = WorstSlots(ev.params), math.sqrt(packing.slots)
+    unit = root if inverse else 1.0  # what an entry is multiplied by in the slots of the result
+    entries = x.bound if inverse else x.bound / math.sqrt(2)
+    variance = worst = 0.0
+    for first, last in stage_layers(packing, inverse):
+        transform = stage(packing.slots, first, last, inverse)
+        terms, limbs, scale = len(transform), x.limbs, x.scale
+        baby_steps = _baby_steps(packing.slots, first, last)
+        lost = ev.params.q[limbs - 1]
+        # What shares a giant step is summed before it: of that we know its norm, which no coefficient exceeds.
+        ev.check_room(limbs, scale * lost, 2 * math.sqrt(2) * entries * unit, 0.0)
+        x = ev.linear_transform(x, transform, baby_steps=baby_steps)
+        masks = terms * ev.n / 12 * (entries / lost) ** 2
+        added = math.hypot(x.errors.own, x.errors.mixed) / unit
+        variance += masks + added**2
+        # Slots of the later stages may add up what an earlier one adds; and e has slots up to TAIL·sqrt(N/12).
+        switch = noise.key_switch(limbs) + noise.rounding()
+        later = math.sqrt(packing.slots / 2**last) if not inverse else math.sqrt(2.0**first)
+        gain = math.sqrt(2.0 ** (last - first))
+        worst = worst + later * (gain + 2) * switch / scale / unit
+        worst += (
+            slot_tail(1.0, WORST_BITS) * math.sqrt(ev.n / 12 * 2 * packing.slots) * terms * entries / lost
+        )
+        x = ev.assume_errors(x, SlotErrors())
+    return x, math.sqrt(variance), worst
 
 
-def _check_degree(n: int, degree: int) -> None:
-    if not 2 <= degree <= n or degree & (degree - 1):
-        raise ShapeError("degree", expected=f"a power of two from 2 to N = {n}", got=degree)
+def stage_layers(packing: Packing, inverse: bool) -> list[tuple[int, int]]:
+    """The butterflies of each stage, as ranges of the log2(S) of them, in the order in which they are applied."""
+    layers = packing.slots.bit_length() - 1
+    bounds = [layers * part // packing.stages for part in range(packing.stages + 1)]
+    ranges = list(itertools.pairwise(bounds))
+    return ranges[::-1] if inverse else ranges
 
 
-def _transformed(ev: Evaluator, x: Ct, degree: int, *, inverse: bool) -> Ct:
-    _check_degree(ev.params.n, degree)
-    x = ev.ready(x)
-    ev.require_levels(x, 1, "the canonical embedding")
-    h = degree // 2
-    # Giant rotations are not hoisted and count about twice: sqrt(2h) baby steps.
-    baby_steps = min(h, 1 << math.ceil(math.log2(2 * h) / 2))
-    result: Ct = ev.linear_transform(x, _embedding(ev.slots, degree, inverse), baby_steps=baby_steps)
-    return result
+def _baby_steps(slots: int, first: int, last: int) -> int:
+    return best_baby_steps(_steps(slots, first, last))
 
 
-@functools.lru_cache(maxsize=8)
-def _embedding(slots: int, degree: int, inverse: bool) -> Transform:
-    """V, or its inverse V*/h, by diagonals that repeat with period h."""
-    h = degree // 2
-    size = 1.0 / h if inverse else 1.0
+@functools.lru_cache(maxsize=64)
+def _steps(slots: int, first: int, last: int) -> tuple[int, ...]:
+    """Rotations of some butterflies together: sums of their distances, with any signs."""
+    reach = (1 << last) - (1 << first)
+    return tuple(sorted({step % slots for step in range(-reach, reach + 1, 1 << first)}))
+
+
+@functools.lru_cache(maxsize=64)
+def stage(slots: int, first: int, last: int, inverse: bool) -> Transform:
+    """Butterflies `first` to last - 1 of the unitary transform, or their inverses.
+
+    Bounds are those of what stands in coefficients or in slots as entries (see `_transformed`): the inverse lets
+    sums of coefficients grow by the root of as many, the other way they shrink by it.
+    """
+    size = 2.0 ** ((first - last) / 2)  # of every entry: one path leads from an input to an output
     terms: dict[Step, Plain | None] = {}
-    for step in range(h):
-        values = functools.partial(_diagonal, slots, degree, step, inverse)
-        terms[step] = Plain(("embedding", slots, degree, inverse, step), values, size, constant=True)
-    norm = size * math.sqrt(h)
-    return Transform(terms, size * h, norm, ("embedding", slots, degree, inverse))
+    for step in _steps(slots, first, last):
+        values = functools.partial(_diagonal, slots, first, last, inverse, step)
+        key = ("embedding", slots, first, last, inverse, step)
+        terms[step] = Plain(key, values, size * (1 + 1e-9), constant=True)
+    growth = 1 / size if inverse else size
+    return Transform(terms, growth, 1.0, ("embedding", slots, first, last, inverse))
 
 
-def _diagonal(slots: int, degree: int, step: int, inverse: bool) -> NDArray[Any]:
-    """Entries (j, j + step) of the matrix, repeated over all slots."""
-    h, order = degree // 2, 2 * degree
-    powers = np.array([pow(5, j, order) for j in range(h)], np.int64)
-    j = np.arange(h)
-    k = (j + step) % h
-    exponent = -j * powers[k] if inverse else k * powers[j]
-    values = np.exp(2j * np.pi * (exponent % order) / order) / (h if inverse else 1)
-    return np.tile(values, slots // h)
+def _diagonal(slots: int, first: int, last: int, inverse: bool, step: int) -> NDArray[np.complex128]:
+    return _diagonals(slots, first, last, inverse)[step]
+
+
+@functools.lru_cache(maxsize=4)
+def _diagonals(slots: int, first: int, last: int, inverse: bool) -> dict[int, NDArray[Any]]:
+    """The diagonals of some butterflies together."""
+    total: dict[int, NDArray[Any]] = {0: np.ones(slots, np.complex128)}
+    layers = range(first, last)
+    for layer in reversed(layers) if inverse else layers:
+        butterfly = _butterfly(slots, layer)
+        total = _composed(_adjoint(butterfly) if inverse else butterfly, total)
+    return total
+
+
+def _butterfly(slots: int, layer: int) -> dict[int, NDArray[Any]]:
+    """Pairs u, v at a distance of 2^layer become (u + ξ·v)/√2 and (u - ξ·v)/√2."""
+    half = 1 << layer
+    slot = np.arange(slots)
+    upper = slot % (2 * half) >= half
+    exponents = np.array([pow(5, j, 8 * half) for j in range(half)])
+    root = np.exp(2j * np.pi * exponents / (8 * half))[slot % half]
+    parts = {0: np.where(upper, -root, 1.0), half % slots: np.where(upper, 0, root)}
+    back = -half % slots
+    parts[back] = parts.get(back, 0) + np.where(upper, 1.0, 0.0)
+    return {step: values / math.sqrt(2) for step, values in parts.items()}
+
+
+def _adjoint(diagonals: dict[int, NDArray[Any]]) -> dict[int, NDArray[Any]]:
+    slots = len(next(iter(diagonals.values())))
+    return {-step % slots: np.conj(np.roll(values, step)) for step, values in diagonals.items()}
+
+
+def _composed(outer: dict[int, NDArray[Any]], inner: dict[int, NDArray[Any]]) -> dict[int, NDArray[Any]]:
+    """The diagonals of the product of two matrices."""
+    slots = len(next(iter(outer.values())))
+    found: dict[int, NDArray[Any]] = {}
+    for (a, left), (b, right) in itertools.product(outer.items(), inner.items()):
+        step = (a + b) % slots
+        term = left * np.roll(right, -a)
+        found[step] = found[step] + term if step in found else term
+    return found

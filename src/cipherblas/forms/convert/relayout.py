@@ -157,7 +157,7 @@ def plan(source: Layout, target: Layout, number: int) -> tuple[_Piece, ...]:
         if any(len(selection.target) for selection in selections):
             key = ("relayout", source.key, target.key, number, part)
             transform = _transform(selections, source.slots, key)
-            pieces.append(_Piece(part, transform, _best_baby_steps([total_step(s) for s in transform.terms])))
+            pieces.append(_Piece(part, transform, best_baby_steps([total_step(s) for s in transform.terms])))
     if any(rest.any() for rest in missing) or not pieces:
         raise ShapeError("a layout to re-arrange", expected="every entry of the block", got=source.name)
     return tuple(pieces)
@@ -243,7 +243,7 @@ def _diagonal(
     return row
 
 
-def _best_baby_steps(steps: Sequence[int]) -> int:
+def best_baby_steps(steps: Sequence[int]) -> int:
     """The number of baby steps with the cheapest rotations: powers of two and distances between steps are tried."""
     unit = math.gcd(*steps) or 1
     span = max(1, (max(steps) - min(steps)) // unit)

@@ -1,0 +1,198 @@
+"""Candidates of several forms: products by GEMM on encrypted rows, entrywise operations on slots."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import ClassVar
+
+from cipherblas.common.errors import ParameterError
+from cipherblas.evaluators.family import Evaluators
+from cipherblas.evaluators.rows.symbolic import RowsSymbolic
+from cipherblas.evaluators.slots.symbolic import Symbolic
+from cipherblas.forms.convert.coefficients import Packing, rows_to_slots, slots_to_rows
+from cipherblas.lang.graph import axes_of, products
+from cipherblas.lang.nodes import Expression, matrix_shape, ordered
+from cipherblas.methods.matmul.registry import GEMM
+from cipherblas.planner.budgets import Budgets
+from cipherblas.planner.cost import Rates
+from cipherblas.planner.plan import PlanOptions
+from cipherblas.planner.refusals import INFEASIBLE
+from cipherblas.planner.rows import weight_bits_for
+from cipherblas.planner.schema import MOST_WEIGHT_BITS
+from cipherblas.planner.sizing import draft
+from cipherblas.planner.strategy import Candidate, Strategy
+from cipherblas.rlwe.counts import Counts
+from cipherblas.rlwe.matrices.matrix import bit_ceil
+from cipherblas.runtime.blocks import BLOCKS, IN_PLACE, multiply
+from cipherblas.runtime.executor import METHODS, missing
+from cipherblas.runtime.rows import ROWS
+from cipherblas.runtime.values import Choice, Decisions
+
+MIXED = "gemm, elementwise"
+NOMINAL_SCALE_BITS = 30.0  # of the ring on which forms are placed
+STAGES = (2, 3)
+RESCALES = (0, 1)
+MORE_WEIGHT_BITS = (
+    1  # errors of rounded weights count somewhat more once they are errors of slots, and twice in a square
+)
+
+
+def unsupported(expression: Expression) -> str | None:
+    """Why a program gains nothing by several forms, or cannot have them; None where it may."""
+    if not products(expression):
+        return "there is no matrix product"
+    if missing(expression, ROWS) is None:
+        return "rows compute it alone"
+    for node in ordered(expression):
+        if node.secret and not node.packable and not forms_of(node):
+            return f"no method by rows or in blocks for {node.title}"
+    return None
+
+
+def forms_of(node: Expression) -> list[str]:
+    """The forms in which a computed node may be: products by rows, entrywise ones in slots, sums in either."""
+    forms = (ROWS,) if node.product else (ROWS, BLOCKS)
+    return [form for form in forms if (form, node.op) in METHODS]
+
+
+class Placement:
+    """The form of every node, by dynamic programming over the graph: a node is where it is cheapest with what it takes
+    to bring its children there. Conversions are counted without data, on a nominal ring of the degree.
+
+    A node with several parents is placed once, as the first of them has it.
+    """
+
+    def __init__(self, expression: Expression, n: int, rates: Rates, threads: int) -> None:
+        self._expression, self._n, self._rates, self._threads = expression, n, rates, threads
+        self._ways: dict[int, dict[str, tuple[float, dict[int, str]]]] = {}
+        self._prices: dict[tuple[tuple[int, ...], str], float] = {}
+        self._numbers = {id(node): number for number, node in enumerate(ordered(expression))}
+
+    def best(self) -> dict[int, str]:
+        """The nodes that are in blocks, by number."""
+        for node in ordered(self._expression):
+            if node.secret and not node.packable:
+                self._ways[id(node)] = {form: self._way(node, form) for form in forms_of(node)}
+        _, placed = min(self._ways[id(self._expression)].values(), key=lambda way: way[0])
+        return {number: form for number, form in sorted(placed.items()) if form != ROWS}
+
+    def _way(self, node: Expression, form: str) -> tuple[float, dict[int, str]]:
+        seconds, placed = 0.0, {self._numbers[id(node)]: form}
+        for child in {id(child): child for child in node.children}.values():
+            if id(child) not in self._ways:
+                continue
+
+            def cost(source: str, child: Expression = child) -> float:
+                crossing = 0.0 if source == form else self._price(child, form)
+                return self._ways[id(child)][source][0] + crossing
+
+            source = min(self._ways[id(child)], key=cost)
+            seconds += cost(source)
+            placed = {**self._ways[id(child)][source][1], **placed}
+        return seconds, placed
+
+    def _price(self, node: Expression, target: str) -> float:
+        """Seconds of a conversion."""
+        shape = matrix_shape(node)
+        key = shape, target
+        if key not in self._prices:
+            degree = min(max(2, bit_ceil(shape[1])), self._n)
+            packing = Packing(self._n, degree, 2)
+            ring = draft(self._n, NOMINAL_SCALE_BITS)
+            evs = Evaluators(lambda: Symbolic(ring), lambda: RowsSymbolic(ring))
+            limbs = len(ring.q) // 2
+            x = evs.rows.fresh(None, (shape[0], degree), bound=1.0, scale=2.0**20, limbs=limbs)
+            pairs = rows_to_slots(evs, x, packing)
+            counts = evs.counts
+            if target == ROWS:
+                slots_to_rows(evs, pairs, shape[0], packing)
+                counts = evs.counts - counts
+            pieces = -(-shape[1] // degree)
+            self._prices[key] = pieces * self._rates.seconds(counts, self._n, self._threads)
+        return self._prices[key]
+
+
+class MixedStrategy(Strategy):
+    """Rows where there are products, blocks where entries are multiplied."""
+
+    form: ClassVar[str] = ROWS
+    label: ClassVar[str] = MIXED
+    fine = False
+    alphas = (2, 4)  # key switches take most of the time: fewer digits are worth special primes
+
+    def __init__(self, expression: Expression, options: PlanOptions, budgets: Budgets) -> None:
+        super().__init__(expression, options, budgets)
+        reason = unsupported(expression)
+        if reason is not None:
+            raise ParameterError(
+                "the program has no use for several forms",
+                expected="products, and entrywise products of what is computed",
+                got=reason,
+            )
+
+    def least_seconds(self, rates: Rates, threads: int) -> float:
+        """The GEMMs of clear factors, of one limb in the smallest ring."""
+        counts, n = Counts(), min(self.degrees)
+        for node in products(self.expression):
+            left, right = node.children
+            if left.secret != right.secret:
+                (rows, inner), cols = left.shape, right.shape[1]
+                counts.float_macs += (rows if right.secret else cols) * inner * n
+        return rates.seconds(counts, n, threads)
+
+    def families(
+        self, thorough: bool, refuse: Callable[[str, str], None]
+    ) -> Iterator[Iterator[list[Candidate]]]:
+        for stages, rescales in itertools.product(STAGES, RESCALES):
+            yield (list(self._candidates(n, stages, rescales)) for n in self.degrees)
+
+    def _candidates(self, n: int, stages: int, rescales: int) -> Iterator[Candidate]:
+        rates, threads = self.options.planned_for.rates, self.options.threads or 1
+        try:
+            forms = Placement(self.expression, n, rates, threads).best()
+        except INFEASIBLE:
+            return
+        order = ordered(self.expression)
+        squares = sum(not (node.linear or node.product) for node in order if node.secret)
+        bits = weight_bits_for(float(self.options.precision), self.expression) + MORE_WEIGHT_BITS + squares
+        bits = min(bits, MOST_WEIGHT_BITS)
+        choices, crossings = {}, {}
+        for number, node in enumerate(order):
+            if not node.secret or node.packable:
+                continue
+            form = forms.get(number, ROWS)
+            if node.product:
+                choices[number] = Choice(GEMM, {"weight_bits": bits})
+            elif form == BLOCKS and METHODS[BLOCKS, node.op] is multiply and _computed_factor(node):
+                choices[number] = Choice(IN_PLACE)
+            for parent_number, parent in enumerate(order):
+                if node in parent.children and forms.get(parent_number, ROWS) != form:
+                    options = {"stages": stages}
+                    if form == ROWS:
+                        options["rescales"] = rescales if _rounded(node) else 0
+                    crossings[number] = options
+        decisions = Decisions(ROWS, choices, self._blocks(n), "direct", forms, crossings)
+        yield Candidate(MIXED, decisions, n)
+
+    def _blocks(self, n: int) -> dict[str, int]:
+        """Block lengths for what is packed in no other way: as it would come from rows."""
+        axes = axes_of(self.expression)
+        blocks: dict[str, int] = {}
+        for node in ordered(self.expression):
+            if node.secret:
+                rows, cols = axes.of(node)
+                degree = min(max(2, bit_ceil(matrix_shape(node)[1])), n)
+                blocks.setdefault(cols, degree // 2)
+                blocks.setdefault(rows, n // degree)
+        return {axis: blocks.get(axis, 1) for axis in axes.lengths}
+
+
+def _rounded(node: Expression) -> bool:
+    """Whether a value by rows has a scale that holds a clear factor."""
+    return any(current.product for current in ordered(node))
+
+
+def _computed_factor(node: Expression) -> bool:
+    """Whether a factor of an entrywise product lies where its own computation leaves it."""
+    return any(child.secret and not child.packable for child in node.children)

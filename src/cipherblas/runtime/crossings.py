@@ -1,0 +1,118 @@
+"""Values that are computed in one form and asked for in another one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from cipherblas.common.errors import ParameterError
+from cipherblas.forms.blocks import grid_shape
+from cipherblas.forms.convert.coefficients import Halves, Packing, rows_to_slots, slots_to_rows
+from cipherblas.forms.form import SlotForm
+from cipherblas.lang.nodes import Expression, matrix_shape
+from cipherblas.runtime.blocks import BLOCKS, BlockRun
+from cipherblas.runtime.executor import CONVERSIONS, Conversion, Executor
+from cipherblas.runtime.rows import ROWS, RowRun
+from cipherblas.runtime.rows import Wish as RowWish
+from cipherblas.runtime.values import Value
+
+MOST_RESCALES = 2
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """How a value changes its form: stages of the transform, and limbs to drop before those from coefficients to
+    slots, as after a product with rounded weights."""
+
+    stages: int = 2
+    rescales: int = 0
+
+    @classmethod
+    def of(cls, run: Executor, node: Expression) -> Crossing:
+        """As was decided about a node."""
+        given = run.crossing(node)
+        return cls(int(given.get("stages", cls.stages)), int(given.get("rescales", cls.rescales)))
+
+
+def converts(source: str, target: str) -> Callable[[Conversion], Conversion]:
+    """Enter a conversion: how values of one form become values of another one (a decorator).
+
+    Raises:
+        ParameterError: there is one.
+    """
+
+    def enter(conversion: Conversion) -> Conversion:
+        if CONVERSIONS.setdefault((source, target), conversion) is not conversion:
+            raise ParameterError("a conversion exists", expected="other forms", got=f"{source} to {target}")
+        return conversion
+
+    return enter
+
+
+@converts(ROWS, BLOCKS)
+def rows_to_blocks(run: Executor, node: Expression, wish: Any) -> Value:
+    """Encrypted rows as blocks of r rows of d/2 entries, in units of the node's bound."""
+    rows, slots = run.form_run(ROWS), run.form_run(BLOCKS)
+    assert isinstance(rows, RowRun) and isinstance(slots, BlockRun)
+    ev, how = slots.ev, Crossing.of(run, node)
+    by_columns = bool(rows.orientation(node))
+    packing = packing_of(rows, node, by_columns, how.stages)
+    # The scale of slots is that of the parameters at the end: over r·sqrt(S) before the tree and the stages, over two
+    # before parts are separated.
+    dropped = math.prod(float(ev.params.q[ev.top_limbs - 1 - number]) for number in range(how.rescales))
+    growth = 2 * packing.rows * math.sqrt(packing.slots)
+    scale = 2.0**ev.params.scale_bits * dropped / growth / node.bound
+    value = run.unconverted(node, ROWS, RowWish(by_columns, scale))
+    unit = math.copysign(node.bound, value.unit)
+    pieces = [rows_to_slots(run.evaluators, piece, packing, how.rescales) for piece in value.handles]
+    layout = packing.layout(by_columns)
+    shape = matrix_shape(node)
+    grid = grid_shape(*shape, layout.rows, layout.cols)
+
+    def block(i: int, j: int) -> list[Any]:
+        element, half = (j, i) if by_columns else (i, j)
+        ct = pieces[half // 2][element][half % 2]
+        assert ct is not None
+        return [ev.bounded(ev.absorb(ct, abs(value.unit) / node.bound), 1.0)]
+
+    cells = [[block(i, j) for j in range(grid[1])] for i in range(grid[0])]
+    return Value(node.shape, SlotForm(layout, grid), cells, unit)
+
+
+@converts(BLOCKS, ROWS)
+def blocks_to_rows(run: Executor, node: Expression, wish: RowWish) -> Value:
+    """Blocks as encrypted rows, by rows or by columns, whichever needs less; their scale and limbs are what is left."""
+    rows, slots = run.form_run(ROWS), run.form_run(BLOCKS)
+    assert isinstance(rows, RowRun) and isinstance(slots, BlockRun)
+    how = Crossing.of(run, node)
+    value = slots.settled(run.unconverted(node, BLOCKS, None))
+    packings = {by: packing_of(rows, node, by, how.stages) for by in (wish.by_columns, not wish.by_columns)}
+    lies = (by for by, packing in packings.items() if packing.layout(by).key == value.layout.key)
+    by_columns = next(lies, wish.by_columns)
+    packing = packings[by_columns]
+    value = slots.relaid(value, packing.layout(by_columns), node.bound)
+    length, height = matrix_shape(node)[:: -1 if not by_columns else 1]
+    halves = -(-length // (packing.degree // 2))
+
+    def cell(element: int, half: int) -> Any:
+        row, col = (half, element) if by_columns else (element, half)
+        return value.cells[row][col][0]
+
+    pieces = []
+    for piece in range(-(-length // packing.degree)):
+        pairs = [
+            Halves(cell(element, 2 * piece), cell(element, 2 * piece + 1) if 2 * piece + 1 < halves else None)
+            for element in range(-(-height // packing.rows))
+        ]
+        found = slots_to_rows(run.evaluators, pairs, height, packing)
+        pieces.append(rows.ev.bounded(rows.ev.absorb(found, abs(value.unit)), node.bound))
+    result = rows.result(node.shape, by_columns, pieces, math.copysign(1.0, value.unit))
+    return result if by_columns == wish.by_columns else rows.turned(result)
+
+
+def packing_of(rows: RowRun, node: Expression, by_columns: bool, stages: int) -> Packing:
+    """How the rows, or the columns, of a node share ring elements."""
+    length = matrix_shape(node)[0 if by_columns else 1]
+    return Packing(rows.ev.n, min(rows.width(length), rows.ev.n), stages)

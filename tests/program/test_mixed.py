@@ -1,0 +1,183 @@
+"""Programs of several forms: products on encrypted rows, entrywise products on slots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cipherblas as cb
+from cipherblas.crypto.params import make_parameters
+from tests.support.foreign_files import forge
+
+INSECURE: dict[str, Any] = {"form": "mixed", "insecure": True, "security": 0, "ring_degree": 4096}
+RNG = np.random.default_rng(7)
+
+
+def uniform(*shape: int) -> np.ndarray[Any, Any]:
+    return RNG.uniform(-1, 1, shape)
+
+
+A, B, BIAS, TALL = uniform(20, 30), uniform(5, 20), uniform(20, 24), uniform(24, 9)
+SQUARE = uniform(24, 24)
+
+PROGRAMS: dict[str, tuple[Callable[..., Any], dict[str, tuple[int, ...]]]] = {
+    "network": (lambda X: B @ cb.square(A @ X), {"X": (30, 24)}),
+    "sum in slots": (lambda X, Y: (A @ X) * (A @ X) + Y, {"X": (30, 24), "Y": (20, 24)}),
+    "sums in rows": (
+        lambda X, Y, Z: B @ (cb.square(A @ X) + Y) - 3.0 * Z,
+        {"X": (30, 24), "Y": (20, 24), "Z": (5, 24)},
+    ),
+    "clear sums": (lambda X: B @ (0.5 * cb.square(A @ X + BIAS) - BIAS) + BIAS[:5], {"X": (30, 24)}),
+    "columns": (lambda X: cb.square(X @ A.T) @ B.T, {"X": (24, 30)}),
+    "turned": (lambda X: cb.square(A @ X) @ TALL, {"X": (30, 24)}),
+    "chain": (
+        lambda X: TALL[:3, :5] @ (0.1 * cb.square(B @ (0.1 * cb.square(A @ X)))),
+        {"X": (30, 8)},
+    ),
+    "both ways packed": (lambda X: SQUARE @ ((SQUARE @ X) * X), {"X": (24, 10)}),
+    "column": (lambda X: B @ cb.square(A @ X), {"X": (30, 1)}),
+    "vector": (lambda x: B @ cb.square(A @ x), {"x": (30,)}),
+    "packed product": (lambda X, Y: B @ ((A @ X) * Y), {"X": (30, 16), "Y": (20, 16)}),
+}
+
+
+def ran(program: cb.Program, values: dict[str, Any]) -> np.ndarray[Any, Any]:
+    """The decrypted result; counts are those of the plan."""
+    client = program.client()
+    server = program.server(client.evaluation_keys())
+    result = client.decrypt(server.run(client.encrypt(values)))
+    assert server.counts == program.plan.counts
+    return result
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_against_numpy(name: str) -> None:
+    function, shapes = PROGRAMS[name]
+    options = {**INSECURE, "key_policy": "composed" if name == "turned" else "direct"}
+    program = cb.compile(function, {key: cb.secret(*shape) for key, shape in shapes.items()}, **options)
+    assert len(program.plan.decided.every_form) == 2
+    values = {key: uniform(*shape) for key, shape in shapes.items()}
+    for key in values:
+        values[key].flat[::7] = 0
+        values[key].flat[0] = 1
+    found = ran(program, values)
+    error = np.abs(found - program.evaluate(values)).max()
+    assert error < program.plan.error <= program.plan.error_target
+    assert program.plan.error < program.worst_error
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_products_of_secrets() -> None:
+    """Scores of a secret query and key, squared, times values: two transpositions each side of the slots.
+
+    A transposition has N key switches and as many keys: on an INSECURE tiny ring.
+    """
+    shapes = {"q": (12, 6), "k": (10, 6), "v": (10, 5)}
+    operands = {key: cb.secret(*shape) for key, shape in shapes.items()}
+    tiny = make_parameters(128, [50.0, *[40.0] * 11], alpha=4, scale_bits=40.0, security=0, insecure=True)
+    options = {"form": "mixed", "insecure": True, "security": 0, "parameters": tiny}
+    program = cb.compile(lambda q, k, v: ((q @ k.T) * (q @ k.T)) @ v, operands, **options)
+    assert set(program.plan.decided.every_form) == {"rows", "blocks"}
+    values = {key: uniform(*shape) for key, shape in shapes.items()}
+    error = np.abs(ran(program, values) - program.evaluate(values)).max()
+    assert error < program.plan.error
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_public_key() -> None:
+    operands = {"X": cb.secret(30, 24, encryption="public-key")}
+    program = cb.compile(PROGRAMS["network"][0], operands, **INSECURE)
+    client, X = program.client(), uniform(30, 24)
+    server = program.server(client.evaluation_keys())
+    sent = program.encryptor(client.public_key()).encrypt({"X": X})
+    found = client.decrypt(server.run(sent), of=sent)
+    assert np.abs(found - program.evaluate({"X": X})).max() < program.plan.error
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_files(tmp_path: Path) -> None:
+    program = cb.compile(
+        PROGRAMS["sums in rows"][0],
+        {"X": cb.secret(30, 24), "Y": cb.secret(20, 24), "Z": cb.secret(5, 24)},
+        **INSECURE,
+    )
+    program.save(tmp_path / "program")
+    loaded = cb.Program.load(tmp_path / "program", insecure=True, security=0)
+    assert (loaded.id, loaded.plan.decided) == (program.id, program.plan.decided)
+    client = loaded.client()
+    values = {"X": uniform(30, 24), "Y": uniform(20, 24), "Z": uniform(5, 24)}
+    for name, operand in client.encrypt(values).items():
+        operand.save(tmp_path / name)
+    sent = {name: cb.EncryptedOperand.load(tmp_path / name, insecure=True, security=0) for name in values}
+    server = loaded.server(client.evaluation_keys())
+    server.run(sent).save(tmp_path / "result")
+    result = cb.EncryptedResult.load(tmp_path / "result", insecure=True, security=0)
+    assert np.abs(client.decrypt(result) - program.evaluate(values)).max() < program.plan.error
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_explained() -> None:
+    program = cb.compile(PROGRAMS["network"][0], {"X": cb.secret(30, 24)}, **INSECURE)
+    text = program.explain()
+    assert "nodes:" in text
+    for form in (" rows ", " blocks ", "rows to blocks", "blocks to rows"):
+        assert form in text, form
+    assert "2 stages" in text
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_hostile_decisions(tmp_path: Path) -> None:
+    """Of forms and conversions that nothing asks for, that nothing knows, or that cannot be; each has a typed error."""
+    program = cb.compile(PROGRAMS["network"][0], {"X": cb.secret(30, 24)}, **INSECURE)
+    program.save(tmp_path / "good")
+    decided = program.plan.decisions()
+    (square,), last = decided["forms"], len(program.plan.nodes) + 1
+    (product, _), (_, packed) = decided["crossings"], ("", "0")
+    hostile: list[dict[str, Any]] = [
+        {"forms": {square: "tensors"}},
+        {"forms": {square: "anything"}},
+        {"forms": {square: 3}},
+        {"forms": {square: "blocks", "-1": "blocks"}},
+        {"forms": {square: "blocks", "99": "blocks"}},
+        {"forms": {square: "blocks", packed: "blocks"}},
+        {"forms": {square: "blocks", product: "rows"}},
+        {"forms": {square: "blocks", product: "blocks"}},
+        {"forms": {square: "blocks", str(last): "blocks"}},
+        {"forms": {square: "rows"}},
+        {"forms": {}},
+        {"form": "blocks"},
+        {"form": "tensors"},
+        {"crossings": {**decided["crossings"], "99": {"stages": 1}}},
+        {"crossings": {**decided["crossings"], packed: {}}},
+        {"crossings": {product: {"stages": 0}}},
+        {"crossings": {product: {"stages": 2.5}}},
+        {"crossings": {product: {"stages": 5}}},
+        {"crossings": {product: {"rescales": 3}}},
+        {"crossings": {product: {"rescales": -1}}},
+        {"crossings": {product: {"speed": 3}}},
+        {"crossings": {product: {"stages": 4, "rescales": 2}, square: {"stages": 4}}},
+        {"crossings": [1]},
+        {"blocks": {}},
+        {"choices": {}},
+    ]
+    for number, change in enumerate(hostile):
+        forge(
+            tmp_path / "good",
+            tmp_path / "bad",
+            lambda header, change=change: header["decisions"].update(change),
+        )
+        with pytest.raises(cb.CipherblasError) as caught:
+            cb.Program.load(tmp_path / "bad", insecure=True, security=0)
+        assert not isinstance(caught.value, cb.MismatchError), (number, change, caught.value)
+
+
+def test_refused() -> None:
+    with pytest.raises(cb.ParameterError, match="several forms"):
+        cb.compile(lambda X: A @ X, {"X": cb.secret(30, 24)}, form="mixed")
+    with pytest.raises(cb.ParameterError, match="several forms"):
+        cb.compile(lambda X: cb.square(X), {"X": cb.secret(30, 24)}, form="mixed")
