@@ -22,6 +22,7 @@ from cipherblas.runtime.inputs import Inputs
 from cipherblas.runtime.values import Choice, Decisions, Value
 
 Progress = Callable[[int, int], None]
+NOTHING = Counts()
 
 
 class Choose(Protocol):
@@ -193,7 +194,11 @@ class Executor:
         return value
 
     def results(self) -> list[Value]:
-        """Compute the whole program; the results, in their order, are still encrypted."""
+        """Compute the whole program; the results, in their order, are still encrypted.
+
+        Raises:
+            ParameterError: operations are nested too deeply for Python's stack. Others as methods raise them.
+        """
         wanted = results_of(self.node)
         found: dict[int, Value] = {}
         self.evaluators.on_weights(self.tick)
@@ -208,6 +213,10 @@ class Executor:
             self.left = [value.first().limbs for value in values]
             if self.node.root:
                 values = [self.form_run(value.form.name).lowered(value) for value in values]
+        except RecursionError:
+            raise ParameterError(
+                "operations are nested too deeply", expected="fewer", got="too many"
+            ) from None
         finally:
             self.evaluators.on_weights(None)  # circles would keep what the run holds
             self._runs.clear()
@@ -293,44 +302,32 @@ class Executor:
 
     def _made(self, run: FormRun, node: Expression, wish: Any) -> Value:
         """Computed in a form; in its own, and converted, where that is another one and the client cannot pack it."""
-        own = run.name
+        own, number = run.name, self.number[id(node)]
         if not node.packable:
             own = self.form_of(node)
-            self.placed.add(self.number[id(node)])
+            self.placed.add(number)
+        counted = others = NOTHING
+        if self._observed:
+            counted, others, self._of_children = self.evaluators.counts, self._of_children, Counts()
+        # Nothing may stand between this and a method but what must: graphs are deep, and Python's stack is not.
         if own == run.name:
-            return self._computed(run, node, wish)
-        conversion = CONVERSIONS.get((own, run.name))
-        if conversion is None:
-            raise ParameterError(
-                f"conversion of {node.title}", expected="one that there is", got=f"{own} to {run.name}"
+            method = METHODS.get((own, node.op))
+            if method is None:
+                raise ParameterError(f"method of {own} for {node.title}", expected="one", got="none")
+            value, form, choice = method(run, node, wish), own, self.choices.get(number)
+            run.computed(node)
+        else:
+            conversion = CONVERSIONS.get((own, run.name))
+            if conversion is None:
+                raise ParameterError(
+                    f"conversion of {node.title}", expected="one that there is", got=f"{own} to {run.name}"
+                )
+            value, form, choice = conversion(self, node, wish), f"{own} to {run.name}", None
+        if self._observed:
+            spent = self.evaluators.counts - counted
+            limbs = value.first().limbs
+            self.figures.append(
+                NodeFigures(number, node.title, form, choice, spent - self._of_children, limbs)
             )
-        return self._observing(node, f"{own} to {run.name}", None, lambda: conversion(self, node, wish))
-
-    def _computed(self, run: FormRun, node: Expression, wish: Any) -> Value:
-        method = METHODS.get((run.name, node.op))
-        if method is None:
-            raise ParameterError(f"method of {run.name} for {node.title}", expected="one", got="none")
-        value = self._observing(node, run.name, self.choices, lambda: method(run, node, wish))
-        run.computed(node)
-        return value
-
-    def _observing(
-        self,
-        node: Expression,
-        form: str,
-        choices: Mapping[int, Choice] | None,
-        work: Callable[[], Value],
-    ) -> Value:
-        """What `work` gives, which is kept in `figures` where that was asked for."""
-        if not self._observed:
-            return work()
-        before, others, self._of_children = self.evaluators.counts, self._of_children, Counts()
-        value = work()
-        spent = self.evaluators.counts - before
-        number = self.number[id(node)]
-        choice = None if choices is None else choices.get(number)
-        self.figures.append(
-            NodeFigures(number, node.title, form, choice, spent - self._of_children, value.first().limbs)
-        )
-        self._of_children = others + spent
+            self._of_children = others + spent
         return value
