@@ -17,8 +17,8 @@
 namespace cipherblas {
 namespace {
 
-constexpr std::size_t kSingleBytes = std::size_t{256} << 20;   // digits at all limbs of a single output
-constexpr std::size_t kResidentBytes = std::size_t{8} << 20;   // digits at all limbs, kept in cache
+constexpr std::size_t kSingleBytes = std::size_t{256} << 20;  // digits at all limbs of a single output
+constexpr std::size_t kResidentBytes = std::size_t{8} << 20;  // digits at all limbs, kept in cache
 
 // Coefficients of the dropped limbs of some outputs, ready for base conversion.
 class DroppedLimbs {
