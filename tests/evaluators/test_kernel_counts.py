@@ -15,9 +15,10 @@ import pytest
 from cipherblas import _core
 from cipherblas.common import openblas
 from cipherblas.crypto.params import Parameters, make_parameters
-from cipherblas.evaluators.rows.interface import TRANSPOSE_POLICIES, ClearFactor
+from cipherblas.evaluators.rows.interface import TRANSPOSE_POLICIES
 from cipherblas.evaluators.rows.native import RowsNative
 from cipherblas.evaluators.rows.symbolic import RowsSymbolic
+from cipherblas.evaluators.rows.values import ClearFactor
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.native import Native
 from cipherblas.evaluators.slots.symbolic import Symbolic

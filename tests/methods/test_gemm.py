@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from cipherblas.common.errors import LevelError, ShapeError
 from cipherblas.evaluators.rows.clear import RowsClear
-from cipherblas.evaluators.rows.interface import ClearFactor, Rows, RowsEvaluator
+from cipherblas.evaluators.rows.interface import RowsEvaluator
 from cipherblas.evaluators.rows.symbolic import RowsSymbolic
+from cipherblas.evaluators.rows.values import ClearFactor, Rows
 from cipherblas.methods.matmul.gemm import secret_product
 from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.rlwe.rings import RingShape

@@ -181,3 +181,19 @@ def test_refused() -> None:
         cb.compile(lambda X: A @ X, {"X": cb.secret(30, 24)}, form="mixed")
     with pytest.raises(cb.ParameterError, match="several forms"):
         cb.compile(lambda X: cb.square(X), {"X": cb.secret(30, 24)}, form="mixed")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_several_results() -> None:
+    """In rows, in slots, and by rows again: each within its own error."""
+
+    def function(X: Any) -> dict[str, Any]:
+        hidden = A @ X
+        return {"hidden": hidden, "squared": cb.square(hidden), "out": B @ cb.square(hidden)}
+
+    program = cb.compile(function, {"X": cb.secret(30, 24)}, **INSECURE)
+    assert set(program.plan.decided.every_form) == {"rows", "blocks"}
+    values = {"X": np.sign(uniform(30, 24))}
+    found, expected = ran(program, values), program.evaluate(values)
+    for figures in program.plan.results:
+        assert np.abs(found[figures.label] - expected[figures.label]).max() < figures.error  # type: ignore[call-overload]

@@ -12,8 +12,8 @@ from cipherblas.common.errors import CipherblasError
 from cipherblas.common.limits import MASK_BYTES
 from cipherblas.crypto.keys import KeyRequest
 from cipherblas.evaluators.family import Evaluators
-from cipherblas.evaluators.rows.interface import ClearFactor
 from cipherblas.evaluators.rows.symbolic import RowsSymbolic
+from cipherblas.evaluators.rows.values import ClearFactor
 from cipherblas.evaluators.slots.bookkeeping import Term
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.evaluators.slots.values import Plain

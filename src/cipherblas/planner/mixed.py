@@ -13,6 +13,7 @@ from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.forms.convert.coefficients import Packing, rows_to_slots, slots_to_rows
 from cipherblas.lang.graph import axes_of, products
 from cipherblas.lang.nodes import Expression, matrix_shape, ordered
+from cipherblas.lang.results import results_of
 from cipherblas.methods.matmul.registry import GEMM
 from cipherblas.planner.budgets import Budgets
 from cipherblas.planner.cost import Rates
@@ -33,9 +34,8 @@ MIXED = "gemm, elementwise"
 NOMINAL_SCALE_BITS = 30.0  # of the ring on which forms are placed
 STAGES = (2, 3)
 RESCALES = (0, 1)
-MORE_WEIGHT_BITS = (
-    1  # errors of rounded weights count somewhat more once they are errors of slots, and twice in a square
-)
+# Errors of rounded weights count somewhat more once they are errors of slots, and twice in a square.
+MORE_WEIGHT_BITS = 1
 
 
 def unsupported(expression: Expression) -> str | None:
@@ -45,9 +45,14 @@ def unsupported(expression: Expression) -> str | None:
     if missing(expression, ROWS) is None:
         return "rows compute it alone"
     for node in ordered(expression):
-        if node.secret and not node.packable and not forms_of(node):
+        if computed(node) and not forms_of(node):
             return f"no method by rows or in blocks for {node.title}"
     return None
+
+
+def computed(node: Expression) -> bool:
+    """Whether something is computed of a node on the server."""
+    return node.secret and not node.packable and not node.root
 
 
 def forms_of(node: Expression) -> list[str]:
@@ -72,9 +77,13 @@ class Placement:
     def best(self) -> dict[int, str]:
         """The nodes that are in blocks, by number."""
         for node in ordered(self._expression):
-            if node.secret and not node.packable:
+            if computed(node):
                 self._ways[id(node)] = {form: self._way(node, form) for form in forms_of(node)}
-        _, placed = min(self._ways[id(self._expression)].values(), key=lambda way: way[0])
+        placed: dict[int, str] = {}
+        for result in results_of(self._expression):
+            if computed(result):
+                _, found = min(self._ways[id(result)].values(), key=lambda way: way[0])
+                placed = {**found, **placed}
         return {number: form for number, form in sorted(placed.items()) if form != ROWS}
 
     def _way(self, node: Expression, form: str) -> tuple[float, dict[int, str]]:
@@ -123,6 +132,7 @@ class MixedStrategy(Strategy):
 
     def __init__(self, expression: Expression, options: PlanOptions, budgets: Budgets) -> None:
         super().__init__(expression, options, budgets)
+        self._placements: dict[int, dict[int, str]] = {}
         reason = unsupported(expression)
         if reason is not None:
             raise ParameterError(
@@ -148,9 +158,8 @@ class MixedStrategy(Strategy):
             yield (list(self._candidates(n, stages, rescales)) for n in self.degrees)
 
     def _candidates(self, n: int, stages: int, rescales: int) -> Iterator[Candidate]:
-        rates, threads = self.options.planned_for.rates, self.options.threads or 1
         try:
-            forms = Placement(self.expression, n, rates, threads).best()
+            forms = self._placed(n)
         except INFEASIBLE:
             return
         order = ordered(self.expression)
@@ -158,29 +167,39 @@ class MixedStrategy(Strategy):
         bits = weight_bits_for(float(self.options.precision), self.expression) + MORE_WEIGHT_BITS + squares
         bits = min(bits, MOST_WEIGHT_BITS)
         choices, crossings = {}, {}
+        numbers = {id(node): number for number, node in enumerate(order)}
         for number, node in enumerate(order):
-            if not node.secret or node.packable:
+            if not computed(node):
                 continue
             form = forms.get(number, ROWS)
             if node.product:
                 choices[number] = Choice(GEMM, {"weight_bits": bits})
             elif form == BLOCKS and METHODS[BLOCKS, node.op] is multiply and _computed_factor(node):
                 choices[number] = Choice(IN_PLACE)
-            for parent_number, parent in enumerate(order):
-                if node in parent.children and forms.get(parent_number, ROWS) != form:
+            for child in node.children:
+                source = forms.get(numbers[id(child)], ROWS)
+                if computed(child) and source != form:
                     options = {"stages": stages}
-                    if form == ROWS:
-                        options["rescales"] = rescales if _rounded(node) else 0
-                    crossings[number] = options
+                    if source == ROWS:
+                        options["rescales"] = rescales if _rounded(child) else 0
+                    crossings[numbers[id(child)]] = options
         decisions = Decisions(ROWS, choices, self._blocks(n), "direct", forms, crossings)
         yield Candidate(MIXED, decisions, n)
+
+    def _placed(self, n: int) -> dict[int, str]:
+        """The nodes that are in blocks, in a ring of this degree."""
+        if n not in self._placements:
+            machine = self.options.planned_for
+            threads = self.options.threads or machine.threads
+            self._placements[n] = Placement(self.expression, n, machine.rates, threads).best()
+        return self._placements[n]
 
     def _blocks(self, n: int) -> dict[str, int]:
         """Block lengths for what is packed in no other way: as it would come from rows."""
         axes = axes_of(self.expression)
         blocks: dict[str, int] = {}
         for node in ordered(self.expression):
-            if node.secret:
+            if node.secret and not node.root:
                 rows, cols = axes.of(node)
                 degree = min(max(2, bit_ceil(matrix_shape(node)[1])), n)
                 blocks.setdefault(cols, degree // 2)

@@ -20,7 +20,7 @@ from cipherblas.common.work import MOST_COMPILED_STEPS, MOST_STEPS, budget_of, c
 from cipherblas.crypto import files
 from cipherblas.crypto.params import Parameters
 from cipherblas.engines.encodings import ProgramEncodings
-from cipherblas.evaluators.rows.interface import ClearFactor
+from cipherblas.evaluators.rows.values import ClearFactor
 from cipherblas.lang import graph
 from cipherblas.lang.analysis import evaluate_results
 from cipherblas.lang.nodes import Expression, ordered

@@ -18,8 +18,8 @@ from cipherblas.crypto.keys import EvaluationKeys, FreshCiphertext
 from cipherblas.engines.encodings import Encodings
 from cipherblas.engines.registry import CPU, engine_of
 from cipherblas.evaluators.family import Evaluators
-from cipherblas.evaluators.rows.interface import Rows
 from cipherblas.evaluators.rows.native import RowsNative
+from cipherblas.evaluators.rows.values import Rows
 from cipherblas.evaluators.slots.native import Native
 from cipherblas.forms.form import RowForm
 from cipherblas.lang.operands import Operand

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 from cipherblas.common.errors import ParameterError
 from cipherblas.evaluators.family import Evaluators
-from cipherblas.evaluators.rows.interface import ClearFactor
+from cipherblas.evaluators.rows.values import ClearFactor
 from cipherblas.forms.tensors import TensorLayout
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.lang.results import results_of

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from cipherblas.common.arrays import strips
 from cipherblas.common.errors import MismatchError, ParameterError
-from cipherblas.evaluators.rows.interface import EXACT_BITS, ClearFactor, Rows
+from cipherblas.evaluators.rows.values import EXACT_BITS, ClearFactor, Rows
 from cipherblas.forms.form import RowForm
 from cipherblas.lang.analysis import has_public_key, is_constant
 from cipherblas.lang.graph import products

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.common.arrays import bit_reversed
-from cipherblas.evaluators.rows.interface import Batch, ClearFactor, Part, Rows, RowsEvaluator
+from cipherblas.evaluators.rows.interface import RowsEvaluator
+from cipherblas.evaluators.rows.values import Batch, ClearFactor, Part, Rows
 from cipherblas.evaluators.slots.clear import coefficients_of, embedded
 from cipherblas.rlwe.rings import Ring
 

@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from cipherblas import _core
 from cipherblas.common.errors import LevelError, MismatchError, MissingKeyError, ShapeError
 from cipherblas.common.work import Work
 from cipherblas.crypto.keys.request import KeyRequest, describe_galois, weight_key
+from cipherblas.evaluators.rows.values import EXACT_BITS, Batch, ClearFactor, Encryption, Part, Rows
 from cipherblas.evaluators.slots.values import Ledger
 from cipherblas.rlwe.costs import (
     CLEAR_COPIES,
@@ -37,161 +37,18 @@ from cipherblas.rlwe.costs import (
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.key_policies import KeyPolicy, check_policy
 from cipherblas.rlwe.matrices.transposition import TransposePolicy, gathered_switches, transpose_plan
-from cipherblas.rlwe.noise import TAIL, CoefficientNoise, tail
+from cipherblas.rlwe.noise import TAIL, CoefficientNoise
 from cipherblas.rlwe.rings import Ring
 
 STEPS_PER_PRODUCT = 10  # of the budget of work
 KEYS_PER_STEP = 16
 SCALE_TOLERANCE = 2.0**-40
-# A float64 GEMM is exact while no partial sum exceeds the significand.
-EXACT_BITS = 53
-FLOAT_ERROR = 2.0 ** (
-    4 - EXACT_BITS
-)  # of a result, relative: its operands, factors and itself are rounded to float64
-
 # What the policies of rotation keys mean for transpositions: one key for each automorphism, two digits, or bits.
 TRANSPOSE_POLICIES: dict[KeyPolicy, TransposePolicy] = {
     "direct": "fast",
     "composed": "light",
     "binary": "binary",
 }
-
-
-@dataclass(frozen=True)
-class ClearFactor:
-    """A clear matrix as the server multiplies by it: integers, and the unit that they count in.
-
-    Attributes:
-        key: identifies the values; equal keys mean equal values.
-        shape: m × k.
-        bound: on the absolute value of an entry.
-        unit: an entry is unit · integer, up to half a unit where it is not `exact`.
-        exact: every entry is a whole number of units.
-        integers: makes the matrix of integers, of an integer type or float64.
-        row_sum: bound on the sum of absolute values in a row, where less is known to hold than k times `bound`.
-    """
-
-    key: Hashable
-    shape: tuple[int, int]
-    bound: float
-    unit: float
-    exact: bool
-    integers: Callable[[], NDArray[Any]]
-    row_sum: float = math.inf
-
-    @property
-    def gain(self) -> float:
-        """What the bound of a product exceeds that of the other factor by."""
-        return min(self.row_sum, self.shape[1] * self.bound)
-
-    @property
-    def largest_sum(self) -> float:
-        """Bound on the sum of absolute integers in a row."""
-        rounding = 0.0 if self.exact else 0.5 * self.shape[1]
-        return min(max(self.gain / self.unit + rounding, 1.0), self.shape[1] * self.largest)
-
-    @property
-    def largest(self) -> float:
-        """Bound on the integers, 1 at the least."""
-        return max(math.floor(self.bound / self.unit + 0.5), 1)
-
-
-class Encryption:
-    """A handle on an encrypted matrix.
-
-    Attributes:
-        shape: rows × columns of the message.
-        limbs: q-limbs.
-        scale: the message is scale · entry.
-        bound: on the absolute value of an entry; infinite where the message fills the modulus.
-        noise: standard deviation of the message's error, in units of the message.
-        bias: largest systematic error of the message (rounded weights), in units of the message.
-        independent: errors of different entries are independent. Those of a product are not: each is a sum of
-            errors of its factors, for matrices of ones the same sums.
-        data: the evaluator's own representation (None in `RowsSymbolic`).
-    """
-
-    __slots__ = (
-        "_booked",
-        "_ledger",
-        "_source",
-        "bias",
-        "bound",
-        "data",
-        "independent",
-        "limbs",
-        "noise",
-        "scale",
-        "shape",
-    )
-
-    def __init__(
-        self,
-        shape: tuple[int, int],
-        limbs: int,
-        scale: float,
-        bound: float,
-        noise: float,
-        bias: float,
-        data: Any,
-        ledger: Ledger,
-        nbytes: int,
-        independent: bool,
-        source: Encryption | None = None,
-    ) -> None:
-        self.shape, self.limbs, self.scale, self.bound = shape, limbs, scale, bound
-        self.noise, self.bias, self.data, self.independent = noise, bias, data, independent
-        self._ledger, self._booked = ledger, nbytes
-        self._source = source  # whose data these are, booked there
-        ledger.add(nbytes)
-
-    def __del__(self) -> None:
-        self._ledger.release(self._booked)
-
-    def noise_of_sums(self, count: int) -> float:
-        """Noise of a sum of so many entries of a column, whatever they are."""
-        return self.noise * (math.sqrt(count) if self.independent else count)
-
-    def weighed_noise(self, factor: ClearFactor) -> float:
-        """Noise of the sums of entries of a column that a factor weighs; Σu² is at most max|u|·Σ|u|."""
-        if self.independent:
-            return self.noise * math.sqrt(factor.largest * factor.largest_sum)
-        return self.noise * factor.largest_sum
-
-
-class Rows(Encryption):
-    """A matrix encrypted by rows."""
-
-    __slots__ = ()
-
-    def error(self, entries: int) -> float:
-        """Bound on the errors of so many entries together, but for a chance of 2^-FAILURE_BITS."""
-        rounding = FLOAT_ERROR * self.bound if math.isfinite(self.bound) else 0.0
-        return (tail(entries) * self.noise + self.bias) / self.scale + rounding
-
-
-class Batch(Encryption):
-    """A fresh matrix encrypted by rows that share their a parts (multi-secret): row j has a secret s_j.
-
-    b_j + a·s_j = scale · M_j, a being one polynomial for every N columns.
-    """
-
-    __slots__ = ()
-
-
-@dataclass(frozen=True)
-class Part:
-    """One half of an encryption, transposed: a clear matrix of residues that fill the modulus.
-
-    Attributes:
-        shape: N × k (of the a part) or m × k (of the b part), k the rows of the encryption.
-        limbs: q-limbs.
-        data: the evaluator's own representation.
-    """
-
-    shape: tuple[int, int]
-    limbs: int
-    data: Any
 
 
 class RowsEvaluator(ABC):

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.common.work import Work
-from cipherblas.evaluators.rows.interface import Batch, ClearFactor, Part, Rows, RowsEvaluator
+from cipherblas.evaluators.rows.interface import RowsEvaluator
+from cipherblas.evaluators.rows.values import Batch, ClearFactor, Part, Rows
 
 
 class RowsSymbolic(RowsEvaluator):

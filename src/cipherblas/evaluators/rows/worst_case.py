@@ -15,16 +15,8 @@ from numpy.typing import NDArray
 
 from cipherblas import _core
 from cipherblas.crypto.keys.request import KeyRequest
-from cipherblas.evaluators.rows.interface import (
-    EXACT_BITS,
-    FLOAT_ERROR,
-    TRANSPOSE_POLICIES,
-    Batch,
-    ClearFactor,
-    Part,
-    Rows,
-    RowsEvaluator,
-)
+from cipherblas.evaluators.rows.interface import TRANSPOSE_POLICIES, RowsEvaluator
+from cipherblas.evaluators.rows.values import EXACT_BITS, FLOAT_ERROR, Batch, ClearFactor, Part, Rows
 from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.rlwe.matrices.transposition import gathered_switches
 from cipherblas.rlwe.noise import WorstCoefficients

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from cipherblas.common.arrays import bit_reversed
 from cipherblas.common.errors import ParameterError, ShapeError
 from cipherblas.evaluators.family import Evaluators
-from cipherblas.evaluators.rows.interface import Rows
+from cipherblas.evaluators.rows.values import Rows
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.values import Ct, Plain, Transform
 from cipherblas.forms.convert.relayout import best_baby_steps

@@ -6,7 +6,8 @@ is given as the row encryption of its transpose.
 
 from __future__ import annotations
 
-from cipherblas.evaluators.rows.interface import Rows, RowsEvaluator
+from cipherblas.evaluators.rows.interface import RowsEvaluator
+from cipherblas.evaluators.rows.values import Rows
 from cipherblas.rlwe.noise import TAIL
 
 
