@@ -23,10 +23,10 @@ FAMILY = sorted(
 @pytest.mark.parametrize("family", FAMILY, ids=lambda family: family.__name__)
 def test_message_names_expected_and_got(family: type[CipherblasError]) -> None:
     error = family("wrong shape", expected=(2, 3), got=(3, 2))
-    assert str(error) == "wrong shape: expected (2, 3), got (3, 2)"
+    assert str(error) == "wrong shape (expected (2, 3), got (3, 2))."
     assert (error.message, error.expected, error.got) == ("wrong shape", (2, 3), (3, 2))
     assert str(family("wrong shape")) == "wrong shape"
-    assert str(family("wrong shape", got=0)) == "wrong shape: got 0"
+    assert str(family("wrong shape", got=0)) == "wrong shape (got 0)."
 
 
 @pytest.mark.parametrize("family", FAMILY, ids=lambda family: family.__name__)
@@ -61,7 +61,7 @@ def test_missing_key_is_readable() -> None:
 def test_storage_error_keeps_errno() -> None:
     error = StorageError("cannot write x", got="no space", errno=errno.ENOSPC)
     assert error.errno == errno.ENOSPC
-    assert str(error) == "cannot write x: got no space"
+    assert str(error) == "cannot write x (got no space)."
 
 
 def test_a_hostile_value_cannot_flood_the_message() -> None:

@@ -189,7 +189,7 @@ def test_levels_and_scales():
     assert product.limbs == 3
     assert ev.ready(product).limbs == 2
     assert ev.ready(x) is x
-    with pytest.raises(LevelError, match=r"does not fit the modulus: expected .* at 3 limbs, got 160"):
+    with pytest.raises(LevelError, match=r"does not fit the modulus .expected .* at 3 limbs, got 160"):
         ev.multiply(product, product)
     with pytest.raises(LevelError, match="expected at least 2 limbs, got 1"):
         ev.rescale(ev.drop(x, 1))

@@ -57,7 +57,7 @@ def test_names_are_taken_once() -> None:
     class Other(Expression):
         op = "add"
 
-    with pytest.raises(cb.ParameterError, match="an operation of that name exists"):
+    with pytest.raises(cb.ParameterError, match="An operation of that name exists"):
         operation(Other)
 
 

@@ -322,10 +322,10 @@ def test_network(name, function, shape):
 def test_names_that_do_not_suit_a_program():
     image, matrix = cb.secret(3, 6, 6), cb.secret(4, 4)
     with pytest.raises(
-        ParameterError, match=r"method of a convolution: expected metakernel .* got helib-bsgs"
+        ParameterError, match=r"method of a convolution .expected metakernel .* got helib-bsgs"
     ):
         cb.compile(network, {"x": image}, algorithm="helib-bsgs")
-    with pytest.raises(ParameterError, match="algorithm of a network: expected metakernel"):
+    with pytest.raises(ParameterError, match="algorithm of a network .expected metakernel"):
         cb.compile(network, {"x": image}, algorithm="fame")
     with pytest.raises(ParameterError, match="clear weights and an encrypted factor on their right"):
         cb.compile(lambda a, b: a @ b, {"a": matrix, "b": matrix}, algorithm="fhelipe")

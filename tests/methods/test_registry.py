@@ -76,7 +76,7 @@ def test_the_house_would_be_accepted_from_outside(monkeypatch: pytest.MonkeyPatc
 def test_what_is_unknown_names_all_there_is() -> None:
     with pytest.raises(cb.ParameterError, match=r"skewed .* gemm \| metakernel .* got fast"):
         find("fast")
-    with pytest.raises(cb.ParameterError, match=r"algorithm: expected .*skewed.*, got fast"):
+    with pytest.raises(cb.ParameterError, match=r"algorithm .expected .*skewed.*, got fast"):
         cb.compile(product, SQUARE, algorithm="fast")
     with pytest.raises(KeyError):
         ALGORITHMS[METAKERNEL]
@@ -172,22 +172,22 @@ class Incomplete(cb.lab.Algorithm):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Incomplete, "method Incomplete: expected an implementation of candidates, finish, multiply"),
+        (lambda: Incomplete, "method Incomplete .expected an implementation of candidates, finish, multiply"),
         (lambda: WithOption, r"option depth of WithOption: .*bool or int or int \| None, got depth: float"),
         (lambda: WithUnknownType, "annotations of WithUnknownType: .*Nowhere"),
         (lambda: WithoutDefault, r"arguments of WithoutDefault: .*options with defaults\), got .*depth"),
-        (lambda: WithAnyOptions, "option options of WithAnyOptions: expected a keyword argument"),
-        (lambda: WithPositional, "option depth of WithPositional: expected a keyword argument"),
-        (lambda: OfTwoLengths, r"arguments of OfTwoLengths: expected \(m, k, n, slots, "),
-        (lambda: variant(title=""), "attribute title of Variant: expected a text"),
-        (lambda: variant(source=None), "attribute source of Variant: expected a text"),
-        (lambda: variant(summary=3), "attribute summary of Variant: expected a text, got 3"),
-        (lambda: variant(name="Two words"), "name of a method: expected small letters"),
-        (lambda: variant(name=7), "attribute name of Variant: expected a text, got 7"),
-        (lambda: variant(baseline=1), "attribute baseline of Variant: expected a bool"),
-        (lambda: variant(blocks_inner=None), "attribute blocks_inner of Variant: expected a bool"),
-        (lambda: variant(min_levels=-1), "levels of Variant: expected a whole number"),
-        (lambda: variant(MatVecHelib, name="own", baseline=False), "attribute baseline of Variant: expected"),
+        (lambda: WithAnyOptions, "option options of WithAnyOptions .expected a keyword argument"),
+        (lambda: WithPositional, "option depth of WithPositional .expected a keyword argument"),
+        (lambda: OfTwoLengths, r"arguments of OfTwoLengths .expected \(m, k, n, slots, "),
+        (lambda: variant(title=""), "attribute title of Variant .expected a text"),
+        (lambda: variant(source=None), "attribute source of Variant .expected a text"),
+        (lambda: variant(summary=3), "attribute summary of Variant .expected a text, got 3"),
+        (lambda: variant(name="Two words"), "name of a method .expected small letters"),
+        (lambda: variant(name=7), "attribute name of Variant .expected a text, got 7"),
+        (lambda: variant(baseline=1), "attribute baseline of Variant .expected a bool"),
+        (lambda: variant(blocks_inner=None), "attribute blocks_inner of Variant .expected a bool"),
+        (lambda: variant(min_levels=-1), "levels of Variant .expected a whole number"),
+        (lambda: variant(MatVecHelib, name="own", baseline=False), "attribute baseline of Variant .expected"),
     ],
 )
 def test_what_is_missing_is_said(make: Callable[[], type], message: str) -> None:

@@ -244,7 +244,7 @@ def test_operands_by_keyword_are_told_the_line_to_write() -> None:
         ),
     }
     for line, call in old.items():
-        with refused(cb.DTypeError, f"operands are given in one dictionary: expected {re.escape(line)}"):
+        with refused(cb.DTypeError, f"operands are given in one dictionary .expected {re.escape(line)}"):
             call()
     with refused(cb.MismatchError, "unknown option.*got speed"):
         cb.compile(lambda a, b: a @ b, PAIR, speed=3)

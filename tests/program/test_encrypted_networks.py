@@ -195,7 +195,7 @@ def test_weights_beyond_the_budget_stream_from_a_file(
 def test_a_folder_that_is_not_there(program: cb.Program, client: cb.Client, tmp_path: Path) -> None:
     missing = tmp_path / "missing"
     server = program.server(client.evaluation_keys(), weight_budget=0, weight_folder=missing)
-    with pytest.raises(cb.StorageError, match=r"temporary file: expected \d+ bytes of disk, got .*missing"):
+    with pytest.raises(cb.StorageError, match=r"temporary file .expected \d+ bytes of disk, got .*missing"):
         server.run(client.encrypt(values_of(program)))
 
 

@@ -26,59 +26,59 @@ BAD_LAYERS: list[tuple[type[cb.CipherblasError], str, Any, Callable[[Any], Any]]
     # weights
     (cb.ShapeError, r"4 dimensions.* got 3 \(shape \(2, 3, 3\)\)", IMAGE, lambda x: cb.conv2d(x, FILTERS[0])),
     (cb.ShapeError, "none of them 0", IMAGE, lambda x: cb.conv2d(x, FILTERS[:0])),
-    (cb.ShapeError, "expected 4x2x3x3, got 4x1x3x3", IMAGE, lambda x: cb.conv2d(x, FILTERS[:, :1])),
-    (cb.RangeError, r"filters.* finite, got NaN at \[0, 0, 0, 0\]", IMAGE, lambda x: cb.conv2d(x, FILTERS * np.nan)),
+    (cb.ShapeError, "expected 4x2x3x3.*got 4x1x3x3", IMAGE, lambda x: cb.conv2d(x, FILTERS[:, :1])),
+    (cb.RangeError, r"filters.* finite.*got NaN at \[0, 0, 0, 0\]", IMAGE, lambda x: cb.conv2d(x, FILTERS * np.nan)),
     (cb.RangeError, r"got an infinity at \[0, 0\]", VECTOR, lambda x: cb.matvec(MATRIX * np.inf, x)),
-    (cb.DTypeError, "real dtype, got complex128", IMAGE, lambda x: cb.conv2d(x, FILTERS * 1j)),
-    (cb.DTypeError, "real dtype, got object", IMAGE, lambda x: cb.conv2d(x, None)),
-    (cb.ShapeError, "5 rows in the right factor, got 6", VECTOR, lambda x: cb.matvec(MATRIX[:, :5], x)),
+    (cb.DTypeError, "real dtype.*got complex128", IMAGE, lambda x: cb.conv2d(x, FILTERS * 1j)),
+    (cb.DTypeError, "real dtype.*got object", IMAGE, lambda x: cb.conv2d(x, None)),
+    (cb.ShapeError, "5 rows in the right factor.*got 6", VECTOR, lambda x: cb.matvec(MATRIX[:, :5], x)),
     (cb.ShapeError, "2 dimensions", VECTOR, lambda x: cb.matvec(MATRIX[0], x)),
     # groups
-    (cb.ShapeError, "divisor of 2 input and 4 output channels, got 3", IMAGE, on_filters(groups=3)),
-    (cb.ShapeError, "divisor of 2 input and 4 output channels, got 0", IMAGE, on_filters(groups=0)),
-    (cb.ShapeError, "2 groups: expected 4x1x3x3, got 4x2x3x3", IMAGE, on_filters(groups=2)),
-    (cb.DTypeError, "groups: expected an integer, got 2.0", IMAGE, on_filters(groups=2.0)),
+    (cb.ShapeError, "divisor of 2 input and 4 output channels.*got 3", IMAGE, on_filters(groups=3)),
+    (cb.ShapeError, "divisor of 2 input and 4 output channels.*got 0", IMAGE, on_filters(groups=0)),
+    (cb.ShapeError, "2 groups .expected 4x1x3x3.*got 4x2x3x3", IMAGE, on_filters(groups=2)),
+    (cb.DTypeError, "groups must be an integer .got 2.0", IMAGE, on_filters(groups=2.0)),
     # bias
-    (cb.ShapeError, r"bias: expected \(4,\), got 3", IMAGE, on_filters(bias=np.ones(3))),
+    (cb.ShapeError, r"bias needs .*expected \(4,\).*got 3", IMAGE, on_filters(bias=np.ones(3))),
     (cb.RangeError, r"bias.* got NaN at \[1\]", IMAGE, on_filters(bias=[0, np.nan, 0, 0])),
     # stride and padding
-    (cb.DTypeError, "stride: expected an integer, got 1.5", IMAGE, on_filters(stride=1.5)),
-    (cb.DTypeError, "stride: expected an integer, got True", IMAGE, on_filters(stride=True)),
-    (cb.DTypeError, "stride: expected an integer, got None", IMAGE, on_filters(stride=None)),
-    (cb.DTypeError, "stride: expected one or two integers, got '11'", IMAGE, on_filters(stride="11")),
-    (cb.ShapeError, r"stride: expected one or two integers, got \(1, 1, 1\)", IMAGE, on_filters(stride=(1, 1, 1))),
+    (cb.DTypeError, "stride must be an integer .got 1.5", IMAGE, on_filters(stride=1.5)),
+    (cb.DTypeError, "stride must be an integer .got True", IMAGE, on_filters(stride=True)),
+    (cb.DTypeError, "stride must be an integer .got None", IMAGE, on_filters(stride=None)),
+    (cb.DTypeError, "stride must be one or two integers .got '11'", IMAGE, on_filters(stride="11")),
+    (cb.ShapeError, r"stride must be one or two integers .got \(1, 1, 1\)", IMAGE, on_filters(stride=(1, 1, 1))),
     (cb.ShapeError, r"positive filter and stride.* stride \(0, 0\)", IMAGE, on_filters(stride=0)),
-    (cb.ShapeError, "stride: expected at most 16777216", IMAGE, on_filters(stride=10**30)),
-    (cb.ShapeError, "padding: expected at most 16777216", IMAGE, on_filters(padding=10**30)),
-    (cb.ShapeError, "padding larger than the image: expected at most 6, got 7", IMAGE, on_filters(padding=7)),
-    (cb.ShapeError, "padding not negative, got .*-1", IMAGE, on_filters(padding=(0, -1))),
-    (cb.ParameterError, '"same" or "valid", got \'full\'', IMAGE, on_filters(padding="full")),
-    (cb.ShapeError, r'"same": expected stride 1.* got stride \(2, 2\)', IMAGE, on_filters(padding="same", stride=2)),
-    (cb.ShapeError, "odd size, got .*filter 2x3", IMAGE, lambda x: cb.conv2d(x, FILTERS[:, :, :2], padding="same")),
-    (cb.ShapeError, "than the padded image: expected at most 6, got 7", IMAGE, lambda x: cb.conv2d(x, TALL)),
+    (cb.ShapeError, "stride is too large .expected at most 16777216", IMAGE, on_filters(stride=10**30)),
+    (cb.ShapeError, "padding is too large .expected at most 16777216", IMAGE, on_filters(padding=10**30)),
+    (cb.ShapeError, "padding is larger than the image .expected at most 6.*got 7", IMAGE, on_filters(padding=7)),
+    (cb.ShapeError, "padding not negative.*got .*-1", IMAGE, on_filters(padding=(0, -1))),
+    (cb.ParameterError, '"same" or "valid".*got \'full\'', IMAGE, on_filters(padding="full")),
+    (cb.ShapeError, r'"same" needs stride 1.*got stride \(2, 2\)', IMAGE, on_filters(padding="same", stride=2)),
+    (cb.ShapeError, "odd size.*got .*filter 2x3", IMAGE, lambda x: cb.conv2d(x, FILTERS[:, :, :2], padding="same")),
+    (cb.ShapeError, "than the padded image .expected at most 6.*got 7", IMAGE, lambda x: cb.conv2d(x, TALL)),
     # pooling and flattening
-    (cb.ShapeError, r"at most half of it, got \(2, 2\)", IMAGE, lambda x: cb.avg_pool2d(x, 2, padding=2)),
-    (cb.ShapeError, "at most 6, got 7", IMAGE, lambda x: cb.avg_pool2d(x, 7)),
+    (cb.ShapeError, r"at most half of it.*got \(2, 2\)", IMAGE, lambda x: cb.avg_pool2d(x, 2, padding=2)),
+    (cb.ShapeError, "at most 6.*got 7", IMAGE, lambda x: cb.avg_pool2d(x, 7)),
     (cb.ShapeError, r"got filter \(0, 0\)", IMAGE, lambda x: cb.avg_pool2d(x, 0)),
-    (cb.DTypeError, "window of a pooling layer: expected an integer, got 2.5", IMAGE, lambda x: cb.avg_pool2d(x, 2.5)),
-    (cb.ShapeError, "pooling layer: expected 3 dimensions, got 6", VECTOR, lambda x: cb.avg_pool2d(x, 2)),
-    (cb.ShapeError, "convolution: expected 3 dimensions, got 6", VECTOR, lambda x: cb.conv2d(x, FILTERS)),
-    (cb.ShapeError, "flatten: expected 3 dimensions, got 2x3", cb.secret(2, 3), lambda x: cb.flatten(x)),
-    (cb.DTypeError, "a node of the program, got list", VECTOR, lambda x: x + cb.flatten([[1.0]])),
-    (cb.ShapeError, "expected 1 dimensions, got 2x6x6", IMAGE, lambda x: cb.matvec(np.ones((3, 72)), x)),
-    (cb.ShapeError, "a matrix or a vector, got 2x6x6", IMAGE, lambda x: x.T),
+    (cb.DTypeError, "window of a pooling layer must be an integer .got 2.5", IMAGE, lambda x: cb.avg_pool2d(x, 2.5)),
+    (cb.ShapeError, "pooling layer .*expected 3 dimensions.*got 6", VECTOR, lambda x: cb.avg_pool2d(x, 2)),
+    (cb.ShapeError, "convolution .*expected 3 dimensions.*got 6", VECTOR, lambda x: cb.conv2d(x, FILTERS)),
+    (cb.ShapeError, "flatten .*expected 3 dimensions.*got 2x3", cb.secret(2, 3), lambda x: cb.flatten(x)),
+    (cb.DTypeError, "a node of the program.*got list", VECTOR, lambda x: x + cb.flatten([[1.0]])),
+    (cb.ShapeError, "expected 1 dimensions.*got 2x6x6", IMAGE, lambda x: cb.matvec(np.ones((3, 72)), x)),
+    (cb.ShapeError, "a matrix or a vector.*got 2x6x6", IMAGE, lambda x: x.T),
     # polynomials
-    (cb.ParameterError, "expected 1 to 64, got 0", VECTOR, lambda x: cb.polynomial(x, [1.0])),
-    (cb.ParameterError, "expected 1 to 64, got 0", VECTOR, lambda x: cb.polynomial(x, [1.0, 0.0])),
-    (cb.ParameterError, "expected 1 to 64, got 0", VECTOR, lambda x: cb.polynomial(x, [])),
-    (cb.ParameterError, "expected 1 to 64, got 65", VECTOR, lambda x: cb.polynomial(x, [1.0] * 66)),
-    (cb.RangeError, "a finite number, got inf", VECTOR, lambda x: cb.polynomial(x, [1.0, np.inf])),
-    (cb.RangeError, "a double, got more than", VECTOR, lambda x: cb.polynomial(x, [1, 10**400])),
-    (cb.DTypeError, "a number, got str", VECTOR, lambda x: cb.polynomial(x, [1.0, "a"])),
-    (cb.DTypeError, "numbers in order, got int", VECTOR, lambda x: cb.polynomial(x, 3)),
+    (cb.ParameterError, "expected 1 to 64.*got 0", VECTOR, lambda x: cb.polynomial(x, [1.0])),
+    (cb.ParameterError, "expected 1 to 64.*got 0", VECTOR, lambda x: cb.polynomial(x, [1.0, 0.0])),
+    (cb.ParameterError, "expected 1 to 64.*got 0", VECTOR, lambda x: cb.polynomial(x, [])),
+    (cb.ParameterError, "expected 1 to 64.*got 65", VECTOR, lambda x: cb.polynomial(x, [1.0] * 66)),
+    (cb.RangeError, "a finite number.*got inf", VECTOR, lambda x: cb.polynomial(x, [1.0, np.inf])),
+    (cb.RangeError, "a double.*got more than", VECTOR, lambda x: cb.polynomial(x, [1, 10**400])),
+    (cb.DTypeError, "a number.*got str", VECTOR, lambda x: cb.polynomial(x, [1.0, "a"])),
+    (cb.DTypeError, "numbers in order.*got int", VECTOR, lambda x: cb.polynomial(x, 3)),
     (cb.RangeError, "bound", cb.secret(6, bound=1e100), lambda x: cb.polynomial(x, [0.0] * 64 + [1.0])),
-    (cb.DTypeError, "a node of the program, got ndarray", VECTOR, lambda x: x + cb.square(np.ones(6))),
-    (cb.DTypeError, "a node of the program, got ndarray", VECTOR, lambda x: x + cb.polynomial(np.ones(6), [0, 1])),
+    (cb.DTypeError, "a node of the program.*got ndarray", VECTOR, lambda x: x + cb.square(np.ones(6))),
+    (cb.DTypeError, "a node of the program.*got ndarray", VECTOR, lambda x: x + cb.polynomial(np.ones(6), [0, 1])),
 ]  # fmt: skip
 
 
@@ -89,18 +89,18 @@ def test_layers(kind: Any, text: str, operand: Any, function: Any) -> None:
 
 
 def test_operands_that_are_secret_or_clear_in_the_wrong_place() -> None:
-    with pytest.raises(cb.ShapeError, match=r"1 \(a vector\), 2 \(a matrix\) or 3 \(an image\), got 4"):
+    with pytest.raises(cb.ShapeError, match=r"1 \(a vector\), 2 \(a matrix\) or 3 \(an image\).*got 4"):
         cb.secret(4, 2, 3, 3)
-    with pytest.raises(cb.DTypeError, match="a bias: expected an array, got a node"):
+    with pytest.raises(cb.DTypeError, match="bias must be clear .*expected an array.*got a node"):
         cb.compile(lambda x, b: cb.conv2d(x, FILTERS, b), {"x": IMAGE, "b": cb.public(4)})
-    with pytest.raises(cb.ShapeError, match="filters of a convolution: expected 4 dimensions, got 4x2"):
+    with pytest.raises(cb.ShapeError, match="filters of a convolution .*expected 4 dimensions.*got 4x2"):
         cb.compile(lambda x, w: cb.conv2d(x, w), {"x": IMAGE, "w": cb.public(4, 2)})
 
 
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"form": "blocks"}, "tensors | rows for vectors and images, got blocks"),
+        ({"form": "blocks"}, "tensors | rows for vectors and images.*got blocks"),
         ({"form": "rows"}, "no method by rows for square 6x1"),
         ({"algorithm": "gemm"}, "no method by rows for square 6x1"),
         ({"algorithm": "fame"}, "expected metakernel .* got fame"),
@@ -120,9 +120,9 @@ def test_the_form_of_layers_is_not_for_matrices() -> None:
 
 def test_images_that_do_not_fit() -> None:
     wide = np.ones((1, 1, 3, 3))
-    with pytest.raises(cb.ShapeError, match="one ciphertext: expected at most 2048 slots, got 5000"):
+    with pytest.raises(cb.ShapeError, match="one ciphertext .expected at most 2048 slots.*got 5000"):
         cb.compile(lambda x: cb.conv2d(x, wide, padding=1), {"x": cb.secret(1, 3, 5000)}, **TOY)
-    with pytest.raises(cb.ShapeError, match="at most 65536 slots, got 131072"):
+    with pytest.raises(cb.ShapeError, match="at most 65536 slots.*got 131072"):
         cb.compile(lambda x: cb.conv2d(x, wide, padding=1), {"x": cb.secret(1, 2, 1 << 17)})
 
 

@@ -126,7 +126,7 @@ def test_much_work_from_few_bytes(
 @pytest.mark.parametrize("bits", [0, -1, 65, 1 << 31, 1 << 33, 1 << 62, 16.0, True, "16", None])
 def test_bits_of_weights(saved: dict[str, Path], tmp_path: Path, bits: Any) -> None:
     path = changed(saved["clear rows"], tmp_path / "x", options(0, weight_bits=bits))
-    with pytest.raises(cb.FormatError, match=r"weight_bits: expected a whole number from 1 to 64"):
+    with pytest.raises(cb.FormatError, match=r"weight_bits.*expected a whole number from 1 to 64"):
         cb.Program.load(path)
 
 

@@ -27,7 +27,9 @@ def real_number(value: Any) -> float:
     try:
         return float(value)
     except OverflowError as error:
-        raise RangeError("a number is too large", expected="a double", got="more than 1.8e308") from error
+        raise RangeError(
+            "The number is too large for a double.", expected="a double", got="more than 1.8e308"
+        ) from error
 
 
 def shape_text(shape: Sequence[int]) -> str:
@@ -38,16 +40,16 @@ def shape_text(shape: Sequence[int]) -> str:
 def real_array(value: Any, what: str) -> NDArray[Any]:
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise DTypeError(
-            f"{what} must not have masked entries", expected="a full array", got="masked entries"
+            f"{what} must not have masked entries.", expected="a full array", got="masked entries"
         )
     try:
         array = np.asarray(value)
     except ValueError as error:
         raise ShapeError(
-            f"{what} is not a rectangular matrix", expected="2 dimensions", got="ragged rows"
+            f"{what} is not a rectangular matrix.", expected="2 dimensions", got="ragged rows"
         ) from error
     if array.dtype.kind not in "fiub":
-        raise DTypeError(f"{what} must hold real numbers", expected="a real dtype", got=str(array.dtype))
+        raise DTypeError(f"{what} must hold real numbers.", expected="a real dtype", got=str(array.dtype))
     return array
 
 
@@ -72,7 +74,7 @@ def narrow_array(value: Any, what: str, dimensions: Sequence[int]) -> NDArray[An
     if array.ndim not in dimensions or 0 in array.shape:
         name = {0: "a number", 1: "a vector", 2: "a matrix", 3: "an image", 4: "filters"}
         raise ShapeError(
-            f"{what} must be {' or '.join(name[number] for number in dimensions)}",
+            f"{what} must be {' or '.join(name[number] for number in dimensions)}.",
             expected=f"{' or '.join(map(str, dimensions))} dimensions, none of them 0",
             got=f"{array.ndim} (shape {array.shape})",
         )
@@ -82,7 +84,7 @@ def narrow_array(value: Any, what: str, dimensions: Sequence[int]) -> NDArray[An
     if found.dtype.kind == "f" and not np.isfinite(found).all():
         place = [int(x) for x in np.argwhere(~np.isfinite(found))[0]]
         kind = "NaN" if np.isnan(found[tuple(place)]) else "an infinity"
-        raise RangeError(f"{what} must hold finite numbers", expected="finite", got=f"{kind} at {place}")
+        raise RangeError(f"{what} must hold finite numbers.", expected="finite", got=f"{kind} at {place}")
     return found
 
 

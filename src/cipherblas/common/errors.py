@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from typing import Any
 
 _LONGEST_VALUE = 300  # a hostile file must not be able to flood a log through an error message
@@ -24,11 +25,19 @@ def _shown(value: Any) -> str:
     return text if len(text) <= _LONGEST_VALUE else text[:_LONGEST_VALUE] + "…"
 
 
+def _says(message: str, value: str) -> bool:
+    """Whether `value` stands in `message` as whole words."""
+    return re.search(rf"(?<!\w){re.escape(value)}(?!\w)", message) is not None
+
+
 class CipherblasError(Exception):
     """Base of all errors raised on purpose by cipherblas.
 
+    The text is a sentence, with the fields in parentheses before its full stop: "Operand 'a' has the wrong shape
+    (expected 4x3, got 1x2)." What the sentence says already is left out: "The stride must be an integer (got 2.5)."
+
     Attributes:
-        message: what went wrong, in words.
+        message: a short sentence that says what is wrong, with a capital and a full stop.
         expected: what would have been accepted, or None.
         got: what was found, or None.
 
@@ -43,12 +52,14 @@ class CipherblasError(Exception):
 
     # KeyError prints the repr of its argument and OSError its errno: one readable form for all.
     def __str__(self) -> str:
-        details = []
-        if self.expected is not None:
-            details.append(f"expected {_shown(self.expected)}")
-        if self.got is not None:
-            details.append(f"got {_shown(self.got)}")
-        return printable(f"{self.message}: {', '.join(details)}" if details else self.message)
+        fields = [("expected", self.expected), ("got", self.got)]
+        shown = [(name, _shown(value)) for name, value in fields if value is not None]
+        while shown and _says(self.message, shown[0][1]):  # so `got` is left out only where `expected` is
+            shown.pop(0)
+        if not shown:
+            return printable(self.message)
+        details = ", ".join(f"{name} {value}" for name, value in shown)
+        return printable(f"{self.message.removesuffix('.')} ({details}).")
 
 
 class ShapeError(CipherblasError, ValueError):

@@ -30,7 +30,7 @@ def check_name(name: object, what: str = "name of an operand") -> None:
         or len(name) > LONGEST_NAME
     ):
         raise ParameterError(
-            what,
+            f"The {what} must be a Python identifier.",
             expected=f"a Python identifier of at most {LONGEST_NAME} characters",
             got=repr(name),
         )
@@ -45,7 +45,7 @@ def check_bound(name: str, matrix: NDArray[Any], bound: float) -> None:
     largest = max(float(matrix.max()), -float(matrix.min()))
     if largest > bound * (1 + 1e-12):
         raise RangeError(
-            f"operand {name!r} has an entry beyond the planned range (declare bound=…)",
+            f"Operand {name!r} has an entry beyond the planned range; declare a larger one with bound=….",
             expected=f"at most {bound:g} in absolute value",
             got=f"{largest:g}",
         )
@@ -60,7 +60,7 @@ def encoded(context: Context, values: NDArray[Any], scale: float, dither: int = 
     try:
         return context.encode(values, scale, dither)
     except ValueError as error:
-        raise RangeError(f"slots cannot be encoded: {error}") from error
+        raise RangeError(f"The slots cannot be encoded: {error}.") from error
 
 
 def available_memory() -> int | None:
@@ -99,7 +99,7 @@ def check_available(needed: int, purpose: str, release: Callable[[], object] = l
         available = available_memory()
     if available is not None and needed > available:
         raise MemoryBudgetError(
-            f"not enough memory for {purpose}",
+            f"There is not enough memory for {purpose}.",
             expected=f"{needed / 2**20:.0f} MiB",
             got=f"{available / 2**20:.0f} MiB available",
         )

@@ -34,11 +34,15 @@ def aligned_empty(shape: Sequence[int], dtype: Any = np.uint64) -> Array:
     dtype = np.dtype(dtype)
     nbytes = math.prod(shape) * dtype.itemsize
     if not 0 <= nbytes < MOST_BYTES:
-        raise MemoryBudgetError("out of memory", expected=f"below {MOST_BYTES} bytes", got=nbytes)
+        raise MemoryBudgetError(
+            "The machine is out of memory.", expected=f"below {MOST_BYTES} bytes", got=nbytes
+        )
     try:
         block: Array = _core.empty(nbytes)
     except MemoryError as error:
-        raise MemoryBudgetError("out of memory", expected=f"{nbytes} bytes free", got=str(error)) from error
+        raise MemoryBudgetError(
+            "The machine is out of memory.", expected=f"{nbytes} bytes free", got=str(error)
+        ) from error
     aligned: Array = block.view(dtype).reshape(tuple(shape))
     return aligned
 
@@ -87,5 +91,5 @@ def check_memory(nbytes: int, purpose: str) -> None:
     total = _core.total_memory()
     if total is not None and nbytes > total:
         raise MemoryBudgetError(
-            f"{purpose} needs more memory than there is", expected=f"at most {total} bytes", got=nbytes
+            f"{purpose} needs more memory than there is.", expected=f"at most {total} bytes", got=nbytes
         )

@@ -19,7 +19,7 @@ _LONGEST_PLACE = 100
 
 def _refuse(place: str, expected: str, got: Any) -> NoReturn:
     shown = got if isinstance(got, (int, float, str, type(None))) else type(got).__name__
-    raise FormatError(place[:_LONGEST_PLACE], expected=expected, got=repr(shown))
+    raise FormatError(f"The value of {place[:_LONGEST_PLACE]} is wrong.", expected=expected, got=repr(shown))
 
 
 def whole(least: int = 0, most: int = LARGEST) -> Check:
@@ -122,7 +122,9 @@ def record(
         if not isinstance(value, Mapping):
             _refuse(place, "an object", value)
         if not fields.keys() <= value.keys() or not (others or value.keys() <= known.keys()):
-            raise FormatError(f"fields of {place}", expected=", ".join(known), got=", ".join(value))
+            raise FormatError(
+                f"The fields of {place} are wrong.", expected=", ".join(known), got=", ".join(value)
+            )
         for key in known.keys() & value.keys():
             known[key](value[key], f"{place}.{key}")
 

@@ -50,7 +50,7 @@ class Work:
         self.steps += steps
         if self.steps > self.budget:
             raise WorkBudgetError(
-                f"the plan takes too much work to be counted: {what}",
+                f"The plan takes too much work to be counted: {what}.",
                 expected=f"at most {self.budget} steps (work_budget=)",
                 got=f"{self.steps} or more",
             )
@@ -59,4 +59,4 @@ class Work:
 def check_nodes(count: int) -> None:
     """Raise WorkBudgetError for a graph of more than `MOST_NODES` nodes."""
     if count > MOST_NODES:
-        raise WorkBudgetError("nodes of a program", expected=f"at most {MOST_NODES}", got=count)
+        raise WorkBudgetError("The program has too many nodes.", expected=f"at most {MOST_NODES}", got=count)

@@ -15,7 +15,9 @@ def grid_shape(rows: int, cols: int, block_rows: int, block_cols: int) -> tuple[
     """Numbers of block rows and block columns."""
     if min(rows, cols, block_rows, block_cols) < 1:
         raise ShapeError(
-            "a grid of blocks", expected="positive sizes", got=f"{rows}×{cols} in {block_rows}×{block_cols}"
+            "A grid of blocks needs positive sizes.",
+            expected="positive sizes",
+            got=f"{rows}×{cols} in {block_rows}×{block_cols}",
         )
     return -(-rows // block_rows), -(-cols // block_cols)
 
@@ -23,7 +25,7 @@ def grid_shape(rows: int, cols: int, block_rows: int, block_cols: int) -> tuple[
 def split(matrix: NDArray[Any], block_rows: int, block_cols: int) -> list[list[NDArray[np.float64]]]:
     """The blocks of a matrix, row by row, each block_rows × block_cols."""
     if matrix.ndim != 2:
-        raise ShapeError("a matrix", expected="2 dimensions", got=matrix.ndim)
+        raise ShapeError("A matrix must have 2 dimensions.", expected="2 dimensions", got=matrix.ndim)
     rows, cols = matrix.shape
     grid_rows, grid_cols = grid_shape(rows, cols, block_rows, block_cols)
     padded = np.zeros((grid_rows * block_rows, grid_cols * block_cols))
@@ -41,7 +43,11 @@ def join(blocks: Sequence[Sequence[NDArray[Any]]], rows: int, cols: int) -> NDAr
     """The inverse of `split`: the first rows × cols of the assembled blocks."""
     assembled = np.block([list(row) for row in blocks])
     if assembled.shape[0] < rows or assembled.shape[1] < cols:
-        raise ShapeError("blocks to join", expected=f"at least {rows}×{cols}", got=assembled.shape)
+        raise ShapeError(
+            "The blocks to join do not cover the matrix.",
+            expected=f"at least {rows}×{cols}",
+            got=assembled.shape,
+        )
     return np.asarray(assembled[:rows, :cols], dtype=np.float64)
 
 

@@ -70,10 +70,16 @@ class Form:  # no ABC: every value is asked for the kind of its form, which must
         """Raise ShapeError unless the arrays of a result have their number and shapes."""
         expected = self.arrays(limbs, components, n)
         if len(got) != len(expected):
-            raise ShapeError("ciphertexts of the result", expected=len(expected), got=len(got))
+            raise ShapeError(
+                "The number of ciphertexts of the result is wrong.", expected=len(expected), got=len(got)
+            )
         for array, shape in zip(got, expected, strict=True):
             if array.shape != shape:
-                raise ShapeError("a ciphertext of the result", expected=str(shape), got=str(array.shape))
+                raise ShapeError(
+                    "A ciphertext of the result has the wrong shape.",
+                    expected=str(shape),
+                    got=str(array.shape),
+                )
 
 
 @dataclass(frozen=True)

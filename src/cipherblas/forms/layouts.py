@@ -61,7 +61,7 @@ class Layout:
         """The entries of one ciphertext (cached)."""
         if not 0 <= ciphertext < self.ciphertexts:
             raise ShapeError(
-                "ciphertext of a layout", expected=f"0 to {self.ciphertexts - 1}", got=ciphertext
+                "The layout has no such ciphertext.", expected=f"0 to {self.ciphertexts - 1}", got=ciphertext
             )
         return _index(self, ciphertext)
 
@@ -72,7 +72,9 @@ class Layout:
     def pack_one(self, matrix: NDArray[Any], ciphertext: int) -> NDArray[np.complex128]:
         """The slots of one ciphertext."""
         if matrix.shape != (self.rows, self.cols):
-            raise ShapeError("block to pack", expected=(self.rows, self.cols), got=matrix.shape)
+            raise ShapeError(
+                "The block to pack has the wrong shape.", expected=(self.rows, self.cols), got=matrix.shape
+            )
         index = self.index(ciphertext)
         flat = np.append(np.asarray(matrix, dtype=np.float64).ravel(), 0.0)  # EMPTY reads the appended zero
         values = flat[index.real].astype(np.complex128)
@@ -91,11 +93,15 @@ class Layout:
             ShapeError: the number or length of the vectors is wrong.
         """
         if len(vectors) != self.ciphertexts:
-            raise ShapeError("number of slot vectors", expected=self.ciphertexts, got=len(vectors))
+            raise ShapeError(
+                "The number of slot vectors is wrong.", expected=self.ciphertexts, got=len(vectors)
+            )
         flat = np.zeros(self.rows * self.cols + 1)
         for i, vector in enumerate(vectors):
             if vector.shape != (self.slots,):
-                raise ShapeError("slot vector", expected=(self.slots,), got=vector.shape)
+                raise ShapeError(
+                    "A slot vector has the wrong length.", expected=(self.slots,), got=vector.shape
+                )
             index = self.index(i)
             if index.imag is not None:
                 flat[index.imag] = np.imag(vector) * index.sign
@@ -156,5 +162,7 @@ def row_major(
 def _check_fit(name: str, rows: int, cols: int, needed: int, slots: int) -> None:
     if rows < 1 or cols < 1 or needed > slots:
         raise ShapeError(
-            f"a {rows}×{cols} block in {name} order", expected=f"at most {slots} slots", got=needed
+            f"A {rows}×{cols} block in {name} order does not fit the slots.",
+            expected=f"at most {slots} slots",
+            got=needed,
         )

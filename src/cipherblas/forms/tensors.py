@@ -55,12 +55,18 @@ class TensorLayout:
 
     def __post_init__(self) -> None:
         if min(*self.shape, self.channels, self.pitch, self.row, self.col, self.segment, self.copies) < 1:
-            raise ShapeError("a tensor in slots", expected="positive lengths", got=self.shape)
+            raise ShapeError(
+                "A tensor in slots needs positive lengths.", expected="positive lengths", got=self.shape
+            )
         if self.slots % self.copies:
-            raise ShapeError("copies of a tensor", expected=f"a divisor of {self.slots}", got=self.copies)
+            raise ShapeError(
+                "The copies of a tensor must divide the slots.",
+                expected=f"a divisor of {self.slots}",
+                got=self.copies,
+            )
         if self.extent > self.slots // self.copies:
             raise ShapeError(
-                f"a tensor {shape_text(self.shape)} with {self.channels} channels per ciphertext",
+                f"A tensor {shape_text(self.shape)}, {self.channels} channels per ciphertext, has too many slots.",
                 expected=f"at most {self.slots // self.copies} slots",
                 got=self.extent,
             )
@@ -169,7 +175,11 @@ def _slot_index(layout: TensorLayout, ciphertext: int) -> SlotIndex:
 def _entries(layout: TensorLayout, ciphertext: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     channels, height, width = layout.shape
     if not 0 <= ciphertext < layout.ciphertexts:
-        raise ShapeError("ciphertext of a tensor", expected=f"0 to {layout.ciphertexts - 1}", got=ciphertext)
+        raise ShapeError(
+            "The layout of the tensor has no such ciphertext.",
+            expected=f"0 to {layout.ciphertexts - 1}",
+            got=ciphertext,
+        )
     if layout.places is not None:
         here = [channel for channel in range(channels) if layout.places[channel][0] == ciphertext]
         first, rows = 0, height
@@ -207,7 +217,7 @@ def contiguous(
         segment = slots // width // rows * rows
         if segment < 1:
             raise ShapeError(
-                f"{rows} rows of an image in one ciphertext",
+                f"There is no room for {rows} rows of an image in one ciphertext.",
                 expected=f"at most {slots} slots",
                 got=rows * width,
             )
@@ -240,5 +250,7 @@ def tensor_shape(shape: Sequence[int]) -> tuple[int, int, int]:
     if len(lengths) == 3:
         return (lengths[0], lengths[1], lengths[2])
     raise ShapeError(
-        "a tensor", expected="(length,), (rows, columns) or (channels, height, width)", got=lengths
+        "A tensor needs one, two or three dimensions.",
+        expected="(length,), (rows, columns) or (channels, height, width)",
+        got=lengths,
     )

@@ -26,7 +26,11 @@ def trace(function: Callable[..., Any], operands: Mapping[str, Operand]) -> Expr
     """
     leaves = {name: Leaf(name, operand) for name, operand in operands.items()}
     if not callable(function):
-        raise DTypeError("what to compile", expected="a function of matrices", got=type(function).__name__)
+        raise DTypeError(
+            "Only a function of matrices can be compiled.",
+            expected="a function of matrices",
+            got=type(function).__name__,
+        )
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # a builtin: it will say itself what it does not like
@@ -36,7 +40,7 @@ def trace(function: Callable[..., Any], operands: Mapping[str, Operand]) -> Expr
             signature.bind(**leaves)
         except TypeError as error:
             raise MismatchError(
-                "the function does not take the operands by name", expected=str(signature), got=str(error)
+                "The function does not take the operands by name.", expected=str(signature), got=str(error)
             ) from None
     return returned(function(**leaves))
 

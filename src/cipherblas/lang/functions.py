@@ -30,7 +30,7 @@ def matvec(weights: Any, x: Expression) -> Expression:
     Raises:
         ShapeError: the shapes do not fit. DTypeError, RangeError: not finite real numbers.
     """
-    return as_node(weights, 2, "weights of a product") @ as_node(x, 1, "the vector of a product")
+    return as_node(weights, 2, "weights of a product") @ as_node(x, 1, "vector of a product")
 
 
 def conv2d(
@@ -60,7 +60,7 @@ def conv2d(
         ShapeError: shapes do not fit, groups do not divide, the filter exceeds the padded image, the padding the image.
         DTypeError, RangeError: not finite real numbers.
     """
-    image = as_node(x, 3, "the image of a convolution")
+    image = as_node(x, 3, "image of a convolution")
     filters = as_node(weights, 4, "filters of a convolution")
     steps = _pair(stride, "stride")
     kernel = filters.shape[2:]
@@ -70,15 +70,19 @@ def conv2d(
         pads = _pair(padding, "padding")
     for size, pad in zip(image.shape[1:], pads, strict=True):
         if pad > size:
-            raise ShapeError("padding larger than the image", expected=f"at most {size}", got=pad)
+            raise ShapeError("The padding is larger than the image.", expected=f"at most {size}", got=pad)
     result: Expression = Conv2d(image, filters, steps, pads, _integer(groups, "groups"))
     if bias is None:
         return result
     values = bias if isinstance(bias, Expression) else finite_array(bias, "a bias", (1,))
     if values.shape != (filters.shape[0],):
-        raise ShapeError("a bias", expected=f"({filters.shape[0]},)", got=shape_text(values.shape))
+        raise ShapeError(
+            "A bias needs one number for each filter.",
+            expected=f"({filters.shape[0]},)",
+            got=shape_text(values.shape),
+        )
     if isinstance(values, Expression):
-        raise DTypeError("a bias", expected="an array", got="a node of the program")
+        raise DTypeError("A bias must be clear numbers.", expected="an array", got="a node of the program")
     return Add(result, Constant(np.broadcast_to(values[:, None, None], result.shape)))
 
 
@@ -101,7 +105,7 @@ def avg_pool2d(
     Raises:
         ShapeError: shapes do not fit.
     """
-    image = as_node(x, 3, "the image of a pooling layer")
+    image = as_node(x, 3, "image of a pooling layer")
     kernel = _pair(kernel_size, "window of a pooling layer")
     return AvgPool2d(
         image, kernel, kernel if stride is None else _pair(stride, "stride"), _pair(padding, "padding")
@@ -111,14 +115,22 @@ def avg_pool2d(
 def flatten(x: Expression) -> Expression:
     """An image of shape (C, H, W) as a vector of C·H·W entries; free."""
     if not isinstance(x, Expression):
-        raise DTypeError("what to flatten", expected="a node of the program", got=type(x).__name__)
-    return x if len(x.shape) == 1 else Flatten(as_node(x, 3, "what to flatten"))
+        raise DTypeError(
+            "Only a node of the program can be flattened.",
+            expected="a node of the program",
+            got=type(x).__name__,
+        )
+    return x if len(x.shape) == 1 else Flatten(as_node(x, 3, "tensor to flatten"))
 
 
 def square(x: Expression) -> Expression:
     """The square of every entry. Levels: one. Key: relinearisation."""
     if not isinstance(x, Expression):
-        raise DTypeError("what to square", expected="a node of the program", got=type(x).__name__)
+        raise DTypeError(
+            "Only a node of the program can be squared here.",
+            expected="a node of the program",
+            got=type(x).__name__,
+        )
     return Multiply(x, x)
 
 
@@ -142,12 +154,18 @@ def assume(x: Expression, bound: float) -> Expression:
         DTypeError: no node, or no number. ParameterError: a node without secrets. RangeError: no positive number.
     """
     if not isinstance(x, Expression):
-        raise DTypeError("what a bound is assumed of", expected="a node of the program", got=type(x).__name__)
+        raise DTypeError(
+            "A bound can only be assumed of a node of the program.",
+            expected="a node of the program",
+            got=type(x).__name__,
+        )
     if not is_scalar(bound):
-        raise DTypeError("an assumed bound", expected="a number", got=type(bound).__name__)
+        raise DTypeError("An assumed bound must be a number.", expected="a number", got=type(bound).__name__)
     if not x.secret:
         raise ParameterError(
-            "what a bound is assumed of", expected="an encrypted node", got="one without secrets"
+            "A bound can only be assumed of an encrypted node.",
+            expected="an encrypted node",
+            got="one without secrets",
         )
     return Assume(x, checked_bound(real_number(bound)))
 
@@ -169,17 +187,25 @@ def polynomial(x: Expression, coefficients: Sequence[float]) -> Expression:
         RangeError: a coefficient that is not finite.
     """
     if not isinstance(x, Expression):
-        raise DTypeError("argument of a polynomial", expected="a node of the program", got=type(x).__name__)
+        raise DTypeError(
+            "The argument of a polynomial must be a node of the program.",
+            expected="a node of the program",
+            got=type(x).__name__,
+        )
     if not isinstance(coefficients, (Sequence, np.ndarray)):
         raise DTypeError(
-            "coefficients of a polynomial", expected="numbers in order", got=type(coefficients).__name__
+            "The coefficients of a polynomial must be numbers in order.",
+            expected="numbers in order",
+            got=type(coefficients).__name__,
         )
     values = [_coefficient(value) for value in coefficients]
     while values and values[-1] == 0:
         values.pop()
     if not 2 <= len(values) <= MAX_DEGREE + 1:
         raise ParameterError(
-            "degree of a polynomial", expected=f"1 to {MAX_DEGREE}", got=max(len(values), 1) - 1
+            "The degree of a polynomial is out of range.",
+            expected=f"1 to {MAX_DEGREE}",
+            got=max(len(values), 1) - 1,
         )
     powers = {1: x}
 
@@ -200,10 +226,16 @@ def polynomial(x: Expression, coefficients: Sequence[float]) -> Expression:
 
 def _coefficient(value: Any) -> float:
     if not is_scalar(value):
-        raise DTypeError("coefficient of a polynomial", expected="a number", got=type(value).__name__)
+        raise DTypeError(
+            "Each coefficient of a polynomial must be a number.",
+            expected="a number",
+            got=type(value).__name__,
+        )
     number = real_number(value)
     if not math.isfinite(number):
-        raise RangeError("coefficient of a polynomial", expected="a finite number", got=number)
+        raise RangeError(
+            "Each coefficient of a polynomial must be finite.", expected="a finite number", got=number
+        )
     return number
 
 
@@ -211,10 +243,12 @@ def _named_padding(name: str, kernel: Sequence[int], stride: Pair) -> Pair:
     if name == "valid":
         return (0, 0)
     if name != "same":
-        raise ParameterError("padding", expected='a number, two numbers, "same" or "valid"', got=repr(name))
+        raise ParameterError(
+            "This padding is not known.", expected='a number, two numbers, "same" or "valid"', got=repr(name)
+        )
     if stride != (1, 1) or any(taps % 2 == 0 for taps in kernel):
         raise ShapeError(
-            'padding "same"',
+            'The padding "same" needs stride 1 and a filter of odd size.',
             expected="stride 1 and a filter of odd size",
             got=f"stride {stride}, filter {shape_text(kernel)}",
         )
@@ -223,11 +257,15 @@ def _named_padding(name: str, kernel: Sequence[int], stride: Pair) -> Pair:
 
 def _pair(value: Any, what: str) -> Pair:
     if isinstance(value, (str, bytes)):
-        raise DTypeError(what, expected="one or two integers", got=repr(value))
+        raise DTypeError(
+            f"The {what} must be one or two integers.", expected="one or two integers", got=repr(value)
+        )
     several = isinstance(value, Sequence) or (isinstance(value, np.ndarray) and value.ndim > 0)
     values = tuple(value) if several else (value, value)
     if len(values) != 2:
-        raise ShapeError(what, expected="one or two integers", got=values)
+        raise ShapeError(
+            f"The {what} must be one or two integers.", expected="one or two integers", got=values
+        )
     return _integer(values[0], what), _integer(values[1], what)
 
 
@@ -237,7 +275,7 @@ def _integer(value: Any, what: str) -> int:
             raise TypeError
         number = operator.index(value)
     except TypeError:
-        raise DTypeError(what, expected="an integer", got=repr(value)) from None
+        raise DTypeError(f"The {what} must be an integer.", expected="an integer", got=repr(value)) from None
     if abs(number) > MAX_LENGTH:
-        raise ShapeError(what, expected=f"at most {MAX_LENGTH}", got=number)
+        raise ShapeError(f"The {what} is too large.", expected=f"at most {MAX_LENGTH}", got=number)
     return number

@@ -189,10 +189,14 @@ def from_json(
             nodes.append(kind.read(row, children, operands, tensors))
         except CipherblasError as error:
             raise FormatError(  # not `from error`: its text may hold control characters of the file
-                f"node of a program's graph ({error})", expected="a known operation", got=str(row)
+                f"A node of a program's graph cannot be read ({error}).",
+                expected="a known operation",
+                got=str(row),
             ) from None
     if not nodes:
-        raise FormatError("graph of a program", expected="at least one node", got="none")
+        raise FormatError(
+            "The graph of a program needs at least one node.", expected="at least one node", got="none"
+        )
     return nodes[-1]
 
 
@@ -211,7 +215,9 @@ def check_constants(node: Expression) -> None:
 
 def _reference(index: int, count: int) -> int:
     if not 0 <= index < count:
-        raise FormatError("reference", expected=f"0 to {count - 1}", got=index)
+        raise FormatError(
+            "A reference in the graph names no earlier node.", expected=f"0 to {count - 1}", got=index
+        )
     return index
 
 

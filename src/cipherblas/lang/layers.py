@@ -44,13 +44,15 @@ class Conv2d(Expression):
         channels, height, width = _image_shape(image)
         if len(weights.shape) != 4:
             raise ShapeError(
-                "filters of a convolution",
+                "The filters of a convolution need four dimensions.",
                 expected="(outputs, inputs, height, width)",
                 got=shape_text(weights.shape),
             )
         if weights.secret:
             raise ParameterError(
-                "filters of a convolution", expected="clear values", got="an encrypted operand"
+                "The filters of a convolution must be clear; encrypted filters are not supported.",
+                expected="clear values",
+                got="an encrypted operand",
             )
         outputs, depth, *kernel = weights.shape
         self.window = Window(
@@ -59,7 +61,7 @@ class Conv2d(Expression):
         )
         if weights.shape != self.window.weight_shape:
             raise ShapeError(
-                f"filters for {channels} channels in {groups} group{'s' if groups != 1 else ''}",
+                f"The filters do not fit {channels} channels in {groups} group{'s' if groups != 1 else ''}.",
                 expected=shape_text(self.window.weight_shape),
                 got=shape_text(weights.shape),
             )
@@ -104,7 +106,11 @@ class AvgPool2d(Expression):
             *((stride[0], stride[1]), (padding[0], padding[1]), shape[0]),
         )
         if any(2 * pad > taps for pad, taps in zip(self.window.padding, self.window.kernel, strict=True)):
-            raise ShapeError("padding of a pooling window", expected="at most half of it", got=tuple(padding))
+            raise ShapeError(
+                "The padding of a pooling window must be at most half of it.",
+                expected="at most half of it",
+                got=tuple(padding),
+            )
         self.image = image
         super().__init__(self.window.out_shape, image.secret, image.bound, image)
 
@@ -205,5 +211,9 @@ def _windows(image: NDArray[np.float64], window: Window) -> NDArray[np.float64]:
 
 def _image_shape(image: Expression) -> tuple[int, int, int]:
     if len(image.shape) != 3:
-        raise ShapeError("an image", expected="(channels, height, width)", got=shape_text(image.shape))
+        raise ShapeError(
+            "An image needs three dimensions.",
+            expected="(channels, height, width)",
+            got=shape_text(image.shape),
+        )
     return image.shape[0], image.shape[1], image.shape[2]

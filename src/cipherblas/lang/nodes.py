@@ -86,20 +86,22 @@ class Expression:
         self._transposed: Expression | None = None
         if self.depth > MAX_DEPTH:
             raise ParameterError(
-                "operations are nested too deeply (a long sum can be added in pairs)",
+                "The operations are nested too deeply; a long sum can be added in pairs.",
                 expected=f"at most {MAX_DEPTH}",
                 got=self.depth,
             )
 
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
         raise DTypeError(
-            "a node of a program is not an array", expected="@, +, -, * or .T", got="a conversion"
+            "A node of a program is not an array; it cannot be converted to one.",
+            expected="@, +, -, * or .T",
+            got="a conversion",
         )
 
     def __array_function__(self, function: Any, *_: Any, **__: Any) -> NoReturn:
         name = getattr(function, "__name__", str(function))
         raise DTypeError(
-            "NumPy's functions do not take a node of a program", expected="@, +, -, * or .T", got=name
+            "NumPy's functions do not take a node of a program.", expected="@, +, -, * or .T", got=name
         )
 
     @property
@@ -108,7 +110,11 @@ class Expression:
         if len(self.shape) == 1:
             return self
         if len(self.shape) != 2:
-            raise ShapeError("a transpose", expected="a matrix or a vector", got=shape_text(self.shape))
+            raise ShapeError(
+                "Only a matrix or a vector has a transpose.",
+                expected="a matrix or a vector",
+                got=shape_text(self.shape),
+            )
         if self._transposed is None:
             self._transposed = self._transpose()
             self._transposed._transposed = self
@@ -259,10 +265,12 @@ class Expression:
     def __truediv__(self, other: Any) -> Expression:
         if not is_scalar(other):
             raise DTypeError(
-                "only division by a number is supported", expected="a number", got=type(other).__name__
+                "The division of a node is only supported by a number.",
+                expected="a number",
+                got=type(other).__name__,
             )
         if real_number(other) == 0.0:
-            raise RangeError("division by zero", expected="a non-zero number", got=other)
+            raise RangeError("The program has a division by zero.", expected="a non-zero number", got=other)
         return self._times(1.0 / real_number(other))
 
     def __repr__(self) -> str:
@@ -290,7 +298,7 @@ def operation(kind: Kind) -> Kind:
         ParameterError: there is one of that name.
     """
     if OPERATIONS.setdefault(kind.op, kind) is not kind:
-        raise ParameterError("an operation of that name exists", expected="another name", got=kind.op)
+        raise ParameterError("An operation of that name exists.", expected="another name", got=kind.op)
     return kind
 
 
@@ -316,14 +324,18 @@ def as_node(value: Any, dimensions: int, what: str) -> Expression:
     if not isinstance(value, Expression):
         return OPERATIONS["constant"].of(finite_array(value, what, (dimensions,)))
     if len(value.shape) != dimensions:
-        raise ShapeError(what, expected=f"{dimensions} dimensions", got=shape_text(value.shape))
+        raise ShapeError(
+            f"The number of dimensions of the {what} is wrong.",
+            expected=f"{dimensions} dimensions",
+            got=shape_text(value.shape),
+        )
     return value
 
 
 def _check_array(value: Any) -> None:
     if not isinstance(value, (np.ndarray, list, tuple)):
         raise DTypeError(
-            "an operand of a program must be a matrix",
+            "An operand of a program must be a matrix.",
             expected="an operand or a 2-D array",
             got=type(value).__name__,
         )
@@ -340,7 +352,7 @@ def _as_matrix(value: Any, shape: tuple[int, ...]) -> Expression:
         array = np.broadcast_to(array, shape)
     except ValueError:
         raise ShapeError(
-            "a constant cannot be broadcast to the other operand",
+            "A constant cannot be broadcast to the other operand.",
             expected=shape_text(shape),
             got="x".join(map(str, array.shape)),
         ) from None
@@ -350,7 +362,9 @@ def _as_matrix(value: Any, shape: tuple[int, ...]) -> Expression:
 def matrix_shape(node: Expression) -> tuple[int, int]:
     """Rows and columns; ShapeError where a node is no matrix."""
     if len(node.shape) != 2:
-        raise ShapeError("a matrix", expected="2 dimensions", got=shape_text(node.shape))
+        raise ShapeError(
+            "A matrix must have 2 dimensions.", expected="2 dimensions", got=shape_text(node.shape)
+        )
     return node.shape[0], node.shape[1]
 
 

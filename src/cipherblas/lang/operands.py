@@ -37,13 +37,19 @@ class Operand:
     def __post_init__(self) -> None:
         object.__setattr__(self, "shape", _shape(self.shape, self.secret))
         if not is_scalar(self.bound):
-            raise DTypeError("the bound of an operand", expected="a number", got=type(self.bound).__name__)
+            raise DTypeError(
+                "The bound of an operand must be a number.",
+                expected="a number",
+                got=type(self.bound).__name__,
+            )
         object.__setattr__(self, "bound", checked_bound(real_number(self.bound)))
         allowed = get_args(Encryption) if self.secret else ("secret-key",)
         if self.encryption not in allowed:
             what = "a secret operand" if self.secret else "a clear operand, which is not encrypted"
             raise ParameterError(
-                f"encryption of {what}", expected=" | ".join(allowed), got=repr(self.encryption)
+                f"The encryption of {what} is not known.",
+                expected=" | ".join(allowed),
+                got=repr(self.encryption),
             )
 
     @property
@@ -56,12 +62,14 @@ def _shape(lengths: Any, secret: bool) -> tuple[int, ...]:
     try:
         values = tuple(lengths)
     except TypeError:
-        raise DTypeError("shape of an operand", expected="integers", got=repr(lengths)) from None
+        raise DTypeError(
+            "The shape of an operand must be integers.", expected="integers", got=repr(lengths)
+        ) from None
     if len(values) == 2:
         return _length(values[0], "rows"), _length(values[1], "columns")
     if not 1 <= len(values) <= (3 if secret else 4):
         raise ShapeError(
-            "dimensions of an operand",
+            "An operand has the wrong number of dimensions.",
             expected="1 (a vector), 2 (a matrix) or 3 (an image)" + ("" if secret else " or 4 (filters)"),
             got=len(values),
         )
@@ -75,11 +83,13 @@ def _length(value: Any, what: str) -> int:
         length = operator.index(value)
     except TypeError:
         raise DTypeError(
-            f"number of {what}", expected="an integer", got=f"{value!r} ({type(value).__name__})"
+            f"The number of {what} must be an integer.",
+            expected="an integer",
+            got=f"{value!r} ({type(value).__name__})",
         ) from None
     if not 1 <= length <= MAX_LENGTH:
         raise ShapeError(
-            f"an operand needs a positive number of {what}", expected=f"1 to {MAX_LENGTH}", got=length
+            f"An operand needs a positive number of {what}.", expected=f"1 to {MAX_LENGTH}", got=length
         )
     return length
 
@@ -88,7 +98,7 @@ def checked_bound(bound: float) -> float:
     """`bound`, or RangeError when it is no positive number in a range that products do not leave."""
     if not BOUND_RANGE[0] <= bound <= BOUND_RANGE[1]:
         raise RangeError(
-            "bound on the entries of a matrix",
+            "The bound on the entries of a matrix is out of range.",
             expected=f"> 0, from {BOUND_RANGE[0]:.1g} to {BOUND_RANGE[1]:.1g}",
             got=bound,
         )
@@ -127,10 +137,14 @@ def public(*shape: int, bound: float | None = None, dtype: Any = None) -> Operan
     try:
         kind = np.dtype(np.float64 if dtype is None else dtype)
     except TypeError as error:
-        raise DTypeError("type of an operand", expected="a NumPy type", got=repr(dtype)) from error
+        raise DTypeError(
+            "The type of an operand must be a NumPy type.", expected="a NumPy type", got=repr(dtype)
+        ) from error
     if kind.kind not in "fiu" or (kind.kind != "f" and kind.itemsize > 4):
         raise DTypeError(
-            "type of an operand", expected="floating point, or an integer of at most 32 bits", got=str(kind)
+            "The type of an operand is not supported.",
+            expected="floating point, or an integer of at most 32 bits",
+            got=str(kind),
         )
     whole = kind.kind != "f"
     if bound is None:

@@ -77,7 +77,7 @@ class Leaf(Expression):
 
 def _named(found: Mapping[str, Any], row: Mapping[str, Any], what: str) -> Any:
     if row["name"] not in found:
-        raise FormatError(f"name of {what}", expected=", ".join(found), got=row["name"])
+        raise FormatError(f"The name of {what} is not known.", expected=", ".join(found), got=row["name"])
     return found[row["name"]]
 
 
@@ -177,13 +177,13 @@ class MatMul(Expression):
     def __init__(self, left: Expression, right: Expression) -> None:
         if (len(left.shape), len(right.shape)) not in ((2, 1), (2, 2), (1, 1)):
             raise ShapeError(
-                "factors of a product",
+                "The factors of a product must be matrices or vectors.",
                 expected="matrices or vectors",
                 got=f"{shape_text(left.shape)} and {shape_text(right.shape)}",
             )
         if left.shape[-1] != right.shape[0]:
             raise ShapeError(
-                "inner dimensions of a product differ",
+                "The inner dimensions of a product differ.",
                 expected=f"{left.shape[-1]} rows in the right factor",
                 got=shape_text(right.shape),
             )
@@ -236,7 +236,7 @@ class _Elementwise(Expression):
     def __init__(self, left: Expression, right: Expression, bound: float) -> None:
         if left.shape != right.shape:
             raise ShapeError(
-                "elementwise operations need equal shapes",
+                "Both sides of elementwise operations need equal shapes.",
                 expected=shape_text(left.shape),
                 got=shape_text(right.shape),
             )
@@ -313,7 +313,11 @@ class Scale(Expression):
 
     def __init__(self, child: Expression, factor: float) -> None:
         if not math.isfinite(factor) or factor == 0:
-            raise RangeError("a factor", expected="a finite number other than 0", got=factor)
+            raise RangeError(
+                "A factor must be finite and other than 0.",
+                expected="a finite number other than 0",
+                got=factor,
+            )
         self.child: Expression = child
         self.factor: float = float(factor)
         super().__init__(child.shape, child.secret, child.bound * abs(factor), child)
@@ -325,7 +329,7 @@ class Scale(Expression):
         factor: float
         node, factor = parts
         if not math.isfinite(factor):
-            raise RangeError("a factor must be finite", expected="a finite number", got=factor)
+            raise RangeError("A factor must be finite.", expected="a finite number", got=factor)
         if factor == 0:
             return Constant(np.zeros(node.shape), operands_of(node))
         inner = node

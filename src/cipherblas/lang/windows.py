@@ -27,22 +27,24 @@ class Window:
         channels = self.shape[0]
         if self.groups < 1 or channels % self.groups or self.outputs % self.groups:
             raise ShapeError(
-                "groups of a convolution",
+                "The groups of a convolution must divide its channels.",
                 expected=f"a divisor of {channels} input and {self.outputs} output channels",
                 got=self.groups,
             )
         if min(self.kernel) < 1 or min(self.stride) < 1 or min(self.padding) < 0 or self.outputs < 1:
             raise ShapeError(
-                "a convolution",
+                "A convolution needs a positive filter and stride, and no negative padding.",
                 expected="positive filter and stride, padding not negative",
                 got=f"filter {self.kernel}, stride {self.stride}, padding {self.padding}",
             )
         for size, pad, taps in zip(self.shape[1:], self.padding, self.kernel, strict=True):
             if pad >= size + taps:
-                raise ShapeError("padding of a convolution", expected=f"less than {size + taps}", got=pad)
+                raise ShapeError(
+                    "The padding of a convolution is too large.", expected=f"less than {size + taps}", got=pad
+                )
             if size + 2 * pad < taps:
                 raise ShapeError(
-                    "the filter is larger than the padded image",
+                    "The filter is larger than the padded image.",
                     expected=f"at most {size + 2 * pad}",
                     got=taps,
                 )

@@ -70,7 +70,7 @@ def relayout(ev: Evaluator, cts: Sequence[Any], source: Layout, target: Layout) 
     """
     if (source.rows, source.cols, source.slots) != (target.rows, target.cols, target.slots):
         raise ShapeError(
-            "layouts of a re-arrangement",
+            "The layouts of a re-arrangement must be of one matrix.",
             expected=f"{target.rows}×{target.cols} in {target.slots} slots",
             got=f"{source.rows}×{source.cols} in {source.slots} slots",
         )
@@ -159,7 +159,11 @@ def plan(source: Layout, target: Layout, number: int) -> tuple[_Piece, ...]:
             transform = _transform(selections, source.slots, key)
             pieces.append(_Piece(part, transform, best_baby_steps([total_step(s) for s in transform.terms])))
     if any(rest.any() for rest in missing) or not pieces:
-        raise ShapeError("a layout to re-arrange", expected="every entry of the block", got=source.name)
+        raise ShapeError(
+            "A layout to re-arrange must hold every entry of the block.",
+            expected="every entry of the block",
+            got=source.name,
+        )
     return tuple(pieces)
 
 
