@@ -40,7 +40,7 @@ BAD_LAYERS: list[tuple[type[cb.CipherblasError], str, Any, Callable[[Any], Any]]
     (cb.DTypeError, "groups must be an integer .got 2.0", IMAGE, on_filters(groups=2.0)),
     # bias
     (cb.ShapeError, r"bias needs .*expected \(4,\).*got 3", IMAGE, on_filters(bias=np.ones(3))),
-    (cb.RangeError, r"bias.* got NaN at \[1\]", IMAGE, on_filters(bias=[0, np.nan, 0, 0])),
+    (cb.RangeError, r"bias.*got NaN at \[1\]", IMAGE, on_filters(bias=[0, np.nan, 0, 0])),
     # stride and padding
     (cb.DTypeError, "stride must be an integer .got 1.5", IMAGE, on_filters(stride=1.5)),
     (cb.DTypeError, "stride must be an integer .got True", IMAGE, on_filters(stride=True)),
