@@ -79,7 +79,7 @@ def test_what_no_plan_reaches_has_no_estimate() -> None:
 
 
 def test_unknown_kinds_and_empty_products_are_refused() -> None:
-    with pytest.raises(ValueError, match="kind .expected cc or pc, got pp"):
+    with pytest.raises(ValueError, match="kind: expected cc or pc, got pp"):
         next(bench.run_crossover([4], kinds=["pp"]))
-    with pytest.raises(ValueError, match="sizes .expected at least 1, got 0"):
+    with pytest.raises(ValueError, match="sizes: expected at least 1, got 0"):
         next(bench.run_crossover([4, 0]))

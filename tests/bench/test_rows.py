@@ -157,29 +157,29 @@ def test_a_shape_beyond_the_peer_is_refused_before_any_work() -> None:
 
 
 def test_unknown_names_are_refused_before_any_work() -> None:
-    with pytest.raises(ValueError, match="peer .expected one of seal, openfhe, got nobody"):
+    with pytest.raises(ValueError, match="peer: expected one of seal, openfhe, got nobody"):
         next(bench.run_primitives(peer="nobody"))
     with pytest.raises(ValueError, match=r"cases: .* got transpose"):
         next(bench.run_primitives(cases=["transpose"]))
-    with pytest.raises(ValueError, match="sets .expected some of A, B, C, got D"):
+    with pytest.raises(ValueError, match="sets: expected some of A, B, C, got D"):
         next(bench.run_linear_transform(sets=["D"]))
     with pytest.raises(ValueError, match=r"instruction sets: .* got sse9"):
         next(bench.run_ntt(isas=["sse9"]))
-    with pytest.raises(ValueError, match=r"ring degree .expected some of 4096, .*, got 100"):
+    with pytest.raises(ValueError, match=r"ring degree: expected some of 4096, .*, got 100"):
         next(bench.run_ntt(ring_degrees=[100]))
-    with pytest.raises(ValueError, match="ring degree .expected some of 8192, 32768, got 65536"):
+    with pytest.raises(ValueError, match="ring degree: expected some of 8192, 32768, got 65536"):
         next(bench.run_primitives(peer="seal", ring_degrees=[1 << 16]))
-    with pytest.raises(ValueError, match=r"kernel .expected Conv1 .*, got Conv9"):
+    with pytest.raises(ValueError, match=r"kernel: expected Conv1 .*, got Conv9"):
         next(bench.run_nn_counts(["Conv9"]))
-    with pytest.raises(ValueError, match="suite .expected neither algorithm nor order"):
+    with pytest.raises(ValueError, match="suite: expected neither algorithm nor order"):
         next(bench.run_cc(suite="fame", order="limb"))
-    with pytest.raises(ValueError, match="bits .expected 4 to 50, got 51"):
+    with pytest.raises(ValueError, match="bits: expected 4 to 50, got 51"):
         next(bench.run_gemm(bits=51))
-    with pytest.raises(ValueError, match="policies .expected some of fast, light, binary, got slow"):
+    with pytest.raises(ValueError, match="policies: expected some of fast, light, binary, got slow"):
         next(bench.run_transpose(policies=["slow"]))
-    with pytest.raises(ValueError, match="shape .expected 1 to 8192 rows and columns, got 1x8193"):
+    with pytest.raises(ValueError, match="shape: expected 1 to 8192 rows and columns, got 1x8193"):
         next(bench.run_transpose([(1, 8193)]))
-    with pytest.raises(ValueError, match="suite .expected fame, got lame"):
+    with pytest.raises(ValueError, match="suite: expected fame, got lame"):
         next(bench.run_cc(suite="lame"))
-    with pytest.raises(ValueError, match="order .expected limb or rotation, got diagonal"):
+    with pytest.raises(ValueError, match="order: expected limb or rotation, got diagonal"):
         next(bench.run_cc(order="diagonal"))

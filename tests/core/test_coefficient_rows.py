@@ -20,18 +20,18 @@ NOISE = np.zeros((3, N), np.uint64)
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ((SECRETS[0], WORDS, NOISE, MATRIX, 1.0), "secrets .expected shape (1, *, 16)"),
-        ((SECRETS[:, :1], WORDS, NOISE, MATRIX, 1.0), "secrets .expected at least 2 limbs"),
-        ((SECRETS, WORDS[:, :2], NOISE, MATRIX, 1.0), "a .expected shape (*, 3, 16)"),
-        ((SECRETS, WORDS[:, :, ::-1], NOISE, MATRIX, 1.0), "a .expected a C-contiguous array"),
-        ((SECRETS, np.zeros((3, 3, N), np.uint64), NOISE, MATRIX, 1.0), "a .expected at most 2 limbs, got 3"),
-        ((SECRETS, WORDS.astype(np.int64), NOISE, MATRIX, 1.0), "a .expected dtype uint64"),
-        ((SECRETS, WORDS, NOISE[:, :8], MATRIX, 1.0), "noise_words .expected shape (3, 16)"),
-        ((SECRETS, WORDS, NOISE, MATRIX.astype(np.float32), 1.0), "matrix .expected dtype float64"),
-        ((SECRETS, WORDS, NOISE, np.zeros((0, N)), 1.0), "matrix .expected no empty dimension"),
-        ((SECRETS, WORDS, NOISE, MATRIX, 0.0), "scale .expected finite and not 0"),
+        ((SECRETS[0], WORDS, NOISE, MATRIX, 1.0), "secrets: expected shape (1, *, 16)"),
+        ((SECRETS[:, :1], WORDS, NOISE, MATRIX, 1.0), "secrets: expected at least 2 limbs"),
+        ((SECRETS, WORDS[:, :2], NOISE, MATRIX, 1.0), "a: expected shape (*, 3, 16)"),
+        ((SECRETS, WORDS[:, :, ::-1], NOISE, MATRIX, 1.0), "a: expected a C-contiguous array"),
+        ((SECRETS, np.zeros((3, 3, N), np.uint64), NOISE, MATRIX, 1.0), "a: expected at most 2 limbs, got 3"),
+        ((SECRETS, WORDS.astype(np.int64), NOISE, MATRIX, 1.0), "a: expected dtype uint64"),
+        ((SECRETS, WORDS, NOISE[:, :8], MATRIX, 1.0), "noise_words: expected shape (3, 16)"),
+        ((SECRETS, WORDS, NOISE, MATRIX.astype(np.float32), 1.0), "matrix: expected dtype float64"),
+        ((SECRETS, WORDS, NOISE, np.zeros((0, N)), 1.0), "matrix: expected no empty dimension"),
+        ((SECRETS, WORDS, NOISE, MATRIX, 0.0), "scale: expected finite and not 0"),
         ((SECRETS, WORDS, NOISE, MATRIX, np.nan), "scale"),
-        ((SECRETS, WORDS, NOISE, MATRIX, 1.0, True), "a .expected shape (*, 1, 16)"),
+        ((SECRETS, WORDS, NOISE, MATRIX, 1.0, True), "a: expected shape (*, 1, 16)"),
     ],
 )
 def test_encrypt_rows(arguments: tuple[Any, ...], complaint: str) -> None:
@@ -43,9 +43,9 @@ def test_encrypt_rows(arguments: tuple[Any, ...], complaint: str) -> None:
 
 def test_decrypt_rows() -> None:
     for b, complaint in (
-        (np.zeros((2, 3), np.uint64), "b .expected shape (*, *, *)"),
-        (np.zeros((3, 3, N), np.uint64), "b .expected at most 2 limbs"),
-        (np.zeros((1, 3, N), np.uint64), "a .expected shape (1, 3, 16)"),
+        (np.zeros((2, 3), np.uint64), "b: expected shape (*, *, *)"),
+        (np.zeros((3, 3, N), np.uint64), "b: expected at most 2 limbs"),
+        (np.zeros((1, 3, N), np.uint64), "a: expected shape (1, 3, 16)"),
     ):
         with pytest.raises(ValueError, match="expected") as caught:
             CONTEXT.decrypt_rows(SECRETS, WORDS, b)
@@ -59,13 +59,13 @@ def test_encrypt_rows_public() -> None:
     a, b = CONTEXT.encrypt_rows_public(*good)
     assert a.shape == b.shape == (2, 3, N)
     changes: list[tuple[int, Any, str]] = [
-        (0, np.zeros((3, 2, N), np.uint64), "public_key .expected 2 components"),
-        (1, ternary[:, :-1].copy(), "ternary_bytes .expected at least 272 per row, got 271"),
-        (2, NOISE[:2], "e0_words .expected shape (3, 16)"),
-        (3, NOISE[:2], "e1_words .expected shape (3, 16)"),
-        (4, np.zeros((3, N + 1)), "matrix .expected at most 16 columns"),
-        (6, 3, "limbs .expected 1 to 2"),
-        (6, 0, "limbs .expected 1 to 2"),
+        (0, np.zeros((3, 2, N), np.uint64), "public_key: expected 2 components"),
+        (1, ternary[:, :-1].copy(), "ternary_bytes: expected at least 272 per row, got 271"),
+        (2, NOISE[:2], "e0_words: expected shape (3, 16)"),
+        (3, NOISE[:2], "e1_words: expected shape (3, 16)"),
+        (4, np.zeros((3, N + 1)), "matrix: expected at most 16 columns"),
+        (6, 3, "limbs: expected 1 to 2"),
+        (6, 0, "limbs: expected 1 to 2"),
     ]
     for place, value, complaint in changes:
         arguments: list[Any] = list(good)
@@ -77,7 +77,7 @@ def test_encrypt_rows_public() -> None:
 
 def test_linear_operations() -> None:
     for operation in (CONTEXT.add_limbs, CONTEXT.sub_limbs):
-        with pytest.raises(ValueError, match=r"y .expected shape \(2, 3, 16\)"):
+        with pytest.raises(ValueError, match=r"y: expected shape \(2, 3, 16\)"):
             operation(WORDS, WORDS[:, :2].copy())
     with pytest.raises(TypeError):
         CONTEXT.scale_limbs(WORDS, 1.5)  # type: ignore[arg-type]
@@ -94,9 +94,9 @@ def test_encode_rows() -> None:
         found = context.encode_rows(coefficients, limbs, special)
         for row, expected in zip(found, coefficients, strict=True):
             np.testing.assert_array_equal(row, context.plaintext(expected, limbs, special))
-    with pytest.raises(ValueError, match="limbs .expected 1 to 2, got 3"):
+    with pytest.raises(ValueError, match="limbs: expected 1 to 2, got 3"):
         context.encode_rows(coefficients, 3)
-    with pytest.raises(ValueError, match="coefficients .expected shape"):
+    with pytest.raises(ValueError, match="coefficients: expected shape"):
         context.encode_rows(coefficients[:, :8], 1)
 
 
