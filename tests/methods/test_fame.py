@@ -162,7 +162,7 @@ def test_levels_run_out_at_plan_time():
     ev = Symbolic(ring)
     algorithm = Fame(4, 4, 4, 64)
     ct = ev.fresh(None, bound=1.0)
-    with pytest.raises(LevelError, match="spends 2 levels .expected at least 3 limbs, got 2"):
+    with pytest.raises(LevelError, match=r"spends 2 levels .expected at least 3 limbs, got 2"):
         algorithm.multiply_once(ev, [ct], [ct], None)
 
 

@@ -91,9 +91,9 @@ def test_layers(kind: Any, text: str, operand: Any, function: Any) -> None:
 def test_operands_that_are_secret_or_clear_in_the_wrong_place() -> None:
     with pytest.raises(cb.ShapeError, match=r"1 \(a vector\), 2 \(a matrix\) or 3 \(an image\).*got 4"):
         cb.secret(4, 2, 3, 3)
-    with pytest.raises(cb.DTypeError, match="bias must be clear .*expected an array.*got a node"):
+    with pytest.raises(cb.DTypeError, match=r"bias must be clear .*expected an array.*got a node"):
         cb.compile(lambda x, b: cb.conv2d(x, FILTERS, b), {"x": IMAGE, "b": cb.public(4)})
-    with pytest.raises(cb.ShapeError, match="filters of a convolution .*expected 4 dimensions.*got 4x2"):
+    with pytest.raises(cb.ShapeError, match=r"filters of a convolution .*expected 4 dimensions.*got 4x2"):
         cb.compile(lambda x, w: cb.conv2d(x, w), {"x": IMAGE, "w": cb.public(4, 2)})
 
 
@@ -120,9 +120,9 @@ def test_the_form_of_layers_is_not_for_matrices() -> None:
 
 def test_images_that_do_not_fit() -> None:
     wide = np.ones((1, 1, 3, 3))
-    with pytest.raises(cb.ShapeError, match="one ciphertext .expected at most 2048 slots.*got 5000"):
+    with pytest.raises(cb.ShapeError, match=r"one ciphertext .expected at most 2048 slots.*got 5000"):
         cb.compile(lambda x: cb.conv2d(x, wide, padding=1), {"x": cb.secret(1, 3, 5000)}, **TOY)
-    with pytest.raises(cb.ShapeError, match="at most 65536 slots.*got 131072"):
+    with pytest.raises(cb.ShapeError, match=r"at most 65536 slots.*got 131072"):
         cb.compile(lambda x: cb.conv2d(x, wide, padding=1), {"x": cb.secret(1, 2, 1 << 17)})
 
 

@@ -104,7 +104,7 @@ def test_what_a_result_is_of_is_checked_by_type_and_name() -> None:
         client.decrypt(result, of={"a": "A.ct"})  # type: ignore[dict-item]
     with pytest.raises(cb.DTypeError, match="expected a dictionary as encrypt returns, got EncryptedOperand"):
         client.decrypt(result, of=first["a"])  # type: ignore[arg-type]
-    with pytest.raises(cb.MismatchError, match="under another name .expected b, got a"):
+    with pytest.raises(cb.MismatchError, match=r"under another name .expected b, got a"):
         client.decrypt(result, of={"b": first["a"]})
     other = PROGRAMS["layers"]()
     stranger = other.client().encrypt({"a": np.zeros(8)})
