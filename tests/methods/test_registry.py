@@ -173,9 +173,9 @@ class Incomplete(cb.lab.Algorithm):
     ("make", "message"),
     [
         (lambda: Incomplete, "method Incomplete .expected an implementation of candidates, finish, multiply"),
-        (lambda: WithOption, r"option depth of WithOption: .*bool or int or int \| None, got depth: float"),
-        (lambda: WithUnknownType, "annotations of WithUnknownType: .*Nowhere"),
-        (lambda: WithoutDefault, r"arguments of WithoutDefault: .*options with defaults\), got .*depth"),
+        (lambda: WithOption, r"option depth of WithOption .*bool or int or int \| None, got depth: float"),
+        (lambda: WithUnknownType, "annotations of WithUnknownType .*Nowhere"),
+        (lambda: WithoutDefault, r"arguments of WithoutDefault .*options with defaults\), got .*depth"),
         (lambda: WithAnyOptions, "option options of WithAnyOptions .expected a keyword argument"),
         (lambda: WithPositional, "option depth of WithPositional .expected a keyword argument"),
         (lambda: OfTwoLengths, r"arguments of OfTwoLengths .expected \(m, k, n, slots, "),
