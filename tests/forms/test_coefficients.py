@@ -179,14 +179,14 @@ def test_encrypted(n: int, degree: int, rows: int, stages: int, rescales: int, a
 def test_what_does_not_fit() -> None:
     params = parameters(64, 8)
     for degree in (0, 1, 3, 128):
-        with pytest.raises(ShapeError, match="length of rows"):
+        with pytest.raises(ShapeError, match="a power of two of entries"):
             Packing(64, degree, 1)
     evs = Evaluators(lambda: Symbolic(params), lambda: RowsSymbolic(params))
 
     def rows(cols: int, limbs: int = 8) -> Any:
         return evs.rows.fresh(None, (3, cols), bound=1.0, scale=2.0**30, limbs=limbs)
 
-    with pytest.raises(ShapeError, match="columns of rows"):
+    with pytest.raises(ShapeError, match="have the wrong length"):
         rows_to_slots(evs, rows(16), Packing(64, 32, 1))
     with pytest.raises(ShapeError, match="power of two"):
         evs.rows.element(rows(12), 0)

@@ -151,14 +151,14 @@ def test_files_of_other_parameters(flow: Flow, tmp_path: Path) -> None:
     """They claim to be of this very program."""
     params = dataclasses.replace(flow.program.plan.parameters, scale_bits=39.0)
     dataclasses.replace(flow.inputs["a"], parameters=params).save(tmp_path / "operand")
-    with pytest.raises(cb.MismatchError, match="operand 'a' belongs to other parameters"):
+    with pytest.raises(cb.MismatchError, match="Operand 'a' belongs to other parameters"):
         flow.server.run({"a": cb.EncryptedOperand.load(tmp_path / "operand"), "b": flow.inputs["b"]})
     dataclasses.replace(flow.result, parameters=params).save(tmp_path / "result")
-    with pytest.raises(cb.MismatchError, match="the result belongs to other parameters"):
+    with pytest.raises(cb.MismatchError, match="The result belongs to other parameters"):
         flow.client.decrypt(cb.EncryptedResult.load(tmp_path / "result"))
     made = [flow.keys.key(element) for element in flow.keys.request.limbs_by_number(0)]
     cb.EvaluationKeys(params, flow.program.id, made, flow.keys.key_id).save(tmp_path / "keys")
-    with pytest.raises(cb.MismatchError, match="the key set belongs to other parameters"):
+    with pytest.raises(cb.MismatchError, match="The key set belongs to other parameters"):
         flow.program.server(cb.EvaluationKeys.load(tmp_path / "keys", lazy=True))
 
 

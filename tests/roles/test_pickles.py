@@ -249,7 +249,7 @@ def test_programs_are_checked(program: cb.Program) -> None:
     def other_constant(arrays: list[Any]) -> None:
         arrays[0][:] = np.full(arrays[0].size, 0.5).view(np.uint64)
 
-    with pytest.raises(cb.MismatchError, match="identity of the program"):
+    with pytest.raises(cb.MismatchError, match="not the one that its file names"):
         changed(program, other_constant)
 
 

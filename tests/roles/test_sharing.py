@@ -304,7 +304,7 @@ def test_a_lost_record_is_not_mixed_with_a_new_one(tmp_path: Path) -> None:
     client.decrypt(result, share=share)
     (tmp_path / "key.record").unlink()
     cb.Client.load(tmp_path / "key", program).decrypt(result, share=cb.Sharing(entries=15))
-    with pytest.raises(cb.MismatchError, match="budgets of two records"):
+    with pytest.raises(cb.MismatchError, match="Two records of a key have different budgets"):
         client.decrypt(_other(result), share=share)
 
 

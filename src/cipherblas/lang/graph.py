@@ -184,12 +184,16 @@ def from_json(
         try:
             kind = _kind(row)
             if kind.root and len(nodes) + 1 < len(rows):
-                raise FormatError("the results of a program", expected="as the last node", got=len(nodes))
+                raise FormatError(
+                    "The results of a program must be its last node.",
+                    expected="as the last node",
+                    got=len(nodes),
+                )
             children = [nodes[_reference(index, len(nodes))] for index in row.get("of", [])]
             nodes.append(kind.read(row, children, operands, tensors))
         except CipherblasError as error:
             raise FormatError(  # not `from error`: its text may hold control characters of the file
-                f"A node of a program's graph cannot be read ({error}).",
+                f"A node of a program's graph cannot be read: {error}",
                 expected="a known operation",
                 got=str(row),
             ) from None

@@ -37,17 +37,25 @@ class Results(Expression):
     def __init__(self, *children: Expression, labels: Sequence[str] | None = None) -> None:
         if not 1 <= len(children) <= MOST_RESULTS:
             raise ParameterError(
-                "number of results of a program", expected=f"1 to {MOST_RESULTS}", got=len(children)
+                "The number of results of a program is out of range.",
+                expected=f"1 to {MOST_RESULTS}",
+                got=len(children),
             )
         if any(child.root for child in children):
-            raise DTypeError("a result of a program", expected="an expression", got="several of them")
+            raise DTypeError(
+                "A result of a program must be one expression.",
+                expected="an expression",
+                got="several of them",
+            )
         self.labels = None if labels is None else tuple(labels)
         if self.labels is not None:
             for label in self.labels:
                 check_name(label, "name of a result")
             if len(set(self.labels)) != len(children) or len(self.labels) != len(children):
                 raise ParameterError(
-                    "names of results", expected=f"{len(children)} different ones", got=", ".join(self.labels)
+                    "Results need different names.",
+                    expected=f"{len(children)} different ones",
+                    got=", ".join(self.labels),
                 )
         bound = max(child.bound for child in children)
         super().__init__((), any(child.secret for child in children), bound, *children)
@@ -129,7 +137,7 @@ def returned(value: Any) -> Expression:
     if isinstance(value, (tuple, list)):
         return Results(*(_one(node, f"result {place}") for place, node in enumerate(value)))
     raise DTypeError(
-        "the function must return a matrix expression, or a tuple or dictionary of them",
+        "The function must return a matrix expression, or a tuple or dictionary of them.",
         expected="an expression",
         got=type(value).__name__,
     )
@@ -140,8 +148,13 @@ def _one(value: Any, what: str) -> Expression:
         return value
     if isinstance(value, (tuple, list, Mapping)):
         raise DTypeError(
-            f"{what}: results may not be nested (a program returns one tuple or one dictionary)",
+            f"Results may not be nested: {what} is itself a collection, and a program returns one tuple or one "
+            "dictionary.",
             expected="an expression",
             got=type(value).__name__,
         )
-    raise DTypeError(f"{what} of the function", expected="an expression", got=type(value).__name__)
+    raise DTypeError(
+        f"The function must return expressions, but {what} is none.",
+        expected="an expression",
+        got=type(value).__name__,
+    )

@@ -30,7 +30,7 @@ def operands_in_one_mapping(function: Callable[P, R]) -> Callable[P, R]:
         ]
         if stray or len(args) != before + 1 or not isinstance(args[before], Mapping):
             raise DTypeError(
-                "operands are given in one dictionary",
+                "Operands are given in one dictionary.",
                 expected=_line(function.__name__, before, stray, takes_any),
                 got=f"{', '.join(stray)} by keyword" if stray else _given(args[before:]),
             )

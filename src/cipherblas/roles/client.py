@@ -177,7 +177,7 @@ class Client(NeverCopied):
         if share is None:
             return self.program.arranged(self._decrypted(result))
         if not isinstance(share, Sharing):
-            raise DTypeError("how to share a result", expected="Sharing", got=type(share).__name__)
+            raise DTypeError("`share` must be a Sharing.", expected="Sharing", got=type(share).__name__)
         sigmas = share.deviations(self.program)
         entries = sum(math.prod(node.shape) for node in self.program.results)
         self._record.spend(share, entries, result.digest)
@@ -188,22 +188,28 @@ class Client(NeverCopied):
         """Raise unless this is a result of this program, for this key pair, as it was planned."""
         program = self.program
         if not isinstance(result, EncryptedResult):
-            raise DTypeError("what to decrypt", expected="EncryptedResult", got=type(result).__name__)
+            raise DTypeError(
+                "Only an encrypted result can be decrypted.",
+                expected="EncryptedResult",
+                got=type(result).__name__,
+            )
         if result.program_id != program.id:
             raise MismatchError(
-                "the result belongs to another program",
+                "The result belongs to another program.",
                 expected=short_id(program.id),
                 got=short_id(result.program_id),
             )
         check_parameters("the result", result.parameters, program.plan.parameters)
         if result.key_id != self._secret.key_id:
             raise MismatchError(
-                "the result belongs to another key pair", expected=self._secret.key_id, got=result.key_id
+                "The result belongs to another key pair.", expected=self._secret.key_id, got=result.key_id
             )
         each, outputs = result.each, program.outputs
         if len(each) != len(outputs) or bool(result.parts) != program.expression.root:
             raise ShapeError(
-                "results of the program", expected=", ".join(program.labels) or "one", got=len(each)
+                "The program has another number of results.",
+                expected=", ".join(program.labels) or "one",
+                got=len(each),
             )
         for output, arrays in zip(outputs, each, strict=True):
             output.check(arrays)
@@ -214,19 +220,21 @@ class Client(NeverCopied):
         secret = [name for name, operand in self.program.operands.items() if operand.secret]
         if sorted(result.operands) != sorted(secret):
             raise MismatchError(
-                "operands that the result was computed from",
+                "The result was computed from other operands than the program has.",
                 expected=", ".join(secret),
                 got=", ".join(result.operands) or "none",
             )
         given = _digests(of, self.program.id)
         for name, digest in {**self._record.latest(), **given}.items():
             if name in given and name not in secret:
-                raise MismatchError("no secret operand of that name", expected=" | ".join(secret), got=name)
+                raise MismatchError(
+                    "The program has no secret operand of that name.", expected=" | ".join(secret), got=name
+                )
             if result.operands.get(name, digest) != digest:
                 which = "the given" if name in given else "the latest"
                 hint = "" if name in given else " (another one is named by `of`, or --of)"
                 raise MismatchError(
-                    f"the result is not of {which} encryption of operand {name!r}{hint}",
+                    f"The result is not of {which} encryption of operand {name!r}{hint}.",
                     expected=short_id(digest),
                     got=short_id(result.operands[name]),
                 )
@@ -242,8 +250,8 @@ class Client(NeverCopied):
             if not inside.all():  # the message tells no value
                 what = f"result {figure.label!r}" if figure.label else "the result"
                 raise RangeError(
-                    f"{what} has an entry beyond its bound: it was not computed as planned, or an operand or an "
-                    "assumption of the program does not keep its bound",
+                    f"{what[:1].upper()}{what[1:]} has an entry beyond its bound: it was not computed as planned, "
+                    "or an operand or an assumption of the program does not keep its bound.",
                     expected=f"at most {limit:g} in absolute value",
                 )
             found.append(values)
@@ -294,12 +302,16 @@ class Client(NeverCopied):
             MismatchError: it belongs to another program.
         """
         if not isinstance(program, PlannedProgram):
-            raise DTypeError("a client", expected="Client.load(path, program)", got=type(program).__name__)
+            raise DTypeError(
+                "A client is loaded with the file of a key and a program.",
+                expected="Client.load(path, program)",
+                got=type(program).__name__,
+            )
         fingerprint = program.plan.parameters.fingerprint()
         secret = SecretKey.load(path, fingerprint=fingerprint, security=security, insecure=insecure)
         if secret.program_id != program.id:
             raise MismatchError(
-                "the secret key belongs to another program",
+                "The secret key belongs to another program.",
                 expected=short_id(program.id),
                 got=short_id(secret.program_id),
             )
@@ -314,17 +326,23 @@ def _digests(of: Mapping[str, EncryptedOperand] | None, program_id: str) -> dict
         return {}
     if not isinstance(of, Mapping):
         raise DTypeError(
-            "what a result is of", expected="a dictionary as encrypt returns", got=type(of).__name__
+            "`of` must be a dictionary of encrypted operands.",
+            expected="a dictionary as encrypt returns",
+            got=type(of).__name__,
         )
     for name, operand in of.items():
         if not isinstance(operand, EncryptedOperand):
-            raise DTypeError("what a result is of", expected="EncryptedOperand", got=type(operand).__name__)
+            raise DTypeError(
+                "`of` must hold encrypted operands.", expected="EncryptedOperand", got=type(operand).__name__
+            )
         if operand.program_id != program_id:
             raise MismatchError(
-                f"operand {operand.name!r} was encrypted for another program",
+                f"Operand {operand.name!r} was encrypted for another program.",
                 expected=short_id(program_id),
                 got=short_id(operand.program_id),
             )
         if operand.name != name:
-            raise MismatchError("operand was encrypted under another name", expected=name, got=operand.name)
+            raise MismatchError(
+                "The operand was encrypted under another name.", expected=name, got=operand.name
+            )
     return {name: operand.digest for name, operand in of.items()}

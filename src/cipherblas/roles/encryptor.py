@@ -50,10 +50,10 @@ class Encryptor:
 
     def __init__(self, program: PlannedProgram, key: PublicKey) -> None:
         if not isinstance(key, PublicKey):
-            raise DTypeError("an encryptor takes a public key", expected="PublicKey", got=type(key).__name__)
+            raise DTypeError("An encryptor takes a public key.", expected="PublicKey", got=type(key).__name__)
         if key.program_id != program.id:
             raise MismatchError(
-                "the public key belongs to another program",
+                "The public key belongs to another program.",
                 expected=short_id(program.id),
                 got=short_id(key.program_id) or "no program",
             )
@@ -85,7 +85,7 @@ def check_public_key_planned(program: PlannedProgram) -> None:
     """Raise MismatchError unless an operand of the program is planned for the public key."""
     if not any(operand.public_key for operand in program.operands.values()):
         raise MismatchError(
-            "no operand of the program is planned for a public key",
+            "No operand of the program is planned for a public key.",
             expected='secret(rows, cols, encryption="public-key")',
             got=", ".join(name for name, operand in program.operands.items() if operand.secret),
         )
@@ -121,10 +121,12 @@ def _checked(program: PlannedProgram, key: Key, name: str, value: Any) -> Matrix
     operand = program.operands.get(name)
     if operand is None or not operand.secret:
         secret = [key for key, item in program.operands.items() if item.secret]
-        raise MismatchError("no secret operand of that name", expected=" | ".join(secret), got=name)
+        raise MismatchError(
+            "The program has no secret operand of that name.", expected=" | ".join(secret), got=name
+        )
     if isinstance(key, PublicKey) and not operand.public_key:
         raise MismatchError(
-            f"operand {name!r} is planned for the secret key, with a smaller error",
+            f"Operand {name!r} is planned for the secret key, with a smaller error.",
             expected='secret(rows, cols, encryption="public-key")',
             got="a public key",
         )

@@ -54,17 +54,17 @@ class _Content:
 
     def spend(self, sharing: Sharing, entries: int, digest: str) -> None:
         if self.sharing is not None and self.sharing != sharing:
-            raise MismatchError("the budget of a key cannot be changed", expected=self.sharing, got=sharing)
+            raise MismatchError("The budget of a key cannot be changed.", expected=self.sharing, got=sharing)
         if digest in self.shared:
             raise SecurityError(
-                "this result was shared before: what is decrypted twice has its noise averaged out",
+                "This result was shared before: what is decrypted twice has its noise averaged out.",
                 expected="a result that was not shared",
                 got=digest[:16],
             )
         left = sharing.entries - self.spent
         if entries > left:
             raise SecurityError(
-                "the result exceeds the entries that may still be shared under this key (make a new key)",
+                "The result exceeds the entries that may still be shared under this key: make a new key.",
                 expected=f"at most {left} of {sharing.entries} entries",
                 got=entries,
             )
@@ -78,7 +78,9 @@ class _Content:
         A key belongs to a program, so that all its results have the same number of entries.
         """
         if self.sharing is not None and other.sharing is not None and self.sharing != other.sharing:
-            raise MismatchError("budgets of two records of a key", expected=other.sharing, got=self.sharing)
+            raise MismatchError(
+                "Two records of a key have different budgets.", expected=other.sharing, got=self.sharing
+            )
         self.sharing = self.sharing or other.sharing
         each = max((known.spent // len(known.shared) for known in (self, other) if known.shared), default=0)
         self.shared.update(other.shared)
@@ -192,13 +194,13 @@ class KeyRecord:
         _HEADER(header, f"{self._path}: the record of a key")
         if header["key_id"] != self._key_id:
             raise MismatchError(
-                f"{self._path} belongs to another key pair", expected=self._key_id, got=header["key_id"]
+                f"{self._path} belongs to another key pair.", expected=self._key_id, got=header["key_id"]
             )
         sharing = None if header["sharing"] is None else Sharing(**header["sharing"])
         digests = tensors.get("shared", np.zeros((0, DIGEST_BYTES), np.uint8))
         if digests.dtype != np.uint8 or digests.shape != (len(digests), DIGEST_BYTES):
             raise FormatError(
-                f"{self._path}: digests of shared results",
+                f"{self._path} holds no digests of shared results where they should stand.",
                 expected=f"(count, {DIGEST_BYTES}) bytes",
                 got=f"{digests.dtype} {digests.shape}",
             )
@@ -227,14 +229,14 @@ def _locked(key_file: Path) -> Iterator[None]:
         descriptor = os.open(key_file, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
         raise StorageError(
-            f"cannot lock {key_file}", got=error.strerror or str(error), errno=error.errno
+            f"{key_file} cannot be locked.", got=error.strerror or str(error), errno=error.errno
         ) from error
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         except OSError as error:
             raise StorageError(
-                f"cannot lock {key_file}", got=error.strerror or str(error), errno=error.errno
+                f"{key_file} cannot be locked.", got=error.strerror or str(error), errno=error.errno
             ) from error
         yield
     finally:

@@ -157,7 +157,11 @@ class EncryptedOperand(Rebuilt):
         name, forms = header["name"], header["forms"]
         _check_name(name, "an encrypted operand")
         if len(forms) != header["feeds"]:
-            raise FormatError("forms of an encrypted operand", expected=header["feeds"], got=len(forms))
+            raise FormatError(
+                "An encrypted operand has another number of forms than of uploads.",
+                expected=header["feeds"],
+                got=len(forms),
+            )
         feeds = tuple(
             _read_feed(tensors, index, parameters, form, float(scale))
             for index, (form, scale) in enumerate(forms)
@@ -169,7 +173,7 @@ def _check_name(name: str, what: str) -> None:
     try:
         check_name(name)
     except CipherblasError as error:
-        raise FormatError(f"fields of {what}: {error}") from error
+        raise FormatError(f"The fields of {what} cannot be read: {error}") from error
 
 
 def _a_part(ct: FreshCiphertext | EncryptedRows) -> NDArray[np.uint64]:
@@ -199,7 +203,7 @@ def _feed_tensors(index: int, feed: Sequence[FreshCiphertext | EncryptedRows]) -
     seeds = [np.frombuffer(ct.seed, dtype=np.uint8) for ct in feed if ct.seed is not None]
     if len(seeds) not in (0, len(feed)):
         raise MismatchError(
-            "ciphertexts of an operand",
+            "Either all ciphertexts of an operand have seeds, or none has.",
             expected="all with seeds, or none",
             got=f"{len(seeds)} of {len(feed)}",
         )
@@ -230,14 +234,16 @@ def _read_feed(
         wanted = f"uint64 (count, limbs, N) and (count, {SEED_BYTES}) bytes"
     if not fits or data.dtype != np.uint64:
         got = (data.shape, None if seeds is None else seeds.shape)
-        raise FormatError("ciphertext tensors", expected=wanted, got=got)
+        raise FormatError(
+            "The ciphertexts of the file are not those that its header announces.", expected=wanted, got=got
+        )
     try:
         return tuple(
             FreshCiphertext(parameters, parts.shape[-2], seed, parts)
             for seed, parts in zip(_seeds(seeds, len(data)), data, strict=True)
         )
     except CipherblasError as error:  # residues out of range, more limbs than there are
-        raise FormatError(f"ciphertexts of a file: {error}") from error
+        raise FormatError(f"The ciphertexts of the file cannot be read: {error}") from error
 
 
 def _read_rows(
@@ -249,9 +255,15 @@ def _read_rows(
     scale: float,
 ) -> tuple[EncryptedRows, ...]:
     if name not in ROW_FORMATS:
-        raise FormatError("form of an operand", expected=" | ".join((SLOTS, *ROW_FORMATS)), got=name)
+        raise FormatError(
+            "The form of an operand is unknown.", expected=" | ".join((SLOTS, *ROW_FORMATS)), got=name
+        )
     if seeds is not None and (seeds.ndim != 2 or seeds.dtype != np.uint8):
-        raise FormatError("seeds of encrypted rows", expected=f"(pieces, {SEED_BYTES})", got=seeds.shape)
+        raise FormatError(
+            "The seeds of encrypted rows have the wrong shape.",
+            expected=f"(pieces, {SEED_BYTES})",
+            got=seeds.shape,
+        )
     stored = sum(key.startswith(f"feed{index}.rows") for key in tensors)
     pieces: list[EncryptedRows] = []
     for piece, seed in enumerate(_seeds(seeds, stored)):
@@ -261,7 +273,7 @@ def _read_rows(
             rows = ROW_FORMATS[name](parameters, b.shape[1:], scale, b, uniform)
             rows.check_residues()
         except (CipherblasError, IndexError) as error:
-            raise FormatError(f"encrypted rows of a file: {error}") from error
+            raise FormatError(f"The encrypted rows of the file cannot be read: {error}") from error
         pieces.append(rows)
     return tuple(pieces)
 
@@ -301,7 +313,11 @@ class EncryptedResult(Rebuilt):
     def __post_init__(self) -> None:
         if self.parts and (sum(self.parts), len(self.parts)) != (len(self.ciphertexts), len(self.shape)):
             expected = f"{len(self.shape)} parts of {len(self.ciphertexts)} ciphertexts"
-            raise ShapeError("an encrypted result", expected=expected, got=self.parts)
+            raise ShapeError(
+                "The encrypted result has another number of parts than the program plans.",
+                expected=expected,
+                got=self.parts,
+            )
 
     @property
     def nbytes(self) -> int:
@@ -356,7 +372,11 @@ class EncryptedResult(Rebuilt):
         labels = header.get("labels")
         each = [_result_arrays(tensors, prefix) for prefix in _prefixes(_labels(labels, count), count)]
         if tensors:
-            raise FormatError("tensors of an encrypted result", expected="no others", got=", ".join(tensors))
+            raise FormatError(
+                "The file of an encrypted result holds tensors that do not belong there.",
+                expected="no others",
+                got=", ".join(tensors),
+            )
         return cls(
             header["program"],
             shape if labels is None else dict(zip(labels, shape, strict=True)),
@@ -376,7 +396,7 @@ def _labels(labels: Sequence[str] | None, count: int) -> Sequence[str] | None:
             _check_name(label, "an encrypted result")
         if len(labels) != count or len(set(labels)) != count:
             raise FormatError(
-                "names of encrypted results", expected=f"{count} different ones", got=len(labels)
+                "Encrypted results need different names.", expected=f"{count} different ones", got=len(labels)
             )
     return labels
 
@@ -402,7 +422,7 @@ def _part_name(prefix: str, index: int) -> str:
 
 def _tensor(tensors: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
     if name not in tensors:
-        raise FormatError("a tensor of a file is missing", expected=name, got=", ".join(tensors))
+        raise FormatError("A tensor of the file is missing.", expected=name, got=", ".join(tensors))
     return tensors[name]
 
 
@@ -418,7 +438,7 @@ def _result_arrays(tensors: dict[str, NDArray[Any]], prefix: str) -> tuple[NDArr
     fits = all(array.ndim == dimensions and (not alike or array.shape[1] in (2, 3)) for array in arrays)
     if not fits or any(array.dtype != np.uint64 for array in arrays):
         got = ", ".join(f"{array.dtype} {array.shape}" for array in arrays)
-        raise FormatError("result tensor", expected=wanted, got=got)
+        raise FormatError("The tensor of a result has the wrong type or shape.", expected=wanted, got=got)
     return tuple(arrays[0]) if alike else arrays
 
 
@@ -429,7 +449,7 @@ def _read(
     with files.Reader(path, KIND, security=security, insecure=insecure) as reader:
         if reader.header.get("role") != role:
             got = reader.header.get("role")
-            raise MismatchError(f"{reader.path}: wrong kind of ciphertext file", expected=role, got=got)
+            raise MismatchError(f"{reader.path} holds another kind of ciphertext.", expected=role, got=got)
         return reader.header, reader.read_all(), reader.parameters
 
 
@@ -437,7 +457,7 @@ def check_parameters(what: str, got: Parameters, expected: Parameters) -> None:
     """Raise MismatchError unless something was made with these parameters."""
     if got != expected:
         raise MismatchError(
-            f"{what} belongs to other parameters",
+            f"{what[:1].upper()}{what[1:]} belongs to other parameters.",
             expected=expected.fingerprint()[:12],
             got=got.fingerprint()[:12],
         )
@@ -452,7 +472,7 @@ def check_shape(name: str, got: Sequence[int], expected: Sequence[int]) -> None:
     """Raise ShapeError unless `got` is `expected`."""
     if tuple(got) != tuple(expected):
         raise ShapeError(
-            f"operand {name!r} has the wrong shape",
+            f"Operand {name!r} has the wrong shape.",
             expected="x".join(map(str, expected)),
             got="x".join(map(str, got)),
         )

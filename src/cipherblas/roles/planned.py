@@ -151,7 +151,7 @@ class PlannedProgram:
         """
         if set(operands) != set(self.operands):
             raise MismatchError(
-                "operands of the program",
+                "The operands are not those of the program.",
                 expected=", ".join(self.operands),
                 got=", ".join(operands) or "none",
             )
@@ -235,7 +235,9 @@ class PlannedProgram:
         program = cls(expression, operands, plan, run)
         if header["id"] != program.id:
             raise MismatchError(
-                "identity of the program", expected=short_id(program.id), got=short_id(header["id"])
+                "The program is not the one that its file names.",
+                expected=short_id(program.id),
+                got=short_id(header["id"]),
             )
         return program
 
@@ -259,7 +261,9 @@ def check_expression(expression: Expression) -> None:
         if not node.secret:
             what = f"result {label!r}" if label else "the result"
             raise MismatchError(
-                f"{what} does not depend on a secret operand", expected="a secret result", got="a clear one"
+                f"{what[:1].upper()}{what[1:]} does not depend on a secret operand.",
+                expected="a secret result",
+                got="a clear one",
             )
     check_nodes(len(ordered(expression)))
     graph.check_constants(expression)
@@ -271,6 +275,6 @@ def _read_operands(declared: Mapping[str, Mapping[str, Any]]) -> dict[str, Opera
         try:
             check_name(name)
         except CipherblasError as error:
-            raise FormatError(f"operands of a program: {error}") from error
+            raise FormatError(f"The operands of the program cannot be read: {error}") from error
         operands[name] = Operand(**values)
     return operands

@@ -128,16 +128,18 @@ def compile(
         check_name(name)
         if not isinstance(operand, Operand):
             raise DTypeError(
-                f"operand {name!r}", expected="secret(…) or public(…)", got=type(operand).__name__
+                f"Operand {name!r} must be declared as secret or public.",
+                expected="secret(…) or public(…)",
+                got=type(operand).__name__,
             )
     if not any(operand.secret for operand in operands.values()):
         raise MismatchError(
-            "a program needs a secret operand", expected='{"a": secret(rows, cols)}', got="none"
+            "A program needs a secret operand.", expected='{"a": secret(rows, cols)}', got="none"
         )
     expression = graph.deduplicated(trace(function, operands))
     idle = sorted(set(operands) - operands_of(expression))
     if idle:
-        raise MismatchError("operands that the function does not use", expected="none", got=", ".join(idle))
+        raise MismatchError("The function does not use all operands.", expected="none", got=", ".join(idle))
     check_expression(expression)
     wanted = wanted.relative_to(expression)
     check_precision(wanted.precision)

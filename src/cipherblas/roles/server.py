@@ -63,11 +63,11 @@ class Server:
     ) -> None:
         if not isinstance(keys, EvaluationKeys):
             raise DTypeError(
-                "a server takes evaluation keys", expected="EvaluationKeys", got=type(keys).__name__
+                "A server takes evaluation keys.", expected="EvaluationKeys", got=type(keys).__name__
             )
         if keys.program_id != program.id:
             raise MismatchError(
-                "the keys belong to another program",
+                "The keys belong to another program.",
                 expected=short_id(program.id),
                 got=short_id(keys.program_id),
             )
@@ -170,7 +170,9 @@ class Server:
         unknown = [name for name in operands if name not in declared]
         if missing or unknown:
             raise MismatchError(
-                "operands of the program", expected=", ".join(declared), got=", ".join(operands) or "none"
+                "The operands are not those of the program.",
+                expected=", ".join(declared),
+                got=", ".join(operands) or "none",
             )
         encrypted: dict[str, EncryptedOperand] = {}
         clear: dict[str, NDArray[Any]] = {}
@@ -180,7 +182,7 @@ class Server:
                 if not isinstance(value, EncryptedOperand):
                     hint = "; encrypt returns a dictionary of them" if isinstance(value, Mapping) else ""
                     raise DTypeError(
-                        f"operand {name!r} is secret",
+                        f"Operand {name!r} is secret and must come encrypted.",
                         expected=f"EncryptedOperand{hint}",
                         got=type(value).__name__,
                     )
@@ -192,7 +194,7 @@ class Server:
                 check_bound(name, matrix, operand.bound)
                 if operand.whole and not is_whole(matrix):
                     raise RangeError(
-                        f"operand {name!r} was declared with an integer type",
+                        f"Operand {name!r} was declared with an integer type and has fractions.",
                         expected="whole numbers",
                         got="fractions",
                     )
@@ -202,31 +204,37 @@ class Server:
     def _check_operand(self, name: str, operand: Operand, value: EncryptedOperand) -> None:
         if value.program_id != self.program.id:
             raise MismatchError(
-                f"operand {name!r} was encrypted for another program",
+                f"Operand {name!r} was encrypted for another program.",
                 expected=short_id(self.program.id),
                 got=short_id(value.program_id),
             )
         check_parameters(f"operand {name!r}", value.parameters, self.program.plan.parameters)
         if value.key_id != self._keys.key_id:
             raise MismatchError(
-                f"operand {name!r} and the evaluation keys belong to different key pairs",
+                f"Operand {name!r} and the evaluation keys belong to different key pairs.",
                 expected=self._keys.key_id,
                 got=value.key_id,
             )
         if value.encryption == "public-key" and not operand.public_key:
             raise MismatchError(
-                f"operand {name!r} is planned for the secret key, with a smaller error",
+                f"Operand {name!r} is planned for the secret key, with a smaller error.",
                 expected=operand.encryption,
                 got=value.encryption,
             )
         if value.name != name:
-            raise MismatchError("operand was encrypted under another name", expected=name, got=value.name)
+            raise MismatchError(
+                "The operand was encrypted under another name.", expected=name, got=value.name
+            )
         check_shape(name, value.shape, operand.shape)
         inputs = self.program.inputs_of(name)
         expected = [one.form.parts for one in inputs]
         got = [len(feed) for feed in value.feeds]
         if expected != got:
-            raise ShapeError(f"ciphertexts of operand {name!r}", expected=expected, got=got)
+            raise ShapeError(
+                f"Operand {name!r} has another number of ciphertexts than planned.",
+                expected=expected,
+                got=got,
+            )
         for one, feed in zip(inputs, value.feeds, strict=True):
             if isinstance(one.form, RowForm):
                 self._check_rows(name, one, one.form, feed)
@@ -238,11 +246,15 @@ class Server:
         for ct in feed:
             if not isinstance(ct, FreshCiphertext):
                 raise DTypeError(
-                    f"a ciphertext of operand {name!r}", expected="FreshCiphertext", got=type(ct).__name__
+                    f"Operand {name!r} must consist of fresh ciphertexts.",
+                    expected="FreshCiphertext",
+                    got=type(ct).__name__,
                 )
             if ct.data.shape[-2:] != expected:
                 raise ShapeError(
-                    f"a ciphertext of operand {name!r}", expected=str(expected), got=str(ct.data.shape[-2:])
+                    f"A ciphertext of operand {name!r} has the wrong shape.",
+                    expected=str(expected),
+                    got=str(ct.data.shape[-2:]),
                 )
 
     def _check_rows(self, name: str, wanted: Input, form: RowForm, feed: Sequence[Any]) -> None:
@@ -252,7 +264,11 @@ class Server:
             kind: type[CoefficientMatrix] = SharedBatch if form.shared else rows_format(width, n)
             if not isinstance(rows, kind) or rows.b.shape != expected:
                 got = getattr(getattr(rows, "b", None), "shape", type(rows).__name__)
-                raise ShapeError(f"encrypted rows of operand {name!r}", expected=str(expected), got=str(got))
+                raise ShapeError(
+                    f"The encrypted rows of operand {name!r} have the wrong shape.",
+                    expected=str(expected),
+                    got=str(got),
+                )
 
     def _masks(self) -> Encodings:
         """Where a run keeps masks and constants, for which the machine that it is on has memory.

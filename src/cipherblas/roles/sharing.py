@@ -47,9 +47,13 @@ class Sharing:
         for name, least, most in (("entries", 1, MOST_ENTRIES), ("bits", LEAST_BITS, MOST_BITS)):
             value = getattr(self, name)
             if not is_scalar(value) or not math.isfinite(value) or value != int(value):
-                raise DTypeError(name, expected="an integer", got=f"{value!r} ({type(value).__name__})")
+                raise DTypeError(
+                    f"`{name}` must be an integer.",
+                    expected="an integer",
+                    got=f"{value!r} ({type(value).__name__})",
+                )
             if not least <= value <= most:
-                raise ParameterError(name, expected=f"{least} to {most}", got=value)
+                raise ParameterError(f"`{name}` is out of range.", expected=f"{least} to {most}", got=value)
             object.__setattr__(self, name, int(value))
 
     def deviation(self, program: PlannedProgram) -> Arranged[float]:
@@ -69,8 +73,8 @@ class Sharing:
         for node, sigma in zip(program.results, found, strict=True):
             if not sigma < node.bound:
                 raise PrecisionError(
-                    "the noise that sharing needs is larger than the result (plan with a finer precision, or share "
-                    "less)",
+                    "The noise that sharing needs is larger than the result: plan with a finer precision, or share "
+                    "less.",
                     expected=f"a standard deviation below the bound {node.bound:g}",
                     got=f"{sigma:.3g}",
                 )

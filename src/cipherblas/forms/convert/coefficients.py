@@ -61,10 +61,14 @@ class Packing:
     def __post_init__(self) -> None:
         if not 2 <= self.degree <= self.n or self.degree & (self.degree - 1):
             raise ShapeError(
-                "length of rows in slots", expected=f"a power of two from 2 to N = {self.n}", got=self.degree
+                "Rows in slots must have a power of two of entries.",
+                expected=f"a power of two from 2 to N = {self.n}",
+                got=self.degree,
             )
         if not 1 <= self.stages <= min(MOST_STAGES, self.slots.bit_length() - 1):
-            raise ParameterError("stages", expected=f"1 to {MOST_STAGES}", got=self.stages)
+            raise ParameterError(
+                "The number of stages is out of range.", expected=f"1 to {MOST_STAGES}", got=self.stages
+            )
 
     @property
     def slots(self) -> int:
@@ -105,7 +109,9 @@ def rows_to_slots(evs: Evaluators, x: Rows, packing: Packing, rescales: int = 0)
     """
     r = packing.rows
     if x.shape[1] != packing.degree:
-        raise ShapeError("columns of rows that become slots", expected=packing.degree, got=x.shape[1])
+        raise ShapeError(
+            "Rows that become slots have the wrong length.", expected=packing.degree, got=x.shape[1]
+        )
     whole, rest = divmod(x.shape[0], r)
 
     def element(number: int, held: int = r) -> Halves:
