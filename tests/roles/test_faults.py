@@ -33,7 +33,7 @@ def server(program: cb.Program, client: cb.Client) -> cb.Server:
 def _named(error: cb.CipherblasError) -> None:
     assert error.expected is not None
     assert error.got is not None
-    assert "expected" in str(error)
+    assert str(error.expected) in str(error)  # in the sentence, or after it
     assert "got" in str(error)
 
 

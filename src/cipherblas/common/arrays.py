@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.common.errors import DTypeError, RangeError, ShapeError
+from cipherblas.common.errors import DTypeError, RangeError, ShapeError, capitalized
 
 STRIP_ENTRIES = 1 << 16  # of a matrix that are converted at a time
 NARROW_TYPES = ("int8", "int16", "int32", "float16", "float32")  # exact in float64, and shorter
@@ -40,16 +40,20 @@ def shape_text(shape: Sequence[int]) -> str:
 def real_array(value: Any, what: str) -> NDArray[Any]:
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise DTypeError(
-            f"{what} must not have masked entries.", expected="a full array", got="masked entries"
+            f"{capitalized(what)} must not have masked entries.",
+            expected="a full array",
+            got="masked entries",
         )
     try:
         array = np.asarray(value)
     except ValueError as error:
         raise ShapeError(
-            f"{what} is not a rectangular matrix.", expected="2 dimensions", got="ragged rows"
+            f"{capitalized(what)} is not a rectangular matrix.", expected="2 dimensions", got="ragged rows"
         ) from error
     if array.dtype.kind not in "fiub":
-        raise DTypeError(f"{what} must hold real numbers.", expected="a real dtype", got=str(array.dtype))
+        raise DTypeError(
+            f"{capitalized(what)} must hold real numbers.", expected="a real dtype", got=str(array.dtype)
+        )
     return array
 
 
@@ -74,7 +78,7 @@ def narrow_array(value: Any, what: str, dimensions: Sequence[int]) -> NDArray[An
     if array.ndim not in dimensions or 0 in array.shape:
         name = {0: "a number", 1: "a vector", 2: "a matrix", 3: "an image", 4: "filters"}
         raise ShapeError(
-            f"{what} must be {' or '.join(name[number] for number in dimensions)}.",
+            f"{capitalized(what)} must be {' or '.join(name[number] for number in dimensions)}.",
             expected=f"{' or '.join(map(str, dimensions))} dimensions, none of them 0",
             got=f"{array.ndim} (shape {array.shape})",
         )
@@ -84,7 +88,9 @@ def narrow_array(value: Any, what: str, dimensions: Sequence[int]) -> NDArray[An
     if found.dtype.kind == "f" and not np.isfinite(found).all():
         place = [int(x) for x in np.argwhere(~np.isfinite(found))[0]]
         kind = "NaN" if np.isnan(found[tuple(place)]) else "an infinity"
-        raise RangeError(f"{what} must hold finite numbers.", expected="finite", got=f"{kind} at {place}")
+        raise RangeError(
+            f"{capitalized(what)} must hold finite numbers.", expected="finite", got=f"{kind} at {place}"
+        )
     return found
 
 

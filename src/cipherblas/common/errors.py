@@ -20,6 +20,11 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
+def capitalized(what: str) -> str:
+    """What an error is about, as the beginning of a sentence."""
+    return what[:1].upper() + what[1:]
+
+
 def _shown(value: Any) -> str:
     text = str(value)
     return text if len(text) <= _LONGEST_VALUE else text[:_LONGEST_VALUE] + "…"

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.common.errors import DTypeError, MismatchError, RangeError, ShapeError
+from cipherblas.common.errors import DTypeError, MismatchError, RangeError, ShapeError, capitalized
 from cipherblas.common.limits import check_available
 from cipherblas.common.pickles import NeverCopied
 from cipherblas.crypto.keys import (
@@ -250,7 +250,7 @@ class Client(NeverCopied):
             if not inside.all():  # the message tells no value
                 what = f"result {figure.label!r}" if figure.label else "the result"
                 raise RangeError(
-                    f"{what[:1].upper()}{what[1:]} has an entry beyond its bound: it was not computed as planned, "
+                    f"{capitalized(what)} has an entry beyond its bound: it was not computed as planned, "
                     "or an operand or an assumption of the program does not keep its bound.",
                     expected=f"at most {limit:g} in absolute value",
                 )

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.common import schema
-from cipherblas.common.errors import CipherblasError, FormatError, MismatchError, ShapeError
+from cipherblas.common.errors import CipherblasError, FormatError, MismatchError, ShapeError, capitalized
 from cipherblas.common.limits import check_name
 from cipherblas.common.memory import bytes_of
 from cipherblas.common.pickles import Rebuilt
@@ -457,7 +457,7 @@ def check_parameters(what: str, got: Parameters, expected: Parameters) -> None:
     """Raise MismatchError unless something was made with these parameters."""
     if got != expected:
         raise MismatchError(
-            f"{what[:1].upper()}{what[1:]} belongs to other parameters.",
+            f"{capitalized(what)} belongs to other parameters.",
             expected=expected.fingerprint()[:12],
             got=got.fingerprint()[:12],
         )

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cipherblas.common import schema
 from cipherblas.common.arrays import finite_array
-from cipherblas.common.errors import CipherblasError, FormatError, MismatchError
+from cipherblas.common.errors import CipherblasError, FormatError, MismatchError, capitalized
 from cipherblas.common.limits import check_name
 from cipherblas.common.work import MOST_COMPILED_STEPS, MOST_STEPS, budget_of, check_nodes
 from cipherblas.crypto import files
@@ -261,7 +261,7 @@ def check_expression(expression: Expression) -> None:
         if not node.secret:
             what = f"result {label!r}" if label else "the result"
             raise MismatchError(
-                f"{what[:1].upper()}{what[1:]} does not depend on a secret operand.",
+                f"{capitalized(what)} does not depend on a secret operand.",
                 expected="a secret result",
                 got="a clear one",
             )
