@@ -323,7 +323,11 @@ OPTIONS: list[tuple[dict[str, Any], type[cb.CipherblasError], str]] = [
     ({"key_policy": "few"}, cb.ParameterError, "direct | composed | binary"),
     ({"order": "random"}, cb.ParameterError, "limb | rotation"),
     ({"options": 3}, cb.DTypeError, "dictionary"),
-    ({"options": {"speed": 3}, "algorithm": "skewed"}, cb.ParameterError, "options of skewed"),
+    (
+        {"options": {"speed": 3}, "algorithm": "skewed"},
+        cb.ParameterError,
+        "skewed does not take these options",
+    ),
     ({"parameters": {"n": 4096}}, cb.DTypeError, "Parameters"),
 ]
 
