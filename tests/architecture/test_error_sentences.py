@@ -21,7 +21,6 @@ PENDING = {
     "engines",
     "evaluators",
     "lab",
-    "planner",
     "report",
     "rlwe",
     "roles",

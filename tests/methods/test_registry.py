@@ -271,7 +271,7 @@ def test_programs_load_where_the_method_is_registered(tmp_path: Path) -> None:
     with pytest.warns(cb.InsecureParametersWarning):
         assert cb.Program.load(tmp_path / "program", **insecure).id == program.id
     cb.lab.unregister("relabelled")
-    message = r"not registered here \(cb\.register, .*expected skewed .*got 'relabelled'"
+    message = r"not registered here: call cb\.register, .*expected skewed .*got 'relabelled'"
     with (
         pytest.warns(cb.InsecureParametersWarning),
         pytest.raises(cb.FormatError, match=message),
