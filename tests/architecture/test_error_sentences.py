@@ -21,8 +21,6 @@ PENDING = {
     "engines",
     "evaluators",
     "lab",
-    "methods",
-    "planner",
     "report",
     "rlwe",
     "runtime",

@@ -65,7 +65,10 @@ def test_usage(invoke: Any, arguments: list[str], word: str) -> None:
         (["--a", "0x5", "--b", "5x4"], ["positive number of rows", "got 0"]),
         (["--a", "4x5", "--b", "5x4", "--security", "100"], ["security", "100"]),
         (["--a", "4x5", "--b", "5x4", "--precision", "1e-40"], ["cannot be reached", "got 1e-40"]),
-        (["--a", "4x5", "--b", "5x4", "--precision", "1e-4", "--error", "1"], ["expected one of them"]),
+        (
+            ["--a", "4x5", "--b", "5x4", "--precision", "1e-4", "--error", "1"],
+            ["give one of them (got both)"],
+        ),
         (["--a", "4x5", "--b", "5x4", "--algorithm", "magic"], ["magic", "expected"]),
         (["--a", "4x5", "--b", "5x4", "--memory-budget", "1KiB"], ["budget", "expected", "got"]),
         (["--a", "4x5", "--b", "5x4", "--a-public", "--b-public"], ["secret"]),

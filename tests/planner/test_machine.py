@@ -162,9 +162,7 @@ def test_files_that_are_no_machines(file: Path, tmp_path: Path) -> None:
 
 
 def test_wrong_machines(tmp_path: Path) -> None:
-    with pytest.raises(
-        cb.DTypeError, match=r"machine .expected a Machine, or the path of its file, got dict"
-    ):
+    with pytest.raises(cb.DTypeError, match=r"must be a Machine, or the path of its file .got dict"):
         compiled(machine=MACHINE.to_dict())
     for wrong in (
         replace(MACHINE, threads=0),

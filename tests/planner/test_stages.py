@@ -205,12 +205,12 @@ def test_links_for_people(link: float, text: str) -> None:
 @pytest.mark.parametrize(
     ("options", "error", "text"),
     [
-        ({"minimise": "cost"}, cb.ParameterError, r"minimise .expected end-to-end \| server, got cost"),
+        ({"minimise": "cost"}, cb.ParameterError, r"to minimise .expected end-to-end \| server, got cost"),
         ({"minimise": None}, cb.ParameterError, "minimise"),
-        ({"link": 0}, cb.ParameterError, "link .expected a positive number of bits per second, got 0"),
+        ({"link": 0}, cb.ParameterError, "link must be a positive number of bits per second .got 0"),
         ({"link": float("inf")}, cb.ParameterError, "link"),
         ({"link": float("nan")}, cb.ParameterError, "link"),
-        ({"link": "1Gbit/s"}, cb.DTypeError, "link .expected bits per second, got str"),
+        ({"link": "1Gbit/s"}, cb.DTypeError, "link must be a number of bits per second .got str"),
     ],
 )
 def test_bad_options(options: dict[str, Any], error: type[Exception], text: str) -> None:

@@ -116,7 +116,7 @@ def test_a_plan_forged_from_a_good_one(tmp_path: Path) -> None:
 
     forge(tmp_path / "good", tmp_path / "hidden", weaken)  # good parameters outside, weak ones inside
     for asked in ({}, {"insecure": True}):
-        with pytest.raises(cb.FormatError, match="parameters of the decisions"):
+        with pytest.raises(cb.FormatError, match="decisions are for other parameters"):
             cb.Program.load(tmp_path / "hidden", **asked)
 
 

@@ -207,9 +207,9 @@ def test_absolute_errors_of_a_tuple() -> None:
 @pytest.mark.parametrize(
     ("error", "kind", "word"),
     [
-        ({"c": 1e-3}, cb.ParameterError, "errors of the results"),
-        ((1e-3,), cb.ParameterError, "errors of the results"),
-        ({"0": 1e-3, "1": 1e-3}, cb.ParameterError, "errors of the results"),
+        ({"c": 1e-3}, cb.ParameterError, "errors must be arranged as the results"),
+        ((1e-3,), cb.ParameterError, "errors must be arranged as the results"),
+        ({"0": 1e-3, "1": 1e-3}, cb.ParameterError, "errors must be arranged as the results"),
         ((1e-3, 7.0), cb.PrecisionError, "bound 6 of the result 1"),
         ((1e-3, -1), cb.PrecisionError, "a positive number"),
         ((1e-3, "x"), cb.DTypeError, "a number"),
@@ -222,7 +222,7 @@ def test_errors_that_do_not_fit(error: Any, kind: type[Exception], word: str) ->
 
 
 def test_one_result_has_one_error() -> None:
-    with pytest.raises(cb.ParameterError, match="error of the only result"):
+    with pytest.raises(cb.ParameterError, match="error of the only result must be a number"):
         program_of(lambda a, b: a @ b, a=S(4, 6), b=S(6, 4), error={"c": 1e-3})
 
 

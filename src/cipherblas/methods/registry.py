@@ -126,7 +126,7 @@ class Methods(Mapping[str, Any]):
 
 def unknown(what: str, name: str) -> ParameterError:
     """What is raised where there is no method of a name: it says which there are."""
-    return ParameterError(what, expected=" | ".join(names()), got=name)
+    return ParameterError(f"There is no {what} of this name.", expected=" | ".join(names()), got=name)
 
 
 class _PlugIns:
@@ -199,7 +199,7 @@ def register(method: AnyMethod) -> AnyMethod:
     given: Any = method
     if not isinstance(given, type) or not issubclass(given, (Algorithm, OneVectorMethod)):
         expected = "a subclass of cb.lab.Algorithm or cb.lab.OneVectorMethod"
-        raise DTypeError("a method to register", expected=expected, got=repr(given))
+        raise DTypeError("Only the class of a method can be registered.", expected=expected, got=repr(given))
     entry = _entry_of(given)
     _check_name_is_free(entry)
     _ENTRIES[entry.name, entry.computes] = entry
@@ -226,7 +226,9 @@ def unregister(name: str) -> None:
     found = [key for key, entry in _ENTRIES.items() if entry.name == name and entry.outside]
     if not found:
         registered = [entry.name for entry in _ENTRIES.values() if entry.outside]
-        raise ParameterError("a registered method", expected=" | ".join(registered) or "one", got=name)
+        raise ParameterError(
+            "No method of this name was registered.", expected=" | ".join(registered) or "one", got=name
+        )
     for key in found:
         del _ENTRIES[key]
 
@@ -241,16 +243,20 @@ def options_of(method: type[Algorithm]) -> dict[str, str]:
         signature = inspect.signature(method, eval_str=True)
         signature.bind(1, 1, 1, 1)
     except (NameError, SyntaxError) as error:
-        raise ParameterError(f"annotations of {method.__name__}", expected="known types", got=error) from None
+        raise ParameterError(
+            f"The annotations of {method.__name__} name unknown types.", expected="known types", got=error
+        ) from None
     except TypeError as error:
         expected = "(m, k, n, slots, *, options with defaults)"
-        raise ParameterError(f"arguments of {method.__name__}", expected=expected, got=error) from None
+        raise ParameterError(
+            f"The method {method.__name__} takes the wrong arguments.", expected=expected, got=error
+        ) from None
     found = {}
     for parameter in list(signature.parameters.values())[4:]:
         kind = next((name for name, kind in OPTION_TYPES.items() if kind == parameter.annotation), None)
         if parameter.kind is not parameter.KEYWORD_ONLY or kind is None:
             raise ParameterError(
-                f"option {parameter.name} of {method.__name__}",
+                f"The option {parameter.name} of {method.__name__} is not declared as options are.",
                 expected="a keyword argument annotated as " + " or ".join(OPTION_TYPES),
                 got=str(parameter),
             )
@@ -270,7 +276,9 @@ def check_options(method: type[Algorithm], options: Mapping[str, Any]) -> None:
         else:
             expected, right = f"from 1 to {MAX_LENGTH}", type(value) is int and 1 <= value <= MAX_LENGTH
         if not right:
-            raise ParameterError(f"option {name} of {method.name}", expected=expected, got=repr(value))
+            raise ParameterError(
+                f"The option {name} of {method.name} has the wrong value.", expected=expected, got=repr(value)
+            )
 
 
 _known_options = functools.lru_cache(maxsize=256)(options_of)
@@ -280,7 +288,9 @@ def _check_complete(method: type) -> None:
     missing = sorted(getattr(method, "__abstractmethods__", ()))
     if missing:
         raise ParameterError(
-            f"method {method.__name__}", expected=f"an implementation of {', '.join(missing)}", got="none"
+            f"The method {method.__name__} is incomplete.",
+            expected=f"an implementation of {', '.join(missing)}",
+            got="none",
         )
 
 
@@ -289,23 +299,31 @@ def _check_attributes(method: type) -> None:
     for name in ("name", "title", "source", *(["summary"] if product else [])):
         value = getattr(method, name, None)
         if not isinstance(value, str) or not value.strip():
-            raise ParameterError(f"attribute {name} of {method.__name__}", expected="a text", got=value)
+            raise ParameterError(
+                f"The attribute {name} of {method.__name__} must be a text.", expected="a text", got=value
+            )
     if not _NAME.fullmatch(name := method.name) or name in RESERVED:  # type: ignore[attr-defined]
         expected = f"small letters, digits, hyphens, dots; none of {', '.join(RESERVED)}"
-        raise ParameterError("name of a method", expected=expected, got=name)
+        raise ParameterError("A method cannot have this name.", expected=expected, got=name)
     flags = ("baseline", "blocks_inner") if product else ("baseline",)
     for name in flags:
         if not isinstance(value := getattr(method, name), bool):
-            raise ParameterError(f"attribute {name} of {method.__name__}", expected="a bool", got=value)
+            raise ParameterError(
+                f"The attribute {name} of {method.__name__} must be a bool.", expected="a bool", got=value
+            )
     levels = getattr(method, "min_levels" if product else "levels")
     if type(levels) is not int or levels < 0:
-        raise ParameterError(f"levels of {method.__name__}", expected="a whole number from 0 on", got=levels)
+        raise ParameterError(
+            f"The levels of {method.__name__} must be a whole number from 0 on.",
+            expected="a whole number from 0 on",
+            got=levels,
+        )
 
 
 def _check_vector_method(method: type[OneVectorMethod]) -> None:
     if not method.baseline:
         raise ParameterError(
-            f"attribute baseline of {method.__name__}",
+            f"The attribute baseline of {method.__name__} has the wrong value.",
             expected="True: layers are planned by patterns, other methods when they are asked for",
             got=False,
         )
@@ -313,7 +331,7 @@ def _check_vector_method(method: type[OneVectorMethod]) -> None:
         inspect.signature(method).bind(None, 1)
     except TypeError as error:
         raise ParameterError(
-            f"arguments of {method.__name__}", expected="(layout, rows)", got=error
+            f"The method {method.__name__} takes the wrong arguments.", expected="(layout, rows)", got=error
         ) from None
 
 
@@ -321,7 +339,9 @@ def _check_name_is_free(entry: Entry) -> None:
     for other in list(_ENTRIES.values()):
         if other.name == entry.name and not (other.outside and _place(other.method) == _place(entry.method)):
             taken = ", ".join(dict.fromkeys(known.name for known in _ENTRIES.values()))
-            raise ParameterError("name of a method", expected=f"another one than {taken}", got=entry.name)
+            raise ParameterError(
+                "The name of the method is taken.", expected=f"another one than {taken}", got=entry.name
+            )
 
 
 def _place(method: Callable[..., Any]) -> tuple[str, str]:

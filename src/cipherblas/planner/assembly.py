@@ -145,27 +145,39 @@ def replay(
     check_planned_for(planned_for)
     if decisions["parameters"] != parameters.to_dict():
         raise FormatError(
-            "parameters of the decisions", expected=parameters.to_dict(), got=decisions["parameters"]
+            "The decisions are for other parameters than those of their file.",
+            expected=parameters.to_dict(),
+            got=decisions["parameters"],
         )
     choices = {
         int(number): Choice(row["method"], row["options"]) for number, row in decisions["choices"].items()
     }
     most = len(ordered(expression)) - 1
     if any(number > most for number in choices):
-        raise FormatError("nodes of the decisions", expected=f"0 to {most}", got=max(choices))
+        raise FormatError(
+            "The decisions name a node that the program does not have.",
+            expected=f"0 to {most}",
+            got=max(choices),
+        )
     forms = {int(number): form for number, form in decisions.get("forms", {}).items()}
     crossings = {int(number): options for number, options in decisions.get("crossings", {}).items()}
     decided = Decisions(
         *(decisions["form"], choices, decisions["blocks"], decisions["key_policy"], forms, crossings)
     )
     if (forms or crossings) and decided.form != ROWS:
-        raise FormatError("form of a program with several", expected=ROWS, got=decided.form)
+        raise FormatError(
+            "A program of several forms must be planned by rows.", expected=ROWS, got=decided.form
+        )
     masks = planned_for["mask_budget"]
     runs = executed(expression, decided)
     run = dry_run(parameters, runs, decided, mask_budget=masks, observed=True)
     if run.choices != choices:
         unused = min(choices.keys() - run.choices.keys())
-        raise FormatError("decisions about a node", expected=f"none about node {unused}", got=choices[unused])
+        raise FormatError(
+            "The decisions choose a method for a node that needs none.",
+            expected=f"none about node {unused}",
+            got=choices[unused],
+        )
     _check_used("forms", forms, frozenset(n for n in run.placed if forms.get(n) != decided.form))
     _check_used("crossings", crossings, run.crossed)
     precision, machine = float(decisions["precision"]), Machine.from_dict(planned_for["machine"])
@@ -183,10 +195,18 @@ def _asked_error(expression: Expression, error: Any, precision: float) -> float 
     results = results_of(expression)
     errors = tuple(error) if isinstance(error, list) else (error,) * len(results)
     if len(errors) != len(results) or (isinstance(error, list) and not expression.root):
-        raise FormatError("errors that were asked for", expected=f"{len(results)}", got=len(errors))
+        raise FormatError(
+            "The number of errors that were asked for is not that of the results.",
+            expected=f"{len(results)}",
+            got=len(errors),
+        )
     meant = min(each / node.bound for each, node in zip(errors, results, strict=True))
     if meant != precision:
-        raise FormatError("precision of the decisions", expected=meant, got=precision)
+        raise FormatError(
+            "The precision of the decisions does not follow from the errors that were asked for.",
+            expected=meant,
+            got=precision,
+        )
     return errors if isinstance(error, list) else error
 
 
@@ -194,7 +214,11 @@ def _check_used(what: str, given: Mapping[int, Any], used: frozenset[int]) -> No
     """Raise FormatError where something was decided that nothing asks for."""
     if not given.keys() <= used:
         unused = min(given.keys() - used)
-        raise FormatError(f"{what} of the decisions", expected=f"none of node {unused}", got=given[unused])
+        raise FormatError(
+            f"The decisions hold {what} that nothing asks for.",
+            expected=f"none of node {unused}",
+            got=given[unused],
+        )
 
 
 def executed(expression: Expression, decided: Decisions) -> Expression:
@@ -208,7 +232,9 @@ def executed(expression: Expression, decided: Decisions) -> Expression:
     )
     if matrices is None:
         raise ParameterError(
-            f"form {decided.form!r}", expected="matrices and vectors", got="layers of images"
+            f"The form {decided.form!r} does not hold layers of images.",
+            expected="matrices and vectors",
+            got="layers of images",
         )
     return matrices
 

@@ -153,7 +153,7 @@ class Assignment:
             if key not in best or self._weight(way) < self._weight(best[key]):
                 best[key] = way
         if not best:
-            raise ShapeError("no method for a node", expected="one", got=node.title)
+            raise ShapeError("No method computes a node of the program.", expected="one", got=node.title)
         return list(best.values())
 
     def _products(self, node: Expression) -> Iterator[Way]:
@@ -274,13 +274,21 @@ class Assignment:
                 continue
             found.append(replace(way, seconds=way.seconds + own, layout=layout, limbs=limbs))
         if not found:
-            raise ShapeError("a layout", expected="one that can be re-arranged", got=node.title)
+            raise ShapeError(
+                "No layout of a node can be re-arranged into the one that is needed.",
+                expected="one that can be re-arranged",
+                got=node.title,
+            )
         return min(found, key=self._weight)
 
     def _relaid(self, way: Way, layout: Layout, grid: tuple[int, int]) -> tuple[float, int]:
         moves = masks_of(way.layout, layout) * math.prod(grid)
         if self._seconds(Counts(mac_limbs=2 * moves * way.limbs), Traffic()) > self._limit:
-            raise ShapeError("a re-arrangement", expected=f"below {self._limit:.3g} s", got=f"{moves} masks")
+            raise ShapeError(
+                "A re-arrangement takes too long.",
+                expected=f"below {self._limit:.3g} s",
+                got=f"{moves} masks",
+            )
         ev = self._counter()
         cts = self._handles(ev, way.layout, way.limbs)
 

@@ -189,7 +189,7 @@ class BlockStrategy(Strategy):
         block = self._block(node, blocks)
         found = next(self._option_sets(algorithm, block, slots), None)
         if found is None:
-            raise ShapeError(f"{algorithm.name} has no option that fits", got=block)
+            raise ShapeError(f"No option of {algorithm.name} fits the block.", got=block)
         return Choice(algorithm.name, found)
 
     def _option_sets(

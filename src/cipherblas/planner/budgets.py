@@ -54,7 +54,7 @@ def check_size(expression: Expression, budgets: Budgets) -> None:
     least = 16 * max(secret_entries(expression), *sizes)
     if least > budgets.memory:
         raise MemoryBudgetError(
-            "the encrypted matrices alone need more memory (memory_budget=…)",
+            "The encrypted matrices alone need more memory than memory_budget=… allows.",
             expected=f"at most {size(budgets.memory)}",
             got=size(least),
         )

@@ -31,20 +31,30 @@ SLOWEST, FASTEST = 1.0, 1e-15  # seconds; what is measured as a difference may b
 def _text(value: Any, place: str) -> None:
     schema.plain_text(value, place)
     if not 1 <= len(value) <= LONGEST_TEXT:
-        raise FormatError(place, expected=f"1 to {LONGEST_TEXT} characters", got=len(value))
+        raise FormatError(
+            f"The text of {place} is empty or too long.",
+            expected=f"1 to {LONGEST_TEXT} characters",
+            got=len(value),
+        )
 
 
 def _degree(value: Any, place: str) -> None:
     schema.whole(1, 1 << 17)(value, place)
     if value & (value - 1):
-        raise FormatError(place, expected="a power of two", got=value)
+        raise FormatError(
+            f"The value of {place} must be a power of two.", expected="a power of two", got=value
+        )
 
 
 def _rising(value: Any, place: str) -> None:
     schema.listed(_SWITCHING, 1, 16)(value, place)
     degrees = [one["n"] for one in value]
     if degrees != sorted(set(degrees)):
-        raise FormatError(f"{place}: ring degrees", expected="in rising order", got=degrees)
+        raise FormatError(
+            f"The ring degrees of {place} must stand in rising order.",
+            expected="in rising order",
+            got=degrees,
+        )
 
 
 _SECONDS, _DIFFERENCE = schema.number(FASTEST, SLOWEST), schema.number(0, SLOWEST)
@@ -133,7 +143,9 @@ class Machine(Rebuilt):
             return cls.load(machine)
         if not isinstance(machine, Machine):
             raise DTypeError(
-                "machine", expected="a Machine, or the path of its file", got=type(machine).__name__
+                "The machine must be a Machine, or the path of its file.",
+                expected="a Machine, or the path of its file",
+                got=type(machine).__name__,
             )
         return machine.checked()
 
@@ -187,25 +199,29 @@ class Machine(Rebuilt):
         with files.opened(path, "a file of a machine") as stream:
             raw = stream.read(MOST_BYTES + 1)
         if len(raw) > MOST_BYTES:
-            raise FormatError(f"{name} is no file of a machine", expected=f"at most {MOST_BYTES} bytes")
+            raise FormatError(f"{name} is no file of a machine.", expected=f"at most {MOST_BYTES} bytes")
         values = files.parse_json(name, raw, "a machine")
         version = values.pop(MARK, None)
         if type(version) is not int or version < 1:
-            raise FormatError(f"{name} is no file of a machine", expected=f"the field {MARK!r}", got=version)
+            raise FormatError(f"{name} is no file of a machine.", expected=f"the field {MARK!r}", got=version)
         if version > VERSION:
             raise VersionError(
-                f"{name} was written by a newer cipherblas", expected=f"version {VERSION}", got=version
+                f"{name} was written by a newer cipherblas.", expected=f"version {VERSION}", got=version
             )
         if version < VERSION:
             raise VersionError(
-                f"{name} was written by an older cipherblas: measure that machine again",
+                f"{name} was written by an older cipherblas: measure that machine again.",
                 expected=f"version {VERSION}",
                 got=version,
             )
         try:
             return cls.from_dict(values)
         except FormatError as error:
-            raise FormatError(f"{name}: {error.message}", expected=error.expected, got=error.got) from None
+            raise FormatError(
+                f"{name} cannot be read: {error.message.removesuffix('.')}.",
+                expected=error.expected,
+                got=error.got,
+            ) from None
 
 
 def check_machine(values: Any, place: str) -> None:

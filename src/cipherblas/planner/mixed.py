@@ -136,7 +136,7 @@ class MixedStrategy(Strategy):
         reason = unsupported(expression)
         if reason is not None:
             raise ParameterError(
-                "the program has no use for several forms",
+                "The program has no use for several forms.",
                 expected="products, and entrywise products of what is computed",
                 got=reason,
             )

@@ -101,14 +101,20 @@ class PlanOptions:
             FormatError, VersionError, StorageError: the machine is in a file that cannot be read.
         """
         if not is_scalar(self.precision):
-            raise DTypeError("precision", expected="a number", got=type(self.precision).__name__)
+            raise DTypeError(
+                "The precision must be a number.", expected="a number", got=type(self.precision).__name__
+            )
         if not 0 < self.precision < 1:  # also when it is not a number
-            raise PrecisionError("precision", expected="between 0 and 1", got=self.precision)
+            raise PrecisionError(
+                "The precision must be between 0 and 1.", expected="between 0 and 1", got=self.precision
+            )
         for error in each_error(self.error):
             if not is_scalar(error):
-                raise DTypeError("error", expected="a number", got=type(error).__name__)
+                raise DTypeError("The error must be a number.", expected="a number", got=type(error).__name__)
             if not 0 < error < math.inf:
-                raise PrecisionError("error", expected="a positive number", got=error)
+                raise PrecisionError(
+                    "The error must be a positive number.", expected="a positive number", got=error
+                )
         for name in (
             "memory_budget",
             "key_budget",
@@ -120,35 +126,69 @@ class PlanOptions:
         ):
             self._check_integer(name)
         if self.security not in (0, *LEVELS):
-            raise ParameterError("security", expected=" | ".join(map(str, LEVELS)), got=self.security)
+            raise ParameterError(
+                "There is no such level of security.",
+                expected=" | ".join(map(str, LEVELS)),
+                got=self.security,
+            )
         if self.security == 0 and not self.insecure:
             raise SecurityError(
-                "security 0 needs insecure=True", expected=" | ".join(map(str, LEVELS)), got=0
+                "Security 0 needs insecure=True.", expected=" | ".join(map(str, LEVELS)), got=0
             )
         if self.ring_degree is not None and self.ring_degree not in RING_DEGREES:
-            raise ParameterError("ring_degree", expected="2^12 to 2^17, a power of two", got=self.ring_degree)
+            raise ParameterError(
+                "The ring_degree must be 2^12 to 2^17, a power of two.",
+                expected="2^12 to 2^17, a power of two",
+                got=self.ring_degree,
+            )
         if self.algorithm is not None:
             if not isinstance(self.algorithm, str):
-                raise DTypeError("algorithm", expected="a name", got=type(self.algorithm).__name__)
+                raise DTypeError(
+                    "The algorithm must be given by its name.",
+                    expected="a name",
+                    got=type(self.algorithm).__name__,
+                )
             if self.algorithm not in (GEMM, *LAYER_METHODS):
                 find(self.algorithm)
         if self.form is not None and self.form not in get_args(AskedForm):
-            raise ParameterError("form", expected=" | ".join(get_args(AskedForm)), got=self.form)
+            raise ParameterError(
+                "There is no such form.", expected=" | ".join(get_args(AskedForm)), got=self.form
+            )
         if self.key_policy is not None:
             check_policy(self.key_policy)
         if self.order not in get_args(Order):
-            raise ParameterError("order", expected=" | ".join(get_args(Order)), got=self.order)
+            raise ParameterError(
+                "There is no such order.", expected=" | ".join(get_args(Order)), got=self.order
+            )
         if self.minimise not in get_args(Minimise):
-            raise ParameterError("minimise", expected=" | ".join(get_args(Minimise)), got=self.minimise)
+            raise ParameterError(
+                "There is nothing of this name to minimise.",
+                expected=" | ".join(get_args(Minimise)),
+                got=self.minimise,
+            )
         if not is_scalar(self.link):
-            raise DTypeError("link", expected="bits per second", got=type(self.link).__name__)
+            raise DTypeError(
+                "The link must be a number of bits per second.",
+                expected="bits per second",
+                got=type(self.link).__name__,
+            )
         if not 0 < self.link < math.inf:
-            raise ParameterError("link", expected="a positive number of bits per second", got=self.link)
+            raise ParameterError(
+                "The link must be a positive number of bits per second.",
+                expected="a positive number of bits per second",
+                got=self.link,
+            )
         if self.options is not None and not isinstance(self.options, Mapping):
-            raise DTypeError("options", expected="a dictionary", got=type(self.options).__name__)
+            raise DTypeError(
+                "The options must be a dictionary.", expected="a dictionary", got=type(self.options).__name__
+            )
         if self.parameters is not None:
             if not isinstance(self.parameters, Parameters):
-                raise DTypeError("parameters", expected="Parameters", got=type(self.parameters).__name__)
+                raise DTypeError(
+                    "The parameters must be an instance of Parameters.",
+                    expected="Parameters",
+                    got=type(self.parameters).__name__,
+                )
             self.parameters.check_security(self.security, self.insecure)
         if self.machine is not None:
             object.__setattr__(self, "machine", Machine.given(self.machine))
@@ -169,11 +209,13 @@ class PlanOptions:
         unknown = [name for name in options if name not in cls.__dataclass_fields__]
         if unknown:
             raise MismatchError(
-                "unknown option", expected=", ".join(cls.__dataclass_fields__), got=", ".join(unknown)
+                "There is no such option.",
+                expected=", ".join(cls.__dataclass_fields__),
+                got=", ".join(unknown),
             )
         if options.get("precision") is not None and options.get("error") is not None:
             raise ParameterError(
-                "precision is relative to the bound of the result, error is absolute",
+                "The precision is relative to the bound of the result, the error is absolute: give one of them.",
                 expected="one of them",
                 got="both",
             )
@@ -193,7 +235,9 @@ class PlanOptions:
             if error >= node.bound:
                 of = f" {label}" if label else ""
                 raise PrecisionError(
-                    "error", expected=f"below the bound {node.bound:g} of the result{of}", got=error
+                    f"The error must be below the bound {node.bound:g} of the result{of}.",
+                    expected=f"below the bound {node.bound:g} of the result{of}",
+                    got=error,
                 )
         pairs = zip(results_of(expression), errors, strict=True)
         return replace(self, precision=min(error / node.bound for node, error in pairs))
@@ -214,9 +258,15 @@ class PlanOptions:
             return
         whole = is_scalar(value) and math.isfinite(value) and value == int(value)
         if not whole:
-            raise DTypeError(name, expected="an integer", got=f"{value!r} ({type(value).__name__})")
+            raise DTypeError(
+                f"The option {name} must be an integer.",
+                expected="an integer",
+                got=f"{value!r} ({type(value).__name__})",
+            )
         if value < (0 if name in ("key_budget", "upload_budget", "security") else 1):
-            raise ParameterError(name, expected="a positive number", got=value)
+            raise ParameterError(
+                f"The option {name} must be a positive number.", expected="a positive number", got=value
+            )
         object.__setattr__(self, name, int(value))  # 4e9 bytes are welcome
 
 

@@ -65,7 +65,7 @@ def make_plan(
     if not strategies:
         if errors:
             raise errors[-1]
-        raise ParameterError("form", expected="tensors for a network", got=form)
+        raise ParameterError("The form does not fit a network.", expected="tensors for a network", got=form)
     search = Search(strategies, options, budgets, progress)
     search.rejected.update((refusal.algorithm, refusal) for refusal in refusals)
     return search.run()
@@ -81,7 +81,7 @@ def check_precision(precision: float) -> None:
     """Raise PrecisionError where no plan can reach a precision, whatever the parameters."""
     if precision < LEAST_PRECISION:
         raise PrecisionError(
-            "the precision cannot be reached: operands and results are float64 numbers",
+            "The precision cannot be reached: operands and results are float64 numbers.",
             expected=f"precision=… of {LEAST_PRECISION:.1g} at the least",
             got=f"{precision:g}",
         )
@@ -90,11 +90,17 @@ def check_precision(precision: float) -> None:
 def _form_of_network(options: PlanOptions) -> AskedForm | None:
     """The form that the options leave for vectors, images and layers, or None where they leave both."""
     if options.form == "blocks":
-        raise ParameterError("form", expected="tensors | rows for vectors and images", got=options.form)
+        raise ParameterError(
+            "Vectors and images cannot be computed in this form.",
+            expected="tensors | rows for vectors and images",
+            got=options.form,
+        )
     for name in BLOCK_OPTIONS:
         if getattr(options, name) is not None:
             raise ParameterError(
-                "options of a network", expected=f"no {name}, which is of products of matrices", got=name
+                "A network does not take this option.",
+                expected=f"no {name}, which is of products of matrices",
+                got=name,
             )
     if options.algorithm == GEMM:
         return "rows"
@@ -111,10 +117,14 @@ def _form_of_matrices(options: PlanOptions) -> AskedForm | None:
     for names, form in others:
         if algorithm is not None and algorithm in names:
             if forced not in (None, form):
-                raise ParameterError("form", expected=f"{form} with the algorithm {algorithm}", got=forced)
+                raise ParameterError(
+                    "The form does not fit the algorithm.",
+                    expected=f"{form} with the algorithm {algorithm}",
+                    got=forced,
+                )
             if given:
                 raise ParameterError(
-                    f"options of {algorithm}",
+                    f"The algorithm {algorithm} does not take this option.",
                     expected=f"no {given[0]}, which is of products in slots",
                     got=given[0],
                 )
@@ -122,7 +132,13 @@ def _form_of_matrices(options: PlanOptions) -> AskedForm | None:
     if algorithm is not None:
         given.insert(0, "algorithm")
     if given and forced not in (None, "blocks"):
-        raise ParameterError("form", expected=f"blocks with the option {given[0]}", got=forced)
+        raise ParameterError(
+            "The form does not fit the options.", expected=f"blocks with the option {given[0]}", got=forced
+        )
     if options.parameters is not None and forced == "rows":
-        raise ParameterError("form", expected="blocks with the option parameters", got=forced)
+        raise ParameterError(
+            "The form does not fit forced parameters.",
+            expected="blocks with the option parameters",
+            got=forced,
+        )
     return "blocks" if given or (options.parameters is not None and forced is None) else forced

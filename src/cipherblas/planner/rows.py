@@ -94,13 +94,15 @@ class RowStrategy(Strategy):
         reason = unsupported(expression)
         if reason is not None:
             raise ParameterError(
-                "the program cannot be computed by GEMMs",
+                "The program cannot be computed by GEMMs.",
                 expected="products of matrices, sums and factors",
                 got=reason,
             )
         if options.parameters is not None:
             raise ParameterError(
-                "forced parameters", expected="none for products by GEMM", got="parameters=…"
+                "Products by GEMM take no forced parameters.",
+                expected="none for products by GEMM",
+                got="parameters=…",
             )
 
     @property
@@ -158,7 +160,7 @@ class RowStrategy(Strategy):
         if needed is None:
             raise self._unreachable(run, RowSize(n, MAX_MODULUS_BITS, special))
         raise PrecisionError(
-            f"products by GEMM at N = {n}: the modulus that security allows is too small",
+            f"The modulus that security allows products by GEMM at N = {n} is too small.",
             expected=f"a modulus of {needed} bits",
             got=f"{max(limit, 0.0):.0f} bits at most",
         )
@@ -172,17 +174,19 @@ class RowStrategy(Strategy):
     def _unreachable(self, run: Run, largest: RowSize) -> PrecisionError:
         """Why no modulus reaches the precision."""
         asked = float(self.options.precision)
-        precision = f"the precision {asked:g} cannot be reached by GEMM at N = {largest.n}"
+        precision = f"The precision {asked:g} cannot be reached by GEMM at N = {largest.n}"
         try:
             found = run(largest.shape())
         except LevelError as failure:
             return PrecisionError(
-                f"{precision}: {failure.message}", expected=failure.expected, got=failure.got
+                f"{precision}: {failure.message.removesuffix('.')}.",
+                expected=failure.expected,
+                got=failure.got,
             )
         results = zip(found.errors, self.targets, results_of(self.expression), strict=True)
         error, target, node = max(results, key=lambda one: one[0] / one[1])
         return PrecisionError(
-            f"{precision}: rounded weights and float64 leave more, whatever the modulus",
+            f"{precision}: rounded weights and float64 leave more, whatever the modulus.",
             expected=f"an error of {error:.3g} or more, precision=… from {error / node.bound:.1g} on",
             got=f"{target:.3g}",
         )

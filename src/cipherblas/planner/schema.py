@@ -78,7 +78,7 @@ def _choice(value: Any, place: str) -> None:
     known = dict.fromkeys((*names(), *_OPTIONS))
     if method not in known:
         raise FormatError(
-            f"{place}.method is not registered here (cb.register, or install the package that has it)",
+            f"The method of {place} is not registered here: call cb.register, or install the package that has it.",
             expected=" | ".join(known),
             got=repr(method),
         )

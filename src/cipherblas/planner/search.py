@@ -311,11 +311,11 @@ class Search:
 
     def _impossible(self) -> CipherblasError:
         strategy = self.strategies[-1]
-        details = "; ".join(f"{r.algorithm}: {r.reason}" for r in self.rejected.values())
+        details = "; ".join(f"{r.algorithm}: {r.reason.removesuffix('.')}" for r in self.rejected.values())
         if self._failures and all(isinstance(error, WorkBudgetError) for error in self._failures):
             return self._failures[-1]
         if any("budget" in rejected.reason for rejected in self.rejected.values()):
-            return MemoryBudgetError("no plan fits the budgets", expected="a larger budget", got=details)
+            return MemoryBudgetError("No plan fits the budgets.", expected="a larger budget", got=details)
         if self.options.parameters is not None and self._failures:
             return self._failures[0]
         if self._no_ring or not details:
@@ -323,7 +323,7 @@ class Search:
         if len(self.rejected) == 1 and self._failures:
             return self._failures[-1]
         return PrecisionError(
-            "no parameters reach what was asked for",
+            "No parameters reach what was asked for.",
             expected=f"error {min(strategy.targets):.3g}, {self.options.security}-bit security",
             got=details,
         )
@@ -354,11 +354,11 @@ class Search:
         # Parameters that the user forces give the precision that they give: `explain` says so.
         if plan.error > plan.error_target and entry.size is not None:
             expected = plan.error_target
-            missed = PrecisionError("the plan misses the precision", expected=expected, got=plan.error)
+            missed = PrecisionError("The plan misses the precision.", expected=expected, got=plan.error)
             return self._enlarged(entry, math.log2(plan.error / expected) + MORE_BITS, tries, missed)
         if needed > self.budgets.memory:
             raise MemoryBudgetError(
-                f"{entry.candidate.name} needs too much memory",
+                f"The plan with {entry.candidate.name} needs too much memory.",
                 expected=f"at most {size(self.budgets.memory)}",
                 got=size(needed),
             )

@@ -92,7 +92,7 @@ class Sizing:
 def too_few_primes(error: TooFewPrimesError, n: int, precision: float) -> PrecisionError:
     """What a search raises where it finds no primes for a precision."""
     return PrecisionError(
-        f"no parameters at N = {n} reach the precision {precision:g}: {error.message}",
+        f"No parameters at N = {n} reach the precision {precision:g}: {error.message.removesuffix('.')}.",
         expected="a finer precision=…, which takes larger primes, or another ring_degree=…",
         got=f"{error.got} primes, {error.expected} needed",
     )
@@ -147,7 +147,8 @@ def drafted(
             limbs = len(ring.q)
             if limbs > most:
                 raise NoRingError(
-                    f"N = {n}: more levels than {limbs} limbs have, {most:.0f} limbs allowed ({error})",
+                    f"At N = {n} the program needs more levels than {limbs} limbs have, with {most:.0f} limbs allowed: "
+                    f"{str(error).removesuffix('.')}.",
                     n,
                     limbs / most,
                 ) from error
@@ -209,7 +210,7 @@ def sizings(
     wanted = max(wanted, MIN_SCALE_BITS, (n.bit_length() + 1) + 3.0) + extra_bits
     if wanted > MAX_SCALE_BITS:
         raise NoRingError(
-            f"N = {n}: a scale of {wanted:.1f} bits, {MAX_SCALE_BITS:g} bits allowed",
+            f"At N = {n} the program needs a scale of {wanted:.1f} bits, with {MAX_SCALE_BITS:g} bits allowed.",
             n,
             wanted / MAX_SCALE_BITS,
         )
@@ -240,7 +241,10 @@ def _wanted_scale(ring: RingShape, excess: float) -> float:
 
 def _too_large(n: int, bits: float, allowed: float) -> NoRingError:
     return NoRingError(
-        f"N = {n}: a modulus of {math.ceil(bits)} bits, {allowed:.0f} bits allowed", n, bits / allowed, bits
+        f"At N = {n} the program needs a modulus of {math.ceil(bits)} bits, with {allowed:.0f} bits allowed.",
+        n,
+        bits / allowed,
+        bits,
     )
 
 

@@ -30,8 +30,12 @@ def asked_errors(expression: Expression, error: Any) -> tuple[float, ...]:
     if is_scalar(error):
         return (float(error),) * len(results_of(expression))
     if not expression.root:
-        raise ParameterError("error of the only result", expected="a number", got=repr(error))
-    return tuple(float(one) for one in flattened(expression, error, "errors of the results"))
+        raise ParameterError(
+            "The error of the only result must be a number.", expected="a number", got=repr(error)
+        )
+    return tuple(
+        float(one) for one in flattened(expression, error, "The errors must be arranged as the results.")
+    )
 
 
 def targets(

@@ -253,7 +253,9 @@ class Chooser:
             found.append((cost(pattern), each, pattern))
         if not found:
             raise ShapeError(
-                "channels of a convolution", expected=f"at most {self.slots} slots", got=x.pitch * inputs
+                "The channels of a convolution do not fit a ciphertext.",
+                expected=f"at most {self.slots} slots",
+                got=x.pitch * inputs,
             )
         _, each, pattern = min(found, key=lambda row: row[:2])
         return ConvMetaKernel(x, window, pattern, each)
@@ -283,11 +285,15 @@ class TensorStrategy(Strategy):
         reason = unsupported(expression)
         if reason is not None:
             raise ParameterError(
-                "a network", expected="clear weights, encrypted vectors and images", got=reason
+                "This network cannot be computed on tensors.",
+                expected="clear weights, encrypted vectors and images",
+                got=reason,
             )
         if options.algorithm not in (None, *LAYER_METHODS):
             raise ParameterError(
-                "algorithm of a network", expected=" | ".join(LAYER_METHODS), got=options.algorithm
+                "A network cannot be computed by this algorithm.",
+                expected=" | ".join(LAYER_METHODS),
+                got=options.algorithm,
             )
         self.rates = options.planned_for.rates
 

@@ -48,9 +48,15 @@ class Algorithm(ABC):
 
     def __init__(self, m: int, k: int, n: int, slots: int) -> None:
         if min(m, k, n) < 1:
-            raise ShapeError("a product of blocks", expected="positive dimensions", got=f"{m}×{k} · {k}×{n}")
+            raise ShapeError(
+                "A product of blocks needs positive dimensions.",
+                expected="positive dimensions",
+                got=f"{m}×{k} · {k}×{n}",
+            )
         if slots < 1 or slots & (slots - 1):
-            raise ShapeError("slots", expected="a power of two", got=slots)
+            raise ShapeError(
+                "The number of slots must be a power of two.", expected="a power of two", got=slots
+            )
         self.m, self.k, self.n, self.slots = m, k, n, slots
 
     @property
@@ -98,7 +104,7 @@ class Algorithm(ABC):
 
     def _refuse(self, needed: Any, what: str = "slots") -> ShapeError:
         return ShapeError(
-            f"{self.name}: a block product {self.m}×{self.k} · {self.k}×{self.n} does not fit",
+            f"A block product {self.m}×{self.k} · {self.k}×{self.n} by {self.name} does not fit.",
             expected=f"at most {self.slots} {what}",
             got=needed,
         )

@@ -51,7 +51,9 @@ class Bicyclic(Algorithm):
     ) -> None:
         super().__init__(m, k, n, slots)
         if key_baby_steps is not None and key_baby_steps < 1:
-            raise ParameterError("baby steps", expected="at least 1", got=key_baby_steps)
+            raise ParameterError(
+                "The number of baby steps must be at least 1.", expected="at least 1", got=key_baby_steps
+            )
         self.complex_packing = complex_packing
         self.key_baby_steps = key_baby_steps
         found = _padding(m, k, n, slots, complex_packing)

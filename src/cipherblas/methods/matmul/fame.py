@@ -73,9 +73,17 @@ class Fame(Algorithm):
         super().__init__(m, k, n, slots)
         given = [number for number in (baby_steps, radix, key_baby_steps) if number is not None]
         if given and min(given) < 1:
-            raise ParameterError("baby steps and radix", expected="at least 1", got=min(given))
+            raise ParameterError(
+                "The number of baby steps and the radix must be at least 1.",
+                expected="at least 1",
+                got=min(given),
+            )
         if baby_steps is not None and radix is not None:
-            raise ParameterError("σ and τ", expected="baby steps or a radix", got="both")
+            raise ParameterError(
+                "The transforms σ and τ take baby steps or a radix, not both.",
+                expected="baby steps or a radix",
+                got="both",
+            )
         self.aligned = aligned
         self.complex_packing = complex_packing
         self.baby_steps = baby_steps

@@ -39,7 +39,9 @@ class OuterProduct(Algorithm):
     ) -> None:
         super().__init__(m, k, n, slots)
         if copies < 1 or copies & (copies - 1):
-            raise ParameterError("copies", expected="a power of two", got=copies)
+            raise ParameterError(
+                "The number of copies must be a power of two.", expected="a power of two", got=copies
+            )
         if m * n * copies > slots:
             raise self._refuse(m * n * copies)
         self.complex_packing = complex_packing

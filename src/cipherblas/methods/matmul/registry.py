@@ -33,5 +33,5 @@ def build(name: str, m: int, k: int, n: int, slots: int, options: Mapping[str, A
     try:
         built: Algorithm = cls(m, k, n, slots, **options)
     except TypeError as error:
-        raise ParameterError(f"options of {name}", got=str(error)) from error
+        raise ParameterError(f"The algorithm {name} does not take these options.", got=str(error)) from error
     return built

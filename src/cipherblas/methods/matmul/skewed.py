@@ -76,7 +76,11 @@ class Skewed(Algorithm):
         )
         self.baby_steps = self.terms if baby_steps is None else min(baby_steps, self.terms)
         if self.baby_steps < 1 or (key_baby_steps is not None and key_baby_steps < 1):
-            raise ParameterError("baby steps", expected="at least 1", got=(baby_steps, key_baby_steps))
+            raise ParameterError(
+                "The numbers of baby steps must be at least 1.",
+                expected="at least 1",
+                got=(baby_steps, key_baby_steps),
+            )
         self.key_baby_steps = key_baby_steps
         self.giants = -(-self.terms // self.baby_steps)
         shape = (m, k, n, slots, self.inner, self.terms, self.stride, self.cyclic, complex_packing)

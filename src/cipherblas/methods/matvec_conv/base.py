@@ -126,7 +126,9 @@ class LayerMethod(ABC):
         """Raise ShapeError where the input must be repeated but other slots are not zero."""
         if self.repeats and not self.x.alone:
             raise ShapeError(
-                "input of a layer that repeats it", expected="zeros in all other slots", got="garbage"
+                "The input of a layer that repeats it must have zeros in all other slots.",
+                expected="zeros in all other slots",
+                got="garbage",
             )
 
 
@@ -138,7 +140,11 @@ def check_vector(x: TensorLayout, title: str) -> int:
     """
     length = math.prod(x.shape)
     if x.ciphertexts > 1 or not np.array_equal(x.entries(0)[1], np.arange(length)):
-        raise ShapeError(f"vector of {title}", expected="the first slots of one ciphertext", got=x.key)
+        raise ShapeError(
+            f"The vector of {title} must lie in the first slots of one ciphertext.",
+            expected="the first slots of one ciphertext",
+            got=x.key,
+        )
     return length
 
 
@@ -157,7 +163,7 @@ def check_unit(window: Window, title: str) -> None:
     """Raise ShapeError unless a convolution has stride 1 and one group."""
     if window.stride != (1, 1) or window.groups != 1:
         raise ShapeError(
-            f"a convolution by {title}",
+            f"The convolution cannot be computed by {title}.",
             expected="stride 1, one group",
             got=f"stride {window.stride}, {window.groups} groups",
         )
@@ -173,7 +179,9 @@ class OneVectorMethod(LayerMethod):
     def __init__(self, x: TensorLayout, rows: int) -> None:
         columns = check_vector(x, self.title)
         if rows > x.slots:
-            raise ShapeError(f"matrix of {self.title}", expected=f"at most {x.slots} rows", got=rows)
+            raise ShapeError(
+                f"The matrix of {self.title} has too many rows.", expected=f"at most {x.slots} rows", got=rows
+            )
         self.x, self.rows, self.columns = x, rows, columns
         self.out = TensorLayout((rows, 1, 1), x.slots, rows, 1, 1, 1, 1)
 

@@ -208,10 +208,16 @@ class MatVecMetaKernel(_MetaKernel):
     def __init__(self, x: TensorLayout, rows: int, pattern: Pattern, each: int) -> None:
         if pattern.unit != 1 or pattern.slots != x.slots:
             raise ShapeError(
-                "pattern of a product W·x", expected=f"units of 1 of {x.slots} slots", got=pattern
+                "The pattern of a product W·x has other units than its vector.",
+                expected=f"units of 1 of {x.slots} slots",
+                got=pattern,
             )
         if pattern.k < x.extent or pattern.n < min(each, rows):
-            raise ShapeError("pattern of a product W·x", expected=f"n ≥ {each}, k ≥ {x.extent}", got=pattern)
+            raise ShapeError(
+                "The pattern of a product W·x is too small.",
+                expected=f"n ≥ {each}, k ≥ {x.extent}",
+                got=pattern,
+            )
         self.x, self.matrix_rows, self.pattern, self.each = x, rows, pattern, each
         self.out = TensorLayout((rows, 1, 1), x.slots, each, 1, 1, 1, 1, clean=pattern.clean)
 
@@ -268,12 +274,22 @@ class ConvMetaKernel(_MetaKernel):
 
     def __init__(self, x: TensorLayout, window: Window, pattern: Pattern, each: int) -> None:
         if x.shape != window.shape or x.places is not None:
-            raise ShapeError("layout of an image", expected=window.shape, got=x.shape)
+            raise ShapeError(
+                "The layout of an image does not fit its convolution.", expected=window.shape, got=x.shape
+            )
         if pattern.unit != x.pitch or pattern.slots != x.slots:
-            raise ShapeError("pattern of a convolution", expected=f"units of {x.pitch} slots", got=pattern)
+            raise ShapeError(
+                "The pattern of a convolution has other units than its image.",
+                expected=f"units of {x.pitch} slots",
+                got=pattern,
+            )
         inputs = min(x.channels, x.shape[0])
         if pattern.k < inputs or pattern.n < min(each, window.outputs):
-            raise ShapeError("pattern of a convolution", expected=f"n ≥ {each}, k ≥ {inputs}", got=pattern)
+            raise ShapeError(
+                "The pattern of a convolution is too small.",
+                expected=f"n ≥ {each}, k ≥ {inputs}",
+                got=pattern,
+            )
         self.x, self.window, self.pattern, self.each = x, window, pattern, each
         self.taps = len(window.taps)
         self.out = conv_output(x, window, each, clean=pattern.clean)

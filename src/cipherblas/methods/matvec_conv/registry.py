@@ -70,14 +70,18 @@ def matvec_baseline(name: str) -> MatVecBaseline:
         ParameterError: there is none of that name.
     """
     if name not in MATVEC_BASELINES:
-        raise ParameterError("method of a product W·x", expected=_names(MATVEC_BASELINES), got=name)
+        raise ParameterError(
+            "There is no such method for a product W·x.", expected=_names(MATVEC_BASELINES), got=name
+        )
     return MATVEC_BASELINES[name]
 
 
 def conv_baseline(name: str) -> ConvBaseline:
     """The class of a baseline for convolutions; errors as `matvec_baseline`."""
     if name not in CONV_BASELINES:
-        raise ParameterError("method of a convolution", expected=_names(CONV_BASELINES), got=name)
+        raise ParameterError(
+            "There is no such method for a convolution.", expected=_names(CONV_BASELINES), got=name
+        )
     return CONV_BASELINES[name]
 
 

@@ -62,7 +62,9 @@ def conv_output(x: TensorLayout, window: Window, each: int, *, clean: bool) -> T
     if x.segments > 1:
         if x.segment % step_h or -(-height * step_h // x.segment) > x.segments:
             raise ShapeError(
-                "rows of a segment", expected=f"a multiple of the stride {step_h}", got=x.segment
+                f"The rows of a segment must be a multiple of the stride {step_h}.",
+                expected=f"a multiple of the stride {step_h}",
+                got=x.segment,
             )
         segment, rows = x.segment // step_h, x.segment // step_h
     else:
@@ -70,7 +72,7 @@ def conv_output(x: TensorLayout, window: Window, each: int, *, clean: bool) -> T
     across = (width - 1) * col + 1
     if (rows > 1 and across > row) or (rows - 1) * row + across > x.pitch:
         raise ShapeError(
-            "a convolution's result needs a wider image",
+            "The result of a convolution needs a wider image.",
             expected=f"{height}x{width} outputs in {x.pitch} slots a channel",
             got=f"rows {x.row} slots apart",
         )

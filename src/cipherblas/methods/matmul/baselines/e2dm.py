@@ -45,12 +45,16 @@ class E2dm(Algorithm):
         super().__init__(m, k, n, slots)
         self.size = max(m, k, n) if size is None else size
         if self.size < max(m, k, n):
-            raise ParameterError("size of the padded square", expected=f"at least {max(m, k, n)}", got=size)
+            raise ParameterError(
+                "The padded square is smaller than the blocks.", expected=f"at least {max(m, k, n)}", got=size
+            )
         if self.size**2 > slots:
             raise self._refuse(self.size**2)
         self.baby_steps = max(1, math.isqrt(self.size)) if baby_steps is None else baby_steps
         if self.baby_steps < 1:
-            raise ParameterError("baby steps", expected="at least 1", got=baby_steps)
+            raise ParameterError(
+                "The number of baby steps must be at least 1.", expected="at least 1", got=baby_steps
+            )
         self.cyclic = slots % self.size**2 == 0
         self.period = self.size**2 if self.cyclic else slots
         self.left_layout = row_major(m, k, slots, self.period, self.size)

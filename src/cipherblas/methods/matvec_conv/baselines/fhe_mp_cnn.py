@@ -127,12 +127,16 @@ class ConvFheMpCnn(LayerMethod):
         check_unit(window, self.title)
         if x.key != self.input_layout(window, x.slots).key:
             expected = f"{copies_that_fit(window.shape[0] * x.pitch, x.slots)} copies of {window.shape}"
-            raise ShapeError(f"image of {self.title}", expected=expected, got=x.key)
+            raise ShapeError(
+                f"The image does not lie as {self.title} needs it.", expected=expected, got=x.key
+            )
         self.x, self.window = x, window
         inputs, outputs = x.shape[0], window.outputs
         if outputs * x.pitch > x.slots:
             raise ShapeError(
-                f"result of {self.title}", expected=f"at most {x.slots} slots", got=outputs * x.pitch
+                f"The result of {self.title} does not fit a ciphertext.",
+                expected=f"at most {x.slots} slots",
+                got=outputs * x.pitch,
             )
         once = conv_output(x, window, outputs, clean=True)
         self.out = once.repeated(copies_that_fit(outputs * x.pitch, x.slots))
@@ -254,5 +258,7 @@ def copies_that_fit(length: int, slots: int) -> int:
         ShapeError: not even one fits.
     """
     if length > slots:
-        raise ShapeError("an image with FHE-MP-CNN", expected=f"at most {slots} slots", got=length)
+        raise ShapeError(
+            "An image does not fit a ciphertext of FHE-MP-CNN.", expected=f"at most {slots} slots", got=length
+        )
     return 1 << (slots // length).bit_length() - 1

@@ -284,7 +284,9 @@ class ConvFhelipe(_Fhelipe):
         check_unit(window, self.title)
         wanted = self.input_layout(window, x.slots)
         if x.key != wanted.key:
-            raise ShapeError(f"image of {self.title}", expected=wanted.key, got=x.key)
+            raise ShapeError(
+                f"The image does not lie as {self.title} needs it.", expected=wanted.key, got=x.key
+            )
         super().__init__(x, window)
 
     @staticmethod
@@ -299,7 +301,7 @@ class ConvFhelipe(_Fhelipe):
         segment = min(height, slots // (rounded(channels) * width))
         if segment < 1:
             raise ShapeError(
-                f"a row of {channels} channels with Fhelipe",
+                f"A row of {channels} channels does not fit a ciphertext of Fhelipe.",
                 expected=f"at most {slots} slots",
                 got=rounded(channels) * width,
             )
@@ -323,7 +325,9 @@ class MatVecFhelipe(_Fhelipe):
     def __init__(self, x: TensorLayout, rows: int) -> None:
         columns = check_vector(x, self.title)
         if rows > x.slots:
-            raise ShapeError(f"matrix of {self.title}", expected=f"at most {x.slots} rows", got=rows)
+            raise ShapeError(
+                f"The matrix of {self.title} has too many rows.", expected=f"at most {x.slots} rows", got=rows
+            )
         vector = Window((columns, 1, 1), rows, (1, 1))
         super().__init__(ConvFhelipe.input_layout(vector, x.slots).with_clean(x.alone), vector)
 

@@ -27,7 +27,9 @@ from cipherblas.methods.matvec_conv.base import doublings
 def gamma(copies: int) -> int:
     """Rotations that repeat a vector so many times (MetaKernel, Eq. 11): γ(9) = 4."""
     if copies < 1:
-        raise ShapeError("copies of a vector", expected="at least 1", got=copies)
+        raise ShapeError(
+            "The number of copies of a vector must be at least 1.", expected="at least 1", got=copies
+        )
     ones = [bit for bit in range(copies.bit_length()) if copies >> bit & 1]
     return sum(ones) + len(ones) - 1
 
@@ -53,15 +55,25 @@ class Pattern:
 
     def __post_init__(self) -> None:
         if min(self.n, self.k, self.unit, self.p_b, self.p_s) < 1:
-            raise ShapeError("a MetaKernel pattern", expected="positive numbers", got=self)
+            raise ShapeError(
+                "A MetaKernel pattern needs positive numbers.", expected="positive numbers", got=self
+            )
         if self.k_d % self.n_d or self.n_d % self.p_b or self.p_b % self.p_s:
             raise ShapeError(
-                "a MetaKernel pattern", expected="n | k or k | n, p_b | min(n, k), p_s | p_b", got=self
+                "The numbers of a MetaKernel pattern must divide each other.",
+                expected="n | k or k | n, p_b | min(n, k), p_s | p_b",
+                got=self,
             )
         if self.cyclic and self.p_s > 1:
-            raise ShapeError("superblocks beside one that fills the ciphertext", expected=1, got=self.p_s)
+            raise ShapeError(
+                "A superblock that fills the ciphertext must stand alone in it.", expected=1, got=self.p_s
+            )
         if max(self.span, self.copies * self.k) * self.unit > self.slots:
-            raise ShapeError("a MetaKernel pattern", expected=f"at most {self.slots} slots", got=self)
+            raise ShapeError(
+                "A MetaKernel pattern does not fit a ciphertext.",
+                expected=f"at most {self.slots} slots",
+                got=self,
+            )
 
     @property
     def n_d(self) -> int:
@@ -163,7 +175,7 @@ def optimise(n: int, k: int, unit: int, slots: int, cost: Callable[[Pattern], fl
     found = min(patterns(n, k, unit, slots), key=lambda p: (cost(p), p.plaintexts(), p.k_d), default=None)
     if found is None:
         raise ShapeError(
-            f"a layer of {n} by {k} units of {unit} slots",
+            f"A layer of {n} by {k} units of {unit} slots does not fit a ciphertext.",
             expected=f"at most {slots} slots",
             got=max(n, k) * unit,
         )
