@@ -15,7 +15,7 @@ import pytest
 
 import cipherblas as cb
 from cipherblas.planner.plan import Plan
-from cipherblas.rlwe.matrices import CoefficientMatrix, ConversionKeys
+from cipherblas.rlwe.matrices import CoefficientMatrix
 from tests.support.runs import Parties, lasting, run_by_files, values_of
 
 PROGRAMS: dict[str, Callable[[], cb.Program]] = {
@@ -210,7 +210,6 @@ def test_the_plan_as_json_is_complete() -> None:
         (cb.EncryptedOperand, set()),
         (cb.EncryptedResult, set()),
         (CoefficientMatrix, set()),
-        (ConversionKeys, set()),
     ],
 )
 def test_every_kind_of_file_is_loaded_alike(kind: Any, more: set[str]) -> None:
