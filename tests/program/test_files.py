@@ -53,6 +53,7 @@ def test_a_loaded_program_is_the_same(program: cb.Program, tmp_path: Path) -> No
         **program.plan.to_dict(),
         "rejected": [],
         "runners_up": {},
+        "other_crossings": {},
         "key_saving": None,
     }
     assert loaded.operands == program.operands
@@ -193,6 +194,7 @@ def test_the_plan_as_json_is_complete() -> None:
         "error",
         "rejected",
         "runners_up",
+        "other_crossings",
         "key_saving",
     }  # under other names, or nested
     for name in Plan.__dataclass_fields__.keys() - left_out:
