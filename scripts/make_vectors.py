@@ -35,12 +35,7 @@ from cipherblas.crypto import keys, randomness
 from cipherblas.crypto.keys.generation import make_switching_key
 from cipherblas.crypto.keys.switching import RELINEARISE, uniform_part
 from cipherblas.crypto.params import Parameters, make_parameters
-from cipherblas.rlwe.matrices import (
-    ConversionRequest,
-    encryption,
-    generation,
-    rlwe_to_shared_batch_request,
-)
+from cipherblas.rlwe.matrices import encryption
 from cipherblas.roles.key_record import KeyRecord
 
 FOLDER = Path(__file__).resolve().parents[1] / "tests" / "vectors"
@@ -188,15 +183,13 @@ def write_rows(folder: Path) -> Matrix:
 
 
 def write_formats(folder: Path) -> Matrix:
-    """Rows in coefficient form, INSECURE, and the keys that give them one a part; their secret key."""
+    """Rows in coefficient form, INSECURE, and their secret key."""
     params = make_parameters(16, [45.0, 40.0], alpha=1, scale_bits=40.0, security=0, insecure=True)
     secret = keys.SecretKey(params, SEED, "", KEY_ID)
     secret.save(folder / "secret-key")
     plain = matrix(2, 12)
     rows = encryption.encrypt_rows(secret, plain, 2.0**40)
     rows.save(folder / "rows.matrix")
-    request: ConversionRequest = rlwe_to_shared_batch_request([rows])
-    generation.make_conversion_keys(secret, request).save(folder / "conversion-keys")
     return plain
 
 

@@ -14,7 +14,7 @@ from tests.support.rooms import DOCUMENT, PACKAGE, house, imports, module_name, 
 CLIENT_SIDE = (
     *("roles.client", "roles.encryptor", "roles.key_record", "roles.sharing", "roles.program"),
     *("crypto.keys.secret", "crypto.keys.generation", "crypto.keys.encryption", "crypto.keys"),
-    *("rlwe.matrices.encryption", "rlwe.matrices.generation"),
+    "rlwe.matrices.encryption",
     *("lab", "report", "bench", "cli", "cipherblas"),
 )
 SECRET_NAMES = {"SecretKey", "generate_secret", "make_evaluation_keys", "decrypt_coefficients"}

@@ -24,12 +24,7 @@ from cipherblas import _core
 from cipherblas.common.errors import InsecureParametersWarning, MismatchError, SecurityError
 from cipherblas.crypto import files, keys
 from cipherblas.crypto.params import Parameters, make_parameters
-from cipherblas.rlwe.matrices import (
-    ConversionKeys,
-    RlweRows,
-    rlwe_to_shared_batch,
-    rlwe_to_shared_batch_request,
-)
+from cipherblas.rlwe.matrices import RlweRows
 from cipherblas.rlwe.matrices.encryption import decrypt
 from cipherblas.roles.key_record import KeyRecord
 
@@ -175,16 +170,12 @@ def test_the_record_is_still_known(folder: Path, vectors: ModuleType) -> None:
         client.decrypt(result(folder / "slots", program, demanded))
 
 
-def test_rows_and_conversion_keys_still_serve(folder: Path) -> None:
+def test_rows_still_open(folder: Path) -> None:
     path = folder / "formats"
     secret = keys.SecretKey.load(path / "secret-key", **ANY)
     rows = RlweRows.load(path / "rows.matrix", **ANY)
     expected = np.array(FROZEN["expected"]["formats"])
     np.testing.assert_allclose(decrypt(secret, rows), expected, rtol=0, atol=30 / rows.scale)
-    conversion = ConversionKeys.load(path / "conversion-keys", **ANY)
-    conversion.check(rlwe_to_shared_batch_request([rows]), rows.params, rows.key_id)
-    batch = rlwe_to_shared_batch([rows], conversion)
-    np.testing.assert_allclose(decrypt(secret, batch), expected, rtol=0, atol=1e-6)
 
 
 def test_the_script_makes_the_same_each_time(tmp_path: Path, vectors: ModuleType) -> None:

@@ -10,6 +10,7 @@ import pytest
 import cipherblas as cb
 from cipherblas.lang.analysis import trace
 from cipherblas.lang.nodes import ordered
+from cipherblas.planner.explain import duration
 from cipherblas.planner.mixed import MIXED, Placement, unsupported
 from tests.corpus.machine import MACHINE
 
@@ -50,6 +51,60 @@ def test_what_gains_nothing() -> None:
     assert why(lambda x: x * x) == "there is no matrix product"
     assert why(lambda x: w @ x + x) == "rows compute it alone"
     assert why(lambda x: cb.square(w @ x)) is None
+
+
+def test_what_was_nearly_taken_for_conversions() -> None:
+    """With its price, for each conversion; products have one method by rows, squares one in blocks."""
+    first, second = weights(128, 784), weights(10, 128)
+    program = cb.compile(
+        lambda x: second @ cb.square(first @ x), {"x": cb.secret(784, 256)}, form="mixed", **OPTIONS
+    )
+    plan = program.plan
+    lines = program.explain().splitlines()
+    crossings = {one.number: one for one in plan.nodes if one.form not in plan.decided.every_form}
+    assert set(plan.other_crossings) == set(crossings) == set(plan.decided.crossings)
+    assert len(crossings) == 2 and plan.runners_up == {}
+    for number, one in crossings.items():
+        (line,) = (line for line in lines if one.form in line)
+        taken = plan.decided.crossings[number]["stages"]
+        assert f"  {taken} stages  " in line
+        assert line.endswith(f"(before {plan.other_crossings[number]})")
+        assert plan.other_crossings[number].startswith(f"{5 - taken} stages, ")
+
+
+def test_what_was_nearly_taken_for_sums() -> None:
+    """A sum by rows of what is in blocks takes one conversion more: its own is replaced by those of both terms."""
+    w, v = weights(40, 30), weights(5, 40)
+    operands = {"x": cb.secret(30, 20), "y": cb.secret(30, 20)}
+
+    def function(x: Any, y: Any) -> Any:
+        return v @ (cb.square(w @ x) + cb.square(w @ y))
+
+    program = cb.compile(function, operands, form="mixed", **OPTIONS)
+    expression, plan = program.expression, program.plan
+    ((number, text),) = plan.runners_up.items()
+    node = ordered(expression)[number]
+    placement = Placement(expression, plan.parameters.n, MACHINE.rates, plan.threads)
+    conversion = placement._price(node, "rows")
+    assert (node.op, plan.decided.forms[number]) == ("add", "blocks")
+    assert conversion > 0 and text == f"rows, {duration(conversion)} more"
+    assert any(
+        line.startswith("  sum ") and line.endswith(f"(before {text})")
+        for line in program.explain().splitlines()
+    )
+
+
+def test_what_was_nearly_taken_where_one_form_is() -> None:
+    """Three products of secret matrices have no ring for several forms: why is said, and blocks have their own."""
+    program = cb.compile(
+        lambda q, k, v: ((q @ k.T) * (q @ k.T)) @ v, {name: cb.secret(128, 64) for name in "qkv"}, **OPTIONS
+    )
+    plan = program.plan
+    assert plan.decided.every_form == ("blocks",) and plan.other_crossings == {}
+    products = {one.number for one in plan.nodes if one.title.startswith("product")}
+    assert set(plan.runners_up) == products and len(products) == 2
+    (refused,) = (other for other in plan.rejected if other.algorithm == MIXED)
+    assert refused.seconds is None and refused.reason
 
 
 @pytest.mark.slow

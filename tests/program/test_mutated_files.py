@@ -19,7 +19,7 @@ SECONDS = 30  # for one; it takes some milliseconds
 NAMES = (
     *("program slots", "program rows", "program layers", "program results"),
     *("secret key", "public key", "evaluation keys", "operand", "operand rows"),
-    *("result", "result rows", "several results", "manifest", "matrix", "conversion keys"),
+    *("result", "result rows", "several results", "manifest", "matrix"),
     "key record",
 )
 

@@ -1,4 +1,4 @@
-"""Matrices and conversion keys in files: whole, smaller when fresh, and refused when damaged or foreign."""
+"""Matrices in files: whole, smaller when fresh, and refused when damaged or foreign."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import cipherblas as cb
 from cipherblas.common.errors import (
     CipherblasError,
     FormatError,
@@ -20,10 +21,8 @@ from cipherblas.common.errors import (
     StorageError,
 )
 from cipherblas.crypto import files
-from cipherblas.rlwe import matrices
-from cipherblas.rlwe.matrices import CoefficientMatrix, ConversionKeys, ConversionRequest, RlweRows
+from cipherblas.rlwe.matrices import CoefficientMatrix, RlweRows, SharedBatch
 from cipherblas.rlwe.matrices.encryption import decrypt, encrypt_rows, encrypt_shared_batch
-from cipherblas.rlwe.matrices.generation import make_conversion_keys
 from cipherblas.rlwe.matrices.uniform import expand
 from tests.support import format_samples as samples
 
@@ -95,7 +94,7 @@ def test_other_kinds_and_formats(name: str, tmp_path: Path) -> None:
             with pytest.raises(MismatchError, match="another format"):
                 type(fresh(other)).load(tmp_path / "x", insecure=True)
     with pytest.raises(MismatchError, match="kind"):
-        ConversionKeys.load(tmp_path / "x", insecure=True)
+        cb.EvaluationKeys.load(tmp_path / "x", insecure=True)
     secret.save(tmp_path / "secret")
     public.save(tmp_path / "public")
     for file in ("secret", "public"):
@@ -165,64 +164,6 @@ def test_hostile_tensors(tmp_path: Path) -> None:
             RlweRows.load(tmp_path / "x", insecure=True)
 
 
-@pytest.mark.parametrize(
-    ("conversion", "count"),
-    [("module-to-rlwe", 4), ("shared-to-rlwe", 3), ("rlwe-to-shared", 2), ("rlwe-to-shared", 3)],
-)
-def test_conversion_keys(tmp_path: Path, conversion: str, count: int) -> None:
-    secret, _ = samples.toy_keys(16, 3, 2, 2)
-    for limbs in (1, 3):
-        keys = make_conversion_keys(secret, ConversionRequest(conversion, count, limbs))
-        keys.save(tmp_path / "keys")
-        found = ConversionKeys.load(tmp_path / "keys", insecure=True)
-        assert (found.request, found.key_id, found.seed) == (keys.request, secret.key_id, keys.seed)
-        np.testing.assert_array_equal(found.data, keys.data)
-        assert found.nbytes == keys.request.nbytes(secret.params) == keys.data.nbytes
-    whole = (tmp_path / "keys").read_bytes()
-    assert len(whole) < keys.nbytes * (0.7 if conversion != "rlwe-to-shared" else 0.9) + 4096
-    random = np.random.default_rng(1)
-    for place in random.choice(len(whole), 100, replace=False):
-        damaged = bytearray(whole)
-        damaged[place] ^= 1 << int(random.integers(8))
-        (tmp_path / "keys").write_bytes(damaged)
-        with pytest.raises(CipherblasError):
-            ConversionKeys.load(tmp_path / "keys", insecure=True)
-
-
-def test_hostile_conversion_keys(tmp_path: Path) -> None:
-    secret, _ = samples.toy_keys(16, 2, 1)
-    keys = make_conversion_keys(secret, ConversionRequest("shared-to-rlwe", 2, 2))
-    seed = np.frombuffer(keys.seed, np.uint8)
-    b = np.ascontiguousarray(keys.data[:, :, 0])
-    header: dict[str, Any] = {"conversion": "shared-to-rlwe", "count": 2, "limbs": 2, "key_id": ""}
-
-    def write(changes: dict[str, Any], tensors: dict[str, Any]) -> None:
-        files.write(
-            tmp_path / "x", "conversion-keys", {**header, **changes}, tensors, parameters=secret.params
-        )
-
-    write({}, {"b": b, "seed": seed})
-    np.testing.assert_array_equal(ConversionKeys.load(tmp_path / "x", insecure=True).data, keys.data)
-    too_large = b.copy()
-    too_large[1, 0, 2, 5] = secret.params.p[0]
-    cases: list[tuple[dict[str, Any], dict[str, Any]]] = [
-        ({"conversion": "rlwe-to-rlwe"}, {"b": b, "seed": seed}),
-        ({"conversion": 1}, {"b": b, "seed": seed}),
-        ({"count": 2**50}, {"b": b, "seed": seed}),
-        ({"count": 3}, {"b": b, "seed": seed}),
-        ({"limbs": 1}, {"b": b, "seed": seed}),
-        ({"limbs": 0}, {"b": b, "seed": seed}),
-        ({"limbs": "2"}, {"b": b, "seed": seed}),
-        ({}, {"b": b}),
-        ({}, {"b": b, "seed": seed[:5]}),
-        ({}, {"b": too_large, "seed": seed}),
-    ]
-    for changes, tensors in cases:
-        write(changes, tensors)
-        with pytest.raises(FormatError):
-            ConversionKeys.load(tmp_path / "x", insecure=True)
-
-
 def test_a_part_beyond_the_memory() -> None:
     params = samples.toy(1 << 12)
     with pytest.raises(MemoryBudgetError, match="expanding"):
@@ -230,19 +171,15 @@ def test_a_part_beyond_the_memory() -> None:
 
 
 def test_a_server_needs_files_alone(tmp_path: Path) -> None:
-    """Matrix and keys go through files; what comes back is decrypted by the client."""
+    """A matrix goes through files; what comes back is decrypted by the client."""
     secret, _ = samples.toy_keys(16, 2, 1)
     plain = samples.matrix(3, (5, 30))
     x = encrypt_shared_batch(secret, plain, samples.SCALE)
     x.save(tmp_path / "x")
-    make_conversion_keys(secret, matrices.shared_to_rlwe_request(x)).save(tmp_path / "keys")
-    blocks = matrices.shared_to_rlwe(
-        matrices.SharedBatch.load(tmp_path / "x", insecure=True),
-        ConversionKeys.load(tmp_path / "keys", insecure=True),
-    )
-    blocks[0].save(tmp_path / "result")
-    found = decrypt(secret, RlweRows.load(tmp_path / "result", insecure=True))
-    assert np.abs(found - plain[:, :16]).max() < 2.0**-18
+    sent = SharedBatch.load(tmp_path / "x", insecure=True)
+    sent.add(sent.times(3)).save(tmp_path / "result")
+    found = decrypt(secret, SharedBatch.load(tmp_path / "result", insecure=True))
+    assert np.abs(found - 4 * plain).max() < 2.0**-18
 
 
 def test_damaged_residues_do_not_reach_decryption() -> None:
@@ -255,11 +192,9 @@ def test_damaged_residues_do_not_reach_decryption() -> None:
 
 
 def test_insecure_files_need_a_word(tmp_path: Path) -> None:
-    """Toy parameters are refused in matrices of every format, and in conversion keys."""
-    secret, _ = samples.toy_keys(16, 2, 1)
-    kinds: list[tuple[Any, Any]] = [(type(fresh(name)), fresh(name)) for name in samples.ENCRYPT]
-    request = ConversionRequest("shared-to-rlwe", 2, 2)
-    for kind, made in [*kinds, (ConversionKeys, make_conversion_keys(secret, request))]:
+    """Toy parameters are refused in matrices of every format."""
+    for made in map(fresh, samples.ENCRYPT):
+        kind = type(made)
         made.save(tmp_path / "x")
         for asked in ({}, {"security": 192}):
             with pytest.raises(SecurityError, match="less secure"):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from cipherblas.crypto.keys import generate_secret
 from cipherblas.crypto.params import make_parameters
 from cipherblas.rlwe import noise
-from cipherblas.rlwe.matrices import ModuleRows, RlweColumns, RlweRows, SharedBatch, SharedRows
+from cipherblas.rlwe.matrices import RlweColumns, RlweRows, SharedBatch, SharedRows
 from cipherblas.rlwe.matrices.encryption import decrypt, encrypt_rows
 from tests.support import format_samples as samples
 
@@ -120,13 +120,8 @@ def test_transposed_rows_are_columns() -> None:
 
 def test_degrees() -> None:
     secret, _ = samples.toy_keys(64)
-    for name, kind in (("rlwe-rows", RlweRows), ("module-rows", ModuleRows)):
-        encrypted = samples.ENCRYPT[name](secret, np.ones((2, 9)), 1.0)
-        assert isinstance(encrypted, kind)
-        assert encrypted.degree == 16
-    module = samples.ENCRYPT["module-rows"](secret, np.ones((2, 9)), 1.0)
-    assert isinstance(module, ModuleRows)
-    assert (module.rank, module.degree, module.lattice_dimension) == (4, 16, 64)
+    rows = encrypt_rows(secret, np.ones((2, 9)), 1.0)
+    assert (rows.degree, rows.lattice_dimension) == (16, 64)
     shared = samples.ENCRYPT["shared-rows"](secret, np.ones((2, 129)), 1.0)
     assert isinstance(shared, SharedRows)
     assert shared.secrets == 3

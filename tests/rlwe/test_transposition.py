@@ -31,8 +31,8 @@ from cipherblas.rlwe import matrices, noise
 from cipherblas.rlwe.matrices.encryption import (
     decrypt,
     encrypt_columns,
-    encrypt_module_rows,
     encrypt_rows,
+    encrypt_shared_rows,
 )
 from cipherblas.rlwe.matrices.matrix import bit_ceil
 from cipherblas.rlwe.matrices.transposition import (
@@ -260,11 +260,11 @@ def test_bad_arguments_are_named() -> None:
         matrices.transpose_blocks([good, good], keys)
     with pytest.raises(MismatchError, match="at least one"):
         matrices.transpose_blocks_request([])
-    module = encrypt_module_rows(secret, np.ones((4, 4)), samples.SCALE)
-    with pytest.raises(MismatchError, match="ModuleRows"):
-        matrices.transpose_request(module)  # type: ignore[arg-type]
-    with pytest.raises(MismatchError, match="ModuleRows"):
-        matrices.transpose_blocks([module], keys)  # type: ignore[list-item]
+    shared = encrypt_shared_rows(secret, np.ones((4, 4)), samples.SCALE)
+    with pytest.raises(MismatchError, match="SharedRows"):
+        matrices.transpose_request(shared)  # type: ignore[arg-type]
+    with pytest.raises(MismatchError, match="SharedRows"):
+        matrices.transpose_blocks([shared], keys)  # type: ignore[list-item]
     without_special, _ = samples.toy_keys(16, 2)
     request = matrices.transpose_request(encrypt_rows(without_special, np.ones((4, 4)), samples.SCALE))
     with pytest.raises(ParameterError, match="special primes"):

@@ -16,9 +16,8 @@ import cipherblas as cb
 from cipherblas.common.memory import ALIGNMENT
 from cipherblas.crypto.keys import EvaluationKeys, FreshCiphertext, SecretKey, encrypt, make_evaluation_keys
 from cipherblas.crypto.keys.request import KeyRequest
-from cipherblas.rlwe.matrices import CoefficientMatrix, ConversionKeys, shared_to_rlwe_request
+from cipherblas.rlwe.matrices import CoefficientMatrix
 from cipherblas.rlwe.matrices.encryption import encrypt_rows, encrypt_shared_batch, encrypt_shared_rows
-from cipherblas.rlwe.matrices.generation import make_conversion_keys
 
 MATRIX = np.linspace(-1, 1, 16 * 16).reshape(16, 16)
 
@@ -166,15 +165,6 @@ def test_matrices_by_rows(toy_secret: SecretKey) -> None:
         assert (again.shape, again.scale, again.key_id) == (matrix.shape, matrix.scale, matrix.key_id)
         summed = carried(matrix.add(matrix))[0]
         np.testing.assert_array_equal(summed.b, matrix.add(matrix).b)
-
-
-def test_conversion_keys(toy_secret: SecretKey) -> None:
-    request = shared_to_rlwe_request(formats(toy_secret)[1])
-    keys = make_conversion_keys(toy_secret, request)
-    again, text, beside = carried(keys)
-    assert isinstance(again, ConversionKeys) and again.request == request
-    assert beside == keys.nbytes and text < 2000
-    np.testing.assert_array_equal(again.data, keys.data)
 
 
 def test_arrays_arrive_where_the_kernels_want_them(toy_secret: SecretKey) -> None:

@@ -26,7 +26,6 @@ from cipherblas.crypto.keys.storage import MANIFEST
 from cipherblas.crypto.params import Parameters
 from cipherblas.rlwe import matrices
 from cipherblas.rlwe.matrices.encryption import decrypt, encrypt_rows
-from cipherblas.rlwe.matrices.generation import make_conversion_keys
 from cipherblas.roles.key_record import SUFFIX, KeyRecord
 from cipherblas.roles.sharing import Sharing
 from tests.support.foreign_files import TINY, assert_harmless, failure, identity
@@ -374,14 +373,9 @@ def _samples(folder: Path) -> Iterator[Sample]:
     yield Sample("manifest", "evaluation-keys", (manifest / MANIFEST).read_bytes(), use_manifest)
     secret = SecretKey(TINY, np.arange(32, dtype=np.uint8))
     matrix = encrypt_rows(secret, np.ones((2, 16)), 2.0**20)
-    conversion = make_conversion_keys(secret, matrices.ConversionRequest("shared-to-rlwe", 2, 2))
     yield sample(
         *("matrix", "encrypted-matrix", matrix.save),
         lambda path: decrypt(secret, matrices.RlweRows.load(path, insecure=True)),
-    )
-    yield sample(
-        *("conversion keys", "conversion-keys", conversion.save),
-        lambda path: matrices.ConversionKeys.load(path, insecure=True),
     )
     key_file = folder / "key"
     client.save(key_file)

@@ -20,13 +20,12 @@ SCALE = 2.0**30
 ENCRYPT: dict[str, Callable[..., CoefficientMatrix]] = {
     "rlwe-rows": encryption.encrypt_rows,
     "rlwe-columns": encryption.encrypt_columns,
-    "module-rows": encryption.encrypt_module_rows,
     "shared-rows": encryption.encrypt_shared_rows,
     "shared-batch": encryption.encrypt_shared_batch,
 }
 RINGS = st.sampled_from([8, 16, 64])
 GADGETS = st.sampled_from([(1, 1, 1), (2, 1, 1), (3, 2, 2)])  # limbs, special primes, limbs per digit
-PUBLIC = ("rlwe-rows", "rlwe-columns", "module-rows")
+PUBLIC = ("rlwe-rows", "rlwe-columns")
 
 
 @functools.lru_cache(maxsize=64)

@@ -41,8 +41,7 @@ class Purpose(enum.IntEnum):
     EPHEMERAL = 6
     MATRIX_UNIFORM = 7
     SHARED_SECRET = 8
-    CONVERSION_KEY_UNIFORM = 9
-    SHARING = 10
+    SHARING = 10  # 9 was that of conversion keys
 
 
 def fresh_seed() -> bytes:

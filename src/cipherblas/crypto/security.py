@@ -97,7 +97,7 @@ def check_lattice(dimension: int, log_qp: float, security: int) -> None:
     """Check the format of a ciphertext: the table is one of lattice dimensions.
 
     The best known attacks treat ring and module LWE as LWE of dimension rank × degree (Albrecht et al., "On the
-    concrete hardness of Learning with Errors", eprint 2015/046): N for RLWE, rank × degree for MLWE.
+    concrete hardness of Learning with Errors", eprint 2015/046): N for RLWE.
 
     Samples a·s_j + e_j with one a and T independent secrets s_j (Peikert, Vaikuntanathan, Waters, CRYPTO 2008) have the
     dimension N as well: whoever has a and a sample of one s_j makes the others with secrets of his own, so that a

@@ -120,14 +120,14 @@ def _times(plan: Plan) -> list[tuple[str, str]]:
 def _nodes(plan: Plan) -> list[str]:
     """How each node is computed, or an operand packed, what that takes, at which level, and what was nearly taken."""
     mixed = len(plan.decided.every_form) > 1
-    shown = [one for one in plan.nodes if one.choice or _spent(one)]
+    shown = [one for one in plan.nodes if one.choice or _spent(one) or _nearly(plan, one)]
     if len(shown) < 2:
         return []
     rows = [
         (
             *(one.title, *([one.form] if mixed else []), _how(plan, one), _spent(one)),
             *(f"{one.limbs} limb{'s' if one.limbs != 1 else ''}", duration(plan.seconds_of(one.counts))),
-            f"(before {plan.runners_up[one.number]})" if one.number in plan.runners_up else "",
+            f"(before {nearly})" if (nearly := _nearly(plan, one)) else "",
         )
         for one in shown
     ]
@@ -135,6 +135,12 @@ def _nodes(plan: Plan) -> list[str]:
     lines = ("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows)
     heading = "nodes:" if mixed else f"nodes, all {plan.form}:"
     return [heading, *(printable(f"  {line}".rstrip()) for line in lines)]
+
+
+def _nearly(plan: Plan, one: NodeFigures) -> str | None:
+    """What was nearly taken for a node, or for the conversion of its value."""
+    others = plan.runners_up if one.form in plan.decided.every_form else plan.other_crossings
+    return others.get(one.number)
 
 
 def _how(plan: Plan, one: NodeFigures) -> str:

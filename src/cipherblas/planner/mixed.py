@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 from cipherblas.common.errors import ParameterError
@@ -17,6 +18,7 @@ from cipherblas.lang.results import results_of
 from cipherblas.methods.matmul.registry import GEMM
 from cipherblas.planner.budgets import Budgets
 from cipherblas.planner.cost import Rates
+from cipherblas.planner.explain import duration
 from cipherblas.planner.plan import PlanOptions
 from cipherblas.planner.refusals import INFEASIBLE
 from cipherblas.planner.rows import weight_bits_for
@@ -71,7 +73,8 @@ class Placement:
     def __init__(self, expression: Expression, n: int, rates: Rates, threads: int) -> None:
         self._expression, self._n, self._rates, self._threads = expression, n, rates, threads
         self._ways: dict[int, dict[str, tuple[float, dict[int, str]]]] = {}
-        self._prices: dict[tuple[tuple[int, ...], str], float] = {}
+        self._placed: dict[int, str] = {}
+        self._prices: dict[tuple[tuple[int, ...], str, int], float] = {}
         self._numbers = {id(node): number for number, node in enumerate(ordered(expression))}
 
     def best(self) -> dict[int, str]:
@@ -84,7 +87,47 @@ class Placement:
             if computed(result):
                 _, found = min(self._ways[id(result)].values(), key=lambda way: way[0])
                 placed = {**found, **placed}
+        self._placed = placed
         return {number: form for number, form in sorted(placed.items()) if form != ROWS}
+
+    def runners_up(self) -> dict[int, str]:
+        """By the number of a node, the next best of its other forms, and what that takes more: its way and the
+        conversion to the form of the first node that is made of it."""
+        asked: dict[int, tuple[Expression, str | None]] = {}
+        for parent in ordered(self._expression):
+            for child in parent.children:
+                if id(child) in self._ways and id(parent) in self._ways:
+                    form = self._placed[self._numbers[id(parent)]]
+                    asked.setdefault(self._numbers[id(child)], (child, form))
+        for result in results_of(self._expression):
+            if id(result) in self._ways:
+                asked.setdefault(self._numbers[id(result)], (result, None))
+        found = {}
+        for number, (node, target) in asked.items():
+            costs = {form: self._cost(node, form, target) for form in self._ways[id(node)]}
+            taken = costs.pop(self._placed[number])
+            if costs:
+                other = min(costs, key=costs.__getitem__)
+                found[number] = f"{other}, {_difference(costs[other] - taken)}"
+        return found
+
+    def other_crossings(self, crossings: Mapping[int, Mapping[str, int]]) -> dict[int, str]:
+        """By the number of a node whose value is converted, the fastest other number of stages."""
+        order, found = ordered(self._expression), {}
+        for number, options in crossings.items():
+            target = BLOCKS if self._placed[number] == ROWS else ROWS
+            prices = {stages: self._price(order[number], target, stages) for stages in STAGES}
+            taken = options["stages"]
+            other = min((stages for stages in STAGES if stages != taken), key=prices.__getitem__)
+            levels = f"{abs(other - taken)} level{'s' if abs(other - taken) != 1 else ''}"
+            levels += " more" if other > taken else " less"
+            found[number] = f"{other} stages, {_difference(prices[other] - prices[taken])}, {levels}"
+        return found
+
+    def _cost(self, node: Expression, form: str, target: str | None) -> float:
+        """Seconds of the way to a node in a form, and on to the form that it is asked for in."""
+        crossing = 0.0 if target is None or target == form else self._price(node, target)
+        return self._ways[id(node)][form][0] + crossing
 
     def _way(self, node: Expression, form: str) -> tuple[float, dict[int, str]]:
         seconds, placed = 0.0, {self._numbers[id(node)]: form}
@@ -92,22 +135,19 @@ class Placement:
             if id(child) not in self._ways:
                 continue
 
-            def cost(source: str, child: Expression = child) -> float:
-                crossing = 0.0 if source == form else self._price(child, form)
-                return self._ways[id(child)][source][0] + crossing
-
-            source = min(self._ways[id(child)], key=cost)
-            seconds += cost(source)
+            costs = {source: self._cost(child, source, form) for source in self._ways[id(child)]}
+            source = min(costs, key=costs.__getitem__)
+            seconds += costs[source]
             placed = {**self._ways[id(child)][source][1], **placed}
         return seconds, placed
 
-    def _price(self, node: Expression, target: str) -> float:
-        """Seconds of a conversion."""
+    def _price(self, node: Expression, target: str, stages: int = STAGES[0]) -> float:
+        """Seconds of a conversion in so many stages."""
         shape = matrix_shape(node)
-        key = shape, target
+        key = shape, target, stages
         if key not in self._prices:
             degree = min(max(2, bit_ceil(shape[1])), self._n)
-            packing = Packing(self._n, degree, 2)
+            packing = Packing(self._n, degree, stages)
             ring = draft(self._n, NOMINAL_SCALE_BITS)
             evs = Evaluators(lambda: Symbolic(ring), lambda: RowsSymbolic(ring))
             limbs = len(ring.q) // 2
@@ -132,7 +172,7 @@ class MixedStrategy(Strategy):
 
     def __init__(self, expression: Expression, options: PlanOptions, budgets: Budgets) -> None:
         super().__init__(expression, options, budgets)
-        self._placements: dict[int, dict[int, str]] = {}
+        self._placements: dict[int, tuple[Placement, dict[int, str]]] = {}
         reason = unsupported(expression)
         if reason is not None:
             raise ParameterError(
@@ -159,7 +199,7 @@ class MixedStrategy(Strategy):
 
     def _candidates(self, n: int, stages: int, rescales: int) -> Iterator[Candidate]:
         try:
-            forms = self._placed(n)
+            _, forms = self._placed(n)
         except INFEASIBLE:
             return
         order = ordered(self.expression)
@@ -186,13 +226,20 @@ class MixedStrategy(Strategy):
         decisions = Decisions(ROWS, choices, self._blocks(n), "direct", forms, crossings)
         yield Candidate(MIXED, decisions, n)
 
-    def _placed(self, n: int) -> dict[int, str]:
-        """The nodes that are in blocks, in a ring of this degree."""
+    def _placed(self, n: int) -> tuple[Placement, dict[int, str]]:
+        """The nodes that are in blocks, in a ring of this degree, and what found them."""
         if n not in self._placements:
             machine = self.options.planned_for
             threads = self.options.threads or machine.threads
-            self._placements[n] = Placement(self.expression, n, machine.rates, threads).best()
+            placement = Placement(self.expression, n, machine.rates, threads)
+            self._placements[n] = placement, placement.best()
         return self._placements[n]
+
+    def explained(self, candidate: Candidate) -> Candidate:
+        """With the other forms of nodes, and the other stages of conversions."""
+        placement, _ = self._placed(candidate.n)
+        crossings = placement.other_crossings(candidate.decisions.crossings)
+        return replace(candidate, runners_up=placement.runners_up(), other_crossings=crossings)
 
     def _blocks(self, n: int) -> dict[str, int]:
         """Block lengths for what is packed in no other way: as it would come from rows."""
@@ -205,6 +252,11 @@ class MixedStrategy(Strategy):
                 blocks.setdefault(cols, degree // 2)
                 blocks.setdefault(rows, n // degree)
         return {axis: blocks.get(axis, 1) for axis in axes.lengths}
+
+
+def _difference(seconds: float) -> str:
+    """What an alternative takes beside what is taken."""
+    return f"{duration(abs(seconds))} {'more' if seconds >= 0 else 'less'}"
 
 
 def _rounded(node: Expression) -> bool:

@@ -304,7 +304,8 @@ class Plan(Rebuilt):
     `weight_memory_bytes` is the part of `peak_bytes` that encoded weights take: all of them, up to half of the memory
     that the machine had available; the rest goes to a file. `mask_budget`: encoded masks and constants of so many
     bytes are kept from run to run; they are in `peak_bytes`. `nodes`: what each node of the program takes;
-    `runners_up`: by the number of a node, the method that was nearly taken.
+    `runners_up`: by the number of a node, the method that was nearly taken, or the form; `other_crossings`: by the
+    number of a node whose value is converted, the stages that nearly were.
     `asked_error`: what the user gave instead of a precision, of several results perhaps one for each. `results`: what
     is predicted of each; `error`, `error_target` and `rounding_error` are those of the one that is nearest to its
     target. `machine`, `threads`, `link`, `minimise`: what times are
@@ -334,6 +335,7 @@ class Plan(Rebuilt):
     asked_error: float | tuple[float, ...] | None = None
     rejected: tuple[Rejected, ...] = field(default=(), compare=False)
     runners_up: Mapping[int, str] = field(default_factory=dict, compare=False)
+    other_crossings: Mapping[int, str] = field(default_factory=dict, compare=False)
     key_saving: KeySaving | None = field(default=None, compare=False)
     minimise: Minimise = "end-to-end"
     link: float = DEFAULT_LINK
@@ -492,6 +494,7 @@ class Plan(Rebuilt):
             "counts": asdict(self.counts),
             "nodes": [asdict(found) for found in self.nodes],
             "runners_up": {str(number): text for number, text in self.runners_up.items()},
+            "other_crossings": {str(number): text for number, text in self.other_crossings.items()},
             "rejected": [asdict(loser) for loser in self.rejected],
             "key_saving": None if self.key_saving is None else asdict(self.key_saving),
             **self.decisions(),

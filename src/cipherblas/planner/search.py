@@ -179,10 +179,10 @@ class Search:
                 failures.append(error)
                 self._reject(entry.candidate.name, str(error), entry.seconds)
                 continue
-            saving, runners_up = self._key_saving(entry), entry.candidate.runners_up
+            saving, taken = self._key_saving(entry), entry.strategy.explained(entry.candidate)
             losers = self._losers(entry.candidate.name, plan.minimised, best)
-            found = replace(plan, rejected=losers, key_saving=saving, runners_up=runners_up)
-            return found, run
+            plan = replace(plan, runners_up=taken.runners_up, other_crossings=taken.other_crossings)
+            return replace(plan, rejected=losers, key_saving=saving), run
         if not failures:
             raise self._impossible()
         # The finalists end with the smallest: what it lacks is what the plan lacks.

@@ -30,12 +30,14 @@ class Candidate:
     Attributes:
         name: of its algorithm, for people.
         runners_up: by the number of a node, what was nearly taken.
+        other_crossings: by the number of a node whose value is converted, how it nearly was.
     """
 
     name: str
     decisions: Decisions
     n: int
     runners_up: Mapping[int, str] = field(default_factory=dict, compare=False)
+    other_crossings: Mapping[int, str] = field(default_factory=dict, compare=False)
 
     def with_policy(self, policy: KeyPolicy) -> Candidate:
         """The same with another key policy."""
@@ -148,6 +150,10 @@ class Strategy(ABC):
     def refined(self, scored: Sequence[Scored], predictions: Predictions) -> Iterator[Candidate]:
         """More candidates, from what the best ones so far were found to take."""
         return iter(())
+
+    def explained(self, candidate: Candidate) -> Candidate:
+        """The candidate that is taken, with what was nearly taken for its nodes."""
+        return candidate
 
     def allowed_bits(self, n: int) -> float:
         """The largest log2(QP)."""

@@ -13,7 +13,7 @@ from cipherblas.common.errors import StorageError
 FORMAT_VERSION = 2
 KINDS = (
     *("program", "secret-key", "public-key", "evaluation-keys", "ciphertext"),
-    *("encrypted-matrix", "conversion-keys", "key-record"),
+    *("encrypted-matrix", "key-record"),
 )
 
 MAGIC = "cipherblas"  # metadata entry that holds the format version

@@ -12,17 +12,13 @@ from cipherblas.common.errors import DTypeError, MismatchError, RangeError, Shap
 from cipherblas.common.memory import Array, aligned_empty
 from cipherblas.crypto import randomness, security
 from cipherblas.crypto.keys import PublicKey, SecretKey
-from cipherblas.crypto.params import Parameters
 from cipherblas.rlwe import noise
-from cipherblas.rlwe.matrices import module
 from cipherblas.rlwe.matrices.matrix import (
     CoefficientMatrix,
     Matrix,
-    bit_ceil,
     checked_scale,
     checked_shape,
 )
-from cipherblas.rlwe.matrices.module import ModuleRows
 from cipherblas.rlwe.matrices.rlwe import RlweColumns, RlweRows
 from cipherblas.rlwe.matrices.shared import SharedBatch, SharedRows
 from cipherblas.rlwe.matrices.uniform import expand
@@ -56,16 +52,6 @@ def encrypt_columns(key: Key, matrix: ArrayLike, scale: float, limbs: int | None
     """Encrypt a matrix of at most N rows as RLWE columns; see `encrypt_rows`."""
     values, limbs = _checked(key, RlweColumns, matrix, scale, limbs)
     return encrypt_rows(key, values.T, scale, limbs).T
-
-
-def encrypt_module_rows(key: Key, matrix: ArrayLike, scale: float, limbs: int | None = None) -> ModuleRows:
-    """Encrypt a matrix of at most N columns as module rows; see `encrypt_rows`."""
-    values, limbs = _checked(key, ModuleRows, matrix, scale, limbs)
-    if isinstance(key, PublicKey):
-        a, b = _encrypt_public(key, values, scale, limbs)
-        a = module.from_ring(key.params, a, bit_ceil(values.shape[1]), 0)
-        return ModuleRows(key.params, values.shape, scale, b, a, key.key_id)
-    return _encrypt_secret(key, ModuleRows, values, scale, limbs)
 
 
 def encrypt_shared_rows(
@@ -117,22 +103,21 @@ def decrypt(
     if encrypted.key_id and encrypted.key_id != secret.key_id:
         raise MismatchError("key pair of the matrix", expected=secret.key_id, got=encrypted.key_id)
     encrypted.check_residues()
-    a = _ring_part(params, type(encrypted), encrypted.a, encrypted.shape)
     shared = isinstance(encrypted, SharedBatch)
     with secret.held_open():
         if weights is None:
             secrets = secrets_of(secret, type(encrypted), encrypted.shape, encrypted.limbs)
         else:
             secrets = _weighted_secrets(secret, encrypted, weights)
-        rows = params.context().decrypt_rows(secrets, a, encrypted.b, encrypted.scale, shared)
+        rows = params.context().decrypt_rows(secrets, encrypted.a, encrypted.b, encrypted.scale, shared)
         _forget(secret, secrets)
     return rows.T if isinstance(encrypted, RlweColumns) else rows
 
 
-def shared_secrets(secret: SecretKey, count: int, limbs: int, special: bool = False) -> Array:
-    """The first `count` secrets of the shared-a formats in NTT form: uint64 (count, limbs (+ k), N). Secret."""
+def shared_secrets(secret: SecretKey, count: int, limbs: int) -> Array:
+    """The first `count` secrets of the shared-a formats in NTT form: uint64 (count, limbs, N). Secret."""
     coefficients = _shared_coefficients(secret, count)
-    result = np.asarray(secret.params.context().encode_rows(coefficients, limbs, special))
+    result = np.asarray(secret.params.context().encode_rows(coefficients, limbs))
     coefficients.fill(0)
     return result
 
@@ -201,17 +186,12 @@ def combined_secrets(secret: SecretKey, weights: NDArray[Any]) -> NDArray[np.int
     return combined
 
 
-def _ring_part(params: Parameters, kind: type[CoefficientMatrix], a: Array, shape: tuple[int, int]) -> Array:
-    """The a part as elements of R_N."""
-    return module.to_ring(params, a, bit_ceil(shape[1])) if issubclass(kind, ModuleRows) else a
-
-
 def _encrypt_secret(secret: SecretKey, kind: type[Matrix], values: Array, scale: float, limbs: int) -> Matrix:
     """Encrypt checked float64 values; the a part is that of a fresh public seed."""
     params = secret.params
     shape = values.shape[0], values.shape[1]
     seed = randomness.fresh_seed()
-    a = _ring_part(params, kind, expand(params, seed, limbs, kind.a_rows(params, shape)), shape)
+    a = expand(params, seed, limbs, kind.a_rows(params, shape))
     words = _noise_words(*shape)
     shared = issubclass(kind, SharedBatch)
     with secret.held_open():

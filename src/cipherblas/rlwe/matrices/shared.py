@@ -21,12 +21,6 @@ def segments(params: Parameters, cols: int) -> int:
     return -(-cols // params.n)
 
 
-def segment_widths(params: Parameters, cols: int) -> list[int]:
-    """Entries of each segment."""
-    count = segments(params, cols)
-    return [params.n] * (count - 1) + [cols - (count - 1) * params.n]
-
-
 @dataclass(frozen=True, eq=False)
 class SharedRows(CoefficientMatrix):
     """Rows longer than N: the segments of a row share its a part, segment j is under secret s_j.

@@ -15,12 +15,11 @@ from typing import Literal, NamedTuple, TypeVar, get_args
 import numpy as np
 
 from cipherblas import _core
-from cipherblas.common.errors import ParameterError, ShapeError
+from cipherblas.common.errors import MismatchError, ParameterError, ShapeError
 from cipherblas.common.memory import Array, aligned_empty
 from cipherblas.crypto.keys.evaluation import EvaluationKeys
 from cipherblas.crypto.keys.request import KeyRequest
 from cipherblas.crypto.params import Parameters
-from cipherblas.rlwe.matrices.conversion_keys import check_owner
 from cipherblas.rlwe.matrices.matrix import bit_ceil, stride_of
 from cipherblas.rlwe.matrices.rlwe import RlweColumns, RlweRows, joined
 from cipherblas.rlwe.noise import switch_bound
@@ -156,7 +155,7 @@ def transpose_blocks(
     """
     params, (rows, cols) = joined(blocks)
     first, size = blocks[0], transpose_size(params, (rows, cols))
-    check_owner(keys, params, first.key_id)
+    _check_owner(keys, params, first.key_id)
     arrays = transpose_keys(keys, size, policy, first.limbs)
     result = []
     for start in range(0, rows, params.n):
@@ -222,6 +221,16 @@ def _at_coefficients(length: int, size: int, axis: int) -> tuple[slice, ...]:
 def _stacked(parts: Sequence[Array]) -> Array:
     """One below the other, C-contiguous; a single one that is, as it lies."""
     return np.ascontiguousarray(parts[0]) if len(parts) == 1 else np.concatenate(parts, axis=1)
+
+
+def _check_owner(keys: EvaluationKeys, params: Parameters, key_id: str) -> None:
+    """Raise MismatchError unless keys belong to these parameters and, where both have a name, this key pair."""
+    if keys.params.fingerprint() != params.fingerprint():
+        raise MismatchError(
+            "parameters of matrix and keys", expected=params.fingerprint(), got=keys.params.fingerprint()
+        )
+    if keys.key_id and key_id and keys.key_id != key_id:
+        raise MismatchError("key pair of the keys", expected=key_id, got=keys.key_id)
 
 
 def _check_rows(rows: RlweRows) -> None:

@@ -90,6 +90,6 @@ def fresh_bound(ring: Ring, public_key: bool = False) -> float:
     return tail(1.0, COEFFICIENT_BITS) * math.sqrt(_any_secret(ring).fresh(public_key)) + 0.5
 
 
-def switch_bound(ring: Ring, limbs: int, terms: int = 1) -> float:
-    """What a sum of `terms` key switches adds, divided by P once."""
-    return tail(1.0, COEFFICIENT_BITS) * math.sqrt(_any_secret(ring).switch(limbs, terms))
+def switch_bound(ring: Ring, limbs: int) -> float:
+    """What a key switch adds."""
+    return tail(1.0, COEFFICIENT_BITS) * math.sqrt(_any_secret(ring).switch(limbs))
