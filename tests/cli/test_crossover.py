@@ -48,7 +48,7 @@ def test_sizes_are_read(invoke: Any) -> None:
         ("", "an empty file"),
         ("{", "expected a JSON object"),
         ('{"bench": "cc"}', "a row of bench crossover"),
-        ('{"bench": "crossover", "kind": "cc", "d": "4"}', "d: expected int, got '4'"),
+        ('{"bench": "crossover", "kind": "cc", "d": "4"}', "d (expected int, got '4')"),
     ],
 )
 def test_other_files_are_refused(invoke: Any, tmp_path: Path, text: str, said: str) -> None:

@@ -82,7 +82,7 @@ def test_demo_without_matplotlib(invoke: Any, tmp_path: Path, monkeypatch: pytes
     result = invoke(*SMALL, "-o", tmp_path / "picture.png")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.startswith(
-        "cipherblas: error: a picture needs matplotlib: expected pip install 'cipherblas[plot]'"
+        "cipherblas: error: a picture needs matplotlib (expected pip install 'cipherblas[plot]'"
     )
     assert len(result.stderr.splitlines()) == 1 and list(tmp_path.iterdir()) == []
 

@@ -107,7 +107,7 @@ def test_plan_shows_a_program(network: Network, invoke: Any, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        (IMAGE[0], ["operand 'x' must be an image", "3 dimensions"]),
+        (IMAGE[0], ["Operand 'x' must be an image", "3 dimensions"]),
         (IMAGE[:, :5], ["expected 2x6x6", "got 2x5x6"]),
         (IMAGE[None], ["image", "(1, 2, 6, 6)"]),
     ],

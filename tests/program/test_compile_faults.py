@@ -107,14 +107,14 @@ EXPRESSIONS: dict[str, tuple[Callable[[Any, Any], Any], type[cb.CipherblasError]
     "a pair with an array": (
         lambda a, b: (a @ b, np.ones((4, 4))),
         cb.DTypeError,
-        "result 1 of the function",
+        "result 1 is not one",
     ),
     "a set returned": (lambda a, b: {a, b}, cb.DTypeError, "got set"),
     "no result": (lambda a, b: (), cb.ParameterError, "expected 1 to 256, got 0"),
     "no result by name": (lambda a, b: {}, cb.ParameterError, "expected 1 to 256, got 0"),
     "too many results": (lambda a, b: [a @ b] * 257, cb.ParameterError, "expected 1 to 256, got 257"),
-    "nested results": (lambda a, b: (a, (b, a)), cb.DTypeError, "result 1: results may not be nested"),
-    "nested by name": (lambda a, b: {"x": a, "y": {"z": b}}, cb.DTypeError, "result 'y': results may not be"),
+    "nested results": (lambda a, b: (a, (b, a)), cb.DTypeError, "Results may not be nested: result 1 is itself"),
+    "nested by name": (lambda a, b: {"x": a, "y": {"z": b}}, cb.DTypeError, "Results may not be nested: result 'y' is itself"),
     "a name that is no name": (lambda a, b: {"x y": a @ b}, cb.ParameterError, "name of a result"),
     "a name that is a keyword": (lambda a, b: {"lambda": a @ b}, cb.ParameterError, "name of a result"),
     "a name that is a number": (lambda a, b: {1: a @ b}, cb.ParameterError, "name of a result"),
@@ -122,7 +122,7 @@ EXPRESSIONS: dict[str, tuple[Callable[[Any, Any], Any], type[cb.CipherblasError]
     "one clear result": (
         lambda a, b: (a @ b, 0 * a),
         cb.MismatchError,
-        "result '1' does not depend on a secret",
+        "Result '1' does not depend on a secret",
     ),
     "nothing returned": (lambda a, b: None, cb.DTypeError, "got NoneType"),
     "an operand forgotten": (lambda a, b: a @ a, cb.MismatchError, "expected none, got b"),
@@ -244,7 +244,7 @@ def test_operands_by_keyword_are_told_the_line_to_write() -> None:
         ),
     }
     for line, call in old.items():
-        with refused(cb.DTypeError, f"operands are given in one dictionary .expected {re.escape(line)}"):
+        with refused(cb.DTypeError, f"Operands are given in one dictionary .expected {re.escape(line)}"):
             call()
     with refused(cb.MismatchError, "no such option.*got speed"):
         cb.compile(lambda a, b: a @ b, PAIR, speed=3)
@@ -258,7 +258,7 @@ def test_what_was_encrypted_goes_in_as_it_came() -> None:
     encrypted = client.encrypt({"b": np.eye(4), "a": np.eye(4)})
     assert list(encrypted) == ["b", "a"] and all(encrypted[name].name == name for name in encrypted)
     server = program.server(client.evaluation_keys())
-    with refused(cb.DTypeError, "operand 'a' is secret.*encrypt returns a dictionary of them, got dict"):
+    with refused(cb.DTypeError, "Operand 'a' is secret.*encrypt returns a dictionary of them, got dict"):
         server.run({"a": client.encrypt({"a": np.eye(4)}), "b": encrypted["b"]})
     result = server.run(client.encrypt({"a": np.eye(4)}) | client.encrypt({"b": np.eye(4)}))
     assert np.abs(client.decrypt(result) - np.eye(4)).max() <= program.plan.error

@@ -154,7 +154,7 @@ def _one(value: Any, what: str) -> Expression:
             got=type(value).__name__,
         )
     raise DTypeError(
-        f"The function must return expressions, but {what} is none.",
+        f"The function must return expressions, but {what} is not one.",
         expected="an expression",
         got=type(value).__name__,
     )
