@@ -44,9 +44,19 @@ void inverse_stage(double* re, double* im, const double* wr, const double* wi, s
     }
 }
 
-double rounded(double x, std::uint64_t dither, std::size_t i) {
-    return dither == 0 ? std::nearbyint(x)
-                       : round_by_chance(x, dither + static_cast<std::uint64_t>(i) * 0x9e3779b97f4a7c15u);
+// coefficients[i] = round(x[order[i]] · factor); whether all of them are finite and below 2^62.
+template <typename Round>
+bool round_all(const double* x, const std::vector<std::uint32_t>& order, double factor, const Round& round,
+               std::int64_t* coefficients) {
+    constexpr double kLimit = 0x1p62;
+    bool fits = true;
+    for (std::size_t i = 0; i < order.size(); ++i) {
+        const double value = round(x[order[i]] * factor, i);
+        const bool fits_here = std::fabs(value) < kLimit;  // false for NaN
+        coefficients[i] = fits_here ? static_cast<std::int64_t>(value) : 0;
+        fits = fits && fits_here;
+    }
+    return fits;
 }
 
 }  // namespace
@@ -112,16 +122,17 @@ void Encoder::encode(const std::complex<double>* values, std::size_t count, doub
             inverse_stage(re + i, im + i, &cosine_[h], &sine_[h], h);
     }
     const double factor = scale / static_cast<double>(slots_);
-    constexpr double kLimit = 0x1p62;
     bool fits = true;
-    for (std::size_t i = 0; i < slots_; ++i) {
-        const std::size_t from = bit_reversal_[i];
-        const double low = rounded(re[from] * factor, dither, i);
-        const double high = rounded(im[from] * factor, dither, i + slots_);
-        const bool fits_here = std::fabs(low) < kLimit && std::fabs(high) < kLimit;  // false for NaN
-        coefficients[i] = fits_here ? static_cast<std::int64_t>(low) : 0;
-        coefficients[i + slots_] = fits_here ? static_cast<std::int64_t>(high) : 0;
-        fits = fits && fits_here;
+    for (const std::size_t first : {std::size_t{0}, slots_}) {
+        const auto nearest = [](double x, std::size_t) { return std::nearbyint(x); };
+        const auto by_chance = [=](double x, std::size_t i) {
+            return round_by_chance(x, dither + static_cast<std::uint64_t>(first + i) * 0x9e3779b97f4a7c15u);
+        };
+        const double* const x = re + first;
+        std::int64_t* const out = coefficients + first;
+        const bool fit = dither == 0 ? round_all(x, bit_reversal_, factor, nearest, out)
+                                     : round_all(x, bit_reversal_, factor, by_chance, out);
+        fits = fits && fit;
     }
     if (!fits) {
         double largest = 0.0;

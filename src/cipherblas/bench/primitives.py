@@ -116,7 +116,7 @@ class Primitives:
             return outputs
 
         def decrypt(ciphertext: Any, at: float = scale) -> Any:
-            return context.decode(keys.decrypt_coefficients(secret, ciphertext)).real / at
+            return context.decode(keys.decrypt_coefficients(secret, ciphertext, within=2 * at)).real / at
 
         def multiply() -> Any:
             return context.multiply_relinearise(x, y, relinearisation)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import operator
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -213,7 +215,13 @@ def encrypt(key: SecretKey | PublicKey, coefficients: Array, limbs: int | None =
     return FreshCiphertext(params, limbs, None, data)
 
 
-def decrypt_coefficients(secret: SecretKey, ciphertext: Array) -> Array:
+def _limbs_that_hold(params: Parameters, within: float, limbs: int) -> int:
+    """The fewest of so many limbs that hold centred coefficients up to a bound."""
+    products = accumulate(params.q[:limbs], operator.mul)
+    return next((count for count, product in enumerate(products, 1) if product > 2 * within), limbs)
+
+
+def decrypt_coefficients(secret: SecretKey, ciphertext: Array, *, within: float = math.inf) -> Array:
     """Centred coefficients of b + a·s (+ c2·s²): float64 (N,), the scaled message with its error.
 
     They are taken modulo all primes of the ciphertext, so they must be below half of their product.
@@ -221,6 +229,8 @@ def decrypt_coefficients(secret: SecretKey, ciphertext: Array) -> Array:
     Args:
         secret: the key it was encrypted under.
         ciphertext: uint64 (2 or 3, limbs, N), in NTT form.
+        within: what no coefficient exceeds in absolute value, where that is known: the fewest limbs that hold it are
+            decrypted, and larger coefficients would wrap around.
 
     Raises:
         ShapeError, DTypeError: not a ciphertext of these parameters.
@@ -231,7 +241,7 @@ def decrypt_coefficients(secret: SecretKey, ciphertext: Array) -> Array:
     shape = ciphertext.shape
     if len(shape) != 3 or shape[0] not in (2, 3) or not 1 <= shape[1] <= params.limbs or shape[2] != params.n:
         raise ShapeError("ciphertext", expected=f"(2 or 3, 1 to {params.limbs}, {params.n})", got=shape)
-    used = np.ascontiguousarray(ciphertext)
+    used = np.ascontiguousarray(ciphertext[:, : _limbs_that_hold(params, within, shape[1])])
     _check_residues(params, used, used.shape[1], used.shape, "ciphertext")
     with secret.held_open():
         return params.context().phase(secret.ntt(), used)
