@@ -19,11 +19,8 @@ PENDING = {
     "cli",
     "crypto",
     "engines",
-    "evaluators",
     "lab",
     "report",
-    "rlwe",
-    "runtime",
 }
 
 

@@ -107,7 +107,7 @@ def test_rotations_are_shared_between_transforms():
 def test_split_steps():
     groups = split_steps([0, 6, 12, -6, 30], 2)
     assert groups == {0: [(0, 0), (6, 6)], 12: [(0, 12)], -12: [(6, -6)], 24: [(6, 30)]}
-    with pytest.raises(ParameterError, match="at least 1, got 0"):
+    with pytest.raises(ParameterError, match="number of baby steps must be at least 1 .got 0"):
         split_steps([1], 0)
 
 
@@ -152,7 +152,9 @@ def test_memory_follows_the_live_ciphertexts():
 def test_missing_keys():
     ev = Clear(ring(), available=KeyRequest({5: 3}))
     x = ev.encrypt(np.zeros(SLOTS))
-    with pytest.raises(MissingKeyError, match=r"rotation by 2 .* expected Galois element 25 at 5 limbs"):
+    with pytest.raises(
+        MissingKeyError, match=r"rotation by 2 was declared .expected Galois element 25 at 5 limbs"
+    ):
         ev.rotate(x, 2)
     with pytest.raises(MissingKeyError, match="got 3 limbs for it"):
         ev.rotate(x, 1)
@@ -243,7 +245,9 @@ def test_errors_of_products():
         ev.multiply(ev.multiply(x, x), x)
     with pytest.raises(MismatchError, match="relinearised ciphertext"):
         ev.rotate(ev.multiply(x, x), 1)
-    with pytest.raises(MismatchError, match="accumulator"):
+    with pytest.raises(
+        MismatchError, match=r"another number of components than the sum .expected 2 components, got 3"
+    ):
         ev.multiply_sum([x], [w], ev.multiply(x, x))
     with pytest.raises(MismatchError, match="all given or all None"):
         Transform.of({1: None, 2: w})

@@ -195,9 +195,9 @@ def test_what_does_not_fit() -> None:
     pairs = rows_to_slots(evs, rows(16, 4), Packing(64, 16, 3))
     with pytest.raises(LevelError, match="slots to coefficients"):
         slots_to_rows(evs, pairs, 3, Packing(64, 16, 1))
-    with pytest.raises(LevelError, match="limbs to keep"):
+    with pytest.raises(LevelError, match=r"cannot keep so many limbs .expected 1 to \d+, got 9"):
         evs.rows.drop(rows(16), 9)
-    with pytest.raises(ShapeError, match="rows of ring elements"):
+    with pytest.raises(ShapeError, match="do not hold rows of this shape"):
         evs.rows.of_elements([None], (5, 16), limbs=1, scale=1.0, bound=1.0, noise=1.0)
     secret = secret_of(64, 8)
     none = make_evaluation_keys(secret, RowsSymbolic(params).request)

@@ -21,8 +21,8 @@ from cipherblas.planner.blocks import BlockStrategy
 from cipherblas.planner.bound import least_counts
 from cipherblas.planner.budgets import budgets_of
 from cipherblas.planner.dry_run import TooSlowError, dry_run
-from cipherblas.planner.explain import progressions
-from cipherblas.planner.plan import PlanOptions
+from cipherblas.planner.explain import explain, progressions
+from cipherblas.planner.plan import PlanOptions, Rejected
 from cipherblas.planner.search import Search
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.rings import RingShape
@@ -90,6 +90,20 @@ def test_explain_names_the_losers() -> None:
     lost = text.split("not taken:")[1]
     assert len([name for name in ALGORITHMS if name in lost]) >= 3
     assert "slower by" in lost
+
+
+def test_reasons_of_losers_have_no_full_stop() -> None:
+    """Some are the sentences of errors, others are phrases."""
+    program = compiled(4, 4, 4, algorithm="fame")
+    reasons = "The message does not fit the modulus (got 88.2).", "slower by 3.1 times"
+    losers = tuple(Rejected(name, reason) for name, reason in zip("xy", reasons, strict=True))
+    plan = replace(program.plan, rejected=losers)
+    text = explain(plan, "a @ b", program.operands, [program.shape])
+    assert text.splitlines()[-3:] == [
+        "not taken:",
+        "  x: The message does not fit the modulus (got 88.2)",
+        "  y: slower by 3.1 times",
+    ]
 
 
 def test_insecure_parameters_are_named() -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
+from cipherblas.common import work
 from cipherblas.common.errors import LevelError
 from cipherblas.lang.operations import Leaf
 from cipherblas.planner.refusals import widest
@@ -149,6 +150,17 @@ def test_a_network_that_no_ring_carries_is_refused_likewise() -> None:
 def test_a_budget_that_refuses_the_rings_that_would_do_is_named() -> None:
     with pytest.raises(cb.MemoryBudgetError, match="key_budget"):
         cb.compile(eighth, {"a": S(8, 8)}, precision=1e-6, form="blocks", algorithm="skewed", key_budget=1000)
+
+
+def test_work_that_is_not_done_is_no_lack_of_memory() -> None:
+    """GEMMs take too much work to be counted, blocks find no ring: no budget of bytes is to blame."""
+    with work.budget_of(1 << 11), pytest.raises(cb.PrecisionError, match="No ring carries the program"):
+        cb.compile(eighth, {"a": S(8, 8)}, precision=1e-15)
+    with (
+        work.budget_of(1 << 11),
+        pytest.raises(cb.MemoryBudgetError, match=r"gemm: The plan takes .*upload_budget"),
+    ):
+        cb.compile(eighth, {"a": S(8, 8)}, precision=1e-2, upload_budget=100)
 
 
 # --- bounds of known weights, and promised ones ---

@@ -124,8 +124,8 @@ def test_other_faults_are_refused() -> None:
     x, y, z = (grid((ROWS, COLS), name) for name in "xyz")
     copy = Tasks(ADD, (x.at(ROWS, COLS),), y.at(ROWS, COLS))
     for tasks, sources, results, order, message in [
-        ([copy], (), (y,), (ROWS, COLS), "x: expected given, or made"),
-        ([copy], (x,), (z,), (ROWS, COLS), "z: expected given, or made"),
+        ([copy], (), (y,), (ROWS, COLS), "'x' do not fit their task graph .expected given, or made"),
+        ([copy], (x,), (z,), (ROWS, COLS), "'z' do not fit their task graph .expected given, or made"),
         ([copy, copy], (x,), (y,), (ROWS, COLS), "made twice"),
         ([copy], (x, y), (y,), (ROWS, COLS), "made twice"),
         (
@@ -133,16 +133,16 @@ def test_other_faults_are_refused() -> None:
             (x,),
             (y,),
             (ROWS, COLS),
-            "z: expected read",
+            "'z' do not fit their task graph .expected read",
         ),
-        ([copy], (x,), (x, y), (ROWS, COLS), "x: expected made by a task"),
+        ([copy], (x,), (x, y), (ROWS, COLS), "'x' do not fit their task graph .expected made by a task"),
         ([copy], (x,), (y,), (ROWS,), "order of loops"),
         ([copy], (x,), (y,), (ROWS, COLS, COLS), "order of loops"),
     ]:
         with pytest.raises(ParameterError, match=message):
             TaskGraph(tasks, sources, results, order)
     for axes in [(COLS, ROWS), (ROWS, ROWS)]:
-        with pytest.raises(ParameterError, match="axes of x"):
+        with pytest.raises(ParameterError, match="axes do not fit the grid 'x'"):
             x.at(*axes)
 
 

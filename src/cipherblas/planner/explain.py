@@ -85,7 +85,7 @@ def explain(
         what = " end to end" if plan.minimise == "end-to-end" else " on the server"
         for other in plan.rejected:
             time = f" ({duration(other.seconds)}{what})" if other.seconds is not None else ""
-            lines.append(printable(f"  {other.algorithm}{time}: {other.reason}"))
+            lines.append(printable(f"  {other.algorithm}{time}: {other.reason.removesuffix('.')}"))
     return "\n".join(lines)
 
 

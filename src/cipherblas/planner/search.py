@@ -63,6 +63,7 @@ class Search:
         self._thorough = False  # look at smaller blocks of every algorithm
         self._failures: list[CipherblasError] = []
         self._too_slow = 0  # candidates that were not counted to their end
+        self._over_budget = False  # a budget is among the reasons that are kept
 
     # --- scoring ---
 
@@ -116,7 +117,7 @@ class Search:
         if upload > self.budgets.upload:
             self._refused_uploads += 1
             allowed = size(self.budgets.upload)
-            self._reject(candidate.name, f"uploads {size(upload)}, upload_budget is {allowed}")
+            self._refuse(candidate.name, f"uploads {size(upload)}, upload_budget is {allowed}")
             return None
         if scored.key_bytes > self.budgets.keys:
             self._reject_keys(scored)
@@ -142,6 +143,11 @@ class Search:
         if known is None or (seconds is not None and (known.seconds is None or seconds < known.seconds)):
             self.rejected[name] = Rejected(name, reason, seconds)
 
+    def _refuse(self, name: str, reason: str) -> None:
+        """A candidate exceeds a budget."""
+        self._over_budget = self._over_budget or name not in self.rejected
+        self._reject(name, reason)
+
     def _reject_keys(self, scored: Scored) -> None:
         """Too many keys: the reason names the fewest, and the fastest is kept to tell what fewer keys cost."""
         self._refused_keys += 1
@@ -150,7 +156,7 @@ class Search:
             least[name] = scored.key_bytes
             reason = f"needs {size(scored.key_bytes)} of keys, key_budget is {size(self.budgets.keys)}"
             if self.rejected.get(name, Rejected(name, "")).seconds is None:
-                self.rejected[name] = Rejected(name, reason)
+                self.rejected[name], self._over_budget = Rejected(name, reason), True
         if self._most_keys is None or scored.seconds < self._most_keys.seconds:
             self._most_keys = scored
 
@@ -196,7 +202,7 @@ class Search:
             if least > self.best_seconds:
                 self._reject(strategy.label, f"at least {duration(least)} (bound)")
                 continue
-            families = strategy.families(self._thorough, self._reject)
+            families = strategy.families(self._thorough, self._refuse)
             scored = [one for family in families for one in self._family(strategy, family)]
             worth = [one for one in scored if one.seconds <= WORTH_REFINING * self.best_seconds]
             self._tell("a method for each node")
@@ -274,6 +280,8 @@ class Search:
         self._failures.append(error)
         if isinstance(error, NoRingError):
             self._no_ring[name] = error
+        elif isinstance(error, MemoryBudgetError):
+            self._refuse(name, str(error))
         else:
             self._reject(name, str(error))
 
@@ -314,7 +322,7 @@ class Search:
         details = "; ".join(f"{r.algorithm}: {r.reason.removesuffix('.')}" for r in self.rejected.values())
         if self._failures and all(isinstance(error, WorkBudgetError) for error in self._failures):
             return self._failures[-1]
-        if any("budget" in rejected.reason for rejected in self.rejected.values()):
+        if self._over_budget:
             return MemoryBudgetError("No plan fits the budgets.", expected="a larger budget", got=details)
         if self.options.parameters is not None and self._failures:
             return self._failures[0]

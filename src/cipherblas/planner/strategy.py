@@ -132,7 +132,7 @@ class Strategy(ABC):
 
         Args:
             thorough: look at smaller blocks of every algorithm.
-            refuse: told a name, and why candidates of that name are left out.
+            refuse: told a name, and which budget candidates of that name exceed, that are left out for it.
         """
 
     def whole(self, candidate: Candidate) -> bool:

@@ -25,7 +25,9 @@ Path = tuple[int, ...]
 def check_policy(policy: str) -> None:
     """Raise ParameterError for an unknown policy."""
     if policy not in get_args(KeyPolicy):
-        raise ParameterError("key policy", expected=" | ".join(get_args(KeyPolicy)), got=policy)
+        raise ParameterError(
+            "There is no such key policy.", expected=" | ".join(get_args(KeyPolicy)), got=policy
+        )
 
 
 def checked_policy(policy: Any) -> KeyPolicy:

@@ -45,7 +45,7 @@ class BlockRun(SlotRun):
         self.axes, self.lengths = axes_of(run.node), run.decisions.blocks
         if not self.axes.lengths.keys() <= self.lengths.keys():
             expected, got = ", ".join(self.axes.lengths), ", ".join(self.lengths) or "none"
-            raise ParameterError("block lengths", expected=expected, got=got)
+            raise ParameterError("The decisions lack lengths of blocks.", expected=expected, got=got)
 
     def steps(self) -> int:
         """Products of blocks."""
@@ -105,7 +105,9 @@ class BlockRun(SlotRun):
         if source.key == layout.key:
             return value
         if not value.secret:
-            raise ShapeError("a clear value is packed once", expected=layout.key, got=source.key)
+            raise ShapeError(
+                "A clear value is packed once and cannot be re-arranged.", expected=layout.key, got=source.key
+            )
         value = self.settled(value)
         moved = self.blockwise("re-arrange", value, lambda ev, cts: relayout(ev, cts, source, layout))
         value = replace(moved, form=SlotForm(layout, value.slots.grid))
@@ -196,7 +198,9 @@ def multiply(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
         x = run.value(first)
         layout = in_place(x.layout) if choice.method == IN_PLACE and not first.packable else None
         if layout is None:
-            raise ParameterError(f"method of {node.title}", expected="none", got=choice.method)
+            raise ParameterError(
+                f"The method of {node.title} does not fit its factors.", expected="none", got=choice.method
+            )
         x = run.ready(run.relaid(x, layout, first.bound))
     if second is first:
         run.value(second)  # which it may be kept for

@@ -45,7 +45,11 @@ def converts(source: str, target: str) -> Callable[[Conversion], Conversion]:
 
     def enter(conversion: Conversion) -> Conversion:
         if CONVERSIONS.setdefault((source, target), conversion) is not conversion:
-            raise ParameterError("a conversion exists", expected="other forms", got=f"{source} to {target}")
+            raise ParameterError(
+                "A conversion between these forms exists already.",
+                expected="other forms",
+                got=f"{source} to {target}",
+            )
         return conversion
 
     return enter

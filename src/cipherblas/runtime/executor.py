@@ -79,7 +79,11 @@ class FormRun:
         Raises:
             ParameterError: they know none in this form.
         """
-        raise ParameterError("a factor of a product", expected="an encrypted one", got=f"{node.title}, clear")
+        raise ParameterError(
+            "A factor of a product must be encrypted in this form.",
+            expected="an encrypted one",
+            got=f"{node.title}, clear",
+        )
 
     def computed(self, node: Expression) -> None:
         """A node is done."""
@@ -121,7 +125,11 @@ def computes(form: str, *operations: str) -> Callable[[AnyMethod], AnyMethod]:
     def enter(method: AnyMethod) -> AnyMethod:
         for operation in operations:
             if METHODS.setdefault((form, operation), method) is not method:
-                raise ParameterError("a method exists", expected="another operation or form", got=operation)
+                raise ParameterError(
+                    "A method for this operation exists already.",
+                    expected="another operation or form",
+                    got=operation,
+                )
         return method
 
     return enter
@@ -215,7 +223,7 @@ class Executor:
                 values = [self.form_run(value.form.name).lowered(value) for value in values]
         except RecursionError:
             raise ParameterError(
-                "operations are nested too deeply", expected="fewer", got="too many"
+                "The operations are nested too deeply.", expected="fewer", got="too many"
             ) from None
         finally:
             self.evaluators.on_weights(None)  # circles would keep what the run holds
@@ -242,7 +250,7 @@ class Executor:
             ParameterError: there is no such form.
         """
         if form not in FORMS:
-            raise ParameterError("form", expected=" | ".join(FORMS), got=form)
+            raise ParameterError("There is no such form.", expected=" | ".join(FORMS), got=form)
         if form not in self._runs:
             self._runs[form] = FORMS[form](self)
         return self._runs[form]
@@ -258,7 +266,9 @@ class Executor:
         if number not in self.choices:
             if self._choose is None:
                 raise ParameterError(
-                    "decisions of a program", expected=f"one for {node.title}", got="none for it"
+                    f"The decisions lack a method for {node.title}.",
+                    expected=f"one for {node.title}",
+                    got="none for it",
                 )
             self.choices[number] = self._choose(node, x)
         return self.choices[number]
@@ -313,14 +323,18 @@ class Executor:
         if own == run.name:
             method = METHODS.get((own, node.op))
             if method is None:
-                raise ParameterError(f"method of {own} for {node.title}", expected="one", got="none")
+                raise ParameterError(
+                    f"No method computes {node.title} in the form {own!r}.", expected="one", got="none"
+                )
             value, form, choice = method(run, node, wish), own, self.choices.get(number)
             run.computed(node)
         else:
             conversion = CONVERSIONS.get((own, run.name))
             if conversion is None:
                 raise ParameterError(
-                    f"conversion of {node.title}", expected="one that there is", got=f"{own} to {run.name}"
+                    f"No conversion takes {node.title} to the form that is needed.",
+                    expected="one that there is",
+                    got=f"{own} to {run.name}",
                 )
             value, form, choice = conversion(self, node, wish), f"{own} to {run.name}", None
         if self._observed:

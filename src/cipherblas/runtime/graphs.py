@@ -28,7 +28,7 @@ def product_graph(algorithm: Algorithm, left: tuple[int, int], right: tuple[int,
     """
     if left[1] != right[0] or min(*left, *right) < 1:
         raise ShapeError(
-            "grids of blocks",
+            "The grids of blocks do not fit each other.",
             expected="block columns of the left = block rows of the right",
             got="{}×{} and {}×{}".format(*left, *right),
         )

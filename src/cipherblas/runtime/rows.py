@@ -257,7 +257,9 @@ class RowRun(FormRun):
         """Of its method."""
         choice = self.run.choice(product)
         if choice.method != GEMM:
-            raise ParameterError("method of a product by rows", expected=GEMM, got=choice.method)
+            raise ParameterError(
+                f"A product by rows is computed by {GEMM!r} alone.", expected=GEMM, got=choice.method
+            )
         return choice.options
 
 
@@ -308,7 +310,9 @@ def add(run: RowRun, node: Expression, wish: Wish) -> Value:
     y = run.value(second, wish)
     x, y = run.at_equal_limbs(x, y)
     if abs(x.unit) != abs(y.unit):
-        raise MismatchError("units of rows to add", expected=abs(x.unit), got=abs(y.unit))
+        raise MismatchError(
+            "Rows that are added must have equal units.", expected=abs(x.unit), got=abs(y.unit)
+        )
     combine = ev.add if x.unit == y.unit else ev.sub
     return run.of(x, [combine(p, q) for p, q in zip(x.handles, y.handles, strict=True)])
 

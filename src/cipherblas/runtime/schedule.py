@@ -54,7 +54,9 @@ def run(
     expected = [blocks.shape for blocks in graph.sources]
     got = [(len(grid), len(grid[0])) if grid else (0, 0) for grid in sources]
     if got != expected:
-        raise ShapeError("grids of blocks", expected=expected, got=got)
+        raise ShapeError(
+            "The grids of blocks have other shapes than the sources of the graph.", expected=expected, got=got
+        )
     return SCHEDULES[ev.schedule](graph, ev, sources, done)
 
 

@@ -63,7 +63,7 @@ class Blocks:
         """
         if (row.length, col.length) != self.shape or row is col:
             raise ParameterError(
-                f"axes of {self.name}",
+                f"The axes do not fit the grid {self.name!r}.",
                 expected="two of {}×{}".format(*self.shape),
                 got=f"{row.name} {row.length} × {col.name} {col.length}",
             )
@@ -207,7 +207,11 @@ class TaskGraph:
             ParameterError: it lacks one.
         """
         if not self._names <= works.keys():
-            raise ParameterError("templates of a task graph", expected=sorted(self._names), got=sorted(works))
+            raise ParameterError(
+                "The task graph has templates for which no work is given.",
+                expected=sorted(self._names),
+                got=sorted(works),
+            )
         other = TaskGraph.__new__(TaskGraph)
         other.__dict__ |= self.__dict__ | {"works": works}
         return other
@@ -241,7 +245,11 @@ class TaskGraph:
         axes = {axis for group in tasks for axis in group.axes}
         if len(set(self.order)) != len(self.order) or not axes <= set(self.order):
             names = [[axis.name for axis in some] for some in (axes, self.order)]
-            raise ParameterError("the order of loops", expected=sorted(names[0]), got=names[1])
+            raise ParameterError(
+                "The order of loops must name every axis of the tasks once.",
+                expected=sorted(names[0]),
+                got=names[1],
+            )
 
     def _nested(self, tasks: Sequence[Tasks], order: tuple[Axis, ...]) -> tuple[Step, ...]:
         """Loops over the first axis where tasks have it, and inside and beside them loops over the others."""
@@ -283,7 +291,9 @@ class TaskGraph:
 
 
 def _refusal(blocks: Blocks, expected: str, got: str) -> ParameterError:
-    return ParameterError(f"blocks of a task graph, {blocks.name}", expected=expected, got=got)
+    return ParameterError(
+        f"The blocks {blocks.name!r} do not fit their task graph.", expected=expected, got=got
+    )
 
 
 def _sorted(tasks: Sequence[Tasks], sources: Iterable[Blocks]) -> tuple[Tasks, ...]:
@@ -293,7 +303,11 @@ def _sorted(tasks: Sequence[Tasks], sources: Iterable[Blocks]) -> tuple[Tasks, .
         group = next((one for one in waiting if all(place.blocks in known for place in one.inputs)), None)
         if group is None:
             names = ", ".join(one.template.name for one in waiting)
-            raise ParameterError("a task graph", expected="an order of its tasks", got=f"a circle of {names}")
+            raise ParameterError(
+                "The tasks of a graph wait for each other in a circle.",
+                expected="an order of its tasks",
+                got=f"a circle of {names}",
+            )
         waiting.remove(group)
         known.add(group.output.blocks)
         done.append(group)

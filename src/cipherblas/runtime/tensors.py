@@ -125,7 +125,7 @@ def operand(run: TensorRun, node: Expression, wish: None) -> Value:
     """A secret vector or image, packed as was chosen."""
     choice = run.run.choice(node)
     if choice.method != PACKING:
-        raise ParameterError("decision for an operand", expected=PACKING, got=choice.method)
+        raise ParameterError("An operand of a network must be packed.", expected=PACKING, got=choice.method)
     tensor = packing(node, run.ev.slots, **choice.options)
     run.ev.spend(tensor.ciphertexts, "ciphertexts of an image or a vector")
     return run.operand(node, SlotForm.of_tensor(tensor), (math.prod(node.shape), 1), None)
@@ -137,7 +137,9 @@ def matmul(run: TensorRun, node: Expression, wish: None) -> Value:
     weights, x = node.children
     if weights.secret or not x.secret or not node.shape:
         raise ParameterError(
-            "a product of a network", expected="a clear matrix and an encrypted factor", got=node.title
+            "A product of a network needs a clear matrix and an encrypted factor.",
+            expected="a clear matrix and an encrypted factor",
+            got=node.title,
         )
     value, found, window = run.value(x), run.weights_of(weights), window_of(node)
     if window is None:
@@ -281,5 +283,9 @@ def method_of(node: Expression, x: TensorLayout, choice: Choice) -> LayerMethod:
         return build_conv(choice.method, x, window, choice.options)
     inner = node.children[0].shape[1]
     if math.prod(x.shape) != inner:
-        raise ShapeError("entries of a vector", expected=inner, got=math.prod(x.shape))
+        raise ShapeError(
+            "The vector has another number of entries than the matrix has columns.",
+            expected=inner,
+            got=math.prod(x.shape),
+        )
     return build_matvec(choice.method, x, node.shape[0], choice.options)

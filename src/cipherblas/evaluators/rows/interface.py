@@ -186,7 +186,7 @@ class RowsEvaluator(ABC):
         magnitude = math.log2(scale * bound + TAIL * noise + bias)
         if magnitude + 1 > self.log_modulus(limbs):
             raise LevelError(
-                "the message does not fit the modulus",
+                "The message does not fit the modulus.",
                 expected=f"log2(scale · bound) below {self.log_modulus(limbs) - 1:.1f} at {limbs} limbs",
                 got=f"{magnitude:.1f}",
             )
@@ -235,7 +235,9 @@ class RowsEvaluator(ABC):
         """
         m, k = factor.shape
         if k != x.shape[0]:
-            raise ShapeError("inner dimensions of a product", expected=f"{k} rows", got=x.shape[0])
+            raise ShapeError(
+                "The inner dimensions of the product differ.", expected=f"{k} rows", got=x.shape[0]
+            )
         noise, bias, exact = self._amplified(factor, x, math.sqrt(1 + self._weight))
         passes = self._passes(k, factor.largest, x.limbs, exact)
         for width in (self.n, x.shape[1]):
@@ -258,7 +260,9 @@ class RowsEvaluator(ABC):
         """
         m, k = factor.shape
         if k != x.shape[0]:
-            raise ShapeError("inner dimensions of a product", expected=f"{k} rows", got=x.shape[0])
+            raise ShapeError(
+                "The inner dimensions of the product differ.", expected=f"{k} rows", got=x.shape[0]
+            )
         self.spend(m // KEYS_PER_STEP, "keys of fixed weights")
         for row in range(m):
             self._use_weights(weight_key(number, row), x.limbs)
@@ -298,7 +302,11 @@ class RowsEvaluator(ABC):
     def _check_length(self, x: Rows) -> None:
         """Rows that are longer than N are under several secrets: there are no keys for them."""
         if x.shape[1] > self.n:
-            raise ShapeError("length of an encrypted row", expected=f"at most N = {self.n}", got=x.shape[1])
+            raise ShapeError(
+                "An encrypted row is longer than the ring degree.",
+                expected=f"at most N = {self.n}",
+                got=x.shape[1],
+            )
 
     def _passes(self, k: int, largest: float, limbs: int, exact: bool) -> int:
         """Float64 GEMMs of one part."""
@@ -319,7 +327,9 @@ class RowsEvaluator(ABC):
         m, k = part.shape
         if k != x.shape[0] or part.limbs != x.limbs:
             raise ShapeError(
-                "inner dimension and limbs of a product", expected=(k, part.limbs), got=(x.shape[0], x.limbs)
+                "The factors of a product differ in inner dimension or limbs.",
+                expected=(k, part.limbs),
+                got=(x.shape[0], x.limbs),
             )
         for width in (self.n, x.shape[1]):
             self.costs.secret_gemm(self.counts, m, k, width, x.limbs)
@@ -353,7 +363,11 @@ class RowsEvaluator(ABC):
     def relinearise(self, x: Rows) -> Rows:
         """Every row times the secret: a·s² is switched, b·s has the a part b. Levels: none. Key: that of s²."""
         if x.shape[1] != self.n:
-            raise ShapeError("length of rows to multiply by the secret", expected=self.n, got=x.shape[1])
+            raise ShapeError(
+                "Rows that are multiplied by the secret must be as long as the ring degree.",
+                expected=self.n,
+                got=x.shape[1],
+            )
         self._use_relinearise(x.limbs)
         self.counts.relinearisations += x.shape[0]
         self.costs.switches(self.counts, x.shape[0], x.limbs, 1)
@@ -370,7 +384,7 @@ class RowsEvaluator(ABC):
             for element in elements:
                 if self._available.galois.get(element, 0) < limbs:
                     raise MissingKeyError(
-                        "no key for a transposition was declared",
+                        "No key for a transposition was declared.",
                         expected=f"Galois element {element}",
                         got="none",
                     )
@@ -380,13 +394,15 @@ class RowsEvaluator(ABC):
     def _use_weights(self, number: int, limbs: int) -> None:
         if self._available is not None and self._available.weights.get(number, 0) < limbs:
             raise MissingKeyError(
-                "no key for fixed weights was declared", expected=describe_galois(number, self.n), got="none"
+                "No key for fixed weights was declared.", expected=describe_galois(number, self.n), got="none"
             )
         self._request.weights[number] = max(limbs, self._request.weights.get(number, 0))
 
     def _use_relinearise(self, limbs: int) -> None:
         if self._available is not None and (self._available.relinearise or 0) < limbs:
-            raise MissingKeyError("no relinearisation key was declared", expected=limbs, got=None)
+            raise MissingKeyError(
+                "No relinearisation key was declared for so many limbs.", expected=limbs, got=None
+            )
         self._request.need_relinearise(limbs)
 
     # ---- between rows and ring elements ----
@@ -401,7 +417,7 @@ class RowsEvaluator(ABC):
         cols = x.shape[1]
         if not 2 <= cols <= self.n or cols & (cols - 1):
             raise ShapeError(
-                "columns of rows that become slots",
+                "Rows that become slots must have a power of two of columns.",
                 expected=f"a power of two from 2 to N = {self.n}",
                 got=cols,
             )
@@ -431,7 +447,7 @@ class RowsEvaluator(ABC):
         rows, cols = shape
         if not 2 <= cols <= self.n or cols & (cols - 1) or len(datas) != -(-rows * cols // self.n):
             raise ShapeError(
-                "rows of ring elements",
+                "The ring elements do not hold rows of this shape.",
                 expected=f"columns a power of two up to {self.n}",
                 got=(shape, len(datas)),
             )
@@ -462,7 +478,7 @@ class RowsEvaluator(ABC):
         if limbs == x.limbs:
             return x
         if not 1 <= limbs < x.limbs:
-            raise LevelError("limbs to keep", expected=f"1 to {x.limbs}", got=limbs)
+            raise LevelError("The rows cannot keep so many limbs.", expected=f"1 to {x.limbs}", got=limbs)
         data = self._drop_data(x, limbs)
         return self.make(x.shape, limbs, x.scale, x.bound, x.noise, x.bias, data, x.independent, source=x)
 
@@ -512,9 +528,17 @@ class RowsEvaluator(ABC):
     @staticmethod
     def _check_alike(x: Rows, y: Rows, shape: tuple[int, int]) -> None:
         if y.shape != shape or x.limbs != y.limbs:
-            raise ShapeError("encryptions to combine", expected=(shape, x.limbs), got=(y.shape, y.limbs))
+            raise ShapeError(
+                "Encryptions that are combined must have equal shapes and limbs.",
+                expected=(shape, x.limbs),
+                got=(y.shape, y.limbs),
+            )
         if abs(x.scale - y.scale) > SCALE_TOLERANCE * x.scale:
-            raise MismatchError("scales to combine", expected=f"{x.scale:g}", got=f"{y.scale:g}")
+            raise MismatchError(
+                "Encryptions that are combined must have equal scales.",
+                expected=f"{x.scale:g}",
+                got=f"{y.scale:g}",
+            )
 
     def add_clear(self, x: Rows, values: Callable[[], NDArray[np.float64]], bound: float) -> Rows:
         """x plus a clear matrix of the same shape with entries up to `bound`."""

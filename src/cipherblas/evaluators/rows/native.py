@@ -50,7 +50,7 @@ class RowsNative(RowsEvaluator):
         super().__init__(params, key_policy=key_policy)
         if keys is not None and keys.params != params:
             raise MismatchError(
-                "evaluation keys belong to other parameters",
+                "The evaluation keys belong to other parameters.",
                 expected=params.fingerprint()[:12],
                 got=keys.params.fingerprint()[:12],
             )
@@ -67,7 +67,7 @@ class RowsNative(RowsEvaluator):
 
     def _evaluation_keys(self) -> EvaluationKeys:
         if self._keys is None:
-            raise MissingKeyError("no evaluation keys were given", expected="EvaluationKeys", got="none")
+            raise MissingKeyError("No evaluation keys were given.", expected="EvaluationKeys", got="none")
         return self._keys
 
     # ---- products ----
@@ -168,7 +168,9 @@ class RowsNative(RowsEvaluator):
         message = np.rint(values() * x.scale)
         if not np.isfinite(message).all():
             raise RangeError(
-                "clear addend", expected="finite entries, also times the scale", got="NaN or infinity"
+                "A clear matrix that is added must be finite, also times the scale.",
+                expected="finite entries, also times the scale",
+                got="NaN or infinity",
             )
         residues = aligned_empty((x.limbs, *x.shape))
         for limb, q in enumerate(self._moduli[: x.limbs]):

@@ -127,7 +127,7 @@ class Bookkeeper:
         if self._available is not None and self._available.galois.get(element, 0) < limbs:
             what = "conjugation" if step == CONJUGATE else f"rotation by {step}"
             raise MissingKeyError(
-                f"no key for {what} was declared",
+                f"No key for {what} was declared.",
                 expected=f"Galois element {element} at {limbs} limbs or more",
                 got=f"{self._available.galois.get(element, 0)} limbs for it; {len(self._available.galois)} keys",
             )
@@ -135,7 +135,7 @@ class Bookkeeper:
     def _check_relinearisation_key(self, limbs: int) -> None:
         if self._available is not None and (self._available.relinearise or 0) < limbs:
             raise MissingKeyError(
-                "no relinearisation key was declared for so many limbs",
+                "No relinearisation key was declared for so many limbs.",
                 expected=f"at least {limbs} limbs",
                 got=self._available.relinearise,
             )
@@ -259,7 +259,7 @@ class Bookkeeper:
             LevelError: no limbs left, or scale · bound needs more limbs than there are.
         """
         if limbs < 1 or limbs > self.top_limbs:
-            raise LevelError("no such level", expected=f"1 to {self.top_limbs} limbs", got=limbs)
+            raise LevelError("There is no such level.", expected=f"1 to {self.top_limbs} limbs", got=limbs)
         self.check_room(limbs, scale, bound, errors.deviation)
         nbytes = components * limbs * self.n * 8 if booked else 0
         return Ct(limbs, scale, bound, errors, components, data, self.ledger, nbytes)
@@ -274,7 +274,7 @@ class Bookkeeper:
         magnitude = scale * (bound + TAIL * noise)
         if magnitude > 0 and math.log2(magnitude) + 1 > self._room[limbs]:
             raise LevelError(
-                "the message does not fit the modulus",
+                "The message does not fit the modulus.",
                 expected=f"log2(scale · bound) below {self._room[limbs] - 1:.1f} at {limbs} limbs",
                 got=f"{math.log2(magnitude):.1f}",
             )

@@ -43,7 +43,9 @@ class Clear(Evaluator):
         """A fresh handle on `values` (S slots); the bound is by default the largest absolute value."""
         slots = np.asarray(values, dtype=np.complex128)
         if slots.shape != (self.slots,):
-            raise ShapeError("slot vector", expected=(self.slots,), got=slots.shape)
+            raise ShapeError(
+                "The vector has another length than there are slots.", expected=(self.slots,), got=slots.shape
+            )
         return self.fresh(slots, bound=float(np.abs(slots).max()) if bound is None else bound, limbs=limbs)
 
     def _rotated(self, data: Slots, step: int) -> Slots:

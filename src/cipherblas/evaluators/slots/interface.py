@@ -164,7 +164,9 @@ class Evaluator(Products):
         """
         if len(cts) != len(steps) or not cts:
             raise ShapeError(
-                "a sum of rotations", expected="as many steps as terms", got=(len(cts), len(steps))
+                "A sum of rotations needs as many steps as terms.",
+                expected="as many steps as terms",
+                got=(len(cts), len(steps)),
             )
         return rotations.rotate_sum(self, cts, steps, rescale, bound, errors)
 

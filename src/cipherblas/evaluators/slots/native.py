@@ -58,7 +58,7 @@ class Native(Evaluator):
         )
         if keys is not None and keys.params != params:
             raise MismatchError(
-                "evaluation keys belong to other parameters",
+                "The evaluation keys belong to other parameters.",
                 expected=params.fingerprint()[:12],
                 got=keys.params.fingerprint()[:12],
             )
@@ -79,7 +79,7 @@ class Native(Evaluator):
 
     def _evaluation_keys(self) -> EvaluationKeys:
         if self._keys is None:
-            raise MissingKeyError("no evaluation keys were given", expected="EvaluationKeys", got="none")
+            raise MissingKeyError("No evaluation keys were given.", expected="EvaluationKeys", got="none")
         return self._keys
 
     def _check_rotation_key(self, element: int, step: int, limbs: int) -> None:
@@ -111,11 +111,17 @@ class Native(Evaluator):
     def _encode(self, plain: Plain, scale: float) -> NDArray[np.int64]:
         values = np.ascontiguousarray(plain.values(), dtype=np.complex128)
         if values.shape != (self.slots,):
-            raise ShapeError("clear slot vector", expected=(self.slots,), got=values.shape)
+            raise ShapeError(
+                "The clear vector has another length than there are slots.",
+                expected=(self.slots,),
+                got=values.shape,
+            )
         largest = float(np.abs(values).max())
         if not largest <= plain.bound * (1 + 1e-9):  # also when not a number
             raise RangeError(
-                "clear slot vector", expected=f"absolute values up to {plain.bound:g}", got=largest
+                "A slot of a clear vector is beyond its bound.",
+                expected=f"absolute values up to {plain.bound:g}",
+                got=largest,
             )
         return encoded(self._context, values, scale)
 

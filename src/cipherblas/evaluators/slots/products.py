@@ -73,12 +73,18 @@ class Products(Levels):
         lefts, rights = list(lefts), list(rights)
         if len(lefts) != len(rights) or not lefts:
             raise ShapeError(
-                "a sum of products", expected="two lists of equal length", got=(len(lefts), len(rights))
+                "A sum of products needs two lists of equal length.",
+                expected="two lists of equal length",
+                got=(len(lefts), len(rights)),
             )
         if isinstance(lefts[0], Plain):
             lefts, rights = rights, lefts
         if any(isinstance(x, Plain) for x in lefts):
-            raise ShapeError("a product of ciphertexts", expected="one clear side at most", got="both")
+            raise ShapeError(
+                "Only one side of a product of ciphertexts may be clear.",
+                expected="one clear side at most",
+                got="both",
+            )
         plain = isinstance(rights[0], Plain)
         cts = lefts if plain else lefts + rights
         limbs = min(ct.limbs for ct in cts)
@@ -188,7 +194,7 @@ class Products(Levels):
             LevelError: a sum does not fit the modulus.
         """
         if not groups or not all(group.sources for group in groups):
-            raise ShapeError("weighted sums", expected="at least one term each", got="none")
+            raise ShapeError("A weighted sum has no terms.", expected="at least one term each", got="none")
         limbs = min(ct.limbs for ct in cts)
         cts = self._dropped(cts, limbs)
         for ct in cts:
@@ -221,7 +227,7 @@ class Products(Levels):
         for x, y in zip(lefts, rights, strict=True):
             if x.components != 2 or y.components != 2:
                 raise MismatchError(
-                    "a factor was not relinearised",
+                    "A factor of a product was not relinearised.",
                     expected="2 components",
                     got=max(x.components, y.components),
                 )
@@ -247,10 +253,16 @@ class Products(Levels):
             return self.make(limbs, scale, bound, errors, components, None)
         if accumulator.components != components:
             raise MismatchError(
-                "accumulator", expected=f"{components} components", got=accumulator.components
+                "The accumulator has another number of components than the sum.",
+                expected=f"{components} components",
+                got=accumulator.components,
             )
         if accumulator.limbs != limbs:
-            raise LevelError("accumulator", expected=f"{limbs} limbs", got=accumulator.limbs)
+            raise LevelError(
+                "The accumulator has another number of limbs than the sum.",
+                expected=f"{limbs} limbs",
+                got=accumulator.limbs,
+            )
         self._check_scales(accumulator.scale, scale)
         accumulator.bound += bound
         accumulator.errors = accumulator.errors.plus_distinct(errors)

@@ -122,7 +122,11 @@ def _transform_group(
     switched = worst(ct.errors for ct in used).with_own(ev.noise_model.key_switch(x.limbs, x.scale))
     masked = transforms[0].masked
     if any(transform.masked != masked for transform in transforms):
-        raise MismatchError("diagonals of a transform", expected="all given or all None", got="a mixture")
+        raise MismatchError(
+            "The diagonals of a transform must all be given, or all be None.",
+            expected="all given or all None",
+            got="a mixture",
+        )
     data = _execute(ev, used, terms, len(transforms), x.limbs, masked, order)
     limbs = x.limbs - masked
     results = []
@@ -261,7 +265,9 @@ def _rotated_sum(
 def split_steps(steps: Sequence[Step], baby_steps: int) -> dict[int, list[tuple[int, Step]]]:
     """Group rotations by giant step: giant → [(baby, step)], giant + baby = step, in units of their divisor."""
     if baby_steps < 1:
-        raise ParameterError("baby steps", expected="at least 1", got=baby_steps)
+        raise ParameterError(
+            "The number of baby steps must be at least 1.", expected="at least 1", got=baby_steps
+        )
     totals = [total_step(step) for step in steps]
     unit = math.gcd(*totals) or 1
     groups: dict[int, list[tuple[int, Step]]] = {}
@@ -275,5 +281,5 @@ def check_switchable(x: Ct) -> None:
     """Raise MismatchError unless x has two components."""
     if x.components != 2:
         raise MismatchError(
-            "a rotation needs a relinearised ciphertext", expected="2 components", got=x.components
+            "A rotation needs a relinearised ciphertext.", expected="2 components", got=x.components
         )

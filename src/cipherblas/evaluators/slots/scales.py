@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from cipherblas.common.errors import LevelError, MismatchError, RangeError, ShapeError
+from cipherblas.common.errors import LevelError, MismatchError, RangeError, ShapeError, capitalized
 from cipherblas.evaluators.slots.bookkeeping import Bookkeeper
 from cipherblas.evaluators.slots.values import Ct, Plain
 
@@ -70,7 +70,7 @@ class Levels(Bookkeeper, ABC):
             LevelError: only one limb is left.
         """
         if ct.limbs < 2:
-            raise LevelError("no limb left to rescale by", expected="at least 2 limbs", got=ct.limbs)
+            raise LevelError("No limb is left to rescale by.", expected="at least 2 limbs", got=ct.limbs)
         limbs = ct.limbs - 1
         scale = ct.scale / self.params.q[limbs]
         self.costs.rescale(self.counts, ct.components, ct.limbs)
@@ -91,7 +91,9 @@ class Levels(Bookkeeper, ABC):
         """Raise LevelError, before any work, unless `levels` rescales are possible."""
         if isinstance(ct, Ct) and ct.limbs <= levels:
             raise LevelError(
-                f"{what} spends {levels} levels", expected=f"at least {levels + 1} limbs", got=ct.limbs
+                f"{capitalized(what)} spends {levels} level{'s' if levels > 1 else ''}.",
+                expected=f"at least {levels + 1} limbs",
+                got=ct.limbs,
             )
 
     def drop(self, ct: Ct, limbs: int) -> Ct:
@@ -99,7 +101,9 @@ class Levels(Bookkeeper, ABC):
         if limbs == ct.limbs:
             return ct
         if not 1 <= limbs < ct.limbs:
-            raise LevelError("limbs to keep", expected=f"1 to {ct.limbs}", got=limbs)
+            raise LevelError(
+                "The ciphertext cannot keep so many limbs.", expected=f"1 to {ct.limbs}", got=limbs
+            )
         return self.make(limbs, ct.scale, ct.bound, ct.errors, ct.components, self._drop_data(ct.data, limbs))
 
     def match(self, ct: Ct, limbs: int, scale: float) -> Ct:
@@ -114,7 +118,7 @@ class Levels(Bookkeeper, ABC):
         """
         if ct.limbs < limbs:
             raise LevelError(
-                "a ciphertext cannot gain limbs", expected=f"at least {limbs} limbs", got=ct.limbs
+                "A ciphertext cannot gain limbs.", expected=f"at least {limbs} limbs", got=ct.limbs
             )
         ratio = scale / ct.scale
         if abs(ratio - 1) <= SCALE_TOLERANCE:
@@ -123,7 +127,7 @@ class Levels(Bookkeeper, ABC):
             return self._times_integer(self.drop(ct, limbs), round(ratio), 1.0, scale)
         if ct.limbs == limbs:
             raise LevelError(
-                f"changing the scale by a factor of {ratio:.9g} costs a level",
+                f"Changing the scale by a factor of {ratio:.9g} costs a level.",
                 expected=f"at least {limbs + 1} limbs",
                 got=ct.limbs,
             )
@@ -132,7 +136,7 @@ class Levels(Bookkeeper, ABC):
         factor = round(ratio * last)
         if factor < MIN_MATCH_FACTOR:
             raise MismatchError(
-                "scales too far apart to match", expected=f"ratio above {1 / last:.3g}", got=ratio
+                "The scales are too far apart to match.", expected=f"ratio above {1 / last:.3g}", got=ratio
             )
         return self.rescale(self._times_integer(ct, factor, 1.0, scale * last))
 
@@ -150,7 +154,7 @@ class Levels(Bookkeeper, ABC):
     def _check_scales(got: float, expected: float) -> None:
         if abs(got / expected - 1) > SCALE_TOLERANCE:
             raise MismatchError(
-                "terms of a sum differ in scale",
+                "The terms of a sum differ in scale.",
                 expected=f"2^{math.log2(expected):.6f}",
                 got=f"2^{math.log2(got):.6f}",
             )
@@ -212,7 +216,7 @@ class Levels(Bookkeeper, ABC):
         for ct in cts:
             total = ct if total is None else self.add(total, ct)
         if total is None:
-            raise ShapeError("a sum of ciphertexts", expected="at least one", got=0)
+            raise ShapeError("A sum of ciphertexts needs at least one.", expected="at least one", got=0)
         return total
 
     def negate(self, x: Any) -> Any:
@@ -241,7 +245,9 @@ class Levels(Bookkeeper, ABC):
         results of different scales may then cost a level, see `align`.)
         """
         if not math.isfinite(value):
-            raise RangeError("a scalar factor", expected="a finite number", got=value)
+            raise RangeError(
+                "A scalar factor must be a finite number.", expected="a finite number", got=value
+            )
         if isinstance(x, Plain):
             return x.times(value)
         if is_small_integer(value):
@@ -261,7 +267,11 @@ class Levels(Bookkeeper, ABC):
     def absorb(self, x: Ct, value: float) -> Ct:
         """x times a positive number, taken into the scale: exact and free, but the scale changes to scale / value."""
         if not 0 < value < math.inf:
-            raise RangeError("a factor to absorb", expected="a positive finite number", got=value)
+            raise RangeError(
+                "A factor to absorb must be a positive finite number.",
+                expected="a positive finite number",
+                got=value,
+            )
         bound, errors = x.bound * value, x.errors.times(value)
         return self.make(
             x.limbs, x.scale / value, bound, errors, x.components, self._scale_data(x.data, 1, value)

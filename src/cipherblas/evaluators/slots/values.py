@@ -290,7 +290,7 @@ class Transform:
             return
         if len({plain is None for plain in self.terms.values()}) != 1:
             raise MismatchError(
-                "diagonals of a transform",
+                "A transform needs diagonals, all given or all None.",
                 expected="at least one, all given or all None",
                 got="none or a mixture",
             )

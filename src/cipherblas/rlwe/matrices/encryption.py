@@ -98,10 +98,14 @@ def decrypt(
     params = secret.params
     if encrypted.params.fingerprint() != params.fingerprint():
         raise MismatchError(
-            "parameters of key and matrix", expected=params.fingerprint(), got=encrypted.params.fingerprint()
+            "The key and the matrix have different parameters.",
+            expected=params.fingerprint(),
+            got=encrypted.params.fingerprint(),
         )
     if encrypted.key_id and encrypted.key_id != secret.key_id:
-        raise MismatchError("key pair of the matrix", expected=secret.key_id, got=encrypted.key_id)
+        raise MismatchError(
+            "The matrix belongs to another key pair.", expected=secret.key_id, got=encrypted.key_id
+        )
     encrypted.check_residues()
     shared = isinstance(encrypted, SharedBatch)
     with secret.held_open():
@@ -150,12 +154,20 @@ def _forget(secret: SecretKey, secrets: Array) -> None:
 def _weighted_secrets(secret: SecretKey, encrypted: CoefficientMatrix, weights: ArrayLike) -> Array:
     """The secrets weights·s of a SharedBatch, modulo each prime."""
     if not isinstance(encrypted, SharedBatch):
-        raise DTypeError("weights", expected="a SharedBatch", got=type(encrypted).__name__)
+        raise DTypeError(
+            "Only a SharedBatch can be decrypted with weights.",
+            expected="a SharedBatch",
+            got=type(encrypted).__name__,
+        )
     matrix = np.asarray(weights)
     if not np.issubdtype(matrix.dtype, np.integer):
-        raise DTypeError("weights", expected="integers", got=matrix.dtype)
+        raise DTypeError("Weights must be integers.", expected="integers", got=matrix.dtype)
     if matrix.ndim != 2 or matrix.shape[0] != encrypted.shape[0] or matrix.size == 0:
-        raise ShapeError("weights", expected=f"({encrypted.shape[0]}, secrets)", got=matrix.shape)
+        raise ShapeError(
+            "Weights need a column for each secret that they combine.",
+            expected=f"({encrypted.shape[0]}, secrets)",
+            got=matrix.shape,
+        )
     combined = combined_secrets(secret, matrix)
     result = np.asarray(secret.params.context().encode_rows(combined, encrypted.limbs))
     combined.fill(0)
@@ -176,7 +188,11 @@ def combined_secrets(secret: SecretKey, weights: NDArray[Any]) -> NDArray[np.int
     values = np.asarray(weights, dtype=np.float64)
     largest = int(np.abs(values).max())
     if largest * count >= 1 << 53:  # so that the float64 product below is exact
-        raise RangeError("weights", expected=f"below 2^53 / {count} in absolute value", got=largest)
+        raise RangeError(
+            "A weight is too large to be combined exactly.",
+            expected=f"below 2^53 / {count} in absolute value",
+            got=largest,
+        )
     ternary = _shared_coefficients(secret, count)
     exact = ternary.astype(np.float64)
     product = values @ exact
@@ -225,7 +241,9 @@ def _noise_words(rows: int, cols: int) -> Array:
 
 def _only_secret(key: Any) -> SecretKey:
     if not isinstance(key, SecretKey):
-        raise DTypeError("key of a shared-a format", expected="SecretKey", got=type(key).__name__)
+        raise DTypeError(
+            "The shared-a formats need the secret key.", expected="SecretKey", got=type(key).__name__
+        )
     return key
 
 
@@ -234,26 +252,32 @@ def _checked(
 ) -> tuple[NDArray[np.float64], int]:
     """The matrix as float64 and the number of limbs, once everything fits."""
     if not isinstance(key, (SecretKey, PublicKey)):
-        raise DTypeError("key", expected="SecretKey or PublicKey", got=type(key).__name__)
+        raise DTypeError(
+            "A matrix is encrypted with a secret key or a public one.",
+            expected="SecretKey or PublicKey",
+            got=type(key).__name__,
+        )
     params = key.params
     limbs = params.limbs if limbs is None else limbs
     params.check_limbs(limbs)
     given = np.asarray(matrix)
     if given.dtype.kind not in "fiub":
-        raise DTypeError("matrix", expected="real numbers", got=given.dtype)
+        raise DTypeError("A matrix must hold real numbers.", expected="real numbers", got=given.dtype)
     if given.ndim != 2:
-        raise ShapeError("matrix", expected="two dimensions", got=given.shape)
+        raise ShapeError("A matrix must have two dimensions.", expected="two dimensions", got=given.shape)
     kind.check_shape(params, checked_shape((given.shape[0], given.shape[1])))
     values: NDArray[np.float64] = np.ascontiguousarray(given, np.float64)
     smallest, largest = float(values.min()), float(values.max())  # NaN passes through both
     if not (math.isfinite(smallest) and math.isfinite(largest)):
-        raise RangeError("matrix", expected="finite entries", got="NaN or infinity")
+        raise RangeError(
+            "A matrix must hold finite numbers.", expected="finite entries", got="NaN or infinity"
+        )
     modulus = math.prod(params.q[:limbs])
     room = modulus // 2 - math.ceil(noise.fresh_bound(params, isinstance(key, PublicKey)))
     message = checked_scale(scale) * max(largest, -smallest)
     if message > room:  # also where the product is infinite
         raise RangeError(
-            f"an entry does not fit {limbs} limbs",
+            f"An entry times the scale does not fit {limbs} limbs.",
             expected=f"scale · |entry| up to 2^{math.log2(max(room, 1)):.2f}",
             got=f"{message:g}",
         )

@@ -81,7 +81,9 @@ class CoefficientMatrix(Rebuilt):
         if isinstance(self.uniform, bytes):
             if len(self.uniform) != randomness.SEED_BYTES:
                 raise ParameterError(
-                    "seed", expected=f"{randomness.SEED_BYTES} bytes", got=f"{len(self.uniform)} bytes"
+                    "The seed has the wrong length.",
+                    expected=f"{randomness.SEED_BYTES} bytes",
+                    got=f"{len(self.uniform)} bytes",
                 )
         else:
             _check_array(self.uniform, (limbs, self.a_rows(self.params, self.shape), self.params.n), "a part")
@@ -138,7 +140,11 @@ class CoefficientMatrix(Rebuilt):
             for limb, q in enumerate(self.params.q[: self.limbs]):
                 largest = int(array[limb].max())
                 if largest >= q:
-                    raise RangeError(f"residue of limb {limb}", expected=f"below {q}", got=largest)
+                    raise RangeError(
+                        f"A residue of limb {limb} is not below its prime.",
+                        expected=f"below {q}",
+                        got=largest,
+                    )
 
     def _check_arrived(self) -> None:
         self.check_residues()
@@ -170,13 +176,19 @@ class CoefficientMatrix(Rebuilt):
             RangeError: a float that is NaN, infinite or 0, or leaves no finite scale.
         """
         if isinstance(factor, bool) or not isinstance(factor, (int, float, np.integer, np.floating)):
-            raise DTypeError("factor", expected="a real number", got=type(factor).__name__)
+            raise DTypeError(
+                "The factor must be a real number.", expected="a real number", got=type(factor).__name__
+            )
         if isinstance(factor, (int, np.integer)):
             return self._times_integer(int(factor))
         size = abs(float(factor))
         scale = self.scale / size if size else math.inf
         if not 0 < scale < math.inf:
-            raise RangeError("factor", expected="a float that leaves the scale finite and not 0", got=factor)
+            raise RangeError(
+                "The factor must leave a finite scale above 0.",
+                expected="a float that leaves the scale finite and not 0",
+                got=factor,
+            )
         return replace(self if factor > 0 else self._times_integer(-1), scale=scale)
 
     def _times_integer(self: Matrix, factor: int) -> Matrix:
@@ -192,7 +204,9 @@ class CoefficientMatrix(Rebuilt):
             ParameterError: there are fewer.
         """
         if not 1 <= limbs <= self.limbs:
-            raise ParameterError("number of limbs", expected=f"1 to {self.limbs}", got=limbs)
+            raise ParameterError(
+                "The matrix cannot keep so many limbs.", expected=f"1 to {self.limbs}", got=limbs
+            )
         if limbs == self.limbs:
             return self
         uniform = self.uniform if isinstance(self.uniform, bytes) else self.uniform[:limbs]
@@ -200,10 +214,14 @@ class CoefficientMatrix(Rebuilt):
 
     def _check_same(self, other: CoefficientMatrix) -> None:
         if type(other) is not type(self):
-            raise MismatchError("formats", expected=type(self).__name__, got=type(other).__name__)
+            raise MismatchError(
+                "The two matrices have different formats.",
+                expected=type(self).__name__,
+                got=type(other).__name__,
+            )
         check_together([self, other])
         if other.shape != self.shape:
-            raise ShapeError("shapes", expected=self.shape, got=other.shape)
+            raise ShapeError("The two matrices have different shapes.", expected=self.shape, got=other.shape)
 
     def save(self, path: files.PathLike) -> None:
         """Write to a file of kind "encrypted-matrix", atomically; a fresh one stores the seed.
@@ -239,24 +257,36 @@ def checked_shape(shape: tuple[int, int]) -> tuple[int, int]:
     """Two positive dimensions, as ints; ShapeError otherwise."""
     sizes = tuple(shape)
     if len(sizes) != 2 or not all(1 <= size < MAX_DIMENSION for size in sizes):
-        raise ShapeError("matrix", expected=f"two dimensions from 1 to {MAX_DIMENSION - 1}", got=sizes)
+        raise ShapeError(
+            f"A matrix must have two dimensions from 1 to {MAX_DIMENSION - 1}.",
+            expected=f"two dimensions from 1 to {MAX_DIMENSION - 1}",
+            got=sizes,
+        )
     return int(sizes[0]), int(sizes[1])
 
 
 def checked_scale(scale: float) -> float:
     """A positive finite float; ParameterError otherwise."""
     if isinstance(scale, bool) or not isinstance(scale, (int, float, np.integer, np.floating)):
-        raise ParameterError("scale must be a number", got=type(scale).__name__)
+        raise ParameterError("The scale must be a number.", got=type(scale).__name__)
     if not 0 < scale < math.inf:
-        raise ParameterError("scale", expected="finite and above 0", got=scale)
+        raise ParameterError(
+            "The scale must be finite and above 0.", expected="finite and above 0", got=scale
+        )
     return float(scale)
 
 
 def _check_array(array: Array, shape: tuple[int, int, int], what: str) -> None:
     if array.shape != shape:
-        raise ShapeError(what, expected=f"(limbs, {shape[1]}, {shape[2]})", got=array.shape)
+        raise ShapeError(
+            f"The {what} has the wrong shape.", expected=f"(limbs, {shape[1]}, {shape[2]})", got=array.shape
+        )
     if array.dtype != np.uint64 or not array.flags.c_contiguous:
-        raise DTypeError(what, expected="C-contiguous uint64", got=array.dtype)
+        raise DTypeError(
+            f"The {what} must be an array of C-contiguous uint64.",
+            expected="C-contiguous uint64",
+            got=array.dtype,
+        )
 
 
 def check_together(matrices: list[CoefficientMatrix]) -> None:
@@ -265,15 +295,17 @@ def check_together(matrices: list[CoefficientMatrix]) -> None:
     for other in matrices[1:]:
         pairs = [
             ("parameters", first.params.fingerprint(), other.params.fingerprint()),
-            ("limbs", first.limbs, other.limbs),
+            ("numbers of limbs", first.limbs, other.limbs),
         ]
         if first.key_id and other.key_id:
             pairs.append(("key pairs", first.key_id, other.key_id))
         for what, expected, got in pairs:
             if expected != got:
-                raise MismatchError(f"{what} of two matrices", expected=expected, got=got)
+                raise MismatchError(f"The two matrices have different {what}.", expected=expected, got=got)
         if not math.isclose(first.scale, other.scale, rel_tol=1e-12):
-            raise MismatchError("scales of two matrices", expected=first.scale, got=other.scale)
+            raise MismatchError(
+                "The two matrices have different scales.", expected=first.scale, got=other.scale
+            )
 
 
 def _save(matrix: CoefficientMatrix, path: files.PathLike) -> None:
@@ -303,7 +335,7 @@ def _load(
         found = reader.text("format")
         if found != format_.NAME:
             raise MismatchError(
-                f"{reader.path} holds another format", expected=format_.NAME or "a format", got=found
+                f"{reader.path} holds another format.", expected=format_.NAME or "a format", got=found
             )
         key_id = reader.text("key_id")
         shape, scale = _described(reader, format_)
@@ -324,7 +356,9 @@ def _described(reader: files.Reader, format_: type[CoefficientMatrix]) -> tuple[
     """Shape and scale of the header, checked."""
     shape: Any = reader.header.get("shape")
     if not isinstance(shape, list) or not all(type(size) is int for size in shape):
-        raise FormatError(f"{reader.path}: shape", expected="two whole numbers", got=shape)
+        raise FormatError(
+            f"{reader.path} names no shape of a matrix.", expected="two whole numbers", got=shape
+        )
     try:
         checked = checked_shape(shape)  # type: ignore[arg-type]
         scale = checked_scale(reader.header.get("scale"))  # type: ignore[arg-type]
@@ -338,13 +372,19 @@ def _expect_tensors(reader: files.Reader, format_: type[CoefficientMatrix], shap
     """Raise FormatError unless the tensors are those of this format and shape; return the number of limbs."""
     names = set(reader.tensors)
     if names not in ({"a", "b"}, {"seed", "b"}):
-        raise FormatError(f"{reader.path}: tensors", expected="b, and a or seed", got=sorted(names))
+        raise FormatError(
+            f"{reader.path} holds other tensors than a matrix has.",
+            expected="b, and a or seed",
+            got=sorted(names),
+        )
     params = reader.parameters
     found = reader.tensors["b"].shape
     limbs = found[0] if len(found) == 3 and 1 <= found[0] <= params.limbs else 0
     if limbs == 0:
         raise FormatError(
-            f"{reader.path}: tensor 'b'", expected=f"(1 to {params.limbs} limbs, rows, width)", got=found
+            f"{reader.path} has a tensor 'b' of the wrong shape.",
+            expected=f"(1 to {params.limbs} limbs, rows, width)",
+            got=found,
         )
     reader.expect("b", np.uint64, (limbs, *format_.b_shape(shape)))
     if "seed" in names:

@@ -13,7 +13,9 @@ from cipherblas.rlwe.matrices.matrix import CoefficientMatrix, bit_ceil, check_t
 
 def _check_length(params: Parameters, length: int, what: str) -> None:
     if length > params.n:
-        raise ShapeError(f"length of a {what}", expected=f"at most N = {params.n}", got=length)
+        raise ShapeError(
+            f"A {what} is longer than the ring degree.", expected=f"at most N = {params.n}", got=length
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,14 +87,16 @@ def joined(blocks: Sequence[RlweRows]) -> tuple[Parameters, tuple[int, int]]:
     """
     if not blocks or not all(isinstance(block, RlweRows) for block in blocks):
         raise MismatchError(
-            "blocks", expected="RlweRows, at least one", got=[type(x).__name__ for x in blocks]
+            "Blocks of a matrix must be RlweRows, at least one.",
+            expected="RlweRows, at least one",
+            got=[type(x).__name__ for x in blocks],
         )
     check_together(list(blocks))
     params, rows = blocks[0].params, blocks[0].shape[0]
     shapes = [block.shape for block in blocks]
     if any(shape[0] != rows for shape in shapes) or any(shape[1] != params.n for shape in shapes[:-1]):
         raise ShapeError(
-            "blocks of columns",
+            "The blocks of columns do not fit each other.",
             expected=f"{rows} rows and N = {params.n} columns but for the last",
             got=shapes,
         )

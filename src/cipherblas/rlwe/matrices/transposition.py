@@ -48,9 +48,11 @@ def transpose_plan(size: int, policy: TransposePolicy) -> TransposePlan:
         ShapeError: d is larger than what can be transposed. ParameterError: an unknown policy.
     """
     if size > MOST_SIZE:
-        raise ShapeError("rows of a transposition", expected=f"at most {MOST_SIZE}", got=size)
+        raise ShapeError("The transposition has too many rows.", expected=f"at most {MOST_SIZE}", got=size)
     if policy not in POLICIES:
-        raise ParameterError("key policy of a transposition", expected=" | ".join(POLICIES), got=policy)
+        raise ParameterError(
+            "There is no such key policy of a transposition.", expected=" | ".join(POLICIES), got=policy
+        )
     elements, switches = _core.transpose_plan(size, policy)
     return TransposePlan(tuple(elements), switches)
 
@@ -227,17 +229,19 @@ def _check_owner(keys: EvaluationKeys, params: Parameters, key_id: str) -> None:
     """Raise MismatchError unless keys belong to these parameters and, where both have a name, this key pair."""
     if keys.params.fingerprint() != params.fingerprint():
         raise MismatchError(
-            "parameters of matrix and keys", expected=params.fingerprint(), got=keys.params.fingerprint()
+            "The matrix and the keys have different parameters.",
+            expected=params.fingerprint(),
+            got=keys.params.fingerprint(),
         )
     if keys.key_id and key_id and keys.key_id != key_id:
-        raise MismatchError("key pair of the keys", expected=key_id, got=keys.key_id)
+        raise MismatchError("The keys belong to another key pair.", expected=key_id, got=keys.key_id)
 
 
 def _check_rows(rows: RlweRows) -> None:
     joined([rows])
     if rows.shape[0] > rows.params.n:
         raise ShapeError(
-            "rows of a transposed matrix, unless in blocks",
+            "A matrix with more rows than the ring degree is transposed in blocks.",
             expected=f"at most N = {rows.params.n}",
             got=rows.shape[0],
         )
