@@ -127,7 +127,8 @@ def fresh(wanted: Input, bound: float, evaluators: Evaluators, data: Any) -> lis
     rows, cols = form.grid
 
     def block() -> Handles:
-        return [ev.fresh(following(), public_key=wanted.public_key, **options) for _ in range(count)]
+        data = [following() for _ in range(count)]
+        return list(ev.fresh_block(data, public_key=wanted.public_key, **options))
 
     if data is None:
         return [[block()] * cols] * rows

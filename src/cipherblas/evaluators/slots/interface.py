@@ -48,8 +48,13 @@ class Evaluator(Products):
         """
         limbs = self.top_limbs if limbs is None else limbs
         scale = 2.0**self.params.scale_bits if scale is None else scale
-        errors = SlotErrors(self.noise_model.fresh(scale, public_key), common=bound * TRANSFORM_ERROR)
+        errors = self.noise_model.encrypted(scale, bound, public_key)
         return self.make(limbs, scale, bound, errors, 2, self._fresh_data(data), booked=False)
+
+    def fresh_block(self, data: Sequence[Any], *, bound: float, **options: Any) -> list[Ct]:
+        """`fresh` of several ciphertexts, at least one, that differ in their data alone."""
+        first = self.fresh(data[0], bound=bound, **options)
+        return [first, *(first.twin(self._fresh_data(each)) for each in data[1:])]
 
     def _fresh_data(self, data: Any) -> Any:
         """The evaluator's own representation of what `fresh` is given."""

@@ -87,7 +87,7 @@ class Products(Levels):
             )
         plain = isinstance(rights[0], Plain)
         cts = lefts if plain else lefts + rights
-        limbs = min(ct.limbs for ct in cts)
+        limbs = min({ct.limbs for ct in cts})
         if accumulator is not None:
             limbs = min(limbs, accumulator.limbs)
         lefts = self._dropped(lefts, limbs)
@@ -224,16 +224,18 @@ class Products(Levels):
     def _product_terms(self, lefts: Sequence[Ct], rights: Sequence[Ct]) -> tuple[float, float, SlotErrors]:
         scale = lefts[0].scale * rights[0].scale
         bound = both = 0.0
-        for x, y in zip(lefts, rights, strict=True):
+        deviations = _deviations(lefts), _deviations(rights)
+        for x, y, of_x, of_y in zip(lefts, rights, *deviations, strict=True):
             if x.components != 2 or y.components != 2:
                 raise MismatchError(
                     "A factor of a product was not relinearised.",
                     expected="2 components",
                     got=max(x.components, y.components),
                 )
-            self._check_scales(x.scale * y.scale, scale)
+            if x.scale * y.scale != scale:
+                self._check_scales(x.scale * y.scale, scale)
             bound += x.bound * y.bound
-            both += x.errors.deviation * y.errors.deviation
+            both += of_x * of_y
         left = _weighted(lefts, [y.bound for y in rights])
         right = _weighted(rights, [x.bound for x in lefts])
         common = left.common + right.common + TAIL * both
@@ -294,14 +296,24 @@ def _weighted(cts: Sequence[Ct], weights: Sequence[float]) -> SlotErrors:
     """Errors of Σ_t w_t·ct_t with |w_t| as given; a ciphertext that occurs several times has one error."""
     if len(cts) == 1:
         return cts[0].errors.times(weights[0]) if cts[0].errors.aligned else _mixed(cts[0].errors, weights[0])
-    totals: dict[int, tuple[SlotErrors, float]] = {}
-    for ct, weight in zip(cts, weights, strict=True):
-        totals[id(ct)] = (ct.errors, totals[id(ct)][1] + weight if id(ct) in totals else weight)
-    own = common = 0.0
-    for errors, weight in totals.values():
-        own = math.hypot(own, errors.own * weight)
-        common += math.hypot(errors.mixed, errors.common) * weight
+    if len({id(ct) for ct in cts}) < len(cts):
+        totals: dict[int, float] = {}
+        for ct, weight in zip(cts, weights, strict=True):
+            totals[id(ct)] = totals.get(id(ct), 0.0) + weight
+        cts, weights = list({id(ct): ct for ct in cts}.values()), list(totals.values())
+    if len({id(ct.errors) for ct in cts}) == 1:
+        first = cts[0].errors
+        return SlotErrors(0.0, first.own * math.hypot(*weights), first.dependent * sum(weights))
+    own = math.hypot(*(ct.errors.own * weight for ct, weight in zip(cts, weights, strict=True)))
+    common = sum(ct.errors.dependent * weight for ct, weight in zip(cts, weights, strict=True))
     return SlotErrors(0.0, own, common)
+
+
+def _deviations(cts: Sequence[Ct]) -> list[float]:
+    """Of each; those of fresh ciphertexts are one object."""
+    if len({id(ct.errors) for ct in cts}) == 1:
+        return [cts[0].errors.deviation] * len(cts)
+    return [ct.errors.deviation for ct in cts]
 
 
 def _mixed(errors: SlotErrors, weight: float) -> SlotErrors:

@@ -101,6 +101,10 @@ class Ct:
         if self._booked and self._ledger is not None:
             self._ledger.release(self._booked)
 
+    def twin(self, data: Any) -> Ct:
+        """A handle on another ciphertext of which everything but the data is known to be the same; without bytes."""
+        return Ct(self.limbs, self.scale, self.bound, self.errors, self.components, data, self._ledger)
+
     def stand_for(self, blocks: int, booked_after: int) -> None:
         """Book the bytes of so many like ciphertexts, unless this one is among the first handles of the ledger: it
         stands for them from now on."""

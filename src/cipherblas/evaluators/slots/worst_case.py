@@ -93,6 +93,10 @@ class WorstCase(Evaluator):
         ct.data = Worst(ct.limbs, 2, ct.scale, message, self.worst.fresh(message, public_key))
         return ct
 
+    def fresh_block(self, data: Sequence[Any], *, bound: float, **options: Any) -> list[Ct]:
+        """`fresh` for each."""
+        return [self.fresh(each, bound=bound, **options) for each in data]
+
     def of_element(self, data: Any, *, limbs: int, scale: float, bound: float) -> Ct:
         """A handle on a ring element; `data` is not looked at."""
         ct = super().of_element(None, limbs=limbs, scale=scale, bound=bound)

@@ -100,12 +100,20 @@ class NoiseModel:
         self._slot = math.sqrt(ring.n / 2)
         self._coefficients = CoefficientNoise(ring)
         self._switch: dict[int, float] = {}
+        self._encrypted: dict[tuple[float, float, bool], SlotErrors] = {}
 
     def fresh(self, scale: float, public_key: bool = False) -> float:
         """Encryption and the rounding of the encoding, up or down by chance."""
         # What a squared norm exceeds its mean by is part of the tail of products.
         variance = self._coefficients.fresh(public_key, gain=PRODUCT_TAIL, excess=1.0)
         return math.sqrt(variance) * self._slot / scale
+
+    def encrypted(self, scale: float, bound: float, public_key: bool = False) -> SlotErrors:
+        """Of a fresh ciphertext with slots up to a bound; the same object for like ciphertexts."""
+        key = (scale, bound, public_key)
+        if key not in self._encrypted:
+            self._encrypted[key] = SlotErrors(self.fresh(scale, public_key), common=bound * TRANSFORM_ERROR)
+        return self._encrypted[key]
 
     def encoding(self, scale: float) -> float:
         """Rounding of a plaintext's coefficients; equal plaintexts have equal errors."""
