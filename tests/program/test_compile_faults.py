@@ -113,8 +113,16 @@ EXPRESSIONS: dict[str, tuple[Callable[[Any, Any], Any], type[cb.CipherblasError]
     "no result": (lambda a, b: (), cb.ParameterError, "expected 1 to 256, got 0"),
     "no result by name": (lambda a, b: {}, cb.ParameterError, "expected 1 to 256, got 0"),
     "too many results": (lambda a, b: [a @ b] * 257, cb.ParameterError, "expected 1 to 256, got 257"),
-    "nested results": (lambda a, b: (a, (b, a)), cb.DTypeError, "Results may not be nested: result 1 is itself"),
-    "nested by name": (lambda a, b: {"x": a, "y": {"z": b}}, cb.DTypeError, "Results may not be nested: result 'y' is itself"),
+    "nested results": (
+        lambda a, b: (a, (b, a)),
+        cb.DTypeError,
+        "Results may not be nested: result 1 is itself",
+    ),
+    "nested by name": (
+        lambda a, b: {"x": a, "y": {"z": b}},
+        cb.DTypeError,
+        "Results may not be nested: result 'y' is itself",
+    ),
     "a name that is no name": (lambda a, b: {"x y": a @ b}, cb.ParameterError, "name of a result"),
     "a name that is a keyword": (lambda a, b: {"lambda": a @ b}, cb.ParameterError, "name of a result"),
     "a name that is a number": (lambda a, b: {1: a @ b}, cb.ParameterError, "name of a result"),
