@@ -17,7 +17,6 @@ NAMES = {name for name, kind in vars(errors).items() if isinstance(kind, type) a
 # Rooms whose texts are still noun phrases; a room leaves the list when it is rewritten.
 PENDING = {
     "lab",
-    "report",
 }
 
 
