@@ -256,7 +256,7 @@ def test_operands_by_keyword_are_told_the_line_to_write() -> None:
             call()
     with refused(cb.MismatchError, "no such option.*got speed"):
         cb.compile(lambda a, b: a @ b, PAIR, speed=3)
-    with refused(cb.DTypeError, r"operand 'b'.*expected secret\(…\) or public\(…\), got ndarray"):
+    with refused(cb.DTypeError, r"Operand 'b'.*expected secret\(…\) or public\(…\), got ndarray"):
         cb.compile(lambda a, b: a @ b, {"a": S(4, 4), "b": np.eye(4)})  # type: ignore[dict-item]
 
 
