@@ -48,7 +48,7 @@ def test_sizes_are_read(invoke: Any) -> None:
         ("", "an empty file"),
         ("{", "expected a JSON object"),
         ('{"bench": "cc"}', "a row of bench crossover"),
-        ('{"bench": "crossover", "kind": "cc", "d": "4"}', "d (expected int, got '4')"),
+        ('{"bench": "crossover", "kind": "cc", "d": "4"}', "field 'd' (expected int, got '4')"),
     ],
 )
 def test_other_files_are_refused(invoke: Any, tmp_path: Path, text: str, said: str) -> None:
@@ -56,7 +56,7 @@ def test_other_files_are_refused(invoke: Any, tmp_path: Path, text: str, said: s
     result = invoke("bench", "crossover", "--rows", tmp_path / "rows")
     assert result.exit_code == 1 and said in result.stderr
     result = invoke("bench", "crossover", "--rows", tmp_path / "none")
-    assert result.exit_code == 1 and "cannot read" in result.stderr
+    assert result.exit_code == 1 and "Cannot read" in result.stderr
 
 
 def test_one_form_of_output(invoke: Any) -> None:

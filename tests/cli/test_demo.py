@@ -82,7 +82,7 @@ def test_demo_without_matplotlib(invoke: Any, tmp_path: Path, monkeypatch: pytes
     result = invoke(*SMALL, "-o", tmp_path / "picture.png")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.startswith(
-        "cipherblas: error: a picture needs matplotlib (expected pip install 'cipherblas[plot]'"
+        "cipherblas: error: A picture needs matplotlib (expected pip install 'cipherblas[plot]'"
     )
     assert len(result.stderr.splitlines()) == 1 and list(tmp_path.iterdir()) == []
 
@@ -91,5 +91,5 @@ def test_demo_reports_a_failing_server(invoke: Any, tmp_path: Path, monkeypatch:
     monkeypatch.setattr(flow.sys, "executable", "/bin/false")
     result = invoke(*SMALL, "-o", tmp_path / "picture.png", "--json")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert "the server's process failed" in result.stderr and "got 1" in result.stderr
+    assert "The server's process failed" in result.stderr and "got 1" in result.stderr
     assert list(tmp_path.iterdir()) == []

@@ -116,8 +116,8 @@ def npz(path: Path) -> None:
 @pytest.mark.parametrize(
     ("write", "words"),
     [
-        (lambda path: None, ["cannot read", "No such file"]),
-        (lambda path: path.mkdir(), ["cannot read", "directory"]),
+        (lambda path: None, ["Cannot read", "No such file"]),
+        (lambda path: path.mkdir(), ["Cannot read", "directory"]),
         (lambda path: path.write_bytes(b""), ["not a whole NumPy file"]),
         (lambda path: path.write_text("1,2,3\n"), ["not a whole NumPy file"]),
         (npz, ["several arrays"]),
@@ -141,7 +141,7 @@ def test_no_matrix_files(flow: Any, invoke: Any, tmp_path: Path, write: Any, wor
 def test_a_pipe_is_refused_without_waiting(flow: Any, invoke: Any, tmp_path: Path) -> None:
     pipe = tmp_path / "A.npy"
     os.mkfifo(pipe)
-    refused = (f"cannot read {pipe}", "got a special file")
+    refused = (f"Cannot read {pipe}", "got a special file")
     failed(invoke("encrypt", flow.keys, pipe, "--as", "a", "-o", tmp_path / "A.ct"), *refused)
     failed(invoke("bench", "crossover", "--rows", pipe), *refused)
     assert list(tmp_path.iterdir()) == [pipe]
@@ -270,7 +270,7 @@ def test_outputs_that_cannot_be_written(
     if command == "keygen":
         del reasons["folder"]  # which it would fill
     for target, reason in reasons.items():
-        failed(invoke(*given, tmp_path / target), f"cannot write {tmp_path / target}", reason)
+        failed(invoke(*given, tmp_path / target), f"Cannot write {tmp_path / target}", reason)
     assert {path.name for path in tmp_path.rglob("*")} == {"folder", "file"}
 
 

@@ -134,5 +134,5 @@ def test_missing_file_from_outside(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "")
     (line,) = done.stderr.splitlines()
-    assert line.startswith("cipherblas: error: cannot read absent.json") and "No such file" in line
+    assert line.startswith("cipherblas: error: Cannot read absent.json") and "No such file" in line
     assert list(tmp_path.iterdir()) == []

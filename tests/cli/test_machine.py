@@ -48,7 +48,7 @@ def test_show_says_what_was_planned(tmp_path: Path) -> None:
 def test_refusals(tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text("{}")
     assert "is no file of a machine" in cli(*PRODUCT, "--machine", tmp_path / "bad.json", code=1)
-    assert "cannot read" in cli(*PRODUCT, "--machine", tmp_path / "none.json", code=1)
-    assert "cannot write" in cli("machine", "-o", tmp_path / "none" / "server.json", code=1)
+    assert "Cannot read" in cli(*PRODUCT, "--machine", tmp_path / "none.json", code=1)
+    assert "Cannot write" in cli("machine", "-o", tmp_path / "none" / "server.json", code=1)
     cli(*PRODUCT, "-o", tmp_path / "plan", "--quiet")
     cli("plan", "--show", tmp_path / "plan", "--machine", tmp_path / "bad.json", code=2)

@@ -83,7 +83,7 @@ def test_weights_beyond_the_budget(network: Network, invoke: Any, tmp_path: Path
     assert errors.max() <= network.program.plan.error_target
     nowhere = ("--weight-budget", "0", "--weight-folder", tmp_path / "nowhere")
     refused = network.run(invoke, tmp_path / "z.ct", *nowhere)
-    assert refused.exit_code == 1 and "cannot write" in refused.stderr and "nowhere" in refused.stderr
+    assert refused.exit_code == 1 and "Cannot write" in refused.stderr and "nowhere" in refused.stderr
     assert not (tmp_path / "z.ct").exists() and list((tmp_path / "weights").iterdir()) == []
 
 

@@ -34,7 +34,7 @@ def test_missing_file_and_directory(tmp_path: Path) -> None:
         files.read("a\0b", "ciphertext", insecure=True)
     for target in (tmp_path, tmp_path / "gone" / "x", Path("/proc/x"), Path()):
         for make in (write, files.check_writable):
-            with pytest.raises(StorageError, match="cannot write"):
+            with pytest.raises(StorageError, match="Cannot write"):
                 make(target)
     assert list(tmp_path.iterdir()) == []
 

@@ -318,7 +318,7 @@ def test_key_files_that_lie(
 def test_manifests_that_lie(made: EvaluationKeys, tmp_path: Path, parts: Any) -> None:
     header = {"program_id": "", "key_id": "", "set": "0" * 16, "parts": parts}
     files.write(tmp_path / storage.MANIFEST, "evaluation-keys", header, {}, parameters=made.params)
-    with pytest.raises(FormatError, match="names of parts"):
+    with pytest.raises(FormatError, match="names no parts"):
         EvaluationKeys.load(tmp_path, insecure=True)
 
 

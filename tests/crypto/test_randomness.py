@@ -81,7 +81,7 @@ def test_wrong_seeds(seed: bytes) -> None:
 
 @pytest.mark.parametrize("index", [-1, 1 << 48])
 def test_wrong_indices(index: int) -> None:
-    with pytest.raises(ParameterError, match="stream index"):
+    with pytest.raises(ParameterError, match="index of the stream"):
         stream(SEED, Purpose.NOISE, index, 16)
 
 

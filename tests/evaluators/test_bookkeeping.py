@@ -107,7 +107,7 @@ def test_rotations_are_shared_between_transforms():
 def test_split_steps():
     groups = split_steps([0, 6, 12, -6, 30], 2)
     assert groups == {0: [(0, 0), (6, 6)], 12: [(0, 12)], -12: [(6, -6)], 24: [(6, 30)]}
-    with pytest.raises(ParameterError, match="number of baby steps must be at least 1 .got 0"):
+    with pytest.raises(ParameterError, match=r"number of baby steps must be at least 1 .got 0"):
         split_steps([1], 0)
 
 

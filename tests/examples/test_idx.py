@@ -59,9 +59,9 @@ def test_every_truncation_is_refused(
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"PNG...", "no IDX file: expected two zero bytes first, got 504e"),
+        (b"PNG...", "no IDX file .expected two zero bytes first, got 504e"),
         (b"\0\0\x0d\1" + bytes(8), "expected 0x08, unsigned bytes, got 0x0d"),
-        (idx_bytes(np.zeros((2, 2), np.uint8)), "dimensions of file: expected 1, got 2"),
+        (idx_bytes(np.zeros((2, 2), np.uint8)), "dimensions of file .expected 1, got 2"),
         (idx_bytes(np.zeros(3, np.uint8)) + b"\0", "expected 3 bytes of content, got more"),
         (struct.pack(">HBBI", 0, 8, 1, 0), "expected 1 to 1073741824 entries"),
         (struct.pack(">HBBI", 0, 8, 1, 0xFFFFFFFF), "expected 1 to 1073741824 entries"),
@@ -75,7 +75,7 @@ def test_damage_is_named(tmp_path: Path, content: bytes, message: str) -> None:
 
 
 def test_no_file(tmp_path: Path) -> None:
-    with pytest.raises(cb.StorageError, match=r"cannot read .*missing: expected an IDX file"):
+    with pytest.raises(cb.StorageError, match=r"Cannot read .*missing .expected an IDX file"):
         read_idx(tmp_path / "missing", 1)
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(cb.StorageError, match="got a special file"):

@@ -133,7 +133,7 @@ def test_command_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert private_classification.main(["--images", "1700"]) == 1
     assert "expected 1 to half of the 1797 images, got 1700" in capsys.readouterr().err
     assert private_classification.main(["--plot", str(tmp_path)]) == 1
-    assert "error: cannot write" in capsys.readouterr().err
+    assert "error: Cannot write" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         private_classification.main(["--images", "0"])
     assert "expected 1 or more, got 0" in capsys.readouterr().err

@@ -113,8 +113,16 @@ EXPRESSIONS: dict[str, tuple[Callable[[Any, Any], Any], type[cb.CipherblasError]
     "no result": (lambda a, b: (), cb.ParameterError, "expected 1 to 256, got 0"),
     "no result by name": (lambda a, b: {}, cb.ParameterError, "expected 1 to 256, got 0"),
     "too many results": (lambda a, b: [a @ b] * 257, cb.ParameterError, "expected 1 to 256, got 257"),
-    "nested results": (lambda a, b: (a, (b, a)), cb.DTypeError, "Results may not be nested: result 1 is itself"),
-    "nested by name": (lambda a, b: {"x": a, "y": {"z": b}}, cb.DTypeError, "Results may not be nested: result 'y' is itself"),
+    "nested results": (
+        lambda a, b: (a, (b, a)),
+        cb.DTypeError,
+        "Results may not be nested: result 1 is itself",
+    ),
+    "nested by name": (
+        lambda a, b: {"x": a, "y": {"z": b}},
+        cb.DTypeError,
+        "Results may not be nested: result 'y' is itself",
+    ),
     "a name that is no name": (lambda a, b: {"x y": a @ b}, cb.ParameterError, "name of a result"),
     "a name that is a keyword": (lambda a, b: {"lambda": a @ b}, cb.ParameterError, "name of a result"),
     "a name that is a number": (lambda a, b: {1: a @ b}, cb.ParameterError, "name of a result"),
@@ -248,7 +256,7 @@ def test_operands_by_keyword_are_told_the_line_to_write() -> None:
             call()
     with refused(cb.MismatchError, "no such option.*got speed"):
         cb.compile(lambda a, b: a @ b, PAIR, speed=3)
-    with refused(cb.DTypeError, r"operand 'b'.*expected secret\(…\) or public\(…\), got ndarray"):
+    with refused(cb.DTypeError, r"Operand 'b'.*expected secret\(…\) or public\(…\), got ndarray"):
         cb.compile(lambda a, b: a @ b, {"a": S(4, 4), "b": np.eye(4)})  # type: ignore[dict-item]
 
 

@@ -109,7 +109,7 @@ def test_picture(tmp_path: Path, count: int, known: int) -> None:
 
 
 def test_picture_that_cannot_be_written(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match="cannot write"):
+    with pytest.raises(StorageError, match="Cannot write"):
         draw(tmp_path / "nowhere" / "picture.png", content(3, 3))
     assert list(tmp_path.iterdir()) == []
 

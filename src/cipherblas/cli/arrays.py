@@ -37,14 +37,16 @@ def _load(path: Path) -> NDArray[Any]:
             mapped = np.load(f"/dev/fd/{stream.fileno()}", mmap_mode="r", allow_pickle=False)
             if not isinstance(mapped, np.ndarray):
                 mapped.close()
-                raise FormatError(f"{path} holds several arrays", expected=expected, got="a .npz archive")
+                raise FormatError(f"{path} holds several arrays.", expected=expected, got="a .npz archive")
             del mapped
             stream.seek(0)  # where /dev/fd gives the same description, the header was read from it
             return np.asarray(np.load(stream, allow_pickle=False))
     except (ValueError, EOFError, SyntaxError) as error:
         if "Python objects" in str(error):
-            raise DTypeError(f"{path} holds Python objects", expected=expected, got="dtype object") from error
-        raise FormatError(f"{path} is not a whole NumPy file", expected=expected, got=str(error)) from error
+            raise DTypeError(
+                f"{path} holds Python objects.", expected=expected, got="dtype object"
+            ) from error
+        raise FormatError(f"{path} is not a whole NumPy file.", expected=expected, got=str(error)) from error
 
 
 def lengths_of(shape: Any) -> Any:

@@ -128,9 +128,9 @@ def read_rows(path: Path) -> Iterator[dict[str, Any]]:
         with files.opened(path, "rows of bench crossover --json") as stream:
             lines = stream.read().decode("utf-8").splitlines()
     except UnicodeDecodeError as error:
-        raise FormatError(f"{path}", expected="lines of JSON", got="no text") from error
+        raise FormatError(f"{path} is no text.", expected="lines of JSON", got="no text") from error
     if not lines:
-        raise FormatError(f"{path}", expected="rows of bench crossover --json", got="an empty file")
+        raise FormatError(f"{path} is empty.", expected="rows of bench crossover --json", got="an empty file")
     for number, line in enumerate(lines, start=1):
         yield _checked(line, f"{path}, line {number}")
 
@@ -139,9 +139,13 @@ def _checked(line: str, where: str) -> dict[str, Any]:
     try:
         row = json_module.loads(line)
     except ValueError as error:
-        raise FormatError(where, expected="a JSON object", got=str(error)) from error
+        raise FormatError(f"{where} is no JSON.", expected="a JSON object", got=str(error)) from error
     if not isinstance(row, dict) or row.get("bench") != "crossover":
-        raise FormatError(where, expected="a row of bench crossover --json", got=line[:60])
+        raise FormatError(
+            f"{where} is no row of bench crossover --json.",
+            expected="a row of bench crossover --json",
+            got=line[:60],
+        )
     row = {name: value for name, value in row.items() if value is not None}
     needed = dict(NEEDED)
     if "seconds" in row:
@@ -151,7 +155,15 @@ def _checked(line: str, where: str) -> dict[str, Any]:
     for name, kind in needed.items():
         accepted = (int, float) if kind is float else kind
         if not isinstance(row.get(name), accepted):
-            raise FormatError(f"{where}: {name}", expected=kind.__name__, got=repr(row.get(name)))
+            raise FormatError(
+                f"{where} has a wrong or missing field {name!r}.",
+                expected=kind.__name__,
+                got=repr(row.get(name)),
+            )
     if row["kind"] not in report.KIND_NAMES or row["form"] not in report.FORM_NAMES:
-        raise FormatError(where, expected="kind cc | pc and form blocks | rows", got=line[:60])
+        raise FormatError(
+            f"{where} has an unknown kind or form.",
+            expected="kind cc | pc and form blocks | rows",
+            got=line[:60],
+        )
     return row

@@ -145,5 +145,7 @@ def _by_name(operands: list[EncryptedOperand]) -> dict[str, EncryptedOperand]:
     found: dict[str, EncryptedOperand] = {}
     for operand in operands:
         if found.setdefault(operand.name, operand).digest != operand.digest:
-            raise MismatchError(f"operand {operand.name!r}", expected="one encryption", got="two")
+            raise MismatchError(
+                f"The operand {operand.name!r} was encrypted twice.", expected="one encryption", got="two"
+            )
     return found

@@ -35,7 +35,7 @@ def new_folder(path: Path) -> Iterator[Path]:
     try:
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
             raise StorageError(
-                f"cannot write {path}",
+                f"Cannot write {path}.",
                 expected="a new or an empty folder (keys are never overwritten)",
                 got="a folder with files" if target.is_dir() else "a file",
                 errno=errno.EEXIST,
@@ -50,7 +50,7 @@ def new_folder(path: Path) -> Iterator[Path]:
         raise
     except OSError as error:
         reason = error.strerror or str(error)
-        raise StorageError(f"cannot write {path}", got=reason, errno=error.errno) from error
+        raise StorageError(f"Cannot write {path}.", got=reason, errno=error.errno) from error
 
 
 def open_client(folder: Path, security: int, insecure: bool) -> Client:
@@ -58,7 +58,7 @@ def open_client(folder: Path, security: int, insecure: bool) -> Client:
     if not folder.is_dir():
         got = "a file" if folder.exists() else "nothing there"
         raise StorageError(
-            f"cannot read {folder}", expected="a folder that `cipherblas keygen` wrote", got=got
+            f"Cannot read {folder}.", expected="a folder that `cipherblas keygen` wrote", got=got
         )
     program = Program.load(folder / PROGRAM, security=security, insecure=insecure)
     return Client.load(folder / SECRET, program, security=security, insecure=insecure)

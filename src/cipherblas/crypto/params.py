@@ -107,7 +107,7 @@ class Parameters:
         security_table.check_wanted(self.security, insecure)
         if self.security and self.log_q + self.log_p > security_table.max_log_qp(self.n, self.security):
             raise SecurityError(
-                f"parameters claim {self.security}-bit security at N = {self.n}",
+                f"The parameters claim {self.security}-bit security at N = {self.n}, which they do not have.",
                 expected=f"log2(QP) <= {security_table.max_log_qp(self.n, self.security):g}",
                 got=f"{self.log_q + self.log_p:.2f}",
             )
@@ -116,37 +116,51 @@ class Parameters:
         value: Any  # of any type: the fields may come from a file
         for name, value in (("n", self.n), ("alpha", self.alpha), ("security", self.security)):
             if isinstance(value, bool) or not isinstance(value, int):
-                raise ParameterError(f"{name} must be an integer", got=type(value).__name__)
+                raise ParameterError(f"The field {name} must be an integer.", got=type(value).__name__)
         if not (1 << MIN_LOG_N) <= self.n <= (1 << MAX_LOG_N) or self.n & (self.n - 1):
             raise ParameterError(
-                "ring degree", expected=f"a power of two from 2^{MIN_LOG_N} to 2^{MAX_LOG_N}", got=self.n
+                f"The ring degree must be a power of two from 2^{MIN_LOG_N} to 2^{MAX_LOG_N}.",
+                expected=f"a power of two from 2^{MIN_LOG_N} to 2^{MAX_LOG_N}",
+                got=self.n,
             )
         if not 1 <= len(self.q) <= MAX_LIMBS or len(self.p) > MAX_LIMBS:
             raise ParameterError(
-                "number of limbs",
+                "The parameters have too few or too many limbs.",
                 expected=f"1 to {MAX_LIMBS}",
                 got=f"{len(self.q)} and {len(self.p)} special",
             )
         if not 1 <= self.alpha <= len(self.q):
-            raise ParameterError("limbs per digit", expected=f"1 to {len(self.q)}", got=self.alpha)
+            raise ParameterError(
+                "The number of limbs per digit is out of its range.",
+                expected=f"1 to {len(self.q)}",
+                got=self.alpha,
+            )
         value = self.scale_bits
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise ParameterError("scale_bits must be a number", got=type(value).__name__)
+            raise ParameterError("The field scale_bits must be a number.", got=type(value).__name__)
         if not 0 < value <= 200:
-            raise ParameterError("scale_bits", expected="above 0, at most 200", got=value)
+            raise ParameterError(
+                "The field scale_bits must be above 0, at most 200.",
+                expected="above 0, at most 200",
+                got=value,
+            )
         object.__setattr__(self, "scale_bits", float(value))
 
     def _check_primes(self) -> None:
         primes: tuple[Any, ...] = self.q + self.p
         for prime in primes:
             if isinstance(prime, bool) or not isinstance(prime, int):
-                raise ParameterError("a modulus must be an integer", got=type(prime).__name__)
+                raise ParameterError("A modulus must be an integer.", got=type(prime).__name__)
             if not 2 < prime < 1 << MAX_PRIME_BITS or prime % (2 * self.n) != 1 or not _is_prime(prime):
                 raise ParameterError(
-                    "modulus", expected=f"a prime = 1 mod {2 * self.n} below 2^{MAX_PRIME_BITS}", got=prime
+                    "A modulus is no prime that the ring has.",
+                    expected=f"a prime = 1 mod {2 * self.n} below 2^{MAX_PRIME_BITS}",
+                    got=prime,
                 )
         if len(set(primes)) != len(primes):
-            raise ParameterError("moduli", expected="distinct primes", got=sorted(primes))
+            raise ParameterError(
+                "The moduli must be distinct primes.", expected="distinct primes", got=sorted(primes)
+            )
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles are made, and so checked, by the constructor."""
@@ -168,7 +182,7 @@ class Parameters:
                 security_table.warn_insecure(self.n, self.log_q + self.log_p)
         elif self.security < wanted:
             raise SecurityError(
-                "the parameters are less secure than asked for (insecure=True or --insecure accepts them)",
+                "The parameters are less secure than asked for (insecure=True or --insecure accepts them).",
                 expected=f"{wanted} bits or more",
                 got=f"{self.security} bits" if self.security else "0 bits: not secure at all",
             )
@@ -211,7 +225,9 @@ class Parameters:
     def check_limbs(self, limbs: int) -> None:
         """Raise ParameterError unless 1 <= limbs <= L + 1."""
         if not 1 <= limbs <= len(self.q):
-            raise ParameterError("number of limbs", expected=f"1 to {len(self.q)}", got=limbs)
+            raise ParameterError(
+                "The parameters do not have so many limbs.", expected=f"1 to {len(self.q)}", got=limbs
+            )
 
     @functools.cached_property
     def key_words(self) -> int:
@@ -260,10 +276,12 @@ class Parameters:
         """As `from_dict`, but nothing is demanded of the security: that is left to `check_security`."""
         if not isinstance(values, Mapping) or set(values) != set(_FIELDS):
             got = sorted(map(str, values)) if isinstance(values, Mapping) else type(values).__name__
-            raise ParameterError("parameter fields", expected=sorted(_FIELDS), got=got)
+            raise ParameterError("The parameters have the wrong fields.", expected=sorted(_FIELDS), got=got)
         for name in ("q", "p"):
             if not isinstance(values[name], (list, tuple)):
-                raise ParameterError(f"{name} must be a list of primes", got=type(values[name]).__name__)
+                raise ParameterError(
+                    f"The field {name} must be a list of primes.", got=type(values[name]).__name__
+                )
         return cls(**{name: values[name] for name in _FIELDS}, insecure=True)
 
     @functools.cached_property
@@ -319,12 +337,18 @@ def make_parameters(
     """
     if not (1 << MIN_LOG_N) <= n <= (1 << MAX_LOG_N) or n & (n - 1):
         raise ParameterError(
-            "ring degree", expected=f"a power of two from 2^{MIN_LOG_N} to 2^{MAX_LOG_N}", got=n
+            f"The ring degree must be a power of two from 2^{MIN_LOG_N} to 2^{MAX_LOG_N}.",
+            expected=f"a power of two from 2^{MIN_LOG_N} to 2^{MAX_LOG_N}",
+            got=n,
         )
     if not 1 <= len(q_bits) <= MAX_LIMBS:
-        raise ParameterError("number of limbs", expected=f"1 to {MAX_LIMBS}", got=len(q_bits))
+        raise ParameterError(
+            "The parameters have too few or too many limbs.", expected=f"1 to {MAX_LIMBS}", got=len(q_bits)
+        )
     if not 1 <= alpha <= len(q_bits):
-        raise ParameterError("limbs per digit", expected=f"1 to {len(q_bits)}", got=alpha)
+        raise ParameterError(
+            "The number of limbs per digit is out of its range.", expected=f"1 to {len(q_bits)}", got=alpha
+        )
     q = _nearest_primes(n, q_bits, exclude=())
     log_q = _log2(q)
     largest_digit = max(_log2(q[start : start + alpha]) for start in range(0, len(q), alpha))
@@ -337,7 +361,7 @@ def make_parameters(
     p = _nearest_primes(n, wanted, exclude=q)
     if p and _log2(p) < largest_digit - SPECIAL_SLACK_BITS:
         raise ParameterError(
-            "the special primes are smaller than the largest digit",
+            "The special primes are smaller than the largest digit.",
             expected=f"log2(P) >= {largest_digit:.2f}",
             got=f"{_log2(p):.2f}",
         )
@@ -348,7 +372,9 @@ def make_parameters(
 def _special_sizes(largest_digit: float, bits: float | None, limbs: int | None, margin: float) -> list[float]:
     """log2 of each special prime: `limbs` of them, together at least the largest digit."""
     if limbs is not None and limbs < 0:
-        raise ParameterError("number of special primes", expected="0 or more", got=limbs)
+        raise ParameterError(
+            "The number of special primes must not be negative.", expected="0 or more", got=limbs
+        )
     needed = largest_digit - SPECIAL_SLACK_BITS
     if limbs is None:
         limbs = math.ceil(needed / (MAX_PRIME_BITS if bits is None else max(bits, 1.0)))
@@ -374,14 +400,16 @@ def _nearest_primes(n: int, bits: Sequence[float], exclude: Sequence[int]) -> tu
     chosen: list[int] = []
     for size in bits:
         if not math.isfinite(size) or not 2 <= size <= MAX_PRIME_BITS:
-            raise ParameterError("prime size in bits", expected=f"2 to {MAX_PRIME_BITS}", got=size)
+            raise ParameterError(
+                "There are no primes of this size.", expected=f"2 to {MAX_PRIME_BITS}", got=size
+            )
         try:
             (prime,) = _core.primes_near(n, 2.0**size, 1, [*exclude, *chosen])
         except ValueError:
             prime = 0
         if prime == 0 or abs(math.log2(prime) - size) > PRIME_TOLERANCE_BITS:
             raise TooFewPrimesError(
-                f"too few primes = 1 mod {2 * n} near 2^{size:g}",
+                f"There are too few primes = 1 mod {2 * n} near 2^{size:g}.",
                 expected=f"{len(bits)} within {PRIME_TOLERANCE_BITS} bits",
                 got=len(chosen),
             )

@@ -62,9 +62,13 @@ def keystream(seed: bytes | Array, purpose: Purpose, index: int, out: Array) -> 
     """
     key = bytes(seed)
     if len(key) != SEED_BYTES:
-        raise ParameterError("seed", expected=f"{SEED_BYTES} bytes", got=f"{len(key)} bytes")
+        raise ParameterError(
+            "The seed has the wrong length.", expected=f"{SEED_BYTES} bytes", got=f"{len(key)} bytes"
+        )
     if not 0 <= index < 1 << 48:
-        raise ParameterError("stream index", expected="0 to 2^48 - 1", got=index)
+        raise ParameterError(
+            "The index of the stream must be below 2^48.", expected="0 to 2^48 - 1", got=index
+        )
     start = int(purpose).to_bytes(2, "big") + index.to_bytes(6, "big") + bytes(8)
     encryptor = Cipher(algorithms.AES(key), modes.CTR(start)).encryptor()
     zeros = memoryview(_ZEROS)

@@ -36,9 +36,11 @@ def check_wanted(security: int, insecure: bool = False) -> None:
         SecurityError: it is 0 without `insecure`.
     """
     if isinstance(security, bool) or security not in (0, *LEVELS):
-        raise ParameterError("security level", expected="128, 192, 256, or 0", got=security)
+        raise ParameterError(
+            "There is no such level of security.", expected="128, 192, 256, or 0", got=security
+        )
     if security == 0 and not insecure:
-        raise SecurityError("security 0 needs insecure=True", expected="128, 192 or 256", got=0)
+        raise SecurityError("Security 0 needs insecure=True.", expected="128, 192 or 256", got=0)
 
 
 def max_log_qp(n: int, security: int) -> float:
@@ -51,7 +53,7 @@ def max_log_qp(n: int, security: int) -> float:
         ParameterError: `security` is not 128, 192 or 256.
     """
     if security not in _MAX_LOG_QP:
-        raise ParameterError("unknown security level", expected="128, 192 or 256", got=security)
+        raise ParameterError("There is no such level of security.", expected="128, 192 or 256", got=security)
     column = _MAX_LOG_QP[security]
     return float(max((bound for degree, bound in column.items() if degree <= n), default=0))
 
@@ -78,12 +80,12 @@ def check(n: int, log_qp: float, security: int, insecure: bool = False) -> int:
     """
     if security == 0:
         if not insecure:
-            raise SecurityError("security 0 needs insecure=True", expected="128, 192 or 256", got=0)
+            raise SecurityError("Security 0 needs insecure=True.", expected="128, 192 or 256", got=0)
     elif log_qp <= max_log_qp(n, security):
         return security
     elif not insecure:
         raise SecurityError(
-            f"parameters do not reach {security}-bit security at N = {n}",
+            f"The parameters do not reach {security}-bit security at N = {n}.",
             expected=f"log2(QP) <= {max_log_qp(n, security):g}",
             got=f"{log_qp:.2f}",
         )
@@ -117,7 +119,7 @@ def check_lattice(dimension: int, log_qp: float, security: int) -> None:
     """
     if security and log_qp > max_log_qp(dimension, security):
         raise SecurityError(
-            f"a lattice of dimension {dimension} does not reach {security}-bit security",
+            f"A lattice of dimension {dimension} does not reach {security}-bit security.",
             expected=f"log2(QP) <= {max_log_qp(dimension, security):g}",
             got=f"{log_qp:.2f}",
         )

@@ -257,7 +257,7 @@ class WeightStore:
             return mmap.mmap(self._file.fileno(), length, offset=start)
         except OSError as error:
             raise StorageError(
-                "encoded weights beyond the memory budget go into a temporary file",
+                "Encoded weights beyond the memory budget cannot go into a temporary file.",
                 expected=f"{length} bytes of disk",
                 got=str(error),
                 errno=error.errno,

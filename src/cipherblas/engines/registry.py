@@ -28,7 +28,7 @@ def engine_of(name: str, params: Parameters) -> Engine:
         ParameterError: there is none of that name.
     """
     if name not in _ENGINES:
-        raise ParameterError("engine", expected=" | ".join(_ENGINES), got=name)
+        raise ParameterError("There is no such engine.", expected=" | ".join(_ENGINES), got=name)
     return _ENGINES[name](params)
 
 
@@ -45,9 +45,15 @@ def register_engine(name: str, make: MakeEngine) -> None:
     """
     given: Any = name
     if not isinstance(given, str) or not _NAME.fullmatch(given) or given == CPU:
-        raise ParameterError("name of an engine", expected=f"{_NAME.pattern}, not {CPU!r}", got=repr(name))
+        raise ParameterError(
+            "An engine cannot have this name.", expected=f"{_NAME.pattern}, not {CPU!r}", got=repr(name)
+        )
     if not callable(make):
-        raise DTypeError("an engine", expected="a class, or what makes one of parameters", got=repr(make))
+        raise DTypeError(
+            "An engine is registered by its class, or by what makes one.",
+            expected="a class, or what makes one of parameters",
+            got=repr(make),
+        )
     _ENGINES[name] = make
 
 
@@ -59,5 +65,7 @@ def unregister_engine(name: str) -> None:
     """
     if name == CPU or name not in _ENGINES:
         outside = [other for other in _ENGINES if other != CPU]
-        raise ParameterError("a registered engine", expected=" | ".join(outside) or "one", got=name)
+        raise ParameterError(
+            "No engine of this name was registered.", expected=" | ".join(outside) or "one", got=name
+        )
     del _ENGINES[name]

@@ -37,7 +37,7 @@ def parameters(slots: int, depth: int, security: int, insecure: bool) -> Paramet
         log_n = next(secure, None)
         more = f"slots={1 << (log_n - 1)} (vectors are followed by zeros), or " if log_n is not None else ""
         raise SecurityError(
-            f"a ring of {slots} slots and depth {depth} has less than {security} bits of security",
+            f"A ring of {slots} slots and depth {depth} has less than {security} bits of security.",
             expected=f"{more}insecure=True for a toy ring",
             got=f"log2(QP) of {log_qp:.0f}",
         ) from None

@@ -132,7 +132,9 @@ def run(
         ShapeError, DTypeError, RangeError, ParameterError: inputs or options are not as described.
     """
     if on not in get_args(On):
-        raise ParameterError("on", expected=" | ".join(get_args(On)), got=on)
+        raise ParameterError(
+            "There is nothing of this name to run on.", expected=" | ".join(get_args(On)), got=on
+        )
     check_policy(key_policy)
     given = [_given(value, number, on) for number, value in enumerate(inputs)]
     count = _slots(given, slots, ring)
@@ -147,12 +149,16 @@ def run(
         if depth is None:
             depth = rings.least_depth(lambda tried: symbolic(rings.shape(count, tried)))
         elif not _is_whole(depth) or not 0 <= depth <= rings.MAX_DEPTH:
-            raise ParameterError("depth", expected=f"0 to {rings.MAX_DEPTH}", got=depth)
+            raise ParameterError(
+                "The depth is out of its range.", expected=f"0 to {rings.MAX_DEPTH}", got=depth
+            )
         chosen = rings.shape(count, depth)
         if on == "native":
             chosen = rings.parameters(count, depth, security, insecure)
     elif depth is not None:
-        raise ParameterError("the ring", expected="ring=… or depth=…", got="both")
+        raise ParameterError(
+            "The ring and its depth cannot both be given.", expected="ring=… or depth=…", got="both"
+        )
     counter, planned = symbolic(chosen)
     if on == "symbolic":
         return _outcome(on, counter, planned, None)
@@ -160,7 +166,9 @@ def run(
     if on == "clear":
         return _in_clear(function, vectors, bounds, chosen, counter.request, key_policy)
     if not isinstance(chosen, Parameters):
-        raise DTypeError("ring of a native run", expected="Parameters", got=type(chosen).__name__)
+        raise DTypeError(
+            "A native run needs Parameters for its ring.", expected="Parameters", got=type(chosen).__name__
+        )
     chosen.check_security(security, insecure)
     found = _native(function, vectors, bounds, chosen, counter.request, key_policy)
     if not compare:
@@ -193,17 +201,27 @@ def _given(value: Any, number: int, on: On) -> Slots | float:
     what = f"input {number}"
     if is_scalar(value):
         if on != "symbolic":
-            raise DTypeError(what, expected="a vector of slots", got="a number, which is a bound")
+            raise DTypeError(
+                f"The {what} must be a vector of slots where it is computed with.",
+                expected="a vector of slots",
+                got="a number, which is a bound",
+            )
         if not 0 < value < math.inf:
-            raise RangeError(what, expected="a positive bound, or a vector of slots", got=value)
+            raise RangeError(
+                f"The {what} must be a vector of slots or a positive bound.",
+                expected="a positive bound, or a vector of slots",
+                got=value,
+            )
         return float(value)
     array = np.asarray(value)
     if array.dtype.kind not in "biufc":
-        raise DTypeError(what, expected="numbers", got=array.dtype)
+        raise DTypeError(f"The {what} must hold numbers.", expected="numbers", got=array.dtype)
     if array.ndim != 1 or not array.size:
-        raise ShapeError(what, expected="a vector of slots", got=array.shape)
+        raise ShapeError(
+            f"The {what} must be a vector of slots.", expected="a vector of slots", got=array.shape
+        )
     if not np.isfinite(array).all():
-        raise RangeError(what, expected="finite numbers", got="others")
+        raise RangeError(f"The {what} must hold finite numbers.", expected="finite numbers", got="others")
     return array.astype(np.complex128)
 
 
@@ -211,18 +229,34 @@ def _slots(given: Sequence[Slots | float], slots: int | None, ring: Ring | None)
     lengths = [value.size for value in given if not isinstance(value, float)]
     if ring is not None:
         if slots not in (None, ring.n // 2):
-            raise ParameterError("slots", expected=f"{ring.n // 2}, those of the ring", got=slots)
+            raise ParameterError(
+                "The ring has another number of slots.",
+                expected=f"{ring.n // 2}, those of the ring",
+                got=slots,
+            )
         slots = ring.n // 2
     elif slots is None:
         if not lengths:
-            raise ParameterError("slots", expected="slots=… where no input is a vector", got=None)
+            raise ParameterError(
+                "The slots must be given where no input is a vector.",
+                expected="slots=… where no input is a vector",
+                got=None,
+            )
         slots = max(MIN_SLOTS, 1 << (max(lengths) - 1).bit_length())
     if not _is_whole(slots) or slots < 1 or slots & (slots - 1):
-        raise ParameterError("slots", expected="a power of two", got=slots)
+        raise ParameterError(
+            "The number of slots must be a power of two.", expected="a power of two", got=slots
+        )
     if not MIN_SLOTS <= slots <= MAX_SLOTS:
-        raise ParameterError("slots", expected=f"{MIN_SLOTS} to {MAX_SLOTS}", got=slots)
+        raise ParameterError(
+            "There is no ring of so many slots.", expected=f"{MIN_SLOTS} to {MAX_SLOTS}", got=slots
+        )
     if max(lengths, default=0) > slots:
-        raise ShapeError("an input", expected=f"at most {slots} slots", got=max(lengths))
+        raise ShapeError(
+            "An input is longer than the slots of the ring.",
+            expected=f"at most {slots} slots",
+            got=max(lengths),
+        )
     return slots
 
 
@@ -236,9 +270,11 @@ def _bound(value: Slots | float, bound: float | None) -> float:
     if bound is None:
         return largest or 1.0
     if not is_scalar(bound) or not 0 < bound < math.inf:
-        raise ParameterError("bound", expected="a positive number", got=bound)
+        raise ParameterError("The bound must be a positive number.", expected="a positive number", got=bound)
     if largest > bound:
-        raise RangeError("an input", expected=f"absolute values up to {bound:g}", got=largest)
+        raise RangeError(
+            "An input exceeds its bound.", expected=f"absolute values up to {bound:g}", got=largest
+        )
     return float(bound)
 
 
@@ -256,7 +292,9 @@ def _called(function: Function, ev: Evaluator, cts: Sequence[Ct]) -> Any:
     results = _listed(found)
     if not isinstance(results, (list, tuple)) or not results or not all(isinstance(ct, Ct) for ct in results):
         raise DTypeError(
-            "what the function returned", expected="a ciphertext or a list of them", got=type(found).__name__
+            "The function must return a ciphertext or a list of them.",
+            expected="a ciphertext or a list of them",
+            got=type(found).__name__,
         )
     return found
 

@@ -16,7 +16,7 @@ def check_drawing() -> None:
         import matplotlib  # noqa: F401
     except ImportError as error:
         raise StorageError(
-            "a picture needs matplotlib", expected="pip install 'cipherblas[plot]'", got=str(error)
+            "A picture needs matplotlib.", expected="pip install 'cipherblas[plot]'", got=str(error)
         ) from error
 
 

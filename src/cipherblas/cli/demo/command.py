@@ -79,7 +79,7 @@ def demo(
         worst = float(job.errors.max())
         if worst > job.program.plan.error_target:
             raise PrecisionError(
-                f"{job.title}: an entry is too far from NumPy's",
+                f"{job.title}: an entry is too far from NumPy's.",
                 expected=job.program.plan.error_target,
                 got=worst,
             )

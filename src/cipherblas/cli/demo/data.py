@@ -45,7 +45,7 @@ def load_digits(queries: int, gallery: int) -> Digits:
         from sklearn.linear_model import RidgeClassifier
     except ImportError as error:
         raise StorageError(
-            "the demonstration needs the digits of scikit-learn",
+            "The demonstration needs the digits of scikit-learn.",
             expected="pip install 'cipherblas[demo]'",
             got=str(error),
         ) from error

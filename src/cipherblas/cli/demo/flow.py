@@ -118,7 +118,7 @@ class Job:
         with self._timed("server"), display.progress(f"{self.title}: the server computes"):
             done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, text=True, check=False)
         if done.returncode != 0:
-            raise ServerFailed("the server's process failed", expected="exit code 0", got=done.returncode)
+            raise ServerFailed("The server's process failed.", expected="exit code 0", got=done.returncode)
         self.server = json.loads(done.stdout)
 
     @contextmanager

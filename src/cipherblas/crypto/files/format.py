@@ -48,7 +48,7 @@ PathLike = str | os.PathLike[str]
 def storage_error(action: str, path: PathLike, error: OSError, **details: Any) -> StorageError:
     reason = error.strerror or str(error)
     details.setdefault("got", reason)
-    return StorageError(f"cannot {action} {os.fspath(path)}", errno=error.errno, **details)
+    return StorageError(f"Cannot {action} {os.fspath(path)}.", errno=error.errno, **details)
 
 
 def hasher() -> Any:

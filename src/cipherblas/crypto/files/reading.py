@@ -71,11 +71,11 @@ class Reader:
             entries = _checked_metadata(self.path, raw, metadata)
             if metadata["kind"] != kind:
                 raise MismatchError(
-                    f"{self.path} is another kind of file", expected=kind, got=metadata["kind"]
+                    f"{self.path} is another kind of file.", expected=kind, got=metadata["kind"]
                 )
             if fingerprint is not None and metadata["fingerprint"] != fingerprint:
                 raise MismatchError(
-                    f"{self.path} was made with other parameters",
+                    f"{self.path} was made with other parameters.",
                     expected=fingerprint,
                     got=metadata["fingerprint"],
                 )
@@ -102,17 +102,17 @@ class Reader:
 
     def _read_header(self, size: int) -> bytes:
         if size < 8:
-            raise FormatError(f"{self.path} is not a cipherblas file", expected="8 bytes or more", got=size)
+            raise FormatError(f"{self.path} is not a cipherblas file.", expected="8 bytes or more", got=size)
         length = int.from_bytes(self._read_at(0, 8), "little")
         if length > form.MAX_HEADER_BYTES:
             raise FormatError(
-                f"{self.path} is not a cipherblas file",
+                f"{self.path} is not a cipherblas file.",
                 expected=f"a header of at most {form.MAX_HEADER_BYTES} bytes",
                 got=length,
             )
         if length > size - 8:
             raise FormatError(
-                f"{self.path} is truncated", expected=f"{8 + length} bytes or more", got=f"{size} bytes"
+                f"{self.path} is truncated.", expected=f"{8 + length} bytes or more", got=f"{size} bytes"
             )
         return self._read_at(8, length)
 
@@ -127,7 +127,7 @@ class Reader:
             count = os.preadv(self._descriptor, [target[done:]], offset + done)
             if count == 0:
                 raise StorageError(
-                    f"{self.path} became shorter while it was read",
+                    f"{self.path} became shorter while it was read.",
                     expected=f"{offset + len(target)} bytes or more",
                     got=f"{offset + done} bytes",
                 )
@@ -138,14 +138,16 @@ class Reader:
             return self.tensors[name]
         except KeyError:
             raise FormatError(
-                f"{self.path} lacks a tensor", expected=name, got=sorted(self.tensors)
+                f"{self.path} lacks a tensor.", expected=name, got=sorted(self.tensors)
             ) from None
 
     def text(self, field: str) -> str:
         """A text field of the header; FormatError when it is missing or something else."""
         found = self.header.get(field)
         if not isinstance(found, str):
-            raise FormatError(f"{self.path}: {field}", expected="text", got=type(found).__name__)
+            raise FormatError(
+                f"{self.path} has no text in its field {field!r}.", expected="text", got=type(found).__name__
+            )
         return found
 
     def expect(self, name: str, dtype: Any, shape: Sequence[int]) -> None:
@@ -153,7 +155,7 @@ class Reader:
         info = self._info(name)
         if info.dtype != np.dtype(dtype) or info.shape != tuple(shape):
             raise FormatError(
-                f"{self.path}: tensor {name!r}",
+                f"{self.path} holds a tensor {name!r} of the wrong type or shape.",
                 expected=f"{np.dtype(dtype)} {tuple(shape)}",
                 got=f"{info.dtype} {info.shape}",
             )
@@ -180,7 +182,7 @@ class Reader:
             raise form.storage_error("read", self.path, error) from error
         if hasher.hexdigest() != info.digest:
             raise FormatError(
-                f"{self.path} is damaged: checksum of tensor {name!r}",
+                f"{self.path} is damaged: the checksum of tensor {name!r} is wrong.",
                 expected=info.digest,
                 got=hasher.hexdigest(),
             )
@@ -270,13 +272,13 @@ def _open_regular(path: str, expected: str) -> int:
     except OSError as error:
         raise form.storage_error("read", path, error) from error
     except ValueError as error:  # a zero byte in the name
-        raise StorageError("not a file name", got=repr(path)) from error
+        raise StorageError("This is no name of a file.", got=repr(path)) from error
     mode = os.fstat(descriptor).st_mode
     if not stat.S_ISREG(mode):
         os.close(descriptor)
         got = "a directory" if stat.S_ISDIR(mode) else "a special file"
         raise StorageError(
-            f"cannot read {path}",
+            f"Cannot read {path}.",
             expected=expected,
             got=got,
             errno=errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL,
@@ -341,10 +343,16 @@ def parse_json(path: str, text: str | bytes, what: str) -> dict[str, Any]:
         _check_depth(value)
     except (ValueError, RecursionError) as error:
         raise FormatError(
-            f"{path} is damaged, truncated, or not a cipherblas file: {what}", expected="JSON", got=str(error)
+            f"{path} is damaged, truncated, or not a cipherblas file: {what} must be JSON.",
+            expected="JSON",
+            got=str(error),
         ) from None  # its text may hold control characters of the file
     if not isinstance(value, dict):
-        raise FormatError(f"{path} is damaged: {what}", expected="a JSON object", got=type(value).__name__)
+        raise FormatError(
+            f"{path} is damaged: {what} must be a JSON object.",
+            expected="a JSON object",
+            got=type(value).__name__,
+        )
     return value
 
 
@@ -355,22 +363,24 @@ def _parse_container(path: str, raw: bytes, data_bytes: int) -> tuple[dict[str, 
     file. It would map the file to judge it, and reading a mapped file that shrinks kills the process.
     """
     if not raw.startswith(b"{"):
-        raise FormatError(f"{path} is not a cipherblas file", expected="a header that begins with {")
-    entries = parse_json(path, raw, "header")
+        raise FormatError(f"{path} is not a cipherblas file.", expected="a header that begins with {")
+    entries = parse_json(path, raw, "its header")
     metadata = entries.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(isinstance(text, str) for text in metadata.values()):
-        raise FormatError(f"{path} is damaged: metadata", expected="texts", got=metadata)
+        raise FormatError(f"{path} is damaged: its metadata must be texts.", expected="texts", got=metadata)
     infos = {name: _tensor_info(path, name, entry, 8 + len(raw)) for name, entry in entries.items()}
     end = 8 + len(raw)
     for name, info in sorted(infos.items(), key=lambda item: (item[1].offset, item[1].nbytes)):
         if info.offset != end:
             raise FormatError(
-                f"{path} is damaged: place of tensor {name!r}", expected=f"byte {end}", got=info.offset
+                f"{path} is damaged: tensor {name!r} stands in the wrong place.",
+                expected=f"byte {end}",
+                got=info.offset,
             )
         end += info.nbytes
     if end != 8 + len(raw) + data_bytes:
         raise FormatError(
-            f"{path} is damaged or truncated",
+            f"{path} is damaged or truncated.",
             expected=f"{end} bytes",
             got=f"{8 + len(raw) + data_bytes} bytes",
         )
@@ -380,21 +390,33 @@ def _parse_container(path: str, raw: bytes, data_bytes: int) -> tuple[dict[str, 
 def _tensor_info(path: str, name: str, entry: Any, data_start: int) -> TensorInfo:
     """One entry of the header; its digest is added later."""
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
-        raise FormatError(f"{path}: tensor {name!r}", expected="dtype, shape and data_offsets", got=entry)
+        raise FormatError(
+            f"{path} is damaged: tensor {name!r} has the wrong fields.",
+            expected="dtype, shape and data_offsets",
+            got=entry,
+        )
     named, shape, span = entry["dtype"], entry["shape"], entry["data_offsets"]
     dtype = form.DTYPES.get(named) if isinstance(named, str) else None
     if dtype is None:
-        raise FormatError(f"{path}: dtype of {name!r}", expected=sorted(form.DTYPES), got=named)
+        raise FormatError(
+            f"{path} is damaged: tensor {name!r} has an unknown dtype.",
+            expected=sorted(form.DTYPES),
+            got=named,
+        )
     # The product is compared with the bytes; an empty tensor can still have a huge dimension.
     if (
         not _are_lengths(shape)
         or len(shape) > form.MAX_DIMENSIONS
         or math.prod(max(size, 1) for size in shape) >= 1 << 56
     ):
-        raise FormatError(f"{path}: shape of {name!r}", expected="dimensions that fit memory", got=shape)
+        raise FormatError(
+            f"{path} is damaged: tensor {name!r} has an impossible shape.",
+            expected="dimensions that fit memory",
+            got=shape,
+        )
     if not _are_lengths(span) or len(span) != 2 or span[1] - span[0] != math.prod(shape) * dtype.itemsize:
         raise FormatError(
-            f"{path}: place of tensor {name!r}",
+            f"{path} is damaged: the place of tensor {name!r} does not fit its shape.",
             expected=f"begin and end, {math.prod(shape) * dtype.itemsize} bytes",
             got=span,
         )
@@ -410,27 +432,39 @@ def _checked_metadata(path: str, raw: bytes, metadata: dict[str, str]) -> dict[s
     version = metadata.get(form.MAGIC)
     if version is None:
         raise FormatError(
-            f"{path} is not a cipherblas file", expected=f"a {form.MAGIC!r} entry in its header"
+            f"{path} is not a cipherblas file.", expected=f"a {form.MAGIC!r} entry in its header"
         )
     if not (version.isascii() and version.isdigit() and len(version) < 10):
-        raise FormatError(f"{path} is damaged: format version", expected=form.FORMAT_VERSION, got=version)
+        raise FormatError(
+            f"{path} is damaged: its format version is no number.", expected=form.FORMAT_VERSION, got=version
+        )
     if int(version) > form.FORMAT_VERSION:
         raise VersionError(
-            f"{path} was written by a newer cipherblas", expected=f"format {form.FORMAT_VERSION}", got=version
+            f"{path} was written by a newer cipherblas.",
+            expected=f"format {form.FORMAT_VERSION}",
+            got=version,
         )
     if int(version) < form.FORMAT_VERSION:
         raise VersionError(
-            f"{path} was written by an older cipherblas: it must be made again",
+            f"{path} was written by an older cipherblas: it must be made again.",
             expected=f"format {form.FORMAT_VERSION}",
             got=version,
         )
     if version != str(form.FORMAT_VERSION) or set(metadata) != set(form.ENTRIES):
-        raise FormatError(f"{path} is damaged: header entries", expected=form.ENTRIES, got=sorted(metadata))
+        raise FormatError(
+            f"{path} is damaged: its header has the wrong entries.",
+            expected=form.ENTRIES,
+            got=sorted(metadata),
+        )
     stated = metadata["checksum"]
     found = form.header_checksum(raw.replace(stated.encode(), form.NO_CHECKSUM.encode(), 1))
     if found != stated:
-        raise FormatError(f"{path} is damaged: checksum of the header", expected=stated, got=found)
-    return {name: parse_json(path, metadata[name], name) for name in ("parameters", "header", "digests")}
+        raise FormatError(
+            f"{path} is damaged: the checksum of its header is wrong.", expected=stated, got=found
+        )
+    return {
+        name: parse_json(path, metadata[name], f"its {name}") for name in ("parameters", "header", "digests")
+    }
 
 
 def _checked_parameters(
@@ -444,7 +478,7 @@ def _checked_parameters(
     stamped = (parameters.fingerprint(), str(parameters.security))
     if stamped != (metadata["fingerprint"], metadata["security"]):
         raise FormatError(
-            f"{path}: fingerprint and security do not belong to its parameters",
+            f"{path} states a fingerprint or a security that is not that of its parameters.",
             expected=stamped,
             got=(metadata["fingerprint"], metadata["security"]),
         )
@@ -457,8 +491,16 @@ def _checked_parameters(
 
 def _with_digests(path: str, infos: dict[str, TensorInfo], digests: dict[str, Any]) -> dict[str, TensorInfo]:
     if set(infos) != set(digests):
-        raise FormatError(f"{path}: digests", expected=sorted(infos), got=sorted(digests))
+        raise FormatError(
+            f"{path} is damaged: its digests are not those of its tensors.",
+            expected=sorted(infos),
+            got=sorted(digests),
+        )
     for name, digest in digests.items():
         if not isinstance(digest, str):
-            raise FormatError(f"{path}: digest of {name!r}", expected="text", got=type(digest).__name__)
+            raise FormatError(
+                f"{path} is damaged: the digest of {name!r} must be a text.",
+                expected="text",
+                got=type(digest).__name__,
+            )
     return {name: replace(info, digest=digests[name]) for name, info in infos.items()}

@@ -45,7 +45,7 @@ def _compact_json(value: Any, what: str) -> str:
     try:
         return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise ParameterError(f"the {what} cannot be written as JSON", got=str(error)) from error
+        raise ParameterError(f"The {what} cannot be written as JSON.", got=str(error)) from error
 
 
 def _container_header(
@@ -79,7 +79,9 @@ def _container_header(
     text += b" " * (-(8 + len(text)) % ALIGNMENT)
     if len(text) > form.MAX_HEADER_BYTES:
         raise ParameterError(
-            "the file header is too long", expected=f"at most {form.MAX_HEADER_BYTES} bytes", got=len(text)
+            "The header of the file is too long.",
+            expected=f"at most {form.MAX_HEADER_BYTES} bytes",
+            got=len(text),
         )
     # The first place is the metadata's: nothing before it can hold 64 zeros in this form.
     place = text.index(f'"checksum":"{form.NO_CHECKSUM}"'.encode()) + len('"checksum":"')
@@ -91,9 +93,15 @@ def _writable_tensors(tensors: Mapping[str, Any]) -> dict[str, Array]:
     for name, array in tensors.items():
         if not isinstance(array, np.ndarray) or array.dtype not in form.DTYPE_NAMES:
             got = array.dtype if isinstance(array, np.ndarray) else type(array).__name__
-            raise ParameterError(f"tensor {name!r}", expected=f"an array of {sorted(form.DTYPES)}", got=got)
+            raise ParameterError(
+                f"The tensor {name!r} has a type that files do not hold.",
+                expected=f"an array of {sorted(form.DTYPES)}",
+                got=got,
+            )
         if name == "__metadata__" or array.ndim > form.MAX_DIMENSIONS:
-            raise ParameterError("tensor name or rank not allowed", got=f"{name!r}, rank {array.ndim}")
+            raise ParameterError(
+                "A tensor has a name or a rank that files do not hold.", got=f"{name!r}, rank {array.ndim}"
+            )
         checked[name] = array
     # Widest first, so that every tensor is aligned to its own word size.
     return dict(sorted(checked.items(), key=lambda item: (-item[1].itemsize, item[0])))
@@ -106,7 +114,7 @@ def _parameters_of(header: Mapping[str, Any], parameters: Parameters | None) -> 
         return Parameters.from_dict(
             header["parameters"], insecure=True
         )  # what is written was accepted before
-    raise ParameterError("a file needs its parameters", expected="parameters=… or header['parameters']")
+    raise ParameterError("A file needs its parameters.", expected="parameters=… or header['parameters']")
 
 
 def write(
@@ -136,7 +144,7 @@ def write(
         StorageError: the directory is missing or read-only, the disk is full, …
     """
     if kind not in form.KINDS:
-        raise ParameterError("file kind", expected=form.KINDS, got=kind)
+        raise ParameterError("There is no such kind of file.", expected=form.KINDS, got=kind)
     parameters = _parameters_of(header, parameters)
     header = {name: value for name, value in header.items() if name != "parameters"}
     arrays = _writable_tensors(tensors)

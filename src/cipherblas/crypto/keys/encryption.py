@@ -64,15 +64,21 @@ class FreshCiphertext(Rebuilt):
 def _check_residues(params: Parameters, data: Array, limbs: int, shape: tuple[int, ...], what: str) -> None:
     """Raise ShapeError, DTypeError or RangeError unless `data` are residues of this shape."""
     if data.shape != shape:
-        raise ShapeError(what, expected=shape, got=data.shape)
+        raise ShapeError(f"The {what} has the wrong shape.", expected=shape, got=data.shape)
     if data.dtype != np.uint64 or not data.flags.c_contiguous:
-        raise DTypeError(what, expected="C-contiguous uint64", got=data.dtype)
+        raise DTypeError(
+            f"The {what} must be an array of C-contiguous uint64.",
+            expected="C-contiguous uint64",
+            got=data.dtype,
+        )
     largest = data.reshape(-1, limbs, params.n).max(axis=(0, 2))
     moduli = np.array(params.q[:limbs], np.uint64)
     if (largest >= moduli).any():
         limb = int(np.argmax(largest >= moduli))
         raise RangeError(
-            f"{what}: residue of limb {limb}", expected=f"below {moduli[limb]}", got=largest[limb]
+            f"The {what} has a residue of limb {limb} that is not below its prime.",
+            expected=f"below {moduli[limb]}",
+            got=largest[limb],
         )
 
 
@@ -156,22 +162,28 @@ def generate_public_key(secret: SecretKey) -> PublicKey:
 def _check_message(params: Parameters, coefficients: Array, limbs: int) -> None:
     params.check_limbs(limbs)
     if coefficients.shape != (params.n,):
-        raise ShapeError("message coefficients", expected=(params.n,), got=coefficients.shape)
+        raise ShapeError(
+            "A message needs a coefficient for each of the ring.",
+            expected=(params.n,),
+            got=coefficients.shape,
+        )
     if coefficients.dtype != np.int64:
-        raise DTypeError("message coefficients", expected="int64", got=coefficients.dtype)
+        raise DTypeError(
+            "The coefficients of a message must be int64.", expected="int64", got=coefficients.dtype
+        )
     largest = max(
         int(coefficients.max()), -int(coefficients.min())
     )  # Python's integers: -2^63 has no int64 negative
     if largest >= math.prod(params.q[:limbs]) // 2:
         log_q = sum(math.log2(prime) for prime in params.q[:limbs])
         raise RangeError(
-            f"a message coefficient does not fit {limbs} limbs",
+            f"A coefficient of the message does not fit {limbs} limbs.",
             expected=f"below 2^{log_q - 1:.2f} in absolute value",
             got=largest,
         )
     if largest >= 1 << MAX_MESSAGE_BITS:
         raise RangeError(
-            "a message coefficient leaves no room for the error in 64 bits",
+            "A coefficient of the message leaves no room for the error in 64 bits.",
             expected=f"below 2^{MAX_MESSAGE_BITS} in absolute value",
             got=largest,
         )
@@ -240,7 +252,11 @@ def decrypt_coefficients(secret: SecretKey, ciphertext: Array, *, within: float 
     params = secret.params
     shape = ciphertext.shape
     if len(shape) != 3 or shape[0] not in (2, 3) or not 1 <= shape[1] <= params.limbs or shape[2] != params.n:
-        raise ShapeError("ciphertext", expected=f"(2 or 3, 1 to {params.limbs}, {params.n})", got=shape)
+        raise ShapeError(
+            "The ciphertext has the wrong shape.",
+            expected=f"(2 or 3, 1 to {params.limbs}, {params.n})",
+            got=shape,
+        )
     used = np.ascontiguousarray(ciphertext[:, : _limbs_that_hold(params, within, shape[1])])
     _check_residues(params, used, used.shape[1], used.shape, "ciphertext")
     with secret.held_open():

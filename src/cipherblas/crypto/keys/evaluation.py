@@ -56,18 +56,26 @@ class EvaluationKeys:
 
     def _add(self, key: Any) -> None:
         if not isinstance(key, (SwitchingKey, StoredKey)):
-            raise DTypeError("evaluation keys", expected="SwitchingKey", got=type(key).__name__)
+            raise DTypeError(
+                "Evaluation keys are made of SwitchingKeys.", expected="SwitchingKey", got=type(key).__name__
+            )
         if key.galois in self._keys or key.galois in self._stored:
-            raise ParameterError("a key occurs twice", got=self._name(key.galois))
+            raise ParameterError("A key occurs twice.", got=self._name(key.galois))
         if isinstance(key, StoredKey):
             self._stored[key.galois] = key
             return
         shape = key_shape(self.params, key.limbs)
         if key.data.shape != shape:
-            raise ShapeError(f"key for {self._name(key.galois)}", expected=shape, got=key.data.shape)
+            raise ShapeError(
+                f"The key for {self._name(key.galois)} has the wrong shape.",
+                expected=shape,
+                got=key.data.shape,
+            )
         if key.data.dtype != np.uint64 or not key.data.flags.c_contiguous:
             raise DTypeError(
-                f"key for {self._name(key.galois)}", expected="C-contiguous uint64", got=key.data.dtype
+                f"The key for {self._name(key.galois)} must be an array of C-contiguous uint64.",
+                expected="C-contiguous uint64",
+                got=key.data.dtype,
             )
         self._keys[key.galois] = key
 
@@ -134,10 +142,12 @@ class EvaluationKeys:
     def _check_one(self, galois: int, limbs: int) -> None:
         here = self._keys.get(galois) or self._stored.get(galois)
         if here is None:
-            raise MissingKeyError(f"no evaluation key for {self._name(galois)}", got=self._summary())
+            raise MissingKeyError(
+                f"There is no evaluation key for {self._name(galois)}.", got=self._summary()
+            )
         if here.limbs < limbs:
             raise MissingKeyError(
-                f"the evaluation key for {self._name(galois)} was made for fewer limbs",
+                f"The evaluation key for {self._name(galois)} was made for fewer limbs.",
                 expected=f"at least {limbs}",
                 got=here.limbs,
             )

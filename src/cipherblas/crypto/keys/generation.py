@@ -42,7 +42,11 @@ def _source(secret: SecretKey, galois: int, weights: WeightSecrets | None) -> Ar
     context = secret.params.context()
     if galois >= WEIGHTS:
         if weights is None:
-            raise ParameterError("keys of fixed weights", expected="the weights", got="none")
+            raise ParameterError(
+                "Keys of fixed weights cannot be made without the weights.",
+                expected="the weights",
+                got="none",
+            )
         return weights(galois)
     ntt = secret.ntt()
     return context.multiply(ntt, ntt) if galois == RELINEARISE else context.automorphism(ntt, galois)
@@ -102,7 +106,7 @@ def write_evaluation_keys(
         return key
 
     if part_bytes <= 0:
-        raise ParameterError("bytes per file", expected="above 0", got=part_bytes)
+        raise ParameterError("The bytes per file must be above 0.", expected="above 0", got=part_bytes)
     wanted = request.limbs_by_number(RELINEARISE)
     owner = storage.Owner(secret.program_id, secret.key_id)
     storage.save(path, secret.params, owner, wanted, make, part_bytes=part_bytes)

@@ -92,11 +92,13 @@ class KeyRequest:
     def check(self, params: Parameters) -> None:
         """Raise ParameterError unless these keys exist for `params`."""
         if len(self) and not params.special_limbs:
-            raise ParameterError("key switching needs special primes", expected="at least one", got=0)
+            raise ParameterError("Key switching needs special primes.", expected="at least one", got=0)
         for element, limbs in self.galois.items():
             if not 1 < element < 2 * params.n or element % 2 == 0:
                 raise ParameterError(
-                    "Galois element", expected=f"odd, above 1, below {2 * params.n}", got=element
+                    "There is no such Galois element.",
+                    expected=f"odd, above 1, below {2 * params.n}",
+                    got=element,
                 )
             params.check_limbs(limbs)
         if self.relinearise is not None:
@@ -104,7 +106,7 @@ class KeyRequest:
         for number, limbs in self.weights.items():
             if not WEIGHTS <= number < 2 * WEIGHTS:
                 raise ParameterError(
-                    "key of fixed weights",
+                    "A key of fixed weights has a number out of its range.",
                     expected=f"a number from {WEIGHTS} to {2 * WEIGHTS - 1}",
                     got=number,
                 )
@@ -124,18 +126,26 @@ class KeyRequest:
 
         def count(value: Any) -> int:
             if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-                raise FormatError("key request", expected="whole numbers", got=value)
+                raise FormatError(
+                    "A key request must hold whole numbers from 0 on.", expected="whole numbers", got=value
+                )
             return value
 
         def by_number(pairs: Any) -> dict[int, int]:
             if not isinstance(pairs, list) or not all(
                 isinstance(pair, list) and len(pair) == 2 for pair in pairs
             ):
-                raise FormatError("key request", expected="pairs of a number and limbs", got=pairs)
+                raise FormatError(
+                    "A key request must list pairs of a number and limbs.",
+                    expected="pairs of a number and limbs",
+                    got=pairs,
+                )
             return {count(number): count(limbs) for number, limbs in pairs}
 
         if not isinstance(values, Mapping) or set(values) != {"galois", "relinearise", "weights"}:
-            raise FormatError("key request", expected="galois, relinearise and weights", got=values)
+            raise FormatError(
+                "A key request has the wrong fields.", expected="galois, relinearise and weights", got=values
+            )
         relinearise = values["relinearise"]
         return cls(
             by_number(values["galois"]),

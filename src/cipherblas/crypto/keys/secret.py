@@ -51,7 +51,11 @@ class SecretKey(NeverCopied):
     ) -> None:
         """Derive the secret from its seed; use `generate_secret` for a new one."""
         if len(seed) != randomness.SEED_BYTES:
-            raise ParameterError("seed", expected=f"{randomness.SEED_BYTES} bytes", got=f"{len(seed)} bytes")
+            raise ParameterError(
+                "The seed has the wrong length.",
+                expected=f"{randomness.SEED_BYTES} bytes",
+                got=f"{len(seed)} bytes",
+            )
         self.params = params
         self.program_id = program_id
         self.key_id = key_id or os.urandom(16).hex()
@@ -63,7 +67,7 @@ class SecretKey(NeverCopied):
 
     def _check_open(self) -> None:
         if self._closed:
-            raise SecurityError("the secret key is closed")
+            raise SecurityError("The secret key is closed.")
 
     @property
     def closed(self) -> bool:

@@ -97,7 +97,7 @@ def save(
 def _groups(params: Parameters, limbs: Mapping[int, int], part_bytes: int) -> list[list[int]]:
     """Elements in order, cut into parts of at most `part_bytes` in the file, at least one key each."""
     if part_bytes <= 0:
-        raise ParameterError("bytes per file", expected="above 0", got=part_bytes)
+        raise ParameterError("The bytes per file must be above 0.", expected="above 0", got=part_bytes)
     groups: list[list[int]] = [[]]
     filled = 0
     for element, count in limbs.items():
@@ -117,7 +117,7 @@ def _directory(target: Path) -> Iterator[Path]:
         yield target
         return
     if target.exists():
-        raise StorageError(f"cannot write {target}", expected="a directory or a free name", got="a file")
+        raise StorageError(f"Cannot write {target}.", expected="a directory or a free name", got="a file")
     temporary = target.with_name(f".{target.name}.{os.urandom(6).hex()}.partial")
     try:
         temporary.mkdir()
@@ -127,7 +127,7 @@ def _directory(target: Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
         if isinstance(error, OSError) and not isinstance(error, CipherblasError):
             raise StorageError(
-                f"cannot write {target}", got=error.strerror or str(error), errno=error.errno
+                f"Cannot write {target}.", got=error.strerror or str(error), errno=error.errno
             ) from error
         raise
 
@@ -146,7 +146,10 @@ def open_keys(
         reader = opened(target)
         owner = _owner(reader)
         if "parts" in reader.header:
-            raise FormatError(f"{target} is a manifest", expected=f"its directory {target.parent}")
+            raise FormatError(
+                f"{target} is a manifest: keys are loaded from its directory.",
+                expected=f"its directory {target.parent}",
+            )
         return reader.parameters, owner, _stored_keys(reader)
     with opened(target / MANIFEST) as manifest:
         found, header = manifest.parameters, manifest.header
@@ -154,14 +157,18 @@ def open_keys(
         names: Any = header.get("parts")
         well_formed = isinstance(names, list) and 0 < len(names) <= _MAX_KEYS
         if not well_formed or not all(isinstance(name, str) and _PART_NAME.fullmatch(name) for name in names):
-            raise FormatError(f"{manifest.path}: names of parts", expected="part-….safetensors", got=names)
+            raise FormatError(
+                f"{manifest.path} names no parts, or not as parts are named.",
+                expected="part-….safetensors",
+                got=names,
+            )
     readers = in_threads(lambda name: opened(target / name, found.fingerprint()), names)
     stored = []
     for part, reader in enumerate(readers):
         there = (reader.header.get("set"), reader.header.get("part"), _owner(reader))
         if there != (header.get("set"), part, owner):
             raise MismatchError(
-                f"{reader.path} belongs to another key set",
+                f"{reader.path} belongs to another key set.",
                 expected=(header.get("set"), part, owner),
                 got=there,
             )
@@ -176,18 +183,24 @@ def _owner(reader: files.Reader) -> Owner:
 def _stored_keys(reader: files.Reader) -> list[StoredKey]:
     listed: Any = reader.header.get("keys")
     if not isinstance(listed, list) or len(listed) > _MAX_KEYS:
-        raise FormatError(f"{reader.path}: list of keys", got=listed)
+        raise FormatError(f"{reader.path} has no list of keys, or one that is too long.", got=listed)
     pairs = [pair for pair in listed if isinstance(pair, list) and len(pair) == 2]
     whole = [pair for pair in pairs if all(type(number) is int and number >= 0 for number in pair)]
     by_element: dict[int, int] = {pair[0]: pair[1] for pair in whole}
     if len(by_element) != len(listed):
-        raise FormatError(f"{reader.path}: list of keys", expected="[element, limbs], each once", got=listed)
+        raise FormatError(
+            f"{reader.path} has a damaged list of keys.", expected="[element, limbs], each once", got=listed
+        )
     try:
         KeyRequest.of_limbs(by_element, RELINEARISE).check(reader.parameters)
     except ParameterError as error:
-        raise FormatError(f"{reader.path}: list of keys: {error}") from error
+        raise FormatError(f"{reader.path} has a wrong list of keys: {error}") from error
     if set(reader.tensors) != {"seeds", *map(_tensor_name, by_element)}:
-        raise FormatError(f"{reader.path}: tensors", expected="one per key", got=sorted(reader.tensors))
+        raise FormatError(
+            f"{reader.path} holds other tensors than its keys have.",
+            expected="one per key",
+            got=sorted(reader.tensors),
+        )
     reader.expect("seeds", np.uint8, (len(listed), randomness.SEED_BYTES))
     seeds = reader.read("seeds")
     stored = []

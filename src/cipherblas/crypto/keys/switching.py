@@ -114,7 +114,9 @@ class StoredKey:
         b = self.reader.read(self.tensor)
         moduli = np.array([*params.q[: self.limbs], *params.p], np.uint64)
         if (b.max(axis=2) >= moduli).any():
-            raise FormatError(f"{self.reader.path}: a residue of {self.tensor} is not below its modulus")
+            raise FormatError(
+                f"{self.reader.path} is damaged: a residue of {self.tensor} is not below its modulus."
+            )
         data = aligned_empty(key_shape(params, self.limbs))
         data[:, 0] = pack(params, b)
         del b
@@ -129,7 +131,7 @@ def _carried(
     digits, _, rows, _ = key_shape(params, limbs)
     if array.dtype != np.uint64 or array.shape != (digits, rows, params.n):
         raise FormatError(
-            f"{tensor} of {path}",
+            f"The tensor {tensor} of {path} has the wrong type or shape.",
             expected=f"uint64 {(digits, rows, params.n)}",
             got=f"{array.dtype} {array.shape}",
         )
