@@ -53,8 +53,9 @@ class FormName(str, Enum):
 Form = Annotated[
     FormName | None,
     typer.Option(
-        help="How values are encrypted: blocks of matrices in slots, tensors (vectors and images) in slots, or rows. "
-        "By rows, products are GEMMs. Mixed: these by rows, entrywise operations in blocks.",
+        help="Force how values are encrypted. blocks packs blocks of matrices into slots. tensors packs vectors and "
+        "images into slots. rows encrypts each row by itself, so that products are GEMMs. mixed multiplies by rows and "
+        "computes elementwise in blocks.",
         show_default="the faster one",
     ),
 ]

@@ -160,7 +160,6 @@ def plan(
             metavar="FILE",
             help="Plan for the machine that `cipherblas machine -o FILE` measured.",
             show_default="this one",
-            rich_help_panel=BUDGETS,
         ),
     ] = None,
     threads: PlannedThreads = None,

@@ -16,7 +16,7 @@ from cipherblas.evaluators.slots.bookkeeping import CONJUGATE
 from cipherblas.evaluators.slots.products import Products
 from cipherblas.evaluators.slots.values import Ct, Plain, Transform
 from cipherblas.rlwe.key_policies import Step, total_step
-from cipherblas.rlwe.noise import TRANSFORM_ERROR, SlotErrors
+from cipherblas.rlwe.noise import SlotErrors
 
 
 class Evaluator(Products):
