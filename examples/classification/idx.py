@@ -42,7 +42,7 @@ def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
                 return _read(stream, path, dimensions)
         except (gzip.BadGzipFile, zlib.error, EOFError) as error:
             raise FormatError(
-                f"{path.name} is damaged", expected="a whole gzip file", got=str(error)
+                f"The file {path.name} is damaged.", expected="a whole gzip file", got=str(error)
             ) from error
 
 
@@ -50,25 +50,37 @@ def _read(stream: Stream, path: Path, dimensions: int) -> NDArray[np.uint8]:
     """Header: two zero bytes, element type, number of dimensions, each length in 4 bytes, highest byte first."""
     magic = _exactly(stream, 4, path)
     if magic[:2] != b"\0\0":
-        raise FormatError(f"{path.name} is no IDX file", expected="two zero bytes first", got=magic[:2].hex())
+        raise FormatError(
+            f"The file {path.name} is no IDX file.", expected="two zero bytes first", got=magic[:2].hex()
+        )
     if magic[2] != UNSIGNED_BYTE:
         raise FormatError(
-            f"element type of {path.name}", expected="0x08, unsigned bytes", got=f"0x{magic[2]:02x}"
+            f"The entries of {path.name} have another type.",
+            expected="0x08, unsigned bytes",
+            got=f"0x{magic[2]:02x}",
         )
     if magic[3] != dimensions:
-        raise FormatError(f"dimensions of {path.name}", expected=dimensions, got=magic[3])
+        raise FormatError(
+            f"The array of {path.name} has another number of dimensions.", expected=dimensions, got=magic[3]
+        )
     shape = tuple(int(length) for length in np.frombuffer(_exactly(stream, 4 * dimensions, path), ">u4"))
     size = math.prod(shape)
     if not 0 < size <= LARGEST:
-        raise FormatError(f"shape of {path.name}", expected=f"1 to {LARGEST} entries", got=shape)
+        raise FormatError(
+            f"The array of {path.name} is empty or too large.", expected=f"1 to {LARGEST} entries", got=shape
+        )
     content = _exactly(stream, size, path)
     if stream.read(1):
-        raise FormatError(f"length of {path.name}", expected=f"{size} bytes of content", got="more")
+        raise FormatError(
+            f"The file {path.name} is longer than its header says.",
+            expected=f"{size} bytes of content",
+            got="more",
+        )
     return np.frombuffer(content, np.uint8).reshape(shape)
 
 
 def _exactly(stream: Stream, count: int, path: Path) -> bytes:
     content = stream.read(count)
     if len(content) != count:
-        raise FormatError(f"{path.name} is truncated", expected=f"{count} bytes", got=len(content))
+        raise FormatError(f"The file {path.name} is truncated.", expected=f"{count} bytes", got=len(content))
     return content

@@ -53,19 +53,19 @@ def load_folder(folder: Path) -> LabelledImages:
             parts.append(_read_pair(images, labels))
         elif images or labels:
             raise StorageError(
-                f"files of {name} in {folder}",
+                f"The folder {folder} has one of the two {name} files alone.",
                 expected="images and labels",
                 got=(images or labels or folder).name,
             )
     if not parts:
         raise StorageError(
-            f"no images in {folder}",
+            f"There are no images in {folder}.",
             expected="t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte, or those of train; .gz or not",
             got="none",
         )
     shapes = {pixels.shape[1:] for pixels, _ in parts}
     if len(shapes) > 1:
-        raise MismatchError("sizes of images", expected="one size", got=sorted(shapes))
+        raise MismatchError("The images differ in size.", expected="one size", got=sorted(shapes))
     pixels = np.concatenate([pixels for pixels, _ in parts])
     return _columns(pixels, np.concatenate([digits for _, digits in parts]), 255)
 
@@ -78,9 +78,13 @@ def _find(folder: Path, name: str) -> Path | None:
 def _read_pair(images: Path, labels: Path) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     pixels, digits = read_idx(images, 3), read_idx(labels, 1)
     if len(pixels) != len(digits):
-        raise MismatchError(f"labels in {labels.name}", expected=len(pixels), got=len(digits))
+        raise MismatchError(
+            f"The file {labels.name} has another number of labels than there are images.",
+            expected=len(pixels),
+            got=len(digits),
+        )
     if digits.max() >= CLASSES:
-        raise RangeError(f"a label in {labels.name}", expected="0 to 9", got=int(digits.max()))
+        raise RangeError(f"A label in {labels.name} is no digit.", expected="0 to 9", got=int(digits.max()))
     return pixels, digits
 
 
@@ -94,7 +98,9 @@ def load_digits() -> LabelledImages:
         from sklearn.datasets import load_digits as load
     except ImportError as error:
         raise StorageError(
-            "the digits of scikit-learn", expected="pip install 'cipherblas[demo]'", got=str(error)
+            "The digits of scikit-learn are not installed.",
+            expected="pip install 'cipherblas[demo]'",
+            got=str(error),
         ) from error
     found = load()
     order = np.random.default_rng(SEED).permutation(len(found.target))  # neighbours are by the same writer
@@ -120,10 +126,14 @@ def split(images: LabelledImages, testing: int | None) -> tuple[LabelledImages, 
     testing = min(count // 5, MOST_TESTING) if testing is None else testing
     training = min(count - testing, MOST_TRAINING)
     if testing < 1 or (training < count // 2 and training < MOST_TRAINING):
-        raise FormatError("images to classify", expected=f"1 to half of the {count} images", got=testing)
+        raise FormatError(
+            "The number of images to classify is out of range.",
+            expected=f"1 to half of the {count} images",
+            got=testing,
+        )
     found = np.unique(images.digits[:training])
     if len(found) < CLASSES:
         raise FormatError(
-            "digits among the images to train with", expected="all of 0 to 9", got=found.tolist()
+            "The images to train with lack some digits.", expected="all of 0 to 9", got=found.tolist()
         )
     return images.part(0, training), images.part(count - testing, count)

@@ -124,12 +124,12 @@ def test_command_refuses(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert encrypted_cnn.main(["--data", str(tmp_path)]) == 1
-    assert "encrypted_cnn: error: no images in" in capsys.readouterr().err
+    assert "encrypted_cnn: error: There are no images in" in capsys.readouterr().err
     assert encrypted_cnn.main(["--images", "1700"]) == 1
     assert "expected 1 to half of the 1797 images, got 1700" in capsys.readouterr().err
     monkeypatch.setitem(sys.modules, "autograd", None)
     assert encrypted_cnn.main([]) == 1
-    assert "training needs autograd: expected pip install" in capsys.readouterr().err
+    assert "raining needs autograd (expected pip install" in capsys.readouterr().err
 
 
 def test_an_impossible_tolerance_is_refused(trained: Trained) -> None:

@@ -129,7 +129,7 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_command_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert private_classification.main(["--data", str(tmp_path)]) == 1
-    assert "error: no images in" in capsys.readouterr().err
+    assert "error: There are no images in" in capsys.readouterr().err
     assert private_classification.main(["--images", "1700"]) == 1
     assert "expected 1 to half of the 1797 images, got 1700" in capsys.readouterr().err
     assert private_classification.main(["--plot", str(tmp_path)]) == 1

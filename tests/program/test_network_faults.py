@@ -27,7 +27,7 @@ BAD_LAYERS: list[tuple[type[cb.CipherblasError], str, Any, Callable[[Any], Any]]
     (cb.ShapeError, r"4 dimensions.* got 3 \(shape \(2, 3, 3\)\)", IMAGE, lambda x: cb.conv2d(x, FILTERS[0])),
     (cb.ShapeError, "none of them 0", IMAGE, lambda x: cb.conv2d(x, FILTERS[:0])),
     (cb.ShapeError, "expected 4x2x3x3.*got 4x1x3x3", IMAGE, lambda x: cb.conv2d(x, FILTERS[:, :1])),
-    (cb.RangeError, r"filters.* finite.*got NaN at \[0, 0, 0, 0\]", IMAGE, lambda x: cb.conv2d(x, FILTERS * np.nan)),
+    (cb.RangeError, r"Filters.* finite.*got NaN at \[0, 0, 0, 0\]", IMAGE, lambda x: cb.conv2d(x, FILTERS * np.nan)),
     (cb.RangeError, r"got an infinity at \[0, 0\]", VECTOR, lambda x: cb.matvec(MATRIX * np.inf, x)),
     (cb.DTypeError, "real dtype.*got complex128", IMAGE, lambda x: cb.conv2d(x, FILTERS * 1j)),
     (cb.DTypeError, "real dtype.*got object", IMAGE, lambda x: cb.conv2d(x, None)),
