@@ -12,7 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from cipherblas.cli import app
 from tests.support import documents
 
 pytestmark = pytest.mark.encrypted
@@ -65,8 +67,11 @@ def line_of_shell(machines: dict[str, Path], line: str) -> None:
     if program == "scp":
         assert match[1] != "server"
         copy(machines, match[1], arguments)
-    elif program == "cipherblas":
-        execute(folder, sys.executable, "-m", "cipherblas.cli", *arguments)
+    elif program == "cipherblas":  # in this process: one start of Python for all of them
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(folder)
+            result = CliRunner().invoke(app, arguments)
+        assert result.exit_code == 0, f"{line}\n{result.output}"
     else:
         assert program == "python"
         execute(folder, sys.executable, *arguments)

@@ -44,7 +44,7 @@ def test_forced_form_is_taken_and_computes_the_product(form: Any, left_secret: b
 @pytest.mark.parametrize("left_secret", [False, True])
 @pytest.mark.parametrize(
     ("m", "k", "n"),
-    [(8, 8, 8), (64, 64, 64), (100, 100, 100), (10, 784, 200), (1, 900, 3), (60, 2, 90), (400, 400, 400)],
+    [(8, 8, 8), (64, 64, 64), (10, 784, 200), (1, 900, 3), (60, 2, 90), (400, 400, 400)],
 )
 def test_the_planner_takes_the_form_that_is_predicted_to_be_faster(
     m: int, k: int, n: int, left_secret: bool, minimise: str

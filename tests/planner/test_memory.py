@@ -71,17 +71,20 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], dict[str, Any], dict[str, Any]]] =
         {"form": "blocks"},
     ),
     "elementwise": (lambda a, b: a * b + a, {"a": cb.secret(700, 700), "b": cb.secret(700, 700)}, {}),
-    "thin matrices in rows": (lambda a, b: a @ b, factors(1500, 4, 1500), {"form": "rows"}),
+    "thin matrices in rows": (
+        *(lambda a, b: a @ b, factors(1000, 4, 1000)),
+        {"form": "rows", "key_policy": "binary"},
+    ),
     "rows": (lambda a, b: a @ b, factors(400, 300, 350), {"form": "rows"}),
     "chain in rows": (
         lambda w, x, y: (w @ x) @ y,
         {"w": cb.public(300, 300), "x": cb.secret(300, 200), "y": cb.secret(200, 250)},
-        {"form": "rows", "precision": 0.05},
+        {"form": "rows", "precision": 0.05, "key_policy": "binary"},
     ),
     "sum in rows": (
         lambda x, y, z: x @ y + z,
         {"x": cb.secret(500, 30), "y": cb.secret(30, 500), "z": cb.secret(500, 500)},
-        {"form": "rows"},
+        {"form": "rows", "key_policy": "binary"},
     ),
     "clear times secret in rows": (
         lambda w, x: w @ x,

@@ -94,8 +94,13 @@ def unpruned(number: int) -> Plan:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ratio", [1.5, search.PRUNE_RATIO])
-@pytest.mark.parametrize("number", range(len(PROGRAMS)))
+@pytest.mark.parametrize(
+    ("number", "ratio"),
+    [
+        *((number, 1.5) for number in range(len(PROGRAMS))),
+        *((number, search.PRUNE_RATIO) for number in range(4)),
+    ],
+)
 def test_the_plan_is_that_of_a_search_that_leaves_nothing_out(
     monkeypatch: pytest.MonkeyPatch, number: int, ratio: float
 ) -> None:

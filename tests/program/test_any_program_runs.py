@@ -16,7 +16,7 @@ import cipherblas as cb
 from tests.support.extreme_programs import Case, case, fillings
 from tests.support.runs import Parties
 
-CASES, TOGETHER = 500, 25
+CASES, TOGETHER = 300, 25
 LEAST_RUN = 0.4  # of the cases; else nothing is tested
 
 # Kept out: it takes half a minute to make keys or to run. What runs by GEMM with transpositions has tests of its own.
