@@ -8,13 +8,13 @@ that respects the edges of the graph makes the same ciphertexts, bit for bit.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 from cipherblas.common.errors import ShapeError
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.symbolic import Symbolic
-from cipherblas.evaluators.slots.values import Ct
+from cipherblas.evaluators.slots.values import Ct, handles_in
 from cipherblas.rlwe.noise import SlotErrors
 from cipherblas.runtime.tasks import (
     Axis,
@@ -199,24 +199,16 @@ class _Counted(_OneForAll):
 
     def _repeated(self, loop: Loop) -> None:
         """One turn, for all; memory grows from turn to turn by what each leaves."""
-        ev, ledger, number = self.ev, self.ev.ledger, loop.axis.length
-        peak, live, handles = ledger.peak, ledger.live, ledger.handles
-        encodings = ev.run_bytes + ev.mask_bytes
-        ev.repeated(number, lambda: self.turn(loop, 0))
-        new_encodings = ev.run_bytes + ev.mask_bytes - encodings
-        kept = ledger.live - live - new_encodings - sum(self._bytes(part) for part in loop.ends)
-        most = max(peak, ledger.peak)
-        if new_encodings:  # the others find them there, and begin with less memory: only that is looked at
+
+        def turn(number: int) -> list[Any]:
             blocks = self.blocks.copy()
-            ev.repeated(0, lambda: self.turn(loop, 1))
-            self.blocks = blocks
-            most = max(most, ledger.peak + (number - 2) * kept)
-        else:
-            most = max(most, ledger.peak + (number - 1) * kept)
-        left = {tasks.output.blocks for tasks in tasks_in(loop)} & self.blocks.keys()
-        for ct in handles_in([self.blocks[blocks] for blocks in left]):
-            ct.stand_for(number, handles)
-        ledger.peak = most
+            self.turn(loop, number)
+            left = {tasks.output.blocks for tasks in tasks_in(loop)} & self.blocks.keys()
+            found = [self.blocks[each] for each in left]
+            self.blocks = blocks if number else self.blocks
+            return found
+
+        self.ev.alike(loop.axis.length, turn, lambda: sum(self._bytes(part) for part in loop.ends))
 
     def _summed(self, loop: Loop, sums: Sequence[Tasks]) -> None:
         """The first turn makes the sums; the others, of which one is counted, add terms like the first."""
@@ -266,19 +258,6 @@ def tasks_in(loop: Loop) -> list[Tasks]:
         elif isinstance(step, Tasks):
             found.append(step)
     return found
-
-
-def handles_in(blocks: Any) -> list[Ct]:
-    """The different ciphertexts in nested lists."""
-    return list({id(ct): ct for ct in _handles(blocks)}.values())
-
-
-def _handles(blocks: Any) -> Iterator[Ct]:
-    if isinstance(blocks, Ct):
-        yield blocks
-    elif isinstance(blocks, (list, tuple)):
-        for part in blocks:
-            yield from _handles(part)
 
 
 def _bytes(ev: Evaluator, item: Any) -> int:

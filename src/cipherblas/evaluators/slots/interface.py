@@ -7,7 +7,7 @@ counts and declared keys are the same for all three because they are kept here a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from cipherblas.common.errors import ShapeError
@@ -174,6 +174,16 @@ class Evaluator(Products):
                 got=(len(cts), len(steps)),
             )
         return rotations.rotate_sum(self, cts, steps, rescale, bound, errors)
+
+    def alike(
+        self, number: int, work: Callable[[int], Any], ended: Callable[[], int] = lambda: 0
+    ) -> list[Any]:
+        """work(0) to work(number - 1), which do the same operations on other data.
+
+        Args:
+            ended: bytes of the ciphertexts that each of them is the last to read.
+        """
+        return [work(index) for index in range(number)]
 
     def bounded(self, ct: Ct, bound: float) -> Ct:
         """The same ciphertext; no slot exceeds `bound`, as the caller knows (a sum of vectors that do not overlap)."""

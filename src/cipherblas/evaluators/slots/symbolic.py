@@ -8,7 +8,7 @@ from typing import Any
 from cipherblas.common.work import Work
 from cipherblas.evaluators.slots.bookkeeping import Term
 from cipherblas.evaluators.slots.interface import Evaluator
-from cipherblas.evaluators.slots.values import Ct, Plain, WeightGroup
+from cipherblas.evaluators.slots.values import Ct, Plain, WeightGroup, handles_in
 
 
 class Symbolic(Evaluator):
@@ -40,6 +40,27 @@ class Symbolic(Evaluator):
         more.mask_encodings -= self._whole[0] - whole[0]
         more.operand_encodings -= self._whole[1] - whole[1]
         self.counts += more * (number - 1)
+
+    def alike(
+        self, number: int, work: Callable[[int], Any], ended: Callable[[], int] = lambda: 0
+    ) -> list[Any]:
+        """What `work` returns for the first number stands for all; memory grows by what each leaves."""
+        ledger, found = self.ledger, []
+        peak, live, handles = ledger.peak, ledger.live, ledger.handles
+        encodings = self.run_bytes + self.mask_bytes
+        self.repeated(number, lambda: found.append(work(0)))
+        new_encodings = self.run_bytes + self.mask_bytes - encodings
+        kept = ledger.live - live - new_encodings - ended()
+        most = max(peak, ledger.peak)
+        if new_encodings and number > 1:  # the others find them there, and begin with less memory
+            self.repeated(0, lambda: work(1))  # only that is looked at
+            most = max(most, ledger.peak + (number - 2) * kept)
+        else:
+            most = max(most, ledger.peak + (number - 1) * kept)
+        for ct in handles_in(found):
+            ct.stand_for(number, handles)
+        ledger.peak = most
+        return found * number
 
     def _count_encodings(self, masks: int, anew: int) -> None:
         super()._count_encodings(masks, anew)

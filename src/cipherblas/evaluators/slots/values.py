@@ -133,6 +133,19 @@ class Ct:
         )
 
 
+def handles_in(blocks: Any) -> list[Ct]:
+    """The different ciphertexts in nested lists."""
+    return list({id(ct): ct for ct in _handles(blocks)}.values())
+
+
+def _handles(blocks: Any) -> Iterator[Ct]:
+    if isinstance(blocks, Ct):
+        yield blocks
+    elif isinstance(blocks, (list, tuple)):
+        for part in blocks:
+            yield from _handles(part)
+
+
 class Plain:
     """A clear slot vector, evaluated only when a real evaluator needs it.
 

@@ -117,7 +117,7 @@ def rows_to_slots(evs: Evaluators, x: Rows, packing: Packing, rescales: int = 0)
     def element(number: int, held: int = r) -> Halves:
         return _halves(evs, x, packing, rescales, number * r, held)
 
-    found = [element(number) for number in range(whole)]
+    found = evs.slots.alike(whole, element) if whole else []
     return [*found, element(whole, rest)] if rest else found
 
 
@@ -134,7 +134,7 @@ def slots_to_rows(evs: Evaluators, pairs: list[Halves], count: int, packing: Pac
     def element(number: int) -> tuple[Ct, float, float, float]:
         return _element(ev, pairs[number], packing)
 
-    done = [element(number) for number in range(len(pairs))]
+    done = ev.alike(len(pairs), element)
     scale, limbs = done[0][0].scale, min(ct.limbs for ct, *_ in done)
     bound = max(one[1] for one in done)
     deviation, worst = max(one[2] for one in done), max(one[3] for one in done)
