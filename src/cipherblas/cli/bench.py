@@ -101,7 +101,7 @@ def primitives(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Rotation, product, rescale, encryption, decryption; without a choice of cases the NTT as well.
+    """Measure rotation, product, rescale, encryption and decryption; without --case the NTT as well.
 
     \b
     Examples:
@@ -137,7 +137,7 @@ def linear_transform(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """The homomorphic linear transform in both loop orders: limb outer (MO-HLT) and rotation outer (coarse).
+    """Measure the homomorphic linear transform in both loop orders: limb-outer (MO-HLT) and rotation-outer.
 
     \b
     Example:
@@ -172,7 +172,7 @@ def transpose(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Transposition of a matrix that is encrypted row by row, by coefficients (C-MT).
+    """Measure the transposition of a matrix that is encrypted row by row (C-MT).
 
     \b
     Example:
@@ -193,7 +193,7 @@ def cc(
     shape: Annotated[list[Any] | None, product_shapes("64x64x64")] = None,
     suite: Annotated[
         Suite | None,
-        typer.Option(help="Instead: the 12 shapes and parameter sets of FAME.", show_default=False),
+        typer.Option(help="Run the 12 shapes and parameter sets of FAME instead.", show_default=False),
     ] = None,
     peer: Annotated[
         ProductPeer | None, typer.Option(help="Compare with E2DM on this library.", show_default=False)
@@ -215,7 +215,7 @@ def cc(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Ciphertext times ciphertext: whole matrix products on the server.
+    """Measure products of two encrypted matrices on the server.
 
     \b
     Examples:
@@ -282,7 +282,7 @@ def pc(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Clear weights times ciphertext, beside the float64 GEMM of the same shape.
+    """Measure products of clear weights and an encrypted matrix, and the float64 GEMM of the same shape.
 
     \b
     Examples:
@@ -313,7 +313,7 @@ def gemm(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Matrix products modulo q on every path, beside the plain float64 product of that shape.
+    """Measure matrix products modulo q on every path, and the float64 product of the same shape.
 
     \b
     Examples:
@@ -357,7 +357,7 @@ def nn(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Products W·x and convolutions of MetaKernel's evaluation: ours, and the baselines on the same engine.
+    """Measure MetaKernel's products W·x and convolutions, by our method and by baselines on the same engine.
 
     \b
     Examples:
@@ -392,7 +392,7 @@ def model(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """What plans predict beside what is measured, on a spread of programs: seconds, memory, bytes, errors.
+    """Compare predicted and measured seconds, memory, bytes and errors on various programs.
 
     \b
     Examples:

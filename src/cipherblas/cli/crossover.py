@@ -49,7 +49,7 @@ def crossover(
         typer.Option(help="Secret × secret or clear × secret; repeatable.", show_default="both"),
     ] = None,
     limit: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.0, help="What is predicted to take longer is not run.")
+        float, typer.Option(metavar="SECONDS", min=0.0, help="Skip what is predicted to take longer.")
     ] = 60.0,
     precision: Precision = None,
     security: Security = None,
@@ -60,7 +60,7 @@ def crossover(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Measure nothing: take the rows that --json printed before.",
+            help="Take the rows that --json printed before, and measure nothing.",
             show_default=False,
         ),
     ] = None,
@@ -72,7 +72,7 @@ def crossover(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Slots or GEMM: the same square products by both forms, and which one the planner takes.
+    """Measure square products in slots and by GEMM, and show which one the planner picks.
 
     \b
     Examples:

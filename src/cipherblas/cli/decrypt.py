@@ -49,7 +49,7 @@ def decrypt(
         int | None,
         typer.Option(
             metavar="ENTRIES",
-            help="Make the numbers fit to be shared; ENTRIES: of all results that will ever be shared under the key.",
+            help="Add noise so that others may see the numbers. ENTRIES is how many entries the key will ever share.",
             show_default="for the owner of the key alone",
         ),
     ] = None,
@@ -70,12 +70,12 @@ def decrypt(
 ) -> None:
     """Decrypt a result.
 
-    Keep decrypted numbers to yourself: their last digits tell about the secret key, and a server that sees a few
-    results, or rounded ones, can find it. To share them use --share, which hides these digits under noise, and
-    keeps count: beside the secret key it keeps a budget of ENTRIES, refuses what exceeds it, and shares no result
-    twice. It protects results of a server that computes what it is asked to, not of one that returns what it likes.
+    Do not share decrypted numbers: their last digits depend on the secret key, and a server that sees a few results,
+    even rounded ones, can find it. --share hides these digits under noise. It keeps a budget of ENTRIES beside the
+    secret key, refuses what exceeds the budget, and shares no result twice. It protects against a server that
+    computes what it is asked to, not against one that returns forged results.
 
-    A result must be of the latest encryption with these keys of each operand, or of those given by --of.
+    A result must come from the latest encryption of each operand with these keys, or from those given by --of.
 
     \b
     Examples:

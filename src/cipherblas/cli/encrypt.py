@@ -44,7 +44,7 @@ def encrypt(
         typer.Option(
             "--as",
             metavar="NAME",
-            help="The operand that this array is.",
+            help="Name of the operand that the array is encrypted as.",
             show_default="the only one, or that of the file's name or shape",
         ),
     ] = None,

@@ -25,14 +25,16 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Threads = Annotated[
     int | None,
     typer.Option(
-        min=1, help="Threads to use; by default as many as the process may keep busy.", show_default=False
+        min=1, help="Threads to use; the default is as many as the process may keep busy.", show_default=False
     ),
 ]
 PlanFile = Annotated[
     Path, typer.Argument(metavar="PLAN", help="Program file that `plan` wrote.", show_default=False)
 ]
 Security = Annotated[int, typer.Option(help="Bits of security that every file must have: 128, 192 or 256.")]
-Insecure = Annotated[bool, typer.Option("--insecure", help="Accept less, for tests and teaching; warns.")]
+Insecure = Annotated[
+    bool, typer.Option("--insecure", help="Accept less security, for tests and teaching; prints a warning.")
+]
 KeyFolder = Annotated[
     Path,
     typer.Argument(

@@ -147,7 +147,7 @@ def plan(
         int | None,
         bytes_option(
             "--upload-budget",
-            "What the client may upload for the secret operands.",
+            "Bytes that the client may upload for the secret operands.",
             "64MiB, or 16 times the operands",
             BUDGETS,
         ),

@@ -33,14 +33,14 @@ def engine_of(name: str, params: Parameters) -> Engine:
 
 
 def register_engine(name: str, make: MakeEngine) -> None:
-    """Enter an engine of one's own, for `Program.server(keys, engine=name)`; it offers what `protocol.Engine` has.
+    """Register an engine for `Program.server(keys, engine=name)`; it must offer every call of `protocol.Engine`.
 
     Args:
         name: lower-case letters, digits, and . _ - inside; what is registered again replaces what was.
         make: called with the parameters of a program for every server.
 
     Raises:
-        ParameterError: the name is none, or that of the processor's engine.
+        ParameterError: the name is not valid, or the built-in engine has it.
         DTypeError: `make` cannot be called.
     """
     given: Any = name

@@ -98,7 +98,7 @@ def avg_pool2d(
         x: a node of shape (C, H, W).
         kernel_size: of the window, one number or two.
         stride: by default the window's.
-        padding: zeros on all sides, which count; at most half the window.
+        padding: zeros on all sides, at most half the window; the mean counts them.
 
     Levels: none without padding, else one.
 
@@ -135,7 +135,7 @@ def square(x: Expression) -> Expression:
 
 
 def assume(x: Expression, bound: float) -> Expression:
-    """The same matrix, vector or image, of which the user promises that no entry exceeds `bound`.
+    """Return x unchanged, with your promise that no entry exceeds `bound`.
 
     Bounds multiply product by product and layer by layer, and squares square them: what every input within its bound
     allows is far above what inputs of one kind give. Precision is relative to the bound of the result, and errors are

@@ -176,7 +176,7 @@ _PLUG_INS = _PlugIns()
 
 
 def register(method: AnyMethod) -> AnyMethod:
-    """Enter a method of one's own: from then on it is planned, saved and run like those of the house (a decorator too).
+    """Register your own method; the package then plans, saves and runs it like a built-in one. Works as a decorator.
 
     The planner considers it wherever it fits, unless it is a `baseline`; `algorithm="its-name"` forces it. A program
     that uses it can be loaded where it is registered. A class that is defined again, as in a notebook, replaces itself.
@@ -189,7 +189,7 @@ def register(method: AnyMethod) -> AnyMethod:
         The class.
 
     Raises:
-        DTypeError: it is none of these classes.
+        DTypeError: the class is a subclass of neither.
         ParameterError: it lacks something, its name is taken, or an option has a type that files do not hold.
 
     Example:

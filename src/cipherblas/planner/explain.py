@@ -90,7 +90,7 @@ def explain(
 
 
 def _machine(machine: Machine) -> str:
-    """What the times, and the default budgets, are of."""
+    """The machine that the times and the default budgets are predicted for."""
     processor = "" if machine.processor == machine.name else f"{machine.processor}, "
     threads = f"{machine.threads} thread{'s' if machine.threads != 1 else ''}"
     memory = "" if machine.memory is None else f", {size(machine.memory)} available"
@@ -106,7 +106,8 @@ def _times(plan: Plan) -> list[tuple[str, str]]:
         ("expected time", f"{duration(stages.evaluate)} on {threads}"),
         (
             "first run",
-            f"{duration(stages.first_run)}: {keys}{duration(stages.expand)} to expand seeds{encoding}, and that",
+            f"{duration(stages.first_run)}: {keys}{duration(stages.expand)} to expand seeds{encoding}, "
+            "then the evaluation",
         ),
         (
             "end to end",

@@ -99,7 +99,7 @@ def compile(
             run, with one upload and one set of keys, and come back as they are returned. What they have in common is
             computed once.
         operands: name → `secret(rows, cols)` or `public(rows, cols)` for each parameter of the function.
-        progress: told in a few words what is tried; called often, for as long as planning takes.
+        progress: called often during planning, with a few words on what the planner tries.
         **options: those of `PlanOptions` (precision or error, security, algorithm, memory_budget, …).
 
     Returns:
