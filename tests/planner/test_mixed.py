@@ -110,8 +110,8 @@ def test_what_was_nearly_taken_where_one_form_is() -> None:
 @pytest.mark.slow
 def test_taken_where_it_is_predicted_to_be_fastest() -> None:
     """Clear factors on the right, which tensors do not have: GEMMs beat products in blocks. Small ones do not."""
-    first, second = weights(784, 1024), weights(1024, 10)
-    program = cb.compile(lambda x: cb.square(x @ first) @ second, {"x": cb.secret(256, 784)}, **OPTIONS)
+    first, second = weights(392, 512), weights(512, 10)
+    program = cb.compile(lambda x: cb.square(x @ first) @ second, {"x": cb.secret(256, 392)}, **OPTIONS)
     plan = program.plan
     assert (plan.algorithm, plan.decided.every_form) == (MIXED, ("rows", "blocks"))
     assert all(plan.minimised <= other.seconds for other in plan.rejected if other.seconds is not None)

@@ -9,7 +9,7 @@ from typing import Any
 from cipherblas.common.errors import FormatError, ParameterError
 from cipherblas.common.limits import weight_budget_of
 from cipherblas.crypto.keys import KeyRequest
-from cipherblas.crypto.params import Parameters, key_words
+from cipherblas.crypto.params import Parameters
 from cipherblas.evaluators.slots.values import Order
 from cipherblas.lang.graph import as_matrices, axes_of, is_network
 from cipherblas.lang.nodes import Expression, ordered
@@ -18,7 +18,7 @@ from cipherblas.planner.dry_run import DryRun, dry_run
 from cipherblas.planner.machine import Machine
 from cipherblas.planner.plan import Plan, PlanOptions
 from cipherblas.planner.schema import check_decisions, check_planned_for
-from cipherblas.planner.stages import Minimise, Stages, predicted
+from cipherblas.planner.stages import Minimise, Stages, key_bytes_at, predicted
 from cipherblas.planner.targets import ResultFigures, targets
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.rings import Ring
@@ -247,9 +247,4 @@ def peak_bytes_of(run: DryRun, key_bytes: int, n: int) -> int:
 
 def key_bytes_of(request: KeyRequest, ring: Ring) -> int:
     """Bytes in memory of the keys of a request."""
-    special, words = len(ring.p), key_words(ring.n, (*ring.q, *ring.p))
-
-    def one(limbs: int) -> int:
-        return -(-limbs // ring.alpha) * 2 * (limbs + special) * words * 8
-
-    return sum(one(limbs) for limbs in request.limbs_by_number(0).values())
+    return sum(key_bytes_at(ring, limbs) for limbs in request.limbs_by_number(0).values())

@@ -21,6 +21,8 @@ DEFAULT_LINK = 1e9  # bits per second
 # Around each ciphertext that is encrypted, or decrypted, Python does what takes as long as to keep books of so many
 # operations.
 ENCRYPT_BOOKS, DECRYPT_BOOKS = 20, 12
+# Around each mask or weight that is encoded, and around each key that is loaded.
+ENCODE_BOOKS, KEY_BOOKS = 12, 15
 # And around a run, the encryption of all operands, and decryption: arrays checked, available memory asked for, digests.
 # In a run, the executor does what takes as long as `RUN_BOOKS`.
 FIXED_BOOKS, RUN_BOOKS = 15, 10
@@ -96,7 +98,7 @@ def predicted(
     encrypt += traffic.messages * (vector + ENCRYPT_BOOKS * rates.book)
     encrypt += (traffic.encrypted_words + traffic.messages * n) * WORD_BYTES * rates.fresh
     stored = counts.stored_bytes // (WORD_BYTES * n)  # limbs of weights
-    encode = (counts.mask_encodings + counts.weight_encodings) * vector
+    encode = (counts.mask_encodings + counts.weight_encodings) * (vector + ENCODE_BOOKS * rates.book)
     encode += stored * (points * rates.ntt + n * WORD_BYTES * (rates.stream + rates.fresh))
     decrypt = (
         traffic.answers * (vector + DECRYPT_BOOKS * rates.book)
@@ -107,6 +109,10 @@ def predicted(
     residues = key_bytes / (2 * WORD_BYTES) * (n / key_words(n, (*ring.q, *ring.p)))
     load_keys = residues * (rates.uniform + 2 * rates.pack_key + WORD_BYTES * rates.digest)
     load_keys += (2 * WORD_BYTES * residues + key_bytes) * rates.fresh
+    load_keys += (
+        residues / n * rates.stream_start
+        + key_bytes / key_bytes_at(ring, len(ring.q)) * KEY_BOOKS * rates.book
+    )
     return Stages(
         encrypt=encrypt,
         upload=8 * traffic.upload_bytes / link,
@@ -118,3 +124,9 @@ def predicted(
         decrypt=fixed + decrypt,
         link=link,
     )
+
+
+def key_bytes_at(ring: Ring, limbs: int) -> int:
+    """Bytes in memory of a key for so many limbs."""
+    digits = -(-limbs // ring.alpha)
+    return digits * 2 * (limbs + len(ring.p)) * key_words(ring.n, (*ring.q, *ring.p)) * WORD_BYTES
