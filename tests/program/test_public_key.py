@@ -126,7 +126,7 @@ def test_the_plan_is_made_for_the_larger_error(form: str) -> None:
 
 def test_forced_parameters_show_the_larger_error() -> None:
     """Without key switches the error is that of encryption, and a little rounding of the clear operand."""
-    arguments: dict[str, Any] = {"w": cb.public(8, 8), "algorithm": "outer-product"}
+    arguments: dict[str, Any] = {"w": cb.public(8, 8), "algorithm": "outer-product", "machine": MACHINE}
     parameters = program_of(lambda w, x: w @ x, x=S(8, 8), **arguments).plan.parameters
     error, upload = {}, {}
     for kind in (S, P):

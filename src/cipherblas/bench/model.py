@@ -28,9 +28,7 @@ from cipherblas.bench.harness import (
     Timing,
     params_fields,
     peak_memory,
-    repeats_for,
     row,
-    time_once,
 )
 
 # Those that are measured: `first_run` holds the loading of keys, the expansion of seeds and the encoding of masks.
@@ -182,7 +180,6 @@ def measured(name: str, threads: int, budget: float, options: Mapping[str, Any])
     from cipherblas import _core
     from cipherblas.planner import measuring
     from cipherblas.planner.machine import Machine
-    from cipherblas.roles.program import Program
     from cipherblas.roles.program import compile as compile_program
 
     _core.set_threads(threads)
@@ -191,7 +188,7 @@ def measured(name: str, threads: int, budget: float, options: Mapping[str, Any])
     options["machine"] = Machine.from_dict(options["machine"])
     program = compile_program(spec.function, spec.declared(), **options)
     with tempfile.TemporaryDirectory() as folder:
-        stages, found = _run(program, Program, Path(folder), budget)
+        stages, found = _run(program, Path(folder), budget)
     plan = program.plan
     # A shared machine has slow moments: the rates are those of this one.
     beside = measuring.measured()
@@ -232,69 +229,92 @@ def measured(name: str, threads: int, budget: float, options: Mapping[str, Any])
     )
 
 
-def _run(
-    program: Any, kind: type[Any], folder: Path, budget: float
-) -> tuple[dict[str, list[float]], dict[str, Any]]:
-    """(seconds of the runs of each stage, what else was measured)."""
+def _run(program: Any, folder: Path, budget: float) -> tuple[dict[str, list[float]], dict[str, Any]]:
+    """(seconds of the runs of each stage, what else was measured); the server is a process of its own."""
     from cipherblas import _core
-    from cipherblas.crypto.keys import EvaluationKeys
+    from cipherblas.roles.messages import EncryptedResult
 
     client, random = program.client(), np.random.default_rng(7)
     values = {name: random.uniform(-1, 1, operand.shape) for name, operand in program.operands.items()}
     secret = {name: value for name, value in values.items() if program.operands[name].secret}
-    public = {name: value for name, value in values.items() if name not in secret}
     by_public_key = any(operand.public_key for operand in program.operands.values())
     encryptor = program.encryptor(client.public_key()) if by_public_key else client
     client.write_evaluation_keys(folder / "keys")
     program.save(folder / "program")
-    stages: dict[str, list[float]] = {stage: [] for stage in STAGES}
-    # On one thread what others do with the processors is left out, as it is of the rates.
-    clock = time.process_time if _core.threads() == 1 else time.perf_counter
+    operands, encrypted = _timed(lambda: encryptor.encrypt(secret), budget / 4)
+    for name, value in values.items():
+        if name in secret:
+            operands[name].save(folder / name)
+        else:
+            np.save(folder / f"{name}.npy", value)
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as processes:
+        stages, found = processes.submit(_served, folder, _core.threads(), budget).result()
+    result = EncryptedResult.load(folder / "result")
+    answer, decrypted = _timed(lambda: client.decrypt(result, of=operands), budget / 4)
+    return {**stages, "encrypt": encrypted, "decrypt": decrypted}, {
+        **found,
+        "error": float(np.abs(answer - program.evaluate(values)).max()),
+        "upload_bytes": sum(operand.nbytes for operand in operands.values()),
+        "result_bytes": result.nbytes,
+    }
 
-    def timed(stage: str, work: Callable[[], Any]) -> Any:
-        start = clock()
-        result = work()
-        stages[stage].append(clock() - start)
-        return result
 
-    for _ in range(
-        repeats_for(time_once(lambda: encryptor.encrypt(secret)), budget / 4, LEAST_RUNS, MOST_RUNS)
-    ):
-        operands = timed("encrypt", lambda: encryptor.encrypt(secret))
-    peak_bytes = 0
+def _served(folder: Path, threads: int, budget: float) -> tuple[dict[str, list[float]], dict[str, Any]]:
+    """The server's part of `_run`, whose peak is that of this process."""
+    from cipherblas import _core
+    from cipherblas.crypto.keys import EvaluationKeys
+    from cipherblas.roles.messages import EncryptedOperand
+    from cipherblas.roles.program import Program
+
+    _core.set_threads(threads)
+    peak_bytes, first_runs = 0, []
     loaded: Any = None
     keys: Any = None
     server: Any = None
     result: Any = None
+    operands = {
+        name: EncryptedOperand.load(folder / name) if operand.secret else np.load(folder / f"{name}.npy")
+        for name, operand in Program.load(folder / "program").operands.items()
+    }
     for _ in range(FIRST_RUNS):  # of a program whose masks nobody encoded yet
         loaded = keys = server = result = None  # those of the run before
-        loaded = kind.load(folder / "program")
+        loaded = Program.load(folder / "program")
 
         def first(loaded: Any = loaded) -> tuple[Any, Any, Any]:
             keys = EvaluationKeys.load(folder / "keys")
             server = loaded.server(keys)
-            return keys, server, server.run({**operands, **public})
+            return keys, server, server.run(operands)
 
         _core.trim_pool()
         with peak_memory() as peak:
-            keys, server, result = timed("first_run", first)
+            (keys, server, result), seconds = _timed(first, 0.0, least=1)
+        first_runs += seconds
         peak_bytes = max(peak_bytes, peak.bytes)
     evaluations: list[float] = []
-    repeats = repeats_for(server.seconds, budget, LEAST_RUNS, MOST_RUNS)
-    for _ in range(repeats):
-        result = timed("run", lambda: server.run({**operands, **public}))
+
+    def run() -> Any:
+        found = server.run(operands)
         evaluations.append(server.seconds)
-    decryption = time_once(lambda: client.decrypt(result, of=operands))
-    for _ in range(repeats_for(decryption, budget / 4, LEAST_RUNS, MOST_RUNS)):
-        answer = timed("decrypt", lambda: client.decrypt(result, of=operands))
-    return stages, {
-        "evaluations": evaluations,
-        "error": float(np.abs(answer - program.evaluate(values)).max()),
-        "peak_bytes": peak_bytes,
-        "upload_bytes": sum(operand.nbytes for operand in operands.values()),
-        "result_bytes": result.nbytes,
-        "key_bytes": keys.nbytes,
-    }
+        return found
+
+    result, runs = _timed(run, budget)
+    result.save(folder / "result")
+    found = {"evaluations": evaluations, "peak_bytes": peak_bytes, "key_bytes": keys.nbytes}
+    return {"first_run": first_runs, "run": runs}, found
+
+
+def _timed(work: Callable[[], Any], budget: float, least: int = LEAST_RUNS) -> tuple[Any, list[float]]:
+    """(what some work returns, the seconds of each time that it was done)."""
+    from cipherblas import _core
+
+    # On one thread what others do with the processors is left out, as it is of the rates.
+    clock = time.process_time if _core.threads() == 1 else time.perf_counter
+    seconds: list[float] = []
+    while len(seconds) < least or (sum(seconds) < budget and len(seconds) < MOST_RUNS):
+        start = clock()
+        result = work()
+        seconds.append(clock() - start)
+    return result, seconds
 
 
 def factor(ratio: float) -> float:
