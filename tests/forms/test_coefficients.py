@@ -176,6 +176,35 @@ def test_encrypted(n: int, degree: int, rows: int, stages: int, rescales: int, a
     assert slot_error > TRANSFORM_ERROR
 
 
+@pytest.mark.parametrize(("n", "degree", "rows", "stages", "rescales"), CASES[1::2])
+@pytest.mark.parametrize("ratio", [1e-3, 0.9, 1.0, 1.7, 1e3])
+def test_to_a_scale(n: int, degree: int, rows: int, stages: int, rescales: int, ratio: float) -> None:
+    """Rows come back at the scale that is asked for, at the same levels and within the predicted error, which is not
+    far from the real one; the worst case is worse."""
+    secret = secret_of(n, 8)
+    params, packing = secret.params, Packing(n, degree, stages)
+    scale, matrix = raw_scale(params, packing, rescales), matrix_of(rows, degree)
+
+    def run(slots: Any, coefficients: Any, data: Any, wanted: float | None) -> tuple[Evaluators, Any]:
+        evs = Evaluators(lambda: slots, lambda: coefficients)
+        x = coefficients.fresh(data, matrix.shape, bound=1.0, scale=scale, limbs=8)
+        pairs = rows_to_slots(evs, x, packing, rescales)
+        return evs, slots_to_rows(evs, pairs, x.shape[0], packing, wanted)
+
+    _, plain = run(Symbolic(params), RowsSymbolic(params), None, None)
+    wanted = ratio * plain.scale
+    counted, _ = run(Symbolic(params), RowsSymbolic(params), None, wanted)
+    keys = make_evaluation_keys(secret, counted.request)
+    sent = encrypt_rows(secret, matrix, scale)
+    native, back = run(Native(params, keys), RowsNative(params, keys), (sent.a, sent.b), wanted)
+    worst, worst_back = run(WorstCase(params), RowsWorstCase(params), None, wanted)
+    assert native.counts == counted.counts
+    assert back.scale == pytest.approx(wanted, rel=1e-14) and back.limbs == plain.limbs
+    found = RlweRows(params, matrix.shape, back.scale, back.data[1], back.data[0], secret.key_id)
+    error, predicted = float(np.abs(decrypt(secret, found) - matrix).max()), back.error(matrix.size)
+    assert predicted / 100 < error < predicted < worst.rows.decrypted_error(worst_back)  # type: ignore[attr-defined]
+
+
 def test_what_does_not_fit() -> None:
     params = parameters(64, 8)
     for degree in (0, 1, 3, 128):

@@ -42,6 +42,23 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], dict[str, tuple[int, ...]]]] = {
     "column": (lambda X: B @ cb.square(A @ X), {"X": (30, 1)}),
     "vector": (lambda x: B @ cb.square(A @ x), {"x": (30,)}),
     "packed product": (lambda X, Y: B @ ((A @ X) * Y), {"X": (30, 16), "Y": (20, 16)}),
+    # Terms by rows that were in slots, each at a scale of its own: of other ranges, weights, depths and orientations.
+    "sum of products": (
+        lambda X: B @ cb.square(A @ X) + (0.01 * B[::-1]) @ cb.square(7 * (A @ X) + BIAS),
+        {"X": (30, 24)},
+    ),
+    "difference of depths": (
+        lambda X: 0.1 * (TALL[:20, :5] @ (B @ cb.square(A @ X))) - 1e-3 * cb.square(A[::-1] @ X),
+        {"X": (30, 24)},
+    ),
+    "sum with what was not in slots": (
+        lambda X, Y: B @ (A @ Y) + B @ cb.square(A @ X),
+        {"X": (30, 24), "Y": (30, 24)},
+    ),
+    "sum of columns and rows": (
+        lambda X: cb.square(A @ X) @ SQUARE + SQUARE[:20, :5] @ (B @ cb.square(A @ X)),
+        {"X": (30, 24)},
+    ),
 }
 
 
@@ -71,8 +88,17 @@ def test_against_numpy(name: str) -> None:
     assert program.plan.error < program.worst_error
 
 
+SECRETS: dict[str, Callable[..., Any]] = {
+    "product": lambda q, k, v: ((q @ k.T) * (q @ k.T)) @ v,
+    "sum of products": lambda q, k, v: (
+        cb.square(q @ k.T) @ v - 3.0 * (A[:12, :6] @ cb.square(A[:6, :10] @ v))
+    ),
+}
+
+
 @pytest.mark.filterwarnings("ignore")
-def test_products_of_secrets() -> None:
+@pytest.mark.parametrize("name", SECRETS)
+def test_products_of_secrets(name: str) -> None:
     """Scores of a secret query and key, squared, times values: two transpositions each side of the slots.
 
     A transposition has N key switches and as many keys: on an INSECURE tiny ring.
@@ -81,7 +107,7 @@ def test_products_of_secrets() -> None:
     operands = {key: cb.secret(*shape) for key, shape in shapes.items()}
     tiny = make_parameters(128, [50.0, *[40.0] * 11], alpha=4, scale_bits=40.0, security=0, insecure=True)
     options = {"form": "mixed", "insecure": True, "security": 0, "parameters": tiny}
-    program = cb.compile(lambda q, k, v: ((q @ k.T) * (q @ k.T)) @ v, operands, **options)
+    program = cb.compile(SECRETS[name], operands, **options)
     assert set(program.plan.decided.every_form) == {"rows", "blocks"}
     values = {key: uniform(*shape) for key, shape in shapes.items()}
     error = np.abs(ran(program, values) - program.evaluate(values)).max()

@@ -121,6 +121,12 @@ PROGRAMS: dict[str, Spec] = {
     ),
     "weights on both sides": Spec(lambda x: weights(12, 400) @ x @ weights(300, 8), {"x": ("S", 400, 300)}),
     "secret 40x40 · 40x40 by rows": _product(40, 40, 40, form="rows"),
+    # by rows and in blocks
+    "two layers of 64 columns and a square": Spec(
+        lambda x: weights(10, 64, seed=1) @ _square(weights(64, 100) @ x),
+        {"x": ("S", 100, 64)},
+        {"form": "mixed"},
+    ),
     # in tensors
     "layer 10x784": Spec(lambda x: weights(10, 784) @ x, {"x": ("S", 784)}, {"form": "tensors"}),
     "layer 256x256": Spec(lambda x: weights(256, 256) @ x, {"x": ("S", 256)}, {"form": "tensors"}),

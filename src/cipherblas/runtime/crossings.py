@@ -87,7 +87,8 @@ def rows_to_blocks(run: Executor, node: Expression, wish: Any) -> Value:
 
 @converts(BLOCKS, ROWS)
 def blocks_to_rows(run: Executor, node: Expression, wish: RowWish) -> Value:
-    """Blocks as encrypted rows, by rows or by columns, whichever needs less; their scale and limbs are what is left."""
+    """Blocks as encrypted rows, by rows or by columns, whichever needs less; their limbs are what is left, and so is
+    their scale where it need not match another one."""
     rows, slots = run.form_run(ROWS), run.form_run(BLOCKS)
     assert isinstance(rows, RowRun) and isinstance(slots, BlockRun)
     how = Crossing.of(run, node)
@@ -104,13 +105,14 @@ def blocks_to_rows(run: Executor, node: Expression, wish: RowWish) -> Value:
         row, col = (half, element) if by_columns else (element, half)
         return value.cells[row][col][0]
 
+    scale = wish.scale * abs(value.unit) if wish.matched else None
     pieces = []
     for piece in range(-(-length // packing.degree)):
         pairs = [
             Halves(cell(element, 2 * piece), cell(element, 2 * piece + 1) if 2 * piece + 1 < halves else None)
             for element in range(-(-height // packing.rows))
         ]
-        found = slots_to_rows(run.evaluators, pairs, height, packing)
+        found = slots_to_rows(run.evaluators, pairs, height, packing, scale)
         pieces.append(rows.ev.bounded(rows.ev.absorb(found, abs(value.unit)), node.bound))
     result = rows.result(node.shape, by_columns, pieces, math.copysign(1.0, value.unit))
     return result if by_columns == wish.by_columns else rows.turned(result)

@@ -40,14 +40,15 @@ MOST_SCALE_BITS = 900.0  # a float64 holds it beside any bound
 
 class Wish(NamedTuple):
     """How a value is wanted: encrypted by columns, or by rows, at a scale, which is an operand's; a value that was in
-    another form keeps the scale and the limbs that it has.
+    another form keeps the limbs that it has, and the scale unless that must be matched.
 
-    `limbs`: of operands; None for all.
+    `limbs`: of operands; None for all. `matched`: the value is added to one of this scale.
     """
 
     by_columns: bool
     scale: float
     limbs: int | None = None
+    matched: bool = False
 
 
 def rounded(values: NDArray[Any], unit: float, bits: int) -> NDArray[Any]:
@@ -108,6 +109,7 @@ class RowRun(FormRun):
         self.mixed = len(run.decisions.every_form) > 1  # values come from slots, or go there
         self._in_pieces = self.mixed or fixed or switches_keys(run.node) or has_public_key(run.node)
         self._orientations: dict[int, bool | None] = {}
+        self._own_scales: dict[int, float | None] = {}
 
     def steps(self) -> int:
         """Products."""
@@ -139,6 +141,27 @@ class RowRun(FormRun):
             return None if len(secret) > 1 else node.children[0].secret
         found = (self.orientation(child) for child in secret)
         return next((one for one in found if one is not None), None)
+
+    def own_scale(self, node: Expression) -> float | None:
+        """The scale, about, that a value by rows comes in because some of it was in slots; None: any that is wanted."""
+        if id(node) not in self._own_scales:
+            self._own_scales[id(node)] = self._found_scale(node)
+        return self._own_scales[id(node)]
+
+    def _found_scale(self, node: Expression) -> float | None:
+        if node.packable or not node.secret:
+            return None
+        if self.run.form_of(node) != self.name:
+            return float(2.0**self.ev.params.scale_bits) / math.sqrt(self.ev.n / 2) / node.bound
+        scales = [self.own_scale(child) for child in node.children]
+        known = [scale for scale in scales if scale is not None]
+        if not known:
+            return None
+        if not node.product:
+            return max(known) / (float(node.gain(0)) if node.op == "scale" else 1.0)
+        if all(child.secret for child in node.children):
+            return math.prod(known)
+        return known[0] / self.clear_factor(node, transposed=bool(self.orientation(node))).unit
 
     def of(self, value: Value, pieces: list[Any]) -> Value:
         """The value with other pieces."""
@@ -200,6 +223,11 @@ class RowRun(FormRun):
         cols = min(stops[-1], shape[0 if by_columns else 1])
         return Value(shape, RowForm((rows, cols), by_columns, ranges), [[pieces]], unit)
 
+    def order(self, node: Expression) -> tuple[float, bool]:
+        """Of what is combined in a mixed program, the least is computed first: that with the largest scale of its own,
+        since others are brought to it without loss; then what is computed, then what is packed."""
+        return -(self.own_scale(node) or 0.0), node.packable
+
     def at_equal_limbs(self, x: Value, y: Value) -> tuple[Value, Value]:
         """Both at the limbs of the one that has fewer."""
         limbs = min(x.first().limbs, y.first().limbs)
@@ -211,14 +239,23 @@ class RowRun(FormRun):
 
         return dropped(x), dropped(y)
 
-    def factors(self, left: Expression, right: Expression, wishes: Mapping[int, Wish]) -> tuple[Value, Value]:
-        """Both factors of a product of secrets; what was in slots comes first: operands have its limbs."""
+    def factors(
+        self, left: Expression, right: Expression, wishes: Mapping[int, Wish], matched: float | None
+    ) -> tuple[Value, Value]:
+        """Both factors of a product of secrets; what was in slots comes first: operands have its limbs.
+
+        Args:
+            matched: a scale that the product must have.
+        """
         sides = (left, right)
         found: dict[int, Value] = {}
-        for side in sorted(wishes, key=lambda side: self.mixed and sides[side].packable):
+        for side in sorted(wishes, key=lambda side: self.mixed and self.order(sides[side])):
             wish = wishes[side]
             if self.mixed and found:
-                wish = wish._replace(limbs=next(iter(found.values())).first().limbs)
+                first = next(iter(found.values())).first()
+                wish = wish._replace(limbs=first.limbs)
+                if matched is not None:
+                    wish = wish._replace(scale=matched / first.scale, matched=True)
             found[side] = self.value(sides[side], wish)
         return self.at_equal_limbs(found[0], found[1])
 
@@ -300,13 +337,13 @@ def truncated(run: RowRun, node: Expression, wish: Wish) -> Value:
 def add(run: RowRun, node: Expression, wish: Wish) -> Value:
     """The entrywise sum of pieces."""
     ev = run.ev
-    # What was in slots has a scale and limbs of its own, which operands then follow.
-    first, second = sorted(node.children, key=lambda part: (not part.secret, run.mixed and part.packable))
+    # What was in slots has a scale and limbs of its own, which the other term then follows.
+    first, second = sorted(node.children, key=lambda part: (not part.secret, run.mixed and run.order(part)))
     x = run.value(first, wish)
     if not second.secret:
         return _with_clear(run, x, second)
     if run.mixed:
-        wish = Wish(wish.by_columns, x.first().scale, x.first().limbs)
+        wish = Wish(wish.by_columns, x.first().scale, x.first().limbs, matched=True)
     y = run.value(second, wish)
     x, y = run.at_equal_limbs(x, y)
     if abs(x.unit) != abs(y.unit):
@@ -367,7 +404,7 @@ def _secret_product(run: RowRun, node: Expression, wish: Wish) -> Value:
     run.options(node)  # whose method must be the one that there is
     left_scale = math.sqrt(wish.scale) * math.sqrt(right.bound) / math.sqrt(left.bound)
     wishes = {0: Wish(True, left_scale, wish.limbs), 1: Wish(False, wish.scale / left_scale, wish.limbs)}
-    x, y = run.factors(left, right, wishes)
+    x, y = run.factors(left, right, wishes, wish.scale if wish.matched else None)
     first, second = (y, x) if wish.by_columns else (x, y)
     ev.spend(ev.product_steps * len(first.handles) * len(second.handles), "products of pieces")
     pieces = [

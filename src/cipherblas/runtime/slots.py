@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cipherblas.evaluators.slots.interface import Evaluator
-from cipherblas.evaluators.slots.scales import MAX_ENCODED_BITS, MAX_SMALL_INTEGER
+from cipherblas.evaluators.slots.scales import MAX_ENCODED_BITS
 from cipherblas.evaluators.slots.values import Plain
 from cipherblas.forms.form import SlotForm
 from cipherblas.lang.nodes import Expression
@@ -91,16 +91,7 @@ class SlotRun(FormRun):
 
     def _enlarged(self, value: Value, bits: int) -> Value:
         """The same slots at a scale 2^bits larger."""
-
-        def enlarged(ev: Evaluator, ct: Any) -> Any:
-            left = bits
-            while left > 0:
-                factor = min(1 << left, MAX_SMALL_INTEGER)
-                ct = ev.absorb(ev.multiply_scalar(ct, factor), 1 / factor)
-                left -= factor.bit_length() - 1
-            return ct
-
-        return self.mapped("enlarge", value, enlarged)
+        return self.mapped("enlarge", value, lambda ev, ct: ev.enlarged(ct, bits))
 
     def _absorbed(self, value: Value, factor: float) -> Value:
         """The value times a factor, at another scale."""

@@ -277,6 +277,14 @@ class Levels(Bookkeeper, ABC):
             x.limbs, x.scale / value, bound, errors, x.components, self._scale_data(x.data, 1, value)
         )
 
+    def enlarged(self, x: Ct, bits: int) -> Ct:
+        """The same slots at a scale 2^bits larger: exact."""
+        while bits > 0:
+            factor = min(1 << bits, MAX_SMALL_INTEGER)
+            x = self.absorb(self.multiply_scalar(x, factor), 1 / factor)
+            bits -= factor.bit_length() - 1
+        return x
+
 
 def is_small_integer(value: float) -> bool:
     """Whether a factor multiplies the ciphertext itself instead of its scale."""

@@ -121,10 +121,16 @@ def rows_to_slots(evs: Evaluators, x: Rows, packing: Packing, rescales: int = 0)
     return [*found, element(whole, rest)] if rest else found
 
 
-def slots_to_rows(evs: Evaluators, pairs: list[Halves], count: int, packing: Packing) -> Rows:
+def slots_to_rows(
+    evs: Evaluators, pairs: list[Halves], count: int, packing: Packing, scale: float | None = None
+) -> Rows:
     """The inverse of `rows_to_slots`: `count` rows of d entries, at as many limbs less as there are stages.
 
     Keys: those of the stages.
+
+    Args:
+        scale: of the rows; None: the one that they come with. Another one takes no level: slots are multiplied by a
+            power of two, and the last stage by what remains.
 
     Raises:
         LevelError: not so many levels are left.
@@ -132,16 +138,16 @@ def slots_to_rows(evs: Evaluators, pairs: list[Halves], count: int, packing: Pac
     ev = evs.slots
 
     def element(number: int) -> tuple[Ct, float, float, float]:
-        return _element(ev, pairs[number], packing)
+        return _element(ev, pairs[number], packing, scale)
 
     done = ev.alike(len(pairs), element)
-    scale, limbs = done[0][0].scale, min(ct.limbs for ct, *_ in done)
+    reached, limbs = done[0][0].scale, min(ct.limbs for ct, *_ in done)
     bound = max(one[1] for one in done)
     deviation, worst = max(one[2] for one in done), max(one[3] for one in done)
     datas = [ev.element_of(ev.drop(ct, limbs)) for ct, *_ in done]
-    noise, worst = deviation * scale, worst * scale
+    noise, worst = deviation * reached, worst * reached
     return evs.rows.of_elements(
-        datas, (count, packing.degree), limbs=limbs, scale=scale, bound=bound, noise=noise, worst=worst
+        datas, (count, packing.degree), limbs=limbs, scale=reached, bound=bound, noise=noise, worst=worst
     )
 
 
@@ -198,7 +204,9 @@ def _packed(ev: Evaluator, leaf: Callable[[int], Ct], start: int, size: int, hel
     return ev.bounded(ev.absorb(total, 0.5), x.bound)
 
 
-def _element(ev: Evaluator, pair: Halves, packing: Packing) -> tuple[Ct, float, float, float]:
+def _element(
+    ev: Evaluator, pair: Halves, packing: Packing, scale: float | None
+) -> tuple[Ct, float, float, float]:
     """The element of two blocks, its largest entry, the deviation of an entry's error, and the worst one."""
     z = ev.ready(pair.left)
     if pair.right is not None:
@@ -208,42 +216,53 @@ def _element(ev: Evaluator, pair: Halves, packing: Packing) -> tuple[Ct, float, 
     ev.require_levels(z, packing.stages, "the transform from slots to coefficients")
     z = ev.absorb(z, 1.0)
     z = ev.assume_errors(ev.bounded(z, math.sqrt(2) * bound), SlotErrors())
-    z, added, worst_added = _transformed(ev, z, packing, inverse=False)
+    root = math.sqrt(packing.slots)
+    ratio = 1.0 if scale is None else scale * root / z.scale
+    doublings = max(0, math.floor(math.log2(ratio)))
+    z = ev.enlarged(z, doublings)
+    z, added, worst_added = _transformed(ev, z, packing, inverse=False, factor=ratio / 2**doublings)
     # The coefficients are the entries over sqrt(S).
-    z = ev.absorb(z, math.sqrt(packing.slots))
+    z = ev.absorb(z, root)
     return z, bound, math.hypot(errors.deviation, added), worst + worst_added
 
 
-def _transformed(ev: Evaluator, x: Ct, packing: Packing, *, inverse: bool) -> tuple[Ct, float, float]:
+def _transformed(
+    ev: Evaluator, x: Ct, packing: Packing, *, inverse: bool, factor: float = 1.0
+) -> tuple[Ct, float, float]:
     """The stages, of a ciphertext without errors: the deviation of the error that they add to an entry, and the worst
     one. Entries are bounded by x's bound: as coefficients before, or in slots.
 
     A mask that is rounded to integers is off by a polynomial e with independent coefficients; e·x has coefficients of
     deviation ‖x‖/sqrt(12), whatever x is, and ‖x‖ is sqrt(N)·bound at the most, or as much of a root of S of it.
+
+    Args:
+        factor: that the scale is multiplied by, in the masks of the last stage.
     """
     noise, root = WorstSlots(ev.params), math.sqrt(packing.slots)
     unit = root if inverse else 1.0  # what an entry is multiplied by in the slots of the result
     entries = x.bound if inverse else x.bound / math.sqrt(2)
     variance = worst = 0.0
-    for first, last in stage_layers(packing, inverse):
-        transform = stage(packing.slots, first, last, inverse)
+    ranges = stage_layers(packing, inverse)
+    for number, (first, last) in enumerate(ranges, 1):
+        enlarged = factor if number == len(ranges) else 1.0
+        transform = stage(packing.slots, first, last, inverse, enlarged)
         terms, limbs, scale = len(transform), x.limbs, x.scale
         baby_steps = _baby_steps(packing.slots, first, last)
         lost = ev.params.q[limbs - 1]
         # What shares a giant step is summed before it: of that we know its norm, which no coefficient exceeds.
-        ev.check_room(limbs, scale * lost, 2 * math.sqrt(2) * entries * unit, 0.0)
+        ev.check_room(limbs, scale * lost, max(enlarged, 1.0) * 2 * math.sqrt(2) * entries * unit, 0.0)
         x = ev.linear_transform(x, transform, baby_steps=baby_steps)
-        masks = terms * ev.n / 12 * (entries / lost) ** 2
+        x = ev.absorb(x, 1 / enlarged) if enlarged != 1 else x
+        masks = terms * ev.n / 12 * (entries / lost / enlarged) ** 2
         added = math.hypot(x.errors.own, x.errors.mixed) / unit
         variance += masks + added**2
         # Slots of the later stages may add up what an earlier one adds; and e has slots up to TAIL·sqrt(N/12).
         switch = noise.key_switch(limbs) + noise.rounding()
         later = math.sqrt(packing.slots / 2**last) if not inverse else math.sqrt(2.0**first)
         gain = math.sqrt(2.0 ** (last - first))
-        worst = worst + later * (gain + 2) * switch / scale / unit
-        worst += (
-            slot_tail(1.0, WORST_BITS) * math.sqrt(ev.n / 12 * 2 * packing.slots) * terms * entries / lost
-        )
+        worst = worst + later * (gain + 2) * switch / min(scale, x.scale) / unit
+        rounded = slot_tail(1.0, WORST_BITS) * math.sqrt(ev.n / 12 * 2 * packing.slots) * terms
+        worst += rounded * entries / lost / enlarged
         x = ev.assume_errors(x, SlotErrors())
     return x, math.sqrt(variance), worst
 
@@ -268,8 +287,8 @@ def _steps(slots: int, first: int, last: int) -> tuple[int, ...]:
 
 
 @functools.lru_cache(maxsize=64)
-def stage(slots: int, first: int, last: int, inverse: bool) -> Transform:
-    """Butterflies `first` to last - 1 of the unitary transform, or their inverses.
+def stage(slots: int, first: int, last: int, inverse: bool, factor: float = 1.0) -> Transform:
+    """Butterflies `first` to last - 1 of the unitary transform, or their inverses, times a factor.
 
     Bounds are those of what stands in coefficients or in slots as entries (see `_transformed`): the inverse lets
     sums of coefficients grow by the root of as many, the other way they shrink by it.
@@ -277,15 +296,18 @@ def stage(slots: int, first: int, last: int, inverse: bool) -> Transform:
     size = 2.0 ** ((first - last) / 2)  # of every entry: one path leads from an input to an output
     terms: dict[Step, Plain | None] = {}
     for step in _steps(slots, first, last):
-        values = functools.partial(_diagonal, slots, first, last, inverse, step)
-        key = ("embedding", slots, first, last, inverse, step)
-        terms[step] = Plain(key, values, size * (1 + 1e-9), constant=True)
+        values = functools.partial(_diagonal, slots, first, last, inverse, factor, step)
+        key = ("embedding", slots, first, last, inverse, factor, step)
+        terms[step] = Plain(key, values, factor * size * (1 + 1e-9), constant=True)
     growth = 1 / size if inverse else size
-    return Transform(terms, growth, 1.0, ("embedding", slots, first, last, inverse))
+    return Transform(terms, factor * growth, factor, ("embedding", slots, first, last, inverse, factor))
 
 
-def _diagonal(slots: int, first: int, last: int, inverse: bool, step: int) -> NDArray[np.complex128]:
-    return _diagonals(slots, first, last, inverse)[step]
+def _diagonal(
+    slots: int, first: int, last: int, inverse: bool, factor: float, step: int
+) -> NDArray[np.complex128]:
+    diagonal: NDArray[np.complex128] = _diagonals(slots, first, last, inverse)[step]
+    return diagonal if factor == 1 else np.multiply(diagonal, factor)
 
 
 @functools.lru_cache(maxsize=4)
