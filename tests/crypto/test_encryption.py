@@ -112,6 +112,22 @@ def test_another_key_decrypts_to_nothing(toy_secret: SecretKey, toy_parameters: 
     assert abs(found).max() > 2**80  # spread over the modulus of 2^90
 
 
+def test_what_is_known_of_a_message_saves_limbs(toy_secret: SecretKey) -> None:
+    """The same coefficients, of as many limbs as hold them: to the last one, and not a limb fewer."""
+    q = toy_secret.params.q
+    message = np.random.default_rng(1).integers(-(2**50), 2**50, N)
+    both = keys.encrypt(toy_secret, message, 4).expand()
+    whole = keys.decrypt_coefficients(toy_secret, both)
+    for within in (2.0**51, q[0] * q[1] / 2 - 2.0**40, q[0] * q[1] * 3.0, 1e300, math.inf):
+        assert (keys.decrypt_coefficients(toy_secret, both, within=within) == whole).all()
+    damaged = both.copy()
+    damaged[:, 2:] = 0  # of other limbs than those that are read
+    assert (keys.decrypt_coefficients(toy_secret, damaged, within=2.0**51) == whole).all()
+    assert (keys.decrypt_coefficients(toy_secret, damaged, within=q[0] * q[1] / 1.9) != whole).any()
+    wrapped = keys.decrypt_coefficients(toy_secret, both, within=q[0] / 4)
+    assert abs(wrapped).max() <= q[0] / 2
+
+
 def test_three_components(toy_secret: SecretKey) -> None:
     context = toy_secret.params.context()
     message = np.arange(N) * 1000
