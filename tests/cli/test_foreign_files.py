@@ -34,7 +34,7 @@ def weak(tmp_path_factory: pytest.TempPathFactory, invoke: Any) -> Path:
     for command in COMMANDS:
         done = invoke(*(str(part).format(folder) for part in command), "--insecure")
         assert done.exit_code == 0, done.stderr
-        assert "insecure parameters: N = 16" in done.stderr
+        assert "The parameters are insecure: N = 16" in done.stderr
     return folder
 
 

@@ -364,7 +364,7 @@ class Taken(InnerSums):
         ("raises", "ZeroDivisionError"),
         ("taken", "ParameterError"),
     ):
-        assert f"the method {name!r} of own_methods ({points[name]}) is left out: {error}" in made.stderr
+        assert f"The method {name!r} of own_methods ({points[name]}) is left out: {error}" in made.stderr
     assert "'inner-sums'" not in made.stderr
 
 

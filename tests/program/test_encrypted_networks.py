@@ -137,7 +137,7 @@ def test_public_key_of_an_image() -> None:
     checked(program)
 
 
-@pytest.mark.filterwarnings("ignore:insecure parameters")
+@pytest.mark.filterwarnings("ignore:The parameters are insecure")
 def test_files(tmp_path: Path) -> None:
     """Client and server share files alone; the loaded program is the same to the last number."""
     made = toy(classifier, x=S(2, 12, 12))

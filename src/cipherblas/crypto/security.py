@@ -128,8 +128,8 @@ def check_lattice(dimension: int, log_qp: float, security: int) -> None:
 def warn_insecure(n: int, log_qp: float) -> None:
     """Warn that parameters below 128 bits are in use."""
     warnings.warn(
-        f"insecure parameters: N = {n} with log2(QP) = {log_qp:.1f} is below 128-bit security "
-        f"(limit {max_log_qp(n, 128):g}); nothing encrypted with them is protected",
+        f"The parameters are insecure: N = {n} with log2(QP) = {log_qp:.1f} is below 128-bit security "
+        f"(limit {max_log_qp(n, 128):g}); nothing encrypted with them is protected.",
         InsecureParametersWarning,
         stacklevel=3,
     )

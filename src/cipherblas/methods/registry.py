@@ -162,7 +162,7 @@ class _PlugIns:
         except Exception as error:
             owner = "an unknown package" if point.dist is None else point.dist.name
             warnings.warn(
-                f"the method {point.name!r} of {owner} ({point.value}) is left out: "
+                f"The method {point.name!r} of {owner} ({point.value}) is left out: "
                 f"{type(error).__name__}: {error}",
                 RuntimeWarning,
                 stacklevel=2,

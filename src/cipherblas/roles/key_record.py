@@ -120,7 +120,7 @@ class KeyRecord:
                 content.encrypted.update(digests)
         except StorageError as error:
             warnings.warn(
-                f"other processes cannot tell whether a result is of this encryption: {error}", stacklevel=4
+                f"Other processes cannot tell whether a result is of this encryption: {error}", stacklevel=4
             )
 
     def spend(self, sharing: Sharing, entries: int, digest: str) -> None:

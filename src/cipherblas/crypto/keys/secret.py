@@ -145,8 +145,8 @@ class SecretKey(NeverCopied):
             mode = stat.S_IMODE(os.stat(path).st_mode)
             if mode & 0o077:
                 warnings.warn(
-                    f"the secret key file {printable(str(path))} can be read by others: expected mode 0600, "
-                    f"got {mode:04o}",
+                    f"The secret key file {printable(str(path))} can be read by others (expected mode 0600, "
+                    f"got {mode:04o}).",
                     SecurityWarning,
                     stacklevel=2,
                 )
