@@ -109,10 +109,8 @@ def predicted(
     residues = key_bytes / (2 * WORD_BYTES) * (n / key_words(n, (*ring.q, *ring.p)))
     load_keys = residues * (rates.uniform + 2 * rates.pack_key + WORD_BYTES * rates.digest)
     load_keys += (2 * WORD_BYTES * residues + key_bytes) * rates.fresh
-    load_keys += (
-        residues / n * rates.stream_start
-        + key_bytes / key_bytes_at(ring, len(ring.q)) * KEY_BOOKS * rates.book
-    )
+    keys = key_bytes / key_bytes_at(ring, len(ring.q))
+    load_keys += residues / n * rates.stream_start + keys * KEY_BOOKS * rates.book
     return Stages(
         encrypt=encrypt,
         upload=8 * traffic.upload_bytes / link,

@@ -201,11 +201,11 @@ class _Counted(_OneForAll):
         """One turn, for all; memory grows from turn to turn by what each leaves."""
 
         def turn(number: int) -> list[Any]:
-            blocks = self.blocks.copy()
+            before = self.blocks.copy() if number else None  # a second turn is only looked at
             self.turn(loop, number)
             left = {tasks.output.blocks for tasks in tasks_in(loop)} & self.blocks.keys()
             found = [self.blocks[each] for each in left]
-            self.blocks = blocks if number else self.blocks
+            self.blocks = self.blocks if before is None else before
             return found
 
         self.ev.alike(loop.axis.length, turn, lambda: sum(self._bytes(part) for part in loop.ends))

@@ -303,7 +303,10 @@ def _weighted(cts: Sequence[Ct], weights: Sequence[float]) -> SlotErrors:
         cts, weights = list({id(ct): ct for ct in cts}.values()), list(totals.values())
     if len({id(ct.errors) for ct in cts}) == 1:
         first = cts[0].errors
-        return SlotErrors(0.0, first.own * math.hypot(*weights), first.dependent * sum(weights))
+        dependent = first.dependent
+        return SlotErrors(
+            0.0, math.hypot(*(first.own * w for w in weights)), sum(dependent * w for w in weights)
+        )
     own = math.hypot(*(ct.errors.own * weight for ct, weight in zip(cts, weights, strict=True)))
     common = sum(ct.errors.dependent * weight for ct, weight in zip(cts, weights, strict=True))
     return SlotErrors(0.0, own, common)
