@@ -55,15 +55,15 @@ def test_what_gains_nothing() -> None:
 
 def test_what_was_nearly_taken_for_conversions() -> None:
     """With its price, for each conversion; products have one method by rows, squares one in blocks."""
-    first, second = weights(128, 784), weights(10, 128)
+    first, second = weights(512, 392), weights(64, 512)
     program = cb.compile(
-        lambda x: second @ cb.square(first @ x), {"x": cb.secret(784, 256)}, form="mixed", **OPTIONS
+        lambda x: second @ cb.square(first @ x), {"x": cb.secret(392, 128)}, form="mixed", **OPTIONS
     )
     plan = program.plan
     lines = program.explain().splitlines()
     crossings = {one.number: one for one in plan.nodes if one.form not in plan.decided.every_form}
     assert set(plan.other_crossings) == set(crossings) == set(plan.decided.crossings)
-    assert len(crossings) == 2 and plan.runners_up == {}
+    assert len(crossings) == 2
     for number, one in crossings.items():
         (line,) = (line for line in lines if one.form in line)
         taken = plan.decided.crossings[number]["stages"]
@@ -72,8 +72,9 @@ def test_what_was_nearly_taken_for_conversions() -> None:
         assert plan.other_crossings[number].startswith(f"{5 - taken} stages, ")
 
 
-def test_what_was_nearly_taken_for_sums() -> None:
-    """A sum by rows of what is in blocks takes one conversion more: its own is replaced by those of both terms."""
+def test_what_was_nearly_taken_for_sums_and_products() -> None:
+    """By rows a sum of what is in blocks takes conversions more; a product takes that of its factor, and a GEMM in
+    place of the diagonals."""
     w, v = weights(40, 30), weights(5, 40)
     operands = {"x": cb.secret(30, 20), "y": cb.secret(30, 20)}
 
@@ -82,16 +83,31 @@ def test_what_was_nearly_taken_for_sums() -> None:
 
     program = cb.compile(function, operands, form="mixed", **OPTIONS)
     expression, plan = program.expression, program.plan
-    ((number, text),) = plan.runners_up.items()
-    node = ordered(expression)[number]
+    order = ordered(expression)
+    nearly = {order[number].op: (number, text) for number, text in plan.runners_up.items()}
+    assert set(nearly) == {"add", "matmul"}
     placement = Placement(expression, plan.parameters.n, MACHINE.rates, plan.threads)
-    conversion = placement._price(node, "rows")
-    assert (node.op, plan.decided.forms[number]) == ("add", "blocks")
-    assert conversion > 0 and text == f"rows, {duration(conversion)} more"
-    assert any(
-        line.startswith("  sum ") and line.endswith(f"(before {text})")
-        for line in program.explain().splitlines()
+    (added, of_sum), (product, text) = nearly["add"], nearly["matmul"]
+    conversion = placement._price(order[added], "rows")
+    more = (
+        conversion + placement._product(order[product], "rows") - placement._product(order[product], "blocks")
     )
+    assert plan.decided.forms[product] == plan.decided.forms[added] == "blocks"
+    assert conversion > 0 and text == f"rows, {duration(more)} more" and of_sum.startswith("rows, ")
+    lines = program.explain().splitlines()
+    for title, nearly_taken in (("  sum ", of_sum), ("  product 5x40", text)):
+        assert any(line.startswith(title) and line.endswith(f"(before {nearly_taken})") for line in lines)
+
+
+def test_products_are_in_place_where_that_is_faster() -> None:
+    """A small product of squares takes a few rotations where they lie; a large one a GEMM."""
+    first, second, large = weights(128, 784), weights(10, 128), weights(1024, 512)
+    operands = {"x": cb.secret(784, 256)}
+    plan = cb.compile(lambda x: second @ cb.square(first @ x), operands, form="mixed", **OPTIONS).plan
+    methods = [one.choice.method for one in plan.nodes if one.title.startswith("product") and one.choice]
+    assert methods == ["gemm", "in place"]
+    assert [one.form for one in plan.nodes if one.form not in plan.decided.every_form] == ["rows to blocks"]
+    assert placed(lambda x: large @ cb.square(large.T @ x), x=(1024, 64))[0] == ["multiply"]
 
 
 def test_what_was_nearly_taken_where_one_form_is() -> None:

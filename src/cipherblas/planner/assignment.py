@@ -180,7 +180,7 @@ class Assignment:
             ev = self._counter()
             cells: list[Any] = []
             for (_, layout), (rows, cols), encrypted in zip(sides, grids, secret, strict=True):
-                block = self._handles(ev, layout, limbs) if encrypted else _plains(layout, rows * cols)
+                block = self._handles(ev, layout, limbs) if encrypted else counted_plains(layout, rows * cols)
                 cells.append([[block] * cols] * rows)
             (result,) = schedule.run(product_graph(algorithm, *grids), ev, cells)
             return self._seconds(ev.counts, Traffic()), result[0][0][0].limbs
@@ -228,7 +228,7 @@ class Assignment:
                             ev.multiply_relinearised(ev.ready(a), ev.ready(b))
                             for a, b in zip(x, y, strict=True)
                         ]
-                    return [ev.multiply(ev.ready(a), _plains(layout, 1)[0]) for a in x]
+                    return [ev.multiply(ev.ready(a), counted_plains(layout, 1)[0]) for a in x]
 
                 return self._blockwise(ev, block, grid, x, y)
 
@@ -328,7 +328,9 @@ class Assignment:
         return found
 
 
-def _plains(layout: Layout, blocks: int) -> list[Plain]:
+def counted_plains(layout: Layout, blocks: int) -> list[Plain]:
+    """Clear blocks to count with, of which one stands for all; they have no values."""
+
     def values() -> Any:
         raise AssertionError("nothing is computed")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import ClassVar
@@ -11,11 +12,13 @@ from cipherblas.common.errors import ParameterError
 from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.rows.symbolic import RowsSymbolic
 from cipherblas.evaluators.slots.symbolic import Symbolic
+from cipherblas.forms.blocks import grid_shape
 from cipherblas.forms.convert.coefficients import Packing, rows_to_slots, slots_to_rows
 from cipherblas.lang.graph import axes_of, products
 from cipherblas.lang.nodes import Expression, matrix_shape, ordered
 from cipherblas.lang.results import results_of
 from cipherblas.methods.matmul.registry import GEMM
+from cipherblas.planner.assignment import counted_plains
 from cipherblas.planner.budgets import Budgets
 from cipherblas.planner.cost import Rates
 from cipherblas.planner.explain import duration
@@ -27,8 +30,11 @@ from cipherblas.planner.sizing import draft
 from cipherblas.planner.strategy import Candidate, Strategy
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.matrices.matrix import bit_ceil
-from cipherblas.runtime.blocks import BLOCKS, IN_PLACE, multiply
+from cipherblas.rlwe.rings import RingShape
+from cipherblas.runtime import schedule
+from cipherblas.runtime.blocks import BLOCKS, IN_PLACE, in_place_product, multiply
 from cipherblas.runtime.executor import METHODS, missing
+from cipherblas.runtime.graphs import product_graph
 from cipherblas.runtime.rows import ROWS
 from cipherblas.runtime.values import Choice, Decisions
 
@@ -58,30 +64,46 @@ def computed(node: Expression) -> bool:
 
 
 def forms_of(node: Expression) -> list[str]:
-    """The forms in which a computed node may be: products by rows, entrywise ones in slots, sums in either."""
-    forms = (ROWS,) if node.product else (ROWS, BLOCKS)
+    """The forms in which a computed node may be: products by rows, those of a computed and a clear factor and sums in
+    either, entrywise ones in slots."""
+    forms = (ROWS,) if node.product and not in_place(node) else (ROWS, BLOCKS)
     return [form for form in forms if (form, node.op) in METHODS]
+
+
+def in_place(node: Expression) -> bool:
+    """Whether a product is of a computed and a clear factor."""
+    secret = [child for child in node.children if child.secret]
+    return node.product and len(secret) == 1 and computed(secret[0])
 
 
 class Placement:
     """The form of every node, by dynamic programming over the graph: a node is where it is cheapest with what it takes
-    to bring its children there. Conversions are counted without data, on a nominal ring of the degree.
+    to bring its children there. Conversions, and products that may be in either form, are counted without data, on a
+    nominal ring of the degree.
 
     A node with several parents is placed once, as the first of them has it.
+
+    Args:
+        all_by_rows: every product is by rows.
     """
 
-    def __init__(self, expression: Expression, n: int, rates: Rates, threads: int) -> None:
+    def __init__(
+        self, expression: Expression, n: int, rates: Rates, threads: int, all_by_rows: bool = False
+    ) -> None:
         self._expression, self._n, self._rates, self._threads = expression, n, rates, threads
+        self._all_by_rows = all_by_rows
         self._ways: dict[int, dict[str, tuple[float, dict[int, str]]]] = {}
         self._placed: dict[int, str] = {}
         self._prices: dict[tuple[tuple[int, ...], str, int], float] = {}
+        self._own: dict[tuple[int, str], float] = {}
         self._numbers = {id(node): number for number, node in enumerate(ordered(expression))}
 
     def best(self) -> dict[int, str]:
         """The nodes that are in blocks, by number."""
         for node in ordered(self._expression):
             if computed(node):
-                self._ways[id(node)] = {form: self._way(node, form) for form in forms_of(node)}
+                forms = [ROWS] if node.product and self._all_by_rows else forms_of(node)
+                self._ways[id(node)] = {form: self._way(node, form) for form in forms}
         placed: dict[int, str] = {}
         for result in results_of(self._expression):
             if computed(result):
@@ -130,7 +152,7 @@ class Placement:
         return self._ways[id(node)][form][0] + crossing
 
     def _way(self, node: Expression, form: str) -> tuple[float, dict[int, str]]:
-        seconds, placed = 0.0, {self._numbers[id(node)]: form}
+        seconds, placed = self._product(node, form), {self._numbers[id(node)]: form}
         for child in {id(child): child for child in node.children}.values():
             if id(child) not in self._ways:
                 continue
@@ -140,6 +162,20 @@ class Placement:
             seconds += costs[source]
             placed = {**self._ways[id(child)][source][1], **placed}
         return seconds, placed
+
+    def _product(self, node: Expression, form: str) -> float:
+        """Seconds of a product that may be in either form; nothing of others, which have one form or are free."""
+        if not in_place(node):
+            return 0.0
+        key = self._numbers[id(node)], form
+        if key not in self._own:
+            ring = draft(self._n, NOMINAL_SCALE_BITS)
+            try:
+                counts = _gemm(node, ring) if form == ROWS else _diagonals(node, ring)
+                self._own[key] = self._rates.seconds(counts, self._n, self._threads)
+            except INFEASIBLE:
+                self._own[key] = math.inf
+        return self._own[key]
 
     def _price(self, node: Expression, target: str, stages: int = STAGES[0]) -> float:
         """Seconds of a conversion in so many stages."""
@@ -172,7 +208,7 @@ class MixedStrategy(Strategy):
 
     def __init__(self, expression: Expression, options: PlanOptions, budgets: Budgets) -> None:
         super().__init__(expression, options, budgets)
-        self._placements: dict[int, tuple[Placement, dict[int, str]]] = {}
+        self._placements: dict[int, list[tuple[Placement, dict[int, str]]]] = {}
         reason = unsupported(expression)
         if reason is not None:
             raise ParameterError(
@@ -199,9 +235,13 @@ class MixedStrategy(Strategy):
 
     def _candidates(self, n: int, stages: int, rescales: int) -> Iterator[Candidate]:
         try:
-            _, forms = self._placed(n)
+            placements = self._placed(n)
         except INFEASIBLE:
             return
+        for _, forms in placements:
+            yield Candidate(MIXED, self._decisions(n, stages, rescales, forms), n)
+
+    def _decisions(self, n: int, stages: int, rescales: int, forms: Mapping[int, str]) -> Decisions:
         order = ordered(self.expression)
         squares = sum(not (node.linear or node.product) for node in order if node.secret)
         bits = weight_bits_for(float(self.options.precision), self.expression) + MORE_WEIGHT_BITS + squares
@@ -213,7 +253,8 @@ class MixedStrategy(Strategy):
                 continue
             form = forms.get(number, ROWS)
             if node.product:
-                choices[number] = Choice(GEMM, {"weight_bits": bits})
+                gemm = Choice(GEMM, {"weight_bits": bits})
+                choices[number] = Choice(IN_PLACE) if form == BLOCKS else gemm
             elif form == BLOCKS and METHODS[BLOCKS, node.op] is multiply and _computed_factor(node):
                 choices[number] = Choice(IN_PLACE)
             for child in node.children:
@@ -223,21 +264,27 @@ class MixedStrategy(Strategy):
                     if source == ROWS:
                         options["rescales"] = rescales if _rounded(child) else 0
                     crossings[numbers[id(child)]] = options
-        decisions = Decisions(ROWS, choices, self._blocks(n), "direct", forms, crossings)
-        yield Candidate(MIXED, decisions, n)
+        return Decisions(ROWS, choices, self._blocks(n), "direct", forms, crossings)
 
-    def _placed(self, n: int) -> tuple[Placement, dict[int, str]]:
-        """The nodes that are in blocks, in a ring of this degree, and what found them."""
+    def _placed(self, n: int) -> list[tuple[Placement, dict[int, str]]]:
+        """The nodes that are in blocks, in a ring of this degree, and what found them; and with all products by rows,
+        where that is different: levels are not among the prices."""
         if n not in self._placements:
             machine = self.options.planned_for
             threads = self.options.threads or machine.threads
-            placement = Placement(self.expression, n, machine.rates, threads)
-            self._placements[n] = placement, placement.best()
+            found: list[tuple[Placement, dict[int, str]]] = []
+            for all_by_rows in (False, True):
+                placement = Placement(self.expression, n, machine.rates, threads, all_by_rows)
+                forms = placement.best()
+                if all(forms != other for _, other in found):
+                    found.append((placement, forms))
+            self._placements[n] = found
         return self._placements[n]
 
     def explained(self, candidate: Candidate) -> Candidate:
         """With the other forms of nodes, and the other stages of conversions."""
-        placement, _ = self._placed(candidate.n)
+        taken = candidate.decisions.forms
+        placement = next(one for one, forms in self._placed(candidate.n) if forms == taken)
         crossings = placement.other_crossings(candidate.decisions.crossings)
         return replace(candidate, runners_up=placement.runners_up(), other_crossings=crossings)
 
@@ -252,6 +299,31 @@ class MixedStrategy(Strategy):
                 blocks.setdefault(cols, degree // 2)
                 blocks.setdefault(rows, n // degree)
         return {axis: blocks.get(axis, 1) for axis in axes.lengths}
+
+
+def _gemm(node: Expression, ring: RingShape) -> Counts:
+    """What a product with a clear factor takes by rows."""
+    left, right = node.children
+    (rows, inner), cols = left.shape, right.shape[1]
+    return Counts(float_macs=(rows if right.secret else cols) * inner * ring.n * (len(ring.q) // 2))
+
+
+def _diagonals(node: Expression, ring: RingShape) -> Counts:
+    """What it takes in place, of a factor that comes from rows."""
+    left, right = node.children
+    secret = right if right.secret else left
+    by_columns = left.secret  # as products with a clear right factor come
+    degree = min(max(2, bit_ceil(matrix_shape(secret)[0 if by_columns else 1])), ring.n)
+    algorithm = in_place_product(Packing(ring.n, degree, STAGES[0]).layout(by_columns), node)
+    ev = Symbolic(ring)
+    cells, grids = [], []
+    for child, layout in zip(node.children, (algorithm.left_layout, algorithm.right_layout), strict=True):
+        rows, cols = grid_shape(*matrix_shape(child), layout.rows, layout.cols)
+        fresh = [ev.fresh(None, bound=1.0, limbs=len(ring.q) // 2)]
+        cells.append([[fresh if child is secret else counted_plains(layout, rows * cols)] * cols] * rows)
+        grids.append((rows, cols))
+    schedule.run(product_graph(algorithm, *grids), ev, cells)
+    return ev.counts
 
 
 def _difference(seconds: float) -> str:

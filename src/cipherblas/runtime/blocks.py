@@ -15,6 +15,7 @@ from cipherblas.forms.layouts import Layout, column_major
 from cipherblas.lang.graph import axes_of, products
 from cipherblas.lang.nodes import Expression, matrix_shape
 from cipherblas.methods.matmul.base import Algorithm
+from cipherblas.methods.matmul.in_place import InPlace
 from cipherblas.methods.matmul.registry import build
 from cipherblas.runtime.executor import FORMS, Executor, computes
 from cipherblas.runtime.graphs import product_graph
@@ -24,7 +25,7 @@ from cipherblas.runtime.values import Value
 # Of the budget of work, for each product of two blocks: counting does not walk them, but a run and `worst_error` do.
 STEPS_PER_BLOCK_PRODUCT = 4
 BLOCKS = "blocks"
-IN_PLACE = "in place"  # a method of entrywise products
+IN_PLACE = InPlace.name  # entrywise products where their first factor lies, and products with clear matrices
 
 
 class Wish(NamedTuple):
@@ -48,11 +49,16 @@ class BlockRun(SlotRun):
             raise ParameterError("The decisions lack lengths of blocks.", expected=expected, got=got)
 
     def steps(self) -> int:
-        """Products of blocks."""
+        """Products of blocks, but those in place: the blocks of these are as their factor comes."""
         own = (node for node in products(self.run.node) if self.run.form_of(node) == self.name)
-        total = sum(math.prod(self._grid_of(product)) for product in own)
+        cut = (node for node in own if not self._in_place(node))
+        total = sum(math.prod(self._grid_of(product)) for product in cut)
         self.ev.spend(STEPS_PER_BLOCK_PRODUCT * total, "block products")
         return total
+
+    def _in_place(self, product: Expression) -> bool:
+        choice = self.run.choices.get(self.run.number[id(product)])
+        return choice is not None and choice.method == IN_PLACE
 
     def _grid_of(self, product: Expression) -> tuple[int, int, int]:
         left, right = product.children
@@ -215,8 +221,43 @@ def multiply(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
 def matmul(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
     """The algorithm that was chosen, on grids of blocks."""
     choice = run.run.choice(node)
+    if choice.method == IN_PLACE:
+        return _product_in_place(run, node)
     algorithm = build(choice.method, *run.block(node), run.ev.slots, choice.options)
     left, right = run.factors(node, algorithm)
+    return _product(run, node, algorithm, left, right)
+
+
+def _product_in_place(run: BlockRun, node: Expression) -> Value:
+    """A computed factor stays where it lies, and the product lies there too."""
+    left, right = node.children
+    secret, clear = (left, right) if left.secret else (right, left)
+    if clear.secret or secret.packable:
+        raise ParameterError(
+            f"The method of {node.title} does not fit its factors.",
+            expected="a computed factor and a clear one",
+            got=node.title,
+        )
+    x = run.ready(run.value(secret))
+    algorithm = in_place_product(x.layout, node)
+    layout = algorithm.left_layout if clear is left else algorithm.right_layout
+    y = run.value(clear, Wish(layout))
+    product = _product(run, node, algorithm, *((y, x) if clear is left else (x, y)), ticked=False)
+    return run.mapped("bound", product, lambda ev, ct: ev.bounded(ct, node.bound / abs(product.unit)))
+
+
+def in_place_product(lies: Layout, node: Expression) -> InPlace:
+    """The product of a clear matrix and a value that lies so."""
+    left, right = node.children
+    clear_left = not left.secret
+    rows, cols = matrix_shape(left if clear_left else right)
+    return InPlace(lies, clear_left, *((cols, rows) if clear_left else (rows, cols)))
+
+
+def _product(
+    run: BlockRun, node: Expression, algorithm: Algorithm, left: Value, right: Value, ticked: bool = True
+) -> Value:
     graph = product_graph(algorithm, left.slots.grid, right.slots.grid)
     form = SlotForm(algorithm.out_layout, graph.results[0].shape)
-    return Value(node.shape, form, run.done(graph, left.cells, right.cells), left.unit * right.unit)
+    cells = run.done(graph, left.cells, right.cells, ticked=ticked)
+    return Value(node.shape, form, cells, left.unit * right.unit)

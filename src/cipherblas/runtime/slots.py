@@ -40,9 +40,9 @@ class SlotRun(FormRun):
         super().__init__(run)
         self.ev = run.evaluators.slots
 
-    def done(self, graph: TaskGraph, *sources: Grid) -> list[list[Handles]]:
-        """The one result of a graph."""
-        (grid,) = schedule.run(graph, self.ev, sources, self._ticked)
+    def done(self, graph: TaskGraph, *sources: Grid, ticked: bool = True) -> list[list[Handles]]:
+        """The one result of a graph, whose steps are told to whoever waits."""
+        (grid,) = schedule.run(graph, self.ev, sources, self._ticked if ticked else None)
         return grid
 
     def _ticked(self, template: Template) -> None:
