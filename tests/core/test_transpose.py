@@ -89,7 +89,7 @@ def test_any_matrix_is_transposed(ring: tuple, log_d: int, policy: str, present:
     ("d", "ring"),
     [
         *((d, ring) for d in (64, 256) for ring in RINGS),
-        *(pytest.param(1024, ring, marks=pytest.mark.slow) for ring in RINGS[::2]),
+        *(pytest.param(1024, ring, marks=pytest.mark.slow) for ring in RINGS[-1:]),
     ],
 )
 def test_noise_is_as_derived(d: int, ring: tuple, policy: str) -> None:

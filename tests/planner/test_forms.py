@@ -40,11 +40,16 @@ def test_forced_form_is_taken_and_computes_the_product(form: Any, left_secret: b
     assert np.abs(found - a.astype(float) @ b).max() <= program.plan.error
 
 
-@pytest.mark.parametrize("minimise", ["end-to-end", "server"])
-@pytest.mark.parametrize("left_secret", [False, True])
+SHAPES = [(8, 8, 8), (64, 64, 64), (10, 784, 200), (1, 900, 3), (60, 2, 90), (400, 400, 400)]
+
+
 @pytest.mark.parametrize(
-    ("m", "k", "n"),
-    [(8, 8, 8), (64, 64, 64), (10, 784, 200), (1, 900, 3), (60, 2, 90), (400, 400, 400)],
+    ("m", "k", "n", "left_secret", "minimise"),
+    [  # every shape with both, in turn
+        (*shape, left_secret, "server" if left_secret == number % 2 else "end-to-end")
+        for number, shape in enumerate(SHAPES)
+        for left_secret in (False, True)
+    ],
 )
 def test_the_planner_takes_the_form_that_is_predicted_to_be_faster(
     m: int, k: int, n: int, left_secret: bool, minimise: str

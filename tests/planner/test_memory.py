@@ -49,7 +49,7 @@ def factors(m: int, k: int, n: int) -> dict[str, cb.Operand]:
 
 # Programs of every form and of every step that takes memory of its own.
 PROGRAMS: dict[str, tuple[Callable[..., Any], dict[str, Any], dict[str, Any]]] = {
-    "fame": (lambda a, b: a @ b, factors(64, 64, 64), {"algorithm": "fame", "ring_degree": 1 << 14}),
+    "fame": (lambda a, b: a @ b, factors(40, 40, 40), {"algorithm": "fame", "ring_degree": 1 << 14}),
     "skewed": (lambda a, b: a @ b, factors(96, 96, 96), {"algorithm": "skewed"}),
     "outer product": (
         *(lambda a, b: a @ b, factors(160, 160, 160)),
@@ -62,7 +62,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], dict[str, Any], dict[str, Any]]] =
     "halevi-shoup": (lambda a, b: a @ b, factors(24, 24, 24), {"algorithm": "halevi-shoup"}),
     "chain in slots": (
         lambda a, b, c: (a @ b) @ c,
-        {**factors(48, 48, 48), "c": cb.secret(48, 48)},
+        {**factors(32, 32, 32), "c": cb.secret(32, 32)},
         {"form": "blocks"},
     ),
     "clear times secret in slots": (
@@ -79,12 +79,12 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], dict[str, Any], dict[str, Any]]] =
     "chain in rows": (
         lambda w, x, y: (w @ x) @ y,
         {"w": cb.public(300, 300), "x": cb.secret(300, 200), "y": cb.secret(200, 250)},
-        {"form": "rows", "precision": 0.05, "key_policy": "binary"},
+        {"form": "rows", "precision": 0.05, "key_policy": "composed"},
     ),
     "sum in rows": (
         lambda x, y, z: x @ y + z,
         {"x": cb.secret(500, 30), "y": cb.secret(30, 500), "z": cb.secret(500, 500)},
-        {"form": "rows", "key_policy": "binary"},
+        {"form": "rows", "key_policy": "composed"},
     ),
     "clear times secret in rows": (
         lambda w, x: w @ x,

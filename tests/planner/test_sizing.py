@@ -82,9 +82,9 @@ def test_a_chain_that_spends_more_limbs_than_the_first_draft() -> None:
 @pytest.mark.parametrize(
     ("function", "precision", "shapes"),
     [
-        (eighth, 1e-6, {"a": (32, 32)}),
-        (chain, 1e-6, dict.fromkeys("abcdefg", (12, 12))),
-        (iterated, 1e-6, {"a": (32, 32), "x": (32, 1)}),
+        (eighth, 1e-6, {"a": (16, 16)}),
+        (chain, 1e-6, dict.fromkeys("abcdefg", (8, 8))),
+        (iterated, 1e-6, {"a": (16, 16), "x": (16, 1)}),
     ],
 )
 def test_chains_at_128_bits(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -80,7 +81,8 @@ def test_what_is_printed_is_covered_by_the_identity(saved: Path, tmp_path: Path,
     expected, decided = said(program), program.plan.decisions()
     header, tensors, parameters = content(saved, "program")
     tried = other = 0
-    for place, new in all_mutations(header):
+    # An identity that is kept refuses any value: every other one will do, which leaves one at least of every place.
+    for place, new in itertools.islice(all_mutations(header), 0, None, 1 if rewritten else 2):
         changed = copy.deepcopy(header)
         put(changed, place, new)
         if rewritten and place[0] != "id":

@@ -62,6 +62,9 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], dict[str, tuple[int, ...]]]] = {
 }
 
 
+TRANSPOSED = ("turned", "sum of columns and rows")
+
+
 def ran(program: cb.Program, values: dict[str, Any]) -> np.ndarray[Any, Any]:
     """The decrypted result; counts are those of the plan."""
     client = program.client()
@@ -76,6 +79,11 @@ def ran(program: cb.Program, values: dict[str, Any]) -> np.ndarray[Any, Any]:
 def test_against_numpy(name: str) -> None:
     function, shapes = PROGRAMS[name]
     options = {**INSECURE, "key_policy": "composed" if name == "turned" else "direct"}
+    if name in TRANSPOSED:  # N key switches and more, each time: on an INSECURE small ring
+        small = make_parameters(
+            1 << 10, [50.0, *[40.0] * 11], alpha=4, scale_bits=40.0, security=0, insecure=True
+        )
+        options |= {"parameters": small, "ring_degree": None}
     program = cb.compile(function, {key: cb.secret(*shape) for key, shape in shapes.items()}, **options)
     assert len(program.plan.decided.every_form) == 2
     values = {key: uniform(*shape) for key, shape in shapes.items()}

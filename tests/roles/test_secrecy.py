@@ -128,7 +128,7 @@ def _scan(script: str, needles: dict[str, bytes], *arguments: str) -> list[int]:
     ("left", "options"),
     [
         (cb.secret(6, 6), {"algorithm": "skewed"}),
-        (cb.secret(6, 6), {"form": "rows", "key_policy": "binary"}),  # few keys: little memory to search
+        (cb.secret(6, 6), {"form": "rows", "key_policy": "composed"}),  # few keys: little memory to search
         (cb.public(6, 6), {"form": "rows"}),
     ],
     ids=["slots", "rows", "rows with a clear operand"],

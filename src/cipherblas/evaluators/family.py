@@ -56,10 +56,7 @@ class Evaluators:
     @property
     def request(self) -> KeyRequest:
         """The evaluation keys that the operations so far needed."""
-        total = KeyRequest()
-        for evaluator in self._made:
-            total = total.joined(evaluator.request)
-        return total
+        return functools.reduce(KeyRequest.joined, [one.request for one in self._made] or [KeyRequest()])
 
     @property
     def peak_bytes(self) -> int:

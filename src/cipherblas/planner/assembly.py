@@ -247,4 +247,4 @@ def peak_bytes_of(run: DryRun, key_bytes: int, n: int) -> int:
 
 def key_bytes_of(request: KeyRequest, ring: Ring) -> int:
     """Bytes in memory of the keys of a request."""
-    return sum(key_bytes_at(ring, limbs) for limbs in request.limbs_by_number(0).values())
+    return sum(number * key_bytes_at(ring, limbs) for limbs, number in request.numbers_by_limbs().items())

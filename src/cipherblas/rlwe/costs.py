@@ -8,6 +8,8 @@ however few of them hold a matrix, and the system hands out large blocks page by
 
 from __future__ import annotations
 
+import functools
+
 from cipherblas import _core
 from cipherblas.crypto.params import key_words
 from cipherblas.rlwe.counts import Counts
@@ -43,6 +45,12 @@ def spread_bytes(shape: tuple[int, int], n: int, limbs: int) -> int:
     return limbs * n * sum(parts) * WORD_BYTES
 
 
+@functools.lru_cache(maxsize=1 << 12)
+def _converted(limbs: int, special: int, alpha: int) -> int:
+    sizes = (min(alpha, limbs - start) for start in range(0, limbs, alpha))
+    return sum(size * (limbs + special - size) for size in sizes)
+
+
 class Costs:
     """Adds the cost of operations in one ring to `counts`."""
 
@@ -60,8 +68,7 @@ class Costs:
 
     def _converted(self, limbs: int) -> int:
         """Multiply-adds of the base conversions of all digits, from their limbs to all others."""
-        sizes = (min(self._alpha, limbs - start) for start in range(0, limbs, self._alpha))
-        return sum(size * (limbs + self._special - size) for size in sizes)
+        return _converted(limbs, self._special, self._alpha)
 
     def _key_limbs(self, limbs: int) -> int:
         """Limbs of a key, and multiply-adds of the digits with them."""

@@ -66,7 +66,10 @@ def signed_powers(step: int, slots: int) -> Path:
 
 def expand(step: Step, policy: str, slots: int) -> Path:
     """The rotations, each in 1 … slots - 1, that perform `step` under a policy; empty for the identity."""
-    parts: Sequence[int] = step if isinstance(step, tuple) and policy != "direct" else (total_step(step),)
+    if policy == "direct":
+        total = total_step(step) % slots
+        return (total,) if total else ()
+    parts: Sequence[int] = step if isinstance(step, tuple) else (step,)
     if policy == "binary":
         return tuple(power for part in parts for power in signed_powers(part, slots))
     return tuple(part % slots for part in parts if part % slots)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -82,12 +83,17 @@ class KeyRequest:
         first = {} if self.relinearise is None else {relinearise: self.relinearise}
         return {**first, **dict(sorted(self.galois.items())), **dict(sorted(self.weights.items()))}
 
+    def numbers_by_limbs(self) -> Counter[int]:
+        """Limbs → how many keys serve so many."""
+        alone = () if self.relinearise is None else (self.relinearise,)
+        return Counter((*self.galois.values(), *self.weights.values(), *alone))
+
     def __len__(self) -> int:
         return len(self.galois) + (self.relinearise is not None) + len(self.weights)
 
     def nbytes(self, params: Parameters) -> int:
         """Bytes of these keys in memory, packed where the primes allow it; a file holds the b parts alone."""
-        return sum(params.key_bytes(limbs) for limbs in self.limbs_by_number(0).values())
+        return sum(number * params.key_bytes(limbs) for limbs, number in self.numbers_by_limbs().items())
 
     def check(self, params: Parameters) -> None:
         """Raise ParameterError unless these keys exist for `params`."""

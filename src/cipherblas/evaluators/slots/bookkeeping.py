@@ -264,6 +264,18 @@ class Bookkeeper:
         nbytes = components * limbs * self.n * 8 if booked else 0
         return Ct(limbs, scale, bound, errors, components, data, self.ledger, nbytes)
 
+    def make_all(
+        self,
+        data: Sequence[Any],
+        limbs: int,
+        scale: float,
+        bound: float,
+        errors: SlotErrors,
+        components: int,
+    ) -> list[Ct]:
+        """Handles that differ in their data alone: see `make`."""
+        return [self.make(limbs, scale, bound, errors, components, one) for one in data]
+
     def least_limbs(self, ct: Ct) -> int:
         """The fewest limbs that hold the message of a ciphertext, of those that it has."""
         bits = math.log2(ct.scale * (ct.bound + TAIL * ct.errors.deviation)) + 1

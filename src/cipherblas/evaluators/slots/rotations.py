@@ -28,6 +28,8 @@ def rotate_many(ev: Products, x: Ct, steps: Sequence[Step]) -> list[Ct]:
 
 def rotate_paths(ev: Products, x: Ct, paths: Sequence[Path]) -> dict[Path, Ct]:
     """x rotated along each path. Prefixes are shared; each point with successors is hoisted once."""
+    if not any(paths):
+        return {(): x}
     found: dict[Path, Ct] = {}
     pending = [(rotation_tree(paths), x)]
     while pending:
@@ -54,7 +56,7 @@ def rotate_atoms(ev: Products, x: Ct, steps: list[int]) -> list[Ct]:
     model = ev.noise_model
     errors = x.errors.rotated().with_own(model.key_switch(limbs, x.scale), model.rounding(x.scale))
     data = ev._rotate_data(x.data, steps, limbs)
-    return [ev.make(limbs, x.scale, x.bound, errors, 2, d) for d in data]
+    return ev.make_all(data, limbs, x.scale, x.bound, errors, 2)
 
 
 def transform_plain(x: Plain, transform: Transform) -> Plain:
