@@ -65,6 +65,7 @@ class Assignment:
         candidates: the methods of a product that are compared.
         level: what a limb that is spent is taken to cost, in seconds.
         limit: what takes more seconds by its multiplications alone is not counted.
+        known: what single steps were found to take; kept for assignments that differ in `level` alone.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class Assignment:
         candidates: Candidates,
         level: float,
         limit: float,
+        known: dict[Any, Any] | None = None,
     ) -> None:
         self.expression, self.ring, self.blocks, self.policy = expression, ring, blocks, policy
         self._seconds, self._candidates, self._level, self._limit = seconds, candidates, level, limit
@@ -88,7 +90,7 @@ class Assignment:
                 parents.setdefault(id(child), set()).add(id(node))
         self._shared = {child for child, found in parents.items() if len(found) > 1}
         self._axes = axes_of(expression)
-        self._known: dict[Any, Any] = {}
+        self._known: dict[Any, Any] = {} if known is None else known
         self._ways: dict[int, list[Way]] = {}
         self._methods: dict[int, dict[str, float]] = {}  # node → method → seconds of its fastest way
         self._taken: dict[int, str] = {}

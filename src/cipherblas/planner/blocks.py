@@ -144,8 +144,9 @@ class BlockStrategy(Strategy):
 
             seconds = functools.partial(predictions.more_seconds, ring)
             tried: list[Mapping[int, Choice]] = []
+            known: dict[Any, Any] = {}
             for level in LEVEL_SHARES:
-                found, runners = self._assigned(entry, ring, seconds, level * entry.seconds)
+                found, runners = self._assigned(entry, ring, seconds, level * entry.seconds, known)
                 if found is not None and found not in tried:
                     tried.append(found)
                     methods = [
@@ -155,7 +156,7 @@ class BlockStrategy(Strategy):
                     yield Candidate(name, replace(candidate.decisions, choices=found), candidate.n, runners)
 
     def _assigned(
-        self, entry: Scored, ring: Ring, seconds: Seconds, level: float
+        self, entry: Scored, ring: Ring, seconds: Seconds, level: float, known: dict[Any, Any]
     ) -> tuple[Mapping[int, Choice] | None, Mapping[int, str]]:
         decisions = entry.candidate.decisions
         try:
@@ -163,6 +164,7 @@ class BlockStrategy(Strategy):
                 *(self.expression, ring, decisions.blocks, decisions.key_policy),
                 *(seconds, functools.partial(self._methods, decisions.blocks, ring.n // 2)),
                 *(level, entry.seconds),
+                known=known,
             )
             return assignment.best(), assignment.runners_up()
         except INFEASIBLE:

@@ -132,7 +132,9 @@ class InPlace(Algorithm):
         rotated, diagonals = (right, left) if self.clear_left else (left, right)
         by_step = dict(zip(self._babies, rotated, strict=True))
         scale = float(ev.params.q[rotated[0].limbs - 1])
-        largest = max(1.0, *(plain.bound for plain in diagonals))  # at least 1: `finish` reads the bound of X from it
+        largest = max(
+            1.0, *(plain.bound for plain in diagonals)
+        )  # at least 1: `finish` reads the bound of X from it
         rows = self.inner * largest, math.sqrt(self.inner) * largest
         sums, start = [], 0
         for number, babies in enumerate(self._groups.values()):
