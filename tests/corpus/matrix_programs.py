@@ -137,6 +137,18 @@ case("mixed/gradient", "p.T @ (p @ x - y)", p=P(40, 12), x=S(12, 3), y=S(40, 3))
 case("mixed/gradient, all secret", "a.T @ (a @ x - y)", a=S(20, 12), x=S(12, 3), y=S(20, 3))
 case("mixed/residual", "x + 0.1 * (W(16, 16) @ cb.square(x))", x=S(16, 16))
 case("mixed/one node twice", "(a @ b) * (a @ b) + a @ b", a=S(12, 12), b=S(12, 12))
+case(
+    "forms/squares and a small product",
+    "W(10, 128, seed=1) @ cb.square(W(128, 784) @ x)",
+    x=S(784, 256),
+    form="mixed",
+)
+case(
+    "forms/squares and a large product",
+    "W(64, 512, seed=1) @ cb.square(W(512, 392) @ x)",
+    x=S(392, 128),
+    form="mixed",
+)
 
 # --- refused before anything is planned ---
 
