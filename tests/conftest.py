@@ -31,6 +31,18 @@ hypothesis.settings.register_profile("thorough", deadline=None, max_examples=100
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Plans are made for the machine of the corpus, in other processes too, so that no test depends on what this one
+    takes just now, and none waits for its measurement; tests of that unset the variable."""
+    from tests.corpus.machine import MACHINE
+
+    folder = tempfile.TemporaryDirectory(prefix="cipherblas-machine-")
+    config.add_cleanup(folder.cleanup)
+    path = Path(folder.name) / "machine.json"
+    MACHINE.save(path)
+    os.environ["CIPHERBLAS_MACHINE"] = str(path)
+
+
 @pytest.fixture(autouse=True)
 def empty_working_folder() -> Iterator[None]:
     """Run each test in an empty folder and fail it if it leaves a file there.

@@ -22,6 +22,7 @@ from tests.corpus.machine import MACHINE
 from tests.corpus.programs import CASES
 
 STORED = storage.read()
+LONG = "product/", "chain/", "several/", "fame/"  # whose planning takes half of the time
 # Small programs that between them need every kind of work.
 SAMPLE = (
     "skewed/lengths 6 13 8",
@@ -33,7 +34,9 @@ SAMPLE = (
 )
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * name.startswith(LONG)) for name in CASES]
+)
 def test_planned_as_stored(name: str) -> None:
     """`make corpus` stores what changed on purpose: see CONTRIBUTING.md."""
     stored, found = STORED.get(name, []), storage.block(name, facts(CASES[name]))

@@ -54,6 +54,7 @@ def run(ev: Symbolic, inputs: SymbolicInputs, program: cb.Program) -> list[Value
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if several(name)])
+@pytest.mark.slow
 def test_multiplicity_is_a_walk(name: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -17,8 +17,10 @@ from cipherblas.evaluators.slots.native import Native
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.evaluators.slots.values import Plain
 from cipherblas.forms.blocks import join, split
+from cipherblas.forms.convert.coefficients import Packing
 from cipherblas.forms.layouts import Layout
 from cipherblas.methods.matmul.base import Algorithm
+from cipherblas.methods.matmul.in_place import InPlace
 from cipherblas.methods.matmul.registry import ALGORITHMS, build
 from cipherblas.rlwe.noise import TAIL
 from tests.support.product_runs import multiplied
@@ -115,6 +117,18 @@ def test_every_candidate(name, key_policy):
 def test_blocks_and_clear_operands(name, public, engine):
     a, b = matrices(7, 9, 10)
     run(build(name, 4, 5, 6, 128, {}), toy(256), a, b, public=public, make_engine=engine)
+
+
+@pytest.mark.parametrize("clear_left", [False, True])
+@pytest.mark.parametrize("degree", [2, 8, 64, 256])
+@pytest.mark.parametrize("key_policy", ["direct", "binary"])
+def test_in_place(clear_left, degree, key_policy):
+    """Where conversions leave entries, both ways they may lie; several blocks inside."""
+    for by_columns in (False, True):
+        algorithm = InPlace(Packing(256, degree, 2).layout(by_columns), clear_left)
+        m, k, n = algorithm.m, 2 * algorithm.k, algorithm.n
+        a, b = matrices(m if clear_left else m + 1, k, n + 1 if clear_left else n)
+        run(algorithm, toy(256), a, b, public="left" if clear_left else "right", key_policy=key_policy)
 
 
 @pytest.mark.slow

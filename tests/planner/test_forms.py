@@ -43,6 +43,7 @@ def test_forced_form_is_taken_and_computes_the_product(form: Any, left_secret: b
 SHAPES = [(8, 8, 8), (64, 64, 64), (10, 784, 200), (1, 900, 3), (60, 2, 90), (400, 400, 400)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("m", "k", "n", "left_secret", "minimise"),
     [  # every shape with both, in turn

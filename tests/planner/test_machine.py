@@ -75,6 +75,33 @@ def test_rates_are_measured_once_per_process(monkeypatch: pytest.MonkeyPatch) ->
     assert here.rates is rates and (here.threads, here.memory) == (3, 12345)
 
 
+def test_the_usual_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a machine programs are planned for that of the variable's file, or for this one, which is measured."""
+    other = replace(MACHINE, name="other")
+    other.save(tmp_path / "other.json")
+    monkeypatch.setenv(machines.VARIABLE, str(tmp_path / "other.json"))
+    monkeypatch.setattr(machines, "_rates_here", lambda: pytest.fail("measured"))
+    program = cb.compile(lambda a, b: a @ b, {"a": S(8, 8), "b": S(8, 8)})
+    assert program.plan.machine == other
+    assert program.id == cb.compile(lambda a, b: a @ b, {"a": S(8, 8), "b": S(8, 8)}, machine=other).id
+    assert compiled(machine=MACHINE).plan.machine == MACHINE
+    monkeypatch.setenv(machines.VARIABLE, str(tmp_path / "missing"))
+    with pytest.raises(cb.ParameterError, match="CIPHERBLAS_MACHINE names no file"):
+        cb.compile(lambda a, b: a @ b, {"a": S(8, 8), "b": S(8, 8)})
+    (tmp_path / "other.json").write_text("{}")
+    monkeypatch.setenv(machines.VARIABLE, str(tmp_path / "other.json"))
+    with pytest.raises(cb.FormatError):
+        cb.compile(lambda a, b: a @ b, {"a": S(8, 8), "b": S(8, 8)})
+    monkeypatch.setattr(machines, "_rates_here", lambda: MACHINE.rates)
+    for unset in (
+        lambda: monkeypatch.setenv(machines.VARIABLE, ""),
+        lambda: monkeypatch.delenv(machines.VARIABLE),
+    ):
+        unset()
+        found = cb.compile(lambda a, b: a @ b, {"a": S(8, 8), "b": S(8, 8)}).plan.machine
+        assert (found.rates, found.name) == (MACHINE.rates, found.processor)
+
+
 def test_damaged_files(file: Path) -> None:
     """Cut anywhere, or with other bytes: an error of ours."""
     whole = file.read_bytes()

@@ -110,6 +110,7 @@ def test_products_are_in_place_where_that_is_faster() -> None:
     assert placed(lambda x: large @ cb.square(large.T @ x), x=(1024, 64))[0] == ["multiply"]
 
 
+@pytest.mark.slow
 def test_what_was_nearly_taken_where_one_form_is() -> None:
     """Three products of secret matrices have no ring for several forms: why is said, and blocks have their own."""
     program = cb.compile(

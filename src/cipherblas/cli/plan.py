@@ -159,7 +159,7 @@ def plan(
         typer.Option(
             metavar="FILE",
             help="Plan for the machine that `cipherblas machine -o FILE` measured.",
-            show_default="this one",
+            show_default="the file that CIPHERBLAS_MACHINE names, else this one, measured",
         ),
     ] = None,
     threads: PlannedThreads = None,

@@ -20,6 +20,7 @@ from cipherblas.crypto import files
 from cipherblas.planner import measuring
 from cipherblas.planner.cost import GemmRates, Rates, SwitchRates, ThreadRates
 
+VARIABLE = "CIPHERBLAS_MACHINE"  # of the environment: the file of the machine to plan for
 MARK = "cipherblas-machine"  # the field of a file that says what it is, and in which version
 VERSION = 2  # 1: one number for the threads of each ring degree
 MOST_BYTES = 1 << 16  # of a file
@@ -131,6 +132,25 @@ class Machine(Rebuilt):
     def here(cls) -> Machine:
         """This machine, with the threads and the memory of now; its rates are measured once per process, briefly."""
         return _of_this_process(_rates_here(), None)
+
+    @classmethod
+    def usual(cls) -> Machine:
+        """The machine that is planned for where none is given: that of the file which the environment variable
+        CIPHERBLAS_MACHINE names, else this one.
+
+        Raises:
+            ParameterError: there is no such file. Others as `load`.
+        """
+        path = os.environ.get(VARIABLE)
+        if not path:
+            return cls.here()
+        if not os.path.isfile(path):
+            raise ParameterError(
+                f"The environment variable {VARIABLE} names no file.",
+                expected="the path of a file that `cipherblas machine -o FILE` wrote, or nothing",
+                got=path,
+            )
+        return cls.load(path)
 
     @classmethod
     def given(cls, machine: Any) -> Machine:

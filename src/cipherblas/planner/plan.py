@@ -68,8 +68,9 @@ class PlanOptions:
         minimise: "end-to-end", what a user waits for: encryption, upload, a first run on the server, download,
             decryption; or "server", the evaluation alone, as of a server with many clients and fast links.
         link: bits per second between client and server, each way.
-        machine: that will run the program, or the file of one; None measures this one. With a given machine the plan is
-            the same wherever it is made.
+        machine: that will run the program, or the file of one; None takes the file that the environment variable
+            CIPHERBLAS_MACHINE names, and without it measures this one. With a given machine the plan is the same
+            wherever it is made.
     """
 
     precision: float = 1e-4
@@ -195,8 +196,8 @@ class PlanOptions:
 
     @functools.cached_property
     def planned_for(self) -> Machine:
-        """The machine that was given, or this one with the threads and the memory that it has now."""
-        return self.machine if isinstance(self.machine, Machine) else Machine.here()
+        """The machine that was given, or the usual one (see `Machine.usual`)."""
+        return self.machine if isinstance(self.machine, Machine) else Machine.usual()
 
     @classmethod
     def given(cls, options: Mapping[str, Any]) -> PlanOptions:

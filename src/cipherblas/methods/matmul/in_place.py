@@ -16,6 +16,7 @@ from cipherblas.evaluators.slots.values import Ct
 from cipherblas.forms.convert.relayout import best_baby_steps
 from cipherblas.forms.layouts import EMPTY, Layout, SlotIndex
 from cipherblas.methods.matmul.base import Accumulator, Algorithm, Operand
+from cipherblas.rlwe.noise import worst
 
 MOST_DIAGONALS = 2048  # of a block: more are slower than any other way, and slow to list
 
@@ -148,15 +149,15 @@ class InPlace(Algorithm):
     def finish(self, ev: Evaluator, accumulator: Accumulator) -> list[Ct]:
         """Giant steps with one ModDown, merged with the rescale. Keys: those rotations. Levels: 1.
 
-        A row of the map is spread over the sums: the errors of X count in each as if it were all there, and what
-        rounding the diagonals adds is that of all of them.
+        A row of the map is spread over the sums: the errors of X count in each as if it were all there, so that
+        those of the worst are enough for all; what rounding the diagonals adds is that of all of them.
         """
-        first = accumulator[0]
-        others = len(self._diagonals) - len(next(iter(self._groups.values())))
-        scale = float(ev.params.q[first.limbs - 1])
-        errors = first.errors.with_common(ev.encoding_error(scale, first.bound / self.inner, others))
+        limbs, bound = accumulator[0].limbs, accumulator[0].bound
+        scale = float(ev.params.q[limbs - 1])
+        rounding = ev.encoding_error(scale, bound / self.inner, len(self._diagonals))
+        errors = worst(ct.errors for ct in accumulator).with_common(rounding)
         steps = list(self._groups)
-        return [ev.rotate_sum(accumulator, steps, rescale=True, bound=first.bound, errors=errors)]
+        return [ev.rotate_sum(accumulator, steps, rescale=True, bound=bound, errors=errors)]
 
     @classmethod
     def candidates(cls, m: int, k: int, n: int, slots: int) -> Iterator[dict[str, Any]]:
