@@ -11,6 +11,7 @@ import pytest
 
 import cipherblas as cb
 from cipherblas.crypto.params import make_parameters
+from cipherblas.planner import mixed
 from tests.support.foreign_files import forge
 
 INSECURE: dict[str, Any] = {"form": "mixed", "insecure": True, "security": 0, "ring_degree": 4096}
@@ -62,6 +63,11 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], dict[str, tuple[int, ...]]]] = {
 }
 
 
+# Whose products of squares the planner has in place; all products by rows is another plan.
+IN_PLACE = (
+    *("network", "sums in rows", "clear sums", "columns", "chain", "packed product"),
+    *("sum of products", "difference of depths"),
+)
 TRANSPOSED = ("turned", "sum of columns and rows")
 
 
@@ -72,6 +78,18 @@ def ran(program: cb.Program, values: dict[str, Any]) -> np.ndarray[Any, Any]:
     result = client.decrypt(server.run(client.encrypt(values)))
     assert server.counts == program.plan.counts
     return result
+
+
+@pytest.fixture
+def by_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No product is in place."""
+    monkeypatch.setattr(mixed, "in_place", lambda node: False)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_all_products_by_rows(name: str, by_rows: None) -> None:
+    test_against_numpy(name)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -134,7 +152,7 @@ def test_public_key() -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_files(tmp_path: Path) -> None:
+def test_files(tmp_path: Path, by_rows: None) -> None:
     program = cb.compile(
         PROGRAMS["sums in rows"][0],
         {"X": cb.secret(30, 24), "Y": cb.secret(20, 24), "Z": cb.secret(5, 24)},
@@ -155,7 +173,7 @@ def test_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_explained() -> None:
+def test_explained(by_rows: None) -> None:
     program = cb.compile(PROGRAMS["network"][0], {"X": cb.secret(30, 24)}, **INSECURE)
     text = program.explain()
     assert "nodes:" in text
@@ -165,13 +183,34 @@ def test_explained() -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_hostile_decisions(tmp_path: Path) -> None:
+def test_a_product_in_place_by_decision(tmp_path: Path, by_rows: None) -> None:
+    """A file may decide it where the planner would not: the plan is another one, and right."""
+    program = cb.compile(PROGRAMS["network"][0], {"X": cb.secret(30, 24)}, **INSECURE)
+    program.save(tmp_path / "good")
+    decided = program.plan.decisions()
+    (square,), last = decided["forms"], max(decided["choices"], key=int)
+
+    def change(header: dict[str, Any]) -> None:
+        header["decisions"]["forms"][last] = "blocks"
+        header["decisions"]["choices"][last] = {"method": "in place", "options": {}}
+        del header["decisions"]["crossings"][square]
+
+    forge(tmp_path / "good", tmp_path / "other", change)
+    other = cb.Program.load(tmp_path / "other", insecure=True, security=0)
+    assert other.plan.levels < program.plan.levels
+    values = {"X": uniform(30, 24)}
+    assert np.abs(ran(other, values) - program.evaluate(values)).max() < other.plan.error
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_hostile_decisions(tmp_path: Path, by_rows: None) -> None:
     """Of forms and conversions that nothing asks for, that nothing knows, or that cannot be; each has a typed error."""
     program = cb.compile(PROGRAMS["network"][0], {"X": cb.secret(30, 24)}, **INSECURE)
     program.save(tmp_path / "good")
     decided = program.plan.decisions()
     (square,), last = decided["forms"], len(program.plan.nodes) + 1
     (product, _), (_, packed) = decided["crossings"], ("", "0")
+    last_product, in_place = max(decided["choices"], key=int), {"method": "in place", "options": {}}
     hostile: list[dict[str, Any]] = [
         {"forms": {square: "tensors"}},
         {"forms": {square: "anything"}},
@@ -198,6 +237,16 @@ def test_hostile_decisions(tmp_path: Path) -> None:
         {"crossings": [1]},
         {"blocks": {}},
         {"choices": {}},
+        # Products in place: by rows, of what the client packs, and with options.
+        {"choices": {**decided["choices"], last_product: in_place}},
+        {
+            "choices": {**decided["choices"], product: in_place},
+            "forms": {square: "blocks", product: "blocks"},
+        },
+        {
+            "choices": {**decided["choices"], last_product: {**in_place, "options": {"baby_steps": 2}}},
+            "forms": {square: "blocks", last_product: "blocks"},
+        },
     ]
     for number, change in enumerate(hostile):
         forge(
