@@ -109,7 +109,8 @@ $(VENV)/installed: $(SOURCES) | $(VENV)/bin/python
 	@touch $@
 
 $(VENV)/installed-%: pyproject.toml | $(VENV)/installed
-	$(PIP) install --quiet '.[$*]'
+	$(BIN)/python scripts/extra_requirements.py $* > $@.txt
+	$(PIP) install --quiet -r $@.txt
 	@touch $@
 
 clean:

@@ -9,7 +9,8 @@ source=$(cd "$(dirname "$0")/.." && pwd)
 jobs=${JOBS:-$(nproc)}
 
 cmake -S "$source" -B "$build" -G Ninja --log-level=WARNING \
-    -DPython_EXECUTABLE="$(command -v python3)" -DCIPHERBLAS_PYTHON=OFF -DCIPHERBLAS_TESTS=ON "$@"
+    -DCMAKE_MAKE_PROGRAM="$(command -v ninja)" -DPython_EXECUTABLE="$(command -v python3)" \
+    -DCIPHERBLAS_PYTHON=OFF -DCIPHERBLAS_TESTS=ON "$@"
 cmake --build "$build" --parallel "$jobs"
 [ "${TESTS:-yes}" = yes ] || exit 0
 ctest --parallel "$jobs" --test-dir "$build" --output-on-failure --no-tests=error
