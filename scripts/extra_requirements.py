@@ -1,4 +1,4 @@
-"""Prints what an extra of the installed package asks for, for `pip install`: the package itself need not be built again.
+"""Prints what an extra of the installed package asks for, for `pip install`: the package need not be built again.
 
 usage: extra_requirements.py EXTRA
 """
