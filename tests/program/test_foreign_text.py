@@ -117,7 +117,7 @@ def test_predictions_of_a_file_are_not_believed(saved: Path, tmp_path: Path) -> 
     path = forge(saved, tmp_path / "lying", lambda header: header.update(plan=lies, counts=lies))
     expected, found = cb.Program.load(saved), cb.Program.load(path)
     assert (found.id, said(found)) == (expected.id, said(expected))
-    assert found.plan.seconds > 1e-7 and found.plan.threads == cb.threads()
+    assert found.plan.seconds > 1e-7 and found.plan.threads == expected.plan.threads != 1000
 
 
 def test_no_string_of_a_program_reaches_a_terminal(saved: Path, tmp_path: Path) -> None:
