@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from cipherblas.common.arrays import is_whole, narrow_array
 from cipherblas.common.errors import DTypeError, MemoryBudgetError, MismatchError, RangeError, ShapeError
 from cipherblas.common.limits import check_available, check_bound
+from cipherblas.common.memory import aligned_empty
 from cipherblas.crypto.keys import EvaluationKeys, FreshCiphertext
 from cipherblas.engines.encodings import Encodings
 from cipherblas.engines.registry import CPU, engine_of
@@ -310,10 +311,27 @@ class ReceivedInputs(Inputs):
         self._data: dict[Any, list[Any]] = {}
         for name, operand in encrypted.items():
             for wanted, feed in zip(program.inputs_of(name), operand.feeds, strict=True):
-                self._data[wanted.key] = [
-                    ct.expand() if isinstance(ct, FreshCiphertext) else (ct.a, ct.b) for ct in feed
-                ]
+                self._data[wanted.key] = _expanded(feed)
 
     def secret(self, wanted: Input, bound: float, evaluators: Evaluators) -> list[list[Handles]]:
         """The operand's ciphertexts; each use of the operand is handed out once."""
         return fresh(wanted, bound, evaluators, iter(self._data[wanted.key]))
+
+
+def _expanded(feed: Sequence[Any]) -> list[Any]:
+    """What was sent for one use of an operand, with what was sent as seeds.
+
+    Ciphertexts that are expanded lie in one array: the system gives large ones large pages, and products read many of
+    their ciphertexts side by side.
+    """
+    seeded = [ct for ct in feed if isinstance(ct, FreshCiphertext) and ct.seed is not None]
+    places: Iterator[Any] = iter(())
+    if seeded:
+        places = iter(aligned_empty((len(seeded), 2, seeded[0].limbs, seeded[0].params.n)))
+
+    def expanded(ct: Any) -> Any:
+        if not isinstance(ct, FreshCiphertext):
+            return ct.a, ct.b
+        return ct.expand(next(places) if ct.seed is not None else None)
+
+    return [expanded(ct) for ct in feed]

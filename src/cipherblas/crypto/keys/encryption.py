@@ -50,11 +50,15 @@ class FreshCiphertext(Rebuilt):
         """Bytes to send: half a ciphertext when the a part is a seed."""
         return self.data.nbytes + len(self.seed or b"")
 
-    def expand(self) -> Array:
-        """The ciphertext (b, a), uint64 (2, limbs, N), in NTT form."""
+    def expand(self, into: Array | None = None) -> Array:
+        """The ciphertext (b, a), uint64 (2, limbs, N), in NTT form.
+
+        Args:
+            into: an array for it; where the a part was sent, nothing is copied there.
+        """
         if self.seed is None:
             return self.data
-        both = aligned_empty((2, self.limbs, self.params.n))
+        both = aligned_empty((2, self.limbs, self.params.n)) if into is None else into
         both[0] = self.data
         purpose = randomness.Purpose.CIPHERTEXT_UNIFORM
         both[1] = _uniform_rows(self.params, self.seed, purpose, self.limbs)
