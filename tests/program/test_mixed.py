@@ -83,7 +83,7 @@ def ran(program: cb.Program, values: dict[str, Any]) -> np.ndarray[Any, Any]:
 @pytest.fixture
 def by_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """No product is in place."""
-    monkeypatch.setattr(mixed, "in_place", lambda node: False)
+    monkeypatch.setattr(mixed, "may_be_in_place", lambda node: False)
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -66,11 +66,11 @@ def computed(node: Expression) -> bool:
 def forms_of(node: Expression) -> list[str]:
     """The forms in which a computed node may be: products by rows, those of a computed and a clear factor and sums in
     either, entrywise ones in slots."""
-    forms = (ROWS,) if node.product and not in_place(node) else (ROWS, BLOCKS)
+    forms = (ROWS,) if node.product and not may_be_in_place(node) else (ROWS, BLOCKS)
     return [form for form in forms if (form, node.op) in METHODS]
 
 
-def in_place(node: Expression) -> bool:
+def may_be_in_place(node: Expression) -> bool:
     """Whether a product is of a computed and a clear factor."""
     secret = [child for child in node.children if child.secret]
     return node.product and len(secret) == 1 and computed(secret[0])
@@ -165,7 +165,7 @@ class Placement:
 
     def _product(self, node: Expression, form: str) -> float:
         """Seconds of a product that may be in either form; nothing of others, which have one form or are free."""
-        if not in_place(node):
+        if not may_be_in_place(node):
             return 0.0
         key = self._numbers[id(node)], form
         if key not in self._own:

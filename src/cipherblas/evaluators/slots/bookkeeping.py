@@ -27,6 +27,7 @@ CONJUGATE = -1  # stands for complex conjugation where a rotation step is expect
 DEFAULT_WORKING_BYTES = 1 << 30
 
 Kind = TypeVar("Kind", bound="Bookkeeper")
+Properties = tuple[int, float, float, SlotErrors, int]  # of a handle: limbs, scale, bound, errors, components
 
 
 class Term(NamedTuple):
@@ -264,17 +265,9 @@ class Bookkeeper:
         nbytes = components * limbs * self.n * 8 if booked else 0
         return Ct(limbs, scale, bound, errors, components, data, self.ledger, nbytes)
 
-    def make_all(
-        self,
-        data: Sequence[Any],
-        limbs: int,
-        scale: float,
-        bound: float,
-        errors: SlotErrors,
-        components: int,
-    ) -> list[Ct]:
-        """Handles that differ in their data alone: see `make`."""
-        return [self.make(limbs, scale, bound, errors, components, one) for one in data]
+    def make_all(self, data: Sequence[Any], properties: Properties) -> list[Ct]:
+        """Handles that differ in their data alone; their properties as `make` takes them, from limbs to components."""
+        return [self.make(*properties, one) for one in data]
 
     def least_limbs(self, ct: Ct) -> int:
         """The fewest limbs that hold the message of a ciphertext, of those that it has."""

@@ -56,7 +56,7 @@ def rotate_atoms(ev: Products, x: Ct, steps: list[int]) -> list[Ct]:
     model = ev.noise_model
     errors = x.errors.rotated().with_own(model.key_switch(limbs, x.scale), model.rounding(x.scale))
     data = ev._rotate_data(x.data, steps, limbs)
-    return ev.make_all(data, limbs, x.scale, x.bound, errors, 2)
+    return ev.make_all(data, (limbs, x.scale, x.bound, errors, 2))
 
 
 def transform_plain(x: Plain, transform: Transform) -> Plain:

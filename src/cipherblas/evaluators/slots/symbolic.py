@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from cipherblas.common.work import Work
-from cipherblas.evaluators.slots.bookkeeping import Term
+from cipherblas.evaluators.slots.bookkeeping import Properties, Term
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.values import Ct, Plain, WeightGroup, handles_in
-from cipherblas.rlwe.noise import SlotErrors
 
 
 class Symbolic(Evaluator):
@@ -73,21 +72,12 @@ class Symbolic(Evaluator):
         self.work.spend(1)
         return super().make(*args, **options)
 
-    def make_all(
-        self,
-        data: Sequence[Any],
-        limbs: int,
-        scale: float,
-        bound: float,
-        errors: SlotErrors,
-        components: int,
-    ) -> list[Ct]:
+    def make_all(self, data: Sequence[Any], properties: Properties) -> list[Ct]:
         """As `Evaluator.make_all`; what one handle was checked for holds for all."""
-        first = self.make(limbs, scale, bound, errors, components, data[0])
+        first = self.make(*properties, data[0])
         self.work.spend(len(data) - 1)
         nbytes = self.ct_bytes(first)
-        others = (Ct(limbs, scale, bound, errors, components, one, self.ledger, nbytes) for one in data[1:])
-        return [first, *others]
+        return [first, *(Ct(*properties, one, self.ledger, nbytes) for one in data[1:])]
 
     def _rotate_data(self, data: Any, steps: Sequence[int], limbs: int) -> list[Any]:
         return [None] * len(steps)
