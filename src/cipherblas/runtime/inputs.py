@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
@@ -126,10 +127,10 @@ def fresh(wanted: Input, bound: float, evaluators: Evaluators, data: Any) -> lis
 
     rows, cols = form.grid
 
-    def block() -> Handles:
-        data = [following() for _ in range(count)]
-        return list(ev.fresh_block(data, public_key=wanted.public_key, **options))
-
+    number = count if data is None else rows * cols * count
+    own = [None] * count if data is None else list(itertools.islice(data, number))
+    cts = ev.fresh_block(own, public_key=wanted.public_key, **options)
+    blocks = [cts[start : start + count] for start in range(0, number, count)]
     if data is None:
-        return [[block()] * cols] * rows
-    return [[block() for _ in range(cols)] for _ in range(rows)]
+        return [blocks * cols] * rows
+    return [blocks[start : start + cols] for start in range(0, rows * cols, cols)]

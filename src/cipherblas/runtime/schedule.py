@@ -70,14 +70,15 @@ class Held:
 
     def __init__(self, graph: TaskGraph, sources: Sequence[Grid]) -> None:
         self._works = graph.works
-        self._given = dict(zip(graph.sources, sources, strict=True))
         self._made: dict[Blocks, dict[Index, Any]] = {group.output.blocks: {} for group in graph.tasks}
+        for blocks, grid in zip(graph.sources, sources, strict=True):
+            self._made[blocks] = {(i, j): block for i, row in enumerate(grid) for j, block in enumerate(row)}
 
     def perform(self, task: Task, ev: Evaluator) -> None:
         """Run one task."""
         blocks, index = task.output
         made, work = self._made[blocks], self._works[task.template.name]
-        inputs = [self._block(*place) for place in task.inputs]
+        inputs = [self._made[source][place] for source, place in task.inputs]
         if task.adds:
             made[index] = work(ev, *inputs, made.get(index))
         else:
@@ -96,10 +97,6 @@ class Held:
         """All blocks of a grid."""
         made, (rows, cols) = self._made[blocks], blocks.shape
         return [[made[i, j] for j in range(cols)] for i in range(rows)]
-
-    def _block(self, blocks: Blocks, index: Index) -> Any:
-        given = self._given.get(blocks)
-        return self._made[blocks][index] if given is None else given[index[0]][index[1]]
 
 
 def local(

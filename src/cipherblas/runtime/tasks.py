@@ -20,6 +20,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from cipherblas.common.errors import ParameterError
 
+MOST_REMEMBERED = 1 << 13  # tasks of a graph whose order is kept once it was walked
+
 Index: TypeAlias = tuple[int, int]
 
 
@@ -199,6 +201,9 @@ class TaskGraph:
         self.steps = _with_drops(
             self._nested(self.tasks, self.order), dict.fromkeys(due, (None, None)), frozenset()
         )
+        self._order_found: list[
+            tuple[Task | Dropped, ...]
+        ] = []  # once walked; shared by all that use the graph
 
     def using(self, works: Mapping[str, Work]) -> TaskGraph:
         """The same graph, whose templates do what `works` says by their names.
@@ -226,7 +231,13 @@ class TaskGraph:
 
     def walk(self) -> Iterator[Task | Dropped]:
         """Task after task, and what is dropped between them, in the order of the loops."""
-        return _walked(self.steps, {})
+        if self._order_found:
+            return iter(self._order_found[0])
+        steps = _walked(self.steps, {})
+        if sum(group.number for group in self.tasks) > MOST_REMEMBERED:
+            return steps
+        self._order_found.append(tuple(steps))
+        return iter(self._order_found[0])
 
     def _check(self, tasks: Sequence[Tasks]) -> None:
         made = [group.output.blocks for group in tasks]

@@ -25,6 +25,7 @@ from cipherblas.rlwe.rings import Ring
 
 CONJUGATE = -1  # stands for complex conjugation where a rotation step is expected
 DEFAULT_WORKING_BYTES = 1 << 30
+MOST_BITS = 1000.0  # of numbers that are compared as float64, not by their logarithms
 
 Kind = TypeVar("Kind", bound="Bookkeeper")
 Properties = tuple[int, float, float, SlotErrors, int]  # of a handle: limbs, scale, bound, errors, components
@@ -66,8 +67,10 @@ class Bookkeeper:
         self.ledger = Ledger()
         self.noise_model = NoiseModel(params)
         self.top_limbs = len(params.q)
+        self._ready_scale = 2.0 ** (1.5 * params.scale_bits)
         self._special = len(params.p)
         self._room = list(itertools.accumulate((math.log2(q) for q in params.q), initial=0.0))
+        self._surely_fits = [2.0 ** min(room - 1.5, MOST_BITS) for room in self._room]
         self._available = available
         self._booking = threading.RLock()  # encodings, of all siblings
         self._encoded: dict[Hashable, int] = {}  # encodings of each plaintext, one per block, that are kept
@@ -277,6 +280,8 @@ class Bookkeeper:
     def check_room(self, limbs: int, scale: float, bound: float, noise: float) -> None:
         """Coefficients are at most scale · max|slot|: they must stay below Q/2."""
         magnitude = scale * (bound + TAIL * noise)
+        if magnitude <= self._surely_fits[limbs]:
+            return
         if magnitude > 0 and math.log2(magnitude) + 1 > self._room[limbs]:
             raise LevelError(
                 "The message does not fit the modulus.",

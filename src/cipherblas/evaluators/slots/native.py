@@ -17,6 +17,7 @@ from cipherblas.crypto.params import Parameters
 from cipherblas.engines.cpu import CpuEngine
 from cipherblas.engines.encodings import EncodeCache, Encodings, WeightStore
 from cipherblas.engines.protocol import Engine, Factor, Key, Message, Words
+from cipherblas.engines.protocol import Term as EngineTerm
 from cipherblas.evaluators.slots.bookkeeping import DEFAULT_WORKING_BYTES, Term
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.values import Order, Plain, WeightGroup
@@ -67,6 +68,7 @@ class Native(Evaluator):
         self.weights = weights if weights is not None else WeightStore()
         self._run_encodings = EncodeCache(RUN_BYTES)  # of clear operands, which a run may use more than once
         self.encoding_seconds = 0.0  # spent on weights that were not stored yet
+        self._rotations: dict[tuple[int, ...], tuple[list[int], list[EngineTerm]]] = {}  # of `_rotate_data`
         self._keys = keys
         self.engine: Engine = engine if engine is not None else CpuEngine(params)
         # It encodes: two machines may round float64 differently, and engines must agree.
@@ -137,8 +139,18 @@ class Native(Evaluator):
     # ---- hooks ----
 
     def _rotate_data(self, data: Any, steps: Sequence[int], limbs: int) -> list[Any]:
-        terms = [Term(output, 0, step, None) for output, step in enumerate(steps)]
-        return self._transform_data([data], terms, len(steps), limbs, False, None)
+        key = tuple(steps)
+        if key not in self._rotations:
+            different = list(dict.fromkeys(step for step in steps if step))
+            position = {step: index for index, step in enumerate(different)}
+            rows = [
+                (output, 0, self.galois_element(step) if step else 1, position.get(step, -1), -1)
+                for output, step in enumerate(steps)
+            ]
+            self._rotations[key] = different, rows
+        different, rows = self._rotations[key]
+        keys = [self._rotation_key(step, limbs) for step in different]
+        return self.engine.linear_transform([data], rows, keys, [], len(steps), False, self.order)
 
     def _transform_data(
         self,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Hashable, Sequence
+from typing import Any, TypeAlias
 
 from cipherblas.common.errors import LevelError, MismatchError, ShapeError
 from cipherblas.evaluators.slots.bookkeeping import Term
@@ -13,9 +13,16 @@ from cipherblas.evaluators.slots.scales import Levels
 from cipherblas.evaluators.slots.values import Ct, Plain, WeightGroup
 from cipherblas.rlwe.noise import TAIL, SlotErrors, worst
 
+MOST_SUMS = 512  # of products, whose bounds and errors are remembered
+Found: TypeAlias = "tuple[float, float, SlotErrors]"  # scale, bound, errors
+
 
 class Products(Levels):
     """Products of slot vectors, and the hooks of all that is more than a sum; see `Evaluator`."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._sums: dict[Hashable, Found] = {}
 
     # ---- hooks: data in, data out; no bookkeeping ----
 
@@ -79,7 +86,7 @@ class Products(Levels):
             )
         if isinstance(lefts[0], Plain):
             lefts, rights = rights, lefts
-        if any(isinstance(x, Plain) for x in lefts):
+        if Plain in map(type, lefts):
             raise ShapeError(
                 "Only one side of a product of ciphertexts may be clear.",
                 expected="one clear side at most",
@@ -87,16 +94,18 @@ class Products(Levels):
             )
         plain = isinstance(rights[0], Plain)
         cts = lefts if plain else lefts + rights
-        limbs = min({ct.limbs for ct in cts})
+        levels = {ct.limbs for ct in cts}
         if accumulator is not None:
-            limbs = min(limbs, accumulator.limbs)
-        lefts = self._dropped(lefts, limbs)
+            levels.add(accumulator.limbs)
+        if len(levels) > 1:
+            lefts = self._dropped(lefts, min(levels))
         if plain:
             self.counts.operand_encodings += sum(not right.constant for right in rights)
             return self.weighted_sum(
                 lefts, rights, self._plain_scale(lefts[0], rights, accumulator), accumulator
             )
-        rights = self._dropped(rights, limbs)
+        if len(levels) > 1:
+            rights = self._dropped(rights, min(levels))
         result = self._products(lefts, rights, accumulator)
         result.data = self._product_data(
             [x.data for x in lefts], [y.data for y in rights], None if accumulator is None else result.data
@@ -221,7 +230,30 @@ class Products(Levels):
         """
         return self.noise_model.encoding(plain_scale) * bound * terms
 
-    def _product_terms(self, lefts: Sequence[Ct], rights: Sequence[Ct]) -> tuple[float, float, SlotErrors]:
+    def _product_terms(self, lefts: Sequence[Ct], rights: Sequence[Ct]) -> Found:
+        """Scale, bound and errors of a sum of products. Most blocks of a grid are alike: what was found is kept."""
+        if len(set(map(id, lefts))) < len(lefts) or len(set(map(id, rights))) < len(rights):
+            return self._added_terms(lefts, rights)
+        number = len(lefts)
+        key = tuple([(ct.errors, ct.bound, ct.scale, ct.components) for ct in (*lefts, *rights)])
+        if number > 1 and key.count(key[0]) >= number and key == key[:1] * number + key[-1:] * number:
+            return self._alike_terms(lefts[0], rights[0], number)
+        found = self._sums.get(key)
+        if found is None:
+            if len(self._sums) >= MOST_SUMS:
+                self._sums.clear()
+            found = self._sums[key] = self._added_terms(lefts, rights)
+        return found
+
+    def _alike_terms(self, x: Ct, y: Ct, number: int) -> Found:
+        """Of that many different terms with the properties of x ⊙ y, several."""
+        scale, bound, _ = self._added_terms([x], [y])
+        own_x, own_y = x.errors.own * y.bound, y.errors.own * x.bound
+        common = x.errors.dependent * y.bound + y.errors.dependent * x.bound
+        common += TAIL * x.errors.deviation * y.errors.deviation
+        return scale, number * bound, SlotErrors(0.0, math.sqrt(number) * (own_x + own_y), number * common)
+
+    def _added_terms(self, lefts: Sequence[Ct], rights: Sequence[Ct]) -> Found:
         scale = lefts[0].scale * rights[0].scale
         bound = both = 0.0
         deviations = _deviations(lefts), _deviations(rights)

@@ -79,13 +79,13 @@ class Levels(Bookkeeper, ABC):
 
     def ready(self, ct: Any) -> Any:
         """Rescale while the scale exceeds 2^(1.5·scale_bits): what a product or a transform expects."""
-        while not self.is_ready(ct):
+        while isinstance(ct, Ct) and ct.scale > self._ready_scale:
             ct = self.rescale(ct)
         return ct
 
     def is_ready(self, ct: Any) -> bool:
         """Whether `ready` leaves it as it is."""
-        return not isinstance(ct, Ct) or math.log2(ct.scale) <= 1.5 * self.params.scale_bits
+        return not isinstance(ct, Ct) or ct.scale <= self._ready_scale
 
     def require_levels(self, ct: Any, levels: int, what: str) -> None:
         """Raise LevelError, before any work, unless `levels` rescales are possible."""
@@ -142,7 +142,7 @@ class Levels(Bookkeeper, ABC):
 
     def _dropped(self, cts: Sequence[Ct], limbs: int) -> list[Ct]:
         """All at `limbs` limbs; an object that occurs twice is dropped once."""
-        if {ct.limbs for ct in cts} == {limbs}:
+        if all(ct.limbs == limbs for ct in cts):
             return list(cts)
         done: dict[int, Ct] = {}
         for ct in cts:

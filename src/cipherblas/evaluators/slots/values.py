@@ -102,8 +102,8 @@ class Ct:
             self._ledger.release(self._booked)
 
     def twin(self, data: Any) -> Ct:
-        """A handle on another ciphertext of which everything but the data is known to be the same; without bytes."""
-        return Ct(self.limbs, self.scale, self.bound, self.errors, self.components, data, self._ledger)
+        """A handle on another ciphertext of which everything but the data is known to be the same; not booked."""
+        return Ct(self.limbs, self.scale, self.bound, self.errors, self.components, data)
 
     def stand_for(self, blocks: int, booked_after: int) -> None:
         """Book the bytes of so many like ciphertexts, unless this one is among the first handles of the ledger: it

@@ -49,19 +49,19 @@ class SlotErrors(NamedTuple):
 
     def with_own(self, *more: float) -> SlotErrors:
         """With further independent errors."""
-        return self._replace(own=math.hypot(self.own, *more))
+        return SlotErrors(math.hypot(self.own, *more), self.mixed, self.common, self.aligned)
 
     def with_common(self, more: float) -> SlotErrors:
         """With a further error that may be the same everywhere."""
-        return self._replace(common=self.common + more)
+        return SlotErrors(self.own, self.mixed, self.common + more, self.aligned)
 
     def rotated(self) -> SlotErrors:
         """In other slots."""
-        return self._replace(aligned=False)
+        return SlotErrors(self.own, self.mixed, self.common, aligned=False)
 
     def times(self, factor: float) -> SlotErrors:
         """Of the slots times a number."""
-        return self._replace(own=self.own * factor, mixed=self.mixed * factor, common=self.common * factor)
+        return SlotErrors(self.own * factor, self.mixed * factor, self.common * factor, self.aligned)
 
     def plus(self, other: SlotErrors) -> SlotErrors:
         """Of a sum of two ciphertexts, which may be the same one."""
