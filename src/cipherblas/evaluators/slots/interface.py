@@ -54,7 +54,7 @@ class Evaluator(Products):
     def fresh_block(self, data: Sequence[Any], *, bound: float, **options: Any) -> list[Ct]:
         """`fresh` of several ciphertexts, at least one, that differ in their data alone."""
         first = self.fresh(data[0], bound=bound, **options)
-        return [first, *(first.twin(self._fresh_data(each)) for each in data[1:])]
+        return [first, *map(first.twin, map(self._fresh_data, data[1:]))]
 
     def _fresh_data(self, data: Any) -> Any:
         """The evaluator's own representation of what `fresh` is given."""

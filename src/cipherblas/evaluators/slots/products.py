@@ -232,10 +232,10 @@ class Products(Levels):
 
     def _product_terms(self, lefts: Sequence[Ct], rights: Sequence[Ct]) -> Found:
         """Scale, bound and errors of a sum of products. Most blocks of a grid are alike: what was found is kept."""
-        if len(set(map(id, lefts))) < len(lefts) or len(set(map(id, rights))) < len(rights):
+        cts, number = [*lefts, *rights], len(lefts)
+        if len(set(map(id, cts))) < 2 * number:
             return self._added_terms(lefts, rights)
-        number = len(lefts)
-        key = tuple([(ct.errors, ct.bound, ct.scale, ct.components) for ct in (*lefts, *rights)])
+        key = tuple([(ct.errors, ct.bound, ct.scale, ct.components) for ct in cts])
         if number > 1 and key.count(key[0]) >= number and key == key[:1] * number + key[-1:] * number:
             return self._alike_terms(lefts[0], rights[0], number)
         found = self._sums.get(key)
@@ -297,7 +297,8 @@ class Products(Levels):
                 expected=f"{limbs} limbs",
                 got=accumulator.limbs,
             )
-        self._check_scales(accumulator.scale, scale)
+        if accumulator.scale != scale:
+            self._check_scales(accumulator.scale, scale)
         accumulator.bound += bound
         accumulator.errors = accumulator.errors.plus_distinct(errors)
         self.check_room(limbs, scale, accumulator.bound, accumulator.noise)

@@ -103,7 +103,11 @@ class Ct:
 
     def twin(self, data: Any) -> Ct:
         """A handle on another ciphertext of which everything but the data is known to be the same; not booked."""
-        return Ct(self.limbs, self.scale, self.bound, self.errors, self.components, data)
+        other = Ct.__new__(Ct)
+        other.limbs, other.scale, other.bound = self.limbs, self.scale, self.bound
+        other.errors, other.components, other.data = self.errors, self.components, data
+        other._ledger, other._booked, other._number = None, 0, 0
+        return other
 
     def stand_for(self, blocks: int, booked_after: int) -> None:
         """Book the bytes of so many like ciphertexts, unless this one is among the first handles of the ledger: it
