@@ -96,6 +96,7 @@ sanitize-threads: $(VENV)/installed-dev
 valgrind: $(VENV)/installed-dev
 	scripts/native_tests.sh $(MEMCHECKED) -DCMAKE_BUILD_TYPE=Release -DCIPHERBLAS_VALGRIND=ON
 
+sanitize-python: export HYPOTHESIS_PROFILE = few
 native-test sanitize sanitize-python sanitize-threads valgrind: export PATH := $(abspath $(BIN)):$(PATH)
 native-test sanitize sanitize-python sanitize-threads valgrind: export JOBS := $(JOBS)
 

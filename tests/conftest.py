@@ -22,11 +22,13 @@ if TYPE_CHECKING:
     from cipherblas.crypto.keys import SecretKey
     from cipherblas.crypto.params import Parameters
 
-# "default" looks for new examples in every run; "ci" repeats the same ones; "thorough" is for a long search.
+# "default" looks for new examples in every run; "ci" repeats the same ones, "few" the first of them, where programs are
+# watched and slow; "thorough" is for a long search.
 hypothesis.settings.register_profile("default", deadline=None, max_examples=25)
 hypothesis.settings.register_profile(
     "ci", deadline=None, max_examples=25, derandomize=True, database=None, print_blob=True
 )
+hypothesis.settings.register_profile("few", hypothesis.settings.get_profile("ci"), max_examples=6)
 hypothesis.settings.register_profile("thorough", deadline=None, max_examples=1000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 

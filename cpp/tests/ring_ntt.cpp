@@ -12,7 +12,7 @@ namespace {
 using testing::Fill;
 using testing::finish_ntt;
 using testing::kFills;
-using testing::kUnderValgrind;
+using testing::kWatched;
 using testing::Limb;
 using testing::make_limb;
 using testing::pointers;
@@ -20,7 +20,7 @@ using testing::scalar;
 using testing::test_moduli;
 
 // 2^14 already takes passes of every radix, and the largest one twice.
-constexpr int kLargestLogN = kUnderValgrind ? 14 : 17;
+constexpr int kLargestLogN = kWatched ? 14 : 17;
 
 // a * b mod X^n + 1.
 Limb schoolbook_product(const Limb& a, const Limb& b, const Modulus& m) {

@@ -145,9 +145,9 @@ TEST(RowTransform, IsTheDirectSumOnAnyNumberOfThreads) {
     set_thread_count(threads);
 }
 
-// As many rows and as large words as there can be: half a gigabyte, of which a sixteenth does under valgrind.
+// As many rows and as large words as there can be: half a gigabyte, of which a sixteenth does where programs are watched.
 TEST(RowTransform, NoWordOverflows) {
-    const int log_rows = testing::kUnderValgrind ? kMaxLogRows - 2 : kMaxLogRows;
+    const int log_rows = testing::kWatched ? kMaxLogRows - 2 : kMaxLogRows;
     const std::size_t n = std::size_t{1} << log_rows;
     const Modulus m(primes_below(n, kMaxModulusBits, 1)[0]);
     const Limb ones(n, m.q - 1);

@@ -131,7 +131,7 @@ def transforms(draw: st.DrawFn) -> dict:
     }
 
 
-@settings(max_examples=40)
+@settings(max_examples=3 * settings.default.max_examples // 2)
 @given(case=transforms())
 def test_any_transform_in_both_orders(case: dict) -> None:
     ring = Ring(n=16, alpha=case["alpha"], special=case["special"], seed=case["seed"])

@@ -65,7 +65,7 @@ def transposed(rows: RowScheme, limbs: int, plain: Signed, d: int, policy: str) 
     return rows.message_errors(new_a, new_b, whole.T)
 
 
-@settings(max_examples=40)
+@settings(max_examples=3 * settings.default.max_examples // 2)
 @given(
     ring=st.sampled_from(RINGS),
     log_d=st.integers(3, 7),
