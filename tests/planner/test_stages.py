@@ -164,9 +164,10 @@ def test_memory_is_a_ceiling() -> None:
         return rates.seconds(Counts(**counts), 1000, threads)
 
     words = {"mac_limbs": 10, "key_bytes_read": 2000, "plain_bytes_read": 1000, "ciphertext_bytes": 2000}
-    assert seconds(1, **words) == pytest.approx(1e-6)  # arithmetic: twice as long as the bytes
-    assert seconds(2, **words) == pytest.approx(0.5e-6)
-    assert seconds(4, **words) == seconds(64, **words) == pytest.approx(0.25e-6)  # the ceiling
+    assert seconds(1, **words) == pytest.approx(1e-6 + 0.5e-6)  # arithmetic: twice as long as the bytes
+    assert seconds(2, **words) == pytest.approx(0.5e-6 + 0.5e-6 / (4 / 3))
+    assert seconds(4, **words) == pytest.approx(0.25e-6 + 0.25e-6)
+    assert seconds(64, **words) == pytest.approx(1e-6 / 64 + 0.25e-6)  # the ceiling
     moved = [seconds(threads, moved_bytes=1000) for threads in (1, 2, 4, 8)]
     assert moved == pytest.approx([1e-7, 1e-7 / (4 / 3), 5e-8, 5e-8])
 

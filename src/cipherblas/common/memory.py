@@ -76,14 +76,25 @@ def in_threads(
     workers = min(len(items), _core.threads()) if nbytes > FEW_BYTES else 1
     if workers <= 1:
         return [work(item) for item in items]
+    waiting = iter(range(len(items)))  # whose next number one thread gets
+    results: list[Any] = [None] * len(items)
+    failed: dict[int, BaseException] = {}
+
+    def some() -> None:
+        for number in waiting:
+            try:
+                results[number] = work(items[number])
+            except BaseException as error:
+                failed[number] = error
+                for _ in waiting:  # nobody begins another one
+                    pass
+
     with ThreadPoolExecutor(workers) as pool:
-        futures = [pool.submit(work, item) for item in items]
-        try:
-            return [future.result() for future in futures]
-        except BaseException:
-            for future in futures:
-                future.cancel()
-            raise
+        for future in [pool.submit(some) for _ in range(workers)]:
+            future.result()
+    if failed:
+        raise failed[min(failed)]
+    return results
 
 
 def check_memory(nbytes: int, purpose: str) -> None:

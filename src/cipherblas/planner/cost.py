@@ -10,6 +10,10 @@ from dataclasses import dataclass
 
 from cipherblas.rlwe.counts import Counts
 
+# Around each operand, mask or weight that is encoded, Python does what takes as long as to keep books of so many
+# operations.
+ENCODE_BOOKS = 12
+
 
 @dataclass(frozen=True)
 class GemmRates:
@@ -120,13 +124,14 @@ class Rates:
     def seconds(self, counts: Counts, n: int, threads: int = 1) -> float:
         """Predicted seconds of `counts` in a ring of degree `n`.
 
-        Threads share the arithmetic in limbs, and the memory that this is streamed from: it takes as long as the slower
-        of the two. Matrices of residues are converted, multiplied and moved one after the other.
+        Threads share the arithmetic in limbs, and the memory that its operands are streamed from, which they wait for:
+        each is faster by what was measured for it. So are matrices of residues, which are converted, multiplied and
+        moved one after the other.
         """
         computing, streaming = self.threads.computing(threads), self.threads.streaming(threads)
         points = n * (n.bit_length() - 1)
         limbs = (counts.ntt_limbs * self.switch_ntt(n) + counts.encode_ntt_limbs * self.ntt) * points
-        limbs += counts.operand_encodings * self.encode * points + counts.mac_limbs * n * self.mac
+        limbs += counts.operand_encodings * self.encoding(n) + counts.mac_limbs * n * self.mac
         streamed = counts.key_bytes_read + counts.plain_bytes_read + counts.ciphertext_bytes
         matrices = self.floats.seconds(counts.float_macs, counts.float_inputs, counts.float_outputs)
         matrices += self.modular.seconds(counts.modular_macs, counts.modular_inputs, counts.modular_outputs)
@@ -134,8 +139,12 @@ class Rates:
         calls = counts.hoistings + counts.relinearisations + counts.rescales + counts.moddowns + counts.adds
         calls += counts.sums
         serial = calls * (self.call + self.book) + (counts.products + counts.plain_products) * self.term
-        slots = max(limbs / computing, streamed * self.stream / streaming)
+        slots = limbs / computing + streamed * self.stream / streaming
         return slots + matrices / computing + counts.moved_bytes * self.stream / streaming + serial
+
+    def encoding(self, n: int) -> float:
+        """Seconds in which slots are packed and embedded, and what Python does around that."""
+        return n * (n.bit_length() - 1) * self.encode + n * self.pack + ENCODE_BOOKS * self.book
 
     @property
     def least_ntt(self) -> float:

@@ -20,12 +20,12 @@ DEFAULT_LINK = 1e9  # bits per second
 
 # Around each ciphertext that is encrypted, or decrypted, Python does what takes as long as to keep books of so many
 # operations.
-ENCRYPT_BOOKS, DECRYPT_BOOKS = 20, 12
-# Around each mask or weight that is encoded, and around each key that is loaded.
-ENCODE_BOOKS, KEY_BOOKS = 12, 15
+ENCRYPT_BOOKS, DECRYPT_BOOKS = 28, 12
+# Around each key that is loaded.
+KEY_BOOKS = 15
 # And around a run, the encryption of all operands, and decryption: arrays checked, available memory asked for, digests.
 # In a run, the executor does what takes as long as `RUN_BOOKS`.
-FIXED_BOOKS, RUN_BOOKS = 15, 10
+FIXED_BOOKS, RUN_BOOKS = 60, 10
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def predicted(
     encrypt += traffic.messages * (vector + ENCRYPT_BOOKS * rates.book)
     encrypt += (traffic.encrypted_words + traffic.messages * n) * WORD_BYTES * rates.fresh
     stored = counts.stored_bytes // (WORD_BYTES * n)  # limbs of weights
-    encode = (counts.mask_encodings + counts.weight_encodings) * (vector + ENCODE_BOOKS * rates.book)
+    encode = (counts.mask_encodings + counts.weight_encodings) * rates.encoding(n)
     encode += stored * (points * rates.ntt + n * WORD_BYTES * (rates.stream + rates.fresh))
     decrypt = (
         traffic.answers * (vector + DECRYPT_BOOKS * rates.book)
@@ -116,7 +116,7 @@ def predicted(
         upload=8 * traffic.upload_bytes / link,
         load_keys=load_keys / rates.threads.computing(threads),
         expand=fixed + begun + expansion + written * rates.fresh,
-        encode=encode / rates.threads.computing(threads),
+        encode=encode,
         evaluate=RUN_BOOKS * rates.book + rates.seconds(counts, n, threads),
         download=8 * traffic.result_bytes / link,
         decrypt=fixed + decrypt,
