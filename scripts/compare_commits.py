@@ -33,7 +33,7 @@ CASES = (
     "cc --shape 512x512x512",
     "cc --shape 4096x4096x4096",
     "pc --shape 4096x4096x4096",
-    "transpose --size 2048",
+    "transpose --shape 2048x2048",
     "nn",
 )
 FORMER = {"nn": "kernels"}  # benchmarks by the names that older commits have
