@@ -291,3 +291,28 @@ def test_scales_that_were_meant_to_be_equal(deviation):
     total = ev.add(low, high)
     assert (total.limbs, total.scale) == (3, low.scale)
     assert ev.add(low, ev.drop(high, 3)).limbs == 2  # nobody has one
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([0.0, 0.5, 3.0]), st.sampled_from([0.0, 2.0])), min_size=1, max_size=6
+    ),
+    st.booleans(),
+    st.booleans(),
+)
+def test_sums_of_products_are_remembered_as_they_are(bounds, rotated, repeated):
+    """What is found for alike terms, at once or remembered, is what term by term gives."""
+    counter = Symbolic(ring())
+
+    def operand(bound):
+        ct = counter.fresh(None, bound=bound)
+        return counter.rotate_many(ct, [1])[0] if rotated else ct
+
+    lefts, rights = ([operand(pair[side]) for pair in bounds] for side in (0, 1))
+    if repeated:
+        rights[-1] = lefts[0]
+    expected = counter._added_terms(lefts, rights)
+    for _ in range(2):
+        scale, bound, errors = counter._product_terms(lefts, rights)
+        assert (scale, bound) == pytest.approx(expected[:2])
+        assert errors[:3] == pytest.approx(expected[2][:3]) and errors.aligned == expected[2].aligned

@@ -80,18 +80,26 @@ def in_threads(
     results: list[Any] = [None] * len(items)
     failed: dict[int, BaseException] = {}
 
+    def stop() -> None:
+        """Nobody begins another item."""
+        for _ in waiting:
+            pass
+
     def some() -> None:
         for number in waiting:
             try:
                 results[number] = work(items[number])
             except BaseException as error:
                 failed[number] = error
-                for _ in waiting:  # nobody begins another one
-                    pass
+                stop()
 
     with ThreadPoolExecutor(workers) as pool:
-        for future in [pool.submit(some) for _ in range(workers)]:
-            future.result()
+        try:
+            for future in [pool.submit(some) for _ in range(workers)]:
+                future.result()
+        except BaseException:  # an interruption
+            stop()
+            raise
     if failed:
         raise failed[min(failed)]
     return results
