@@ -126,12 +126,12 @@ class Rates:
 
         Threads share the arithmetic in limbs, and the memory that its operands are streamed from, which they wait for:
         each is faster by what was measured for it. So are matrices of residues, which are converted, multiplied and
-        moved one after the other.
+        moved one after the other. Operands are encoded, and books kept, on one thread.
         """
         computing, streaming = self.threads.computing(threads), self.threads.streaming(threads)
         points = n * (n.bit_length() - 1)
         limbs = (counts.ntt_limbs * self.switch_ntt(n) + counts.encode_ntt_limbs * self.ntt) * points
-        limbs += counts.operand_encodings * self.encoding(n) + counts.mac_limbs * n * self.mac
+        limbs += counts.mac_limbs * n * self.mac
         streamed = counts.key_bytes_read + counts.plain_bytes_read + counts.ciphertext_bytes
         matrices = self.floats.seconds(counts.float_macs, counts.float_inputs, counts.float_outputs)
         matrices += self.modular.seconds(counts.modular_macs, counts.modular_inputs, counts.modular_outputs)
@@ -139,6 +139,7 @@ class Rates:
         calls = counts.hoistings + counts.relinearisations + counts.rescales + counts.moddowns + counts.adds
         calls += counts.sums
         serial = calls * (self.call + self.book) + (counts.products + counts.plain_products) * self.term
+        serial += counts.operand_encodings * self.encoding(n)
         slots = limbs / computing + streamed * self.stream / streaming
         return slots + matrices / computing + counts.moved_bytes * self.stream / streaming + serial
 

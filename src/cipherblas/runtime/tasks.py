@@ -201,9 +201,8 @@ class TaskGraph:
         self.steps = _with_drops(
             self._nested(self.tasks, self.order), dict.fromkeys(due, (None, None)), frozenset()
         )
-        self._order_found: list[
-            tuple[Task | Dropped, ...]
-        ] = []  # once walked; shared by all that use the graph
+        # The steps one by one, once they were walked; shared by all that use the graph.
+        self._order_found: list[tuple[Task | Dropped, ...]] = []
 
     def using(self, works: Mapping[str, Work]) -> TaskGraph:
         """The same graph, whose templates do what `works` says by their names.
