@@ -36,6 +36,7 @@ namespace cipherblas {
 namespace {
 
 constexpr std::size_t kPage = 4096;
+constexpr std::size_t kLeastPaged = 16 * kPage;  // smaller blocks are those of the system's allocator
 
 // Idle memory beyond this goes back to the system at once: a quarter of what the process may use, so that a large
 // product does not return pages only to have them cleared and mapped again for its next block.
@@ -57,8 +58,8 @@ std::size_t block_size(std::size_t bytes) {
 }
 
 #if defined(__linux__)
-void* system_allocate(std::size_t size) {
-    if (size < kHugePage) return ::operator new(size, std::align_val_t{kAlignment}, std::nothrow);
+// Memory of a multiple of a page, aligned to a huge page and advised to lie in such; null where there is none.
+char* map_huge(std::size_t size) {
     const std::size_t reserved = size + kHugePage;
     void* raw = mmap(nullptr, reserved, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (raw == MAP_FAILED) return nullptr;
@@ -70,7 +71,94 @@ void* system_allocate(std::size_t size) {
     return begin + head;
 }
 
+// Blocks that are smaller than a huge page, of all sizes one after another in regions of huge pages. Pages of a block that
+// is released go back to the system; its addresses wait for another block of its size, until no block of the region is lent.
+class Regions {
+  public:
+    void* allocate(std::size_t size) {
+        const std::lock_guard<std::mutex> guard(lock_);
+        char* data = nullptr;
+        std::vector<char*>& waiting = waiting_[size];
+        if (!waiting.empty()) {
+            data = waiting.back();
+            waiting.pop_back();
+        } else {
+            if (static_cast<std::size_t>(end_ - next_) < size + kShift && !extend()) return nullptr;
+            data = next_;
+            next_ += size + kShift;
+        }
+        ++region_of(data)->second.lent;
+        return data;
+    }
+
+    void release(char* data, std::size_t size) noexcept {
+        const std::lock_guard<std::mutex> guard(lock_);
+        const auto region = region_of(data);
+        char* const begin = region->first;
+        const std::size_t length = region->second.length;
+        --region->second.lent;
+        const auto place = reinterpret_cast<std::uintptr_t>(data);
+        const std::size_t before = (kPage - place % kPage) % kPage;  // pages that it shares with others stay
+        madvise(data + before, (size - before) / kPage * kPage, MADV_DONTNEED);
+        try {
+            waiting_[size].push_back(data);
+        } catch (...) {  // no memory for the list: the addresses are of use again when the region is
+        }
+        if (region->second.lent > 0 || end_ == begin + length) return;
+        for (auto& [_, waiting] : waiting_) {
+            std::erase_if(waiting, [&](char* one) { return begin <= one && one < begin + length; });
+        }
+        LEND_MEMORY(begin, length);
+        munmap(begin, length);
+        regions_.erase(region);
+        bytes_ -= length;
+    }
+
+  private:
+    struct Region {
+        std::size_t length, lent;
+    };
+    using ByBegin = std::map<char*, Region>;
+
+    ByBegin::iterator region_of(char* data) { return std::prev(regions_.upper_bound(data)); }
+
+    // Another region, as large as all of them together, within bounds.
+    bool extend() {
+        const std::size_t length = std::clamp(std::bit_floor(bytes_), kHugePage, kMostBytes);
+        char* const begin = map_huge(length);
+        if (begin == nullptr) return false;
+        regions_[begin] = {length, 0};
+        bytes_ += length;
+        next_ = begin;
+        end_ = begin + length;
+        return true;
+    }
+
+    static constexpr std::size_t kMostBytes = 32 * kHugePage;  // of a region
+    // Between blocks: those of a size, whose entries are often read side by side, begin in other sets of every cache.
+    static constexpr std::size_t kShift = kPage + 5 * kAlignment;
+
+    std::mutex lock_;
+    ByBegin regions_;
+    std::map<std::size_t, std::vector<char*>> waiting_;
+    std::size_t bytes_ = 0;  // of all regions
+    char* next_ = nullptr;   // what is left of the last one
+    char* end_ = nullptr;
+};
+
+// Never destroyed, as the pool.
+Regions& regions() {
+    static Regions* const instance = new Regions;
+    return *instance;
+}
+
+void* system_allocate(std::size_t size) {
+    if (size < kLeastPaged) return ::operator new(size, std::align_val_t{kAlignment}, std::nothrow);
+    return size < kHugePage ? regions().allocate(size) : map_huge(size);
+}
+
 void system_release(void* data, std::size_t size) {
+    if (kLeastPaged <= size && size < kHugePage) return regions().release(static_cast<char*>(data), size);
     LEND_MEMORY(data, size);
     if (size < kHugePage) {
         ::operator delete(data, std::align_val_t{kAlignment});

@@ -2,7 +2,8 @@
 //
 // Fresh pages cost about 0.1 ms per MiB at their first touch, so ciphertexts, keys and workspaces reuse blocks that
 // were released before, as far as this does not raise the peak: before memory is mapped, idle blocks beyond what was in use
-// together are given back. Blocks of 2 MiB and more are aligned to 2 MiB and advised to use huge pages.
+// together are given back. Blocks of 64 KiB and more lie in huge pages: those of 2 MiB and more in their own, others in
+// pages that they share.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -1,11 +1,19 @@
 // Base conversion, the memory pool and the parallel loops.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <random>
 #include <set>
 #include <stdexcept>
 #include <thread>
+#include <utility>
+#include <vector>
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
 
 #include "arith/primes.h"
 #include "ring/base_conversion.h"
@@ -166,13 +174,59 @@ TEST(Pool, MovesOwnership) {
     EXPECT_EQ(first.data(), data);
 }
 
+// Whether the first page that is a block's alone is held by the process.
+bool resident([[maybe_unused]] void* data) {
+#if defined(__linux__)
+    constexpr std::size_t kPage = 4096;
+    unsigned char held = 0;
+    void* const page = reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(data) / kPage + 1) * kPage);
+    return mincore(page, kPage, &held) == 0 && (held & 1) != 0;
+#else
+    return false;
+#endif
+}
+
+TEST(Pool, GivesBackThePagesOfBlocksBetweenThoseThatAreLent) {
+    constexpr std::size_t kLeast = std::size_t{64} << 10;
+    std::vector<std::pair<Buffer, std::uint64_t>> lent;
+    std::vector<void*> released;
+    std::mt19937_64 random(5);
+    const auto take = [&](std::size_t bytes) {
+        Buffer buffer(bytes);
+        const std::uint64_t value = random();
+        std::fill_n(buffer.words(), bytes / sizeof(value), value);
+        lent.emplace_back(std::move(buffer), value);
+    };
+    for (int round = 0; round < 3; ++round) {
+        trim_pool();
+        for (std::size_t bytes = kLeast; bytes < std::size_t{4} << 20; bytes += bytes / 7) {
+            for (int i = 0; i < 3; ++i) take(bytes);
+        }
+        std::shuffle(lent.begin(), lent.end(), random);
+        released.clear();
+        for (std::size_t left = lent.size() / 2; lent.size() > left; lent.pop_back()) {
+            released.push_back(lent.back().first.data());
+        }
+        const std::size_t before = pool_bytes();
+        trim_pool();
+        EXPECT_LT(pool_bytes(), before);
+        for (void* data : released) EXPECT_FALSE(resident(data));
+        for (const auto& [buffer, value] : lent) {
+            for (std::size_t i = 0; i < kLeast / sizeof(value); ++i) ASSERT_EQ(buffer.words()[i], value);
+        }
+    }
+    lent.clear();
+    trim_pool();
+}
+
 TEST(Pool, ServesManyThreads) {
     std::vector<std::thread> threads;
     std::atomic<int> wrong{0};
     for (int t = 0; t < 4; ++t) {
         threads.emplace_back([t, &wrong] {
             for (int i = 0; i < 500; ++i) {
-                const Buffer buffer = Buffer::of_words(static_cast<std::size_t>(100 + i % 7 * 1000));
+                const Buffer buffer = Buffer::of_words(static_cast<std::size_t>(100 + i % 7 * 2000));
+                if (i % 50 == 0) trim_pool();
                 for (int j = 0; j < 100; ++j) buffer.words()[j] = static_cast<std::uint64_t>(t);
                 for (int j = 0; j < 100; ++j) wrong += buffer.words()[j] != static_cast<std::uint64_t>(t);
             }
