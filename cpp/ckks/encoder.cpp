@@ -44,6 +44,13 @@ void inverse_stage(double* re, double* im, const double* wr, const double* wi, s
     }
 }
 
+// x rounded to an integer, ties to even, as nearbyint does, which is a call where there is no instruction for it.
+double nearest_integer(double x) {
+    constexpr double kAllIntegers = 0x1p52;  // numbers from here on
+    const double shift = std::copysign(kAllIntegers, x);
+    return std::fabs(x) < kAllIntegers ? (x + shift) - shift : x;
+}
+
 // coefficients[i] = round(x[order[i]] · factor); whether all of them are finite and below 2^62.
 template <typename Round>
 bool round_all(const double* x, const std::vector<std::uint32_t>& order, double factor, const Round& round,
@@ -124,7 +131,7 @@ void Encoder::encode(const std::complex<double>* values, std::size_t count, doub
     const double factor = scale / static_cast<double>(slots_);
     bool fits = true;
     for (const std::size_t first : {std::size_t{0}, slots_}) {
-        const auto nearest = [](double x, std::size_t) { return std::nearbyint(x); };
+        const auto nearest = [](double x, std::size_t) { return nearest_integer(x); };
         const auto by_chance = [=](double x, std::size_t i) {
             return round_by_chance(x, dither + static_cast<std::uint64_t>(first + i) * 0x9e3779b97f4a7c15u);
         };
