@@ -21,6 +21,7 @@ class BaselineChooser:
 
     def __init__(self, expression: Expression, slots: int, name: str) -> None:
         self.slots, self.name = slots, name
+        self.runners_up: dict[int, str] = {}
         self._layers = [node for node in ordered(expression) if node.product or node.window is not None]
 
     def __call__(self, node: Expression, x: TensorLayout | None) -> Choice:

@@ -36,7 +36,7 @@ def explain(
     )
     security = f"{params.security} bits" if params.security else "NONE (insecure parameters)"
     shown = (
-        [] if plan.form == TENSORS else [_named(choice.options) for choice in plan.choices if choice.options]
+        [] if plan.form == TENSORS else [named(choice.options) for choice in plan.choices if choice.options]
     )
     options = "; ".join(dict.fromkeys(shown))
     alone = plan.decided.every_form == (ROWS,)
@@ -157,12 +157,13 @@ def _how(plan: Plan, one: NodeFigures) -> str:
     options = {name: value for name, value in choice.options.items() if name not in ("layout", "mask")}
     before = ["packed again"] * ("layout" in choice.options) + ["masked"] * ("mask" in choice.options)
     if choice.method == PACKING:
-        return "packed in order" if not options else f"packed with {_named(options)}"
-    texts = [f"{choice.method} {_named(options)}".rstrip(), *(f"input {word} before" for word in before)]
+        return "packed in order" if not options else f"packed with {named(options)}"
+    texts = [f"{choice.method} {named(options)}".rstrip(), *(f"input {word} before" for word in before)]
     return ", ".join(texts)
 
 
-def _named(options: Mapping[str, Any]) -> str:
+def named(options: Mapping[str, Any]) -> str:
+    """Options of a method for people."""
     return ", ".join(f"{name}={value}" for name, value in sorted(options.items()))
 
 

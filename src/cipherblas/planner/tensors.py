@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import heapq
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -14,7 +15,7 @@ from cipherblas.forms.tensors import TensorLayout, tensor_shape
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.lang.windows import Window
 from cipherblas.methods.matvec_conv.base import LayerMethod, Weights
-from cipherblas.methods.matvec_conv.baselines.imra import Pattern, optimise
+from cipherblas.methods.matvec_conv.baselines.imra import Pattern, cheapest
 from cipherblas.methods.matvec_conv.metakernel import ConvMetaKernel, MatVecMetaKernel
 from cipherblas.methods.matvec_conv.registry import LAYER_METHODS, METAKERNEL
 from cipherblas.methods.matvec_conv.taps import fits, needed_grid
@@ -22,6 +23,7 @@ from cipherblas.planner.baselines import BaselineChooser
 from cipherblas.planner.budgets import Budgets
 from cipherblas.planner.cost import Rates
 from cipherblas.planner.dry_run import dry_run
+from cipherblas.planner.explain import named
 from cipherblas.planner.plan import PlanOptions
 from cipherblas.planner.sizing import DRAFT_SCALE_BITS, drafted
 from cipherblas.planner.strategy import Candidate, Strategy
@@ -32,6 +34,8 @@ from cipherblas.runtime.executor import missing
 from cipherblas.runtime.tensors import PACKING, TENSORS, packing, relaid_layout, window_of
 from cipherblas.runtime.values import Choice, Decisions
 
+Priced = tuple[float, MatVecMetaKernel | ConvMetaKernel]
+COMPARED = 2  # patterns that are kept: what is taken, and what nearly was
 NOMINAL_DEPTH = 2  # rescales above the base of the ring on which single operations are priced
 
 
@@ -97,13 +101,19 @@ class Chooser:
 
     Patterns that repeat their input save rotations, but where slots beyond its entries are not zero they cost a mask,
     which is a level. Without `masks`, such patterns are taken only where there is no other.
+
+    Attributes:
+        runners_up: by the number of a node, what was nearly taken.
     """
 
     def __init__(self, expression: Expression, slots: int, prices: LayerCost, masks: bool = True) -> None:
         self.slots, self.prices, self.masks = slots, prices, masks
         self._consumers: dict[int, list[Expression]] = {}
         self._strides: dict[int, int] = {}
-        for node in ordered(expression):
+        self.runners_up: dict[int, str] = {}
+        order = ordered(expression)
+        self._numbers = {id(node): number for number, node in enumerate(n for n in order if not n.root)}
+        for node in order:
             for child in node.children:
                 self._consumers.setdefault(id(child), []).append(node)
 
@@ -112,7 +122,19 @@ class Chooser:
 
     def _packing(self, node: Expression) -> Choice:
         options = list(self._packings(node))
-        return min((Choice(PACKING, found) for found in options), key=lambda c: self._packed_cost(node, c))
+        costs = [self._packed_cost(node, Choice(PACKING, found)) for found in options]
+        ranked = sorted(range(len(options)), key=costs.__getitem__)
+        others = [one for one in ranked if options[one] != options[ranked[0]]]
+        if others:
+            (taken, _), (other, _) = costs[ranked[0]], costs[others[0]]
+            text = f"packed with {named(options[others[0]])}" if options[others[0]] else "packed in order"
+            self._nearly(node, text, taken, other)
+        return Choice(PACKING, options[ranked[0]])
+
+    def _nearly(self, node: Expression, text: str, taken: float, other: float) -> None:
+        """Keep what was nearly taken for a node."""
+        if taken > 0 and other < math.inf:
+            self.runners_up[self._numbers[id(node)]] = f"{text}, {other / taken:.1f} times"
 
     def _packings(self, node: Expression) -> Iterator[dict[str, Any]]:
         """Layouts worth comparing: contiguous, channels padded, balanced over ciphertexts, wider images."""
@@ -171,8 +193,7 @@ class Chooser:
             return math.inf, 0
 
     def _cost(self, node: Expression, x: TensorLayout) -> float:
-        method = self._method(node, x)
-        assert isinstance(method, (MatVecMetaKernel, ConvMetaKernel))
+        _, method = self._methods(node, x)[0]
         taps = len(method.window.taps) if isinstance(method, ConvMetaKernel) else 1
         return self.prices.layer(method.pattern, taps, x.ciphertexts, method.out.ciphertexts)
 
@@ -183,8 +204,9 @@ class Chooser:
             if closer is not None:
                 options["layout"] = closer
                 x = relaid_layout(x, closer)
-        method = self._method(node, x)
-        assert isinstance(method, (MatVecMetaKernel, ConvMetaKernel))
+        (taken, method), *others = self._methods(node, x)
+        for other, loser in others:
+            self._nearly(node, named(loser.options), taken, other)
         if method.repeats and not x.alone:
             options["mask"] = True
         return Choice(METAKERNEL, {**method.options, **options})
@@ -210,32 +232,37 @@ class Chooser:
     def _computable(self, window: Window, x: TensorLayout) -> bool:
         """Whether there is room to shift so many channels."""
         try:
-            self._conv(window, x)
+            self._convs(window, x)
         except ShapeError:
             return False
         return True
 
-    def _method(self, node: Expression, x: TensorLayout) -> LayerMethod:
+    def _methods(self, node: Expression, x: TensorLayout) -> list[Priced]:
+        """The cheapest way to compute a layer, and what is compared with it in the end, with their prices."""
         window = window_of(node)
-        return self._matvec(node, x) if window is None else self._conv(window, x)
+        return self._matvecs(node, x) if window is None else self._convs(window, x)
 
-    def _matvec(self, node: Expression, x: TensorLayout) -> LayerMethod:
+    def _matvecs(self, node: Expression, x: TensorLayout) -> list[Priced]:
         rows = node.shape[0]
         parts = -(-rows // self.slots)
         each = -(-rows // parts)
-        pattern = optimise(
-            each, x.extent, 1, self.slots, lambda p: self._pattern_cost(p, x, 1, x.ciphertexts, parts)
-        )
-        return MatVecMetaKernel(x, rows, pattern, each)
+
+        def cost(pattern: Pattern) -> float:
+            return self._pattern_cost(pattern, x, 1, x.ciphertexts, parts)
+
+        found = cheapest(each, x.extent, 1, self.slots, cost, COMPARED)
+        return [(cost(pattern), MatVecMetaKernel(x, rows, pattern, each)) for pattern in found]
 
     def _pattern_cost(self, pattern: Pattern, x: TensorLayout, taps: int, inputs: int, outputs: int) -> float:
         if pattern.replications > 1 and not (x.alone or self.masks):
             return math.inf
         return self.prices.layer(pattern, taps, inputs, outputs)
 
-    def _conv(self, window: Window, x: TensorLayout) -> LayerMethod:
+    def _convs(self, window: Window, x: TensorLayout) -> list[Priced]:
+        taps = len(window.taps)
         if x.segments > 1:
-            return ConvMetaKernel(x, window, Pattern(1, 1, x.pitch, self.slots, 1, 1), 1)
+            method = ConvMetaKernel(x, window, Pattern(1, 1, x.pitch, self.slots, 1, 1), 1)
+            return [(self.prices.layer(method.pattern, taps, x.ciphertexts, method.out.ciphertexts), method)]
         inputs, outputs = min(x.channels, x.shape[0]), window.outputs
         most = min(outputs, max(1, self.slots // x.pitch))
         parts = -(-outputs // most)
@@ -244,21 +271,21 @@ class Chooser:
             count = -(-outputs // each)
 
             def cost(pattern: Pattern, count: int = count) -> float:
-                return self._pattern_cost(pattern, x, len(window.taps), x.ciphertexts, count)
+                return self._pattern_cost(pattern, x, taps, x.ciphertexts, count)
 
             try:
-                pattern = optimise(each, inputs, x.pitch, self.slots, cost)
+                some = cheapest(each, inputs, x.pitch, self.slots, cost, COMPARED)
             except ShapeError:
                 continue
-            found.append((cost(pattern), each, pattern))
+            found.extend((cost(pattern), each, pattern) for pattern in some)
         if not found:
             raise ShapeError(
                 "The channels of a convolution do not fit a ciphertext.",
                 expected=f"at most {self.slots} slots",
                 got=x.pitch * inputs,
             )
-        _, each, pattern = min(found, key=lambda row: row[:2])
-        return ConvMetaKernel(x, window, pattern, each)
+        best = heapq.nsmallest(COMPARED, found, key=lambda row: row[:2])
+        return [(price, ConvMetaKernel(x, window, pattern, each)) for price, each, pattern in best]
 
 
 def unsupported(expression: Expression) -> str | None:
@@ -306,16 +333,20 @@ class TensorStrategy(Strategy):
         """The decisions on a draft that carries the network, with patterns that need masks and without."""
         found: list[Candidate] = []
         for masks in (True, False):
-            decisions = Decisions(TENSORS, self._choices(n, masks))
-            candidate = Candidate(self.options.algorithm or METAKERNEL, decisions, n)
+            choices, runners_up = self._choices(n, masks)
+            decisions = Decisions(TENSORS, choices)
+            candidate = Candidate(self.options.algorithm or METAKERNEL, decisions, n, runners_up)
             if candidate not in found:
                 found.append(candidate)
         return found
 
-    def _choices(self, n: int, masks: bool) -> dict[int, Choice]:
-        def run(ring: RingShape) -> dict[int, Choice]:
+    def _choices(self, n: int, masks: bool) -> tuple[dict[int, Choice], Mapping[int, str]]:
+        """How each node is computed, and what was nearly taken."""
+
+        def run(ring: RingShape) -> tuple[dict[int, Choice], Mapping[int, str]]:
             chooser = self._chooser(n // 2, masks)
-            return dict(dry_run(ring, self.expression, Decisions(TENSORS), choose=chooser).choices)
+            found = dry_run(ring, self.expression, Decisions(TENSORS), choose=chooser)
+            return dict(found.choices), chooser.runners_up
 
         return drafted(run, n, DRAFT_SCALE_BITS, self.allowed_bits(n))[1]
 

@@ -16,6 +16,7 @@ j·groups·rows units that its superblocks would need has happened already.
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -172,8 +173,20 @@ def optimise(n: int, k: int, unit: int, slots: int, cost: Callable[[Pattern], fl
     Raises:
         ShapeError: not even one diagonal fits the slots.
     """
-    found = min(patterns(n, k, unit, slots), key=lambda p: (cost(p), p.plaintexts(), p.k_d), default=None)
-    if found is None:
+    return cheapest(n, k, unit, slots, cost, 1)[0]
+
+
+def cheapest(
+    n: int, k: int, unit: int, slots: int, cost: Callable[[Pattern], float], number: int
+) -> list[Pattern]:
+    """So many patterns of least cost, as far as there are so many.
+
+    Raises:
+        ShapeError: not even one diagonal fits the slots.
+    """
+    every = patterns(n, k, unit, slots)
+    found = heapq.nsmallest(number, every, key=lambda p: (cost(p), p.plaintexts(), p.k_d))
+    if not found:
         raise ShapeError(
             f"A layer of {n} by {k} units of {unit} slots does not fit a ciphertext.",
             expected=f"at most {slots} slots",
