@@ -109,14 +109,14 @@ def test_products_of_every_method(name: str, clear: str, monkeypatch: pytest.Mon
         before = ev.ledger.live
         results = how(graph, ev, given, None)
         held = sum(ev.ct_bytes(ct) for row in results[0] for cell in row for ct in cell)
-        assert ev.ledger.live - before == held + ev.run_bytes + ev.mask_bytes  # nothing else is alive
+        assert ev.ledger.live - before == held + ev.run_bytes  # nothing else is alive
         return bits(results), ev, len(encoded)
 
     expected, local, encodings = native_run(schedule.local)
     assert local.counts == counter.counts
     if not clear:
         assert local.peak_bytes == counter.peak_bytes
-    assert counter.ledger.live - counter.run_bytes - counter.mask_bytes == ROWS * COLS * sum(
+    assert counter.ledger.live - counter.run_bytes == ROWS * COLS * sum(
         counter.ct_bytes(ct) for ct in planned[0][0][0]
     )
     for made in OTHERS.values():

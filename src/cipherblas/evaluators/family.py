@@ -60,8 +60,9 @@ class Evaluators:
 
     @property
     def peak_bytes(self) -> int:
-        """Largest number of bytes of live values, working buffers and encoded plaintexts so far, operands left out."""
-        return self._made[0].peak_bytes if self._made else 0
+        """Largest number of bytes of live values, working buffers and encoded plaintexts, in this run or a later one,
+        which finds all masks; operands left out."""
+        return max((evaluator.peak_bytes for evaluator in self._made), default=0)
 
     @property
     def encoding_seconds(self) -> float:

@@ -196,7 +196,8 @@ class Bookkeeper:
         """How many of so many encodings there is room for; they are kept from now on."""
         kept = min(number, (self._encoding_budgets[constant] - self._encoded_bytes[constant]) // each)
         self._encoded_bytes[constant] += kept * each
-        self.ledger.add(kept * each)
+        if not constant:
+            self.ledger.add(kept * each)
         return kept
 
     def _uses_anew(self, key: Hashable, missing: int, blocks: int) -> int:
@@ -233,9 +234,9 @@ class Bookkeeper:
 
     @property
     def peak_bytes(self) -> int:
-        """Largest number of bytes in live ciphertexts, working buffers and encoded plaintexts so far; operands, keys
-        and stored weights not included."""
-        return self.ledger.peak
+        """Largest number of bytes in live ciphertexts, working buffers and encoded plaintexts, in this run or a later
+        one, which finds all masks; operands, keys and stored weights not included."""
+        return self.ledger.peak + self.mask_bytes
 
     def limb_bytes(self) -> int:
         """Bytes of one limb."""

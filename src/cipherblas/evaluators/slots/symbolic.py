@@ -47,9 +47,9 @@ class Symbolic(Evaluator):
         """What `work` returns for the first number stands for all; memory grows by what each leaves."""
         ledger, found = self.ledger, []
         peak, live, handles = ledger.peak, ledger.live, ledger.handles
-        encodings = self.run_bytes + self.mask_bytes
+        encodings = self.run_bytes
         self.repeated(number, lambda: found.append(work(0)))
-        new_encodings = self.run_bytes + self.mask_bytes - encodings
+        new_encodings = self.run_bytes - encodings
         kept = ledger.live - live - new_encodings - ended()
         most = max(peak, ledger.peak)
         if new_encodings and number > 1:  # the others find them there, and begin with less memory

@@ -15,7 +15,7 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -306,45 +306,37 @@ def stage(slots: int, first: int, last: int, inverse: bool, factor: float = 1.0)
 def _diagonal(
     slots: int, first: int, last: int, inverse: bool, factor: float, step: int
 ) -> NDArray[np.complex128]:
-    diagonal: NDArray[np.complex128] = _diagonals(slots, first, last, inverse)[step]
-    return diagonal if factor == 1 else np.multiply(diagonal, factor)
+    """One diagonal, times a factor: entry j of it is what leads from slot j + step to slot j.
+
+    Butterfly l takes pairs u, v at a distance of 2^l to (u + ξ·v)/√2 and (u - ξ·v)/√2, where ξ is the root of order
+    2^(l + 3) to the power of 5^(slot mod 2^l). So one path leads from each input to each output that differs in these
+    bits alone, and its roots are multiplied.
+    """
+    slot = np.arange(slots, dtype=np.int64)
+    other = (slot + step) % slots
+    target, source = (other, slot) if inverse else (slot, other)
+    exponent = np.zeros(slots, np.int64)
+    for layer in range(first, last):
+        half = 1 << layer
+        power = _powers_of_five(slots)[target % half] + 4 * (target & half)
+        exponent += (source >> layer & 1) * power << (last - 1 - layer)
+    order = 4 << last
+    roots = _roots(order)[exponent % order]
+    apart = (slot ^ other) & ~((1 << last) - (1 << first))
+    size = factor * 2.0 ** ((first - last) / 2)
+    found: NDArray[np.complex128] = np.where(apart, 0, (roots.conj() if inverse else roots) * size)
+    return found
 
 
 @functools.lru_cache(maxsize=4)
-def _diagonals(slots: int, first: int, last: int, inverse: bool) -> dict[int, NDArray[Any]]:
-    """The diagonals of some butterflies together."""
-    total: dict[int, NDArray[Any]] = {0: np.ones(slots, np.complex128)}
-    layers = range(first, last)
-    for layer in reversed(layers) if inverse else layers:
-        butterfly = _butterfly(slots, layer)
-        total = _composed(_adjoint(butterfly) if inverse else butterfly, total)
-    return total
+def _powers_of_five(slots: int) -> NDArray[np.int64]:
+    """5^j modulo 4·S, for the j that butterflies need."""
+    powers = itertools.accumulate(range(1, slots // 2), lambda power, _: 5 * power % (4 * slots), initial=1)
+    return np.fromiter(powers, np.int64)
 
 
-def _butterfly(slots: int, layer: int) -> dict[int, NDArray[Any]]:
-    """Pairs u, v at a distance of 2^layer become (u + ξ·v)/√2 and (u - ξ·v)/√2."""
-    half = 1 << layer
-    slot = np.arange(slots)
-    upper = slot % (2 * half) >= half
-    exponents = np.array([pow(5, j, 8 * half) for j in range(half)])
-    root = np.exp(2j * np.pi * exponents / (8 * half))[slot % half]
-    parts = {0: np.where(upper, -root, 1.0), half % slots: np.where(upper, 0, root)}
-    back = -half % slots
-    parts[back] = parts.get(back, 0) + np.where(upper, 1.0, 0.0)
-    return {step: values / math.sqrt(2) for step, values in parts.items()}
-
-
-def _adjoint(diagonals: dict[int, NDArray[Any]]) -> dict[int, NDArray[Any]]:
-    slots = len(next(iter(diagonals.values())))
-    return {-step % slots: np.conj(np.roll(values, step)) for step, values in diagonals.items()}
-
-
-def _composed(outer: dict[int, NDArray[Any]], inner: dict[int, NDArray[Any]]) -> dict[int, NDArray[Any]]:
-    """The diagonals of the product of two matrices."""
-    slots = len(next(iter(outer.values())))
-    found: dict[int, NDArray[Any]] = {}
-    for (a, left), (b, right) in itertools.product(outer.items(), inner.items()):
-        step = (a + b) % slots
-        term = left * np.roll(right, -a)
-        found[step] = found[step] + term if step in found else term
-    return found
+@functools.lru_cache(maxsize=4)
+def _roots(order: int) -> NDArray[np.complex128]:
+    """The roots of unity of an order."""
+    roots: NDArray[np.complex128] = np.exp(2j * np.pi / order * np.arange(order))
+    return roots
