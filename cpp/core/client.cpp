@@ -33,6 +33,70 @@ Signed encode(const Context& context, const AnyArray& values, double scale, std:
     return result.array();
 }
 
+// About how many word operations it is to embed a slot, and to transform a coefficient: see `threads_for_work`.
+constexpr std::size_t kEmbedding = 32, kTransform = 16;
+
+std::vector<Signed> encode_all(const Context& context, const std::vector<AnyArray>& values, double scale) {
+    std::vector<Vector<Complex>> arguments;
+    std::vector<Result<std::int64_t>> results;
+    arguments.reserve(values.size());
+    results.reserve(values.size());
+    for (const AnyArray& slots : values) {
+        arguments.emplace_back(slots, "values", length(context.slots()));
+        results.emplace_back(std::initializer_list<std::size_t>{context.n()});
+    }
+    const auto encoder = Encoder::of_degree(context.n());
+    {
+        const nb::gil_scoped_release release;
+        const int threads = threads_for_work(values.size(), values.size() * context.n() * kEmbedding);
+        parallel_for(values.size(), threads, [&](std::size_t i, int) {
+            encoder->encode(arguments[i].data(), context.slots(), scale, results[i].data());
+        });
+    }
+    std::vector<Signed> arrays;
+    for (auto& result : results) arrays.push_back(result.array());
+    return arrays;
+}
+
+nb::object write_weights(const Context& context, const nb::object& out, std::size_t first,
+                         const std::vector<AnyArray>& messages) {
+    auto* const words = static_cast<std::uint64_t*>(writable(out, "out"));
+    const auto array = nb::cast<AnyArray>(out);
+    const Argument<std::uint64_t, Layout::kFlat> checked(array, "out", {kAny, kAny, kAny, kAny});
+    const std::size_t pieces = checked.shape(1), terms = checked.shape(2), width = checked.shape(3);
+    const std::size_t n = context.n();
+    const int limbs = checked_count(array, "out", checked.shape(0), context.num_q(), "limbs");
+    const std::vector<int> positions = limb_positions(context, limbs, false);
+    if (checked.origin() != words) fail("out", "items at multiples of their size", "another address");
+    if (pieces == 0 || n % pieces != 0 || width != n / pieces) {
+        fail("out", "pieces of N words together", shape_text(array));
+    }
+    if (first > terms || messages.size() > terms - first) {
+        fail("messages", "at most " + std::to_string(terms) + " terms",
+             std::to_string(messages.size()) + " from " + std::to_string(first) + " on");
+    }
+    std::vector<Coefficients> arguments;
+    arguments.reserve(messages.size());
+    for (const AnyArray& message : messages) {
+        if (may_overlap(array, message)) fail("out", "memory of its own", "an operand's");
+        arguments.emplace_back(context, message, "messages");
+    }
+    {
+        const nb::gil_scoped_release release;
+        const std::size_t tasks = messages.size() * positions.size();
+        parallel_for(tasks, threads_for_work(tasks, tasks * n * kTransform), [&](std::size_t task, int) {
+            const std::size_t term = task / positions.size(), limb = task % positions.size();
+            const Buffer residues = Buffer::of_words(n);
+            encode_residues(context, arguments[term].data(), &positions[limb], 1, true, residues.words());
+            for (std::size_t piece = 0; piece < pieces; ++piece) {
+                std::memcpy(words + ((limb * pieces + piece) * terms + first + term) * width,
+                            residues.words() + piece * width, width * sizeof(std::uint64_t));
+            }
+        });
+    }
+    return out;
+}
+
 nb::ndarray<nb::numpy, Complex> decode(const Context& context, const AnyArray& coefficients) {
     const Vector<double> argument(coefficients, "coefficients", length(context.n()));
     Result<Complex> result({context.slots()});
@@ -253,6 +317,12 @@ void bind_client(nb::class_<Context>& context) {
              "Coefficients round(scale * embedding^-1(values)) as int64 (N,); missing slots are 0.\n"
              "With a dither other than 0 they are rounded up or down by chance, so that equal values have "
              "unlike errors.")
+        .def("encode_all", &encode_all, "values"_a, "scale"_a,
+             "The same of several vectors of S slots each, in parallel: a list of int64 (N,).")
+        .def("write_weights", &write_weights, "out"_a, "first"_a, "messages"_a,
+             "Writes the residues of messages, coefficients int64 (N,), in NTT and Montgomery form into the "
+             "terms "
+             "from `first` on of an array (limbs, N / width, terms, width).")
         .def("decode", &decode, "coefficients"_a, "Slots (S,) of real coefficients (N,), unscaled.")
         .def("plaintext", &plaintext, "coefficients"_a, "limbs"_a, "special"_a = false,
              "montgomery"_a = false,

@@ -240,8 +240,9 @@ def test_weighted_sums(both: Both) -> None:
         arrays = []
         for group in messages:
             array = np.empty(engine.weights_shape(both.top, len(group), len(cts)), np.uint64)
-            for term, message in enumerate(group):
-                engine.write_weight(array, term, engine.upload_message(message))
+            handles = [engine.upload_message(message) for message in group]
+            engine.write_weights(array, 0, handles[:1])
+            engine.write_weights(array, 1, handles[1:])
             arrays.append(array)
         return engine.weighted_sums(arrays, terms, [engine.upload(ct) for ct in cts])
 

@@ -92,6 +92,8 @@ CALLS: dict[str, Call] = {
     "transpose_plan": free({"d": 8, "policy": "fast"}),
     "Context": free({"n": 128, "q": RING.moduli[:3], "p": RING.moduli[Q:], "alpha": 2}),
     "encode": Call({"values": GENERATOR.random(N // 2) + 1j, "scale": 2.0**30, "dither": 5}),
+    "encode_all": Call({"values": [GENERATOR.random(N // 2) + 1j, GENERATOR.random(N // 2) + 0j], "scale": 2.0**30}),
+    "write_weights": Call({"out": limbs(3, 2, 2, 64), "first": 1, "messages": [RING.small()]}),
     "decode": Call({"coefficients": GENERATOR.random(N)}),
     "plaintext": Call({"coefficients": RING.small(), "limbs": 3, "special": True, "montgomery": True}),
     "uniform": Call({"words": words(2, N + 128), "moduli_index": [0, 6]}),

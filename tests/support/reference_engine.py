@@ -125,8 +125,9 @@ class ReferenceEngine(Engine):
     def weights_shape(self, limbs: int, terms: int, ciphertexts: int) -> tuple[int, ...]:
         return terms, limbs, self._params.n
 
-    def write_weight(self, weights: Words, term: int, message: Message) -> None:
-        weights[term] = self._encoded(message, range(weights.shape[1]))
+    def write_weights(self, weights: Words, first: int, messages: Sequence[Message]) -> None:
+        for term, message in enumerate(messages, first):
+            weights[term] = self._encoded(message, range(weights.shape[1]))
 
     def _encoded(self, message: Message, limbs: Sequence[int]) -> Words:
         assert isinstance(message, Message)

@@ -63,6 +63,18 @@ def encoded(context: Context, values: NDArray[Any], scale: float, dither: int = 
         raise RangeError(f"The slots cannot be encoded: {error}.") from error
 
 
+def all_encoded(context: Context, values: list[NDArray[Any]], scale: float) -> list[NDArray[Any]]:
+    """The same of several slot vectors of full length, in threads of the core.
+
+    Raises:
+        RangeError: as `encoded`, of any of them.
+    """
+    try:
+        return context.encode_all(values, scale)
+    except ValueError as error:
+        raise RangeError(f"The slots cannot be encoded: {error}.") from error
+
+
 def available_memory() -> int | None:
     """Bytes that this process may take now without swapping; None where the system does not say.
 

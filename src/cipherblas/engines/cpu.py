@@ -66,9 +66,8 @@ class CpuEngine(Engine):
             width //= 2
         return limbs, self._context.n // width, terms, width
 
-    def write_weight(self, weights: Words, term: int, message: Signed) -> None:
-        limbs, _, _, width = weights.shape
-        weights[:, :, term] = self.factor(message, limbs).reshape(limbs, -1, width)
+    def write_weights(self, weights: Words, first: int, messages: Sequence[Signed]) -> None:
+        self._context.write_weights(weights, first, list(messages))
 
     # ---- ciphertexts ----
 

@@ -97,8 +97,8 @@ class Engine(Protocol):
         """
         ...
 
-    def write_weight(self, weights: Words, term: int, message: Message) -> None:
-        """Write the factor of one term into an array of `weights_shape`."""
+    def write_weights(self, weights: Words, first: int, messages: Sequence[Message]) -> None:
+        """Write the factors of the terms from `first` on into an array of `weights_shape`."""
         ...
 
     # ---- ciphertexts ----

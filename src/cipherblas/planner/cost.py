@@ -143,9 +143,11 @@ class Rates:
         slots = limbs / computing + streamed * self.stream / streaming
         return slots + matrices / computing + counts.moved_bytes * self.stream / streaming + serial
 
-    def encoding(self, n: int) -> float:
-        """Seconds in which slots are packed and embedded, and what Python does around that."""
-        return n * (n.bit_length() - 1) * self.encode + n * self.pack + ENCODE_BOOKS * self.book
+    def encoding(self, n: int, threads: int = 1) -> float:
+        """Seconds in which slots are packed and embedded, and what Python does around that; threads, where vectors are
+        encoded together, share the embedding."""
+        embedding = n * (n.bit_length() - 1) * self.encode / self.threads.computing(threads)
+        return embedding + n * self.pack + ENCODE_BOOKS * self.book
 
     @property
     def least_ntt(self) -> float:

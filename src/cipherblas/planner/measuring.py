@@ -35,6 +35,7 @@ RING, LIMBS = 1 << 13, 4
 SMALL_RING = 1 << 6  # of a call that has next to nothing to do
 LEAST = 1e-6  # seconds of what is measured as a difference
 STREAMS = 2  # that are begun one after the other
+DRAWN = 8  # polynomials of random residues at once, as in keys: more than a core's own caches hold
 TERMS = 24  # of a sum of products
 STREAMED_WORDS = 1 << 22  # of an array beyond the caches
 # Everything is measured in turns, so that a slow moment of a shared machine meets each measurement once, and the least
@@ -82,7 +83,7 @@ def measured(rounds: int = ROUNDS) -> Rates:
         threads=faster,
         encode=found["encode"] / points,
         pack=found["pack"] / RING,
-        uniform=max(found["uniform"] - 2 * start, LEAST) / (2 * RING),
+        uniform=max(found["uniform"] - DRAWN * start, LEAST) / (DRAWN * RING),
         stream_start=start,
         gaussian=max(found["gaussian"] - start, LEAST) / RING,
         ternary=max(found["ternary"] - start, LEAST) / RING,
@@ -137,7 +138,7 @@ def _elementary() -> dict[str, Work]:
         "ntt": lambda: context.plaintext(coefficients, LIMBS),
         "encode": lambda: context.encode(slots, 2.0**30),
         "pack": lambda: _packed(RING // 2),
-        "uniform": lambda: random_residues(context, seed, purpose, range(2), range(2)),
+        "uniform": lambda: random_residues(context, seed, purpose, range(DRAWN), [0, 1] * (DRAWN // 2)),
         "stream_start": lambda: streams(seed, Purpose.NOISE, range(STREAMS), 8),
         "gaussian": lambda: (streams(seed, Purpose.NOISE, [0], RING), context.gaussian(words[0])),
         "ternary": lambda: ternary(context, seed, Purpose.EPHEMERAL),

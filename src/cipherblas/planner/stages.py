@@ -21,8 +21,9 @@ DEFAULT_LINK = 1e9  # bits per second
 # Around each ciphertext that is encrypted, or decrypted, Python does what takes as long as to keep books of so many
 # operations.
 ENCRYPT_BOOKS, DECRYPT_BOOKS = 28, 12
-# Around each key that is loaded.
-KEY_BOOKS = 15
+# Around each key that is loaded, and around all of them and what else is done once: files opened and checked, graphs
+# made, tables of the ring.
+KEY_BOOKS, FIRST_BOOKS = 15, 500
 # And around a run, the encryption of all operands, and decryption: arrays checked, available memory asked for, digests.
 # In a run, the executor does what takes as long as `RUN_BOOKS`.
 FIXED_BOOKS, RUN_BOOKS = 60, 10
@@ -98,8 +99,9 @@ def predicted(
     encrypt += traffic.messages * (vector + ENCRYPT_BOOKS * rates.book)
     encrypt += (traffic.encrypted_words + traffic.messages * n) * WORD_BYTES * rates.fresh
     stored = counts.stored_bytes // (WORD_BYTES * n)  # limbs of weights
-    encode = (counts.mask_encodings + counts.weight_encodings) * rates.encoding(n)
-    encode += stored * (points * rates.ntt + n * WORD_BYTES * (rates.stream + rates.fresh))
+    computing = rates.threads.computing(threads)
+    encode = (counts.mask_encodings + counts.weight_encodings) * rates.encoding(n, threads)
+    encode += stored * (points * rates.ntt / computing + n * WORD_BYTES * (rates.stream + rates.fresh))
     decrypt = (
         traffic.answers * (vector + DECRYPT_BOOKS * rates.book)
         + traffic.answer_transforms * points * rates.ntt
@@ -114,7 +116,7 @@ def predicted(
     return Stages(
         encrypt=encrypt,
         upload=8 * traffic.upload_bytes / link,
-        load_keys=load_keys / rates.threads.computing(threads),
+        load_keys=FIRST_BOOKS * rates.book + load_keys / computing,
         expand=fixed + begun + expansion + written * rates.fresh,
         encode=encode,
         evaluate=RUN_BOOKS * rates.book + rates.seconds(counts, n, threads),

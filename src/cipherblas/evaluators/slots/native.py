@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.common.errors import MismatchError, MissingKeyError, RangeError, ShapeError
-from cipherblas.common.limits import RUN_BYTES, encoded
-from cipherblas.common.memory import aligned_empty, in_threads
+from cipherblas.common.limits import RUN_BYTES, all_encoded, encoded
+from cipherblas.common.memory import aligned_empty
 from cipherblas.crypto.keys.evaluation import EvaluationKeys
 from cipherblas.crypto.params import Parameters
 from cipherblas.engines.cpu import CpuEngine
@@ -22,6 +24,9 @@ from cipherblas.evaluators.slots.bookkeeping import DEFAULT_WORKING_BYTES, Term
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.values import Order, Plain, WeightGroup
 from cipherblas.rlwe.key_policies import KeyPolicy
+
+# Vectors that are encoded in one call take so many bytes, each slot as a complex number and as two coefficients.
+ENCODED_BYTES, ENCODED_SLOT_BYTES = 8 << 20, 32
 
 
 class Native(Evaluator):
@@ -110,8 +115,9 @@ class Native(Evaluator):
         """Where the encodings of a plaintext are kept."""
         return self.encodings if plain.constant else self._run_encodings
 
-    def _encode(self, plain: Plain, scale: float) -> NDArray[np.int64]:
-        values = np.ascontiguousarray(plain.values(), dtype=np.complex128)
+    def _checked(self, plain: Plain) -> NDArray[np.complex128]:
+        """The slots of a clear vector."""
+        values = plain.values()
         if values.shape != (self.slots,):
             raise ShapeError(
                 "The clear vector has another length than there are slots.",
@@ -125,10 +131,18 @@ class Native(Evaluator):
                 expected=f"absolute values up to {plain.bound:g}",
                 got=largest,
             )
-        return encoded(self._context, values, scale)
+        return np.ascontiguousarray(values, dtype=np.complex128)
 
     def _message(self, plain: Plain, scale: float) -> Message:
-        return self.engine.upload_message(self._encode(plain, scale))
+        return self.engine.upload_message(encoded(self._context, self._checked(plain), scale))
+
+    def _messages(self, plains: Sequence[Plain], scale: float) -> Iterator[list[Message]]:
+        """Those of several vectors, as many at once as take `ENCODED_BYTES`."""
+        number = max(1, ENCODED_BYTES // (ENCODED_SLOT_BYTES * self.slots))
+        for start in range(0, len(plains), number):
+            values = [self._checked(plain) for plain in plains[start : start + number]]
+            found = all_encoded(self._context, values, scale)
+            yield [self.engine.upload_message(coefficients) for coefficients in found]
 
     def _factor(self, plain: Plain, scale: float, limbs: int) -> Factor:
         """The plaintext to multiply by, cached."""
@@ -166,14 +180,12 @@ class Native(Evaluator):
         position = {step: index for index, step in enumerate(steps)}
         mask_scale = float(self.params.q[limbs - 1])
         plains = [term.plain for term in terms if term.plain is not None]
+        made: dict[Hashable, Message] = {}
         absent = {plain.key: plain for plain in plains if (plain.key, mask_scale) not in self._kept(plain)}
-        made = dict(
-            zip(
-                absent,
-                in_threads(lambda p: self.coefficients(p, mask_scale), list(absent.values())),
-                strict=True,
-            )
-        )
+        lacking = list(absent.values())
+        messages = itertools.chain.from_iterable(self._messages(lacking, mask_scale))
+        for plain, message in zip(lacking, messages, strict=True):
+            made[plain.key] = self._kept(plain).get((plain.key, mask_scale), _giving(message))
         plaintexts = [made[p.key] if p.key in made else self.coefficients(p, mask_scale) for p in plains]
         used = 0
         rows = []
@@ -233,11 +245,14 @@ class Native(Evaluator):
         shape = self.engine.weights_shape(limbs, len(group.sources), cts)
 
         def fill(block: Words) -> Words:
-            def encode(term: int) -> None:
-                plain = Plain((group.key, term), lambda: group.build(term), 1.0)
-                self.engine.write_weight(block, term, self._message(plain, scale))
-
-            in_threads(encode, range(len(group.sources)))
+            plains = [
+                Plain((group.key, term), functools.partial(group.build, term), 1.0)
+                for term in range(len(group.sources))
+            ]
+            first = 0
+            for messages in self._messages(plains, scale):
+                self.engine.write_weights(block, first, messages)
+                first += len(messages)
             return block
 
         block = self.weights.make(key, shape, fill) if group.stored else fill(aligned_empty(shape))
@@ -283,3 +298,7 @@ class Native(Evaluator):
 
     def _scale_data(self, x: Any, factor: int, value: float) -> Any:
         return x if factor == 1 else self.engine.multiply_scalar(x, factor)
+
+
+def _giving(message: Message) -> Callable[[], Message]:
+    return lambda: message
