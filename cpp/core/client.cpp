@@ -320,9 +320,9 @@ void bind_client(nb::class_<Context>& context) {
         .def("encode_all", &encode_all, "values"_a, "scale"_a,
              "The same of several vectors of S slots each, in parallel: a list of int64 (N,).")
         .def("write_weights", &write_weights, "out"_a, "first"_a, "messages"_a,
-             "Writes the residues of messages, coefficients int64 (N,), in NTT and Montgomery form into the "
-             "terms "
-             "from `first` on of an array (limbs, N / width, terms, width).")
+             "Writes residues of messages, coefficients int64 (N,), in NTT and Montgomery form: the terms "
+             "from "
+             "`first` on of an array (limbs, N / width, terms, width).")
         .def("decode", &decode, "coefficients"_a, "Slots (S,) of real coefficients (N,), unscaled.")
         .def("plaintext", &plaintext, "coefficients"_a, "limbs"_a, "special"_a = false,
              "montgomery"_a = false,

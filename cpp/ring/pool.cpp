@@ -122,16 +122,19 @@ class Regions {
 
     ByBegin::iterator region_of(char* data) { return std::prev(regions_.upper_bound(data)); }
 
-    // Another region, as large as all of them together, within bounds.
+    // Another region, as large as all of them together, within bounds; a smaller one where there are not so many addresses.
     bool extend() {
-        const std::size_t length = std::clamp(std::bit_floor(bytes_), kHugePage, kMostBytes);
-        char* const begin = map_huge(length);
-        if (begin == nullptr) return false;
-        regions_[begin] = {length, 0};
-        bytes_ += length;
-        next_ = begin;
-        end_ = begin + length;
-        return true;
+        for (std::size_t length = std::clamp(std::bit_floor(bytes_), kHugePage, kMostBytes);
+             length >= kHugePage; length /= 2) {
+            char* const begin = map_huge(length);
+            if (begin == nullptr) continue;
+            regions_[begin] = {length, 0};
+            bytes_ += length;
+            next_ = begin;
+            end_ = begin + length;
+            return true;
+        }
+        return false;
     }
 
     static constexpr std::size_t kMostBytes = 32 * kHugePage;  // of a region
