@@ -100,7 +100,7 @@ def _machine(machine: Machine) -> str:
 def _times(plan: Plan) -> list[tuple[str, str]]:
     """Seconds of the evaluation, of a first run, and of all that a user waits for."""
     stages, threads = plan.stages, f"{plan.threads} thread{'s' if plan.threads != 1 else ''}"
-    keys = f"{duration(stages.load_keys)} to load keys, " if plan.key_bytes else ""
+    keys = f"{duration(stages.load_keys)} to {'load keys' if plan.key_bytes else 'begin'}, "
     encoding = f", {duration(stages.encode)} to encode" if stages.encode else ""
     return [
         ("expected time", f"{duration(stages.evaluate)} on {threads}"),

@@ -36,7 +36,8 @@ class Stages:
     Attributes:
         encrypt: on the client, packing and encoding included.
         upload, download: bytes over the link; latency is not counted.
-        load_keys: evaluation keys read from files, and their seeds expanded, on the server.
+        load_keys: evaluation keys read from files, and their seeds expanded, on the server, and what else is done once
+            before a first run, keys or not.
         expand: seeds of ciphertexts on the server, and what else comes before the evaluation.
         encode: masks, constants and weights, which later runs find encoded.
         evaluate: the evaluation alone.
