@@ -54,11 +54,14 @@ class Evaluator(Products):
     def fresh_block(self, data: Sequence[Any], *, bound: float, **options: Any) -> list[Ct]:
         """`fresh` of several ciphertexts, at least one, that differ in their data alone."""
         first = self.fresh(data[0], bound=bound, **options)
-        return [first, *map(first.twin, map(self._fresh_data, data[1:]))]
+        return [first, *first.twins(self._fresh_block_data(data[1:]))]
 
     def _fresh_data(self, data: Any) -> Any:
         """The evaluator's own representation of what `fresh` is given."""
         return data
+
+    def _fresh_block_data(self, data: Sequence[Any]) -> list[Any]:
+        return [self._fresh_data(one) for one in data]
 
     # ---- ring elements whose coefficients are the message ----
 

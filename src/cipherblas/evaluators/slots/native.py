@@ -82,6 +82,9 @@ class Native(Evaluator):
     def _fresh_data(self, data: Any) -> Any:
         return self.engine.upload(data)
 
+    def _fresh_block_data(self, data: Sequence[Any]) -> list[Any]:
+        return list(map(self.engine.upload, data))
+
     # ---- keys ----
 
     def _evaluation_keys(self) -> EvaluationKeys:

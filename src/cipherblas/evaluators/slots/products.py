@@ -235,6 +235,8 @@ class Products(Levels):
         cts, number = [*lefts, *rights], len(lefts)
         if len(set(map(id, cts))) < 2 * number:
             return self._added_terms(lefts, rights)
+        if number > 1 and _are_twins(lefts) and _are_twins(rights):
+            return self._alike_terms(lefts[0], rights[0], number)
         key = tuple([(ct.errors, ct.bound, ct.scale, ct.components) for ct in cts])
         if number > 1 and key.count(key[0]) >= number and key == key[:1] * number + key[-1:] * number:
             return self._alike_terms(lefts[0], rights[0], number)
@@ -343,6 +345,18 @@ def _weighted(cts: Sequence[Ct], weights: Sequence[float]) -> SlotErrors:
     own = math.hypot(*(ct.errors.own * weight for ct, weight in zip(cts, weights, strict=True)))
     common = sum(ct.errors.dependent * weight for ct, weight in zip(cts, weights, strict=True))
     return SlotErrors(0.0, own, common)
+
+
+def _are_twins(cts: Sequence[Ct]) -> bool:
+    """Whether ciphertexts share their properties, as `Ct.twins` do: objects are compared, not what they hold."""
+    first = cts[0]
+    errors, bound, scale, components = first.errors, first.bound, first.scale, first.components
+    for ct in cts:
+        if ct.errors is not errors or ct.bound is not bound or ct.scale is not scale:
+            return False
+        if ct.components != components:
+            return False
+    return True
 
 
 def _deviations(cts: Sequence[Ct]) -> list[float]:

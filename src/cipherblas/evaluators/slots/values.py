@@ -62,6 +62,24 @@ class Ledger:
             self.peak = max(self.peak, self.live + nbytes)
 
 
+class _Booking:
+    """The bytes that a handle has booked, which are released when it dies."""
+
+    __slots__ = ("_ledger", "_nbytes", "number")
+
+    def __init__(self, ledger: Ledger, nbytes: int) -> None:
+        self._ledger, self._nbytes = ledger, nbytes
+        self.number = ledger.add_handle(nbytes)
+
+    def __del__(self) -> None:
+        self._ledger.release(self._nbytes)
+
+    def times(self, blocks: int) -> None:
+        """Book so many times as much."""
+        self._ledger.release((1 - blocks) * self._nbytes)
+        self._nbytes *= blocks
+
+
 class Ct:
     """A handle on one ciphertext of an evaluator.
 
@@ -74,7 +92,7 @@ class Ct:
         data: the evaluator's own representation (None in `Symbolic`).
     """
 
-    __slots__ = ("_booked", "_ledger", "_number", "bound", "components", "data", "errors", "limbs", "scale")
+    __slots__ = ("_booking", "bound", "components", "data", "errors", "limbs", "scale")
 
     def __init__(
         self,
@@ -93,28 +111,25 @@ class Ct:
         self.errors = errors
         self.components = components
         self.data = data
-        self._ledger = ledger
-        self._booked = nbytes
-        self._number = 0 if ledger is None else ledger.add_handle(nbytes)
+        self._booking = None if ledger is None else _Booking(ledger, nbytes)
 
-    def __del__(self) -> None:
-        if self._booked and self._ledger is not None:
-            self._ledger.release(self._booked)
-
-    def twin(self, data: Any) -> Ct:
-        """A handle on another ciphertext of which everything but the data is known to be the same; not booked."""
-        other = Ct.__new__(Ct)
-        other.limbs, other.scale, other.bound = self.limbs, self.scale, self.bound
-        other.errors, other.components, other.data = self.errors, self.components, data
-        other._ledger, other._booked, other._number = None, 0, 0
-        return other
+    def twins(self, data: Sequence[Any]) -> list[Ct]:
+        """Handles on other ciphertexts of which everything but the data is known to be the same; not booked."""
+        limbs, scale, bound = self.limbs, self.scale, self.bound
+        errors, components, new, found = self.errors, self.components, Ct.__new__, []
+        for one in data:
+            other = new(Ct)
+            other.limbs, other.scale, other.bound = limbs, scale, bound
+            other.errors, other.components, other.data = errors, components, one
+            other._booking = None
+            found.append(other)
+        return found
 
     def stand_for(self, blocks: int, booked_after: int) -> None:
         """Book the bytes of so many like ciphertexts, unless this one is among the first handles of the ledger: it
         stands for them from now on."""
-        if self._ledger is not None and self._number > booked_after:
-            self._ledger.release((1 - blocks) * self._booked)
-            self._booked *= blocks
+        if self._booking is not None and self._booking.number > booked_after:
+            self._booking.times(blocks)
 
     @property
     def noise(self) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -54,13 +53,9 @@ class OuterProduct(Algorithm):
         packing = {"complex_packing": complex_packing}
         self.left_layout = Layout(left[0], left, m, k, slots, self.ciphertexts, self._left, **packing)
         self.right_layout = Layout(right[0], right, k, n, slots, self.ciphertexts, self._right, **packing)
-        out = column_major(m, n, slots)
-        self.out_layout = replace(
-            out,
-            key=("outer-product out", *identity),
-            imaginary_garbage=complex_packing,
-            empty_garbage=copies > 1,
-        )
+        garbage = {"imaginary_garbage": complex_packing, "empty_garbage": copies > 1}
+        dense, out = column_major(m, n, slots), ("outer-product out", *identity)
+        self.out_layout = Layout(dense.name, out, m, n, slots, 1, dense.indexer, **garbage)
 
     @property
     def options(self) -> dict[str, Any]:
