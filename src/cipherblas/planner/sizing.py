@@ -33,6 +33,7 @@ DEEPEST = (
 MIN_SCALE_BITS, MAX_SCALE_BITS = 22.0, MAX_PRIME_BITS - 1.0
 MATCHING_SCALE_BITS = 25.5  # a limb of that size matches any two scales: see `Evaluator.match`
 HEADROOM_BITS = 3.0  # of the result's limbs, for its error and the rounding of the primes
+BASE_LIMB_BITS = MAX_PRIME_BITS - 1.0  # at most, of primes that are to be found
 LEAST_HEADROOM_BITS = 2.0  # which has to do where it saves a limb
 LINEAR_BITS = 2 * MAX_PRIME_BITS - 1.0  # a result that seems larger is measured at its own scale
 UNEVEN_BITS, FEW_LIMBS = 1e-4, 20  # of more limbs the sizes are nearer: the last one stays within 0.04 bits
@@ -251,7 +252,7 @@ def _too_large(n: int, bits: float, allowed: float) -> NoRingError:
 
 def _base_limbs(bits: float) -> int:
     """Limbs that hold so many bits."""
-    return max(1, math.ceil(bits / (MAX_PRIME_BITS - 1)))
+    return max(1, math.ceil(bits / BASE_LIMB_BITS))
 
 
 def _sized(
@@ -272,8 +273,9 @@ def _sized(
     base_bits += HEADROOM_BITS
     spent = len(ring.q) - found.limbs
     spares = (0.0, *SPARE_BITS)
-    if _base_limbs(base_bits - HEADROOM_BITS + LEAST_HEADROOM_BITS) < _base_limbs(base_bits):
-        spares = (LEAST_HEADROOM_BITS - HEADROOM_BITS, *spares)
+    fewest = _base_limbs(base_bits - HEADROOM_BITS + LEAST_HEADROOM_BITS)
+    if fewest < _base_limbs(base_bits):
+        spares = (fewest * BASE_LIMB_BITS - base_bits, *spares)
     for spare in spares:
         bits = base_bits + spare
         base = _base_limbs(bits)
