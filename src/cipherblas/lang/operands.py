@@ -67,10 +67,11 @@ def _shape(lengths: Any, secret: bool) -> tuple[int, ...]:
         ) from None
     if len(values) == 2:
         return _length(values[0], "rows"), _length(values[1], "columns")
-    if not 1 <= len(values) <= (3 if secret else 4):
+    if len(values) > (3 if secret else 4):
         raise ShapeError(
             "An operand has the wrong number of dimensions.",
-            expected="1 (a vector), 2 (a matrix) or 3 (an image)" + ("" if secret else " or 4 (filters)"),
+            expected="0 (a number), 1 (a vector), 2 (a matrix) or 3 (an image)"
+            + ("" if secret else " or 4 (filters)"),
             got=len(values),
         )
     return tuple(_length(value, "entries along each dimension") for value in values)
@@ -109,7 +110,8 @@ def secret(*shape: int, bound: float = 1.0, encryption: Encryption = "secret-key
     """An encrypted operand with entries in [-bound, bound].
 
     Args:
-        shape: rows and columns of a matrix, the length of a vector, or channels, height and width of an image.
+        shape: rows and columns of a matrix, the length of a vector, channels, height and width of an image; nothing for
+            a number.
         bound: of the absolute value of an entry.
         encryption: "secret-key": the client alone encrypts it, at half the bytes. "public-key": whoever has the public
             key can (`Program.encryptor`); the plan is made for the larger error, both halves of every ciphertext

@@ -272,7 +272,7 @@ def _sized(
         base_bits = found.magnitude_bits
     base_bits += HEADROOM_BITS
     spent = len(ring.q) - found.limbs
-    spares = (0.0, *SPARE_BITS)
+    spares: tuple[float, ...] = (0.0, *SPARE_BITS)
     fewest = _base_limbs(base_bits - HEADROOM_BITS + LEAST_HEADROOM_BITS)
     if fewest < _base_limbs(base_bits):
         spares = (fewest * BASE_LIMB_BITS - base_bits, *spares)

@@ -155,7 +155,7 @@ def in_place(layout: Layout) -> Layout | None:
     return replace(layout, key=(IN_PLACE, layout.key), imaginary_garbage=False)
 
 
-@computes(BLOCKS, "operand")
+@computes(BLOCKS, "operand", "view")
 def operand(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
     """A secret matrix."""
     layout, encryption = wish or Wish()

@@ -120,7 +120,7 @@ def tensor_of(value: Value) -> TensorLayout:
     return tensor
 
 
-@computes(TENSORS, "operand")
+@computes(TENSORS, "operand", "view")
 def operand(run: TensorRun, node: Expression, wish: None) -> Value:
     """A secret vector or image, packed as was chosen."""
     choice = run.run.choice(node)
