@@ -143,6 +143,10 @@ class Constant(Expression):
     def text(self, parts: Sequence[str]) -> str:
         return f"constant[{shape_text(self.shape)}]"
 
+    @property
+    def title(self) -> str:
+        return f"constant {shape_text(self.shape)}"
+
     @functools.cached_property
     def digest(self) -> str:
         """SHA-256 of shape and values."""
