@@ -6,8 +6,10 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
+import cipherblas as cb
 from cipherblas import _core, bench
 from cipherblas.bench import cc, harness, primitives
 from cipherblas.bench.harness import Row
@@ -122,6 +124,27 @@ def test_product_is_right() -> None:
         assert rows[0][stage] >= 0
 
 
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+def test_exact_products_stand_beside_the_float_form(dtype: str) -> None:
+    rows = [
+        next(bench.run_cc([(5, 3, 4)], exact=dtype, budget=0.0)),
+        next(bench.run_pc([(5, 3, 4)], exact=True, dtypes=[dtype], budget=0.0)),
+    ]
+    for name, found in zip(("cc", "pc"), rows, strict=True):
+        check(found, bench=name, case="5x3x4", error=0.0, exact=True, dtype=dtype)
+        assert found["exact_over_float"] == found["seconds"] / found["float_seconds"] > 0
+        assert found["float_params"]["logq"] <= found["params"]["logq"]
+        assert 0.1 < found["predicted_error"] < 0.5
+
+
+def test_a_product_that_is_not_exact_is_no_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        cb.Program, "rounded", staticmethod(lambda values: np.rint(values).astype(np.int64) + 1)
+    )
+    with pytest.raises(harness.MeasurementError, match="differs from NumPy's"):
+        next(bench.run_cc([(2, 2, 2)], exact="int8", budget=0.0))
+
+
 def test_both_loop_orders_share_a_program() -> None:
     rows = list(
         cc._one((4, 3, 5), None, None, 1, 0.0, {"algorithm": "fame", "threads": 1}, ("limb", "rotation"))
@@ -181,5 +204,11 @@ def test_unknown_names_are_refused_before_any_work() -> None:
         next(bench.run_transpose([(1, 8193)]))
     with pytest.raises(ValueError, match="suite: expected fame, got lame"):
         next(bench.run_cc(suite="lame"))
+    with pytest.raises(ValueError, match="exact: expected int8 or int16, got int32"):
+        next(bench.run_cc(exact="int32"))
+    with pytest.raises(ValueError, match="exact: expected neither suite, nor peer"):
+        next(bench.run_cc(exact="int8", peer="seal"))
+    with pytest.raises(ValueError, match=r"dtype: expected int8 \| int16, got float32"):
+        next(bench.run_pc(exact=True, dtypes=["float32"]))
     with pytest.raises(ValueError, match="order: expected limb or rotation, got diagonal"):
         next(bench.run_cc(order="diagonal"))

@@ -81,3 +81,9 @@ def test_bench_names_a_missing_peer(invoke: Any) -> None:
     )
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.startswith("cipherblas: error: ")
+
+
+def test_exact_products_take_a_type_and_no_peer(invoke: Any) -> None:
+    assert invoke("bench", "cc", "--dtype", "int8").exit_code == 2
+    assert invoke("bench", "cc", "--exact", "--peer", "seal").exit_code == 2
+    assert invoke("bench", "cc", "--exact", "--suite", "fame").exit_code == 2

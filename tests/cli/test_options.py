@@ -95,6 +95,9 @@ def test_no_triples(text: str) -> None:
         ("x=3x4:public-key:bound=2", ("x", Operand((3, 4), True, 2.0, encryption="public-key"))),
         ("w=3x4:public:dtype=int8", ("w", Operand((3, 4), False, 128.0, True))),
         ("w=3x4:dtype=int16:bound=9:public", ("w", Operand((3, 4), False, 9.0, True))),
+        ("x=3x4:dtype=int8:exact", ("x", Operand((3, 4), True, 128.0, True, exact=True))),
+        ("x=3x4:exact:bound=9:dtype=int16", ("x", Operand((3, 4), True, 9.0, True, exact=True))),
+        ("x=3x4:dtype=uint8", ("x", Operand((3, 4), True, 255.0, True))),
         ("precision=3x4", ("precision", Operand((3, 4), True, 1.0))),
         ("w=3x4:public:dtype=float16", ("w", Operand((3, 4), False, 1.0))),
     ],
@@ -116,6 +119,8 @@ def test_operands(text: str, expected: tuple[str, Operand]) -> None:
         "x=3x4:public:public-key",
         "x=3x4:bound=",
         "x=3x4:bound=1:bound=2",
+        "x=3x4:dtype=int8:exact:exact",
+        "x=3x4:public:dtype=int8:exact",
     ],
 )
 def test_no_operands(text: str) -> None:
@@ -123,7 +128,7 @@ def test_no_operands(text: str) -> None:
         parse_operand(text)
 
 
-@pytest.mark.parametrize("text", ["x=0", "x=0x4", "x=3x4:bound=0", "x=3x4:bound=nan"])
+@pytest.mark.parametrize("text", ["x=0", "x=0x4", "x=3x4:bound=0", "x=3x4:bound=nan", "x=3x4:exact"])
 def test_impossible_operands(text: str) -> None:
     with pytest.raises(CipherblasError):
         parse_operand(text)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from .case import P, S, case
 
+INT8, INT16 = ({"dtype": kind, "exact": True} for kind in ("int8", "int16"))
+
 # --- one side clear ---
 
 for d in (4, 64, 2048):
@@ -149,6 +151,27 @@ case(
     x=S(392, 128),
     form="mixed",
 )
+
+# --- exact integers ---
+
+case("exact/clear int8, square 256", "a @ b", a=P(256, 256, dtype="int8"), b=S(256, 256, **INT8))
+case("exact/clear int8, square 4096", "a @ b", a=P(4096, 4096, dtype="int8"), b=S(4096, 4096, **INT8))
+case("exact/clear int16", "a @ b", a=P(40, 1024, dtype="int16"), b=S(1024, 30, **INT16))
+case("exact/secret int8, square 64", "a @ b", a=S(64, 64, **INT8), b=S(64, 64, **INT8))
+case(
+    "exact/secret int8 by rows, for the server's time",
+    "a @ b",
+    a=S(1024, 1024, **INT8),
+    b=S(1024, 1024, **INT8),
+    form="rows",
+    minimise="server",
+)
+case("exact/chain", "(a @ b) @ c + 3 * c", a=S(12, 12, **INT8), b=S(12, 12, **INT8), c=S(12, 12, **INT8))
+case("exact/elementwise", "a * b - 2 * a", a=S(16, 16, **INT8), b=S(16, 16, **INT8))
+case("exact/a smaller error", "a @ b", a=P(40, 100, dtype="int8"), b=S(100, 30, **INT8), error=0.01)
+case("exact/fractions", "a @ b / 2", a=S(16, 16, **INT8), b=S(16, 16, **INT8))
+case("exact/too large", "(a @ b) @ c", **{name: S(64, 64, **INT16) for name in "abc"})
+case("exact/no ring", "(a @ a) @ a", a=S(16, 16, **INT8), security=256, ring_degree=4096)
 
 # --- refused before anything is planned ---
 

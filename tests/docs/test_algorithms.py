@@ -20,6 +20,7 @@ from cipherblas.methods.matvec_conv.registry import CONV_BASELINES, LAYER_METHOD
 from cipherblas.planner.plan import PlanOptions
 from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.rlwe.rings import RingShape
+from tests.corpus.machine import MACHINE
 from tests.support import documents
 
 PAGE = documents.ROOT / "docs" / "algorithms.md"
@@ -198,3 +199,18 @@ def test_measured_forms_are_as_the_benchmark_prints_them(kind: str) -> None:
     for slots, gemm in zip(rows[::2], rows[1::2], strict=True):
         assert "slots" in slots["form"] and "GEMM" in gemm["form"]
         assert ("**" in slots["form"]) != ("**" in gemm["form"])
+
+
+@pytest.mark.parametrize(
+    "row", documents.table(PAGE, "by rows, exact"), ids=lambda row: row["by rows, exact"]
+)
+def test_moduli_of_exact_integers(row: dict[str, str]) -> None:
+    """The table of exact integers is that of the plans."""
+    dtype, length = row["by rows, exact"].split(", k = ")
+    d = int(length)
+    b = cb.secret(d, d, dtype=dtype, exact=True)
+    for kind, a in (("clear × secret", cb.public(d, d, dtype=dtype)), ("secret × secret", b)):
+        options = {"form": "rows", "minimise": "server", "memory_budget": 1 << 40, "machine": MACHINE}
+        params = cb.compile(lambda a, b: a @ b, {"a": a, "b": b}, **options).plan.parameters
+        primes = f"{params.limbs} prime{'s' if params.limbs > 1 else ''}"
+        assert row[kind] == f"{params.log_q:.0f}, {primes}, 2^{params.n.bit_length() - 1}"

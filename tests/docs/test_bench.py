@@ -37,6 +37,8 @@ def test_common_fields_are_listed() -> None:
     [
         pytest.param(lambda: bench.run_cc([(4, 3, 2)], budget=LEAST), id="cc"),
         pytest.param(lambda: bench.run_cc([(4, 3, 2)], budget=LEAST, one_ciphertext=True), id="cc one ciphertext"),
+        pytest.param(lambda: bench.run_cc([(4, 3, 2)], budget=LEAST, exact="int8"), id="cc exact"),
+        pytest.param(lambda: bench.run_pc([(4, 3, 2)], budget=LEAST, exact=True), id="pc exact"),
         pytest.param(lambda: bench.run_linear_transform(sets=["A"], diagonals=4, budget=LEAST), id="transform"),
         pytest.param(lambda: bench.run_primitives(ring_degrees=[8192], cases=["rescale"], budget=LEAST), id="core"),
         pytest.param(lambda: bench.run_transpose([(8, 8)], policies=["light"], budget=LEAST), id="transpose"),

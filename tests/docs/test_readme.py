@@ -45,9 +45,17 @@ def test_example_of_a_network_runs() -> None:
     assert np.abs(np.asarray(scores) - expected).max() <= program.plan.error_target
 
 
+def test_example_of_exact_integers_runs() -> None:
+    """With the imports of the first example; it compares with NumPy itself."""
+    _, block, *_ = documents.blocks(documents.README, "python")
+    names: dict[str, Any] = {"np": np, "cb": cb}
+    exec(compile(block.text, "README.md", "exec"), names)
+    assert names["C"].dtype == np.int64 and names["C"].shape == (64, 50)
+
+
 def test_example_of_least_squares_runs() -> None:
     """With the imports of the first example; its weights are NumPy's, as near as the errors of the system allow."""
-    _, block, _ = documents.blocks(documents.README, "python")
+    _, _, block, _ = documents.blocks(documents.README, "python")
     names: dict[str, Any] = {"np": np, "cb": cb}
     with contextlib.redirect_stdout(io.StringIO()):
         exec(compile(block.text, "README.md", "exec"), names)

@@ -19,6 +19,7 @@ from cipherblas.lang.nodes import Expression
 from cipherblas.lang.operands import Operand
 from cipherblas.planner.budgets import budgets_of, secret_entries
 from cipherblas.planner.dry_run import DryRun
+from cipherblas.planner.exact import exact_options
 from cipherblas.planner.plan import Plan, PlanOptions
 from cipherblas.planner.rows import RowStrategy
 from cipherblas.planner.search import Search
@@ -60,6 +61,7 @@ def toy_rows(
     wanted = {name: value for name, value in rest.items() if name not in operands}
     expression = deduplicated(trace(function, operands))
     options = PlanOptions(algorithm="gemm", security=0, insecure=True, **wanted)
+    options = exact_options(expression, options, wanted.get("precision")).relative_to(expression)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         plan, run = plan_by_rows(expression, replace(options, key_policy=key_policy), n, fixed)

@@ -17,7 +17,14 @@ from typing import Any
 
 from cipherblas.bench.harness import Row, Side, Timing, in_turns, params_fields, row
 from cipherblas.bench.peers import Peer, PeerError
-from cipherblas.bench.products import Case, SecretCase, gemm_side
+from cipherblas.bench.products import (
+    EXACT_DTYPES,
+    Case,
+    ExactSecretCase,
+    SecretCase,
+    exact_fields,
+    gemm_side,
+)
 from cipherblas.bench.sets import FAME_SETS, Shape
 
 PEER_LIMIT = 128  # a padded square in the slots of N = 2^15
@@ -34,6 +41,7 @@ def run(
     algorithm: str | None = None,
     order: str | None = None,
     one_ciphertext: bool | None = None,
+    exact: str | None = None,
     threads: int = 1,
     budget: float = 2.0,
     **options: Any,
@@ -50,6 +58,8 @@ def run(
         order: loop order of the linear transforms, "limb" or "rotation".
         one_ciphertext: restrict the plan to one ciphertext per operand. By default a shape is measured as
             planned and, beside a peer (which has one ciphertext per operand), also with one.
+        exact: "int8" or "int16": products of exact integers of that type, and in turns with them the float form of the
+            same shape; neither a suite, nor a peer, nor one ciphertext.
         threads: of both sides.
         budget: seconds spent on each side of each shape.
         **options: further options of `compile` (precision, security, memory_budget, …).
@@ -63,6 +73,7 @@ def run(
         ("suite", suite, ("fame",)),
         ("peer", peer, ("seal",)),
         ("order", order, ("limb", "rotation")),
+        ("exact", exact, EXACT_DTYPES),
     ):
         if value is not None and value not in known:
             raise ValueError(f"{name}: expected {' or '.join(known)}, got {value}")
@@ -70,6 +81,8 @@ def run(
     if suite is not None and (algorithm is not None or order is not None):
         raise ValueError("suite: expected neither algorithm nor order, which are its own, got one")
     options = {"threads": threads, **options}
+    if exact is not None and (suite is not None or peer is not None or one_ciphertext):
+        raise ValueError("exact: expected neither suite, nor peer, nor one ciphertext, got one")
     if suite == "fame":
         yield from _fame(peer, peer_python, threads, budget, options)
         return
@@ -83,6 +96,9 @@ def run(
     by_rows = options.get("form") == "rows"  # has no ciphertext per operand
     both = one_ciphertext is None and peer is not None and algorithm is None and not by_rows
     for shape in shapes:
+        if exact is not None:
+            yield _exact(shape, exact, threads, budget, options)
+            continue
         if not one_ciphertext:
             yield from _one(shape, peer, peer_python, threads, budget, options)
         if one_ciphertext or both:
@@ -159,6 +175,22 @@ def _one(
         for timing, (error, peak_bytes) in zip(ours, checks, strict=True):
             yield _row(case, error, peak_bytes, threads, gemm, [timing, *theirs], peers, **extra)
     case.drop()
+
+
+def _exact(shape: Shape, dtype: str, threads: int, budget: float, options: dict[str, Any]) -> Row:
+    """A row of exact integers, with the float form measured in turns."""
+    kind = type("ExactSecretCase", (ExactSecretCase,), {"dtype": dtype})
+    case, floats = kind(shape, options), SecretCase(shape, options)
+    error, peak_bytes = case.check()
+    floats.check()
+    sides = [case.side, gemm_side(case.left, case.right), floats.side]
+    ours, gemm, theirs = (Timing.of(runs) for runs in in_turns(sides, budget=budget))
+    beside = exact_fields(floats, ours, theirs)
+    note = f"exact {dtype}: {beside['exact_over_float']:.2f} x float"
+    found = _row(case, error, peak_bytes, threads, gemm, [ours], [], dtype=dtype, note=note, **beside)
+    case.drop()
+    floats.drop()
+    return found
 
 
 def _fame(

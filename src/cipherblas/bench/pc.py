@@ -13,7 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.bench.harness import Row, Timing, in_turns, params_fields, row
-from cipherblas.bench.products import SERVER_TIME, Case, gemm_side
+from cipherblas.bench.products import (
+    EXACT_DTYPES,
+    SERVER_TIME,
+    Case,
+    ExactCase,
+    exact_fields,
+    exact_options,
+    gemm_side,
+    integers,
+)
 from cipherblas.bench.sets import Shape
 
 DTYPES = ("int8", "int16", "float16", "float32", "float64")
@@ -46,8 +55,7 @@ class PublicCase(Case):
         if kind.kind == "f":
             weights = random.uniform(-1, 1, (m, k)).astype(kind)
         else:
-            limits = np.iinfo(kind)
-            weights = random.integers(limits.min, limits.max, (m, k), dtype=kind, endpoint=True)
+            weights = integers(cls.dtype, (m, k), random)
         return weights, random.uniform(-1, 1, (k, n))
 
     def encrypted(self) -> dict[str, Any]:
@@ -55,11 +63,28 @@ class PublicCase(Case):
         return {**weights, **self.client.encrypt({"b": self.right})}
 
 
+class ExactPublicCase(ExactCase, PublicCase):
+    """public @ secret of exact integers, both of one type."""
+
+    @classmethod
+    def compile(cls, shape: Shape, options: dict[str, Any]) -> Any:
+        from cipherblas.lang.operands import public, secret
+        from cipherblas.roles.program import compile as compile_program
+
+        m, k, n = shape
+        options, b = exact_options(options), secret(k, n, dtype=cls.dtype, exact=True)
+        if cls.fixed:
+            weights, _ = cls.factors(shape, np.random.default_rng(1))
+            return compile_program(lambda b: weights @ b, {"b": b}, **options)
+        return compile_program(lambda a, b: a @ b, {"a": public(m, k, dtype=cls.dtype), "b": b}, **options)
+
+
 def run(
     shapes: Sequence[Shape] = ((1024, 1024, 1024),),
     *,
     dtypes: Sequence[str] = ("int8",),
     fixed: bool = False,
+    exact: bool = False,
     threads: int = 1,
     budget: float = 2.0,
     **options: Any,
@@ -70,6 +95,8 @@ def run(
         shapes: (m, k, n) of each product: m × k weights.
         dtypes: of the weights.
         fixed: the weights are a constant of the program, prepared once.
+        exact: weights and secret matrices are exact integers of an integer type, and the float form of the same shape,
+            with weights of that type, is measured in turns with them.
         threads: of the server and of the yardstick.
         budget: seconds spent on each side of each case.
         **options: further options of `compile`.
@@ -79,22 +106,31 @@ def run(
     """
     from cipherblas import _core
 
+    known = EXACT_DTYPES if exact else DTYPES
     for name in dtypes:
-        if name not in DTYPES:
-            raise ValueError(f"dtype: expected {' | '.join(DTYPES)}, got {name}")
+        if name not in known:
+            raise ValueError(f"dtype: expected {' | '.join(known)}, got {name}")
     _core.set_threads(threads)
     options = {"threads": threads, **options}
     for shape in shapes:
         for name in dtypes:
-            kind = type("PublicCase", (PublicCase,), {"dtype": name, "fixed": fixed})
-            yield _one(kind(shape, options), name, fixed, threads, budget)
+            kinds = (ExactPublicCase, PublicCase) if exact else (PublicCase,)
+            case, *others = (
+                type(kind.__name__, (kind,), {"dtype": name, "fixed": fixed})(shape, options)
+                for kind in kinds
+            )
+            yield _one(case, others, name, fixed, threads, budget)
 
 
-def _one(case: PublicCase, dtype: str, fixed: bool, threads: int, budget: float) -> Row:
+def _one(
+    case: PublicCase, others: list[PublicCase], dtype: str, fixed: bool, threads: int, budget: float
+) -> Row:
+    """The row of a case; of exact integers with the float form beside it."""
     error, peak_bytes = case.check()
-    ours, gemm = (
-        Timing.of(runs) for runs in in_turns([case.side, gemm_side(case.left, case.right)], budget=budget)
-    )
+    for other in others:
+        other.check()
+    sides = [case.side, gemm_side(case.left, case.right), *(other.side for other in others)]
+    ours, gemm, *floats = (Timing.of(runs) for runs in in_turns(sides, budget=budget))
     plan, counts = case.program.plan, case.server.counts
     largest = float(np.abs(case.left.astype(np.float64)).max())
     found = row(
@@ -120,5 +156,9 @@ def _one(case: PublicCase, dtype: str, fixed: bool, threads: int, budget: float)
         note=f"{dtype} weights{', fixed' if fixed else ''}",
         **case.stages,
     )
-    case.drop()
+    for other, theirs in zip(others, floats, strict=True):
+        found.update(exact_fields(other, ours, theirs))
+        found["note"] = f"exact {dtype}{', fixed' if fixed else ''}: {found['exact_over_float']:.2f} x float"
+    for each in (case, *others):
+        each.drop()
     return found

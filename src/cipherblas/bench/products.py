@@ -12,7 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.bench.harness import Side, local, peak_memory
+from cipherblas.bench.harness import (
+    MeasurementError,
+    Row,
+    Side,
+    Timing,
+    local,
+    params_fields,
+    peak_memory,
+)
 from cipherblas.bench.sets import Shape
 
 # Benchmarks measure the evaluation: the plan is the one that makes it least.
@@ -82,7 +90,11 @@ class Case(ABC):
         found = self.client.decrypt(result)
         self.stages["decrypt_seconds"] = time.perf_counter() - start
         expected = self.left.astype(np.float64) @ self.right.astype(np.float64)
-        return float(np.abs(found - expected).max()), peak.bytes
+        return self.difference(found, expected), peak.bytes
+
+    def difference(self, found: NDArray[Any], expected: NDArray[np.float64]) -> float:
+        """The largest error of an entry."""
+        return float(np.abs(found - expected).max())
 
     def _timed(self, order: str | None) -> Any:
         start = time.perf_counter()
@@ -120,6 +132,65 @@ class SecretCase(Case):
 
     def encrypted(self) -> dict[str, Any]:
         return dict(self.client.encrypt({"a": self.left, "b": self.right}))
+
+
+EXACT_DTYPES = ("int8", "int16")
+
+
+def integers(dtype: str, shape: tuple[int, int], random: np.random.Generator) -> NDArray[Any]:
+    """Integers that span a type."""
+    limits = np.iinfo(dtype)
+    return random.integers(limits.min, limits.max, shape, dtype=dtype, endpoint=True)
+
+
+class ExactCase(Case):
+    """A product of exact integers, of a type that a subclass names."""
+
+    dtype = "int8"
+
+    @classmethod
+    def factors(cls, shape: Shape, random: np.random.Generator) -> tuple[NDArray[Any], NDArray[Any]]:
+        m, k, n = shape
+        return integers(cls.dtype, (m, k), random), integers(cls.dtype, (k, n), random)
+
+    def difference(self, found: NDArray[Any], expected: NDArray[np.float64]) -> float:
+        """Zero: the result must be that of NumPy, whose float64 sums are exact here, bit for bit."""
+        if found.dtype != np.int64 or not np.array_equal(found, expected.astype(np.int64)):
+            raise MeasurementError("a product of exact integers differs from NumPy's")
+        return 0.0
+
+
+class ExactSecretCase(ExactCase):
+    """secret @ secret of exact integers."""
+
+    @classmethod
+    def compile(cls, shape: Shape, options: dict[str, Any]) -> Any:
+        from cipherblas.lang.operands import secret
+        from cipherblas.roles.program import compile as compile_program
+
+        m, k, n = shape
+        a, b = (secret(*each, dtype=cls.dtype, exact=True) for each in ((m, k), (k, n)))
+        return compile_program(lambda a, b: a @ b, {"a": a, "b": b}, **exact_options(options))
+
+    def encrypted(self) -> dict[str, Any]:
+        return dict(self.client.encrypt({"a": self.left, "b": self.right}))
+
+
+def exact_options(options: dict[str, Any]) -> dict[str, Any]:
+    """Options of `compile` for exact integers: a precision is that of the float form beside it."""
+    return {**SERVER_TIME, **{name: value for name, value in options.items() if name != "precision"}}
+
+
+def exact_fields(floats: Case, ours: Timing, theirs: Timing) -> Row:
+    """What a row of exact integers says of the float form that was measured in turns with it."""
+    plan = floats.program.plan
+    return {
+        "exact": True,
+        "float_seconds": theirs.seconds,
+        "exact_over_float": ours.seconds / theirs.seconds,
+        "float_algorithm": plan.algorithm,
+        "float_params": params_fields(plan.parameters),
+    }
 
 
 def gemm_side(left: NDArray[Any], right: NDArray[Any]) -> Side:

@@ -56,7 +56,7 @@ def lengths_of(shape: Any) -> Any:
     return [one if isinstance(one, int) else list(one) for one in shape]
 
 
-def save_arrays(path: Path, arrays: Mapping[str, NDArray[np.float64]]) -> None:
+def save_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write a `.npz` file of arrays by any names (`numpy.savez` has names of its own), as `save_array`."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
@@ -66,7 +66,7 @@ def save_arrays(path: Path, arrays: Mapping[str, NDArray[np.float64]]) -> None:
     files.save_bytes(path, buffer.getvalue())
 
 
-def save_array(path: Path, array: NDArray[np.float64]) -> None:
+def save_array(path: Path, array: NDArray[Any]) -> None:
     """Write a `.npy` file, whole or not at all; StorageError where the system refuses."""
     buffer = io.BytesIO()
     np.save(buffer, array, allow_pickle=False)

@@ -54,6 +54,13 @@ class ProductPeer(str, Enum):
     seal = "seal"
 
 
+class ExactType(str, Enum):
+    """Types of exact integers that `bench cc` multiplies."""
+
+    int8 = "int8"
+    int16 = "int16"
+
+
 class Suite(str, Enum):
     """Published sets of shapes."""
 
@@ -199,6 +206,16 @@ def cc(
         ProductPeer | None, typer.Option(help="Compare with E2DM on this library.", show_default=False)
     ] = None,
     peer_python: PeerPython = None,
+    exact: Annotated[
+        bool,
+        typer.Option(
+            "--exact", help="Multiply exact integers, and the float form of the same shape beside them."
+        ),
+    ] = False,
+    dtype: Annotated[
+        ExactType | None,
+        typer.Option(help="Type of the exact integers.", show_default="int8 with --exact"),
+    ] = None,
     algorithm: Algorithm = None,
     form: Form = None,
     order: Annotated[
@@ -221,12 +238,17 @@ def cc(
     Examples:
       cipherblas bench cc --shape 64x64x64 --peer seal
       cipherblas bench cc --shape 160x160x160 --threads 2 --json
+      cipherblas bench cc --shape 256x256x256 --exact --dtype int16
       cipherblas bench cc --suite fame --threads 2
     """
     from cipherblas.bench import run_cc
 
     if shape and suite:
         raise typer.BadParameter("a suite has shapes of its own", param_hint="--shape")
+    if exact and (suite or peer):
+        raise typer.BadParameter("takes neither --suite nor --peer", param_hint="--exact")
+    if dtype is not None and not exact:
+        raise typer.BadParameter("needs --exact", param_hint="--dtype")
     options = without_none(
         precision=precision,
         security=security,
@@ -242,6 +264,7 @@ def cc(
         peer_python=str(peer_python) if peer_python is not None else None,
         algorithm=algorithm,
         order=order and order.value,
+        exact=(dtype.value if dtype else "int8") if exact else None,
         threads=threads,
         budget=seconds,
         **options,
@@ -272,6 +295,12 @@ def pc(
     fixed: Annotated[
         bool, typer.Option("--fixed", help="The weights are a constant of the program, prepared once.")
     ] = False,
+    exact: Annotated[
+        bool,
+        typer.Option(
+            "--exact", help="Weights and matrix are exact integers; the float form is measured beside them."
+        ),
+    ] = False,
     algorithm: Algorithm = None,
     form: Form = None,
     precision: Precision = None,
@@ -287,6 +316,7 @@ def pc(
     \b
     Examples:
       cipherblas bench pc --shape 4096x4096x4096
+      cipherblas bench pc --shape 1024x1024x1024 --exact --dtype int16
       cipherblas bench pc --shape 1024x1024x1024 --dtype int8 --dtype float32 --fixed --json
     """
     from cipherblas.bench import run_pc
@@ -298,7 +328,8 @@ def pc(
         algorithm=algorithm,
         dtypes=dtype and [member.value for member in dtype],
     )
-    rows = run_pc(shape or ((1024, 1024, 1024),), fixed=fixed, threads=threads, budget=seconds, **options)
+    shapes = shape or ((1024, 1024, 1024),)
+    rows = run_pc(shapes, fixed=fixed, exact=exact, threads=threads, budget=seconds, **options)
     _print(rows, json, Display(quiet=quiet))
 
 

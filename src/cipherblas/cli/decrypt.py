@@ -130,10 +130,11 @@ def decrypt(
     elif output is None:
         for label, one in found.items():
             rows = one.reshape(-1, one.shape[-1]) if one.ndim > 1 else np.atleast_1d(one)
-            np.savetxt(sys.stdout, rows, fmt="%.9g", delimiter=",", header=label)
+            numbers = "%d" if one.dtype.kind == "i" else "%.9g"
+            np.savetxt(sys.stdout, rows, fmt=numbers, delimiter=",", header=label)
 
 
-def _labelled(values: Any) -> dict[str, NDArray[np.float64]]:
+def _labelled(values: Any) -> dict[str, NDArray[Any]]:
     """The results by name, as `numpy.savez` names what has none; the only one by nothing."""
     if isinstance(values, Mapping):
         return dict(values)

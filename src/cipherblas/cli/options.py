@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
@@ -165,14 +165,15 @@ def parse_name(text: str) -> str:
 
 
 def parse_operand(text: str) -> tuple[str, Operand]:
-    """`weights=10x64:public:dtype=int8`, `x=64x20:public-key` or `x=64`, a vector.
+    """`weights=10x64:public:dtype=int8`, `x=64x20:public-key`, `x=64x64:dtype=int8:exact` or `x=64`, a vector.
 
     Secret, by the secret key, floating point and bound 1 when not said otherwise.
     """
     name, equals, rest = text.partition("=")
     if not equals:
         raise typer.BadParameter(
-            f"expected NAME=ROWSxCOLUMNS[:public[:dtype=T] | :public-key][:bound=X] or NAME=LENGTH…, got {text!r}"
+            "expected NAME=ROWSxCOLUMNS[:public | :public-key][:dtype=T[:exact]][:bound=X] or NAME=LENGTH…, "
+            f"got {text!r}"
         )
     shape, *marks = rest.split(":")
     lengths = parse_operand_shape(shape).lengths
@@ -180,24 +181,25 @@ def parse_operand(text: str) -> tuple[str, Operand]:
     bounds, types = (
         [mark[len(word) :] for mark in marks if mark.startswith(word)] for word in ("bound=", "dtype=")
     )
-    counts = [len(found) for found in (kinds, bounds, types)]
+    exact = [mark for mark in marks if mark == "exact"]
+    counts = [len(found) for found in (kinds, bounds, types, exact)]
     if max(counts) > 1 or sum(counts) != len(marks):
         raise typer.BadParameter(
-            f"expected secret, public-key or public, bound=X and dtype=T, each once, got {':'.join(marks)!r}"
+            "expected secret, public-key or public, bound=X, dtype=T and exact, each once, "
+            f"got {':'.join(marks)!r}"
         )
     try:
         bound = float(bounds[0]) if bounds else None
     except ValueError:
         raise typer.BadParameter(f"expected a number after bound=, got {bounds[0]!r}") from None
+    kind = types[0] if types else None
     if kinds == ["public"]:
-        return parse_name(name), make_public(*lengths, bound=bound, dtype=types[0] if types else None)
-    if types:
-        raise typer.BadParameter("dtype= is for public operands: secret ones are real numbers")
-    return parse_name(name), make_secret(
-        *lengths,
-        bound=1.0 if bound is None else bound,
-        encryption="public-key" if kinds == ["public-key"] else "secret-key",
-    )
+        if exact:
+            raise typer.BadParameter("exact is for secret operands; clear ones need dtype= alone")
+        return parse_name(name), make_public(*lengths, bound=bound, dtype=kind)
+    encryption: Encryption = "public-key" if kinds == ["public-key"] else "secret-key"
+    made = make_secret(*lengths, bound=bound, encryption=encryption, dtype=kind, exact=bool(exact))
+    return parse_name(name), made
 
 
 def declared_operands(
@@ -206,8 +208,17 @@ def declared_operands(
     public_key: Mapping[str, bool],
     bounds: Mapping[str, float | None],
     more: list[str],
+    *,
+    dtype: str | None = None,
+    exact: bool = False,
 ) -> dict[str, Operand]:
-    """All operands of a `plan`, those of --a to --d first."""
+    """All operands of a `plan`, those of --a to --d first.
+
+    Args:
+        dtype: of the entries of --a to --d; by default real numbers, or int8 where they are exact.
+        exact: all secret operands are.
+    """
+    kind = "int8" if exact and dtype is None else dtype
     operands: dict[str, Operand] = {}
     for name, shape in shapes.items():
         if shape is not None:
@@ -216,12 +227,12 @@ def declared_operands(
                     f"a clear operand is not encrypted: --{name}-public or --{name}-public-key",
                     param_hint=f"--{name}-public-key",
                 )
-            bound = bounds[name]
+            options: dict[str, Any] = {"bound": bounds[name], "dtype": kind}
             encryption: Encryption = "public-key" if public_key[name] else "secret-key"
-            operands[name] = Operand(
-                *(shape.lengths, not public[name]),
-                bound=1.0 if bound is None else bound,
-                encryption=encryption,
+            operands[name] = (
+                make_public(*shape.lengths, **options)
+                if public[name]
+                else make_secret(*shape.lengths, **options, encryption=encryption)
             )
         elif public[name] or public_key[name] or bounds[name] is not None:
             raise typer.BadParameter(f"--{name} ROWSxCOLUMNS is missing", param_hint=f"--{name}")
@@ -230,6 +241,11 @@ def declared_operands(
         if name in operands:
             raise typer.BadParameter(f"operand {name!r} is declared twice", param_hint="--operand")
         operands[name] = operand
+    if exact:
+        operands = {
+            name: replace(operand, exact=True) if operand.secret else operand
+            for name, operand in operands.items()
+        }
     return operands
 
 

@@ -93,8 +93,25 @@ def plan(
     operand: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME=RxC[:public[:dtype=T] | :public-key][:bound=X]",
+            metavar="NAME=RxC[:public | :public-key][:dtype=T[:exact]][:bound=X]",
             help="An operand of any name; x=784 is a vector; repeatable.",
+            rich_help_panel=OPERANDS,
+        ),
+    ] = None,
+    exact: Annotated[
+        bool,
+        typer.Option(
+            "--exact",
+            help="Compute exact integers: all secret operands are whole numbers, and so must all else be.",
+            rich_help_panel=OPERANDS,
+        ),
+    ] = False,
+    dtype: Annotated[
+        str | None,
+        typer.Option(
+            metavar="T",
+            help="Type of the entries of a to d: floating point, or an integer type such as int8 or int16.",
+            show_default="real numbers; with --exact int8",
             rich_help_panel=OPERANDS,
         ),
     ] = None,
@@ -182,6 +199,7 @@ def plan(
       cipherblas plan --a 64x64 --b 64x64 --c 64x64 --program "(a @ b) @ c + 0.5 * a.T"
       cipherblas plan --operand x=500x8 --operand y=500 --program "gram = x.T @ x; moment = x.T @ y" -o plan.json
       cipherblas plan --operand weights=10x64:public:dtype=int8 --operand x=64x1 --program "weights @ x"
+      cipherblas plan --a 160x160 --b 160x160 --exact --dtype int16 -o plan.json
       cipherblas plan --a 160x160 --b 160x160 --b-public-key -o plan.json
       cipherblas plan --operand weights=10x784:public --operand x=784 --program "weights @ x" -o plan.json
       cipherblas plan --a 64x64 --b 64x64 --link 50Mbit/s
@@ -195,6 +213,8 @@ def plan(
         {name: given[f"{name}_public_key"] for name in NAMES},
         {name: given[f"bound_{name}"] for name in NAMES},
         operand or [],
+        dtype=dtype,
+        exact=exact,
     )
     formula = _formula(program, operands)
     if output is not None:
@@ -258,7 +278,7 @@ def description(planned: Program) -> dict[str, Any]:
     return {
         "id": planned.id,
         "program": graph.formula(planned.expression),
-        "operands": {name: dict(vars(operand)) for name, operand in planned.operands.items()},
+        "operands": {name: operand.declared for name, operand in planned.operands.items()},
         "shape": lengths_of(planned.shape),
         **planned.plan.to_dict(),
         "error_target": planned.plan.error_target,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from cipherblas import _core
+from cipherblas.common.arrays import is_whole
 from cipherblas.common.errors import MemoryBudgetError, ParameterError, RangeError
 
 LONGEST_NAME = 100
@@ -39,6 +40,16 @@ def check_name(name: object, what: str = "name of an operand") -> None:
 
 if TYPE_CHECKING:
     from cipherblas._core import Context
+
+
+def check_whole(name: str, matrix: NDArray[Any]) -> None:
+    """Raise RangeError when an entry of an operand with an integer type is no whole number."""
+    if not is_whole(matrix):
+        raise RangeError(
+            f"Operand {name!r} was declared with an integer type and has fractions.",
+            expected="whole numbers",
+            got="fractions",
+        )
 
 
 def check_bound(name: str, matrix: NDArray[Any], bound: float) -> None:

@@ -50,6 +50,14 @@ def is_constant(node: Expression) -> bool:
     return all(current.operand is None for current in ordered(node))
 
 
+def whole_nodes(node: Expression) -> dict[int, bool]:
+    """By the id of a node of a graph, whether its entries are known to be whole numbers."""
+    found: dict[int, bool] = {}
+    for current in ordered(node):
+        found[id(current)] = current.whole([found[id(child)] for child in current.children])
+    return found
+
+
 def has_public_key(node: Expression) -> bool:
     """Whether the public key may encrypt an operand of a graph."""
     return any(current.operand is not None and current.operand.public_key for current in ordered(node))

@@ -25,7 +25,8 @@ class Operand:
     are never secret, have four dimensions.
 
     `whole` promises whole numbers: products by GEMM then need not round them. `encryption` says which key is planned
-    for: what is planned for the public key may come from the holder of the secret key too.
+    for: what is planned for the public key may come from the holder of the secret key too. `exact`, of a secret
+    operand of whole numbers, makes the program one of exact integers: see `lang.exact`.
     """
 
     shape: tuple[int, ...]
@@ -33,6 +34,7 @@ class Operand:
     bound: float
     whole: bool = False
     encryption: Encryption = "secret-key"
+    exact: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shape", _shape(self.shape, self.secret))
@@ -51,6 +53,23 @@ class Operand:
                 expected=" | ".join(allowed),
                 got=repr(self.encryption),
             )
+        if self.exact and not (self.secret and self.whole and self.bound >= 1):
+            raise ParameterError(
+                "Only a secret operand of whole numbers, bounded by 1 or more, can be exact.",
+                expected="secret(…, dtype=an integer type, exact=True)",
+                got=", ".join(
+                    (
+                        "secret" if self.secret else "clear",
+                        "whole numbers" if self.whole else "real numbers",
+                        f"bounded by {self.bound:g}",
+                    )
+                ),
+            )
+
+    @property
+    def declared(self) -> dict[str, Any]:
+        """What files hold of it: `exact` where it is, so that others are described as they always were."""
+        return {name: value for name, value in vars(self).items() if name != "exact" or value}
 
     @property
     def public_key(self) -> bool:
@@ -106,22 +125,44 @@ def checked_bound(bound: float) -> float:
     return bound
 
 
-def secret(*shape: int, bound: float = 1.0, encryption: Encryption = "secret-key") -> Operand:
+def secret(
+    *shape: int,
+    bound: float | None = None,
+    encryption: Encryption = "secret-key",
+    dtype: Any = None,
+    exact: bool = False,
+) -> Operand:
     """An encrypted operand with entries in [-bound, bound].
 
     Args:
         shape: rows and columns of a matrix, the length of a vector, channels, height and width of an image; nothing for
             a number.
-        bound: of the absolute value of an entry.
+        bound: of the absolute value of an entry; by default 1, for an integer type the largest absolute value of that
+            type, which it must not exceed.
         encryption: "secret-key": the client alone encrypts it, at half the bytes. "public-key": whoever has the public
             key can (`Program.encryptor`); the plan is made for the larger error, both halves of every ciphertext
             travel, and forms that need the secret key are left out.
+        dtype: type of the entries as NumPy names it: floating point (the default), or an integer type of at most
+            32 bits: encryption then refuses fractions, whatever the type of the array.
+        exact: the program computes exact integers: its results are whole numbers, rounded to int64 when they are
+            decrypted, and wrong with a probability below 2^-40. It needs an integer type; all else in the program must
+            be whole numbers too.
 
     Raises:
-        DTypeError, ShapeError, RangeError: not positive integers, or not a positive bound.
-        ParameterError: no such encryption.
+        DTypeError, ShapeError, RangeError: not positive integers, not a positive bound, not a real type of these, or a
+            bound beyond the type.
+        ParameterError: no such encryption, or an exact operand without an integer type.
     """
-    return Operand(shape, True, bound, encryption=encryption)
+    kind = _dtype(dtype)
+    largest = _largest(kind)
+    if not isinstance(exact, bool):
+        raise DTypeError("`exact` must be True or False.", expected="True or False", got=repr(exact))
+    operand = Operand(shape, True, largest if bound is None else bound, kind.kind != "f", encryption, exact)
+    if operand.whole and operand.bound > largest:
+        raise RangeError(
+            "The bound of an operand exceeds its type.", expected=f"at most {largest:g} of {kind}", got=bound
+        )
+    return operand
 
 
 def public(*shape: int, bound: float | None = None, dtype: Any = None) -> Operand:
@@ -136,6 +177,12 @@ def public(*shape: int, bound: float | None = None, dtype: Any = None) -> Operan
     Raises:
         DTypeError: not a real type of these. Others as `secret`.
     """
+    kind = _dtype(dtype)
+    return Operand(shape, False, _largest(kind) if bound is None else bound, kind.kind != "f")
+
+
+def _dtype(dtype: Any) -> np.dtype[Any]:
+    """A type of entries; DTypeError where they cannot have it."""
     try:
         kind = np.dtype(np.float64 if dtype is None else dtype)
     except TypeError as error:
@@ -148,7 +195,12 @@ def public(*shape: int, bound: float | None = None, dtype: Any = None) -> Operan
             expected="floating point, or an integer of at most 32 bits",
             got=str(kind),
         )
-    whole = kind.kind != "f"
-    if bound is None:
-        bound = float(-np.iinfo(kind).min or np.iinfo(kind).max) if whole else 1.0
-    return Operand(shape, False, bound, whole)
+    return kind
+
+
+def _largest(kind: np.dtype[Any]) -> float:
+    """The bound of a type where none is given: the largest absolute value of integers, else 1."""
+    if kind.kind == "f":
+        return 1.0
+    limits = np.iinfo(kind)
+    return float(-limits.min or limits.max)

@@ -30,7 +30,7 @@ def explain(
 
     No character of it can steer a terminal, whatever the plan holds.
     """
-    params = plan.parameters
+    params, exact = plan.parameters, any(operand.exact for operand in operands.values())
     shapes = ", ".join(
         f"{name} {shape_text(operand.shape)} {_kind(operand)}" for name, operand in operands.items()
     )
@@ -69,9 +69,10 @@ def explain(
         ("machine", _machine(plan.machine)),
         *_times(plan),
         *(
-            ("expected error", _error(plan, one, shape))
+            ("expected error", _error(plan, one, shape, exact))
             for one, shape in zip(plan.results, results, strict=True)
         ),
+        *_exact(exact),
         (
             "failure",
             f"an entry errs by more, or a message wraps around: with probability below 2^-{FAILURE_BITS}",
@@ -222,9 +223,9 @@ def _included(plan: Plan) -> str:
 
 
 def _kind(operand: Operand) -> str:
-    if operand.public_key:
-        return "secret (by public key)"
-    return "secret" if operand.secret else "public"
+    kind = "secret" if operand.secret else "public"
+    kind += " (by public key)" * operand.public_key
+    return f"{kind}, whole numbers up to {operand.bound:.10g}" if operand.exact else kind
 
 
 def _public_key(plan: Plan, operands: Mapping[str, Operand]) -> list[tuple[str, str]]:
@@ -341,10 +342,17 @@ def _saving(plan: Plan) -> list[tuple[str, str]]:
     return [("fewer keys", f"than {than}; cost: {cost}")]
 
 
-def _error(plan: Plan, result: ResultFigures, shape: tuple[int, ...]) -> str:
+def _exact(exact: bool) -> list[tuple[str, str]]:
+    """What a program of exact integers promises."""
+    text = f"exact integers, int64: error below 1/2 before they are rounded, but for a chance below 2^-{FAILURE_BITS}"
+    return [("results", text)] if exact else []
+
+
+def _error(plan: Plan, result: ResultFigures, shape: tuple[int, ...], exact: bool) -> str:
     """What is predicted of a result, and what was asked for."""
     missed = "" if result.error <= result.target else ", NOT reached by these parameters"
     how = f"precision={plan.precision:.2g}" if plan.asked_error is None else f"error={result.target:.2g}"
+    how = f"exact integers, {how}" if exact else how
     text = f"at most {result.error:.2g} per entry (asked: {result.target:.2g} by {how}{missed})"
     if not result.label:
         return text

@@ -20,7 +20,7 @@ from cipherblas.common.errors import (
 from cipherblas.lang.graph import formula
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.planner.plan import PlanOptions
-from cipherblas.planner.sizing import NoRingError
+from cipherblas.planner.sizing import ModulusError, NoRingError
 
 # What a candidate may fail by, where another one may do: all else is a fault.
 INFEASIBLE = (
@@ -57,6 +57,34 @@ def widest(node: Expression) -> Range:
     return best
 
 
+def refused_exact(
+    expression: Expression, options: PlanOptions, failures: Sequence[CipherblasError]
+) -> PrecisionError | None:
+    """The error of a program of exact integers that no ring carries: the modulus that it needs, and what is allowed;
+    None where no failure names one."""
+    known = [
+        (failure.bits, failure.bits / failure.excess if isinstance(failure, NoRingError) else failure.allowed)
+        for failure in failures
+        if isinstance(failure, (NoRingError, ModulusError)) and failure.bits
+    ]
+    if not known:
+        return None
+    bits, allowed = min(known, key=lambda one: one[0] / max(one[1], 1.0))
+    node, _ = widest(expression)
+    return PrecisionError(
+        f"No ring carries the exact integers of the program at {options.security}-bit security; the widest range is "
+        f"that of {_short(node)}, bounded by {node.bound:.3g}.",
+        expected=f"a modulus of {bits:.0f} bits, or smaller bounds, or fewer products one after another",
+        got=f"{allowed:.0f} bits at most",
+    )
+
+
+def _short(node: Expression) -> str:
+    """The formula of a node, cut off where it is long."""
+    name = formula(node)
+    return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
+
+
 def refused(
     expression: Expression, options: PlanOptions, failures: Sequence[CipherblasError]
 ) -> PrecisionError:
@@ -73,8 +101,7 @@ def refused(
         default=None,
     )
     node, bits = widest(expression)
-    name = formula(node)
-    name = name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
+    name = _short(node)
     return PrecisionError(
         f"No ring carries the program at the precision {float(options.precision):g}, "
         f"{options.security}-bit security; the widest range is that of {name}, "

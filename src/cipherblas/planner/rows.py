@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from cipherblas.common.errors import LevelError, ParameterError, PrecisionError
-from cipherblas.crypto.params import MAX_PRIME_BITS, Parameters, make_parameters
+from cipherblas.crypto.params import MAX_PRIME_BITS, SPECIAL_MARGIN_BITS, Parameters, make_parameters
 from cipherblas.crypto.security import max_log_qp
 from cipherblas.lang.graph import products
 from cipherblas.lang.nodes import Expression, ordered
@@ -16,6 +16,7 @@ from cipherblas.lang.results import results_of
 from cipherblas.methods.matmul.registry import GEMM
 from cipherblas.planner.budgets import Budgets
 from cipherblas.planner.plan import PlanOptions
+from cipherblas.planner.sizing import PRIME_SPREAD_BITS, ModulusError
 from cipherblas.planner.strategy import Candidate, Run, Scored, Strategy
 from cipherblas.rlwe.rings import RingShape
 from cipherblas.runtime.executor import missing
@@ -24,8 +25,11 @@ from cipherblas.runtime.values import Choice, Decisions
 
 ROW_DEGREES = tuple(1 << log_n for log_n in range(11, 15))
 MIN_MODULUS_BITS, MAX_MODULUS_BITS = 24, 400
-SPECIAL_BITS = float(MAX_PRIME_BITS)  # as large as a prime can be: the larger P, the smaller the noise
+# As large as a prime can be: the larger P, the smaller the noise. Where security leaves less, what it leaves.
+SPECIAL_BITS = float(MAX_PRIME_BITS)
 PRIME_BITS = 0.6  # by which a prime may be smaller than asked for
+# A modulus is so much larger where the special prime must be smaller: the noise of key switches is larger then.
+SPARE_BITS = 2
 NOMINAL_SCALE_BITS = 20.0  # of parameters whose scales come from the modulus
 WORTH_KEYS = 1.1  # fewer keys are taken where they cost a tenth of the time at most
 
@@ -55,17 +59,28 @@ def weight_bits_for(precision: float, expression: Expression) -> int:
 
 @dataclass(frozen=True)
 class RowSize:
-    """A modulus of so many bits, in as few primes as possible, and a special prime where keys are switched."""
+    """A modulus of so many bits, in as few primes as possible, and a special prime where keys are switched.
+
+    Attributes:
+        special_bits: of the special prime; 0 for none.
+        more: primes beyond the fewest.
+    """
 
     n: int
     bits: float
-    special: bool
+    special_bits: float
     alpha: int = 1
+    more: int = 0
+
+    @property
+    def limbs(self) -> int:
+        """Primes of the modulus."""
+        return max(1, math.ceil(self.bits / (MAX_PRIME_BITS - PRIME_BITS))) + self.more
 
     def shape(self) -> RingShape:
         """For a dry run, before primes are searched."""
-        limbs = max(1, math.ceil(self.bits / (MAX_PRIME_BITS - PRIME_BITS)))
-        special = [SPECIAL_BITS] * self.special
+        limbs = self.limbs
+        special = [self.special_bits] * bool(self.special_bits)
         return RingShape.from_bits(self.n, [self.bits / limbs] * limbs, special, 1, NOMINAL_SCALE_BITS)
 
     def parameters(self, security: int, insecure: bool) -> Parameters:
@@ -73,8 +88,8 @@ class RowSize:
         return make_parameters(
             self.n,
             [math.log2(q) for q in self.shape().q],
-            SPECIAL_BITS if self.special else None,
-            int(self.special),
+            self.special_bits or None,
+            int(self.special_bits > 0),
             scale_bits=NOMINAL_SCALE_BITS,
             security=security,
             insecure=insecure,
@@ -133,43 +148,54 @@ class RowStrategy(Strategy):
         return [one for one in scored if best is not None and (one is best or one.seconds > best.seconds)]
 
     def sizes(self, candidate: Candidate, run: Run, extra_bits: float) -> Sequence[RowSize]:
-        """The smallest modulus with which the nominal ring reaches the precision."""
-        n = candidate.n
-        special = len(run(RowSize(n, MAX_MODULUS_BITS, True).shape()).keys) > 0
+        """The smallest modulus with which the nominal ring reaches the precision.
 
-        def reaches(bits: int) -> bool:
+        Where it takes several primes and no key is switched, one prime more is worth a look: residues of smaller primes
+        have fewer digits, each of which is a GEMM.
+        """
+        n, extra = candidate.n, math.ceil(extra_bits)
+        switched = len(run(RowSize(n, MAX_MODULUS_BITS, SPECIAL_BITS).shape()).keys) > 0
+        special = SPECIAL_BITS if switched else 0.0
+
+        def reaches(size: RowSize) -> bool:
             try:
-                return self.excess(run(RowSize(n, bits, special).shape())) <= 1
+                return self.excess(run(size.shape())) <= 1
             except LevelError:
                 return False
 
         def smallest(most: int) -> int | None:
             low, high = MIN_MODULUS_BITS, most
-            if high < low or not reaches(high):
+            if high < low or not reaches(RowSize(n, high, special)):
                 return None
             while low < high:
                 middle = (low + high) // 2
-                low, high = (low, middle) if reaches(middle) else (middle + 1, high)
+                low, high = (low, middle) if reaches(RowSize(n, middle, special)) else (middle + 1, high)
             return low
 
-        limit = self._limit(n, special)
+        allowed = self._allowed(n, special)
+        limit = allowed - special
         found = smallest(math.floor(limit))
-        if found is not None and found + math.ceil(extra_bits) <= limit:
-            return [RowSize(n, found + math.ceil(extra_bits), special)]
+        if found is not None and found + extra <= limit:
+            size = RowSize(n, found + extra, special)
+            return [size] if switched or size.limbs == 1 else [size, replace(size, more=1)]
         needed = smallest(MAX_MODULUS_BITS)
         if needed is None:
             raise self._unreachable(run, RowSize(n, MAX_MODULUS_BITS, special))
-        raise PrecisionError(
+        for bits in range(needed + extra, needed + extra + SPARE_BITS + 1) if switched else ():
+            size = RowSize(n, bits, min(special, allowed - PRIME_SPREAD_BITS - bits))
+            if size.special_bits >= bits / size.limbs + SPECIAL_MARGIN_BITS and reaches(size):
+                return [size]
+        raise ModulusError(
             f"The modulus that security allows products by GEMM at N = {n} is too small.",
-            expected=f"a modulus of {needed} bits",
-            got=f"{max(limit, 0.0):.0f} bits at most",
+            needed,
+            max(limit, 0.0),
         )
 
-    def _limit(self, n: int, special: bool) -> float:
-        """The largest log2(Q) that security allows."""
+    def _allowed(self, n: int, special: float) -> float:
+        """The largest log2(QP) that security allows, or enough where it sets no limit."""
         if self.options.insecure and not self.options.security:
-            return MAX_MODULUS_BITS
-        return max_log_qp(n, self.options.security) - SPECIAL_BITS * special
+            return MAX_MODULUS_BITS + special
+        return max_log_qp(n, self.options.security)
 
     def _unreachable(self, run: Run, largest: RowSize) -> PrecisionError:
         """Why no modulus reaches the precision."""

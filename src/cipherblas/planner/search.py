@@ -14,12 +14,13 @@ from cipherblas.common.errors import (
     WorkBudgetError,
 )
 from cipherblas.crypto.params import Parameters, TooFewPrimesError
+from cipherblas.lang.exact import is_exact
 from cipherblas.planner.assembly import Predictions, assemble, key_bytes_of, peak_bytes_of
 from cipherblas.planner.budgets import Budgets
 from cipherblas.planner.dry_run import DryRun, TooSlowError, dry_run
 from cipherblas.planner.explain import duration, size
 from cipherblas.planner.plan import KeySaving, Plan, PlanOptions, Rejected
-from cipherblas.planner.refusals import INFEASIBLE, refused
+from cipherblas.planner.refusals import INFEASIBLE, refused, refused_exact
 from cipherblas.planner.sizing import MORE_PRIMES_BITS, NoRingError, draft_excess, too_few_primes
 from cipherblas.planner.strategy import Candidate, Run, Scored, Size, Strategy
 from cipherblas.rlwe.rings import Ring
@@ -326,6 +327,10 @@ class Search:
             return MemoryBudgetError("No plan fits the budgets.", expected="a larger budget", got=details)
         if self.options.parameters is not None and self._failures:
             return self._failures[0]
+        exact = is_exact(strategy.expression)
+        failure = refused_exact(strategy.expression, self.options, self._failures) if exact else None
+        if failure is not None:
+            return failure
         if self._no_ring or not details:
             return refused(strategy.expression, self.options, self._failures)
         if len(self.rejected) == 1 and self._failures:

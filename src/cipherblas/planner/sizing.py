@@ -114,6 +114,19 @@ class NoRingError(PrecisionError):
         self.n, self.excess, self.bits = n, excess, bits
 
 
+class ModulusError(PrecisionError):
+    """The modulus that products by GEMM need at one ring degree is larger than security allows.
+
+    Attributes:
+        bits: log2 of the modulus.
+        allowed: the largest one.
+    """
+
+    def __init__(self, reason: str, bits: float, allowed: float) -> None:
+        super().__init__(reason, expected=f"a modulus of {bits} bits", got=f"{allowed:.0f} bits at most")
+        self.bits, self.allowed = bits, allowed
+
+
 def draft(n: int, scale_bits: float, size: int = 1) -> RingShape:
     """A ring with limbs to spare, for a look at a program's depth and noise; of `size` times the usual limbs."""
     q_bits = [float(MAX_PRIME_BITS)] * (DRAFT_BASE_LIMBS * size) + [scale_bits] * (DRAFT_SPENT_LIMBS * size)

@@ -159,7 +159,8 @@ class Client(NeverCopied):
                 key, before anything is decrypted.
 
         Returns:
-            An array; of a program with several results a tuple, or a dictionary, of arrays.
+            An array; of a program with several results a tuple, or a dictionary, of arrays. Those of exact integers are
+            int64; what is shared has noise, and is float64 in any program.
 
         Raises:
             DTypeError: not a result, not encrypted operands, not a `Sharing`.
@@ -175,7 +176,8 @@ class Client(NeverCopied):
         self._check(result)
         self._check_operands(result, of)
         if share is None:
-            return self.program.arranged(self._decrypted(result))
+            values, program = self._decrypted(result), self.program
+            return program.arranged([program.rounded(one) for one in values] if program.exact else values)
         if not isinstance(share, Sharing):
             raise DTypeError("`share` must be a Sharing.", expected="Sharing", got=type(share).__name__)
         sigmas = share.deviations(self.program)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from cipherblas import _core
 from cipherblas.common.arrays import finite_array
 from cipherblas.common.errors import DTypeError, MismatchError
-from cipherblas.common.limits import check_available, check_bound, encoded
+from cipherblas.common.limits import check_available, check_bound, check_whole, encoded
 from cipherblas.crypto import randomness
 from cipherblas.crypto.keys import FreshCiphertext, PublicKey, SecretKey, encrypt
 from cipherblas.forms.blocks import block_of
@@ -133,6 +133,8 @@ def _checked(program: PlannedProgram, key: Key, name: str, value: Any) -> Matrix
     matrix = finite_array(value, f"operand {name!r}", (len(operand.shape),))
     check_shape(name, matrix.shape, operand.shape)
     check_bound(name, matrix, operand.bound)
+    if operand.whole:
+        check_whole(name, matrix)
     return matrix
 
 

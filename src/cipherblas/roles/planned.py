@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from cipherblas.common import schema
 from cipherblas.common.arrays import finite_array
 from cipherblas.common.errors import CipherblasError, FormatError, MismatchError, capitalized
-from cipherblas.common.limits import check_name
+from cipherblas.common.limits import check_bound, check_name, check_whole
 from cipherblas.common.work import MOST_COMPILED_STEPS, MOST_STEPS, budget_of, check_nodes
 from cipherblas.crypto import files
 from cipherblas.crypto.params import Parameters
@@ -23,11 +23,13 @@ from cipherblas.engines.encodings import ProgramEncodings
 from cipherblas.evaluators.rows.values import ClearFactor
 from cipherblas.lang import graph
 from cipherblas.lang.analysis import evaluate_results
+from cipherblas.lang.exact import is_exact
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.lang.operands import BOUND_RANGE, Operand
 from cipherblas.lang.results import Arranged, arranged, labels_of, results_of
 from cipherblas.planner.assembly import executed, peak_bytes_of, replay
 from cipherblas.planner.dry_run import DryRun, dry_run
+from cipherblas.planner.exact import check_planned
 from cipherblas.planner.explain import explain
 from cipherblas.planner.plan import Plan
 from cipherblas.planner.worst_case import worst_errors
@@ -41,7 +43,7 @@ T = TypeVar("T")
 Planned = TypeVar("Planned", bound="PlannedProgram")
 _OPERAND = schema.record(
     {"shape": schema.listed(schema.anything), "secret": schema.flag, "bound": schema.number(*BOUND_RANGE)},
-    {"whole": schema.flag, "encryption": schema.text},
+    {"whole": schema.flag, "encryption": schema.text, "exact": schema.flag},
 )
 _HEADER = schema.record(
     {
@@ -61,6 +63,7 @@ class PlannedProgram:
     Attributes:
         expression: the traced graph.
         executed: what runs: by rows, with vectors as matrices of one column.
+        exact: its results are exact integers, int64.
         operands: name → declared operand.
         plan: what was decided and predicted.
         id: SHA-256 over expression, operands and decisions; keys and ciphertexts carry it.
@@ -71,6 +74,8 @@ class PlannedProgram:
     ) -> None:
         self.expression = expression
         self.executed = executed(expression, plan.decided)
+        self.exact = is_exact(expression)
+        check_planned(expression, plan.results)
         self.operands = dict(operands)
         self.plan = plan
         self._run = run
@@ -83,7 +88,7 @@ class PlannedProgram:
     def _identity(self) -> dict[str, Any]:
         return {
             "graph": graph.to_json(self.expression),
-            "operands": {name: vars(operand) for name, operand in self.operands.items()},
+            "operands": {name: operand.declared for name, operand in self.operands.items()},
             "decisions": self.plan.decisions(),
             "constants": {
                 name: constant.digest for name, constant in graph.constants(self.expression).items()
@@ -147,7 +152,11 @@ class PlannedProgram:
         """The program in the clear, by NumPy, of arrays by name: what encrypted results are compared with.
 
         Returns:
-            An array; of several results a tuple, or a dictionary, of arrays.
+            An array, of a program of exact integers of int64; of several results a tuple, or a dictionary, of arrays.
+
+        Raises:
+            MismatchError, ShapeError, DTypeError, RangeError: not finite real arrays of all operands and their shapes;
+                of a program of exact integers also fractions, or an entry beyond the declared bound.
         """
         if set(operands) != set(self.operands):
             raise MismatchError(
@@ -159,7 +168,17 @@ class PlannedProgram:
         for name, operand in self.operands.items():
             values[name] = finite_array(operands[name], f"operand {name!r}", (len(operand.shape),))
             check_shape(name, values[name].shape, operand.shape)
-        return self.arranged([np.asarray(value) for value in evaluate_results(self.expression, values)])
+            if self.exact:  # float64 holds every sum of these
+                check_bound(name, values[name], operand.bound)
+                check_whole(name, values[name])
+        results = [np.asarray(value) for value in evaluate_results(self.expression, values)]
+        return self.arranged([self.rounded(value) for value in results] if self.exact else results)
+
+    @staticmethod
+    def rounded(values: NDArray[np.float64]) -> NDArray[np.int64]:
+        """The nearest integers."""
+        found: NDArray[np.int64] = np.rint(values).astype(np.int64)
+        return found
 
     @functools.cached_property
     def least_bytes(self) -> int:

@@ -14,6 +14,7 @@ from cipherblas.lang import graph
 from cipherblas.lang.analysis import trace
 from cipherblas.lang.nodes import operands_of
 from cipherblas.lang.operands import Operand
+from cipherblas.planner.exact import exact_options
 from cipherblas.planner.plan import PlanOptions
 from cipherblas.planner.planner import check_precision, make_plan
 from cipherblas.planner.search import Tell
@@ -112,6 +113,8 @@ def compile(
         DTypeError: the operands are in no mapping, or one is not made by `secret` or `public`; the function returns
             what is no result, or results within results.
         MismatchError: a result does not depend on a secret operand.
+        ParameterError, RangeError: an operand is exact, and a node is not known to hold whole numbers, may be too large
+            to be decoded exactly, or was asked for with an error of one half or more.
 
     Example:
         >>> program = compile(lambda a, b: a @ b, {"a": secret(8, 8), "b": secret(8, 8)})
@@ -141,7 +144,7 @@ def compile(
     if idle:
         raise MismatchError("The function does not use all operands.", expected="none", got=", ".join(idle))
     check_expression(expression)
-    wanted = wanted.relative_to(expression)
+    wanted = exact_options(expression, wanted, options.get("precision")).relative_to(expression)
     check_precision(wanted.precision)
     expression = truncated(expression, float(wanted.precision))
     wanted = wanted.relative_to(expression)  # the bound of a sum which was cut may be another

@@ -11,9 +11,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from cipherblas.common.arrays import is_whole, narrow_array
-from cipherblas.common.errors import DTypeError, MemoryBudgetError, MismatchError, RangeError, ShapeError
-from cipherblas.common.limits import check_available, check_bound
+from cipherblas.common.arrays import narrow_array
+from cipherblas.common.errors import DTypeError, MemoryBudgetError, MismatchError, ShapeError
+from cipherblas.common.limits import check_available, check_bound, check_whole
 from cipherblas.common.memory import aligned_empty
 from cipherblas.crypto.keys import EvaluationKeys, FreshCiphertext
 from cipherblas.engines.encodings import Encodings
@@ -193,12 +193,8 @@ class Server:
                 matrix = narrow_array(value, f"operand {name!r}", (len(operand.shape),))
                 check_shape(name, matrix.shape, operand.shape)
                 check_bound(name, matrix, operand.bound)
-                if operand.whole and not is_whole(matrix):
-                    raise RangeError(
-                        f"Operand {name!r} was declared with an integer type and has fractions.",
-                        expected="whole numbers",
-                        got="fractions",
-                    )
+                if operand.whole:
+                    check_whole(name, matrix)
                 clear[name] = matrix
         return encrypted, clear
 

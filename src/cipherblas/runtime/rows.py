@@ -23,9 +23,9 @@ from cipherblas.common.arrays import strips
 from cipherblas.common.errors import MismatchError, ParameterError
 from cipherblas.evaluators.rows.values import EXACT_BITS, ClearFactor, Rows
 from cipherblas.forms.form import RowForm
-from cipherblas.lang.analysis import has_public_key, is_constant
+from cipherblas.lang.analysis import has_public_key, is_constant, whole_nodes
 from cipherblas.lang.graph import products, same
-from cipherblas.lang.nodes import Expression, matrix_shape, ordered
+from cipherblas.lang.nodes import Expression, matrix_shape
 from cipherblas.methods.matmul.gemm import secret_product
 from cipherblas.methods.matmul.registry import GEMM
 from cipherblas.rlwe.matrices.matrix import bit_ceil
@@ -67,14 +67,6 @@ def sums_are_exact(largest: float, terms: int) -> bool:
 def most_weight_bits(terms: int) -> int:
     """Bits of rounded weights of which a sum of so many is exact in float64: keys of fixed weights are such sums."""
     return EXACT_BITS - 1 - math.ceil(math.log2(terms))
-
-
-def whole(node: Expression) -> bool:
-    """Whether the entries of a clear part are known to be whole numbers."""
-    found: dict[int, bool] = {}
-    for current in ordered(node):
-        found[id(current)] = current.whole([found[id(child)] for child in current.children])
-    return found[id(node)]
 
 
 def can_be_fixed(product: Expression) -> bool:
@@ -265,7 +257,8 @@ class RowRun(FormRun):
         node = next(child for child in product.children if not child.secret)
         rows, cols = matrix_shape(node)
         shape = (cols, rows) if transposed else (rows, cols)
-        exact, bits = whole(node) and sums_are_exact(node.bound, shape[1]), self.weight_bits(product)
+        exact = whole_nodes(node)[id(node)] and sums_are_exact(node.bound, shape[1])
+        bits = self.weight_bits(product)
         if exact:
             unit = min(node.bound, 1.0)  # whole numbers below 1 are zeros, which are whole in any unit
         else:
