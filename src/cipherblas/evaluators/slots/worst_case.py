@@ -272,6 +272,10 @@ class WorstCase(Evaluator):
         missed = 0.0 if size in (1, abs(value)) else 0.5  # an integer in the place of a ratio of scales
         return replace(x, message=x.message * size, error=x.error * size + missed * x.message)
 
+    def _number_data(self, data: Any, factor: int, value: float) -> Any:
+        size, missed = abs(factor), 0.5 * data.message
+        return replace(data, message=data.message * size + missed, error=data.error * size + missed)
+
 
 def _mismatch(scale: float, expected: float) -> float:
     """The relative difference of two scales that count as one."""
