@@ -112,3 +112,19 @@ def test_too_few_limbs_are_refused() -> None:
         PatersonStockmeyer(dense(31), 32.0).run(ev, ev.fresh(None, bound=1.0, limbs=2))
     with pytest.raises(ParameterError, match="needs a degree"):
         scheme((1.0, 0.0))
+
+
+@pytest.mark.parametrize("degree", [3, 16, 63])
+def test_errors_of_the_argument_are_bounded(degree: int) -> None:
+    """What they change is at most what the worst case says, also at the ends of the interval, and beyond."""
+    coefficients = list(np.cos(np.arange(degree + 1.0)))
+    shape = ring(8)
+    t = np.cos(np.linspace(0, math.pi, SLOTS))
+    for bits in (20.0, 38.0):
+        worst = WorstCase(shape)
+        fresh = worst.fresh(None, bound=1.0, scale=2.0**bits)
+        error = worst.worst_error(fresh) / fresh.scale
+        bound = worst.decrypted_error(PatersonStockmeyer(coefficients, float(degree + 1)).run(worst, fresh))
+        for sign in (-1, 1):
+            off = chebyshev.chebval(t + sign * error, coefficients) - chebyshev.chebval(t, coefficients)
+            assert np.abs(off).max() <= bound

@@ -231,7 +231,7 @@ def largest_value(coefficients: tuple[float, ...], part: float = 1.0) -> float:
     """A bound on |p(t)| for |t| <= part, at most 0.13 % above the largest value.
 
     A polynomial of degree n exceeds its values at the m zeros of T_m by a factor of at most 1/cos(nπ/2m) (Ehlich and
-    Zeller 1964); no term exceeds its coefficient.
+    Zeller 1964); up to 1 no term exceeds its coefficient.
     """
     degree = max(1, len(coefficients) - 1)
     m = NODES_PER_DEGREE * degree
@@ -241,4 +241,4 @@ def largest_value(coefficients: tuple[float, ...], part: float = 1.0) -> float:
     above = 1 / math.cos(degree * math.pi / (2 * m))
     total = float(sum(map(abs, coefficients)))
     rounding = total * 2.0**-44  # of Clenshaw's sum, here and where values are compared with the bound
-    return min(largest * above, total) + rounding
+    return (min(largest * above, total) if part <= 1 else largest * above) + rounding

@@ -109,6 +109,14 @@ class WorstCase(Evaluator):
         ct.data = replace(ct.data, error=worst, amplified=0.0, added=0.0)
         return ct
 
+    def as_message(self, ct: Ct) -> Ct:
+        """As `Evaluator.as_message`."""
+        whole = ct.data.message + ct.data.error
+        found = super().as_message(ct)
+        found.bound = max(found.bound, whole / ct.scale)
+        found.data = replace(ct.data, message=whole, error=0.0, amplified=0.0, added=0.0)
+        return found
+
     def worst_error(self, ct: Ct) -> float:
         """The largest error of a slot, in units of the integer message."""
         return float(ct.data.error)

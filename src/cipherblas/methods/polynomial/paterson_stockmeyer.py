@@ -19,31 +19,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.polynomial.chebyshev import chebder
 
 from cipherblas.common.errors import ParameterError
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.values import Ct, Plain
+from cipherblas.lang.polynomials import largest_value
 
 # Of log2 of the usual scale, by which the scale of T_n may exceed it: it is off by n times as much as that of t.
 DRIFT_BITS = 4.0
 LEAST_DRIFT_BITS = 0.1  # of t: primes are not nearer to the scale
 SQUARE_DRIFT_BITS = 5.5  # of t where it is squared and no more
+LARGEST_ANGLE, LEAST_OVER = 300.0, 2.0**-50
 
 
 @dataclass(frozen=True)
 class Sum:
-    """Σ_i terms[i]·T_i + Σ (g, q) of products: q·T_g, q being a sum itself.
-
-    Attributes:
-        size: no value exceeds it, for arguments in [-1, 1].
-    """
+    """Σ_i terms[i]·T_i + Σ (g, q) of products: q·T_g, q being a sum itself."""
 
     terms: Mapping[int, float]
     products: tuple[tuple[int, Sum], ...]
-
-    @functools.cached_property
-    def size(self) -> float:
-        return sum(map(abs, self.terms.values())) + sum(part.size for _, part in self.products)
 
     def powers(self) -> Iterator[int]:
         """The powers that occur."""
@@ -195,6 +190,7 @@ class PatersonStockmeyer:
 
     def __init__(self, coefficients: Sequence[float], bound: float) -> None:
         self.coefficients, self.bound = tuple(coefficients), bound
+        self._slopes = tuple(map(float, chebder(np.asarray(self.coefficients))))
 
     def scheme(self, ev: Evaluator) -> Scheme:
         """How it is computed in a ring: a leading coefficient that is too small to go into a scale takes a level."""
@@ -210,13 +206,28 @@ class PatersonStockmeyer:
             LevelError: there are too few limbs.
         """
         plan = self.scheme(ev)
-        t = _near_usual_scale(ev, ev.bounded(t, 1.0), plan)
-        powers = {1: _double(ev, t, t, None) if plan.even else t}
+        given = _near_usual_scale(ev, ev.bounded(ev.absorb(t, 1.0), 1.0), plan)
+        t = ev.as_message(
+            given
+        )  # their errors change the value by p' times as much, whatever is computed on the way
+        over = _rounded_up(t.bound - given.bound)
+        slope = largest_value(self._slopes, 1 + over)
+        errors, worst = given.errors.times(slope), slope * ev.worst_error(given) / given.scale
+        del given  # it would count as memory of its own
+        total = self._evaluated(ev, t, plan, _Limits(over))
+        errors, worst = total.errors.plus(errors), ev.worst_error(total) + worst * total.scale
+        return ev.bounded(ev.assume_errors(total, errors, worst), self.bound)
+
+    def _evaluated(self, ev: Evaluator, t: Ct, plan: Scheme, limits: _Limits) -> Ct:
+        powers = {1: t}
+        if plan.even:
+            powers = {1: _double(ev, t, t, None, limits.of(2))}
+            limits = limits.twice()
         ev.require_levels(t, plan.depth, "a polynomial")
         limbs = t.limbs - plan.depth
         for power, a, b in plan.powers:
             difference = None if a == b else powers[a - b]
-            powers[power] = _double(ev, powers[a], powers[b], difference)
+            powers[power] = _double(ev, powers[a], powers[b], difference, limits.of(power))
         total: Ct | None = None
         scale = 2.0**ev.params.scale_bits * ev.params.q[limbs - 1]
         if plan.lead is not None:
@@ -229,9 +240,32 @@ class PatersonStockmeyer:
             total = rest if total is None else ev.add(total, rest)
         assert total is not None
         total = ev.relinearise(total)
-        if plan.constant:
-            total = ev.add_plain(total, _number(ev, plan.constant))
-        return ev.bounded(total, self.bound)
+        return ev.add_plain(total, _number(ev, plan.constant)) if plan.constant else total
+
+
+@dataclass(frozen=True)
+class _Limits:
+    """What T_n does not exceed for arguments up to 1 + over: cosh(n·arcosh(1 + over)).
+
+    Attributes:
+        step: of T_1, in T_n of another argument.
+    """
+
+    over: float
+    step: int = 1
+
+    def of(self, power: int) -> float:
+        angle = self.step * power * math.acosh(1 + self.over)
+        return math.cosh(angle) if angle < LARGEST_ANGLE else math.inf
+
+    def twice(self) -> _Limits:
+        """Of T_2 as the argument."""
+        return _Limits(self.over, 2 * self.step)
+
+
+def _rounded_up(value: float) -> float:
+    """The next power of two, so that what is found for it can be kept."""
+    return 2.0 ** math.ceil(math.log2(max(value, LEAST_OVER)))
 
 
 def _near_usual_scale(ev: Evaluator, t: Ct, plan: Scheme) -> Ct:
@@ -248,7 +282,7 @@ def _near_usual_scale(ev: Evaluator, t: Ct, plan: Scheme) -> Ct:
     return ev.enlarged_to(t, usual)
 
 
-def _double(ev: Evaluator, x: Ct, y: Ct, difference: Ct | None) -> Ct:
+def _double(ev: Evaluator, x: Ct, y: Ct, difference: Ct | None, bound: float) -> Ct:
     """2·x·y - T_{a-b} of x = T_a and y = T_b, whose difference is T_0 = 1 where it is None. Levels: 1."""
     product = ev.multiply_relinearised(x, y)
     usual = 2.0**ev.params.scale_bits * ev.params.q[product.limbs - 1]
@@ -258,7 +292,7 @@ def _double(ev: Evaluator, x: Ct, y: Ct, difference: Ct | None) -> Ct:
     else:
         moved = ev.times_number(ev.drop(difference, product.limbs), -1.0, product.scale)
         result = ev.add(product, moved)
-    return ev.rescale(ev.bounded(result, 1.0))
+    return ev.rescale(ev.bounded(result, bound))
 
 
 def _added(ev: Evaluator, powers: Mapping[int, Ct], part: Sum, limbs: int, scale: float) -> Ct:
@@ -274,7 +308,7 @@ def _added(ev: Evaluator, powers: Mapping[int, Ct], part: Sum, limbs: int, scale
         product = ev.multiply(ev.rescale(ev.relinearise(value)), factor)
         total = product if total is None else ev.add(total, product)
     assert total is not None
-    return ev.bounded(total, part.size)
+    return total
 
 
 def _number(ev: Evaluator, value: float) -> Plain:
