@@ -28,6 +28,16 @@ MORE = (
     Row("keepdims", lambda A: A / 2 - A.mean(axis=1, keepdims=True)),
     Row("all axes", lambda A: A.sum(axis=(0, 1), keepdims=True)),
     Row("ddof", lambda A: A.var(axis=1, ddof=1)),
+    Row(
+        "parts of a polynomial",
+        lambda A: cb.polynomial(A / 2, [1, 2, 3, 4, 5])[1:, ::-1].T,
+        lambda A: (1 + A + 3 / 4 * A**2 + A**3 / 2 + 5 / 16 * A**4)[1:, ::-1].T,
+    ),
+    Row(
+        "joined polynomials",
+        lambda A: cb.concatenate([A, cb.polynomial(A, [1, 2, 3, 4, 5])]),
+        lambda A: np.concatenate([A, 1 + 2 * A + 3 * A**2 + 4 * A**3 + 5 * A**4]),
+    ),
     Row("reshaped twice", lambda A: A.reshape(-1).reshape(2, -1).T),
     Row("a transposed operand", lambda A: A.T.reshape(2, -1)),
     Row("slices of a transposed operand", lambda A: A.T[1:, 2:].T[0]),

@@ -54,6 +54,7 @@ class Expression:
         linear: the client can pack it as it packs its children.
         tensor: the array that stands for it in a file, if one does.
         product: it is one of a matrix, with sums over an inner dimension.
+        sheds: it can be `shortened`.
         names: of operands that went into it beside those of its children.
         operand, name, transposed: of an operand; `operand` is None for all other nodes.
         label: of an operand, its name and how it is arranged but for a transpose.
@@ -70,6 +71,7 @@ class Expression:
     layer: ClassVar[bool] = False
     linear: ClassVar[bool] = False
     product: ClassVar[bool] = False
+    sheds: ClassVar[bool] = False
     operand: Operand | None = None
     name: str
     transposed: bool
@@ -209,6 +211,10 @@ class Expression:
     def whole(self, parts: Sequence[bool]) -> bool:
         """Whether entries are known to be whole numbers, from what is known of its children."""
         return all(parts)
+
+    def shortened(self, error: float) -> Expression:
+        """Without terms that change the value by at most `error` together; what is left counts them in its own."""
+        return self
 
     def axes(
         self, parts: Sequence[tuple[str, str]], join: Callable[[str, str], None]

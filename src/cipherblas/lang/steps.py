@@ -69,6 +69,11 @@ class Step:
             )
         return found
 
+    @property
+    def fills(self) -> bool:
+        """Whether it makes entries that are zero."""
+        return self.kind == "pad"
+
     def keeps(self, shape: Shape) -> bool:
         """Whether it leaves arrays of a shape as they are."""
         if self.kind == "slice":
