@@ -33,12 +33,39 @@ from cipherblas.common.errors import (
     WorkBudgetError,
 )
 from cipherblas.crypto.keys import EvaluationKeys, PublicKey
+from cipherblas.lang.array_functions import (
+    broadcast_to,
+    concatenate,
+    cumsum,
+    diag,
+    diagonal,
+    dot,
+    expand_dims,
+    inner,
+    matmul,
+    matrix_power,
+    mean,
+    outer,
+    power,
+    ravel,
+    reshape,
+    squared_norm,
+    squeeze,
+    stack,
+    sum,
+    trace,
+    transpose,
+    var,
+    vdot,
+    where,
+)
 from cipherblas.lang.functions import assume, avg_pool2d, conv2d, flatten, matvec, polynomial, square
 from cipherblas.lang.operands import public, secret
 
 if TYPE_CHECKING:
     from cipherblas import lab
     from cipherblas.engines.registry import register_engine
+    from cipherblas.lang import blas
     from cipherblas.methods.registry import register
     from cipherblas.planner.machine import Machine
     from cipherblas.roles.client import Client
@@ -80,20 +107,45 @@ __all__ = [
     "WorkBudgetError",
     "assume",
     "avg_pool2d",
+    "blas",
+    "broadcast_to",
     "compile",
+    "concatenate",
     "conv2d",
+    "cumsum",
+    "diag",
+    "diagonal",
+    "dot",
+    "expand_dims",
     "flatten",
+    "inner",
     "isa",
     "lab",
+    "matmul",
+    "matrix_power",
     "matvec",
+    "mean",
+    "outer",
     "polynomial",
+    "power",
     "public",
+    "ravel",
     "register",
     "register_engine",
+    "reshape",
     "secret",
     "set_threads",
     "square",
+    "squared_norm",
+    "squeeze",
+    "stack",
+    "sum",
     "threads",
+    "trace",
+    "transpose",
+    "var",
+    "vdot",
+    "where",
 ]
 
 # Name → module of what plans and runs programs: half of the time that an import takes, and spent on first use.
@@ -106,6 +158,7 @@ _ON_FIRST_USE = {
     "Program": "cipherblas.roles.program",
     "Server": "cipherblas.roles.server",
     "Sharing": "cipherblas.roles.sharing",
+    "blas": "cipherblas.lang.blas",
     "compile": "cipherblas.roles.program",
     "lab": "cipherblas.lab",
     "register": "cipherblas.methods.registry",
@@ -117,7 +170,7 @@ def __getattr__(name: str) -> Any:
     if name not in _ON_FIRST_USE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = importlib.import_module(_ON_FIRST_USE[name])
-    value = module if module.__name__ == f"{__name__}.{name}" else getattr(module, name)
+    value = module if module.__name__.endswith(f".{name}") else getattr(module, name)
     globals()[name] = value
     return value
 

@@ -55,7 +55,7 @@ COMMANDS = (
     ("encrypt", "{}/keys", "{}/A.npy", "--as", "b", "-o", "{}/B.ct"),
     ("run", "{}/plan.json", "{}/keys/evaluation", "--a", "{}/A.ct", "--b", "{}/B.ct", "-o", "{}/C.ct"),
     ("decrypt", "{}/keys", "{}/C.ct", "-o", "{}/C.npy"),
-    ("plan", "--show", "{}/plan.json"),
+    ("explain", "{}/plan.json"),
 )
 
 
@@ -83,7 +83,7 @@ def test_a_level_of_security(flow: Any, tmp_path: Path, invoke: Any) -> None:
     made = invoke("plan", "--a", "3x3", "--b", "3x3", "--security", "192", "-o", tmp_path / "plan")
     assert made.exit_code == 0, made.stderr
     for more in ((), ("--security", "192")):
-        shown = invoke("plan", "--show", tmp_path / "plan", "--json", *more)
+        shown = invoke("explain", tmp_path / "plan", "--json", *more)
         assert json.loads(shown.stdout)["security"] == 192
 
 
@@ -124,15 +124,15 @@ def rewritten(path: Path, kind: str, target: Path, **fields: Any) -> Path:
 def test_nothing_steers_the_terminal(flow: Any, tmp_path: Path, invoke: Any) -> None:
     for field in ("id", "operands", "graph", "decisions", "constants"):
         plan = rewritten(flow.plan, "program", tmp_path / "plan", **{field: ESCAPES})
-        for command in (("plan", "--show", plan), ("keygen", plan, "-o", tmp_path / "keys")):
+        for command in (("explain", plan), ("keygen", plan, "-o", tmp_path / "keys")):
             done = invoke(*command)
             assert_harmless(done)
             assert done.exit_code == (0 if field == "constants" else 1)
             shutil.rmtree(tmp_path / "keys", ignore_errors=True)
     lies = {"rejected": [{"algorithm": ESCAPES, "reason": ESCAPES}], "seconds": 0.0}
-    shown = invoke("plan", "--show", rewritten(flow.plan, "program", tmp_path / "plan", plan=lies))
+    shown = invoke("explain", rewritten(flow.plan, "program", tmp_path / "plan", plan=lies))
     assert_harmless(shown)
-    assert shown.stdout == invoke("plan", "--show", flow.plan).stdout
+    assert shown.stdout == invoke("explain", flow.plan).stdout
     for field in ("name", "program", "key_id", "role"):
         operand = rewritten(flow.a, "ciphertext", tmp_path / "A.ct", **{field: "a" + ESCAPES})
         done = invoke(

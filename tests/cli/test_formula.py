@@ -13,6 +13,7 @@ from cipherblas.cli.formula import Formula, FormulaError
 from cipherblas.lang.analysis import evaluate_clear, evaluate_results, trace
 from cipherblas.lang.graph import formula as formula_of
 from cipherblas.lang.operands import public, secret
+from cipherblas.lang.operations import Leaf
 from cipherblas.lang.results import arranged
 
 SHAPES = {"a": secret(3, 4), "b": secret(4, 3), "c": public(3, 3), "weights": secret(3, 3)}
@@ -65,6 +66,20 @@ def test_named_results_may_be_used_by_later_ones() -> None:
     assert Formula(formula_of(node)).names == ["a", "b", "c"]  # what `explain` prints can be given again
 
 
+def test_functions_methods_and_indices() -> None:
+    nodes = {"a": Leaf("a", secret(4, 6)), "s": Leaf("s", secret())}
+    for text, shape in [
+        ("mean(a[:, [1, 2]] ** 2, axis=0)", (2,)),
+        ("a.sum(axis=(0, 1), keepdims=True) * s", (1, 1)),
+        ("concatenate([a, -a[1:3, ::-1]], axis=0)", (6, 6)),
+        ("a[-1, None].reshape(3, -1).T[..., 0]", (2,)),
+        ("polynomial(a, [0, 1, 2]) - square(a)", (4, 6)),
+        ("a[[True, False, True, True]]", (3, 6)),
+    ]:
+        found = Formula(text)(**{name: nodes[name] for name in Formula(text).names})
+        assert found.shape == shape, text
+
+
 def test_names_in_order_of_appearance() -> None:
     assert Formula("x @ weights + x @ y").names == ["x", "weights", "y"]
 
@@ -90,8 +105,14 @@ def test_names_in_order_of_appearance() -> None:
         "__import__('os').system('true')",
         "a.real",
         "a.T.__class__",
-        "a[0]",
-        "a ** 2",
+        "a.inverse()",
+        "print(a)",
+        "sum(*a)",
+        "sum(a, **b)",
+        "a[lambda: 0]",
+        "a['x'].y",
+        "'a' @ a",
+        "[a, a]",
         "a % b",
         "a if b else c",
         "lambda: a",

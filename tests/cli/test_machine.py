@@ -38,11 +38,11 @@ def test_json_and_names() -> None:
     assert Machine.from_dict(values).name == "desk"
 
 
-def test_show_says_what_was_planned(tmp_path: Path) -> None:
+def test_explain_says_what_was_planned(tmp_path: Path) -> None:
     MACHINE.save(tmp_path / "machine.json")
     planned = cli(*PRODUCT, "--machine", tmp_path / "machine.json", "-o", tmp_path / "plan", "--quiet")
     assert "corpus (two cores" in planned
-    assert cli("plan", "--show", tmp_path / "plan").rstrip() == planned.split("\nnot taken:")[0].rstrip()
+    assert cli("explain", tmp_path / "plan").rstrip() == planned.split("\nnot taken:")[0].rstrip()
 
 
 def test_refusals(tmp_path: Path) -> None:
@@ -50,5 +50,3 @@ def test_refusals(tmp_path: Path) -> None:
     assert "is no file of a machine" in cli(*PRODUCT, "--machine", tmp_path / "bad.json", code=1)
     assert "Cannot read" in cli(*PRODUCT, "--machine", tmp_path / "none.json", code=1)
     assert "Cannot write" in cli("machine", "-o", tmp_path / "none" / "server.json", code=1)
-    cli(*PRODUCT, "-o", tmp_path / "plan", "--quiet")
-    cli("plan", "--show", tmp_path / "plan", "--machine", tmp_path / "bad.json", code=2)

@@ -92,17 +92,17 @@ def test_run_tells_of_its_weights(network: Network, invoke: Any, tmp_path: Path)
     assert "weights encoded in" in network.run(invoke, tmp_path / "y.ct").stderr
 
 
-def test_plan_shows_a_program(network: Network, invoke: Any, tmp_path: Path) -> None:
-    shown = invoke("plan", "--show", network.folder / "plan")
+def test_explain_shows_a_program(network: Network, invoke: Any, tmp_path: Path) -> None:
+    shown = invoke("explain", network.folder / "plan")
     assert shown.exit_code == 0
     assert shown.stdout.splitlines() == lasting(network.program)
-    stated = json.loads(invoke("plan", "--show", network.folder / "plan", "--json").stdout)
+    stated = json.loads(invoke("explain", network.folder / "plan", "--json").stdout)
     assert (stated["id"], stated["form"]) == (network.program.id, "tensors")
     assert [found["title"] for found in stated["nodes"]] == [
         found.title for found in network.program.plan.nodes
     ]
-    refused = invoke("plan", "--show", network.folder / "plan", "-o", tmp_path / "other")
-    assert refused.exit_code == 2 and "--show" in refused.stderr and list(tmp_path.iterdir()) == []
+    refused = invoke("explain", network.folder / "plan", "--plot", tmp_path / "nowhere" / "plan.png")
+    assert refused.exit_code == 1 and "Cannot write" in refused.stderr and list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

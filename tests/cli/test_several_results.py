@@ -87,7 +87,7 @@ def test_as_json(named: Flow, invoke: Any, tmp_path: Path) -> None:
     named.check([np.array(one["values"]) for one in found["results"].values()])
     bounds = [one["expected_error"] for one in found["results"].values()]
     assert bounds == [one.error for one in named.program.plan.results]
-    planned = json.loads(invoke("plan", "--show", named.plan, "--json").stdout)
+    planned = json.loads(invoke("explain", named.plan, "--json").stdout)
     assert planned["shape"] == {"gram": [3, 3], "moment": [3]} and planned["program"] == NAMED
     assert [one["label"] for one in planned["results"]] == ["gram", "moment"]
     again = invoke(

@@ -17,6 +17,7 @@ from cipherblas.crypto import security
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.methods.matmul.registry import ALGORITHMS, GEMM
 from cipherblas.methods.matvec_conv.registry import CONV_BASELINES, LAYER_METHODS
+from cipherblas.methods.polynomial.paterson_stockmeyer import scheme
 from cipherblas.planner.plan import PlanOptions
 from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.rlwe.rings import RingShape
@@ -63,6 +64,20 @@ def test_counts(name: str) -> None:
     rows = {row["algorithm"]: row for row in documents.table(PAGE, "algorithm")}
     assert set(rows) == set(ALGORITHMS)
     assert rows[name] == counted(name)
+
+
+def test_counts_of_polynomials() -> None:
+    """Levels, products and relinearisations of dense and of odd polynomials."""
+    for row in documents.table(PAGE, "degree"):
+        degree = int(row["degree"])
+        numbers = [1.0 / (index + 3) for index in range(degree + 1)]
+        dense = scheme(tuple(numbers))
+        halves = tuple(number * (index % 2) for index, number in enumerate(numbers))
+        odd = scheme(halves) if degree % 2 else None
+        found = [dense.levels, dense.multiplications, dense.relinearisations]
+        assert list(row.values())[1:4] == list(map(str, found))
+        both = (odd.multiplications, odd.relinearisations) if odd else ("", "")
+        assert list(row.values())[4:] == list(map(str, both))
 
 
 def test_every_algorithm_has_a_section() -> None:

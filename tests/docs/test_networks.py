@@ -63,8 +63,8 @@ def test_table_of_layers(layer: str) -> None:
     (row,) = [row for row in documents.table(PAGE, "layer") if row["layer"].startswith(f"`{layer}`")]
     plan = cb.compile(LAYERS[layer], {"x": cb.secret(*SHAPE)}, precision=1e-3, form="tensors").plan
     assert row["keys"] == needed_keys(plan)
-    if row["levels"].startswith("up to the degree"):
-        assert 0 < plan.levels <= 3
+    if row["levels"].startswith("log2(degree + 1)"):
+        assert plan.levels == 2
     else:
         assert int(row["levels"]) == plan.levels
 

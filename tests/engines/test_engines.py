@@ -334,9 +334,18 @@ def test_products_of_matrices(both: Both) -> None:
     for limbs in (1, both.top):
         x, y = both.matrix(limbs, 5, 9), both.matrix(limbs, 9, 16)
         both.check_matrix(lambda e, x=x, y=y: e.multiply_matrices(e.upload_matrix(x), e.upload_matrix(y)))
+        both.check_matrix(lambda e, y=y: e.gram(e.upload_matrix(y)))
         both.check_matrix(
             lambda e, y=y: e.multiply_matrices(e.transposed(e.upload_matrix(y)), e.upload_matrix(y))
         )
+
+
+@pytest.mark.parametrize("columns", [1, 3, 8])
+def test_symmetric_products_in_halves(both: Both, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cipherblas.engines.cpu.GRAM_COLUMNS", columns)
+    for cols in (1, 7, 16):
+        x = both.matrix(both.top, 5, cols)
+        both.check_matrix(lambda e, x=x: e.gram(e.upload_matrix(x)))
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.int64, np.float64])

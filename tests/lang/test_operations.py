@@ -25,6 +25,8 @@ FILTERS = RANDOM.uniform(-1, 1, (2, 1, 3, 3))
 PROGRAMS: list[tuple[Any, dict[str, Any]]] = [
     (lambda a, b: (a @ b - 2.5 * b.T).T * b + 1, {"a": S(4, 4), "b": S(4, 4)}),
     (lambda x: cb.assume(W @ x, 0.5), {"x": S(6, 3)}),
+    (lambda x, y: (x[1:] @ y).reshape(-1), {"x": S(6, 3), "y": S(3, 2)}),
+    (lambda x: cb.polynomial(W @ x, [0.5, 1.0, -1.0, 0.25]), {"x": S(6, 3)}),
     (lambda x: {"one": W @ x, "two": x + 1, "again": W @ x}, {"x": S(6, 3)}),
     (
         lambda x: cb.flatten(cb.avg_pool2d(cb.square(cb.conv2d(x, FILTERS, padding="same")), 2)),

@@ -169,6 +169,11 @@ def evaluate(expression: Expression, values: dict[str, Any]) -> Any:
     parts = [evaluate(child, values) for child in expression.children]
     if kind == "Scale":
         return parts[0] * expression.factor  # type: ignore[attr-defined]
+    if kind == "Polynomial":
+        degrees = range(len(expression.coefficients))  # type: ignore[attr-defined]
+        angles = np.arccos(np.clip(parts[0] / expression.reach, -1, 1))  # type: ignore[attr-defined]
+        cosines = np.cos([i * angles for i in degrees])
+        return np.tensordot(expression.coefficients, cosines, axes=1)  # type: ignore[attr-defined]
     if kind == "Flatten":
         return parts[0].reshape(-1)
     if kind in ("Conv2d", "AvgPool2d"):

@@ -30,6 +30,26 @@ def check_toy(function: Callable[..., Any], **arguments: Any) -> cb.Program:
     return run(program, values_of(program)).check().program
 
 
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: x.T @ x, lambda x: x @ x.T, lambda x: (2 * x + 1).T @ (2 * x + 1)],
+    ids=["x.T x", "x x.T", "of a sum"],
+)
+def test_a_matrix_times_its_transpose_is_sent_once(function: Callable[..., Any]) -> None:
+    """With one encryption on both sides, whose errors add up: also of ones, where they are largest."""
+    program = check_toy(function, x=cb.secret(9, 14))
+    assert len(program.inputs_of("x")) == 1
+    run(program, {"x": np.ones((9, 14))}).check()
+
+
+def test_symmetric_products_take_less() -> None:
+    """One upload instead of two, and one of two products that are each other's transpose."""
+    pair = toy_rows(lambda x, y: x.T @ y, x=cb.secret(9, 14), y=cb.secret(9, 14)).plan
+    one = toy_rows(lambda x: x.T @ x, x=cb.secret(9, 14)).plan
+    assert one.upload_bytes == pair.upload_bytes // 2
+    assert one.counts.modular_macs < pair.counts.modular_macs
+
+
 @pytest.mark.parametrize("shape", [(5, 300, 4096), (20, 40, 5000), (3, 7, 33)], ids=str)
 def test_fixed_weights(shape: tuple[int, int, int], tmp_path: Path) -> None:
     """One key per row of the weights, one GEMM; through files as well."""

@@ -324,6 +324,9 @@ class ReferenceEngine(Engine):
             )
         )
 
+    def gram(self, x: Matrix) -> Matrix:
+        return self.multiply_matrices(self.transposed(x), x)
+
     def multiply_matrices(self, x: Matrix, y: Matrix) -> Matrix:
         left, right = _words(x, Matrix), _words(y, Matrix)
         return Matrix(

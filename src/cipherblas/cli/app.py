@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import cipherblas
-from cipherblas.cli import bench, crossover, decrypt, demo, encrypt, keygen, machine, plan, run
+from cipherblas.cli import bench, crossover, decrypt, demo, encrypt, explain, keygen, machine, plan, run
 from cipherblas.cli.guard import INTERRUPTED, guarded, say
 
 app = typer.Typer(
@@ -41,6 +41,7 @@ def _options(
 _COMMANDS: dict[str, Callable[..., None]] = {
     "machine": machine.machine,
     "plan": plan.plan,
+    "explain": explain.explain,
     "keygen": keygen.keygen,
     "encrypt": encrypt.encrypt,
     "run": run.run,

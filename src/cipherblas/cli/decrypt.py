@@ -103,6 +103,8 @@ def decrypt(
     sharing = None if share is None else Sharing(share, LEAST_BITS if share_bits is None else share_bits)
     with display.progress("decrypting"):
         values = client.decrypt(encrypted, of=operands, share=sharing)
+    if program.expression.root and isinstance(values, np.ndarray):
+        values = tuple(values)  # of a batch, whose matrices have a name each in a file
     found = _labelled(values)
     if output is not None:
         if program.expression.root:

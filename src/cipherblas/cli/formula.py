@@ -7,7 +7,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from cipherblas.lang.nodes import Expression
+from cipherblas.lang import array_functions, functions
+from cipherblas.lang.nodes import FUNCTIONS, Expression
 
 _LONGEST = 2000
 _DEEPEST = 200
@@ -18,7 +19,19 @@ _OPERATIONS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Sub: lambda left, right: left - right,
     ast.Mult: lambda left, right: left * right,
     ast.Div: lambda left, right: left / right,
+    ast.Pow: lambda left, right: left**right,
 }
+# That a formula may call by name, as `cipherblas` has them.
+_CALLED: dict[str, Callable[..., Any]] = {
+    name: getattr(module, name)
+    for module, names in (
+        (array_functions, array_functions.__all__),
+        (functions, ("assume", "avg_pool2d", "conv2d", "flatten", "matvec", "polynomial", "square")),
+    )
+    for name in names
+}
+_METHODS = tuple(name for name in FUNCTIONS if name != "getitem")  # of nodes
+_ALLOWED = "names, numbers, @ + - * / **, .T, indices, parentheses, NumPy's functions and methods"
 
 
 class FormulaError(ValueError):
@@ -28,7 +41,8 @@ class FormulaError(ValueError):
 class Formula:
     """A checked formula; calling it with a node per name builds the expression.
 
-    Allowed are names, numbers, `@`, `+`, `-`, `*`, division by a number, `.T` and parentheses. Several results are
+    Allowed are names, numbers, `@`, `+`, `-`, `*`, division by a number, `**`, `.T`, indices, parentheses, functions
+    such as `sum(a, axis=0)` or `polynomial(a, [0, 1, 2])`, and methods such as `a.mean()`. Several results are
     separated by commas, `x.T @ x, x.T @ y`, or are named and separated by semicolons, `p = a @ b; q = p @ c`: later
     formulas may use the names of earlier ones.
 
@@ -95,9 +109,31 @@ class Formula:
             self._check(node.operand, depth + 1)
         elif isinstance(node, ast.Attribute) and node.attr == "T":
             self._check(node.value, depth + 1)
+        elif isinstance(node, ast.Subscript):
+            self._check(node.value, depth + 1)
+            self._check_argument(node.slice, depth + 1)
+        elif isinstance(node, ast.Call) and _is_known(node.func) and all(one.arg for one in node.keywords):
+            if isinstance(node.func, ast.Attribute):
+                self._check(node.func.value, depth + 1)
+            for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
+                self._check_argument(argument, depth + 1)
         else:
-            allowed = "names, numbers, @ + - * /, .T and parentheses"
-            raise FormulaError(f"{ast.unparse(node)[:60]!r} is not allowed in a formula: expected {allowed}")
+            raise FormulaError(f"{ast.unparse(node)[:60]!r} is not allowed in a formula: expected {_ALLOWED}")
+
+    def _check_argument(self, node: ast.expr, depth: int) -> None:
+        """What stands in brackets: also lists, ranges, texts, True, False and None."""
+        if isinstance(node, (ast.List, ast.Tuple)):
+            for part in node.elts:
+                self._check_argument(part, depth + 1)
+        elif isinstance(node, ast.Slice):
+            for end in (node.lower, node.upper, node.step):
+                if end is not None:
+                    self._check_argument(end, depth + 1)
+        elif not (
+            isinstance(node, ast.Constant)
+            and (node.value in (None, ...) or isinstance(node.value, (bool, str)))
+        ):
+            self._check(node, depth)
 
     def __call__(self, /, **nodes: Expression) -> Any:
         found: dict[str, Any] = {}
@@ -120,12 +156,50 @@ class Formula:
         if isinstance(node, ast.UnaryOp):
             inner = self._build(node.operand, nodes)
             return -inner if isinstance(node.op, ast.USub) else inner
+        if isinstance(node, ast.Subscript):
+            return self._build(node.value, nodes)[self._argument(node.slice, nodes)]
+        if isinstance(node, ast.Call):
+            return self._called(node, nodes)
         assert isinstance(node, ast.BinOp)
         left, right = self._build(node.left, nodes), self._build(node.right, nodes)
         try:
             return _OPERATIONS[type(node.op)](left, right)
         except (TypeError, ZeroDivisionError) as error:
             raise FormulaError(f"{ast.unparse(node)[:60]!r}: {error}") from error
+
+    def _called(self, node: ast.Call, nodes: dict[str, Expression]) -> Any:
+        arguments = [self._argument(one, nodes) for one in node.args]
+        named = {one.arg: self._argument(one.value, nodes) for one in node.keywords if one.arg is not None}
+        try:
+            if isinstance(node.func, ast.Attribute):
+                value = self._build(node.func.value, nodes)
+                if not isinstance(value, Expression):
+                    raise FormulaError(f"{ast.unparse(node)[:60]!r}: a number has no {node.func.attr}")
+                return FUNCTIONS[node.func.attr](value, *arguments, **named)
+            assert isinstance(node.func, ast.Name)
+            return _CALLED[node.func.id](*arguments, **named)
+        except TypeError as error:
+            raise FormulaError(f"{ast.unparse(node)[:60]!r}: {error}") from error
+
+    def _argument(self, node: ast.expr, nodes: dict[str, Expression]) -> Any:
+        if isinstance(node, ast.Constant):
+            return node.value
+        if isinstance(node, ast.List):
+            return [self._argument(part, nodes) for part in node.elts]
+        if isinstance(node, ast.Tuple):
+            return tuple(self._argument(part, nodes) for part in node.elts)
+        if isinstance(node, ast.Slice):
+            ends = (node.lower, node.upper, node.step)
+            return slice(*(None if end is None else self._argument(end, nodes) for end in ends))
+        if isinstance(node, ast.UnaryOp) and isinstance(node.operand, ast.Constant):
+            return -node.operand.value if isinstance(node.op, ast.USub) else node.operand.value  # type: ignore[operator]
+        return self._build(node, nodes)
+
+
+def _is_known(function: ast.expr) -> bool:
+    if isinstance(function, ast.Attribute):
+        return function.attr in _METHODS
+    return isinstance(function, ast.Name) and function.id in _CALLED
 
 
 def _number(node: ast.Constant) -> float:

@@ -180,14 +180,6 @@ def plan(
         ),
     ] = None,
     threads: PlannedThreads = None,
-    show: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="PLAN",
-            help="Explain this program file, for the machine that it was planned for, instead of planning one.",
-            show_default=False,
-        ),
-    ] = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Write the program file.", show_default=False),
@@ -213,7 +205,6 @@ def plan(
       cipherblas plan --a 64x64 --b 64x64 --link 50Mbit/s
       cipherblas plan --a 64x64 --b 64x64 --minimise server
       cipherblas plan --a 64x64 --b 64x64 --machine server.json
-      cipherblas plan --show plan.json
     """
     given = locals()
     operands = declared_operands(
@@ -225,13 +216,6 @@ def plan(
         dtype=dtype,
         exact=exact,
     )
-    if show is not None:
-        if operands or program is not None or output is not None or machine is not None:
-            raise typer.BadParameter(
-                "takes no operands, no --program, no --machine and no -o", param_hint="--show"
-            )
-        _print(Program.load(show, security=security, insecure=insecure), json)
-        return
     formula = _formula(program, operands)
     if output is not None:
         files.check_writable(output)
@@ -258,12 +242,13 @@ def plan(
             raise typer.BadParameter(str(error), param_hint="--program") from error
     if output is not None:
         planned.save(output)
-    _print(planned, json)
+    printed(planned, json)
     if output is not None:
         display.note(f"wrote {output}")
 
 
-def _print(planned: Program, json: bool) -> None:
+def printed(planned: Program, json: bool) -> None:
+    """Print a program as text or as JSON."""
     if json:
         print_json(description(planned))
     else:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from cipherblas import _core
 from cipherblas.common import openblas
 from cipherblas.common.arrays import bit_reversed
+from cipherblas.common.limits import GRAM_COLUMNS
 from cipherblas.common.memory import aligned_empty
 from cipherblas.crypto.params import Parameters
 from cipherblas.engines.protocol import Engine, Signed, Term, Words
@@ -149,6 +150,26 @@ class CpuEngine(Engine):
         for limb, (left, right) in enumerate(zip(x, y, strict=True)):
             _core.modular_gemm(left, right, self._moduli[limb], "auto", out[limb])
         return out
+
+    def gram(self, x: Words) -> Words:
+        openblas.load()
+        cols = x.shape[2]
+        out = aligned_empty((len(x), cols, cols))
+        for limb, residues in enumerate(x):
+            self._gram(residues, self._moduli[limb], out[limb])
+        return out
+
+    def _gram(self, x: Words, modulus: int, out: Words) -> None:
+        """The two halves of the columns with themselves, and one with the other, which stands there twice."""
+        cols = x.shape[1]
+        if cols <= GRAM_COLUMNS:
+            _core.modular_gemm(x.T, x, modulus, "auto", out)
+            return
+        half = cols // 2
+        self._gram(x[:, :half], modulus, out[:half, :half])
+        self._gram(x[:, half:], modulus, out[half:, half:])
+        _core.modular_gemm(x[:, :half].T, x[:, half:], modulus, "auto", out[:half, half:])
+        out[half:, :half] = out[:half, half:].T
 
     def transposed(self, x: Words) -> Words:
         turned: Words = x.transpose(0, 2, 1)

@@ -210,6 +210,10 @@ class Engine(Protocol):
         """x @ y for every limb, exactly."""
         ...
 
+    def gram(self, x: Matrix) -> Matrix:
+        """xᵀ @ x for every limb, exactly: a symmetric matrix, of which it may compute one half."""
+        ...
+
     def transposed(self, x: Matrix) -> Matrix:
         """Every limb transposed; it may be a view."""
         ...

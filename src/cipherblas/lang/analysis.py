@@ -85,6 +85,8 @@ def evaluate_results(
     for current in ordered(node):
         if current.operand is not None:
             given = values[current.name].reshape(current.operand.shape)
+            for step in current.steps:
+                given = step(given)
             given = given.T if current.transposed else given
             found[id(current)] = given if narrow and current is node else given.astype(np.float64, copy=False)
         elif not current.root:

@@ -14,7 +14,8 @@ from cipherblas.common.errors import DTypeError, ParameterError, RangeError, Sha
 from cipherblas.lang.layers import Assume, AvgPool2d, Conv2d, Flatten
 from cipherblas.lang.nodes import Expression, as_node
 from cipherblas.lang.operands import MAX_LENGTH, checked_bound
-from cipherblas.lang.operations import Add, Constant, Multiply, Scale
+from cipherblas.lang.operations import Add, Constant, Multiply
+from cipherblas.lang.polynomials import of_powers, simplest, sum_of_powers
 
 Pair = tuple[int, int]
 MAX_DEGREE = 64  # of a polynomial
@@ -171,7 +172,11 @@ def assume(x: Expression, bound: float) -> Expression:
 
 
 def polynomial(x: Expression, coefficients: Sequence[float]) -> Expression:
-    """c0 + c1·x + c2·x² + … of every entry, powers by repeated squaring.
+    """c0 + c1·x + c2·x² + … of every entry.
+
+    A sum of several powers is computed in the Chebyshev basis on the interval that the bound of x gives, by some
+    2·sqrt(degree) products (Paterson and Stockmeyer); a single power, beside a linear term, by repeated squaring.
+    Coefficients in the Chebyshev basis are exact but for one rounding each, 2^-53 of their size.
 
     Args:
         coefficients: from the constant on, as `numpy.polynomial.polynomial.polyval` takes them.
@@ -179,8 +184,8 @@ def polynomial(x: Expression, coefficients: Sequence[float]) -> Expression:
     Terms that lie far below the precision of the program are left out, and counted in its predicted error: those of
     coefficients that a fit leaves near zero.
 
-    Levels: log2(degree), rounded up, for one power; for a sum of powers, whose terms must get one scale, more, at most
-    the degree. Key: relinearisation from degree 2 on.
+    Levels: log2(degree + 1), rounded up; log2(degree) where the degree is a power of two, or for one power. One more
+    where the slots of x are at no usual scale. Key: relinearisation from degree 2 on.
 
     Raises:
         ParameterError: no coefficient but the constant, or a degree above 64.
@@ -207,21 +212,9 @@ def polynomial(x: Expression, coefficients: Sequence[float]) -> Expression:
             expected=f"1 to {MAX_DEGREE}",
             got=max(len(values), 1) - 1,
         )
-    powers = {1: x}
-
-    def power(exponent: int) -> Expression:
-        if exponent not in powers:
-            low = exponent // 2
-            powers[exponent] = Multiply(power(exponent - low), power(low))
-        return powers[exponent]
-
-    total: Expression | None = None
-    for exponent in range(len(values) - 1, 0, -1):
-        if values[exponent]:
-            term = Scale.of(power(exponent), values[exponent])
-            total = term if total is None else Add(total, term)
-    assert total is not None
-    return total + values[0] if values[0] else total
+    if sum(value != 0 for value in values[2:]) < 2:
+        return sum_of_powers(x, values)
+    return simplest(x, of_powers(values, x.bound), x.bound)
 
 
 def _coefficient(value: Any) -> float:

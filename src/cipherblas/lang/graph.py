@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from cipherblas.common import schema
 from cipherblas.common.errors import CipherblasError, FormatError
 from cipherblas.common.work import ENTRIES_PER_STEP, MACS_PER_STEP, Work, check_nodes
+from cipherblas.lang.arrangements import Arrange  # noqa: F401  (enters it)
 from cipherblas.lang.nodes import OPERATIONS, Expression, ordered
 from cipherblas.lang.operands import Operand
 from cipherblas.lang.operations import Constant
@@ -74,6 +75,17 @@ def deduplicated(node: Expression) -> Expression:
     return replaced[id(node)]
 
 
+def same(x: Expression, y: Expression) -> bool:
+    """Whether two graphs compute the same from the same operands, by the same operations."""
+    return x is y or (
+        type(x) is type(y)
+        and x.shape == y.shape
+        and x.identity == y.identity
+        and len(x.children) == len(y.children)
+        and all(map(same, x.children, y.children))
+    )
+
+
 def products(node: Expression) -> list[Expression]:
     """Every distinct matrix product that depends on secret data, operands first."""
     return [current for current in ordered(node) if current.product and current.secret]
@@ -116,15 +128,16 @@ class Axes:
             names = self._matrix(node)
         else:
             parts = [self._visit(child) for child in node.children]
-            names = node.axes(parts, self._join)
+            names = node.axes(parts, self._join) or self._matrix(node)
         self._names[id(node)] = names
         return names
 
     def _matrix(self, node: Expression) -> tuple[str, str]:
         if node.operand is not None:
-            label = node.name
+            label = node.label
         else:
-            label = f"clear {self._clear}"  # not the name of any operand
+            kind = "arranged" if node.secret else "clear"
+            label = f"{kind} {self._clear}"  # not the name of any operand
             self._clear += 1
         names = (f"{label}.rows", f"{label}.cols")
         if node.operand is not None and node.transposed:

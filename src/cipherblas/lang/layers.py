@@ -17,7 +17,7 @@ from cipherblas.common.arrays import real_number, shape_text
 from cipherblas.common.errors import ParameterError, ShapeError
 from cipherblas.lang.nodes import Expression, operation
 from cipherblas.lang.operands import BOUND_RANGE, MAX_LENGTH, checked_bound
-from cipherblas.lang.operations import Constant
+from cipherblas.lang.operations import Constant, arranged
 from cipherblas.lang.windows import Window
 
 PAIR = schema.listed(schema.whole(0, MAX_LENGTH), 2, 2)
@@ -175,6 +175,9 @@ class Assume(Expression):
     def _transpose(self) -> Expression:
         return Assume(self.x.T, self.bound)
 
+    def arranged(self, step: Any) -> Expression:
+        return Assume(arranged(self.x, step), self.bound)
+
 
 @operation
 class Truncated(Expression):
@@ -199,6 +202,9 @@ class Truncated(Expression):
 
     def _transpose(self) -> Expression:
         return Truncated(self.x.T, self.error)
+
+    def arranged(self, step: Any) -> Expression:
+        return Truncated(arranged(self.x, step), self.error)
 
 
 def _windows(image: NDArray[np.float64], window: Window) -> NDArray[np.float64]:

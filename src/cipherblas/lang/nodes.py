@@ -9,9 +9,10 @@ error relative to them.
 
 from __future__ import annotations
 
+import functools
 import json
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NoReturn, TypeVar
 
 import numpy as np
@@ -21,6 +22,7 @@ from cipherblas.common import schema
 from cipherblas.common.arrays import finite_array, is_scalar, real_array, real_number, shape_text
 from cipherblas.common.errors import DTypeError, ParameterError, RangeError, ShapeError
 from cipherblas.lang.operands import Operand, checked_bound
+from cipherblas.lang.steps import Step
 from cipherblas.lang.windows import Window
 
 MAX_DEPTH = 128  # of nested operations: graphs are walked recursively
@@ -52,8 +54,11 @@ class Expression:
         linear: the client can pack it as it packs its children.
         tensor: the array that stands for it in a file, if one does.
         product: it is one of a matrix, with sums over an inner dimension.
+        sheds: it can be `shortened`.
         names: of operands that went into it beside those of its children.
         operand, name, transposed: of an operand; `operand` is None for all other nodes.
+        label: of an operand, its name and how it is arranged but for a transpose.
+        steps: how an operand is arranged before it is packed.
         error: by which its value is known to be off the exact one.
         window: of a convolution or a mean over windows; None for all other nodes.
     """
@@ -66,9 +71,12 @@ class Expression:
     layer: ClassVar[bool] = False
     linear: ClassVar[bool] = False
     product: ClassVar[bool] = False
+    sheds: ClassVar[bool] = False
     operand: Operand | None = None
     name: str
     transposed: bool
+    label: str
+    steps: tuple[Step, ...] = ()
     window: Window | None = None
     error: float = 0.0
     tensor: NDArray[np.float64] | None = None
@@ -106,8 +114,8 @@ class Expression:
 
     @property
     def T(self) -> Expression:
-        """The transpose (free: the client packs the operands transposed); of a vector, itself."""
-        if len(self.shape) == 1:
+        """The transpose (free: the client packs the operands transposed); of a vector or a number, itself."""
+        if len(self.shape) < 2:
             return self
         if len(self.shape) != 2:
             raise ShapeError(
@@ -121,6 +129,10 @@ class Expression:
         return self._transposed
 
     # ---- the rules of an operation ----
+
+    def arranged(self, step: Step) -> Expression | None:
+        """The same as an operation on arranged children (see `lang.arrangements`), where it is one."""
+        return None
 
     def _transpose(self) -> Expression:
         """The transpose of a matrix."""
@@ -200,8 +212,15 @@ class Expression:
         """Whether entries are known to be whole numbers, from what is known of its children."""
         return all(parts)
 
-    def axes(self, parts: Sequence[tuple[str, str]], join: Callable[[str, str], None]) -> tuple[str, str]:
-        """Names of the rows and the columns of a matrix, from those of its children; `join` makes two names one."""
+    def shortened(self, error: float) -> Expression:
+        """Without terms that change the value by at most `error` together; what is left counts them in its own."""
+        return self
+
+    def axes(
+        self, parts: Sequence[tuple[str, str]], join: Callable[[str, str], None]
+    ) -> tuple[str, str] | None:
+        """Names of the rows and the columns of a matrix, from those of its children; `join` makes two names one. None
+        where they are axes of their own."""
         for other in parts[1:]:
             join(parts[0][0], other[0])
             join(parts[0][1], other[1])
@@ -227,21 +246,30 @@ class Expression:
     # ---- what users write ----
 
     def __matmul__(self, other: Any) -> Expression:
+        if _is_batch(other):
+            return NotImplemented
         return OPERATIONS["matmul"].of(self, _as_factor(other))
 
     def __rmatmul__(self, other: Any) -> Expression:
         return OPERATIONS["matmul"].of(_as_factor(other), self)
 
     def __add__(self, other: Any) -> Expression:
+        if _is_batch(other):
+            return NotImplemented
         if _is_zero(other):  # what sum() starts with
             return self
-        return OPERATIONS["add"].of(self, _as_matrix(other, self.shape))
+        return OPERATIONS["add"].of(*_aligned(self, other))
 
     def __radd__(self, other: Any) -> Expression:
         return self.__add__(other)
 
     def __sub__(self, other: Any) -> Expression:
-        return self if _is_zero(other) else OPERATIONS["add"].of(self, -_as_matrix(other, self.shape))
+        if _is_batch(other):
+            return NotImplemented
+        if _is_zero(other):
+            return self
+        left, right = _aligned(self, other)
+        return OPERATIONS["add"].of(left, -right)
 
     def __rsub__(self, other: Any) -> Expression:
         return (-self).__add__(other)
@@ -256,13 +284,17 @@ class Expression:
         return self
 
     def __mul__(self, other: Any) -> Expression:
+        if _is_batch(other):
+            return NotImplemented
         if is_scalar(other):
             return self._times(real_number(other))
-        return OPERATIONS["multiply"].of(self, _as_matrix(other, self.shape))
+        return OPERATIONS["multiply"].of(*_aligned(self, other))
 
     __rmul__ = __mul__
 
     def __truediv__(self, other: Any) -> Expression:
+        if isinstance(other, Expression):
+            return other.__rtruediv__(self)
         if not is_scalar(other):
             raise DTypeError(
                 "The division of a node is only supported by a number.",
@@ -272,6 +304,51 @@ class Expression:
         if real_number(other) == 0.0:
             raise RangeError("The program has a division by zero.", expected="a non-zero number", got=other)
         return self._times(1.0 / real_number(other))
+
+    def __rtruediv__(self, other: Any) -> NoReturn:
+        raise DTypeError(
+            "The division by an encrypted value is not computed. Multiply by an approximation of its inverse, a "
+            "polynomial on an interval without 0.",
+            expected="a division by a number",
+            got="a division by a node of the program",
+        )
+
+    def __pow__(self, exponent: Any) -> Expression:
+        return _function("power")(self, exponent)
+
+    def __getitem__(self, key: Any) -> Expression:
+        return _function("getitem")(self, key)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise DTypeError("A number has no length.", expected="a vector or a matrix", got="a number")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Expression]:
+        return (self[number] for number in range(len(self)))
+
+    def __bool__(self) -> NoReturn:
+        raise DTypeError(
+            "Whether an encrypted value is true is not known while the program is written.",
+            expected="a program without branches",
+            got="a condition",
+        )
+
+    def _compared(self, other: Any) -> NoReturn:
+        raise DTypeError(
+            "Encrypted values cannot be compared: the server would see the result. Approximate a comparison by a "
+            "polynomial on an interval.",
+            expected="@, +, -, *, ** or .T",
+            got="a comparison",
+        )
+
+    __lt__ = __le__ = __gt__ = __ge__ = _compared
+
+    def __getattr__(self, name: str) -> Any:
+        """NumPy's methods: those of `lang.array_functions`."""
+        if name.startswith("_") or name not in FUNCTIONS:
+            raise AttributeError(f"a node of a program has no attribute {name!r}")
+        return functools.partial(FUNCTIONS[name], self)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {shape_text(self.shape)}>"
@@ -288,6 +365,20 @@ def _operation_on(
 
 
 OPERATIONS: dict[str, type[Expression]] = {}  # by the name that they have in files
+FUNCTIONS: dict[str, Callable[..., Expression]] = {}  # that are methods of nodes
+Function = TypeVar("Function", bound=Callable[..., Expression])
+
+
+def node_function(function: Function) -> Function:
+    """Enter a function whose first argument is a node as a method of nodes (a decorator)."""
+    FUNCTIONS[function.__name__] = function
+    return function
+
+
+def _function(name: str) -> Callable[..., Expression]:
+    return FUNCTIONS[name]
+
+
 Kind = TypeVar("Kind", bound=type[Expression])
 
 
@@ -307,6 +398,11 @@ def _short(value: Any) -> str:
     return str(value[0]) if isinstance(value, list) and len(set(value)) == 1 else str(value)
 
 
+def _is_batch(value: Any) -> bool:
+    """Whether a value is several nodes (`lang.batches`), which then does the operation."""
+    return getattr(value, "batched", False) is True
+
+
 def _is_zero(value: Any) -> bool:
     return is_scalar(value) and bool(value == 0)
 
@@ -316,7 +412,7 @@ def _as_factor(value: Any) -> Expression:
     if isinstance(value, Expression):
         return value
     _check_array(value)
-    return OPERATIONS["constant"].of(finite_array(value, "a constant", (1, 2)))
+    return OPERATIONS["constant"].of(finite_array(value, "a constant", (1, 2, 3)))
 
 
 def as_node(value: Any, dimensions: int, what: str) -> Expression:
@@ -341,10 +437,33 @@ def _check_array(value: Any) -> None:
         )
 
 
+def _aligned(node: Expression, other: Any) -> tuple[Expression, Expression]:
+    """Both sides of an entrywise operation, broadcast to one shape as NumPy does."""
+    if not isinstance(other, Expression) and is_scalar(other):
+        return node, _as_matrix(other, node.shape)
+    if not isinstance(other, Expression):
+        _check_array(other)
+        other = real_array(other, "a constant")
+        what = "A constant cannot be broadcast to the other operand."
+    else:
+        what = "Both sides of elementwise operations need shapes that can be broadcast to one."
+    try:
+        shape = np.broadcast_shapes(node.shape, other.shape)
+    except ValueError:
+        raise ShapeError(what, expected=shape_text(node.shape), got=shape_text(other.shape)) from None
+    return _broadcast(node, shape), _broadcast(other, shape)
+
+
+def _broadcast(value: Any, shape: tuple[int, ...]) -> Expression:
+    if not isinstance(value, Expression):
+        return _as_matrix(value, shape)
+    if value.shape == shape:
+        return value
+    return OPERATIONS["arrange"].of(value, Step("broadcast", shape))
+
+
 def _as_matrix(value: Any, shape: tuple[int, ...]) -> Expression:
     """A node for `value`; numbers and arrays are broadcast to `shape`."""
-    if isinstance(value, Expression):
-        return value
     if not is_scalar(value):
         _check_array(value)
     array = np.asarray(real_number(value) if is_scalar(value) else real_array(value, "a constant"))

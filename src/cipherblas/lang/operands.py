@@ -86,10 +86,11 @@ def _shape(lengths: Any, secret: bool) -> tuple[int, ...]:
         ) from None
     if len(values) == 2:
         return _length(values[0], "rows"), _length(values[1], "columns")
-    if not 1 <= len(values) <= (3 if secret else 4):
+    if len(values) > (3 if secret else 4):
         raise ShapeError(
             "An operand has the wrong number of dimensions.",
-            expected="1 (a vector), 2 (a matrix) or 3 (an image)" + ("" if secret else " or 4 (filters)"),
+            expected="0 (a number), 1 (a vector), 2 (a matrix) or 3 (an image)"
+            + ("" if secret else " or 4 (filters)"),
             got=len(values),
         )
     return tuple(_length(value, "entries along each dimension") for value in values)
@@ -134,7 +135,8 @@ def secret(
     """An encrypted operand with entries in [-bound, bound].
 
     Args:
-        shape: rows and columns of a matrix, the length of a vector, or channels, height and width of an image.
+        shape: rows and columns of a matrix, the length of a vector, channels, height and width of an image; nothing for
+            a number.
         bound: of the absolute value of an entry; by default 1, for an integer type the largest absolute value of that
             type, which it must not exceed.
         encryption: "secret-key": the client alone encrypts it, at half the bytes. "public-key": whoever has the public

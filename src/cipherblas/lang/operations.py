@@ -16,8 +16,11 @@ from numpy.typing import NDArray
 from cipherblas.common import schema
 from cipherblas.common.arrays import finite_array, is_whole, shape_text
 from cipherblas.common.errors import FormatError, RangeError, ShapeError
-from cipherblas.lang.nodes import Expression, operands_of, operation
+from cipherblas.lang.arranged_products import arranged_product
+from cipherblas.lang.batches import batched_product
+from cipherblas.lang.nodes import OPERATIONS, Expression, operands_of, operation
 from cipherblas.lang.operands import BOUND_RANGE, Operand
+from cipherblas.lang.steps import Step
 
 ZERO_BOUND = 2.0**-20  # stands for the bound of a matrix of zeros
 
@@ -34,7 +37,7 @@ class Leaf(Expression):
 
     def __init__(self, name: str, operand: Operand, transposed: bool = False) -> None:
         self.name, self.operand, self.transposed = name, operand, transposed
-        self.names = frozenset({name})
+        self.names, self.label = frozenset({name}), name
         shape = operand.shape[::-1] if transposed else operand.shape
         super().__init__(shape, operand.secret, operand.bound)
 
@@ -62,7 +65,8 @@ class Leaf(Expression):
         return Leaf, (self.name, self.operand, self.transposed)
 
     def as_column(self, parts: Sequence[Expression]) -> Expression:
-        return Leaf(self.name, dataclasses.replace(self.operand, shape=(*self.shape, 1)))
+        shape = (*self.shape, 1) if self.shape else (1, 1)
+        return Leaf(self.name, dataclasses.replace(self.operand, shape=shape))
 
     def log_unit(self, parts: Sequence[float]) -> float:
         return math.log2(self.bound)
@@ -139,6 +143,10 @@ class Constant(Expression):
     def text(self, parts: Sequence[str]) -> str:
         return f"constant[{shape_text(self.shape)}]"
 
+    @property
+    def title(self) -> str:
+        return f"constant {shape_text(self.shape)}"
+
     @functools.cached_property
     def digest(self) -> str:
         """SHA-256 of shape and values."""
@@ -199,13 +207,18 @@ class MatMul(Expression):
         return self.left.row_sum if len(self.left.shape) == 2 else self.left.column_sum
 
     @classmethod
-    def of(cls, *parts: Expression) -> Expression:
-        """As NumPy's `@`: a vector on the left is multiplied by the transpose."""
+    def of(cls, *parts: Expression) -> Any:
+        """As NumPy's `@`: a vector on the left is multiplied by the transpose, and arrays of matrices one by one."""
         left, right = parts
+        if 3 in (len(left.shape), len(right.shape)):
+            return batched_product(left, right)
         return cls(right.T, left) if len(left.shape) == 1 and len(right.shape) == 2 else cls(left, right)
 
     def _transpose(self) -> Expression:
         return MatMul(self.right.T, self.left.T)
+
+    def arranged(self, step: Step) -> Expression | None:
+        return arranged_product(self, step)
 
     def as_column(self, parts: Sequence[Expression]) -> Expression:
         left, right = parts
@@ -230,8 +243,18 @@ class MatMul(Expression):
         return f"W @ x {left}" if len(self.shape) == 1 else f"product {left} · {right}"
 
 
+def arranged(node: Expression, step: Step) -> Expression:
+    """A node whose entries are arranged by a step of `lang.arrangements`."""
+    return OPERATIONS["arrange"].of(node, step)
+
+
 class _Elementwise(Expression):
     inputs = 2
+
+    def arranged(self, step: Step) -> Expression:
+        left = arranged(self.left, step)
+        right = left if self.right is self.left else arranged(self.right, step)
+        return self.rebuilt((left, right))
 
     def __init__(self, left: Expression, right: Expression, bound: float) -> None:
         if left.shape != right.shape:
@@ -295,6 +318,11 @@ class Multiply(_Elementwise):
     def gain(self, position: int) -> float:
         return self.children[1 - position].bound
 
+    @property
+    def packable_factors(self) -> bool:
+        """Whether the client can pack both factors."""
+        return self.left.packable and self.right.packable
+
     def text(self, parts: Sequence[str]) -> str:
         return " * ".join(self.wrapped(parts))
 
@@ -339,6 +367,9 @@ class Scale(Expression):
 
     def _transpose(self) -> Expression:
         return Scale(self.child.T, self.factor)
+
+    def arranged(self, step: Step) -> Expression:
+        return Scale(arranged(self.child, step), self.factor)
 
     @property
     def parameters(self) -> dict[str, Any]:

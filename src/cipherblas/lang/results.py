@@ -6,13 +6,17 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
+import numpy as np
+
 from cipherblas.common import schema
 from cipherblas.common.arrays import shape_text
 from cipherblas.common.errors import DTypeError, ParameterError
 from cipherblas.common.limits import check_name
+from cipherblas.lang.batches import Batch
 from cipherblas.lang.nodes import Expression, operation
 
 MOST_RESULTS = 256
+STACKED = "stacked"  # in the place of labels: the results are one array
 
 T = TypeVar("T")
 # What there is of each result: of the only one alone, of several in a tuple or by label.
@@ -21,7 +25,7 @@ Arranged: TypeAlias = T | tuple[T, ...] | dict[str, T]
 
 @operation
 class Results(Expression):
-    """What a program with several results returns: a tuple of nodes, or with labels a dictionary.
+    """What a program with several results returns: a tuple of nodes, with labels a dictionary, or an array of them.
 
     It is the root of a graph, and nothing is computed of it. It has no shape of its own, and the largest bound.
     """
@@ -29,12 +33,16 @@ class Results(Expression):
     op = "results"
     most_inputs = MOST_RESULTS
     fields: ClassVar = {
-        "labels": schema.either(schema.nothing, schema.listed(schema.text, 1, MOST_RESULTS)),
+        "labels": schema.either(
+            schema.nothing, schema.one_of(STACKED), schema.listed(schema.text, 1, MOST_RESULTS)
+        ),
     }
     linear = True
     root = True
 
     def __init__(self, *children: Expression, labels: Sequence[str] | None = None) -> None:
+        self.stacked = labels == STACKED
+        labels = None if self.stacked else labels
         if not 1 <= len(children) <= MOST_RESULTS:
             raise ParameterError(
                 "The number of results of a program is out of range.",
@@ -62,6 +70,8 @@ class Results(Expression):
 
     @property
     def parameters(self) -> dict[str, Any]:
+        if self.stacked:
+            return {"labels": STACKED}
         return {"labels": None if self.labels is None else list(self.labels)}
 
     def as_column(self, parts: Sequence[Expression]) -> Expression:
@@ -97,7 +107,9 @@ def labels_of(node: Expression) -> tuple[str, ...]:
 
 
 def arranged(node: Expression, values: Sequence[T]) -> Arranged[T]:
-    """A value for each result, as the program returns its results."""
+    """A value for each result, as the program returns its results; arrays of a batch are stacked."""
+    if isinstance(node, Results) and node.stacked and isinstance(values[0], np.ndarray):
+        return np.stack(values)  # type: ignore[arg-type, return-value]
     if not isinstance(node, Results):
         (value,) = values
         return value
@@ -131,11 +143,19 @@ def returned(value: Any) -> Expression:
     """
     if isinstance(value, Expression):
         return value
+    if isinstance(value, Batch):
+        return Results(*value, labels=STACKED)
     if isinstance(value, Mapping):
         nodes = [_one(node, f"result {label!r}") for label, node in value.items()]
         return Results(*nodes, labels=list(value))
     if isinstance(value, (tuple, list)):
         return Results(*(_one(node, f"result {place}") for place, node in enumerate(value)))
+    if isinstance(value, bool):
+        raise DTypeError(
+            "The function must return expressions, and encrypted values cannot be compared, so that `a == b` is none.",
+            expected="an expression",
+            got=f"{value}, a bool",
+        )
     raise DTypeError(
         "The function must return a matrix expression, or a tuple or dictionary of them.",
         expected="an expression",

@@ -34,6 +34,7 @@ from cipherblas.planner.tilings import (
     widened,
 )
 from cipherblas.rlwe.rings import Ring
+from cipherblas.runtime import arranged  # noqa: F401  (enters it)
 from cipherblas.runtime.blocks import BLOCKS, IN_PLACE
 from cipherblas.runtime.values import Choice, Decisions
 
@@ -226,7 +227,7 @@ class BlockStrategy(Strategy):
                 grid = math.prod(grid_shape(*matrix_shape(side), layout.rows, layout.cols))
                 for leaf in ordered(side):
                     if leaf.operand is not None and leaf.secret:
-                        key = (leaf.name, leaf.transposed, layout.key)
+                        key = (leaf.label, leaf.transposed, layout.key)
                         polynomials[key] = grid * layout.ciphertexts * (1 + leaf.operand.public_key)
         return sum(polynomials.values()) * candidate.n * 8
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from cipherblas.common.arrays import shape_text
 from cipherblas.common.errors import printable
@@ -119,20 +119,49 @@ def _times(plan: Plan) -> list[tuple[str, str]]:
     ]
 
 
+class ShownNode(NamedTuple):
+    """A node of a program, or a conversion of its value, for people.
+
+    Attributes:
+        number: of the node in the order of the graph.
+        form: the name of a form, or of a conversion.
+        how: the method with its options.
+    """
+
+    number: int
+    title: str
+    form: str
+    how: str
+    limbs: int
+    time: str
+
+
+def shown_nodes(plan: Plan) -> list[ShownNode]:
+    """All nodes that are computed, and all conversions, in their order."""
+    return [_shown(plan, one) for one in plan.nodes]
+
+
+def _shown(plan: Plan, one: NodeFigures) -> ShownNode:
+    seconds = duration(plan.seconds_of(one.counts))
+    return ShownNode(one.number, one.title, one.form, _how(plan, one), one.limbs, seconds)
+
+
+def limbs_text(number: int) -> str:
+    """Limbs for people."""
+    return f"{number} limb{'s' if number != 1 else ''}"
+
+
 def _nodes(plan: Plan) -> list[str]:
     """How each node is computed, or an operand packed, what that takes, at which level, and what was nearly taken."""
     mixed = len(plan.decided.every_form) > 1
     shown = [one for one in plan.nodes if one.choice or _spent(one) or _nearly(plan, one)]
     if len(shown) < 2:
         return []
-    rows = [
-        (
-            *(one.title, *([one.form] if mixed else []), _how(plan, one), _spent(one)),
-            *(f"{one.limbs} limb{'s' if one.limbs != 1 else ''}", duration(plan.seconds_of(one.counts))),
-            f"(before {nearly})" if (nearly := _nearly(plan, one)) else "",
-        )
-        for one in shown
-    ]
+    rows = []
+    for one in shown:
+        text, nearly = _shown(plan, one), _nearly(plan, one)
+        cells = (text.title, *([text.form] if mixed else []), text.how, _spent(one))
+        rows.append((*cells, limbs_text(text.limbs), text.time, f"(before {nearly})" if nearly else ""))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows)
     heading = "nodes:" if mixed else f"nodes, all {plan.form}:"

@@ -17,6 +17,7 @@ from cipherblas.planner.plan import AskedForm, Plan, PlanOptions, Rejected
 from cipherblas.planner.refusals import INFEASIBLE
 from cipherblas.planner.search import Search, Tell
 from cipherblas.planner.strategy import Strategy
+from cipherblas.planner.truncation import check_approximations
 
 BLOCK_OPTIONS = ("block", "options")  # that speak of blocks alone
 LEAST_PRECISION = 2.0**-52
@@ -31,7 +32,7 @@ def make_plan(
         progress: told what is tried.
 
     Raises:
-        PrecisionError: no ring reaches the precision at this security.
+        PrecisionError: no ring reaches the precision at this security, or functions are approximated less precisely.
         MemoryBudgetError: only plans beyond a budget were found.
         ParameterError: an option is out of range, the forced algorithm or form does not suit the program, or one
             option asks for slots and another one for GEMMs.
@@ -39,6 +40,7 @@ def make_plan(
     check_precision(options.precision)
     budgets = budgets_of(options, secret_entries(expression))
     check_size(expression, budgets)
+    check_approximations(expression, options.targets(expression))
     matrices, layered = as_matrices(expression), tensors.unsupported(expression) is None
     network = is_network(expression) and (matrices is None or layered)
     form = (_form_of_network if network else _form_of_matrices)(options)

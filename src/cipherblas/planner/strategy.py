@@ -116,8 +116,9 @@ class Strategy(ABC):
         return self.options.targets(self.expression)
 
     def excess(self, run: DryRun) -> float:
-        """How many times its target the error of a result is, at most."""
-        return max(error / target for error, target in zip(run.errors, self.targets, strict=True))
+        """How many times its target the error of a result is, at most; what no ring changes is left out of both."""
+        results = zip(run.errors, run.truncation, self.targets, strict=True)
+        return max((error - known) / (target - known) for error, known, target in results)
 
     @property
     def alphas(self) -> tuple[int, ...]:

@@ -1,7 +1,11 @@
-"""Terms of sums that lie far below the precision are left out, and counted in the predicted error."""
+"""What a program is known to be off what was written: terms of sums that lie far below the precision are left out, and
+functions are approximated."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from cipherblas.common.errors import PrecisionError
 from cipherblas.lang.layers import Truncated
 from cipherblas.lang.nodes import Expression, operands_of, ordered
 from cipherblas.lang.results import results_of
@@ -24,16 +28,22 @@ def truncated(expression: Expression, precision: float) -> Expression:
 
     Of several results it must hide them in all. Operands that occur in such a term alone stay.
     """
-    sums = [node for node in ordered(expression) if _may_lose(node)]
+    arguments = _arguments(expression)
+    sums = [node for node in ordered(expression) if _may_lose(node) or _may_shed(node, arguments)]
     if not sums:
         return expression
     results = results_of(expression)
     allowed = [SHARE * precision * result.bound / len(sums) for result in results]
     slopes = [sensitivities(result) for result in results]
 
-    def hidden(node: Expression, term: Expression) -> bool:
-        errors = (term.bound * slope.get(id(node), 0.0) for slope in slopes)
+    def hidden(node: Expression, size: float) -> bool:
+        errors = (size * slope.get(id(node), 0.0) for slope in slopes)
         return all(error <= most for error, most in zip(errors, allowed, strict=True))
+
+    def hideable(node: Expression) -> float:
+        """The largest change of a node's value that is hidden."""
+        seen = [(slope.get(id(node), 0.0), most) for slope, most in zip(slopes, allowed, strict=True)]
+        return min((most / slope for slope, most in seen if slope), default=0.0)
 
     new: dict[int, Expression] = {}
     for node in ordered(expression):
@@ -42,8 +52,10 @@ def truncated(expression: Expression, precision: float) -> Expression:
         new[id(node)] = node.rebuilt(parts) if changed else node
         if _may_lose(node):
             (term, kept) = sorted(parts, key=lambda part: part.bound)
-            if hidden(node, term) and operands_of(term) <= operands_of(kept):
+            if hidden(node, term.bound) and operands_of(term) <= operands_of(kept):
                 new[id(node)] = Truncated(kept, term.bound)
+        elif _may_shed(node, arguments):
+            new[id(node)] = new[id(node)].shortened(hideable(node))
     return new[id(expression)]
 
 
@@ -51,10 +63,35 @@ def _may_lose(node: Expression) -> bool:
     return node.op == "add" and all(child.secret for child in node.children)
 
 
+def _may_shed(node: Expression, arguments: set[int]) -> bool:
+    return node.sheds and node.secret and id(node) not in arguments
+
+
+def _arguments(expression: Expression) -> set[int]:
+    """What goes into operations whose arguments must stay in an interval: no value in it may grow by an error."""
+    found: set[int] = set()
+    for node in reversed(ordered(expression)):
+        if node.sheds or id(node) in found:
+            found.update(map(id, node.children))
+    return found
+
+
 def truncation_error(expression: Expression) -> float:
-    """What the terms that were left out change an entry of the result by at most."""
+    """What terms that were left out, and approximations of functions, change an entry of the result by at most."""
     nodes = [node for node in ordered(expression) if node.error]
     if not nodes:
         return 0.0
     slopes = sensitivities(expression)
     return sum(node.error * slopes[id(node)] for node in nodes)
+
+
+def check_approximations(expression: Expression, targets: Sequence[float]) -> None:
+    """Raise PrecisionError where they alone exceed the error that is allowed of a result."""
+    for result, target in zip(results_of(expression), targets, strict=True):
+        known = truncation_error(result)
+        if known >= target:
+            raise PrecisionError(
+                "The functions of the program are approximated less precisely than its result is asked for.",
+                expected=f"an error below {target:.3g}, by a finer precision=… of the functions",
+                got=f"{known:.3g}",
+            )

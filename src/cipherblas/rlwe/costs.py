@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 
 from cipherblas import _core
+from cipherblas.common.limits import GRAM_COLUMNS
 from cipherblas.crypto.params import key_words
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.rings import Ring
@@ -189,6 +190,17 @@ class Costs:
         counts.modular_inputs += limbs * k * (m + width)
         counts.modular_outputs += limbs * m * width
         self._write(counts, limbs * m * width)
+
+    def gram(self, counts: Counts, k: int, cols: int, limbs: int) -> None:
+        """The transpose of a k × cols matrix of residues times itself: the products that `Engine.gram` makes here."""
+        if cols <= GRAM_COLUMNS:
+            self.secret_gemm(counts, cols, k, cols, limbs)
+            return
+        half = cols // 2
+        self.gram(counts, k, half, limbs)
+        self.gram(counts, k, cols - half, limbs)
+        self.secret_gemm(counts, half, k, cols - half, limbs)
+        self._write(counts, limbs * half * (cols - half))
 
     def switches(self, counts: Counts, rows: int, limbs: int, keys: int, hoisted: int | None = None) -> None:
         """Switches of so many rows, whose coefficients go in and come out; each of the keys is read from memory once,

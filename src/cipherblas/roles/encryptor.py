@@ -150,7 +150,10 @@ def _encrypt(
     key: Key, wanted: Input, matrix: Matrix, tick: Callable[[], None]
 ) -> tuple[FreshCiphertext | EncryptedRows, ...]:
     """One use of an operand."""
+    for step in wanted.steps:
+        matrix = step(matrix)
     if wanted.transposed:
+        matrix = np.atleast_1d(matrix)
         matrix = matrix.reshape(len(matrix), -1).T
     matrix = matrix.reshape(wanted.shape)
     if isinstance(wanted.form, RowForm):

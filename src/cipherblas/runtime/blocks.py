@@ -14,11 +14,13 @@ from cipherblas.forms.form import SlotForm
 from cipherblas.forms.layouts import Layout, column_major
 from cipherblas.lang.graph import axes_of, products
 from cipherblas.lang.nodes import Expression, matrix_shape
+from cipherblas.lang.polynomials import POLYNOMIAL
 from cipherblas.methods.matmul.base import Algorithm
 from cipherblas.methods.matmul.in_place import InPlace
 from cipherblas.methods.matmul.registry import build
 from cipherblas.runtime.executor import FORMS, Executor, computes
 from cipherblas.runtime.graphs import product_graph
+from cipherblas.runtime.polynomials import evaluated, polynomial_of
 from cipherblas.runtime.slots import Encryption, SlotRun, multiplied
 from cipherblas.runtime.values import Value
 
@@ -155,7 +157,7 @@ def in_place(layout: Layout) -> Layout | None:
     return replace(layout, key=(IN_PLACE, layout.key), imaginary_garbage=False)
 
 
-@computes(BLOCKS, "operand")
+@computes(BLOCKS, "operand", "view")
 def operand(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
     """A secret matrix."""
     layout, encryption = wish or Wish()
@@ -215,6 +217,31 @@ def multiply(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
         y = run.factor(second, x.layout, x)
     product = run.zipped("multiply", x, y, multiplied)
     return Value(node.shape, x.form, product.cells, x.unit * y.unit)
+
+
+@computes(BLOCKS, POLYNOMIAL)
+def polynomial(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
+    """The polynomial of every entry, where its argument lies if slots without entries hold nothing there."""
+    function = polynomial_of(node)
+    argument = function.x
+    if argument.packable:
+        usual = replace(run.usual(argument), unit=function.reach)
+        x = run.value(argument, Wish(run.dense(argument), usual))
+    else:
+        x = run.value(argument)
+        layout = in_place(x.layout)
+        if layout is None or layout.empty_garbage:
+            layout = run.dense(argument)
+        x = run.relaid(x, layout, argument.bound)
+    value = evaluated(run, function, x, zeros=True)
+    if not function.at_zero:
+        return value
+    middle = run.clear(function.middle, Wish(value.layout))
+    ratio = middle.unit / value.unit
+    return run.zipped(
+        *("add", value, middle),
+        lambda ev, ct, plain: ev.bounded(ev.add_plain(ct, plain.times(ratio)), 1.0),
+    )
 
 
 @computes(BLOCKS, "matmul")

@@ -24,7 +24,7 @@ from cipherblas.common.errors import MismatchError, ParameterError
 from cipherblas.evaluators.rows.values import EXACT_BITS, ClearFactor, Rows
 from cipherblas.forms.form import RowForm
 from cipherblas.lang.analysis import has_public_key, is_constant, whole_nodes
-from cipherblas.lang.graph import products
+from cipherblas.lang.graph import products, same
 from cipherblas.lang.nodes import Expression, matrix_shape
 from cipherblas.methods.matmul.gemm import secret_product
 from cipherblas.methods.matmul.registry import GEMM
@@ -181,6 +181,7 @@ class RowRun(FormRun):
         wanted = Input(
             *(node.name, node.transposed != wish.by_columns, form.shape, form),
             *(wish.limbs or self.limbs, float(wish.scale), 1.0, node.operand.public_key),
+            steps=node.steps,
         )
         return Value(node.shape, form, self.inputs.secret(wanted, node.bound, self.run.evaluators), 1.0)
 
@@ -299,7 +300,7 @@ class RowRun(FormRun):
 FORMS[ROWS] = RowRun
 
 
-@computes(ROWS, "operand")
+@computes(ROWS, "operand", "view")
 def operand(run: RowRun, node: Expression, wish: Wish) -> Value:
     """A secret matrix, encrypted as it is wanted."""
     return run.operand(node, wish)
@@ -396,11 +397,20 @@ def _product(run: RowRun, node: Expression, wish: Wish) -> Value:
 
 def _secret_product(run: RowRun, node: Expression, wish: Wish) -> Value:
     """(M1 M2)ᵀ = M2ᵀ M1ᵀ by rows is M1 M2 by columns."""
-    ev, (left, right) = run.ev, node.children
+    left, right = node.children
     run.options(node)  # whose method must be the one that there is
+    if right.packable and not run.mixed and same(left.T, right):  # Xᵀ X: one encryption of X serves for both
+        x = run.value(right, Wish(False, math.sqrt(wish.scale), wish.limbs))
+        return _pieces_product(run, node, wish, x, x)
     left_scale = math.sqrt(wish.scale) * math.sqrt(right.bound) / math.sqrt(left.bound)
     wishes = {0: Wish(True, left_scale, wish.limbs), 1: Wish(False, wish.scale / left_scale, wish.limbs)}
     x, y = run.factors(left, right, wishes, wish.scale if wish.matched else None)
+    return _pieces_product(run, node, wish, x, y)
+
+
+def _pieces_product(run: RowRun, node: Expression, wish: Wish, x: Value, y: Value) -> Value:
+    """The products of the pieces of both factors."""
+    ev = run.ev
     first, second = (y, x) if wish.by_columns else (x, y)
     ev.spend(ev.product_steps * len(first.handles) * len(second.handles), "products of pieces")
     pieces = [

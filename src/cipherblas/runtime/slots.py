@@ -84,6 +84,7 @@ class SlotRun(FormRun):
         wanted = Input(
             *(node.name, node.transposed, shape, form),
             *(how.limbs, scale, how.unit, node.operand.public_key),
+            steps=node.steps,
         )
         cells = self.inputs.secret(wanted, bound, self.run.evaluators)
         value = Value(node.shape, form, cells, how.unit)

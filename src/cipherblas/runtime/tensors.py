@@ -17,12 +17,14 @@ from cipherblas.forms.convert.relayout import relayout
 from cipherblas.forms.form import SlotForm
 from cipherblas.forms.tensors import TensorLayout, contiguous, grid, tensor_shape
 from cipherblas.lang.analysis import is_constant
-from cipherblas.lang.nodes import Expression
+from cipherblas.lang.nodes import Expression, ordered
+from cipherblas.lang.polynomials import POLYNOMIAL, RANGE_TOLERANCE
 from cipherblas.lang.windows import Window
 from cipherblas.methods.matvec_conv.base import LayerMethod, Weights, entries_plain, folded, masked
 from cipherblas.methods.matvec_conv.registry import build_conv, build_matvec
 from cipherblas.methods.matvec_conv.taps import conv_output
 from cipherblas.runtime.executor import FORMS, computes
+from cipherblas.runtime.polynomials import evaluated, polynomial_of
 from cipherblas.runtime.slots import SlotRun, multiplied
 from cipherblas.runtime.values import Choice, Handles, Value
 
@@ -120,7 +122,7 @@ def tensor_of(value: Value) -> TensorLayout:
     return tensor
 
 
-@computes(TENSORS, "operand")
+@computes(TENSORS, "operand", "view")
 def operand(run: TensorRun, node: Expression, wish: None) -> Value:
     """A secret vector or image, packed as was chosen."""
     choice = run.run.choice(node)
@@ -232,6 +234,42 @@ def multiply(run: TensorRun, node: Expression, wish: None) -> Value:
     cts = [multiplied(run.ev, a, b) for a, b in zip(x.handles, y.handles, strict=True)]
     clean = tensor.clean or tensor_of(y).clean
     return run.of(node.shape, tensor.with_clean(clean), cts, x.unit * y.unit)
+
+
+@computes(TENSORS, POLYNOMIAL)
+def polynomial(run: TensorRun, node: Expression, wish: None) -> Value:
+    """The polynomial of every entry. Slots between them are masked where they may exceed the bound of the entries."""
+    function = polynomial_of(node)
+    x = run.value(function.x)
+    tensor = tensor_of(x)
+    if not tensor.clean and _may_exceed(x, function.x):
+        tensor = tensor.with_clean(True)
+        x = run.of(x.shape, tensor, masked(run.ev, x.handles, tensor), x.unit)
+    value = evaluated(run, function, x, zeros=tensor.clean)
+    middle = function.at_zero
+    if not (middle and tensor.clean):
+        return value
+    ev, share, size = run.ev, middle / value.unit, math.prod(node.shape)
+
+    def entries() -> Any:
+        return np.full(size, share)
+
+    key = ("polynomial", share)
+    plains = [
+        entries_plain(tensor, number, key, entries, abs(share), constant=True)
+        for number in range(tensor.ciphertexts)
+    ]
+    cts = [ev.bounded(ev.add_plain(ct, plain), 1.0) for ct, plain in zip(value.handles, plains, strict=True)]
+    return run.of(node.shape, tensor, cts, value.unit)
+
+
+def _may_exceed(value: Value, node: Expression) -> bool:
+    """Whether slots without entries may hold more than the bound of the entries: it was promised of entries alone, or
+    that of the slots is larger."""
+    if any(current.op == "assume" for current in ordered(node)):
+        return True
+    most = max(float(ct.bound) for ct in value.handles)
+    return most * abs(value.unit) > node.bound * (1 + RANGE_TOLERANCE)
 
 
 def window_of(node: Expression) -> Window | None:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from cipherblas.forms.form import Form, RowForm, SlotForm
 from cipherblas.forms.layouts import Layout
+from cipherblas.lang.steps import Step
 from cipherblas.rlwe.key_policies import KeyPolicy
 
 Handles = list[Any]  # ciphertexts or encrypted rows, or plaintexts where the value is clear
@@ -111,6 +112,7 @@ class Input:
         scale: of the encryption.
         unit: an entry is unit · what is encrypted.
         public_key: it may be encrypted with the public key.
+        steps: how the operand is arranged first.
     """
 
     name: str
@@ -121,11 +123,12 @@ class Input:
     scale: float
     unit: float = 1.0
     public_key: bool = False
+    steps: tuple[Step, ...] = ()
 
     @property
     def key(self) -> Hashable:
         """Equal for uses that one encryption serves."""
-        return self.name, self.transposed, self.form.key, self.limbs, self.scale, self.unit
+        return self.name, self.steps, self.transposed, self.form.key, self.limbs, self.scale, self.unit
 
     @property
     def encoding_scale(self) -> float:

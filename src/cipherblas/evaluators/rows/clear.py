@@ -88,6 +88,10 @@ class RowsClear(RowsEvaluator):
         a, b = x.data
         return part.data @ a, part.data @ b
 
+    def _gram_data(self, x: Rows) -> tuple[Pair, Pair]:
+        a, b = x.data
+        return (a.T @ a, a.T @ b), (b.T @ a, b.T @ b)
+
     def _transpose_data(self, x: Rows) -> Pair:
         a, b = x.data
         full = a @ self._secret

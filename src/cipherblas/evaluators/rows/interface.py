@@ -86,6 +86,9 @@ class RowsEvaluator(ABC):
     def _parts_data(self, x: Rows) -> tuple[Any, Any]: ...
 
     @abstractmethod
+    def _gram_data(self, x: Rows) -> tuple[Any, Any]: ...
+
+    @abstractmethod
     def _part_product_data(self, part: Part, x: Rows) -> Any: ...
 
     @abstractmethod
@@ -339,6 +342,22 @@ class RowsEvaluator(ABC):
         self.ledger.touch(gemm_bytes(m, k, max(self.n, x.shape[1])))
         result.data = self._part_product_data(part, x)
         return result
+
+    def gram_products(self, x: Rows) -> tuple[Rows, Rows]:
+        """`part_product` of both parts of x with x itself: two symmetric matrices, of which a half is computed, and two
+        that are each other's transpose."""
+        self._check_length(x)
+        k, cols = x.shape
+        self.costs.gram(self.counts, k, self.n, x.limbs)
+        self.costs.secret_gemm(self.counts, self.n, k, cols, x.limbs)
+        self.costs.gram(self.counts, k, cols, x.limbs)
+        found = [
+            self.make((rows, cols), x.limbs, x.scale, math.inf, 0.0, 0.0, None) for rows in (self.n, cols)
+        ]
+        self.ledger.touch(gemm_bytes(self.n, k, self.n))
+        for one, data in zip(found, self._gram_data(x), strict=True):
+            one.data = data
+        return found[0], found[1]
 
     # ---- key switching ----
 

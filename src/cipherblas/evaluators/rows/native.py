@@ -102,6 +102,13 @@ class RowsNative(RowsEvaluator):
         engine = self.engine
         return engine.multiply_matrices(part.data, a), engine.multiply_matrices(part.data, b)
 
+    def _gram_data(self, x: Rows) -> tuple[Pair, Pair]:
+        a, b = x.data
+        engine = self.engine
+        mixed = engine.multiply_matrices(engine.transposed(a), b)
+        turned = engine.copied(engine.transposed(mixed))
+        return (engine.gram(a), mixed), (turned, engine.gram(b))
+
     # ---- key switching ----
 
     def _transpose_data(self, x: Rows) -> Pair:

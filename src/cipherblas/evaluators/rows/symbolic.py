@@ -36,6 +36,9 @@ class RowsSymbolic(RowsEvaluator):
     def _part_product_data(self, part: Part, x: Rows) -> None:
         return None
 
+    def _gram_data(self, x: Rows) -> tuple[None, None]:
+        return None, None
+
     def _transpose_data(self, x: Rows) -> None:
         return None
 

@@ -149,6 +149,10 @@ class RowsWorstCase(RowsEvaluator):
         product = left.message * right.error + right.message * left.error + left.error * right.error
         return WorstRows(math.inf, 0.0, k * product)
 
+    def _gram_data(self, x: Rows) -> tuple[WorstRows, WorstRows]:
+        found = self._part_product_data(self.parts(x)[0], x)
+        return found, found
+
     def _transpose_data(self, x: Rows) -> WorstRows:
         switches = gathered_switches(self.n, TRANSPOSE_POLICIES[self.key_policy], x.shape[0])
         data: WorstRows = x.data

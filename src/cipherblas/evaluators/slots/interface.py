@@ -16,7 +16,7 @@ from cipherblas.evaluators.slots.bookkeeping import CONJUGATE
 from cipherblas.evaluators.slots.products import Products
 from cipherblas.evaluators.slots.values import Ct, Plain, Transform
 from cipherblas.rlwe.key_policies import Step, total_step
-from cipherblas.rlwe.noise import SlotErrors
+from cipherblas.rlwe.noise import TAIL, SlotErrors
 
 
 class Evaluator(Products):
@@ -83,6 +83,12 @@ class Evaluator(Products):
         the integer message."""
         ct.errors = errors
         return ct
+
+    def as_message(self, ct: Ct) -> Ct:
+        """Another handle on a ciphertext, whose errors count as a part of its message: what is computed of it has the
+        errors of its own steps alone, and the caller knows what the others change."""
+        excess = TAIL * ct.errors.deviation
+        return self.make(ct.limbs, ct.scale, ct.bound + excess, SlotErrors(), ct.components, ct.data)
 
     def worst_error(self, ct: Ct) -> float:
         """The largest error of a slot, in units of the integer message, where that is followed (`WorstCase`)."""

@@ -61,6 +61,10 @@ class Levels(Bookkeeper, ABC):
     def _scale_data(self, x: Any, factor: int, value: float) -> Any:
         """Multiply by the integer `factor`, which stands for `value` (the rest of it goes into the scale)."""
 
+    def _number_data(self, data: Any, factor: int, value: float) -> Any:
+        """Multiply by the integer that is nearest to a number at some scale; in the clear by `value`."""
+        return self._scale_data(data, factor, value)
+
     # ---- levels and scales ----
 
     def rescale(self, ct: Ct) -> Ct:
@@ -255,6 +259,20 @@ class Levels(Bookkeeper, ABC):
         read = self.absorb(x, abs(value))
         return self.negate(read) if value < 0 else read
 
+    def times_number(self, x: Ct, value: float, scale: float) -> Ct:
+        """x times a real number, at exactly the scale that the caller wants, so that terms can be added whatever their
+        own scales are. Levels: none.
+
+        The integer next to value · scale / (x's scale) multiplies the ciphertext. It misses by at most 1/2, which is an
+        error of at most bound · (x's scale) / (2 · scale): scales should be apart by some 20 bits.
+        """
+        factor = round(value * scale / x.scale)
+        self.counts.scalar_products += 1
+        self.costs.scaling(self.counts, x.components, x.limbs)
+        errors = x.errors.times(abs(value)).with_common(0.5 * x.bound * x.scale / scale)
+        data = self._number_data(x.data, factor, value)
+        return self.make(x.limbs, scale, x.bound * abs(value), errors, x.components, data)
+
     def times_monomial(self, x: Ct, power: int) -> Ct:
         """x times X^power, 0 <= power < N: exact, without noise. Slot j is multiplied by ζ^(power·5^j), ζ a primitive
         2N-th root of unity; every slot by the imaginary unit where power is N/2. Levels: none."""
@@ -283,6 +301,14 @@ class Levels(Bookkeeper, ABC):
             factor = min(1 << bits, MAX_SMALL_INTEGER)
             x = self.absorb(self.multiply_scalar(x, factor), 1 / factor)
             bits -= factor.bit_length() - 1
+        return x
+
+    def enlarged_to(self, x: Ct, scale: float) -> Ct:
+        """The same slots at the largest multiple of x's scale that is at most `scale`, but for 20 bits of the factor:
+        exact. A scale that is larger, or more than half as large, stays."""
+        while scale >= 2 * x.scale:
+            factor = min(int(scale / x.scale), MAX_SMALL_INTEGER)
+            x = self.absorb(self.multiply_scalar(x, factor), 1 / factor)
         return x
 
 

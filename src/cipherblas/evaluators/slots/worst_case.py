@@ -109,6 +109,14 @@ class WorstCase(Evaluator):
         ct.data = replace(ct.data, error=worst, amplified=0.0, added=0.0)
         return ct
 
+    def as_message(self, ct: Ct) -> Ct:
+        """As `Evaluator.as_message`."""
+        whole = ct.data.message + ct.data.error
+        found = super().as_message(ct)
+        found.bound = max(found.bound, whole / ct.scale)
+        found.data = replace(ct.data, message=whole, error=0.0, amplified=0.0, added=0.0)
+        return found
+
     def worst_error(self, ct: Ct) -> float:
         """The largest error of a slot, in units of the integer message."""
         return float(ct.data.error)
@@ -271,6 +279,10 @@ class WorstCase(Evaluator):
         size = abs(factor)
         missed = 0.0 if size in (1, abs(value)) else 0.5  # an integer in the place of a ratio of scales
         return replace(x, message=x.message * size, error=x.error * size + missed * x.message)
+
+    def _number_data(self, data: Any, factor: int, value: float) -> Any:
+        size, missed = abs(factor), 0.5 * data.message
+        return replace(data, message=data.message * size + missed, error=data.error * size + missed)
 
 
 def _mismatch(scale: float, expected: float) -> float:

@@ -23,17 +23,22 @@ def secret_product(ev: RowsEvaluator, left: Rows, right: Rows) -> Rows:
         left: row encryption of M1ᵀ (k × m), m <= N.
         right: row encryption of M2 (k × n), n <= N.
 
+    Where both are one encryption, as of Xᵀ·X, two of the GEMMs are of symmetric matrices, and two are one.
+
     Levels: none; the modulus must hold the product of both scales. Keys: those of `transpose` and `relinearise`.
     """
     (k, m), n = left.shape, right.shape[1]
-    a, b = ev.parts(left)
-    w = ev.part_product(a, right)
+    rest: Rows | None = None
+    if left is right:
+        w, rest = ev.gram_products(right)
+    else:
+        w = ev.part_product(ev.parts(left)[0], right)
     turned = ev.take(ev.transpose(w), n, ev.n)
     del w
     turned = ev.relinearise(turned)
     first = ev.take(ev.transpose(turned), m, n)
     del turned
-    total = ev.add(first, ev.part_product(b, right))
+    total = ev.add(first, ev.part_product(ev.parts(left)[1], right) if rest is None else rest)
     # (Δ1 M1 + E1)(Δ2 M2 + E2), entries as large as their bounds; the errors of both may come from one operand.
     noise = (
         left.scale * left.bound * right.noise_of_sums(k)

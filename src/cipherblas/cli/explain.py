@@ -1,0 +1,89 @@
+"""`cipherblas explain`: a program file for people, as text, JSON or a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cipherblas.cli.options import Debug, Insecure, Json, Quiet, Security
+from cipherblas.cli.plan import printed
+from cipherblas.crypto import files
+from cipherblas.lang.graph import formula
+from cipherblas.lang.nodes import ordered
+from cipherblas.lang.results import results_of
+from cipherblas.planner.explain import limbs_text, shown_nodes
+from cipherblas.report import Display, program_picture
+from cipherblas.report.figures import check_drawing
+from cipherblas.report.program_picture import Box
+from cipherblas.roles.program import Program
+
+
+def explain(
+    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="The program file.", show_default=False)],
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PNG",
+            help="Draw the program: forms, methods, limbs and seconds of its nodes (needs matplotlib).",
+            show_default=False,
+        ),
+    ] = None,
+    security: Security = 128,
+    insecure: Insecure = False,
+    json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Say what a program file holds: every decision, and what it is predicted to take.
+
+    Times are those of the machine that the program was planned for. What was not taken is known only where a program is
+    planned.
+
+    \b
+    Examples:
+      cipherblas explain plan.json
+      cipherblas explain plan.json --plot plan.png
+    """
+    if plot is not None:
+        files.check_writable(plot)
+        check_drawing()
+    display = Display(quiet=quiet)
+    with display.progress("counting"):
+        program = Program.load(plan, security=security, insecure=insecure)
+    if plot is not None:
+        with display.progress("drawing"):
+            program_picture.draw(plot, formula(program.expression), boxes_of(program))
+    printed(program, json)
+    if plot is not None:
+        display.note(f"wrote {plot}")
+
+
+def boxes_of(program: Program) -> list[Box]:
+    """The nodes of a program, each after those it is made of, and conversions between them."""
+    order = [node for node in ordered(program.executed) if not node.root]
+    number = {id(node): place for place, node in enumerate(order)}
+    results = {number[id(node)] for node in results_of(program.executed)}
+    boxes: list[Box] = []
+    last: dict[int, int] = {}  # the box that holds the value of a node, by its number
+    for one in shown_nodes(program.plan):
+        node = order[one.number]
+        if one.number in last:  # a conversion of its value, or the same packed in another way
+            children: tuple[int, ...] = (last[one.number],) if " to " in one.form else ()
+        else:
+            children = tuple(_child(boxes, last, number[id(child)], child.title) for child in node.children)
+        lines = (one.title, one.how, f"{limbs_text(one.limbs)}, {one.time}")
+        if node.operand is not None:
+            lines = (one.title, "from the client", limbs_text(one.limbs))
+        last[one.number] = len(boxes)
+        boxes.append(Box(lines, one.form, tuple(dict.fromkeys(children)), one.number in results))
+    return boxes
+
+
+def _child(boxes: list[Box], last: dict[int, int], number: int, title: str) -> int:
+    """The box of a child; clear ones are drawn where they are first used."""
+    if number not in last:
+        last[number] = len(boxes)
+        boxes.append(Box((title, "clear"), "clear"))
+    return last[number]

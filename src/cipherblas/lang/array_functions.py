@@ -1,0 +1,523 @@
+"""NumPy's functions of arrays on nodes of a program: sums, means, slices, shapes, joins; all are made of operations.
+
+Functions are named and behave as NumPy's. Nodes have those as methods that NumPy's arrays have.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cipherblas.common.arrays import finite_array, is_scalar, shape_text
+from cipherblas.common.errors import DTypeError, ParameterError, ShapeError
+from cipherblas.lang.arrangements import Arrange
+from cipherblas.lang.layers import Flatten
+from cipherblas.lang.nodes import Expression, node_function
+from cipherblas.lang.operations import Add, Constant, MatMul, Multiply
+from cipherblas.lang.steps import MOST_INDICES, Step
+
+__all__ = [
+    "broadcast_to",
+    "concatenate",
+    "cumsum",
+    "diag",
+    "diagonal",
+    "dot",
+    "expand_dims",
+    "inner",
+    "matmul",
+    "matrix_power",
+    "mean",
+    "outer",
+    "power",
+    "ravel",
+    "reshape",
+    "squared_norm",
+    "squeeze",
+    "stack",
+    "sum",
+    "trace",
+    "transpose",
+    "var",
+    "vdot",
+    "where",
+]
+
+Axis = int | Sequence[int] | None
+
+
+def _node(x: Any, what: str = "The argument") -> Expression:
+    if not isinstance(x, Expression):
+        raise DTypeError(
+            f"{what} must be a node of the program.", expected="a node of the program", got=type(x).__name__
+        )
+    return x
+
+
+def _as_part(x: Any) -> Expression:
+    """A node, or an array as a constant."""
+    return x if isinstance(x, Expression) else Constant(finite_array(x, "a constant", (0, 1, 2, 3, 4)))
+
+
+def _axis(axis: Any, dimensions: int) -> int:
+    try:
+        number = operator.index(axis)
+    except TypeError:
+        raise DTypeError("An axis must be an integer.", expected="an integer", got=repr(axis)) from None
+    if not -dimensions <= number < dimensions:
+        raise ShapeError(
+            "The array has no such axis.", expected=f"{-dimensions} to {dimensions - 1}", got=number
+        )
+    return number % dimensions
+
+
+def _axes(axis: Axis, dimensions: int) -> tuple[int, ...]:
+    if axis is None:
+        return tuple(range(dimensions))
+    given = axis if isinstance(axis, (tuple, list)) else (axis,)
+    found = tuple(_axis(one, dimensions) for one in given)
+    if len(set(found)) < len(found):
+        raise ShapeError("An axis is given twice.", expected="different axes", got=axis)
+    return found
+
+
+# ---- shapes ----
+
+
+@node_function
+def reshape(x: Expression, *shape: Any) -> Expression:
+    """The same entries in another shape, row after row (NumPy's order C); one length may be -1.
+
+    Levels: none for operands, which the client reshapes, for entrywise results of these, and between vectors and
+    matrices of one row or column; one for other computed values. Keys then: rotations.
+
+    Raises:
+        ShapeError: the number of entries differs.
+    """
+    node = _node(x)
+    lengths = [
+        operator.index(one) for one in (shape[0] if len(shape) == 1 and not _is_int(shape[0]) else shape)
+    ]
+    entries = math.prod(node.shape)
+    if lengths.count(-1) == 1:
+        rest = -math.prod(lengths)
+        lengths[lengths.index(-1)] = entries // rest if rest else 0
+    if min(lengths, default=1) < 1 or math.prod(lengths) != entries:
+        raise ShapeError(
+            "A reshaped array keeps its number of entries.",
+            expected=f"{entries} entries",
+            got=shape_text(lengths),
+        )
+    if len(node.shape) == 3 and len(lengths) == 1 and node.secret and not node.packable:
+        return Flatten(node)
+    return Arrange.of(node, Step("reshape", tuple(lengths)))
+
+
+def _is_int(value: Any) -> bool:
+    try:
+        operator.index(value)
+    except TypeError:
+        return False
+    return True
+
+
+@node_function
+def ravel(x: Expression) -> Expression:
+    """All entries as a vector; see `reshape`."""
+    return reshape(x, -1)
+
+
+@node_function
+def transpose(x: Expression, axes: Sequence[int] | None = None) -> Expression:
+    """The axes in another order, by default reversed."""
+    node = _node(x)
+    order = tuple(range(len(node.shape)))[::-1] if axes is None else _axes(axes, len(node.shape))
+    if len(order) != len(node.shape):
+        raise ShapeError("A transpose needs every axis.", expected=len(node.shape), got=len(order))
+    if len(order) < 3:
+        return node.T if order == (1, 0) else node
+    return Arrange.of(node, Step("transpose", order))
+
+
+def broadcast_to(x: Expression, shape: Sequence[int]) -> Expression:
+    """The array repeated along new axes and those of length one. Levels: none for operands, one for matrix products.
+
+    Raises:
+        ShapeError: it cannot be broadcast so.
+    """
+    return Arrange.of(_node(x), Step("broadcast", tuple(operator.index(one) for one in shape)))
+
+
+def expand_dims(x: Expression, axis: int) -> Expression:
+    """The array with a new axis of length one; as `x[:, None]`."""
+    node = _node(x)
+    place = _axis(axis, len(node.shape) + 1)
+    return reshape(node, (*node.shape[:place], 1, *node.shape[place:]))
+
+
+@node_function
+def squeeze(x: Expression, axis: Axis = None) -> Expression:
+    """The array without axes of length one."""
+    node = _node(x)
+    gone = [i for i, n in enumerate(node.shape) if n == 1] if axis is None else _axes(axis, len(node.shape))
+    if any(node.shape[one] != 1 for one in gone):
+        raise ShapeError(
+            "Only an axis of length one can be left out.", expected="length one", got=shape_text(node.shape)
+        )
+    return reshape(node, tuple(n for i, n in enumerate(node.shape) if i not in gone))
+
+
+# ---- entries ----
+
+
+@node_function
+def getitem(x: Expression, key: Any) -> Expression:
+    """`x[key]` with constant integers, slices, `None`, `...`, lists of integers, or masks.
+
+    Levels: none for operands, entrywise results of these, and rows and columns of products.
+
+    Raises:
+        DTypeError: an index is a node of the program, or nothing that NumPy takes. ShapeError: it is out of range, or
+            leaves no entry.
+    """
+    parts = key if isinstance(key, tuple) else (key,)
+    if any(isinstance(part, Expression) for part in parts):
+        raise DTypeError(
+            "An encrypted index cannot be followed: the server would see which entry is read. Multiply by an encrypted "
+            "vector that is 1 at that place and 0 elsewhere: `one_hot @ A`.",
+            expected="constant indices",
+            got="a node of the program",
+        )
+    if _is_basic(parts):
+        return _basic(x, parts, _indexed(np.broadcast_to(np.int8(0), x.shape), key).shape)
+    arrays = [part for part in parts if not isinstance(part, slice) or part != slice(None)]
+    if len(arrays) == 1 and isinstance(arrays[0], (list, np.ndarray)) and len(parts) <= len(x.shape):
+        axis = next(number for number, part in enumerate(parts) if part is arrays[0])
+        indices = _indexed(np.arange(x.shape[axis]), np.asarray(arrays[0]))
+        if indices.ndim == 1:
+            return _taken(x, axis, indices)
+    places = _indexed(np.arange(math.prod(x.shape)).reshape(x.shape), key)
+    return reshape(_taken(ravel(x), 0, places.ravel()), places.shape)
+
+
+def _indexed(array: NDArray[Any], key: Any) -> NDArray[Any]:
+    try:
+        found = np.asarray(array[key])
+    except (IndexError, TypeError, ValueError) as error:
+        raise ShapeError(
+            "The index does not fit the array.",
+            expected=f"an index of {shape_text(array.shape)}",
+            got=str(error),
+        ) from None
+    if not found.size:
+        raise ShapeError("An index must leave at least one entry.", expected="an entry", got="none")
+    return found
+
+
+def _is_basic(parts: Sequence[Any]) -> bool:
+    return all(part is None or part is Ellipsis or isinstance(part, slice) or _is_int(part) for part in parts)
+
+
+def _basic(x: Expression, parts: Sequence[Any], after: tuple[int, ...]) -> Expression:
+    """A range along each axis, then the shape without the axes that an integer names."""
+    given = [part for part in parts if part is not None]
+    if Ellipsis in given:
+        place = given.index(Ellipsis)
+        given[place : place + 1] = [slice(None)] * (len(x.shape) - len(given) + 1)
+    given += [slice(None)] * (len(x.shape) - len(given))
+    ranges = []
+    for part, length in zip(given, x.shape, strict=True):
+        if not isinstance(part, slice):
+            number = operator.index(part) % length
+            part = slice(number, number + 1)
+        start, stop, step = part.indices(length)
+        ranges.append((start, max(stop, -1), step))
+    if any(one != (0, length, 1) for one, length in zip(ranges, x.shape, strict=True)):
+        x = Arrange.of(x, Step("slice", tuple(ranges)))
+    return reshape(x, after)
+
+
+def _taken(x: Expression, axis: int, indices: Any) -> Expression:
+    if len(indices) > MOST_INDICES:
+        raise ShapeError(
+            "An index names too many entries.", expected=f"at most {MOST_INDICES}", got=len(indices)
+        )
+    return Arrange.of(x, Step("take", (axis, tuple(indices.tolist()))))
+
+
+@node_function
+def diagonal(x: Expression, offset: int = 0) -> Expression:
+    """The diagonal of a matrix, a vector. Levels: none for operands; of a product A @ B an entrywise product and sums.
+
+    Raises:
+        ShapeError: no matrix, or it has no such diagonal.
+    """
+    node = _node(x)
+    if len(node.shape) != 2:
+        raise ShapeError("Only a matrix has a diagonal.", expected="2 dimensions", got=shape_text(node.shape))
+    return Arrange.of(node, Step("diagonal", (operator.index(offset),)))
+
+
+def diag(x: Expression) -> Expression:
+    """The diagonal of a matrix; of a vector the matrix with that diagonal, else zeros. Levels: see `diagonal`."""
+    node = _node(x)
+    if len(node.shape) != 1:
+        return diagonal(node)
+    (length,) = node.shape
+    padded = Arrange.of(reshape(node, length, 1), Step("pad", ((0, 0), (0, length))))
+    return reshape(reshape(padded, -1)[: length * length], length, length)
+
+
+@node_function
+def trace(x: Expression) -> Expression:
+    """The sum of the diagonal; of A @ B the sum of A * B.T, without the product."""
+    node = _node(x)
+    if isinstance(node, MatMul) and len(node.shape) == 2 and node.shape[0] == node.shape[1]:
+        return sum(Multiply(node.left, node.right.T))
+    return sum(diagonal(node))
+
+
+# ---- sums ----
+
+
+@node_function
+def sum(x: Expression, axis: Axis = None, keepdims: bool = False) -> Expression:
+    """Sums along axes, by default of all entries: products with ones.
+
+    Levels: those of a product with a clear matrix (none by rows).
+    """
+    node = _node(x)
+    axes = _axes(axis, len(node.shape))
+    kept = tuple(1 if one in axes else length for one, length in enumerate(node.shape))
+    found = node
+    if isinstance(node, Multiply) and len(axes) == len(node.shape) == 2 and node.packable_factors:
+        found = vdot(node.left, node.right)  # one sum of products, where there would be two more products
+    elif len(node.shape) == 3:
+        order = (*(one for one in range(3) if one not in axes), *axes)
+        inner = math.prod(node.shape[one] for one in axes)
+        outer = tuple(node.shape[one] for one in order[: 3 - len(axes)])
+        found = reshape(transpose(node, order), math.prod(outer), inner) @ np.ones(inner)
+        found = reshape(found, outer)
+    else:
+        for one in sorted(axes, reverse=True):
+            ones = np.ones(found.shape[one])
+            found = found @ ones if one == len(found.shape) - 1 else found.T @ ones
+    return reshape(found, kept) if keepdims else found
+
+
+@node_function
+def mean(x: Expression, axis: Axis = None, keepdims: bool = False) -> Expression:
+    """Means along axes, by default of all entries; see `sum`."""
+    node = _node(x)
+    return sum(node, axis, keepdims) / math.prod(node.shape[one] for one in _axes(axis, len(node.shape)))
+
+
+@node_function
+def var(x: Expression, axis: Axis = None, ddof: float = 0, keepdims: bool = False) -> Expression:
+    """Variances along axes: means of squares less squares of means.
+
+    Args:
+        ddof: the divisor is the number of entries less this.
+
+    Levels: those of a square and a mean. Where a mean is far larger than the deviation, its square takes the precision.
+    """
+    node = _node(x)
+    count = math.prod(node.shape[one] for one in _axes(axis, len(node.shape)))
+    if not (is_scalar(ddof) and 0 <= ddof < count):
+        raise ParameterError(
+            "The divisor of a variance must be positive.", expected=f"ddof from 0 to below {count}", got=ddof
+        )
+    average = mean(node, axis, keepdims)
+    spread = mean(node * node, axis, keepdims) - average * average
+    result: Expression = spread * (count / (count - float(ddof)))
+    return result
+
+
+@node_function
+def cumsum(x: Expression, axis: int | None = None) -> Expression:
+    """Sums of all entries up to each, along an axis; without one, of all entries as a vector.
+
+    Levels: those of a product with a clear matrix.
+    """
+    node = _node(x)
+    if axis is None:
+        node, axis = (node if len(node.shape) == 1 else ravel(node)), 0
+    axis = _axis(axis, len(node.shape))
+    if len(node.shape) > 2:
+        raise ShapeError(
+            "Sums up to each entry are of vectors and matrices.",
+            expected="1 or 2 dimensions",
+            got=shape_text(node.shape),
+        )
+    lower = np.tri(node.shape[axis])
+    return Constant(lower) @ node if axis == 0 else node @ Constant(lower.T)
+
+
+# ---- products ----
+
+
+@node_function
+def dot(x: Any, y: Any) -> Expression:
+    """NumPy's `dot`: the inner product of vectors, the product of matrices, or one by a number."""
+    if is_scalar(x) or is_scalar(y):
+        result: Expression = _node(y if is_scalar(x) else x) * (x if is_scalar(x) else y)
+        return result
+    return matmul(x, y)
+
+
+def matmul(x: Any, y: Any) -> Expression:
+    """x @ y."""
+    found: Expression = MatMul.of(_as_part(x), _as_part(y))
+    return found
+
+
+def vdot(x: Any, y: Any) -> Expression:
+    """The inner product of all entries of two arrays."""
+    return matmul(ravel(_as_part(x)), ravel(_as_part(y)))
+
+
+def inner(x: Any, y: Any) -> Expression:
+    """Products of the rows of two matrices, x @ y.T; of vectors the inner product."""
+    return matmul(x, _as_part(y).T)
+
+
+def outer(x: Any, y: Any) -> Expression:
+    """All products of entries of two vectors, a matrix. Levels and keys: those of a product of matrices."""
+    left, right = ravel(_as_part(x)), ravel(_as_part(y))
+    return matmul(reshape(left, -1, 1), reshape(right, 1, -1))
+
+
+def squared_norm(x: Expression) -> Expression:
+    """The sum of the squares of all entries; a root is not computed."""
+    node = _node(x)
+    return node @ node if len(node.shape) == 1 else sum(node * node)
+
+
+def matrix_power(x: Expression, exponent: int) -> Expression:
+    """x @ x @ … of a square matrix, by repeated squaring. Levels: log2(exponent) products, rounded up.
+
+    Raises:
+        ShapeError: not square. ParameterError: not a positive whole exponent.
+    """
+    node = _node(x)
+    if len(node.shape) != 2 or node.shape[0] != node.shape[1]:
+        raise ShapeError(
+            "Only a square matrix has powers.", expected="a square matrix", got=shape_text(node.shape)
+        )
+    return _power(node, exponent, MatMul)
+
+
+@node_function
+def power(x: Expression, exponent: int) -> Expression:
+    """`x ** exponent` of every entry, by repeated squaring. Levels: log2(exponent) products, rounded up.
+
+    Raises:
+        ParameterError: not a positive whole exponent.
+    """
+    return _power(_node(x), exponent, Multiply)
+
+
+def _power(node: Expression, exponent: Any, times: Any) -> Expression:
+    whole = _is_int(exponent) or (is_scalar(exponent) and float(exponent).is_integer())
+    if not whole or not 1 <= exponent <= 1 << 10:
+        raise ParameterError(
+            "Only whole powers from 1 on are computed. Approximate others by a polynomial on an interval.",
+            expected="a whole number from 1 to 1024",
+            got=exponent,
+        )
+    powers = {1: node}
+
+    def of(number: int) -> Expression:
+        if number not in powers:
+            low = number // 2
+            powers[number] = times(of(number - low), of(low))
+        return powers[number]
+
+    return of(int(exponent))
+
+
+# ---- joins ----
+
+
+def concatenate(parts: Sequence[Any], axis: int = 0) -> Expression:
+    """Arrays one after another along an axis: sums of arrays that are extended by zeros.
+
+    Levels: none for operands and for rows or columns of products.
+
+    Raises:
+        ShapeError: no parts, or their other lengths differ. DTypeError: no node among them.
+    """
+    nodes = [_as_part(part) for part in parts]
+    if not nodes:
+        raise ShapeError("A join needs at least one array.", expected="an array", got="none")
+    place = _axis(axis, len(nodes[0].shape))
+    rests = {(*node.shape[:place], *node.shape[place + 1 :]) for node in nodes}
+    if len(rests) > 1 or any(len(node.shape) != len(nodes[0].shape) for node in nodes):
+        raise ShapeError(
+            "Arrays that are joined need equal lengths along the other axes.",
+            expected=shape_text(nodes[0].shape),
+            got=", ".join(shape_text(node.shape) for node in nodes),
+        )
+    total, start, terms = math.fsum(node.shape[place] for node in nodes), 0, []
+    for node in nodes:
+        sides = [(0, 0)] * len(node.shape)
+        sides[place] = (start, int(total) - start - node.shape[place])
+        start += node.shape[place]
+        terms.append(Arrange.of(node, Step("pad", tuple(sides))) if len(nodes) > 1 else node)
+    while len(terms) > 1:  # in pairs: graphs must not be deep
+        pairs = [Add(*terms[i : i + 2]) if i + 1 < len(terms) else terms[i] for i in range(0, len(terms), 2)]
+        terms = pairs
+    return terms[0]
+
+
+def stack(parts: Sequence[Any], axis: int = 0) -> Expression:
+    """Arrays of one shape along a new axis; see `concatenate`."""
+    nodes = [_as_part(part) for part in parts]
+    if len({node.shape for node in nodes}) != 1:
+        raise ShapeError(
+            "Arrays that are stacked need equal shapes.",
+            expected="equal shapes",
+            got=", ".join(shape_text(node.shape) for node in nodes) or "none",
+        )
+    return concatenate([expand_dims(node, axis) for node in nodes], _axis(axis, len(nodes[0].shape) + 1))
+
+
+def where(mask: Any, x: Any, y: Any) -> Expression:
+    """Entries of x where a clear mask is true, else those of y; each may be a node, an array or a number.
+
+    Levels: one, for a product with the mask.
+
+    Raises:
+        DTypeError: the mask is a node of the program, or neither x nor y is.
+    """
+    if isinstance(mask, Expression):
+        raise DTypeError(
+            "The mask must be clear: an encrypted condition cannot be followed. Multiply by an encrypted mask of zeros "
+            "and ones: `mask * x + (1 - mask) * y`.",
+            expected="an array of booleans",
+            got="a node of the program",
+        )
+    if not (isinstance(x, Expression) or isinstance(y, Expression)):
+        raise DTypeError(
+            "One side of `where` must be a node of the program.",
+            expected="a node of the program",
+            got=type(x).__name__,
+        )
+    chosen = np.asarray(mask, dtype=bool)
+    shapes = [part.shape if isinstance(part, Expression) else np.shape(part) for part in (x, y)]
+    try:
+        shape = np.broadcast_shapes(chosen.shape, *shapes)
+    except ValueError as error:
+        raise ShapeError("The sides of `where` do not fit.", expected="shapes that fit", got=error) from None
+    chosen = np.broadcast_to(chosen, shape).astype(np.float64)
+    result: Expression = _masked(x, chosen) + _masked(y, 1.0 - chosen)
+    return result
+
+
+def _masked(x: Any, mask: Any) -> Any:
+    return x * Constant(mask) if isinstance(x, Expression) else np.asarray(x, dtype=np.float64) * mask

@@ -1,0 +1,122 @@
+"""Arrays of matrices: NumPy's rule that `@` and operators take the last two axes, for each entry of the first.
+
+A batch is no node but several, which the client stacks when they are decrypted.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from cipherblas.common.arrays import is_scalar, shape_text
+from cipherblas.common.errors import ShapeError
+from cipherblas.lang.nodes import Expression
+
+Operator = Callable[[Any, Any], Any]
+
+
+class Batch(Sequence[Expression]):
+    """Nodes of one shape, as an array whose first axis tells them apart.
+
+    `@`, `+`, `-`, `*`, `/`, `**` and `-x` are done with each; the other side is a batch or an array of as many, or one
+    matrix, vector or number for all. Indices choose nodes. A program may return one.
+
+    Attributes:
+        shape: the number of nodes, then their shape.
+    """
+
+    __array_ufunc__ = None
+    batched = True
+
+    def __init__(self, nodes: Sequence[Expression]) -> None:
+        self.nodes = tuple(nodes)
+        if len({node.shape for node in self.nodes}) != 1:
+            raise ShapeError(
+                "The matrices of a batch must have one shape.",
+                expected="one shape",
+                got=", ".join(shape_text(node.shape) for node in self.nodes) or "no matrix",
+            )
+        self.shape = (len(self.nodes), *self.nodes[0].shape)
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def __iter__(self) -> Iterator[Expression]:
+        return iter(self.nodes)
+
+    def __getitem__(self, key: Any) -> Any:
+        first, *rest = key if isinstance(key, tuple) else (key,)
+        if isinstance(first, slice):
+            chosen = self.nodes[first]
+            return Batch([node[tuple(rest)] for node in chosen] if rest else chosen)
+        node = self.nodes[operator.index(first)]
+        return node[tuple(rest)] if rest else node
+
+    @property
+    def mT(self) -> Batch:
+        """Each matrix transposed, as in NumPy."""
+        return Batch([node.T for node in self])
+
+    def _with(self, other: Any, apply: Operator, swapped: bool = False) -> Batch:
+        pairs = zip(self, self._parts(other, apply), strict=True)
+        return Batch([apply(y, x) if swapped else apply(x, y) for x, y in pairs])
+
+    def _parts(self, other: Any, apply: Operator) -> list[Any]:
+        """The other side for each node."""
+        if not isinstance(other, (Batch, Expression)) and not is_scalar(other):
+            other = np.asarray(other)
+        dimensions = 0 if is_scalar(other) else len(other.shape)
+        if dimensions < 3:
+            return [other] * len(self)
+        if other.shape[0] not in (1, len(self)):
+            raise ShapeError(
+                "Both sides of a batch need as many matrices.", expected=len(self), got=other.shape[0]
+            )
+        return [other[number if other.shape[0] > 1 else 0] for number in range(len(self))]
+
+    def __matmul__(self, other: Any) -> Batch:
+        return self._with(other, operator.matmul)
+
+    def __rmatmul__(self, other: Any) -> Batch:
+        return self._with(other, operator.matmul, swapped=True)
+
+    def __add__(self, other: Any) -> Batch:
+        return self._with(other, operator.add)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Batch:
+        return self._with(other, operator.sub)
+
+    def __rsub__(self, other: Any) -> Batch:
+        return (-self)._with(other, operator.add)
+
+    def __mul__(self, other: Any) -> Batch:
+        return self._with(other, operator.mul)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> Batch:
+        return self._with(other, operator.truediv)
+
+    def __pow__(self, exponent: int) -> Batch:
+        return Batch([node**exponent for node in self])
+
+    def __neg__(self) -> Batch:
+        return Batch([-node for node in self])
+
+    def __repr__(self) -> str:
+        return f"<Batch {shape_text(self.shape)}>"
+
+
+def batched_product(left: Expression, right: Expression) -> Batch:
+    """NumPy's product of arrays of matrices, or of one with a matrix."""
+    if len(left.shape) < 3:
+        return Batch([left @ node for node in right])
+    others = list(right) if len(right.shape) == 3 else [right] * len(left)
+    if len(others) not in (1, len(left)):
+        raise ShapeError("A product of arrays needs as many matrices.", expected=len(left), got=len(others))
+    return Batch([node @ others[number if len(others) > 1 else 0] for number, node in enumerate(left)])

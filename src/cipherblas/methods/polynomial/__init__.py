@@ -1,0 +1,1 @@
+"""How polynomials of every entry are computed."""

@@ -1,0 +1,317 @@
+"""Polynomials in the Chebyshev basis by baby steps and giant steps.
+
+Source: Paterson and Stockmeyer, "On the number of nonscalar multiplications necessary to evaluate polynomials" (1973),
+in the Chebyshev basis as Chen, Chillotti and Song, "Improved bootstrapping for approximate homomorphic encryption"
+(2019); scales as Bossuat, Mouchet, Troncoso-Pastoriza and Hubaux, "Efficient bootstrapping for approximate homomorphic
+encryption with non-sparse keys" (2021), section 5.
+
+T_{a+b} = 2·T_a·T_b - T_{a-b} gives the powers T_1 … T_{k-1} that are needed, and T_{2^j}. A polynomial of degree 2^j or
+more is split into q·T_{2^j} + r, its parts again, until they are sums of powers. All summands of a sum have one scale:
+what is asked of the whole, divided by that of T_{2^j}, is asked of q, and numbers are encoded at the scale that is
+missing. So nothing is brought to a common scale afterwards, and no level is spent on that.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.polynomial.chebyshev import chebder
+
+from cipherblas.common.errors import ParameterError
+from cipherblas.evaluators.slots.interface import Evaluator
+from cipherblas.evaluators.slots.values import Ct, Plain
+from cipherblas.lang.polynomials import largest_value
+
+# Of log2 of the usual scale, by which the scale of T_n may exceed it: it is off by n times as much as that of t.
+DRIFT_BITS = 4.0
+LEAST_DRIFT_BITS = 0.1  # of t: primes are not nearer to the scale
+SQUARE_DRIFT_BITS = 5.5  # of t where it is squared and no more
+LARGEST_ANGLE, LEAST_OVER = 300.0, 2.0**-50
+
+
+@dataclass(frozen=True)
+class Sum:
+    """Σ_i terms[i]·T_i + Σ (g, q) of products: q·T_g, q being a sum itself."""
+
+    terms: Mapping[int, float]
+    products: tuple[tuple[int, Sum], ...]
+
+    def powers(self) -> Iterator[int]:
+        """The powers that occur."""
+        yield from self.terms
+        for giant, part in self.products:
+            yield giant
+            yield from part.powers()
+
+    @property
+    def multiplications(self) -> int:
+        return len(self.products) + sum(part.multiplications for _, part in self.products)
+
+    @property
+    def relinearisations(self) -> int:
+        """Of the parts that are multiplied, and of this one."""
+        return bool(self.products) + sum(part.relinearisations for _, part in self.products)
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """How one polynomial is computed.
+
+    Attributes:
+        even: T_{2i}(t) is T_i(T_2(t)): all that follows is of u = T_2(t).
+        powers: (n, a, b) with n = a + b, in the order in which they can be computed.
+        total: all but the constant, and but `lead`.
+        constant: what is added in the end.
+        lead: (h, c) of a term 2·c·T_h² whose number goes into the scale, or None.
+        depth: rescales before the sum.
+    """
+
+    even: bool
+    powers: tuple[tuple[int, int, int], ...]
+    total: Sum
+    constant: float
+    lead: tuple[int, float] | None
+    depth: int
+
+    @property
+    def levels(self) -> int:
+        """Rescales, with that of the result, which comes at the scale of a product."""
+        return self.depth + 1
+
+    @property
+    def multiplications(self) -> int:
+        """Products of ciphertexts."""
+        return self.even + len(self.powers) + self.total.multiplications + (self.lead is not None)
+
+    @property
+    def relinearisations(self) -> int:
+        inside = self.total.relinearisations
+        both = bool(self.total.products) and self.lead is not None  # relinearised together
+        return self.even + len(self.powers) + inside + (self.lead is not None) - both
+
+    @property
+    def degree(self) -> int:
+        """Of the highest power, in t or in u."""
+        lead = 1 if self.lead is None else 2 * self.lead[0]
+        return max([lead, *self.total.powers(), *(n for n, _, _ in self.powers)])
+
+
+def _depth(power: int) -> int:
+    """Products one after another that T_power takes."""
+    return (power - 1).bit_length()
+
+
+@functools.lru_cache(maxsize=256)
+def scheme(coefficients: tuple[float, ...], lead: bool = True) -> Scheme:
+    """The fewest products in the least depth, ⌈log2(d + 1)⌉ - 1 rescales before the sum.
+
+    Args:
+        coefficients: of T_0, T_1, …
+        lead: a degree that is a power of two may take a rescale less, its number going into the scale.
+    """
+    values = list(coefficients)
+    while len(values) > 1 and values[-1] == 0:
+        values.pop()
+    if len(values) < 2:
+        raise ParameterError("A polynomial to compute needs a degree.", expected="at least 1", got=0)
+    even = len(values) > 3 and not any(values[1::2])
+    if even:
+        values = values[::2]
+    degree = len(values) - 1
+    halved = None
+    depth = degree.bit_length() - 1
+    if lead and degree > 1 and degree.bit_count() == 1:
+        number = values.pop()
+        halved = degree // 2, number
+        values[0] -= number
+        depth -= 1
+    babies = (1 << bits for bits in range(1, max(2, degree.bit_length() + 1)))
+    found = [_scheme(values, baby, depth, halved, even) for baby in babies]
+    return min(found, key=lambda one: (one.multiplications, one.relinearisations))
+
+
+def _scheme(
+    values: Sequence[float], baby: int, depth: int, lead: tuple[int, float] | None, even: bool
+) -> Scheme:
+    total = _sum(values, baby, depth)
+    wanted = {*total.powers(), *(() if lead is None else (lead[0],))}
+    return Scheme(even, _steps(wanted), total, values[0], lead, depth + even)
+
+
+def _sum(values: Sequence[float], baby: int, depth: int) -> Sum:
+    """Σ_{i > 0} values[i]·T_i with powers below `baby`, and splits where that is too deep or there are too many."""
+    rest, terms = list(values), {}
+    products: list[tuple[int, Sum]] = []
+    while True:
+        support = [index for index in range(1, len(rest)) if rest[index]]
+        if all(index < baby and _depth(index) <= depth for index in support):
+            terms.update({index: rest[index] for index in support})
+            return Sum(terms, tuple(products))
+        giant = 1 << (support[-1].bit_length() - 1)
+        # c·T_{giant+i} = 2·c·T_i·T_giant - c·T_{giant-i}
+        upper = rest[giant + 1 : support[-1] + 1]
+        if rest[giant]:
+            terms[giant] = rest[giant]
+        for index, value in enumerate(upper, 1):
+            rest[giant - index] -= value
+        if upper:
+            products.append((giant, _sum([0.0, *(2 * value for value in upper)], baby, depth - 1)))
+        rest = rest[:giant]
+
+
+def _steps(wanted: set[int]) -> tuple[tuple[int, int, int], ...]:
+    """How powers are made, and others that they take: as few as possible, each in its least depth."""
+    needed, steps = set(wanted), []
+    for power in range(max(wanted, default=1), 1, -1):
+        if power not in needed:
+            continue
+        most = 1 << (_depth(power) - 1)
+        pairs = [(a, power - a) for a in range((power + 1) // 2, min(most, power - 1) + 1)]
+        a, b = min(pairs, key=lambda pair: (len({*pair, pair[0] - pair[1]} - needed - {0, 1}), pair[0]))
+        needed |= {a, b, a - b}
+        steps.append((power, a, b))
+    return tuple(reversed(steps))
+
+
+class PatersonStockmeyer:
+    """One polynomial on ciphertexts.
+
+    Levels: ⌈log2(d + 1)⌉ with the rescale of the result, which is left to what follows; one less where d is a power of
+    two; one more where the argument's scale is far above the usual one. Key: relinearisation.
+
+    Args:
+        coefficients: of T_0, T_1, …
+        bound: no value exceeds it, for arguments in [-1, 1].
+    """
+
+    def __init__(self, coefficients: Sequence[float], bound: float) -> None:
+        self.coefficients, self.bound = tuple(coefficients), bound
+        self._slopes = tuple(map(float, chebder(np.asarray(self.coefficients))))
+
+    def scheme(self, ev: Evaluator) -> Scheme:
+        """How it is computed in a ring: a leading coefficient that is too small to go into a scale takes a level."""
+        found = scheme(self.coefficients)
+        if found.lead is not None and -math.log2(2 * abs(found.lead[1])) > ev.params.scale_bits:
+            found = scheme(self.coefficients, lead=False)
+        return found
+
+    def run(self, ev: Evaluator, t: Ct) -> Ct:
+        """p(t), every slot of t in [-1, 1]; at the scale of a product.
+
+        Raises:
+            LevelError: there are too few limbs.
+        """
+        plan = self.scheme(ev)
+        given = _near_usual_scale(ev, ev.bounded(ev.absorb(t, 1.0), 1.0), plan)
+        t = ev.as_message(
+            given
+        )  # their errors change the value by p' times as much, whatever is computed on the way
+        over = _rounded_up(t.bound - given.bound)
+        slope = largest_value(self._slopes, 1 + over)
+        errors, worst = given.errors.times(slope), slope * ev.worst_error(given) / given.scale
+        del given  # it would count as memory of its own
+        total = self._evaluated(ev, t, plan, _Limits(over))
+        errors, worst = total.errors.plus(errors), ev.worst_error(total) + worst * total.scale
+        return ev.bounded(ev.assume_errors(total, errors, worst), self.bound)
+
+    def _evaluated(self, ev: Evaluator, t: Ct, plan: Scheme, limits: _Limits) -> Ct:
+        powers = {1: t}
+        if plan.even:
+            powers = {1: _double(ev, t, t, None, limits.of(2))}
+            limits = limits.twice()
+        ev.require_levels(t, plan.depth, "a polynomial")
+        limbs = t.limbs - plan.depth
+        for power, a, b in plan.powers:
+            difference = None if a == b else powers[a - b]
+            powers[power] = _double(ev, powers[a], powers[b], difference, limits.of(power))
+        total: Ct | None = None
+        scale = 2.0**ev.params.scale_bits * ev.params.q[limbs - 1]
+        if plan.lead is not None:
+            half, number = plan.lead
+            factor = ev.drop(powers[half], limbs)
+            total = ev.absorb(ev.multiply(factor, factor), 2 * abs(number))
+            total, scale = ev.negate(total) if number < 0 else total, total.scale
+        if plan.total.terms or plan.total.products:
+            rest = _added(ev, powers, plan.total, limbs, scale)
+            total = rest if total is None else ev.add(total, rest)
+        assert total is not None
+        total = ev.relinearise(total)
+        return ev.add_plain(total, _number(ev, plan.constant)) if plan.constant else total
+
+
+@dataclass(frozen=True)
+class _Limits:
+    """What T_n does not exceed for arguments up to 1 + over: cosh(n·arcosh(1 + over)).
+
+    Attributes:
+        step: of T_1, in T_n of another argument.
+    """
+
+    over: float
+    step: int = 1
+
+    def of(self, power: int) -> float:
+        angle = self.step * power * math.acosh(1 + self.over)
+        return math.cosh(angle) if angle < LARGEST_ANGLE else math.inf
+
+    def twice(self) -> _Limits:
+        """Of T_2 as the argument."""
+        return _Limits(self.over, 2 * self.step)
+
+
+def _rounded_up(value: float) -> float:
+    """The next power of two, so that what is found for it can be kept."""
+    return 2.0 ** math.ceil(math.log2(max(value, LEAST_OVER)))
+
+
+def _near_usual_scale(ev: Evaluator, t: Ct, plan: Scheme) -> Ct:
+    """t at a scale so near to the usual one, or below, that those of its powers are near it too.
+
+    Levels: as many as the scale exceeds it by, and one where that is no power of it.
+    """
+    usual = 2.0**ev.params.scale_bits
+    degree = plan.degree * (1 + plan.even)
+    slack = SQUARE_DRIFT_BITS if degree <= 2 else max(DRIFT_BITS / degree, LEAST_DRIFT_BITS)
+    while t.scale > usual * 2**slack:
+        ev.require_levels(t, 1, "the argument of a polynomial")
+        t = ev.rescale(ev.enlarged_to(t, usual * ev.params.q[t.limbs - 1]))
+    return ev.enlarged_to(t, usual)
+
+
+def _double(ev: Evaluator, x: Ct, y: Ct, difference: Ct | None, bound: float) -> Ct:
+    """2·x·y - T_{a-b} of x = T_a and y = T_b, whose difference is T_0 = 1 where it is None. Levels: 1."""
+    product = ev.multiply_relinearised(x, y)
+    usual = 2.0**ev.params.scale_bits * ev.params.q[product.limbs - 1]
+    product = ev.multiply_scalar(ev.enlarged_to(product, usual), 2)
+    if difference is None:
+        result = ev.add_plain(product, _number(ev, -1.0))
+    else:
+        moved = ev.times_number(ev.drop(difference, product.limbs), -1.0, product.scale)
+        result = ev.add(product, moved)
+    return ev.rescale(ev.bounded(result, bound))
+
+
+def _added(ev: Evaluator, powers: Mapping[int, Ct], part: Sum, limbs: int, scale: float) -> Ct:
+    """A sum at given limbs and scale, that of a product; with three components where it has products."""
+    total: Ct | None = None
+    for index, number in part.terms.items():
+        term = ev.times_number(ev.drop(powers[index], limbs), number, scale)
+        total = term if total is None else ev.add(total, term)
+    for giant, inner in part.products:
+        factor = ev.drop(powers[giant], limbs)
+        needed = scale / factor.scale
+        value = _added(ev, powers, inner, limbs + 1, needed * ev.params.q[limbs])
+        product = ev.multiply(ev.rescale(ev.relinearise(value)), factor)
+        total = product if total is None else ev.add(total, product)
+    assert total is not None
+    return total
+
+
+def _number(ev: Evaluator, value: float) -> Plain:
+    """One number in every slot."""
+    slots = ev.slots
+    return Plain(("number", value), lambda: np.full(slots, value), abs(value), constant=True)

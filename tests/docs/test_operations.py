@@ -1,0 +1,49 @@
+"""docs/operations.md: its table is what the planner takes, its code runs, its refusals are refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import cipherblas as cb
+from tests.support.array_programs import ROWS
+from tests.support.documents import ROOT, blocks, table
+from tests.support.operation_table import line
+
+PAGE = ROOT / "docs" / "operations.md"
+LINES = {row["formula"]: row for row in table(PAGE, "formula")}
+NOT_LISTED = {"(A @ B).reshape(-1, 2)"}  # at 256 it takes minutes
+
+
+def test_every_row_is_listed() -> None:
+    assert list(LINES) == [f"`{row.formula}`" for row in ROWS if row.formula not in NOT_LISTED]
+
+
+@pytest.mark.parametrize("row", ROWS[1::7], ids=lambda row: row.formula)
+def test_rows_say_what_the_planner_takes(row: Any) -> None:
+    assert tuple(LINES[f"`{row.formula}`"].values()) == line(row)
+
+
+def test_its_code_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    (block,) = blocks(PAGE, "python")
+    exec(compile(block.text, "operations.md", "exec"), {"__name__": "__docs__"})
+    assert float(capsys.readouterr().out) < 0.1
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda A, x: A[x],
+        lambda A, x: 1 / x,
+        lambda A, x: A / x,
+        lambda A, x: x > 0,
+        lambda A, x: A if x else x,
+        lambda A, x: x == x[::-1],
+        lambda A, x: x**0.5,
+        lambda A, x: cb.where(x, x, x),
+    ],
+)
+def test_what_cannot_be_done_is_refused(function: Any) -> None:
+    with pytest.raises(cb.CipherblasError):
+        cb.compile(function, {"A": cb.secret(4, 4), "x": cb.secret(4)})
