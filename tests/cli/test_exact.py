@@ -57,8 +57,8 @@ def test_results_are_printed_with_all_digits(folder: Path, invoke: Any) -> None:
 
 
 def test_the_plan_says_so(folder: Path, invoke: Any) -> None:
-    assert "exact integers, int64" in invoke("plan", "--show", folder / "plan").stdout
-    planned = json.loads(invoke("plan", "--show", folder / "plan", "--json").stdout)
+    assert "exact integers, int64" in invoke("explain", folder / "plan").stdout
+    planned = json.loads(invoke("explain", folder / "plan", "--json").stdout)
     assert planned["operands"]["b"]["exact"] and "exact" not in planned["operands"]["a"]
     assert planned["exact"] and planned["expected_error"] < 0.5
 

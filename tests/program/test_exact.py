@@ -158,7 +158,12 @@ SLOTS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "squares": (lambda a, b: a * a + b * b, {"a": S(3, 3), "b": P(3, 3)}),
     "chain": (lambda a, b, c: (a @ b) @ c + c, {"a": S(3, 3), "b": S(3, 3), "c": S(3, 3)}),
     "vectors": (lambda w, x: w @ x, {"w": P(5, 8), "x": S(8)}),
-    "polynomial": (lambda x: cb.polynomial(x, [1, -2, 3]), {"x": S(6)}),
+    "polynomial": (lambda x: cb.polynomial(x, [1, -2, 3, 4]), {"x": S(6)}),
+    "places": (
+        lambda a: a[1:] @ a[:, :1] - a[::-1].sum(axis=1, keepdims=True)[:3] ** 3,
+        {"a": S(4, 4, bound=9)},
+    ),
+    "a number": (lambda s, x: s * x - 3, {"s": S(), "x": S(4)}),
     "scalar product": (lambda x, y: x @ y, {"x": S(6), "y": S(6)}),
 }
 
@@ -168,8 +173,11 @@ def test_programs_of_any_form(name: str) -> None:
     function, operands = SLOTS[name]
     program = toy(function, **operands)
     if name == "polynomial":
-        function = lambda x: 1 - 2 * x + 3 * x**2  # noqa: E731
-    check(program, function, filled(program, "least", "int8"))
+        function = lambda x: 1 - 2 * x + 3 * x**2 + 4 * x**3  # noqa: E731
+    values = filled(program, "least", "int8")
+    bounds = {one: int(operand.bound) for one, operand in program.operands.items()}
+    values = {one: np.clip(value, -bounds[one], bounds[one]) for one, value in values.items()}
+    check(program, function, values)
 
 
 def test_a_network() -> None:
@@ -283,6 +291,8 @@ def test_smaller_errors_may_be_asked_for() -> None:
         (lambda b: b / 2, {"b": S(4, 4)}, r"0\.5 \* b may have fractions"),
         (lambda b: 0.5 * (b @ b), {"b": S(4, 4)}, r"0\.5 \* \(b @ b\) may have fractions"),
         (lambda b: b + 0.25, {"b": S(4, 4)}, r"constant\[4x4\] may have fractions"),
+        (lambda b: cb.polynomial(b, [1, 1.5, 1, 1]), {"b": S(4, 4)}, "polynomial.* may have fractions"),
+        (lambda b: b.mean(axis=0), {"b": S(4, 4)}, "may have fractions"),
         (lambda b: cb.avg_pool2d(b, 2), {"b": S(1, 4, 4)}, "avg_pool2d.* may have fractions"),
     ],
 )

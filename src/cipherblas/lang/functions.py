@@ -11,6 +11,7 @@ import numpy as np
 
 from cipherblas.common.arrays import finite_array, is_scalar, real_number, shape_text
 from cipherblas.common.errors import DTypeError, ParameterError, RangeError, ShapeError
+from cipherblas.lang.exact import is_exact
 from cipherblas.lang.layers import Assume, AvgPool2d, Conv2d, Flatten
 from cipherblas.lang.nodes import Expression, as_node
 from cipherblas.lang.operands import MAX_LENGTH, checked_bound
@@ -175,7 +176,8 @@ def polynomial(x: Expression, coefficients: Sequence[float]) -> Expression:
     """c0 + c1·x + c2·x² + … of every entry.
 
     A sum of several powers is computed in the Chebyshev basis on the interval that the bound of x gives, by some
-    2·sqrt(degree) products (Paterson and Stockmeyer); a single power, beside a linear term, by repeated squaring.
+    2·sqrt(degree) products (Paterson and Stockmeyer); a single power, beside a linear term, and powers of exact
+    integers by repeated squaring.
     Coefficients in the Chebyshev basis are exact but for one rounding each, 2^-53 of their size.
 
     Args:
@@ -212,7 +214,10 @@ def polynomial(x: Expression, coefficients: Sequence[float]) -> Expression:
             expected=f"1 to {MAX_DEGREE}",
             got=max(len(values), 1) - 1,
         )
-    if sum(value != 0 for value in values[2:]) < 2:
+    exact = all(value.is_integer() for value in values) and is_exact(
+        x
+    )  # in the Chebyshev basis they have fractions
+    if exact or sum(value != 0 for value in values[2:]) < 2:
         return sum_of_powers(x, values)
     return simplest(x, of_powers(values, x.bound), x.bound)
 

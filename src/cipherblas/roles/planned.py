@@ -177,7 +177,7 @@ class PlannedProgram:
     @staticmethod
     def rounded(values: NDArray[np.float64]) -> NDArray[np.int64]:
         """The nearest integers."""
-        found: NDArray[np.int64] = np.rint(values).astype(np.int64)
+        found: NDArray[np.int64] = np.asarray(np.rint(values)).astype(np.int64)
         return found
 
     @functools.cached_property
