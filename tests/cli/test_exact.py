@@ -60,7 +60,7 @@ def test_the_plan_says_so(folder: Path, invoke: Any) -> None:
     assert "exact integers, int64" in invoke("plan", "--show", folder / "plan").stdout
     planned = json.loads(invoke("plan", "--show", folder / "plan", "--json").stdout)
     assert planned["operands"]["b"]["exact"] and "exact" not in planned["operands"]["a"]
-    assert planned["expected_error"] < 0.5
+    assert planned["exact"] and planned["expected_error"] < 0.5
 
 
 def test_fractions_are_refused(folder: Path, invoke: Any, tmp_path: Path) -> None:

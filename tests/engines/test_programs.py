@@ -162,7 +162,7 @@ def test_programs_by_rows(name: str) -> None:
 
 def test_rounded_products() -> None:
     """One float64 GEMM whose sums exceed its significand: within the plan's error on both, though not the same."""
-    program = toy_rows(lambda a, w: w @ a, n=64, a=secret(40, 9), w=public(5, 40), error=1e-4)
+    program = toy_rows(lambda a, w: w @ a, n=64, a=secret(40, 9), w=public(5, 40), precision=1e-4)
     assert program.plan.parameters.limbs == 1  # residues of several limbs must belong together
     check(program, ours=registry.CPU)
 

@@ -296,8 +296,18 @@ def test_what_cannot_be_decoded_is_refused() -> None:
         cb.compile(lambda a, b: (a @ b) @ b, {"a": S(64, 64, dtype="int16"), "b": S(64, 64, dtype="int16")})
     with pytest.raises(cb.RangeError, match="numbers that are too large: b @ b"):
         cb.compile(lambda b: cb.assume(b @ b, 5), {"b": S(4, 4, dtype="int32")})
-    wide = {"a": P(4, 4), "b": S(4, 4, dtype="int32")}
-    assert cb.compile(lambda a, b: a @ b, wide).exact
+
+
+def test_results_at_the_largest_bound() -> None:
+    operands = {"a": P(3, 2, dtype="int32"), "b": S(2, 3, dtype="int16")}
+    program = toy_rows(lambda a, b: a @ b, n=64, **operands)
+    assert program.expression.bound == 2.0**RESULT_BITS
+    values = {"a": np.full((3, 2), -(1 << 31)), "b": np.full((2, 3), -(1 << 15))}
+    values["b"][1, 1] += 1
+    check(program, lambda a, b: a @ b, values)
+    operands["b"] = S(2, 3, dtype="uint16", bound=1 + (1 << 15))
+    with pytest.raises(cb.RangeError, match="decoded exactly"):
+        toy_rows(lambda a, b: a @ b, n=64, **operands)
 
 
 def test_a_modulus_that_is_too_large_is_named() -> None:
@@ -306,6 +316,11 @@ def test_a_modulus_that_is_too_large_is_named() -> None:
         cb.PrecisionError, match=r"No ring carries the exact integers.*a modulus of \d+ bits.*at most"
     ):
         cb.compile(lambda b: (((b @ b) @ b) @ b) @ b @ b @ b, {"b": b}, ring_degree=4096)
+    b = S(4, 4, dtype="int16", bound=20000)
+    with pytest.raises(
+        cb.PrecisionError, match=r"a modulus of \d+ bits.*needs a scale of 63.* 49 bits allowed"
+    ):
+        cb.compile(lambda b: b * b * b, {"b": b})
 
 
 @pytest.mark.parametrize(

@@ -280,6 +280,7 @@ def description(planned: Program) -> dict[str, Any]:
         "program": graph.formula(planned.expression),
         "operands": {name: operand.declared for name, operand in planned.operands.items()},
         "shape": lengths_of(planned.shape),
+        "exact": planned.exact,
         **planned.plan.to_dict(),
         "error_target": planned.plan.error_target,
         "result_bytes": planned.plan.result_bytes,

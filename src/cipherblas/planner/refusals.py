@@ -62,20 +62,24 @@ def refused_exact(
 ) -> PrecisionError | None:
     """The error of a program of exact integers that no ring carries: the modulus that it needs, and what is allowed;
     None where no failure names one."""
-    known = [
-        (failure.bits, failure.bits / failure.excess if isinstance(failure, NoRingError) else failure.allowed)
-        for failure in failures
-        if isinstance(failure, (NoRingError, ModulusError)) and failure.bits
-    ]
+    known: list[tuple[float, float, str]] = []  # what it lacks, the modulus, what is allowed
+    largest = max((failure.n for failure in failures if isinstance(failure, NoRingError)), default=0)
+    for failure in failures:
+        if isinstance(failure, ModulusError):
+            lacks = failure.bits / max(failure.allowed, 1.0)
+            known.append((lacks, failure.bits, f"{failure.allowed:.0f} bits at most"))
+        elif isinstance(failure, NoRingError) and failure.n == largest and failure.modulus:
+            allowed = f"{failure.bits / failure.excess:.0f} bits at most" if failure.bits else failure.message
+            known.append((failure.excess, failure.modulus, allowed.removesuffix(".")))
     if not known:
         return None
-    bits, allowed = min(known, key=lambda one: one[0] / max(one[1], 1.0))
+    _, bits, allowed = min(known)
     node, _ = widest(expression)
     return PrecisionError(
         f"No ring carries the exact integers of the program at {options.security}-bit security; the widest range is "
         f"that of {_short(node)}, bounded by {node.bound:.3g}.",
         expected=f"a modulus of {bits:.0f} bits, or smaller bounds, or fewer products one after another",
-        got=f"{allowed:.0f} bits at most",
+        got=allowed,
     )
 
 

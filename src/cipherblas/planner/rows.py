@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from cipherblas.common.errors import LevelError, ParameterError, PrecisionError
 from cipherblas.crypto.params import MAX_PRIME_BITS, SPECIAL_MARGIN_BITS, Parameters, make_parameters
@@ -133,10 +134,16 @@ class RowStrategy(Strategy):
     def _candidates(self, n: int) -> Iterator[Candidate]:
         bits = weight_bits_for(float(self.options.precision), self.expression)
         numbers = {id(node): number for number, node in enumerate(ordered(self.expression))}
-        for fixed in {False, any(map(can_be_fixed, products(self.expression)))}:
+        nodes = products(self.expression)
+        clear = any(not child.secret for node in nodes for child in node.children)
+        for fixed, rounded in itertools.product({False, any(map(can_be_fixed, nodes))}, {False, clear}):
             choices = {}
-            for node in products(self.expression):
-                options = {"weight_bits": bits, **({"fixed": True} if fixed and can_be_fixed(node) else {})}
+            for node in nodes:
+                options: dict[str, Any] = {"weight_bits": bits}
+                if fixed and can_be_fixed(node):
+                    options["fixed"] = True
+                if rounded and not all(child.secret for child in node.children):
+                    options["rounded"] = True
                 choices[numbers[id(node)]] = Choice(GEMM, options)
             yield Candidate(GEMM, Decisions(ROWS, choices), n)
 

@@ -106,12 +106,16 @@ class NoRingError(PrecisionError):
     Attributes:
         n: the ring degree.
         excess: what it lacks: of limbs, bits of the scale or bits of the modulus, needed over allowed.
-        bits: log2 of the modulus that it needs, as far as it is known; larger rings need no smaller one.
+        bits: log2 of the modulus that it needs, where that is what it lacks; larger rings need no smaller one.
+        modulus: about log2 of the modulus that it would need, as far as it is known.
     """
 
-    def __init__(self, reason: str, n: int, excess: float, bits: float = 0.0) -> None:
+    def __init__(
+        self, reason: str, n: int, excess: float, bits: float = 0.0, modulus: float | None = None
+    ) -> None:
         super().__init__(reason)
         self.n, self.excess, self.bits = n, excess, bits
+        self.modulus = bits if modulus is None else modulus
 
 
 class ModulusError(PrecisionError):
@@ -228,6 +232,9 @@ def sizings(
             f"At N = {n} the program needs a scale of {wanted:.1f} bits, with {MAX_SCALE_BITS:g} bits allowed.",
             n,
             wanted / MAX_SCALE_BITS,
+            modulus=_magnitude_bits(first, ring, slope, wanted)
+            + HEADROOM_BITS
+            + (len(ring.q) - first.limbs) * wanted,
         )
     sizing = None
     for bits in sorted({wanted, max(wanted, MATCHING_SCALE_BITS)}):
@@ -263,6 +270,11 @@ def _too_large(n: int, bits: float, allowed: float) -> NoRingError:
     )
 
 
+def _magnitude_bits(found: DryRun, ring: RingShape, slope: float, scale_bits: float) -> float:
+    """Bits of the result at a scale, from a draft at another one, as far as they grow in a line."""
+    return found.magnitude_bits + slope * (scale_bits - ring.scale_bits)
+
+
 def _base_limbs(bits: float) -> int:
     """Limbs that hold so many bits."""
     return max(1, math.ceil(bits / BASE_LIMB_BITS))
@@ -279,7 +291,7 @@ def _sized(
 ) -> Sizing:
     """A ring at this scale that the program runs on; NoRingError where it would be larger than allowed."""
     ring, found = drawn
-    base_bits = found.magnitude_bits + slope * (scale_bits - ring.scale_bits)
+    base_bits = _magnitude_bits(found, ring, slope, scale_bits)
     if base_bits + HEADROOM_BITS > LINEAR_BITS or abs(slope - round(slope)) > SLOPE_SLACK:
         ring, found = drafted(run, n, scale_bits, allowed)  # not as linear as it seems
         base_bits = found.magnitude_bits

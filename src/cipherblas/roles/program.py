@@ -32,6 +32,7 @@ class Program(PlannedProgram):
     Attributes:
         expression: the traced graph.
         operands: name → declared operand.
+        exact: its results are exact integers, int64.
         plan: what was decided and predicted.
         id: SHA-256 over expression, operands and decisions; keys and ciphertexts carry it.
     """

@@ -35,6 +35,8 @@ from cipherblas.runtime.values import Input, Value
 ROWS = "rows"
 # Between twice the message and the modulus: for the noise and for primes that are not 2^bits.
 HEADROOM_BITS = 1.0
+# Times the noise, that the rounding of GEMMs may be where that was chosen: a bit of the modulus for half the GEMMs.
+MOST_ROUNDING = 2.0
 MOST_SCALE_BITS = 900.0  # a float64 holds it beside any bound
 
 
@@ -274,7 +276,8 @@ class RowRun(FormRun):
             return values.T if transposed else values
 
         total = node.column_sum if transposed else node.row_sum
-        return ClearFactor((id(node), transposed), shape, node.bound, unit, exact, integers, total)
+        rounding = MOST_ROUNDING if self.options(product).get("rounded") else 1.0
+        return ClearFactor((id(node), transposed), shape, node.bound, unit, exact, integers, total, rounding)
 
     def weight_bits(self, product: Expression) -> int:
         """Of its clear factor, where it must be rounded."""

@@ -40,9 +40,6 @@ from cipherblas.rlwe.matrices.transposition import TransposePolicy, gathered_swi
 from cipherblas.rlwe.noise import TAIL, CoefficientNoise
 from cipherblas.rlwe.rings import Ring
 
-# Times the noise that a clear factor amplifies, that the rounding of its GEMM may be: a bit or so of the modulus is
-# cheaper than a GEMM for each digit of the residues.
-MOST_ROUNDING = 2.0
 STEPS_PER_PRODUCT = 10  # of the budget of work
 KEYS_PER_STEP = 16
 SCALE_TOLERANCE = 2.0**-40
@@ -303,7 +300,7 @@ class RowsEvaluator(ABC):
             bias += k * 0.5 * x.bound * x.scale
         rounding = secret * max(_core.small_gemm_rms(k, largest, q) for q in self.params.q[: x.limbs])
         # Residues of several limbs must belong together.
-        exact = x.limbs > 1 or rounding > MOST_ROUNDING * noise
+        exact = x.limbs > 1 or rounding > factor.rounding * noise
         return (noise if exact else math.hypot(noise, rounding)), bias, exact
 
     def _check_length(self, x: Rows) -> None:

@@ -30,6 +30,7 @@ class ClearFactor:
         exact: every entry is a whole number of units.
         integers: makes the matrix of integers, of an integer type or float64.
         row_sum: bound on the sum of absolute values in a row, where less is known to hold than k times `bound`.
+        rounding: times the noise that it amplifies, that the rounding of a float64 GEMM may be.
     """
 
     key: Hashable
@@ -39,6 +40,7 @@ class ClearFactor:
     exact: bool
     integers: Callable[[], NDArray[Any]]
     row_sum: float = math.inf
+    rounding: float = 1.0
 
     @property
     def gain(self) -> float:
