@@ -33,6 +33,9 @@ from cipherblas.common.errors import (
     WorkBudgetError,
 )
 from cipherblas.crypto.keys import EvaluationKeys, PublicKey
+from cipherblas.lang.approximation import chebyshev
+from cipherblas.lang.comparison import greater, relu, sign
+from cipherblas.lang.elementary import exp, gelu, inverse, sigmoid, sqrt, tanh
 from cipherblas.lang.functions import assume, avg_pool2d, conv2d, flatten, matvec, polynomial, square
 from cipherblas.lang.operands import public, secret
 
@@ -80,9 +83,14 @@ __all__ = [
     "WorkBudgetError",
     "assume",
     "avg_pool2d",
+    "chebyshev",
     "compile",
     "conv2d",
+    "exp",
     "flatten",
+    "gelu",
+    "greater",
+    "inverse",
     "isa",
     "lab",
     "matvec",
@@ -90,9 +98,14 @@ __all__ = [
     "public",
     "register",
     "register_engine",
+    "relu",
     "secret",
     "set_threads",
+    "sigmoid",
+    "sign",
+    "sqrt",
     "square",
+    "tanh",
     "threads",
 ]
 
