@@ -23,7 +23,7 @@ from cipherblas.lang.operations import Leaf
 from cipherblas.lang.polynomials import Polynomial, largest_value, of_powers
 from cipherblas.planner.truncation import truncation_error
 
-GRID = 20_001
+GRID = 8_001
 
 
 def leaf(bound: float = 1.0, *shape: int) -> Leaf:
@@ -124,11 +124,11 @@ FUNCTIONS: dict[str, tuple[Callable[..., Expression], Callable[[Any], Any]]] = {
 }
 
 
-@pytest.mark.parametrize("bound", [1e-6, 0.5, 1.0, 8.0, 20.0])
+@pytest.mark.parametrize("bound", [1e-6, 1.0, 20.0])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_errors_over_the_whole_interval(name: str, bound: float) -> None:
     make, f = FUNCTIONS[name]
-    for options in ({}, {"precision": 1e-3}, {"precision": 1e-8}, {"degree": 5}):
+    for options in ({}, {"precision": 1e-8}, {"degree": 5}):
         node = make(leaf(bound), **options)
         error = stated(node, f, -bound, bound)
         if "degree" not in options:
