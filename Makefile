@@ -18,6 +18,7 @@ THREAD_SANITIZING = -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCIPHERBLAS_THREAD_SANITI
 # What computes nothing with ciphertexts: sources, graphs, layouts, algorithms in the clear, plans, the documents.
 CHECKED = $(addprefix tests/,architecture common lang forms evaluators methods planner lab corpus report docs) \
     $(addprefix tests/program/test_,compile_faults.py networks.py network_faults.py random_programs.py row_execution.py)
+WHEELS ?= dist
 PYTEST ?=
 CORPUS ?=
 BENCH ?= cc --shape 64x64x64 --peer seal
@@ -31,13 +32,14 @@ RUN_PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 # Folders too: a file that went away changes its folder.
 SOURCES := $(shell find src cpp -name __pycache__ -prune -o -print) CMakeLists.txt pyproject.toml
 
-.PHONY: help demo check test corpus lint lint-cpp lint-python types format native-test sanitize sanitize-python sanitize-threads valgrind bench clean
+.PHONY: help demo check test corpus lint lint-cpp lint-python types format native-test sanitize sanitize-python sanitize-threads valgrind wheel bench clean
 
 help:
 	@echo 'make demo         multiply encrypted matrices and look at the result'
 	@echo 'make check        linters, and the tests that compute nothing with ciphertexts'
 	@echo 'make test         all tests'
 	@echo 'make corpus       plan the corpus anew and store it: tests/corpus/plans.txt'
+	@echo 'make wheel        wheels for every Python found, each installed and run without a compiler'
 	@echo 'make bench        a benchmark against SEAL; BENCH="..." for another'
 	@echo 'make lint         clang-format, ruff, mypy'
 	@echo 'make format       clang-format and ruff, changing the files'
@@ -79,6 +81,11 @@ format: $(VENV)/installed-dev
 	find cpp -name '*.h' -o -name '*.cpp' | xargs $(BIN)/clang-format -i
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
+
+# For every Python from 3.10 on that is found; then each is installed, and run, in an environment without a compiler.
+wheel: $(VENV)/installed $(VENV)/installed-wheel
+	$(BIN)/python scripts/make_wheels.py $(WHEELS)
+	CIPHERBLAS_WHEELS=$(WHEELS) $(BIN)/python -m pytest -q tests/packaging
 
 native-test: $(VENV)/installed-dev
 	scripts/native_tests.sh $(NATIVE) -DCMAKE_BUILD_TYPE=Release -DCIPHERBLAS_WERROR=ON

@@ -33,6 +33,7 @@ from cipherblas.common.errors import (
     WorkBudgetError,
 )
 from cipherblas.crypto.keys import EvaluationKeys, PublicKey
+from cipherblas.lang.approximation import chebyshev
 from cipherblas.lang.array_functions import (
     broadcast_to,
     concatenate,
@@ -59,6 +60,8 @@ from cipherblas.lang.array_functions import (
     vdot,
     where,
 )
+from cipherblas.lang.comparison import greater, relu, sign
+from cipherblas.lang.elementary import exp, gelu, inverse, sigmoid, sqrt, tanh
 from cipherblas.lang.functions import assume, avg_pool2d, conv2d, flatten, matvec, polynomial, square
 from cipherblas.lang.operands import public, secret
 
@@ -109,6 +112,7 @@ __all__ = [
     "avg_pool2d",
     "blas",
     "broadcast_to",
+    "chebyshev",
     "compile",
     "concatenate",
     "conv2d",
@@ -116,9 +120,13 @@ __all__ = [
     "diag",
     "diagonal",
     "dot",
+    "exp",
     "expand_dims",
     "flatten",
+    "gelu",
+    "greater",
     "inner",
+    "inverse",
     "isa",
     "lab",
     "matmul",
@@ -132,14 +140,19 @@ __all__ = [
     "ravel",
     "register",
     "register_engine",
+    "relu",
     "reshape",
     "secret",
     "set_threads",
+    "sigmoid",
+    "sign",
+    "sqrt",
     "square",
     "squared_norm",
     "squeeze",
     "stack",
     "sum",
+    "tanh",
     "threads",
     "trace",
     "transpose",

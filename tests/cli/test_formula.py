@@ -74,6 +74,7 @@ def test_functions_methods_and_indices() -> None:
         ("concatenate([a, -a[1:3, ::-1]], axis=0)", (6, 6)),
         ("a[-1, None].reshape(3, -1).T[..., 0]", (2,)),
         ("polynomial(a, [0, 1, 2]) - square(a)", (4, 6)),
+        ("sigmoid(a) * greater(a, 0.5, margin=0.1)", (4, 6)),
         ("a[[True, False, True, True]]", (3, 6)),
     ]:
         found = Formula(text)(**{name: nodes[name] for name in Formula(text).names})

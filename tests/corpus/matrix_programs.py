@@ -130,6 +130,17 @@ case("assumed/larger than the bound", "cb.assume(a @ b, 1e9)", a=S(8, 8), b=S(8,
 case("assumed/of a clear node", "cb.assume(p, 1.0) @ a", a=S(8, 8), p=P(8, 8))
 case("polynomial/of a matrix", "cb.polynomial(a, [0.5, 1, 0, -0.25])", a=S(16, 16))
 case("polynomial/of a product", "cb.polynomial(W(8, 16) @ a, [0, 0.5, 0.1])", a=S(16, 16))
+case("polynomial/of degree 31", "cb.chebyshev(np.sin, a, degree=31)", a=S(16, 16, bound=20))
+case(
+    "polynomial/exp between products", "cb.exp(0.1 * (a @ b)) @ b.T", a=S(16, 16), b=S(16, 12), precision=1e-3
+)
+case(
+    "polynomial/sign of a sum",
+    "cb.sign(a - b, margin=0.2, precision=1e-3)",
+    a=S(16, 16),
+    b=S(16, 16),
+    precision=1e-2,
+)
 case("mixed/product and its factor", "(a @ b) * a", a=S(16, 16), b=S(16, 16))
 case("mixed/quadratic form", "x.T @ a @ x", a=S(16, 16), x=S(16, 1))
 case("mixed/commutator", "a @ b - b @ a", a=S(16, 16), b=S(16, 16))

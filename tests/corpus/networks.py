@@ -30,6 +30,15 @@ case("vector/polynomial of degree 3", "cb.polynomial(x, [0.5, 0.2, 0, -0.01])", 
 case("vector/polynomial of degree 7", "cb.polynomial(x, [0, 1, 0, -0.3, 0, 0.1, 0, -0.04])", x=S(100))
 case("vector/one power of degree 16", "cb.polynomial(x, [0] * 16 + [1])", x=S(100))
 case("vector/terms left out", "cb.polynomial(W(10, 20, most=0.01) @ x, [0, 1, 1e-9, 1e-12])", x=S(20))
+case("vector/sigmoid", "cb.sigmoid(x)", x=S(100, bound=8))
+case("vector/inverse", "cb.inverse(x, lower=0.1, precision=1e-3)", x=S(100), precision=1e-2)
+case(
+    "vector/relu between layers",
+    "W(10, 64, seed=1) @ cb.relu(cb.assume(W(64, 100) @ x, 16.0), precision=0.02)",
+    x=S(100),
+    precision=0.05,
+)
+case("vector/function that is too coarse", "cb.sigmoid(x, degree=3)", x=S(100, bound=8))
 case("vector/assumed bounds", "W(10, 64, seed=1) @ cb.square(cb.assume(W(64, 100) @ x, 6.0))", x=S(100))
 case("vector/by public key and bound", "W(10, 64) @ cb.square(x)", x=K(64, bound=255))
 for name in ("metakernel", "helib-bsgs", "fhe-mp-cnn", "fhelipe"):

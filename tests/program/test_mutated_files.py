@@ -17,7 +17,7 @@ from tests.support.file_mutations import TOKENS, Sample, mutated, name_of, outco
 MUTATIONS = 10_000  # of all files together
 SECONDS = 30  # for one; it takes some milliseconds
 NAMES = (
-    *("program slots", "program rows", "program layers", "program results"),
+    *("program slots", "program rows", "program layers", "program function", "program results"),
     *("secret key", "public key", "evaluation keys", "operand", "operand rows"),
     *("result", "result rows", "several results", "manifest", "matrix"),
     "key record",

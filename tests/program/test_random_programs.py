@@ -13,6 +13,7 @@ from cipherblas.lang.graph import Axes, constants, deduplicated, from_json, prod
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.operands import Operand, public, secret
 from cipherblas.lang.operations import Constant, Leaf
+from cipherblas.lang.polynomials import Polynomial
 from cipherblas.methods.matmul.registry import ALGORITHMS, find
 from cipherblas.rlwe.rings import RingShape
 from cipherblas.runtime.values import Choice
@@ -45,7 +46,7 @@ class Builder:
         if self.left > 0:
             kinds += ["add", "sub", "scale", "transpose"]
         if self.left > 0 and depth:
-            kinds = ["matmul"] * 3 + ["multiply", "add", "sub", "scale", "transpose"]
+            kinds = ["matmul"] * 3 + ["multiply", "add", "sub", "scale", "transpose", "polynomial"]
         node = self.make(self.random.choice(kinds), shape, depth)
         self.nodes.append(node)
         return node
@@ -65,6 +66,10 @@ class Builder:
             inner = self.random.randint(1, LONGEST)
             left = self.build((shape[0], inner), self.random.randint(0, depth - 1))
             return left @ self.build((inner, shape[1]), self.random.randint(0, depth - 1))
+        if kind == "polynomial":
+            x = self.build(shape, depth - 1)
+            numbers = [self.random.choice((0.0, 1.0, -0.3)) for _ in range(self.random.randint(2, 12))]
+            return Polynomial(x, [*numbers, 0.5], x.bound * self.random.choice((1.0, 1.0, 7.0)))
         return self.leaf(shape)
 
     def leaf(self, shape: tuple[int, int]) -> Expression:
@@ -148,4 +153,7 @@ def evaluate(expression: Expression, values: dict[str, Any]) -> Any:
     parts = [evaluate(child, values) for child in expression.children]
     if kind == "Scale":
         return parts[0] * expression.factor  # type: ignore[attr-defined]
+    if isinstance(expression, Polynomial):
+        angles = np.arccos(np.clip(parts[0] / expression.reach, -1, 1))
+        return sum(c * np.cos(i * angles) for i, c in enumerate(expression.coefficients))
     return {"MatMul": np.matmul, "Add": np.add, "Multiply": np.multiply}[kind](*parts)

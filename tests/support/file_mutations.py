@@ -290,6 +290,7 @@ def _programs() -> dict[str, cb.Program]:
             {"x": cb.secret(1, 4, 4)},
             **coarse,
         ),
+        "function": cb.compile(lambda x: cb.tanh(x, degree=5), {"x": cb.secret(4)}, **coarse),
         "results": program_of(
             lambda a, b: {"product": a @ b, "sum": a + b, "again": a @ b},
             **{"a": cb.secret(2, 2), "b": cb.secret(2, 2), "error": {"product": 0.5, "sum": 0.5, "again": 1}},

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from cipherblas.lang import array_functions, functions
+from cipherblas.lang import array_functions, comparison, elementary, functions
 from cipherblas.lang.nodes import FUNCTIONS, Expression
 
 _LONGEST = 2000
@@ -27,6 +27,8 @@ _CALLED: dict[str, Callable[..., Any]] = {
     for module, names in (
         (array_functions, array_functions.__all__),
         (functions, ("assume", "avg_pool2d", "conv2d", "flatten", "matvec", "polynomial", "square")),
+        (elementary, ("exp", "gelu", "inverse", "sigmoid", "sqrt", "tanh")),
+        (comparison, ("greater", "relu", "sign")),
     )
     for name in names
 }

@@ -426,7 +426,8 @@ def _power(node: Expression, exponent: Any, times: Any) -> Expression:
     whole = _is_int(exponent) or (is_scalar(exponent) and float(exponent).is_integer())
     if not whole or not 1 <= exponent <= 1 << 10:
         raise ParameterError(
-            "Only whole powers from 1 on are computed. Approximate others by a polynomial on an interval.",
+            "Only whole powers from 1 on are computed. `cb.sqrt`, `cb.inverse` and "
+            "`cb.chebyshev` approximate others on an interval.",
             expected="a whole number from 1 to 1024",
             got=exponent,
         )

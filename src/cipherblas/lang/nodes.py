@@ -307,8 +307,8 @@ class Expression:
 
     def __rtruediv__(self, other: Any) -> NoReturn:
         raise DTypeError(
-            "The division by an encrypted value is not computed. Multiply by an approximation of its inverse, a "
-            "polynomial on an interval without 0.",
+            "The division by an encrypted value is not computed. Multiply by `cb.inverse(x, lower=…)`, "
+            "which approximates the inverse where no entry is below a limit.",
             expected="a division by a number",
             got="a division by a node of the program",
         )
@@ -336,8 +336,8 @@ class Expression:
 
     def _compared(self, other: Any) -> NoReturn:
         raise DTypeError(
-            "Encrypted values cannot be compared: the server would see the result. Approximate a comparison by a "
-            "polynomial on an interval.",
+            "Encrypted values cannot be compared: the server would see the result. Multiply by "
+            "`cb.greater(x, threshold, margin=…)`, which is 1 where x is greater and else 0, encrypted.",
             expected="@, +, -, *, ** or .T",
             got="a comparison",
         )

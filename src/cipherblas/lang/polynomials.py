@@ -90,11 +90,6 @@ class Polynomial(Expression):
         even = self.coefficients[::2]
         return float(sum(-value if index % 2 else value for index, value in enumerate(even)))
 
-    @functools.cached_property
-    def middle(self) -> Constant:
-        """p(0) for every entry."""
-        return Constant(np.full(self.shape, self.at_zero))
-
     def _transpose(self) -> Expression:
         return self._of(self.x.T)
 

@@ -23,6 +23,7 @@ from cipherblas.rlwe.rings import Ring, RingShape
 T = TypeVar("T")
 
 DRAFT_SCALE_BITS = 30.0
+REDRAFTED = 2  # times, of a program whose errors are not linear
 DRAFT_BASE_LIMBS, DRAFT_SPENT_LIMBS = 4, 10  # of the first draft; see `drafted`
 LEAST_HOISTING = (
     6  # transforms of a hoisting in the smallest ring: two limbs, as many digits, one special prime
@@ -207,6 +208,7 @@ def sizings(
     extra_bits: float,
     slope: float,
     alphas: Sequence[int] = (1, 2, 3),
+    linear: bool = True,
 ) -> list[Sizing]:
     """Rings of degree n that carry a program, with few and with many limbs per digit.
 
@@ -216,6 +218,7 @@ def sizings(
         extra_bits: added to the scale (after a first choice missed the target, or its primes were too few).
         slope: of the program, see `magnitude_slope`.
         alphas: limbs per digit to try, beside all in one digit.
+        linear: errors fall as scales grow, from the smallest scale on; those of polynomials only where they are small.
 
     Raises:
         NoRingError: there is none.
@@ -225,6 +228,10 @@ def sizings(
     wanted = _wanted_scale(ring, excess(first))
     if wanted + extra_bits > MAX_SCALE_BITS:  # the error may not be as linear as it seems
         ring, first = drafted(run, n, MAX_SCALE_BITS, allowed)
+        wanted = _wanted_scale(ring, excess(first))
+    for _ in range(0 if linear else REDRAFTED):
+        bits = min(max(wanted, MIN_SCALE_BITS), MAX_SCALE_BITS)
+        ring, first = drafted(run, n, bits, allowed)
         wanted = _wanted_scale(ring, excess(first))
     wanted = max(wanted, MIN_SCALE_BITS, (n.bit_length() + 1) + 3.0) + extra_bits
     if wanted > MAX_SCALE_BITS:

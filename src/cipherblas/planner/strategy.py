@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Protocol
 
 from cipherblas.crypto.params import Parameters
-from cipherblas.lang.nodes import Expression
+from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.planner.assembly import Predictions
 from cipherblas.planner.budgets import Budgets
 from cipherblas.planner.cost import Rates
@@ -183,4 +183,5 @@ class Strategy(ABC):
         return sizings(
             *(run, candidate.n, self.excess, self.options.security, self.options.insecure, extra_bits),
             *(self._slopes[alike], self.alphas),
+            linear=not any(node.sheds for node in ordered(self.expression)),
         )

@@ -236,11 +236,11 @@ def polynomial(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
     value = evaluated(run, function, x, zeros=True)
     if not function.at_zero:
         return value
-    middle = run.clear(function.middle, Wish(value.layout))
-    ratio = middle.unit / value.unit
+    number = function.at_zero / value.unit
+    cells = run.inputs.filled(number, matrix_shape(node), value.layout, value.slots.grid)
+    entries = Value(node.shape, value.form, cells, value.unit, secret=False)
     return run.zipped(
-        *("add", value, middle),
-        lambda ev, ct, plain: ev.bounded(ev.add_plain(ct, plain.times(ratio)), 1.0),
+        *("add", value, entries), lambda ev, ct, plain: ev.bounded(ev.add_plain(ct, plain), 1.0)
     )
 
 

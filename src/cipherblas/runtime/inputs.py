@@ -67,6 +67,17 @@ class Inputs(ABC):
             for index in range(layout.ciphertexts)
         ]
 
+    def filled(
+        self, number: float, shape: tuple[int, int], layout: Layout, grid: tuple[int, int]
+    ) -> list[list[list[Plain]]]:
+        """The packed blocks of a matrix that holds one number. Blocks with as many rows and columns in it are
+        one: there are four kinds at most."""
+        rows, cols = (
+            _filled_lengths(*lengths) for lengths in zip(shape, (layout.rows, layout.cols), grid, strict=True)
+        )
+        kinds = {(r, c): _filled_block(number, layout, r, c) for r in set(rows) for c in set(cols)}
+        return [[kinds[r, c] for c in cols] for r in rows]
+
     def _content(self, node: Expression) -> str:
         """What identifies the values of a part without operands, in any run."""
         if id(node) not in self._constants:
@@ -97,6 +108,39 @@ class SymbolicInputs(Inputs):
         for plain in first:
             plain.blocks = rows * cols
         return [[first] * cols] * rows
+
+    def filled(
+        self, number: float, shape: tuple[int, int], layout: Layout, grid: tuple[int, int]
+    ) -> list[list[list[Plain]]]:
+        """The first block, which stands for all."""
+        found = super().filled(number, shape, layout, grid)
+        kinds = {plain.key for row in found for block in row for plain in block[:1]}
+        for plain in found[0][0]:
+            plain.blocks = len(kinds)
+        return [[found[0][0]] * grid[1]] * grid[0]
+
+
+def _filled_lengths(length: int, block: int, count: int) -> list[int]:
+    """How much of each block along an axis is in the matrix."""
+    return [min(block, length - index * block) for index in range(count)]
+
+
+def _filled_block(number: float, layout: Layout, rows: int, cols: int) -> list[Plain]:
+    """A block with a number in its first rows and columns, zero elsewhere."""
+
+    def vector(index: int) -> NDArray[np.complex128]:
+        cell = np.zeros((layout.rows, layout.cols))
+        cell[:rows, :cols] = number
+        return layout.pack_one(cell, index)
+
+    bound = layout.slot_bound(abs(number))
+    return [
+        Plain(
+            *(("filled", number, rows, cols, layout.key, index), functools.partial(vector, index), bound),
+            constant=True,
+        )
+        for index in range(layout.ciphertexts)
+    ]
 
 
 def fresh(wanted: Input, bound: float, evaluators: Evaluators, data: Any) -> list[list[Handles]]:

@@ -30,6 +30,7 @@ from cipherblas.lang.polynomials import largest_value
 DRIFT_BITS = 4.0
 LEAST_DRIFT_BITS = 0.1  # of t: primes are not nearer to the scale
 SQUARE_DRIFT_BITS = 5.5  # of t where it is squared and no more
+MOST_GROWTH = 2.0  # of powers, by errors of the argument
 LARGEST_ANGLE, LEAST_OVER = 300.0, 2.0**-50
 
 
@@ -207,14 +208,16 @@ class PatersonStockmeyer:
         """
         plan = self.scheme(ev)
         given = _near_usual_scale(ev, ev.bounded(ev.absorb(t, 1.0), 1.0), plan)
-        t = ev.as_message(
-            given
-        )  # their errors change the value by p' times as much, whatever is computed on the way
-        over = _rounded_up(t.bound - given.bound)
-        slope = largest_value(self._slopes, 1 + over)
+        t = ev.as_message(given)  # what is off in it changes the value by p' times as much
+        limits = _Limits(_rounded_up(t.bound - given.bound))
+        if (
+            limits.of(plan.degree * (1 + plan.even)) > MOST_GROWTH
+        ):  # so large errors are followed step by step
+            return ev.bounded(self._evaluated(ev, given, plan, _Limits(0.0)), self.bound)
+        slope = largest_value(self._slopes, 1 + limits.over)
         errors, worst = given.errors.times(slope), slope * ev.worst_error(given) / given.scale
         del given  # it would count as memory of its own
-        total = self._evaluated(ev, t, plan, _Limits(over))
+        total = self._evaluated(ev, t, plan, limits)
         errors, worst = total.errors.plus(errors), ev.worst_error(total) + worst * total.scale
         return ev.bounded(ev.assume_errors(total, errors, worst), self.bound)
 

@@ -1,0 +1,234 @@
+"""Any function of one number on every entry, by its Chebyshev series on an interval that the entries do not leave."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.polynomial import chebyshev as series
+from numpy.typing import NDArray
+
+from cipherblas.common.arrays import is_scalar, real_number
+from cipherblas.common.errors import DTypeError, ParameterError, PrecisionError, RangeError
+from cipherblas.lang.layers import Assume
+from cipherblas.lang.nodes import Expression
+from cipherblas.lang.polynomials import LONGEST_NAME, MAX_DEGREE, RANGE_TOLERANCE, Polynomial, simplest
+
+Function = Callable[[Any], Any]
+# Of the largest value of a function, by which it is approximated where nothing else is asked for: half of what
+# `compile` asks of a result by default, so that the other half is left for the errors of encryption.
+DEFAULT_PRECISION = 5e-5
+LONGEST_SERIES = 1023  # terms of the series that is cut off
+NEGLIGIBLE = 2.0**-48  # of the largest coefficient: rounding, where a function is odd or even
+UNIFORM_POINTS, POINTS_PER_DEGREE = 4097, 64  # at which the error is measured
+ERROR_MARGIN = 1.02  # the error between two of them, relative to that at one
+
+
+class Fit(NamedTuple):
+    """A polynomial for a function on [low, high]: coefficients on that interval, and its largest error."""
+
+    coefficients: tuple[float, ...]
+    error: float
+
+
+def chebyshev(
+    f: Function,
+    x: Expression,
+    *,
+    interval: tuple[float, float] | None = None,
+    degree: int | None = None,
+    precision: float | None = None,
+    promised: bool = False,
+    name: str | None = None,
+) -> Expression:
+    """f of every entry, by a polynomial: the Chebyshev series of f on an interval, cut off.
+
+    Args:
+        f: any Python function of one real number, or of an array as NumPy's functions are; it is called on numbers of
+            the interval when the program is written, and is no part of it.
+        x: an encrypted node.
+        interval: (low, high) that the entries of x lie in; by default [-bound, bound] of x.
+        degree: of the polynomial, at most 255; None: the least that reaches `precision`.
+        precision: the largest error allowed, relative to the largest |f| on the interval; by default 5e-5, without a
+            `degree`.
+        promised: the interval is your promise, as that of `cb.assume`; otherwise it must contain [-bound, bound].
+        name: in formulas; by default that of f.
+
+    Outside of the interval the polynomial is nothing like f, and grows without bound.
+
+    Levels: ⌈log2(degree + 1)⌉, and one more where the slots of x are at no usual scale. Products: some 2·sqrt(degree).
+    Key: relinearisation.
+
+    Errors: |f - p| is measured at some 4000 points and more, taken with a margin, and is part of the error that the
+    plan predicts. That is no proof for a function that changes much between two of these points.
+
+    Raises:
+        RangeError: entries of x could leave the interval, or f is not finite on it.
+        PrecisionError: no degree up to 255 reaches the precision.
+        ParameterError, DTypeError: of the arguments.
+    """
+    _check_argument(x)
+    low, high = _interval(x, interval, promised)
+    called = getattr(f, "__name__", "function") if name is None else name
+    called = called if called.isascii() and called.isidentifier() else "function"
+    fit = fitted(f, low, high, _degree(degree), _precision(precision, degree))
+    return on_interval(x, fit, low, high, called[:LONGEST_NAME])
+
+
+def on_interval(x: Expression, fit: Fit, low: float, high: float, name: str) -> Expression:
+    """The polynomial of x, whose entries lie in [low, high] by its bound or by a promise."""
+    centre, reach = (low + high) / 2, (high - low) / 2
+    moved = x - centre if centre else x
+    if moved.bound > reach * (1 + RANGE_TOLERANCE):
+        moved = Assume(moved, reach)
+    if not any(fit.coefficients[2:]):
+        return simplest(moved, fit.coefficients, reach, fit.error)
+    return Polynomial(moved, fit.coefficients, reach, fit.error, name)
+
+
+def fitted(f: Function, low: float, high: float, degree: int | None, precision: float) -> Fit:
+    """The series of a function on an interval, with the least degree that reaches a precision, or with a given one."""
+    centre, reach = (low + high) / 2, (high - low) / 2
+
+    def moved(t: NDArray[np.float64]) -> NDArray[np.float64]:
+        return values_of(f, np.clip(centre + reach * t, low, high))
+
+    full: NDArray[np.float64] = np.asarray(_interpolated(moved))
+    full[np.abs(full) <= NEGLIGIBLE * np.abs(full).max()] = 0.0
+    points = _points(MAX_DEGREE if degree is None else degree)
+    exact = moved(points)
+    size = float(np.abs(exact).max())
+
+    def cut(number: int) -> Fit:
+        coefficients = full[: number + 1]
+        return Fit(tuple(map(float, coefficients)), _largest_error(points, exact, coefficients))
+
+    if degree is not None:
+        return cut(degree)
+    wanted = precision * size
+    late = np.flatnonzero(np.abs(full) > wanted)
+    least = max(1, int(late[-1]) if len(late) else 1)  # a term that is left out is an error of its size
+    for number in range(least, MAX_DEGREE + 1):
+        fit = cut(number)
+        if fit.error <= wanted:
+            return fit
+    raise PrecisionError(
+        f"No polynomial of degree {MAX_DEGREE} is so near to the function on its interval.",
+        expected="a smaller interval or a coarser precision=…",
+        got=f"an error of {cut(MAX_DEGREE).error / size:.3g} of its largest value, {precision:g} wanted",
+    )
+
+
+def _interpolated(f: Any) -> Any:
+    return series.chebinterpolate(f, LONGEST_SERIES)
+
+
+def values_of(f: Function, points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A function at many points; one of single numbers is called for each.
+
+    Raises:
+        RangeError: it is not finite.
+    """
+    with np.errstate(all="ignore"):
+        try:
+            found = np.asarray(f(points), dtype=np.float64)
+            if found.shape != points.shape:
+                raise TypeError
+        except (TypeError, ValueError):
+            found = np.array([float(f(float(point))) for point in points])
+    if not np.isfinite(found).all():
+        at = points[~np.isfinite(found)][0]
+        raise RangeError(
+            "The function is not finite on its interval.", expected="finite values", got=f"{at:g} as argument"
+        )
+    return found
+
+
+def _points(degree: int) -> NDArray[np.float64]:
+    """Where errors are measured: evenly, and as dense at the ends as a polynomial can change there."""
+    count = POINTS_PER_DEGREE * (degree + 1)
+    dense = np.cos(np.arange(count + 1) * math.pi / count)
+    return np.union1d(dense, np.linspace(-1.0, 1.0, UNIFORM_POINTS))
+
+
+def _largest_error(
+    points: NDArray[np.float64], exact: NDArray[np.float64], coefficients: NDArray[np.float64]
+) -> float:
+    """Of a polynomial: the largest at the points, with a margin that grows with what every other point misses of it."""
+    off = np.abs(series.chebval(points, coefficients) - exact)
+    largest, seen = float(off.max()), float(off[::2].max())
+    rounding = 2.0**-48 * float(np.abs(exact).max())
+    return largest * ERROR_MARGIN + 2 * (largest - seen) + rounding
+
+
+def _check_argument(x: Any) -> None:
+    if not isinstance(x, Expression):
+        raise DTypeError(
+            "The argument of a function must be a node of the program.",
+            expected="a node of the program",
+            got=type(x).__name__,
+        )
+
+
+def _interval(x: Expression, interval: Any, promised: bool) -> tuple[float, float]:
+    if interval is None:
+        return -x.bound, x.bound
+    try:
+        low, high = interval
+    except (TypeError, ValueError):
+        raise DTypeError(
+            "An interval must be two numbers.", expected="(low, high)", got=repr(interval)
+        ) from None
+    low, high = number_of(low, "low end of an interval"), number_of(high, "high end of an interval")
+    if not low < high:
+        raise RangeError("An interval must have a length.", expected="low below high", got=f"{low}, {high}")
+    if not promised and x.bound > min(high, -low) * (1 + RANGE_TOLERANCE):
+        raise RangeError(
+            "The entries could leave the interval of the function.",
+            expected=f"a bound of at most {max(0.0, min(high, -low)):g} (cb.assume promises one)",
+            got=x.bound,
+        )
+    return low, high
+
+
+def number_of(value: Any, what: str) -> float:
+    """A finite number that a user gave."""
+    if not is_scalar(value):
+        raise DTypeError(f"The {what} must be a number.", expected="a number", got=type(value).__name__)
+    number = real_number(value)
+    if not math.isfinite(number):
+        raise RangeError(f"The {what} must be finite.", expected="a finite number", got=number)
+    return number
+
+
+def _degree(value: Any) -> int | None:
+    if value is None:
+        return None
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise DTypeError("The degree must be an integer.", expected="an integer", got=repr(value)) from None
+    if not 1 <= number <= MAX_DEGREE:
+        raise ParameterError(
+            "The degree of a polynomial is out of range.", expected=f"1 to {MAX_DEGREE}", got=number
+        )
+    return number
+
+
+def _precision(value: Any, degree: Any) -> float:
+    if value is None:
+        return DEFAULT_PRECISION
+    if degree is not None:
+        raise ParameterError("A function takes a degree or a precision.", expected="one of them", got="both")
+    return positive(value, "precision of a function", 1.0)
+
+
+def positive(value: Any, what: str, most: float = math.inf) -> float:
+    """A number above zero that a user gave."""
+    number = number_of(value, what)
+    if not 0 < number <= most:
+        raise RangeError(f"The {what} is out of range.", expected=f"above 0, at most {most:g}", got=number)
+    return number

@@ -1,0 +1,102 @@
+"""Functions with a jump or a kink, by compositions of odd polynomials that are near to the sign function: `sign`,
+`greater`, `relu`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cipherblas.common.errors import DTypeError, RangeError
+from cipherblas.lang.approximation import DEFAULT_PRECISION, positive
+from cipherblas.lang.minimax import composition
+from cipherblas.lang.nodes import Expression
+from cipherblas.lang.polynomials import Polynomial
+
+
+def sign(x: Expression, *, margin: float, precision: float = DEFAULT_PRECISION) -> Expression:
+    """-1 for entries up to -margin, 1 for entries from margin on, of entries in [-bound, bound] of x.
+
+    Entries between -margin and margin give any value from -1 - precision to 1 + precision, and those at zero 0.
+
+    Args:
+        margin: in the units of x, below its bound.
+        precision: the largest error outside of the margin.
+
+    Levels: those of the fewest that a composition of minimax polynomials of degrees 3, 7, 15 and 31 takes (Lee et al.
+    2021): 7 for a margin of 0.1 of the bound and a precision of 1e-3. Key: relinearisation.
+
+    Errors: those of encryption are amplified most around zero, and are planned for entries there too.
+
+    Raises:
+        RangeError: the margin is not between 0 and the bound. PrecisionError: more than 24 levels would be needed.
+        DTypeError: of the arguments.
+    """
+    found = positive(margin, "margin of a comparison")
+    bound = _bound(x)
+    if found >= bound:
+        raise RangeError(
+            "The margin of a comparison must be below the bound of what is compared.",
+            expected=f"below {bound:g}",
+            got=found,
+        )
+    return _sign(x, found, positive(precision, "precision of a comparison", 1.0), 0.0)
+
+
+def greater(
+    x: Expression, threshold: Any, *, margin: float, precision: float = DEFAULT_PRECISION
+) -> Expression:
+    """1 where an entry exceeds the threshold by `margin` or more, 0 where it is below it by as much.
+
+    Entries nearer to the threshold give any value from -precision to 1 + precision.
+
+    Args:
+        threshold: a number, or an array that can be broadcast to the shape of x.
+        margin, precision: as `sign` of x - threshold has them, whose bound is that of x and the largest threshold
+            together; the error is half of that of the sign.
+
+    Levels, errors: those of `sign`.
+    """
+    _bound(x)
+    return (
+        0.5 * sign(x - threshold, margin=margin, precision=min(1.0, 2 * positive(precision, "precision")))
+        + 0.5
+    )
+
+
+def relu(x: Expression, *, precision: float = DEFAULT_PRECISION) -> Expression:
+    """The larger one of an entry and zero, of entries in [-bound, bound] of x: x·(1 + sign(x))/2.
+
+    Args:
+        precision: the largest error, relative to the bound of x.
+
+    Levels: those of `sign` for a margin of precision·bound, and one: 10 for a precision of 1e-2, 15 for 1e-3.
+    Key: relinearisation.
+
+    Errors, Raises: as `sign`.
+    """
+    found = positive(precision, "precision of relu", 0.25)
+    bound = _bound(x)
+    # |x|·|sign(x) - s|/2 is at most margin/2·(2 + e) within the margin and bound·e/2 outside of it.
+    halves = _sign(x, found * bound * (1 - found), 2 * found, 2 * found)
+    return x * (0.5 * halves + 0.5)
+
+
+def _sign(x: Expression, margin: float, precision: float, error: float) -> Expression:
+    """The composition; its error is stated as at least `error`."""
+    value, reach = x, x.bound
+    stages = composition(margin / reach, precision)
+    for stage in stages:
+        last = stage is stages[-1]
+        off = max(stage.error, error) if last else 0.0
+        value = Polynomial(value, stage.coefficients, max(reach, value.bound), off, "sign")
+        reach = value.bound
+    return value
+
+
+def _bound(x: Any) -> float:
+    if not isinstance(x, Expression):
+        raise DTypeError(
+            "The argument of a comparison must be a node of the program.",
+            expected="a node of the program",
+            got=type(x).__name__,
+        )
+    return x.bound
