@@ -293,7 +293,7 @@ def unsupported(expression: Expression) -> str | None:
     for node in ordered(expression):
         if node.product and node.secret and node.children[0].secret:
             return "products of a network are of clear weights and an encrypted factor on their right"
-        if node.product and node.secret and not node.shape:
+        if node.secret and not node.shape and not node.root:
             return f"{node.title} is a number"
     unknown = missing(expression, TENSORS)
     return None if unknown is None else f"no method on tensors for {unknown.title}"
