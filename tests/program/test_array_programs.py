@@ -80,3 +80,15 @@ def test_reshaped_products_are_exact_in_place() -> None:
         {"A": np.zeros((4, 6)), "B": np.ones((6, 9))},
     ):
         assert np.abs(run(program, arrays) - function(**arrays)).max() <= program.plan.error
+
+
+def test_programs_of_numbers_alone() -> None:
+    program = cb.compile(
+        lambda a, b: {"sum": a - 2 * b, "product": a * b + 1, "power": b**3},
+        {"a": cb.secret(bound=3.0), "b": cb.secret()},
+    )
+    found = run(program, {"a": np.array(-3.0), "b": np.array(0.5)})
+    for (name, expected), figures in zip(
+        {"sum": -4.0, "product": -0.5, "power": 0.125}.items(), program.plan.results, strict=True
+    ):
+        assert found[name].shape == () and abs(found[name] - expected) <= figures.error
