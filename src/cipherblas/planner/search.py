@@ -27,6 +27,7 @@ from cipherblas.rlwe.rings import Ring
 
 FINALISTS = 12
 SMALLEST = 4
+ABOUT = 1.05  # times as many seconds, which no prediction tells apart
 WORTH_REFINING = 5  # times as long as the best so far, what a method for each node may still save
 PRUNE_RATIO = 20  # what takes so many times as long as the best so far is not counted to its end
 SMALLER_BLOCKS = 0.8  # of a modulus that is needed: more than other blocks of a larger ring may save
@@ -213,8 +214,17 @@ class Search:
         return _fastest_first(found)
 
     def _finalists(self, scored: Sequence[Scored], best: Mapping[str, Scored]) -> list[Scored]:
-        """The fastest that seem to fit the memory, the fastest of each algorithm, then the smallest."""
+        """The fastest that seem to fit the memory, the fastest of each algorithm, then the smallest.
+
+        Where the server's time alone is made least, plans that are predicted to be about as fast there are told apart
+        by what the client uploads.
+        """
         fitting = [entry for entry in scored if entry.peak_bytes <= self.budgets.memory]
+        if self.options.minimise == "server":
+            alike = [entry for entry in fitting if entry.seconds <= ABOUT * fitting[0].seconds]
+            fitting[: len(alike)] = sorted(
+                alike, key=lambda one: one.run.traffic(one.candidate.n).upload_bytes
+            )
         smallest = sorted(scored, key=lambda entry: entry.peak_bytes)
         chosen = [*fitting[:FINALISTS], *best.values(), *smallest[:SMALLEST]]
         return list({id(entry): entry for entry in chosen}.values())
