@@ -218,3 +218,45 @@ def test_other_names_are_no_attributes() -> None:
     with pytest.raises(AttributeError, match="no attribute 'inverse_of'"):
         node.inverse_of()
     assert not hasattr(Expression, "inverse_of")
+
+
+def test_parts_that_are_shared_stay_shared() -> None:
+    """Arranging, and comparing, takes a step for each node, however often it is used."""
+    node: Any = Leaf("A", S(4, 4))
+    for _ in range(40):
+        node = node + 0.5 * node
+    assert len(ordered(node[1:, ::-1])) == len(ordered(node))
+    assert graph.same(node.T.T, node) and graph.same(node[1:].T, node.T[:, 1:])
+    assert not graph.same(node.T, node) and not graph.same(node[1:], node[:3])
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        ["slice", [5]],
+        ["slice", [[0, 2, 0], [0, 4, 1]]],
+        ["slice", [[0, 2, 1]]],
+        ["take", [0]],
+        ["take", [[0], [0]]],
+        ["take", [0, [4]]],
+        ["take", [0, []]],
+        ["pad", [1, 1]],
+        ["pad", [[-1, 0], [0, 0]]],
+        ["pad", [[1 << 24, 0], [1 << 24, 0]]],
+        ["reshape", [[16]]],
+        ["reshape", [-4, -4]],
+        ["broadcast", [[2], 4, 4]],
+        ["transpose", [0, 0]],
+        ["diagonal", [[0]]],
+        ["diagonal", []],
+        ["other", [1]],
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("op", ["view", "arrange"])
+def test_files_with_wrong_steps_are_refused(op: str, step: Any) -> None:
+    leaf = {"op": "operand", "name": "A", "transposed": False}
+    view = {"op": "view", "name": "A", "transposed": False, "steps": [step]}
+    rows = [view] if op == "view" else [leaf, {"op": "arrange", "of": [0], "steps": [step]}]
+    with pytest.raises(cb.FormatError):
+        graph.from_json(rows, {"A": S(4, 4)}, {})

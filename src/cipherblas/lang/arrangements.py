@@ -115,12 +115,19 @@ class Arrange(Expression):
         shape = step.out_shape(node.shape)
         if step.keeps(node.shape):
             return node
+        if step not in node.known_arranged:
+            found = cls._made(node, step)
+            assert found.shape == shape, f"{node.title}: {step.text}"
+            node.known_arranged[step] = found
+        return node.known_arranged[step]
+
+    @classmethod
+    def _made(cls, node: Expression, step: Step) -> Expression:
         if isinstance(node, Leaf):
             return _arranged_leaf(node, step)
         if isinstance(node, Constant):
             return Constant(step(node.values), node.replaces)
         found = node.arranged(step) if node.secret else None
-        assert found is None or found.shape == shape, f"{node.title}: {step.text}"
         return cls(node, (step,)) if found is None else found
 
     def arranged(self, step: Step) -> Expression:

@@ -77,13 +77,16 @@ def deduplicated(node: Expression) -> Expression:
 
 def same(x: Expression, y: Expression) -> bool:
     """Whether two graphs compute the same from the same operands, by the same operations."""
-    return x is y or (
-        type(x) is type(y)
-        and x.shape == y.shape
-        and x.identity == y.identity
-        and len(x.children) == len(y.children)
-        and all(map(same, x.children, y.children))
-    )
+
+    def described(node: Expression) -> list[Any]:
+        order = ordered(node)  # each node once, however often it is used
+        place = {id(current): number for number, current in enumerate(order)}
+        return [
+            (type(one), one.shape, one.identity, [place[id(child)] for child in one.children])
+            for one in order
+        ]
+
+    return described(x) == described(y)
 
 
 def products(node: Expression) -> list[Expression]:

@@ -92,6 +92,7 @@ class Expression:
         self.packable: bool = not secret or (self.linear and all(child.packable for child in children))
         self.depth: int = 1 + max((child.depth for child in children), default=0)
         self._transposed: Expression | None = None
+        self.known_arranged: dict[Step, Expression] = {}  # so that shared parts stay shared
         if self.depth > MAX_DEPTH:
             raise ParameterError(
                 "The operations are nested too deeply; a long sum can be added in pairs.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -53,10 +54,10 @@ class Step:
             ShapeError: it does not fit.
         """
         try:
-            found: Shape = tuple(_SHAPES[self.kind](shape, *self.arguments))
+            found: Shape = tuple(map(operator.index, _SHAPES[self.kind](shape, *self.arguments)))
         except (ValueError, IndexError, TypeError) as error:
             raise ShapeError(
-                f"The arrangement {self.text} does not fit the array.",
+                f"The arrangement {self.kind!r} does not fit the array.",
                 expected="one that fits",
                 got=f"{shape_text(shape)}: {error}",
             ) from None
