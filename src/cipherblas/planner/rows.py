@@ -32,7 +32,8 @@ PRIME_BITS = 0.6  # by which a prime may be smaller than asked for
 # A modulus is so much larger where the special prime must be smaller: the noise of key switches is larger then.
 SPARE_BITS = 2
 NOMINAL_SCALE_BITS = 20.0  # of parameters whose scales come from the modulus
-WORTH_KEYS = 1.1  # fewer keys are taken where they cost a tenth of the time at most
+WORTH_KEYS = 1.1  # fewer keys are taken where they cost a tenth of the time at most,
+WORTH_KEYS_SERVER = 1.02  # and less where the server's time is asked to be least
 
 
 def unsupported(expression: Expression) -> str | None:
@@ -150,7 +151,8 @@ class RowStrategy(Strategy):
     def taken(self, scored: list[Scored]) -> list[Scored]:
         """The one with few keys where they cost little, then those that are slower than that."""
         fastest = min((one.seconds for one in scored), default=0.0)
-        close = [one for one in scored if one.seconds <= WORTH_KEYS * fastest]
+        worth = WORTH_KEYS_SERVER if self.options.minimise == "server" else WORTH_KEYS
+        close = [one for one in scored if one.seconds <= worth * fastest]
         best = min(close, key=lambda one: (one.key_bytes, one.seconds), default=None)
         return [one for one in scored if best is not None and (one is best or one.seconds > best.seconds)]
 
