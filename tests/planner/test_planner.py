@@ -334,7 +334,8 @@ def test_what_a_progress_raises_ends_the_planning() -> None:
     """Ctrl-C, or a caller that has waited for long enough."""
 
     def enough(what: str) -> None:
-        raise TimeoutError(what)
+        if "N = " in what:
+            raise TimeoutError(what)
 
     with pytest.raises(TimeoutError, match="gemm, N = 2\\^11"):
         cb.compile(product, {"a": S(40, 30), "b": S(30, 20)}, progress=enough)

@@ -454,11 +454,12 @@ def collected(rows: Iterable[dict[str, Any]], json: bool, display: Display) -> l
     from cipherblas.bench import to_json
 
     found = []
-    with display.progress("measuring"):
+    with display.telling("measuring", printing=json) as tell:
         for row in _translated(rows):
             if json:
                 typer.echo(to_json(row))
             found.append(row)
+            tell(f"{len(found)} done, the last was {row.get('case', 'without a name')}")
     return found
 
 

@@ -84,9 +84,11 @@ def crossover(
 
     if json and markdown:
         raise typer.BadParameter("one of --json and --markdown", param_hint="--markdown")
+    display = Display(quiet=quiet)
     if plot is not None:
         files.check_writable(plot)
-        report.check_drawing()
+        with display.progress("loading matplotlib"):
+            report.check_drawing()
     options = without_none(
         sizes=sizes,
         kinds=kind and [member.value for member in kind],
@@ -94,7 +96,6 @@ def crossover(
         security=security,
         memory_budget=memory_budget,
     )
-    display = Display(quiet=quiet)
     measured: Rows = (
         run_crossover(limit=limit, threads=threads, budget=seconds, **options)
         if rows is None
@@ -102,7 +103,8 @@ def crossover(
     )
     found = _shown(measured, json, markdown, display)
     if plot is not None:
-        report.draw_crossover(plot, found)
+        with display.progress("drawing"):
+            report.draw_crossover(plot, found)
         display.note(f"wrote {plot}")
 
 

@@ -19,6 +19,7 @@ from cipherblas.common.errors import MismatchError
 from cipherblas.crypto import files
 from cipherblas.report import Display, print_json
 from cipherblas.roles.messages import EncryptedOperand, EncryptedResult
+from cipherblas.roles.planned import PlannedProgram
 from cipherblas.roles.sharing import LEAST_BITS, MOST_BITS, Sharing
 
 
@@ -92,46 +93,66 @@ def decrypt(
     display = Display(quiet=quiet)
     if output is not None:
         files.check_writable(output)
-    with display.progress("reading the keys"):
-        client = open_client(keys, security, insecure)
+    with display.progress("reading the keys") as progress:
+        client = open_client(keys, security, insecure, progress)
         program = client.program
         if output is not None and output.suffix == ".npy" and program.expression.root:
             raise typer.BadParameter("several results need a .npz file", param_hint="--output")
-        encrypted = EncryptedResult.load(result, security=security, insecure=insecure)
-        given = [EncryptedOperand.load(path, security=security, insecure=insecure) for path in of or []]
+    accepted: dict[str, Any] = {"security": security, "insecure": insecure}
+    with display.progress("reading the result") as progress:
+        encrypted = EncryptedResult.load(result, **accepted, progress=progress)
+    with display.progress("reading the operands") as progress:
+        given = [EncryptedOperand.load(path, **accepted, progress=progress) for path in of or []]
         operands = _by_name(given)
     sharing = None if share is None else Sharing(share, LEAST_BITS if share_bits is None else share_bits)
-    with display.progress("decrypting"):
-        values = client.decrypt(encrypted, of=operands, share=sharing)
+    with display.progress("decrypting") as progress:
+        values = client.decrypt(encrypted, of=operands, share=sharing, progress=progress)
     if program.expression.root and isinstance(values, np.ndarray):
         values = tuple(values)  # of a batch, whose matrices have a name each in a file
     found = _labelled(values)
     if output is not None:
-        if program.expression.root:
-            save_arrays(output, found)
-        else:
-            save_array(output, values)
+        with display.progress("writing"):
+            if program.expression.root:
+                save_arrays(output, found)
+            else:
+                save_array(output, values)
         shapes = (f"{label} {shape_text(one.shape)}".strip() for label, one in found.items())
         display.note(f"wrote {output}: {', '.join(shapes)}")
     if json:
-        noise = [None] * len(found) if sharing is None else sharing.deviations(program)
-        each = {
-            label: {
-                "shape": list(one.shape),
-                "max_abs": float(np.abs(one).max()),
-                "expected_error": figures.error,
-                "noise": sigma,
-                **({} if output is not None else {"values": one.tolist()}),
-            }
-            for (label, one), figures, sigma in zip(found.items(), program.plan.results, noise, strict=True)
-        }
-        file = None if output is None else str(output)
-        print_json({"file": file, **({"results": each} if program.expression.root else each[""])})
+        with display.progress("printing", printing=True):
+            described = _described(found, program, sharing, output is None)
+            file = None if output is None else str(output)
+            print_json(
+                {"file": file, **({"results": described} if program.expression.root else described[""])}
+            )
     elif output is None:
-        for label, one in found.items():
-            rows = one.reshape(-1, one.shape[-1]) if one.ndim > 1 else np.atleast_1d(one)
-            numbers = "%d" if one.dtype.kind == "i" else "%.9g"
-            np.savetxt(sys.stdout, rows, fmt=numbers, delimiter=",", header=label)
+        with display.progress("printing", printing=True):
+            _print_rows(found)
+
+
+def _described(
+    found: Mapping[str, NDArray[Any]], program: PlannedProgram, sharing: Sharing | None, values: bool
+) -> dict[str, dict[str, Any]]:
+    """Each result as JSON, with its values or without."""
+    noise = [None] * len(found) if sharing is None else sharing.deviations(program)
+    return {
+        label: {
+            "shape": list(one.shape),
+            "max_abs": float(np.abs(one).max()),
+            "expected_error": figures.error,
+            "noise": sigma,
+            **({"values": one.tolist()} if values else {}),
+        }
+        for (label, one), figures, sigma in zip(found.items(), program.plan.results, noise, strict=True)
+    }
+
+
+def _print_rows(found: Mapping[str, NDArray[Any]]) -> None:
+    """The results on stdout, under their names."""
+    for label, one in found.items():
+        rows = one.reshape(-1, one.shape[-1]) if one.ndim > 1 else np.atleast_1d(one)
+        numbers = "%d" if one.dtype.kind == "i" else "%.9g"
+        np.savetxt(sys.stdout, rows, fmt=numbers, delimiter=",", header=label)
 
 
 def _labelled(values: Any) -> dict[str, NDArray[Any]]:

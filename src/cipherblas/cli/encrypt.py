@@ -10,6 +10,7 @@ import typer
 from cipherblas.cli.arrays import load_array
 from cipherblas.cli.keyfolder import open_client
 from cipherblas.cli.options import Debug, Insecure, Json, Quiet, Security, Threads, use_threads
+from cipherblas.common.progress import Progress
 from cipherblas.crypto import files
 from cipherblas.crypto.keys import PublicKey
 from cipherblas.report import Display, print_json, size
@@ -72,18 +73,19 @@ def encrypt(
     use_threads(threads)
     display = Display(quiet=quiet)
     files.check_writable(output)
-    values = load_array(array, (1, 2, 3))
-    with display.progress("reading the keys"):
+    with display.progress("reading the array"):
+        values = load_array(array, (1, 2, 3))
+    with display.progress("reading the keys") as progress:
         owner = (
-            open_client(keys, security, insecure)
+            open_client(keys, security, insecure, progress)
             if public_key is None
-            else _encryptor(keys, public_key, security, insecure)
+            else _encryptor(keys, public_key, security, insecure, progress)
         )
     operand = name if name is not None else _operand_of(owner.program, array, values.shape, public_key)
     with display.progress(f"encrypting {operand}") as progress:
         encrypted = owner.encrypt({operand: values}, progress=progress)[operand]
-    with display.progress("writing"):
-        encrypted.save(output)
+    with display.progress("writing") as progress:
+        encrypted.save(output, progress=progress)
     ciphertexts = sum(len(feed) for feed in encrypted.feeds)
     if json:
         print_json(
@@ -102,8 +104,8 @@ def encrypt(
     )
 
 
-def _encryptor(plan: Path, public_key: Path, security: int, insecure: bool) -> Encryptor:
-    program = Program.load(plan, security=security, insecure=insecure)
+def _encryptor(plan: Path, public_key: Path, security: int, insecure: bool, progress: Progress) -> Encryptor:
+    program = Program.load(plan, security=security, insecure=insecure, progress=progress)
     return program.encryptor(PublicKey.load(public_key, security=security, insecure=insecure))
 
 

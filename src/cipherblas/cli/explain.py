@@ -46,12 +46,13 @@ def explain(
       cipherblas explain plan.json
       cipherblas explain plan.json --plot plan.png
     """
+    display = Display(quiet=quiet)
     if plot is not None:
         files.check_writable(plot)
-        check_drawing()
-    display = Display(quiet=quiet)
-    with display.progress("counting"):
-        program = Program.load(plan, security=security, insecure=insecure)
+        with display.progress("loading matplotlib"):
+            check_drawing()
+    with display.progress("counting") as progress:
+        program = Program.load(plan, security=security, insecure=insecure, progress=progress)
     if plot is not None:
         with display.progress("drawing"):
             program_picture.draw(plot, formula(program.expression), boxes_of(program))

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cipherblas.common.errors import StorageError
+from cipherblas.common.progress import Progress
 from cipherblas.roles.client import Client
 from cipherblas.roles.program import Program
 
@@ -53,14 +54,14 @@ def new_folder(path: Path) -> Iterator[Path]:
         raise StorageError(f"Cannot write {path}.", got=reason, errno=error.errno) from error
 
 
-def open_client(folder: Path, security: int, insecure: bool) -> Client:
-    """The client of a folder that `keygen` wrote; errors as `Program.load` and `Client.load`."""
+def open_client(folder: Path, security: int, insecure: bool, progress: Progress) -> Client:
+    """The client of a folder that `keygen` wrote; progress and errors as `Program.load` and `Client.load`."""
     if not folder.is_dir():
         got = "a file" if folder.exists() else "nothing there"
         raise StorageError(
             f"Cannot read {folder}.", expected="a folder that `cipherblas keygen` wrote", got=got
         )
-    program = Program.load(folder / PROGRAM, security=security, insecure=insecure)
+    program = Program.load(folder / PROGRAM, security=security, insecure=insecure, progress=progress)
     return Client.load(folder / SECRET, program, security=security, insecure=insecure)
 
 

@@ -45,15 +45,16 @@ def keygen(
     """
     use_threads(threads)
     display = Display(quiet=quiet)
-    with display.progress("reading the plan"):
-        program = Program.load(plan, security=security, insecure=insecure)
+    with display.progress("reading the plan") as progress:
+        program = Program.load(plan, security=security, insecure=insecure, progress=progress)
     client = program.client()
     public = any(operand.public_key for operand in program.operands.values())
     with new_folder(output) as folder:
-        program.save(folder / PROGRAM)
-        client.save(folder / SECRET)
-        if public:
-            client.public_key().save(folder / PUBLIC)
+        with display.progress("writing the plan and the secret key") as progress:
+            program.save(folder / PROGRAM, progress=progress)
+            client.save(folder / SECRET)
+            if public:
+                client.public_key().save(folder / PUBLIC)
         (folder / EVALUATION).mkdir()
         with display.progress("making evaluation keys") as progress:
             client.write_evaluation_keys(folder / EVALUATION, progress)

@@ -48,8 +48,8 @@ def machine(
         files.check_writable(output)
         name = output.stem if name is None else name
     display = Display(quiet=quiet)
-    with display.progress("measuring"):
-        found = Machine.measure(name)
+    with display.progress("measuring") as progress:
+        found = Machine.measure(name, progress=progress)
     if output is not None:
         found.save(output)
     if json:

@@ -241,7 +241,8 @@ def plan(
         except FormulaError as error:
             raise typer.BadParameter(str(error), param_hint="--program") from error
     if output is not None:
-        planned.save(output)
+        with display.progress("writing") as progress:
+            planned.save(output, progress=progress)
     printed(planned, json)
     if output is not None:
         display.note(f"wrote {output}")

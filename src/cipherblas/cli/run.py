@@ -97,15 +97,17 @@ def run(
     files.check_writable(output)
     if weight_folder is not None:
         files.check_writable(weight_folder / "cipherblas-weights")
-    with display.progress("reading the plan"):
-        program = Program.load(plan, security=security, insecure=insecure)
+    with display.progress("reading the plan") as progress:
+        program = Program.load(plan, security=security, insecure=insecure, progress=progress)
     _check_names(program, paths)
     operands: dict[str, Any] = {}
-    with display.progress("reading the operands"):
-        for name, declared in program.operands.items():
-            path = paths[name]
+    for name, declared in program.operands.items():
+        path = paths[name]
+        with display.progress(f"reading {name}") as progress:
             if declared.secret:
-                operands[name] = EncryptedOperand.load(path, security=security, insecure=insecure)
+                operands[name] = EncryptedOperand.load(
+                    path, security=security, insecure=insecure, progress=progress
+                )
             else:
                 operands[name] = load_array(path, (len(declared.shape),))
     with display.progress("reading the evaluation keys") as progress:
@@ -114,8 +116,8 @@ def run(
         keys.load_all(progress)  # once it is known that they are of this program
     with display.progress("computing") as progress:
         result = server.run(operands, progress=progress)
-    with display.progress("writing"):
-        result.save(output)
+    with display.progress("writing") as progress:
+        result.save(output, progress=progress)
     if json:
         print_json(
             {

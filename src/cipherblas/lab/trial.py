@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from cipherblas.common.arrays import is_scalar
 from cipherblas.common.errors import DTypeError, ParameterError, RangeError, ShapeError
 from cipherblas.common.limits import encoded
+from cipherblas.common.progress import Tell
 from cipherblas.crypto.keys import (
     KeyRequest,
     decrypt_coefficients,
@@ -104,6 +105,7 @@ def run(
     security: int = 128,
     insecure: bool = False,
     compare: bool = False,
+    progress: Tell | None = None,
 ) -> Outcome:
     """Run code that is written against `Evaluator`, with nothing but the keys that it declares.
 
@@ -125,6 +127,7 @@ def run(
         security: bits that a native run must have, unless `insecure`.
         insecure: accept a toy ring, with a warning.
         compare: measure the error of a native run against one in the clear.
+        progress: called with a few words on what is done now.
 
     Raises:
         LevelError: the ring, or any ring, has too few limbs.
@@ -139,8 +142,10 @@ def run(
     given = [_given(value, number, on) for number, value in enumerate(inputs)]
     count = _slots(given, slots, ring)
     bounds = [_bound(value, bound) for value in given]
+    tell: Tell = progress or (lambda what: None)
 
     def symbolic(on_ring: Ring) -> tuple[Symbolic, list[Ct]]:
+        tell(f"counts on {len(on_ring.q)} limbs")
         ev = Symbolic(on_ring, key_policy=key_policy)
         return ev, _listed(_called(function, ev, [ev.fresh(None, bound=one) for one in bounds]))
 
@@ -164,15 +169,17 @@ def run(
         return _outcome(on, counter, planned, None)
     vectors = [_padded(value, count) for value in given]
     if on == "clear":
+        tell("computes in the clear")
         return _in_clear(function, vectors, bounds, chosen, counter.request, key_policy)
     if not isinstance(chosen, Parameters):
         raise DTypeError(
             "A native run needs Parameters for its ring.", expected="Parameters", got=type(chosen).__name__
         )
     chosen.check_security(security, insecure)
-    found = _native(function, vectors, bounds, chosen, counter.request, key_policy)
+    found = _native(function, vectors, bounds, chosen, counter.request, key_policy, tell)
     if not compare:
         return found
+    tell("computes in the clear")
     exact = _in_clear(function, vectors, bounds, chosen, counter.request, key_policy)
     assert found.value is not None and exact.value is not None
     difference = found.value - exact.value
@@ -325,16 +332,21 @@ def _native(
     params: Parameters,
     request: KeyRequest,
     key_policy: KeyPolicy,
+    tell: Tell,
 ) -> Outcome:
     """The run on ciphertexts, decrypted. The secret ends with it."""
     context, scale = params.context(), 2.0**params.scale_bits
     with generate_secret(params) as secret:
-        ev = Native(params, make_evaluation_keys(secret, request), key_policy=key_policy)
+        keys = make_evaluation_keys(secret, request, lambda done, total: tell(f"key {done} of {total}"))
+        ev = Native(params, keys, key_policy=key_policy)
+        tell("encrypts")
         operands = [
             ev.fresh(encrypt(secret, encoded(context, vector, scale)).expand(), bound=bound)
             for vector, bound in zip(vectors, bounds, strict=True)
         ]
+        tell("computes on ciphertexts")
         found = _called(function, ev, operands)
+        tell("decrypts")
         slots = [
             context.decode(decrypt_coefficients(secret, ev.engine.download(ct.data)) / ct.scale)
             for ct in _listed(found)

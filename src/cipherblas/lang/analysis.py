@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.common.errors import DTypeError, MismatchError
+from cipherblas.common.progress import Progress, Steps
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.lang.operands import Operand
 from cipherblas.lang.operations import Leaf
@@ -78,11 +79,16 @@ def evaluate_clear(
 
 
 def evaluate_results(
-    node: Expression, values: Mapping[str, NDArray[Any]], narrow: bool = False
+    node: Expression,
+    values: Mapping[str, NDArray[Any]],
+    narrow: bool = False,
+    progress: Progress | None = None,
 ) -> list[NDArray[Any]]:
-    """The values of all results of a program in NumPy; see `evaluate_clear`."""
+    """The values of all results of a program in NumPy; see `evaluate_clear`. Progress is counted in nodes."""
     found: dict[int, NDArray[Any]] = {}
-    for current in ordered(node):
+    order = ordered(node)
+    steps = Steps(progress, len(order))
+    for current in order:
         if current.operand is not None:
             given = values[current.name].reshape(current.operand.shape)
             for step in current.steps:
@@ -91,4 +97,5 @@ def evaluate_results(
             found[id(current)] = given if narrow and current is node else given.astype(np.float64, copy=False)
         elif not current.root:
             found[id(current)] = current.evaluate([found[id(child)] for child in current.children])
+        steps.tick()
     return [found[id(result)] for result in results_of(node)]

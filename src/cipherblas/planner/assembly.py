@@ -8,6 +8,7 @@ from typing import Any
 
 from cipherblas.common.errors import FormatError, ParameterError
 from cipherblas.common.limits import weight_budget_of
+from cipherblas.common.progress import Progress
 from cipherblas.crypto.keys import KeyRequest
 from cipherblas.crypto.params import Parameters
 from cipherblas.evaluators.slots.values import Order
@@ -133,6 +134,7 @@ def replay(
     decisions: Mapping[str, Any],
     planned_for: Mapping[str, Any],
     parameters: Parameters,
+    progress: Progress | None = None,
 ) -> tuple[Plan, DryRun]:
     """The plan that was saved as `Plan.decisions` and `Plan.planned_for`, run without data again.
 
@@ -170,7 +172,7 @@ def replay(
         )
     masks = planned_for["mask_budget"]
     runs = executed(expression, decided)
-    run = dry_run(parameters, runs, decided, mask_budget=masks, observed=True)
+    run = dry_run(parameters, runs, decided, mask_budget=masks, observed=True, progress=progress)
     if run.choices != choices:
         unused = min(choices.keys() - run.choices.keys())
         raise FormatError(

@@ -10,6 +10,7 @@ from typing import Any
 
 from cipherblas.common.errors import CipherblasError
 from cipherblas.common.limits import MASK_BYTES
+from cipherblas.common.progress import Progress
 from cipherblas.crypto.keys import KeyRequest
 from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.rows.symbolic import RowsSymbolic
@@ -167,6 +168,7 @@ def dry_run(
     max_ntt_limbs: float = math.inf,
     choose: Choose | None = None,
     observed: bool = False,
+    progress: Progress | None = None,
 ) -> DryRun:
     """Run a program symbolically.
 
@@ -174,6 +176,7 @@ def dry_run(
         mask_budget: encoded masks and constants of so many bytes are kept in memory.
         choose: asked for decisions that are missing.
         observed: nodes are counted one by one.
+        progress: called as that of `Executor`; what is counted once for many blocks is told at the end.
 
     Raises:
         TooSlowError: it transforms more than `max_ntt_limbs` limbs.
@@ -189,7 +192,9 @@ def dry_run(
 
     evaluators = Evaluators(slots, lambda: RowsSymbolic(ring, key_policy=policy))
     inputs = SymbolicInputs()
-    executor = Executor(evaluators, expression, decisions, inputs, choose=choose, observed=observed)
+    executor = Executor(
+        *(evaluators, expression, decisions, inputs, progress), choose=choose, observed=observed
+    )
     results = executor.results()
     wanted = tuple(inputs.wanted.values())
     made = sum(one.form.resident_bytes(one.limbs, ring.n, one.public_key)[1] for one in wanted)

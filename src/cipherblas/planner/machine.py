@@ -16,6 +16,7 @@ from cipherblas.common import schema
 from cipherblas.common.errors import DTypeError, FormatError, ParameterError, VersionError
 from cipherblas.common.limits import available_memory
 from cipherblas.common.pickles import Rebuilt
+from cipherblas.common.progress import Progress
 from cipherblas.crypto import files
 from cipherblas.planner import measuring
 from cipherblas.planner.cost import GemmRates, Rates, SwitchRates, ThreadRates
@@ -115,18 +116,19 @@ class Machine(Rebuilt):
     rates: Rates
 
     @classmethod
-    def measure(cls, name: str | None = None) -> Machine:
+    def measure(cls, name: str | None = None, *, progress: Progress | None = None) -> Machine:
         """This machine, measured now (a second or two); it should have nothing else to do.
 
         Args:
             name: by default that of the processor.
+            progress: called as progress(done, total), counted in rounds of measurements.
 
         Raises:
             ParameterError: the name is not 1 to 100 printable characters of ASCII.
         """
         if name is not None:
             _check(_text, name, "name of a machine")
-        return _of_this_process(measuring.measured(), name).checked()
+        return _of_this_process(measuring.measured(progress=progress), name).checked()
 
     @classmethod
     def here(cls) -> Machine:

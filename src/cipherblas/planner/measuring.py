@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from cipherblas import _core
 from cipherblas.common import openblas
 from cipherblas.common.memory import aligned_empty
+from cipherblas.common.progress import Progress, Steps
 from cipherblas.crypto.files.format import hasher
 from cipherblas.crypto.keys.evaluation import EvaluationKeys
 from cipherblas.crypto.keys.switching import SwitchingKey, key_shape
@@ -45,8 +46,10 @@ ROUNDS, FEW_ROUNDS, ENOUGH = 7, 1, 2e-3  # seconds of one kind in a round
 Work = Callable[[], object]
 
 
-def _least(works: Mapping[str, Work], clock: Callable[[], float], rounds: int) -> dict[str, float]:
-    """The least seconds of each."""
+def _least(
+    works: Mapping[str, Work], clock: Callable[[], float], rounds: int, steps: Steps
+) -> dict[str, float]:
+    """The least seconds of each; a step for each round, and one for what is done before them."""
 
     def seconds(work: Work) -> float:
         start = clock()
@@ -55,26 +58,34 @@ def _least(works: Mapping[str, Work], clock: Callable[[], float], rounds: int) -
 
     first = {name: min(seconds(work), seconds(work)) for name, work in works.items()}
     found = dict(first)
+    steps.tick()
     for _ in range(rounds):
         for name, work in works.items():
             for _ in range(max(1, min(10, int(ENOUGH / max(first[name], 1e-9))))):
                 found[name] = min(found[name], seconds(work))
+        steps.tick()
     return found
 
 
-def measured(rounds: int = ROUNDS) -> Rates:
-    """The rates of this machine just now; those of several threads with as many as are set (`set_threads`)."""
+def measured(rounds: int = ROUNDS, progress: Progress | None = None) -> Rates:
+    """The rates of this machine just now; those of several threads with as many as are set (`set_threads`).
+
+    Args:
+        rounds: of measurements.
+        progress: called as progress(done, total), counted in rounds.
+    """
     threads = _core.threads()
+    steps = Steps(progress, (rounds + 1) * (1 if threads < 2 else 3))
     switches = {n: _Switches(n, limbs) for n, limbs in SWITCHES}
     openblas.load()
     works = {**_elementary(), **{f"switch {n}": switch.run for n, switch in switches.items()}, **_products()}
     _core.set_threads(1)
     try:
         # What this thread takes, whatever else the machine does.
-        found = _least(works, time.thread_time, rounds)
+        found = _least(works, time.thread_time, rounds, steps)
     finally:
         _core.set_threads(threads)
-    faster = _together(threads, switches[max(switches)].run, works["stream"], rounds)
+    faster = _together(threads, switches[max(switches)].run, works["stream"], rounds, steps)
     points = RING * (RING.bit_length() - 1)
     words, start = LIMBS * RING, found["stream_start"] / STREAMS
     blank = Rates(
@@ -107,14 +118,14 @@ def measured(rounds: int = ROUNDS) -> Rates:
     return replace(blank, switching=tuple(rates))
 
 
-def _together(threads: int, switch: Work, stream: Work, rounds: int) -> ThreadRates:
+def _together(threads: int, switch: Work, stream: Work, rounds: int, steps: Steps) -> ThreadRates:
     """What so many threads are faster by."""
     if threads < 2:
         return ThreadRates(1, 1.0, 1.0)
     works, found = {"switch": switch, "stream": stream}, []
     for number in (1, threads):
         _core.set_threads(number)
-        found.append(_least(works, time.perf_counter, rounds))
+        found.append(_least(works, time.perf_counter, rounds, steps))
     alone, together = found
     compute = alone["switch"] / together["switch"]
     least = 1 + LEAST_SHARE * (threads - 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container
 
 from cipherblas.common.errors import CipherblasError, ParameterError, PrecisionError
+from cipherblas.common.progress import Tell
 from cipherblas.lang.graph import as_matrices, is_network
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.methods.matmul.registry import GEMM
@@ -15,7 +16,7 @@ from cipherblas.planner.budgets import budgets_of, check_size, secret_entries
 from cipherblas.planner.dry_run import DryRun
 from cipherblas.planner.plan import AskedForm, Plan, PlanOptions, Rejected
 from cipherblas.planner.refusals import INFEASIBLE
-from cipherblas.planner.search import Search, Tell
+from cipherblas.planner.search import Search
 from cipherblas.planner.strategy import Strategy
 from cipherblas.planner.truncation import check_approximations
 
@@ -38,6 +39,8 @@ def make_plan(
             option asks for slots and another one for GEMMs.
     """
     check_precision(options.precision)
+    if progress is not None and options.machine is None:
+        progress("what the machine takes")  # it is measured where nothing was planned before
     budgets = budgets_of(options, secret_entries(expression))
     check_size(expression, budgets)
     check_approximations(expression, options.targets(expression))

@@ -13,6 +13,7 @@ from cipherblas.common.errors import (
     PrecisionError,
     WorkBudgetError,
 )
+from cipherblas.common.progress import Tell
 from cipherblas.crypto.params import Parameters, TooFewPrimesError
 from cipherblas.lang.exact import is_exact
 from cipherblas.planner.assembly import Predictions, assemble, key_bytes_of, peak_bytes_of
@@ -34,7 +35,6 @@ SMALLER_BLOCKS = 0.8  # of a modulus that is needed: more than other blocks of a
 MORE_BITS = 0.25  # added to the scale beside what a plan missed its target by
 
 T = TypeVar("T")
-Tell = Callable[[str], object]
 
 
 class Search:

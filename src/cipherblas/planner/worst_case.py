@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cipherblas.common.progress import Progress
 from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.rows.worst_case import RowsWorstCase
 from cipherblas.evaluators.slots.worst_case import WorstCase
@@ -14,17 +15,18 @@ from cipherblas.runtime.inputs import SymbolicInputs
 from cipherblas.runtime.rows import ROWS
 
 
-def worst_errors(expression: Expression, plan: Plan) -> list[float]:
+def worst_errors(expression: Expression, plan: Plan, progress: Progress | None = None) -> list[float]:
     """Bound on the error of an entry, of each result, all errors adding up; assumptions: `evaluators.worst_case`.
 
     Args:
         expression: what runs (`Program.executed`).
         plan: its decisions.
+        progress: called as that of `Executor`.
     """
     slots = WorstCase(plan.parameters, key_policy=plan.key_policy)
     rows = RowsWorstCase(plan.parameters, key_policy=plan.key_policy)
     results = Executor(
-        Evaluators(lambda: slots, lambda: rows), expression, plan.decided, SymbolicInputs()
+        Evaluators(lambda: slots, lambda: rows), expression, plan.decided, SymbolicInputs(), progress
     ).results()
     found = []
     for node, value in zip(results_of(expression), results, strict=True):

@@ -2,7 +2,7 @@
 
 from cipherblas.planner.explain import duration, size
 from cipherblas.report.crossover import draw_crossover
-from cipherblas.report.display import Display, Progress
+from cipherblas.report.display import Display
 from cipherblas.report.figures import check_drawing
 from cipherblas.report.markdown import FORM_NAMES, KIND_NAMES, crossover_markdown
 from cipherblas.report.rates import machine_table
@@ -12,7 +12,6 @@ __all__ = [
     "FORM_NAMES",
     "KIND_NAMES",
     "Display",
-    "Progress",
     "check_drawing",
     "crossover_markdown",
     "draw_crossover",

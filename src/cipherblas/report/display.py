@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import (
     BarColumn,
+    ProgressColumn,
     SpinnerColumn,
     TaskProgressColumn,
     TextColumn,
@@ -18,8 +20,7 @@ from rich.progress import (
 )
 
 from cipherblas.common.errors import printable
-
-Progress = Callable[[int, int], None]  # called with (done, total)
+from cipherblas.common.progress import Progress, Tell
 
 
 class Display:
@@ -35,9 +36,13 @@ class Display:
             self.console.print(printable(text), markup=False)
 
     @contextmanager
-    def progress(self, title: str) -> Iterator[Progress]:
-        """A bar while the block runs; it pulses until the first call of what is yielded names a total."""
-        shown = self.console.is_terminal and not self.quiet
+    def progress(self, title: str, *, printing: bool = False) -> Iterator[Progress]:
+        """A bar while the block runs; it pulses until the first call of what is yielded names a total.
+
+        Args:
+            title: what the block does.
+            printing: it prints to stdout; where that is a terminal, there is no bar, which it would run through.
+        """
         columns = (
             SpinnerColumn(),
             TextColumn("{task.description}", markup=False),
@@ -45,15 +50,19 @@ class Display:
             TaskProgressColumn(),
             TimeElapsedColumn(),
         )
-        with Bars(*columns, console=self.console, transient=True, disable=not shown) as bars:
+        with self._shown(columns, printing) as bars:
             task = bars.add_task(printable(title), total=None)
             yield lambda done, total: bars.update(task, completed=done, total=total)
 
     @contextmanager
-    def telling(self, title: str) -> Iterator[Callable[[str], None]]:
-        """A line while the block runs, which ends with what it is at: what is yielded is told that."""
-        shown = self.console.is_terminal and not self.quiet
+    def telling(self, title: str, *, printing: bool = False) -> Iterator[Tell]:
+        """A line while the block runs, which ends with what it is at: what is yielded is told that. See `progress`."""
         columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-        with Bars(*columns, console=self.console, transient=True, disable=not shown) as lines:
+        with self._shown(columns, printing) as lines:
             task = lines.add_task(printable(title), total=None)
             yield lambda what: lines.update(task, description=printable(f"{title}: {what}"))
+
+    def _shown(self, columns: Sequence[ProgressColumn], printing: bool) -> Bars:
+        """Bars that are drawn on a terminal alone, and leave stdout as it is."""
+        shown = self.console.is_terminal and not self.quiet and not (printing and sys.stdout.isatty())
+        return Bars(*columns, console=self.console, transient=True, disable=not shown, redirect_stdout=False)

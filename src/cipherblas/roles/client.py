@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from cipherblas.common.errors import DTypeError, MismatchError, RangeError, ShapeError, capitalized
 from cipherblas.common.limits import check_available
 from cipherblas.common.pickles import NeverCopied
+from cipherblas.common.progress import Progress, Steps
 from cipherblas.crypto.keys import (
     EvaluationKeys,
     PublicKey,
@@ -32,7 +33,7 @@ from cipherblas.rlwe.matrices import rows_format
 from cipherblas.rlwe.matrices.encryption import combined_secrets
 from cipherblas.rlwe.matrices.encryption import decrypt as decrypt_matrix
 from cipherblas.roles.calls import operands_in_one_mapping
-from cipherblas.roles.encryptor import Progress, check_public_key_planned, encrypt_operands
+from cipherblas.roles.encryptor import check_public_key_planned, encrypt_operands
 from cipherblas.roles.key_record import KeyRecord
 from cipherblas.roles.messages import EncryptedOperand, EncryptedResult, check_parameters, short_id
 from cipherblas.roles.planned import PlannedProgram
@@ -61,12 +62,21 @@ class Client(NeverCopied):
         return f"<Client of program {short_id(self.program.id)}>"
 
     def evaluation_keys(self, progress: Progress | None = None) -> EvaluationKeys:
-        """The public keys that the server needs: exactly those that the plan declared."""
+        """The public keys that the server needs: exactly those that the plan declared.
+
+        Args:
+            progress: called as progress(done, total), counted in keys.
+        """
         with self._weight_secrets() as weights:
             return make_evaluation_keys(self._secret, self.program.plan.keys, progress, weights)
 
     def write_evaluation_keys(self, path: str | Path, progress: Progress | None = None) -> None:
-        """Make the evaluation keys straight into a file or folder for the server; memory holds a part at a time."""
+        """Make the evaluation keys straight into a file or folder for the server; memory holds a part at a time.
+
+        Args:
+            path: a file, or a folder where they exceed 1 GiB or `path` is one.
+            progress: called as progress(done, total), counted in keys.
+        """
         with self._weight_secrets() as weights:
             write_evaluation_keys(self._secret, self.program.plan.keys, path, progress, weights)
 
@@ -144,6 +154,7 @@ class Client(NeverCopied):
         *,
         of: Mapping[str, EncryptedOperand] | None = None,
         share: Sharing | None = None,
+        progress: Progress | None = None,
     ) -> Any:
         """The clear matrix, vector or image of a result, in its shape; of several results, as the program returns them.
 
@@ -157,6 +168,8 @@ class Client(NeverCopied):
             share: for results that others will see: adds noise that hides the error, and rounds; what that costs is
                 `share.deviation(program)`. Takes the entries, of several results those of all, from the budget of the
                 key, before anything is decrypted.
+            progress: called as progress(done, total), counted in arrays of the result. Before what is shared, it tells
+                of what `share.deviation` does.
 
         Returns:
             An array; of a program with several results a tuple, or a dictionary, of arrays. Those of exact integers are
@@ -176,14 +189,14 @@ class Client(NeverCopied):
         self._check(result)
         self._check_operands(result, of)
         if share is None:
-            values, program = self._decrypted(result), self.program
+            values, program = self._decrypted(result, progress), self.program
             return program.arranged([program.rounded(one) for one in values] if program.exact else values)
         if not isinstance(share, Sharing):
             raise DTypeError("`share` must be a Sharing.", expected="Sharing", got=type(share).__name__)
-        sigmas = share.deviations(self.program)
+        sigmas = share.deviations(self.program, progress)
         entries = sum(math.prod(node.shape) for node in self.program.results)
         self._record.spend(share, entries, result.digest)
-        pairs = zip(self._decrypted(result), sigmas, strict=True)
+        pairs = zip(self._decrypted(result, progress), sigmas, strict=True)
         return self.program.arranged([flooded(values, sigma) for values, sigma in pairs])
 
     def _check(self, result: EncryptedResult) -> None:
@@ -241,12 +254,12 @@ class Client(NeverCopied):
                     got=short_id(result.operands[name]),
                 )
 
-    def _decrypted(self, result: EncryptedResult) -> list[NDArray[np.float64]]:
+    def _decrypted(self, result: EncryptedResult, progress: Progress | None) -> list[NDArray[np.float64]]:
         """The values of each checked result; RangeError where they cannot be right."""
-        program, found = self.program, []
+        program, found, steps = self.program, [], Steps(progress, len(result.ciphertexts))
         figures, parts = program.plan.results, zip(program.outputs, result.each, strict=True)
         for figure, node, (output, arrays) in zip(figures, program.results, parts, strict=True):
-            values = self._decrypted_part(output, arrays).reshape(node.shape)
+            values = self._decrypted_part(output, arrays, steps).reshape(node.shape)
             limit = node.bound + figure.error
             inside = np.abs(values) <= limit  # not where one is not a number
             if not inside.all():  # the message tells no value
@@ -259,24 +272,30 @@ class Client(NeverCopied):
             found.append(values)
         return found
 
-    def _decrypted_part(self, output: Output, arrays: tuple[NDArray[np.uint64], ...]) -> NDArray[np.float64]:
+    def _decrypted_part(
+        self, output: Output, arrays: tuple[NDArray[np.uint64], ...], steps: Steps
+    ) -> NDArray[np.float64]:
         """The values of one result in the shape in which it was computed."""
         form = output.form
         if isinstance(form, RowForm):
-            return self._decrypt_rows(form, output.scale, arrays)
+            return self._decrypt_rows(form, output.scale, arrays, steps)
         assert isinstance(form, SlotForm)
         context = self.program.plan.parameters.context()
-        vectors = [context.decode(decrypt_coefficients(self._secret, ct) / output.scale) for ct in arrays]
+        vectors = []
+        for ct in arrays:
+            vectors.append(context.decode(decrypt_coefficients(self._secret, ct) / output.scale))
+            steps.tick()
         return form.joined(vectors, output.shape)
 
     def _decrypt_rows(
-        self, form: RowForm, scale: float, arrays: tuple[NDArray[np.uint64], ...]
+        self, form: RowForm, scale: float, arrays: tuple[NDArray[np.uint64], ...], steps: Steps
     ) -> NDArray[np.float64]:
         params, key_id = self._secret.params, self._secret.key_id
         pieces = []
         for width, a, b in zip(form.widths, arrays[::2], arrays[1::2], strict=True):
             kind, shape = rows_format(width, params.n), (form.shape[0], width)
             pieces.append(decrypt_matrix(self._secret, kind(params, shape, abs(scale), b, a, key_id)))
+            steps.tick(2)
         matrix = np.concatenate(pieces, axis=1)[:, : form.shape[1]] * math.copysign(1.0, scale)
         return np.ascontiguousarray(matrix.T if form.by_columns else matrix)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -13,6 +13,7 @@ from cipherblas import _core
 from cipherblas.common.arrays import finite_array
 from cipherblas.common.errors import DTypeError, MismatchError
 from cipherblas.common.limits import check_available, check_bound, check_whole, encoded
+from cipherblas.common.progress import Progress, Steps
 from cipherblas.crypto import randomness
 from cipherblas.crypto.keys import FreshCiphertext, PublicKey, SecretKey, encrypt
 from cipherblas.forms.blocks import block_of
@@ -31,7 +32,6 @@ from cipherblas.runtime.values import Input
 
 Key = SecretKey | PublicKey
 Matrix = NDArray[np.float64]
-Progress = Callable[[int, int], None]
 
 THREADED_DEGREE = (
     1 << 14
@@ -99,18 +99,10 @@ def encrypt_operands(
     inputs_of = {name: program.inputs_of(name) for name in matrices}
     all_inputs = [one for inputs in inputs_of.values() for one in inputs]
     check_available(_working_bytes(key, all_inputs), f"encrypting {', '.join(matrices)}")
-    total = sum(one.form.parts for one in all_inputs)
-    done = 0
-
-    def tick() -> None:
-        nonlocal done
-        done += 1
-        if progress is not None:
-            progress(done, total)
-
+    steps = Steps(progress, sum(one.form.parts for one in all_inputs))
     encrypted: dict[str, EncryptedOperand] = {}
     for name, matrix in matrices.items():
-        feeds = tuple(_encrypt(key, wanted, matrix, tick) for wanted in inputs_of[name])
+        feeds = tuple(_encrypt(key, wanted, matrix, steps) for wanted in inputs_of[name])
         encrypted[name] = EncryptedOperand(
             program.id, name, matrix.shape, program.plan.parameters, feeds, key.key_id
         )
@@ -147,7 +139,7 @@ def _working_bytes(key: Key, inputs: Sequence[Input]) -> int:
 
 
 def _encrypt(
-    key: Key, wanted: Input, matrix: Matrix, tick: Callable[[], None]
+    key: Key, wanted: Input, matrix: Matrix, steps: Steps
 ) -> tuple[FreshCiphertext | EncryptedRows, ...]:
     """One use of an operand."""
     for step in wanted.steps:
@@ -157,13 +149,13 @@ def _encrypt(
         matrix = matrix.reshape(len(matrix), -1).T
     matrix = matrix.reshape(wanted.shape)
     if isinstance(wanted.form, RowForm):
-        return _encrypt_rows(key, wanted, wanted.form, matrix, tick)
+        return _encrypt_rows(key, wanted, wanted.form, matrix, steps)
     assert isinstance(wanted.form, SlotForm)
-    return _encrypt_slots(key, wanted, wanted.form, matrix, tick)
+    return _encrypt_slots(key, wanted, wanted.form, matrix, steps)
 
 
 def _encrypt_slots(
-    key: Key, wanted: Input, form: SlotForm, matrix: Matrix, tick: Callable[[], None]
+    key: Key, wanted: Input, form: SlotForm, matrix: Matrix, steps: Steps
 ) -> tuple[FreshCiphertext, ...]:
     context, layout = key.params.context(), form.layout
     cells = [(i, j) for i in range(form.grid[0]) for j in range(form.grid[1])]
@@ -181,18 +173,18 @@ def _encrypt_slots(
         mapped = pool.map if key.params.n >= THREADED_DEGREE else map
         for block in mapped(encrypt_block, cells):
             found.extend(block)
-            for _ in block:
-                tick()
+            steps.tick(len(block))
     return tuple(found)
 
 
 def _encrypt_rows(
-    key: Key, wanted: Input, form: RowForm, matrix: Matrix, tick: Callable[[], None]
+    key: Key, wanted: Input, form: RowForm, matrix: Matrix, steps: Steps
 ) -> tuple[EncryptedRows, ...]:
     scale, limbs = wanted.encoding_scale, wanted.limbs
     if isinstance(key, SecretKey) and form.shared:
-        tick()
-        return (encrypt_shared_batch(key, matrix, scale, limbs),)
+        batch = encrypt_shared_batch(key, matrix, scale, limbs)
+        steps.tick()
+        return (batch,)
     found: list[EncryptedRows] = []
     for start, stop in form.pieces:
         piece = matrix[:, start:stop]
@@ -203,5 +195,5 @@ def _encrypt_rows(
             found.append(encrypt_shared_rows(key, piece, scale, limbs))
         else:
             found.append(encrypt_rows(key, piece, scale, limbs))
-        tick()
+        steps.tick()
     return tuple(found)

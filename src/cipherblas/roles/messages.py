@@ -19,6 +19,7 @@ from cipherblas.common.errors import CipherblasError, FormatError, MismatchError
 from cipherblas.common.limits import check_name
 from cipherblas.common.memory import bytes_of
 from cipherblas.common.pickles import Rebuilt
+from cipherblas.common.progress import Progress, Steps
 from cipherblas.crypto import files
 from cipherblas.crypto.keys import FreshCiphertext
 from cipherblas.crypto.params import Parameters
@@ -111,8 +112,12 @@ class EncryptedOperand(Rebuilt):
         ]
         return _digest("operand", described, parts)
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, *, progress: Progress | None = None) -> None:
         """Write to a safetensors file, atomically.
+
+        Args:
+            path: where to; its directory must exist.
+            progress: called as progress(done, total), counted in bytes: each is hashed, and then written.
 
         Raises:
             MismatchError: only some of the ciphertexts of a feed have seeds.
@@ -130,7 +135,7 @@ class EncryptedOperand(Rebuilt):
             "feeds": len(self.feeds),
             "forms": [_form(feed[0]) for feed in self.feeds],
         }
-        files.write(path, KIND, header, tensors, parameters=self.parameters)
+        _write(path, header, tensors, self.parameters, progress)
 
     @classmethod
     def load(
@@ -139,6 +144,7 @@ class EncryptedOperand(Rebuilt):
         *,
         security: int = 128,
         insecure: bool = False,
+        progress: Progress | None = None,
     ) -> EncryptedOperand:
         """Read an operand; that it is of the right program and key pair is checked where it is used.
 
@@ -146,13 +152,14 @@ class EncryptedOperand(Rebuilt):
             path: the file.
             security: bits that its parameters must have: 128, 192 or 256.
             insecure: accept less; below 128 bits with a warning.
+            progress: called as progress(done, total), counted in bytes.
 
         Raises:
             FormatError, VersionError, StorageError: the file is not a whole file of ours.
             SecurityError: its parameters have less security.
             MismatchError: it is another kind of file, or a result.
         """
-        header, tensors, parameters = _read(path, "operand", security, insecure)
+        header, tensors, parameters = _read(path, "operand", security, insecure, progress)
         _OPERAND(header, "an encrypted operand")
         name, forms = header["name"], header["forms"]
         _check_name(name, "an encrypted operand")
@@ -338,8 +345,12 @@ class EncryptedResult(Rebuilt):
         described = [self.program_id, self.key_id, [list(array.shape) for array in self.ciphertexts]]
         return _digest("result", described, self.ciphertexts)
 
-    def save(self, path: str | Path) -> None:
-        """Write to a safetensors file, atomically."""
+    def save(self, path: str | Path, *, progress: Progress | None = None) -> None:
+        """Write to a safetensors file, atomically; arguments as `EncryptedOperand.save`.
+
+        Raises:
+            StorageError: the system refuses.
+        """
         shape, labels = self.shape, list(self.shape) if isinstance(self.shape, Mapping) else None
         lengths = shape.values() if isinstance(shape, Mapping) else shape
         header = {
@@ -354,7 +365,7 @@ class EncryptedResult(Rebuilt):
         tensors: dict[str, NDArray[Any]] = {}
         for prefix, arrays in zip(_prefixes(labels, len(self.parts)), self.each, strict=True):
             tensors.update(_result_tensors(prefix, arrays))
-        files.write(path, KIND, header, tensors, parameters=self.parameters)
+        _write(path, header, tensors, self.parameters, progress)
 
     @classmethod
     def load(
@@ -363,9 +374,10 @@ class EncryptedResult(Rebuilt):
         *,
         security: int = 128,
         insecure: bool = False,
+        progress: Progress | None = None,
     ) -> EncryptedResult:
         """Read a result; arguments and errors as `EncryptedOperand.load`."""
-        header, tensors, parameters = _read(path, "result", security, insecure)
+        header, tensors, parameters = _read(path, "result", security, insecure, progress)
         _RESULT(header, "an encrypted result")
         shape: Any = tuple(tuple(one) if isinstance(one, list) else one for one in header["shape"])
         count = len(shape) if isinstance(next(iter(shape), 0), tuple) else 0
@@ -442,15 +454,27 @@ def _result_arrays(tensors: dict[str, NDArray[Any]], prefix: str) -> tuple[NDArr
     return tuple(arrays[0]) if alike else arrays
 
 
+def _write(
+    path: str | Path,
+    header: Mapping[str, Any],
+    tensors: Mapping[str, NDArray[Any]],
+    parameters: Parameters,
+    progress: Progress | None,
+) -> None:
+    """A file of ciphertexts."""
+    steps = Steps(progress, files.STEPS_PER_BYTE * sum(array.nbytes for array in tensors.values()))
+    files.write(path, KIND, header, tensors, parameters=parameters, tick=steps.tick)
+
+
 def _read(
-    path: str | Path, role: str, security: int, insecure: bool
+    path: str | Path, role: str, security: int, insecure: bool, progress: Progress | None
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]], Parameters]:
     """Header, tensors and parameters of a file of ciphertexts."""
     with files.Reader(path, KIND, security=security, insecure=insecure) as reader:
         if reader.header.get("role") != role:
             got = reader.header.get("role")
             raise MismatchError(f"{reader.path} holds another kind of ciphertext.", expected=role, got=got)
-        return reader.header, reader.read_all(), reader.parameters
+        return reader.header, reader.read_all(progress), reader.parameters
 
 
 def check_parameters(what: str, got: Parameters, expected: Parameters) -> None:

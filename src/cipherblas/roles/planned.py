@@ -16,6 +16,7 @@ from cipherblas.common import schema
 from cipherblas.common.arrays import finite_array
 from cipherblas.common.errors import CipherblasError, FormatError, MismatchError, capitalized
 from cipherblas.common.limits import check_bound, check_name, check_whole
+from cipherblas.common.progress import Progress, Steps
 from cipherblas.common.work import MOST_COMPILED_STEPS, MOST_STEPS, budget_of, check_nodes
 from cipherblas.crypto import files
 from cipherblas.crypto.params import Parameters
@@ -147,9 +148,19 @@ class PlannedProgram:
         """`worst_error` of each result, in their order."""
         return tuple(worst_errors(self.executed, self.plan))
 
+    def found_worst_errors(self, progress: Progress | None) -> tuple[float, ...]:
+        """`worst_errors`; progress is that of the symbolic run which finds them, if it was not done before."""
+        if "worst_errors" not in vars(self):
+            vars(self)["worst_errors"] = tuple(worst_errors(self.executed, self.plan, progress))
+        return self.worst_errors
+
     @operands_in_one_mapping
-    def evaluate(self, operands: Mapping[str, Any], /) -> Any:
+    def evaluate(self, operands: Mapping[str, Any], /, *, progress: Progress | None = None) -> Any:
         """The program in the clear, by NumPy, of arrays by name: what encrypted results are compared with.
+
+        Args:
+            operands: by name an array for each.
+            progress: called as progress(done, total), counted in operations.
 
         Returns:
             An array, of a program of exact integers of int64; of several results a tuple, or a dictionary, of arrays.
@@ -171,7 +182,9 @@ class PlannedProgram:
             if self.exact:  # float64 holds every sum of these
                 check_bound(name, values[name], operand.bound)
                 check_whole(name, values[name])
-        results = [np.asarray(value) for value in evaluate_results(self.expression, values)]
+        results = [
+            np.asarray(value) for value in evaluate_results(self.expression, values, progress=progress)
+        ]
         return self.arranged([self.rounded(value) for value in results] if self.exact else results)
 
     @staticmethod
@@ -195,10 +208,19 @@ class PlannedProgram:
         self._encodings.add(found)
         return found
 
-    def save(self, path: str | Path) -> None:
-        """Write the program (no secrets in it) to a file, atomically. A `.json` suffix is as good as any other."""
+    def save(self, path: str | Path, *, progress: Progress | None = None) -> None:
+        """Write the program (no secrets in it) to a file, atomically. A `.json` suffix is as good as any other.
+
+        Args:
+            path: where to; its directory must exist.
+            progress: called as progress(done, total), counted in bytes of constants: each is hashed, and then written.
+
+        Raises:
+            StorageError: the system refuses.
+        """
         header, values = self._content()
-        files.write(path, KIND, header, values, parameters=self.plan.parameters)
+        steps = Steps(progress, files.STEPS_PER_BYTE * sum(array.nbytes for array in values.values()))
+        files.write(path, KIND, header, values, parameters=self.plan.parameters, tick=steps.tick)
 
     def _content(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Header and tensors of a file."""
@@ -214,6 +236,7 @@ class PlannedProgram:
         security: int = 128,
         insecure: bool = False,
         work_budget: int = MOST_STEPS,
+        progress: Progress | None = None,
     ) -> Planned:
         """Read a program, whoever made it: what was decided is traced again, and predicted for the machine of the file.
 
@@ -225,6 +248,8 @@ class PlannedProgram:
             insecure: accept less; below 128 bits with a warning.
             work_budget: steps of some ten microseconds that it may take to count the program. The default is enough
                 for a product of 1024×1024 matrices in slots; a larger one needs more, up to 2^24.
+            progress: called as progress(done, total): first counted in bytes of constants that are read, then from 0
+                in the operations of the program, as by `Server.run`.
 
         Raises:
             FormatError, VersionError, StorageError: the file is not a whole file of ours.
@@ -234,9 +259,9 @@ class PlannedProgram:
             CipherblasError: it is no program that can be run, for any reason for which `compile` refuses one.
         """
         with files.Reader(path, KIND, security=security, insecure=insecure) as reader:
-            header, tensors = reader.header, reader.read_all()
+            header, tensors = reader.header, reader.read_all(progress)
         with budget_of(work_budget):
-            return cls._read(header, tensors, reader.parameters)
+            return cls._read(header, tensors, reader.parameters, progress)
 
     @classmethod
     def _read(
@@ -244,13 +269,14 @@ class PlannedProgram:
         header: Mapping[str, Any],
         tensors: Mapping[str, NDArray[Any]],
         parameters: Parameters,
+        progress: Progress | None = None,
     ) -> Planned:
         """The program that a file or a pickle holds, traced again; errors as `load`."""
         _HEADER(header, "a program")
         operands = _read_operands(header["operands"])
         expression = graph.from_json(header["graph"], operands, tensors)
         check_expression(expression)
-        plan, run = replay(expression, header["decisions"], header["planned_for"], parameters)
+        plan, run = replay(expression, header["decisions"], header["planned_for"], parameters, progress)
         program = cls(expression, operands, plan, run)
         if header["id"] != program.id:
             raise MismatchError(

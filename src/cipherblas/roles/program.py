@@ -8,6 +8,7 @@ from typing import Any
 
 from cipherblas.common.errors import DTypeError, MismatchError
 from cipherblas.common.limits import check_name
+from cipherblas.common.progress import Tell
 from cipherblas.crypto.keys import EvaluationKeys, PublicKey
 from cipherblas.engines.registry import CPU
 from cipherblas.lang import graph
@@ -17,7 +18,6 @@ from cipherblas.lang.operands import Operand
 from cipherblas.planner.exact import exact_options
 from cipherblas.planner.plan import PlanOptions
 from cipherblas.planner.planner import check_precision, make_plan
-from cipherblas.planner.search import Tell
 from cipherblas.planner.truncation import truncated
 from cipherblas.roles.calls import operands_in_one_mapping
 from cipherblas.roles.client import Client
@@ -140,6 +140,8 @@ def compile(
         raise MismatchError(
             "A program needs a secret operand.", expected='{"a": secret(rows, cols)}', got="none"
         )
+    if progress is not None:
+        progress("what the function computes")
     expression = graph.deduplicated(trace(function, operands))
     idle = sorted(set(operands) - operands_of(expression))
     if idle:

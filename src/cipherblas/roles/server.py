@@ -15,6 +15,7 @@ from cipherblas.common.arrays import narrow_array
 from cipherblas.common.errors import DTypeError, MemoryBudgetError, MismatchError, ShapeError
 from cipherblas.common.limits import check_available, check_bound, check_whole
 from cipherblas.common.memory import aligned_empty
+from cipherblas.common.progress import Progress
 from cipherblas.crypto.keys import EvaluationKeys, FreshCiphertext
 from cipherblas.engines.encodings import Encodings
 from cipherblas.engines.registry import CPU, engine_of
@@ -35,7 +36,7 @@ from cipherblas.roles.messages import (
     short_id,
 )
 from cipherblas.roles.planned import PlannedProgram
-from cipherblas.runtime.executor import Executor, Progress
+from cipherblas.runtime.executor import Executor
 from cipherblas.runtime.inputs import Inputs, fresh
 from cipherblas.runtime.values import Handles, Input
 

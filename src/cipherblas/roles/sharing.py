@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from cipherblas.common.arrays import is_scalar
 from cipherblas.common.errors import DTypeError, ParameterError, PrecisionError
+from cipherblas.common.progress import Progress
 from cipherblas.crypto import randomness
 from cipherblas.lang.results import Arranged
 from cipherblas.roles.planned import PlannedProgram
@@ -56,20 +57,25 @@ class Sharing:
                 raise ParameterError(f"`{name}` is out of range.", expected=f"{least} to {most}", got=value)
             object.__setattr__(self, name, int(value))
 
-    def deviation(self, program: PlannedProgram) -> Arranged[float]:
+    def deviation(self, program: PlannedProgram, *, progress: Progress | None = None) -> Arranged[float]:
         """σ: standard deviation of the noise that an entry of a result of the program gets.
 
         Of several results, one for each, as the program returns them: by its own error.
 
+        Args:
+            program: whose results are shared.
+            progress: called as progress(done, total), counted in operations, while the error for whatever data is
+                found: once for each program.
+
         Raises:
             PrecisionError: the noise would be as large as the bound of a result.
         """
-        return program.arranged(self.deviations(program))
+        return program.arranged(self.deviations(program, progress))
 
-    def deviations(self, program: PlannedProgram) -> list[float]:
+    def deviations(self, program: PlannedProgram, progress: Progress | None = None) -> list[float]:
         """`deviation` of each result, in their order."""
         each = math.sqrt(24.0 * self.entries) * math.pow(2, self.bits / 2)
-        found = [each * error for error in program.worst_errors]
+        found = [each * error for error in program.found_worst_errors(progress)]
         for node, sigma in zip(program.results, found, strict=True):
             if not sigma < node.bound:
                 raise PrecisionError(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeVar
 
 from cipherblas.common.errors import ParameterError
+from cipherblas.common.progress import Progress
 from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.rows.values import ClearFactor
 from cipherblas.forms.tensors import TensorLayout
@@ -21,7 +22,6 @@ from cipherblas.rlwe.counts import Counts
 from cipherblas.runtime.inputs import Inputs
 from cipherblas.runtime.values import Choice, Decisions, Value
 
-Progress = Callable[[int, int], None]
 NOTHING = Counts()
 
 

@@ -52,8 +52,8 @@ def demo(
     use_threads(threads)
     display = Display(quiet=quiet)
     files.check_writable(output)
-    check_drawing()
     with display.progress("loading the digits"):
+        check_drawing()
         digits = load_digits(queries, gallery)
     jobs = _plan(digits, display, threads)
     console = stdout_console()

@@ -69,12 +69,12 @@ class Job:
         folder.mkdir()
         client = self._send(folder, display)
         self._serve(folder, display, threads)
-        with self._timed("decrypt"), display.progress(f"{self.title}: decrypting"):
-            encrypted = EncryptedResult.load(folder / RESULT)
-            self.result = client.decrypt(encrypted)
+        with self._timed("decrypt"), display.progress(f"{self.title}: decrypting") as progress:
+            encrypted = EncryptedResult.load(folder / RESULT, progress=progress)
+            self.result = client.decrypt(encrypted, progress=progress)
         self.files[RESULT] = folder_bytes(folder / RESULT)
-        with self._timed("NumPy"):
-            self.expected = self.program.evaluate(self.operands)
+        with self._timed("NumPy"), display.progress(f"{self.title}: NumPy") as progress:
+            self.expected = self.program.evaluate(self.operands, progress=progress)
 
     def _send(self, folder: Path, display: Display) -> Client:
         program = self.program
@@ -86,11 +86,12 @@ class Job:
         with self._timed("encrypt"):
             for name, operand in program.operands.items():
                 if not operand.secret:
-                    save_array(folder / f"{name}.npy", np.asarray(self.operands[name]))
+                    with display.progress(f"{self.title}: writing {name}"):
+                        save_array(folder / f"{name}.npy", np.asarray(self.operands[name]))
                     continue
                 with display.progress(f"{self.title}: encrypting {name}") as progress:
                     encrypted = client.encrypt({name: self.operands[name]}, progress=progress)[name]
-                    encrypted.save(folder / f"{name}.ct")
+                    encrypted.save(folder / f"{name}.ct", progress=progress)
                 if self.ciphertext is None:
                     first = encrypted.feeds[0][0]
                     words = first.data if isinstance(first, FreshCiphertext) else first.b

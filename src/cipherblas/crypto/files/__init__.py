@@ -13,11 +13,12 @@ read is an error like any other; and the bytes land in aligned memory, which is 
 
 from cipherblas.crypto.files.format import FORMAT_VERSION, KINDS, PathLike
 from cipherblas.crypto.files.reading import Reader, TensorInfo, opened, parse_json, read
-from cipherblas.crypto.files.writing import check_writable, replacing, save_bytes, write
+from cipherblas.crypto.files.writing import STEPS_PER_BYTE, check_writable, replacing, save_bytes, write
 
 __all__ = [
     "FORMAT_VERSION",
     "KINDS",
+    "STEPS_PER_BYTE",
     "PathLike",
     "Reader",
     "TensorInfo",

@@ -8,7 +8,7 @@ import json
 import math
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, BinaryIO, NoReturn
@@ -24,6 +24,7 @@ from cipherblas.common.errors import (
     VersionError,
 )
 from cipherblas.common.memory import Array, aligned_empty, bytes_of, check_memory, in_threads
+from cipherblas.common.progress import Progress, Steps
 from cipherblas.crypto.files import format as form
 from cipherblas.crypto.params import Parameters
 from cipherblas.crypto.security import check_wanted
@@ -160,8 +161,12 @@ class Reader:
                 got=f"{info.dtype} {info.shape}",
             )
 
-    def read(self, name: str) -> Array:
+    def read(self, name: str, tick: Callable[[int], object] = lambda done: None) -> Array:
         """One tensor as a new aligned array.
+
+        Args:
+            name: of the tensor.
+            tick: called with numbers of bytes as they are read.
 
         Raises:
             FormatError: there is no such tensor, or its bytes are not what was written.
@@ -176,6 +181,7 @@ class Reader:
                 block = data[start : start + form.BLOCK_BYTES]
                 self._read_into(info.offset + start, block)
                 hasher.update(block)
+                tick(len(block))
         except OSError as error:
             if isinstance(error, CipherblasError):
                 raise
@@ -188,12 +194,17 @@ class Reader:
             )
         return array
 
-    def read_all(self) -> dict[str, Array]:
-        """All tensors by name, in threads; errors as `read`, and MemoryBudgetError where they do not fit."""
+    def read_all(self, progress: Progress | None = None) -> dict[str, Array]:
+        """All tensors by name, in threads; errors as `read`, and MemoryBudgetError where they do not fit.
+
+        Args:
+            progress: called as progress(done, total), counted in bytes.
+        """
         nbytes = sum(info.nbytes for info in self.tensors.values())
         check_memory(nbytes, f"reading {self.path}")
-        names = list(self.tensors)
-        return dict(zip(names, in_threads(self.read, names, nbytes), strict=True))
+        names, steps = list(self.tensors), Steps(progress, nbytes)
+        arrays = in_threads(lambda name: self.read(name, steps.tick), names, nbytes)
+        return dict(zip(names, arrays, strict=True))
 
     def close(self) -> None:
         """Close the file; reading is then an error."""

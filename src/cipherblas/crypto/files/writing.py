@@ -7,7 +7,7 @@ import errno
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,9 @@ from cipherblas.common.errors import CipherblasError, ParameterError, StorageErr
 from cipherblas.common.memory import ALIGNMENT, Array, bytes_of, in_threads
 from cipherblas.crypto.files import format as form
 from cipherblas.crypto.params import Parameters
+
+STEPS_PER_BYTE = 2  # of progress: a byte is hashed, and then written
+Tick = Callable[[int], object]
 
 
 def _contiguous_pieces(array: Array) -> Iterator[memoryview]:
@@ -34,10 +37,11 @@ def _contiguous_pieces(array: Array) -> Iterator[memoryview]:
         yield from _contiguous_pieces(np.ascontiguousarray(array))
 
 
-def _digest(array: Array) -> str:
+def _digest(array: Array, tick: Tick) -> str:
     hasher = form.hasher()
     for piece in _contiguous_pieces(array):
         hasher.update(piece)
+        tick(len(piece))
     return str(hasher.hexdigest())
 
 
@@ -49,11 +53,11 @@ def _compact_json(value: Any, what: str) -> str:
 
 
 def _container_header(
-    kind: str, parameters: Parameters, header: Mapping[str, Any], tensors: Mapping[str, Array]
+    kind: str, parameters: Parameters, header: Mapping[str, Any], tensors: Mapping[str, Array], tick: Tick
 ) -> bytes:
     """The safetensors header, padded so that the tensors start on a 64-byte boundary."""
     arrays = list(tensors.values())
-    digests = in_threads(_digest, arrays, sum(array.nbytes for array in arrays))
+    digests = in_threads(lambda array: _digest(array, tick), arrays, sum(array.nbytes for array in arrays))
     entries: dict[str, Any] = {
         "__metadata__": {
             form.MAGIC: str(form.FORMAT_VERSION),
@@ -125,6 +129,7 @@ def write(
     *,
     parameters: Parameters | None = None,
     private: bool = False,
+    tick: Tick = lambda done: None,
 ) -> None:
     """Write one file, whole or not at all.
 
@@ -138,6 +143,7 @@ def write(
         tensors: arrays of 1- to 8-byte integers, float32 or float64.
         parameters: what the content was made with; may stand in `header["parameters"]` instead.
         private: readable by the owner only (mode 0600).
+        tick: called with numbers of bytes as they are hashed, and again as they are written.
 
     Raises:
         ParameterError: unknown kind, no parameters, or a header or tensor that cannot be written.
@@ -148,13 +154,14 @@ def write(
     parameters = _parameters_of(header, parameters)
     header = {name: value for name, value in header.items() if name != "parameters"}
     arrays = _writable_tensors(tensors)
-    start = _container_header(kind, parameters, header, arrays)
+    start = _container_header(kind, parameters, header, arrays, tick)
     total = 8 + len(start) + sum(array.nbytes for array in arrays.values())
     with replacing(path, total, private=private) as descriptor:
         _write_all(descriptor, memoryview(len(start).to_bytes(8, "little") + start))
         for array in arrays.values():
             for piece in _contiguous_pieces(array):
                 _write_all(descriptor, piece)
+                tick(len(piece))
 
 
 def _write_all(descriptor: int, data: memoryview) -> None:

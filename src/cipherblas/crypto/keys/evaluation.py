@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from cipherblas.common.errors import DTypeError, MissingKeyError, ParameterError, ShapeError
 from cipherblas.common.memory import Array, check_memory, in_threads
+from cipherblas.common.progress import Progress
 from cipherblas.crypto import files
 from cipherblas.crypto.keys import storage
 from cipherblas.crypto.keys.request import KeyRequest, describe_galois
@@ -20,8 +21,6 @@ from cipherblas.crypto.keys.switching import (
     key_shape,
 )
 from cipherblas.crypto.params import Parameters
-
-Progress = Callable[[int, int], None]  # called with (done, total)
 
 
 class EvaluationKeys:
@@ -185,10 +184,22 @@ class EvaluationKeys:
 
         in_threads(load, waiting)
 
-    def save(self, path: files.PathLike, *, part_bytes: int = 1 << 30) -> None:
-        """Write the keys, a parts as seeds; see `storage.save`."""
+    def save(
+        self, path: files.PathLike, *, part_bytes: int = 1 << 30, progress: Progress | None = None
+    ) -> None:
+        """Write the keys, a parts as seeds.
+
+        Args:
+            path: a file, or a directory where they exceed `part_bytes` or `path` is one.
+            part_bytes: of keys in a file.
+            progress: called as progress(done, total), counted in bytes: each is hashed, and then written.
+
+        Raises:
+            StorageError: the system refuses; nothing half-written is left, an earlier set is untouched.
+        """
         owner = storage.Owner(self.program_id, self.key_id)
-        storage.save(path, self.params, owner, self._limbs(), self.key, part_bytes=part_bytes)
+        limbs = self._limbs()
+        storage.save(path, self.params, owner, limbs, self.key, part_bytes=part_bytes, progress=progress)
 
     @classmethod
     def load(

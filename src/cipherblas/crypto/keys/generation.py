@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 from cipherblas.common.errors import ParameterError
 from cipherblas.common.memory import Array, check_memory
+from cipherblas.common.progress import Progress
 from cipherblas.crypto import files, randomness
 from cipherblas.crypto.keys import storage
-from cipherblas.crypto.keys.evaluation import EvaluationKeys, Progress
+from cipherblas.crypto.keys.evaluation import EvaluationKeys
 from cipherblas.crypto.keys.request import WEIGHTS, KeyRequest
 from cipherblas.crypto.keys.secret import SecretKey
 from cipherblas.crypto.keys.switching import RELINEARISE, SwitchingKey, uniform_part

@@ -18,6 +18,7 @@ import numpy as np
 
 from cipherblas.common.errors import CipherblasError, FormatError, MismatchError, ParameterError, StorageError
 from cipherblas.common.memory import in_threads
+from cipherblas.common.progress import Progress, Steps
 from cipherblas.crypto import files, randomness
 from cipherblas.crypto.keys.request import WEIGHTS, KeyRequest, weight_row
 from cipherblas.crypto.keys.switching import RELINEARISE, StoredKey, SwitchingKey, key_shape, unpack
@@ -49,12 +50,14 @@ def save(
     key: Callable[[int, int], SwitchingKey],
     *,
     part_bytes: int = 1 << 30,
+    progress: Progress | None = None,
 ) -> None:
     """Write keys to one file, or to a directory when they exceed `part_bytes` or `path` is a directory.
 
     Args:
         limbs: Galois element (or RELINEARISE) → limbs, in the order to be written.
         key: gives the key of (element, limbs); called once each, one part's keys at a time.
+        progress: called as progress(done, total), counted in bytes: each is hashed, and then written.
 
     Raises:
         StorageError: the system refuses; nothing half-written is left, an earlier set is untouched.
@@ -62,6 +65,8 @@ def save(
     target = Path(path)
     groups = _groups(params, limbs, part_bytes)
     set_name = os.urandom(8).hex()
+    stored = sum(_residue_bytes(params, count) + randomness.SEED_BYTES for count in limbs.values())
+    steps = Steps(progress, files.STEPS_PER_BYTE * stored)
 
     def write_part(file: Path, part: int) -> None:
         made = [key(element, limbs[element]) for element in groups[part]]
@@ -70,7 +75,7 @@ def save(
         tensors["seeds"] = seeds.reshape(len(made), randomness.SEED_BYTES)
         listed = [[one.galois, one.limbs] for one in made]
         header = {**owner._asdict(), "set": set_name, "part": part, "keys": listed}
-        files.write(file, "evaluation-keys", header, tensors, parameters=params)
+        files.write(file, "evaluation-keys", header, tensors, parameters=params, tick=steps.tick)
 
     if len(groups) == 1 and not target.is_dir():
         files.check_writable(target)  # before the keys are made
@@ -94,6 +99,11 @@ def save(
                     file.unlink()
 
 
+def _residue_bytes(params: Parameters, limbs: int) -> int:
+    """Of a key in its file, without the seed."""
+    return params.digits(limbs) * (limbs + params.special_limbs) * params.n * 8
+
+
 def _groups(params: Parameters, limbs: Mapping[int, int], part_bytes: int) -> list[list[int]]:
     """Elements in order, cut into parts of at most `part_bytes` in the file, at least one key each."""
     if part_bytes <= 0:
@@ -101,7 +111,7 @@ def _groups(params: Parameters, limbs: Mapping[int, int], part_bytes: int) -> li
     groups: list[list[int]] = [[]]
     filled = 0
     for element, count in limbs.items():
-        size = params.digits(count) * (count + params.special_limbs) * params.n * 8
+        size = _residue_bytes(params, count)
         if groups[-1] and filled + size > part_bytes:
             groups.append([])
             filled = 0
