@@ -205,12 +205,12 @@ def test_the_plan_as_json_is_complete() -> None:
 @pytest.mark.parametrize(
     ("kind", "more"),
     [
-        (cb.Program, {"work_budget"}),
+        (cb.Program, {"work_budget", "progress"}),
         (cb.Client, {"program"}),
         (cb.PublicKey, set()),
         (cb.EvaluationKeys, {"lazy", "progress"}),
-        (cb.EncryptedOperand, set()),
-        (cb.EncryptedResult, set()),
+        (cb.EncryptedOperand, {"progress"}),
+        (cb.EncryptedResult, {"progress"}),
         (CoefficientMatrix, set()),
     ],
 )

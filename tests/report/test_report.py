@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import Any
 
 import matplotlib.image
 import numpy as np
@@ -43,6 +44,33 @@ def test_progress_on_a_terminal() -> None:
         progress(1, 4)
     shown = display.console.file.getvalue()  # type: ignore[attr-defined]
     assert "[working]" in shown and "25%" in shown
+
+
+class Stdout(io.StringIO):
+    """Standard output, a terminal or not."""
+
+    def __init__(self, terminal: bool) -> None:
+        super().__init__()
+        self.terminal = terminal
+
+    def isatty(self) -> bool:
+        return self.terminal
+
+
+@pytest.mark.parametrize("show", [Display.progress, Display.telling])
+def test_bars_leave_stdout_alone(show: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Results that are printed beneath a bar go where they would go without one; no bar runs through them."""
+    for terminal in (True, False):
+        for printing in (True, False):
+            stdout = Stdout(terminal)
+            monkeypatch.setattr("sys.stdout", stdout)
+            display = Display()
+            display.console = Console(file=io.StringIO(), force_terminal=True, width=80)
+            with show(display, "working", printing=printing):
+                print("a result")
+            assert stdout.getvalue() == "a result\n"
+            shown = display.console.file.getvalue()  # type: ignore[attr-defined]
+            assert ("working" in shown) == (not (printing and terminal))
 
 
 def test_plan_table_keeps_every_line() -> None:

@@ -78,7 +78,8 @@ class Job:
 
     def _send(self, folder: Path, display: Display) -> Client:
         program = self.program
-        program.save(folder / PLAN)
+        with display.progress(f"{self.title}: writing the plan") as progress:
+            program.save(folder / PLAN, progress=progress)
         client = program.client()
         (folder / KEYS).mkdir()
         with self._timed("keys"), display.progress(f"{self.title}: making keys") as progress:

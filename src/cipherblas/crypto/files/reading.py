@@ -176,16 +176,16 @@ class Reader:
         array = aligned_empty(info.shape, info.dtype)
         hasher = form.hasher()
         data = bytes_of(array)
-        try:
-            for start in range(0, len(data), form.BLOCK_BYTES):
-                block = data[start : start + form.BLOCK_BYTES]
+        for start in range(0, len(data), form.BLOCK_BYTES):
+            block = data[start : start + form.BLOCK_BYTES]
+            try:
                 self._read_into(info.offset + start, block)
-                hasher.update(block)
-                tick(len(block))
-        except OSError as error:
-            if isinstance(error, CipherblasError):
-                raise
-            raise form.storage_error("read", self.path, error) from error
+            except OSError as error:
+                if isinstance(error, CipherblasError):
+                    raise
+                raise form.storage_error("read", self.path, error) from error
+            hasher.update(block)
+            tick(len(block))
         if hasher.hexdigest() != info.digest:
             raise FormatError(
                 f"{self.path} is damaged: the checksum of tensor {name!r} is wrong.",

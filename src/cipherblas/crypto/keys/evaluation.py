@@ -164,6 +164,9 @@ class EvaluationKeys:
     def load_all(self, progress: Progress | None = None) -> None:
         """Read and expand all keys that are still in files, in threads.
 
+        Args:
+            progress: called as progress(done, total), counted in keys.
+
         Raises:
             MemoryBudgetError: they would not fit this machine's memory.
             FormatError, StorageError: a file is damaged or gone.
