@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import cipherblas as cb
 from cipherblas.cli.formula import Formula, FormulaError
+from cipherblas.cli.number_functions import OF_MATH, OF_NUMPY
+from cipherblas.common.errors import RangeError
 from cipherblas.lang.analysis import evaluate_clear, evaluate_results, trace
 from cipherblas.lang.graph import formula as formula_of
+from cipherblas.lang.graph import to_json
+from cipherblas.lang.nodes import Expression
 from cipherblas.lang.operands import public, secret
 from cipherblas.lang.operations import Leaf
 from cipherblas.lang.results import arranged
@@ -79,6 +85,90 @@ def test_functions_methods_and_indices() -> None:
     ]:
         found = Formula(text)(**{name: nodes[name] for name in Formula(text).names})
         assert found.shape == shape, text
+
+
+@pytest.mark.parametrize(
+    ("text", "function"),
+    [
+        ("chebyshev(np.tanh, x, degree=9)", np.tanh),
+        ("cb.chebyshev(numpy.tanh, x, degree=9)", np.tanh),
+        ("cipherblas.chebyshev(tanh, x, degree=9)", np.tanh),
+        ("chebyshev(math.tanh, x, degree=9)", math.tanh),
+        ("chebyshev(degree=9, f=erf, x=x, name='erf')", math.erf),
+        ("chebyshev(np.log1p, x, interval=(-0.5, 2), promised=True)", np.log1p),
+        ("chebyshev(arctan, x.T - 1, precision=1e-3)", np.arctan),
+    ],
+)
+def test_functions_of_numpy_and_math_by_name(text: str, function: Any) -> None:
+    x = Leaf("x", secret(4, bound=2.0))
+    formula = Formula(text)
+    assert formula.names == ["x"]
+    names = {"cb": cb, "cipherblas": cb, "np": np, "numpy": np, "math": math, "chebyshev": cb.chebyshev}
+    names |= {"tanh": np.tanh, "erf": math.erf, "arctan": np.arctan, "x": x}
+    expected = eval(text, names)
+    assert same_graph(formula(x=x), expected)
+    assert function.__name__ in formula_of(formula(x=x))
+
+
+def same_graph(node: Expression, other: Expression) -> bool:
+    return bool(to_json(node) == to_json(other))
+
+
+def test_every_function_that_may_be_named_is_one_of_a_number() -> None:
+    assert {"tanh", "arctan", "log1p", "sqrt", "absolute"} <= set(OF_NUMPY) and {"erf", "lgamma"} <= set(
+        OF_MATH
+    )
+    others = {"add", "isnan", "invert", "sum", "load", "frompyfunc", "factorial", "pow", "fsum", "vectorize"}
+    assert not others & {*OF_NUMPY, *OF_MATH}
+    for function in (*OF_NUMPY.values(), *OF_MATH.values()):
+        point = 1.0 if function.__name__ in ("acosh", "arccosh") else 0.5
+        assert math.isfinite(function(point))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        *("x", "np.os", "np.add", "np.linalg.det", "np.load", "np.isnan", "np.vectorize", "np", "math.pow"),
+        *(
+            "os.system",
+            "np.tanh.__class__",
+            "__import__('os').system",
+            "np.__dict__",
+            "'tanh'",
+            "lambda t: t",
+        ),
+        *("eval", "cb.tanh", "gelu", "np.tanh(x)", "[np.tanh]", "2", "None", "*x"),
+    ],
+)
+def test_no_other_function_may_be_named(function: str) -> None:
+    for text in (f"chebyshev({function}, x)", f"x + cb.chebyshev(x=x, f={function.lstrip('*')})"):
+        with pytest.raises(FormulaError, match=r"is no function of one number.*np\.tanh or math\.erf"):
+            Formula(text)
+
+
+def test_a_function_takes_its_arguments() -> None:
+    x = Leaf("x", secret(4, bound=2.0))
+    for text, reason in [
+        ("chebyshev(x=x)", "missing 1 required positional argument"),
+        ("chebyshev(np.tanh, x, x)", "positional arguments"),
+        ("chebyshev(np.tanh, x, size=1)", "unexpected keyword"),
+    ]:
+        with pytest.raises(FormulaError, match=reason):
+            Formula(text)(x=x)
+    for text, argument in [
+        ("chebyshev(math.log, x)", "-2"),
+        ("chebyshev(log, x)", "-2"),
+        ("chebyshev(math.exp, 500 * x)", ""),
+    ]:
+        with pytest.raises(RangeError, match=f"not finite on its interval.*got {argument}"):
+            Formula(text)(x=x)
+
+
+def test_an_operand_may_be_called_like_the_library() -> None:
+    a = Leaf("cb", secret(4, 6))
+    formula = Formula("cb.mean() + cb.T.sum()", ["cb"])
+    assert formula.names == ["cb"] and formula(cb=a).shape == ()
+    assert Formula("cb.mean(a) + cb.sum(a)").names == ["a"]
 
 
 def test_names_in_order_of_appearance() -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 import cipherblas as cb
+from cipherblas.cli import app
 from cipherblas.lang.nodes import ordered
 from cipherblas.lang.operations import Leaf
 from cipherblas.lang.polynomials import Polynomial
@@ -35,3 +38,14 @@ def test_examples() -> None:
     for block in documents.blocks(PAGE, "python"):
         exec(compile(block.text, PAGE.name, "exec"), names)
     assert "softplus" in names["node"].explain()
+
+
+def test_commands() -> None:
+    lines = [line for block in documents.blocks(PAGE, "console") for line in block.text.splitlines()]
+    assert len(lines) == 2
+    for line in lines:
+        prompt, program, *arguments = shlex.split(line)
+        assert (prompt, program) == ("$", "cipherblas")
+        result = CliRunner().invoke(app, [*arguments, "--quiet"])
+        assert result.exit_code == 0, result.output
+        assert "(x)" in result.output.splitlines()[0]

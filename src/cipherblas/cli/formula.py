@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
-from cipherblas.lang import array_functions, comparison, elementary, functions
+from cipherblas.cli.number_functions import NumberFunction, number_function
+from cipherblas.lang import approximation, array_functions, comparison, elementary, functions
 from cipherblas.lang.nodes import FUNCTIONS, Expression
 
 _LONGEST = 2000
@@ -29,9 +30,12 @@ _CALLED: dict[str, Callable[..., Any]] = {
         (functions, ("assume", "avg_pool2d", "conv2d", "flatten", "matvec", "polynomial", "square")),
         (elementary, ("exp", "gelu", "inverse", "sigmoid", "sqrt", "tanh")),
         (comparison, ("greater", "relu", "sign")),
+        (approximation, ("chebyshev",)),
     )
     for name in names
 }
+_OF_FUNCTIONS = {"chebyshev": "f"}  # whose first argument, of this name, is a function of one number
+_LIBRARY = ("cb", "cipherblas")  # before a name, as in Python
 _METHODS = tuple(name for name in FUNCTIONS if name != "getitem")  # of nodes
 _ALLOWED = "names, numbers, @ + - * / **, .T, indices, parentheses, NumPy's functions and methods"
 
@@ -44,15 +48,23 @@ class Formula:
     """A checked formula; calling it with a node per name builds the expression.
 
     Allowed are names, numbers, `@`, `+`, `-`, `*`, division by a number, `**`, `.T`, indices, parentheses, functions
-    such as `sum(a, axis=0)` or `polynomial(a, [0, 1, 2])`, and methods such as `a.mean()`. Several results are
-    separated by commas, `x.T @ x, x.T @ y`, or are named and separated by semicolons, `p = a @ b; q = p @ c`: later
-    formulas may use the names of earlier ones.
+    such as `sum(a, axis=0)` or `polynomial(a, [0, 1, 2])`, and methods such as `a.mean()`. Functions may
+    have `cb.` before them; `chebyshev(np.tanh, a)` takes a function of one number of NumPy or `math` by its name.
+    Several results are separated by commas, `x.T @ x, x.T @ y`, or are named and separated by semicolons,
+    `p = a @ b; q = p @ c`: later formulas may use the names of earlier ones.
+
+    Args:
+        text: the formula.
+        operands: names that are declared; `cb.mean()` is a method where `cb` is one of them.
 
     Attributes:
         names: of the operands, in the order in which they appear.
+
+    Raises:
+        FormulaError: the text is no formula.
     """
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, operands: Collection[str] = ()) -> None:
         if len(text) > _LONGEST:
             raise FormulaError(f"a formula has at most {_LONGEST} characters, got {len(text)}")
         try:
@@ -61,6 +73,7 @@ class Formula:
             reason = error.msg if isinstance(error, SyntaxError) else str(error)
             raise FormulaError(f"{text!r} is no formula: {reason}") from error
         self.text = text
+        self._modules = [name for name in _LIBRARY if name not in operands]
         self.names: list[str] = []
         self._results: dict[str, ast.expr] = {}  # by name, or by place
         self._several = False
@@ -114,13 +127,37 @@ class Formula:
         elif isinstance(node, ast.Subscript):
             self._check(node.value, depth + 1)
             self._check_argument(node.slice, depth + 1)
-        elif isinstance(node, ast.Call) and _is_known(node.func) and all(one.arg for one in node.keywords):
-            if isinstance(node.func, ast.Attribute):
-                self._check(node.func.value, depth + 1)
-            for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
-                self._check_argument(argument, depth + 1)
+        elif (
+            isinstance(node, ast.Call) and self._is_known(node.func) and all(one.arg for one in node.keywords)
+        ):
+            self._check_call(node, depth + 1)
         else:
             raise FormulaError(f"{ast.unparse(node)[:60]!r} is not allowed in a formula: expected {_ALLOWED}")
+
+    def _is_known(self, function: ast.expr) -> bool:
+        method = isinstance(function, ast.Attribute) and function.attr in _METHODS
+        return method or self._called_name(function) is not None
+
+    def _called_name(self, function: ast.expr) -> str | None:
+        """The function of the library that is called, `sum` or `cb.sum`; None where it is a method."""
+        name = None
+        if isinstance(function, ast.Name):
+            name = function.id
+        elif isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name):
+            name = function.attr if function.value.id in self._modules else None
+        return name if name in _CALLED else None
+
+    def _check_call(self, node: ast.Call, depth: int) -> None:
+        name = self._called_name(node.func)
+        if name is None:
+            assert isinstance(node.func, ast.Attribute)
+            self._check(node.func.value, depth)
+        function = _function_in(node, name)
+        if function is not None:
+            _named_function(function)
+        for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
+            if argument is not function:
+                self._check_argument(argument, depth)
 
     def _check_argument(self, node: ast.expr, depth: int) -> None:
         """What stands in brackets: also lists, ranges, texts, True, False and None."""
@@ -170,16 +207,22 @@ class Formula:
             raise FormulaError(f"{ast.unparse(node)[:60]!r}: {error}") from error
 
     def _called(self, node: ast.Call, nodes: dict[str, Expression]) -> Any:
-        arguments = [self._argument(one, nodes) for one in node.args]
-        named = {one.arg: self._argument(one.value, nodes) for one in node.keywords if one.arg is not None}
+        name = self._called_name(node.func)
+        function = _function_in(node, name)
+
+        def argument(one: ast.expr) -> Any:
+            return _named_function(one) if one is function else self._argument(one, nodes)
+
+        arguments = [argument(one) for one in node.args]
+        named = {one.arg: argument(one.value) for one in node.keywords if one.arg is not None}
         try:
-            if isinstance(node.func, ast.Attribute):
-                value = self._build(node.func.value, nodes)
-                if not isinstance(value, Expression):
-                    raise FormulaError(f"{ast.unparse(node)[:60]!r}: a number has no {node.func.attr}")
-                return FUNCTIONS[node.func.attr](value, *arguments, **named)
-            assert isinstance(node.func, ast.Name)
-            return _CALLED[node.func.id](*arguments, **named)
+            if name is not None:
+                return _CALLED[name](*arguments, **named)
+            assert isinstance(node.func, ast.Attribute)
+            value = self._build(node.func.value, nodes)
+            if not isinstance(value, Expression):
+                raise FormulaError(f"{ast.unparse(node)[:60]!r}: a number has no {node.func.attr}")
+            return FUNCTIONS[node.func.attr](value, *arguments, **named)
         except TypeError as error:
             raise FormulaError(f"{ast.unparse(node)[:60]!r}: {error}") from error
 
@@ -198,10 +241,23 @@ class Formula:
         return self._build(node, nodes)
 
 
-def _is_known(function: ast.expr) -> bool:
-    if isinstance(function, ast.Attribute):
-        return function.attr in _METHODS
-    return isinstance(function, ast.Name) and function.id in _CALLED
+def _function_in(node: ast.Call, name: str | None) -> ast.expr | None:
+    """The argument of a call that is a function of one number, where the function of this name takes one."""
+    if name not in _OF_FUNCTIONS:
+        return None
+    if node.args:
+        return node.args[0]
+    return next((one.value for one in node.keywords if one.arg == _OF_FUNCTIONS[name]), None)
+
+
+def _named_function(node: ast.expr) -> NumberFunction:
+    found = number_function(node)
+    if found is None:
+        raise FormulaError(
+            f"{ast.unparse(node)[:60]!r} is no function of one number that a formula may name: expected one of NumPy "
+            "or math, such as np.tanh or math.erf"
+        )
+    return found
 
 
 def _number(node: ast.Constant) -> float:

@@ -119,7 +119,8 @@ def plan(
         str | None,
         typer.Option(
             metavar="FORMULA",
-            help="Formula of the operands: @ + - * / .T, numbers, parentheses; several results: F, G or x = F; y = G.",
+            help="Formula of the operands: @ + - * / .T, numbers, parentheses, functions such as mean(a, axis=0) or "
+            "chebyshev(np.tanh, a); several results: F, G or x = F; y = G.",
             show_default="the product of the two operands",
         ),
     ] = None,
@@ -198,6 +199,7 @@ def plan(
       cipherblas plan --a 10x64 --a-public --b 64x500 --bound-b 16 -o plan.json
       cipherblas plan --a 64x64 --b 64x64 --c 64x64 --program "(a @ b) @ c + 0.5 * a.T"
       cipherblas plan --operand x=500x8 --operand y=500 --program "gram = x.T @ x; moment = x.T @ y" -o plan.json
+      cipherblas plan --operand x=500:bound=3 --program "chebyshev(np.tanh, x, degree=9)" --precision 1e-2
       cipherblas plan --operand weights=10x64:public:dtype=int8 --operand x=64x1 --program "weights @ x"
       cipherblas plan --a 160x160 --b 160x160 --exact --dtype int16 -o plan.json
       cipherblas plan --a 160x160 --b 160x160 --b-public-key -o plan.json
@@ -264,7 +266,7 @@ def _formula(text: str | None, operands: dict[str, Operand]) -> Formula:
             raise typer.BadParameter("needed unless there are two operands", param_hint="--program")
         text = " @ ".join(operands)
     try:
-        formula = Formula(text)
+        formula = Formula(text, operands)
     except FormulaError as error:
         raise typer.BadParameter(str(error), param_hint="--program") from error
     unknown = [name for name in formula.names if name not in operands]

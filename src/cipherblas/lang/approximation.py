@@ -138,13 +138,25 @@ def values_of(f: Function, points: NDArray[np.float64]) -> NDArray[np.float64]:
             if found.shape != points.shape:
                 raise TypeError
         except (TypeError, ValueError):
-            found = np.array([float(f(float(point))) for point in points])
+            found = np.array([_value_of(f, float(point)) for point in points])
     if not np.isfinite(found).all():
         at = points[~np.isfinite(found)][0]
         raise RangeError(
             "The function is not finite on its interval.", expected="finite values", got=f"{at:g} as argument"
         )
     return found
+
+
+def _value_of(f: Function, point: float) -> float:
+    """A function at one point, where those of `math` raise an error instead of an infinity."""
+    try:
+        return float(f(point))
+    except (ValueError, ArithmeticError) as error:
+        raise RangeError(
+            "The function is not finite on its interval.",
+            expected="finite values",
+            got=f"{point:g} as argument ({error})",
+        ) from error
 
 
 def _points(degree: int) -> NDArray[np.float64]:
