@@ -33,6 +33,9 @@ for name in ("skewed", "outer-product", "bicyclic", "fame", "e2dm", "halevi-shou
     product(f"{name}/square 12", (12, 12, 12), algorithm=name)
     product(f"{name}/lengths 6 13 8", (6, 13, 8), algorithm=name)
     product(f"{name}/blocks of 7", (15, 12, 20), algorithm=name, block=7)
+product("diagonals/square 12", (12, 12, 12), algorithm="diagonals")
+product("diagonals/tall", (3000, 100, 1), algorithm="diagonals")
+product("diagonals/wide, a few vectors", (3, 900, 40), algorithm="diagonals")
 for name in ("skewed", "outer-product", "bicyclic", "e2dm", "gemm"):
     product(f"{name}/square 64", (64, 64, 64), algorithm=name)
 product("outer-product/square 150", (150, 150, 150), algorithm="outer-product")

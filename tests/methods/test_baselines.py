@@ -110,7 +110,7 @@ def test_candidates_and_options_rebuild(name, m, k, n):
 
 
 def test_unknown_names_and_options():
-    with pytest.raises(ParameterError, match=r"no algorithm of this name .expected skewed"):
+    with pytest.raises(ParameterError, match=r"no algorithm of this name .expected diagonals"):
         find("strassen")
     with pytest.raises(ParameterError, match="algorithm e2dm does not take these options"):
         build("e2dm", 2, 2, 2, 64, {"colour": 3})

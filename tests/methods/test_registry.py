@@ -127,7 +127,7 @@ def test_a_class_that_is_defined_again_replaces_itself() -> None:
 
 @pytest.mark.parametrize("name", ["skewed", GEMM, METAKERNEL, "fhelipe"])
 def test_names_of_the_house_are_taken(name: str) -> None:
-    with pytest.raises(cb.ParameterError, match=f"is taken .expected another one than skewed.*got {name}"):
+    with pytest.raises(cb.ParameterError, match=f"is taken .expected another one than diagonals.*got {name}"):
         cb.register(variant(name=name))
     with pytest.raises(cb.ParameterError, match="No method of this name was registered"):
         cb.lab.unregister(name)
@@ -271,7 +271,7 @@ def test_programs_load_where_the_method_is_registered(tmp_path: Path) -> None:
     with pytest.warns(cb.InsecureParametersWarning):
         assert cb.Program.load(tmp_path / "program", **insecure).id == program.id
     cb.lab.unregister("relabelled")
-    message = r"not registered here: call cb\.register, .*expected skewed .*got 'relabelled'"
+    message = r"not registered here: call cb\.register, .*expected diagonals .*got 'relabelled'"
     with (
         pytest.warns(cb.InsecureParametersWarning),
         pytest.raises(cb.FormatError, match=message),

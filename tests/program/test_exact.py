@@ -50,7 +50,7 @@ def check(program: cb.Program, function: Callable[..., Any], values: dict[str, A
         found,
         expected,
         listed(program, program.evaluate(values)),
-        parties.client._decrypted(result),
+        parties.client._decrypted(result, None),
         program.plan.results,
         strict=True,
     ):

@@ -147,7 +147,7 @@ def test_what_results_share_is_sent_and_computed_once() -> None:
 
 
 def test_a_factor_of_products_of_other_widths_is_sent_once() -> None:
-    program = program_of(lambda x, y: (x.T @ x, x.T @ y), x=S(100, 5), y=S(100))
+    program = program_of(lambda x, y: (x.T @ x, x.T @ y), x=S(100, 5), y=S(100), algorithm="skewed")
     assert program.plan.form == "blocks"
     # As the left factor of both products, and as the right one of the first.
     assert [one.transposed for one in program.inputs_of("x")] == [True, False]

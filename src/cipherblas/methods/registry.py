@@ -22,6 +22,7 @@ from cipherblas.methods.matmul.base import Algorithm
 from cipherblas.methods.matmul.baselines.e2dm import E2dm
 from cipherblas.methods.matmul.baselines.halevi_shoup import HaleviShoup
 from cipherblas.methods.matmul.bicyclic import Bicyclic
+from cipherblas.methods.matmul.diagonals import Diagonals
 from cipherblas.methods.matmul.fame import Fame
 from cipherblas.methods.matmul.gemm import secret_product
 from cipherblas.methods.matmul.outer_product import OuterProduct
@@ -68,7 +69,7 @@ class Entry:
         return bool(getattr(self.method, "baseline", False))
 
 
-_PRODUCTS: tuple[type[Algorithm], ...] = (Skewed, OuterProduct, Bicyclic, Fame, E2dm, HaleviShoup)
+_PRODUCTS: tuple[type[Algorithm], ...] = (Diagonals, OuterProduct, Skewed, Bicyclic, Fame, E2dm, HaleviShoup)
 _MATVECS: tuple[type[LayerMethod], ...] = (MatVecMetaKernel, MatVecHelib, MatVecFheMpCnn, MatVecFhelipe)
 _CONVOLUTIONS: tuple[type[LayerMethod], ...] = (ConvMetaKernel, ConvFheMpCnn, ConvFhelipe)
 _ENTRIES: dict[tuple[str, str], Entry] = {

@@ -38,7 +38,9 @@ from cipherblas.runtime import arranged  # noqa: F401  (enters it)
 from cipherblas.runtime.blocks import BLOCKS, IN_PLACE
 from cipherblas.runtime.values import Choice, Decisions
 
-REFINED = 2  # pairs of a ring degree and of block lengths for which each node's method is chosen
+FEW_MOVED = 2  # ciphertexts of a block that take a re-arrangement each
+MOST_MOVED = 128
+REFINED = 3  # pairs of a ring degree and of block lengths for which each node's method is chosen
 LEVEL_SHARES = (0.0, 0.1)  # of a plan's seconds, that a limb is taken to cost
 PROGRAM_TILINGS = 2  # of a program with several products: the largest blocks that fit
 Refuse = Callable[[str, str], None]
@@ -180,7 +182,8 @@ class BlockStrategy(Strategy):
             if not algorithm.fits(*block, slots):
                 continue
             for found in self._option_sets(algorithm, block, slots):
-                yield Choice(name, found)
+                if _moved(node, algorithm, block, slots, found) <= MOST_MOVED:
+                    yield Choice(name, found)
 
     def _block(self, node: Expression, blocks: Mapping[str, int]) -> tuple[int, int, int]:
         rows, inner = self.axes.of(node.children[0])
@@ -189,10 +192,14 @@ class BlockStrategy(Strategy):
     def _first_choice(
         self, algorithm: type[Algorithm], node: Expression, blocks: Mapping[str, int], slots: int
     ) -> Choice:
+        """The first options; of computed factors those that re-arrange them into the fewest ciphertexts."""
         block = self._block(node, blocks)
-        found = next(self._option_sets(algorithm, block, slots), None)
+        sets = self._option_sets(algorithm, block, slots)
+        found = next(sets, None)
         if found is None:
             raise ShapeError(f"No option of {algorithm.name} fits the block.", got=block)
+        if _moved(node, algorithm, block, slots, found) > FEW_MOVED:
+            found = min([found, *sets], key=functools.partial(_moved, node, algorithm, block, slots))
         return Choice(algorithm.name, found)
 
     def _option_sets(
@@ -230,6 +237,22 @@ class BlockStrategy(Strategy):
                         key = (leaf.label, leaf.transposed, layout.key)
                         polynomials[key] = grid * layout.ciphertexts * (1 + leaf.operand.public_key)
         return sum(polynomials.values()) * candidate.n * 8
+
+
+def _moved(
+    node: Expression,
+    algorithm: type[Algorithm],
+    block: tuple[int, int, int],
+    slots: int,
+    options: dict[str, Any],
+) -> int:
+    """Ciphertexts of a block into which computed factors are re-arranged."""
+    computed = [child.secret and not child.packable for child in node.children]
+    if not any(computed):
+        return 0
+    method = build(algorithm.name, *block, slots, options)
+    layouts = method.left_layout, method.right_layout
+    return sum(layout.ciphertexts for layout, there in zip(layouts, computed, strict=True) if there)
 
 
 def _blocks(axes: tuple[str, ...], block: tuple[int, ...]) -> dict[str, int]:

@@ -148,6 +148,9 @@ class RowStrategy(Strategy):
                 choices[numbers[id(node)]] = Choice(GEMM, options)
             yield Candidate(GEMM, Decisions(ROWS, choices), n)
 
+    def draft(self, candidate: Candidate, run: Run) -> None:
+        """None: rings of few limbs have no drafts."""
+
     def taken(self, scored: list[Scored]) -> list[Scored]:
         """The one with few keys where they cost little, then those that are slower than that."""
         fastest = min((one.seconds for one in scored), default=0.0)

@@ -31,10 +31,15 @@ SMALLEST = 4
 ABOUT = 1.05  # times as many seconds, which no prediction tells apart
 WORTH_REFINING = 5  # times as long as the best so far, what a method for each node may still save
 PRUNE_RATIO = 20  # what takes so many times as long as the best so far is not counted to its end
+HOPELESS = 5  # times as long as the best so far, on drafts of rings: no ring is searched for what is so slow
 SMALLER_BLOCKS = 0.8  # of a modulus that is needed: more than other blocks of a larger ring may save
 MORE_BITS = 0.25  # added to the scale beside what a plan missed its target by
 
 T = TypeVar("T")
+
+
+class HopelessError(TooSlowError):
+    """A candidate is too slow on the draft of a ring."""
 
 
 class Search:
@@ -58,6 +63,7 @@ class Search:
         self.rates = self.predictions.machine.rates
         self.rejected: dict[str, Rejected] = {}
         self.best_seconds = math.inf  # so far
+        self._best_draft = math.inf  # seconds on a draft of a ring, so far
         self._no_ring: dict[str, NoRingError] = {}  # of each algorithm at the largest degree that was tried
         self._most_keys: Scored | None = None  # the fastest that only the key budget refuses
         self._least_keys: dict[str, int] = {}
@@ -84,7 +90,10 @@ class Search:
     def _max_ntt_limbs(self, ring: Ring) -> float:
         """So many transforms alone would take far longer than the best plan so far."""
         layers = ring.n * (ring.n.bit_length() - 1)
-        seconds = PRUNE_RATIO * self.best_seconds * draft_excess(ring)
+        excess = draft_excess(ring)
+        seconds = PRUNE_RATIO * self.best_seconds * excess
+        if excess > 1:
+            seconds = min(seconds, PRUNE_RATIO * self._best_draft)
         return seconds * self.predictions.threads / (layers * max(self.rates.least_ntt, 1e-12))
 
     def score(self, strategy: Strategy, candidate: Candidate, extra_bits: float = 0.0) -> Iterator[Scored]:
@@ -99,16 +108,38 @@ class Search:
             one, refused, found = candidate.with_policy(policy), self._refused_keys, False
             run = self.dry(strategy, one)
             sizes: Sequence[Size | None] = [None]
+            drafted = math.inf
             if self.options.parameters is None:
+                drafted = self._drafted(strategy, one, run)
                 sizes = strategy.sizes(one, run, extra_bits)
             for bits in sizes:
                 scored = self._weighed(strategy, one, bits, run, extra_bits)
                 if scored is not None:
                     found = True
+                    if scored.peak_bytes <= self.budgets.memory:
+                        self._best_draft = min(self._best_draft, drafted)
                     yield scored
             # Other policies have other keys, and the same upload.
             if not strategy.all_policies and (found or self._refused_keys == refused):
                 return
+
+    def _drafted(self, strategy: Strategy, candidate: Candidate, run: Run) -> float:
+        """Seconds of a candidate on the draft of a ring.
+
+        Raises:
+            HopelessError: they are so many more than those of the best one that no ring needs to be searched for it.
+        """
+        if strategy.fine:
+            return math.inf
+        ring = strategy.draft(candidate, run)
+        if ring is None:
+            return math.inf
+        seconds = self._on_ring(strategy, candidate, None, run, ring).seconds
+        if seconds > HOPELESS * self._best_draft:
+            raise HopelessError(
+                "the program takes too long on a draft of its ring", expected=self._best_draft, got=seconds
+            )
+        return seconds
 
     def _weighed(
         self, strategy: Strategy, candidate: Candidate, bits: Size | None, run: Run, extra_bits: float
@@ -133,6 +164,17 @@ class Search:
     ) -> Scored:
         ring: Ring | None = self.options.parameters if bits is None else bits.shape()
         assert ring is not None
+        return self._on_ring(strategy, candidate, bits, run, ring, extra_bits)
+
+    def _on_ring(
+        self,
+        strategy: Strategy,
+        candidate: Candidate,
+        bits: Size | None,
+        run: Run,
+        ring: Ring,
+        extra_bits: float = 0.0,
+    ) -> Scored:
         counted = run(ring)
         key_bytes = key_bytes_of(counted.keys, ring)
         stages = self.predictions.stages(counted.counts, counted.traffic(ring.n), key_bytes, ring)
@@ -299,9 +341,10 @@ class Search:
     def _scored(self, strategy: Strategy, candidate: Candidate) -> Iterator[Scored]:
         try:
             yield from self.score(strategy, candidate)
-        except TooSlowError:
+        except TooSlowError as error:
             self._too_slow += 1
-            self._reject(candidate.name, f"slower by more than {PRUNE_RATIO} times")
+            ratio = HOPELESS if isinstance(error, HopelessError) else PRUNE_RATIO
+            self._reject(candidate.name, f"slower by more than {ratio} times")
         except INFEASIBLE as error:
             self._failed(candidate.name, error)
 

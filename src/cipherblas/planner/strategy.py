@@ -14,7 +14,7 @@ from cipherblas.planner.budgets import Budgets
 from cipherblas.planner.cost import Rates
 from cipherblas.planner.dry_run import DryRun
 from cipherblas.planner.plan import RING_DEGREES, PlanOptions
-from cipherblas.planner.sizing import budget_bits, magnitude_slope, sizings
+from cipherblas.planner.sizing import DRAFT_SCALE_BITS, budget_bits, drafted, magnitude_slope, sizings
 from cipherblas.planner.stages import Stages
 from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.rlwe.rings import Ring, RingShape
@@ -155,6 +155,14 @@ class Strategy(ABC):
     def explained(self, candidate: Candidate) -> Candidate:
         """The candidate that is taken, with what was nearly taken for its nodes."""
         return candidate
+
+    def draft(self, candidate: Candidate, run: Run) -> Ring | None:
+        """A ring that carries a candidate, whatever its precision is; None where none is found so quickly.
+
+        Raises:
+            NoRingError: none of its degree does.
+        """
+        return drafted(run, candidate.n, DRAFT_SCALE_BITS, self.allowed_bits(candidate.n))[0]
 
     def allowed_bits(self, n: int) -> float:
         """The largest log2(QP)."""
