@@ -38,7 +38,7 @@ from cipherblas.runtime import arranged  # noqa: F401  (enters it)
 from cipherblas.runtime.blocks import BLOCKS, IN_PLACE
 from cipherblas.runtime.values import Choice, Decisions
 
-FEW_MOVED = 2  # ciphertexts of a block that take a re-arrangement each
+FEW_MOVED = 32  # ciphertexts of a block that take a re-arrangement each
 MOST_MOVED = 128
 REFINED = 3  # pairs of a ring degree and of block lengths for which each node's method is chosen
 LEVEL_SHARES = (0.0, 0.1)  # of a plan's seconds, that a limb is taken to cost
