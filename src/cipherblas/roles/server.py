@@ -5,12 +5,14 @@ from __future__ import annotations
 import functools
 import itertools
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
 
+from cipherblas import _core
 from cipherblas.common.arrays import narrow_array
 from cipherblas.common.errors import DTypeError, MemoryBudgetError, MismatchError, ShapeError
 from cipherblas.common.limits import check_available, check_bound, check_whole
@@ -322,13 +324,18 @@ def _expanded(feed: Sequence[Any]) -> list[Any]:
     their ciphertexts side by side.
     """
     seeded = [ct for ct in feed if isinstance(ct, FreshCiphertext) and ct.seed is not None]
-    places: Iterator[Any] = iter(())
+    places: dict[int, Any] = {}
     if seeded:
-        places = iter(aligned_empty((len(seeded), 2, seeded[0].limbs, seeded[0].params.n)))
+        room = aligned_empty((len(seeded), 2, seeded[0].limbs, seeded[0].params.n))
+        places = {id(ct): place for ct, place in zip(seeded, room, strict=True)}
 
     def expanded(ct: Any) -> Any:
         if not isinstance(ct, FreshCiphertext):
             return ct.a, ct.b
-        return ct.expand(next(places) if ct.seed is not None else None)
+        return ct.expand(places.get(id(ct)))
 
+    threads = min(_core.threads(), len(seeded))
+    if threads > 1:  # most of it is that memory is filled for the first time
+        with ThreadPoolExecutor(threads) as pool:
+            return list(pool.map(expanded, feed))
     return [expanded(ct) for ct in feed]

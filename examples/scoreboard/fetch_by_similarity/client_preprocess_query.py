@@ -1,0 +1,1 @@
+"""Queries come as unit vectors: there is nothing to do."""

@@ -1,0 +1,1 @@
+"""The server has nothing to do before a query comes."""
