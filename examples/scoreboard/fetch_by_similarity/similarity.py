@@ -20,6 +20,7 @@ MARGIN = 0.05
 RECORDS = (1_000, 50_000, 1_000_000, 20_000_000)
 DIMENSIONS = (128, 128, 256, 512)
 NAMES = ("toy", "small", "medium", "large")
+SMALL = 1
 PAYLOAD = 7
 LARGEST_PAYLOAD = 4095
 UNIT = 1.001  # the largest similarity, of vectors of length one in single precision
@@ -120,6 +121,8 @@ class Stage:
             "upload_budget": 3 * GIB,
             "key_budget": GIB,
         }
+        if self.size > SMALL:  # predicted here, and run where there is that much memory
+            options |= {"upload_budget": 1024 * GIB, "memory_budget": 1024 * GIB}
         if self.count_only:
             return cb.compile(count, operands, error=0.45, **options)
         operands["payloads"] = cb.secret(self.records, PAYLOAD, bound=LARGEST_PAYLOAD)

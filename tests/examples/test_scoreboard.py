@@ -1,0 +1,81 @@
+"""A submission to a public benchmark, by its stages: results as its harness expects them, on fewer records."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.support import documents
+
+SCOREBOARD = documents.ROOT / "examples" / "scoreboard"
+STAGES = SCOREBOARD / "fetch_by_similarity"
+RECORDS, DIMENSION, PAYLOAD = 300, 128, 7
+# The order of the harness; what it measures between them is not of interest here.
+ORDER = (
+    *("client_preprocess_dataset", "client_key_generation", "client_encode_encrypt_db"),
+    *("server_preprocess_dataset", "client_preprocess_query", "client_encode_encrypt_query"),
+    *("server_encrypted_compute", "client_decrypt_decode", "client_postprocess"),
+)
+
+
+def normalised(vectors: np.ndarray) -> np.ndarray:
+    return (vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)).astype(np.float32)
+
+
+def drawn(folder: Path, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A data set as the harness draws it: half of the records near a centre, one of which the query is near."""
+    centres = normalised(rng.normal(size=(9, DIMENSION)))
+    db = normalised(rng.normal(size=(RECORDS, DIMENSION)))
+    half = RECORDS // 2
+    db[:half] = normalised(centres[rng.integers(0, 9, half)] + 0.3 * db[:half])
+    query = normalised(centres[3] + 0.3 * normalised(rng.normal(size=DIMENSION)))
+    payloads = rng.integers(0, 512, (RECORDS, PAYLOAD), dtype=np.int16)
+    payloads[0], payloads[1] = 0, 4095
+    folder.mkdir(parents=True)
+    for name, array in (("db", db), ("query", query), ("payloads", payloads)):
+        array.tofile(folder / f"{name}.bin")
+    return db, query, payloads
+
+
+@pytest.mark.parametrize("count_only", [False, True], ids=["payloads", "count"])
+def test_matches_are_those_of_numpy(
+    count_only: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(str(STAGES))
+    monkeypatch.chdir(tmp_path)
+    import similarity
+
+    monkeypatch.setattr(similarity, "RECORDS", (RECORDS,))
+    db, query, payloads = drawn(tmp_path / "datasets" / "toy", np.random.default_rng(4))
+    similarities = db @ query
+    matches = similarities > similarity.THRESHOLD
+    assert matches.sum() > 3
+    assert np.abs(similarities - similarity.THRESHOLD).min() > similarity.MARGIN
+    (tmp_path / "io" / "toy").mkdir(parents=True)
+    arguments = ["0", "--count_only", "--seed", "7"] if count_only else ["0", "--seed", "7"]
+    for stage in ORDER:
+        monkeypatch.setattr(sys, "argv", [stage, *arguments])
+        runpy.run_path(str(STAGES / f"{stage}.py"))
+    assert "128 bits" in capsys.readouterr().out
+    results = tmp_path / "io" / "toy" / "results.bin"
+    if count_only:
+        assert np.fromfile(results, dtype=np.int_).tolist() == [matches.sum()]
+        return
+    expected = payloads[matches]
+    found = np.fromfile(results, dtype=np.int16).reshape(-1, PAYLOAD)
+    np.testing.assert_array_equal(found, expected[np.lexsort(expected.T[::-1])])
+
+
+def test_stages_are_laid_into_a_harness(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    install = runpy.run_path(str(SCOREBOARD / "install.py"))["main"]
+    assert install(["fetch-by-similarity", str(tmp_path)]) == 1
+    assert "no harness/run_submission.py" in capsys.readouterr().err
+    (tmp_path / "harness").mkdir()
+    (tmp_path / "harness" / "run_submission.py").touch()
+    assert install(["fetch-by-similarity", str(tmp_path)]) == 0
+    laid = {path.stem for path in (tmp_path / "submission").glob("*.py")}
+    assert laid == {*ORDER, "similarity"}
