@@ -81,7 +81,7 @@ def test_published_sets_and_the_readme_are_in_the_table(estimates: ModuleType) -
     rows = {row["set"]: row for row in documents.table(estimates.DOCUMENT, "set")}
     for name, chosen in FAME_SETS.items():
         assert float(rows[f"FAME {name}"]["log2(QP)"]) == chosen.log_qp
-    (block,) = documents.blocks(documents.README, "text")
+    (block,) = documents.blocks(documents.ROOT / "docs" / "tutorial.md", "text")
     (line,) = (line for line in block.text.splitlines() if line.startswith("log2(Q), log2(P)"))
     sizes = [float(bits) for bits in re.findall(r"([0-9.]+) \([0-9]+ limbs\)", line)]
     assert len(sizes) == 2
