@@ -137,7 +137,10 @@ def help_of_commands() -> str:
 def help_of(command: Any, name: str) -> Iterator[str]:
     """The lines of a command, and of those that it has."""
     context = command.make_context(name, [], resilient_parsing=True)
-    yield from (f"## {name}", "", _plain(command.help or ""), "")
+    text, _, examples_of_it = _plain(command.help or "").partition("Examples:")
+    yield from (f"## {name}", "", text.strip(), "")
+    if examples_of_it:
+        yield from ("```sh", *(line.strip() for line in examples_of_it.strip().splitlines()), "```", "")
     usage = " ".join(command.collect_usage_pieces(context))
     yield from ("```text", f"{name} {usage}".strip(), "```", "")
     rows = [row for row in map(_row, command.params) if row]
@@ -155,7 +158,8 @@ def _row(parameter: Any) -> str | None:
     if parameter.param_type_name == "argument":
         names = (parameter.metavar or parameter.name).upper()
     else:
-        names = ", ".join([*parameter.opts, *parameter.secondary_opts])
+        value = [f" {parameter.metavar}"] if parameter.metavar else []
+        names = "".join([", ".join([*parameter.opts, *parameter.secondary_opts]), *value]).replace("|", "\\|")
     default, told = parameter.default, getattr(parameter, "show_default", False)
     if isinstance(told, str):
         ending = f" Default: {told}."
