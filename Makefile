@@ -4,6 +4,7 @@
 #   make test PYTEST="-k keys -x"        arguments for pytest
 #   make corpus CORPUS="keys/ chain/"    some programs of the corpus alone
 #   make bench BENCH="cc --shape 160x160x160"
+#   make docs && firefox build/site/index.html
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -32,7 +33,7 @@ RUN_PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 # Folders too: a file that went away changes its folder.
 SOURCES := $(shell find src cpp -name __pycache__ -prune -o -print) CMakeLists.txt pyproject.toml
 
-.PHONY: help demo check test corpus lint lint-cpp lint-python types format native-test sanitize sanitize-python sanitize-threads valgrind wheel bench clean
+.PHONY: help demo check test corpus lint lint-cpp lint-python types format native-test sanitize sanitize-python sanitize-threads valgrind wheel docs bench clean
 
 help:
 	@echo 'make demo         multiply encrypted matrices and look at the result'
@@ -40,6 +41,7 @@ help:
 	@echo 'make test         all tests'
 	@echo 'make corpus       plan the corpus anew and store it: tests/corpus/plans.txt'
 	@echo 'make wheel        wheels for every Python found, each installed and run without a compiler'
+	@echo 'make docs         the site: build/site/index.html'
 	@echo 'make bench        a benchmark against SEAL; BENCH="..." for another'
 	@echo 'make lint         clang-format, ruff, mypy'
 	@echo 'make format       clang-format and ruff, changing the files'
@@ -64,6 +66,11 @@ corpus: $(VENV)/installed
 
 bench: $(VENV)/installed-peers
 	$(BIN)/cipherblas bench $(BENCH)
+
+# Links, anchors and references that lead nowhere are errors.
+docs: $(VENV)/installed $(VENV)/installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo 'The site: build/site/index.html'
 
 lint: lint-cpp lint-python types
 

@@ -12,13 +12,13 @@ from tests.support import documents
 ROOMS = ("", "src/cipherblas", "cpp")
 NAMED = re.compile(r"`([a-z_]+(?:/[a-z_0-9]+)+\.(?:py|h|cpp|sh|txt))`")
 PAGES = [
-    *sorted((documents.ROOT / "docs").glob("*.md")),
+    *sorted((documents.ROOT / "docs").rglob("*.md")),
     documents.ROOT / "README.md",
     documents.ROOT / "CONTRIBUTING.md",
 ]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAGES, ids=documents.name)
 def test_files_of_a_page(page: Path) -> None:
     named = set(NAMED.findall(page.read_text(encoding="utf-8")))
     gone = [name for name in named if not any((documents.ROOT / room / name).exists() for room in ROOMS)]

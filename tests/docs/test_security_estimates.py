@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import re
 import subprocess
@@ -14,18 +13,14 @@ import pytest
 from cipherblas.bench.sets import FAME_SETS
 from cipherblas.crypto import security
 from tests.support import documents
+from tests.support.scripts import script
 
 SCRIPT = documents.ROOT / "scripts" / "estimate_security.py"
 
 
 @pytest.fixture(scope="module")
 def estimates() -> ModuleType:
-    specification = importlib.util.spec_from_file_location("estimate_security", SCRIPT)
-    assert specification is not None and specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    sys.modules[specification.name] = module  # dataclasses look their module up
-    specification.loader.exec_module(module)
-    return module
+    return script("estimate_security")
 
 
 def test_the_page_is_what_the_script_prints(estimates: ModuleType) -> None:
@@ -81,7 +76,7 @@ def test_published_sets_and_the_readme_are_in_the_table(estimates: ModuleType) -
     rows = {row["set"]: row for row in documents.table(estimates.DOCUMENT, "set")}
     for name, chosen in FAME_SETS.items():
         assert float(rows[f"FAME {name}"]["log2(QP)"]) == chosen.log_qp
-    (block,) = documents.blocks(documents.README, "text")
+    (block,) = documents.blocks(documents.ROOT / "docs" / "tutorial.md", "text")
     (line,) = (line for line in block.text.splitlines() if line.startswith("log2(Q), log2(P)"))
     sizes = [float(bits) for bits in re.findall(r"([0-9.]+) \([0-9]+ limbs\)", line)]
     assert len(sizes) == 2

@@ -42,7 +42,7 @@ def test_errors_are_those_allowed(name: str, pattern: str, tmp_path: Path) -> No
 
 
 def test_every_script_is_tested_and_named_in_a_document() -> None:
-    documents = [EXAMPLES.parent / "README.md", *(EXAMPLES.parent / "docs").glob("*.md")]
+    documents = [EXAMPLES.parent / "README.md", *(EXAMPLES.parent / "docs").rglob("*.md")]
     text = "".join(document.read_text(encoding="utf-8") for document in documents)
     tests = "".join(test.read_text(encoding="utf-8") for test in Path(__file__).parent.glob("test_*.py"))
     for script in EXAMPLES.glob("*.py"):

@@ -10,10 +10,11 @@ ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
 DOCUMENTS = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")),
-    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
 ]
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_PICTURE = re.compile(r"!\[[^\]\n]*\]\(([^)\s]+)\)")
 _LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
@@ -39,6 +40,16 @@ def prose(document: Path) -> str:
 def links(document: Path) -> list[str]:
     """Targets of all links."""
     return _LINK.findall(prose(document))
+
+
+def pictures(document: Path) -> list[str]:
+    """Targets of all pictures."""
+    return _PICTURE.findall(prose(document))
+
+
+def name(document: Path) -> str:
+    """Its path from the root, for the ids of tests."""
+    return document.relative_to(ROOT).as_posix()
 
 
 def anchors(document: Path) -> set[str]:

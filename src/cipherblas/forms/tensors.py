@@ -27,7 +27,8 @@ class TensorLayout:
 
     Entry (c, h, w) lies in ciphertext (c div channels)·segments + h div segment, where `segments` is the number of
     segments of a channel, at slot (c mod channels)·pitch + (h mod segment)·row + w·col. With `places`, channel c lies
-    in ciphertext places[c][0] from slot places[c][1] on. With `copies`, the same stands again every slots/copies slots.
+    in ciphertext `places[c][0]` from slot `places[c][1]` on. With `copies`, the same stands again every slots/copies
+    slots.
 
     Attributes:
         shape: channels, height, width of the tensor.

@@ -194,8 +194,7 @@ def register(method: AnyMethod) -> AnyMethod:
         ParameterError: it lacks something, its name is taken, or an option has a type that files do not hold.
 
     Example:
-        >>> @cb.register
-        ... class Own(cb.lab.Algorithm): ...
+        `@cb.register` above `class Own(cb.lab.Algorithm): …`; a whole one is in docs/own-product.md.
     """
     given: Any = method
     if not isinstance(given, type) or not issubclass(given, (Algorithm, OneVectorMethod)):

@@ -1,0 +1,341 @@
+"""Draws docs/measured/performance.jsonl, and writes its tables into docs/performance.md and the README.
+
+usage: draw_performance.py [--write] [--pictures FOLDER]
+
+Without arguments it prints the tables. The rows are those of `scripts/measure_performance.py`; every figure on the
+pages comes from them. Pictures need matplotlib.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+ROWS = ROOT / "docs" / "measured" / "performance.jsonl"
+PAGE, README = ROOT / "docs" / "performance.md", ROOT / "README.md"
+PICTURES = ROOT / "docs" / "pictures"
+END = "<!-- end -->"
+SETTINGS = {"svg.hashsalt": "cipherblas", "font.family": "DejaVu Sans", "font.size": 9.0}
+
+Row = dict[str, Any]
+CASES = {"rotate": "rotation", "multiply": "product with relinearisation", "rescale": "rescale"}
+
+
+def begin(name: str) -> str:
+    """The mark before a table of a page."""
+    return f"<!-- begin: scripts/draw_performance.py --write, {name} -->"
+
+
+def rows() -> list[Row]:
+    """What was measured."""
+    return [json.loads(line) for line in ROWS.read_text(encoding="utf-8").splitlines()]
+
+
+def number(value: float, digits: int = 2) -> str:
+    """With so many significant digits, and no exponent."""
+    text = f"{value:.{digits}g}"
+    return f"{float(text):f}".rstrip("0").rstrip(".") if "e" in text else text
+
+
+def side(row: Row) -> int:
+    """d of a d×d×d product."""
+    return int(row["case"].split("x")[0])
+
+
+def ring(row: Row) -> str:
+    params = row["params"]
+    return f"2^{params['n'].bit_length() - 1}, {params['limbs']}"
+
+
+def table(header: Sequence[str], body: Iterable[Sequence[object]]) -> str:
+    lines = [header, ["---"] * len(header), *body]
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+
+
+def of(found: list[Row], bench: str, *, peer: str | None = None, threads: int = 1) -> list[Row]:
+    """Rows of one benchmark, beside that peer or none."""
+    return [
+        row
+        for row in found
+        if row["bench"] == bench
+        and row["threads"] == threads
+        and (peer in row["peer"] if peer and "peer" in row else peer is None and "peer" not in row)
+    ]
+
+
+def sides(row: Row) -> list[str]:
+    """Cells: ours, the peer's, the ratio, with the least and the largest run."""
+
+    def cell(prefix: str) -> str:
+        middle, least, largest = (row[f"{prefix}seconds{end}"] for end in ("", "_min", "_max"))
+        return f"{number(middle, 3)} ({number(least)} … {number(largest)})"
+
+    return [cell(""), cell("peer_"), number(row["speedup"])]
+
+
+def products_beside_seal(found: list[Row]) -> str:
+    header = (
+        "d×d×d",
+        "ours",
+        "ciphertexts up",
+        "N, limbs",
+        "seconds",
+        "E2DM on SEAL",
+        "ratio",
+        "beside E2DM with half the rotations",
+        "error: ours",
+        "SEAL's",
+    )
+    body = [
+        [
+            side(row),
+            f"`{row['algorithm'].split(' ')[0]}`"
+            + (", one ciphertext per operand" if row.get("one_ciphertext") else ""),
+            row["ciphertexts"],
+            ring(row),
+            *sides(row),
+            number(row["speedup_improved"]),
+            f"{row['error']:.1g}",
+            f"{row['peer_params']['error']:.1g}",
+        ]
+        for row in sorted(
+            of(found, "cc", peer="SEAL") + of(found, "cc", peer="seal"),
+            key=lambda row: (not row.get("one_ciphertext"), side(row)),
+        )
+    ]
+    return table(header, body)
+
+
+def primitives(found: list[Row]) -> str:
+    header = ("operation", "N, limbs", "digits", "ours", "peer", "seconds of the peer", "ratio")
+    body = []
+    for row in of(found, "primitives", peer="seal") + of(found, "primitives", peer="openfhe"):
+        ours, theirs, ratio = sides(row)
+        body.append([CASES[row["case"]], ring(row), row["params"]["dnum"], ours, row["peer"], theirs, ratio])
+    return table(header, body)
+
+
+def products(found: list[Row], bench: str) -> str:
+    header = (
+        "d×d×d",
+        "algorithm",
+        "N, limbs",
+        "one thread",
+        "two threads",
+        "float64 GEMM, one thread",
+        "times it",
+        "keys, MiB",
+        "upload, MiB",
+        "peak, MiB",
+        "error",
+    )
+    two = {row["case"]: row for row in of(found, bench, threads=2)}
+    body = []
+    for row in of(found, bench):
+        other = two[row["case"]]
+        same = other["algorithm"] == row["algorithm"]
+        body.append(
+            [
+                side(row),
+                f"`{row['algorithm'].split(' ')[0]}`",
+                ring(row),
+                number(row["seconds"], 3),
+                number(other["seconds"], 3) + ("" if same else f" (`{other['algorithm'].split(' ')[0]}`)"),
+                number(row["gemm_seconds"]),
+                number(row["times_gemm"]),
+                *(number(row[name] / 2**20) for name in ("key_bytes", "upload_bytes", "peak_bytes")),
+                f"{row['error']:.1g}",
+            ]
+        )
+    return table(header, body)
+
+
+def conditions(found: list[Row]) -> str:
+    machines, commits = sorted({row["machine"] for row in found}), sorted({row["commit"] for row in found})
+    loads = [row["load"] for row in found]
+    commands = list(dict.fromkeys(row["command"] for row in found))
+    return "\n".join(
+        [
+            f"- Machine: {'; '.join(machines)}. A virtual machine.",
+            f"- Commit: {', '.join(commits)}. Load average meanwhile: {min(loads):.1f} to {max(loads):.1f}.",
+            "",
+            "```sh",
+            *commands,
+            "```",
+        ]
+    )
+
+
+def five(found: list[Row]) -> str:
+    """The table of the README."""
+    beside = {(side(row), bool(row.get("one_ciphertext"))): row for row in of(found, "cc", peer="seal")}
+    switches = {
+        (row["params"]["n"], row["peer"].split("-")[0].split(" ")[0]): row
+        for row in found
+        if row["case"] == "rotate"
+    }
+    clear = max(of(found, "pc"), key=side)
+    even, fast = beside[64, True], beside[64, False]
+
+    def line(case: str, row: Row, ours: float, name: str, theirs: float) -> list[str]:
+        return [case, number(ours, 3), f"{name}: {number(theirs, 3)}", number(theirs / ours)]
+
+    body = [
+        line(
+            "64×64×64, one ciphertext per operand on both sides (`skewed`; E2DM)",
+            even,
+            even["seconds"],
+            "SEAL",
+            even["peer_seconds"],
+        ),
+        line(
+            f"64×64×64, {fast['ciphertexts']} ciphertexts up (`outer-product`; E2DM with one per operand)",
+            fast,
+            fast["seconds"],
+            "SEAL",
+            fast["peer_seconds"],
+        ),
+    ]
+    for n, peer, name in ((1 << 15, "seal", "SEAL"), (1 << 16, "openfhe", "OpenFHE")):
+        row = switches[n, peer]
+        case = f"rotation at N = 2^{n.bit_length() - 1}, {row['params']['limbs']} limbs, {row['params']['dnum']} digits"
+        body.append(line(case, row, row["seconds"], name, row["peer_seconds"]))
+    d = side(clear)
+    body.append(
+        line(
+            f"{d}×{d}×{d}, clear int8 × secret (`gemm`)",
+            clear,
+            clear["seconds"],
+            "float64 GEMM, clear",
+            clear["gemm_seconds"],
+        )
+    )
+    return table(("case", "ours", "peer", "ratio"), body)
+
+
+def tables(found: list[Row]) -> dict[tuple[Path, str], str]:
+    """Page and name → text."""
+    return {
+        (README, "five rows"): five(found),
+        (PAGE, "conditions"): conditions(found),
+        (PAGE, "products beside SEAL"): products_beside_seal(found),
+        (PAGE, "operations"): primitives(found),
+        (PAGE, "secret × secret"): products(found, "cc"),
+        (PAGE, "clear × secret"): products(found, "pc"),
+    }
+
+
+def stored(page: Path, name: str) -> str:
+    """What stands on the page."""
+    return page.read_text(encoding="utf-8").partition(begin(name))[2].partition(END)[0].strip("\n")
+
+
+def write(found: list[Row]) -> None:
+    for (page, name), text in tables(found).items():
+        before, mark, rest = page.read_text(encoding="utf-8").partition(begin(name))
+        if not mark:
+            raise SystemExit(f"{page.name} has no mark {begin(name)}")
+        page.write_text(f"{before}{mark}\n\n{text}\n\n{END}{rest.partition(END)[2]}", encoding="utf-8")
+
+
+def draw(found: list[Row], folder: Path) -> None:
+    import matplotlib
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with matplotlib.rc_context(SETTINGS):
+        for name, figure in (("performance-products", curves(found)), ("performance-peers", peers(found))):
+            figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
+
+
+def _axes(axis: Any, title: str, ylabel: str) -> None:
+    axis.set_xscale("log", base=2)
+    axis.set_yscale("log")
+    axis.set_title(title, fontsize=10)
+    axis.set_xlabel("d of a d×d×d product")
+    axis.set_ylabel(ylabel)
+    axis.grid(alpha=0.3)
+    axis.legend(fontsize=8)
+
+
+def _line(axis: Any, found: list[Row], field: str, style: str, label: str, colour: str) -> None:
+    points = sorted((side(row), row[field]) for row in found)
+    axis.plot(*zip(*points, strict=True), style, color=colour, label=label, markersize=5, linewidth=1.6)
+
+
+def curves(found: list[Row]) -> Any:
+    """Seconds over the dimension, and how many times the plain product that is."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9.6, 4.2), facecolor="white", layout="constrained")
+    left, right = figure.subplots(1, 2)
+    for bench, name, colour in (
+        ("cc", "secret × secret", "tab:blue"),
+        ("pc", "clear int8 × secret", "tab:orange"),
+    ):
+        for threads, style in ((1, "o-"), (2, "s--")):
+            label = f"{name}, {threads} thread{'s' if threads > 1 else ''}"
+            _line(left, of(found, bench, threads=threads), "seconds", style, label, colour)
+            _line(right, of(found, bench, threads=threads), "times_gemm", style, label, colour)
+    _line(left, of(found, "pc"), "gemm_seconds", ":", "plain float64 GEMM, 1 thread", "0.35")
+    _axes(left, "evaluation on the server", "seconds")
+    _axes(right, "over the plain float64 GEMM of that shape", "times")
+    right.axhline(1, color="0.35", linestyle=":")
+    return figure
+
+
+def peers(found: list[Row]) -> Any:
+    """Products beside E2DM on SEAL, and single operations beside SEAL and OpenFHE."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9.6, 4.2), facecolor="white", layout="constrained")
+    left, right = figure.subplots(1, 2)
+    beside = of(found, "cc", peer="seal")
+    even = [row for row in beside if row.get("one_ciphertext")]
+    planned = [row for row in beside if not row.get("one_ciphertext")]
+    _line(left, even, "peer_seconds", "^-", "E2DM on SEAL", "tab:red")
+    _line(left, even, "peer_improved_seconds", "^--", "the same, half the rotations", "tab:red")
+    _line(left, even, "seconds", "o-", "ours, one ciphertext per operand", "tab:blue")
+    _line(left, planned, "seconds", "o--", "ours, as planned for the server", "tab:blue")
+    _axes(left, "secret × secret, one thread", "seconds")
+    bars = of(found, "primitives", peer="seal") + of(found, "primitives", peer="openfhe")
+    names = [
+        f"{row['case']}, {row['peer'].split('-')[0].split(' ')[0]}, N = 2^{row['params']['n'].bit_length() - 1}"
+        for row in bars
+    ]
+    right.barh(
+        names,
+        [row["speedup"] for row in bars],
+        color=["tab:blue" if "seal" in row["peer"] else "tab:green" for row in bars],
+    )
+    right.invert_yaxis()
+    right.axvline(1, color="0.35", linestyle=":")
+    right.set_title("peer's seconds over ours, one thread, equal N, limbs and digits", fontsize=10)
+    right.grid(alpha=0.3, axis="x")
+    return figure
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--write", action="store_true", help="write the tables into the pages")
+    parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="draw the pictures into this folder")
+    given = parser.parse_args()
+    found = rows()
+    if given.write:
+        write(found)
+        draw(found, given.pictures or PICTURES)
+    elif given.pictures:
+        draw(found, given.pictures)
+    else:
+        print("\n\n".join(tables(found).values()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,131 @@
+"""Measures what docs/performance.md and the table of the README show, with `cipherblas bench`.
+
+usage: measure_performance.py [--openfhe-python INTERPRETER] [--only WORD] [--minutes M] [FILE]
+
+Writes the rows that the benchmarks print to FILE (docs/measured/performance.jsonl), each with the command that made it,
+the commit, and `others`: how many cores other processes kept busy meanwhile, on average. Where that is more than a
+tenth of a core, a command is measured again later, until the minutes are over; of several tries the quietest is kept,
+also of those that FILE held before. SEAL must be installed (`pip install '.[peers]'`); without an interpreter for
+OpenFHE its rows are left out. `scripts/draw_performance.py --write` puts them on the pages.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+FILE = ROOT / "docs" / "measured" / "performance.jsonl"
+CC_SIZES, PC_SIZES, PEER_SIZES = (
+    (64, 128, 256, 512, 1024, 2048),
+    (64, 128, 256, 512, 1024, 2048, 4096),
+    (64, 32, 128),
+)
+CASES = ["--case", "rotate", "--case", "multiply", "--case", "rescale"]
+QUIET = 0.1  # cores
+Row = dict[str, object]
+
+
+def shape(d: int) -> list[str]:
+    return ["--shape", f"{d}x{d}x{d}"]
+
+
+def commands(openfhe_python: str | None) -> Iterator[list[str]]:
+    """The arguments of `cipherblas bench`."""
+    for d in PEER_SIZES:
+        yield ["cc", *shape(d), "--peer", "seal"]
+    yield ["primitives", "--peer", "seal", *CASES]
+    if openfhe_python:
+        yield ["primitives", "--peer", "openfhe", "--peer-python", openfhe_python, *CASES]
+    for threads in ("1", "2"):
+        yield from (["cc", *shape(d), "--threads", threads] for d in CC_SIZES)
+        yield from (["pc", *shape(d), "--threads", threads] for d in PC_SIZES)
+
+
+def commit() -> str:
+    """The commit at hand; with a + where tracked files differ from it."""
+    said = ["git", "describe", "--always", "--abbrev=10", "--exclude=*", "--dirty=+"]
+    return subprocess.run(said, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def busy() -> float:
+    """Seconds of all cores that were not idle, without those of our children."""
+    user, nice, system, _, _, interrupts, soft, *_ = map(
+        int, Path("/proc/stat").read_text(encoding="ascii").splitlines()[0].split()[1:]
+    )
+    ours = resource.getrusage(resource.RUSAGE_CHILDREN)
+    everything = (user + nice + system + interrupts + soft) / os.sysconf("SC_CLK_TCK")
+    return everything - ours.ru_utime - ours.ru_stime
+
+
+def others_during(seconds: float) -> float:
+    """Cores that others keep busy while we wait."""
+    start, before = time.perf_counter(), busy()
+    time.sleep(seconds)
+    return (busy() - before) / (time.perf_counter() - start)
+
+
+def measured(arguments: list[str], shown: str) -> list[Row]:
+    """The rows of one command."""
+    start, before, at = time.perf_counter(), busy(), commit()
+    program = [sys.executable, "-m", "cipherblas.cli", "bench", *arguments, "--json", "--quiet"]
+    done = subprocess.run(program, stdout=subprocess.PIPE, text=True, check=True)
+    others = round(max(0.0, (busy() - before) / (time.perf_counter() - start)), 3)
+    return [
+        {"command": shown, "commit": at, "others": others, **json.loads(line)}
+        for line in done.stdout.splitlines()
+    ]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("file", nargs="?", type=Path, default=FILE)
+    parser.add_argument("--openfhe-python", metavar="INTERPRETER", help="CPython 3.10 that has OpenFHE")
+    parser.add_argument("--only", default="", metavar="WORD", help="commands that contain this word")
+    parser.add_argument("--minutes", type=float, default=30.0, help="when to stop (30)")
+    given = parser.parse_args()
+    end = time.monotonic() + 60 * given.minutes
+    wanted: dict[str, list[str]] = {}
+    for arguments in commands(given.openfhe_python):
+        words = ["python3.10" if word == given.openfhe_python else word for word in arguments]
+        wanted[" ".join(["cipherblas", "bench", *words])] = arguments
+    kept: dict[str, list[Row]] = {shown: [] for shown in wanted}
+    if given.file.exists():
+        for line in given.file.read_text(encoding="utf-8").splitlines():
+            row = json.loads(line)
+            if row["command"] in kept:
+                kept[row["command"]].append(row)
+
+    def noise(shown: str) -> float:
+        return max((float(str(row["others"])) for row in kept[shown]), default=float("inf"))
+
+    while time.monotonic() < end:
+        waiting = [shown for shown in wanted if noise(shown) > QUIET and given.only in shown]
+        if not waiting:
+            break
+        for shown in sorted(waiting, key=noise, reverse=True):
+            while others_during(3.0) > QUIET and time.monotonic() < end:
+                pass
+            if time.monotonic() >= end:
+                break
+            rows = measured(wanted[shown], shown)
+            print(f"{shown}: others kept {rows[0]['others']} cores busy", flush=True)
+            if float(str(rows[0]["others"])) < noise(shown):
+                kept[shown] = rows
+                given.file.parent.mkdir(parents=True, exist_ok=True)
+                lines = [f"{json.dumps(row)}\n" for found in kept.values() for row in found]
+                given.file.write_text("".join(lines), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,48 @@
+"""The page of performance, and the README's table, are what the stored rows of the benchmarks say."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support import documents
+from tests.support.scripts import script
+
+PERFORMANCE = script("draw_performance")
+ROWS = PERFORMANCE.rows()
+TABLES = PERFORMANCE.tables(ROWS)
+
+
+@pytest.mark.parametrize(
+    ("page", "name"), TABLES, ids=lambda value: value if isinstance(value, str) else value.name
+)
+def test_tables_are_those_of_the_rows(page: Path, name: str) -> None:
+    assert PERFORMANCE.stored(page, name) == TABLES[page, name]
+
+
+def test_rows_say_where_they_come_from() -> None:
+    for row in ROWS:
+        assert row["command"].startswith("cipherblas bench ") and row["commit"] and row["machine"]
+    assert len({row["machine"] for row in ROWS}) == 1
+
+
+def test_both_sides_of_a_ratio_are_secure_and_right() -> None:
+    for row in ROWS:
+        assert row["params"]["security"] >= 128
+        if row["bench"] == "cc":
+            assert row["error"] <= 1e-4 * PERFORMANCE.side(row)
+
+
+@pytest.mark.parametrize(("name", "arguments"), [("draw_concepts", []), ("draw_performance", ["--pictures"])])
+def test_pictures_can_be_drawn(name: str, arguments: list[str], tmp_path: Path) -> None:
+    """All of those that the pages show; the stored ones are of another matplotlib, perhaps."""
+    pytest.importorskip("matplotlib")
+    command = [sys.executable, str(documents.ROOT / "scripts" / f"{name}.py"), *arguments, str(tmp_path)]
+    subprocess.run(command, check=True)
+    drawn = {path.name for path in tmp_path.iterdir()}
+    kept = {path.name for path in (documents.ROOT / "docs" / "pictures").glob("*.svg")}
+    assert drawn and drawn <= kept
+    assert all(path.read_text(encoding="utf-8").endswith("</svg>\n") for path in tmp_path.iterdir())
