@@ -309,6 +309,7 @@ def peers(found: list[Row]) -> Any:
     _line(left, even, "seconds", "o-", "ours, one ciphertext per operand", "tab:blue")
     _line(left, planned, "seconds", "o--", "ours, as planned for the server", "tab:blue")
     _axes(left, "secret × secret, one thread", "seconds", "lower right")
+    left.set_ylim(bottom=2e-5)  # room for the legend
     bars = of(found, "primitives", peer="seal") + of(found, "primitives", peer="openfhe")
     names = [
         f"{row['case']}, {row['peer'].split('-')[0].split(' ')[0]}, N = 2^{row['params']['n'].bit_length() - 1}"
