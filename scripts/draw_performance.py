@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -132,37 +133,42 @@ def products(found: list[Row], bench: str) -> str:
         "keys, MiB",
         "upload, MiB",
         "peak, MiB",
-        "error",
+        "error / bound",
     )
     two = {row["case"]: row for row in of(found, bench, threads=2)}
     body = []
     for row in of(found, bench):
-        other = two[row["case"]]
-        same = other["algorithm"] == row["algorithm"]
+        other = two.get(row["case"])
+        name, times = row["algorithm"].split(" ")[0], ""
+        if other is not None:
+            another = other["algorithm"].split(" ")[0]
+            times = number(other["seconds"], 3) + ("" if another == name else f" (`{another}`)")
         body.append(
             [
                 side(row),
-                f"`{row['algorithm'].split(' ')[0]}`",
+                f"`{name}`",
                 ring(row),
                 number(row["seconds"], 3),
-                number(other["seconds"], 3) + ("" if same else f" (`{other['algorithm'].split(' ')[0]}`)"),
+                times,
                 number(row["gemm_seconds"]),
                 number(row["times_gemm"]),
                 *(number(row[name] / 2**20) for name in ("key_bytes", "upload_bytes", "peak_bytes")),
-                f"{row['error']:.1g}",
+                f"{row.get('relative_error', row['error'] / side(row)):.1g}",  # entries in [-1, 1]: the bound is d
             ]
         )
     return table(header, body)
 
 
 def conditions(found: list[Row]) -> str:
-    machines, commits = sorted({row["machine"] for row in found}), sorted({row["commit"] for row in found})
-    loads = [row["load"] for row in found]
+    machines, commits = ("; ".join(sorted({row[name] for row in found})) for name in ("machine", "commit"))
+    others = [row["others"] for row in found]
     commands = list(dict.fromkeys(row["command"] for row in found))
     return "\n".join(
         [
-            f"- Machine: {'; '.join(machines)}. A virtual machine.",
-            f"- Commit: {', '.join(commits)}. Load average meanwhile: {min(loads):.1f} to {max(loads):.1f}.",
+            f"- Machine: {machines}. A virtual machine.",
+            f"- The package is that of commit {commits}.",
+            f"- Other processes kept {number(statistics.median(others))} of a core busy at the median of all commands, "
+            f"{number(max(others))} at the most.",
             "",
             "```sh",
             *commands,
@@ -181,13 +187,14 @@ def five(found: list[Row]) -> str:
     }
     clear = max(of(found, "pc"), key=side)
     even, fast = beside[64, True], beside[64, False]
+    half = number(even["speedup_improved"])
 
     def line(case: str, row: Row, ours: float, name: str, theirs: float) -> list[str]:
         return [case, number(ours, 3), f"{name}: {number(theirs, 3)}", number(theirs / ours)]
 
     body = [
         line(
-            "64×64×64, one ciphertext per operand on both sides (`skewed`; E2DM)",
+            f"64×64×64, one ciphertext per operand on both sides (`skewed`; E2DM; with half its rotations: {half})",
             even,
             even["seconds"],
             "SEAL",
@@ -252,14 +259,14 @@ def draw(found: list[Row], folder: Path) -> None:
             figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
 
 
-def _axes(axis: Any, title: str, ylabel: str) -> None:
+def _axes(axis: Any, title: str, ylabel: str, legend: str = "best") -> None:
     axis.set_xscale("log", base=2)
     axis.set_yscale("log")
     axis.set_title(title, fontsize=10)
     axis.set_xlabel("d of a d×d×d product")
     axis.set_ylabel(ylabel)
     axis.grid(alpha=0.3)
-    axis.legend(fontsize=8)
+    axis.legend(fontsize=8, loc=legend)
 
 
 def _line(axis: Any, found: list[Row], field: str, style: str, label: str, colour: str) -> None:
@@ -301,7 +308,8 @@ def peers(found: list[Row]) -> Any:
     _line(left, even, "peer_improved_seconds", "^--", "the same, half the rotations", "tab:red")
     _line(left, even, "seconds", "o-", "ours, one ciphertext per operand", "tab:blue")
     _line(left, planned, "seconds", "o--", "ours, as planned for the server", "tab:blue")
-    _axes(left, "secret × secret, one thread", "seconds")
+    _axes(left, "secret × secret, one thread", "seconds", "lower right")
+    left.set_ylim(bottom=2e-5)  # room for the legend
     bars = of(found, "primitives", peer="seal") + of(found, "primitives", peer="openfhe")
     names = [
         f"{row['case']}, {row['peer'].split('-')[0].split(' ')[0]}, N = 2^{row['params']['n'].bit_length() - 1}"
@@ -314,7 +322,7 @@ def peers(found: list[Row]) -> Any:
     )
     right.invert_yaxis()
     right.axvline(1, color="0.35", linestyle=":")
-    right.set_title("peer's seconds over ours, one thread, equal N, limbs and digits", fontsize=10)
+    right.set_title("peer's seconds over ours, one thread", fontsize=10)
     right.grid(alpha=0.3, axis="x")
     return figure
 

@@ -50,9 +50,14 @@ def commands(openfhe_python: str | None) -> Iterator[list[str]]:
 
 
 def commit() -> str:
-    """The commit at hand; with a + where tracked files differ from it."""
-    said = ["git", "describe", "--always", "--abbrev=10", "--exclude=*", "--dirty=+"]
-    return subprocess.run(said, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+    """The last one that changed the package; with a + where its files differ from it."""
+    files = ["src", "cpp", "CMakeLists.txt", "pyproject.toml"]
+    last = ["git", "log", "-1", "--abbrev=10", "--format=%h", "--", *files]
+    said = subprocess.run(last, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+    changed = subprocess.run(
+        ["git", "diff", "--quiet", "HEAD", "--", *files], cwd=ROOT, check=False
+    ).returncode
+    return said + "+" * changed
 
 
 def busy() -> float:
