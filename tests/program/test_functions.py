@@ -146,6 +146,21 @@ def test_garbage_beyond_the_interval(masked: bool, monkeypatch: pytest.MonkeyPat
     np.testing.assert_allclose(found.result, np.zeros(12), rtol=0, atol=1e-9)
 
 
+def test_rows_divided_by_what_was_computed_of_them() -> None:
+    """A clear vector among secret matrices: decisions are of what runs, in which it is a column."""
+
+    def divided(x: Any, inverse: Any, assume: Any) -> Any:
+        total = assume(x @ np.ones(4) + 5.0, 9.0)
+        return (x * inverse(total)[:, None]) @ weights(4, 3)
+
+    checked(
+        lambda x: divided(x, lambda t: cb.inverse(t, lower=1.0, precision=1e-4), cb.assume),
+        lambda x: divided(x, np.reciprocal, lambda t, _: t),
+        x=S(6, 4),
+        precision=1e-2,
+    )
+
+
 def test_by_files_and_transposed(tmp_path: Path) -> None:
     program = toy(lambda x: cb.gelu(x, degree=6).T, x=S(3, 5, bound=2.0), precision=0.05)
     run_by_files(program, values_of(program), tmp_path).check()

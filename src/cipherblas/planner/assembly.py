@@ -12,7 +12,7 @@ from cipherblas.common.progress import Progress
 from cipherblas.crypto.keys import KeyRequest
 from cipherblas.crypto.params import Parameters
 from cipherblas.evaluators.slots.values import Order
-from cipherblas.lang.graph import as_matrices, axes_of, is_network
+from cipherblas.lang.graph import as_matrices, axes_of
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.lang.results import labels_of, results_of
 from cipherblas.planner.dry_run import DryRun, dry_run
@@ -229,9 +229,7 @@ def executed(expression: Expression, decided: Decisions) -> Expression:
     Raises:
         ParameterError: it has layers of images.
     """
-    matrices = (
-        expression if decided.form == TENSORS or not is_network(expression) else as_matrices(expression)
-    )
+    matrices = expression if decided.form == TENSORS else as_matrices(expression)
     if matrices is None:
         raise ParameterError(
             f"The form {decided.form!r} does not hold layers of images.",
