@@ -71,7 +71,7 @@ class Search:
         self._thorough = False  # look at smaller blocks of every algorithm
         self._failures: list[CipherblasError] = []
         self._too_slow = 0  # candidates that were not counted to their end
-        self._over_budget = False  # a budget is among the reasons that are kept
+        self._over_budget: set[str] = set()  # algorithms for which a budget is the reason that is kept
 
     # --- scoring ---
 
@@ -189,7 +189,8 @@ class Search:
 
     def _refuse(self, name: str, reason: str) -> None:
         """A candidate exceeds a budget."""
-        self._over_budget = self._over_budget or name not in self.rejected
+        if name not in self.rejected:
+            self._over_budget.add(name)
         self._reject(name, reason)
 
     def _reject_keys(self, scored: Scored) -> None:
@@ -200,7 +201,8 @@ class Search:
             least[name] = scored.key_bytes
             reason = f"needs {size(scored.key_bytes)} of keys, key_budget is {size(self.budgets.keys)}"
             if self.rejected.get(name, Rejected(name, "")).seconds is None:
-                self.rejected[name], self._over_budget = Rejected(name, reason), True
+                self.rejected[name] = Rejected(name, reason)
+                self._over_budget.add(name)
         if self._most_keys is None or scored.seconds < self._most_keys.seconds:
             self._most_keys = scored
 
@@ -376,7 +378,9 @@ class Search:
         details = "; ".join(f"{r.algorithm}: {r.reason.removesuffix('.')}" for r in self.rejected.values())
         if self._failures and all(isinstance(error, WorkBudgetError) for error in self._failures):
             return self._failures[-1]
-        if self._over_budget:
+        # Where a scale is too large, that of a larger ring is larger yet: no budget helps.
+        imprecise = {name for name, error in self._no_ring.items() if error.of_scale}
+        if self._over_budget - imprecise:
             return MemoryBudgetError("No plan fits the budgets.", expected="a larger budget", got=details)
         if self.options.parameters is not None and self._failures:
             return self._failures[0]

@@ -118,6 +118,11 @@ class NoRingError(PrecisionError):
         self.n, self.excess, self.bits = n, excess, bits
         self.modulus = bits if modulus is None else modulus
 
+    @property
+    def of_scale(self) -> bool:
+        """Whether it is the scale that is too large: larger rings need a larger one."""
+        return not self.bits and self.modulus > 0
+
 
 class ModulusError(PrecisionError):
     """The modulus that products by GEMM need at one ring degree is larger than security allows.
