@@ -34,7 +34,7 @@ SIZE, TOP_LIMBS = 64, 12
 def counted(name: str) -> dict[str, str]:
     """The row of the table of counts, from the code."""
     algorithm = ALGORITHMS[name]
-    columns = SIZE if algorithm.fits(SIZE, SIZE, SIZE, 1 << 16) else 1
+    columns = SIZE if algorithm.worthwhile(SIZE, SIZE, SIZE) else 1
     slots = next(1 << bits for bits in range(10, 17) if algorithm.fits(SIZE, SIZE, columns, 1 << bits))
     ring = RingShape.from_bits(2 * slots, [50.0] * 4 + [30.0] * (TOP_LIMBS - 4), [50.0], 1, 30.0)
     evaluator = Symbolic(ring)

@@ -4,8 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import cipherblas as cb
 from cipherblas.common.errors import ParameterError, ShapeError
 from cipherblas.methods.matmul.diagonals import MOST_VECTORS, Diagonals
+from tests.corpus.machine import MACHINE
 from tests.support import product_runs as harness
 
 length = st.one_of(st.integers(1, 40), st.sampled_from([1, 2, 4, 8, 16, 32]))
@@ -57,8 +59,17 @@ def test_bad_sizes():
         Diagonals(65, 2, 1, 64)
     with pytest.raises(ParameterError, match=r"at least 1 .got 0"):
         Diagonals(4, 4, 1, 64, giant_steps=0)
-    assert Diagonals.fits(40, 9, MOST_VECTORS, 64)
-    assert not Diagonals.fits(40, 9, MOST_VECTORS + 1, 64)
+
+
+def test_planned_where_there_are_few_vectors():
+    """Or when it is asked for by name."""
+    assert Diagonals.worthwhile(40, 9, MOST_VECTORS) and Diagonals.worthwhile(MOST_VECTORS, 9, 40)
+    assert not Diagonals.worthwhile(40, 9, MOST_VECTORS + 1)
+    operands = {"a": cb.secret(40, 9), "b": cb.secret(9, 30)}
+    program = cb.compile(lambda a, b: a @ b, operands, machine=MACHINE)
+    assert "diagonals" not in {program.plan.algorithm, *(loser.algorithm for loser in program.plan.rejected)}
+    named = cb.compile(lambda a, b: a @ b, operands, algorithm="diagonals", machine=MACHINE)
+    assert named.plan.algorithm == "diagonals"
 
 
 @given(length, length)

@@ -105,7 +105,8 @@ class BlockStrategy(Strategy):
             m, k = node.children[0].shape
             axes = (*self.axes.of(node.children[0]), self.axes.of(node)[1])
             shape = (m, k, node.shape[1])
-            tilings = single_product_tilings(algorithm, shape, slots, self.options.block)
+            all_tilings = single_product_tilings(algorithm, shape, slots, self.options.block)
+            tilings = (block for block in all_tilings if self._considered(algorithm, block))
             # Algorithms with levels of their own are slow to count, and lose to the others by far: one tiling each.
             kept = TILINGS_KEPT if thorough or algorithm.min_levels == 0 else 1
             for block in promising(tilings, shape, kept):
@@ -117,7 +118,10 @@ class BlockStrategy(Strategy):
         if self.expression.root:
             uniform = self._and_widened(uniform)
         fitting = (
-            blocks for blocks in uniform if fits_all(algorithm, self.expression, self.axes, blocks, slots)
+            blocks
+            for blocks in uniform
+            if fits_all(algorithm, self.expression, self.axes, blocks, slots)
+            and all(self._considered(algorithm, self._block(node, blocks)) for node in self.nodes)
         )
         for blocks in itertools.islice(fitting, PROGRAM_TILINGS * (1 + self.expression.root)):
             choices = {
@@ -179,11 +183,15 @@ class BlockStrategy(Strategy):
         automatic = [name for name, algorithm in ALGORITHMS.items() if not algorithm.baseline]
         for name in [options.algorithm] if options.algorithm is not None else automatic:
             algorithm, block = find(name), self._block(node, blocks)
-            if not algorithm.fits(*block, slots):
+            if not self._considered(algorithm, block) or not algorithm.fits(*block, slots):
                 continue
             for found in self._option_sets(algorithm, block, slots):
                 if _moved(node, algorithm, block, slots, found) <= MOST_MOVED:
                     yield Choice(name, found)
+
+    def _considered(self, algorithm: type[Algorithm], block: tuple[int, int, int]) -> bool:
+        """Whether blocks of a size are planned: all of an algorithm that is asked for."""
+        return self.options.algorithm is not None or algorithm.worthwhile(*block)
 
     def _block(self, node: Expression, blocks: Mapping[str, int]) -> tuple[int, int, int]:
         rows, inner = self.axes.of(node.children[0])

@@ -94,6 +94,11 @@ class Algorithm(ABC):
         """Option sets worth comparing for a block of this size; nothing when it does not fit."""
 
     @classmethod
+    def worthwhile(cls, m: int, k: int, n: int) -> bool:
+        """Whether this may be the fastest way for a block of this size; else it is planned when it is asked for."""
+        return True
+
+    @classmethod
     def fits(cls, m: int, k: int, n: int, slots: int, **options: Any) -> bool:
         """Whether a block of this size fits the slots."""
         try:

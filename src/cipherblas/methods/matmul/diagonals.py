@@ -16,7 +16,7 @@ from cipherblas.forms.layouts import EMPTY, Layout, SlotIndex, entry_index
 from cipherblas.methods.matmul.base import Accumulator, Algorithm, Operand, accumulate, split_path
 
 GIANT_STEPS = (1, 2, 4, 8)  # numbers of them that are compared
-MOST_VECTORS = 16  # with more of them other ways are faster
+MOST_VECTORS = 2  # with more of them other ways are faster
 FEW_DIAGONALS = 2  # of a group, which gain little by complex packing
 
 
@@ -196,9 +196,9 @@ class Diagonals(Algorithm):
         return results
 
     @classmethod
-    def fits(cls, m: int, k: int, n: int, slots: int, **options: Any) -> bool:
-        """Whether a block fits the slots, and there are so few vectors that it may be worth a look."""
-        return min(m, n) <= MOST_VECTORS and super().fits(m, k, n, slots, **options)
+    def worthwhile(cls, m: int, k: int, n: int) -> bool:
+        """Of few vectors."""
+        return min(m, n) <= MOST_VECTORS
 
     @classmethod
     def candidates(cls, m: int, k: int, n: int, slots: int) -> Iterator[dict[str, Any]]:
