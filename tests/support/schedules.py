@@ -106,6 +106,9 @@ class Workers:
             def can_go_on() -> bool:
                 return failed or not len(frontier) or bool(frontier.ready())
 
+            def all_had_a_turn() -> bool:
+                return failed or self.most == self.number or not frontier.ready()
+
             while True:
                 with changed:
                     changed.wait_for(can_go_on)
@@ -114,6 +117,8 @@ class Workers:
                     task = frontier.begin(self.random.choice(frontier.ready()))
                     running += 1
                     self.most = max(self.most, running)
+                    changed.notify_all()
+                    changed.wait_for(all_had_a_turn)  # short tasks may end before another thread wakes up
                 try:
                     held.perform(task, own)
                 except BaseException:
