@@ -12,8 +12,9 @@ else:
     unclear = int(((match > 0.01) & (match < 0.99)).sum())
     if unclear:
         print(
-            f"{unclear} records are too near to the threshold to tell; those above one half are taken as matches"
+            f"{unclear} records are too near to the threshold to tell: those above one half are taken as matches,"
         )
+        print("and their payloads are wrong by what their match lacks to 1")
     chosen = match > 0.5
     columns = [found[f"payload_{column}"][chosen] for column in range(PAYLOAD)]
     payloads = np.rint(np.stack(columns, axis=1)).astype(np.int16)

@@ -10,7 +10,11 @@ from cipherblas.methods.matmul.base import Algorithm
 
 SMALLEST_BLOCK = 8  # smaller blocks only where the matrix itself is smaller
 TILINGS_KEPT = 10
-LARGE_BLOCKS = (1 << 15, 1 << 14, 1 << 13, 1 << 12, 1 << 11, 1 << 10)  # of long and thin matrices
+# Of the blocks of whole programs, longest first; those from 2^10 to 2^15 are of long and thin matrices.
+UNIFORM_LENGTHS = (
+    *(1 << 17, *(1 << bits for bits in range(15, 9, -1))),
+    *(512, 256, 192, 160, 128, 112, 96, 80, 64, 56, 48, 40, 32, 24, 16, 12, 8),
+)
 # A rotation costs about so many products: ModDown alone is some ten transforms against four multiplications.
 _ROTATION_IN_PRODUCTS = 4
 _COUNTS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128)
@@ -60,27 +64,7 @@ def promising(
 def uniform_tilings(axes: Axes, largest: int | None = None) -> Iterator[dict[str, int]]:
     """Block lengths for the axes of a whole program, all near one target length."""
     seen = set()
-    for target in (
-        1 << 17,
-        *LARGE_BLOCKS,
-        512,
-        256,
-        192,
-        160,
-        128,
-        112,
-        96,
-        80,
-        64,
-        56,
-        48,
-        40,
-        32,
-        24,
-        16,
-        12,
-        8,
-    ):
+    for target in UNIFORM_LENGTHS:
         cap = target if largest is None else min(target, largest)
         blocks = {axis: _even(length, cap) for axis, length in axes.lengths.items()}
         key = tuple(sorted(blocks.items()))
