@@ -93,6 +93,32 @@ def test_chains_at_128_bits(
     check(function, precision, **{name: S(*shape) for name, shape in shapes.items()})
 
 
+def at_bound(program: cb.Program) -> None:
+    """Every entry is the largest one: messages are as large as the base limbs were made for."""
+    for sign in (1.0, -1.0):
+        operands = program.operands.items()
+        run(program, {name: np.full(each.shape, sign * each.bound) for name, each in operands}).check()
+
+
+def test_limbs_below_the_scale_save_a_ring_where_only_weights_are_rescaled() -> None:
+    weights = np.random.default_rng(1).uniform(-1, 1, (16, 3, 3, 3))
+
+    def layer(x: Any) -> Any:
+        return cb.conv2d(x, weights, padding=1)
+
+    program = check(layer, 4.1e-6, x=S(3, 32, 32), form="tensors", ring_degree=4096)
+    parameters = program.plan.parameters
+    assert math.log2(parameters.q[-1]) < parameters.scale_bits - 0.5
+    at_bound(program)
+
+
+def test_little_headroom_saves_a_ring() -> None:
+    a, b = S(20, 30, encryption="public-key"), S(30, 7)
+    program = check(lambda a, b: a @ b, 1e-4, a=a, b=b, form="blocks")
+    assert program.plan.parameters.n == 4096
+    at_bound(program)
+
+
 def test_a_draft_grows_until_it_carries_the_program() -> None:
     def run(ring: RingShape) -> int:
         if len(ring.q) < 50:

@@ -36,6 +36,13 @@ MATCHING_SCALE_BITS = 25.5  # a limb of that size matches any two scales: see `E
 HEADROOM_BITS = 3.0  # of the result's limbs, for its error and the rounding of the primes
 BASE_LIMB_BITS = MAX_PRIME_BITS - 1.0  # at most, of primes that are to be found
 LEAST_HEADROOM_BITS = 2.0  # which has to do where it saves a limb
+SQUEEZED_HEADROOM_BITS = 1.35  # where it saves a ring: a sign, and primes a little below the sizes asked for
+SQUEEZED_BITS = 16.0  # a modulus that is larger than allowed by more is not squeezed
+# Limbs may be so much smaller than the scale where only masks and weights are rescaled, which are encoded at their
+# size: errors of these against errors of ciphertexts.
+SQUEEZES = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0)
+SQUEEZED_TRIES = 3  # scales per squeeze
+SQUEEZED_SLACK = 0.02  # bits: errors fall a little more slowly than scales grow
 LINEAR_BITS = 2 * MAX_PRIME_BITS - 1.0  # a result that seems larger is measured at its own scale
 UNEVEN_BITS, FEW_LIMBS = 1e-4, 20  # of more limbs the sizes are nearer: the last one stays within 0.04 bits
 SLOPE_SLACK = 0.05  # a slope is a whole number but where the terms of a sum have very different ranges
@@ -264,8 +271,51 @@ def sizings(
     ]
     found = [one for one in grouped if one.log_qp + PRIME_SPREAD_BITS <= allowed]
     if not found:
+        found = [one for size in grouped if (one := _squeezed(run, size, excess, slope, allowed)) is not None]
+    if not found:
         raise _too_large(n, min(one.log_qp for one in grouped), allowed)
     return found
+
+
+def _squeezed(
+    run: Callable[[RingShape], DryRun],
+    sizing: Sizing,
+    excess: Callable[[DryRun], float],
+    slope: float,
+    allowed: float,
+) -> Sizing | None:
+    """A ring of the same degree for the same program within the modulus that is allowed; None where none is found so
+    quickly.
+
+    Its base limbs have little headroom, and where no two ciphertexts are multiplied, limbs that are spent are smaller
+    than the scale.
+    """
+    if sizing.log_qp > allowed + SQUEEZED_BITS:
+        return None
+    base = next((i for i, bits in enumerate(sizing.q_bits) if bits == sizing.scale_bits), len(sizing.q_bits))
+    spent = len(sizing.q_bits) - base
+    if not base:
+        return None
+    for squeeze in SQUEEZES if spent else SQUEEZES[:1]:
+        more = 0.0  # bits of scale
+        for _ in range(SQUEEZED_TRIES):
+            scale_bits = sizing.scale_bits + more
+            less = HEADROOM_BITS - SQUEEZED_HEADROOM_BITS - slope * more
+            each = max(sizing.q_bits[0] - less / base, scale_bits)
+            limb = scale_bits - squeeze
+            tried = replace(sizing, scale_bits=scale_bits, q_bits=(each,) * base + (limb,) * spent)
+            if limb < MIN_SCALE_BITS or tried.log_qp + PRIME_SPREAD_BITS > allowed:
+                break
+            try:
+                found = run(tried.shape())
+            except (LevelError, MismatchError):
+                break
+            if found.counts.products and squeeze:
+                return None
+            if (lacking := excess(found)) <= 1:
+                return tried
+            more += math.log2(lacking) + SQUEEZED_SLACK
+    return None
 
 
 def _wanted_scale(ring: RingShape, excess: float) -> float:
@@ -301,7 +351,7 @@ def _sized(
     alpha: int,
     allowed: float,
 ) -> Sizing:
-    """A ring at this scale that the program runs on; NoRingError where it would be larger than allowed."""
+    """A ring at this scale that the program runs on; NoRingError where squeezing would not make it small enough."""
     ring, found = drawn
     base_bits = _magnitude_bits(found, ring, slope, scale_bits)
     if base_bits + HEADROOM_BITS > LINEAR_BITS or abs(slope - round(slope)) > SLOPE_SLACK:
@@ -318,7 +368,7 @@ def _sized(
         base = _base_limbs(bits)
         q_bits = (max(bits / base, scale_bits),) * base + (scale_bits,) * spent
         sizing = Sizing(n, scale_bits, q_bits, min(alpha, len(q_bits)))
-        if sizing.log_qp > allowed or len(q_bits) > MAX_LIMBS:
+        if sizing.log_qp > allowed + SQUEEZED_BITS or len(q_bits) > MAX_LIMBS:
             raise _too_large(n, sizing.log_qp, allowed)
         try:
             run(sizing.shape())
