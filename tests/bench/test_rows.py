@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from dataclasses import replace
 from typing import Any
@@ -71,6 +72,28 @@ def test_the_two_orders_agree_and_are_right() -> None:
         assert set(harness.REQUIRED) <= set(found)
     assert [found["rotations"] for found in rows] == [5, 5, 4, 4]
     assert {(found["products"], found["upload_bytes"]) for found in rows} == {(6, 5 * (1 << 13) * 8 + 32)}
+
+
+@pytest.mark.encrypted
+@pytest.mark.filterwarnings("ignore::cipherblas.common.errors.InsecureParametersWarning")
+def test_bootstrapping_keeps_what_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the chain of the smaller ring, cut down to a toy ring."""
+    from cipherblas.bench import bootstrap
+    from cipherblas.planner.chains import CHAINS, Chain
+
+    chain = CHAINS[15]
+    method = replace(chain.method, down=(4, 4), up=(4, 4))
+    toy = replace(chain, log_n=9, method=method)
+    monkeypatch.setattr(Chain, "parameters", functools.partialmethod(Chain.parameters, 0, True))
+    monkeypatch.setattr(bootstrap, "CHAINS", {9: toy})
+    for complex_slots in (False, True):
+        (found,) = bench.run_bootstrap(log_n=(9,), budget=0.0, complex_slots=complex_slots)
+        check(found, bench="bootstrap")
+        assert found["levels_left"] == 3 and found["slots"] == 256
+        assert found["predicted_bits"] <= found["precision_bits"] < 25
+        assert found["error"] == pytest.approx(2.0 ** -found["precision_bits"])
+    with pytest.raises(ValueError, match="log_n"):
+        next(bench.run_bootstrap(log_n=(14,)))
 
 
 def test_ntt_names_its_instruction_set() -> None:

@@ -15,7 +15,18 @@ from cipherblas.crypto.files import Reader
 from cipherblas.roles.program import Program
 
 COMMANDS = ["plan", "keygen", "encrypt", "run", "decrypt", "demo"]
-BENCHES = ["primitives", "linear-transform", "gemm", "transpose", "cc", "pc", "crossover", "model", "nn"]
+BENCHES = [
+    "primitives",
+    "bootstrap",
+    "linear-transform",
+    "gemm",
+    "transpose",
+    "cc",
+    "pc",
+    "crossover",
+    "model",
+    "nn",
+]
 
 
 def test_version_and_help(invoke: Any) -> None:

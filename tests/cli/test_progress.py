@@ -58,6 +58,7 @@ BARS: dict[str, tuple[str, ...]] = {
         "drawing",
     ),
     "bench primitives": ("measuring",),
+    "bench bootstrap": ("measuring",),
     "bench linear-transform": ("measuring",),
     "bench transpose": ("measuring",),
     "bench cc": ("measuring",),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,12 @@ from cipherblas.common.errors import (
     MismatchError,
     MissingKeyError,
     ParameterError,
+    SecurityError,
     StorageError,
 )
 from cipherblas.crypto import files, keys
 from cipherblas.crypto.keys import RELINEARISE, EvaluationKeys, KeyRequest, SecretKey, generation, storage
-from cipherblas.crypto.params import Parameters
+from cipherblas.crypto.params import Parameters, encapsulating, make_parameters
 
 pytestmark = pytest.mark.filterwarnings("ignore::cipherblas.common.errors.InsecureParametersWarning")
 
@@ -329,3 +331,57 @@ def test_keys_larger_than_memory(
     monkeypatch.setattr(KeyRequest, "nbytes", lambda self, params: 1 << 60)
     with pytest.raises(MemoryBudgetError, match="expanding"):
         EvaluationKeys.load(tmp_path / "keys", insecure=True)
+
+
+def test_keys_of_the_sparse_secret_are_stored_and_carried(toy_parameters: Parameters, tmp_path: Path) -> None:
+    """The switch to it has parameters of its own: one limb, two small special primes."""
+    request = KeyRequest({5: 2}, relinearise=3, encapsulation=4)
+    assert KeyRequest.from_dict(request.to_dict()) == request
+    assert request.joined(KeyRequest({}, encapsulation=5)).encapsulation == 5
+    secret = keys.generate_secret(toy_parameters)
+    made = keys.make_evaluation_keys(secret, request)
+    assert made.request == request and len(made) == len(request) == 4
+    assert made.nbytes == sum(made.key(number).data.nbytes for number in request.limbs_by_number(0))
+    for part_bytes in (1, 1 << 30):
+        path = tmp_path / f"keys-{part_bytes}"
+        made.save(path, part_bytes=part_bytes)
+        for lazy in (True, False):
+            found = EvaluationKeys.load(path, lazy=lazy, insecure=True)
+            carried = pickle.loads(pickle.dumps(found))
+            for one in (found, carried):
+                assert one.request == request
+                for number in request.limbs_by_number(0):
+                    np.testing.assert_array_equal(one.key(number).data, made.key(number).data)
+    with pytest.raises(MissingKeyError, match="the switch from the sparse secret was made for fewer limbs"):
+        made.check(KeyRequest(encapsulation=5))
+    with pytest.raises(MissingKeyError, match="no evaluation key for the switch to the sparse secret"):
+        keys.make_evaluation_keys(secret, KeyRequest({5: 2})).check(KeyRequest(encapsulation=4))
+
+
+def test_a_sparse_secret_has_its_weight_and_goes_with_the_key(toy_parameters: Parameters) -> None:
+    secret = keys.generate_secret(toy_parameters)
+    sparse = secret.sparse_coefficients()
+    assert np.abs(sparse).sum() == (sparse != 0).sum() == 32
+    np.testing.assert_array_equal(sparse, secret.sparse_coefficients())
+    other = keys.generate_secret(toy_parameters).sparse_coefficients()
+    assert (sparse != other).any()
+    secret.close()
+    with pytest.raises(SecurityError):
+        secret.sparse_coefficients()
+
+
+def test_sparse_secrets_need_a_large_ring() -> None:
+    """Below N = 2^15 no modulus that is large enough leaves 128 bits."""
+    for n, allowed in ((1 << 14, False), (1 << 15, True), (1 << 16, True)):
+        params = make_parameters(n, [50.0, 40.0], scale_bits=40.0)
+        if allowed:
+            small = encapsulating(params)
+            assert small.q == params.q[:1] and small.security == 128
+            assert small.log_q + small.log_p <= 105
+            assert not set(small.p) & {*params.q, *params.p}
+        else:
+            with pytest.raises(SecurityError, match=r"sparse secret .* N = 16384"):
+                KeyRequest(encapsulation=2).check(params)
+    strong = make_parameters(1 << 15, [50.0, 40.0], scale_bits=40.0, security=192)
+    with pytest.raises(SecurityError, match="192-bit"):
+        encapsulating(strong)

@@ -270,6 +270,23 @@ def test_relinearisation(both: Both) -> None:
         )
 
 
+def test_switches_between_secrets(both: Both) -> None:
+    key = both.key(both.top)
+    for limbs in (1, 2, both.top):
+        x = both.ciphertext(limbs)
+        both.check_ciphertext(lambda e, x=x: e.switch(e.upload(x), e.upload_key(key)))
+
+
+def test_raised_moduli(both: Both) -> None:
+    """Also of what an engine for other parameters made."""
+    x = both.ciphertext(1)
+    for limbs in (1, 2, both.top):
+        both.check_ciphertext(lambda e, limbs=limbs: e.raised(e.upload(x), limbs))
+    other = toy(both.params.n, (50.0,), 1, None)
+    if other.q[0] == both.params.q[0]:
+        both.check_ciphertext(lambda e: e.raised(e.beside(other).upload(x), both.top))
+
+
 @pytest.mark.parametrize("order", ["limb", "rotation"])
 @pytest.mark.parametrize("rescale", [False, True])
 def test_linear_transforms(both: Both, order: str, rescale: bool) -> None:

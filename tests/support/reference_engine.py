@@ -212,6 +212,20 @@ class ReferenceEngine(Engine):
             np.stack([self._divided(part, self._extended(limbs), self._special) for part in sums])
         )
 
+    def switch(self, x: Ciphertext, key: Key) -> Ciphertext:
+        b, a = _words(x, Ciphertext)
+        return self.relinearise(Ciphertext(np.stack([b, np.zeros_like(b), a])), key)
+
+    def raised(self, x: Ciphertext, limbs: int) -> Ciphertext:
+        words = _words(x, Ciphertext)
+        assert words.shape[1] == 1
+        q = self._primes[0]
+        centred = [ring.centred([ring.intt(part[0], q)], [q]) for part in words]
+        return Ciphertext(np.stack([self._encoded(Message(each), range(limbs)) for each in centred]))
+
+    def beside(self, params: Parameters) -> ReferenceEngine:
+        return ReferenceEngine(params)
+
     def multiply_relinearise(self, x: Ciphertext, y: Ciphertext, key: Key) -> Ciphertext:
         return self.relinearise(self.multiply_sum([x], [y], None), key)
 

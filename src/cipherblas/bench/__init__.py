@@ -1,11 +1,12 @@
 """Benchmarks: rows as dictionaries, printed as lines of JSON or as tables.
 
-`run_primitives`, `run_ntt`, `run_linear_transform`, `run_gemm`, `run_transpose`, `run_cc`, `run_pc`, `run_crossover`,
-`run_model` and `run_nn` yield rows as they are measured, `run_nn_counts` rows of counted operations; `render` prints
-tables, `to_json` one line. Peers are measured in the same run; no figure of theirs is written down here. What a paper
-reports of its own kernels stands in `nn_shapes`, as such.
+`run_primitives`, `run_ntt`, `run_linear_transform`, `run_bootstrap`, `run_gemm`, `run_transpose`, `run_cc`, `run_pc`,
+`run_crossover`, `run_model` and `run_nn` yield rows as they are measured, `run_nn_counts` rows of counted operations;
+`render` prints tables, `to_json` one line. Peers are measured in the same run; no figure of theirs is written down
+here. What a paper reports of its own kernels stands in `nn_shapes`, as such.
 """
 
+from .bootstrap import run as run_bootstrap
 from .cc import run as run_cc
 from .crossover import run as run_crossover
 from .gemm import run as run_gemm
@@ -25,6 +26,7 @@ __all__ = [
     "PeerError",
     "Row",
     "render",
+    "run_bootstrap",
     "run_cc",
     "run_crossover",
     "run_gemm",

@@ -128,6 +128,43 @@ def primitives(
     _print(rows, json, Display(quiet=quiet))
 
 
+class BootstrapRing(str, Enum):
+    """log2 of the ring degrees that bootstrapping has parameters for."""
+
+    large = "16"
+    small = "15"
+
+
+@app.command()
+@guarded
+def bootstrap(
+    log_n: Annotated[
+        list[BootstrapRing] | None,
+        typer.Option("--log-n", help="log2 of the ring degree; repeatable.", show_default="16"),
+    ] = None,
+    complex_slots: Annotated[
+        bool, typer.Option("--complex", help="Complex slots, which take a second EvalMod.")
+    ] = False,
+    threads: OneThread = 1,
+    seconds: Seconds = 10.0,
+    json: JsonLines = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Measure bootstrapping at 128 bits of security: seconds, precision of the worst slot, levels left, keys.
+
+    \b
+    Examples:
+      cipherblas bench bootstrap
+      cipherblas bench bootstrap --log-n 15 --log-n 16 --threads 2 --json
+    """
+    from cipherblas.bench import run_bootstrap
+
+    options = without_none(log_n=log_n and [int(degree.value) for degree in log_n])
+    rows = run_bootstrap(threads=threads, budget=seconds, complex_slots=complex_slots, **options)
+    _print(rows, json, Display(quiet=quiet))
+
+
 @app.command("linear-transform")
 @guarded
 def linear_transform(

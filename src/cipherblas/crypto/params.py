@@ -393,6 +393,33 @@ def key_words(n: int, moduli: Sequence[float]) -> int:
     return n * 3 // 4 if max(moduli) < 1 << _core.PACKED_BITS else n
 
 
+# Bits of the special primes at which a ciphertext is switched to the sparse secret, beyond those of q_0.
+ENCAPSULATION_MARGIN_BITS = 4.0
+
+
+@functools.lru_cache(maxsize=64)
+def encapsulating(params: Parameters) -> Parameters:
+    """The parameters at which ciphertexts of one limb are switched to a sparse secret (sparse-secret encapsulation):
+    the same ring, q_0 alone, and two small special primes of its own.
+
+    Raises:
+        SecurityError: `security_table.max_log_qp_sparse` does not allow them.
+        ParameterError: there are no such primes.
+    """
+    first = params.q[0]
+    each = (math.log2(first) + ENCAPSULATION_MARGIN_BITS) / 2
+    special = _nearest_primes(params.n, [each, each], exclude=params.q + params.p)
+    log_qp = _log2((first, *special))
+    if params.security and log_qp > security_table.max_log_qp_sparse(params.n, params.security):
+        raise SecurityError(
+            f"A sparse secret does not reach {params.security}-bit security at N = {params.n}.",
+            expected=f"log2(QP) <= {security_table.max_log_qp_sparse(params.n, params.security):g}",
+            got=f"{log_qp:.2f}",
+        )
+    scale_bits, security = params.scale_bits, params.security
+    return Parameters(params.n, (first,), special, 1, scale_bits, security, insecure=security == 0)
+
+
 def _nearest_primes(n: int, bits: Sequence[float], exclude: Sequence[int]) -> tuple[int, ...]:
     """Distinct primes = 1 mod 2N nearest to 2^bits, in the order asked for."""
     from cipherblas import _core

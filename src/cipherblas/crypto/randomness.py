@@ -42,6 +42,7 @@ class Purpose(enum.IntEnum):
     MATRIX_UNIFORM = 7
     SHARED_SECRET = 8
     SHARING = 10  # 9 was that of conversion keys
+    SPARSE_SECRET = 11
 
 
 def fresh_seed() -> bytes:
@@ -111,6 +112,23 @@ def ternary(context: _core.Context, seed: bytes | Array, purpose: Purpose, index
     drawn = streams(seed, purpose, [index], context.n + context.n // 64 + 256, np.uint8)
     coefficients = np.asarray(context.ternary(drawn[0]))
     drawn.fill(0)
+    return coefficients
+
+
+def sparse_ternary(n: int, seed: bytes | Array, weight: int) -> Array:
+    """`weight` coefficients ±1 at uniform places, all others 0: int64 (N,). Places that were drawn before are drawn
+    again."""
+    words = streams(seed, Purpose.SPARSE_SECRET, [0], max(4 * weight, 256))[0]
+    coefficients = np.zeros(n, np.int64)
+    left = min(weight, n // 2)
+    for word in words:
+        place = int(word) % n  # a power of two: uniform
+        if left and coefficients[place] == 0:
+            coefficients[place] = 1 - 2 * (int(word) >> 63)
+            left -= 1
+    words.fill(0)
+    if left:  # with 8 draws for each, less than once in 2^100 times
+        raise ParameterError("The seed gives no sparse secret; make another key.", got=f"{left} places short")
     return coefficients
 
 

@@ -27,6 +27,13 @@ _MAX_LOG_QP: dict[int, dict[int, int]] = {
     256: {1 << 10: 13, 1 << 11: 27, 1 << 12: 56, 1 << 13: 114, 1 << 14: 230, 1 << 15: 462, 1 << 16: 929},
 }
 
+# Of a second, sparse secret, which is used while a modulus is raised and nowhere else. Source: Bossuat,
+# Troncoso-Pastoriza, Hubaux, "Bootstrapping for approximate homomorphic encryption with negligible failure-probability
+# by using sparse-secret encapsulation" (eprint 2022/024), whose weight this is: hybrid attacks that guess a part of the
+# secret take at least 139 bits at N = 2^15 with 105 bits, more in a larger ring with the same modulus.
+SPARSE_WEIGHT = 32
+_MAX_LOG_QP_SPARSE: dict[int, dict[int, int]] = {128: {1 << 15: 105}}
+
 
 def check_wanted(security: int, insecure: bool = False) -> None:
     """Check what a caller asks for, before anything is compared with it.
@@ -55,6 +62,18 @@ def max_log_qp(n: int, security: int) -> float:
     if security not in _MAX_LOG_QP:
         raise ParameterError("There is no such level of security.", expected="128, 192 or 256", got=security)
     column = _MAX_LOG_QP[security]
+    return float(max((bound for degree, bound in column.items() if degree <= n), default=0))
+
+
+def max_log_qp_sparse(n: int, security: int) -> float:
+    """The largest log2(q_0·P') at which a ternary secret of weight `SPARSE_WEIGHT` may be used; 0.0: at none.
+
+    Raises:
+        ParameterError: `security` is not 128, 192 or 256.
+    """
+    if security not in _MAX_LOG_QP:
+        raise ParameterError("There is no such level of security.", expected="128, 192 or 256", got=security)
+    column = _MAX_LOG_QP_SPARSE.get(security, {})
     return float(max((bound for degree, bound in column.items() if degree <= n), default=0))
 
 

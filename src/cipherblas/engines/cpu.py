@@ -113,6 +113,17 @@ class CpuEngine(Engine):
     def relinearise(self, x: Words, key: Words) -> Words:
         return self._context.relinearise(x, key)
 
+    def switch(self, x: Words, key: Words) -> Words:
+        return self._context.relinearise(np.stack([x[0], np.zeros_like(x[0]), x[1]]), key)
+
+    def beside(self, params: Parameters) -> CpuEngine:
+        return CpuEngine(params)
+
+    def raised(self, x: Words, limbs: int) -> Words:
+        residues = self._context.rows_from_ntt(np.ascontiguousarray(x))[0].astype(np.int64)
+        centred = residues - self._moduli[0] * (residues > self._moduli[0] // 2)
+        return np.stack([self._context.plaintext(each, limbs) for each in centred])
+
     def multiply_relinearise(self, x: Words, y: Words, key: Words) -> Words:
         return self._context.multiply_relinearise(x, y, key)
 

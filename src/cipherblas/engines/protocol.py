@@ -159,6 +159,19 @@ class Engine(Protocol):
         """`relinearise` of x·y."""
         ...
 
+    def switch(self, x: Ciphertext, key: Key) -> Ciphertext:
+        """(b, a) under the secret that the key switches from, under the one that it switches to."""
+        ...
+
+    def raised(self, x: Ciphertext, limbs: int) -> Ciphertext:
+        """ModRaise: the residues modulo q_0 of a ciphertext of one limb, centred, modulo the first `limbs` primes."""
+        ...
+
+    def beside(self, params: Parameters) -> Engine:
+        """An engine of the same kind for other parameters of the ring; each takes ciphertexts of the other as far as
+        their primes agree."""
+        ...
+
     def linear_transform(
         self,
         sources: Sequence[Ciphertext],

@@ -103,6 +103,14 @@ class Costs:
         counts.rescales += outputs * merged
         self._divide(counts, outputs * 2, merged + extended * self._special, limbs - merged)
 
+    def raising(self, counts: Counts, limbs: int) -> None:
+        """A modulus raised from q_0 to `limbs` limbs: a switch to the sparse secret before and one from it after."""
+        counts.modulus_raises += 1
+        counts.ntt_limbs += 2 + 2 * limbs  # both components from q_0 to all limbs
+        self.hoisting(counts, limbs)
+        self.key_products(counts, 1, limbs)
+        self.mod_down(counts, 1, limbs)
+
     def rescale(self, counts: Counts, components: int, limbs: int) -> None:
         """Division by the last of `limbs` limbs."""
         counts.rescales += 1

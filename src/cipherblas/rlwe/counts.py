@@ -21,6 +21,7 @@ class Counts:
         rescales: divisions by a limb; those merged with a ModDown are counted too.
         moddowns: divisions by P (two components each).
         linear_transforms: outputs of linear transforms.
+        modulus_raises: moduli of ciphertexts of one limb that are raised, under the sparse secret.
         adds: additions and subtractions of ciphertexts, those inside lazily reduced sums left out.
         encodings: plaintexts turned into ring elements, as if nothing were cached; stored weights left out.
         operand_encodings: those of clear operands, which are new in every run, unlike masks.
@@ -56,6 +57,7 @@ class Counts:
     rescales: int = 0
     moddowns: int = 0
     linear_transforms: int = 0
+    modulus_raises: int = 0
     adds: int = 0
     encodings: int = 0
     operand_encodings: int = 0

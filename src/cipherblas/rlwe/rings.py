@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
+
+from cipherblas.crypto.params import ENCAPSULATION_MARGIN_BITS
 
 
 class Ring(Protocol):
@@ -51,3 +54,9 @@ class RingShape:
     def for_depth(cls, slots: int, depth: int, scale_bits: float = 40.0) -> RingShape:
         """A shape with `depth` rescales above two base limbs, one limb per digit."""
         return cls.from_bits(2 * slots, [scale_bits + 8] * 2 + [scale_bits] * depth, [50.0], 1, scale_bits)
+
+
+def encapsulating_shape(ring: Ring) -> RingShape:
+    """Nominal parameters of the switch to a sparse secret; see `cipherblas.crypto.params.encapsulating`."""
+    each = math.sqrt(ring.q[0] * 2.0**ENCAPSULATION_MARGIN_BITS)
+    return RingShape(ring.n, (float(ring.q[0]),), (each, each), 1, ring.scale_bits)

@@ -19,6 +19,7 @@ from cipherblas.crypto.keys.switching import (
     StoredKey,
     SwitchingKey,
     key_shape,
+    parameters_of,
 )
 from cipherblas.crypto.params import Parameters
 
@@ -63,7 +64,7 @@ class EvaluationKeys:
         if isinstance(key, StoredKey):
             self._stored[key.galois] = key
             return
-        shape = key_shape(self.params, key.limbs)
+        shape = key_shape(parameters_of(self.params, key.galois), key.limbs)
         if key.data.shape != shape:
             raise ShapeError(
                 f"The key for {self._name(key.galois)} has the wrong shape.",

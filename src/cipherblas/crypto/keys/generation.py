@@ -10,9 +10,9 @@ from cipherblas.common.progress import Progress
 from cipherblas.crypto import files, randomness
 from cipherblas.crypto.keys import storage
 from cipherblas.crypto.keys.evaluation import EvaluationKeys
-from cipherblas.crypto.keys.request import WEIGHTS, KeyRequest
+from cipherblas.crypto.keys.request import FROM_SPARSE, TO_SPARSE, WEIGHTS, KeyRequest
 from cipherblas.crypto.keys.secret import SecretKey
-from cipherblas.crypto.keys.switching import RELINEARISE, SwitchingKey, uniform_part
+from cipherblas.crypto.keys.switching import RELINEARISE, SwitchingKey, parameters_of, uniform_part
 
 # Gives the polynomial, NTT form at all limbs of Q and P, that the key of a number of `weight_key` switches from.
 WeightSecrets = Callable[[int], Array]
@@ -25,14 +25,21 @@ def make_switching_key(
 
     The a parts come from a fresh public seed, the errors from a private one that is forgotten.
     """
-    params = secret.params
+    params = parameters_of(secret.params, galois)
     context = params.context()
     seed = randomness.fresh_seed()
     a = uniform_part(params, seed, limbs)
     errors = randomness.noise(context, params.digits(limbs))
     with secret.held_open():
         source = _source(secret, galois, weights)
-        data = context.switching_key(secret.ntt(), source, a, errors, limbs)
+        target = secret.ntt()
+        if galois == TO_SPARSE:
+            sparse = secret.sparse_coefficients()
+            target = context.plaintext(sparse, params.limbs, special=True)
+            sparse.fill(0)
+        data = context.switching_key(target, source, a, errors, limbs)
+        if galois == TO_SPARSE:
+            target.fill(0)
     source.fill(0)
     errors.fill(0)
     return SwitchingKey(galois, limbs, seed, data)
@@ -49,6 +56,14 @@ def _source(secret: SecretKey, galois: int, weights: WeightSecrets | None) -> Ar
                 got="none",
             )
         return weights(galois)
+    if galois == TO_SPARSE:
+        params = parameters_of(secret.params, galois)
+        return params.context().plaintext(secret.coefficients(), params.limbs, special=True)
+    if galois == FROM_SPARSE:
+        sparse = secret.sparse_coefficients()
+        found = context.plaintext(sparse, secret.params.limbs, special=True)
+        sparse.fill(0)
+        return found
     ntt = secret.ntt()
     return context.multiply(ntt, ntt) if galois == RELINEARISE else context.automorphism(ntt, galois)
 

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cipherblas.common.errors import FormatError, ParameterError
-from cipherblas.crypto.params import Parameters
+from cipherblas.crypto.params import Parameters, encapsulating
 
-# Numbers of keys for the secrets of fixed weights, above every Galois element: the factor, then its row.
+# Numbers of the keys of sparse-secret encapsulation, above every Galois element.
+TO_SPARSE, FROM_SPARSE = 1 << 31, (1 << 31) + 1
+# Numbers of keys for the secrets of fixed weights, above these: the factor, then its row.
 WEIGHTS = 1 << 32
 _ROWS = 1 << 24
 
@@ -30,6 +32,8 @@ def describe_galois(galois: int, n: int) -> str:
     if galois >= WEIGHTS:
         factor, row = weight_row(galois)
         return f"row {row} of fixed factor {factor}"
+    if galois in (TO_SPARSE, FROM_SPARSE):
+        return f"the switch {'to' if galois == TO_SPARSE else 'from'} the sparse secret"
     order = 2 * n
     element = 1
     for step in range(n // 2):
@@ -51,11 +55,13 @@ class KeyRequest:
         galois: Galois element → limbs.
         relinearise: limbs of the relinearisation key, or None for no such key.
         weights: number of `weight_key` → limbs, of the secrets of fixed weights.
+        encapsulation: limbs to which a modulus is raised under the sparse secret, or None for no such keys.
     """
 
     galois: dict[int, int] = field(default_factory=dict)
     relinearise: int | None = None
     weights: dict[int, int] = field(default_factory=dict)
+    encapsulation: int | None = None
 
     def need_relinearise(self, limbs: int) -> None:
         """Ask for a relinearisation key that serves `limbs` limbs."""
@@ -67,33 +73,41 @@ class KeyRequest:
         def larger(mine: dict[int, int], theirs: dict[int, int]) -> dict[int, int]:
             return {**mine, **{key: max(limbs, mine.get(key, 0)) for key, limbs in theirs.items()}}
 
-        limbs = [count for count in (self.relinearise, other.relinearise) if count is not None]
+        def most(*counts: int | None) -> int | None:
+            return max((count for count in counts if count is not None), default=None)
+
         galois, weights = larger(self.galois, other.galois), larger(self.weights, other.weights)
-        return KeyRequest(galois, max(limbs, default=None), weights)
+        raised = most(self.encapsulation, other.encapsulation)
+        return KeyRequest(galois, most(self.relinearise, other.relinearise), weights, raised)
 
     @classmethod
     def of_limbs(cls, limbs: Mapping[int, int], relinearise: int) -> KeyRequest:
         """The request of keys by number, `relinearise` being that of the relinearisation key."""
-        galois = {number: count for number, count in sorted(limbs.items()) if number < WEIGHTS}
+        others = (TO_SPARSE, FROM_SPARSE)
+        galois = {n: count for n, count in sorted(limbs.items()) if n < WEIGHTS and n not in others}
         weights = {number: count for number, count in sorted(limbs.items()) if number >= WEIGHTS}
-        return cls(galois, galois.pop(relinearise, None), weights)
+        return cls(galois, galois.pop(relinearise, None), weights, limbs.get(FROM_SPARSE))
 
     def limbs_by_number(self, relinearise: int) -> dict[int, int]:
         """All keys by number, in the order in which they are made; the inverse of `of_limbs`."""
         first = {} if self.relinearise is None else {relinearise: self.relinearise}
-        return {**first, **dict(sorted(self.galois.items())), **dict(sorted(self.weights.items()))}
+        raised = self.encapsulation
+        last = {} if raised is None else {TO_SPARSE: 1, FROM_SPARSE: raised}
+        return {**first, **dict(sorted(self.galois.items())), **dict(sorted(self.weights.items())), **last}
 
     def numbers_by_limbs(self) -> Counter[int]:
         """Limbs → how many keys serve so many."""
-        alone = () if self.relinearise is None else (self.relinearise,)
+        alone = [limbs for limbs in (self.relinearise, self.encapsulation) if limbs is not None]
         return Counter((*self.galois.values(), *self.weights.values(), *alone))
 
     def __len__(self) -> int:
-        return len(self.galois) + (self.relinearise is not None) + len(self.weights)
+        alone = (self.relinearise is not None) + 2 * (self.encapsulation is not None)
+        return len(self.galois) + len(self.weights) + alone
 
     def nbytes(self, params: Parameters) -> int:
         """Bytes of these keys in memory, packed where the primes allow it; a file holds the b parts alone."""
-        return sum(number * params.key_bytes(limbs) for limbs, number in self.numbers_by_limbs().items())
+        main = sum(number * params.key_bytes(limbs) for limbs, number in self.numbers_by_limbs().items())
+        return main + (0 if self.encapsulation is None else encapsulating(params).key_bytes(1))
 
     def check(self, params: Parameters) -> None:
         """Raise ParameterError unless these keys exist for `params`."""
@@ -109,6 +123,9 @@ class KeyRequest:
             params.check_limbs(limbs)
         if self.relinearise is not None:
             params.check_limbs(self.relinearise)
+        if self.encapsulation is not None:
+            params.check_limbs(self.encapsulation)
+            encapsulating(params)
         for number, limbs in self.weights.items():
             if not WEIGHTS <= number < 2 * WEIGHTS:
                 raise ParameterError(
@@ -120,11 +137,12 @@ class KeyRequest:
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-ready dictionary; `from_dict` is the inverse."""
-        return {
+        values = {
             "galois": [list(item) for item in sorted(self.galois.items())],
             "relinearise": self.relinearise,
             "weights": [list(item) for item in sorted(self.weights.items())],
         }
+        return values if self.encapsulation is None else {**values, "encapsulation": self.encapsulation}
 
     @classmethod
     def from_dict(cls, values: Any) -> KeyRequest:
@@ -148,13 +166,15 @@ class KeyRequest:
                 )
             return {count(number): count(limbs) for number, limbs in pairs}
 
-        if not isinstance(values, Mapping) or set(values) != {"galois", "relinearise", "weights"}:
+        fields = {"galois", "relinearise", "weights"}
+        if not isinstance(values, Mapping) or set(values) - {"encapsulation"} != fields:
             raise FormatError(
                 "A key request has the wrong fields.", expected="galois, relinearise and weights", got=values
             )
-        relinearise = values["relinearise"]
+        relinearise, raised = values["relinearise"], values.get("encapsulation")
         return cls(
             by_number(values["galois"]),
             None if relinearise is None else count(relinearise),
             by_number(values["weights"]),
+            None if raised is None else count(raised),
         )

@@ -16,6 +16,7 @@ from cipherblas.common.memory import Array
 from cipherblas.common.pickles import NeverCopied
 from cipherblas.crypto import files, randomness
 from cipherblas.crypto.params import Parameters
+from cipherblas.crypto.security import SPARSE_WEIGHT
 
 
 class _Lent:
@@ -102,6 +103,11 @@ class SecretKey(NeverCopied):
         purpose = randomness.Purpose.SHARED_SECRET
         with self.held_open():
             return randomness.ternary(self.params.context(), self._seed, purpose, index)
+
+    def sparse_coefficients(self) -> Array:
+        """The secret of weight `SPARSE_WEIGHT` under which moduli are raised, int64 (N,): from the same seed."""
+        with self.held_open():
+            return randomness.sparse_ternary(self.params.n, self._seed, SPARSE_WEIGHT)
 
     def close(self) -> None:
         """Overwrite the secret, also in the arrays that were handed out. Further use is a SecurityError."""

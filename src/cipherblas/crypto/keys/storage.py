@@ -20,8 +20,15 @@ from cipherblas.common.errors import CipherblasError, FormatError, MismatchError
 from cipherblas.common.memory import in_threads
 from cipherblas.common.progress import Progress, Steps
 from cipherblas.crypto import files, randomness
-from cipherblas.crypto.keys.request import WEIGHTS, KeyRequest, weight_row
-from cipherblas.crypto.keys.switching import RELINEARISE, StoredKey, SwitchingKey, key_shape, unpack
+from cipherblas.crypto.keys.request import FROM_SPARSE, TO_SPARSE, WEIGHTS, KeyRequest, weight_row
+from cipherblas.crypto.keys.switching import (
+    RELINEARISE,
+    StoredKey,
+    SwitchingKey,
+    key_shape,
+    parameters_of,
+    unpack,
+)
 from cipherblas.crypto.params import Parameters
 
 MANIFEST = "manifest.safetensors"
@@ -39,6 +46,8 @@ class Owner(NamedTuple):
 def _tensor_name(galois: int) -> str:
     if galois >= WEIGHTS:
         return "weights-{}-{}".format(*weight_row(galois))
+    if galois in (TO_SPARSE, FROM_SPARSE):
+        return "to-sparse" if galois == TO_SPARSE else "from-sparse"
     return "relinearisation" if galois == RELINEARISE else f"galois-{galois}"
 
 
@@ -65,13 +74,16 @@ def save(
     target = Path(path)
     groups = _groups(params, limbs, part_bytes)
     set_name = os.urandom(8).hex()
-    stored = sum(_residue_bytes(params, count) + randomness.SEED_BYTES for count in limbs.values())
+    stored = sum(_stored_bytes(params, number, count) for number, count in limbs.items())
     steps = Steps(progress, files.STEPS_PER_BYTE * stored)
 
     def write_part(file: Path, part: int) -> None:
         made = [key(element, limbs[element]) for element in groups[part]]
         seeds = np.frombuffer(b"".join(one.seed for one in made), np.uint8)
-        tensors = {_tensor_name(one.galois): unpack(params, one.data[:, 0]) for one in made}
+        tensors = {
+            _tensor_name(one.galois): unpack(parameters_of(params, one.galois), one.data[:, 0])
+            for one in made
+        }
         tensors["seeds"] = seeds.reshape(len(made), randomness.SEED_BYTES)
         listed = [[one.galois, one.limbs] for one in made]
         header = {**owner._asdict(), "set": set_name, "part": part, "keys": listed}
@@ -99,9 +111,11 @@ def save(
                     file.unlink()
 
 
-def _residue_bytes(params: Parameters, limbs: int) -> int:
-    """Of a key in its file, without the seed."""
-    return params.digits(limbs) * (limbs + params.special_limbs) * params.n * 8
+def _stored_bytes(params: Parameters, number: int, limbs: int) -> int:
+    """Of a key in its file."""
+    params = parameters_of(params, number)
+    residues = params.digits(limbs) * (limbs + params.special_limbs) * params.n
+    return 8 * residues + randomness.SEED_BYTES
 
 
 def _groups(params: Parameters, limbs: Mapping[int, int], part_bytes: int) -> list[list[int]]:
@@ -111,7 +125,7 @@ def _groups(params: Parameters, limbs: Mapping[int, int], part_bytes: int) -> li
     groups: list[list[int]] = [[]]
     filled = 0
     for element, count in limbs.items():
-        size = _residue_bytes(params, count)
+        size = _stored_bytes(params, element, count)
         if groups[-1] and filled + size > part_bytes:
             groups.append([])
             filled = 0
@@ -197,7 +211,7 @@ def _stored_keys(reader: files.Reader) -> list[StoredKey]:
     pairs = [pair for pair in listed if isinstance(pair, list) and len(pair) == 2]
     whole = [pair for pair in pairs if all(type(number) is int and number >= 0 for number in pair)]
     by_element: dict[int, int] = {pair[0]: pair[1] for pair in whole}
-    if len(by_element) != len(listed):
+    if len(by_element) != len(listed) or by_element.get(TO_SPARSE, 1) != 1:
         raise FormatError(
             f"{reader.path} has a damaged list of keys.", expected="[element, limbs], each once", got=listed
         )
@@ -215,7 +229,7 @@ def _stored_keys(reader: files.Reader) -> list[StoredKey]:
     seeds = reader.read("seeds")
     stored = []
     for (element, limbs), seed in zip(by_element.items(), seeds, strict=True):
-        digits, _, rows, _ = key_shape(reader.parameters, limbs)
+        digits, _, rows, _ = key_shape(parameters_of(reader.parameters, element), limbs)
         reader.expect(_tensor_name(element), np.uint64, (digits, rows, reader.parameters.n))
         stored.append(StoredKey(element, limbs, seed.tobytes(), reader, _tensor_name(element)))
     return stored

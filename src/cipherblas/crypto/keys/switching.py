@@ -12,9 +12,15 @@ from cipherblas.common.errors import FormatError
 from cipherblas.common.memory import Array, aligned_empty
 from cipherblas.common.pickles import Rebuilt
 from cipherblas.crypto import files, randomness
-from cipherblas.crypto.params import Parameters
+from cipherblas.crypto.keys.request import TO_SPARSE
+from cipherblas.crypto.params import Parameters, encapsulating
 
 RELINEARISE = 0  # stands for the relinearisation key where others are named by their Galois element
+
+
+def parameters_of(params: Parameters, number: int) -> Parameters:
+    """Those that a key of these parameters is made with: the key to the sparse secret has its own."""
+    return encapsulating(params) if number == TO_SPARSE else params
 
 
 def key_shape(params: Parameters, limbs: int) -> tuple[int, int, int, int]:
@@ -59,7 +65,7 @@ class SwitchingKey(Rebuilt):
     """One switching key in memory.
 
     Attributes:
-        galois: the Galois element it serves, RELINEARISE, or a number of `weight_key`.
+        galois: the Galois element it serves, RELINEARISE, TO_SPARSE, FROM_SPARSE, or a number of `weight_key`.
         limbs: it serves ciphertexts of at most so many limbs.
         seed: public seed of the a parts.
         data: uint64 of `key_shape`, Montgomery form, components b and a, packed.
@@ -110,7 +116,7 @@ class StoredKey:
 
     def load(self) -> SwitchingKey:
         """Read the b parts and expand the a parts; errors as `files.read`, and FormatError for a residue ≥ q."""
-        params = self.reader.parameters
+        params = parameters_of(self.reader.parameters, self.galois)
         b = self.reader.read(self.tensor)
         moduli = np.array([*params.q[: self.limbs], *params.p], np.uint64)
         if (b.max(axis=2) >= moduli).any():
@@ -128,7 +134,7 @@ def _carried(
     galois: int, limbs: int, seed: bytes, params: Parameters, path: str, tensor: str, array: Array
 ) -> StoredKey:
     """The key that a pickle carried, of the shape that the reader of a file asks for."""
-    digits, _, rows, _ = key_shape(params, limbs)
+    digits, _, rows, _ = key_shape(parameters_of(params, galois), limbs)
     if array.dtype != np.uint64 or array.shape != (digits, rows, params.n):
         raise FormatError(
             f"The tensor {tensor} of {path} has the wrong type or shape.",

@@ -83,6 +83,7 @@ class Bookkeeper:
         self._galois: dict[int, int] = {}
         self._galois_limbs: dict[int, int] = {}
         self._relinearise_limbs: int | None = None
+        self._raised_limbs: int | None = None
 
     # ---- threads ----
 
@@ -90,7 +91,8 @@ class Bookkeeper:
         """Another evaluator of the same run, for another thread: they share ledger, encodings and keys; counts and
         declared keys begin anew, until `join`."""
         other = copy.copy(self)
-        other.counts, other._galois_limbs, other._relinearise_limbs = Counts(), {}, None
+        other.counts, other._galois_limbs = Counts(), {}
+        other._relinearise_limbs = other._raised_limbs = None
         return other
 
     def join(self, sibling: Bookkeeper) -> None:
@@ -100,6 +102,8 @@ class Bookkeeper:
             self._galois_limbs[element] = max(limbs, self._galois_limbs.get(element, 0))
         if sibling._relinearise_limbs is not None:
             self._relinearise_limbs = max(sibling._relinearise_limbs, self._relinearise_limbs or 0)
+        if sibling._raised_limbs is not None:
+            self._raised_limbs = max(sibling._raised_limbs, self._raised_limbs or 0)
 
     # ---- keys ----
 
@@ -114,7 +118,11 @@ class Bookkeeper:
     @property
     def request(self) -> KeyRequest:
         """The evaluation keys that the operations so far needed, each at its largest number of limbs."""
-        return KeyRequest(galois=dict(self._galois_limbs), relinearise=self._relinearise_limbs)
+        return KeyRequest(
+            galois=dict(self._galois_limbs),
+            relinearise=self._relinearise_limbs,
+            encapsulation=self._raised_limbs,
+        )
 
     def _use_rotation_key(self, step: int, limbs: int) -> None:
         element = self.galois_element(step)
@@ -126,6 +134,19 @@ class Bookkeeper:
         if (self._relinearise_limbs or 0) < limbs:
             self._check_relinearisation_key(limbs)
             self._relinearise_limbs = limbs
+
+    def _use_encapsulation_keys(self, limbs: int) -> None:
+        if (self._raised_limbs or 0) < limbs:
+            self._check_encapsulation_keys(limbs)
+            self._raised_limbs = limbs
+
+    def _check_encapsulation_keys(self, limbs: int) -> None:
+        if self._available is not None and (self._available.encapsulation or 0) < limbs:
+            raise MissingKeyError(
+                "No keys of sparse-secret encapsulation were declared for so many limbs.",
+                expected=f"at least {limbs} limbs",
+                got=self._available.encapsulation,
+            )
 
     def _check_rotation_key(self, element: int, step: int, limbs: int) -> None:
         if self._available is not None and self._available.galois.get(element, 0) < limbs:

@@ -7,10 +7,11 @@ counts and declared keys are the same for all three because they are kept here a
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from cipherblas.common.errors import ShapeError
+from cipherblas.common.errors import LevelError, ShapeError
 from cipherblas.evaluators.slots import rotations
 from cipherblas.evaluators.slots.bookkeeping import CONJUGATE
 from cipherblas.evaluators.slots.products import Products
@@ -94,6 +95,38 @@ class Evaluator(Products):
         """The largest error of a slot, in units of the integer message, where that is followed (`WorstCase`)."""
         return 0.0
 
+    # ---- the modulus ----
+
+    @abstractmethod
+    def _raise_data(self, data: Any, limbs: int) -> Any: ...
+
+    def raise_modulus(self, x: Ct, limbs: int, bound: float) -> Ct:
+        """ModRaise: the same integers modulo q_0, read modulo more primes: the message plus q_0 times small integers.
+
+        The ciphertext is switched to a sparse secret at q_0 and back at the top, so that the integers are small: their
+        number h of nonzero coefficients bounds them (Bossuat, Troncoso-Pastoriza, Hubaux: sparse-secret encapsulation,
+        eprint 2022/024). Levels: none; what is beyond the first limb is forgotten. Keys: those of encapsulation.
+
+        Args:
+            x: of two components.
+            limbs: of the result.
+            bound: of the slots of the result, multiples of q_0 included, as the caller knows.
+        """
+        rotations.check_switchable(x)
+        if not 1 < limbs <= self.top_limbs:
+            raise LevelError(
+                "A modulus cannot be raised to so many limbs.", expected=f"2 to {self.top_limbs}", got=limbs
+            )
+        x = self.drop(x, 1)
+        self._use_encapsulation_keys(limbs)
+        self.costs.raising(self.counts, limbs)
+        self.ledger.touch((self.digits(limbs) + 2) * (limbs + self._special) * self.limb_bytes())
+        model = self.noise_model
+        errors = x.errors.with_own(
+            model.encapsulation(x.scale), model.key_switch(limbs, x.scale), model.rounding(x.scale)
+        )
+        return self.make(limbs, x.scale, bound, errors, 2, self._raise_data(x.data, limbs))
+
     # ---- rotations and linear transforms ----
 
     def rotate_many(self, x: Ct | Plain, steps: Sequence[Step]) -> list[Any]:
@@ -124,6 +157,7 @@ class Evaluator(Products):
         *,
         baby_steps: int | None = None,
         order: str | None = None,
+        most: float = math.inf,
     ) -> Any:
         """Σ_z u_z ⊙ Rot_z(x) (FAME, Algorithms 1 and 3). Levels: 1, none when every diagonal is None.
 
@@ -133,6 +167,8 @@ class Evaluator(Products):
             baby_steps: baby-step/giant-step with that many baby steps (in units of the steps' common
                 divisor); by default all rotations are hoisted together.
             order: "limb" or "rotation", the loop order of the executor; by default the evaluator's.
+            most: with baby steps, what no slot of the result exceeds, as the caller knows; or no coefficient, where it
+                is the coefficients that what follows reads.
 
         The scale is unchanged: diagonals are encoded at the scale of the limb that the merged rescale drops.
         """
@@ -140,7 +176,7 @@ class Evaluator(Products):
         if isinstance(x, Plain):
             return rotations.transform_plain(x, transform)
         if baby_steps is not None and transform.masked and len(transform) > 2:
-            return rotations.transform_giant_steps(self, x, transform, baby_steps, order)
+            return rotations.transform_giant_steps(self, x, transform, baby_steps, order, most)
         return next(self.linear_transforms(x, [transform], order=order))
 
     def linear_transforms(

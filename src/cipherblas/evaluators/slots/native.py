@@ -15,7 +15,8 @@ from cipherblas.common.errors import MismatchError, MissingKeyError, RangeError,
 from cipherblas.common.limits import RUN_BYTES, all_encoded, encoded
 from cipherblas.common.memory import aligned_empty
 from cipherblas.crypto.keys.evaluation import EvaluationKeys
-from cipherblas.crypto.params import Parameters
+from cipherblas.crypto.keys.request import FROM_SPARSE, TO_SPARSE
+from cipherblas.crypto.params import Parameters, encapsulating
 from cipherblas.engines.cpu import CpuEngine
 from cipherblas.engines.encodings import EncodeCache, Encodings, WeightStore
 from cipherblas.engines.protocol import Engine, Factor, Key, Message, Words
@@ -103,6 +104,18 @@ class Native(Evaluator):
 
     def _relinearisation_key(self, limbs: int) -> Key:
         return self.engine.upload_key(self._evaluation_keys().relinearisation(limbs))
+
+    def _check_encapsulation_keys(self, limbs: int) -> None:
+        keys = self._evaluation_keys()
+        keys.key(TO_SPARSE), keys.key(FROM_SPARSE, limbs)
+
+    def _raise_data(self, data: Any, limbs: int) -> Any:
+        keys = self._evaluation_keys()
+        small = self.engine.beside(encapsulating(keys.params))
+        sparse = small.switch(data, small.upload_key(keys.key(TO_SPARSE).data))
+        return self.engine.switch(
+            self.engine.raised(sparse, limbs), self.engine.upload_key(keys.key(FROM_SPARSE, limbs).data)
+        )
 
     # ---- plaintexts ----
 

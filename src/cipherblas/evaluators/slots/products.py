@@ -151,11 +151,13 @@ class Products(Levels):
         accumulator: Ct | None = None,
         *,
         rows: tuple[float, float] | None = None,
+        most: float = math.inf,
     ) -> Ct:
         """Σ_t plain_t ⊙ ct_t with the clear vectors encoded at a given scale; see `multiply_sum`.
 
         Args:
             rows: `row_sum` and `row_norm` of the clear vectors together, where they are known (see `Transform`).
+            most: what no slot, or no coefficient, of the sum exceeds that this is a part of.
         """
         # Rotations of one vector, of which there may be many, are alike: one of them is looked at.
         kinds = {(id(ct.errors), ct.bound, ct.scale, ct.limbs): ct for ct in cts}.values()
@@ -170,7 +172,7 @@ class Products(Levels):
         else:
             bound = max(ct.bound for ct in kinds) * rows[0]
             errors = worst(ct.errors for ct in kinds).mapped(*rows)
-        bounds = sum([ct.bound for ct in cts])
+        bound, bounds = min(bound, most), sum([ct.bound for ct in cts])
         errors = errors.with_common(rounding * bounds)
         self.counts.sums += 1
         self.costs.plains(self.counts, len(cts), limbs)

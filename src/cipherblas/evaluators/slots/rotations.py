@@ -174,12 +174,20 @@ def _execute(
 
 
 def transform_giant_steps(
-    ev: Products, x: Ct, transform: Transform, baby_steps: int, order: str | None
+    ev: Products,
+    x: Ct,
+    transform: Transform,
+    baby_steps: int,
+    order: str | None,
+    most: float = math.inf,
 ) -> Ct:
     """Baby-step/giant-step: Σ_g Rot_g(Σ_b Rot_{-g}(u_{g+b}) ⊙ Rot_b(x)).
 
     The baby rotations are hoisted and written out, so that every giant step reads them; the giant rotations share one
     ModDown, merged with the rescale.
+
+    Args:
+        most: what no slot of the result exceeds, or no coefficient: parts of the sum may wrap around the modulus then.
     """
     check_switchable(x)
     ev.require_levels(x, 1, "a linear transform")
@@ -191,7 +199,9 @@ def transform_giant_steps(
     mask_scale = float(ev.params.q[x.limbs - 1])
     rows = transform.row_sum, transform.row_norm
     sums = [
-        ev.weighted_sum([rotated[baby] for baby in group.babies], group.plains, mask_scale, rows=rows)
+        ev.weighted_sum(
+            [rotated[baby] for baby in group.babies], group.plains, mask_scale, rows=rows, most=most
+        )
         for group in groups
     ]
     sources, data = _rotated_sum(ev, sums, [group.step for group in groups], True, order)
@@ -201,7 +211,8 @@ def transform_giant_steps(
         math.sqrt(len(sources)) * model.key_switch(x.limbs, x.scale * mask_scale),
         model.rounding(x.scale),
     )
-    return ev.make(x.limbs - 1, x.scale, x.bound * transform.row_sum, errors, 2, data)
+    bound = min(x.bound * transform.row_sum, most)
+    return ev.make(x.limbs - 1, x.scale, bound, errors, 2, data)
 
 
 def _giant_steps(transform: Transform, baby_steps: int) -> tuple[GiantStep, ...]:

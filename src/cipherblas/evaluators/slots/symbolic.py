@@ -79,6 +79,9 @@ class Symbolic(Evaluator):
         nbytes = self.ct_bytes(first)
         return [first, *(Ct(*properties, one, self.ledger, nbytes) for one in data[1:])]
 
+    def _raise_data(self, data: Any, limbs: int) -> Any:
+        return None
+
     def _rotate_data(self, data: Any, steps: Sequence[int], limbs: int) -> list[Any]:
         return [None] * len(steps)
 

@@ -8,6 +8,7 @@ are independent and every message is as large as its bound; what stays random, a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -147,9 +148,10 @@ class WorstCase(Evaluator):
         accumulator: Ct | None = None,
         *,
         rows: tuple[float, float] | None = None,
+        most: float = math.inf,
     ) -> Ct:
         """As `Evaluator.weighted_sum`."""
-        ct = super().weighted_sum(cts, plains, plain_scale, accumulator, rows=rows)
+        ct = super().weighted_sum(cts, plains, plain_scale, accumulator, rows=rows, most=most)
         if rows is not None and accumulator is None:
             ct.data = ct.data.weighted(rows[0] * plain_scale)
         return ct
@@ -173,6 +175,10 @@ class WorstCase(Evaluator):
     def _switched(self, limbs: int) -> float:
         """A key switch with its ModDown."""
         return self.worst.key_switch(limbs) + self.worst.rounding()
+
+    def _raise_data(self, data: Any, limbs: int) -> Any:
+        error = data.error + self.worst.encapsulation + self._switched(limbs)
+        return replace(data, limbs=limbs, message=math.inf, error=error)  # `make` takes the caller's bound
 
     def _rotate_data(self, data: Any, steps: Sequence[int], limbs: int) -> list[Any]:
         rotated = replace(data, limbs=limbs, error=data.error + self._switched(limbs))

@@ -187,52 +187,64 @@ class PatersonStockmeyer:
     Args:
         coefficients: of T_0, T_1, …
         bound: no value exceeds it, for arguments in [-1, 1].
+        scale_bits: log2 of the usual scale of the limbs that it is computed at; by default that of the parameters.
     """
 
-    def __init__(self, coefficients: Sequence[float], bound: float) -> None:
+    def __init__(self, coefficients: Sequence[float], bound: float, scale_bits: float | None = None) -> None:
         self.coefficients, self.bound = tuple(coefficients), bound
+        self._scale_bits = scale_bits
         self._slopes = tuple(map(float, chebder(np.asarray(self.coefficients))))
 
     def scheme(self, ev: Evaluator) -> Scheme:
         """How it is computed in a ring: a leading coefficient that is too small to go into a scale takes a level."""
         found = scheme(self.coefficients)
-        if found.lead is not None and -math.log2(2 * abs(found.lead[1])) > ev.params.scale_bits:
+        if found.lead is not None and -math.log2(2 * abs(found.lead[1])) > math.log2(self._usual(ev)):
             found = scheme(self.coefficients, lead=False)
         return found
 
-    def run(self, ev: Evaluator, t: Ct) -> Ct:
+    def _usual(self, ev: Evaluator) -> float:
+        """The usual scale."""
+        return float(2.0 ** (ev.params.scale_bits if self._scale_bits is None else self._scale_bits))
+
+    def run(self, ev: Evaluator, t: Ct, scale: float | None = None) -> Ct:
         """p(t), every slot of t in [-1, 1]; at the scale of a product.
+
+        Args:
+            scale: of the result once it is rescaled, where its degree is no power of two; by default the usual one.
 
         Raises:
             LevelError: there are too few limbs.
         """
         plan = self.scheme(ev)
-        given = _near_usual_scale(ev, ev.bounded(ev.absorb(t, 1.0), 1.0), plan)
+        usual = self._usual(ev)
+        scale = usual if scale is None else scale
+        given = _near_usual_scale(ev, ev.bounded(ev.absorb(t, 1.0), 1.0), plan, usual)
         t = ev.as_message(given)  # what is off in it changes the value by p' times as much
         limits = _Limits(_rounded_up(t.bound - given.bound))
         if (
             limits.of(plan.degree * (1 + plan.even)) > MOST_GROWTH
         ):  # so large errors are followed step by step
-            return ev.bounded(self._evaluated(ev, given, plan, _Limits(0.0)), self.bound)
+            return ev.bounded(self._evaluated(ev, given, plan, _Limits(0.0), scale), self.bound)
         slope = largest_value(self._slopes, 1 + limits.over)
         errors, worst = given.errors.times(slope), slope * ev.worst_error(given) / given.scale
         del given  # it would count as memory of its own
-        total = self._evaluated(ev, t, plan, limits)
+        total = self._evaluated(ev, t, plan, limits, scale)
         errors, worst = total.errors.plus(errors), ev.worst_error(total) + worst * total.scale
         return ev.bounded(ev.assume_errors(total, errors, worst), self.bound)
 
-    def _evaluated(self, ev: Evaluator, t: Ct, plan: Scheme, limits: _Limits) -> Ct:
+    def _evaluated(self, ev: Evaluator, t: Ct, plan: Scheme, limits: _Limits, wanted: float) -> Ct:
+        usual = self._usual(ev)
         powers = {1: t}
         if plan.even:
-            powers = {1: _double(ev, t, t, None, limits.of(2))}
+            powers = {1: _double(ev, t, t, None, limits.of(2), usual)}
             limits = limits.twice()
         ev.require_levels(t, plan.depth, "a polynomial")
         limbs = t.limbs - plan.depth
         for power, a, b in plan.powers:
             difference = None if a == b else powers[a - b]
-            powers[power] = _double(ev, powers[a], powers[b], difference, limits.of(power))
+            powers[power] = _double(ev, powers[a], powers[b], difference, limits.of(power), usual)
         total: Ct | None = None
-        scale = 2.0**ev.params.scale_bits * ev.params.q[limbs - 1]
+        scale = wanted * ev.params.q[limbs - 1]
         if plan.lead is not None:
             half, number = plan.lead
             factor = ev.drop(powers[half], limbs)
@@ -271,12 +283,11 @@ def _rounded_up(value: float) -> float:
     return 2.0 ** math.ceil(math.log2(max(value, LEAST_OVER)))
 
 
-def _near_usual_scale(ev: Evaluator, t: Ct, plan: Scheme) -> Ct:
+def _near_usual_scale(ev: Evaluator, t: Ct, plan: Scheme, usual: float) -> Ct:
     """t at a scale so near to the usual one, or below, that those of its powers are near it too.
 
     Levels: as many as the scale exceeds it by, and one where that is no power of it.
     """
-    usual = 2.0**ev.params.scale_bits
     degree = plan.degree * (1 + plan.even)
     slack = SQUARE_DRIFT_BITS if degree <= 2 else max(DRIFT_BITS / degree, LEAST_DRIFT_BITS)
     while t.scale > usual * 2**slack:
@@ -285,11 +296,10 @@ def _near_usual_scale(ev: Evaluator, t: Ct, plan: Scheme) -> Ct:
     return ev.enlarged_to(t, usual)
 
 
-def _double(ev: Evaluator, x: Ct, y: Ct, difference: Ct | None, bound: float) -> Ct:
+def _double(ev: Evaluator, x: Ct, y: Ct, difference: Ct | None, bound: float, usual: float) -> Ct:
     """2·x·y - T_{a-b} of x = T_a and y = T_b, whose difference is T_0 = 1 where it is None. Levels: 1."""
     product = ev.multiply_relinearised(x, y)
-    usual = 2.0**ev.params.scale_bits * ev.params.q[product.limbs - 1]
-    product = ev.multiply_scalar(ev.enlarged_to(product, usual), 2)
+    product = ev.multiply_scalar(ev.enlarged_to(product, usual * ev.params.q[product.limbs - 1]), 2)
     if difference is None:
         result = ev.add_plain(product, _number(ev, -1.0))
     else:

@@ -5,6 +5,7 @@ has the variances of encryption, key switching and division, per coefficient; `s
 and follows how errors add up; `worst_case` bounds what nobody's choice of operands can exceed.
 """
 
+from cipherblas.crypto.security import SPARSE_WEIGHT
 from cipherblas.rlwe.noise.coefficients import (
     LARGEST_ERROR,
     ROUNDING_VARIANCE,
@@ -31,6 +32,7 @@ __all__ = [
     "PRODUCT_TAIL",
     "ROUNDING_VARIANCE",
     "SIGMA",
+    "SPARSE_WEIGHT",
     "TAIL",
     "TRANSFORM_ERROR",
     "CoefficientNoise",

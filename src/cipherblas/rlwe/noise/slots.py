@@ -13,9 +13,10 @@ import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from cipherblas.crypto.security import SPARSE_WEIGHT
 from cipherblas.rlwe.noise.coefficients import UNIFORM_VARIANCE, CoefficientNoise
 from cipherblas.rlwe.noise.tails import PRODUCT_TAIL
-from cipherblas.rlwe.rings import Ring
+from cipherblas.rlwe.rings import Ring, encapsulating_shape
 
 # Of float64 transforms between slots and coefficients, relative to the largest value: log2(N) roundings.
 TRANSFORM_ERROR = 2.0**-49
@@ -99,6 +100,7 @@ class NoiseModel:
     def __init__(self, ring: Ring) -> None:
         self._slot = math.sqrt(ring.n / 2)
         self._coefficients = CoefficientNoise(ring)
+        self._ring = ring
         self._switch: dict[int, float] = {}
         self._encrypted: dict[tuple[float, float, bool], SlotErrors] = {}
 
@@ -122,6 +124,11 @@ class NoiseModel:
     def rounding(self, scale: float, components: int = 2) -> float:
         """Rounding of every component to integers after a division (rescale, ModDown)."""
         return PRODUCT_TAIL * math.sqrt(self._coefficients.rounding(components)) * self._slot / scale
+
+    def encapsulation(self, scale: float) -> float:
+        """A switch to the sparse secret at q_0."""
+        variance = CoefficientNoise(encapsulating_shape(self._ring), SPARSE_WEIGHT).switch(1)
+        return PRODUCT_TAIL * math.sqrt(variance) * self._slot / scale
 
     def key_switch(self, limbs: int, scale: float) -> float:
         """Σ_d digit_d · e_d / P, before the rounding of ModDown."""

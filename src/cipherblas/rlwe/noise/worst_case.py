@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 
+from cipherblas.crypto.params import ENCAPSULATION_MARGIN_BITS
+from cipherblas.crypto.security import SPARSE_WEIGHT
 from cipherblas.rlwe.noise.coefficients import LARGEST_ERROR, SIGMA, UNIFORM_VARIANCE, CoefficientNoise
 from cipherblas.rlwe.noise.tails import slot_tail, tail
 from cipherblas.rlwe.rings import Ring
@@ -28,6 +30,10 @@ class WorstSlots:
         self.error = most * SIGMA * math.sqrt(n)  # of an encryption or a key
         self.encoding = float(n)  # every coefficient is rounded by less than 1, in whichever direction
         self._residues = most * math.sqrt(n * UNIFORM_VARIANCE)  # uniform in [-1/2, 1/2]
+        # A switch to the sparse secret: one digit, and the rounding of both components.
+        self.encapsulation = self._residues * (
+            1 + SPARSE_WEIGHT + 2.0**-ENCAPSULATION_MARGIN_BITS * self.error
+        )
         # Fourier transforms and sums in double precision, of vectors of up to 1 in absolute value.
         self.float = 2.0**-53 * math.sqrt(n) * (4 * math.log2(n) + 4)
 

@@ -1,0 +1,51 @@
+"""`Noisy`: `Clear` with errors of rescaling and relinearisation, drawn as the noise model has them.
+
+What an algorithm makes of its own errors can be looked at with it, where following bounds says too little: where errors
+cancel, or where what they are multiplied by is known to be small for most arguments.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from cipherblas.evaluators.slots.clear import Clear
+from cipherblas.evaluators.slots.values import Ct
+from cipherblas.rlwe.rings import Ring
+
+
+class Noisy(Clear):
+    """Real slots with Gaussian errors of the deviations that the model states.
+
+    Args:
+        seed: of the generator: equal ones give equal errors.
+    """
+
+    def __init__(self, ring: Ring, seed: int = 0, **options: Any) -> None:
+        super().__init__(ring, **options)
+        self._random = np.random.default_rng(seed)
+
+    def _with_error(self, ct: Ct, deviation: float) -> Ct:
+        ct.data = ct.data + self._random.normal(0.0, deviation, self.slots)
+        return ct
+
+    def rescale(self, ct: Ct) -> Ct:
+        """As `Evaluator.rescale`."""
+        result = super().rescale(ct)
+        return self._with_error(result, self.noise_model.rounding(result.scale, ct.components))
+
+    def relinearise(self, ct: Ct) -> Ct:
+        """As `Evaluator.relinearise`."""
+        result = super().relinearise(ct)
+        return result if result is ct else self._with_error(result, self._switched(result))
+
+    def multiply_relinearised(self, x: Ct, y: Ct) -> Ct:
+        """As `Evaluator.multiply_relinearised`."""
+        result = super().multiply_relinearised(x, y)
+        return self._with_error(result, self._switched(result))
+
+    def _switched(self, ct: Ct) -> float:
+        model = self.noise_model
+        return math.hypot(model.key_switch(ct.limbs, ct.scale), model.rounding(ct.scale))

@@ -1,0 +1,1 @@
+"""Bootstrapping: ciphertexts of the first limb become ciphertexts of many."""

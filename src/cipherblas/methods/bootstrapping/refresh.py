@@ -1,0 +1,153 @@
+"""Bootstrapping with slots to coefficients first: a ciphertext at its last levels becomes one with all working levels.
+
+The message goes into the coefficients at the lowest limbs (StC); ModRaise reads them modulo more primes, which adds
+multiples of q_0; these coefficients go into slots (CtS), where EvalMod takes the multiples away. The chain of primes
+has segments, from below: q_0, what StC spends, the working levels, what EvalMod and what CtS spend.
+
+Sources: Cheon, Han, Kim, Kim and Song, "Bootstrapping for approximate homomorphic encryption" (2018); transforms as in
+`embedding`, EvalMod as in `modular_reduction`, sparse secrets as in `Evaluator.raise_modulus`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from cipherblas.evaluators.slots.interface import Evaluator
+from cipherblas.evaluators.slots.values import Ct, Transform
+from cipherblas.methods.bootstrapping.embedding import coefficients_to_slots, slots_to_coefficients
+from cipherblas.methods.bootstrapping.modular_reduction import ModularReduction
+from cipherblas.rlwe.noise import SPARSE_WEIGHT, SlotErrors, slot_tail, tail
+
+LEAST_BABY_STEPS = 4  # with fewer diagonals, all rotations are hoisted together
+
+
+@dataclass(frozen=True)
+class Bootstrapping:
+    """How ciphertexts of full packing are refreshed.
+
+    Attributes:
+        down: butterflies in each factor of slots to coefficients, first to last.
+        up: the same of coefficients to slots.
+        reduction: EvalMod.
+        ratio_bits: log2 of q_0 over the largest message.
+        baby_steps: of the transforms, up and down.
+    """
+
+    down: tuple[int, ...]
+    up: tuple[int, ...]
+    reduction: ModularReduction
+    ratio_bits: float = 10.0
+    baby_steps: tuple[int, int] = (8, 8)
+
+    @property
+    def levels_before(self) -> int:
+        """Limbs beyond the first that a ciphertext needs."""
+        return len(self.down)
+
+    @property
+    def levels_after(self) -> int:
+        """Limbs that are spent above those that the result has."""
+        return len(self.up) + self.reduction.levels
+
+    @property
+    def failure_bits(self) -> float:
+        """-log2 of the probability that a raised coefficient is beyond the range of EvalMod, per coefficient."""
+        return self.reduction.failure_bits(self.reduction.range)
+
+    def run(self, ev: Evaluator, x: Ct, real: bool = True) -> Ct:
+        """The same slots at the limbs that are left below EvalMod, at the usual scale.
+
+        Levels: `levels_before` are needed. Keys: of the rotations of both transforms, conjugation, relinearisation,
+        encapsulation.
+
+        Args:
+            x: no slot exceeds its bound, those that hold nothing included.
+            real: every slot is a real number; imaginary parts are lost. Others take a second EvalMod.
+
+        Raises:
+            LevelError: too few limbs are left.
+        """
+        bound, errors, worst = x.bound, x.errors, ev.worst_error(x) / x.scale
+        x, shrunk = self._in_coefficients(ev, ev.as_message(x))  # what is off in a slot stays in it
+        coefficients = self._raised(ev, x, shrunk)
+        parts = self._parts(ev, coefficients, real)
+        first = float(ev.params.q[0])
+        gain = first / (2 * math.pi * shrunk)  # of the sine: a message of 1 is 2π·scale / q_0
+        wanted = 2.0**ev.params.scale_bits * gain
+        most = min(1.0, 2 * math.pi * 2.0**-self.ratio_bits * 1.01)
+        found = []
+        for part in parts:
+            sine = ev.bounded(self.reduction.run(ev, part, wanted), most)
+            found.append(ev.absorb(sine, gain))
+        result = found[0]
+        if len(found) > 1:
+            result = ev.add(result, ev.times_monomial(found[1], ev.n // 2))
+        missed = self.reduction.error(2.0**-self.ratio_bits) * first / shrunk
+        errors = errors.with_own(result.errors.deviation).with_common(missed / tail(1.0))
+        worst = ev.worst_error(result) + (worst + missed) * result.scale
+        return ev.bounded(ev.assume_errors(result, errors, worst), bound)
+
+    def _in_coefficients(self, ev: Evaluator, x: Ct) -> tuple[Ct, float]:
+        """The slots as coefficients at q_0, 2^ratio_bits times as small, and their scale."""
+        ev.require_levels(x, self.levels_before, "bootstrapping")
+        x = ev.drop(x, self.levels_before + 1)
+        bound, first = x.bound, float(ev.params.q[0])
+        factor = min(1.0, first * 2.0**-self.ratio_bits / (bound * x.scale))
+        transforms = slots_to_coefficients(ev.slots, self.down, factor)
+        for index, transform in enumerate(transforms):
+            errors = _errors_after(ev, x, transform, x.bound)
+            # The coefficients are the slots of x: they fit, though the slots of the result seem not to.
+            last = index == len(transforms) - 1
+            x = _applied(ev, x, transform, self.baby_steps[0], bound * factor if last else math.inf)
+            x = ev.assume_errors(x, errors, ev.worst_error(x))
+        x = ev.absorb(x, 1 / factor)
+        return x, x.scale
+
+    def _raised(self, ev: Evaluator, x: Ct, scale: float) -> Ct:
+        """Coefficients over width · q_0 in slots, N/2 of them as real parts, at half the scale of EvalMod."""
+        first, width = float(ev.params.q[0]), self.reduction.width
+        whole = first * width / scale  # of a coefficient, in units of the message
+        deviation = math.sqrt((SPARSE_WEIGHT + 1) / 12) / width
+        slots = slot_tail(ev.slots) * math.sqrt(ev.n) * deviation
+        raised = ev.raise_modulus(x, ev.top_limbs, slots * whole)
+        size = float(ev.params.q[ev.top_limbs - len(self.up) - 1])  # of the limbs of EvalMod
+        factor = size / (2 * first * width)
+        u = ev.absorb(raised, 1 / whole)
+        for index, transform in enumerate(coefficients_to_slots(ev.slots, self.up, factor)):
+            rms = math.sqrt(ev.n) * deviation * factor ** (index / len(self.up))
+            rms *= 2.0 ** -(sum(self.up[:index]) / 2)
+            errors = _errors_after(ev, u, transform, rms)
+            u = _applied(ev, u, transform, self.baby_steps[1], math.inf)
+            u = ev.assume_errors(u, errors, ev.worst_error(u))
+        return ev.absorb(u, 1 / factor)
+
+    def _parts(self, ev: Evaluator, u: Ct, real: bool) -> list[Ct]:
+        """Real parts, and imaginary ones."""
+        most = self.reduction.range / self.reduction.width
+        other = ev.conjugate(u)
+        parts = [ev.add(u, other)]
+        if not real:
+            parts.append(ev.negate(ev.times_monomial(ev.sub(u, other), ev.n // 2)))
+        return [ev.bounded(ev.absorb(part, 0.5), most) for part in parts]
+
+
+def _applied(ev: Evaluator, x: Ct, transform: Transform, baby_steps: int, most: float) -> Ct:
+    found: Ct = ev.linear_transform(x, transform, baby_steps=baby_steps, most=most)
+    return found
+
+
+def _errors_after(ev: Evaluator, x: Ct, transform: Transform, largest: float) -> SlotErrors:
+    """Errors of the slots once a factor is applied, those of the steps of bootstrapping alone.
+
+    They come from roundings of all coefficients: those of different slots are independent, and so is what the roundings
+    of different diagonals make of slots. A factor keeps that, being a multiple of an orthogonal map.
+
+    Args:
+        largest: slot of x; of a raised ciphertext, whose slots are independent too, their root mean square.
+    """
+    model = ev.noise_model
+    encoding = model.encoding(float(ev.params.q[x.limbs - 1])) * largest * math.sqrt(len(transform))
+    before = math.hypot(x.errors.deviation, model.key_switch(x.limbs, x.scale), model.rounding(x.scale))
+    own = math.hypot(transform.row_norm * before, encoding, model.rounding(x.scale))
+    return SlotErrors(own, aligned=False)

@@ -1,0 +1,269 @@
+"""Bootstrapping on toy rings: what every step must do, and that the whole keeps what it predicts."""
+
+from __future__ import annotations
+
+import functools
+import math
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from cipherblas.common.errors import LevelError, MissingKeyError
+from cipherblas.crypto.keys import (
+    EvaluationKeys,
+    KeyRequest,
+    SecretKey,
+    decrypt_coefficients,
+    encrypt,
+    generate_secret,
+    make_evaluation_keys,
+)
+from cipherblas.crypto.params import Parameters, make_parameters
+from cipherblas.engines.protocol import Engine
+from cipherblas.evaluators.slots.clear import Clear, embedded
+from cipherblas.evaluators.slots.native import Native
+from cipherblas.evaluators.slots.symbolic import Symbolic
+from cipherblas.evaluators.slots.values import Ct
+from cipherblas.evaluators.slots.worst_case import WorstCase
+from cipherblas.methods.bootstrapping.embedding import coefficients_to_slots, slots_to_coefficients
+from cipherblas.methods.bootstrapping.modular_reduction import ModularReduction
+from cipherblas.methods.bootstrapping.refresh import Bootstrapping
+from tests.support.reference_engine import ReferenceEngine
+
+pytestmark = pytest.mark.encrypted
+
+WORKING = 3
+SCALE = 2.0**40
+
+
+def bootstrapping(log_slots: int) -> Bootstrapping:
+    half = log_slots // 2
+    return Bootstrapping((half, log_slots - half), (log_slots - half, half), ModularReduction(14, 119, 0))
+
+
+@dataclass
+class Party:
+    """Parameters of one ring, INSECURE, with keys for bootstrapping."""
+
+    method: Bootstrapping
+    params: Parameters
+    secret: SecretKey
+    request: KeyRequest
+    keys: EvaluationKeys
+
+    def encrypted(self, ev: Native, values: NDArray[Any], bound: float) -> Ct:
+        context = self.params.context()
+        coefficients = context.encode(values.astype(np.complex128), SCALE, 1)
+        ct = ev.fresh(encrypt(self.secret, coefficients).expand(), bound=bound)
+        return ev.drop(ct, self.method.levels_before + 1)
+
+    def decrypted(self, ct: Ct) -> NDArray[np.complex128]:
+        return self.params.context().decode(decrypt_coefficients(self.secret, ct.data) / ct.scale)
+
+
+@functools.cache
+def party(log_n: int, alpha: int = 4) -> Party:
+    method = bootstrapping(log_n - 1)
+    q_bits = [50.0] + [34.0] * len(method.down) + [40.0] * WORKING + [49.0] * method.levels_after
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        params = make_parameters(1 << log_n, q_bits, alpha=alpha, scale_bits=40.0, insecure=True)
+    secret = generate_secret(params)
+    ev = Symbolic(params)
+    method.run(ev, ev.fresh(None, bound=1.0, limbs=method.levels_before + 1), real=False)
+    return Party(method, params, secret, ev.request, make_evaluation_keys(secret, ev.request))
+
+
+# ---- the embedding ----
+
+
+def bit_reversed(values: NDArray[Any]) -> NDArray[Any]:
+    bits = len(values).bit_length() - 1
+    return values[[int(format(index, f"0{bits}b")[::-1], 2) for index in range(len(values))]]
+
+
+@pytest.mark.parametrize("sizes", [(6,), (2, 2, 2), (1, 2, 3), (4, 2), (1,) * 6], ids=str)
+def test_factors_are_the_embedding_and_its_inverse(sizes: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(1)
+    values = rng.normal(size=64) + 1j * rng.normal(size=64)
+    slots = values
+    for transform in slots_to_coefficients(64, sizes):
+        slots = transform.apply(slots)
+    coefficients = bit_reversed(values)
+    expected = embedded(np.concatenate([coefficients.real, coefficients.imag]))
+    np.testing.assert_allclose(slots, expected, atol=1e-12)
+    for transform in coefficients_to_slots(64, sizes, 0.25):
+        slots = transform.apply(slots)
+    np.testing.assert_allclose(slots, values / 4, atol=1e-12)
+
+
+@pytest.mark.parametrize("inverse", [False, True])
+def test_factors_state_their_rows_and_have_few_diagonals(inverse: bool) -> None:
+    make = coefficients_to_slots if inverse else slots_to_coefficients
+    transforms = make(256, (3, 3, 2), 0.5)
+    assert [len(transform) for transform in transforms] == ([8, 15, 7] if inverse else [15, 15, 4])
+    for transform in transforms:
+        diagonals = np.abs([plain.values() for plain in transform.terms.values() if plain is not None])
+        assert diagonals.sum(axis=0).max() == pytest.approx(transform.row_sum)
+        assert np.sqrt((diagonals**2).sum(axis=0)).max() == pytest.approx(transform.row_norm)
+        assert diagonals.max() == pytest.approx(max(p.bound for p in transform.terms.values() if p))
+
+
+# ---- the sine ----
+
+
+@pytest.mark.parametrize("reduction", [ModularReduction(14, 119, 0), ModularReduction(15, 30, 3)], ids=str)
+def test_modular_reduction_in_the_clear(reduction: ModularReduction) -> None:
+    ev = Clear(party(10).params)
+    rng = np.random.default_rng(2)
+    part = rng.uniform(-1, 1, ev.slots) * 2.0**-10
+    whole = rng.integers(-reduction.range + 1, reduction.range, ev.slots)
+    x = ev.fresh((whole + part) / reduction.width + 0j, bound=1.0, scale=float(ev.params.q[-3]))
+    y = reduction.run(ev, x, SCALE)
+    assert y.scale == pytest.approx(SCALE, rel=1e-12)
+    assert x.limbs - y.limbs == reduction.levels
+    found = np.abs(y.data / (2 * math.pi) - part).max()
+    predicted = reduction.error(2.0**-10)
+    assert found <= predicted <= 4 * found
+
+
+def test_raised_coefficients_stay_in_the_range() -> None:
+    """The bound on the probability, against what a million of them do, and against what is published for range 16."""
+    rng = np.random.default_rng(3)
+    sums = np.abs((rng.random((1 << 18, 33)) - 0.5).sum(axis=1))
+    for bound in (4, 5, 6):
+        chance = 2.0 ** -Bootstrapping((3,), (3,), ModularReduction(bound, 119, 0)).failure_bits
+        assert (sums > bound).mean() <= chance <= 40 * (sums > bound).mean() + 1e-4
+    assert 58 < bootstrapping(15).failure_bits - 16 < 59
+    assert Bootstrapping((3,), (3,), ModularReduction(16, 119, 0)).failure_bits - 16 == pytest.approx(
+        135, abs=1
+    )
+
+
+# ---- the whole ----
+
+VALUES = ("random", "ones", "minus ones", "zeros", "one of many", "alternating")
+
+
+def values_of(kind: str, slots: int, seed: int = 0) -> NDArray[np.float64]:
+    signs = np.where(np.arange(slots) % 2, 1.0, -1.0)
+    return {
+        "random": np.random.default_rng(seed).uniform(-1, 1, slots),
+        "ones": np.ones(slots),
+        "minus ones": -np.ones(slots),
+        "zeros": np.zeros(slots),
+        "one of many": np.eye(1, slots, 5)[0],
+        "alternating": signs,
+    }[kind]
+
+
+@pytest.mark.parametrize("bound", [1.0, 1e-3, 300.0])
+@pytest.mark.parametrize("kind", VALUES)
+def test_real_slots(kind: str, bound: float) -> None:
+    one = party(10)
+    ev = Native(one.params, one.keys)
+    values = bound * values_of(kind, one.params.slots)
+    result = one.method.run(ev, one.encrypted(ev, values, bound))
+    assert result.limbs == 1 + one.method.levels_before + WORKING
+    assert result.scale == pytest.approx(SCALE, rel=1e-9)
+    assert result.bound == bound
+    found = np.abs(one.decrypted(result) - values).max()
+    assert found <= result.error(2 * one.params.slots)
+    assert result.error(1) < bound * 2.0**-12 + 2.0**-12
+
+
+def test_complex_slots() -> None:
+    one = party(10)
+    ev = Native(one.params, one.keys)
+    angles = np.random.default_rng(4).uniform(0, 2 * np.pi, one.params.slots)
+    values = np.exp(1j * angles)
+    result = one.method.run(ev, one.encrypted(ev, values, 1.0), real=False)
+    assert np.abs(one.decrypted(result) - values).max() <= result.error(2 * one.params.slots)
+
+
+def test_no_slot_is_beyond_the_prediction_and_the_prediction_is_near() -> None:
+    """The worst of many ciphertexts; within four bits."""
+    one = party(11)
+    ev = Native(one.params, one.keys)
+    worst, predicted = 0.0, 0.0
+    for seed in range(20):
+        values = values_of("random", one.params.slots, seed)
+        result = one.method.run(ev, one.encrypted(ev, values, 1.0))
+        worst = max(worst, float(np.abs(one.decrypted(result).real - values).max()))
+        predicted = result.error(20 * one.params.slots)
+    assert worst <= predicted <= 16 * worst
+
+
+def test_refreshed_ciphertexts_are_refreshed_again() -> None:
+    """With squares in between, whose errors are followed."""
+    one = party(10)
+    ev = Native(one.params, one.keys)
+    values = values_of("random", one.params.slots, 7)
+    ct = one.encrypted(ev, values, 1.0)
+    for _ in range(4):
+        ct = one.method.run(ev, ct)
+        ct = ev.rescale(ev.multiply_relinearised(ct, ct))
+        values = values**2
+        found = np.abs(one.decrypted(ct).real - values).max()
+        assert found <= ct.error(one.params.slots)
+        assert found < 2.0**-12
+        ct = ev.bounded(ct, 1.0)
+
+
+def test_all_evaluators_agree_on_what_happens() -> None:
+    one = party(10)
+    limbs = one.method.levels_before + 1
+    counted = Symbolic(one.params, available=one.request)
+    expected = one.method.run(counted, counted.fresh(None, bound=1.0, limbs=limbs), real=False)
+    clear = Clear(one.params, available=one.request)
+    values = values_of("random", one.params.slots)
+    found = one.method.run(clear, clear.fresh(values + 0j, bound=1.0, limbs=limbs), real=False)
+    assert np.abs(found.data - values).max() < 2.0**-17
+    native = Native(one.params, one.keys)
+    result = one.method.run(native, one.encrypted(native, values, 1.0), real=False)
+    for ev, ct in ((clear, found), (native, result)):
+        assert ev.request == one.request
+        assert (ct.limbs, ct.scale, ct.bound) == (expected.limbs, expected.scale, expected.bound)
+        assert ev.counts == counted.counts
+    assert counted.counts.modulus_raises == 1
+    worst = WorstCase(one.params)
+    bounded = one.method.run(worst, worst.fresh(None, bound=1.0, limbs=limbs), real=False)
+    assert worst.worst_error(bounded) / bounded.scale > 2.0**-17
+
+
+def test_engines_agree_bit_for_bit() -> None:
+    one = party(6, alpha=3)
+    values = values_of("random", one.params.slots)
+    engine: Engine = ReferenceEngine(one.params)
+    evs = [Native(one.params, one.keys), Native(one.params, one.keys, engine=engine)]
+    fresh = encrypt(one.secret, one.params.context().encode(values + 0j, SCALE, 1)).expand()
+    words = []
+    for ev in evs:
+        ct = ev.drop(ev.fresh(fresh, bound=1.0), one.method.levels_before + 1)
+        words.append(ev.engine.download(one.method.run(ev, ct).data))
+    np.testing.assert_array_equal(*words)
+
+
+def test_refused() -> None:
+    one = party(10)
+    ev = Native(one.params, one.keys)
+    ct = one.encrypted(ev, values_of("ones", one.params.slots), 1.0)
+    with pytest.raises(LevelError, match="Bootstrapping spends 2 levels"):
+        one.method.run(ev, ev.drop(ct, 2))
+    without = KeyRequest(one.request.galois, one.request.relinearise)
+    for lacking in (
+        Native(one.params, make_evaluation_keys(one.secret, without)),
+        Symbolic(one.params, available=without),
+    ):
+        given = ct if isinstance(lacking, Native) else lacking.fresh(None, bound=1.0, limbs=3)
+        with pytest.raises(MissingKeyError, match="sparse"):
+            one.method.run(lacking, given)
+    symbolic = Symbolic(one.params)
+    x = symbolic.fresh(None, bound=1.0)
+    for limbs in (1, symbolic.top_limbs + 1):
+        with pytest.raises(LevelError, match="cannot be raised to so many limbs"):
+            symbolic.raise_modulus(x, limbs, 1.0)
