@@ -64,6 +64,7 @@ from cipherblas.lang.comparison import greater, relu, sign
 from cipherblas.lang.elementary import exp, gelu, inverse, sigmoid, sqrt, tanh
 from cipherblas.lang.functions import assume, avg_pool2d, conv2d, flatten, matvec, polynomial, square
 from cipherblas.lang.operands import public, secret
+from cipherblas.lang.refreshing import refresh
 
 if TYPE_CHECKING:
     from cipherblas import lab
@@ -138,6 +139,7 @@ __all__ = [
     "power",
     "public",
     "ravel",
+    "refresh",
     "register",
     "register_engine",
     "relu",

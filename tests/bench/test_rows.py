@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from dataclasses import replace
 from typing import Any
@@ -76,18 +75,14 @@ def test_the_two_orders_agree_and_are_right() -> None:
 
 @pytest.mark.encrypted
 @pytest.mark.filterwarnings("ignore::cipherblas.common.errors.InsecureParametersWarning")
-def test_bootstrapping_keeps_what_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On the chain of the smaller ring, cut down to a toy ring."""
+def test_bootstrapping_keeps_what_it_says() -> None:
+    """On a toy ring."""
     from cipherblas.bench import bootstrap
-    from cipherblas.planner.chains import CHAINS, Chain
+    from cipherblas.planner.chains import chain
 
-    chain = CHAINS[15]
-    method = replace(chain.method, down=(4, 4), up=(4, 4))
-    toy = replace(chain, log_n=9, method=method)
-    monkeypatch.setattr(Chain, "parameters", functools.partialmethod(Chain.parameters, 0, True))
-    monkeypatch.setattr(bootstrap, "CHAINS", {9: toy})
-    for complex_slots in (False, True):
-        (found,) = bench.run_bootstrap(log_n=(9,), budget=0.0, complex_slots=complex_slots)
+    params = chain(1 << 9, 3, 4).parameters(0, insecure=True)
+    for real in (True, False):
+        found = bootstrap.measured(params, 1, 0.0, real)
         check(found, bench="bootstrap")
         assert found["levels_left"] == 3 and found["slots"] == 256
         assert found["predicted_bits"] <= found["precision_bits"] < 25

@@ -15,8 +15,11 @@ from typing import Any
 import numpy as np
 
 from cipherblas.bench.harness import Row, Timing, params_fields, peak_memory, repeats_for, row
-from cipherblas.planner.chains import CHAINS, Chain
+from cipherblas.crypto.params import Parameters
+from cipherblas.methods.bootstrapping.refresh import bootstrapping_of
+from cipherblas.planner.chains import chain
 
+SETS = {16: (15, 8), 15: (3, 3)}  # log2 of the ring degree → working levels, limbs per digit
 MOST_RUNS = 20
 MASKS = 6 << 30  # bytes of encoded diagonals that may be kept
 
@@ -37,25 +40,28 @@ def run(
     """
     from cipherblas import _core
 
-    unknown = sorted(set(log_n) - set(CHAINS))
+    unknown = sorted(set(log_n) - set(SETS))
     if unknown:
-        raise ValueError(f"log_n: expected some of {sorted(CHAINS)}, got {unknown}")
+        raise ValueError(f"log_n: expected some of {sorted(SETS)}, got {unknown}")
     _core.set_threads(threads)
     for degree in log_n:
-        yield _measured(CHAINS[degree], threads, budget, not complex_slots)
+        params = chain(1 << degree, *SETS[degree]).parameters(128, insecure=False)
+        yield measured(params, threads, budget, not complex_slots)
         gc.collect()
         _core.trim_pool()
 
 
-def _measured(chain: Chain, threads: int, budget: float, real: bool) -> Row:
+def measured(params: Parameters, threads: int, budget: float, real: bool) -> Row:
+    """The row of one set of parameters."""
     from cipherblas.crypto import keys
     from cipherblas.engines.encodings import Encodings
     from cipherblas.evaluators.slots.native import Native
     from cipherblas.evaluators.slots.symbolic import Symbolic
 
-    params, method = chain.parameters(), chain.method
+    method = bootstrapping_of(params)
+    before = method.levels_before + 1
     counted = Symbolic(params)
-    method.run(counted, counted.fresh(None, bound=1.0, limbs=chain.limbs_before), real)
+    method.run(counted, counted.fresh(None, bound=1.0, limbs=before), real)
     start = time.perf_counter()
     secret = keys.generate_secret(params)
     evaluation = keys.make_evaluation_keys(secret, counted.request)
@@ -68,8 +74,8 @@ def _measured(chain: Chain, threads: int, budget: float, real: bool) -> Row:
         values = random.uniform(-1, 1, params.slots).astype(np.complex128)
         if not real:
             values = values * np.exp(2j * np.pi * random.random(params.slots))
-        fresh = keys.encrypt(secret, context.encode(values, scale), chain.limbs_before).expand()
-        ct = ev.fresh(fresh, bound=1.0, limbs=chain.limbs_before)
+        fresh = keys.encrypt(secret, context.encode(values, scale), before).expand()
+        ct = ev.fresh(fresh, bound=1.0, limbs=before)
         begin = time.perf_counter()
         result = method.run(ev, ct, real)
         seconds = time.perf_counter() - begin
@@ -87,10 +93,10 @@ def _measured(chain: Chain, threads: int, budget: float, real: bool) -> Row:
         seconds, error, _ = once()
         runs.append(seconds)
         worst = max(worst, error)
-    counts = counted.counts
+    counts, log_n = counted.counts, params.n.bit_length() - 1
     return row(
         "bootstrap",
-        f"2^{chain.log_n}, {'real' if real else 'complex'} slots",
+        f"2^{log_n}, {'real' if real else 'complex'} slots",
         params=params_fields(params),
         algorithm="slots to coefficients first",
         threads=threads,
@@ -102,10 +108,10 @@ def _measured(chain: Chain, threads: int, budget: float, real: bool) -> Row:
         peak_bytes=peak.bytes,
         slots=params.slots,
         batch=1,
-        levels_left=chain.working,
+        levels_left=result.limbs - before,
         precision_bits=-math.log2(worst),
         predicted_bits=-math.log2(result.error(len(runs) * params.slots)),
-        failure_bits=method.failure_bits - chain.log_n,
+        failure_bits=method.failure_bits - log_n,
         ntt_limbs=counts.ntt_limbs,
         mac_limbs=counts.mac_limbs,
         keygen_seconds=keygen,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from cipherblas.cli.number_functions import NumberFunction, number_function
-from cipherblas.lang import approximation, array_functions, comparison, elementary, functions
+from cipherblas.lang import approximation, array_functions, comparison, elementary, functions, refreshing
 from cipherblas.lang.nodes import FUNCTIONS, Expression
 
 _LONGEST = 2000
@@ -31,6 +31,7 @@ _CALLED: dict[str, Callable[..., Any]] = {
         (elementary, ("exp", "gelu", "inverse", "sigmoid", "sqrt", "tanh")),
         (comparison, ("greater", "relu", "sign")),
         (approximation, ("chebyshev",)),
+        (refreshing, ("refresh",)),
     )
     for name in names
 }

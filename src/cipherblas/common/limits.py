@@ -14,6 +14,7 @@ from cipherblas.common.errors import MemoryBudgetError, ParameterError, RangeErr
 
 LONGEST_NAME = 100
 MASK_BYTES = 384 << 20  # of masks and constants that a program keeps
+MOST_MASK_BYTES = 4 << 30  # of one that refreshes
 USUAL_MEMORY = 8 << 30  # that is available, where the system does not say
 GRAM_COLUMNS = 1024  # symmetric products modulo q are cut into halves until they have at most so many columns
 RUN_BYTES = 128 << 20  # of clear operands, that one run keeps

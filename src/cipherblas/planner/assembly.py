@@ -22,7 +22,7 @@ from cipherblas.planner.schema import check_decisions, check_planned_for
 from cipherblas.planner.stages import Minimise, Stages, key_bytes_at, predicted
 from cipherblas.planner.targets import ResultFigures, targets
 from cipherblas.rlwe.counts import Counts
-from cipherblas.rlwe.rings import Ring
+from cipherblas.rlwe.rings import Ring, encapsulating_shape
 from cipherblas.rlwe.traffic import Traffic
 from cipherblas.runtime.blocks import BLOCKS
 from cipherblas.runtime.rows import ROWS
@@ -247,4 +247,5 @@ def peak_bytes_of(run: DryRun, key_bytes: int, n: int) -> int:
 
 def key_bytes_of(request: KeyRequest, ring: Ring) -> int:
     """Bytes in memory of the keys of a request."""
-    return sum(number * key_bytes_at(ring, limbs) for limbs, number in request.numbers_by_limbs().items())
+    main = sum(number * key_bytes_at(ring, limbs) for limbs, number in request.numbers_by_limbs().items())
+    return main + (0 if request.encapsulation is None else key_bytes_at(encapsulating_shape(ring), 1))

@@ -6,13 +6,14 @@ import math
 from dataclasses import dataclass
 
 from cipherblas.common.errors import MemoryBudgetError
-from cipherblas.common.limits import MASK_BYTES, usable
+from cipherblas.common.limits import MASK_BYTES, MOST_MASK_BYTES, usable
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.planner.explain import size
 from cipherblas.planner.plan import PlanOptions
 
 # By default the client may upload so many bytes, or so many times the bytes of the secret operands.
 LEAST_UPLOAD, UPLOAD_RATIO = 64 << 20, 16
+REFRESHED_MASK_SHARE = 4
 MASK_SHARE = 8  # encoded masks and constants that are kept take an eighth of the memory at most
 
 
@@ -23,15 +24,23 @@ class Budgets:
     memory: int
     keys: int
     upload: int
+    refreshed: bool = False
 
     @property
     def masks(self) -> int:
         """Bytes of encoded masks and constants that are kept from run to run; they count as memory."""
+        if self.refreshed:
+            return min(MOST_MASK_BYTES, self.memory // REFRESHED_MASK_SHARE)
         return min(MASK_BYTES, self.memory // MASK_SHARE)
 
 
-def budgets_of(options: PlanOptions, entries: int) -> Budgets:
-    """The budgets that the user gave, or the defaults for the machine."""
+def budgets_of(options: PlanOptions, entries: int, refreshed: bool = False) -> Budgets:
+    """The budgets that the user gave, or the defaults for the machine.
+
+    Args:
+        entries: of the secret operands.
+        refreshed: the program refreshes, for which masks are kept that are large.
+    """
     memory = options.memory_budget
     if memory is None:
         memory = usable(options.planned_for.memory) * 4 // 5
@@ -39,7 +48,7 @@ def budgets_of(options: PlanOptions, entries: int) -> Budgets:
     upload = options.upload_budget
     if upload is None:
         upload = max(LEAST_UPLOAD, UPLOAD_RATIO * 8 * entries)
-    return Budgets(memory, keys, upload)
+    return Budgets(memory, keys, upload, refreshed)
 
 
 def secret_entries(expression: Expression) -> int:

@@ -1,77 +1,117 @@
-"""Chains of primes for bootstrapping: their segments, and sets that reach 128 bits of security."""
+"""Chains of primes for programs that refresh: their segments, and which one a program needs."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Sequence
 
-from cipherblas.crypto.params import Parameters, make_parameters
-from cipherblas.methods.bootstrapping.modular_reduction import ModularReduction
-from cipherblas.methods.bootstrapping.refresh import Bootstrapping
+from cipherblas.common.errors import LevelError
+from cipherblas.crypto.params import MAX_LIMBS
+from cipherblas.methods.bootstrapping.refresh import Bootstrapping, bootstrapping_of
+from cipherblas.planner.dry_run import DryRun
+from cipherblas.planner.sizing import PRIME_SPREAD_BITS, NoRingError, Sizing, budget_bits
+from cipherblas.rlwe.rings import RingShape
+
+BASE_BITS, DOWN_BITS = 50.0, 34.0  # of q_0, and of the limbs of slots to coefficients
+SCALE_BITS, UP_BITS = 40.0, 49.0  # of the working levels; of the limbs of EvalMod and coefficients to slots
+SMALL_RING, SMALL_SCALE_BITS, SMALL_UP_BITS = 1 << 15, 38.0, 47.0
+DIGITS = (3, 4, 6, 8)  # of key switching, that are tried
+MOST_WORKING = 40  # levels, where security sets no limit
+LEAST_DEGREE = 1 << 15  # a sparse secret has 128 bits from there on
+DEGREES = (1 << 15, 1 << 16, 1 << 17)
+MARGIN = 0.97  # of the error that is allowed: primes are not just as large as they are planned
 
 
-@dataclass(frozen=True)
-class Chain:
-    """Sizes of the primes, in bits, by what spends them.
+def method_of(n: int) -> Bootstrapping:
+    """How ciphertexts of a ring degree are refreshed."""
+    return bootstrapping_of(RingShape(n, (2.0**BASE_BITS,), (), 1, _scale_bits(n)))
 
-    Attributes:
-        log_n: log2 N.
-        method: how ciphertexts are refreshed.
-        base_bits: of q_0.
-        down_bits: of the limbs of slots to coefficients.
-        scale_bits: of the working levels, and log2 of the scale.
-        working: levels between a refresh and the next one.
-        up_bits: of the limbs of EvalMod and of coefficients to slots.
+
+def _scale_bits(n: int) -> float:
+    return SMALL_SCALE_BITS if n <= SMALL_RING else SCALE_BITS
+
+
+def chain(n: int, working: int, alpha: int) -> Sizing:
+    """The sizes of the primes, by what spends them: from q_0 on slots to coefficients, `working` levels of the size of
+    the scale, EvalMod and coefficients to slots.
+
+    Args:
         alpha: limbs per digit of key switching.
     """
+    method, scale_bits = method_of(n), _scale_bits(n)
+    up_bits = SMALL_UP_BITS if n <= SMALL_RING else UP_BITS
+    down, up = (DOWN_BITS,) * method.levels_before, (up_bits,) * method.levels_after
+    q_bits = (BASE_BITS, *down, *(scale_bits,) * working, *up)
+    return Sizing(n, scale_bits, q_bits, min(alpha, len(q_bits)))
 
-    log_n: int
-    method: Bootstrapping
-    base_bits: float
-    down_bits: float
-    scale_bits: float
-    working: int
-    up_bits: float
-    alpha: int
 
-    @property
-    def q_bits(self) -> tuple[float, ...]:
-        """From q_0 on."""
-        down, up = len(self.method.down), self.method.levels_after
-        working = (self.scale_bits,) * self.working
-        return (self.base_bits, *(self.down_bits,) * down, *working, *(self.up_bits,) * up)
+def chains(n: int, working: int, allowed: float) -> list[Sizing]:
+    """Those with so many working levels that security allows, with few digits and with more."""
+    limbs = len(chain(n, working, 1).q_bits)
+    alphas = sorted({-(-limbs // digits) for digits in DIGITS})
+    found = [chain(n, working, alpha) for alpha in alphas]
+    return [one for one in found if one.log_qp + PRIME_SPREAD_BITS <= allowed and limbs <= MAX_LIMBS]
 
-    @property
-    def limbs_before(self) -> int:
-        """Of a ciphertext that is refreshed."""
-        return 1 + self.method.levels_before
 
-    @property
-    def limbs_after(self) -> int:
-        """Of a ciphertext that was refreshed."""
-        return self.limbs_before + self.working
+def widest(n: int, allowed: float) -> Sizing:
+    """The chain with the most working levels.
 
-    def parameters(self, security: int = 128, insecure: bool = False) -> Parameters:
-        """Real primes, checked against the security table."""
-        return make_parameters(
-            1 << self.log_n,
-            self.q_bits,
-            alpha=self.alpha,
-            scale_bits=self.scale_bits,
-            security=security,
-            insecure=insecure,
+    Raises:
+        NoRingError: security allows none.
+    """
+    working = 0
+    while working < MOST_WORKING and chains(n, working + 1, allowed):
+        working += 1
+    if not working:
+        raise NoRingError(f"At N = {n} there is no chain of primes for bootstrapping.", n, 2.0, modulus=0.0)
+    return chains(n, working, allowed)[0]
+
+
+def chain_sizings(
+    run: Callable[[RingShape], DryRun],
+    n: int,
+    excess: Callable[[DryRun], float],
+    security: int,
+    insecure: bool,
+) -> Sequence[Sizing]:
+    """Chains of degree n that carry a program with refreshes, with as few working levels as it spends between them.
+
+    Raises:
+        NoRingError: none does.
+    """
+    allowed = budget_bits(n, security, insecure)
+    if not insecure and (n < LEAST_DEGREE or security > 128):
+        raise NoRingError(
+            f"At N = {n} a sparse secret does not reach {security} bits.", n, math.inf, modulus=0.0
         )
+    limbs = len(widest(n, allowed).q_bits)
+    most = limbs - len(chain(n, 0, 1).q_bits)
 
+    def carries(working: int) -> bool:
+        try:
+            run(chains(n, working, allowed)[0].shape())
+        except LevelError:
+            return False
+        return True
 
-# The largest ring has 15 working levels, the smaller one is for up to 2^14 numbers and few levels.
-CHAINS = {
-    16: Chain(
-        16,
-        Bootstrapping((5, 5, 5), (4, 4, 4, 3), ModularReduction(14, 119, 0)),
-        *(50.0, 34.0, 40.0, 15, 49.0, 8),
-    ),
-    15: Chain(
-        15,
-        Bootstrapping((7, 7), (5, 5, 4), ModularReduction(14, 119, 0), ratio_bits=12.0),
-        *(50.0, 34.0, 38.0, 3, 47.0, 3),
-    ),
-}
+    if not carries(most):
+        raise NoRingError(
+            f"At N = {n} the program spends more than the {most} levels that are left between two refreshes.",
+            n,
+            2.0,
+            modulus=0.0,
+        )
+    low, high = 0, most  # the fewest that carry it are above `low`
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if carries(middle) else (middle, high)
+    found = chains(n, high, allowed)
+    lacking = excess(run(found[0].shape()))
+    if lacking > MARGIN:
+        raise NoRingError(
+            f"At N = {n} refreshed values are {lacking:.3g} times less precise than the program asks for.",
+            n,
+            lacking,
+            modulus=0.0,
+        )
+    return found

@@ -8,6 +8,7 @@ from cipherblas.common.errors import CipherblasError, ParameterError, PrecisionE
 from cipherblas.common.progress import Tell
 from cipherblas.lang.graph import as_matrices, is_network
 from cipherblas.lang.nodes import Expression, ordered
+from cipherblas.lang.refreshing import is_refreshed
 from cipherblas.methods.matmul.registry import GEMM
 from cipherblas.methods.matvec_conv.registry import LAYER_METHODS
 from cipherblas.planner import mixed, rows, tensors
@@ -41,7 +42,7 @@ def make_plan(
     check_precision(options.precision)
     if progress is not None and options.machine is None:
         progress("what the machine takes")  # it is measured where nothing was planned before
-    budgets = budgets_of(options, secret_entries(expression))
+    budgets = budgets_of(options, secret_entries(expression), is_refreshed(expression))
     check_size(expression, budgets)
     check_approximations(expression, options.targets(expression))
     matrices, layered = as_matrices(expression), tensors.unsupported(expression) is None

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, get_args
 
 from cipherblas.common.errors import FormatError
-from cipherblas.common.limits import MASK_BYTES
+from cipherblas.common.limits import MOST_MASK_BYTES
 from cipherblas.common.schema import (
     Check,
     anything,
@@ -110,7 +110,7 @@ _PLANNED_FOR = record(
         "threads": whole(1),
         "minimise": one_of(*get_args(Minimise)),
         "link": number(SLOWEST_LINK),
-        "mask_budget": whole(0, MASK_BYTES),
+        "mask_budget": whole(0, MOST_MASK_BYTES),
     }
 )
 

@@ -9,12 +9,21 @@ from typing import ClassVar, Protocol
 
 from cipherblas.crypto.params import Parameters
 from cipherblas.lang.nodes import Expression, ordered
+from cipherblas.lang.refreshing import is_refreshed
+from cipherblas.planner import chains
 from cipherblas.planner.assembly import Predictions
 from cipherblas.planner.budgets import Budgets
 from cipherblas.planner.cost import Rates
 from cipherblas.planner.dry_run import DryRun
 from cipherblas.planner.plan import RING_DEGREES, PlanOptions
-from cipherblas.planner.sizing import DRAFT_SCALE_BITS, budget_bits, drafted, magnitude_slope, sizings
+from cipherblas.planner.sizing import (
+    DRAFT_SCALE_BITS,
+    NoRingError,
+    budget_bits,
+    drafted,
+    magnitude_slope,
+    sizings,
+)
 from cipherblas.planner.stages import Stages
 from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.rlwe.rings import Ring, RingShape
@@ -100,6 +109,7 @@ class Strategy(ABC):
     def __init__(self, expression: Expression, options: PlanOptions, budgets: Budgets) -> None:
         self.expression, self.options, self.budgets = expression, options, budgets
         self._slopes: dict[Hashable, float] = {}  # of candidates that take the same steps
+        self.refreshed = is_refreshed(expression)
         if options.key_policy is not None:
             self.policies = (options.key_policy,)
 
@@ -108,6 +118,8 @@ class Strategy(ABC):
         """Ring degrees to try, smallest first."""
         if self.options.parameters is not None:
             return (self.options.parameters.n,)
+        if self.refreshed and self.options.ring_degree is None:
+            return chains.DEGREES
         return RING_DEGREES if self.options.ring_degree is None else (self.options.ring_degree,)
 
     @property
@@ -162,6 +174,8 @@ class Strategy(ABC):
         Raises:
             NoRingError: none of its degree does.
         """
+        if self.refreshed:
+            return self.sizes(candidate, run, 0.0)[0].shape()
         return drafted(run, candidate.n, DRAFT_SCALE_BITS, self.allowed_bits(candidate.n))[0]
 
     def allowed_bits(self, n: int) -> float:
@@ -179,6 +193,16 @@ class Strategy(ABC):
             NoRingError: no ring of its degree does; key policies with fewer keys have larger errors yet.
         """
         allowed = self.allowed_bits(candidate.n)
+        if self.refreshed:
+            if extra_bits:
+                raise NoRingError(
+                    f"At N = {candidate.n} refreshed values cannot be more precise.",
+                    candidate.n,
+                    2.0,
+                    modulus=0.0,
+                )
+            security, insecure = self.options.security, self.options.insecure
+            return chains.chain_sizings(run, candidate.n, self.excess, security, insecure)
         alike = (
             candidate.name,
             frozenset(

@@ -19,6 +19,7 @@ from cipherblas.methods.matvec_conv.baselines.imra import Pattern, cheapest
 from cipherblas.methods.matvec_conv.metakernel import ConvMetaKernel, MatVecMetaKernel
 from cipherblas.methods.matvec_conv.registry import LAYER_METHODS, METAKERNEL
 from cipherblas.methods.matvec_conv.taps import fits, needed_grid
+from cipherblas.planner import chains
 from cipherblas.planner.baselines import BaselineChooser
 from cipherblas.planner.budgets import Budgets
 from cipherblas.planner.cost import Rates
@@ -348,6 +349,8 @@ class TensorStrategy(Strategy):
             found = dry_run(ring, self.expression, Decisions(TENSORS), choose=chooser)
             return dict(found.choices), chooser.runners_up
 
+        if self.refreshed:
+            return run(chains.widest(n, self.allowed_bits(n)).shape())
         return drafted(run, n, DRAFT_SCALE_BITS, self.allowed_bits(n))[1]
 
     def _chooser(self, slots: int, masks: bool) -> Chooser | BaselineChooser:

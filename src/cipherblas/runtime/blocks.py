@@ -118,7 +118,11 @@ class BlockRun(SlotRun):
             )
         value = self.settled(value)
         moved = self.blockwise("re-arrange", value, lambda ev, cts: relayout(ev, cts, source, layout))
-        value = replace(moved, form=SlotForm(layout, value.slots.grid))
+        return self.bounded(replace(moved, form=SlotForm(layout, value.slots.grid)), bound)
+
+    def bounded(self, value: Value, bound: float) -> Value:
+        """The value; no entry exceeds `bound`, and where slots hold nothing else, no slot does."""
+        layout = value.layout
         if layout.imaginary_garbage or layout.empty_garbage:
             return value
         largest = layout.slot_bound(bound / abs(value.unit))
@@ -175,10 +179,16 @@ def scale(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
     return replace(value, unit=value.unit * math.copysign(factor, node.parameters["factor"]))
 
 
-@computes(BLOCKS, "assume", "truncated")
+@computes(BLOCKS, "truncated")
 def same(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
-    """The same value: their bound is that of entries alone, it serves where garbage is gone."""
+    """The same value."""
     return run.value(node.children[0], wish)
+
+
+@computes(BLOCKS, "assume")
+def assume(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
+    """The same value. The bound is one of entries: it serves where no slot holds anything else, here or later."""
+    return run.bounded(run.value(node.children[0], wish), node.bound)
 
 
 @computes(BLOCKS, "add")

@@ -17,6 +17,7 @@ from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.rows.values import ClearFactor
 from cipherblas.forms.tensors import TensorLayout
 from cipherblas.lang.nodes import Expression, ordered
+from cipherblas.lang.refreshing import is_refreshed
 from cipherblas.lang.results import results_of
 from cipherblas.rlwe.counts import Counts
 from cipherblas.runtime.inputs import Inputs
@@ -161,6 +162,7 @@ class Executor:
         placed, crossed: likewise of those whose form was decided, and of those whose conversion was.
         figures: of the nodes, in the order in which they were computed.
         fixed_factors: the clear factors that have keys of their own, in the order of the keys' numbers.
+        refreshed: the program refreshes, and its ring has limbs for that.
         left: limbs that each result was computed with.
     """
 
@@ -180,6 +182,7 @@ class Executor:
         order = ordered(node)
         self.order = [current for current in order if not current.root]
         self.number = {id(current): number for number, current in enumerate(self.order)}
+        self.refreshed = is_refreshed(node)
         self.choices = dict(decisions.choices)
         self.asked: set[int] = set()
         self.placed: set[int] = set()

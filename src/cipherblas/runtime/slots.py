@@ -12,6 +12,7 @@ from cipherblas.evaluators.slots.scales import MAX_ENCODED_BITS
 from cipherblas.evaluators.slots.values import Plain
 from cipherblas.forms.form import SlotForm
 from cipherblas.lang.nodes import Expression
+from cipherblas.methods.bootstrapping.refresh import bootstrapping_of
 from cipherblas.runtime import schedule
 from cipherblas.runtime.executor import Executor, FormRun
 from cipherblas.runtime.graphs import blockwise_graph
@@ -68,8 +69,12 @@ class SlotRun(FormRun):
         return replace(x, cells=self.done(graph, x.cells, y.cells))
 
     def usual(self, node: Expression) -> Encryption:
-        """How an operand is encrypted: with all limbs, slots up to 1 at the scale of the parameters."""
-        return Encryption(self.ev.top_limbs, 2.0**self.ev.params.scale_bits, node.bound)
+        """How an operand is encrypted: with all limbs that are computed with, slots up to 1 at the scale of the
+        parameters."""
+        limbs, params = self.ev.top_limbs, self.ev.params
+        if self.run.refreshed:
+            limbs = bootstrapping_of(params).limbs(limbs)
+        return Encryption(limbs, 2.0**params.scale_bits, node.bound)
 
     def operand(
         self, node: Expression, form: SlotForm, shape: tuple[int, int], encryption: Encryption | None

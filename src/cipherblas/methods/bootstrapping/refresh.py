@@ -10,16 +10,21 @@ Sources: Cheon, Han, Kim, Kim and Song, "Bootstrapping for approximate homomorph
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 
+from cipherblas.common.errors import LevelError
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.values import Ct, Transform
 from cipherblas.methods.bootstrapping.embedding import coefficients_to_slots, slots_to_coefficients
 from cipherblas.methods.bootstrapping.modular_reduction import ModularReduction
 from cipherblas.rlwe.noise import SPARSE_WEIGHT, SlotErrors, slot_tail, tail
+from cipherblas.rlwe.rings import Ring
 
-LEAST_BABY_STEPS = 4  # with fewer diagonals, all rotations are hoisted together
+RANGE, DEGREE = 14, 119  # of EvalMod; see `Bootstrapping.failure_bits`
+# log2 of the slots from which on transforms have so many factors.
+DOWN_IN_THREE, UP_IN_THREE, UP_IN_FOUR = 15, 9, 15
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,21 @@ class Bootstrapping:
     def levels_after(self) -> int:
         """Limbs that are spent above those that the result has."""
         return len(self.up) + self.reduction.levels
+
+    def limbs(self, top: int) -> int:
+        """Of a ciphertext that was refreshed, or is as fresh, where the ring has `top`.
+
+        Raises:
+            LevelError: none would be left to compute with.
+        """
+        left = top - self.levels_after
+        if left <= self.levels_before + 1:
+            raise LevelError(
+                "The ring has too few limbs for bootstrapping.",
+                expected=f"at least {self.levels_after + self.levels_before + 2} limbs",
+                got=top,
+            )
+        return left
 
     @property
     def failure_bits(self) -> float:
@@ -130,6 +150,26 @@ class Bootstrapping:
         if not real:
             parts.append(ev.negate(ev.times_monomial(ev.sub(u, other), ev.n // 2)))
         return [ev.bounded(ev.absorb(part, 0.5), most) for part in parts]
+
+
+def bootstrapping_of(ring: Ring) -> Bootstrapping:
+    """How ciphertexts of a ring are refreshed: the same for all rings of its degree, but for the size of messages."""
+    return _bootstrapping(ring.n.bit_length() - 2, math.log2(ring.q[0]) - ring.scale_bits)
+
+
+@functools.lru_cache(maxsize=64)
+def _bootstrapping(log_slots: int, ratio_bits: float) -> Bootstrapping:
+    """Factors of five butterflies at most; one with fewer where a level more takes less time."""
+    down = 3 if log_slots >= DOWN_IN_THREE else 2
+    up = 4 if log_slots >= UP_IN_FOUR else 3 if log_slots >= UP_IN_THREE else 2
+    return Bootstrapping(
+        _shares(log_slots, down), _shares(log_slots, up), ModularReduction(RANGE, DEGREE, 0), ratio_bits
+    )
+
+
+def _shares(number: int, parts: int) -> tuple[int, ...]:
+    """A number in that many parts, the larger ones first."""
+    return tuple((number + index) // parts for index in reversed(range(parts)))
 
 
 def _applied(ev: Evaluator, x: Ct, transform: Transform, baby_steps: int, most: float) -> Ct:

@@ -1,0 +1,91 @@
+"""`refresh`: bootstrapping, where a program asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cipherblas.common.errors import DTypeError, ParameterError
+from cipherblas.lang.nodes import Expression, operation, ordered
+from cipherblas.lang.operations import arranged
+
+REFRESH = "refresh"
+
+
+@operation
+class Refresh(Expression):
+    """The same values, with all levels again."""
+
+    op = REFRESH
+
+    def __init__(self, x: Expression) -> None:
+        self.x = x
+        super().__init__(x.shape, x.secret, x.bound, x)
+
+    def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+        return parts[0]
+
+    def gain(self, position: int) -> float:
+        return 1.0
+
+    def log_unit(self, parts: Sequence[float]) -> float:
+        return parts[0]
+
+    def whole(self, parts: Sequence[bool]) -> bool:
+        return False  # it is off by more than rounding takes away
+
+    def _transpose(self) -> Expression:
+        return Refresh(self.x.T)
+
+    def arranged(self, step: Any) -> Expression:
+        return Refresh(arranged(self.x, step))
+
+
+def refresh(x: Expression) -> Expression:
+    """Return x unchanged, with all levels again: bootstrapping.
+
+    A program that refreshes may be as deep as it likes: the levels that it spends between two refreshes, and before the
+    first one, must be those of a ring (15 at N = 2^16 and 128 bits). It is planned for chains of primes of their own.
+
+    Errors: about 5e-5 of the largest value that x may have, more in larger rings; what x is off stays. So the precision
+    of the program must be coarser than the default. Where bounds are far above what values are, `assume` the true ones.
+
+    Args:
+        x: a node that depends on a secret operand.
+
+    Levels: 3 before, all after. Keys: of some 50 rotations at most levels (some GiB), conjugation, relinearisation, and
+    two for a sparse secret. Seconds: some per ciphertext.
+
+    Source: Cheon, Han, Kim, Kim, Song, "Bootstrapping for approximate homomorphic encryption" (2018); with slots to
+    coefficients first and sparse-secret encapsulation, see docs/algorithms.md.
+
+    Raises:
+        DTypeError: no node. ParameterError: a node without secrets, or an operand, which has all levels.
+    """
+    if not isinstance(x, Expression):
+        raise DTypeError(
+            "Only a node of the program can be refreshed.",
+            expected="a node of the program",
+            got=type(x).__name__,
+        )
+    if not x.secret:
+        raise ParameterError(
+            "Only an encrypted node can be refreshed.",
+            expected="an encrypted node",
+            got="one without secrets",
+        )
+    if x.packable:
+        raise ParameterError(
+            "An operand has all levels and cannot be refreshed.",
+            expected="a computed node",
+            got="an operand, or what the client makes of operands",
+        )
+    return Refresh(x)
+
+
+def is_refreshed(expression: Expression) -> bool:
+    """Whether a program refreshes anything."""
+    return any(node.op == REFRESH for node in ordered(expression))

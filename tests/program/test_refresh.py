@@ -1,0 +1,123 @@
+"""Programs that refresh: planned, run, saved, and refused, on toy rings and at 128 bits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cipherblas as cb
+from tests.support.runs import program_of, run, toy
+
+pytestmark = pytest.mark.encrypted
+
+S = cb.secret
+RANDOM = np.random.default_rng(11)
+W1, W2 = RANDOM.uniform(-1, 1, (12, 16)) / 4, RANDOM.uniform(-1, 1, (5, 12)) / 4
+
+
+def powers(x: Any) -> Any:
+    """x^32 with two refreshes."""
+    for step in range(5):
+        x = x * x
+        if step in (1, 3):
+            x = cb.refresh(x)
+    return x
+
+
+def network(x: Any) -> Any:
+    return W2 @ cb.refresh(cb.square(W1 @ x))
+
+
+def values_at_bound(program: cb.Program, sign: float) -> dict[str, Any]:
+    return {name: np.full(one.shape, sign * one.bound) for name, one in program.operands.items()}
+
+
+def check(program: cb.Program) -> None:
+    """No entry is further off than predicted: random, at the bounds, zeros."""
+    rng = np.random.default_rng(3)
+    operands = program.operands.items()
+    run(program, {name: rng.uniform(-one.bound, one.bound, one.shape) for name, one in operands}).check()
+    for sign in (1.0, -1.0, 0.0):
+        run(program, values_at_bound(program, sign)).check()
+
+
+@pytest.mark.parametrize(
+    ("function", "operands", "form"),
+    [
+        (powers, {"x": S(20, 20)}, "blocks"),
+        (powers, {"x": S(60, 60)}, "blocks"),  # two ciphertexts
+        (lambda a, b: cb.refresh(a @ b) @ b, {"a": S(8, 8), "b": S(8, 8, bound=0.5)}, "blocks"),
+        (network, {"x": S(16)}, "tensors"),
+        (lambda x: cb.refresh(cb.conv2d(x, np.ones((2, 1, 3, 3)), padding=1)), {"x": S(1, 8, 8)}, "tensors"),
+        (lambda x: cb.refresh(cb.tanh(x)) + cb.refresh(x * x), {"x": S(9, 7, bound=2.0)}, "blocks"),
+    ],
+)
+def test_programs_that_refresh(function: Any, operands: dict[str, Any], form: str) -> None:
+    check(toy(function, **operands, form=form, precision=1e-2))
+
+
+def test_as_many_levels_as_are_spent_between_refreshes() -> None:
+    def late(x: Any) -> Any:
+        for _ in range(6):
+            x = x * x
+        return cb.refresh(x) * x
+
+    few = toy(powers, x=S(4, 4), precision=1e-2)
+    many = toy(late, x=S(4, 4), precision=1e-2)
+    assert many.plan.parameters.limbs == few.plan.parameters.limbs + 4
+    assert "refresh 4x4" in few.explain()
+    check(many)
+
+
+def test_a_chain_of_forty_products() -> None:
+    """Squarings and products in turns, of which none enlarges errors: far deeper than any ring."""
+
+    def deep(x: Any, y: Any) -> Any:
+        for step in range(40):
+            x = cb.assume(1 - 0.5 * (x * x), 1.0) if step % 2 else x * y
+            if step % 4 == 3 and step < 39:
+                x = cb.refresh(x)
+        return x
+
+    program = toy(deep, x=S(6, 6), y=S(6, 6), precision=1e-2)
+    rng = np.random.default_rng(5)
+    run(program, {name: rng.uniform(-1, 1, (6, 6)) for name in "xy"}).check()
+    run(program, {name: np.ones((6, 6)) for name in "xy"}).check()
+
+
+def test_programs_keys_and_results_in_files(tmp_path: Path) -> None:
+    program = toy(powers, x=S(5, 5), precision=1e-2)
+    program.save(tmp_path / "plan.json")
+    program = cb.Program.load(tmp_path / "plan.json", insecure=True)
+    client = program.client()
+    client.write_evaluation_keys(tmp_path / "keys")
+    server = program.server(cb.EvaluationKeys.load(tmp_path / "keys", insecure=True))
+    x = RANDOM.uniform(-1, 1, (5, 5))
+    found = client.decrypt(server.run(client.encrypt({"x": x})))
+    assert np.abs(found - x**32).max() <= program.plan.error
+    assert program.plan.key_bytes == client.evaluation_keys().nbytes
+
+
+def test_at_128_bits_it_takes_a_ring_for_it() -> None:
+    program = program_of(powers, x=S(20, 20), precision=1e-2, key_policy="direct")
+    parameters = program.plan.parameters
+    assert parameters.n >= 1 << 15 and parameters.security == 128
+    assert program.plan.key_bytes > 1 << 30
+
+
+def test_refused() -> None:
+    x = S(4, 4)
+    with pytest.raises(cb.ParameterError, match="has all levels and cannot be refreshed"):
+        toy(lambda x: cb.refresh(x + 1), x=x)
+    with pytest.raises(cb.ParameterError, match="Only an encrypted node"):
+        toy(lambda x, w: cb.refresh(w @ w) @ x, x=x, w=cb.public(4, 4))
+    with pytest.raises(cb.DTypeError, match="Only a node"):
+        cb.refresh(np.ones((4, 4)))
+    for options in ({"ring_degree": 1 << 14}, {"security": 192}):
+        with pytest.raises(cb.PrecisionError, match=r"sparse secret does not reach|No ring carries"):
+            program_of(powers, x=x, precision=1e-2, **options)
+    with pytest.raises(cb.PrecisionError):
+        toy(powers, x=x, precision=1e-7)
