@@ -25,7 +25,10 @@ STAGES = ("encrypt", "upload", "load_keys", "expand", "encode", "evaluate", "dow
 LONGEST = 12  # runs of keys that are listed; of more, a digest
 # How counts are put in lines; others go into a line of their own.
 COUNTS = (
-    ("switches", "rotations hoistings relinearisations moddowns linear_transforms transposes row_switches"),
+    (
+        "switches",
+        "rotations hoistings relinearisations moddowns linear_transforms modulus_raises transposes row_switches",
+    ),
     ("products", "products plain_products sums scalar_products adds rescales"),
     ("encoded", "encodings operand_encodings mask_encodings weight_encodings stored_bytes"),
     ("limbs", "ntt_limbs encode_ntt_limbs mac_limbs"),
@@ -130,6 +133,8 @@ def _keys(plan: Any) -> Iterator[Fact]:
     keys = plan.keys
     if keys.relinearise is not None:
         yield "key", f"relinearisation at {keys.relinearise} limbs"
+    if keys.encapsulation is not None:
+        yield "keys", f"2 of a sparse secret, to {keys.encapsulation} limbs"
     by_limbs: dict[int, list[int]] = {}
     for element, limbs in keys.galois.items():
         by_limbs.setdefault(limbs, []).append(element)
@@ -139,7 +144,8 @@ def _keys(plan: Any) -> Iterator[Fact]:
         else:
             known = _steps(plan.parameters.n)
             steps = sorted(known[element] for element in elements if element in known)
-            yield "keys", f"{len(steps)} of rotations at {limbs} limbs: {_runs(steps)}"
+            if steps:
+                yield "keys", f"{len(steps)} of rotations at {limbs} limbs: {_runs(steps)}"
             if len(steps) < len(elements):
                 yield "keys", f"{len(elements) - len(steps)} with conjugation at {limbs} limbs"
     if keys.weights:

@@ -205,3 +205,23 @@ case("refused/unknown algorithm", "a @ b", a=S(8, 8), b=S(8, 8), algorithm="stra
 case("refused/unknown policy", "a @ b", a=S(8, 8), b=S(8, 8), key_policy="ternary")
 case("refused/unknown order", "a @ b", a=S(8, 8), b=S(8, 8), order="slot")
 case("refused/unknown aim", "a @ b", a=S(8, 8), b=S(8, 8), minimise="client")
+
+# --- refreshes ---
+
+case("refresh/powers", "cb.refresh(a * a) * a", a=S(30, 40), precision=1e-2)
+case("refresh/of two products", "cb.refresh(a @ b) @ cb.refresh(b @ a)", a=S(8, 8), b=S(8, 8), precision=5e-2)
+case(
+    "refresh/eleven levels apart",
+    "cb.refresh(cb.tanh(cb.assume(cb.refresh(cb.sigmoid(a * a, degree=31)) * 4, 4), degree=63)) * a",
+    a=S(20, 20, bound=2),
+    precision=0.3,
+)
+case(
+    "refresh/between layers",
+    "W(10, 64, seed=1) @ cb.refresh(cb.square(W(64, 100, most=0.1) @ x))",
+    x=S(100),
+    precision=1e-2,
+)
+case("refresh/too precise", "cb.refresh(a * a)", a=S(8, 8))
+case("refresh/192 bits", "cb.refresh(a * a)", a=S(8, 8), precision=1e-2, security=192)
+case("refresh/few keys", "cb.refresh(a * a)", a=S(8, 8), precision=1e-2, key_budget=1 << 30)

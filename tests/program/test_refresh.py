@@ -59,6 +59,12 @@ def test_programs_that_refresh(function: Any, operands: dict[str, Any], form: st
     check(toy(function, **operands, form=form, precision=1e-2))
 
 
+@pytest.mark.parametrize("policy", ["composed", "binary"])
+def test_fewer_keys(policy: str) -> None:
+    """More key switches, whose errors count."""
+    check(toy(powers, x=S(9, 9), form="blocks", precision=1e-2, key_policy=policy))
+
+
 def test_as_many_levels_as_are_spent_between_refreshes() -> None:
     def late(x: Any) -> Any:
         for _ in range(6):
@@ -68,7 +74,9 @@ def test_as_many_levels_as_are_spent_between_refreshes() -> None:
     few = toy(powers, x=S(4, 4), precision=1e-2)
     many = toy(late, x=S(4, 4), precision=1e-2)
     assert many.plan.parameters.limbs == few.plan.parameters.limbs + 4
-    assert "refresh 4x4" in few.explain()
+    text = few.explain()
+    assert "refresh 4x4" in text and "2 for a sparse secret" in text
+    assert "2 ciphertexts, 2 levels each; one is lost with probability below 2^-61" in text
     check(many)
 
 
@@ -106,6 +114,12 @@ def test_at_128_bits_it_takes_a_ring_for_it() -> None:
     parameters = program.plan.parameters
     assert parameters.n >= 1 << 15 and parameters.security == 128
     assert program.plan.key_bytes > 1 << 30
+
+
+def test_results_are_not_shared_whose_worst_case_has_no_bound() -> None:
+    program = toy(powers, x=S(5, 5), precision=1e-2)
+    with pytest.raises(cb.PrecisionError, match="noise that sharing needs is larger than the result"):
+        cb.Sharing(entries=25).deviation(program)
 
 
 def test_refused() -> None:

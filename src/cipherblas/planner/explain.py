@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from cipherblas.common.arrays import shape_text
 from cipherblas.common.errors import printable
 from cipherblas.lang.operands import Operand
+from cipherblas.methods.bootstrapping.refresh import bootstrapping_of
 from cipherblas.planner.machine import Machine
 from cipherblas.planner.plan import Plan
 from cipherblas.planner.targets import ResultFigures
@@ -54,6 +56,7 @@ def explain(
         ("security", security),
         *([] if alone else [("scale", f"2^{params.scale_bits:.1f}")]),
         ("levels spent", f"{plan.levels}"),
+        *_refreshes(plan),
         (
             what,
             f"{plan.upload_ciphertexts} up ({size(plan.upload_bytes)}), "
@@ -298,7 +301,25 @@ def _key_set(plan: Plan) -> str:
     text = f"{number} rotation keys" if number != 1 else "1 rotation key"
     if plan.keys.relinearise:
         text += " + relinearisation"
+    if plan.keys.encapsulation is not None:
+        text += " + 2 for a sparse secret"
     return f"{text} (policy {plan.key_policy})"
+
+
+def _refreshes(plan: Plan) -> list[tuple[str, str]]:
+    """How many ciphertexts are refreshed, and what they come back with."""
+    number = plan.counts.modulus_raises
+    if not number:
+        return []
+    method, params = bootstrapping_of(plan.parameters), plan.parameters
+    levels = method.limbs(params.limbs) - method.levels_before - 1
+    bits = method.failure_bits - math.log2(number * params.n)
+    return [
+        (
+            "refreshes",
+            f"{number} ciphertexts, {levels} levels each; one is lost with probability below 2^-{bits:.0f}",
+        )
+    ]
 
 
 def _rotations(plan: Plan) -> list[tuple[str, str]]:

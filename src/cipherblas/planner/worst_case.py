@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+
+from cipherblas.common.errors import LevelError
 from cipherblas.common.progress import Progress
 from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.rows.worst_case import RowsWorstCase
@@ -22,12 +25,21 @@ def worst_errors(expression: Expression, plan: Plan, progress: Progress | None =
         expression: what runs (`Program.executed`).
         plan: its decisions.
         progress: called as that of `Executor`.
+
+    Returns:
+        Infinite where a value that is refreshed might leave the range in which it comes back.
     """
     slots = WorstCase(plan.parameters, key_policy=plan.key_policy)
     rows = RowsWorstCase(plan.parameters, key_policy=plan.key_policy)
-    results = Executor(
+    executor = Executor(
         Evaluators(lambda: slots, lambda: rows), expression, plan.decided, SymbolicInputs(), progress
-    ).results()
+    )
+    try:
+        results = executor.results()
+    except LevelError:
+        if not executor.refreshed:
+            raise
+        return [math.inf] * len(results_of(expression))
     found = []
     for node, value in zip(results_of(expression), results, strict=True):
         evaluator: WorstCase | RowsWorstCase = rows if value.form.name == ROWS else slots

@@ -19,6 +19,7 @@ from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.values import Ct, Transform
 from cipherblas.methods.bootstrapping.embedding import coefficients_to_slots, slots_to_coefficients
 from cipherblas.methods.bootstrapping.modular_reduction import ModularReduction
+from cipherblas.rlwe.key_policies import expand
 from cipherblas.rlwe.noise import SPARSE_WEIGHT, SlotErrors, slot_tail, tail
 from cipherblas.rlwe.rings import Ring
 
@@ -188,6 +189,8 @@ def _errors_after(ev: Evaluator, x: Ct, transform: Transform, largest: float) ->
     """
     model = ev.noise_model
     encoding = model.encoding(float(ev.params.q[x.limbs - 1])) * largest * math.sqrt(len(transform))
-    before = math.hypot(x.errors.deviation, model.key_switch(x.limbs, x.scale), model.rounding(x.scale))
+    rotated = math.hypot(model.key_switch(x.limbs, x.scale), model.rounding(x.scale))
+    hops = max(len(expand(step, ev.key_policy, ev.slots)) for step in transform.terms)
+    before = math.hypot(x.errors.deviation, math.sqrt(hops) * rotated)
     own = math.hypot(transform.row_norm * before, encoding, model.rounding(x.scale))
     return SlotErrors(own, aligned=False)
