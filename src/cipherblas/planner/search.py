@@ -266,8 +266,10 @@ class Search:
         fitting = [entry for entry in scored if entry.peak_bytes <= self.budgets.memory]
         if self.options.minimise == "server":
             alike = [entry for entry in fitting if entry.seconds <= ABOUT * fitting[0].seconds]
+            uploads = {id(one): one.run.traffic(one.candidate.n).upload_bytes for one in alike}
+            about_least = ABOUT * min(uploads.values(), default=0)  # a few bytes are no reason
             fitting[: len(alike)] = sorted(
-                alike, key=lambda one: one.run.traffic(one.candidate.n).upload_bytes
+                alike, key=lambda one: (max(uploads[id(one)], about_least), one.seconds)
             )
         smallest = sorted(scored, key=lambda entry: entry.peak_bytes)
         chosen = [*fitting[:FINALISTS], *best.values(), *smallest[:SMALLEST]]
