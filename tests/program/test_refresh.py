@@ -130,6 +130,9 @@ def test_refused() -> None:
         toy(lambda x, w: cb.refresh(w @ w) @ x, x=x, w=cb.public(4, 4))
     with pytest.raises(cb.DTypeError, match="Only a node"):
         cb.refresh(np.ones((4, 4)))
+    for form in ("rows", "mixed"):
+        with pytest.raises(cb.ParameterError, match="computed in slots"):
+            toy(lambda a, b: cb.refresh(a @ b) @ b, a=x, b=x, form=form)
     for options in ({"ring_degree": 1 << 14}, {"security": 192}):
         with pytest.raises(cb.PrecisionError, match=r"sparse secret does not reach|No ring carries"):
             program_of(powers, x=x, precision=1e-2, **options)

@@ -1,4 +1,4 @@
-"""Bootstrapping at 128 bits of security: seconds, precision, keys, and what each part takes.
+"""Bootstrapping at 128 bits of security: seconds, precision, keys.
 
 `precision_bits` is -log2 of the largest error of any slot, of values between -1 and 1, over all runs; what is predicted
 stands beside it. `levels_left` are those between one refresh and the next one.

@@ -42,12 +42,17 @@ def make_plan(
     check_precision(options.precision)
     if progress is not None and options.machine is None:
         progress("what the machine takes")  # it is measured where nothing was planned before
-    budgets = budgets_of(options, secret_entries(expression), is_refreshed(expression))
+    refreshed = is_refreshed(expression)
+    budgets = budgets_of(options, secret_entries(expression), refreshed)
     check_size(expression, budgets)
     check_approximations(expression, options.targets(expression))
     matrices, layered = as_matrices(expression), tensors.unsupported(expression) is None
     network = is_network(expression) and (matrices is None or layered)
     form = (_form_of_network if network else _form_of_matrices)(options)
+    if refreshed and form in ("rows", "mixed"):
+        raise ParameterError(
+            "A program that refreshes is computed in slots.", expected="blocks | tensors", got=form
+        )
     strategies: list[Strategy] = []
     refusals: list[Rejected] = []
     errors: list[CipherblasError] = []
@@ -63,7 +68,7 @@ def make_plan(
         enter(rows.RowStrategy, matrices)
     if form == "tensors" or (form is None and (network or (layered and _has_layers(expression)))):
         enter(tensors.TensorStrategy, expression)
-    worth_mixing = not network and matrices is not None and mixed.unsupported(matrices) is None
+    worth_mixing = not (network or refreshed) and matrices is not None and mixed.unsupported(matrices) is None
     if matrices is not None and (form == "mixed" or (form is None and worth_mixing)):
         enter(mixed.MixedStrategy, matrices)
     if form in (None, "blocks") and matrices is not None and not network:

@@ -23,8 +23,8 @@ from numpy.polynomial import chebyshev
 from cipherblas.evaluators.slots.clear import Clear
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.noisy import Noisy
-from cipherblas.evaluators.slots.values import Ct, Plain
-from cipherblas.methods.polynomial.paterson_stockmeyer import PatersonStockmeyer
+from cipherblas.evaluators.slots.values import Ct
+from cipherblas.methods.polynomial.paterson_stockmeyer import PatersonStockmeyer, constant
 from cipherblas.rlwe.noise import FAILURE_BITS, SPARSE_WEIGHT, SlotErrors, tail
 from cipherblas.rlwe.rings import Ring, RingShape
 
@@ -87,11 +87,11 @@ class ModularReduction:
         scales = [scale]
         for limbs in range(first - self.doublings + 1, first + 1):  # backwards
             scales.append(math.sqrt(scales[-1] * q[limbs - 1]))
-        t = ev.bounded(ev.add_plain(u, _constant(ev, -shift)) if shift else u, 1.0)
+        t = ev.bounded(ev.add_plain(u, constant(ev, -shift)) if shift else u, 1.0)
         y = ev.rescale(self.polynomial(math.log2(u.scale)).run(ev, t, scales.pop()))
         for _ in range(self.doublings):
             doubled = ev.multiply_scalar(ev.multiply_relinearised(y, y), 2)
-            y = ev.bounded(ev.rescale(ev.add_plain(doubled, _constant(ev, -1.0))), 1.0)
+            y = ev.bounded(ev.rescale(ev.add_plain(doubled, constant(ev, -1.0))), 1.0)
         return y
 
     def failure_bits(self, size: float) -> float:
@@ -170,8 +170,3 @@ def _deviation(
             low, high = (middle, high) if exceeded > wanted else (low, middle)
         largest = max(largest, high / tail(2.0**bits))
     return largest
-
-
-def _constant(ev: Evaluator, value: float) -> Plain:
-    slots = ev.slots
-    return Plain(("constant", value), lambda: np.full(slots, value), abs(value), constant=True)

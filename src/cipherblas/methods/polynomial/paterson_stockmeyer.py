@@ -255,7 +255,7 @@ class PatersonStockmeyer:
             total = rest if total is None else ev.add(total, rest)
         assert total is not None
         total = ev.relinearise(total)
-        return ev.add_plain(total, _number(ev, plan.constant)) if plan.constant else total
+        return ev.add_plain(total, constant(ev, plan.constant)) if plan.constant else total
 
 
 @dataclass(frozen=True)
@@ -301,7 +301,7 @@ def _double(ev: Evaluator, x: Ct, y: Ct, difference: Ct | None, bound: float, us
     product = ev.multiply_relinearised(x, y)
     product = ev.multiply_scalar(ev.enlarged_to(product, usual * ev.params.q[product.limbs - 1]), 2)
     if difference is None:
-        result = ev.add_plain(product, _number(ev, -1.0))
+        result = ev.add_plain(product, constant(ev, -1.0))
     else:
         moved = ev.times_number(ev.drop(difference, product.limbs), -1.0, product.scale)
         result = ev.add(product, moved)
@@ -324,7 +324,7 @@ def _added(ev: Evaluator, powers: Mapping[int, Ct], part: Sum, limbs: int, scale
     return total
 
 
-def _number(ev: Evaluator, value: float) -> Plain:
+def constant(ev: Evaluator, value: float) -> Plain:
     """One number in every slot."""
     slots = ev.slots
     return Plain(("number", value), lambda: np.full(slots, value), abs(value), constant=True)
