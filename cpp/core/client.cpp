@@ -36,7 +36,11 @@ Signed encode(const Context& context, const AnyArray& values, double scale, std:
 // About how many word operations it is to embed a slot, and to transform a coefficient: see `threads_for_work`.
 constexpr std::size_t kEmbedding = 32, kTransform = 16;
 
-std::vector<Signed> encode_all(const Context& context, const std::vector<AnyArray>& values, double scale) {
+std::vector<Signed> encode_all(const Context& context, const std::vector<AnyArray>& values, double scale,
+                               const std::vector<std::uint64_t>& dithers) {
+    if (dithers.size() != values.size()) {
+        fail("dithers", std::to_string(values.size()) + " of them", std::to_string(dithers.size()));
+    }
     std::vector<Vector<Complex>> arguments;
     std::vector<Result<std::int64_t>> results;
     arguments.reserve(values.size());
@@ -50,7 +54,7 @@ std::vector<Signed> encode_all(const Context& context, const std::vector<AnyArra
         const nb::gil_scoped_release release;
         const int threads = threads_for_work(values.size(), values.size() * context.n() * kEmbedding);
         parallel_for(values.size(), threads, [&](std::size_t i, int) {
-            encoder->encode(arguments[i].data(), context.slots(), scale, results[i].data());
+            encoder->encode(arguments[i].data(), context.slots(), scale, results[i].data(), dithers[i]);
         });
     }
     std::vector<Signed> arrays;
@@ -317,8 +321,9 @@ void bind_client(nb::class_<Context>& context) {
              "Coefficients round(scale * embedding^-1(values)) as int64 (N,); missing slots are 0.\n"
              "With a dither other than 0 they are rounded up or down by chance, so that equal values have "
              "unlike errors.")
-        .def("encode_all", &encode_all, "values"_a, "scale"_a,
-             "The same of several vectors of S slots each, in parallel: a list of int64 (N,).")
+        .def("encode_all", &encode_all, "values"_a, "scale"_a, "dithers"_a,
+             "The same of several vectors of S slots each, with a dither for each, in parallel: a list of int64 "
+             "(N,).")
         .def("write_weights", &write_weights, "out"_a, "first"_a, "messages"_a,
              "Writes residues of messages, coefficients int64 (N,), in NTT and Montgomery form: the terms "
              "from "

@@ -335,6 +335,7 @@ TAKEN: dict[tuple[str, str], tuple[int, ...]] = {
     ("small_gemm_error", "modulus"): (2**31 - 1, 2**32 + 1),
     ("empty", "bytes"): tuple(n for n in NUMBERS if 0 <= n <= 2**33),
     ("encode", "dither"): tuple(n for n in NUMBERS if 0 <= n < 2**64),
+    ("encode_all", "dithers"): tuple(n for n in NUMBERS if 0 <= n < 2**64),
     ("write_weights", "first"): (0,),
     ("uniform", "moduli_index"): (0,),
     ("scale_limbs", "factor"): ANY,

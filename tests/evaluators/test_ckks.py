@@ -113,6 +113,25 @@ def test_linear_transforms(make_client, vectors, key_policy, order, working_byte
     run_everywhere(client, program, vectors, key_policy=key_policy, working_bytes=working_bytes)
 
 
+def test_equal_vectors_are_rounded_unlike(make_client, vectors):
+    """Under different keys their errors are independent; under one they are the same."""
+    client, number, scale = make_client(), 64, 2.0**16  # so coarse that all other errors vanish beside these
+    values, deviations = vectors[1], []
+
+    def program(ev, cts):
+        keys = [("w", term) for term in range(number)], ["w"] * number
+        sums = [
+            ev.weighted_sum([cts[0]] * number, [plain(values, key) for key in some], scale) for some in keys
+        ]
+        deviations.append([ct.noise for ct in sums])
+        return sums
+
+    worst, _ = run_everywhere(client, program, vectors)
+    assert worst > 1.5  # the largest of a thousand slots is beyond a deviation, or the model is far off
+    for apart, together in deviations:
+        assert together / apart == pytest.approx(math.sqrt(number), rel=0.01)
+
+
 def test_products_sums_and_scalars(make_client, vectors):
     client = make_client()
     rng = np.random.default_rng(2)

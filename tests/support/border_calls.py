@@ -92,7 +92,13 @@ CALLS: dict[str, Call] = {
     "transpose_plan": free({"d": 8, "policy": "fast"}),
     "Context": free({"n": 128, "q": RING.moduli[:3], "p": RING.moduli[Q:], "alpha": 2}),
     "encode": Call({"values": GENERATOR.random(N // 2) + 1j, "scale": 2.0**30, "dither": 5}),
-    "encode_all": Call({"values": [GENERATOR.random(N // 2) + 1j, GENERATOR.random(N // 2) + 0j], "scale": 2.0**30}),
+    "encode_all": Call(
+        {
+            "values": [GENERATOR.random(N // 2) + 1j, GENERATOR.random(N // 2) + 0j],
+            "scale": 2.0**30,
+            "dithers": [0, 5],
+        }
+    ),
     "write_weights": Call({"out": limbs(3, 2, 2, 64), "first": 1, "messages": [RING.small()]}),
     "decode": Call({"coefficients": GENERATOR.random(N)}),
     "plaintext": Call({"coefficients": RING.small(), "limbs": 3, "special": True, "montgomery": True}),

@@ -76,14 +76,16 @@ def encoded(context: Context, values: NDArray[Any], scale: float, dither: int = 
         raise RangeError(f"The slots cannot be encoded: {error}.") from error
 
 
-def all_encoded(context: Context, values: list[NDArray[Any]], scale: float) -> list[NDArray[Any]]:
-    """The same of several slot vectors of full length, in threads of the core.
+def all_encoded(
+    context: Context, values: list[NDArray[Any]], scale: float, dithers: list[int]
+) -> list[NDArray[Any]]:
+    """The same of several slot vectors of full length, with a dither for each, in threads of the core.
 
     Raises:
         RangeError: as `encoded`, of any of them.
     """
     try:
-        return context.encode_all(values, scale)
+        return context.encode_all(values, scale, dithers)
     except ValueError as error:
         raise RangeError(f"The slots cannot be encoded: {error}.") from error
 

@@ -22,6 +22,13 @@ from cipherblas.lang.nodes import Expression
 from cipherblas.runtime.values import Handles, Input
 
 
+class _Run:
+    """In the keys of values that change from run to run. Its text does not: equal runs round alike (`Plain.dither`)."""
+
+    def __repr__(self) -> str:
+        return "run"
+
+
 class Inputs(ABC):
     """Secret operands, and the values of parts of a program without secrets.
 
@@ -31,9 +38,10 @@ class Inputs(ABC):
 
     def __init__(self, clear: Mapping[str, NDArray[Any]]) -> None:
         self._clear = clear
-        self.run = object()  # in the keys of values that change from run to run
+        self.run = _Run()
         self._found: dict[int, tuple[Expression, NDArray[Any]]] = {}
         self._constants: dict[int, str] = {}
+        self._numbers: dict[int, tuple[Expression, int]] = {}  # of parts with operands, as they are asked for
 
     @abstractmethod
     def secret(self, wanted: Input, bound: float, evaluators: Evaluators) -> list[list[Handles]]:
@@ -55,7 +63,7 @@ class Inputs(ABC):
 
     def _block(self, node: Expression, layout: Layout, i: int, j: int) -> list[Plain]:
         constant = is_constant(node)
-        name = ("constant", self._content(node)) if constant else ("clear", self.run, id(node))
+        name = ("constant", self._content(node)) if constant else ("clear", self.run, self._number(node))
 
         def vector(index: int) -> NDArray[np.complex128]:
             cell = block_of(self.values(node), layout.rows, layout.cols, i, j)
@@ -66,6 +74,9 @@ class Inputs(ABC):
             Plain((name, layout.key, i, j, index), functools.partial(vector, index), bound, constant=constant)
             for index in range(layout.ciphertexts)
         ]
+
+    def _number(self, node: Expression) -> int:
+        return self._numbers.setdefault(id(node), (node, len(self._numbers)))[1]
 
     def filled(
         self, number: float, shape: tuple[int, int], layout: Layout, grid: tuple[int, int]

@@ -150,14 +150,16 @@ class Native(Evaluator):
         return np.ascontiguousarray(values, dtype=np.complex128)
 
     def _message(self, plain: Plain, scale: float) -> Message:
-        return self.engine.upload_message(encoded(self._context, self._checked(plain), scale))
+        return self.engine.upload_message(encoded(self._context, self._checked(plain), scale, plain.dither))
 
     def _messages(self, plains: Sequence[Plain], scale: float) -> Iterator[list[Message]]:
         """Those of several vectors, as many at once as take `ENCODED_BYTES`."""
         number = max(1, ENCODED_BYTES // (ENCODED_SLOT_BYTES * self.slots))
         for start in range(0, len(plains), number):
-            values = [self._checked(plain) for plain in plains[start : start + number]]
-            found = all_encoded(self._context, values, scale)
+            some = plains[start : start + number]
+            found = all_encoded(
+                self._context, list(map(self._checked, some)), scale, [plain.dither for plain in some]
+            )
             yield [self.engine.upload_message(coefficients) for coefficients in found]
 
     def _factor(self, plain: Plain, scale: float, limbs: int) -> Factor:

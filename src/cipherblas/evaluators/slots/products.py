@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from cipherblas.common.errors import LevelError, MismatchError, ShapeError
 from cipherblas.evaluators.slots.bookkeeping import Term
 from cipherblas.evaluators.slots.scales import Levels
-from cipherblas.evaluators.slots.values import Ct, Plain, WeightGroup
+from cipherblas.evaluators.slots.values import Ct, Plain, WeightGroup, rounding_norm
 from cipherblas.rlwe.noise import TAIL, SlotErrors, worst
 
 MOST_SUMS = 512  # of products, whose bounds and errors are remembered
@@ -172,8 +172,8 @@ class Products(Levels):
         else:
             bound = max(ct.bound for ct in kinds) * rows[0]
             errors = worst(ct.errors for ct in kinds).mapped(*rows)
-        bound, bounds = min(bound, most), sum([ct.bound for ct in cts])
-        errors = errors.with_common(rounding * bounds)
+        bound = min(bound, most)
+        errors = errors.with_common(rounding * rounding_norm([ct.bound for ct in cts], plains))
         self.counts.sums += 1
         self.costs.plains(self.counts, len(cts), limbs)
         result = self._accumulator(accumulator, 2, limbs, scale, bound, errors)
@@ -192,6 +192,7 @@ class Products(Levels):
         plain_scale: float,
         *,
         rows: tuple[float, float],
+        parts: int = 1,
     ) -> list[Ct]:
         """Σ_t group_t ⊙ cts[group.sources_t] for every group, lazily reduced, not rescaled. Levels: none.
 
@@ -199,6 +200,8 @@ class Products(Levels):
             cts: of equal scale; they are dropped to the smallest number of limbs among them.
             plain_scale: at which the clear vectors are encoded.
             rows: largest sum of absolute values, and root of a sum of squares, that a slot sees in a group.
+            parts: `rows` are those of so many slots together, which the caller adds up: a slot is given an equal share
+                of their errors.
 
         Raises:
             ShapeError: there is nothing to sum. MismatchError: the ciphertexts differ in scale.
@@ -210,7 +213,7 @@ class Products(Levels):
         cts = self._dropped(cts, limbs)
         for ct in cts:
             self._check_scales(ct.scale, cts[0].scale)
-        bound, errors = max(ct.bound for ct in cts), worst(ct.errors for ct in cts).mapped(*rows)
+        bound, errors = max(ct.bound for ct in cts), worst(ct.errors for ct in cts).mapped(*rows).share(parts)
         for group in groups:
             terms = len(group.sources)
             self.counts.sums += 1
@@ -226,11 +229,8 @@ class Products(Levels):
         ]
 
     def encoding_error(self, plain_scale: float, bound: float, terms: int) -> float:
-        """What rounding so many clear vectors adds to their sum of products with slots up to `bound`.
-
-        Equal vectors have equal errors, so that they add up.
-        """
-        return self.noise_model.encoding(plain_scale) * bound * terms
+        """What rounding clear vectors of different keys adds to a sum of so many products with slots up to `bound`."""
+        return self.noise_model.encoding(plain_scale) * bound * math.sqrt(terms)
 
     def _product_terms(self, lefts: Sequence[Ct], rights: Sequence[Ct]) -> Found:
         """Scale, bound and errors of a sum of products. Most blocks of a grid are alike: what was found is kept."""

@@ -136,7 +136,7 @@ def _transform_group(
         errors = switched.mapped(transform.row_sum, transform.row_norm)
         if masked:
             encoding = ev.noise_model.encoding(ev.params.q[limbs])
-            errors = errors.with_common(encoding * x.bound * len(transform))
+            errors = errors.with_common(encoding * x.bound * transform.rounding_norm)
         errors = errors.with_own(ev.noise_model.rounding(x.scale))
         results.append(ev.make(limbs, x.scale, x.bound * transform.row_sum, errors, 2, output))
     return results
@@ -207,7 +207,7 @@ def transform_giant_steps(
     sources, data = _rotated_sum(ev, sums, [group.step for group in groups], True, order)
     model = ev.noise_model
     errors = worst(ct.errors for ct in rotated.values()).mapped(transform.row_sum, transform.row_norm)
-    errors = errors.with_common(model.encoding(mask_scale) * x.bound * len(transform)).with_own(
+    errors = errors.with_common(model.encoding(mask_scale) * x.bound * transform.rounding_norm).with_own(
         math.sqrt(len(sources)) * model.key_switch(x.limbs, x.scale * mask_scale),
         model.rounding(x.scale),
     )

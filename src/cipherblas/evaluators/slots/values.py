@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import math
 import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -199,6 +201,12 @@ class Plain:
         self.blocks = blocks
         self._kept: NDArray[Any] | None = None
 
+    @property
+    def dither(self) -> int:
+        """Of the rounding of its coefficients, up or down by chance: the same for the same text of a key. Vectors of
+        different keys have independent errors, whatever their values."""
+        return int.from_bytes(hashlib.blake2b(repr(self.key).encode(), digest_size=8).digest(), "little") | 1
+
     def values(self) -> NDArray[Any]:
         """The slots, float64 or complex128, so that no factor is multiplied in a narrow type. Not to be written to."""
         if self._kept is not None:
@@ -249,7 +257,7 @@ class WeightGroup:
 
 
 class Masks(Mapping["int | tuple[int, ...]", Plain]):
-    """Diagonals by step, each made when it is first asked for: planning asks for few of them.
+    """Diagonals by step, of different keys, each made when it is first asked for: planning asks for few of them.
 
     Args:
         steps: rotations or paths, all different.
@@ -275,7 +283,8 @@ class Masks(Mapping["int | tuple[int, ...]", Plain]):
 
 
 class MaskGroup(Sequence[Plain]):
-    """Constants that are always used together, made when one is asked for; equal keys mean equal values."""
+    """Constants of different keys that are always used together, made when one is asked for; equal keys mean equal
+    values."""
 
     def __init__(self, key: Hashable, number: int, make: Callable[[], Sequence[Plain]]) -> None:
         self.key = key
@@ -293,6 +302,23 @@ class MaskGroup(Sequence[Plain]):
 
     def __len__(self) -> int:
         return self._number
+
+
+def rounding_norm(bounds: Sequence[float], plains: Sequence[Plain]) -> float:
+    """Norm of the errors that rounding clear vectors makes in a sum of products, in units of that of one slot.
+
+    They are rounded up or down by chance (`Plain.dither`): those of different vectors are independent, those of equal
+    ones are the same.
+
+    Args:
+        bounds: of the slots that each is multiplied by.
+    """
+    if isinstance(plains, MaskGroup):
+        return math.sqrt(sum([bound * bound for bound in bounds]))
+    together: dict[Hashable, float] = {}
+    for bound, plain in zip(bounds, plains, strict=True):
+        together[plain.key] = together.get(plain.key, 0.0) + bound
+    return math.sqrt(sum([bound * bound for bound in together.values()]))
 
 
 class GiantStep(NamedTuple):
@@ -333,6 +359,14 @@ class Transform:
 
     def __len__(self) -> int:
         return len(self.terms)
+
+    @functools.cached_property
+    def rounding_norm(self) -> float:
+        """Norm of the errors that rounding the diagonals makes, in units of one: √n of n different ones."""
+        terms = self.terms
+        if isinstance(terms, Masks):
+            return math.sqrt(len(terms))
+        return rounding_norm([1.0] * len(terms), [plain for plain in terms.values() if plain is not None])
 
     @property
     def masked(self) -> bool:

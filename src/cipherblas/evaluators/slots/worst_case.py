@@ -163,9 +163,10 @@ class WorstCase(Evaluator):
         plain_scale: float,
         *,
         rows: tuple[float, float],
+        parts: int = 1,
     ) -> list[Ct]:
         """As `Evaluator.weighted_sums`."""
-        found = super().weighted_sums(cts, groups, plain_scale, rows=rows)
+        found = super().weighted_sums(cts, groups, plain_scale, rows=rows, parts=parts)
         for ct in found:
             ct.data = ct.data.weighted(rows[0] * plain_scale)
         return found

@@ -188,7 +188,7 @@ def _errors_after(ev: Evaluator, x: Ct, transform: Transform, largest: float) ->
         largest: slot of x; of a raised ciphertext, whose slots are independent too, their root mean square.
     """
     model = ev.noise_model
-    encoding = model.encoding(float(ev.params.q[x.limbs - 1])) * largest * math.sqrt(len(transform))
+    encoding = model.encoding(float(ev.params.q[x.limbs - 1])) * largest * transform.rounding_norm
     rotated = math.hypot(model.key_switch(x.limbs, x.scale), model.rounding(x.scale))
     hops = max(len(expand(step, ev.key_policy, ev.slots)) for step in transform.terms)
     before = math.hypot(x.errors.deviation, math.sqrt(hops) * rotated)

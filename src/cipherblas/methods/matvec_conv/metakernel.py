@@ -161,6 +161,7 @@ class _MetaKernel(LayerMethod):
         """
         pattern = self.pattern
         parts = pattern.p_s * pattern.wide
+        share = errors.share(parts)
         rounding = math.fsum(ct.errors.common - errors.common for ct, _ in sums)
         turns = [group * pattern.rows * pattern.unit for _, group in sums]
         total = ev.rotate_sum(
@@ -168,12 +169,7 @@ class _MetaKernel(LayerMethod):
             turns,
             rescale=True,
             bound=bound,
-            errors=SlotErrors(
-                errors.own / math.sqrt(parts),
-                errors.mixed / math.sqrt(parts),
-                errors.common / parts + max(rounding, 0.0),
-                aligned=False,
-            ),
+            errors=share.rotated().with_common(max(rounding, 0.0)),
         )
         total = folded(ev, total, pattern.p_s, (pattern.k_d + pattern.buffer) * pattern.unit)
         total = folded(ev, total, pattern.wide, pattern.n * pattern.unit)

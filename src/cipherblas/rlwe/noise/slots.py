@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from cipherblas.crypto.security import SPARSE_WEIGHT
-from cipherblas.rlwe.noise.coefficients import UNIFORM_VARIANCE, CoefficientNoise
+from cipherblas.rlwe.noise.coefficients import CHANCE_VARIANCE, CoefficientNoise
 from cipherblas.rlwe.noise.tails import PRODUCT_TAIL
 from cipherblas.rlwe.rings import Ring, encapsulating_shape
 
@@ -55,6 +55,11 @@ class SlotErrors(NamedTuple):
     def with_common(self, more: float) -> SlotErrors:
         """With a further error that may be the same everywhere."""
         return SlotErrors(self.own, self.mixed, self.common + more, self.aligned)
+
+    def share(self, parts: int) -> SlotErrors:
+        """Of one of so many parts that are slots of their own: added up by `plus_distinct`, they have these errors."""
+        root = math.sqrt(parts)
+        return SlotErrors(self.own / root, self.mixed / root, self.common / parts, self.aligned)
 
     def rotated(self) -> SlotErrors:
         """In other slots."""
@@ -118,8 +123,9 @@ class NoiseModel:
         return self._encrypted[key]
 
     def encoding(self, scale: float) -> float:
-        """Rounding of a plaintext's coefficients; equal plaintexts have equal errors."""
-        return math.sqrt(UNIFORM_VARIANCE) * self._slot / scale
+        """Rounding of a clear vector's coefficients, up or down by chance: vectors of one key have equal errors, those
+        of different keys independent ones."""
+        return math.sqrt(CHANCE_VARIANCE) * self._slot / scale
 
     def rounding(self, scale: float, components: int = 2) -> float:
         """Rounding of every component to integers after a division (rescale, ModDown)."""

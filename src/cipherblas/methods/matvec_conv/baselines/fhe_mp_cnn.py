@@ -198,7 +198,9 @@ class ConvFheMpCnn(LayerMethod):
         bound = cts[0].bound * weights.rows[0]
         total: Ct | None = None
         for group in range(self.groups):
-            (product,) = ev.weighted_sums(shifted, [self._group(weights, group)], scale, rows=weights.rows)
+            (product,) = ev.weighted_sums(
+                shifted, [self._group(weights, group)], scale, rows=weights.rows, parts=self.summed
+            )
             product = ev.rescale(product)
             # After the sum over inputs a slot holds parts of two outputs at most.
             product = ev.bounded(folded(ev, product, self.summed, self.x.pitch), 2 * bound)

@@ -183,7 +183,9 @@ class _Fhelipe(LayerMethod):
         """A group of outputs, each at the start of its copy."""
         cts = list(shifted.values())
         scale = float(ev.params.q[cts[0].limbs - 1])
-        (product,) = ev.weighted_sums(cts, [self._group(weights, segment, group)], scale, rows=weights.rows)
+        (product,) = ev.weighted_sums(
+            cts, [self._group(weights, segment, group)], scale, rows=weights.rows, parts=self.inputs
+        )
         bound = 2 * cts[0].bound * weights.rows[0]  # a slot holds parts of two outputs at most
         return ev.bounded(folded(ev, ev.rescale(product), self.inputs, self.x.pitch), bound)
 
