@@ -322,7 +322,8 @@ void bind_client(nb::class_<Context>& context) {
              "With a dither other than 0 they are rounded up or down by chance, so that equal values have "
              "unlike errors.")
         .def("encode_all", &encode_all, "values"_a, "scale"_a, "dithers"_a,
-             "The same of several vectors of S slots each, with a dither for each, in parallel: a list of int64 "
+             "The same of several vectors of S slots each, with a dither for each, in parallel: a list of "
+             "int64 "
              "(N,).")
         .def("write_weights", &write_weights, "out"_a, "first"_a, "messages"_a,
              "Writes residues of messages, coefficients int64 (N,), in NTT and Montgomery form: the terms "
