@@ -47,6 +47,12 @@ def is_network(node: Expression) -> bool:
 
 def as_matrices(node: Expression) -> Expression | None:
     """A program of vectors as one of matrices with one column, a number being 1×1; None where it has images."""
+    found = columns(node)
+    return None if found is None else found[id(node)]
+
+
+def columns(node: Expression) -> dict[int, Expression] | None:
+    """By the id of a node, what stands for it among matrices; see `as_matrices`."""
     found: dict[int, Expression] = {}
     for current in ordered(node):
         parts = [found.get(id(child), child) for child in current.children]
@@ -58,7 +64,7 @@ def as_matrices(node: Expression) -> Expression | None:
         if column is None:
             return None
         found[id(current)] = column
-    return found[id(node)]
+    return found
 
 
 def deduplicated(node: Expression) -> Expression:

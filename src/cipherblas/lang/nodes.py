@@ -25,7 +25,7 @@ from cipherblas.lang.operands import Operand, checked_bound
 from cipherblas.lang.steps import Step
 from cipherblas.lang.windows import Window
 
-MAX_DEPTH = 128  # of nested operations: graphs are walked recursively
+MAX_DEPTH = 256  # of nested operations: graphs are walked recursively
 
 
 class Expression:

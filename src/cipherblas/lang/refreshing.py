@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cipherblas.common import schema
+from cipherblas.common.arrays import shape_text
 from cipherblas.common.errors import DTypeError, ParameterError
 from cipherblas.lang.nodes import Expression, operation, ordered
 from cipherblas.lang.operations import arranged
@@ -17,13 +19,29 @@ REFRESH = "refresh"
 
 @operation
 class Refresh(Expression):
-    """The same values, with all levels again."""
+    """The same values, with all levels again.
+
+    Args:
+        placed: by the planner.
+    """
 
     op = REFRESH
+    fields: ClassVar = {"placed": schema.flag}
 
-    def __init__(self, x: Expression) -> None:
-        self.x = x
+    def __init__(self, x: Expression, placed: bool = False) -> None:
+        self.x, self.placed = x, placed
         super().__init__(x.shape, x.secret, x.bound, x)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return {"placed": self.placed}
+
+    def text(self, parts: Sequence[str]) -> str:
+        return f"{REFRESH}({parts[0]})"
+
+    @property
+    def title(self) -> str:
+        return f"{REFRESH} {shape_text(self.shape)}" + ", placed by the planner" * self.placed
 
     def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
         return parts[0]
@@ -38,10 +56,10 @@ class Refresh(Expression):
         return False  # it is off by more than rounding takes away
 
     def _transpose(self) -> Expression:
-        return Refresh(self.x.T)
+        return Refresh(self.x.T, self.placed)
 
     def arranged(self, step: Any) -> Expression:
-        return Refresh(arranged(self.x, step))
+        return Refresh(arranged(self.x, step), self.placed)
 
 
 def refresh(x: Expression) -> Expression:

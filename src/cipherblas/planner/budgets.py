@@ -13,6 +13,7 @@ from cipherblas.planner.plan import PlanOptions
 
 # By default the client may upload so many bytes, or so many times the bytes of the secret operands.
 LEAST_UPLOAD, UPLOAD_RATIO = 64 << 20, 16
+LEAST_REFRESHED_UPLOAD = 1 << 30  # beside some GiB of keys
 REFRESHED_MASK_SHARE = 4
 MASK_SHARE = 8  # encoded masks and constants that are kept take an eighth of the memory at most
 
@@ -47,7 +48,8 @@ def budgets_of(options: PlanOptions, entries: int, refreshed: bool = False) -> B
     keys = options.key_budget if options.key_budget is not None else memory * 2 // 3
     upload = options.upload_budget
     if upload is None:
-        upload = max(LEAST_UPLOAD, UPLOAD_RATIO * 8 * entries)
+        least = LEAST_REFRESHED_UPLOAD if refreshed else LEAST_UPLOAD
+        upload = max(least, UPLOAD_RATIO * 8 * entries)
     return Budgets(memory, keys, upload, refreshed)
 
 

@@ -17,6 +17,7 @@ SCALE_BITS, UP_BITS = 40.0, 49.0  # of the working levels; of the limbs of EvalM
 SMALL_RING, SMALL_SCALE_BITS, SMALL_UP_BITS = 1 << 15, 38.0, 47.0
 DIGITS = (3, 4, 6, 8)  # of key switching, that are tried
 MOST_WORKING = 40  # levels, where security sets no limit
+USUAL_DEGREE = 1 << 16  # larger rings are worth it where this one does not do
 LEAST_DEGREE = 1 << 15  # a sparse secret has 128 bits from there on
 DEGREES = (1 << 15, 1 << 16, 1 << 17)
 MARGIN = 0.97  # of the error that is allowed: primes are not just as large as they are planned
@@ -67,6 +68,20 @@ def widest(n: int, allowed: float) -> Sizing:
     return chains(n, working, allowed)[0]
 
 
+def most_working(n: int, allowed: float) -> int:
+    """Levels between two refreshes, at most.
+
+    Raises:
+        NoRingError: security allows none.
+    """
+    return len(widest(n, allowed).q_bits) - len(chain(n, 0, 1).q_bits)
+
+
+def limbs_left(n: int, ring: RingShape) -> int:
+    """Of a refreshed ciphertext, and of an operand."""
+    return method_of(n).limbs(len(ring.q))
+
+
 def chain_sizings(
     run: Callable[[RingShape], DryRun],
     n: int,
@@ -84,8 +99,7 @@ def chain_sizings(
         raise NoRingError(
             f"At N = {n} a sparse secret does not reach {security} bits.", n, math.inf, modulus=0.0
         )
-    limbs = len(widest(n, allowed).q_bits)
-    most = limbs - len(chain(n, 0, 1).q_bits)
+    most = most_working(n, allowed)
 
     def carries(working: int) -> bool:
         try:

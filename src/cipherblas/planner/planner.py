@@ -47,7 +47,7 @@ def make_plan(
     check_size(expression, budgets)
     check_approximations(expression, options.targets(expression))
     matrices, layered = as_matrices(expression), tensors.unsupported(expression) is None
-    network = is_network(expression) and (matrices is None or layered)
+    network = is_layers(expression)
     form = (_form_of_network if network else _form_of_matrices)(options)
     if refreshed and form in ("rows", "mixed"):
         raise ParameterError(
@@ -80,6 +80,13 @@ def make_plan(
     search = Search(strategies, options, budgets, progress)
     search.rejected.update((refusal.algorithm, refusal) for refusal in refusals)
     return search.run()
+
+
+def is_layers(expression: Expression) -> bool:
+    """Whether a program is computed layer by layer, and not in blocks of matrices."""
+    if not is_network(expression):
+        return False
+    return as_matrices(expression) is None or tensors.unsupported(expression) is None
 
 
 def _has_layers(expression: Expression) -> bool:

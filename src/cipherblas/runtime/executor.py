@@ -6,6 +6,7 @@ each form that values can have.
 
 from __future__ import annotations
 
+import sys
 from collections import Counter as Tally
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from cipherblas.runtime.inputs import Inputs
 from cipherblas.runtime.values import Choice, Decisions, Value
 
 NOTHING = Counts()
+FRAMES = 10_000  # of Python's stack: a few for each of the nested operations of a graph
 
 
 class Choose(Protocol):
@@ -40,7 +42,7 @@ class NodeFigures:
     Attributes:
         number: of the node in `ordered`.
         choice: the decision; None where there was none to make.
-        limbs: of its value.
+        limbs, scale, ciphertexts: of its value.
     """
 
     number: int
@@ -49,6 +51,8 @@ class NodeFigures:
     choice: Choice | None
     counts: Counts
     limbs: int
+    scale: float
+    ciphertexts: int
 
 
 class FormRun:
@@ -213,6 +217,7 @@ class Executor:
         wanted = results_of(self.node)
         found: dict[int, Value] = {}
         self.evaluators.on_weights(self.tick)
+        sys.setrecursionlimit(max(sys.getrecursionlimit(), FRAMES))
         try:
             # Those that are computed from others first: what these are is then decided by their other uses.
             for node in sorted(wanted, key=lambda one: -self.number[id(one)]):
@@ -342,9 +347,12 @@ class Executor:
             value, form, choice = conversion(self, node, wish), f"{own} to {run.name}", None
         if self._observed:
             spent = self.evaluators.counts - counted
-            limbs = value.first().limbs
+            first = value.first()
             self.figures.append(
-                NodeFigures(number, node.title, form, choice, spent - self._of_children, limbs)
+                NodeFigures(
+                    *(number, node.title, form, choice, spent - self._of_children),
+                    *(first.limbs, first.scale, len(value.handles)),
+                )
             )
             self._of_children = others + spent
         return value

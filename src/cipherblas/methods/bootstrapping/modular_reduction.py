@@ -30,6 +30,7 @@ from cipherblas.rlwe.rings import Ring, RingShape
 
 SAMPLE_BITS = (0, 10, 20, 30, 40, 50)  # log2 of the slots that a prediction may be for
 DRAWN = 200  # errors for each whole number, at least
+SCALE_STEPS = 1 << 16  # of log2, by which scales are told apart where errors are drawn
 POINTS = 65  # of every interval around a whole number, at which the error is looked at
 SLACK = 1.02  # between them it is larger by less
 
@@ -74,7 +75,7 @@ class ModularReduction:
             u: at about the size of the limbs that are spent here.
             scale: of the result; exact but for the last bits of a float64.
         """
-        own = _deviation(self, _shape(ev.params), u.limbs, u.scale, scale)
+        own = _deviation(self, _shape(ev.params), u.limbs, _about(u.scale), _about(scale))
         slope = 2 * math.pi * self.width
         errors = SlotErrors(math.hypot(slope * u.errors.deviation, own), aligned=False)
         worst = slope * ev.worst_error(u) / u.scale
@@ -133,7 +134,12 @@ def _shape(ring: Ring) -> RingShape:
     return RingShape(ring.n, q, p, ring.alpha, ring.scale_bits)
 
 
-@functools.lru_cache(maxsize=64)
+def _about(scale: float) -> float:
+    """A scale but for the last bits, which are those of the roundings on the way to it."""
+    return float(2.0 ** (round(math.log2(scale) * SCALE_STEPS) / SCALE_STEPS))
+
+
+@functools.lru_cache(maxsize=1024)
 def _deviation(
     reduction: ModularReduction, ring: RingShape, limbs: int, argument_scale: float, scale: float
 ) -> float:

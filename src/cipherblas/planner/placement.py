@@ -1,0 +1,337 @@
+"""Refreshes where the program asks for none: which nodes of a program that no ring carries are bootstrapped.
+
+A program is counted once with refreshes everywhere, so that what every node spends is known. Cuts
+through the graph, at one level each, are chosen by dynamic programming over (cut, level): the values that cross a cut
+are refreshed, and no segment between two cuts spends more levels than a ring has between refreshes. What a cut costs is
+the number of ciphertexts that cross it. Then refreshes are left out that the levels of a value make needless.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from cipherblas.common.errors import CipherblasError, MemoryBudgetError, PrecisionError
+from cipherblas.common.progress import Tell
+from cipherblas.lang.graph import columns
+from cipherblas.lang.nodes import Expression, ordered
+from cipherblas.lang.refreshing import REFRESH, Refresh, is_refreshed
+from cipherblas.planner import chains
+from cipherblas.planner.blocks import BlockStrategy
+from cipherblas.planner.budgets import budgets_of, secret_entries
+from cipherblas.planner.dry_run import DryRun, TooSlowError, dry_run
+from cipherblas.planner.plan import Plan, PlanOptions
+from cipherblas.planner.planner import is_layers, make_plan
+from cipherblas.planner.refusals import INFEASIBLE
+from cipherblas.planner.sizing import NoRingError, budget_bits
+
+# Of the levels between two refreshes, that are tried: scales may drift so far in long segments that a plan spends more
+# than was counted.
+SHARES = (1.0, 0.9, 0.75, 0.5, 0.25)
+MOST_CUTS = 256  # levels at which a graph may be cut, that are looked at
+
+
+@dataclass(frozen=True)
+class Step:
+    """A node of a program that spends levels, or none.
+
+    Attributes:
+        depth: levels that are spent from the operands to it, if nothing is refreshed.
+        spent: levels between the deepest of what it is computed from and itself.
+        ciphertexts: of its value.
+        sources: numbers of the computed nodes that it is made of.
+    """
+
+    node: Expression
+    depth: int
+    spent: int
+    ciphertexts: int
+    sources: tuple[int, ...]
+
+
+def planned(
+    expression: Expression, options: PlanOptions, progress: Tell | None = None
+) -> tuple[Expression, Plan, DryRun]:
+    """The fastest plan of a program; of one that is too deep for any ring, with refreshes where they cost least.
+
+    Raises:
+        CipherblasError: as `make_plan`.
+    """
+    try:
+        return expression, *make_plan(expression, options, progress)
+    except (PrecisionError, MemoryBudgetError) as error:
+        if not may_refresh(expression, options, error):
+            raise
+        found = _with_refreshes(expression, options, progress)
+        if found is None:
+            raise
+        if isinstance(found, CipherblasError):
+            raise (found if isinstance(error, PrecisionError) else error) from error
+        return found
+
+
+def _with_refreshes(
+    expression: Expression, options: PlanOptions, progress: Tell | None
+) -> tuple[Expression, Plan, DryRun] | CipherblasError | None:
+    """The plan with refreshes; why there is none; None where the program's depth is not what rings lack."""
+    failure: CipherblasError | None = None  # of a program with refreshes
+    degrees: list[tuple[float, int, Counted]] = []
+    for n in chains.DEGREES if options.ring_degree is None else (options.ring_degree,):
+        if degrees and n > chains.USUAL_DEGREE:
+            break
+        if progress is not None:
+            progress(f"what it spends, N = 2^{n.bit_length() - 1}")
+        try:
+            found = counted(expression, options, n)
+            chosen = placed(found.steps, found.most)
+        except INFEASIBLE:
+            continue
+        if chosen:  # nothing to refresh: depth is not what this ring lacks
+            number = sum(found.steps[place].ciphertexts for place in chosen)
+            degrees.append((number * found.refresh, n, found))
+    for _, n, found in sorted(degrees, key=lambda one: one[:2]):
+        for share in SHARES:
+            working = math.ceil(share * found.most)
+            if progress is not None:
+                progress(f"refreshes after {working} levels, N = 2^{n.bit_length() - 1}")
+            try:
+                program = with_placed(expression, found.steps, working)
+                if program is not None:
+                    wanted = replace(options, ring_degree=n, algorithm=found.algorithm)
+                    return program, *make_plan(program, wanted, progress)
+            except INFEASIBLE as error:
+                failure = error
+    return failure
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What a program spends in slots of a ring degree.
+
+    Attributes:
+        most: levels between two refreshes, at most.
+        refresh: what one refresh of a ciphertext takes, in transformed words.
+        algorithm: of its products of matrices; None where there are none, or the user says which.
+    """
+
+    steps: Sequence[Step]
+    most: int
+    refresh: float
+    algorithm: str | None
+
+
+def may_refresh(expression: Expression, options: PlanOptions, error: CipherblasError) -> bool:
+    """Whether options and program leave it to the planner to refresh what could not be planned.
+
+    Args:
+        error: why; where memory lacks, it must be that of the default budgets.
+    """
+    budgets = options.memory_budget, options.key_budget, options.upload_budget
+    return not (
+        is_refreshed(expression)
+        or options.parameters is not None
+        or is_layers(expression)
+        or options.form in ("rows", "mixed", "tensors")
+        or (options.security > 128 and not options.insecure)
+        or any(node.operand is not None and node.operand.exact for node in ordered(expression))
+        or (isinstance(error, MemoryBudgetError) and any(one is not None for one in budgets))
+    )
+
+
+def counted(expression: Expression, options: PlanOptions, n: int) -> Counted:
+    """The nodes of a program of matrices, and what they spend in slots, by the algorithm that transforms fewest limbs.
+
+    They are counted with refreshes wherever one may be, so that no ring is too small.
+
+    Raises:
+        CipherblasError: blocks do not carry the program, or one node spends more levels than there are.
+    """
+    matrices = columns(expression)
+    if matrices is None:
+        raise NoRingError("Refreshes of images are placed by the program alone.", n, math.inf, modulus=0.0)
+    everywhere = _refreshed(matrices[id(expression)], lambda node: not node.linear)
+    root = everywhere[id(matrices[id(expression)])]
+    budgets = budgets_of(options, secret_entries(expression), refreshed=True)
+    strategy = BlockStrategy(root, replace(options, ring_degree=n), budgets)
+    allowed = budget_bits(n, options.security, options.insecure)
+    ring, most = chains.widest(n, allowed).shape(), chains.most_working(n, allowed)
+    best: Counted | None = None
+    least = math.inf  # limbs that are transformed, by the algorithm that transforms fewest
+    failure: CipherblasError | None = None
+    for family in strategy.families(False, lambda name, reason: None):
+        for candidate in next(family, [])[:1]:
+            try:
+                run = dry_run(
+                    *(ring, root, candidate.decisions),
+                    mask_budget=budgets.masks,
+                    max_ntt_limbs=least,
+                    observed=True,
+                )
+            except (*INFEASIBLE, TooSlowError) as error:
+                failure = error
+                continue
+            least = min(least, float(run.counts.ntt_limbs))
+            runs = {key: everywhere[id(node)] for key, node in matrices.items()}
+            steps = _steps(expression, runs, run, chains.limbs_left(n, ring))
+            name = candidate.name if strategy.nodes and options.algorithm is None else options.algorithm
+            best = Counted(steps, most, n * _transformed(run), name)
+    if best is None:
+        raise failure or NoRingError("No blocks carry the program.", n, math.inf, modulus=0.0)
+    return best
+
+
+def _steps(expression: Expression, runs: Mapping[int, Expression], run: DryRun, full: int) -> list[Step]:
+    """What was found of the nodes that stand for those of a program.
+
+    Args:
+        full: limbs of a refreshed value.
+    """
+    order = [node for node in ordered(runs[id(expression)]) if not node.root]
+    used = dict.fromkeys(range(len(order)), 0)  # levels, since the refreshes before a node
+    ciphertexts = dict.fromkeys(range(len(order)), 1)
+    for one in run.nodes:
+        pending = max(
+            0, round(math.log2(one.scale) / run.scale_bits) - 1
+        )  # rescales that are still to be done
+        used[one.number] = max(used[one.number], full - one.limbs + pending)
+        ciphertexts[one.number] = max(ciphertexts[one.number], one.ciphertexts)
+    number = {id(node): place for place, node in enumerate(order)}
+    steps: list[Step] = []
+    places: dict[int, int] = {}
+    for node in ordered(expression):
+        if node.root or not node.secret or node.packable:
+            continue
+        stand_in = runs[id(node)]
+        sources = tuple(places[id(child)] for child in node.children if id(child) in places)
+        parts = (child for child in stand_in.children if child.secret and child.op != REFRESH)
+        spent = used[number[id(stand_in)]] - max((used[number[id(part)]] for part in parts), default=0)
+        depth = max((steps[source].depth for source in sources), default=0) + max(0, spent)
+        places[id(node)] = len(steps)
+        steps.append(Step(node, depth, max(0, spent), ciphertexts[number[id(stand_in)]], sources))
+    return steps
+
+
+def _transformed(run: DryRun) -> float:
+    """Limbs that are transformed per ciphertext that is refreshed."""
+    refreshes = [one for one in run.nodes if one.counts.modulus_raises]
+    number = sum(one.counts.modulus_raises for one in refreshes)
+    return sum(one.counts.ntt_limbs for one in refreshes) / max(number, 1)
+
+
+def _refreshed(expression: Expression, chosen: Callable[[Expression], bool]) -> dict[int, Expression]:
+    """By the id of a node, the same with refreshes of those that are chosen, wherever others are computed of them."""
+    found: dict[int, Expression] = {}
+    again: dict[int, Expression] = {}
+    for node in ordered(expression):
+        parts = []
+        for child in node.children:
+            part = found[id(child)]
+            if child.secret and not (child.packable or node.root) and chosen(child):
+                part = again.setdefault(id(child), Refresh(part, placed=True))
+            parts.append(part)
+        changed = any(a is not b for a, b in zip(parts, node.children, strict=True))
+        found[id(node)] = node.rebuilt(parts) if changed else node
+    return found
+
+
+def with_placed(expression: Expression, steps: Sequence[Step], working: int) -> Expression | None:
+    """The program with refreshes of the fewest ciphertexts; None where no refreshes make do with so many levels.
+
+    Args:
+        working: levels of a value that was refreshed, and of an operand.
+    """
+    chosen = placed(steps, working)
+    if chosen is None:
+        return None
+    refreshed = {id(steps[place].node) for place in chosen}
+    return _refreshed(expression, lambda node: id(node) in refreshed)[id(expression)]
+
+
+def placed(steps: Sequence[Step], working: int) -> frozenset[int] | None:
+    """The numbers of the steps that are refreshed, of the fewest ciphertexts and, of equal ones, so that fewer levels
+    are enough; None where some step spends more levels."""
+    found = _cut(steps, working)
+    if found is None:
+        return None
+    while working > 1:
+        fewer = _cut(steps, working - 1)
+        if fewer is None or fewer[0] > found[0]:
+            break
+        found, working = fewer, working - 1
+    chosen = set(found[1])
+    for place in sorted(chosen, key=lambda place: -steps[place].ciphertexts):
+        if _deepest(steps, chosen - {place}) <= working:
+            chosen.discard(place)
+    return frozenset(chosen)
+
+
+def _deepest(steps: Sequence[Step], refreshed: set[int]) -> int:
+    """Levels that are spent since the last refresh, at most."""
+    spent: list[int] = []
+    for step in steps:
+        before = max((0 if source in refreshed else spent[source] for source in step.sources), default=0)
+        spent.append(before + step.spent)
+    return max(spent, default=0)
+
+
+def _cut(steps: Sequence[Step], working: int) -> tuple[int, frozenset[int]] | None:
+    """The cheapest cuts: their ciphertexts, and what they refresh."""
+    levels = sorted({step.depth for step in steps})
+    if len(levels) > MOST_CUTS:
+        levels = sorted(
+            {levels[len(levels) * index // MOST_CUTS] for index in range(MOST_CUTS)} | {levels[-1]}
+        )
+    crossing = {level: _crossing(steps, level) for level in levels[:-1]}
+    start = min(levels, default=0) - 1
+    best: dict[int, tuple[int, frozenset[int]]] = {start: (0, frozenset())}
+    for before in (start, *levels[:-1]):
+        if before not in best:
+            continue
+        cost, chosen = best[before]
+        for level, spent in zip(levels, _segments(steps, before, levels), strict=True):
+            if level <= before or spent > working:
+                continue
+            more = crossing.get(level, frozenset())
+            total = cost + sum(steps[place].ciphertexts for place in more - chosen)
+            if level not in best or total < best[level][0]:
+                best[level] = total, chosen | more
+    return best.get(levels[-1]) if levels else (0, frozenset())
+
+
+def _crossing(steps: Sequence[Step], level: int) -> frozenset[int]:
+    """Steps up to a level that deeper ones need, without those that cost no level once the others are refreshed."""
+    needed = {
+        source
+        for step in steps
+        if step.depth > level
+        for source in step.sources
+        if steps[source].depth <= level
+    }
+    return frozenset(
+        place
+        for place in needed
+        if steps[place].spent or not steps[place].sources or not needed.issuperset(steps[place].sources)
+    )
+
+
+def _segments(steps: Sequence[Step], before: int, levels: Sequence[int]) -> list[int]:
+    """Per level, the levels that steps down to it spend at most since all that crosses the cut `before` was
+    refreshed."""
+    spent: list[int] = []
+    deepest: dict[int, int] = {}
+    for step in steps:
+        inner = (spent[source] for source in step.sources if steps[source].depth > before)
+        here = max(inner, default=0) + step.spent
+        spent.append(here)
+        if step.depth > before:
+            deepest[step.depth] = max(deepest.get(step.depth, 0), here)
+    found, most = [], 0
+    passed = sorted(deepest.items())
+    index = 0
+    for level in levels:
+        while index < len(passed) and passed[index][0] <= level:
+            most = max(most, passed[index][1])
+            index += 1
+        found.append(most)
+    return found

@@ -1,0 +1,129 @@
+"""Refreshes that the planner places: where they cost least, nowhere if none is needed, and what comes back is right."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cipherblas as cb
+from cipherblas.lang.nodes import ordered
+from cipherblas.planner.placement import Step, placed
+from tests.support.runs import run, toy
+
+S = cb.secret
+
+
+def step(spent: int, *sources: int, ciphertexts: int = 1, before: tuple[Step, ...] = ()) -> Step:
+    depth = max((before[source].depth for source in sources), default=0) + spent
+    return Step(None, depth, spent, ciphertexts, sources)  # type: ignore[arg-type]
+
+
+def steps_of(*rows: tuple[int, tuple[int, ...], int]) -> list[Step]:
+    found: tuple[Step, ...] = ()
+    for spent, sources, ciphertexts in rows:
+        found = (*found, step(spent, *sources, ciphertexts=ciphertexts, before=found))
+    return list(found)
+
+
+def deepest(steps: list[Step], refreshed: frozenset[int]) -> int:
+    spent: list[int] = []
+    for one in steps:
+        inner = (0 if source in refreshed else spent[source] for source in one.sources)
+        spent.append(max(inner, default=0) + one.spent)
+    return max(spent)
+
+
+def test_a_chain_is_refreshed_as_seldom_as_it_can() -> None:
+    chain = steps_of((1, (), 1), *((1, (place,), 1) for place in range(40)))
+    chosen = placed(chain, 15)
+    assert chosen is not None and len(chosen) == 2 and deepest(chain, chosen) == 14  # 41 in three parts
+
+
+def test_the_narrowest_place_is_taken() -> None:
+    """Wide, narrow, wide: one ciphertext is refreshed, and not ten."""
+    chain = steps_of((3, (), 10), (3, (0,), 1), (3, (1,), 10))
+    assert placed(chain, 6) == frozenset({1})
+
+
+def test_what_costs_no_level_is_computed_again() -> None:
+    """x and 2x cross the cut: x alone is refreshed."""
+    steps = steps_of((5, (), 1), (0, (0,), 1), (5, (0, 1), 1))
+    assert placed(steps, 5) == frozenset({0})
+
+
+def test_a_value_with_levels_left_is_not_refreshed() -> None:
+    """What was computed early, and is needed late for a step or two."""
+    steps = steps_of((1, (), 4), (4, (), 1), (4, (1,), 1), (1, (0, 2), 1))
+    chosen = placed(steps, 5)
+    assert chosen is not None and 0 not in chosen and deepest(steps, chosen) <= 5
+
+
+def test_nothing_is_placed_where_levels_do_and_none_where_a_step_is_too_deep() -> None:
+    steps = steps_of((5, (), 1), (3, (0,), 1))
+    assert placed(steps, 8) == frozenset() and placed(steps, 4) is None
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_random_graphs_keep_to_the_levels(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    rows = [
+        (
+            int(random.integers(0, 4)),
+            tuple({int(one) for one in random.integers(0, place, random.integers(1, 3))}) if place else (),
+            int(random.integers(1, 4)),
+        )
+        for place in range(9)
+    ]
+    steps, working = steps_of(*rows), int(random.integers(3, 7))
+    chosen = placed(steps, working)
+    assert chosen is not None and deepest(steps, chosen) <= working
+
+    def cost(some: Any) -> int:
+        return sum(steps[place].ciphertexts for place in some)
+
+    subsets = itertools.chain.from_iterable(itertools.combinations(range(9), size) for size in range(10))
+    least = min(cost(some) for some in subsets if deepest(steps, frozenset(some)) <= working)
+    assert cost(chosen) <= 2 * least + 3  # cuts are one level each: nearly the best of all choices
+
+
+def chain_of(length: int) -> Any:
+    def chain(x: Any, y: Any) -> Any:
+        for number in range(length):
+            x = 0.5 * x * x - 0.5 if number % 2 else x * y
+        return x
+
+    return chain
+
+
+@pytest.mark.encrypted
+@pytest.mark.parametrize("fill", [1.0, -1.0, 0.0, None])
+def test_a_deep_program_is_refreshed_without_asking(fill: float | None) -> None:
+    program = toy(chain_of(60), x=S(20, 20), y=S(20, 20), precision=0.05)
+    assert program.plan.counts.modulus_raises > 0
+    assert "placed by the planner" in program.explain() and "refresh" in program.explain()
+    random = np.random.default_rng(5)
+    values = {
+        name: random.uniform(-1, 1, (20, 20)) if fill is None else np.full((20, 20), fill) for name in "xy"
+    }
+    run(program, values).check()
+
+
+@pytest.mark.slow
+def test_a_chain_of_forty_steps_at_128_bits() -> None:
+    operands = {"x": S(128, 256), "y": S(128, 256)}
+    program = cb.compile(chain_of(40), operands, precision=0.05)
+    assert program.plan.parameters.security == 128 and program.plan.counts.modulus_raises == 3
+    assert sum(node.op == "refresh" for node in ordered(program.expression)) == 3
+
+
+def test_a_shallow_program_is_planned_as_before() -> None:
+    program = cb.compile(chain_of(12), {"x": S(64, 64), "y": S(64, 64)}, precision=0.01)
+    assert not program.plan.counts.modulus_raises
+
+
+def test_a_precision_that_no_refresh_reaches_is_refused() -> None:
+    with pytest.raises(cb.PrecisionError):
+        cb.compile(chain_of(40), {"x": S(128, 256), "y": S(128, 256)}, precision=1e-9)
