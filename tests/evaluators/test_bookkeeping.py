@@ -92,6 +92,34 @@ def test_transforms_follow_their_definition(seeds, policy, baby_steps, working_b
     np.testing.assert_allclose(in_the_clear.values(), expected, atol=1e-12)
 
 
+@given(
+    policies,
+    st.none() | st.integers(1, 4),
+    st.integers(0, 40),
+    st.lists(st.integers(1, 3), min_size=2, max_size=6),
+)
+def test_transforms_that_were_counted_before_count_as_before(policy, baby_steps, masks, limbs):
+    diagonals = {
+        step: Plain(f"d{step}", lambda: np.ones(SLOTS, complex), 1.0, constant=True) for step in range(6)
+    }
+    transform = Transform.of(diagonals)
+
+    def run(kind):
+        ev = kind(ring(depth=4), key_policy=policy, mask_budget=masks * ring().n * 8)
+        kept = [
+            ev.linear_transform(
+                ev.fresh(np.zeros(SLOTS, complex), bound=1.0, limbs=number + 1),
+                transform,
+                baby_steps=baby_steps,
+            )
+            for number in limbs
+        ]
+        described = [(ct.limbs, ct.scale, ct.bound, ct.errors, ct.components) for ct in kept]
+        return ev.counts, ev.request, ev.ledger.peak, ev.ledger.live, ev.mask_bytes, described
+
+    assert run(Symbolic) == run(Clear)
+
+
 def test_rotations_are_shared_between_transforms():
     ev = Symbolic(ring())
     x = ev.fresh(None, bound=1.0)

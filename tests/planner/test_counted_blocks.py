@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import cipherblas as cb
 from cipherblas.common import work
 from cipherblas.evaluators.slots import bookkeeping
+from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.lang.analysis import trace as traced
 from cipherblas.lang.graph import Axes, deduplicated, products
@@ -32,9 +33,10 @@ LONGEST, MOST_BLOCKS = 16, 4
 
 
 class Walked(Symbolic):
-    """Walks every block, as a real run does."""
+    """Walks every block, and counts every transform, as a real run does."""
 
     schedule = "local"
+    linear_transform = Evaluator.linear_transform
 
 
 class WalkedInputs(SymbolicInputs):

@@ -75,7 +75,7 @@ def _with_refreshes(
     expression: Expression, options: PlanOptions, progress: Tell | None
 ) -> tuple[Expression, Plan, DryRun] | CipherblasError | None:
     """The plan with refreshes; why there is none; None where the program's depth is not what rings lack."""
-    failure: CipherblasError | None = None  # of a program with refreshes
+    failure: CipherblasError | None = None  # of the first program with refreshes, which was to cost least
     degrees: list[tuple[float, int, Counted]] = []
     for n in chains.DEGREES if options.ring_degree is None else (options.ring_degree,):
         if degrees and n > chains.USUAL_DEGREE:
@@ -91,8 +91,7 @@ def _with_refreshes(
             number = sum(found.steps[place].ciphertexts for place in chosen)
             degrees.append((number * found.refresh, n, found))
     for _, n, found in sorted(degrees, key=lambda one: one[:2]):
-        for share in SHARES:
-            working = math.ceil(share * found.most)
+        for working in sorted({math.ceil(share * found.most) for share in SHARES}, reverse=True):
             if progress is not None:
                 progress(f"refreshes after {working} levels, N = 2^{n.bit_length() - 1}")
             try:
@@ -101,7 +100,7 @@ def _with_refreshes(
                     wanted = replace(options, ring_degree=n, algorithm=found.algorithm)
                     return program, *make_plan(program, wanted, progress)
             except INFEASIBLE as error:
-                failure = error
+                failure = failure or error
     return failure
 
 

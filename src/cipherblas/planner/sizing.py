@@ -48,6 +48,8 @@ UNEVEN_BITS, FEW_LIMBS = 1e-4, 20  # of more limbs the sizes are nearer: the las
 SLOPE_SLACK = 0.05  # a slope is a whole number but where the terms of a sum have very different ranges
 # Added to the base limbs for intermediate values, as little as is enough.
 SPARE_BITS = (8.0, 16.0, 32.0, 48.0, 64.0, 96.0, 128.0, 192.0, 256.0, 384.0, 512.0)
+# Digits of key switching to try beside those of few limbs each: long moduli gain by larger special primes.
+FEW_DIGITS, MANY_LIMBS = (3, 4), 8
 MORE_PRIMES_BITS = (
     1.5  # added to the scale where primes of its size are too few: there are almost three times as many
 )
@@ -229,7 +231,7 @@ def sizings(
         excess: how many times too large the errors are.
         extra_bits: added to the scale (after a first choice missed the target, or its primes were too few).
         slope: of the program, see `magnitude_slope`.
-        alphas: limbs per digit to try, beside all in one digit.
+        alphas: limbs per digit to try, beside all in one digit and, of many limbs, few digits.
         linear: errors fall as scales grow, from the smallest scale on; those of polynomials only where they are small.
 
     Raises:
@@ -266,7 +268,7 @@ def sizings(
     assert sizing is not None
     grouped = [
         replace(sizing, alpha=alpha)
-        for alpha in sorted({*alphas, len(sizing.q_bits)})
+        for alpha in sorted({*alphas, *_few_digits(len(sizing.q_bits)), len(sizing.q_bits)})
         if alpha <= len(sizing.q_bits)
     ]
     found = [one for one in grouped if one.log_qp + PRIME_SPREAD_BITS <= allowed]
@@ -275,6 +277,11 @@ def sizings(
     if not found:
         raise _too_large(n, min(one.log_qp for one in grouped), allowed)
     return found
+
+
+def _few_digits(limbs: int) -> list[int]:
+    """Limbs per digit that cut many limbs into few digits."""
+    return [-(-limbs // digits) for digits in FEW_DIGITS] if limbs >= MANY_LIMBS else []
 
 
 def _squeezed(

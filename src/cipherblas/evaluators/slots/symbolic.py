@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cipherblas.common.work import Work
 from cipherblas.evaluators.slots.bookkeeping import Properties, Term
 from cipherblas.evaluators.slots.interface import Evaluator
-from cipherblas.evaluators.slots.values import Ct, Plain, WeightGroup, handles_in
+from cipherblas.evaluators.slots.values import Ct, Plain, Transform, WeightGroup, handles_in
+from cipherblas.rlwe.counts import Counts
+from cipherblas.rlwe.key_policies import Step
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What a transform of a ciphertext takes that was counted before.
+
+    Attributes:
+        counts: without the encodings of masks, which are kept.
+        peak: bytes that it needs beyond those that are alive before.
+        result: its properties.
+    """
+
+    counts: Counts
+    peak: int
+    result: Properties
 
 
 class Symbolic(Evaluator):
@@ -25,6 +44,7 @@ class Symbolic(Evaluator):
     def __init__(self, *args: Any, **options: Any) -> None:
         self.work: Work = Work()
         self._whole = (0, 0)  # encodings that were counted for all blocks at once: masks, those of every run
+        self._transforms_known: dict[Hashable, _Known] = {}
         super().__init__(*args, **options)
 
     # ---- tasks on many blocks ----
@@ -65,6 +85,41 @@ class Symbolic(Evaluator):
     def _count_encodings(self, masks: int, anew: int) -> None:
         super()._count_encodings(masks, anew)
         self._whole = self._whole[0] + masks, self._whole[1] + anew
+
+    # ---- what was counted before ----
+
+    def linear_transform(
+        self,
+        x: Any,
+        diagonals: Transform | Mapping[Step, Plain | None],
+        *,
+        baby_steps: int | None = None,
+        order: str | None = None,
+        most: float = math.inf,
+    ) -> Any:
+        """As `Evaluator.linear_transform`; ciphertexts with equal properties are counted once."""
+        transform = Transform.of(diagonals)
+        if isinstance(x, Plain):
+            return super().linear_transform(x, transform, baby_steps=baby_steps, order=order, most=most)
+        key = (
+            *(transform.key, baby_steps, order, most, self._repeats),
+            *(x.limbs, x.scale, x.bound, x.errors, x.components),
+        )
+        known = self._transforms_known.get(key)
+        if known is not None:
+            self.counts += known.counts
+            self._whole = self._whole[0], self._whole[1] + known.counts.operand_encodings
+            self.ledger.touch(known.peak)
+            return self.make(*known.result, None)
+        counts, ledger = self.counts.copy(), self.ledger
+        peak, live = ledger.peak, ledger.live
+        ledger.peak = live
+        found = super().linear_transform(x, transform, baby_steps=baby_steps, order=order, most=most)
+        taken = replace(self.counts - counts, mask_encodings=0)
+        properties = (found.limbs, found.scale, found.bound, found.errors, found.components)
+        self._transforms_known[key] = _Known(taken, ledger.peak - live, properties)
+        ledger.peak = max(peak, ledger.peak)
+        return found
 
     # ---- hooks ----
 
