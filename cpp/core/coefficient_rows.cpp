@@ -183,6 +183,18 @@ Words scale_limbs_by(const Context& context, const AnyArray& x, const nb::object
     return result.array();
 }
 
+Words rescaled_limbs(const Context& context, const AnyArray& x) {
+    const Flat<std::uint64_t> rows(x, "x", {kAny, kAny, kAny});
+    const int limbs = checked_limbs(context, rows.shape(0), "x");
+    if (limbs < 2) fail("x", "at least 2 limbs", std::to_string(limbs));
+    Result<std::uint64_t> result({rows.shape(0) - 1, rows.shape(1), rows.shape(2)});
+    {
+        const nb::gil_scoped_release release;
+        rescale_limbs(context, rows.data(), rows.shape(1) * rows.shape(2), limbs, result.data());
+    }
+    return result.array();
+}
+
 }  // namespace
 
 void bind_coefficient_rows(nb::class_<Context>& context) {
@@ -211,7 +223,9 @@ void bind_coefficient_rows(nb::class_<Context>& context) {
         .def("add_limbs", &combine<add_limbs>, "x"_a, "y"_a, "x + y on arrays (limbs, rows, width).")
         .def("sub_limbs", &combine<subtract_limbs>, "x"_a, "y"_a, "x - y on arrays (limbs, rows, width).")
         .def("scale_limbs", &scale_limbs_by, "x"_a, "factor"_a,
-             "x (limbs, rows, width) times an integer of any size.");
+             "x (limbs, rows, width) times an integer of any size.")
+        .def("rescale_limbs", &rescaled_limbs, "x"_a,
+             "x (limbs, rows, width) over its last prime, rounded: (limbs - 1, rows, width).");
 }
 
 }  // namespace cipherblas::core

@@ -295,17 +295,48 @@ void subtract_limbs(const Context& context, const std::uint64_t* x, const std::u
     });
 }
 
+namespace {
+
+// Products with w modulo q by Shoup's quotient floor(w 2^64 / q), of any word: the estimate is at most one too small.
+class ShoupFactor {
+  public:
+    ShoupFactor(std::uint64_t w, std::uint64_t q)
+        : w_(w), q_(q), quotient_(static_cast<std::uint64_t>((static_cast<u128>(w) << 64) / q)) {}
+
+    std::uint64_t times(std::uint64_t x) const {
+        const std::uint64_t estimate = static_cast<std::uint64_t>((static_cast<u128>(x) * quotient_) >> 64);
+        const std::uint64_t residue = x * w_ - estimate * q_;
+        return residue >= q_ ? residue - q_ : residue;
+    }
+
+  private:
+    std::uint64_t w_, q_, quotient_;
+};
+
+}  // namespace
+
 void scale_limbs(const Context& context, const std::uint64_t* x, const std::uint64_t* factor,
                  std::size_t words, int limbs, std::uint64_t* r) {
     for_pieces(words, limbs, [&](int limb, std::size_t offset, std::size_t count) {
-        // Shoup's product with quotient floor(w 2^64 / q): the estimate is at most one too small.
-        const std::uint64_t q = context.modulus(limb).q, w = factor[limb];
-        const std::uint64_t quotient = static_cast<std::uint64_t>((static_cast<u128>(w) << 64) / q);
+        const ShoupFactor w(factor[limb], context.modulus(limb).q);
+        for (std::size_t i = offset; i < offset + count; ++i) r[i] = w.times(x[i]);
+    });
+}
+
+void rescale_limbs(const Context& context, const std::uint64_t* x, std::size_t words, int limbs,
+                   std::uint64_t* r) {
+    const int kept = limbs - 1;
+    const std::uint64_t dropped = context.modulus(kept).q;
+    const std::uint64_t half = dropped / 2;
+    const std::uint64_t* const last = x + static_cast<std::size_t>(kept) * words;
+    for_pieces(words, kept, [&](int limb, std::size_t offset, std::size_t count) {
+        const Modulus m = context.modulus(limb);
+        const ShoupFactor inverse(inv_mod(dropped % m.q, m), m.q);
+        const std::uint64_t lift = (half / m.q + 1) * m.q;  // a multiple of the prime above every remainder
+        const std::size_t begin = static_cast<std::size_t>(limb) * words;
         for (std::size_t i = offset; i < offset + count; ++i) {
-            const std::uint64_t estimate =
-                static_cast<std::uint64_t>((static_cast<u128>(x[i]) * quotient) >> 64);
-            const std::uint64_t residue = x[i] * w - estimate * q;
-            r[i] = residue >= q ? residue - q : residue;
+            const std::uint64_t y = last[i - begin];
+            r[i] = inverse.times(x[i] + lift - y + (y > half ? dropped : 0));
         }
     });
 }

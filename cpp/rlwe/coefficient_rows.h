@@ -85,4 +85,8 @@ void subtract_limbs(const Context& context, const std::uint64_t* x, const std::u
 void scale_limbs(const Context& context, const std::uint64_t* x, const std::uint64_t* factor,
                  std::size_t words, int limbs, std::uint64_t* r);
 
+// r = (x - [x]_q) / q on the limbs before the last one, q its prime and [x]_q centred: x / q, rounded.
+void rescale_limbs(const Context& context, const std::uint64_t* x, std::size_t words, int limbs,
+                   std::uint64_t* r);
+
 }  // namespace cipherblas

@@ -218,5 +218,40 @@ TEST(CoefficientRows, LinearOperationsOfAnyLength) {
     }
 }
 
+TEST(CoefficientRows, DivisionByTheLastPrimeIsRounded) {
+    std::vector<std::uint64_t> primes = primes_below(16, 50, kLimbs);
+    primes.push_back(primes_below(16, 17, 1).front());
+    const Context context(16, primes, {}, 1);
+    std::mt19937_64 random(4);
+    for (const int limbs : {2, kLimbs + 1}) {
+        const int kept = limbs - 1;
+        const auto dropped = static_cast<std::int64_t>(context.modulus(kept).q);
+        for (const std::size_t words : {1u, 7u, 1024u, 5000u}) {
+            for (const testing::Fill fill : testing::kFills) {
+                Limb x;
+                for (int limb = 0; limb < limbs; ++limb) {
+                    const Limb part = make_limb(words, context.modulus(limb).q, random, fill);
+                    x.insert(x.end(), part.begin(), part.end());
+                }
+                Limb found(static_cast<std::size_t>(kept) * words);
+                rescale_limbs(context, x.data(), words, limbs, found.data());
+                for (std::size_t i = 0; i < found.size(); ++i) {
+                    const Modulus m = context.modulus(static_cast<int>(i / words));
+                    const auto q = static_cast<std::int64_t>(m.q);
+                    const auto last =
+                        static_cast<std::int64_t>(x[static_cast<std::size_t>(kept) * words + i % words]);
+                    const std::int64_t centred = last > dropped / 2 ? last - dropped : last;
+                    const std::int64_t residue = (centred % q + q) % q;
+                    // found * dropped + [x] = x
+                    const auto product = static_cast<std::uint64_t>(
+                        static_cast<u128>(found[i]) * static_cast<std::uint64_t>(dropped) % m.q);
+                    ASSERT_LT(found[i], m.q);
+                    ASSERT_EQ(add_mod(product, static_cast<std::uint64_t>(residue), m), x[i]);
+                }
+            }
+        }
+    }
+}
+
 }  // namespace
 }  // namespace cipherblas

@@ -81,6 +81,8 @@ def test_linear_operations() -> None:
             operation(WORDS, WORDS[:, :2].copy())
     with pytest.raises(TypeError):
         CONTEXT.scale_limbs(WORDS, 1.5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="at least 2 limbs"):
+        CONTEXT.rescale_limbs(WORDS[:1].copy())
     with pytest.raises(ValueError, match="at most 2 limbs"):
         CONTEXT.rows_from_ntt(np.zeros((1, 3, N), np.uint64))
     with pytest.raises(ValueError, match="expected shape"):

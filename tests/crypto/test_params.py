@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import json
 import math
@@ -18,6 +19,9 @@ from hypothesis import strategies as st
 from cipherblas import _core
 from cipherblas.common.errors import InsecureParametersWarning, ParameterError, SecurityError
 from cipherblas.crypto import security
+from cipherblas.crypto.keys.generation import make_evaluation_keys, make_switching_key
+from cipherblas.crypto.keys.request import WEIGHTS, KeyRequest
+from cipherblas.crypto.keys.secret import generate_secret
 from cipherblas.crypto.params import Parameters, key_words, make_parameters
 
 TOY = {"n": 16, "q": [97, 193], "p": [257], "alpha": 1, "scale_bits": 6.0, "security": 0}
@@ -214,6 +218,36 @@ def test_round_trip_and_fingerprint() -> None:
         dataclasses.replace(params, security=0, insecure=True),
     ]
     assert len({one.fingerprint() for one in [params, *changed]}) == 7
+
+
+def test_security_is_that_of_the_largest_modulus_that_is_encrypted_with() -> None:
+    """Keys at fewer limbs than ciphertexts: neither modulus may exceed the table, their product with all limbs may."""
+    most = security.max_log_qp(1 << 12, 128)
+    params = make_parameters(1 << 12, [49.5, 17.0], 50.0, 1, key_limbs=1)
+    assert params.security == 128 and params.log_q + params.log_p > most
+    assert params.log_qp == math.log2(params.q[0]) + params.log_p <= most
+    assert make_parameters(1 << 12, [30.0, 30.0, 40.0], 30.0, 1, key_limbs=1).log_qp > 99
+    assert params.dnum == 1
+    again = Parameters.from_dict(json.loads(json.dumps(params.to_dict())))
+    assert again == params == copy.copy(params) and again.fingerprint() == params.fingerprint()
+    with pytest.raises(SecurityError, match="claim 128-bit security"):
+        dataclasses.replace(params, key_limbs=None)
+    with pytest.raises(SecurityError, match="claim 128-bit security"):
+        dataclasses.replace(params, q=(*params.q, *make_parameters(1 << 12, [45.0], 0, 0).q))
+    for limbs in (0, 2, True, 1.0, "1"):
+        with pytest.raises(ParameterError, match="limbs that keys are made for"):
+            dataclasses.replace(params, key_limbs=limbs)
+
+
+def test_keys_for_more_limbs_than_are_secure_are_refused() -> None:
+    params = make_parameters(1 << 12, [49.5, 17.0], 50.0, 1, key_limbs=1)
+    secret = generate_secret(params)
+    for request in (KeyRequest(galois={5: 2}), KeyRequest(relinearise=2), KeyRequest(weights={WEIGHTS: 2})):
+        with pytest.raises(ParameterError, match="no keys for so many limbs"):
+            make_evaluation_keys(secret, request)
+    with pytest.raises(ParameterError, match="no keys for so many limbs"):
+        make_switching_key(secret, 5, 2)
+    assert make_switching_key(secret, 5, 1).limbs == 1
 
 
 def test_the_fingerprint_is_the_same_everywhere() -> None:

@@ -347,6 +347,17 @@ def test_sums_of_matrices(both: Both) -> None:
         )
 
 
+def test_division_by_the_last_limb(both: Both) -> None:
+    for limbs in range(2, both.top + 1):
+        x = both.matrix(limbs, 6, 16)
+        both.check_matrix(lambda e, x=x: e.rescale_matrix(e.upload_matrix(x)))
+        both.check_matrix(
+            lambda e, x=x: e.rescale_matrix(
+                e.cut(e.upload_matrix(x), rows=slice(0, 6, 2), columns=slice(5, 9))
+            )
+        )
+
+
 def test_products_of_matrices(both: Both) -> None:
     for limbs in (1, both.top):
         x, y = both.matrix(limbs, 5, 9), both.matrix(limbs, 9, 16)

@@ -110,6 +110,42 @@ def test_counts_do_not_depend_on_the_interpreter() -> None:
     assert clear.request == counter.request
 
 
+@given(m=lengths, k=st.integers(1, 40), n=lengths, count=st.integers(1, 2), seed=st.integers(0, 99))
+def test_a_product_is_divided_before_keys_are_used(m: int, k: int, n: int, count: int, seed: int) -> None:
+    """By the limbs that keys do not serve, so that the scale is smaller and all else is as ever."""
+    random, narrow = np.random.default_rng(seed), [20.0, 18.0][:count]
+    left, right = random.integers(-8, 9, (m, k)), random.integers(-8, 9, (k, n))
+    divided = RingShape.from_bits(N, [50.0, *narrow], [50.0], 1, 20.0, key_limbs=1)
+    ev = RowsClear(divided, seed)
+    scale = 2.0 ** (sum(narrow) / 2 + 2)
+    x, y = (
+        ev.fresh(ev.encrypt(matrix, scale), matrix.shape, bound=8.0, scale=scale, limbs=1 + count)
+        for matrix in (left.T.astype(float), right.astype(float))
+    )
+    product = secret_product(ev, x, y)
+    assert (product.limbs, product.scale) == (1, 16.0)
+    assert ev.counts.rescales == 2 * count
+    assert set(ev.request.galois.values()) == {ev.request.relinearise} == {1}
+    np.testing.assert_allclose(ev.decrypt(product), left @ right, atol=1e-6)
+
+
+def test_keys_serve_no_more_limbs_than_they_are_made_for() -> None:
+    ev = RowsSymbolic(RingShape.from_bits(N, [50.0, 20.0], [50.0], 1, 20.0, key_limbs=1))
+    x = ev.fresh(None, (N, N), bound=1.0, scale=2.0**10, limbs=2)
+    for operation in (ev.transpose, ev.relinearise):
+        with pytest.raises(LevelError, match="no keys for so many limbs"):
+            operation(x)
+    with pytest.raises(LevelError, match="cannot be rescaled"):
+        ev.rescale(ev.rescale(x))
+
+
+def test_narrow_primes_take_a_float64_gemm() -> None:
+    ev = RowsSymbolic(RingShape.from_bits(4096, [50.0, 20.0], [50.0], 1, 20.0, key_limbs=1))
+    x = ev.fresh(None, (1024, 8), bound=1.0, scale=2.0**10, limbs=2)
+    ev.part_product(ev.parts(x)[1], x)
+    assert ev.counts.modular_macs == ev.counts.float_macs == 8 * 1024 * (4096 + 8)
+
+
 def test_a_product_that_does_not_fit_the_modulus_is_refused() -> None:
     with pytest.raises(LevelError, match="does not fit the modulus"):
         run(RowsSymbolic(ring(36.0, 4096)), 8, 4096, 8)

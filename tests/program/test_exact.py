@@ -244,15 +244,18 @@ def test_rings_are_as_small_as_they_may_be() -> None:
         exact, real = plans
         assert (exact.parameters.limbs, exact.form, exact.parameters.n) == (1, "rows", real.parameters.n)
         assert exact.counts == real.counts
-        assert 0.4 < exact.error < 0.5
+        assert 0.24 < exact.error < 0.5
 
 
 def test_large_products_of_secrets_stay_in_the_small_ring() -> None:
-    """Its special prime is as large as security allows; and integers of 16 bits take one limb for each GEMM."""
-    operands = {"a": S(1024, 1024), "b": S(1024, 1024)}
-    params = cb.compile(lambda a, b: a @ b, operands, form="rows", minimise="server").plan.parameters
-    assert (params.n, params.limbs, params.security) == (4096, 2, 128)
-    assert params.log_p < 43 < params.log_q
+    """Their products fill a larger modulus than keys have; and integers of 16 bits take one limb for each GEMM."""
+    for dtype, key_limbs, limbs in (("int8", 1, 2), ("int16", 2, 4)):
+        operands = {"a": S(1024, 1024, dtype=dtype), "b": S(1024, 1024, dtype=dtype)}
+        plan = cb.compile(lambda a, b: a @ b, operands, form="rows", minimise="server").plan
+        params = plan.parameters
+        assert (params.n, params.limbs, params.key_limbs, params.security) == (4096, limbs, key_limbs, 128)
+        assert params.log_q + params.log_p > 106 >= params.log_qp
+        assert set(plan.keys.galois.values()) == {key_limbs}
     operands = {"a": P(1024, 1024, dtype="int16"), "b": S(1024, 1024, dtype="int16")}
     plan = cb.compile(lambda a, b: a @ b, operands, minimise="server").plan
     assert plan.parameters.limbs == 3
@@ -376,7 +379,7 @@ def test_files_and_pickles(tmp_path: Path) -> None:
     assert all("exact" not in declared for declared in other._identity()["operands"].values())
 
 
-@pytest.mark.parametrize("error", [100.0, 0.75])
+@pytest.mark.parametrize("error", [100.0, 1.5])
 def test_files_that_claim_less_are_refused(error: float, tmp_path: Path) -> None:
     """A file whose plan errs by more than one half is no program of exact integers."""
     operands = {"a": P(8, 8), "b": cb.secret(8, 8, dtype="int8")}

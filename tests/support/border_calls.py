@@ -165,6 +165,7 @@ CALLS: dict[str, Call] = {
     "encode_rows": Call({"coefficients": np.stack([RING.small()] * 3), "limbs": 2, "special": True}),
     "rows_to_ntt": Call({"x": limbs(3, 2, N)}),
     "rows_from_ntt": Call({"x": polynomials(2, 3)}),
+    "rescale_limbs": Call({"x": limbs(3, 2, 5)}),
     "add_limbs": Call({"x": limbs(3, 2, 5), "y": limbs(3, 2, 5)}),
     "sub_limbs": Call({"x": limbs(3, 2, 5), "y": limbs(3, 2, 5)}),
     "scale_limbs": Call({"x": limbs(3, 2, 5), "factor": -(3**90)}),

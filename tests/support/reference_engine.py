@@ -379,6 +379,16 @@ class ReferenceEngine(Engine):
         a_rows, b_rows = (self.stack(parts) for parts in zip(*switched, strict=True))
         return self.add_matrices(a_rows, b), b_rows
 
+    def rescale_matrix(self, x: Matrix) -> Matrix:
+        words = _words(x, Matrix)
+        (_, dropped) = list(self._limbs(len(words)))[-1]
+        remainder = ring.centred([words[-1]], [dropped])
+        kept = [
+            ring.times(ring.minus(words[i], ring.residues(remainder, q), q), pow(dropped, -1, q), q)
+            for i, q in self._limbs(len(words) - 1)
+        ]
+        return Matrix(np.stack(kept))
+
     def drop_limbs(self, x: Matrix, limbs: int) -> Matrix:
         return Matrix(_words(x, Matrix)[:limbs].copy())
 

@@ -30,6 +30,7 @@ SPECIAL_SLACK_BITS = 0.5
 PRIME_TOLERANCE_BITS = 0.5
 
 _FIELDS = ("n", "q", "p", "alpha", "scale_bits", "security")
+_KEY_LIMBS = "key_limbs"  # a field of sets whose keys serve fewer limbs than there are
 
 
 class TooFewPrimesError(ParameterError):
@@ -83,6 +84,8 @@ class Parameters:
         alpha: limbs per digit.
         scale_bits: log2 of the scale of fresh plaintexts.
         security: 128, 192 or 256; 0 marks an insecure set.
+        key_limbs: keys are made for so many limbs at most; None: for all. Security is that of the larger modulus of
+            Q, which ciphertexts have, and q_0 … q_{key_limbs - 1}·P, which keys have.
 
     A set of security 0 is made with the argument insecure=True alone; the attribute `insecure` tells such sets.
 
@@ -98,6 +101,7 @@ class Parameters:
     scale_bits: float
     security: int
     insecure: InitVar[bool] = False
+    key_limbs: int | None = None
 
     def __post_init__(self, insecure: bool) -> None:
         object.__setattr__(self, "q", tuple(self.q))
@@ -105,11 +109,11 @@ class Parameters:
         self._check_numbers()
         self._check_primes()
         security_table.check_wanted(self.security, insecure)
-        if self.security and self.log_q + self.log_p > security_table.max_log_qp(self.n, self.security):
+        if self.security and self.log_qp > security_table.max_log_qp(self.n, self.security):
             raise SecurityError(
                 f"The parameters claim {self.security}-bit security at N = {self.n}, which they do not have.",
                 expected=f"log2(QP) <= {security_table.max_log_qp(self.n, self.security):g}",
-                got=f"{self.log_q + self.log_p:.2f}",
+                got=f"{self.log_qp:.2f}",
             )
 
     def _check_numbers(self) -> None:
@@ -135,6 +139,7 @@ class Parameters:
                 expected=f"1 to {len(self.q)}",
                 got=self.alpha,
             )
+        self._check_key_limbs()
         value = self.scale_bits
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise ParameterError("The field scale_bits must be a number.", got=type(value).__name__)
@@ -145,6 +150,17 @@ class Parameters:
                 got=value,
             )
         object.__setattr__(self, "scale_bits", float(value))
+
+    def _check_key_limbs(self) -> None:
+        value: Any = self.key_limbs
+        if value is None:
+            return
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < len(self.q):
+            raise ParameterError(
+                "The limbs that keys are made for are out of their range.",
+                expected=f"1 to {len(self.q) - 1}, or none for all limbs",
+                got=value,
+            )
 
     def _check_primes(self) -> None:
         primes: tuple[Any, ...] = self.q + self.p
@@ -169,8 +185,7 @@ class Parameters:
     def check_security(self, wanted: int = 128, insecure: bool = False) -> None:
         """Refuse a set that states fewer than `wanted` bits, unless `insecure`; below 128 bits that warns.
 
-        What is stated has been checked for the product of all primes, the special ones of the evaluation keys
-        included.
+        What is stated has been checked for the largest modulus that anything is encrypted with, `log_qp`.
 
         Raises:
             SecurityError: it states less; or nothing is asked for (0) without `insecure`.
@@ -179,7 +194,7 @@ class Parameters:
         security_table.check_wanted(wanted, insecure)
         if insecure:
             if self.security == 0:
-                security_table.warn_insecure(self.n, self.log_q + self.log_p)
+                security_table.warn_insecure(self.n, self.log_qp)
         elif self.security < wanted:
             raise SecurityError(
                 "The parameters are less secure than asked for (insecure=True or --insecure accepts them).",
@@ -204,8 +219,8 @@ class Parameters:
 
     @property
     def dnum(self) -> int:
-        """Digits of a ciphertext at the top level."""
-        return self.digits(self.limbs)
+        """Digits of a ciphertext at the top level of keys."""
+        return self.digits(self.key_limbs or self.limbs)
 
     @functools.cached_property
     def log_q(self) -> float:
@@ -217,6 +232,11 @@ class Parameters:
         """log2 of the product of the special primes."""
         return _log2(self.p)
 
+    @functools.cached_property
+    def log_qp(self) -> float:
+        """log2 of the largest modulus that anything is encrypted with: that of keys, or of ciphertexts."""
+        return max(self.log_q, _log2(self.q[: self.key_limbs]) + self.log_p)
+
     def digits(self, limbs: int) -> int:
         """Digits of a ciphertext that has `limbs` limbs."""
         self.check_limbs(limbs)
@@ -227,6 +247,14 @@ class Parameters:
         if not 1 <= limbs <= len(self.q):
             raise ParameterError(
                 "The parameters do not have so many limbs.", expected=f"1 to {len(self.q)}", got=limbs
+            )
+
+    def check_key_limbs(self, limbs: int) -> None:
+        """Raise ParameterError unless keys may be made for so many limbs."""
+        most = len(self.q) if self.key_limbs is None else self.key_limbs
+        if not 1 <= limbs <= most:
+            raise ParameterError(
+                "The parameters have no keys for so many limbs.", expected=f"1 to {most}", got=limbs
             )
 
     @functools.cached_property
@@ -245,7 +273,7 @@ class Parameters:
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-ready dictionary; `from_dict` is the inverse."""
-        return {
+        values = {
             "n": self.n,
             "q": list(self.q),
             "p": list(self.p),
@@ -253,6 +281,7 @@ class Parameters:
             "scale_bits": self.scale_bits,
             "security": self.security,
         }
+        return values if self.key_limbs is None else {**values, _KEY_LIMBS: self.key_limbs}
 
     @classmethod
     def from_dict(cls, values: Any, *, security: int = 128, insecure: bool = False) -> Parameters:
@@ -274,7 +303,7 @@ class Parameters:
     @classmethod
     def parsed(cls, values: Any) -> Parameters:
         """As `from_dict`, but nothing is demanded of the security: that is left to `check_security`."""
-        if not isinstance(values, Mapping) or set(values) != set(_FIELDS):
+        if not isinstance(values, Mapping) or set(values) - {_KEY_LIMBS} != set(_FIELDS):
             got = sorted(map(str, values)) if isinstance(values, Mapping) else type(values).__name__
             raise ParameterError("The parameters have the wrong fields.", expected=sorted(_FIELDS), got=got)
         for name in ("q", "p"):
@@ -282,7 +311,9 @@ class Parameters:
                 raise ParameterError(
                     f"The field {name} must be a list of primes.", got=type(values[name]).__name__
                 )
-        return cls(**{name: values[name] for name in _FIELDS}, insecure=True)
+        return cls(
+            **{name: values[name] for name in _FIELDS}, insecure=True, key_limbs=values.get(_KEY_LIMBS)
+        )
 
     @functools.cached_property
     def _fingerprint(self) -> str:
@@ -302,9 +333,19 @@ class Parameters:
 Parameters.insecure = property(lambda self: self.security == 0)  # type: ignore[attr-defined]
 
 
-def _restored(n: int, q: list[int], p: list[int], alpha: int, scale_bits: float, security: int) -> Parameters:
+def _restored(
+    n: int,
+    q: list[int],
+    p: list[int],
+    alpha: int,
+    scale_bits: float,
+    security: int,
+    key_limbs: int | None = None,
+) -> Parameters:
     """What `Parameters.__reduce__` describes: an insecure set was accepted as such when it was made."""
-    return Parameters(n, tuple(q), tuple(p), alpha, scale_bits, security, insecure=security == 0)
+    return Parameters(
+        n, tuple(q), tuple(p), alpha, scale_bits, security, insecure=security == 0, key_limbs=key_limbs
+    )
 
 
 def make_parameters(
@@ -316,6 +357,7 @@ def make_parameters(
     scale_bits: float = 40.0,
     security: int = 128,
     insecure: bool = False,
+    key_limbs: int | None = None,
 ) -> Parameters:
     """Choose distinct primes nearest to the wanted sizes and check the security table.
 
@@ -330,6 +372,7 @@ def make_parameters(
         scale_bits: log2 of the scale.
         security: bits of security to reach: 128, 192 or 256.
         insecure: accept less, with a warning below 128 bits; `security` of the result is what is reached.
+        key_limbs: limbs that keys are made for, at most; by default all.
 
     Raises:
         ParameterError: no such primes, or P would be smaller than the largest digit.
@@ -350,8 +393,9 @@ def make_parameters(
             "The number of limbs per digit is out of its range.", expected=f"1 to {len(q_bits)}", got=alpha
         )
     q = _nearest_primes(n, q_bits, exclude=())
-    log_q = _log2(q)
-    largest_digit = max(_log2(q[start : start + alpha]) for start in range(0, len(q), alpha))
+    switched = q[:key_limbs]
+    log_q = _log2(switched)
+    largest_digit = max(_log2(switched[start : start + alpha]) for start in range(0, len(switched), alpha))
     room = math.inf
     if not insecure:
         room = security_table.max_log_qp(n, security) - log_q - largest_digit
@@ -365,8 +409,8 @@ def make_parameters(
             expected=f"log2(P) >= {largest_digit:.2f}",
             got=f"{_log2(p):.2f}",
         )
-    reached = security_table.check(n, log_q + _log2(p), security, insecure)
-    return Parameters(n, q, p, alpha, float(scale_bits), reached, insecure=insecure)
+    reached = security_table.check(n, max(_log2(q), log_q + _log2(p)), security, insecure)
+    return Parameters(n, q, p, alpha, float(scale_bits), reached, insecure=insecure, key_limbs=key_limbs)
 
 
 def _special_sizes(largest_digit: float, bits: float | None, limbs: int | None, margin: float) -> list[float]:

@@ -205,6 +205,9 @@ class CpuEngine(Engine):
         out[:, : x.shape[1] * strides[0] : strides[0], : x.shape[2] * strides[1] : strides[1]] = x
         return out
 
+    def rescale_matrix(self, x: Words) -> Words:
+        return self._context.rescale_limbs(_contiguous(x))
+
     def drop_limbs(self, x: Words, limbs: int) -> Words:
         return x[:limbs]
 

@@ -247,6 +247,10 @@ class Engine(Protocol):
         """rows × columns of zeros with entry (i, j) of x at (i·strides[0], j·strides[1])."""
         ...
 
+    def rescale_matrix(self, x: Matrix) -> Matrix:
+        """x divided by the prime of its last limb and rounded, at the other limbs: (x - [x]_q)/q, [x]_q centred."""
+        ...
+
     def drop_limbs(self, x: Matrix, limbs: int) -> Matrix:
         """The first limbs; it may be a view."""
         ...

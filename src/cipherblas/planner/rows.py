@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from cipherblas.common.errors import LevelError, ParameterError, PrecisionError
+from cipherblas.common.errors import LevelError, MismatchError, ParameterError, PrecisionError
 from cipherblas.crypto.params import MAX_PRIME_BITS, SPECIAL_MARGIN_BITS, Parameters, make_parameters
 from cipherblas.crypto.security import max_log_qp
+from cipherblas.lang.exact import is_exact
 from cipherblas.lang.graph import products
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.lang.results import results_of
@@ -31,6 +32,15 @@ SPECIAL_BITS = float(MAX_PRIME_BITS)
 PRIME_BITS = 0.6  # by which a prime may be smaller than asked for
 # A modulus is so much larger where the special prime must be smaller: the noise of key switches is larger then.
 SPARE_BITS = 2
+# Of primes by which products are divided before keys are switched: that many bits, which there are primes of, and up to
+# those of which a float64 GEMM of a thousand terms is exact; so many primes; and limbs that keys have beside.
+NARROW_BITS = tuple(16.0 + 0.5 * step for step in range(12))
+NARROW_PRIMES = (1, 2)
+NARROWED_KEY_LIMBS = (1, 2)
+# Of the error that is asked for, where results may be shared: what switches add at so small a scale is a thousand times
+# as large at worst (`worst_error`), beside 8 to 100 times elsewhere.
+NARROWED_EXCESS = 2.0**-6
+LARGEST_BITS = MAX_PRIME_BITS - 0.1  # of a prime that is to be found, one or two of its size
 NOMINAL_SCALE_BITS = 20.0  # of parameters whose scales come from the modulus
 WORTH_KEYS = 1.1  # fewer keys are taken where they cost a tenth of the time at most,
 WORTH_KEYS_SERVER = 1.02  # and less where the server's time is asked to be least
@@ -66,6 +76,7 @@ class RowSize:
     Attributes:
         special_bits: of the special prime; 0 for none.
         more: primes beyond the fewest.
+        narrow: bits of primes beyond these, by which products are divided before keys are switched.
     """
 
     n: int
@@ -73,17 +84,25 @@ class RowSize:
     special_bits: float
     alpha: int = 1
     more: int = 0
+    narrow: tuple[float, ...] = ()
 
     @property
     def limbs(self) -> int:
-        """Primes of the modulus."""
-        return max(1, math.ceil(self.bits / (MAX_PRIME_BITS - PRIME_BITS))) + self.more
+        """Primes of the modulus, but for narrow ones."""
+        largest = LARGEST_BITS if self.narrow else MAX_PRIME_BITS - PRIME_BITS
+        return max(1, math.ceil(self.bits / largest)) + self.more
+
+    @property
+    def key_limbs(self) -> int | None:
+        """Primes of the modulus of keys; None for all."""
+        return self.limbs if self.narrow else None
 
     def shape(self) -> RingShape:
         """For a dry run, before primes are searched."""
         limbs = self.limbs
+        q_bits = [*[self.bits / limbs] * limbs, *self.narrow]
         special = [self.special_bits] * bool(self.special_bits)
-        return RingShape.from_bits(self.n, [self.bits / limbs] * limbs, special, 1, NOMINAL_SCALE_BITS)
+        return RingShape.from_bits(self.n, q_bits, special, 1, NOMINAL_SCALE_BITS, self.key_limbs)
 
     def parameters(self, security: int, insecure: bool) -> Parameters:
         """Real primes, checked against the security table."""
@@ -95,6 +114,7 @@ class RowSize:
             scale_bits=NOMINAL_SCALE_BITS,
             security=security,
             insecure=insecure,
+            key_limbs=self.key_limbs,
         )
 
 
@@ -163,16 +183,16 @@ class RowStrategy(Strategy):
         """The smallest modulus with which the nominal ring reaches the precision.
 
         Where it takes several primes and no key is switched, one prime more is worth a look: residues of smaller primes
-        have fewer digits, each of which is a GEMM.
+        have fewer digits, each of which is a GEMM. Where keys are switched, so are moduli with narrow primes.
         """
         n, extra = candidate.n, math.ceil(extra_bits)
         switched = len(run(RowSize(n, MAX_MODULUS_BITS, SPECIAL_BITS).shape()).keys) > 0
         special = SPECIAL_BITS if switched else 0.0
 
-        def reaches(size: RowSize) -> bool:
+        def reaches(size: RowSize, most: float = 1.0) -> bool:
             try:
-                return self.excess(run(size.shape())) <= 1
-            except LevelError:
+                return self.excess(run(size.shape())) <= most
+            except (LevelError, MismatchError):  # what is added to a product has more limbs than keys serve
                 return False
 
         def smallest(most: int) -> int | None:
@@ -189,19 +209,42 @@ class RowStrategy(Strategy):
         found = smallest(math.floor(limit))
         if found is not None and found + extra <= limit:
             size = RowSize(n, found + extra, special)
-            return [size] if switched or size.limbs == 1 else [size, replace(size, more=1)]
+            if size.limbs == 1:
+                return [size]
+            return [size, *self._narrowed(n, reaches, extra)] if switched else [size, replace(size, more=1)]
+        narrowed = self._narrowed(n, reaches, extra) if switched else []
         needed = smallest(MAX_MODULUS_BITS)
         if needed is None:
             raise self._unreachable(run, RowSize(n, MAX_MODULUS_BITS, special))
         for bits in range(needed + extra, needed + extra + SPARE_BITS + 1) if switched else ():
             size = RowSize(n, bits, min(special, allowed - PRIME_SPREAD_BITS - bits))
             if size.special_bits >= bits / size.limbs + SPECIAL_MARGIN_BITS and reaches(size):
-                return [size]
+                return [size, *narrowed]
+        if narrowed:
+            return narrowed
         raise ModulusError(
             f"The modulus that security allows products by GEMM at N = {n} is too small.",
             needed,
             max(limit, 0.0),
         )
+
+    def _narrowed(self, n: int, reaches: Callable[[RowSize, float], bool], extra: int) -> list[RowSize]:
+        """The smallest moduli with narrow primes, of those whose keys have one limb or two: products fill the modulus
+        before their scale is divided, and what keys serve holds the result."""
+        allowed = self._allowed(n, SPECIAL_BITS) - PRIME_SPREAD_BITS
+        most = 1.0 if is_exact(self.expression) else NARROWED_EXCESS
+        found = []
+        for limbs, count in itertools.product(NARROWED_KEY_LIMBS, NARROW_PRIMES):
+            each = min(LARGEST_BITS, (allowed - SPECIAL_MARGIN_BITS) / (limbs + 1))
+            special = min(SPECIAL_BITS, allowed - limbs * each)
+            for bits in NARROW_BITS:
+                size = RowSize(n, limbs * each, special, narrow=(bits + extra,) * count)
+                if limbs * each + math.fsum(size.narrow) > allowed:
+                    break
+                if size.limbs == limbs and reaches(size, most):
+                    found.append(size)
+                    break
+        return found
 
     def _allowed(self, n: int, special: float) -> float:
         """The largest log2(QP) that security allows, or enough where it sets no limit."""

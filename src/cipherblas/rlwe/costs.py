@@ -18,6 +18,7 @@ from cipherblas.rlwe.rings import Ring
 
 WORD_BYTES = 8
 MAPPED_BYTES = 32 << 20  # the C library maps larger blocks anew each time; smaller ones are there already
+FLOAT_BITS = 53  # up to which integers are exact in float64
 LINE_WORDS = 8  # that lines of converted entries are padded by
 CLEAR_COPIES = 6  # of a clear matrix that is added: float64 and signed numbers on their way to residues
 
@@ -60,6 +61,7 @@ class Costs:
         self._limb_bytes = ring.n * WORD_BYTES
         self._key_limb_bytes = key_words(ring.n, (*ring.q, *ring.p)) * WORD_BYTES
         self._special, self._alpha = len(ring.p), ring.alpha
+        self._moduli = [float(q) for q in ring.q]
 
     # ---- key switching ----
 
@@ -193,11 +195,25 @@ class Costs:
         self._write(counts, limbs * m * width)
 
     def secret_gemm(self, counts: Counts, m: int, k: int, width: int, limbs: int) -> None:
-        """An m × k matrix of residues times `width` columns of residues, exactly."""
-        counts.modular_macs += limbs * m * k * width
-        counts.modular_inputs += limbs * k * (m + width)
-        counts.modular_outputs += limbs * m * width
+        """An m × k matrix of residues times `width` columns of residues, exactly: modulo narrow primes by a float64
+        GEMM."""
+        narrow = sum(q * q / 4 * k <= 2.0**FLOAT_BITS for q in self._moduli[:limbs])
+        wide = limbs - narrow
+        counts.modular_macs += wide * m * k * width
+        counts.modular_inputs += wide * k * (m + width)
+        counts.modular_outputs += wide * m * width
+        counts.float_macs += narrow * m * k * width
+        counts.float_inputs += narrow * k * (m + width)
+        counts.float_outputs += narrow * m * width
         self._write(counts, limbs * m * width)
+
+    def row_rescale(self, counts: Counts, shape: tuple[int, int], limbs: int) -> None:
+        """Rows that are divided by the last of their limbs."""
+        rows, cols = shape
+        counts.rescales += 1
+        counts.moved_bytes += limbs * rows * (self._n + cols) * WORD_BYTES
+        self._write(counts, (limbs - 1) * rows * self._n)
+        self._write(counts, (limbs - 1) * rows * cols)
 
     def gram(self, counts: Counts, k: int, cols: int, limbs: int) -> None:
         """The transpose of a k × cols matrix of residues times itself: the products that `Engine.gram` makes here."""

@@ -23,6 +23,8 @@ class Ring(Protocol):
     def alpha(self) -> int: ...
     @property
     def scale_bits(self) -> float: ...
+    @property
+    def key_limbs(self) -> int | None: ...
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,7 @@ class RingShape:
         p: sizes of the special primes.
         alpha: limbs per digit.
         scale_bits: log2 of the scale of fresh plaintexts.
+        key_limbs: keys are made for so many limbs at most; None: for all.
     """
 
     n: int
@@ -42,13 +45,21 @@ class RingShape:
     p: tuple[float, ...]
     alpha: int
     scale_bits: float
+    key_limbs: int | None = None
 
     @classmethod
     def from_bits(
-        cls, n: int, q_bits: Sequence[float], special_bits: Sequence[float], alpha: int, scale_bits: float
+        cls,
+        n: int,
+        q_bits: Sequence[float],
+        special_bits: Sequence[float],
+        alpha: int,
+        scale_bits: float,
+        key_limbs: int | None = None,
     ) -> RingShape:
         """The shape whose moduli are 2^bits."""
-        return cls(n, tuple(2.0**b for b in q_bits), tuple(2.0**b for b in special_bits), alpha, scale_bits)
+        q, p = (tuple(2.0**size for size in bits) for bits in (q_bits, special_bits))
+        return cls(n, q, p, alpha, scale_bits, key_limbs)
 
     @classmethod
     def for_depth(cls, slots: int, depth: int, scale_bits: float = 40.0) -> RingShape:

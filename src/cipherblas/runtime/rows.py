@@ -24,6 +24,7 @@ from cipherblas.common.errors import MismatchError, ParameterError
 from cipherblas.evaluators.rows.values import EXACT_BITS, ClearFactor, Rows
 from cipherblas.forms.form import RowForm
 from cipherblas.lang.analysis import has_public_key, is_constant, whole_nodes
+from cipherblas.lang.exact import is_exact
 from cipherblas.lang.graph import products, same
 from cipherblas.lang.nodes import Expression, matrix_shape
 from cipherblas.methods.matmul.gemm import secret_product
@@ -35,6 +36,7 @@ from cipherblas.runtime.values import Input, Value
 ROWS = "rows"
 # Between twice the message and the modulus: for the noise and for primes that are not 2^bits.
 HEADROOM_BITS = 1.0
+EXACT_HEADROOM_BITS = 0.1  # where errors are below one half of whole numbers that are large
 # Times the noise, that the rounding of GEMMs may be where that was chosen: a bit of the modulus for half the GEMMs.
 MOST_ROUNDING = 2.0
 MOST_SCALE_BITS = 900.0  # a float64 holds it beside any bound
@@ -102,6 +104,7 @@ class RowRun(FormRun):
         # longer rows have secrets of the client's: what is added to them must too.
         self.mixed = len(run.decisions.every_form) > 1  # values come from slots, or go there
         self._in_pieces = self.mixed or fixed or switches_keys(run.node) or has_public_key(run.node)
+        self._exact = is_exact(run.node)
         self._orientations: dict[int, bool | None] = {}
         self._own_scales: dict[int, float | None] = {}
 
@@ -120,8 +123,14 @@ class RowRun(FormRun):
         made = [wish for wish in self.run.wishes(node, self.name) if isinstance(wish, Wish)]
         if made:
             return max(made, key=lambda wish: wish.scale)
-        room = min(self.ev.log_modulus(self.limbs) - 1 - HEADROOM_BITS, MOST_SCALE_BITS)
+        room = min(self.ev.log_modulus(self.limbs) - 1 - self._headroom(node), MOST_SCALE_BITS)
         return Wish(bool(self.orientation(node)), 2.0**room / node.bound)
+
+    def _headroom(self, node: Expression) -> float:
+        """Bits of the modulus for the error of a result; of exact integers it is below 1, however rare one is asked."""
+        if not self._exact or not node.bound:
+            return HEADROOM_BITS
+        return min(HEADROOM_BITS, EXACT_HEADROOM_BITS + math.log2(1 + 1 / node.bound))
 
     def orientation(self, node: Expression) -> bool | None:
         """How a value comes by itself (by columns?); None: in either way."""

@@ -24,8 +24,12 @@ def make_switching_key(
     """One switching key: for digit d, b_d = -a_d·s + e_d + P·g_d·s', s' being s(X^galois), s², or what `weights` says.
 
     The a parts come from a fresh public seed, the errors from a private one that is forgotten.
+
+    Raises:
+        ParameterError: the parameters have no keys for so many limbs.
     """
     params = parameters_of(secret.params, galois)
+    params.check_key_limbs(limbs)
     context = params.context()
     seed = randomness.fresh_seed()
     a = uniform_part(params, seed, limbs)

@@ -120,11 +120,11 @@ class KeyRequest:
                     expected=f"odd, above 1, below {2 * params.n}",
                     got=element,
                 )
-            params.check_limbs(limbs)
+            params.check_key_limbs(limbs)
         if self.relinearise is not None:
-            params.check_limbs(self.relinearise)
+            params.check_key_limbs(self.relinearise)
         if self.encapsulation is not None:
-            params.check_limbs(self.encapsulation)
+            params.check_key_limbs(self.encapsulation)
             encapsulating(params)
         for number, limbs in self.weights.items():
             if not WEIGHTS <= number < 2 * WEIGHTS:
@@ -133,7 +133,7 @@ class KeyRequest:
                     expected=f"a number from {WEIGHTS} to {2 * WEIGHTS - 1}",
                     got=number,
                 )
-            params.check_limbs(limbs)
+            params.check_key_limbs(limbs)
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-ready dictionary; `from_dict` is the inverse."""

@@ -121,6 +121,10 @@ class RowsClear(RowsEvaluator):
     def _sub_data(self, x: Rows, y: Rows) -> Pair:
         return x.data[0] - y.data[0], x.data[1] - y.data[1]
 
+    def _rescale_data(self, x: Rows) -> Pair:
+        dropped = float(self.params.q[x.limbs - 1])
+        return x.data[0] / dropped, x.data[1] / dropped
+
     def _drop_data(self, x: Rows, limbs: int) -> Pair:
         return x.data  # type: ignore[no-any-return]
 

@@ -68,6 +68,7 @@ class RowsEvaluator(ABC):
         self._variance = CoefficientNoise(params)
         self._weight = self._variance.weight
         self._request = KeyRequest()
+        self.key_limbs = params.key_limbs or len(params.q)
         self._transposition_limbs = 0  # at which its keys were asked for
 
     work: Work | None = None
@@ -111,6 +112,9 @@ class RowsEvaluator(ABC):
 
     @abstractmethod
     def _sub_data(self, x: Rows, y: Rows) -> Any: ...
+
+    @abstractmethod
+    def _rescale_data(self, x: Rows) -> Any: ...
 
     @abstractmethod
     def _drop_data(self, x: Rows, limbs: int) -> Any: ...
@@ -400,6 +404,7 @@ class RowsEvaluator(ABC):
         """Ask for the keys of a transposition, which are the same ones for all of a run."""
         if limbs <= self._transposition_limbs:
             return
+        self._check_key_limbs(limbs)
         if self._available is not None:
             for element in elements:
                 if self._available.galois.get(element, 0) < limbs:
@@ -412,6 +417,7 @@ class RowsEvaluator(ABC):
         self._transposition_limbs = limbs
 
     def _use_weights(self, number: int, limbs: int) -> None:
+        self._check_key_limbs(limbs)
         if self._available is not None and self._available.weights.get(number, 0) < limbs:
             raise MissingKeyError(
                 "No key for fixed weights was declared.", expected=describe_galois(number, self.n), got="none"
@@ -419,11 +425,42 @@ class RowsEvaluator(ABC):
         self._request.weights[number] = max(limbs, self._request.weights.get(number, 0))
 
     def _use_relinearise(self, limbs: int) -> None:
+        self._check_key_limbs(limbs)
         if self._available is not None and (self._available.relinearise or 0) < limbs:
             raise MissingKeyError(
                 "No relinearisation key was declared for so many limbs.", expected=limbs, got=None
             )
         self._request.need_relinearise(limbs)
+
+    def _check_key_limbs(self, limbs: int) -> None:
+        if limbs > self.key_limbs:
+            raise LevelError(
+                "There are no keys for so many limbs.", expected=f"at most {self.key_limbs}", got=limbs
+            )
+
+    # ---- division ----
+
+    def rescale(self, x: Rows) -> Rows:
+        """Division of both parts by the last limb, rounded: scale and error become so much smaller. Levels: one.
+        Keys: none.
+
+        Raises:
+            LevelError: there is one limb alone.
+        """
+        if x.limbs < 2:
+            raise LevelError("Rows of one limb cannot be rescaled.", expected="at least 2", got=x.limbs)
+        dropped = float(self.params.q[x.limbs - 1])
+        self.costs.row_rescale(self.counts, x.shape, x.limbs)
+        noise = math.hypot(x.noise / dropped, math.sqrt(self._variance.rounding()))
+        result = self.make(x.shape, x.limbs - 1, x.scale / dropped, x.bound, noise, x.bias / dropped, None)
+        result.data = self._rescale_data(x)
+        return result
+
+    def at_key_limbs(self, x: Rows) -> Rows:
+        """Rescaled as far as is needed for keys to serve it."""
+        while x.limbs > self.key_limbs:
+            x = self.rescale(x)
+        return x
 
     # ---- between rows and ring elements ----
 

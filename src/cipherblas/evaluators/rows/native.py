@@ -159,6 +159,10 @@ class RowsNative(RowsEvaluator):
     def _combined(combine: Callable[[Matrix, Matrix], Matrix], x: Rows, y: Rows) -> Pair:
         return combine(x.data[0], y.data[0]), combine(x.data[1], y.data[1])
 
+    def _rescale_data(self, x: Rows) -> Pair:
+        a, b = (self.engine.rescale_matrix(part) for part in x.data)
+        return a, b
+
     def _drop_data(self, x: Rows, limbs: int) -> Pair:
         a, b = (self.engine.drop_limbs(part, limbs) for part in x.data)
         return a, b

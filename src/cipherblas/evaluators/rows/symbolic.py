@@ -60,6 +60,9 @@ class RowsSymbolic(RowsEvaluator):
     def _sub_data(self, x: Rows, y: Rows) -> None:
         return None
 
+    def _rescale_data(self, x: Rows) -> None:
+        return None
+
     def _drop_data(self, x: Rows, limbs: int) -> None:
         return None
 

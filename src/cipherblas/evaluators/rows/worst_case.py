@@ -180,6 +180,11 @@ class RowsWorstCase(RowsEvaluator):
     def _sub_data(self, x: Rows, y: Rows) -> WorstRows:
         return self._add_data(x, y)
 
+    def _rescale_data(self, x: Rows) -> WorstRows:
+        data, dropped = x.data, float(self.params.q[x.limbs - 1])
+        error = data.error / dropped + self._worst.rounding()
+        return WorstRows(data.message / dropped, error, data.product / dropped)
+
     def _drop_data(self, x: Rows, limbs: int) -> WorstRows:
         return x.data  # type: ignore[no-any-return]
 

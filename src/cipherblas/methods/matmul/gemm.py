@@ -6,6 +6,8 @@ is given as the row encryption of its transpose.
 
 from __future__ import annotations
 
+import math
+
 from cipherblas.evaluators.rows.interface import RowsEvaluator
 from cipherblas.evaluators.rows.values import Rows
 from cipherblas.rlwe.noise import TAIL
@@ -25,20 +27,25 @@ def secret_product(ev: RowsEvaluator, left: Rows, right: Rows) -> Rows:
 
     Where both are one encryption, as of Xᵀ·X, two of the GEMMs are of symmetric matrices, and two are one.
 
-    Levels: none; the modulus must hold the product of both scales. Keys: those of `transpose` and `relinearise`.
+    Levels: those above the limbs that keys serve: both terms are divided by them before anything is switched. The
+    modulus must hold the product of both scales. Keys: those of `transpose` and `relinearise`.
     """
-    (k, m), n = left.shape, right.shape[1]
+    (k, m), n, limbs = left.shape, right.shape[1], left.limbs
     rest: Rows | None = None
     if left is right:
         w, rest = ev.gram_products(right)
     else:
         w = ev.part_product(ev.parts(left)[0], right)
+    w = ev.at_key_limbs(w)
     turned = ev.take(ev.transpose(w), n, ev.n)
     del w
     turned = ev.relinearise(turned)
     first = ev.take(ev.transpose(turned), m, n)
     del turned
-    total = ev.add(first, ev.part_product(ev.parts(left)[1], right) if rest is None else rest)
+    if rest is None:
+        rest = ev.part_product(ev.parts(left)[1], right)
+    total = ev.add(first, ev.at_key_limbs(rest))
+    dropped = math.prod(map(float, ev.params.q[total.limbs : limbs]))
     # (Δ1 M1 + E1)(Δ2 M2 + E2), entries as large as their bounds; the errors of both may come from one operand.
     noise = (
         left.scale * left.bound * right.noise_of_sums(k)
@@ -48,8 +55,8 @@ def secret_product(ev: RowsEvaluator, left: Rows, right: Rows) -> Rows:
     bias = k * (left.scale * left.bound * right.bias + (right.scale * right.bound + right.bias) * left.bias)
     return ev.read_as(
         total,
-        scale=left.scale * right.scale,
+        scale=left.scale * right.scale / dropped,
         bound=k * left.bound * right.bound,
-        noise=noise,
-        bias=bias,
+        noise=noise / dropped,
+        bias=bias / dropped,
     )

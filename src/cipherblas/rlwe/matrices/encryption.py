@@ -216,7 +216,7 @@ def _encrypt_secret(secret: SecretKey, kind: type[Matrix], values: Array, scale:
         _forget(secret, secrets)
     words.fill(0)
     matrix = kind(params, shape, scale, b, seed, secret.key_id)
-    security.check_lattice(matrix.lattice_dimension, params.log_q + params.log_p, params.security)
+    security.check_lattice(matrix.lattice_dimension, params.log_qp, params.security)
     return matrix
 
 

@@ -74,6 +74,10 @@ class WorstCoefficients:
         """Rounding errors of float64 sums of this deviation."""
         return self._most * NORM * deviation
 
+    def rounding(self) -> float:
+        """The rounding of both components to integers after a division."""
+        return self._most * math.sqrt(self._coefficients.rounding())
+
     def switch(self, limbs: int) -> float:
         """One key switch: digits uniform below half their moduli times errors, and the rounding of both components."""
         digits = sum(self._coefficients.digits(limbs))
