@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import pickle
 import random
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 import cipherblas as cb
 from cipherblas.crypto import files
 from cipherblas.lang.exact import RESULT_BITS
+from cipherblas.planner.sizing import MAX_SCALE_BITS
 from cipherblas.rlwe.noise import FAILURE_BITS
 from tests.support.runs import Parties, listed, program_of, run_by_files, toy, toy_rows, values_of
 
@@ -234,6 +236,17 @@ def test_errors_of_real_parameters_are_below_one_half_as_planned(function: Any, 
         assert 0.02 < check(program, function, filled(program, fill, kind)) <= 1
 
 
+def test_scales_in_slots_may_exceed_a_prime() -> None:
+    """Where no limb is spent: rotations and products of secret int16 alone."""
+    operands = {"a": S(32, 32, dtype="int16"), "b": S(32, 32, dtype="int16")}
+    program = program_of(lambda a, b: a @ b, algorithm="skewed", **operands)
+    params = program.plan.parameters
+    assert (params.security, program.plan.form, program.plan.levels) == (128, "blocks", 0)
+    assert params.scale_bits > MAX_SCALE_BITS > max(map(math.log2, params.q))
+    for fill in ("least", "most", "mixed"):
+        check(program, lambda a, b: a @ b, filled(program, fill, "int16"))
+
+
 def test_rings_are_as_small_as_they_may_be() -> None:
     """One limb and one GEMM, as the float form has, for large products of clear int8; nothing is encrypted here."""
     for d in (256, 1024, 4096):
@@ -330,9 +343,7 @@ def test_a_modulus_that_is_too_large_is_named() -> None:
     ):
         cb.compile(lambda b: (((b @ b) @ b) @ b) @ b @ b @ b, {"b": b}, ring_degree=4096)
     b = S(4, 4, dtype="int16", bound=20000)
-    with pytest.raises(
-        cb.PrecisionError, match=r"a modulus of \d+ bits.*needs a scale of 63.* 49 bits allowed"
-    ):
+    with pytest.raises(cb.PrecisionError, match=r"a modulus of \d+ bits.*needs a scale of 63.* bits allowed"):
         cb.compile(lambda b: b * b * b, {"b": b})
 
 

@@ -32,6 +32,9 @@ DEEPEST = (
     160  # limbs that a program may spend where security sets no limit: as many as at N = 2^17 with 128 bits
 )
 MIN_SCALE_BITS, MAX_SCALE_BITS = 22.0, MAX_PRIME_BITS - 1.0
+# Of programs that spend no limb, whose scale need not be a prime's: encoded numbers stay below 2^63, and the rounding of
+# their embedding, in double precision, far below the errors of encryption.
+MAX_UNSPENT_SCALE_BITS = 57.0
 MATCHING_SCALE_BITS = 25.5  # a limb of that size matches any two scales: see `Evaluator.match`
 HEADROOM_BITS = 3.0  # of the result's limbs, for its error and the rounding of the primes
 BASE_LIMB_BITS = MAX_PRIME_BITS - 1.0  # at most, of primes that are to be found
@@ -248,11 +251,12 @@ def sizings(
         ring, first = drafted(run, n, bits, allowed)
         wanted = _wanted_scale(ring, excess(first))
     wanted = max(wanted, MIN_SCALE_BITS, (n.bit_length() + 1) + 3.0) + extra_bits
-    if wanted > MAX_SCALE_BITS:
+    most = MAX_SCALE_BITS if first.limbs < len(ring.q) else MAX_UNSPENT_SCALE_BITS
+    if wanted > most:
         raise NoRingError(
-            f"At N = {n} the program needs a scale of {wanted:.1f} bits, with {MAX_SCALE_BITS:g} bits allowed.",
+            f"At N = {n} the program needs a scale of {wanted:.1f} bits, with {most:g} bits allowed.",
             n,
-            wanted / MAX_SCALE_BITS,
+            wanted / most,
             modulus=_magnitude_bits(first, ring, slope, wanted)
             + HEADROOM_BITS
             + (len(ring.q) - first.limbs) * wanted,
@@ -301,7 +305,7 @@ def _squeezed(
         return None
     base = next((i for i, bits in enumerate(sizing.q_bits) if bits == sizing.scale_bits), len(sizing.q_bits))
     spent = len(sizing.q_bits) - base
-    if not base:
+    if not base or sizing.scale_bits > MAX_SCALE_BITS:
         return None
     for squeeze in SQUEEZES if spent else SQUEEZES[:1]:
         more = 0.0  # bits of scale
@@ -366,6 +370,7 @@ def _sized(
         base_bits = found.magnitude_bits
     base_bits += HEADROOM_BITS
     spent = len(ring.q) - found.limbs
+    least = scale_bits if scale_bits <= MAX_SCALE_BITS else 0.0  # of base limbs
     spares: tuple[float, ...] = (0.0, *SPARE_BITS)
     fewest = _base_limbs(base_bits - HEADROOM_BITS + LEAST_HEADROOM_BITS)
     if fewest < _base_limbs(base_bits):
@@ -373,7 +378,7 @@ def _sized(
     for spare in spares:
         bits = base_bits + spare
         base = _base_limbs(bits)
-        q_bits = (max(bits / base, scale_bits),) * base + (scale_bits,) * spent
+        q_bits = (max(bits / base, least),) * base + (scale_bits,) * spent
         sizing = Sizing(n, scale_bits, q_bits, min(alpha, len(q_bits)))
         if sizing.log_qp > allowed + SQUEEZED_BITS or len(q_bits) > MAX_LIMBS:
             raise _too_large(n, sizing.log_qp, allowed)
