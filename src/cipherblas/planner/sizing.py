@@ -32,8 +32,8 @@ DEEPEST = (
     160  # limbs that a program may spend where security sets no limit: as many as at N = 2^17 with 128 bits
 )
 MIN_SCALE_BITS, MAX_SCALE_BITS = 22.0, MAX_PRIME_BITS - 1.0
-# Of programs that spend no limb, whose scale need not be a prime's: encoded numbers stay below 2^63, and the rounding of
-# their embedding, in double precision, far below the errors of encryption.
+# Of programs that spend no limb, whose scale need not be a prime's: encoded numbers stay below 2^63, and the rounding
+# of their embedding, in double precision, far below the errors of encryption.
 MAX_UNSPENT_SCALE_BITS = 57.0
 MATCHING_SCALE_BITS = 25.5  # a limb of that size matches any two scales: see `Evaluator.match`
 HEADROOM_BITS = 3.0  # of the result's limbs, for its error and the rounding of the primes
