@@ -1,0 +1,209 @@
+"""One attention layer of a transformer on encrypted activations, heads and all, in one program.
+
+The client encrypts the activations x, tokens × (heads · width). The server has the weights: it computes queries, keys
+and values, the scores Q·Kᵀ/√width of every head, a polynomial in the place of exp, the normalisation by a polynomial
+in the place of 1/x, the values and the output projection, and never sees a number of x or of the result.
+
+    python examples/attention.py --plot attention.png
+    python examples/attention.py --heads 2 --tokens 128 --width 64 --plan      # only what it would take
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.polynomial import Chebyshev, Polynomial
+from numpy.typing import NDArray
+
+import cipherblas as cb
+
+Matrix = NDArray[np.float64]
+LARGEST = 3.0  # activation, after a layer's normalisation
+SCORES = 2.0  # no score is larger
+LEAST_MEAN, LARGEST_MEAN = 0.6, 2.0  # of exp(score) over the keys of a query
+EXP_DEGREE, INVERSE_DEGREE = 4, 3
+VALUES, CONTEXT = 4.0, 3.0  # largest entries of queries, keys and values, and of what the heads found
+
+
+@dataclass(frozen=True)
+class Layer:
+    """The weights of an attention layer, each (heads · width)².
+
+    Attributes:
+        query, key, value, output: of queries, keys, values, and the output projection.
+        heads: number of heads.
+    """
+
+    query: Matrix
+    key: Matrix
+    value: Matrix
+    output: Matrix
+    heads: int
+
+    @classmethod
+    def drawn(cls, random: np.random.Generator, heads: int, width: int) -> Layer:
+        """Weights as a network begins its training with them; scores stay within ±SCORES."""
+        size = heads * width
+        query, key, value, output = random.normal(size=(4, size, size)) / np.sqrt(size)
+        return cls(0.6 * query, 0.6 * key, value, output, heads)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--heads", type=int, default=2, metavar="N", help="heads (2)")
+    parser.add_argument("--tokens", type=int, default=16, metavar="N", help="tokens (16)")
+    parser.add_argument("--width", type=int, default=8, metavar="N", help="entries of a query of a head (8)")
+    parser.add_argument(
+        "--error", type=float, default=0.05, help="allowed error of an entry of the result (0.05)"
+    )
+    parser.add_argument(
+        "--threads", type=int, metavar="N", help="threads of the server (those of the machine)"
+    )
+    parser.add_argument("--plan", action="store_true", help="say what it takes, and run nothing")
+    parser.add_argument("--plot", type=Path, metavar="PNG", help="write a picture (needs matplotlib)")
+    options = parser.parse_args(arguments)
+    random = np.random.default_rng(11)
+    layer = Layer.drawn(random, options.heads, options.width)
+    x = normalised(random.normal(size=(options.tokens, options.heads * options.width)))
+    program = compiled(layer, options.tokens, options.error, options.threads)
+    print(program.explain())
+    if options.plan:
+        return 0
+    found = encrypted(program, x)
+    exact, same = attention(layer, x, softmax), program.evaluate({"x": x})
+    print(
+        f"error beside NumPy with the same polynomials {np.abs(found - same).max():.1e}, allowed {options.error:g}"
+    )
+    print(
+        f"error beside NumPy with softmax {np.abs(found - exact).max():.1e}, entries up to {np.abs(exact).max():.2f}"
+    )
+    if options.plot is not None:
+        draw(options.plot, found, exact)
+        print(f"wrote {options.plot}")
+    return 0
+
+
+def normalised(x: Matrix) -> Matrix:
+    """Rows with mean 0 and deviation 1, as a layer's normalisation leaves them, and no entry beyond LARGEST."""
+    x = x - x.mean(axis=1, keepdims=True)
+    found: Matrix = np.clip(x / x.std(axis=1, keepdims=True), -LARGEST, LARGEST)
+    return found
+
+
+def exponential() -> list[float]:
+    """Coefficients of the polynomial in the place of exp on ±SCORES, in powers of the score."""
+    return interpolated(np.exp, EXP_DEGREE, SCORES)
+
+
+def inverse() -> list[float]:
+    """Coefficients of the polynomial in the place of 1/mean, in powers of u, mean = centre + reach · u, |u| <= 1."""
+    centre, reach = centred()
+    return interpolated(lambda u: 1 / (centre + reach * u), INVERSE_DEGREE, 1.0)
+
+
+def interpolated(function: Callable[[Matrix], Matrix], degree: int, reach: float) -> list[float]:
+    """Coefficients, from the constant one on, of the polynomial through the Chebyshev points of ±reach."""
+    series = Chebyshev.interpolate(function, degree, domain=(-reach, reach))
+    return [float(number) for number in series.convert(kind=Polynomial).coef]
+
+
+def centred() -> tuple[float, float]:
+    """Centre and reach of the means."""
+    return (LARGEST_MEAN + LEAST_MEAN) / 2, (LARGEST_MEAN - LEAST_MEAN) / 2
+
+
+def compiled(layer: Layer, tokens: int, error: float, threads: int | None) -> cb.Program:
+    """The program for activations of so many tokens."""
+    return cb.compile(
+        lambda x: attention(layer, x, polynomial_weights),
+        {"x": cb.secret(tokens, len(layer.query), bound=LARGEST)},
+        error=error,
+        threads=threads,
+        upload_budget=1 << 32,
+    )
+
+
+def attention(layer: Layer, x: Any, weighted: Callable[[Any, Any], Any]) -> Any:
+    """The layer, of an array or of an encrypted matrix.
+
+    Args:
+        weighted: of the scores of a head and its values: what its queries find.
+    """
+    width = len(layer.query) // layer.heads
+    result = None
+    for head in range(layer.heads):
+        own = slice(head * width, (head + 1) * width)
+        queries, keys = bounded(x @ layer.query[:, own], VALUES), bounded(x @ layer.key[:, own], VALUES)
+        values = bounded(x @ layer.value[:, own], VALUES)
+        scores = bounded(queries @ (keys.T * (1 / np.sqrt(width))), SCORES)
+        part = bounded(weighted(scores, values), CONTEXT) @ layer.output[own]
+        result = part if result is None else result + part
+    return result
+
+
+def polynomial_weights(scores: Any, values: Any) -> Any:
+    """Values weighted by polynomials of the scores, normalised by a polynomial of their mean."""
+    tokens, (centre, reach) = scores.shape[1], centred()
+    weights = cb.assume(cb.polynomial(scores, exponential()), 1.01 * np.exp(SCORES))
+    means = weights @ np.full(
+        values.shape, 1 / tokens / reach
+    )  # of every query, once for each entry of its result
+    normal = cb.assume(cb.polynomial(cb.assume(means - centre / reach, 1.0), inverse()), 1 / LEAST_MEAN)
+    return bounded(weights @ (values * (1 / tokens)), VALUES) * normal
+
+
+def softmax(scores: Matrix, values: Matrix) -> Matrix:
+    """Values weighted by the softmax of the scores."""
+    weights = np.exp(scores)
+    found: Matrix = weights @ values / weights.sum(axis=1, keepdims=True)
+    return found
+
+
+def bounded(x: Any, bound: float) -> Any:
+    """x, of which no entry is larger: promised of an encrypted one, checked of an array."""
+    if not isinstance(x, np.ndarray):
+        return cb.assume(x, bound)
+    if np.abs(x).max() > bound:
+        raise ValueError(
+            f"activations leave their range: expected at most {bound:g}, got {np.abs(x).max():.2f}"
+        )
+    return x
+
+
+def encrypted(program: cb.Program, x: Matrix) -> Matrix:
+    """The layer of encrypted activations."""
+    client = program.client()
+    server = program.server(client.evaluation_keys())
+    message = client.encrypt({"x": x})
+    started = time.perf_counter()
+    found: Matrix = client.decrypt(server.run(message))
+    print(f"{time.perf_counter() - started:.2f} s, {server.seconds:.2f} s of it on the server")
+    return found
+
+
+def draw(path: Path, found: Matrix, exact: Matrix) -> None:
+    """The result beside that of NumPy with softmax, entry by entry."""
+    from cipherblas.report.figures import new_figure, save_png
+
+    figure = new_figure(10, 4.5)
+    entries, errors = figure.subplots(1, 2)
+    entries.plot(exact.ravel(), found.ravel(), ".", markersize=3)
+    entries.axline((0, 0), slope=1, color="gray", linewidth=0.8)
+    entries.set(title="entries of the result", xlabel="NumPy, softmax", ylabel="encrypted, polynomials")
+    shown = errors.imshow(np.abs(found - exact), aspect="auto")
+    errors.set(title="what they differ by", xlabel="entry", ylabel="token")
+    figure.colorbar(shown, ax=errors)
+    save_png(path, figure)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
