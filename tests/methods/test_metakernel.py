@@ -13,7 +13,7 @@ from cipherblas.common.errors import LevelError, ShapeError
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.forms.tensors import TensorLayout, contiguous, grid
 from cipherblas.lang.windows import Window
-from cipherblas.methods.matvec_conv.base import doublings
+from cipherblas.methods.doubling import doublings
 from cipherblas.methods.matvec_conv.baselines.imra import Pattern, gamma, optimise, patterns
 from cipherblas.methods.matvec_conv.metakernel import ConvMetaKernel, MatVecMetaKernel
 from cipherblas.rlwe.rings import RingShape

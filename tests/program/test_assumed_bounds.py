@@ -13,7 +13,7 @@ import pytest
 import cipherblas as cb
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.lang.operations import Leaf
-from cipherblas.methods.matvec_conv.base import folded, repeated
+from cipherblas.methods.doubling import folded, repeated
 from cipherblas.planner.dry_run import dry_run
 from cipherblas.planner.machine import Machine
 from cipherblas.planner.tensors import Chooser, Prices

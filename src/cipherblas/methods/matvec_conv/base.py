@@ -195,48 +195,6 @@ class OneVectorMethod(LayerMethod):
         return {}
 
 
-def doublings(copies: int) -> int:
-    """Rotations of `repeated` and `folded`: shorter vectors that were made on the way are used again."""
-    return copies.bit_length() - 1 + copies.bit_count() - 1
-
-
-def repeated(ev: Evaluator, ct: Ct, times: int, length: int) -> Ct:
-    """The first `length` slots `times` times in a row; the other slots must be zero. Levels: none.
-
-    A sum that sees one copy of every slot sees every error once.
-    """
-    total: Ct | None = None
-    block, size, placed = ct, 1, 0
-    while True:
-        if times & size:
-            moved = block if not placed else ev.rotate(block, -placed * length)
-            total = moved if total is None else ev.add_distinct(total, moved)
-            placed += size
-        if 2 * size > times:
-            assert total is not None
-            if times > 1:
-                total.errors = total.errors.seen_once()
-            return ev.bounded(total, ct.bound)
-        block = ev.add_distinct(block, ev.rotate(block, -size * length))
-        size *= 2
-
-
-def folded(ev: Evaluator, ct: Ct, times: int, step: int) -> Ct:
-    """Σ_i Rot_{i·step}(ct) for i < times. Levels: none."""
-    total: Ct | None = None
-    block, size, placed = ct, 1, 0
-    while True:
-        if times & size:
-            moved = block if not placed else ev.rotate(block, placed * step)
-            total = moved if total is None else ev.add_distinct(total, moved)
-            placed += size
-        if 2 * size > times:
-            assert total is not None
-            return total
-        block = ev.add_distinct(block, ev.rotate(block, size * step))
-        size *= 2
-
-
 def entries_plain(
     layout: TensorLayout,
     ciphertext: int,

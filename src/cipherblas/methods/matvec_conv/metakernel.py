@@ -26,7 +26,8 @@ from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.values import Ct, WeightGroup
 from cipherblas.forms.tensors import TensorLayout
 from cipherblas.lang.windows import Window
-from cipherblas.methods.matvec_conv.base import LayerMethod, Weights, folded, repeated
+from cipherblas.methods.doubling import folded, repeated
+from cipherblas.methods.matvec_conv.base import LayerMethod, Weights
 from cipherblas.methods.matvec_conv.baselines.imra import Pattern
 from cipherblas.methods.matvec_conv.taps import conv_output, covered, tap_step
 from cipherblas.rlwe.noise import SlotErrors, worst

@@ -19,15 +19,8 @@ from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.values import Ct, Plain, WeightGroup
 from cipherblas.forms.tensors import TensorLayout, grid
 from cipherblas.lang.windows import Window
-from cipherblas.methods.matvec_conv.base import (
-    LayerMethod,
-    OneVectorMethod,
-    Weights,
-    check_unit,
-    doublings,
-    folded,
-    repeated,
-)
+from cipherblas.methods.doubling import doublings, folded, repeated
+from cipherblas.methods.matvec_conv.base import LayerMethod, OneVectorMethod, Weights, check_unit
 from cipherblas.methods.matvec_conv.taps import conv_output, covered, needed_grid, tap_step
 
 NAME = "fhe-mp-cnn"

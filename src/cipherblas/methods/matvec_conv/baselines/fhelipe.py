@@ -20,13 +20,12 @@ from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.values import Ct, Plain, WeightGroup
 from cipherblas.forms.tensors import TensorLayout, grid
 from cipherblas.lang.windows import Window
+from cipherblas.methods.doubling import folded, repeated
 from cipherblas.methods.matvec_conv.base import (
     LayerMethod,
     Weights,
     check_unit,
     check_vector,
-    folded,
-    repeated,
     vector_layout,
 )
 from cipherblas.methods.matvec_conv.taps import conv_output, covered, needed_grid, tap_step

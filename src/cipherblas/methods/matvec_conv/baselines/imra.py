@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from cipherblas.common.errors import ShapeError
-from cipherblas.methods.matvec_conv.base import doublings
+from cipherblas.methods.doubling import doublings
 
 
 def gamma(copies: int) -> int:
