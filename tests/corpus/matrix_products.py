@@ -29,7 +29,9 @@ case("product/with factors", "-(3 * a @ b) / 7", a=S(16, 16), b=S(16, 16))
 
 # --- algorithms by name ---
 
-for name in ("skewed", "outer-product", "bicyclic", "fame", "e2dm", "halevi-shoup", "gemm"):
+BASELINES = ("e2dm", "e2dm-r", "fame-published", "hegmm", "hegmm-en", "huang-zong", "halevi-shoup")
+
+for name in ("skewed", "outer-product", "bicyclic", "fame", *BASELINES, "gemm"):
     product(f"{name}/square 12", (12, 12, 12), algorithm=name)
     product(f"{name}/lengths 6 13 8", (6, 13, 8), algorithm=name)
     product(f"{name}/blocks of 7", (15, 12, 20), algorithm=name, block=7)

@@ -125,12 +125,18 @@ def check(algorithm: Algorithm, seed: int, grid: tuple[int, int, int] = (1, 1, 1
     return outcome
 
 
-def check_blocks_prepared_once(algorithm: Algorithm) -> None:
-    """In a product of 2×3 and 3×4 blocks each of the 6 and 12 blocks is rotated once, and used for 4 and 2 products."""
+def check_blocks_prepared_once(algorithm: Algorithm, closing: int = 0) -> None:
+    """In a product of 2×3 and 3×4 blocks each of the 6 and 12 blocks is rotated once, and used for 4 and 2 products.
+
+    Args:
+        closing: rotations of each of the 8 blocks of the result.
+    """
     one = check(algorithm, seed=3).counts
-    left, right = (check(algorithm, seed=3, public=clear).counts.rotations for clear in ("right", "left"))
-    assert left > 0 and right > 0 and left + right == one.rotations
+    left, right = (
+        check(algorithm, seed=3, public=clear).counts.rotations - closing for clear in ("right", "left")
+    )
+    assert left > 0 and right > 0 and left + right + closing == one.rotations
     many = check(algorithm, seed=3, grid=(2, 3, 4)).counts
-    assert many.rotations == 6 * left + 12 * right
+    assert many.rotations == 6 * left + 12 * right + 8 * closing
     assert many.products == 24 * one.products
     assert many.relinearisations == 8

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from cipherblas.common.errors import ShapeError
 
 EMPTY = -1
+# Row and column of entries → those of others.
+Entry = Callable[[NDArray[np.int64], NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int64]]]
 
 
 @dataclass(frozen=True)
@@ -157,6 +159,44 @@ def row_major(
         return SlotIndex(entry_index(inside // step, inside % step, (rows, cols)))
 
     return Layout("row-major", ("row-major", rows, cols, slots, period, step), rows, cols, slots, 1, indexer)
+
+
+def transposed(layout: Layout) -> Layout:
+    """The layout of transposed blocks: entry (c, r) where `layout` has (r, c)."""
+    rows, cols = layout.rows, layout.cols
+    return _renamed(layout, "transposed", cols, rows, lambda row, col: (col, row))
+
+
+def stacked(layout: Layout, rows: int) -> Layout:
+    """The layout of blocks of so many rows, repeated one below the other to fill the block of `layout`."""
+    return _renamed(layout, f"stacked {rows}", rows, layout.cols, lambda row, col: (row % rows, col))
+
+
+def with_garbage(layout: Layout) -> Layout:
+    """The same layout, except that empty slots hold garbage."""
+    return replace(layout, key=("garbage", layout.key), empty_garbage=True)
+
+
+def _renamed(layout: Layout, what: str, rows: int, cols: int, entry: Entry) -> Layout:
+    """The layout of rows × cols blocks that has entry(r, c) where `layout` has (r, c)."""
+
+    def renamed(flat: NDArray[np.int64]) -> NDArray[np.int64]:
+        row, col = entry(flat // layout.cols, flat % layout.cols)
+        return np.where(flat == EMPTY, EMPTY, row * cols + col)
+
+    def indexer(ciphertext: int) -> SlotIndex:
+        index = layout.index(ciphertext)
+        imag = None if index.imag is None else renamed(index.imag)
+        return SlotIndex(renamed(index.real), imag, index.sign)
+
+    return replace(
+        layout,
+        name=f"{layout.name}, {what}",
+        key=(what, layout.key),
+        rows=rows,
+        cols=cols,
+        indexer=indexer,
+    )
 
 
 def _check_fit(name: str, rows: int, cols: int, needed: int, slots: int) -> None:

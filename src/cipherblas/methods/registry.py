@@ -20,7 +20,12 @@ from cipherblas.common.errors import DTypeError, ParameterError
 from cipherblas.lang.operands import MAX_LENGTH
 from cipherblas.methods.matmul.base import Algorithm
 from cipherblas.methods.matmul.baselines.e2dm import E2dm
+from cipherblas.methods.matmul.baselines.e2dm_r import E2dmR
+from cipherblas.methods.matmul.baselines.fame_published import FamePublished
 from cipherblas.methods.matmul.baselines.halevi_shoup import HaleviShoup
+from cipherblas.methods.matmul.baselines.hegmm import Hegmm
+from cipherblas.methods.matmul.baselines.hegmm_en import HegmmEn
+from cipherblas.methods.matmul.baselines.huang_zong import HuangZong
 from cipherblas.methods.matmul.bicyclic import Bicyclic
 from cipherblas.methods.matmul.diagonals import Diagonals
 from cipherblas.methods.matmul.fame import Fame
@@ -69,7 +74,14 @@ class Entry:
         return bool(getattr(self.method, "baseline", False))
 
 
-_PRODUCTS: tuple[type[Algorithm], ...] = (Diagonals, OuterProduct, Skewed, Bicyclic, Fame, E2dm, HaleviShoup)
+_PRODUCT_BASELINES: tuple[type[Algorithm], ...] = (
+    *(FamePublished, Hegmm, HegmmEn),
+    *(HuangZong, E2dm, E2dmR, HaleviShoup),
+)
+_PRODUCTS: tuple[type[Algorithm], ...] = (
+    *(Diagonals, OuterProduct, Skewed, Bicyclic, Fame),
+    *_PRODUCT_BASELINES,
+)
 _MATVECS: tuple[type[LayerMethod], ...] = (MatVecMetaKernel, MatVecHelib, MatVecFheMpCnn, MatVecFhelipe)
 _CONVOLUTIONS: tuple[type[LayerMethod], ...] = (ConvMetaKernel, ConvFheMpCnn, ConvFhelipe)
 _ENTRIES: dict[tuple[str, str], Entry] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -112,7 +112,7 @@ class Fame(Algorithm):
             self.out_layout = replace(self.out_layout, imaginary_garbage=True, key=out_key)
         # ε^i rotates by i·stride and (i - k)·stride: the same where k columns fill a period.
         self.rotates_columns = self.left_stride * self.inner == self.period
-        self._key = ("fame", m, k, n, slots, aligned, complex_packing, radix)
+        self._key: Hashable = ("fame", m, k, n, slots, aligned, complex_packing, radix)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -184,7 +184,12 @@ class Fame(Algorithm):
         def entry(row: SlotMap, col: SlotMap) -> SlotMap:
             return row + (col + i) % self.inner * self.left_stride
 
-        return self._transform(("epsilon", i), steps, (self.m, self.n), self.left_stride, entry)
+        shape = self._rows_shifted(i), self.n
+        return self._transform(("epsilon", i), steps, shape, self.left_stride, entry)
+
+    def _rows_shifted(self, i: int) -> int:
+        """Rows that ε^i keeps, from the first one on."""
+        return self.m
 
     def omega(self, i: int) -> Transform:
         """ω^i as a transform (Eq. 5, 9)."""

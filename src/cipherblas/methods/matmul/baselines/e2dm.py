@@ -55,6 +55,7 @@ class E2dm(Algorithm):
             raise ParameterError(
                 "The number of baby steps must be at least 1.", expected="at least 1", got=baby_steps
             )
+        self.terms = self.size
         self.cyclic = slots % self.size**2 == 0
         self.period = self.size**2 if self.cyclic else slots
         self.left_layout = row_major(m, k, slots, self.period, self.size)
@@ -102,16 +103,16 @@ class E2dm(Algorithm):
         return masked_map((self._key, *name), self.slots, steps, source, self.period)
 
     def prepare_left(self, ev: Evaluator, cts: Operand) -> list[Any]:
-        """φ^i∘σ(A) for all i. Levels: 2. Keys: rotations of σ (babies, giants), i and i - s."""
+        """φ^i∘σ(A) for every term. Levels: 2. Keys: rotations of σ (babies, giants), i and i - s."""
         skewed = ev.linear_transform(self._input(ev, cts), self.sigma(), baby_steps=self.baby_steps)
-        return list(ev.linear_transforms(skewed, [self.phi(i) for i in range(self.size)]))
+        return list(ev.linear_transforms(skewed, [self.phi(i) for i in range(self.terms)]))
 
     def prepare_right(self, ev: Evaluator, cts: Operand) -> list[Any]:
-        """ψ^i∘τ(B) for all i. Levels: 2 (1 of them unused on a cycle). Keys: rotations by multiples of s."""
+        """ψ^i∘τ(B) for every term. Levels: 2 (1 of them unused on a cycle). Keys: rotations by multiples of s."""
         skewed = ev.linear_transform(self._input(ev, cts), self.tau(), baby_steps=self.baby_steps)
         if self.cyclic and isinstance(skewed, Ct):
             skewed = ev.drop(skewed, skewed.limbs - 1)  # φ spends a level on the other side
-        return list(ev.linear_transforms(skewed, [self.psi(i) for i in range(self.size)]))
+        return list(ev.linear_transforms(skewed, [self.psi(i) for i in range(self.terms)]))
 
     def _input(self, ev: Evaluator, cts: Operand) -> Any:
         ct = ev.ready(cts[0])
@@ -121,7 +122,7 @@ class E2dm(Algorithm):
     def multiply(
         self, ev: Evaluator, left: Sequence[Any], right: Sequence[Any], accumulator: Accumulator | None
     ) -> Accumulator:
-        """One sum of s products."""
+        """One sum of products."""
         return [accumulate(ev, accumulator, 0, left, right)]
 
     def finish(self, ev: Evaluator, accumulator: Accumulator) -> list[Ct]:
