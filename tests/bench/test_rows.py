@@ -165,7 +165,9 @@ def test_a_product_that_is_not_exact_is_no_measurement(monkeypatch: pytest.Monke
 
 def test_both_loop_orders_share_a_program() -> None:
     rows = list(
-        cc._one((4, 3, 5), None, None, 1, 0.0, {"algorithm": "fame", "threads": 1}, ("limb", "rotation"))
+        cc.product_rows(
+            (4, 3, 5), None, None, 1, 0.0, {"algorithm": "fame", "threads": 1}, ("limb", "rotation")
+        )
     )
     assert len(rows) == 2
     for found in rows:

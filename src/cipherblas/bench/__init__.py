@@ -1,14 +1,16 @@
 """Benchmarks: rows as dictionaries, printed as lines of JSON or as tables.
 
 `run_primitives`, `run_ntt`, `run_linear_transform`, `run_bootstrap`, `run_gemm`, `run_transpose`, `run_cc`, `run_pc`,
-`run_crossover`, `run_model` and `run_nn` yield rows as they are measured, `run_nn_counts` rows of counted operations;
+`run_fame_baselines`, `run_crossover`, `run_model` and `run_nn` yield rows as they are measured, `run_nn_counts` rows of
+counted operations;
 `render` prints tables, `to_json` one line. Peers are measured in the same run; no figure of theirs is written down
-here. What a paper reports of its own kernels stands in `nn_shapes`, as such.
+here. What a paper reports of its own stands in `nn_shapes` and `fame_baselines`, as such.
 """
 
 from .bootstrap import run as run_bootstrap
 from .cc import run as run_cc
 from .crossover import run as run_crossover
+from .fame_baselines import run as run_fame_baselines
 from .gemm import run as run_gemm
 from .harness import MeasurementError, Row, render, to_json
 from .linear_transform import run as run_linear_transform
@@ -29,6 +31,7 @@ __all__ = [
     "run_bootstrap",
     "run_cc",
     "run_crossover",
+    "run_fame_baselines",
     "run_gemm",
     "run_linear_transform",
     "run_model",

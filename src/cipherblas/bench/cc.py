@@ -100,10 +100,10 @@ def run(
             yield _exact(shape, exact, threads, budget, options)
             continue
         if not one_ciphertext:
-            yield from _one(shape, peer, peer_python, threads, budget, options)
+            yield from product_rows(shape, peer, peer_python, threads, budget, options)
         if one_ciphertext or both:
             single = one_ciphertext_options(shape, options)
-            yield from _one(shape, peer, peer_python, threads, budget, single, one_ciphertext=True)
+            yield from product_rows(shape, peer, peer_python, threads, budget, single, one_ciphertext=True)
 
 
 def one_ciphertext_options(shape: Shape, options: dict[str, Any]) -> dict[str, Any]:
@@ -145,7 +145,7 @@ def one_ciphertext_options(shape: Shape, options: dict[str, Any]) -> dict[str, A
     return best[1]
 
 
-def _one(
+def product_rows(
     shape: Shape,
     peer: str | None,
     python: str | None,
@@ -202,7 +202,7 @@ def _fame(
         forced = {"algorithm": "fame", "parameters": member.parameters(), **options}
         for shape in member.shapes:
             beside = peer if max(shape) <= PEER_LIMIT else None
-            rows = list(_one(shape, beside, python, threads, budget, forced, orders, set=name))
+            rows = list(product_rows(shape, beside, python, threads, budget, forced, orders, set=name))
             ratio = rows[1]["seconds"] / rows[0]["seconds"]
             for found, order in zip(rows, orders, strict=True):
                 yield {

@@ -271,6 +271,14 @@ def _ratio(result: Mapping[str, Any], what: str) -> str:
     return f"{result['ratios'][what]:.2f}" if what in result.get("ratios", {}) else ""
 
 
+def _best(result: Mapping[str, Any], field: str, name: str | None = None) -> str:
+    """A ratio, in bold of the best baseline, after its name where one is given."""
+    if field not in result:
+        return ""
+    text = f"{result[field]:.3g}" if name is None else f"{name}: {result[field]:.3g}"
+    return f"[bold]{text}[/bold]" if result.get("best") else text
+
+
 _COLUMNS: tuple[tuple[str, Callable[[Mapping[str, Any]], str]], ...] = (
     ("case", lambda r: str(r["case"])),
     ("N, limbs", lambda r: _params_text(r.get("params", {}))),
@@ -282,12 +290,18 @@ _COLUMNS: tuple[tuple[str, Callable[[Mapping[str, Any]], str]], ...] = (
     ("rotations", lambda r: str(r.get("rotations", ""))),
     ("trivial", lambda r: str(r.get("trivial_rotations") or "")),
     ("published", lambda r: str(r.get("published_rotations", ""))),
+    ("transforms", lambda r: str(r.get("transforms", ""))),
+    ("published", lambda r: str(r.get("published_transforms", ""))),
     ("hoistings", lambda r: str(r.get("hoistings", ""))),
     ("plaintexts", lambda r: str(r.get("plaintexts", ""))),
     ("weights", lambda r: size(r["stored_bytes"]) if r.get("stored_bytes") else ""),
     ("encoding", lambda r: seconds_text(r["encode_seconds"]) if r.get("encode_seconds") else ""),
     ("times MetaKernel", lambda r: f"{r['times_metakernel']:.3g}" if "times_metakernel" in r else ""),
+    ("times ours", lambda r: _best(r, "times_ours")),
+    ("best baseline", lambda r: _best(r, "best_over_ours", r.get("best_baseline"))),
     ("published", lambda r: seconds_text(r["published_seconds"]) if r.get("published_seconds") else ""),
+    ("times published", lambda r: f"{r['times_published']:.2g}" if "times_published" in r else ""),
+    ("published speed-up", lambda r: f"{r['published_speedup']:.0f}" if "published_speedup" in r else ""),
     ("slot use", lambda r: _percent(r, "slot_use")),
     ("padded", lambda r: _percent(r, "padded_slot_use")),
     ("published", lambda r: _percent(r, "published_slot_use")),

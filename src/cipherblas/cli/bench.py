@@ -255,6 +255,16 @@ def cc(
     ] = None,
     algorithm: Algorithm = None,
     form: Form = None,
+    baselines: Annotated[
+        bool, typer.Option("--baselines", help="Run the suite by published methods, too, on the same engine.")
+    ] = False,
+    limit: Annotated[
+        float | None,
+        typer.Option(
+            help="Seconds beyond which a method is predicted instead of run.",
+            show_default="60 with --baselines",
+        ),
+    ] = None,
     order: Annotated[
         Order | None, typer.Option(help="Loop order of the linear transforms.", show_default="limb")
     ] = None,
@@ -277,8 +287,9 @@ def cc(
       cipherblas bench cc --shape 160x160x160 --threads 2 --json
       cipherblas bench cc --shape 256x256x256 --exact --dtype int16
       cipherblas bench cc --suite fame --threads 2
+      cipherblas bench cc --suite fame --baselines
     """
-    from cipherblas.bench import run_cc
+    from cipherblas.bench import run_cc, run_fame_baselines
 
     if shape and suite:
         raise typer.BadParameter("a suite has shapes of its own", param_hint="--shape")
@@ -286,6 +297,12 @@ def cc(
         raise typer.BadParameter("takes neither --suite nor --peer", param_hint="--exact")
     if dtype is not None and not exact:
         raise typer.BadParameter("needs --exact", param_hint="--dtype")
+    if baselines and (not suite or peer or algorithm or order):
+        raise typer.BadParameter(
+            "needs --suite, and takes neither --peer, nor --algorithm, nor --order", param_hint="--baselines"
+        )
+    if limit is not None and not baselines:
+        raise typer.BadParameter("needs --baselines", param_hint="--limit")
     options = without_none(
         precision=precision,
         security=security,
@@ -294,6 +311,11 @@ def cc(
         key_budget=key_budget,
         upload_budget=upload_budget,
     )
+    if baselines:
+        options |= without_none(limit=limit)
+        rows = run_fame_baselines(threads=threads, budget=seconds, **options)
+        _print(rows, json, Display(quiet=quiet))
+        return
     rows = run_cc(
         shape or ((64, 64, 64),),
         suite=suite and suite.value,
