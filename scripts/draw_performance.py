@@ -1,8 +1,8 @@
-"""Draws docs/measured/performance.jsonl, and writes its tables into docs/performance.md and the README.
+"""Draws what docs/measured holds, and writes its tables into docs/performance.md and the README.
 
 usage: draw_performance.py [--write] [--pictures FOLDER]
 
-Without arguments it prints the tables. The rows are those of `scripts/measure_performance.py`; every figure on the
+Without arguments it prints the tables. The rows are in performance.jsonl and fame.jsonl, those of `scripts/measure_performance.py`; every figure on the
 pages comes from them. Pictures need matplotlib.
 """
 
@@ -18,12 +18,22 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 ROWS = ROOT / "docs" / "measured" / "performance.jsonl"
+FAME = ROOT / "docs" / "measured" / "fame.jsonl"
 PAGE, README = ROOT / "docs" / "performance.md", ROOT / "README.md"
 PICTURES = ROOT / "docs" / "pictures"
 END = "<!-- end -->"
 SETTINGS = {"svg.hashsalt": "cipherblas", "font.family": "DejaVu Sans", "font.size": 9.0}
 
 Row = dict[str, Any]
+METHODS = {
+    "fame": ("ours", "tab:blue", "o"),
+    "fame-published": ("FAME as printed", "tab:red", "s"),
+    "hegmm": ("HEGMM", "tab:orange", "^"),
+    "hegmm-en": ("HEGMM-En", "tab:brown", "v"),
+    "huang-zong": ("Huang-Zong", "tab:green", "D"),
+    "e2dm-r": ("E2DM-R", "tab:purple", "<"),
+    "e2dm": ("E2DM-S", "0.35", ">"),
+}
 CASES = {"rotate": "rotation", "multiply": "product with relinearisation", "rescale": "rescale"}
 
 
@@ -32,9 +42,9 @@ def begin(name: str) -> str:
     return f"<!-- begin: scripts/draw_performance.py --write, {name} -->"
 
 
-def rows() -> list[Row]:
+def rows(file: Path = ROWS) -> list[Row]:
     """What was measured."""
-    return [json.loads(line) for line in ROWS.read_text(encoding="utf-8").splitlines()]
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
 def number(value: float, digits: int = 2) -> str:
@@ -159,6 +169,47 @@ def products(found: list[Row], bench: str) -> str:
     return table(header, body)
 
 
+def seconds(row: Row) -> float:
+    """Measured, or predicted."""
+    return float(row["seconds"] if "estimated" not in row else row["predicted_seconds"])
+
+
+def shapes(found: list[Row]) -> dict[str, dict[str, Row]]:
+    """FAME's products in their order: case → method → row."""
+    cases: dict[str, dict[str, Row]] = {}
+    for row in found:
+        if "set" in row:
+            cases.setdefault(row["case"], {})[row["algorithm"]] = row
+    return cases
+
+
+def fame(found: list[Row]) -> str:
+    """FAME's products: seconds and plain products of every method, the best baseline over ours."""
+    header = (
+        "set",
+        "m×k×n",
+        *(name for name, *_ in METHODS.values()),
+        "best ÷ ours",
+        "FAME's FPGA, published",
+    )
+
+    def cell(row: Row) -> str:
+        text = f"{'~' if 'estimated' in row else ''}{number(seconds(row), 3)} ({row['plain_products']})"
+        return f"**{text}**" if row.get("best") else text
+
+    body = [
+        [
+            by["fame"]["set"],
+            case.replace("x", "×"),
+            *(cell(by[method]) for method in METHODS),
+            number(by["fame"]["best_over_ours"]),
+            f"about {number(by['fame']['published_seconds'])} s" if "published_seconds" in by["fame"] else "",
+        ]
+        for case, by in shapes(found).items()
+    ]
+    return table(header, body)
+
+
 def conditions(found: list[Row]) -> str:
     machines, commits = ("; ".join(sorted({row[name] for row in found})) for name in ("machine", "commit"))
     others = [row["others"] for row in found]
@@ -234,6 +285,8 @@ def tables(found: list[Row]) -> dict[tuple[Path, str], str]:
         (PAGE, "operations"): primitives(found),
         (PAGE, "secret × secret"): products(found, "cc"),
         (PAGE, "clear × secret"): products(found, "pc"),
+        (PAGE, "FAME's products"): fame(rows(FAME)),
+        (PAGE, "conditions of FAME's products"): conditions(rows(FAME)),
     }
 
 
@@ -255,7 +308,12 @@ def draw(found: list[Row], folder: Path) -> None:
 
     folder.mkdir(parents=True, exist_ok=True)
     with matplotlib.rc_context(SETTINGS):
-        for name, figure in (("performance-products", curves(found)), ("performance-peers", peers(found))):
+        figures = {
+            "performance-products": curves(found),
+            "performance-peers": peers(found),
+            "performance-fame": fame_methods(rows(FAME)),
+        }
+        for name, figure in figures.items():
             figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
 
 
@@ -324,6 +382,47 @@ def peers(found: list[Row]) -> Any:
     right.axvline(1, color="0.35", linestyle=":")
     right.set_title("peer's seconds over ours, one thread", fontsize=10)
     right.grid(alpha=0.3, axis="x")
+    return figure
+
+
+def fame_methods(found: list[Row]) -> Any:
+    """Seconds of every method on FAME's products: hollow where predicted; and what the paper reports of its FPGA."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9.6, 4.6), facecolor="white", layout="constrained")
+    axis = figure.subplots()
+    cases = shapes(found)
+    for method, (name, colour, marker) in METHODS.items():
+        for place, by in enumerate(cases.values()):
+            row = by[method]
+            axis.plot(
+                place,
+                seconds(row),
+                marker,
+                color=colour,
+                markerfacecolor="none" if "estimated" in row else colour,
+                label=None if place else name,
+            )
+    published = {
+        place: by["fame"]["published_seconds"]
+        for place, by in enumerate(cases.values())
+        if "published_seconds" in by["fame"]
+    }
+    axis.plot(
+        *zip(*published.items(), strict=True),
+        "*",
+        color="black",
+        markersize=11,
+        label="FAME's FPGA, published",
+    )
+    axis.set_yscale("log")
+    axis.set_xticks(
+        range(len(cases)), [f"{by['fame']['set']}\n{case.replace('x', '×')}" for case, by in cases.items()]
+    )
+    axis.tick_params(axis="x", labelsize=7)
+    axis.set_ylabel("seconds on the server (hollow: predicted)")
+    axis.grid(alpha=0.3)
+    axis.legend(fontsize=8, ncols=2)
     return figure
 
 

@@ -1,12 +1,13 @@
 """Measures what docs/performance.md and the table of the README show, with `cipherblas bench`.
 
-usage: measure_performance.py [--openfhe-python INTERPRETER] [--only WORD] [--minutes M] [FILE]
+usage: measure_performance.py [--openfhe-python INTERPRETER] [--fame] [--only WORD] [--minutes M] [FILE]
 
 Writes the rows that the benchmarks print to FILE (docs/measured/performance.jsonl), each with the command that made it,
 the commit, and `others`: how many cores other processes kept busy meanwhile, on average. Where that is more than a
 tenth of a core, a command is measured again later, until the minutes are over; of several tries the quietest is kept,
 also of those that FILE held before. SEAL must be installed (`pip install '.[peers]'`); without an interpreter for
-OpenFHE its rows are left out. `scripts/draw_performance.py --write` puts them on the pages.
+OpenFHE its rows are left out. With --fame it measures FAME's products by all methods instead, for
+docs/measured/fame.jsonl. `scripts/draw_performance.py --write` puts them on the pages.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 FILE = ROOT / "docs" / "measured" / "performance.jsonl"
+FAME_FILE = FILE.with_name("fame.jsonl")
+FAME = ["cc", "--suite", "fame", "--baselines"]
 CC_SIZES, PC_SIZES, PEER_SIZES = (
     (64, 128, 256, 512, 1024, 2048),
     (64, 128, 256, 512, 1024, 2048, 4096),
@@ -93,19 +96,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("file", nargs="?", type=Path, default=FILE)
+    parser.add_argument("file", nargs="?", type=Path)
     parser.add_argument("--openfhe-python", metavar="INTERPRETER", help="CPython 3.10 that has OpenFHE")
+    parser.add_argument("--fame", action="store_true", help="FAME's products instead")
     parser.add_argument("--only", default="", metavar="WORD", help="commands that contain this word")
     parser.add_argument("--minutes", type=float, default=30.0, help="when to stop (30)")
     given = parser.parse_args()
+    file: Path = given.file or (FAME_FILE if given.fame else FILE)
     end = time.monotonic() + 60 * given.minutes
     wanted: dict[str, list[str]] = {}
-    for arguments in commands(given.openfhe_python):
+    for arguments in [FAME] if given.fame else commands(given.openfhe_python):
         words = ["python3.10" if word == given.openfhe_python else word for word in arguments]
         wanted[" ".join(["cipherblas", "bench", *words])] = arguments
     kept: dict[str, list[Row]] = {shown: [] for shown in wanted}
-    if given.file.exists():
-        for line in given.file.read_text(encoding="utf-8").splitlines():
+    if file.exists():
+        for line in file.read_text(encoding="utf-8").splitlines():
             row = json.loads(line)
             if row["command"] in kept:
                 kept[row["command"]].append(row)
@@ -126,9 +131,9 @@ def main() -> int:
             print(f"{shown}: others kept {rows[0]['others']} cores busy", flush=True)
             if float(str(rows[0]["others"])) < noise(shown):
                 kept[shown] = rows
-                given.file.parent.mkdir(parents=True, exist_ok=True)
+                file.parent.mkdir(parents=True, exist_ok=True)
                 lines = [f"{json.dumps(row)}\n" for found in kept.values() for row in found]
-                given.file.write_text("".join(lines), encoding="utf-8")
+                file.write_text("".join(lines), encoding="utf-8")
     return 0
 
 
