@@ -11,7 +11,7 @@ from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.evaluators.slots.values import Plain
 from cipherblas.forms.blocks import grid_shape, join, split
 from cipherblas.forms.convert.relayout import plan, relayout, same_entries
-from cipherblas.forms.layouts import column_major, row_major
+from cipherblas.forms.layouts import EMPTY, column_major, row_major, stacked, transposed, with_garbage
 from cipherblas.methods.matmul.registry import ALGORITHMS, build
 from cipherblas.rlwe.rings import RingShape
 
@@ -32,6 +32,29 @@ def test_unpack_inverts_pack(name, m, k, n, seed):
         assert len(vectors) == layout.ciphertexts
         np.testing.assert_array_equal(layout.unpack(vectors), matrix)
         assert max(np.abs(v).max() for v in vectors) <= layout.slot_bound(np.abs(matrix).max())
+
+
+@given(small, small)
+def test_transposed_layouts_hold_transposed_blocks(rows, cols):
+    matrix = np.random.default_rng(rows).uniform(-1, 1, (rows, cols))
+    layout = column_major(rows, cols, 64, stride=rows + 1)
+    np.testing.assert_array_equal(transposed(layout).pack(matrix.T)[0], layout.pack(matrix)[0])
+    np.testing.assert_array_equal(transposed(layout).unpack(layout.pack(matrix)), matrix.T)
+    assert transposed(layout).index(0).real[rows] == EMPTY
+
+
+@given(small, small, st.integers(1, 3))
+def test_stacked_layouts_repeat_rows(rows, cols, copies):
+    matrix = np.random.default_rng(rows).uniform(-1, 1, (rows, cols))
+    whole = column_major(rows * copies, cols, 128)
+    layout = stacked(whole, rows)
+    np.testing.assert_array_equal(layout.pack(matrix)[0], whole.pack(np.tile(matrix, (copies, 1)))[0])
+    np.testing.assert_array_equal(layout.unpack(layout.pack(matrix)), matrix)
+
+
+def test_layouts_with_garbage_are_other_layouts():
+    layout = column_major(2, 3, 8)
+    assert with_garbage(layout).empty_garbage and with_garbage(layout) != layout
 
 
 def test_packing_refuses_other_shapes():

@@ -297,9 +297,10 @@ def cc(
         raise typer.BadParameter("takes neither --suite nor --peer", param_hint="--exact")
     if dtype is not None and not exact:
         raise typer.BadParameter("needs --exact", param_hint="--dtype")
-    if baselines and (not suite or peer or algorithm or order):
+    if baselines and (not suite or peer or algorithm or order or form):
         raise typer.BadParameter(
-            "needs --suite, and takes neither --peer, nor --algorithm, nor --order", param_hint="--baselines"
+            "needs --suite, and takes neither --peer, --algorithm, --order nor --form",
+            param_hint="--baselines",
         )
     if limit is not None and not baselines:
         raise typer.BadParameter("needs --baselines", param_hint="--limit")
@@ -311,23 +312,20 @@ def cc(
         key_budget=key_budget,
         upload_budget=upload_budget,
     )
+    options |= {"threads": threads, "budget": seconds}
     if baselines:
-        options |= without_none(limit=limit)
-        rows = run_fame_baselines(threads=threads, budget=seconds, **options)
-        _print(rows, json, Display(quiet=quiet))
-        return
-    rows = run_cc(
-        shape or ((64, 64, 64),),
-        suite=suite and suite.value,
-        peer=peer and peer.value,
-        peer_python=str(peer_python) if peer_python is not None else None,
-        algorithm=algorithm,
-        order=order and order.value,
-        exact=(dtype.value if dtype else "int8") if exact else None,
-        threads=threads,
-        budget=seconds,
-        **options,
-    )
+        rows = run_fame_baselines(**options, **without_none(limit=limit))
+    else:
+        rows = run_cc(
+            shape or ((64, 64, 64),),
+            suite=suite and suite.value,
+            peer=peer and peer.value,
+            peer_python=str(peer_python) if peer_python is not None else None,
+            algorithm=algorithm,
+            order=order and order.value,
+            exact=(dtype.value if dtype else "int8") if exact else None,
+            **options,
+        )
     _print(rows, json, Display(quiet=quiet))
 
 
