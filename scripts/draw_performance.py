@@ -2,7 +2,8 @@
 
 usage: draw_performance.py [--write] [--pictures FOLDER]
 
-Without arguments it prints the tables. The rows are in performance.jsonl and fame.jsonl, those of `scripts/measure_performance.py`; every figure on the
+Without arguments it prints the tables. The rows, in performance.jsonl and fame.jsonl, are those of
+`scripts/measure_performance.py`; every figure on the
 pages comes from them. Pictures need matplotlib.
 """
 

@@ -29,6 +29,19 @@ def test_rows_say_where_they_come_from() -> None:
     assert len({row["machine"] for row in ROWS}) == 1
 
 
+def test_every_method_has_a_row_for_each_of_the_products_of_fame() -> None:
+    """Of one run, and where measured to the precision asked for."""
+    rows = PERFORMANCE.rows(PERFORMANCE.FAME)
+    for name in ("command", "commit", "machine"):
+        assert len({row[name] for row in rows}) == 1
+    cases = PERFORMANCE.shapes(rows)
+    assert len(cases) == 12
+    for case, by_method in cases.items():
+        assert set(by_method) == set(PERFORMANCE.METHODS)
+        inner = int(case.split("x")[1])
+        assert all("estimated" in row or row["error"] <= 1e-4 * inner for row in by_method.values())
+
+
 def test_both_sides_of_a_ratio_are_secure_and_right() -> None:
     for row in ROWS:
         assert row["params"]["security"] >= 128
