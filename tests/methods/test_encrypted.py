@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from cipherblas.crypto.keys import decrypt_coefficients, encrypt, generate_secret, make_evaluation_keys
@@ -109,6 +111,17 @@ def test_every_candidate(name, key_policy):
     a, b = matrices(6, 7, 5)
     for options in ALGORITHMS[name].candidates(6, 7, 5, 128):
         run(build(name, 6, 7, 5, 128, options), toy(256), a, b, key_policy=key_policy)
+
+
+@settings(max_examples=20)
+@given(
+    st.sampled_from(["fame-published", "hegmm", "hegmm-en", "huang-zong", "e2dm-r"]),
+    *(st.integers(2, 8) for _ in range(3)),
+)
+def test_random_shapes_of_published_products(name, m, k, n):
+    a, b = matrices(m, k, n, seed=m * 64 + k * 8 + n)
+    for options in ALGORITHMS[name].candidates(m, k, n, 128):
+        run(build(name, m, k, n, 128, options), toy(256), a, b)
 
 
 @pytest.mark.parametrize("name", sorted(ALGORITHMS))
