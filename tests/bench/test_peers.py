@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from cipherblas import bench
+from cipherblas.bench import bootstrap
 from cipherblas.bench.peers import Peer, PeerError
 
 PEERS = Path(importlib.util.find_spec("cipherblas.bench.peers").origin).parent  # type: ignore[union-attr, arg-type]
@@ -40,7 +41,14 @@ def test_a_process_that_ends_is_reported_with_its_last_words(tmp_path: Path) -> 
 
 
 def test_workers_need_nothing_of_this_package() -> None:
-    for worker in ("protocol", "seal_worker", "openfhe_worker", "e2dm_seal"):
+    for worker in (
+        "protocol",
+        "seal_worker",
+        "openfhe_worker",
+        "openfhe_bootstrap",
+        "openfhe_parameters",
+        "e2dm_seal",
+    ):
         text = (PEERS / f"{worker}.py").read_text(encoding="utf-8")
         assert "import cipherblas" not in text
         assert "from cipherblas" not in text
@@ -80,7 +88,23 @@ def test_a_row_beside_seal() -> None:
         assert row["speedup"] == row["peer_seconds"] / row["seconds"] > 0
 
 
-@pytest.mark.skipif(OPENFHE is None, reason="CIPHERBLAS_OPENFHE_PYTHON names no interpreter that has openfhe")
+needs_openfhe = pytest.mark.skipif(
+    OPENFHE is None, reason="CIPHERBLAS_OPENFHE_PYTHON names no interpreter that has openfhe"
+)
+
+
+@needs_openfhe
+def test_bootstrapping_by_openfhe() -> None:
+    """On a toy ring, INSECURE."""
+    toy = {**bootstrap.OPENFHE, "n": 1 << 11, "security": 0}
+    found = bootstrap.beside(toy, OPENFHE, 1, 0.0)
+    params = found["peer_params"]
+    assert (params["n"], params["slots"], params["dnum"]) == (1 << 11, 1 << 10, toy["digits"])
+    assert params["levels_left"] >= 1 and params["precision_bits"] > 8 and params["key_bytes"] > 0
+    assert found["peer_timing"].seconds > 0
+
+
+@needs_openfhe
 def test_a_row_beside_openfhe() -> None:
     beside(peer="openfhe", peer_python=OPENFHE)
 

@@ -82,13 +82,21 @@ def test_bootstrapping_keeps_what_it_says() -> None:
 
     params = chain(1 << 9, 3, 4).parameters(0, insecure=True)
     for real in (True, False):
-        found = bootstrap.measured(params, 1, 0.0, real)
-        check(found, bench="bootstrap")
+        found = bootstrap.measured(params, 1, 0.0, real, ciphertexts=3, in_a_row=2)
+        check(found, bench="bootstrap", ciphertexts=3)
         assert found["levels_left"] == 3 and found["slots"] == 256
         assert found["predicted_bits"] <= found["precision_bits"] < 25
         assert found["error"] == pytest.approx(2.0 ** -found["precision_bits"])
+        steps = [found[f"{step}_seconds"] for step in bootstrap.STEPS]
+        assert min(steps) > 0 and max(steps) < found["seconds_max"]
+        in_a_row = list(zip(found["predicted_bits_in_a_row"], found["bits_in_a_row"], strict=True))
+        assert len(in_a_row) == 2 and all(predicted <= bits for predicted, bits in in_a_row)
     with pytest.raises(ValueError, match="log_n"):
         next(bench.run_bootstrap(log_n=(14,)))
+    with pytest.raises(ValueError, match="log_n: expected 16 beside a peer"):
+        next(bench.run_bootstrap(log_n=(15,), peer="openfhe"))
+    with pytest.raises(ValueError, match="peer: expected openfhe, got seal"):
+        next(bench.run_bootstrap(peer="seal"))
 
 
 def test_ntt_names_its_instruction_set() -> None:

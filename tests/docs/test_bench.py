@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
 from cipherblas import bench
-from cipherblas.bench import harness
+from cipherblas.bench import bootstrap, harness
 from cipherblas.bench.primitives import CASES
+from cipherblas.crypto.params import Parameters
+from cipherblas.planner.chains import chain
 from tests.support import documents
 
 pytestmark = [pytest.mark.encrypted, pytest.mark.usefixtures("fewest_runs")]
 PAGE = documents.ROOT / "docs" / "bench.md"
 LEAST = 1e-4  # seconds per side: the least number of runs
+
+
+def toy() -> Parameters:
+    """For bootstrapping. INSECURE."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return chain(1 << 8, 2, 4).parameters(0, insecure=True)
 
 
 def listed(title: str) -> set[str]:
@@ -48,6 +58,7 @@ def test_common_fields_are_listed() -> None:
         pytest.param(lambda: bench.run_nn_counts(["8x4", "8x8"]), id="nn counts"),
         pytest.param(lambda: bench.run_nn(["Conv1"], budget=LEAST, limit=0.0), id="nn"),
         pytest.param(lambda: bench.run_model(["layer 10x784"], budget=LEAST), id="model"),
+        pytest.param(lambda: [bootstrap.measured(toy(), 1, LEAST, True, in_a_row=1)], id="bootstrap"),
         pytest.param(lambda: bench.run_gemm([(8, 9, 10)], budget=LEAST), id="gemm"),
     ],
 )  # fmt: skip

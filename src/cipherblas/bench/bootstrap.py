@@ -1,119 +1,272 @@
-"""Bootstrapping at 128 bits of security: seconds, precision, keys.
+"""Bootstrapping at 128 bits of security: seconds of the whole and of its steps, precision, keys, beside OpenFHE.
 
 `precision_bits` is -log2 of the largest error of any slot, of values between -1 and 1, over all runs; what is predicted
-stands beside it. `levels_left` are those between one refresh and the next one.
+stands beside it. `levels_left` are those between one refresh and the next one. Seconds of steps (`STEPS`) are medians
+of the same runs.
+
+OpenFHE (`peers/openfhe_bootstrap.py`) has the same ring degree, all slots, at least 128 bits by its own check, and a
+sparse secret while the modulus is raised and a dense one everywhere else, as we do. Of the settings that were tried
+(docs/bench.md), `OPENFHE` is the fastest of those that leave as many levels as its keys leave memory for. Keys and
+diagonals of both sides together would not fit the memory of usual machines: OpenFHE runs first and ends, then we run.
 """
 
 from __future__ import annotations
 
 import gc
 import math
+import statistics
 import time
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from cipherblas.bench.harness import Row, Timing, params_fields, peak_memory, repeats_for, row
+from cipherblas.bench.harness import Row, Timing, in_turns, params_fields, peak_memory, repeats_for, row
+from cipherblas.bench.peers import Peer, PeerError
 from cipherblas.crypto.params import Parameters
-from cipherblas.methods.bootstrapping.refresh import bootstrapping_of
+from cipherblas.evaluators.slots.interface import Evaluator
+from cipherblas.evaluators.slots.values import Ct
+from cipherblas.methods.bootstrapping.refresh import Bootstrapping, bootstrapping_of
 from cipherblas.planner.chains import chain
 
 SETS = {16: (15, 8), 15: (3, 3)}  # log2 of the ring degree → working levels, limbs per digit
-MOST_RUNS = 20
+LEAST_RUNS, MOST_RUNS = 3, 20
 MASKS = 6 << 30  # bytes of encoded diagonals that may be kept
+STEPS = ("slots_to_coefficients", "mod_raise", "coefficients_to_slots", "eval_mod")
+OPENFHE: dict[str, Any] = {
+    "n": 1 << 16,
+    "security": 128,
+    "depth": 7,
+    "level_budget": [3, 3],
+    "first_bits": 60,
+    "scaling_bits": 56,
+    "digits": 4,
+}
+T = TypeVar("T")
+PEER_ERROR = 2.0**-8  # of values between -1 and 1: what errs by more refreshes nothing
+
+
+@dataclass(frozen=True)
+class Timed(Bootstrapping):
+    """The same, with the seconds of the steps that were run: `seconds` by the names of `STEPS`."""
+
+    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STEPS, 0.0), compare=False)
+
+    @classmethod
+    def of(cls, method: Bootstrapping) -> Timed:
+        """That method, timed."""
+        return cls(method.down, method.up, method.reduction, method.ratio_bits, method.baby_steps)
+
+    def in_coefficients(self, ev: Evaluator, x: Ct) -> tuple[Ct, float]:
+        return self._timed(STEPS[0], lambda: super(Timed, self).in_coefficients(ev, x))
+
+    def raised(self, ev: Evaluator, x: Ct, scale: float) -> Ct:
+        return self._timed(STEPS[1], lambda: super(Timed, self).raised(ev, x, scale))
+
+    def in_slots(self, ev: Evaluator, u: Ct, real: bool) -> list[Ct]:
+        return self._timed(STEPS[2], lambda: super(Timed, self).in_slots(ev, u, real))
+
+    def reduced(self, ev: Evaluator, part: Ct, scale: float) -> Ct:
+        return self._timed(STEPS[3], lambda: super(Timed, self).reduced(ev, part, scale))
+
+    def _timed(self, step: str, work: Callable[[], T]) -> T:
+        start = time.perf_counter()
+        result = work()
+        self.seconds[step] += time.perf_counter() - start
+        return result
+
+
+class Refreshes:
+    """Our side: keys, values and an evaluator for one set of parameters."""
+
+    def __init__(self, params: Parameters, real: bool) -> None:
+        from cipherblas.crypto import keys
+        from cipherblas.engines.encodings import Encodings
+        from cipherblas.evaluators.slots.native import Native
+        from cipherblas.evaluators.slots.symbolic import Symbolic
+
+        self.params, self.real = params, real
+        self.method = bootstrapping_of(params)
+        self.limbs = self.method.levels_before + 1  # of what is refreshed
+        counted = Symbolic(params)
+        self.method.run(counted, counted.fresh(None, bound=1.0, limbs=self.limbs), real)
+        self.counts = counted.counts
+        start = time.perf_counter()
+        self.secret = keys.generate_secret(params)
+        evaluation = keys.make_evaluation_keys(self.secret, counted.request)
+        self.keygen_seconds = time.perf_counter() - start
+        self.key_bytes = evaluation.nbytes
+        self.ev = Native(params, evaluation, encodings=Encodings(MASKS))
+        self.random = np.random.default_rng(1)
+
+    def encrypted(self) -> tuple[NDArray[np.complex128], Ct]:
+        """Random values of absolute value 1 at most, and a ciphertext of them that waits to be refreshed."""
+        from cipherblas.crypto import keys
+
+        values = self.random.uniform(-1, 1, self.params.slots).astype(np.complex128)
+        if not self.real:
+            values = values * np.exp(2j * np.pi * self.random.random(self.params.slots))
+        coefficients = self.params.context().encode(values, 2.0**self.params.scale_bits)
+        fresh = keys.encrypt(self.secret, coefficients, self.limbs).expand()
+        return values, self.ev.fresh(fresh, bound=1.0, limbs=self.limbs)
+
+    def refreshed(self, ct: Ct) -> tuple[Ct, dict[str, float]]:
+        """One bootstrap, and the seconds of all (`whole`) and of each step."""
+        timed = Timed.of(self.method)
+        start = time.perf_counter()
+        result = timed.run(self.ev, ct, self.real)
+        return result, {"whole": time.perf_counter() - start, **timed.seconds}
+
+    def error(self, ct: Ct, values: NDArray[np.complex128]) -> float:
+        """The largest error of a slot."""
+        from cipherblas.crypto import keys
+
+        found = self.params.context().decode(keys.decrypt_coefficients(self.secret, ct.data)) / ct.scale
+        errors = found - values
+        return float(np.abs(errors.real if self.real else errors).max())
+
+    def once(self) -> tuple[dict[str, float], float, Ct]:
+        """Seconds, error and result of a bootstrap of new values."""
+        values, ct = self.encrypted()
+        result, seconds = self.refreshed(ct)
+        return seconds, self.error(result, values), result
+
+    def in_a_row(self, number: int) -> Row:
+        """Bits of the worst slot, found and predicted, after each of so many bootstraps of one ciphertext."""
+        values, ct = self.encrypted()
+        found, predicted = [], []
+        for _ in range(number):
+            ct, _ = self.refreshed(ct)
+            found.append(_bits(self.error(ct, values)))
+            predicted.append(_bits(ct.error(self.params.slots)))
+        return {"bits_in_a_row": found, "predicted_bits_in_a_row": predicted}
 
 
 def run(
-    *, log_n: Sequence[int] = (16,), threads: int = 1, budget: float = 10.0, complex_slots: bool = False
+    *,
+    log_n: Sequence[int] = (16,),
+    threads: int = 1,
+    budget: float = 10.0,
+    complex_slots: bool = False,
+    ciphertexts: int | None = None,
+    in_a_row: int = 0,
+    peer: str | None = None,
+    peer_python: str | None = None,
 ) -> Iterator[Row]:
     """Rows of `bench bootstrap`.
 
     Args:
         log_n: log2 of the ring degrees.
-        threads: of the server.
-        budget: seconds spent on each case; at least three runs.
+        threads: of the server, and of the peer.
+        budget: seconds spent on each side of each case; at least three runs.
         complex_slots: complex numbers instead of real ones, which take a second EvalMod.
+        ciphertexts: so many runs, each of new values, whatever the budget.
+        in_a_row: bootstraps of one ciphertext, one after the other, whose precision is followed.
+        peer: "openfhe", or None for ours alone.
+        peer_python: interpreter with the peer's wheel; by default this one.
 
     Raises:
-        ValueError: no set of parameters has such a degree.
+        ValueError: no set of parameters has such a degree, or the peer is unknown or is not run at it.
+        PeerError: the peer cannot be run, computes something wrong, or has other parameters than it was asked for.
     """
     from cipherblas import _core
 
     unknown = sorted(set(log_n) - set(SETS))
     if unknown:
         raise ValueError(f"log_n: expected some of {sorted(SETS)}, got {unknown}")
+    if peer not in (None, "openfhe"):
+        raise ValueError(f"peer: expected openfhe, got {peer}")
+    if peer is not None and {1 << degree for degree in log_n} != {OPENFHE["n"]}:
+        raise ValueError(f"log_n: expected {OPENFHE['n'].bit_length() - 1} beside a peer, got {list(log_n)}")
     _core.set_threads(threads)
     for degree in log_n:
+        theirs = beside(OPENFHE, peer_python, threads, budget) if peer is not None else {}
         params = chain(1 << degree, *SETS[degree]).parameters(128, insecure=False)
-        yield measured(params, threads, budget, not complex_slots)
+        yield measured(params, threads, budget, not complex_slots, ciphertexts, in_a_row, theirs)
         gc.collect()
         _core.trim_pool()
 
 
-def measured(params: Parameters, threads: int, budget: float, real: bool) -> Row:
-    """The row of one set of parameters."""
-    from cipherblas.crypto import keys
-    from cipherblas.engines.encodings import Encodings
-    from cipherblas.evaluators.slots.native import Native
-    from cipherblas.evaluators.slots.symbolic import Symbolic
+def beside(setting: Row, python: str | None, threads: int, budget: float) -> Row:
+    """Fields of the peer, which is run and ended.
 
-    method = bootstrapping_of(params)
-    before = method.levels_before + 1
-    counted = Symbolic(params)
-    method.run(counted, counted.fresh(None, bound=1.0, limbs=before), real)
-    start = time.perf_counter()
-    secret = keys.generate_secret(params)
-    evaluation = keys.make_evaluation_keys(secret, counted.request)
-    keygen = time.perf_counter() - start
-    ev = Native(params, evaluation, encodings=Encodings(MASKS))
-    context, random = params.context(), np.random.default_rng(1)
-    scale = 2.0**params.scale_bits
+    Raises:
+        PeerError: it cannot be run, computes something wrong, or has other parameters than it was asked for.
+    """
+    with Peer("openfhe-bootstrap", setting, python=python, threads=threads) as theirs:
+        ready = theirs.ready
+        asked = {name: setting[name] for name in ("n", "digits")}
+        found = {name: ready[name] for name in asked}
+        if found != asked:
+            raise PeerError(f"parameters of {ready['peer']}: expected {asked}, got {found}")
+        if not ready["error"] <= PEER_ERROR:
+            raise PeerError(
+                f"results of {ready['peer']}: expected an error of at most {PEER_ERROR:.2g}, got {ready['error']:.2g}"
+            )
+        (runs,) = in_turns([lambda repeats: theirs.measure("bootstrap", repeats)], budget=budget)
+    described = {name: value for name, value in ready.items() if name not in ("peer", "threads", "digits")}
+    return {
+        "peer": ready["peer"],
+        "peer_params": described | {"dnum": ready["digits"], "precision_bits": _bits(ready["error"])},
+        "peer_timing": Timing.of(runs),
+    }
 
-    def once() -> tuple[float, float, Any]:
-        values = random.uniform(-1, 1, params.slots).astype(np.complex128)
-        if not real:
-            values = values * np.exp(2j * np.pi * random.random(params.slots))
-        fresh = keys.encrypt(secret, context.encode(values, scale), before).expand()
-        ct = ev.fresh(fresh, bound=1.0, limbs=before)
-        begin = time.perf_counter()
-        result = method.run(ev, ct, real)
-        seconds = time.perf_counter() - begin
-        found = context.decode(keys.decrypt_coefficients(secret, result.data)) / result.scale
-        errors = found - values
-        return seconds, float(np.abs(errors.real if real else errors).max()), result
 
-    first, worst, result = once()  # encodes the diagonals
-    runs = []
+def measured(
+    params: Parameters,
+    threads: int,
+    budget: float,
+    real: bool,
+    ciphertexts: int | None = None,
+    in_a_row: int = 0,
+    theirs: Row | None = None,
+) -> Row:
+    """The row of one set of parameters; arguments are those of `run`.
+
+    Args:
+        theirs: fields of the peer.
+    """
+    ours = Refreshes(params, real)
+    first, worst, _ = ours.once()  # encodes the diagonals
     with peak_memory() as peak:
-        seconds, error, _ = once()
-    runs.append(seconds)
-    worst = max(worst, error)
-    for _ in range(repeats_for(seconds, budget, 2, MOST_RUNS)):
-        seconds, error, _ = once()
+        seconds, error, result = ours.once()
+    runs, errors = [seconds], [worst, error]
+    left = repeats_for(seconds["whole"], budget, LEAST_RUNS, MOST_RUNS) - 1
+    for _ in range(left if ciphertexts is None else ciphertexts - len(errors)):
+        seconds, error, _ = ours.once()
         runs.append(seconds)
-        worst = max(worst, error)
-    counts, log_n = counted.counts, params.n.bit_length() - 1
+        errors.append(error)
+    worst, log_n = max(errors), params.n.bit_length() - 1
     return row(
         "bootstrap",
         f"2^{log_n}, {'real' if real else 'complex'} slots",
         params=params_fields(params),
         algorithm="slots to coefficients first",
         threads=threads,
-        timing=Timing.of(runs),
+        timing=Timing.of([one["whole"] for one in runs]),
         error=worst,
-        rotations=counts.rotations,
-        products=counts.products,
-        key_bytes=evaluation.nbytes,
+        rotations=ours.counts.rotations,
+        products=ours.counts.products,
+        key_bytes=ours.key_bytes,
         peak_bytes=peak.bytes,
         slots=params.slots,
         batch=1,
-        levels_left=result.limbs - before,
-        precision_bits=-math.log2(worst),
-        predicted_bits=-math.log2(result.error(len(runs) * params.slots)),
-        failure_bits=method.failure_bits - log_n,
-        ntt_limbs=counts.ntt_limbs,
-        mac_limbs=counts.mac_limbs,
-        keygen_seconds=keygen,
-        first_seconds=first,
+        ciphertexts=len(errors),
+        levels_left=result.limbs - ours.limbs,
+        precision_bits=_bits(worst),
+        predicted_bits=_bits(result.error(len(errors) * params.slots)),
+        failure_bits=ours.method.failure_bits - log_n,
+        ntt_limbs=ours.counts.ntt_limbs,
+        mac_limbs=ours.counts.mac_limbs,
+        keygen_seconds=ours.keygen_seconds,
+        first_seconds=first["whole"],
+        **{f"{step}_seconds": statistics.median(one[step] for one in runs) for step in STEPS},
+        **(ours.in_a_row(in_a_row) if in_a_row else {}),
+        **(theirs or {}),
     )
+
+
+def _bits(error: float) -> float:
+    return -math.log2(error)

@@ -266,6 +266,18 @@ def _percent(result: Mapping[str, Any], name: str) -> str:
     return f"{100 * result[name]:.1f}%" if name in result else ""
 
 
+def _seconds(result: Mapping[str, Any], name: str) -> str:
+    return seconds_text(result[name]) if name in result else ""
+
+
+def _levels(result: Mapping[str, Any]) -> str:
+    return str(result.get("levels_left", ""))
+
+
+def _bits(result: Mapping[str, Any], name: str = "precision_bits") -> str:
+    return f"{result[name]:.1f}" if name in result else ""
+
+
 def _ratio(result: Mapping[str, Any], what: str) -> str:
     """Predicted ÷ measured, of `bench model`."""
     return f"{result['ratios'][what]:.2f}" if what in result.get("ratios", {}) else ""
@@ -285,6 +297,13 @@ _COLUMNS: tuple[tuple[str, Callable[[Mapping[str, Any]], str]], ...] = (
     ("algorithm", lambda r: str(r.get("algorithm", ""))),
     ("threads", lambda r: str(r.get("threads", ""))),
     ("time (least to largest)", _spread),
+    ("StC", lambda r: _seconds(r, "slots_to_coefficients_seconds")),
+    ("ModRaise", lambda r: _seconds(r, "mod_raise_seconds")),
+    ("CtS", lambda r: _seconds(r, "coefficients_to_slots_seconds")),
+    ("EvalMod", lambda r: _seconds(r, "eval_mod_seconds")),
+    ("levels", _levels),
+    ("bits", _bits),
+    ("predicted", lambda r: _bits(r, "predicted_bits")),
     ("expansion", lambda r: seconds_text(r["expand_seconds"]) if r.get("expand_seconds") else ""),
     ("error", lambda r: f"{r['error']:.1e}" if "error" in r else ""),
     ("rotations", lambda r: str(r.get("rotations", ""))),
@@ -316,6 +335,8 @@ _COLUMNS: tuple[tuple[str, Callable[[Mapping[str, Any]], str]], ...] = (
     ("coarse : limb", lambda r: f"[bold]{r['coarse_over_limb']:.2f}[/bold]" if "coarse_over_limb" in r else ""),
     ("peer", lambda r: str(r.get("peer", ""))),
     ("peer time", lambda r: _spread(r, "peer_")),
+    ("its levels", lambda r: _levels(r.get("peer_params", {}))),
+    ("its bits", lambda r: _bits(r.get("peer_params", {}))),
     ("times faster", lambda r: f"[bold]{r['speedup']:.1f}[/bold]" if "speedup" in r else ""),
     ("of least", lambda r: f"{r['speedup_of_least']:.1f}" if "speedup_of_least" in r else ""),
     ("times GEMM", lambda r: f"{r['times_gemm']:.3g}" if "times_gemm" in r else ""),

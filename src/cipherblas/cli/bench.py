@@ -128,6 +128,12 @@ def primitives(
     _print(rows, json, Display(quiet=quiet))
 
 
+class BootstrapPeer(str, Enum):
+    """Libraries that `bench bootstrap` compares with."""
+
+    openfhe = "openfhe"
+
+
 class BootstrapRing(str, Enum):
     """log2 of the ring degrees that bootstrapping has parameters for."""
 
@@ -145,23 +151,48 @@ def bootstrap(
     complex_slots: Annotated[
         bool, typer.Option("--complex", help="Complex slots, which take a second EvalMod.")
     ] = False,
+    ciphertexts: Annotated[
+        int | None,
+        typer.Option(min=3, help="Number of runs, each of new values.", show_default="as --seconds allows"),
+    ] = None,
+    in_a_row: Annotated[
+        int,
+        typer.Option(
+            "--in-a-row", min=0, help="Bootstrap one ciphertext so many times, and follow its precision."
+        ),
+    ] = 0,
+    peer: Annotated[
+        BootstrapPeer | None, typer.Option(help="Compare with this library.", show_default=False)
+    ] = None,
+    peer_python: PeerPython = None,
     threads: OneThread = 1,
     seconds: Seconds = 10.0,
     json: JsonLines = False,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Measure bootstrapping at 128 bits of security: seconds, precision of the worst slot, levels left, keys.
+    """Measure bootstrapping at 128 bits of security: seconds, steps, precision of the worst slot, levels left, keys.
 
     \b
     Examples:
       cipherblas bench bootstrap
       cipherblas bench bootstrap --log-n 15 --log-n 16 --threads 2 --json
+      cipherblas bench bootstrap --peer openfhe --peer-python /opt/py310/bin/python
+      cipherblas bench bootstrap --ciphertexts 100 --in-a-row 10 --json
     """
     from cipherblas.bench import run_bootstrap
 
     options = without_none(log_n=log_n and [int(degree.value) for degree in log_n])
-    rows = run_bootstrap(threads=threads, budget=seconds, complex_slots=complex_slots, **options)
+    rows = run_bootstrap(
+        peer=peer and peer.value,
+        peer_python=str(peer_python) if peer_python is not None else None,
+        threads=threads,
+        budget=seconds,
+        complex_slots=complex_slots,
+        ciphertexts=ciphertexts,
+        in_a_row=in_a_row,
+        **options,
+    )
     _print(rows, json, Display(quiet=quiet))
 
 

@@ -18,14 +18,13 @@ What each case includes (our own side times the same work):
 
 from __future__ import annotations
 
-import json
-import math
 import os
 from typing import Any
 
 import numpy
 import openfhe
 
+from .openfhe_parameters import Built
 from .protocol import Case, serve
 
 
@@ -83,26 +82,12 @@ class OpenfhePrimitives:
             (self.cases["encrypt_symmetric"](), values),
         ]
         self.error = max(float(numpy.abs(decrypt(ct) - expected).max()) for ct, expected in checks)
-
-        # What the library made of the request, which its interface does not tell.
-        built = json.loads(openfhe.Serialize(context, openfhe.JSON))["value0"]["ptr_wrapper"]["data"]["cc"]
-        built = built["ptr_wrapper"]["data"]["value0"]
-        ring = built["value0"]["value0"]["elp"]["ptr_wrapper"]["data"]
-        moduli = [limb["ptr_wrapper"]["data"]["value0"]["cm"]["v"] for limb in ring["p"]]
-        self.n, self.limbs, self.digits = ring["value0"]["rd"], len(moduli), built["dnum"]
-        self.logq = sum(map(math.log2, moduli))
+        self.built = Built(context)
 
     def describe(self) -> dict[str, Any]:
-        limbs_per_digit = -(-self.limbs // self.digits)
-        # The widest digit is the one with the first limb in it where that is longer.
-        widest = max(self.first_bits, self.scaling_bits) + (limbs_per_digit - 1) * self.scaling_bits
         return {
             "peer": f"openfhe {openfhe.__version__}",
-            "n": self.n,
-            "limbs": self.limbs,
-            "digits": self.digits,
-            "logq": round(self.logq, 1),
-            "logp": 60 * -(-widest // 60),
+            **self.built.describe(self.first_bits, self.scaling_bits),
             "hoisted": self.hoisted,
             "threads": os.environ.get("OMP_NUM_THREADS", "default"),
             "error": self.error,

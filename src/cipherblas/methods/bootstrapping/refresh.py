@@ -90,16 +90,15 @@ class Bootstrapping:
             LevelError: too few limbs are left.
         """
         bound, errors, worst = x.bound, x.errors, ev.worst_error(x) / x.scale
-        x, shrunk = self._in_coefficients(ev, ev.as_message(x))  # what is off in a slot stays in it
-        coefficients = self._raised(ev, x, shrunk)
-        parts = self._parts(ev, coefficients, real)
+        x, shrunk = self.in_coefficients(ev, ev.as_message(x))  # what is off in a slot stays in it
+        parts = self.in_slots(ev, self.raised(ev, x, shrunk), real)
         first = float(ev.params.q[0])
         gain = first / (2 * math.pi * shrunk)  # of the sine: a message of 1 is 2π·scale / q_0
         wanted = 2.0**ev.params.scale_bits * gain
         most = min(1.0, 2 * math.pi * 2.0**-self.ratio_bits * 1.01)
         found = []
         for part in parts:
-            sine = ev.bounded(self.reduction.run(ev, part, wanted), most)
+            sine = ev.bounded(self.reduced(ev, part, wanted), most)
             found.append(ev.absorb(sine, gain))
         result = found[0]
         if len(found) > 1:
@@ -109,8 +108,16 @@ class Bootstrapping:
         worst = ev.worst_error(result) + (worst + missed) * result.scale
         return ev.bounded(ev.assume_errors(result, errors, worst), bound)
 
-    def _in_coefficients(self, ev: Evaluator, x: Ct) -> tuple[Ct, float]:
-        """The slots as coefficients at q_0, 2^ratio_bits times as small, and their scale."""
+    # ---- the steps of `run`, in this order ----
+
+    def in_coefficients(self, ev: Evaluator, x: Ct) -> tuple[Ct, float]:
+        """Slots to coefficients: the slots as coefficients at q_0, 2^ratio_bits times as small, and their scale.
+
+        Levels: `levels_before`. Keys: of the rotations of these transforms.
+
+        Raises:
+            LevelError: too few limbs are left.
+        """
         ev.require_levels(x, self.levels_before, "bootstrapping")
         x = ev.drop(x, self.levels_before + 1)
         bound, first = x.bound, float(ev.params.q[0])
@@ -125,23 +132,53 @@ class Bootstrapping:
         x = ev.absorb(x, 1 / factor)
         return x, x.scale
 
-    def _raised(self, ev: Evaluator, x: Ct, scale: float) -> Ct:
-        """Coefficients over width · q_0 in slots, N/2 of them as real parts, at half the scale of EvalMod."""
-        first, width = float(ev.params.q[0]), self.reduction.width
-        whole = first * width / scale  # of a coefficient, in units of the message
-        deviation = math.sqrt((SPARSE_WEIGHT + 1) / 12) / width
-        slots = slot_tail(ev.slots) * math.sqrt(ev.n) * deviation
-        raised = ev.raise_modulus(x, ev.top_limbs, slots * whole)
+    def raised(self, ev: Evaluator, x: Ct, scale: float) -> Ct:
+        """ModRaise with its key switches: coefficients over width · q_0, at all limbs.
+
+        Levels: none; a ciphertext of one limb becomes one of all. Keys: encapsulation.
+
+        Args:
+            scale: of the coefficients at q_0.
+        """
+        whole = (
+            float(ev.params.q[0]) * self.reduction.width / scale
+        )  # of a coefficient, in units of the message
+        slots = slot_tail(ev.slots) * math.sqrt(ev.n) * self._deviation
+        return ev.absorb(ev.raise_modulus(x, ev.top_limbs, slots * whole), 1 / whole)
+
+    def in_slots(self, ev: Evaluator, u: Ct, real: bool) -> list[Ct]:
+        """Coefficients to slots and conjugation: N/2 coefficients of `raised` as the real slots of each result.
+
+        Levels: one for each factor. Keys: of the rotations of these transforms, conjugation.
+
+        Args:
+            real: the first half of the coefficients is all; else there are two ciphertexts.
+        """
         size = float(ev.params.q[ev.top_limbs - len(self.up) - 1])  # of the limbs of EvalMod
-        factor = size / (2 * first * width)
-        u = ev.absorb(raised, 1 / whole)
+        factor = size / (2 * float(ev.params.q[0]) * self.reduction.width)
         for index, transform in enumerate(coefficients_to_slots(ev.slots, self.up, factor)):
-            rms = math.sqrt(ev.n) * deviation * factor ** (index / len(self.up))
+            rms = math.sqrt(ev.n) * self._deviation * factor ** (index / len(self.up))
             rms *= 2.0 ** -(sum(self.up[:index]) / 2)
             errors = _errors_after(ev, u, transform, rms)
             u = _applied(ev, u, transform, self.baby_steps[1], math.inf)
             u = ev.assume_errors(u, errors, ev.worst_error(u))
-        return ev.absorb(u, 1 / factor)
+        return self._parts(ev, ev.absorb(u, 1 / factor), real)
+
+    def reduced(self, ev: Evaluator, part: Ct, scale: float) -> Ct:
+        """EvalMod: 2π times what coefficients are beyond whole multiples of q_0, over q_0.
+
+        Levels: those of `reduction`. Keys: relinearisation.
+
+        Args:
+            part: of `in_slots`.
+            scale: of the result.
+        """
+        return self.reduction.run(ev, part, scale)
+
+    @property
+    def _deviation(self) -> float:
+        """Of a raised coefficient, over width · q_0."""
+        return math.sqrt((SPARSE_WEIGHT + 1) / 12) / self.reduction.width
 
     def _parts(self, ev: Evaluator, u: Ct, real: bool) -> list[Ct]:
         """Real parts, and imaginary ones."""
