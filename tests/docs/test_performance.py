@@ -13,6 +13,7 @@ from tests.support.scripts import script
 
 PERFORMANCE = script("draw_performance")
 ROWS = PERFORMANCE.rows()
+BOOTSTRAPPING = script("draw_bootstrapping")  # which imports the script above
 TABLES = PERFORMANCE.tables(ROWS)
 
 
@@ -21,6 +22,14 @@ TABLES = PERFORMANCE.tables(ROWS)
 )
 def test_tables_are_those_of_the_rows(page: Path, name: str) -> None:
     assert PERFORMANCE.stored(page, name) == TABLES[page, name]
+
+
+def test_the_page_of_bootstrapping_is_that_of_its_row() -> None:
+    row = BOOTSTRAPPING.measured()
+    assert BOOTSTRAPPING.stored() == BOOTSTRAPPING.text(row)
+    assert row["command"].startswith("cipherblas bench bootstrap ") and row["commit"]
+    assert row["params"]["security"] == row["peer_params"]["security"] == 128
+    assert row["predicted_bits"] <= row["precision_bits"] <= row["predicted_bits"] + 4
 
 
 def test_rows_say_where_they_come_from() -> None:
@@ -49,7 +58,10 @@ def test_both_sides_of_a_ratio_are_secure_and_right() -> None:
             assert row["error"] <= 1e-4 * PERFORMANCE.side(row)
 
 
-@pytest.mark.parametrize(("name", "arguments"), [("draw_concepts", []), ("draw_performance", ["--pictures"])])
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [("draw_concepts", []), ("draw_performance", ["--pictures"]), ("draw_bootstrapping", ["--pictures"])],
+)
 def test_pictures_can_be_drawn(name: str, arguments: list[str], tmp_path: Path) -> None:
     """All of those that the pages show; the stored ones are of another matplotlib, perhaps."""
     pytest.importorskip("matplotlib")

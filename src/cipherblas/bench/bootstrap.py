@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cipherblas.bench.harness import Row, Timing, in_turns, params_fields, peak_memory, repeats_for, row
+from cipherblas.bench.harness import Row, Timing, params_fields, peak_memory, repeats_for, row
 from cipherblas.bench.peers import Peer, PeerError
 from cipherblas.crypto.params import Parameters
 from cipherblas.evaluators.slots.interface import Evaluator
@@ -205,11 +205,13 @@ def beside(setting: Row, python: str | None, threads: int, budget: float) -> Row
             raise PeerError(
                 f"results of {ready['peer']}: expected an error of at most {PEER_ERROR:.2g}, got {ready['error']:.2g}"
             )
-        (runs,) = in_turns([lambda repeats: theirs.measure("bootstrap", repeats)], budget=budget)
+        runs = theirs.measure("bootstrap", 1)
+        runs += theirs.measure("bootstrap", repeats_for(runs[0], budget, LEAST_RUNS, MOST_RUNS) - 1)
     described = {name: value for name, value in ready.items() if name not in ("peer", "threads", "digits")}
     return {
         "peer": ready["peer"],
-        "peer_params": described | {"dnum": ready["digits"], "precision_bits": _bits(ready["error"])},
+        "peer_params": described
+        | {"dnum": ready["digits"], "runs": len(runs), "precision_bits": _bits(ready["error"])},
         "peer_timing": Timing.of(runs),
     }
 
