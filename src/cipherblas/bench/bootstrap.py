@@ -5,9 +5,9 @@ stands beside it. `levels_left` are those between one refresh and the next one. 
 of the same runs.
 
 OpenFHE (`peers/openfhe_bootstrap.py`) has the same ring degree, all slots, at least 128 bits by its own check, and a
-sparse secret while the modulus is raised and a dense one everywhere else, as we do. Of the settings that were tried
-(docs/bench.md), `OPENFHE` is the fastest of those that leave as many levels as its keys leave memory for. Keys and
-diagonals of both sides together would not fit the memory of usual machines: OpenFHE runs first and ends, then we run.
+sparse secret while the modulus is raised and a dense one everywhere else, as we do. Its setting, `OPENFHE`, is one of
+those that were tried (docs/bench.md); it has about our precision. Keys and diagonals of both sides together would not
+fit the memory of usual machines: OpenFHE runs first and ends, then we run.
 """
 
 from __future__ import annotations
