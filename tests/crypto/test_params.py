@@ -125,7 +125,9 @@ def test_the_table_is_enforced(n: int, bound: int) -> None:
         {"q_bits": [10.0]},  # no prime = 1 mod 2^14 near 2^10
         {"alpha": 0},
         {"alpha": 3},
+        {"q_bits": [40.0] * 70, "alpha": 65},
         {"special_bits": 60.0},
+        {"special_limbs": 64},
         {"special_limbs": -1},
         {"scale_bits": 0.0},
         {"scale_bits": float("nan")},
@@ -134,8 +136,9 @@ def test_the_table_is_enforced(n: int, bound: int) -> None:
     ids=str,
 )
 def test_arguments_out_of_range(arguments: dict[str, Any]) -> None:
+    chosen = {"n": 1 << 13, "q_bits": [40.0, 40.0], "security": 0, "insecure": True, **arguments}
     with pytest.raises(ParameterError):
-        make_parameters(**{"n": 1 << 13, "q_bits": [40.0, 40.0], **arguments})
+        make_parameters(**chosen)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 MAX_PRIME_BITS = 50  # limb primes are below 2^50 (52-bit words with lazy values below 4q)
 MIN_LOG_N, MAX_LOG_N = 3, 17
 MAX_LIMBS = 512  # far above the table's 3523 bits; bounds the work that a hostile file can ask for
+MAX_ALPHA, MAX_SPECIAL_LIMBS = 64, 63  # of the kernels, which add up so many terms before they reduce
 
 # Bits by which P should exceed the largest digit: the key term of a key switch, about
 # 1.2·sqrt(digits)·σ·(digit / P) times the rounding term of ModDown, then falls below that rounding term. Less than 3:
@@ -127,16 +128,16 @@ class Parameters:
                 expected=f"a power of two from 2^{MIN_LOG_N} to 2^{MAX_LOG_N}",
                 got=self.n,
             )
-        if not 1 <= len(self.q) <= MAX_LIMBS or len(self.p) > MAX_LIMBS:
+        if not 1 <= len(self.q) <= MAX_LIMBS or len(self.p) > MAX_SPECIAL_LIMBS:
             raise ParameterError(
                 "The parameters have too few or too many limbs.",
-                expected=f"1 to {MAX_LIMBS}",
+                expected=f"1 to {MAX_LIMBS} and at most {MAX_SPECIAL_LIMBS} special",
                 got=f"{len(self.q)} and {len(self.p)} special",
             )
-        if not 1 <= self.alpha <= len(self.q):
+        if not 1 <= self.alpha <= min(len(self.q), MAX_ALPHA):
             raise ParameterError(
                 "The number of limbs per digit is out of its range.",
-                expected=f"1 to {len(self.q)}",
+                expected=f"1 to {min(len(self.q), MAX_ALPHA)}",
                 got=self.alpha,
             )
         self._check_key_limbs()

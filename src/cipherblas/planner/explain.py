@@ -55,8 +55,7 @@ def explain(
         ("dnum", f"{params.dnum}"),
         ("security", security),
         *([] if alone else [("scale", f"2^{params.scale_bits:.1f}")]),
-        ("levels spent", f"{plan.levels}"),
-        *_refreshes(plan),
+        *(_refreshes(plan) or [("levels spent", f"{plan.levels}")]),
         (
             what,
             f"{plan.upload_ciphertexts} up ({size(plan.upload_bytes)}), "

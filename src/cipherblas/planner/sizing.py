@@ -9,8 +9,10 @@ from typing import TypeVar
 
 from cipherblas.common.errors import LevelError, MismatchError, PrecisionError
 from cipherblas.crypto.params import (
+    MAX_ALPHA,
     MAX_LIMBS,
     MAX_PRIME_BITS,
+    MAX_SPECIAL_LIMBS,
     SPECIAL_MARGIN_BITS,
     Parameters,
     TooFewPrimesError,
@@ -270,11 +272,13 @@ def sizings(
             if bits >= MATCHING_SCALE_BITS:
                 raise
     assert sizing is not None
-    grouped = [
+    limbs = len(sizing.q_bits)
+    sizes = (
         replace(sizing, alpha=alpha)
-        for alpha in sorted({*alphas, *_few_digits(len(sizing.q_bits)), len(sizing.q_bits)})
-        if alpha <= len(sizing.q_bits)
-    ]
+        for alpha in sorted({*alphas, *_few_digits(limbs), limbs})
+        if alpha <= limbs
+    )
+    grouped = [one for one in sizes if one.alpha <= MAX_ALPHA and len(one.special_bits) <= MAX_SPECIAL_LIMBS]
     found = [one for one in grouped if one.log_qp + PRIME_SPREAD_BITS <= allowed]
     if not found:
         found = [one for size in grouped if (one := _squeezed(run, size, excess, slope, allowed)) is not None]

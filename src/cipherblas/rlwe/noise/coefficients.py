@@ -15,9 +15,8 @@ from cipherblas.rlwe.rings import Ring
 SIGMA = _core.NOISE_SIGMA  # discrete Gaussian of fresh encryptions and keys
 LARGEST_ERROR = _core.LARGEST_NOISE  # the sampler's table ends there
 UNIFORM_VARIANCE = 1 / 12  # of what rounding to the nearest integer leaves
-ROUNDING_VARIANCE = (
-    1 / 4
-)  # of rounding up or down by chance, so that equal values have unlike errors; at most
+# Of rounding up or down by chance, so that equal values have unlike errors; at most.
+ROUNDING_VARIANCE = 1 / 4
 # The same of numbers whose fractions are uniform: coefficients of a clear vector are, or they are integers but for some
 # roundings of float64, as many are of a vector with few different slots.
 CHANCE_VARIANCE = 1 / 6
