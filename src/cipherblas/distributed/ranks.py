@@ -1,0 +1,141 @@
+"""What one rank of a grid computes, holds, and which rotation keys it needs.
+
+Three ways to share the movements of data inside block products (RotateAlign, then R steps of ShiftByStep):
+
+3d      every block product moves both of its operands: T3D, E3D, and the baseline with diagonal blocks;
+4d-s    a rank moves each of its blocks once, for all its block products;
+4d      the ranks that hold the same blocks share that out, each taking some of the offsets.
+
+4D* of the paper is "4d" on the grid of `grids.grid_3d`. Source: FHE4DMM, Sections IV-C, V and VII-A, Table III.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal, get_args
+
+from cipherblas.common.errors import ParameterError, ShapeError
+from cipherblas.distributed.cuboid import Cuboid, checked
+
+Sharing = Literal["3d", "4d-s", "4d"]
+Side = Literal[
+    "left", "up"
+]  # of A, whose rows are rotated to the left; of B, whose columns are rotated upwards
+RotationKey = tuple[Side, int]  # and the offset along that dimension of the slots
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a rank computes.
+
+    Attributes:
+        left_moves, right_moves: of A and of B, in units of the movements of one operand in one block product.
+        products: of ciphertexts.
+        sums: ciphertexts that it adds to those of the other ranks along the inner dimension.
+    """
+
+    left_moves: Fraction
+    right_moves: Fraction
+    products: int
+    sums: int
+
+
+def ranks_of(grid: tuple[int, int, int]) -> Iterator[tuple[int, int, int]]:
+    """The indices (i, j, t) of all ranks."""
+    m, n, k = checked(grid, "grid of ranks")
+    return itertools.product(range(m), range(n), range(k))
+
+
+def own_blocks(
+    blocks: tuple[int, int, int], grid: tuple[int, int, int], rank: tuple[int, int, int]
+) -> Cuboid:
+    """Numbers of blocks [a, b, c] of a rank along rows, columns and inner dimension: they differ by one at most.
+
+    Where the grid divides the blocks these are b_m / p_m, b_n / p_n and b_k / p_k for every rank.
+
+    Raises:
+        ShapeError: a number is no positive integer, the grid is larger than the blocks, or has no such rank.
+    """
+    layout, ranks = checked(blocks, "numbers of blocks"), checked(grid, "grid of ranks")
+    if any(p > b for p, b in zip(ranks, layout, strict=True)):
+        raise ShapeError("A rank of the grid has no block.", expected=f"at most {layout}", got=ranks)
+    if any(not 0 <= index < p for index, p in zip(rank, ranks, strict=True)):
+        raise ShapeError("The grid has no such rank.", expected=f"indices below {ranks}", got=rank)
+    m, n, k = (b // p + (index < b % p) for b, p, index in zip(layout, ranks, rank, strict=True))
+    return Cuboid(m, n, k)
+
+
+def work_of(own: Cuboid, grid: Cuboid, steps: int, sharing: Sharing) -> Work:
+    """Movements and products of a rank with these blocks (see `own_blocks`).
+
+    The paper's Section V-C gives the factor of 4D-S for 4D; its example in Section VII-A (128 → 64) needs the further
+    division by the ranks that share, and that is counted here.
+
+    Args:
+        steps: R, see `cgemm.steps_of`.
+
+    Raises:
+        ParameterError: there is no such way to share.
+
+    Source: FHE4DMM, Sections V-C and VII-A.
+    """
+    _check_sharing(sharing)
+    left, right = Fraction(own.m * own.k), Fraction(own.n * own.k)
+    if sharing == "3d":
+        left = right = Fraction(own.volume)
+    elif sharing == "4d":
+        left, right = left / grid.n, right / grid.m
+    return Work(left, right, own.volume * steps, own.m * own.n)
+
+
+def ciphertexts_held(own: Cuboid, sharing: Sharing) -> int:
+    """Ciphertexts in the memory of a rank at once: its blocks of A, B and C, and in 4D a step's of A and of B.
+
+    4D-S keeps a step's blocks as 4D does.
+
+    Raises:
+        ParameterError: there is no such way to share.
+
+    Source: FHE4DMM, Table IV.
+    """
+    _check_sharing(sharing)
+    blocks = own.m * own.k + own.n * own.k + own.m * own.n
+    return blocks if sharing == "3d" else blocks + own.m + own.n
+
+
+def rotation_keys(
+    block: Cuboid, grid: Cuboid, rank: tuple[int, int, int], sharing: Sharing
+) -> frozenset[RotationKey]:
+    """The rotation keys that rank (i, j, t) needs, all others can be kept from it.
+
+    RotateAlign of a block of k inner entries takes the offsets below k on either side, ShiftByStep those below R ≤ k.
+    In 4D a rank takes the offsets that are j modulo p_n of A, which the ranks (i, :, t) share, and those that are i
+    modulo p_m of B: some k / p_n + k / p_m keys. Table IV says O(k / p), which is less: ranks along the inner dimension
+    have other blocks, but rotate them by the same offsets, and a side that one rank has alone needs all its keys there.
+
+    Args:
+        block: lengths (m, n, k) of a block.
+
+    Raises:
+        ParameterError: there is no such way to share.
+
+    Source: FHE4DMM, Section V-B-1.
+    """
+    _check_sharing(sharing)
+    i, j, _ = rank
+    shared: tuple[tuple[Side, int, int], ...] = (("left", j, grid.n), ("up", i, grid.m))
+    if sharing != "4d":
+        shared = (("left", 0, 1), ("up", 0, 1))
+    return frozenset(
+        (side, offset) for side, first, stride in shared for offset in range(first, block.k, stride) if offset
+    )
+
+
+def _check_sharing(sharing: str) -> None:
+    if sharing not in get_args(Sharing):
+        raise ParameterError(
+            "There is no such way to share movements.", expected=" | ".join(get_args(Sharing)), got=sharing
+        )
