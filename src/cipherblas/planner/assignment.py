@@ -13,13 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cipherblas.common.errors import CipherblasError, ShapeError
-from cipherblas.evaluators.slots.interface import Evaluator
-from cipherblas.evaluators.slots.symbolic import Symbolic
-from cipherblas.evaluators.slots.values import Ct, Plain
+from cipherblas.common.errors import ShapeError
 from cipherblas.forms.blocks import grid_shape
-from cipherblas.forms.convert.relayout import masks_of, relayout
-from cipherblas.forms.form import SlotForm
 from cipherblas.forms.layouts import Layout, column_major
 from cipherblas.lang.analysis import has_public_key
 from cipherblas.lang.graph import axes_of
@@ -27,17 +22,13 @@ from cipherblas.lang.nodes import Expression, matrix_shape, ordered
 from cipherblas.lang.results import results_of
 from cipherblas.methods.matmul.registry import build
 from cipherblas.planner.refusals import INFEASIBLE
-from cipherblas.rlwe.counts import Counts
+from cipherblas.planner.steps import Seconds, Steps
 from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.rlwe.rings import Ring
-from cipherblas.rlwe.traffic import Traffic
-from cipherblas.runtime import schedule
 from cipherblas.runtime.blocks import BLOCKS, IN_PLACE, in_place, multiply
 from cipherblas.runtime.executor import METHODS
-from cipherblas.runtime.graphs import blockwise_graph, product_graph
 from cipherblas.runtime.values import Choice
 
-Seconds = Callable[[Counts, Traffic], float]
 Candidates = Callable[[Expression], Iterator[Choice]]
 
 
@@ -80,8 +71,9 @@ class Assignment:
         limit: float,
         known: dict[Any, Any] | None = None,
     ) -> None:
-        self.expression, self.ring, self.blocks, self.policy = expression, ring, blocks, policy
-        self._seconds, self._candidates, self._level, self._limit = seconds, candidates, level, limit
+        self.expression, self.ring, self.blocks = expression, ring, blocks
+        self._steps = Steps(ring, policy, seconds, limit, known)
+        self._candidates, self._level = candidates, level
         order = ordered(expression)
         self._numbers = {id(node): number for number, node in enumerate(order)}
         parents: dict[int, set[int]] = {}
@@ -90,7 +82,6 @@ class Assignment:
                 parents.setdefault(id(child), set()).add(id(node))
         self._shared = {child for child, found in parents.items() if len(found) > 1}
         self._axes = axes_of(expression)
-        self._known: dict[Any, Any] = {} if known is None else known
         self._ways: dict[int, list[Way]] = {}
         self._methods: dict[int, dict[str, float]] = {}  # node → method → seconds of its fastest way
         self._taken: dict[int, str] = {}
@@ -137,8 +128,7 @@ class Assignment:
 
     def _returned(self, result: Expression, way: Way) -> float:
         """The weight of a way to a result that is sent back."""
-        form = SlotForm(way.layout, self._grid(result, way.layout))
-        return self._weight(way) + self._seconds(Counts(), form.download(way.limbs, 2, self.ring.n))
+        return self._weight(way) + self._steps.returned(way.layout, self._grid(result, way.layout), way.limbs)
 
     # --- nodes ---
 
@@ -176,19 +166,8 @@ class Assignment:
         ways = [self._in_layout(child, layout) for child, layout in sides]
         limbs = min(way.limbs for way in ways)
         grids = self._grid(*sides[0]), self._grid(*sides[1])
-        secret = tuple(child.secret for child in node.children)
-
-        def work() -> tuple[float, int]:
-            ev = self._counter()
-            cells: list[Any] = []
-            for (_, layout), (rows, cols), encrypted in zip(sides, grids, secret, strict=True):
-                block = self._handles(ev, layout, limbs) if encrypted else counted_plains(layout, rows * cols)
-                cells.append([[block] * cols] * rows)
-            (result,) = schedule.run(product_graph(algorithm, *grids), ev, cells)
-            return self._seconds(ev.counts, Traffic()), result[0][0][0].limbs
-
-        key = (choice.method, tuple(sorted(choice.options.items())), block, grids, secret, limbs)
-        own, left = self._remembered(key, work)
+        secret = node.children[0].secret, node.children[1].secret
+        own, left = self._steps.product(algorithm, grids, secret, limbs)
         return self._way(node, algorithm.out_layout, left, own, ways, choice)
 
     def _sums(self, node: Expression) -> Iterator[Way]:
@@ -218,23 +197,8 @@ class Assignment:
             sides = [self._in_layout(child, layout) for child in different]
             limbs = min(side.limbs for side in sides)
             grid = self._grid(node, layout)
-            secret = [child.secret for child in node.children]
-
-            def work() -> tuple[float, int]:
-                ev = self._counter()
-                x, y = (self._handles(ev, layout, limbs) for _ in range(2))
-
-                def block(ev: Evaluator, x: list[Ct], y: list[Ct]) -> list[Ct]:
-                    if all(secret):
-                        return [
-                            ev.multiply_relinearised(ev.ready(a), ev.ready(b))
-                            for a, b in zip(x, y, strict=True)
-                        ]
-                    return [ev.multiply(ev.ready(a), counted_plains(layout, 1)[0]) for a in x]
-
-                return self._blockwise(ev, block, grid, x, y)
-
-            own, left = self._remembered(("multiply", layout.key, grid, all(secret), limbs), work)
+            secret = tuple(child.secret for child in node.children)
+            own, left = self._steps.multiplied(layout, grid, secret, limbs)
         except INFEASIBLE:
             return
         yield self._way(node, layout, left, own, sides, choice)
@@ -262,16 +226,11 @@ class Assignment:
             return Way(0.0, layout, top, {})
         grid = self._grid(node, layout)
         if node.packable:
-            form = SlotForm(layout, grid)
-            public_key = has_public_key(node)
-            sent = form.upload(top, self.ring.n, public_key)
-            sending = ("sent", layout.key, grid, public_key)
-            return Way(self._remembered(sending, lambda: self._seconds(Counts(), sent)), layout, top, {})
+            return Way(self._steps.sent(layout, grid, has_public_key(node), top), layout, top, {})
         found = []
         for way in self._ways[id(node)]:
             try:
-                key = ("relayout", way.layout.key, layout.key, grid, way.limbs)
-                own, limbs = self._remembered(key, functools.partial(self._relaid, way, layout, grid))
+                own, limbs = self._steps.relaid(way.layout, layout, grid, way.limbs)
             except INFEASIBLE:
                 continue
             found.append(replace(way, seconds=way.seconds + own, layout=layout, limbs=limbs))
@@ -283,60 +242,5 @@ class Assignment:
             )
         return min(found, key=self._weight)
 
-    def _relaid(self, way: Way, layout: Layout, grid: tuple[int, int]) -> tuple[float, int]:
-        moves = masks_of(way.layout, layout) * math.prod(grid)
-        if self._seconds(Counts(mac_limbs=2 * moves * way.limbs), Traffic()) > self._limit:
-            raise ShapeError(
-                "A re-arrangement takes too long.",
-                expected=f"below {self._limit:.3g} s",
-                got=f"{moves} masks",
-            )
-        ev = self._counter()
-        cts = self._handles(ev, way.layout, way.limbs)
-
-        def block(ev: Evaluator, cts: list[Ct]) -> list[Ct]:
-            return [ev.ready(ct) for ct in relayout(ev, cts, way.layout, layout)]
-
-        return self._blockwise(ev, block, grid, cts)
-
-    def _blockwise(
-        self, ev: Symbolic, work: Callable[..., list[Ct]], grid: tuple[int, int], *blocks: list[Ct]
-    ) -> tuple[float, int]:
-        """Seconds and limbs of an operation on all blocks of a grid, which are like the given ones."""
-        rows, cols = grid
-        sources = [[[block] * cols] * rows for block in blocks]
-        (result,) = schedule.run(blockwise_graph("step", work, grid, len(blocks)), ev, sources)
-        return self._seconds(ev.counts, Traffic()), result[0][0][0].limbs
-
     def _grid(self, node: Expression, layout: Layout) -> tuple[int, int]:
         return grid_shape(*matrix_shape(node), layout.rows, layout.cols)
-
-    def _counter(self) -> Symbolic:
-        return Symbolic(self.ring, key_policy=self.policy)
-
-    def _handles(self, ev: Symbolic, layout: Layout, limbs: int) -> list[Ct]:
-        return [ev.fresh(None, bound=layout.slot_bound(1.0), limbs=limbs) for _ in range(layout.ciphertexts)]
-
-    def _remembered(self, key: Any, work: Callable[[], Any]) -> Any:
-        """What `work` finds, or what it raises, once for each key."""
-        if key not in self._known:
-            try:
-                self._known[key] = work()
-            except INFEASIBLE as error:
-                self._known[key] = error
-        found = self._known[key]
-        if isinstance(found, CipherblasError):
-            raise found
-        return found
-
-
-def counted_plains(layout: Layout, blocks: int) -> list[Plain]:
-    """Clear blocks to count with, of which one stands for all; they have no values."""
-
-    def values() -> Any:
-        raise AssertionError("nothing is computed")
-
-    bound = layout.slot_bound(1.0)
-    return [
-        Plain(("counted", layout.key, i), values, bound, blocks=blocks) for i in range(layout.ciphertexts)
-    ]

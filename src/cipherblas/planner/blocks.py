@@ -15,15 +15,17 @@ from cipherblas.lang.graph import axes_of, products
 from cipherblas.lang.nodes import Expression, matrix_shape, ordered
 from cipherblas.lang.results import results_of
 from cipherblas.methods.matmul.base import Algorithm
-from cipherblas.methods.matmul.registry import ALGORITHMS, build, find
+from cipherblas.methods.matmul.registry import build, find
 from cipherblas.planner.assembly import Predictions
-from cipherblas.planner.assignment import Assignment, Seconds
+from cipherblas.planner.assignment import Assignment
+from cipherblas.planner.block_methods import algorithm_names, choices_of, considered, option_sets
 from cipherblas.planner.bound import least_seconds
 from cipherblas.planner.budgets import Budgets
 from cipherblas.planner.cost import Rates
 from cipherblas.planner.explain import size
 from cipherblas.planner.plan import PlanOptions
 from cipherblas.planner.refusals import INFEASIBLE
+from cipherblas.planner.steps import Seconds
 from cipherblas.planner.strategy import Candidate, Scored, Strategy
 from cipherblas.planner.tilings import (
     TILINGS_KEPT,
@@ -82,8 +84,7 @@ class BlockStrategy(Strategy):
         if not self.nodes:
             yield map(self._elementwise, self.degrees)
             return
-        automatic = [name for name, algorithm in ALGORITHMS.items() if not algorithm.baseline]
-        for name in [options.algorithm] if options.algorithm is not None else automatic:
+        for name in algorithm_names(options):
 
             def fitting(n: int, name: str = name) -> list[Candidate]:
                 found = self._of_algorithm(name, n, thorough)
@@ -92,7 +93,7 @@ class BlockStrategy(Strategy):
             yield map(fitting, self.degrees)
 
     def _elementwise(self, n: int) -> list[Candidate]:
-        for blocks in uniform_tilings(self.axes, self.options.block):
+        for blocks in uniform_tilings(self.axes.lengths, self.options.block):
             sizes = (math.prod(blocks[axis] for axis in self.axes.of(node)) for node in self.results)
             if max(sizes) <= n // 2:
                 return [Candidate("elementwise", Decisions(BLOCKS, {}, blocks), n)]
@@ -106,22 +107,22 @@ class BlockStrategy(Strategy):
             axes = (*self.axes.of(node.children[0]), self.axes.of(node)[1])
             shape = (m, k, node.shape[1])
             all_tilings = single_product_tilings(algorithm, shape, slots, self.options.block)
-            tilings = (block for block in all_tilings if self._considered(algorithm, block))
+            tilings = (block for block in all_tilings if considered(self.options, algorithm, block))
             # Algorithms with levels of their own are slow to count, and lose to the others by far: one tiling each.
             kept = TILINGS_KEPT if thorough or algorithm.min_levels == 0 else 1
             for block in promising(tilings, shape, kept):
-                for found in self._option_sets(algorithm, block, slots):
+                for found in option_sets(self.options, algorithm, block, slots):
                     choices = {self.numbers[id(node)]: Choice(name, found)}
                     yield Candidate(name, Decisions(BLOCKS, choices, _blocks(axes, block)), n)
             return
-        uniform = uniform_tilings(self.axes, self.options.block)
+        uniform = uniform_tilings(self.axes.lengths, self.options.block)
         if self.expression.root:
             uniform = self._and_widened(uniform)
         fitting = (
             blocks
             for blocks in uniform
             if fits_all(algorithm, self.expression, self.axes, blocks, slots)
-            and all(self._considered(algorithm, self._block(node, blocks)) for node in self.nodes)
+            and all(considered(self.options, algorithm, self._block(node, blocks)) for node in self.nodes)
         )
         for blocks in itertools.islice(fitting, PROGRAM_TILINGS * (1 + self.expression.root)):
             choices = {
@@ -179,19 +180,10 @@ class BlockStrategy(Strategy):
 
     def _methods(self, blocks: Mapping[str, int], slots: int, node: Expression) -> Iterator[Choice]:
         """The methods of a product that are compared."""
-        options = self.options
-        automatic = [name for name, algorithm in ALGORITHMS.items() if not algorithm.baseline]
-        for name in [options.algorithm] if options.algorithm is not None else automatic:
-            algorithm, block = find(name), self._block(node, blocks)
-            if not self._considered(algorithm, block) or not algorithm.fits(*block, slots):
-                continue
-            for found in self._option_sets(algorithm, block, slots):
-                if _moved(node, algorithm, block, slots, found) <= MOST_MOVED:
-                    yield Choice(name, found)
-
-    def _considered(self, algorithm: type[Algorithm], block: tuple[int, int, int]) -> bool:
-        """Whether blocks of a size are planned: all of an algorithm that is asked for."""
-        return self.options.algorithm is not None or algorithm.worthwhile(*block)
+        for choice in choices_of(self.options, self._block(node, blocks), slots):
+            algorithm, block = find(choice.method), self._block(node, blocks)
+            if _moved(node, algorithm, block, slots, choice.options) <= MOST_MOVED:
+                yield choice
 
     def _block(self, node: Expression, blocks: Mapping[str, int]) -> tuple[int, int, int]:
         rows, inner = self.axes.of(node.children[0])
@@ -202,24 +194,13 @@ class BlockStrategy(Strategy):
     ) -> Choice:
         """The first options; of computed factors those that re-arrange them into the fewest ciphertexts."""
         block = self._block(node, blocks)
-        sets = self._option_sets(algorithm, block, slots)
+        sets = option_sets(self.options, algorithm, block, slots)
         found = next(sets, None)
         if found is None:
             raise ShapeError(f"No option of {algorithm.name} fits the block.", got=block)
         if _moved(node, algorithm, block, slots, found) > FEW_MOVED:
             found = min([found, *sets], key=functools.partial(_moved, node, algorithm, block, slots))
         return Choice(algorithm.name, found)
-
-    def _option_sets(
-        self, algorithm: type[Algorithm], block: tuple[int, int, int], slots: int
-    ) -> Iterator[dict[str, Any]]:
-        if self.options.options is not None:
-            yield dict(self.options.options)
-        elif algorithm.min_levels and self.options.algorithm is None:
-            # Those with levels of their own are slow to count, and lose to the others by far.
-            yield from itertools.islice(algorithm.candidates(*block, slots), 1)
-        else:
-            yield from algorithm.candidates(*block, slots)
 
     def _fits_upload(self, candidate: Candidate, refuse: Refuse) -> bool:
         """Whether the upload fits its budget at one limb: what does not need not be counted to be refused."""
@@ -252,7 +233,7 @@ def _moved(
     algorithm: type[Algorithm],
     block: tuple[int, int, int],
     slots: int,
-    options: dict[str, Any],
+    options: Mapping[str, Any],
 ) -> int:
     """Ciphertexts of a block into which computed factors are re-arranged."""
     computed = [child.secret and not child.packable for child in node.children]

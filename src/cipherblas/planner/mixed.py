@@ -18,7 +18,6 @@ from cipherblas.lang.graph import axes_of, products
 from cipherblas.lang.nodes import Expression, matrix_shape, ordered
 from cipherblas.lang.results import results_of
 from cipherblas.methods.matmul.registry import GEMM
-from cipherblas.planner.assignment import counted_plains
 from cipherblas.planner.budgets import Budgets
 from cipherblas.planner.cost import Rates
 from cipherblas.planner.explain import duration
@@ -27,6 +26,7 @@ from cipherblas.planner.refusals import INFEASIBLE
 from cipherblas.planner.rows import weight_bits_for
 from cipherblas.planner.schema import MOST_WEIGHT_BITS
 from cipherblas.planner.sizing import draft
+from cipherblas.planner.steps import counted_plains
 from cipherblas.planner.strategy import Candidate, Strategy
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.matrices.matrix import bit_ceil

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from typing import TypeVar
 
 from cipherblas.lang.graph import Axes, products
 from cipherblas.lang.nodes import Expression, ordered
 from cipherblas.methods.matmul.base import Algorithm
+
+K = TypeVar("K", bound=Hashable)
 
 SMALLEST_BLOCK = 8  # smaller blocks only where the matrix itself is smaller
 TILINGS_KEPT = 10
@@ -61,13 +64,13 @@ def promising(
     return sorted(tilings, key=work)[:kept]
 
 
-def uniform_tilings(axes: Axes, largest: int | None = None) -> Iterator[dict[str, int]]:
-    """Block lengths for the axes of a whole program, all near one target length."""
+def uniform_tilings(lengths: Mapping[K, int], largest: int | None = None) -> Iterator[dict[K, int]]:
+    """Block lengths for the axes of a whole program, whose lengths are given, all near one target length."""
     seen = set()
     for target in UNIFORM_LENGTHS:
         cap = target if largest is None else min(target, largest)
-        blocks = {axis: _even(length, cap) for axis, length in axes.lengths.items()}
-        key = tuple(sorted(blocks.items()))
+        blocks = {axis: _even(length, cap) for axis, length in lengths.items()}
+        key = tuple(blocks.values())
         if key not in seen:
             seen.add(key)
             yield blocks
