@@ -1,0 +1,205 @@
+"""Programs whose chains of products are associated in the way that is predicted to be fastest.
+
+A chain is looked at on nominal rings of growing modulus: those with few levels carry few associations, but are smaller
+and faster. What is found is a proposal, which is planned like any program.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import replace
+
+from cipherblas.common.errors import CipherblasError, ShapeError
+from cipherblas.common.progress import Tell
+from cipherblas.lang.chains import Chain, chains_of, reassociated
+from cipherblas.lang.exact import is_exact
+from cipherblas.lang.graph import check_constants
+from cipherblas.lang.nodes import Expression
+from cipherblas.lang.results import results_of
+from cipherblas.methods.matmul.registry import ALGORITHMS, build, find
+from cipherblas.planner.assembly import Predictions
+from cipherblas.planner.block_methods import Block, algorithm_names, choices_of, considered
+from cipherblas.planner.chain_ways import ChainWays, Splits, Way
+from cipherblas.planner.dry_run import DryRun
+from cipherblas.planner.placement import planned
+from cipherblas.planner.plan import RING_DEGREES, Plan, PlanOptions
+from cipherblas.planner.refusals import INFEASIBLE
+from cipherblas.planner.sizing import (
+    BASE_LIMB_BITS,
+    DRAFT_SCALE_BITS,
+    PRIME_SPREAD_BITS,
+    Sizing,
+    budget_bits,
+)
+from cipherblas.planner.steps import Steps
+from cipherblas.planner.tilings import uniform_tilings
+from cipherblas.rlwe.rings import Ring
+from cipherblas.runtime.blocks import BLOCKS
+from cipherblas.runtime.values import Choice
+
+BASE_LIMBS = 2  # that hold a result which was not rescaled
+ALPHA = 1  # limbs per digit: the smallest modulus
+MOST_LEVELS = 40  # that a chain may spend, where security sets no limit
+MORE_LEVELS = 3  # beyond those of the best way so far, that are looked at
+MOST_MOVED = 4  # ciphertexts into which a block of a computed value may be re-arranged
+MOST_FACTORS = 16  # of a chain that is associated
+SLACK = 1.5  # times the seconds of what is written: nominal rings are not those of plans
+NOISE_BITS = 16.0  # of the scale, beside those of the precision
+
+
+def planned_associated(
+    expression: Expression, options: PlanOptions, progress: Tell | None = None
+) -> tuple[Expression, Plan, DryRun]:
+    """The fastest plan of a program, as it is written or with its chains of products associated in another way.
+
+    Both are planned, and what is written is taken where nothing else is faster. Programs of exact integers are planned
+    as they are written: bounds of what lies between may be larger in another association.
+
+    Raises:
+        CipherblasError: as `make_plan`, for the program as it is written.
+    """
+    written: tuple[Expression, Plan, DryRun] | None = None
+    failure: CipherblasError | None = None
+    try:
+        written = planned(expression, options, progress)
+    except INFEASIBLE as error:
+        failure = error
+    limit = math.inf if written is None or written[1].form != BLOCKS else SLACK * written[1].minimised
+    other = expression if is_exact(expression) else _proposed(expression, options, limit, progress)
+    if other is not expression:
+        try:
+            check_constants(other)
+            found = planned(other, options.relative_to(other), progress)
+            if written is None or found[1].minimised < written[1].minimised:
+                return found
+        except INFEASIBLE:
+            pass  # the program as it is written stays, or its failure
+    if written is None:
+        assert failure is not None
+        raise failure
+    return written
+
+
+def _proposed(
+    expression: Expression, options: PlanOptions, limit: float, progress: Tell | None
+) -> Expression:
+    """`associated`, where its results have the same bounds: errors are relative to them."""
+    if progress is not None:
+        progress("how chains of products are associated")
+    other = associated(expression, options, limit)
+    pairs = zip(results_of(expression), results_of(other), strict=True)
+    same = all(math.isclose(one.bound, another.bound, rel_tol=1e-9) for one, another in pairs)
+    return other if same else expression
+
+
+def associated(expression: Expression, options: PlanOptions, limit: float = math.inf) -> Expression:
+    """The program with its chains associated as is predicted to be fastest in slots; itself where it is so written.
+
+    A chain is left as it is where it has fewer than three factors or fewer than two secret ones, or where no ring
+    carries it.
+
+    Args:
+        limit: of the seconds of a chain; slower ways are not looked for.
+    """
+    if options.algorithm is not None and options.algorithm not in ALGORITHMS:
+        options = replace(options, algorithm=None)  # of another form: any product in slots tells chains apart
+    found = []
+    for chain in chains_of(expression):
+        if 3 <= len(chain.factors) <= MOST_FACTORS and sum(factor.secret for factor in chain.factors) > 1:
+            way = fastest_way(chain, options, limit)
+            if way is not None and way.tree != chain.tree:
+                found.append((chain, way.tree))
+    return reassociated(expression, found) if found else expression
+
+
+def fastest_way(
+    chain: Chain, options: PlanOptions, limit: float = math.inf, splits: Splits | None = None
+) -> Way | None:
+    """The fastest way to a chain on any nominal ring, in any blocks; None where no ring carries it.
+
+    Args:
+        limit: slower ways, in seconds, are not looked for.
+        splits: where the product of a span may be split; None: everywhere.
+    """
+    best, last = None, math.inf  # the number of limbs that is looked at last
+    for steps, top in nominal_levels(options, limit):
+        if top > last:
+            break
+        slots = steps.ring.n // 2
+        candidates = functools.partial(_candidates, options, slots)
+        for blocks in chain_tilings(chain.lengths, slots, options):
+            try:
+                ways = ChainWays(chain, blocks, steps, top, candidates, splits, MOST_MOVED, limit)
+                best = ways.best()
+            except ShapeError:
+                continue
+            last, limit = top + MORE_LEVELS, best.seconds
+    return best
+
+
+def nominal_levels(options: PlanOptions, limit: float) -> Iterator[tuple[Steps, int]]:
+    """Rings that are secure, smallest first, and limbs of their operands: one for each number of levels to spend.
+
+    What a step takes depends on the limbs that it is done with: all numbers of limbs share one ring of a degree.
+    """
+    predictions, policy = Predictions.of(options), options.key_policy or "direct"
+    known = BASE_LIMBS - 1
+    for ring in _nominal_rings(options):
+        seconds = functools.partial(predictions.more_seconds, ring)
+        steps, most = Steps(ring, policy, seconds, limit), len(ring.q)
+        for top in range(known + 1, most + 1):
+            yield steps, top
+        known = max(known, most)
+
+
+def _nominal_rings(options: PlanOptions) -> Iterator[Ring]:
+    """The rings of all degrees with as many limbs as are secure; the one that the options force."""
+    if options.parameters is not None:
+        yield options.parameters
+        return
+    scale_bits = max(DRAFT_SCALE_BITS, NOISE_BITS - math.log2(float(options.precision)))
+    for n in RING_DEGREES if options.ring_degree is None else (options.ring_degree,):
+        sizes = (
+            Sizing(n, scale_bits, (BASE_LIMB_BITS,) * BASE_LIMBS + (scale_bits,) * spent, ALPHA)
+            for spent in range(MOST_LEVELS)
+        )
+        secure = list(itertools.takewhile(functools.partial(_is_secure, options), sizes))
+        if secure:
+            yield secure[-1].shape()
+
+
+def _candidates(options: PlanOptions, slots: int, block: Block) -> list[Choice]:
+    """Of each algorithm the options with the most and with the fewest ciphertexts: layouts between are left out."""
+    found: list[Choice] = []
+    for _, choices in itertools.groupby(choices_of(options, block, slots), key=lambda choice: choice.method):
+        by_layouts: dict[Hashable, list[Choice]] = {}
+        for choice in choices:
+            algorithm = build(choice.method, *block, slots, choice.options)
+            layouts = algorithm.left_layout.key, algorithm.right_layout.key, algorithm.out_layout.key
+            by_layouts.setdefault(layouts, []).append(choice)
+        groups = list(by_layouts.values())
+        found += itertools.chain(groups[0], *groups[1:][-1:])
+    return found
+
+
+def _is_secure(options: PlanOptions, size: Sizing) -> bool:
+    return size.log_qp + PRIME_SPREAD_BITS <= budget_bits(size.n, options.security, options.insecure)
+
+
+def chain_tilings(lengths: Sequence[int], slots: int, options: PlanOptions) -> list[tuple[int, ...]]:
+    """Block lengths along a chain: for each algorithm the longest with which any product of its parts fits."""
+    found = {}
+    for name in algorithm_names(options):
+        algorithm = find(name)
+        for tiling in uniform_tilings(dict(enumerate(lengths)), options.block):
+            blocks = tuple(tiling.values())
+            if all(
+                considered(options, algorithm, block) and algorithm.fits(*block, slots)
+                for block in itertools.combinations(blocks, 3)
+            ):
+                found[blocks] = True
+                break
+    return list(found)
