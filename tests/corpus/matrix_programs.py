@@ -114,7 +114,8 @@ case("chain/clear ones in slots", "W(10, 20) @ (W(20, 30) @ x)", x=S(30, 20), fo
 case("chain/with transposes by rows", "(a @ b).T @ c", a=S(12, 16), b=S(16, 10), c=S(12, 9), form="rows")
 case("chain/at a fine precision", "a @ b @ c", **{name: S(8, 8) for name in "abc"}, precision=1e-7)
 case("chain/few keys", "a @ b @ c", **{name: S(16, 16) for name in "abc"}, key_policy="binary")
-case("chain/too deep", " @ ".join(["a"] * 10), a=S(4, 4), ring_degree=1 << 14)
+case("chain/of 10, too deep as it is written", " @ ".join(["a"] * 10), a=S(4, 4), ring_degree=1 << 14)
+case("chain/too deep", " @ ".join(["a"] * 17), a=S(4, 4), ring_degree=1 << 14)
 
 # --- assumed bounds, polynomials of matrices, mixed programs ---
 

@@ -16,7 +16,7 @@ from cipherblas.common.errors import CipherblasError, ShapeError
 from cipherblas.common.progress import Tell
 from cipherblas.lang.chains import Chain, chains_of, reassociated
 from cipherblas.lang.exact import is_exact
-from cipherblas.lang.graph import check_constants
+from cipherblas.lang.graph import check_constants, deduplicated
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.results import results_of
 from cipherblas.methods.matmul.registry import ALGORITHMS, build, find
@@ -27,6 +27,7 @@ from cipherblas.planner.dry_run import DryRun
 from cipherblas.planner.placement import planned
 from cipherblas.planner.plan import RING_DEGREES, Plan, PlanOptions
 from cipherblas.planner.refusals import INFEASIBLE
+from cipherblas.planner.search import ABOUT
 from cipherblas.planner.sizing import (
     BASE_LIMB_BITS,
     DRAFT_SCALE_BITS,
@@ -43,59 +44,63 @@ from cipherblas.runtime.values import Choice
 BASE_LIMBS = 2  # that hold a result which was not rescaled
 ALPHA = 1  # limbs per digit: the smallest modulus
 MOST_LEVELS = 40  # that a chain may spend, where security sets no limit
+PRODUCT_LEVELS = 4  # that a product spends at most, its factors re-arranged and rescaled
 MORE_LEVELS = 3  # beyond those of the best way so far, that are looked at
 MOST_MOVED = 4  # ciphertexts into which a block of a computed value may be re-arranged
 MOST_FACTORS = 16  # of a chain that is associated
 SLACK = 1.5  # times the seconds of what is written: nominal rings are not those of plans
 NOISE_BITS = 16.0  # of the scale, beside those of the precision
+Planned = tuple[Expression, Plan, DryRun]
 
 
-def planned_associated(
-    expression: Expression, options: PlanOptions, progress: Tell | None = None
-) -> tuple[Expression, Plan, DryRun]:
+def planned_associated(expression: Expression, options: PlanOptions, progress: Tell | None = None) -> Planned:
     """The fastest plan of a program, as it is written or with its chains of products associated in another way.
 
-    Both are planned, and what is written is taken where nothing else is faster. Programs of exact integers are planned
-    as they are written: bounds of what lies between may be larger in another association.
+    Both are planned, and what is written is taken where nothing else is clearly faster. Programs of exact integers are
+    planned as they are written: bounds of what lies between may be larger in another association.
 
     Raises:
         CipherblasError: as `make_plan`, for the program as it is written.
     """
-    written: tuple[Expression, Plan, DryRun] | None = None
+    written: Planned | None = None
     failure: CipherblasError | None = None
     try:
         written = planned(expression, options, progress)
     except INFEASIBLE as error:
         failure = error
     limit = math.inf if written is None or written[1].form != BLOCKS else SLACK * written[1].minimised
-    other = expression if is_exact(expression) else _proposed(expression, options, limit, progress)
-    if other is not expression:
-        try:
-            check_constants(other)
-            found = planned(other, options.relative_to(other), progress)
-            if written is None or found[1].minimised < written[1].minimised:
-                return found
-        except INFEASIBLE:
-            pass  # the program as it is written stays, or its failure
+    other = _planned_otherwise(expression, options, limit, progress)
+    if other is not None and (written is None or ABOUT * other[1].minimised < written[1].minimised):
+        return other
     if written is None:
         assert failure is not None
         raise failure
     return written
 
 
-def _proposed(
+def _planned_otherwise(
     expression: Expression, options: PlanOptions, limit: float, progress: Tell | None
+) -> Planned | None:
+    """The plan of a program with its chains associated in another way; None where none is proposed, or none can be.
+
+    Its results must have the same bounds, since errors are relative to them.
+    """
+    if is_exact(expression):
+        return None
+    try:
+        other = associated(expression, options, limit, progress)
+        pairs = zip(results_of(expression), results_of(other), strict=True)
+        if other is expression or not all(math.isclose(x.bound, y.bound, rel_tol=1e-9) for x, y in pairs):
+            return None
+        check_constants(other)
+        return planned(other, options.relative_to(other), progress)
+    except INFEASIBLE:
+        return None
+
+
+def associated(
+    expression: Expression, options: PlanOptions, limit: float = math.inf, progress: Tell | None = None
 ) -> Expression:
-    """`associated`, where its results have the same bounds: errors are relative to them."""
-    if progress is not None:
-        progress("how chains of products are associated")
-    other = associated(expression, options, limit)
-    pairs = zip(results_of(expression), results_of(other), strict=True)
-    same = all(math.isclose(one.bound, another.bound, rel_tol=1e-9) for one, another in pairs)
-    return other if same else expression
-
-
-def associated(expression: Expression, options: PlanOptions, limit: float = math.inf) -> Expression:
     """The program with its chains associated as is predicted to be fastest in slots; itself where it is so written.
 
     A chain is left as it is where it has fewer than three factors or fewer than two secret ones, or where no ring
@@ -109,10 +114,12 @@ def associated(expression: Expression, options: PlanOptions, limit: float = math
     found = []
     for chain in chains_of(expression):
         if 3 <= len(chain.factors) <= MOST_FACTORS and sum(factor.secret for factor in chain.factors) > 1:
+            if progress is not None:
+                progress(f"how {len(chain.factors)} factors are associated")
             way = fastest_way(chain, options, limit)
             if way is not None and way.tree != chain.tree:
                 found.append((chain, way.tree))
-    return reassociated(expression, found) if found else expression
+    return deduplicated(reassociated(expression, found)) if found else expression
 
 
 def fastest_way(
@@ -124,7 +131,8 @@ def fastest_way(
         limit: slower ways, in seconds, are not looked for.
         splits: where the product of a span may be split; None: everywhere.
     """
-    best, last = None, math.inf  # the number of limbs that is looked at last
+    most = BASE_LIMBS + PRODUCT_LEVELS * (len(chain.factors) - 1)
+    best, last = None, most  # the number of limbs that is looked at last
     for steps, top in nominal_levels(options, limit):
         if top > last:
             break
@@ -136,7 +144,7 @@ def fastest_way(
                 best = ways.best()
             except ShapeError:
                 continue
-            last, limit = top + MORE_LEVELS, best.seconds
+            last, limit = min(most, top + MORE_LEVELS), best.seconds
     return best
 
 

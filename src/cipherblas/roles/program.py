@@ -15,8 +15,8 @@ from cipherblas.lang import graph
 from cipherblas.lang.analysis import trace
 from cipherblas.lang.nodes import operands_of
 from cipherblas.lang.operands import Operand
+from cipherblas.planner.association import planned_associated
 from cipherblas.planner.exact import exact_options
-from cipherblas.planner.placement import planned
 from cipherblas.planner.plan import PlanOptions
 from cipherblas.planner.planner import check_precision
 from cipherblas.planner.truncation import truncated
@@ -152,5 +152,5 @@ def compile(
     check_precision(wanted.precision)
     expression = truncated(expression, float(wanted.precision))
     wanted = wanted.relative_to(expression)  # the bound of a sum which was cut may be another
-    expression, plan, run = planned(expression, wanted, progress)
+    expression, plan, run = planned_associated(expression, wanted, progress)
     return Program(expression, operands, plan, run)
