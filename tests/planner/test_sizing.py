@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import warnings
@@ -65,10 +66,10 @@ def test_a_result_of_three_limbs_is_planned_and_decrypted() -> None:
 
 
 def test_a_chain_that_spends_more_limbs_than_the_first_draft() -> None:
-    """Nine products of 2×2, nearly two limbs each."""
+    """Nine products of 2×2, nearly two limbs each; factors between keep them in their order."""
     operands = {name: S(2, 2) for name in "abcdefghij"}
     program = check(
-        lambda a, b, c, d, e, f, g, h, i, j: a @ b @ c @ d @ e @ f @ g @ h @ i @ j,
+        lambda **factors: functools.reduce(lambda x, y: 0.5 * (x @ y), factors.values()),
         1e-3,
         **operands,
         **TOY,
