@@ -22,6 +22,12 @@ PAGE, PICTURES = ROOT / "docs" / "bootstrapping.md", ROOT / "docs" / "pictures"
 BEGIN = "<!-- begin: scripts/draw_bootstrapping.py --write -->"
 PARAMETERS = (("limbs", "limbs"), ("digits", "dnum"), ("log2(Q)", "logq"), ("log2(P)", "logp"))
 SIZES = (("evaluation keys, GiB", "key_bytes"), ("peak of the process, GiB", "peak_bytes"))
+STEPS = (
+    ("SlotsToCoeffs", "slots_to_coefficients"),
+    ("ModRaise", "mod_raise"),
+    ("CoeffsToSlots", "coefficients_to_slots"),
+    ("EvalMod", "eval_mod"),
+)
 GIB = 2**30
 
 Row = dict[str, Any]
@@ -34,10 +40,13 @@ def measured() -> Row:
 
 
 def text(row: Row) -> str:
-    """Ours beside the peer's, without seconds, which need a quiet machine."""
+    """Ours beside the peer's, and the seconds of our steps."""
     theirs = row["peer_params"]
+    both = ((row["seconds"], row["levels_left"]), (row["peer_seconds"], theirs["levels_left"]))
     body = [
-        ["levels from one to the next", row["levels_left"], theirs["levels_left"]],
+        [f"seconds, {row['threads']} thread", *(number(seconds, 3) for seconds, _ in both)],
+        ["levels from one to the next", *(levels for _, levels in both)],
+        ["seconds for each of these levels", *(number(seconds / levels) for seconds, levels in both)],
         ["bits in the worst slot", number(row["precision_bits"], 3), number(theirs["precision_bits"], 3)],
         *([name, *(number(side[field] / GIB) for side in (row, theirs))] for name, field in SIZES),
         *([name, *(params[field] for params in (row["params"], theirs))] for name, field in PARAMETERS),
@@ -50,6 +59,10 @@ def text(row: Row) -> str:
             f"{number(row['predicted_bits'], 3)} are predicted.",
             "",
             table(("", "ours", row["peer"]), body),
+            "",
+            "Seconds of our steps: "
+            + ", ".join(f"{name} {number(row[f'{field}_seconds'])}" for name, field in STEPS)
+            + ".",
         ]
     )
 
