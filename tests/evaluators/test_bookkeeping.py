@@ -120,6 +120,14 @@ def test_transforms_that_were_counted_before_count_as_before(policy, baby_steps,
     assert run(Symbolic) == run(Clear)
 
 
+def test_transforms_without_a_key_are_counted_each():
+    ev = Symbolic(ring())
+    x = ev.fresh(None, bound=1.0)
+    ev.linear_transform(x, Transform(dict.fromkeys(range(2)), 2.0, math.sqrt(2)))
+    wider = ev.linear_transform(x, Transform(dict.fromkeys(range(5)), 5.0, math.sqrt(5)))
+    assert (wider.bound, ev.counts.rotations) == (5.0, 1 + 4)
+
+
 def test_rotations_are_shared_between_transforms():
     ev = Symbolic(ring())
     x = ev.fresh(None, bound=1.0)

@@ -99,7 +99,7 @@ class Symbolic(Evaluator):
     ) -> Any:
         """As `Evaluator.linear_transform`; ciphertexts with equal properties are counted once."""
         transform = Transform.of(diagonals)
-        if isinstance(x, Plain):
+        if isinstance(x, Plain) or transform.key is None:  # without a key it is like no other
             return super().linear_transform(x, transform, baby_steps=baby_steps, order=order, most=most)
         key = (
             *(transform.key, baby_steps, order, most, self._repeats),
