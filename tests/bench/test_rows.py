@@ -82,7 +82,8 @@ def test_bootstrapping_keeps_what_it_says() -> None:
 
     params = chain(1 << 9, 3, 4).parameters(0, insecure=True)
     for real in (True, False):
-        found = bootstrap.measured(params, 1, 0.0, real, ciphertexts=3, in_a_row=2)
+        ours = bootstrap.Refreshes(params, real)
+        found = bootstrap.measured(ours, 1, 0.0, ciphertexts=3, in_a_row=2)
         check(found, bench="bootstrap", ciphertexts=3)
         assert found["levels_left"] == 3 and found["slots"] == 256
         assert found["predicted_bits"] <= found["precision_bits"] < 25
@@ -91,12 +92,38 @@ def test_bootstrapping_keeps_what_it_says() -> None:
         assert min(steps) > 0 and max(steps) < found["seconds_max"]
         in_a_row = list(zip(found["predicted_bits_in_a_row"], found["bits_in_a_row"], strict=True))
         assert len(in_a_row) == 2 and all(predicted <= bits for predicted, bits in in_a_row)
+        several = bootstrap.of_a_batch(ours, 3, 1, 0.0, found["seconds"])
+        check(several, bench="bootstrap", batch=3, ciphertexts=3)
+        assert several["predicted_bits"] <= several["precision_bits"]
+        assert several["share_of_single"] == pytest.approx(several["seconds"] / 3 / found["seconds"])
     with pytest.raises(ValueError, match="log_n"):
         next(bench.run_bootstrap(log_n=(14,)))
     with pytest.raises(ValueError, match="log_n: expected 16 beside a peer"):
         next(bench.run_bootstrap(log_n=(15,), peer="openfhe"))
     with pytest.raises(ValueError, match="peer: expected openfhe, got seal"):
         next(bench.run_bootstrap(peer="seal"))
+
+
+@pytest.mark.encrypted
+@pytest.mark.filterwarnings("ignore::cipherblas.common.errors.InsecureParametersWarning")
+def test_products_inside_of_bootstrapping(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a toy ring: what is refreshed is the product; a product that does not fit is one of fewer columns."""
+    from cipherblas.bench import mambo
+    from cipherblas.planner.chains import chain
+
+    ours = mambo.Fused(chain(1 << 9, 3, 4).parameters(0, insecure=True), stages=2)
+    single, pair = mambo.without_product(ours, 1)
+    found = mambo.measured(ours, 12, 1, 2, single, pair)
+    check(found, bench="mambo", case="12x12 · 12x512", columns=512, sampled=2)
+    assert found["predicted_bits"] <= found["precision_bits"] < 25
+    assert 0 < found["product_seconds"] < found["seconds"]
+    assert found["throughput_of_single"] == pytest.approx(single / found["seconds"])
+    monkeypatch.setattr(mambo, "MEMORY", 12 * 512 * 32)
+    part = mambo.measured(ours, 12, 1, 1, single, pair)
+    check(part, bench="mambo", columns=256)
+    assert "error" not in part
+    with pytest.raises(ValueError, match="log_n: expected one of"):
+        next(bench.run_mambo(log_n=14))
 
 
 def test_ntt_names_its_instruction_set() -> None:

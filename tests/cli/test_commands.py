@@ -18,6 +18,7 @@ COMMANDS = ["plan", "keygen", "encrypt", "run", "decrypt", "demo"]
 BENCHES = [
     "primitives",
     "bootstrap",
+    "mambo",
     "linear-transform",
     "gemm",
     "transpose",

@@ -59,6 +59,7 @@ BARS: dict[str, tuple[str, ...]] = {
     ),
     "bench primitives": ("measuring",),
     "bench bootstrap": ("measuring",),
+    "bench mambo": ("measuring",),
     "bench linear-transform": ("measuring",),
     "bench transpose": ("measuring",),
     "bench cc": ("measuring",),

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cipherblas import bench
-from cipherblas.bench import bootstrap, harness
+from cipherblas.bench import bootstrap, harness, mambo
 from cipherblas.bench.primitives import CASES
 from cipherblas.crypto.params import Parameters
 from cipherblas.planner.chains import chain
@@ -27,6 +27,13 @@ def toy() -> Parameters:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return chain(1 << 8, 2, 4).parameters(0, insecure=True)
+
+
+def bootstraps() -> list[harness.Row]:
+    """One by one, and two together."""
+    ours = bootstrap.Refreshes(toy(), real=True)
+    single = bootstrap.measured(ours, 1, LEAST, in_a_row=1)
+    return [single, bootstrap.of_a_batch(ours, 2, 1, LEAST, single["seconds"])]
 
 
 def listed(title: str) -> set[str]:
@@ -58,7 +65,8 @@ def test_common_fields_are_listed() -> None:
         pytest.param(lambda: bench.run_nn_counts(["8x4", "8x8"]), id="nn counts"),
         pytest.param(lambda: bench.run_nn(["Conv1"], budget=LEAST, limit=0.0), id="nn"),
         pytest.param(lambda: bench.run_model(["layer 10x784"], budget=LEAST), id="model"),
-        pytest.param(lambda: [bootstrap.measured(toy(), 1, LEAST, True, in_a_row=1)], id="bootstrap"),
+        pytest.param(lambda: bootstraps(), id="bootstrap"),
+        pytest.param(lambda: [mambo.measured(mambo.Fused(toy(), 2), 4, 1, 1, 1.0, 1.0)], id="mambo"),
         pytest.param(lambda: bench.run_gemm([(8, 9, 10)], budget=LEAST), id="gemm"),
     ],
 )  # fmt: skip

@@ -11,7 +11,8 @@ import cipherblas as cb
 from cipherblas.lang.analysis import trace
 from cipherblas.lang.nodes import ordered
 from cipherblas.planner.explain import duration
-from cipherblas.planner.mixed import MIXED, Placement, unsupported
+from cipherblas.planner.mixed import MIXED, NOMINAL_SCALE_BITS, Placement, unsupported
+from cipherblas.planner.sizing import draft
 from tests.corpus.machine import MACHINE
 
 OPTIONS: dict[str, Any] = {"machine": MACHINE}
@@ -24,7 +25,7 @@ def weights(*shape: int) -> np.ndarray[Any, Any]:
 def placed(function: Any, **shapes: tuple[int, ...]) -> tuple[list[str], dict[int, str]]:
     """The operations of the nodes in blocks, and the whole placement."""
     expression = trace(function, {name: cb.secret(*shape) for name, shape in shapes.items()})
-    found = Placement(expression, 4096, MACHINE.rates, 2).best()
+    found = Placement(expression, draft(4096, NOMINAL_SCALE_BITS), MACHINE.rates, 2).best()
     order = ordered(expression)
     return [order[number].op for number in found], found
 
@@ -86,7 +87,9 @@ def test_what_was_nearly_taken_for_sums_and_products() -> None:
     order = ordered(expression)
     nearly = {order[number].op: (number, text) for number, text in plan.runners_up.items()}
     assert set(nearly) == {"add", "matmul"}
-    placement = Placement(expression, plan.parameters.n, MACHINE.rates, plan.threads)
+    placement = Placement(
+        expression, draft(plan.parameters.n, NOMINAL_SCALE_BITS), MACHINE.rates, plan.threads
+    )
     (added, of_sum), (product, text) = nearly["add"], nearly["matmul"]
     conversion = placement._price(order[added], "rows")
     more = (

@@ -1,8 +1,8 @@
 """Benchmarks: rows as dictionaries, printed as lines of JSON or as tables.
 
-`run_primitives`, `run_ntt`, `run_linear_transform`, `run_bootstrap`, `run_gemm`, `run_transpose`, `run_cc`, `run_pc`,
-`run_fame_baselines`, `run_crossover`, `run_model` and `run_nn` yield rows as they are measured, `run_nn_counts` rows of
-counted operations;
+`run_primitives`, `run_ntt`, `run_linear_transform`, `run_bootstrap`, `run_mambo`, `run_gemm`, `run_transpose`,
+`run_cc`, `run_pc`, `run_fame_baselines`, `run_crossover`, `run_model` and `run_nn` yield rows as they are measured,
+`run_nn_counts` rows of counted operations;
 `render` prints tables, `to_json` one line. Peers are measured in the same run; no figure of theirs is written down
 here. What a paper reports of its own stands in `nn_shapes` and `fame_baselines`, as such.
 """
@@ -14,6 +14,7 @@ from .fame_baselines import run as run_fame_baselines
 from .gemm import run as run_gemm
 from .harness import MeasurementError, Row, render, to_json
 from .linear_transform import run as run_linear_transform
+from .mambo import run as run_mambo
 from .model import run as run_model
 from .nn import run as run_nn
 from .nn_counts import run as run_nn_counts
@@ -34,6 +35,7 @@ __all__ = [
     "run_fame_baselines",
     "run_gemm",
     "run_linear_transform",
+    "run_mambo",
     "run_model",
     "run_nn",
     "run_nn_counts",

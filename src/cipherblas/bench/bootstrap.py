@@ -59,8 +59,8 @@ class Timed(Bootstrapping):
         """That method, timed."""
         return cls(method.down, method.up, method.reduction, method.ratio_bits, method.baby_steps)
 
-    def in_coefficients(self, ev: Evaluator, x: Ct) -> tuple[Ct, float]:
-        return self._timed(STEPS[0], lambda: super(Timed, self).in_coefficients(ev, x))
+    def in_coefficients(self, ev: Evaluator, x: Ct, largest: float | None = None) -> tuple[Ct, float]:
+        return self._timed(STEPS[0], lambda: super(Timed, self).in_coefficients(ev, x, largest))
 
     def raised(self, ev: Evaluator, x: Ct, scale: float) -> Ct:
         return self._timed(STEPS[1], lambda: super(Timed, self).raised(ev, x, scale))
@@ -92,7 +92,7 @@ class Refreshes:
         self.limbs = self.method.levels_before + 1  # of what is refreshed
         counted = Symbolic(params)
         self.method.run(counted, counted.fresh(None, bound=1.0, limbs=self.limbs), real)
-        self.counts = counted.counts
+        self.counts = counted.counts.copy()
         start = time.perf_counter()
         self.secret = keys.generate_secret(params)
         evaluation = keys.make_evaluation_keys(self.secret, counted.request)
@@ -119,6 +119,15 @@ class Refreshes:
         result = timed.run(self.ev, ct, self.real)
         return result, {"whole": time.perf_counter() - start, **timed.seconds}
 
+    def together(self, number: int) -> tuple[dict[str, float], float, Ct]:
+        """Seconds, largest error and one result of a batch of ciphertexts of new values, refreshed two by two."""
+        values, cts = zip(*(self.encrypted() for _ in range(number)), strict=True)
+        timed = Timed.of(self.method)
+        start = time.perf_counter()
+        results = timed.run_all(self.ev, cts) if self.real else [timed.run(self.ev, ct, False) for ct in cts]
+        seconds = {"whole": time.perf_counter() - start, **timed.seconds}
+        return seconds, max(map(self.error, results, values)), results[0]
+
     def error(self, ct: Ct, values: NDArray[np.complex128]) -> float:
         """The largest error of a slot."""
         from cipherblas.crypto import keys
@@ -139,8 +148,8 @@ class Refreshes:
         found, predicted = [], []
         for _ in range(number):
             ct, _ = self.refreshed(ct)
-            found.append(_bits(self.error(ct, values)))
-            predicted.append(_bits(ct.error(self.params.slots)))
+            found.append(bits(self.error(ct, values)))
+            predicted.append(bits(ct.error(self.params.slots)))
         return {"bits_in_a_row": found, "predicted_bits_in_a_row": predicted}
 
 
@@ -152,6 +161,7 @@ def run(
     complex_slots: bool = False,
     ciphertexts: int | None = None,
     in_a_row: int = 0,
+    batches: Sequence[int] = (),
     peer: str | None = None,
     peer_python: str | None = None,
 ) -> Iterator[Row]:
@@ -164,6 +174,7 @@ def run(
         complex_slots: complex numbers instead of real ones, which take a second EvalMod.
         ciphertexts: so many runs, each of new values, whatever the budget.
         in_a_row: bootstraps of one ciphertext, one after the other, whose precision is followed.
+        batches: numbers of ciphertexts that are refreshed together, a row for each after that of a single one.
         peer: "openfhe", or None for ours alone.
         peer_python: interpreter with the peer's wheel; by default this one.
 
@@ -184,7 +195,12 @@ def run(
     for degree in log_n:
         theirs = beside(OPENFHE, peer_python, threads, budget) if peer is not None else {}
         params = chain(1 << degree, *SETS[degree]).parameters(128, insecure=False)
-        yield measured(params, threads, budget, not complex_slots, ciphertexts, in_a_row, theirs)
+        ours = Refreshes(params, not complex_slots)
+        single = measured(ours, threads, budget, ciphertexts, in_a_row, theirs)
+        yield single
+        for batch in batches:
+            yield of_a_batch(ours, batch, threads, budget, single["seconds"])
+        del ours
         gc.collect()
         _core.trim_pool()
 
@@ -211,26 +227,24 @@ def beside(setting: Row, python: str | None, threads: int, budget: float) -> Row
     return {
         "peer": ready["peer"],
         "peer_params": described
-        | {"dnum": ready["digits"], "runs": len(runs), "precision_bits": _bits(ready["error"])},
+        | {"dnum": ready["digits"], "runs": len(runs), "precision_bits": bits(ready["error"])},
         "peer_timing": Timing.of(runs),
     }
 
 
 def measured(
-    params: Parameters,
+    ours: Refreshes,
     threads: int,
     budget: float,
-    real: bool,
     ciphertexts: int | None = None,
     in_a_row: int = 0,
     theirs: Row | None = None,
 ) -> Row:
-    """The row of one set of parameters; arguments are those of `run`.
+    """The row of ciphertexts that are refreshed one by one; arguments are those of `run`.
 
     Args:
         theirs: fields of the peer.
     """
-    ours = Refreshes(params, real)
     first, worst, _ = ours.once()  # encodes the diagonals
     with peak_memory() as peak:
         seconds, error, result = ours.once()
@@ -240,35 +254,84 @@ def measured(
         seconds, error, _ = ours.once()
         runs.append(seconds)
         errors.append(error)
-    worst, log_n = max(errors), params.n.bit_length() - 1
-    return row(
-        "bootstrap",
-        f"2^{log_n}, {'real' if real else 'complex'} slots",
-        params=params_fields(params),
-        algorithm="slots to coefficients first",
-        threads=threads,
-        timing=Timing.of([one["whole"] for one in runs]),
-        error=worst,
+    return _row(
+        ours,
+        threads,
+        runs,
+        errors,
+        result,
+        1,
+        peak_bytes=peak.bytes,
         rotations=ours.counts.rotations,
         products=ours.counts.products,
-        key_bytes=ours.key_bytes,
-        peak_bytes=peak.bytes,
-        slots=params.slots,
-        batch=1,
-        ciphertexts=len(errors),
-        levels_left=result.limbs - ours.limbs,
-        precision_bits=_bits(worst),
-        predicted_bits=_bits(result.error(len(errors) * params.slots)),
-        failure_bits=ours.method.failure_bits - log_n,
         ntt_limbs=ours.counts.ntt_limbs,
         mac_limbs=ours.counts.mac_limbs,
         keygen_seconds=ours.keygen_seconds,
         first_seconds=first["whole"],
-        **{f"{step}_seconds": statistics.median(one[step] for one in runs) for step in STEPS},
         **(ours.in_a_row(in_a_row) if in_a_row else {}),
         **(theirs or {}),
     )
 
 
-def _bits(error: float) -> float:
+def of_a_batch(ours: Refreshes, batch: int, threads: int, budget: float, single: float) -> Row:
+    """The row of so many ciphertexts at a time.
+
+    Args:
+        single: seconds of one by itself.
+    """
+    with peak_memory() as peak:
+        seconds, error, result = ours.together(batch)
+    runs, errors = [seconds], [error]
+    for _ in range(repeats_for(seconds["whole"], budget, 1, MOST_RUNS) - 1):
+        seconds, error, _ = ours.together(batch)
+        runs.append(seconds)
+        errors.append(error)
+    each = statistics.median(one["whole"] for one in runs) / batch
+    return _row(
+        ours,
+        threads,
+        runs,
+        errors,
+        result,
+        batch,
+        peak_bytes=peak.bytes,
+        seconds_each=each,
+        share_of_single=each / single,
+    )
+
+
+def _row(
+    ours: Refreshes,
+    threads: int,
+    runs: Sequence[dict[str, float]],
+    errors: Sequence[float],
+    result: Ct,
+    batch: int,
+    **fields: Any,
+) -> Row:
+    """What rows of single ciphertexts and of batches share."""
+    params, number = ours.params, batch * len(errors)
+    log_n = params.n.bit_length() - 1
+    return row(
+        "bootstrap",
+        f"2^{log_n}, {'real' if ours.real else 'complex'} slots" + f", {batch} together" * (batch > 1),
+        params=params_fields(params),
+        algorithm="slots to coefficients first",
+        threads=threads,
+        timing=Timing.of([one["whole"] for one in runs]),
+        error=max(errors),
+        key_bytes=ours.key_bytes,
+        slots=params.slots,
+        batch=batch,
+        ciphertexts=number,
+        levels_left=result.limbs - ours.limbs,
+        precision_bits=bits(max(errors)),
+        predicted_bits=bits(result.error(number * params.slots)),
+        failure_bits=ours.method.failure_bits - log_n,
+        **{f"{step}_seconds": statistics.median(one[step] for one in runs) for step in STEPS},
+        **fields,
+    )
+
+
+def bits(error: float) -> float:
     return -math.log2(error)

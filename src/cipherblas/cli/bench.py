@@ -161,6 +161,12 @@ def bootstrap(
             "--in-a-row", min=0, help="Bootstrap one ciphertext so many times, and follow its precision."
         ),
     ] = 0,
+    batch: Annotated[
+        list[int] | None,
+        typer.Option(
+            min=2, help="Refresh so many ciphertexts together, too; repeatable.", show_default=False
+        ),
+    ] = None,
     peer: Annotated[
         BootstrapPeer | None, typer.Option(help="Compare with this library.", show_default=False)
     ] = None,
@@ -179,6 +185,7 @@ def bootstrap(
       cipherblas bench bootstrap --log-n 15 --log-n 16 --threads 2 --json
       cipherblas bench bootstrap --peer openfhe --peer-python /opt/py310/bin/python
       cipherblas bench bootstrap --ciphertexts 100 --in-a-row 10 --json
+      cipherblas bench bootstrap --batch 2 --batch 8 --json
     """
     from cipherblas.bench import run_bootstrap
 
@@ -191,8 +198,38 @@ def bootstrap(
         complex_slots=complex_slots,
         ciphertexts=ciphertexts,
         in_a_row=in_a_row,
+        batches=batch or [],
         **options,
     )
+    _print(rows, json, Display(quiet=quiet))
+
+
+@app.command("mambo")
+@guarded
+def mambo(
+    size: Annotated[
+        list[int] | None,
+        typer.Option(min=1, help="Rows of the clear matrix; repeatable.", show_default="256, 768"),
+    ] = None,
+    log_n: Annotated[
+        BootstrapRing, typer.Option("--log-n", help="log2 of the ring degree.")
+    ] = BootstrapRing.large,
+    sampled: Annotated[int, typer.Option(min=1, help="Rows that are refreshed, for their seconds.")] = 2,
+    threads: OneThread = 1,
+    json: JsonLines = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Measure MAMBO: a product with a clear matrix inside of bootstrapping, beside bootstrapping alone.
+
+    \b
+    Examples:
+      cipherblas bench mambo
+      cipherblas bench mambo --size 1024 --size 4096 --json
+    """
+    from cipherblas.bench import run_mambo
+
+    rows = run_mambo(log_n=int(log_n.value), threads=threads, sampled=sampled, **without_none(sizes=size))
     _print(rows, json, Display(quiet=quiet))
 
 

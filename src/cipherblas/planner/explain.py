@@ -306,7 +306,8 @@ def _key_set(plan: Plan) -> str:
 
 
 def _refreshes(plan: Plan) -> list[tuple[str, str]]:
-    """How many ciphertexts are refreshed, and what they come back with."""
+    """How often the modulus is raised, each time for the real and the imaginary parts of a ciphertext, and what they
+    come back with."""
     number = plan.counts.modulus_raises
     if not number:
         return []
@@ -316,7 +317,8 @@ def _refreshes(plan: Plan) -> list[tuple[str, str]]:
     return [
         (
             "refreshes",
-            f"{number} ciphertexts, {levels} levels each; one is lost with probability below 2^-{bits:.0f}",
+            f"{number}, of one or two ciphertexts, {levels} levels each; "
+            f"one is lost with probability below 2^-{bits:.0f}",
         )
     ]
 

@@ -13,11 +13,14 @@ from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.rows.symbolic import RowsSymbolic
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.forms.blocks import grid_shape
-from cipherblas.forms.convert.coefficients import Packing, rows_to_slots, slots_to_rows
+from cipherblas.forms.convert.coefficients import Halves, Packing, rows_to_slots, slots_to_rows
 from cipherblas.lang.graph import axes_of, products
 from cipherblas.lang.nodes import Expression, matrix_shape, ordered
+from cipherblas.lang.refreshing import REFRESH, is_refreshed
 from cipherblas.lang.results import results_of
+from cipherblas.methods.bootstrapping.refresh import bootstrapping_of
 from cipherblas.methods.matmul.registry import GEMM
+from cipherblas.planner import chains
 from cipherblas.planner.budgets import Budgets
 from cipherblas.planner.cost import Rates
 from cipherblas.planner.explain import duration
@@ -29,17 +32,16 @@ from cipherblas.planner.sizing import draft
 from cipherblas.planner.steps import counted_plains
 from cipherblas.planner.strategy import Candidate, Strategy
 from cipherblas.rlwe.counts import Counts
-from cipherblas.rlwe.matrices.matrix import bit_ceil
 from cipherblas.rlwe.rings import RingShape
 from cipherblas.runtime import schedule
 from cipherblas.runtime.blocks import BLOCKS, IN_PLACE, in_place_product, multiply
 from cipherblas.runtime.executor import METHODS, missing
 from cipherblas.runtime.graphs import product_graph
-from cipherblas.runtime.rows import ROWS
+from cipherblas.runtime.rows import LOW_LIMBS, ROWS
 from cipherblas.runtime.values import Choice, Decisions
 
 MIXED = "gemm, elementwise"
-NOMINAL_SCALE_BITS = 30.0  # of the ring on which forms are placed
+NOMINAL_SCALE_BITS, NOMINAL_ROW_BITS = 30.0, 20.0  # of the ring on which forms are placed, and of rows
 STAGES = (2, 3)
 RESCALES = (0, 1)
 # Errors of rounded weights count somewhat more once they are errors of slots, and twice in a square.
@@ -84,14 +86,19 @@ class Placement:
     A node with several parents is placed once, as the first of them has it.
 
     Args:
+        ring: of the degree; of a program that refreshes, one that has limbs for that.
         all_by_rows: every product is by rows.
     """
 
     def __init__(
-        self, expression: Expression, n: int, rates: Rates, threads: int, all_by_rows: bool = False
+        self, expression: Expression, ring: RingShape, rates: Rates, threads: int, all_by_rows: bool = False
     ) -> None:
-        self._expression, self._n, self._rates, self._threads = expression, n, rates, threads
-        self._all_by_rows = all_by_rows
+        self._expression, self._ring, self._rates, self._threads = expression, ring, rates, threads
+        self._n, self._all_by_rows = ring.n, all_by_rows
+        self._refreshed = is_refreshed(expression)
+        # Of values by rows, and of those in blocks.
+        self._low = LOW_LIMBS if self._refreshed else len(ring.q) // 2
+        self._high = bootstrapping_of(ring).limbs(len(ring.q)) if self._refreshed else self._low
         self._ways: dict[int, dict[str, tuple[float, dict[int, str]]]] = {}
         self._placed: dict[int, str] = {}
         self._prices: dict[tuple[tuple[int, ...], str, int], float] = {}
@@ -158,6 +165,8 @@ class Placement:
                 continue
 
             costs = {source: self._cost(child, source, form) for source in self._ways[id(child)]}
+            if node.op == REFRESH and BLOCKS in costs:  # from rows it is what takes them to blocks
+                costs[BLOCKS] += self._refresh(child)
             source = min(costs, key=costs.__getitem__)
             seconds += costs[source]
             placed = {**self._ways[id(child)][source][1], **placed}
@@ -169,9 +178,11 @@ class Placement:
             return 0.0
         key = self._numbers[id(node)], form
         if key not in self._own:
-            ring = draft(self._n, NOMINAL_SCALE_BITS)
             try:
-                counts = _gemm(node, ring) if form == ROWS else _diagonals(node, ring)
+                if form == ROWS:
+                    counts = _gemm(node, self._ring, self._low)
+                else:
+                    counts = _diagonals(node, self._ring, self._high)
                 self._own[key] = self._rates.seconds(counts, self._n, self._threads)
             except INFEASIBLE:
                 self._own[key] = math.inf
@@ -182,19 +193,45 @@ class Placement:
         shape = matrix_shape(node)
         key = shape, target, stages
         if key not in self._prices:
-            degree = min(max(2, bit_ceil(shape[1])), self._n)
-            packing = Packing(self._n, degree, stages)
-            ring = draft(self._n, NOMINAL_SCALE_BITS)
-            evs = Evaluators(lambda: Symbolic(ring), lambda: RowsSymbolic(ring))
-            limbs = len(ring.q) // 2
-            x = evs.rows.fresh(None, (shape[0], degree), bound=1.0, scale=2.0**20, limbs=limbs)
-            pairs = rows_to_slots(evs, x, packing)
-            counts = evs.counts
-            if target == ROWS:
-                slots_to_rows(evs, pairs, shape[0], packing)
-                counts = evs.counts - counts
-            pieces = -(-shape[1] // degree)
-            self._prices[key] = pieces * self._rates.seconds(counts, self._n, self._threads)
+            self._prices[key] = self._rates.seconds(
+                self._crossing(shape, target, stages), self._n, self._threads
+            )
+        return self._prices[key]
+
+    def _crossing(self, shape: tuple[int, int], target: str, stages: int) -> Counts:
+        """What a conversion takes; a refresh among it where one is on the way."""
+        packing = Packing.of_length(self._n, shape[1], stages)
+        evs = Evaluators(lambda: Symbolic(self._ring), lambda: RowsSymbolic(self._ring))
+        pieces = -(-shape[1] // packing.degree)
+        if target == ROWS and self._refreshed:
+            one = evs.slots.fresh(None, bound=1.0, limbs=self._low + stages)
+            pairs = [Halves(one, one)] * -(-shape[0] // packing.rows)
+            slots_to_rows(evs, pairs, shape[0], packing)
+            return evs.counts * pieces
+        x = evs.rows.fresh(
+            None, (shape[0], packing.degree), bound=1.0, scale=2.0**NOMINAL_ROW_BITS, limbs=self._low
+        )
+        if self._refreshed:
+            bootstrapping_of(self._ring).of_rows(evs, x, packing, self._low - 1)
+            return evs.counts * pieces
+        pairs = rows_to_slots(evs, x, packing)
+        counts = evs.counts
+        if target == ROWS:
+            slots_to_rows(evs, pairs, shape[0], packing)
+            counts = evs.counts - counts
+        return counts * pieces
+
+    def _refresh(self, node: Expression) -> float:
+        """Seconds of the refresh of a value in blocks."""
+        shape = matrix_shape(node)
+        key = shape, REFRESH, 0
+        if key not in self._prices:
+            ev = Symbolic(self._ring)
+            method = bootstrapping_of(self._ring)
+            method.run(ev, ev.fresh(None, bound=1.0, limbs=method.levels_before + 1))
+            packing = Packing.of_length(self._n, shape[1])
+            number = -(-shape[0] // packing.rows) * -(-shape[1] // max(packing.degree // 2, 1))
+            self._prices[key] = self._rates.seconds(ev.counts * number, self._n, self._threads)
         return self._prices[key]
 
 
@@ -230,7 +267,8 @@ class MixedStrategy(Strategy):
     def families(
         self, thorough: bool, refuse: Callable[[str, str], None]
     ) -> Iterator[Iterator[list[Candidate]]]:
-        for stages, rescales in itertools.product(STAGES, RESCALES):
+        ways = itertools.product(STAGES, RESCALES[:1] if self.refreshed else RESCALES)
+        for stages, rescales in ways:
             yield (list(self._candidates(n, stages, rescales)) for n in self.degrees)
 
     def _candidates(self, n: int, stages: int, rescales: int) -> Iterator[Candidate]:
@@ -259,7 +297,7 @@ class MixedStrategy(Strategy):
                 choices[number] = Choice(IN_PLACE)
             for child in node.children:
                 source = forms.get(numbers[id(child)], ROWS)
-                if computed(child) and source != form:
+                if computed(child) and source != form and not (self.refreshed and source == ROWS):
                     options = {"stages": stages}
                     if source == ROWS:
                         options["rescales"] = rescales if _rounded(child) else 0
@@ -272,9 +310,12 @@ class MixedStrategy(Strategy):
         if n not in self._placements:
             machine = self.options.planned_for
             threads = self.options.threads or machine.threads
+            ring = draft(n, NOMINAL_SCALE_BITS)
+            if self.refreshed:
+                ring = chains.widest(n, self.allowed_bits(n)).shape()
             found: list[tuple[Placement, dict[int, str]]] = []
             for all_by_rows in (False, True):
-                placement = Placement(self.expression, n, machine.rates, threads, all_by_rows)
+                placement = Placement(self.expression, ring, machine.rates, threads, all_by_rows)
                 forms = placement.best()
                 if all(forms != other for _, other in found):
                     found.append((placement, forms))
@@ -285,7 +326,7 @@ class MixedStrategy(Strategy):
         """With the other forms of nodes, and the other stages of conversions."""
         taken = candidate.decisions.forms
         placement = next(one for one, forms in self._placed(candidate.n) if forms == taken)
-        crossings = placement.other_crossings(candidate.decisions.crossings)
+        crossings = {} if self.refreshed else placement.other_crossings(candidate.decisions.crossings)
         return replace(candidate, runners_up=placement.runners_up(), other_crossings=crossings)
 
     def _blocks(self, n: int) -> dict[str, int]:
@@ -295,31 +336,31 @@ class MixedStrategy(Strategy):
         for node in ordered(self.expression):
             if node.secret and not node.root:
                 rows, cols = axes.of(node)
-                degree = min(max(2, bit_ceil(matrix_shape(node)[1])), n)
-                blocks.setdefault(cols, degree // 2)
-                blocks.setdefault(rows, n // degree)
+                packing = Packing.of_length(n, matrix_shape(node)[1])
+                blocks.setdefault(cols, packing.degree // 2)
+                blocks.setdefault(rows, packing.rows)
         return {axis: blocks.get(axis, 1) for axis in axes.lengths}
 
 
-def _gemm(node: Expression, ring: RingShape) -> Counts:
-    """What a product with a clear factor takes by rows."""
+def _gemm(node: Expression, ring: RingShape, limbs: int) -> Counts:
+    """What a product with a clear factor takes by rows of so many limbs."""
     left, right = node.children
     (rows, inner), cols = left.shape, right.shape[1]
-    return Counts(float_macs=(rows if right.secret else cols) * inner * ring.n * (len(ring.q) // 2))
+    return Counts(float_macs=(rows if right.secret else cols) * inner * ring.n * limbs)
 
 
-def _diagonals(node: Expression, ring: RingShape) -> Counts:
-    """What it takes in place, of a factor that comes from rows."""
+def _diagonals(node: Expression, ring: RingShape, limbs: int) -> Counts:
+    """What it takes in place, of a factor of so many limbs that comes from rows."""
     left, right = node.children
     secret = right if right.secret else left
     by_columns = left.secret  # as products with a clear right factor come
-    degree = min(max(2, bit_ceil(matrix_shape(secret)[0 if by_columns else 1])), ring.n)
-    algorithm = in_place_product(Packing(ring.n, degree, STAGES[0]).layout(by_columns), node)
+    packing = Packing.of_length(ring.n, matrix_shape(secret)[0 if by_columns else 1])
+    algorithm = in_place_product(packing.layout(by_columns), node)
     ev = Symbolic(ring)
     cells, grids = [], []
     for child, layout in zip(node.children, (algorithm.left_layout, algorithm.right_layout), strict=True):
         rows, cols = grid_shape(*matrix_shape(child), layout.rows, layout.cols)
-        fresh = [ev.fresh(None, bound=1.0, limbs=len(ring.q) // 2)]
+        fresh = [ev.fresh(None, bound=1.0, limbs=limbs)]
         cells.append([[fresh if child is secret else counted_plains(layout, rows * cols)] * cols] * rows)
         grids.append((rows, cols))
     schedule.run(product_graph(algorithm, *grids), ev, cells)

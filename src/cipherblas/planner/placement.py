@@ -214,7 +214,7 @@ def _steps(expression: Expression, runs: Mapping[int, Expression], run: DryRun, 
 def _transformed(run: DryRun) -> float:
     """Limbs that are transformed per ciphertext that is refreshed."""
     refreshes = [one for one in run.nodes if one.counts.modulus_raises]
-    number = sum(one.counts.modulus_raises for one in refreshes)
+    number = sum(one.ciphertexts for one in refreshes)
     return sum(one.counts.ntt_limbs for one in refreshes) / max(number, 1)
 
 

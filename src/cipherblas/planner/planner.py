@@ -49,9 +49,11 @@ def make_plan(
     matrices, layered = as_matrices(expression), tensors.unsupported(expression) is None
     network = is_layers(expression)
     form = (_form_of_network if network else _form_of_matrices)(options)
-    if refreshed and form in ("rows", "mixed"):
+    if refreshed and form == "rows":
         raise ParameterError(
-            "A program that refreshes is computed in slots.", expected="blocks | tensors", got=form
+            "A program that refreshes is not computed by rows alone.",
+            expected="blocks | mixed | tensors",
+            got=form,
         )
     strategies: list[Strategy] = []
     refusals: list[Rejected] = []
@@ -68,7 +70,7 @@ def make_plan(
         enter(rows.RowStrategy, matrices)
     if form == "tensors" or (form is None and (network or (layered and _has_layers(expression)))):
         enter(tensors.TensorStrategy, expression)
-    worth_mixing = not (network or refreshed) and matrices is not None and mixed.unsupported(matrices) is None
+    worth_mixing = not network and matrices is not None and mixed.unsupported(matrices) is None
     if matrices is not None and (form == "mixed" or (form is None and worth_mixing)):
         enter(mixed.MixedStrategy, matrices)
     if form in (None, "blocks") and matrices is not None and not network:

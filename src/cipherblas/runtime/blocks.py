@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Hashable
 from dataclasses import replace
@@ -9,6 +10,7 @@ from typing import ClassVar, NamedTuple
 
 from cipherblas.common.errors import ParameterError, ShapeError
 from cipherblas.forms.blocks import grid_shape
+from cipherblas.forms.convert.coefficients import Packing
 from cipherblas.forms.convert.relayout import relayout
 from cipherblas.forms.form import SlotForm
 from cipherblas.forms.layouts import Layout, column_major
@@ -46,6 +48,7 @@ class BlockRun(SlotRun):
     def __init__(self, run: Executor) -> None:
         super().__init__(run)
         self.axes, self.lengths = axes_of(run.node), run.decisions.blocks
+        self._beside_rows = len(run.decisions.every_form) > 1
         if not self.axes.lengths.keys() <= self.lengths.keys():
             expected, got = ", ".join(self.axes.lengths), ", ".join(self.lengths) or "none"
             raise ParameterError("The decisions lack lengths of blocks.", expected=expected, got=got)
@@ -81,9 +84,26 @@ class BlockRun(SlotRun):
         return node.packable
 
     def dense(self, node: Expression) -> Layout:
-        """A block of a node, column after column."""
+        """A block of a node, column after column; where other values are by rows, as it would come from there."""
+        if self._beside_rows:
+            by_columns = self._wanted_by_columns.get(id(node), False)
+            length = matrix_shape(node)[0 if by_columns else 1]
+            return Packing.of_length(self.ev.n, length).layout(by_columns)
         rows, cols = self.axes.of(node)
         return column_major(self.lengths[rows], self.lengths[cols], self.ev.slots)
+
+    @functools.cached_property
+    def _wanted_by_columns(self) -> dict[int, bool]:
+        """How products by rows want what they are made of, by the id of a node: their left factor by columns."""
+        wanted: dict[int, bool] = {}
+        for node in reversed(self.run.order):
+            by_rows = node.product and self.run.form_of(node) != self.name
+            for child in node.children:
+                if by_rows:
+                    wanted.setdefault(id(child), child is node.children[0])
+                elif id(node) in wanted and not node.product:
+                    wanted.setdefault(id(child), wanted[id(node)])
+        return wanted
 
     def form(self, node: Expression, layout: Layout) -> SlotForm:
         """The grid of a node in blocks of a layout."""
@@ -139,12 +159,12 @@ class BlockRun(SlotRun):
             right = self.factor(second, algorithm.right_layout, left)
         if left.secret and right.secret:
             limbs = min(left.first().limbs, right.first().limbs)
-            left, right = self._lowered(left, limbs), self._lowered(right, limbs)
+            left, right = self.lowered_to(left, limbs), self.lowered_to(right, limbs)
         return left, right
 
-    def _lowered(self, value: Value, limbs: int) -> Value:
-        """The value at so many limbs."""
-        if value.first().limbs == limbs:
+    def lowered_to(self, value: Value, limbs: int) -> Value:
+        """The value at so many limbs, or fewer where it has no more."""
+        if value.first().limbs <= limbs:
             return value
         return self.mapped("drop limbs", value, lambda ev, ct: ev.drop(ct, limbs))
 

@@ -12,13 +12,16 @@ from cipherblas.forms.blocks import grid_shape
 from cipherblas.forms.convert.coefficients import Halves, Packing, rows_to_slots, slots_to_rows
 from cipherblas.forms.form import SlotForm
 from cipherblas.lang.nodes import Expression, matrix_shape
+from cipherblas.methods.bootstrapping.refresh import bootstrapping_of
 from cipherblas.runtime.blocks import BLOCKS, BlockRun
 from cipherblas.runtime.executor import CONVERSIONS, Conversion, Executor
-from cipherblas.runtime.rows import ROWS, RowRun
+from cipherblas.runtime.rows import LOW_LIMBS, ROWS, RowRun
 from cipherblas.runtime.rows import Wish as RowWish
 from cipherblas.runtime.values import Value
 
 MOST_RESCALES = 2
+STAGES = 2  # where nothing is decided
+REFRESHED_SHARE = 0.98  # of the range of EvalMod, for what errors add to values
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,7 @@ class Crossing:
     """How a value changes its form: stages of the transform, and limbs to drop before those from coefficients to
     slots, as after a product with rounded weights."""
 
-    stages: int = 2
+    stages: int = STAGES
     rescales: int = 0
 
     @classmethod
@@ -57,9 +60,13 @@ def converts(source: str, target: str) -> Callable[[Conversion], Conversion]:
 
 @converts(ROWS, BLOCKS)
 def rows_to_blocks(run: Executor, node: Expression, wish: Any) -> Value:
-    """Encrypted rows as blocks of r rows of d/2 entries, in units of the node's bound."""
-    rows, slots = run.form_run(ROWS), run.form_run(BLOCKS)
-    assert isinstance(rows, RowRun) and isinstance(slots, BlockRun)
+    """Encrypted rows as blocks of r rows of d/2 entries, in units of the node's bound.
+
+    In a program that refreshes they are refreshed on the way: they are at few limbs, and in coefficients already.
+    """
+    if run.refreshed:
+        return _refreshed_blocks(run, node)
+    rows, slots = _forms(run)
     ev, how = slots.ev, Crossing.of(run, node)
     by_columns = bool(rows.orientation(node))
     packing = packing_of(rows, node, by_columns, how.stages)
@@ -69,11 +76,38 @@ def rows_to_blocks(run: Executor, node: Expression, wish: Any) -> Value:
     growth = 2 * packing.rows * math.sqrt(packing.slots)
     scale = 2.0**ev.params.scale_bits * dropped / growth / node.bound
     value = run.unconverted(node, ROWS, RowWish(by_columns, scale))
-    unit = math.copysign(node.bound, value.unit)
     pieces = [rows_to_slots(run.evaluators, piece, packing, how.rescales) for piece in value.handles]
-    layout = packing.layout(by_columns)
-    shape = matrix_shape(node)
-    grid = grid_shape(*shape, layout.rows, layout.cols)
+    return _as_blocks(slots, node, by_columns, packing, value, pieces)
+
+
+def _refreshed_blocks(run: Executor, node: Expression) -> Value:
+    """Encrypted rows as blocks with all levels, whose rescale is that of the limbs above the first."""
+    rows, slots = _forms(run)
+    ev, by_columns = slots.ev, bool(rows.orientation(node))
+    packing = packing_of(rows, node, by_columns, STAGES)
+    method, dropped = bootstrapping_of(ev.params), LOW_LIMBS - 1
+    last = math.prod(map(float, ev.params.q[1 : 1 + dropped]))
+    scale = REFRESHED_SHARE * method.largest(ev) * last / packing.rows / node.bound
+    value = run.unconverted(node, ROWS, RowWish(by_columns, scale))
+    cols = value.rows.shape[1]
+    pieces = [
+        method.of_rows(run.evaluators, piece, packing, dropped, min(stop, cols) - start)
+        for piece, (start, stop) in zip(value.handles, value.rows.pieces, strict=True)
+    ]
+    return _as_blocks(slots, node, by_columns, packing, value, pieces)
+
+
+def _as_blocks(
+    slots: BlockRun,
+    node: Expression,
+    by_columns: bool,
+    packing: Packing,
+    value: Value,
+    pieces: list[list[Halves]],
+) -> Value:
+    """The blocks of a value that was by rows, in units of the node's bound."""
+    ev, layout = slots.ev, packing.layout(by_columns)
+    grid = grid_shape(*matrix_shape(node), layout.rows, layout.cols)
 
     def block(i: int, j: int) -> list[Any]:
         element, half = (j, i) if by_columns else (i, j)
@@ -82,15 +116,20 @@ def rows_to_blocks(run: Executor, node: Expression, wish: Any) -> Value:
         return [ev.bounded(ev.absorb(ct, abs(value.unit) / node.bound), 1.0)]
 
     cells = [[block(i, j) for j in range(grid[1])] for i in range(grid[0])]
-    return Value(node.shape, SlotForm(layout, grid), cells, unit)
+    return Value(node.shape, SlotForm(layout, grid), cells, math.copysign(node.bound, value.unit))
+
+
+def _forms(run: Executor) -> tuple[RowRun, BlockRun]:
+    rows, slots = run.form_run(ROWS), run.form_run(BLOCKS)
+    assert isinstance(rows, RowRun) and isinstance(slots, BlockRun)
+    return rows, slots
 
 
 @converts(BLOCKS, ROWS)
 def blocks_to_rows(run: Executor, node: Expression, wish: RowWish) -> Value:
     """Blocks as encrypted rows, by rows or by columns, whichever needs less; their limbs are what is left, and so is
     their scale where it need not match another one."""
-    rows, slots = run.form_run(ROWS), run.form_run(BLOCKS)
-    assert isinstance(rows, RowRun) and isinstance(slots, BlockRun)
+    rows, slots = _forms(run)
     how = Crossing.of(run, node)
     value = slots.settled(run.unconverted(node, BLOCKS, None))
     packings = {by: packing_of(rows, node, by, how.stages) for by in (wish.by_columns, not wish.by_columns)}
@@ -105,7 +144,10 @@ def blocks_to_rows(run: Executor, node: Expression, wish: RowWish) -> Value:
         row, col = (half, element) if by_columns else (element, half)
         return value.cells[row][col][0]
 
-    scale = wish.scale * abs(value.unit) if wish.matched else None
+    # In a program that refreshes, rows have few limbs, and values the scale that is best there.
+    scale = wish.scale * abs(value.unit) if wish.matched or run.refreshed else None
+    if run.refreshed:
+        value = slots.lowered_to(slots.ready(value), rows.limbs + packing.stages)
     pieces = []
     for piece in range(-(-length // packing.degree)):
         pairs = [
@@ -121,4 +163,4 @@ def blocks_to_rows(run: Executor, node: Expression, wish: RowWish) -> Value:
 def packing_of(rows: RowRun, node: Expression, by_columns: bool, stages: int) -> Packing:
     """How the rows, or the columns, of a node share ring elements."""
     length = matrix_shape(node)[0 if by_columns else 1]
-    return Packing(rows.ev.n, min(rows.width(length), rows.ev.n), stages)
+    return Packing.of_length(rows.ev.n, length, stages)

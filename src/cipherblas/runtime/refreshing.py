@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
+from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.forms.form import SlotForm
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.refreshing import REFRESH
 from cipherblas.methods.bootstrapping.refresh import bootstrapping_of
 from cipherblas.runtime.blocks import BLOCKS, BlockRun, Wish, in_place
 from cipherblas.runtime.executor import computes
+from cipherblas.runtime.graphs import blockwise_graph
 from cipherblas.runtime.slots import SlotRun
 from cipherblas.runtime.tensors import TENSORS, TensorRun
-from cipherblas.runtime.values import Value
+from cipherblas.runtime.values import Handles, Value
 
 
 @computes(BLOCKS, REFRESH)
 def of_blocks(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
     """Where the entries lie: real parts alone are kept, so that no imaginary parts are left.
 
-    What is promised of entries holds for slots where no slot holds anything else.
+    What is promised of entries holds for slots where no slot holds anything else. A value by rows is refreshed where it
+    becomes blocks.
     """
-    x = run.value(node.children[0])
+    child = node.children[0]
+    x = run.value(child)
+    if not child.packable and run.run.form_of(child) != run.name:
+        return x
     layout = in_place(x.layout)
     if layout is None:
         x = run.relaid(x, run.dense(node), node.bound)
@@ -38,8 +45,27 @@ def of_a_tensor(run: TensorRun, node: Expression, wish: None) -> Value:
 
 
 def _refreshed(run: SlotRun, x: Value, bound: float) -> Value:
-    """In units of the bound, so that slots are up to 1: units are powers of others after some steps, and a refresh
-    takes any scale."""
+    """Two by two, and in units of the bound, so that slots are up to 1: units are powers of others after some steps,
+    and a refresh takes any scale."""
     method, factor = bootstrapping_of(run.ev.params), abs(x.unit) / bound
-    found = run.mapped("refresh", x, lambda ev, ct: method.run(ev, ev.absorb(ct, factor)))
-    return replace(found, unit=math.copysign(bound, x.unit))
+
+    def work(ev: Evaluator, cts: Handles) -> Handles:
+        return method.run_all(ev, [ev.absorb(ct, factor) for ct in cts])
+
+    cts = [ct for row in x.cells for cell in row for ct in cell]
+    pairs = [cts[start : start + 2] for start in range(0, len(cts) - 1, 2)]
+    found = _each(run, "refresh two", work, pairs) + _each(run, "refresh", work, [cts[2 * len(pairs) :]])
+    made = iter(found)
+    cells = [[[next(made) for _ in cell] for cell in row] for row in x.cells]
+    return replace(x, cells=cells, unit=math.copysign(bound, x.unit))
+
+
+def _each(
+    run: SlotRun, name: str, work: Callable[[Evaluator, Handles], Handles], blocks: list[Handles]
+) -> Handles:
+    """The ciphertexts of work(ev, block), one block after the other."""
+    blocks = [block for block in blocks if block]
+    if not blocks:
+        return []
+    (found,) = run.done(blockwise_graph(name, work, (1, len(blocks))), [blocks])
+    return [ct for block in found for ct in block]

@@ -39,6 +39,8 @@ HEADROOM_BITS = 1.0
 EXACT_HEADROOM_BITS = 0.1  # where errors are below one half of whole numbers that are large
 # Times the noise, that the rounding of GEMMs may be where that was chosen: a bit of the modulus for half the GEMMs.
 MOST_ROUNDING = 2.0
+# Of rows in a program that refreshes: what a refresh takes from their coefficients needs one, products another one.
+LOW_LIMBS = 2
 MOST_SCALE_BITS = 900.0  # a float64 holds it beside any bound
 
 
@@ -98,7 +100,7 @@ class RowRun(FormRun):
     def __init__(self, run: Executor) -> None:
         super().__init__(run)
         self.ev = run.evaluators.rows
-        self.limbs = len(self.ev.params.q)
+        self.limbs = LOW_LIMBS if run.refreshed else len(self.ev.params.q)
         fixed = any(choice.options.get("fixed") for choice in run.choices.values())
         # Products with fixed weights come in pieces of N columns, and so do operands that a public key encrypts, since
         # longer rows have secrets of the client's: what is added to them must too.

@@ -15,7 +15,7 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,9 +29,11 @@ from cipherblas.evaluators.slots.values import Ct, Plain, Transform
 from cipherblas.forms.convert.relayout import best_baby_steps
 from cipherblas.forms.layouts import Layout, SlotIndex, entry_index
 from cipherblas.rlwe.key_policies import Step
+from cipherblas.rlwe.matrices.matrix import bit_ceil
 from cipherblas.rlwe.noise import SlotErrors, WorstSlots, slot_tail, tail
 from cipherblas.rlwe.noise.worst_case import WORST_BITS
 
+T = TypeVar("T")
 MOST_STAGES = 4
 # A bias b stays below tail·B and an error of deviation s below tail·s where both are within tail·hypot(x·s, y·B), for
 # any x, y with 1/x² + 1/y² = 1.
@@ -70,6 +72,11 @@ class Packing:
                 "The number of stages is out of range.", expected=f"1 to {MOST_STAGES}", got=self.stages
             )
 
+    @classmethod
+    def of_length(cls, n: int, length: int, stages: int = 1) -> Packing:
+        """Of rows of so many entries, or of pieces of N of them, which zeros fill."""
+        return cls(n, min(max(2, bit_ceil(length)), n), stages)
+
     @property
     def slots(self) -> int:
         return self.n // 2
@@ -92,6 +99,21 @@ class Packing:
         return Layout("coefficients", ("coefficients", *shape, by_columns, slots), *shape, slots, 1, indexer)
 
 
+@dataclass(frozen=True)
+class Joined:
+    """r rows whose entries are the coefficients of one ciphertext.
+
+    Attributes:
+        ct: of no errors: those of entries are `errors` and `worst`.
+        errors: of an entry; rounding of the ciphertext is among them where nothing is done to slots.
+        worst: the largest one, in units of the message, where that is followed.
+    """
+
+    ct: Ct
+    errors: SlotErrors
+    worst: float
+
+
 def rows_to_slots(evs: Evaluators, x: Rows, packing: Packing, rescales: int = 0) -> list[Halves]:
     """Rows as blocks of real slots, one pair for every r rows.
 
@@ -107,18 +129,38 @@ def rows_to_slots(evs: Evaluators, x: Rows, packing: Packing, rescales: int = 0)
     Raises:
         ShapeError: the rows are not of d entries. LevelError: not so many levels are left.
     """
+    return _per_element(x, packing, evs, lambda start, held: _halves(evs, x, packing, rescales, start, held))
+
+
+def joined_rows(
+    evs: Evaluators, x: Rows, packing: Packing, rescales: int, work: Callable[[Joined], T]
+) -> list[T]:
+    """work(r rows), of all: the tree of `rows_to_slots` without its stages, for what reads coefficients.
+
+    Levels: `rescales`. Keys: log2(r) rotations.
+
+    Raises:
+        ShapeError: the rows are not of d entries. LevelError: not so many levels are left.
+    """
+
+    def element(start: int, held: int) -> T:
+        ct, rounding, worst = _joined(evs, x, packing, rescales, start, held)
+        errors, worst = _entry_errors(evs, x, packing, rounding, worst)
+        return work(Joined(evs.slots.assume_errors(ct, SlotErrors()), errors, worst))
+
+    return _per_element(x, packing, evs, element)
+
+
+def _per_element(x: Rows, packing: Packing, evs: Evaluators, work: Callable[[int, int], T]) -> list[T]:
+    """work(first row, rows) for every r rows."""
     r = packing.rows
     if x.shape[1] != packing.degree:
         raise ShapeError(
             "Rows that become slots have the wrong length.", expected=packing.degree, got=x.shape[1]
         )
     whole, rest = divmod(x.shape[0], r)
-
-    def element(number: int, held: int = r) -> Halves:
-        return _halves(evs, x, packing, rescales, number * r, held)
-
-    found = evs.slots.alike(whole, element) if whole else []
-    return [*found, element(whole, rest)] if rest else found
+    found = evs.slots.alike(whole, lambda number: work(number * r, r)) if whole else []
+    return [*found, work(whole * r, rest)] if rest else found
 
 
 def slots_to_rows(
@@ -151,8 +193,10 @@ def slots_to_rows(
     )
 
 
-def _halves(evs: Evaluators, x: Rows, packing: Packing, rescales: int, start: int, held: int) -> Halves:
-    """One element of rows from `start` on."""
+def _joined(
+    evs: Evaluators, x: Rows, packing: Packing, rescales: int, start: int, held: int
+) -> tuple[Ct, float, float]:
+    """The rows from `start` on in one element, and what the rescales add to its slots: deviation, and at worst."""
     ev, r, limbs = evs.slots, packing.rows, x.limbs
 
     def leaf(row: int) -> Ct:
@@ -163,23 +207,46 @@ def _halves(evs: Evaluators, x: Rows, packing: Packing, rescales: int, start: in
     ct = ev.assume_errors(ev.bounded(ct, x.bound), SlotErrors())
     for _ in range(rescales):
         ct = ev.rescale(ct)
-    rounding = ct.errors.own  # of the slots, which the transforms make that of single coefficients
-    worst_rounding = ev.worst_error(ct) / ct.scale
-    ev.require_levels(ct, packing.stages, "the transform from coefficients to slots")
-    ct, added, worst_added = _transformed(ev, ct, packing, inverse=True)
-    root = math.sqrt(packing.slots)
-    ct = ev.absorb(ct, 1 / root)
+    return ct, ct.errors.own, ev.worst_error(ct) / ct.scale
+
+
+def _entry_errors(
+    evs: Evaluators,
+    x: Rows,
+    packing: Packing,
+    rounding: float,
+    worst_rounding: float,
+    added: float = 0.0,
+    worst_added: float = 0.0,
+) -> tuple[SlotErrors, float]:
+    """Errors of the entries of joined rows, and the largest one.
+
+    Args:
+        rounding, worst_rounding: of the slots, which the transforms make that of single coefficients.
+        added, worst_added: by the stages to an entry.
+    """
+    r, root = packing.rows, math.sqrt(packing.slots)
     # Each level of the tree doubles the message and the errors before it: a third of the last one's variance remains.
-    levels = math.sqrt(max(r * r - 1, 0) / 3 * evs.rows.switch_variance(limbs)) / r / x.scale
+    levels = math.sqrt(max(r * r - 1, 0) / 3 * evs.rows.switch_variance(x.limbs)) / r / x.scale
     beside, bias = BESIDE_BIAS if x.bias else 1.0, x.bias / x.scale * OF_BIAS / tail(1)
     noise, moved = beside * x.noise / x.scale, beside * math.hypot(added, rounding / root)
     if x.independent:
         total = SlotErrors(math.hypot(noise, beside * levels), moved, bias)
     else:
         total = SlotErrors(beside * levels, moved, math.hypot(noise, bias))
-    worst = evs.rows.worst_error(x) + (r - 1) / r * evs.rows.worst_switch(limbs)
-    worst_total = math.sqrt(2) * worst / x.scale + worst_added + worst_rounding
-    ct = ev.assume_errors(ct, total, worst_total * ct.scale)
+    worst = evs.rows.worst_error(x) + (r - 1) / r * evs.rows.worst_switch(x.limbs)
+    return total, math.sqrt(2) * worst / x.scale + worst_added + worst_rounding
+
+
+def _halves(evs: Evaluators, x: Rows, packing: Packing, rescales: int, start: int, held: int) -> Halves:
+    """One element of rows from `start` on."""
+    ev = evs.slots
+    ct, rounding, worst_rounding = _joined(evs, x, packing, rescales, start, held)
+    ev.require_levels(ct, packing.stages, "the transform from coefficients to slots")
+    ct, added, worst_added = _transformed(ev, ct, packing, inverse=True)
+    ct = ev.absorb(ct, 1 / math.sqrt(packing.slots))
+    total, worst = _entry_errors(evs, x, packing, rounding, worst_rounding, added, worst_added)
+    ct = ev.assume_errors(ct, total, worst * ct.scale)
     mirrored = ev.conjugate(ct)
     left = ev.bounded(ev.absorb(ev.add(ct, mirrored), 0.5), x.bound)
     turned = ev.times_monomial(ev.sub(mirrored, ct), ev.n // 2)  # -2i·Im z times i

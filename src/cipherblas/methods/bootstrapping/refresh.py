@@ -12,15 +12,19 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cipherblas.common.errors import LevelError
+from cipherblas.evaluators.family import Evaluators
+from cipherblas.evaluators.rows.values import Rows
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.values import Ct, Transform
+from cipherblas.forms.convert.coefficients import Halves, Joined, Packing, joined_rows
 from cipherblas.methods.bootstrapping.embedding import coefficients_to_slots, slots_to_coefficients
 from cipherblas.methods.bootstrapping.modular_reduction import ModularReduction
 from cipherblas.rlwe.key_policies import expand
-from cipherblas.rlwe.noise import SPARSE_WEIGHT, SlotErrors, slot_tail, tail
+from cipherblas.rlwe.noise import SPARSE_WEIGHT, TAIL, SlotErrors, slot_tail, tail
 from cipherblas.rlwe.rings import Ring
 
 RANGE, DEGREE = 14, 119  # of EvalMod; see `Bootstrapping.failure_bits`
@@ -76,6 +80,10 @@ class Bootstrapping:
         """-log2 of the probability that a raised coefficient is beyond the range of EvalMod, per coefficient."""
         return self.reduction.failure_bits(self.reduction.range)
 
+    def largest(self, ev: Evaluator) -> float:
+        """The largest message at q_0, an integer, which EvalMod tells from the multiples of q_0."""
+        return float(ev.params.q[0] * 2.0**-self.ratio_bits)
+
     def run(self, ev: Evaluator, x: Ct, real: bool = True) -> Ct:
         """The same slots at the limbs that are left below EvalMod, at the usual scale.
 
@@ -89,39 +97,122 @@ class Bootstrapping:
         Raises:
             LevelError: too few limbs are left.
         """
-        bound, errors, worst = x.bound, x.errors, ev.worst_error(x) / x.scale
-        x, shrunk = self.in_coefficients(ev, ev.as_message(x))  # what is off in a slot stays in it
-        parts = self.in_slots(ev, self.raised(ev, x, shrunk), real)
-        first = float(ev.params.q[0])
-        gain = first / (2 * math.pi * shrunk)  # of the sine: a message of 1 is 2π·scale / q_0
-        wanted = 2.0**ev.params.scale_bits * gain
-        most = min(1.0, 2 * math.pi * 2.0**-self.ratio_bits * 1.01)
-        found = []
-        for part in parts:
-            sine = ev.bounded(self.reduced(ev, part, wanted), most)
-            found.append(ev.absorb(sine, gain))
+        errors, worst = x.errors, ev.worst_error(x) / x.scale
+        y, shrunk = self.in_coefficients(ev, ev.as_message(x))  # what is off in a slot stays in it
+        found = self._sines(ev, y, shrunk, real)
         result = found[0]
         if len(found) > 1:
             result = ev.add(result, ev.times_monomial(found[1], ev.n // 2))
-        missed = self.reduction.error(2.0**-self.ratio_bits) * first / shrunk
+        return self._settled(ev, result, shrunk, errors, worst, x.bound)
+
+    def run_pair(self, ev: Evaluator, x: Ct, y: Ct) -> tuple[Ct, Ct]:
+        """As `run`, of two ciphertexts of real slots: one is the imaginary part of the other while slots become
+        coefficients and coefficients slots, so that both transforms and ModRaise are done once.
+
+        Args:
+            x, y: at the same limbs and scale, after the same operations.
+
+        Raises:
+            LevelError: too few limbs are left. MismatchError: they differ.
+        """
+        both, bound = (
+            [(one, one.errors, ev.worst_error(one) / one.scale) for one in (x, y)],
+            max(x.bound, y.bound),
+        )
+        x, y = (ev.as_message(one) for one in (x, y))
+        largest = max(x.bound, y.bound)
+        z = ev.bounded(ev.add(x, ev.times_monomial(y, ev.n // 2)), math.sqrt(2) * largest)
+        z, shrunk = self.in_coefficients(ev, z, largest)
+        parts = self._sines(ev, z, shrunk, real=False)
+        left, right = (
+            self._settled(ev, part, shrunk, errors, worst, min(bound, one.bound))
+            for part, (one, errors, worst) in zip(parts, both, strict=True)
+        )
+        return left, right
+
+    def run_all(self, ev: Evaluator, cts: Sequence[Ct]) -> list[Ct]:
+        """As `run`, of ciphertexts of real slots, two by two (`run_pair`), and the last one alone where it is left.
+
+        Args:
+            cts: at the same limbs and scale, after the same operations.
+        """
+        found: list[Ct] = []
+        for start in range(0, len(cts) - 1, 2):
+            found += self.run_pair(ev, *cts[start : start + 2])
+        return found if len(cts) % 2 == 0 else [*found, self.run(ev, cts[-1])]
+
+    def of_rows(
+        self, evs: Evaluators, x: Rows, packing: Packing, rescales: int, entries: int | None = None
+    ) -> list[Halves]:
+        """Encrypted rows as blocks of real slots, with all levels: what they have in coefficients is where ModRaise
+        reads it, so that nothing goes to coefficients first.
+
+        Levels: `rescales`, after which one limb is used. Keys: those of the tree (`joined_rows`), of coefficients to
+        slots, conjugation, relinearisation, encapsulation.
+
+        Args:
+            rescales: limbs to drop by rescaling.
+            entries: of a row, those after them being zeros; by default all. Zeros in all second halves take no EvalMod.
+
+        Raises:
+            LevelError: entries are beyond the range of EvalMod at the limb that is left.
+        """
+        ev = evs.slots
+        short = entries is not None and entries <= packing.degree // 2
+
+        def element(joined: Joined) -> Halves:
+            x, errors, worst = joined.ct, joined.errors, joined.worst
+            bound, largest = x.bound, x.bound + TAIL * errors.deviation + worst
+            shrunk = x.scale
+            if largest * shrunk > self.largest(ev):
+                raise LevelError(
+                    "Encrypted rows are too large for the limb at which they are refreshed.",
+                    expected=f"{math.log2(self.largest(ev)):.1f} bits",
+                    got=f"{math.log2(largest * shrunk):.1f} bits",
+                )
+            parts = self._sines(ev, x, shrunk, real=short)
+            found = [self._settled(ev, part, shrunk, errors, worst, bound) for part in parts]
+            return Halves(found[0], None if short else found[1])
+
+        return joined_rows(evs, x, packing, rescales, element)
+
+    def _sines(self, ev: Evaluator, x: Ct, shrunk: float, real: bool) -> list[Ct]:
+        """The coefficients of a ciphertext in slots, at all limbs that are left: real parts, and imaginary ones."""
+        gain = float(ev.params.q[0]) / (2 * math.pi * shrunk)  # of the sine: a message of 1 is 2π·scale / q_0
+        wanted = 2.0**ev.params.scale_bits * gain
+        most = min(1.0, 2 * math.pi * 2.0**-self.ratio_bits * 1.01)
+        found = []
+        for part in self.in_slots(ev, self.raised(ev, x, shrunk), real):
+            sine = ev.bounded(self.reduced(ev, part, wanted), most)
+            found.append(ev.absorb(sine, gain))
+        return found
+
+    def _settled(
+        self, ev: Evaluator, result: Ct, shrunk: float, errors: SlotErrors, worst: float, bound: float
+    ) -> Ct:
+        """What `_sines` found, with the errors that the values had before."""
+        missed = self.reduction.error(2.0**-self.ratio_bits) * float(ev.params.q[0]) / shrunk
         errors = errors.with_own(result.errors.deviation).with_common(missed / tail(1.0))
         worst = ev.worst_error(result) + (worst + missed) * result.scale
         return ev.bounded(ev.assume_errors(result, errors, worst), bound)
 
     # ---- the steps of `run`, in this order ----
 
-    def in_coefficients(self, ev: Evaluator, x: Ct) -> tuple[Ct, float]:
+    def in_coefficients(self, ev: Evaluator, x: Ct, largest: float | None = None) -> tuple[Ct, float]:
         """Slots to coefficients: the slots as coefficients at q_0, 2^ratio_bits times as small, and their scale.
 
         Levels: `levels_before`. Keys: of the rotations of these transforms.
+
+        Args:
+            largest: real or imaginary part of a slot; by default the bound of x.
 
         Raises:
             LevelError: too few limbs are left.
         """
         ev.require_levels(x, self.levels_before, "bootstrapping")
         x = ev.drop(x, self.levels_before + 1)
-        bound, first = x.bound, float(ev.params.q[0])
-        factor = min(1.0, first * 2.0**-self.ratio_bits / (bound * x.scale))
+        bound = x.bound if largest is None else largest
+        factor = min(1.0, self.largest(ev) / (bound * x.scale))
         transforms = slots_to_coefficients(ev.slots, self.down, factor)
         for index, transform in enumerate(transforms):
             errors = _errors_after(ev, x, transform, x.bound)

@@ -1,0 +1,95 @@
+"""Programs of several forms that refresh: products by GEMM at two limbs, refreshed on the way to slots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cipherblas as cb
+
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.encrypted]
+INSECURE: dict[str, Any] = {
+    "form": "mixed",
+    "insecure": True,
+    "security": 0,
+    "ring_degree": 4096,
+    "error": 0.5,
+}
+RNG = np.random.default_rng(5)
+
+
+def uniform(*shape: int) -> np.ndarray[Any, Any]:
+    return RNG.uniform(-1, 1, shape)
+
+
+W, V, TALL = uniform(6, 5), uniform(7, 6), uniform(10, 4)
+
+# What is computed, of which operands, and how often a modulus is raised.
+PROGRAMS: dict[str, tuple[Callable[..., Any], dict[str, tuple[int, ...]], int]] = {
+    "product of what was in slots": (lambda X: cb.refresh(W @ cb.square(X)), {"X": (5, 20)}, 1),
+    "product of an operand, twice": (
+        lambda X: cb.refresh(V @ cb.assume(cb.square(cb.refresh(W @ X)), 25.0)),
+        {"X": (5, 8)},
+        2,
+    ),
+    "result by rows": (lambda X: V @ cb.square(cb.refresh(W @ X)), {"X": (5, 8)}, 1),
+    "columns": (lambda X: 0.5 * cb.refresh(cb.square(X @ TALL) @ TALL.T), {"X": (3, 10)}, 2),
+    "rows of several elements": (lambda X: cb.refresh(W @ cb.square(X)), {"X": (5, 5000)}, 12),
+    "sums": (
+        lambda X, Y: cb.refresh(W @ cb.square(X) + Y - 1.5) - Y,
+        {"X": (5, 20), "Y": (6, 20)},
+        1,
+    ),
+    "vector": (lambda x: cb.refresh(cb.assume(-0.5 * (W @ cb.square(x)), 2.0)), {"x": (5,)}, 1),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_against_numpy(name: str) -> None:
+    function, shapes, raised = PROGRAMS[name]
+    operands = {key: cb.secret(*shape) for key, shape in shapes.items()}
+    program = cb.compile(function, operands, **INSECURE)
+    assert set(program.plan.decided.every_form) == {"rows", "blocks"}
+    values = {key: uniform(*shape) for key, shape in shapes.items()}
+    for value in values.values():
+        value.flat[::7] = 0
+        value.flat[:2] = 1, -1
+    client = program.client()
+    server = program.server(client.evaluation_keys())
+    found = client.decrypt(server.run(client.encrypt(values)))
+    assert server.counts == program.plan.counts and server.counts.modulus_raises == raised
+    error = np.abs(found - program.evaluate(values)).max()
+    assert error < program.plan.error <= program.plan.error_target
+    assert program.plan.error < program.worst_error
+
+
+def test_largest_entries() -> None:
+    """All of them as large as promised, in a product of ones: the coefficients that are raised are at the end of the
+    range of EvalMod."""
+    ones = np.ones((6, 5))
+    program = cb.compile(
+        lambda X: cb.refresh(ones @ cb.square(X)), {"X": cb.secret(5, 300, bound=3.0)}, **INSECURE
+    )
+    client = program.client()
+    x = np.full((5, 300), -3.0)
+    found = client.decrypt(program.server(client.evaluation_keys()).run(client.encrypt({"X": x})))
+    assert np.abs(found - 45.0).max() < program.plan.error
+
+
+def test_rows_are_refreshed_where_that_is_faster() -> None:
+    """Without being told: the product costs less by rows, and so does the refresh of what is in coefficients."""
+    square = uniform(64, 64)
+    options = {**INSECURE, "form": None}
+    program = cb.compile(lambda X: cb.refresh(square @ cb.square(X)), {"X": cb.secret(64, 64)}, **options)
+    assert set(program.plan.decided.every_form) == {"rows", "blocks"}
+    text = program.explain()
+    assert "rows to blocks" in text
+    only = cb.compile(
+        lambda X: cb.refresh(square @ cb.square(X)),
+        {"X": cb.secret(64, 64)},
+        **{**INSECURE, "form": "blocks"},
+    )
+    assert program.plan.seconds < only.plan.seconds
