@@ -88,6 +88,34 @@ void multiply_scalar(const Context& context, const CiphertextView& x,
     });
 }
 
+void scaled_sum(const Context& context, const std::vector<CiphertextView>& terms,
+                const std::vector<std::vector<std::uint64_t>>& residues,
+                const std::vector<std::uint64_t>& constant, const CiphertextSpan& out) {
+    constexpr std::size_t kChunk = 1024;  // words, of a sum that stays in the first-level cache
+    const Kernels& k = kernels();
+    const std::size_t limbs = static_cast<std::size_t>(out.limbs);
+    parallel_rows(static_cast<std::size_t>(out.components) * limbs, out.n, terms.size(),
+                  [&](std::size_t row, std::size_t offset, std::size_t count) {
+                      const int c = static_cast<int>(row / limbs);
+                      const std::size_t i = row % limbs;
+                      const Modulus& m = context.modulus(static_cast<int>(i));
+                      alignas(64) std::uint64_t product[kChunk];
+                      for (std::size_t start = 0; start < count; start += kChunk) {
+                          const std::size_t words = std::min(kChunk, count - start);
+                          std::uint64_t* const sum = out.limb(c, static_cast<int>(i)) + offset + start;
+                          for (std::size_t t = 0; t < terms.size(); ++t) {
+                              const std::uint64_t* const x =
+                                  terms[t].limb(c, static_cast<int>(i)) + offset + start;
+                              k.mul_scalar(t == 0 ? sum : product, x, residues[t][i], words, m);
+                              if (t > 0) k.add(sum, sum, product, words, m);
+                          }
+                          if (c > 0 || constant[i] == 0) continue;
+                          std::fill_n(product, words, constant[i]);
+                          k.add(sum, sum, product, words, m);
+                      }
+                  });
+}
+
 void multiply_sum(const Context& context, const std::vector<CiphertextView>& lefts,
                   const std::vector<CiphertextView>& rights, bool accumulate, const CiphertextSpan& out) {
     const Kernels& k = kernels();

@@ -70,6 +70,35 @@ Words multiply_scalar_by(const Context& context, const AnyArray& ct, const nb::o
     return result.array();
 }
 
+Words scaled_sum_of(const Context& context, const std::vector<AnyArray>& cts,
+                    const std::vector<nb::object>& values, const nb::object& constant) {
+    if (cts.empty() || cts.size() != values.size()) {
+        fail("values", "as many as ciphertexts, at least 1", std::to_string(values.size()));
+    }
+    std::vector<Ciphertext> arguments;
+    std::vector<CiphertextView> terms;
+    std::vector<std::vector<std::uint64_t>> residues;
+    for (std::size_t t = 0; t < cts.size(); ++t) {
+        arguments.emplace_back(context, cts[t], "cts");
+        terms.push_back(arguments.back().view());
+        const CiphertextView& first = terms.front();
+        if (terms.back().limbs != first.limbs || terms.back().components != first.components) {
+            fail(
+                "cts",
+                std::to_string(first.components) + " components of " + std::to_string(first.limbs) + " limbs",
+                std::to_string(terms.back().components) + " of " + std::to_string(terms.back().limbs));
+        }
+        residues.push_back(residues_of(context, values[t], first.limbs));
+    }
+    const std::vector<std::uint64_t> added = residues_of(context, constant, terms.front().limbs);
+    CiphertextResult result(context, terms.front().components, terms.front().limbs);
+    {
+        const nb::gil_scoped_release release;
+        scaled_sum(context, terms, residues, added, result.span());
+    }
+    return result.array();
+}
+
 // The accumulator that a caller passed, updated in place, or a new one.
 class Accumulator {
   public:
@@ -335,6 +364,9 @@ void bind_server(nb::class_<Context>& context) {
         .def("multiply_plain", &with_plaintext<multiply_plain>, "ct"_a, "pt_montgomery"_a,
              "ct pt; pt (limbs, N) in NTT Montgomery form. The scales multiply; no level is spent.")
         .def("multiply_scalar", &multiply_scalar_by, "ct"_a, "value"_a, "ct times an integer of any size.")
+        .def(
+            "scaled_sum", &scaled_sum_of, "cts"_a, "values"_a, "constant"_a,
+            "sum of ct_t value_t, and a constant in every slot of the first component: integers of any size.")
         .def("multiply_sum", &multiply_sum_of, "lefts"_a, "rights"_a, "accumulator"_a.none() = nb::none(),
              "(accumulator +) sum of left_t right_t with three components; the accumulator is updated in "
              "place.")

@@ -340,6 +340,8 @@ TAKEN: dict[tuple[str, str], tuple[int, ...]] = {
     ("uniform", "moduli_index"): (0,),
     ("scale_limbs", "factor"): ANY,
     ("multiply_scalar", "value"): ANY,
+    ("scaled_sum", "values"): ANY,
+    ("scaled_sum", "constant"): ANY,
     ("galois_element", "step"): SIGNED,
     ("weighted_sums", "terms"): (0,),
     ("linear_transform", "terms"): (-1, 0),

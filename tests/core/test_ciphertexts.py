@@ -133,6 +133,25 @@ def test_multiply_scalar(ring: Ring, value: int) -> None:
         same(ring, ring.context.multiply_scalar(x, np.int64(value)), [value * c for c in ring.polynomials(x)])
 
 
+@pytest.mark.parametrize("components", [2, 3])
+def test_scaled_sum(ring: Ring, components: int) -> None:
+    """Of numbers that are negative, larger than all moduli, and zero; of one term; and of none, which is refused."""
+    values = [3, -(10**30), 0, 2**64]
+    cts = [ring.random_ciphertext(4, components) for _ in values]
+    for number, constant in ((1, 0), (4, -(10**40))):
+        expected = [0 * c for c in ring.polynomials(cts[0])]
+        for ct, value in zip(cts[:number], values, strict=False):
+            expected = [total + value * c for total, c in zip(expected, ring.polynomials(ct), strict=True)]
+        found = ring.context.scaled_sum(cts[:number], values[:number], constant)
+        expected[0] = expected[0].copy()
+        expected[0][0] += constant
+        same(ring, found, expected)
+    with pytest.raises(ValueError, match="at least 1"):
+        ring.context.scaled_sum([], [], 0)
+    with pytest.raises(ValueError, match="4 limbs"):
+        ring.context.scaled_sum([cts[0], ring.random_ciphertext(3, components)], [1, 2], 0)
+
+
 def test_plain_operations(ring: Ring) -> None:
     x, m = ring.random_ciphertext(4, 3), ring.small(2**40)
     plain = ring.context.plaintext(m, 4)

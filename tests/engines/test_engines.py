@@ -186,6 +186,19 @@ def test_scalars(both: Both, value: int) -> None:
     both.check_ciphertext(lambda e: e.multiply_scalar(e.upload(x), value))
 
 
+@pytest.mark.parametrize("components", [2, 3])
+def test_sums_of_scaled_ciphertexts(both: Both, components: int) -> None:
+    values = [0, 1, -1, 7, -(1 << 90), 3**60]
+    for limbs in (1, both.top):
+        cts = [both.ciphertext(limbs, components) for _ in values]
+        for number, constant in ((1, 0), (2, -5), (len(values), 1 << 80)):
+            both.check_ciphertext(
+                lambda e, cts=cts[-number:], constant=constant: e.scaled_sum(
+                    [e.upload(ct) for ct in cts], values[-len(cts) :], constant
+                )
+            )
+
+
 def test_plaintexts(both: Both) -> None:
     for bits in (3, 40, 61):
         x, y, message = both.ciphertext(both.top), both.ciphertext(both.top), both.message(bits)

@@ -100,6 +100,7 @@ OPERATIONS: dict[str, Callable[[Evaluator, Ct], Any]] = {
     "rescale": lambda ev, x: ev.rescale(x),
     "weighted sum": lambda ev, x: ev.multiply_sum([x] * 3, [mask(ev, i) for i in range(3)]),
     "stored weights": stored_weights,
+    "numbers": lambda ev, x: ev.number_sum([(x, 0.3), (x, -1.5), (x, 0.0)], SCALE * 2**20, 0.5),
     "integer factor": lambda ev, x: ev.multiply_scalar(x, 3),
     "sums": lambda ev, x: ev.sub(ev.add(x, x), x),
 }

@@ -175,6 +175,7 @@ CALLS: dict[str, Call] = {
     "add_plain": Call({"ct": CT, "pt": limbs(3, N)}),
     "multiply_plain": Call({"ct": CT, "pt_montgomery": limbs(3, N)}),
     "multiply_scalar": Call({"ct": CT, "value": -(3**90)}),
+    "scaled_sum": Call({"cts": [CT, C.neg(CT)], "values": [-(3**90), 5], "constant": 7**80}),
     "multiply_sum": Call({"lefts": [CT, RING.random_ciphertext(3)], "rights": [CT, CT], "accumulator": C.neg(CT3)}),
     "weighted_sums": Call({"blocks": [BLOCK, BLOCK[:, :, :1].copy()], "terms": [[0, 1], [1]], "cts": [CT, C.neg(CT)]}),
     "multiply_plain_sum": Call(

@@ -157,6 +157,15 @@ class ReferenceEngine(Engine):
         limbs = [ring.times(words[:, i], value % q, q) for i, q in self._limbs(words.shape[1])]
         return Ciphertext(np.stack(limbs, axis=1))
 
+    def scaled_sum(self, cts: Sequence[Ciphertext], values: Sequence[int], constant: int) -> Ciphertext:
+        total = np.zeros_like(_words(cts[0], Ciphertext))
+        for i, q in self._limbs(total.shape[1]):
+            total[0, i] = constant % q
+        found = Ciphertext(total)
+        for ct, value in zip(cts, values, strict=True):
+            found = self.add(found, self.multiply_scalar(ct, value))
+        return found
+
     def multiply_sum(
         self, lefts: Sequence[Ciphertext], rights: Sequence[Ciphertext], accumulator: Ciphertext | None
     ) -> Ciphertext:

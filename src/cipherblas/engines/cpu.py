@@ -90,6 +90,9 @@ class CpuEngine(Engine):
     def multiply_scalar(self, x: Words, value: int) -> Words:
         return self._context.multiply_scalar(x, value)
 
+    def scaled_sum(self, cts: Sequence[Words], values: Sequence[int], constant: int) -> Words:
+        return self._context.scaled_sum(cts, values, constant)
+
     def multiply_sum(
         self, lefts: Sequence[Words], rights: Sequence[Words], accumulator: Words | None
     ) -> Words:

@@ -127,6 +127,10 @@ class Engine(Protocol):
         """x times an integer of any size."""
         ...
 
+    def scaled_sum(self, cts: Sequence[Ciphertext], values: Sequence[int], constant: int) -> Ciphertext:
+        """Σ_t ct_t·value_t + (constant, 0, …): integers of any size; the terms have equal limbs and components."""
+        ...
+
     def multiply_sum(
         self, lefts: Sequence[Ciphertext], rights: Sequence[Ciphertext], accumulator: Ciphertext | None
     ) -> Ciphertext:

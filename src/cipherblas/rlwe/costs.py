@@ -143,6 +143,12 @@ class Costs:
         counts.mac_limbs += components * limbs
         counts.ciphertext_bytes += 2 * components * limbs * self._limb_bytes
 
+    def scaled_sum(self, counts: Counts, terms: int, components: int, limbs: int, constant: bool) -> None:
+        """A sum of products by integers, and of a constant."""
+        counts.adds += terms - 1 + constant
+        counts.mac_limbs += terms * components * limbs
+        counts.ciphertext_bytes += (terms + 1) * components * limbs * self._limb_bytes
+
     def sum(self, counts: Counts, components: int, limbs: int) -> None:
         """A sum or difference of two ciphertexts."""
         counts.adds += 1

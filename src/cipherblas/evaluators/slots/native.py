@@ -314,6 +314,19 @@ class Native(Evaluator):
         factor = self._run_encodings.get(("monomial", power, limbs), monomial)
         return self.engine.multiply_plain_sum([factor], [x], None)
 
+    def _number_sum_data(
+        self,
+        datas: Sequence[Any],
+        factors: Sequence[int],
+        values: Sequence[float],
+        missed: Sequence[float],
+        constant: Plain | None,
+        scale: float,
+        limbs: int,
+    ) -> Any:
+        added = 0 if constant is None else round(float(constant.values()[0].real) * scale)
+        return self.engine.scaled_sum(datas, factors, added)
+
     def _scale_data(self, x: Any, factor: int, value: float) -> Any:
         return x if factor == 1 else self.engine.multiply_scalar(x, factor)
 

@@ -6,14 +6,18 @@ compute.
 
 from __future__ import annotations
 
+import functools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from cipherblas.common.errors import LevelError, MismatchError, RangeError, ShapeError, capitalized
 from cipherblas.evaluators.slots.bookkeeping import Bookkeeper
 from cipherblas.evaluators.slots.values import Ct, Plain
+from cipherblas.rlwe.noise import SlotErrors
 
 # Relative difference of two scales below which they count as equal: the error of an addition is as small.
 SCALE_TOLERANCE = 2.0**-40
@@ -22,6 +26,7 @@ MIN_MATCH_FACTOR = 2.0**24
 # Scales whose ratio is smaller were meant to be equal.
 MAX_DEVIATION = 2.0
 MAX_SMALL_INTEGER = 1 << 20
+FLOAT_ERROR = 2.0**-50  # relative, of a few operations
 MAX_ENCODED_BITS = 60  # coefficients are encoded as int64
 
 
@@ -61,9 +66,25 @@ class Levels(Bookkeeper, ABC):
     def _scale_data(self, x: Any, factor: int, value: float) -> Any:
         """Multiply by the integer `factor`, which stands for `value` (the rest of it goes into the scale)."""
 
-    def _number_data(self, data: Any, factor: int, value: float) -> Any:
-        """Multiply by the integer that is nearest to a number at some scale; in the clear by `value`."""
+    def _number_data(self, data: Any, factor: int, value: float, missed: float) -> Any:
+        """Multiply by the integer that is nearest to a number at some scale, which it misses by so much; in the clear
+        by `value`."""
         return self._scale_data(data, factor, value)
+
+    def _number_sum_data(
+        self,
+        datas: Sequence[Any],
+        factors: Sequence[int],
+        values: Sequence[float],
+        missed: Sequence[float],
+        constant: Plain | None,
+        scale: float,
+        limbs: int,
+    ) -> Any:
+        """The sum of `_number_data` of each, and a constant at `scale`."""
+        first, *others = map(self._number_data, datas, factors, values, missed)
+        total = functools.reduce(self._add_data, others, first)
+        return total if constant is None else self._add_plain_data(total, constant, scale, 1, limbs)
 
     # ---- levels and scales ----
 
@@ -259,19 +280,51 @@ class Levels(Bookkeeper, ABC):
         read = self.absorb(x, abs(value))
         return self.negate(read) if value < 0 else read
 
-    def times_number(self, x: Ct, value: float, scale: float) -> Ct:
-        """x times a real number, at exactly the scale that the caller wants, so that terms can be added whatever their
-        own scales are. Levels: none.
+    def number_sum(self, terms: Sequence[tuple[Ct, float]], scale: float, constant: float = 0.0) -> Ct:
+        """Σ value·x + constant, at exactly the scale that the caller wants, whatever those of the terms are; in one
+        pass over the terms. Levels: none; limbs are the fewest of a term.
 
-        The integer next to value · scale / (x's scale) multiplies the ciphertext. It misses by at most 1/2, which is an
-        error of at most bound · (x's scale) / (2 · scale): scales should be apart by some 20 bits.
+        The integer next to value · scale / (x's scale) multiplies each ciphertext. It misses by at most 1/2, which is
+        an error of at most bound · (x's scale) / (2 · scale): scales should be apart by some 20 bits, or the quotient
+        be a whole number.
+
+        Raises:
+            ShapeError: there are no terms, or their components differ.
         """
-        factor = round(value * scale / x.scale)
-        self.counts.scalar_products += 1
-        self.costs.scaling(self.counts, x.components, x.limbs)
-        errors = x.errors.times(abs(value)).with_common(0.5 * x.bound * x.scale / scale)
-        data = self._number_data(x.data, factor, value)
-        return self.make(x.limbs, scale, x.bound * abs(value), errors, x.components, data)
+        if len({ct.components for ct, _ in terms}) != 1:
+            raise ShapeError(
+                "A sum of ciphertexts needs terms of as many components.",
+                expected="one term at least, with equal components",
+                got=[ct.components for ct, _ in terms],
+            )
+        limbs = min(ct.limbs for ct, _ in terms)
+        cts = self._dropped([ct for ct, _ in terms], limbs)
+        values, components = [value for _, value in terms], cts[0].components
+        factors: list[int] = []
+        misses: list[float] = []
+        bound, total, missed = abs(constant), SlotErrors(), 0.0
+        for ct, value in zip(cts, values, strict=True):
+            exact = value * scale / ct.scale
+            factors.append(round(exact))
+            misses.append(min(0.5, abs(exact - factors[-1]) + abs(exact) * FLOAT_ERROR))
+            missed += misses[-1] * ct.bound * ct.scale / scale
+            bound += ct.bound * abs(value)
+            total = (
+                total.plus(ct.errors.times(abs(value))) if len(factors) > 1 else ct.errors.times(abs(value))
+            )
+        added = None
+        if constant:
+            missed += 0.5 / scale + abs(constant) * FLOAT_ERROR
+            added = number(self.slots, constant)
+        self.counts.scalar_products += len(cts)
+        self.costs.scaled_sum(self.counts, len(cts), components, limbs, bool(constant))
+        datas = [ct.data for ct in cts]
+        data = self._number_sum_data(datas, factors, values, misses, added, scale, limbs)
+        return self.make(limbs, scale, bound, total.with_common(missed), components, data)
+
+    def add_number(self, x: Ct, value: float) -> Ct:
+        """x plus a real number in every slot. Levels: none."""
+        return self.number_sum([(x, 1.0)], x.scale, value)
 
     def times_monomial(self, x: Ct, power: int) -> Ct:
         """x times X^power, 0 <= power < N: exact, without noise. Slot j is multiplied by ζ^(power·5^j), ζ a primitive
@@ -306,10 +359,20 @@ class Levels(Bookkeeper, ABC):
     def enlarged_to(self, x: Ct, scale: float) -> Ct:
         """The same slots at the largest multiple of x's scale that is at most `scale`, but for 20 bits of the factor:
         exact. A scale that is larger, or more than half as large, stays."""
-        while scale >= 2 * x.scale:
-            factor = min(int(scale / x.scale), MAX_SMALL_INTEGER)
+        while (factor := enlargement(x.scale, scale)) > 1:
+            factor = min(factor, MAX_SMALL_INTEGER)
             x = self.absorb(self.multiply_scalar(x, factor), 1 / factor)
         return x
+
+
+def enlargement(scale: float, wanted: float) -> int:
+    """The largest integer that a scale may be multiplied by to be at most the wanted one, or 1."""
+    return max(1, int(wanted / scale))
+
+
+def number(slots: int, value: float) -> Plain:
+    """One number in every slot."""
+    return Plain(("number", value), lambda: np.full(slots, value), abs(value), constant=True)
 
 
 def is_small_integer(value: float) -> bool:

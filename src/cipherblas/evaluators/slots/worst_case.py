@@ -287,8 +287,23 @@ class WorstCase(Evaluator):
         missed = 0.0 if size in (1, abs(value)) else 0.5  # an integer in the place of a ratio of scales
         return replace(x, message=x.message * size, error=x.error * size + missed * x.message)
 
-    def _number_data(self, data: Any, factor: int, value: float) -> Any:
-        size, missed = abs(factor), 0.5 * data.message
+    def _number_sum_data(
+        self,
+        datas: Sequence[Any],
+        factors: Sequence[int],
+        values: Sequence[float],
+        missed: Sequence[float],
+        constant: Plain | None,
+        scale: float,
+        limbs: int,
+    ) -> Any:
+        terms = [
+            replace(data, scale=scale) for data in datas
+        ]  # which all terms have once they are multiplied
+        return super()._number_sum_data(terms, factors, values, missed, constant, scale, limbs)
+
+    def _number_data(self, data: Any, factor: int, value: float, missed: float) -> Any:
+        size, missed = abs(factor), missed * data.message
         return replace(data, message=data.message * size + missed, error=data.error * size + missed)
 
 

@@ -24,7 +24,7 @@ from cipherblas.evaluators.slots.clear import Clear
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.noisy import Noisy
 from cipherblas.evaluators.slots.values import Ct
-from cipherblas.methods.polynomial.paterson_stockmeyer import PatersonStockmeyer, constant
+from cipherblas.methods.polynomial.paterson_stockmeyer import PatersonStockmeyer
 from cipherblas.rlwe.noise import FAILURE_BITS, SPARSE_WEIGHT, SlotErrors, tail
 from cipherblas.rlwe.rings import Ring, RingShape
 
@@ -88,11 +88,11 @@ class ModularReduction:
         scales = [scale]
         for limbs in range(first - self.doublings + 1, first + 1):  # backwards
             scales.append(math.sqrt(scales[-1] * q[limbs - 1]))
-        t = ev.bounded(ev.add_plain(u, constant(ev, -shift)) if shift else u, 1.0)
+        t = ev.bounded(ev.add_number(u, -shift) if shift else u, 1.0)
         y = ev.rescale(self.polynomial(math.log2(u.scale)).run(ev, t, scales.pop()))
         for _ in range(self.doublings):
-            doubled = ev.multiply_scalar(ev.multiply_relinearised(y, y), 2)
-            y = ev.bounded(ev.rescale(ev.add_plain(doubled, constant(ev, -1.0))), 1.0)
+            product = ev.multiply_relinearised(y, y)
+            y = ev.bounded(ev.rescale(ev.number_sum([(product, 2.0)], product.scale, -1.0)), 1.0)
         return y
 
     def failure_bits(self, size: float) -> float:

@@ -23,7 +23,8 @@ from numpy.polynomial.chebyshev import chebder
 
 from cipherblas.common.errors import ParameterError
 from cipherblas.evaluators.slots.interface import Evaluator
-from cipherblas.evaluators.slots.values import Ct, Plain
+from cipherblas.evaluators.slots.scales import enlargement
+from cipherblas.evaluators.slots.values import Ct
 from cipherblas.lang.polynomials import largest_value
 
 # Of log2 of the usual scale, by which the scale of T_n may exceed it: it is off by n times as much as that of t.
@@ -250,12 +251,13 @@ class PatersonStockmeyer:
             factor = ev.drop(powers[half], limbs)
             total = ev.absorb(ev.multiply(factor, factor), 2 * abs(number))
             total, scale = ev.negate(total) if number < 0 else total, total.scale
+        rest = plan.constant
         if plan.total.terms or plan.total.products:
-            rest = _added(ev, powers, plan.total, limbs, scale)
-            total = rest if total is None else ev.add(total, rest)
+            added = _added(ev, powers, plan.total, limbs, scale, rest)
+            total, rest = added if total is None else ev.add(total, added), 0.0
         assert total is not None
         total = ev.relinearise(total)
-        return ev.add_plain(total, constant(ev, plan.constant)) if plan.constant else total
+        return ev.add_number(total, rest) if rest else total
 
 
 @dataclass(frozen=True)
@@ -299,21 +301,20 @@ def _near_usual_scale(ev: Evaluator, t: Ct, plan: Scheme, usual: float) -> Ct:
 def _double(ev: Evaluator, x: Ct, y: Ct, difference: Ct | None, bound: float, usual: float) -> Ct:
     """2·x·y - T_{a-b} of x = T_a and y = T_b, whose difference is T_0 = 1 where it is None. Levels: 1."""
     product = ev.multiply_relinearised(x, y)
-    product = ev.multiply_scalar(ev.enlarged_to(product, usual * ev.params.q[product.limbs - 1]), 2)
-    if difference is None:
-        result = ev.add_plain(product, constant(ev, -1.0))
-    else:
-        moved = ev.times_number(ev.drop(difference, product.limbs), -1.0, product.scale)
-        result = ev.add(product, moved)
+    scale = product.scale * enlargement(product.scale, usual * ev.params.q[product.limbs - 1])
+    terms = [(product, 2.0)] if difference is None else [(product, 2.0), (difference, -1.0)]
+    result = ev.number_sum(terms, scale, -1.0 if difference is None else 0.0)
     return ev.rescale(ev.bounded(result, bound))
 
 
-def _added(ev: Evaluator, powers: Mapping[int, Ct], part: Sum, limbs: int, scale: float) -> Ct:
-    """A sum at given limbs and scale, that of a product; with three components where it has products."""
+def _added(
+    ev: Evaluator, powers: Mapping[int, Ct], part: Sum, limbs: int, scale: float, constant: float = 0.0
+) -> Ct:
+    """A sum and a constant at given limbs and scale, that of a product; with three components where it has products."""
     total: Ct | None = None
-    for index, number in part.terms.items():
-        term = ev.times_number(ev.drop(powers[index], limbs), number, scale)
-        total = term if total is None else ev.add(total, term)
+    if part.terms:
+        terms = [(ev.drop(powers[index], limbs), number) for index, number in part.terms.items()]
+        total, constant = ev.number_sum(terms, scale, constant), 0.0
     for giant, inner in part.products:
         factor = ev.drop(powers[giant], limbs)
         needed = scale / factor.scale
@@ -321,10 +322,4 @@ def _added(ev: Evaluator, powers: Mapping[int, Ct], part: Sum, limbs: int, scale
         product = ev.multiply(ev.rescale(ev.relinearise(value)), factor)
         total = product if total is None else ev.add(total, product)
     assert total is not None
-    return total
-
-
-def constant(ev: Evaluator, value: float) -> Plain:
-    """One number in every slot."""
-    slots = ev.slots
-    return Plain(("number", value), lambda: np.full(slots, value), abs(value), constant=True)
+    return ev.add_number(total, constant) if constant else total
