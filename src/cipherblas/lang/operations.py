@@ -129,6 +129,10 @@ class Constant(Expression):
         return self.values
 
     def whole(self, parts: Sequence[bool]) -> bool:
+        return self._whole
+
+    @functools.cached_property
+    def _whole(self) -> bool:
         return is_whole(self.values)
 
     def __reduce__(self) -> tuple[Any, ...]:
