@@ -1,13 +1,14 @@
 """Measures what docs/performance.md and the table of the README show, with `cipherblas bench`.
 
-usage: measure_performance.py [--openfhe-python INTERPRETER] [--fame] [--only WORD] [--minutes M] [FILE]
+usage: measure_performance.py [--openfhe-python INTERPRETER] [--suite NAME] [--only WORD] [--minutes M] [FILE]
 
 Writes the rows that the benchmarks print to FILE (docs/measured/performance.jsonl), each with the command that made it,
 the commit, and `others`: how many cores other processes kept busy meanwhile, on average. Where that is more than a
 tenth of a core, a command is measured again later, until the minutes are over; of several tries the quietest is kept,
 also of those that FILE held before. SEAL must be installed (`pip install '.[peers]'`); without an interpreter for
-OpenFHE its rows are left out. With --fame it measures FAME's products by all methods instead, for
-docs/measured/fame.jsonl. `scripts/draw_performance.py --write` puts them on the pages.
+OpenFHE its rows are left out. With --suite it measures published comparisons instead, for another file of that folder:
+"fame", FAME's products by all methods; "bae", clear × secret in every form; "kernels", MetaKernel's in its ring.
+`scripts/draw_performance.py --write` and `scripts/draw_claims.py --write` put them on the pages.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import argparse
 import json
 import os
 import resource
+import shlex
 import subprocess
 import sys
 import time
@@ -24,9 +26,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 FILE = ROOT / "docs" / "measured" / "performance.jsonl"
-FAME_FILE = FILE.with_name("fame.jsonl")
 # The memory is given: what is free differs from run to run, and with it the keys that a plan takes.
-FAME = ["cc", "--suite", "fame", "--baselines", "--memory-budget", "16GiB"]
+SUITES = {
+    "fame": [["cc", "--suite", "fame", "--baselines", "--memory-budget", "16GiB"]],
+    "bae": [
+        ["pc", "--suite", "bae", "--limit", "60", "--memory-budget", "16GiB"],
+        ["pc", "--suite", "bae", "--sizes", "16384", "--suite-form", "shared rows", "--limit", "3600"],
+    ],
+    "kernels": [["nn", "--published-ring", "--limit", "600"]],
+}
 CC_SIZES, PC_SIZES, PEER_SIZES = (
     (64, 128, 256, 512, 1024, 2048),
     (64, 128, 256, 512, 1024, 2048, 4096),
@@ -99,16 +107,16 @@ def main() -> int:
     )
     parser.add_argument("file", nargs="?", type=Path)
     parser.add_argument("--openfhe-python", metavar="INTERPRETER", help="CPython 3.10 that has OpenFHE")
-    parser.add_argument("--fame", action="store_true", help="FAME's products instead")
+    parser.add_argument("--suite", choices=SUITES, help="a published comparison instead")
     parser.add_argument("--only", default="", metavar="WORD", help="commands that contain this word")
     parser.add_argument("--minutes", type=float, default=30.0, help="when to stop (30)")
     given = parser.parse_args()
-    file: Path = given.file or (FAME_FILE if given.fame else FILE)
+    file: Path = given.file or (FILE.with_name(f"{given.suite}.jsonl") if given.suite else FILE)
     end = time.monotonic() + 60 * given.minutes
     wanted: dict[str, list[str]] = {}
-    for arguments in [FAME] if given.fame else commands(given.openfhe_python):
+    for arguments in SUITES[given.suite] if given.suite else commands(given.openfhe_python):
         words = ["python3.10" if word == given.openfhe_python else word for word in arguments]
-        wanted[" ".join(["cipherblas", "bench", *words])] = arguments
+        wanted[shlex.join(["cipherblas", "bench", *words])] = arguments
     kept: dict[str, list[Row]] = {shown: [] for shown in wanted}
     if file.exists():
         for line in file.read_text(encoding="utf-8").splitlines():

@@ -50,12 +50,31 @@ def test_every_row_has_the_required_fields(invoke: Any, options: tuple[str, ...]
         (("cc", "--suite", "fame", "--limit", "3"), "needs --baselines"),
         (("nn", "--counts", "--case", "Conv9"), "got Conv9"),
         (("nn", "--counts", "--baseline", "fhelipe"), "for all of them"),
+        (("nn", "--counts", "--published"), "one of --counts"),
+        (("nn", "--published-ring", "--ring-degree", "8192"), "takes neither --ring-degree"),
+        (("pc", "--suite", "bae", "--fixed"), "takes none of --shape"),
+        (("pc", "--sizes", "64,128"), "needs --suite"),
+        (("pc", "--suite", "bae", "--suite-form", "mlwe"), "got mlwe"),
     ],
 )
 def test_what_is_not_measured_is_refused(invoke: Any, options: tuple[str, ...], message: str) -> None:
     result = invoke("bench", *options, "--json", "-q")
     assert (result.exit_code, result.stdout) == (2, "")
     assert message in " ".join(result.stderr.replace("│", " ").split())
+
+
+def test_bench_of_the_published_patterns(invoke: Any) -> None:
+    result = invoke("bench", "nn", "--published", "--case", "MVM1", "--json", "-q")
+    (row,) = [json.loads(line) for line in result.stdout.splitlines()]
+    assert (row["superblocks"], row["side_by_side"], row["search_size"]) == (128, 4, 36)
+
+
+def test_bench_of_every_form(invoke: Any) -> None:
+    options = ("--suite", "bae", "--sizes", "16", "--suite-form", "rlwe rows", "--suite-form", "jkls18")
+    result = invoke("bench", "pc", *options, "--limit", "0", "--json", "-q")
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [(row["form"], row["d"]) for row in rows] == [("rlwe rows", 16), ("jkls18", 16)]
+    assert "meets_times_gemm" in rows[0] and all(row["estimated"] for row in rows)
 
 
 def test_bench_gemm_prints_a_path_per_line(invoke: Any) -> None:

@@ -14,7 +14,9 @@ from tests.support.scripts import script
 PERFORMANCE = script("draw_performance")
 ROWS = PERFORMANCE.rows()
 BOOTSTRAPPING = script("draw_bootstrapping")  # which imports the script above
+CLAIMS = script("draw_claims")
 TABLES = PERFORMANCE.tables(ROWS)
+CLAIMED = CLAIMS.tables()
 
 
 @pytest.mark.parametrize(
@@ -22,6 +24,30 @@ TABLES = PERFORMANCE.tables(ROWS)
 )
 def test_tables_are_those_of_the_rows(page: Path, name: str) -> None:
     assert PERFORMANCE.stored(page, name) == TABLES[page, name]
+
+
+@pytest.mark.parametrize("name", CLAIMED)
+def test_tables_of_published_claims_are_those_of_the_rows(name: str) -> None:
+    assert CLAIMS.stored(name) == CLAIMED[name]
+
+
+def test_every_form_and_kernel_has_rows() -> None:
+    """Of every dimension, in secure rings, and right where it was measured."""
+    sizes = CLAIMS.forms(CLAIMS.rows(CLAIMS.BAE))
+    assert list(sizes) == [1 << bits for bits in range(7, 15)]
+    for d, by in sizes.items():
+        assert {"rlwe rows", "shared rows", "from slots", "to slots", "jkls18"} <= set(by)
+        for row in filter(CLAIMS.known, by.values()):
+            assert row["params"]["security"] >= 128
+            assert row.get("relative_error", 0) <= 1e-4 and (
+                row["form"] != "rlwe rows" or row["params"]["n"] >= d
+            )
+    cases = CLAIMS.kernels(CLAIMS.rows(CLAIMS.RING))
+    assert len(cases) == 10 and all({"metakernel", "fhelipe"} <= set(by) for by in cases.values())
+    for by in cases.values():
+        assert all(
+            row["params"]["n"] == 1 << 16 and row.get("relative_error", 0) <= 1e-5 for row in by.values()
+        )
 
 
 def test_the_page_of_bootstrapping_is_that_of_its_row() -> None:
@@ -60,7 +86,12 @@ def test_both_sides_of_a_ratio_are_secure_and_right() -> None:
 
 @pytest.mark.parametrize(
     ("name", "arguments"),
-    [("draw_concepts", []), ("draw_performance", ["--pictures"]), ("draw_bootstrapping", ["--pictures"])],
+    [
+        ("draw_concepts", []),
+        ("draw_performance", ["--pictures"]),
+        ("draw_bootstrapping", ["--pictures"]),
+        ("draw_claims", ["--pictures"]),
+    ],
 )
 def test_pictures_can_be_drawn(name: str, arguments: list[str], tmp_path: Path) -> None:
     """All of those that the pages show; the stored ones are of another matplotlib, perhaps."""

@@ -1,12 +1,13 @@
 """Benchmarks: rows as dictionaries, printed as lines of JSON or as tables.
 
 `run_primitives`, `run_ntt`, `run_linear_transform`, `run_bootstrap`, `run_mambo`, `run_gemm`, `run_transpose`,
-`run_cc`, `run_pc`, `run_fame_baselines`, `run_crossover`, `run_model` and `run_nn` yield rows as they are measured,
-`run_nn_counts` rows of counted operations;
+`run_cc`, `run_pc`, `run_bae`, `run_fame_baselines`, `run_crossover`, `run_model` and `run_nn` yield rows as they are
+measured, `run_nn_counts` rows of counted operations, `run_nn_published` those of published patterns;
 `render` prints tables, `to_json` one line. Peers are measured in the same run; no figure of theirs is written down
-here. What a paper reports of its own stands in `nn_shapes` and `fame_baselines`, as such.
+here. What a paper reports of its own stands in `nn_shapes`, `fame_baselines` and `bae`, as such.
 """
 
+from .bae import run as run_bae
 from .bootstrap import run as run_bootstrap
 from .cc import run as run_cc
 from .crossover import run as run_crossover
@@ -18,6 +19,7 @@ from .mambo import run as run_mambo
 from .model import run as run_model
 from .nn import run as run_nn
 from .nn_counts import run as run_nn_counts
+from .nn_published import run as run_nn_published
 from .ntt import run as run_ntt
 from .pc import run as run_pc
 from .peers import PeerError
@@ -29,6 +31,7 @@ __all__ = [
     "PeerError",
     "Row",
     "render",
+    "run_bae",
     "run_bootstrap",
     "run_cc",
     "run_crossover",
@@ -39,6 +42,7 @@ __all__ = [
     "run_model",
     "run_nn",
     "run_nn_counts",
+    "run_nn_published",
     "run_ntt",
     "run_pc",
     "run_primitives",

@@ -6,18 +6,16 @@ not run: its row says so and holds the plan's predictions alone.
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from cipherblas.bench import cc, pc
-from cipherblas.bench.harness import Row, Timing, in_turns, params_fields, row, seconds_text
-from cipherblas.bench.products import Case, SecretCase, gemm_side
+from cipherblas.bench.apart import apart
+from cipherblas.bench.harness import Row, Timing, in_turns, row, seconds_text
+from cipherblas.bench.products import Case, SecretCase, gemm_side, planned_fields
 from cipherblas.bench.sets import Shape
 from cipherblas.common.errors import CipherblasError
 from cipherblas.planner.plan import Plan
@@ -112,13 +110,9 @@ def _pair(
 
 
 def _measured(kind: str, shape: Shape, threads: int, budget: float, options: dict[str, Any]) -> Row:
-    """The row of a process of its own: memory that an earlier case left behind would raise its peak."""
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as processes:
-        try:
-            found = processes.submit(_row, kind, shape, threads, budget, options).result()
-        except BrokenProcessPool as error:
-            case = f"{kind} {'x'.join(map(str, shape))}, {options['form']}"
-            raise MemoryError(f"the process of {case} was killed") from error
+    """The row of a process of its own."""
+    what = f"{kind} {'x'.join(map(str, shape))}, {options['form']}"
+    found = apart(what, _row, kind, shape, threads, budget, options)
     # Operands of secret × secret are uniform on [-1, 1].
     relative = found.get("relative_error", found["error"] / shape[1])
     return {**found, "bench": "crossover", "relative_error": relative, "note": f"{kind}, {options['form']}"}
@@ -139,17 +133,8 @@ def _skipped(kind: str, shape: Shape, threads: int, budget: float, found: _Plann
     if found.plan is not None:
         plan = found.plan
         estimate = f"estimated {seconds_text(plan.seconds)}"
-        predicted = {
-            "params": params_fields(plan.parameters),
-            "algorithm": plan.algorithm,
-            "rotations": plan.counts.rotations,
-            "products": plan.counts.products if kind == "cc" else plan.counts.plain_products,
-            "key_bytes": plan.key_bytes,
-            "upload_bytes": plan.upload_bytes,
-            "predicted_seconds": plan.seconds,
-            "predicted_error": plan.error,
-            "predicted_peak_bytes": plan.peak_bytes,
-        }
+        counted = plan.counts.products if kind == "cc" else plan.counts.plain_products
+        predicted = {**planned_fields(plan), "products": counted}
     return row(
         "crossover",
         "x".join(map(str, shape)),

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from cipherblas.bench.cc import product_rows
-from cipherblas.bench.harness import Row, params_fields, row
-from cipherblas.bench.products import SecretCase
+from cipherblas.bench.harness import Row, row
+from cipherblas.bench.products import SecretCase, planned_fields
 from cipherblas.bench.sets import FAME_SETS, Shape
 from cipherblas.common.errors import MemoryBudgetError
 from cipherblas.planner.machine import Machine
@@ -105,18 +105,11 @@ def _predicted(plan: Plan, shape: Shape, reason: str) -> Row:
     return row(
         "cc",
         "x".join(map(str, shape)),
-        params=params_fields(plan.parameters),
-        algorithm=plan.algorithm,
         threads=plan.threads,
-        rotations=plan.counts.rotations,
+        **planned_fields(plan),
         products=plan.counts.products,
-        key_bytes=plan.key_bytes,
-        upload_bytes=plan.upload_bytes,
         ciphertexts=plan.upload_ciphertexts,
         relinearisations=plan.counts.relinearisations,
-        predicted_seconds=plan.seconds,
-        predicted_error=plan.error,
-        predicted_peak_bytes=plan.peak_bytes,
         estimated=True,
         note=f"predicted, not run: {reason}",
     )

@@ -17,10 +17,12 @@ from typing import Any
 import numpy as np
 
 from cipherblas.bench.harness import SLOW, Row, Timing, params_fields, peak_memory, repeats_for, row
+from cipherblas.bench.nn_published import published_depth, published_parameters
 from cipherblas.bench.nn_shapes import KERNELS, Kernel, named
-from cipherblas.bench.products import SERVER_TIME
+from cipherblas.bench.products import SERVER_TIME, planned_fields
 from cipherblas.common.errors import CipherblasError
 from cipherblas.methods.matvec_conv.registry import CONV_BASELINES, MATVEC_BASELINES, METAKERNEL
+from cipherblas.planner.machine import Machine
 from cipherblas.rlwe.counts import Counts
 
 RELATIVE_ERROR = 1e-5  # of the largest entry of the result, as in the paper
@@ -29,6 +31,7 @@ MEMORY_SHARE = 0.6  # of the memory that is available, for encoded weights
 BASELINES = ("helib-bsgs", "fhelipe")
 # Baselines whose predicted error no parameters bring down to the one asked for may err by so many times more.
 RELAXED = (1, 32, 1024)
+UNLIMITED = dict.fromkeys(("memory_budget", "key_budget", "upload_budget"), 1 << 62)
 
 
 def run(
@@ -39,6 +42,7 @@ def run(
     budget: float = 2.0,
     limit: float = LIMIT_SECONDS,
     relative_error: float = RELATIVE_ERROR,
+    published_ring: bool = False,
     **options: Any,
 ) -> Iterator[Row]:
     """Rows of `bench nn`, as they are measured: per kernel ours, then those baselines that offer it.
@@ -49,6 +53,8 @@ def run(
         budget: seconds spent on each case.
         limit: seconds beyond which a baseline is predicted instead of run.
         relative_error: of the largest entry of the result, that plans may err by.
+        published_ring: all methods take the ring of the paper, as near as our primes get (`nn_published`); ours is
+            predicted, too, where it takes longer or more memory than there is.
         **options: further options of `compile`.
 
     Raises:
@@ -62,53 +68,87 @@ def run(
         raise ValueError(f"baseline: expected {' | '.join(sorted(offered))}, got {', '.join(baselines)}")
     _core.set_threads(threads)
     options = {"threads": threads, **options}
+    if published_ring:
+        options = {
+            "machine": Machine.usual(),
+            **UNLIMITED,
+            **options,
+        }  # one for all; weights are bounded below
     for kernel in chosen:
-        ours = _Case(kernel, relative_error, METAKERNEL, options)
-        found = ours.measured(budget, threads)
-        rate = ours.encoding_rate
-        ours.drop()
-        yield found
-        for name in CONV_BASELINES if kernel.window else MATVEC_BASELINES:
-            if name in baselines:
-                yield _baseline(kernel, relative_error, name, options, budget, limit, rate, found["seconds"])
+        others = _kernel(kernel, baselines, relative_error, published_ring, budget, limit, options)
+        ours = next(others)
+        yield ours
+        for one in others:
+            _compared(one, ours)
+            yield one
 
 
-def _baseline(
+def _kernel(
     kernel: Kernel,
+    baselines: Sequence[str],
     relative_error: float,
-    name: str,
-    options: dict[str, Any],
+    published_ring: bool,
     budget: float,
     limit: float,
-    rate: float,
-    ours: float,
-) -> Row:
-    """The row of a baseline: measured, predicted, or why it cannot be planned."""
-    threads = options["threads"]
-    case, reason, note = None, "", ""
+    options: dict[str, Any],
+) -> Iterator[Row]:
+    """Rows of one kernel: ours first."""
+    rate = 0.0
+    for name in (METAKERNEL, *(CONV_BASELINES if kernel.window else MATVEC_BASELINES)):
+        if name != METAKERNEL and name not in baselines:
+            continue
+        given = options
+        if published_ring:
+            given = {"parameters": published_parameters(published_depth(kernel, name)), **options}
+        case, note = _planned(kernel, relative_error, name, given)
+        if case is None:
+            yield row("nn", kernel.name, algorithm=name, threads=options["threads"], note=note)
+            continue
+        reason = case.too_much(limit, rate) if published_ring or name != METAKERNEL else ""
+        if reason:
+            found = case.predicted(options["threads"], f"predicted, not run ({reason})")
+        else:
+            found = case.measured(budget, options["threads"])
+            rate = rate or case.encoding_rate
+        case.drop()
+        if note:
+            found["note"] = "; ".join(filter(None, (note, found.get("note"))))
+        yield found
+
+
+def _planned(
+    kernel: Kernel, relative_error: float, name: str, options: dict[str, Any]
+) -> tuple[_Case | None, str]:
+    """The case of a method, or None; and what is to be said of its plan.
+
+    Raises:
+        CipherblasError: ours has no plan.
+    """
+    reason = ""
     for factor in RELAXED:
         try:
             case = _Case(kernel, factor * relative_error, name, options)
-            note = f"planned for a relative error of {factor * relative_error:.1g}" if factor > 1 else ""
-            break
         except CipherblasError as error:
+            if name == METAKERNEL:
+                raise
             reason = str(error)
-    if case is None:
-        return row("nn", kernel.name, algorithm=name, threads=threads, note=f"no plan: {reason}")
-    plan = case.program.plan
-    expected = 2 * plan.seconds + plan.counts.stored_bytes * rate
-    if expected > limit or plan.counts.stored_bytes > MEMORY_SHARE * _available():
-        reason = (
-            f"{expected:.0f} s" if expected > limit else f"{plan.counts.stored_bytes >> 20} MiB of weights"
-        )
-        found = case.predicted(threads, f"predicted, not run ({reason})")
-    else:
-        found = case.measured(budget, threads)
-    found["times_metakernel"] = found.get("seconds", plan.seconds) / ours
-    if note:
-        found["note"] = "; ".join(filter(None, (note, found.get("note"))))
-    case.drop()
-    return found
+            continue
+        return case, f"planned for a relative error of {factor * relative_error:.1g}" if factor > 1 else ""
+    return None, f"no plan: {reason}"
+
+
+def _compared(other: Row, ours: Row) -> None:
+    """Enter what compares a baseline with ours: measured seconds where both were run, else those predicted of both.
+
+    A measured time is never set against a predicted one: other work on the machine lengthens the former alone.
+    """
+    field = "seconds" if "seconds" in other and "seconds" in ours else "predicted_seconds"
+    if field not in other:
+        return
+    other["times_metakernel"] = other[field] / ours[field]
+    other["times_rotations"] = other["rotations"] / ours["rotations"]
+    if "published_seconds" in other:
+        other["published_times_metakernel"] = other["published_seconds"] / ours["published_seconds"]
 
 
 def _available() -> int:
@@ -146,6 +186,18 @@ class _Case:
         self.program = compile_program(layer, {"x": operand}, precision=precision, **options)
         self.stages = {"plan_seconds": time.perf_counter() - start}
         self.encoding_rate = math.nan
+
+    def too_much(self, limit: float, rate: float) -> str:
+        """Why it is not run: seconds, at so many per encoded byte, or bytes; nothing where it is."""
+        plan, available = self.program.plan, _available()
+        stored = plan.counts.stored_bytes
+        expected = 2 * plan.seconds + stored * rate
+        if expected > limit:
+            return f"{expected:.0f} s"
+        if stored > MEMORY_SHARE * available:
+            return f"{stored >> 20} MiB of weights"
+        needed = stored + plan.peak_bytes
+        return f"{needed >> 20} MiB of weights, keys and values" if needed > available else ""
 
     def measured(self, budget: float, threads: int) -> Row:
         """The row of this case: a run that encodes the weights, then those that are timed."""
@@ -200,18 +252,12 @@ class _Case:
         return row(
             "nn",
             self.kernel.name,
-            params=params_fields(plan.parameters),
-            algorithm=plan.algorithm,
             threads=threads,
-            rotations=plan.counts.rotations,
+            **planned_fields(plan),
             plaintexts=plan.counts.plain_products,
             products=plan.counts.plain_products,
-            key_bytes=plan.key_bytes,
-            upload_bytes=plan.upload_bytes,
             stored_bytes=plan.counts.stored_bytes,
             published_seconds=self._published(),
-            predicted_seconds=plan.seconds,
-            predicted_error=plan.error,
             estimated=True,
             note=note,
             **self.stages,

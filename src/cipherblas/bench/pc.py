@@ -119,10 +119,10 @@ def run(
                 type(kind.__name__, (kind,), {"dtype": name, "fixed": fixed})(shape, options)
                 for kind in kinds
             )
-            yield _one(case, others, name, fixed, threads, budget)
+            yield measured(case, others, name, fixed, threads, budget)
 
 
-def _one(
+def measured(
     case: PublicCase, others: list[PublicCase], dtype: str, fixed: bool, threads: int, budget: float
 ) -> Row:
     """The row of a case; of exact integers with the float form beside it."""

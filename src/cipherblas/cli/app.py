@@ -9,7 +9,20 @@ from typing import Annotated
 import typer
 
 import cipherblas
-from cipherblas.cli import bench, crossover, decrypt, demo, encrypt, explain, keygen, machine, plan, run
+from cipherblas.cli import (
+    bench,
+    bench_nn,
+    bench_pc,
+    crossover,
+    decrypt,
+    demo,
+    encrypt,
+    explain,
+    keygen,
+    machine,
+    plan,
+    run,
+)
 from cipherblas.cli.guard import INTERRUPTED, guarded, say
 
 app = typer.Typer(
@@ -50,7 +63,8 @@ _COMMANDS: dict[str, Callable[..., None]] = {
 }
 for _name, _command in _COMMANDS.items():
     app.command(_name)(guarded(_command))
-bench.app.command()(guarded(crossover.crossover))
+for command in (bench_pc.pc, crossover.crossover, bench_nn.nn):
+    bench.app.command()(guarded(command))
 app.add_typer(bench.app, name="bench")
 
 

@@ -125,7 +125,7 @@ def primitives(
         budget=seconds,
         **options,
     )
-    _print(rows, json, Display(quiet=quiet))
+    printed(rows, json, Display(quiet=quiet))
 
 
 class BootstrapPeer(str, Enum):
@@ -201,7 +201,7 @@ def bootstrap(
         batches=batch or [],
         **options,
     )
-    _print(rows, json, Display(quiet=quiet))
+    printed(rows, json, Display(quiet=quiet))
 
 
 @app.command("mambo")
@@ -230,7 +230,7 @@ def mambo(
     from cipherblas.bench import run_mambo
 
     rows = run_mambo(log_n=int(log_n.value), threads=threads, sampled=sampled, **without_none(sizes=size))
-    _print(rows, json, Display(quiet=quiet))
+    printed(rows, json, Display(quiet=quiet))
 
 
 @app.command("linear-transform")
@@ -259,7 +259,7 @@ def linear_transform(
 
     options = without_none(sets=parameter_set and [member.value for member in parameter_set])
     rows = run_linear_transform(threads=threads, budget=seconds, diagonals=diagonals, **options)
-    _print(rows, json, Display(quiet=quiet))
+    printed(rows, json, Display(quiet=quiet))
 
 
 @app.command()
@@ -296,7 +296,7 @@ def transpose(
         shapes=shape and [found.lengths for found in shape],
         policies=policy and [member.value for member in policy],
     )
-    _print(run_transpose(threads=threads, budget=seconds, **options), json, Display(quiet=quiet))
+    printed(run_transpose(threads=threads, budget=seconds, **options), json, Display(quiet=quiet))
 
 
 @app.command()
@@ -394,68 +394,7 @@ def cc(
             exact=(dtype.value if dtype else "int8") if exact else None,
             **options,
         )
-    _print(rows, json, Display(quiet=quiet))
-
-
-class WeightType(str, Enum):
-    """Types of weights that `bench pc` multiplies by."""
-
-    int8 = "int8"
-    int16 = "int16"
-    float16 = "float16"
-    float32 = "float32"
-    float64 = "float64"
-
-
-@app.command()
-@guarded
-def pc(
-    shape: Annotated[
-        list[Any] | None, product_shapes("1024x1024x1024", "Shape of the product, MxK weights; repeatable.")
-    ] = None,
-    dtype: Annotated[
-        list[WeightType] | None,
-        typer.Option(help="Type of the weights; repeatable.", show_default="int8"),
-    ] = None,
-    fixed: Annotated[
-        bool, typer.Option("--fixed", help="The weights are a constant of the program, prepared once.")
-    ] = False,
-    exact: Annotated[
-        bool,
-        typer.Option(
-            "--exact", help="Weights and matrix are exact integers; the float form is measured beside them."
-        ),
-    ] = False,
-    algorithm: Algorithm = None,
-    form: Form = None,
-    precision: Precision = None,
-    security: Security = None,
-    threads: OneThread = 1,
-    seconds: Seconds = 2.0,
-    json: JsonLines = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
-) -> None:
-    """Measure products of clear weights and an encrypted matrix, and the float64 GEMM of the same shape.
-
-    \b
-    Examples:
-      cipherblas bench pc --shape 4096x4096x4096
-      cipherblas bench pc --shape 1024x1024x1024 --exact --dtype int16
-      cipherblas bench pc --shape 1024x1024x1024 --dtype int8 --dtype float32 --fixed --json
-    """
-    from cipherblas.bench import run_pc
-
-    options = without_none(
-        precision=precision,
-        security=security,
-        form=form and form.value,
-        algorithm=algorithm,
-        dtypes=dtype and [member.value for member in dtype],
-    )
-    shapes = shape or ((1024, 1024, 1024),)
-    rows = run_pc(shapes, fixed=fixed, exact=exact, threads=threads, budget=seconds, **options)
-    _print(rows, json, Display(quiet=quiet))
+    printed(rows, json, Display(quiet=quiet))
 
 
 @app.command()
@@ -479,61 +418,7 @@ def gemm(
     from cipherblas.bench import run_gemm
 
     rows = run_gemm(shape or ((1024, 1024, 1024),), bits=bits, threads=threads, budget=seconds)
-    _print(rows, json, Display(quiet=quiet))
-
-
-@app.command()
-@guarded
-def nn(
-    case: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KERNEL", help="Kernel, e.g. MVM1; repeatable.", show_default="all"),
-    ] = None,
-    baseline: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="Baseline on the same engine; repeatable; none for none.",
-            show_default="helib-bsgs fhelipe",
-        ),
-    ] = None,
-    counts: Annotated[
-        bool, typer.Option("--counts", help="Count operations of all methods; nothing is computed.")
-    ] = False,
-    limit: Annotated[
-        float, typer.Option(help="Seconds beyond which a baseline is predicted instead of run.")
-    ] = 600.0,
-    ring_degree: Annotated[
-        int | None, typer.Option(help="Force the ring degree N.", show_default="the fastest")
-    ] = None,
-    security: Security = None,
-    threads: OneThread = 1,
-    seconds: Seconds = 2.0,
-    json: JsonLines = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
-) -> None:
-    """Measure MetaKernel's products W·x and convolutions, by our method and by baselines on the same engine.
-
-    \b
-    Examples:
-      cipherblas bench nn --case MVM1 --case Conv4
-      cipherblas bench nn --counts
-    """
-    from cipherblas.bench import run_nn, run_nn_counts
-
-    if counts:
-        if baseline:
-            raise typer.BadParameter("operations are counted for all of them", param_hint="--baseline")
-        _print(run_nn_counts(case or ()), json, Display(quiet=quiet))
-        return
-    options = without_none(
-        security=security,
-        ring_degree=ring_degree,
-        baselines=baseline and [name for name in baseline if name != "none"],
-    )
-    rows = run_nn(case or (), threads=threads, budget=seconds, limit=limit, **options)
-    _print(rows, json, Display(quiet=quiet))
+    printed(rows, json, Display(quiet=quiet))
 
 
 @app.command()
@@ -558,14 +443,14 @@ def model(
     from cipherblas.bench import run_model
 
     rows = run_model(case or (), threads=threads, budget=seconds)
-    _print(rows, json, Display(quiet=quiet))
+    printed(rows, json, Display(quiet=quiet))
 
 
 class BenchError(CipherblasError):
     """A measurement could not be made."""
 
 
-def _print(rows: Iterable[dict[str, Any]], json: bool, display: Display) -> None:
+def printed(rows: Iterable[dict[str, Any]], json: bool, display: Display) -> None:
     """Print rows: each as a line of JSON when it comes, or all as tables at the end."""
     from cipherblas.bench import render
 
