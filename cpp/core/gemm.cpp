@@ -31,8 +31,8 @@ constexpr NamedPath kModularPaths[] = {
     {"strassen", Path::kStrassen}, {"strassen2", Path::kStrassen2}, {"blas", Path::kExact},
 };
 constexpr NamedPath kSmallPaths[] = {
-    {"auto", Path::kAuto},   {"scalar", Path::kScalar},   {"ifma", Path::kIfma},
-    {"exact", Path::kExact}, {"rounded", Path::kRounded},
+    {"auto", Path::kAuto},     {"scalar", Path::kScalar}, {"ifma", Path::kIfma},
+    {"narrow", Path::kNarrow}, {"exact", Path::kExact},   {"rounded", Path::kRounded},
 };
 
 // Loads the BLAS at the first need; without one, the paths that want it are not available.

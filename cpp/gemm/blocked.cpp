@@ -1,6 +1,8 @@
 #include "gemm/blocked.h"
 
+#include <algorithm>
 #include <stdexcept>
+#include <vector>
 
 #include "gemm/pack.h"
 #include "gemm/products.h"
@@ -27,8 +29,16 @@ struct Target {
 class BlockProduct {
   public:
     BlockProduct(std::vector<SignedBlock> a, std::vector<SignedBlock> b, std::vector<Target> c, std::size_t m,
-                 std::size_t k, std::size_t n, const GemmModulus& modulus)
-        : a_(std::move(a)), b_(std::move(b)), c_(std::move(c)), m_(m), k_(k), n_(n), modulus_(modulus) {}
+                 std::size_t k, std::size_t n, const GemmModulus& modulus, bool narrow)
+        : a_(std::move(a)),
+          b_(std::move(b)),
+          c_(std::move(c)),
+          m_(m),
+          k_(k),
+          n_(n),
+          modulus_(modulus),
+          offset_(narrow ? kNarrowOffset : 0),
+          tile_(narrow ? gemm_kernels().narrow_tile : gemm_kernels().tile) {}
 
     void run(std::uint64_t* packed_left, std::uint64_t* packed_right) {
         for (std::size_t col = 0; col < n_; col += kPackedCols) {
@@ -43,7 +53,7 @@ class BlockProduct {
                     const std::size_t rows = std::min(kPackedRows, m_ - row);
                     pack_groups(rows, kBlockRows, depth * a_.size(), [&](std::size_t i, std::size_t count) {
                         pack_left(packed_left + i * depth, a_, row + i, ceil_div(count, kTileRows), p, depth,
-                                  modulus_.m.q);
+                                  modulus_.m.q, offset_);
                     });
                     multiply_packed(packed_left, packed_right, {row, col, rows, cols, depth, p == 0});
                 }
@@ -90,7 +100,7 @@ class BlockProduct {
         alignas(64) std::uint64_t tile[kTileRows * kTileCols];
         const GemmKernels& kernels = gemm_kernels();
         for (const Target& target : c_) fetch(target, region.row + i, region.col + j);
-        kernels.tile(tile, left, right, region.depth, modulus_);
+        tile_(tile, left, right, region.depth, modulus_);
         for (const Target& target : c_) {
             const MatrixSpan c = target.block.block(region.row + i, region.col + j, kTileRows, kTileCols);
             if (c.rows == 0 || c.cols == 0) continue;
@@ -114,6 +124,8 @@ class BlockProduct {
     std::vector<Target> c_;
     std::size_t m_, k_, n_;
     const GemmModulus& modulus_;
+    std::uint64_t offset_;
+    decltype(GemmKernels::tile) tile_;
 };
 
 std::vector<SignedBlock> blocks(const MatrixView& matrix, const std::vector<Term>& terms, std::size_t rows,
@@ -127,10 +139,9 @@ std::vector<SignedBlock> blocks(const MatrixView& matrix, const std::vector<Term
     return result;
 }
 
-}  // namespace
-
-void blocked_gemm(const MatrixView& a, const MatrixView& b, const MatrixSpan& c, const GemmModulus& m,
-                  int levels, bool accumulate) {
+// By narrow tiles if wanted, without their correction.
+void multiply_blocks(const MatrixView& a, const MatrixView& b, const MatrixSpan& c, const GemmModulus& m,
+                     int levels, bool accumulate, bool narrow) {
     if (gemm_kernels().tile == nullptr) throw std::logic_error("blocked_gemm: no tile in this table");
     if (levels < 0 || levels > kMaxStrassenLevels) throw std::logic_error("blocked_gemm: levels");
     const std::size_t grid = std::size_t{1} << levels;
@@ -154,9 +165,51 @@ void blocked_gemm(const MatrixView& a, const MatrixView& b, const MatrixSpan& c,
             fresh[place] = false;
         }
         BlockProduct(blocks(a, product.a, rows, depth), blocks(b, product.b, depth, cols), std::move(targets),
-                     rows, depth, cols, m)
+                     rows, depth, cols, m, narrow)
             .run(left.words(), right.words());
     }
+}
+
+// kNarrowOffset times the sums of the columns [from, from + sums.size()) of b, mod q.
+void column_sums(const MatrixView& b, std::size_t from, std::vector<std::uint64_t>& sums, const Modulus& m) {
+    std::fill(sums.begin(), sums.end(), 0);
+    for (std::size_t p = 0; p < b.rows; ++p) {
+        const auto* const row = static_cast<const std::uint64_t*>(b.at(p, from));
+        for (std::size_t j = 0; j < sums.size(); ++j)
+            sums[j] += row[static_cast<std::ptrdiff_t>(j) * b.col_stride];
+    }
+    for (std::uint64_t& sum : sums) sum = mul_mod(sum % m.q, kNarrowOffset % m.q, m);
+}
+
+// c = -correction, or c - correction.
+void subtract_offsets(const MatrixView& b, const MatrixSpan& c, const Modulus& m, bool accumulate) {
+    constexpr std::size_t kTogether = 512;  // columns
+    const std::size_t tasks = ceil_div(c.cols, kTogether);
+    parallel_for(tasks, threads_for_work(tasks, (b.rows + c.rows) * c.cols), [&](std::size_t task, int) {
+        const std::size_t from = task * kTogether;
+        std::vector<std::uint64_t> sums(std::min(kTogether, c.cols - from));
+        column_sums(b, from, sums, m);
+        for (std::size_t i = 0; i < c.rows; ++i) {
+            std::uint64_t* const row = c.row(i) + from;
+            for (std::size_t j = 0; j < sums.size(); ++j) {
+                const std::uint64_t x = (accumulate ? row[j] : 0) + m.q - sums[j];
+                row[j] = x >= m.q ? x - m.q : x;
+            }
+        }
+    });
+}
+
+}  // namespace
+
+void blocked_gemm(const MatrixView& a, const MatrixView& b, const MatrixSpan& c, const GemmModulus& m,
+                  int levels, bool accumulate) {
+    multiply_blocks(a, b, c, m, levels, accumulate, false);
+}
+
+void narrow_gemm(const MatrixView& u, const MatrixView& b, const MatrixSpan& c, const GemmModulus& m,
+                 bool accumulate) {
+    subtract_offsets(b, c, m.m, accumulate);
+    multiply_blocks(u, b, c, m, 0, true, true);
 }
 
 }  // namespace cipherblas::gemm

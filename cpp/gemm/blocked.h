@@ -19,4 +19,9 @@ inline constexpr int kMaxStrassenLevels = 2;  // sums of 4 residues are below 4q
 void blocked_gemm(const MatrixView& a, const MatrixView& b, const MatrixSpan& c, const GemmModulus& m,
                   int levels, bool accumulate);
 
+// c = u b mod q, or that added to c, for signed integers |u| <= kNarrowOffset and q < 2^kNarrowBits, by narrow tiles: of
+// u + kNarrowOffset, less that offset times the sums of the columns of b.
+void narrow_gemm(const MatrixView& u, const MatrixView& b, const MatrixSpan& c, const GemmModulus& m,
+                 bool accumulate);
+
 }  // namespace cipherblas::gemm

@@ -148,6 +148,7 @@ bool path_available(Path path) {
         case Path::kIfma:
         case Path::kStrassen:
         case Path::kStrassen2:
+        case Path::kNarrow:
             return gemm_kernels().tile != nullptr;
         case Path::kExact:
         case Path::kRounded:
@@ -160,7 +161,9 @@ bool path_available(Path path) {
 void modular_gemm(const MatrixView& a, const MatrixView& b, const MatrixSpan& c, std::uint64_t q, Path path,
                   bool accumulate) {
     check_path(path);
-    if (path == Path::kRounded) throw std::invalid_argument("path: expected an exact one, got rounded");
+    if (path == Path::kRounded || path == Path::kNarrow) {
+        throw std::invalid_argument("path: expected an exact one of residues");
+    }
     if (is_trivial(a, c, accumulate)) return;
     const Splitting splitting = plan_splitting(q / 2, q / 2, a.cols);
     run(a, b, c, q, path == Path::kAuto ? choose(a, c, splitting) : path, splitting, accumulate);
@@ -178,6 +181,14 @@ void small_gemm(const MatrixView& u, const MatrixView& b, const MatrixSpan& c, s
         }
         const Splitting whole = {{1, 0, max_u}, {1, 0, q / 2}, kRoundedDepth, 1.0};
         return float_gemm(u, b, c, m.m, whole, accumulate);
+    }
+    const bool narrow = max_u <= kNarrowOffset && q >> kNarrowBits == 0 && u.item != Item::kResidue;
+    if (path == Path::kNarrow) {
+        if (!narrow) {
+            throw std::invalid_argument("u: expected entries up to 2^15 and a modulus below 2^36, got " +
+                                        std::to_string(max_u));
+        }
+        return narrow_gemm(u, b, c, m, accumulate);
     }
     if (max_u > q / 2 || max_u > kLargestConverted) {
         if (path == Path::kAuto || path == Path::kExact) {

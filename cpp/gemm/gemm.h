@@ -15,6 +15,7 @@ enum class Path {
     kIfma,       // register tiles of 52-bit multiply-adds
     kStrassen,   // the same with one level of Strassen's algorithm
     kStrassen2,  // with two levels
+    kNarrow,     // small_gemm alone: tiles of one multiply-add, of |u| <= 2^15 and q < 2^36
     kExact,      // float64 products of digits that are small enough ("blas" of modular_gemm)
     kRounded,    // small_gemm alone: one float64 product, rounded (gemm/rounding.h)
 };

@@ -40,6 +40,11 @@ struct PanelShape {
     std::size_t pitch;             // words from panel to panel, as packed
 };
 
+// Factors whose products are below 2^52, so that one multiply-add does for them: u + kNarrowOffset for |u| <= kNarrowOffset,
+// and residues of so many bits.
+inline constexpr std::uint64_t kNarrowOffset = std::uint64_t{1} << 15;
+inline constexpr int kNarrowBits = 36;
+
 struct GemmKernels {
     const char* name;  // that of the table of ring/kernels.h
 
@@ -47,6 +52,9 @@ struct GemmKernels {
     // a and b are 64-byte aligned. Null where there is no such kernel.
     void (*tile)(std::uint64_t* r, const std::uint64_t* a, const std::uint64_t* b, std::size_t k,
                  const GemmModulus& m);
+    // The same for a <= 2^16 and b < 2^36. Null with `tile`.
+    void (*narrow_tile)(std::uint64_t* r, const std::uint64_t* a, const std::uint64_t* b, std::size_t k,
+                        const GemmModulus& m);
     // The top left rows x cols of a tile into c; null with `tile`.
     void (*merge)(std::uint64_t* c, std::ptrdiff_t row_stride, const std::uint64_t* r, std::size_t rows,
                   std::size_t cols, Merge how, const Modulus& m);

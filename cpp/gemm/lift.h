@@ -50,4 +50,16 @@ void lift_line(std::uint64_t* to, const T* from, std::ptrdiff_t stride, std::siz
     }
 }
 
+// n signed entries plus an offset that makes none of them negative.
+template <typename T>
+void offset_line(std::uint64_t* to, const T* from, std::ptrdiff_t stride, std::size_t n,
+                 std::uint64_t offset) {
+    static_assert(std::is_signed_v<T>);
+    for (std::size_t i = 0; i < n; ++i) {
+        to[i] = static_cast<std::uint64_t>(
+                    static_cast<std::int64_t>(from[static_cast<std::ptrdiff_t>(i) * stride])) +
+                offset;
+    }
+}
+
 }  // namespace cipherblas::gemm

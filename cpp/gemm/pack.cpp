@@ -60,8 +60,9 @@ void pack_block(std::uint64_t* packed, const std::uint64_t* from, const PanelSha
     }
 }
 
-// A block of signed integers as residues, in the order of memory; `shape` then has their strides.
-Buffer lifted(const MatrixView& from, PanelShape& shape, std::size_t lines, std::uint64_t q) {
+// A block of signed integers as residues, or plus an offset, in the order of memory; `shape` then has their strides.
+Buffer lifted(const MatrixView& from, PanelShape& shape, std::size_t lines, std::uint64_t q,
+              std::uint64_t offset) {
     Buffer residues = Buffer::of_words(lines, shape.depth);
     const bool by_lines = std::abs(shape.along) <= std::abs(shape.across);
     const std::size_t count = by_lines ? lines : shape.depth;
@@ -71,8 +72,13 @@ Buffer lifted(const MatrixView& from, PanelShape& shape, std::size_t lines, std:
     with_item(from, [&](const auto* entries) {
         if constexpr (std::is_signed_v<std::remove_cvref_t<decltype(*entries)>>) {
             for (std::size_t i = 0; i < count; ++i) {
-                lift_line(residues.words() + i * length, entries + static_cast<std::ptrdiff_t>(i) * step,
-                          stride, length, q);
+                std::uint64_t* const to = residues.words() + i * length;
+                const auto* const line = entries + static_cast<std::ptrdiff_t>(i) * step;
+                if (offset == 0) {
+                    lift_line(to, line, stride, length, q);
+                } else {
+                    offset_line(to, line, stride, length, offset);
+                }
             }
         }
     });
@@ -88,7 +94,8 @@ PackStep step_of(int sign, bool first) {
 
 // A block whose rows (or columns) are the lines of panels; `depth` is the length of a whole line.
 void pack_term(std::uint64_t* packed, const MatrixView& from, bool by_rows, std::size_t width,
-               std::size_t panels, std::size_t depth, int sign, bool first, std::uint64_t q) {
+               std::size_t panels, std::size_t depth, int sign, bool first, std::uint64_t q,
+               std::uint64_t offset) {
     const std::size_t lines = by_rows ? from.rows : from.cols;
     PanelShape shape = {width,
                         lines / width,
@@ -103,17 +110,18 @@ void pack_term(std::uint64_t* packed, const MatrixView& from, bool by_rows, std:
     if (from.item == Item::kResidue) {
         return pack_block(packed, static_cast<const std::uint64_t*>(from.data), shape, lines, step, q);
     }
-    const Buffer residues = lifted(from, shape, lines, q);
+    const Buffer residues = lifted(from, shape, lines, q, offset);
     pack_block(packed, residues.words(), shape, lines, step, q);
 }
 
 }  // namespace
 
 void pack_left(std::uint64_t* packed, const std::vector<SignedBlock>& sum, std::size_t row,
-               std::size_t panels, std::size_t col, std::size_t depth, std::uint64_t q) {
+               std::size_t panels, std::size_t col, std::size_t depth, std::uint64_t q,
+               std::uint64_t offset) {
     for (std::size_t i = 0; i < sum.size(); ++i) {
         const MatrixView from = sum[i].view.block(row, col, panels * kTileRows, depth);
-        pack_term(packed, from, true, kTileRows, panels, depth, sum[i].sign, i == 0, q);
+        pack_term(packed, from, true, kTileRows, panels, depth, sum[i].sign, i == 0, q, offset);
     }
 }
 
@@ -121,7 +129,7 @@ void pack_right(std::uint64_t* packed, const std::vector<SignedBlock>& sum, std:
                 std::size_t panels, std::size_t depth, std::uint64_t q) {
     for (std::size_t i = 0; i < sum.size(); ++i) {
         const MatrixView from = sum[i].view.block(row, col, depth, panels * kTileCols);
-        pack_term(packed, from, false, kTileCols, panels, depth, sum[i].sign, i == 0, q);
+        pack_term(packed, from, false, kTileCols, panels, depth, sum[i].sign, i == 0, q, 0);
     }
 }
 

@@ -22,7 +22,9 @@ SMALL_PATHS = ["auto", "scalar", "ifma", "exact"]
 MODULI = [3, 97, _core.primes(1024, 22, 1)[0], _core.primes(1024, 36, 1)[0], _core.primes(1024, 50, 1)[0]]
 LARGEST = MODULI[-1]
 U_TYPES = [np.int8, np.int16, np.int32, np.int64, np.float64]
+NARROW = 1 << 15  # entries, and moduli below 2^36, of the narrow path
 NEEDS = {
+    "narrow": "ifma",
     "ifma": "ifma",
     "strassen": "ifma",
     "strassen2": "ifma",
@@ -106,6 +108,39 @@ def test_small_product(path: str, case: tuple[Matrix, Matrix, int]) -> None:
     np.testing.assert_array_equal(got, want)
     _core.small_gemm(u, b, modulus, path, out=got, accumulate=True)
     np.testing.assert_array_equal(got, want * 2 % modulus)
+
+
+@given(case=products(lambda *args: np.clip(integers(*args).astype(np.int64), -NARROW, NARROW)))
+def test_narrow_product(case: tuple[Matrix, Matrix, int]) -> None:
+    need("narrow")
+    u, b, modulus = case
+    modulus = min(modulus, MODULI[3])
+    b %= np.uint64(modulus)
+    want = exact(u, b, modulus)
+    got = _core.small_gemm(u, b, modulus, "narrow")
+    np.testing.assert_array_equal(got, want)
+    _core.small_gemm(u, b, modulus, "narrow", out=got, accumulate=True)
+    np.testing.assert_array_equal(got, want * 2 % modulus)
+
+
+@pytest.mark.parametrize("dtype", [np.int16, np.int32, np.float64])
+@pytest.mark.parametrize("k", [1024, 1025, 8193])
+def test_the_largest_narrow_factors_do_not_overflow(k: int, dtype: Any) -> None:
+    need("narrow")
+    modulus = _core.primes(1024, 36, 1)[0]
+    b = np.full((k, 3), modulus - 1, np.uint64)
+    for entry in (-NARROW, NARROW - 1) if dtype == np.int16 else (-NARROW, NARROW):
+        got = _core.small_gemm(np.full((5, k), entry, dtype), b, modulus, "narrow")
+        assert (got == -entry * k % modulus).all()
+
+
+def test_narrow_factors_are_checked() -> None:
+    need("narrow")
+    b = np.ones((1, 1), np.uint64)
+    with pytest.raises(ValueError, match="up to 2\\^15 and a modulus below 2\\^36, got 32769"):
+        _core.small_gemm(np.array([[NARROW + 1]], np.int32), b, MODULI[3], "narrow")
+    with pytest.raises(ValueError, match="below 2\\^36"):
+        _core.small_gemm(np.array([[1]], np.int32), b, LARGEST, "narrow")
 
 
 @pytest.mark.parametrize("path", PATHS)

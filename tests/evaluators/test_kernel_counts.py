@@ -153,20 +153,21 @@ def row_counts(
     operation: Callable[[Any, Any, Any], Any],
     *,
     columns: int = COLUMNS,
+    rows: int = ROWS,
     policy: Any = "direct",
 ) -> tuple[Counts, Kernels]:
     """Of an operation on a matrix and, for clear weights that are fixed, one whose rows share their a parts."""
     openblas.load()
-    shape, limbs, n = (ROWS, columns), params.limbs, params.n
+    shape, limbs, n = (rows, columns), params.limbs, params.n
 
-    def run(ev: Any, rows: Any, batch: Any) -> None:
-        x = ev.fresh(rows, shape, bound=1.0, scale=1024.0, limbs=limbs)
+    def run(ev: Any, own: Any, batch: Any) -> None:
+        x = ev.fresh(own, shape, bound=1.0, scale=1024.0, limbs=limbs)
         operation(ev, x, ev.fresh_batch(batch, shape, bound=1.0, scale=1024.0, limbs=limbs))
 
     planned = RowsSymbolic(params, key_policy=policy)
     run(planned, None, None)
     native = RowsNative(params, zero_keys(params, planned.request), key_policy=policy)
-    a, b = (np.zeros((limbs, ROWS, width), np.uint64) for width in (n, columns))
+    a, b = (np.zeros((limbs, rows, width), np.uint64) for width in (n, columns))
     with counted(n) as kernels:
         run(native, (a, b), (a[:, :1], b))
     assert planned.counts == native.counts
@@ -228,6 +229,19 @@ def test_clear_weights(ring: tuple[int, int, int], bits: float, largest: int) ->
     assert kernels.words["float_inputs"] + kernels.words["float_digits"] == counts.float_inputs
     assert kernels.words["float_outputs"] == counts.float_outputs
     assert counts.float_macs % (PRODUCTS * ROWS * (params.n + COLUMNS) * params.limbs) == 0
+
+
+def test_narrow_clear_weights() -> None:
+    """On tiles, where there are some, with one multiply-add each; or in float64 by digits."""
+    params = parameters(1 << 8, 2, 1, bits=34.0)
+    weights = factor(PRODUCTS, 40, 1 << 15)
+    counts, kernels = row_counts(params, lambda ev, x, _: ev.clear_product(weights, x), rows=40)
+    macs = params.limbs * PRODUCTS * 40 * (params.n + COLUMNS)
+    assert (counts.float_macs, 2 * counts.modular_macs) == (0, macs)
+    assert not kernels.words["tile_macs"]
+    name = "narrow" if "ifma" in _core.gemm_paths() else "float"
+    assert kernels.words[f"{name}_macs"] >= macs
+    assert (kernels.words["float_macs"] == 0) == (name == "narrow")
 
 
 def test_products_of_secrets() -> None:

@@ -7,6 +7,7 @@ import math
 import pickle
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from cipherblas.crypto import files
 from cipherblas.lang.exact import RESULT_BITS
 from cipherblas.planner.sizing import MAX_SCALE_BITS
 from cipherblas.rlwe.noise import FAILURE_BITS
+from tests.corpus.machine import MACHINE
 from tests.support.runs import Parties, listed, program_of, run_by_files, toy, toy_rows, values_of
 
 Array = NDArray[Any]
@@ -273,6 +275,17 @@ def test_large_products_of_secrets_stay_in_the_small_ring() -> None:
     plan = cb.compile(lambda a, b: a @ b, operands, minimise="server").plan
     assert plan.parameters.limbs == 3
     assert plan.counts.float_macs == 3 * 1024 * 1024 * (4096 + 1024)
+
+
+def test_clear_integers_of_16_bits_take_two_limbs_where_tiles_are_fast() -> None:
+    """Of 34 bits: their products with 16-bit integers are below 2^52."""
+    fast = replace(MACHINE.rates.modular, mac=1.7 * MACHINE.rates.floats.mac)
+    machine = replace(MACHINE, isa="avx512ifma", rates=replace(MACHINE.rates, modular=fast))
+    operands = {"a": P(1024, 1024, dtype="int16"), "b": S(1024, 1024, dtype="int16")}
+    plan = cb.compile(lambda a, b: a @ b, operands, minimise="server", machine=machine).plan
+    assert plan.parameters.limbs == 2 and max(plan.parameters.q) < 1 << 36
+    assert plan.counts.float_macs == 0
+    assert plan.counts.modular_macs == 1024 * 1024 * (4096 + 1024)  # of two limbs, one for two multiply-adds
 
 
 def test_explain_states_the_promise() -> None:

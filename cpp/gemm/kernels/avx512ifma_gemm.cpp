@@ -17,6 +17,8 @@ CIPHERBLAS_INLINE __m512i reduce_sum(__m512i low, __m512i high, const Lanes& m, 
     return add_once(montgomery_product(x, r3, m), m.q);
 }
 
+// Narrow products have no high words.
+template <bool NARROW>
 void tile(std::uint64_t* r, const std::uint64_t* a, const std::uint64_t* b, std::size_t k,
           const GemmModulus& modulus) {
     __m512i low[kTileRows][kVectors];
@@ -34,7 +36,7 @@ void tile(std::uint64_t* r, const std::uint64_t* a, const std::uint64_t* b, std:
 #pragma GCC unroll 3
             for (std::size_t j = 0; j < kVectors; ++j) {
                 low[i][j] = add_low(low[i][j], left, right[j]);
-                high[i][j] = add_high(high[i][j], left, right[j]);
+                if (!NARROW) high[i][j] = add_high(high[i][j], left, right[j]);
             }
         }
     }
@@ -159,7 +161,8 @@ void pack(std::uint64_t* packed, const std::uint64_t* from, const PanelShape& sh
 }  // namespace
 
 const GemmKernels* avx512ifma_table() {
-    static const GemmKernels table = {"avx512ifma", tile, merge, pack, to_double, split, reduce};
+    static const GemmKernels table = {"avx512ifma", tile<false>, tile<true>, merge,
+                                      pack,         to_double,   split,      reduce};
     return &table;
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keyword
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,9 @@ MASK_BYTES = 384 << 20  # of masks and constants that a program keeps
 MOST_MASK_BYTES = 4 << 30  # of one that refreshes
 USUAL_MEMORY = 8 << 30  # that is available, where the system does not say
 GRAM_COLUMNS = 1024  # symmetric products modulo q are cut into halves until they have at most so many columns
+FLOAT_BITS = 53  # up to which integers are exact in float64
+# Integers, and moduli, whose products are below 2^52: `kNarrowOffset`, `kNarrowBits` of the core.
+NARROW_LARGEST, NARROW_BITS = 1 << 15, 36
 RUN_BYTES = 128 << 20  # of clear operands, that one run keeps
 
 
@@ -130,3 +134,15 @@ def check_available(needed: int, purpose: str, release: Callable[[], object] = l
             expected=f"{needed / 2**20:.0f} MiB",
             got=f"{available / 2**20:.0f} MiB available",
         )
+
+
+def float_passes(q: float, k: int, largest: float) -> int:
+    """Exact float64 GEMMs of k products each of integers up to `largest` and residues modulo q: one for each digit."""
+    spare = FLOAT_BITS - math.log2(largest * k)
+    return max(1, math.ceil((math.log2(q) - 1) / max(spare, 1.0)))
+
+
+def is_narrow(q: float, k: int, largest: float) -> bool:
+    """Whether integers up to `largest` are multiplied with residues modulo q by one 52-bit multiply-add each, where the
+    processor has that: float64 would take several."""
+    return largest <= NARROW_LARGEST and q < 2**NARROW_BITS and float_passes(q, k, largest) > 1

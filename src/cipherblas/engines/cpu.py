@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from cipherblas import _core
 from cipherblas.common import openblas
 from cipherblas.common.arrays import bit_reversed
-from cipherblas.common.limits import GRAM_COLUMNS
+from cipherblas.common.limits import GRAM_COLUMNS, is_narrow
 from cipherblas.common.memory import aligned_empty
 from cipherblas.crypto.params import Parameters
 from cipherblas.engines.protocol import Engine, Signed, Term, Words
@@ -153,9 +153,12 @@ class CpuEngine(Engine):
     def multiply_integers(self, integers: NDArray[Any], x: Words, exact: bool) -> Words:
         openblas.load()
         out = aligned_empty((len(x), len(integers), x.shape[2]))
-        path = "exact" if exact else "rounded"
+        largest = _largest(integers) if exact and "ifma" in _core.gemm_paths() else 0
         for limb, residues in enumerate(x):
-            _core.small_gemm(integers, residues, self._moduli[limb], path, out[limb])
+            q, path = self._moduli[limb], "exact" if exact else "rounded"
+            if largest and is_narrow(q, integers.shape[1], largest):
+                path = "narrow"
+            _core.small_gemm(integers, residues, q, path, out[limb])
         return out
 
     def multiply_matrices(self, x: Words, y: Words) -> Words:
@@ -248,6 +251,11 @@ class CpuEngine(Engine):
 
     def transpose_rows(self, a: Words, b: Words, keys: Sequence[Words], policy: str) -> tuple[Words, Words]:
         return self._context.transpose_rows(a, b, keys, policy)
+
+
+def _largest(integers: NDArray[Any]) -> int:
+    """The largest absolute value."""
+    return max(int(integers.max()), -int(integers.min())) if integers.size else 0
 
 
 def _contiguous(part: Words) -> Words:

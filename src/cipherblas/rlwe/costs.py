@@ -11,14 +11,13 @@ from __future__ import annotations
 import functools
 
 from cipherblas import _core
-from cipherblas.common.limits import GRAM_COLUMNS
+from cipherblas.common.limits import FLOAT_BITS, GRAM_COLUMNS, float_passes, is_narrow
 from cipherblas.crypto.params import key_words
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.rings import Ring
 
 WORD_BYTES = 8
 MAPPED_BYTES = 32 << 20  # the C library maps larger blocks anew each time; smaller ones are there already
-FLOAT_BITS = 53  # up to which integers are exact in float64
 LINE_WORDS = 8  # that lines of converted entries are padded by
 CLEAR_COPIES = 6  # of a clear matrix that is added: float64 and signed numbers on their way to residues
 
@@ -192,12 +191,24 @@ class Costs:
 
     # ---- matrices by rows ----
 
-    def clear_gemm(self, counts: Counts, m: int, k: int, width: int, limbs: int, passes: int) -> None:
-        """An m × k matrix of integers times `width` columns of residues, by so many float64 GEMMs of all limbs: one for
-        each digit of the residues."""
-        counts.float_macs += passes * m * k * width
-        counts.float_inputs += k * (limbs * m + passes * width)
-        counts.float_outputs += passes * m * width
+    def clear_gemm(
+        self, counts: Counts, m: int, k: int, width: int, limbs: int, largest: float, exact: bool
+    ) -> None:
+        """An m × k matrix of integers up to `largest` times `width` columns of residues.
+
+        By a float64 GEMM of each limb; exactly, by one of each digit. Narrow products are done as those of residues
+        are, with half as many multiply-adds, or digits: a multiply-add of these stands for two.
+        """
+        moduli = self._moduli[:limbs]
+        wide = [q for q in moduli if not (exact and is_narrow(q, k, largest))]
+        narrow = limbs - len(wide)
+        digits = sum(float_passes(q, k, largest) if exact else 1 for q in wide)
+        counts.float_macs += digits * m * k * width
+        counts.float_inputs += k * (len(wide) * m + digits * width)
+        counts.float_outputs += digits * m * width
+        counts.modular_macs += narrow * m * k * width // 2
+        counts.modular_inputs += narrow * k * (m + width)
+        counts.modular_outputs += narrow * m * width
         self._write(counts, limbs * m * width)
 
     def secret_gemm(self, counts: Counts, m: int, k: int, width: int, limbs: int) -> None:

@@ -24,7 +24,7 @@ from cipherblas import _core
 from cipherblas.common.errors import LevelError, MismatchError, MissingKeyError, ShapeError
 from cipherblas.common.work import Work
 from cipherblas.crypto.keys.request import KeyRequest, describe_galois, weight_key
-from cipherblas.evaluators.rows.values import EXACT_BITS, Batch, ClearFactor, Encryption, Part, Rows
+from cipherblas.evaluators.rows.values import Batch, ClearFactor, Encryption, Part, Rows
 from cipherblas.evaluators.slots.values import Ledger
 from cipherblas.rlwe.costs import (
     CLEAR_COPIES,
@@ -246,9 +246,8 @@ class RowsEvaluator(ABC):
                 "The inner dimensions of the product differ.", expected=f"{k} rows", got=x.shape[0]
             )
         noise, bias, exact = self._amplified(factor, x, math.sqrt(1 + self._weight))
-        passes = self._passes(k, factor.largest, x.limbs, exact)
         for width in (self.n, x.shape[1]):
-            self.costs.clear_gemm(self.counts, m, k, width, x.limbs, passes)
+            self.costs.clear_gemm(self.counts, m, k, width, x.limbs, factor.largest, exact)
         bound, scale = factor.gain * x.bound, x.scale / factor.unit
         result = self.make((m, x.shape[1]), x.limbs, scale, bound, noise, bias, None)
         self.ledger.touch(clear_gemm_bytes(m, k, max(self.n, x.shape[1])))
@@ -274,9 +273,7 @@ class RowsEvaluator(ABC):
         for row in range(m):
             self._use_weights(weight_key(number, row), x.limbs)
         noise, bias, exact = self._amplified(factor, x, 1.0)
-        self.costs.clear_gemm(
-            self.counts, m, k, x.shape[1], x.limbs, self._passes(k, factor.largest, x.limbs, exact)
-        )
+        self.costs.clear_gemm(self.counts, m, k, x.shape[1], x.limbs, factor.largest, exact)
         bound, scale = factor.gain * x.bound, x.scale / factor.unit
         noise = math.hypot(noise, math.sqrt(self._variance.switch(x.limbs)))
         pieces = []
@@ -315,13 +312,6 @@ class RowsEvaluator(ABC):
                 expected=f"at most N = {self.n}",
                 got=x.shape[1],
             )
-
-    def _passes(self, k: int, largest: float, limbs: int, exact: bool) -> int:
-        """Float64 GEMMs of one part."""
-        if not exact:
-            return limbs
-        spare = EXACT_BITS - math.log2(largest * k)
-        return sum(max(1, math.ceil((math.log2(q) - 1) / max(spare, 1.0))) for q in self.params.q[:limbs])
 
     def parts(self, x: Rows) -> tuple[Part, Part]:
         """The transposed a part (N × rows) and b part (columns × rows) of an encryption."""
