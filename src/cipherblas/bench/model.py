@@ -8,13 +8,10 @@ Errors and peaks are bounds, whose ratios are their slack.
 
 from __future__ import annotations
 
-import multiprocessing
 import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cipherblas.bench.apart import apart
 from cipherblas.bench.harness import (
     MeasurementError,
     Row,
@@ -163,18 +161,9 @@ def run(cases: Sequence[str] = (), *, threads: int = 1, budget: float = 1.0, **o
     machine = Machine.measure().to_dict()
     rows = []
     for name in cases or PROGRAMS:
-        rows.append(_apart(name, threads, budget, {**options, "machine": machine}))
+        rows.append(apart(name, measured, name, threads, budget, {**options, "machine": machine}))
         yield rows[-1]
     yield from summary(rows, threads)
-
-
-def _apart(name: str, threads: int, budget: float, options: dict[str, Any]) -> Row:
-    """The row of a process of its own."""
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as processes:
-        try:
-            return processes.submit(measured, name, threads, budget, options).result()
-        except BrokenProcessPool as error:
-            raise MemoryError(f"the process of {name} was killed") from error
 
 
 def measured(name: str, threads: int, budget: float, options: Mapping[str, Any]) -> Row:
@@ -253,8 +242,7 @@ def _run(program: Any, folder: Path, budget: float) -> tuple[dict[str, list[floa
             operands[name].save(folder / name)
         else:
             np.save(folder / f"{name}.npy", value)
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as processes:
-        stages, found = processes.submit(_served, folder, _core.threads(), budget).result()
+    stages, found = apart("a server", _served, folder, _core.threads(), budget)
     result = EncryptedResult.load(folder / "result")
     answer, decrypted = _timed(lambda: client.decrypt(result, of=operands), budget / 4)
     return {**stages, "encrypt": encrypted, "decrypt": decrypted}, {
