@@ -13,19 +13,13 @@ from cipherblas.bench import fame_baselines, run_fame_baselines
 from cipherblas.bench.sets import FAME_SETS, Shape
 from cipherblas.methods.matmul.baselines.fame_published import FamePublished
 from tests.support import documents
+from tests.support.fame import PUBLISHED_TRANSFORMS, ROTATIONS
 
 # The paper's formulas, computed by hand: types I to IV of each set (m-k-n with the small dimension 16).
 PUBLISHED_ROTATIONS = {
     "A": (350, 6286, 8478, 510),
     "B": (670, 20686, 33310, 1022),
     "C": (830, 30958, 51870, 1278),
-}
-PUBLISHED_TRANSFORMS = {"A": (130, 34, 130, 130), "B": (258, 34, 258, 258), "C": (322, 34, 322, 322)}
-# Rotations that are run, those by 0 aside.
-ROTATIONS = {
-    "A": (282, 3225, 5337, 378),
-    "B": (538, 14553, 18841, 762),
-    "C": (840, 23304, 28665, 1272),
 }
 PRODUCTS = [(name, index) for name in FAME_SETS for index in range(4)]
 

@@ -12,6 +12,7 @@ from .bootstrap import run as run_bootstrap
 from .cc import run as run_cc
 from .crossover import run as run_crossover
 from .fame_baselines import run as run_fame_baselines
+from .fame_model import run as run_fame_model
 from .gemm import run as run_gemm
 from .harness import MeasurementError, Row, render, to_json
 from .linear_transform import run as run_linear_transform
@@ -36,6 +37,7 @@ __all__ = [
     "run_cc",
     "run_crossover",
     "run_fame_baselines",
+    "run_fame_model",
     "run_gemm",
     "run_linear_transform",
     "run_mambo",

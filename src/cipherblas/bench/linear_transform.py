@@ -26,8 +26,9 @@ from cipherblas.bench.harness import (
     resident_bytes,
     row,
 )
-from cipherblas.bench.sets import FAME_SETS, fast_memory
+from cipherblas.bench.sets import FAME_SETS
 from cipherblas.crypto.params import Parameters
+from cipherblas.rlwe.fast_memory import FastMemory
 
 ORDERS = ("limb", "rotation")
 
@@ -154,7 +155,7 @@ def _rows(name: str, transform: Transform, threads: int, budget: float) -> Itera
     results.clear()
     runs = in_turns([local(functools.partial(transform.run, order)) for order in ORDERS], budget=budget)
     timings = {order: Timing.of(found) for order, found in zip(ORDERS, runs, strict=True)}
-    model = fast_memory(params.n, params.limbs, params.special_limbs, params.dnum)
+    model = FastMemory.of(params.n, params.limbs, params.special_limbs, params.dnum)
     plain = transform.giants == 1
     for order in ORDERS:
         yield row(
@@ -174,5 +175,5 @@ def _rows(name: str, transform: Transform, threads: int, budget: float) -> Itera
             baby_steps=None if plain else transform.baby_steps,
             coarse_over_limb=timings["rotation"].seconds / timings["limb"].seconds,
             working_bytes=working[order][1],
-            fame_fast_bytes=round(model["mo_hlt" if order == "limb" else "coarse_step_1"]),
+            fame_fast_bytes=round(model.by_limbs if order == "limb" else model.first_transforms),
         )

@@ -18,6 +18,7 @@ from cipherblas.cli import (
     demo,
     encrypt,
     explain,
+    fame_model,
     keygen,
     machine,
     plan,
@@ -60,6 +61,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "run": run.run,
     "decrypt": decrypt.decrypt,
     "demo": demo.demo,
+    "fame-model": fame_model.fame_model,
 }
 for _name, _command in _COMMANDS.items():
     app.command(_name)(guarded(_command))

@@ -1,6 +1,7 @@
 """What people see: notes and progress on stderr, tables, the picture of the demonstration."""
 
 from cipherblas.planner.explain import duration, size
+from cipherblas.report.accelerator import accelerator_figure, accelerator_tables, draw_accelerator
 from cipherblas.report.crossover import draw_crossover
 from cipherblas.report.display import Display
 from cipherblas.report.figures import check_drawing
@@ -12,8 +13,11 @@ __all__ = [
     "FORM_NAMES",
     "KIND_NAMES",
     "Display",
+    "accelerator_figure",
+    "accelerator_tables",
     "check_drawing",
     "crossover_markdown",
+    "draw_accelerator",
     "draw_crossover",
     "duration",
     "machine_table",
