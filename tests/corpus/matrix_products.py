@@ -29,7 +29,7 @@ case("product/with factors", "-(3 * a @ b) / 7", a=S(16, 16), b=S(16, 16))
 
 # --- algorithms by name ---
 
-BASELINES = ("e2dm", "e2dm-r", "fame-published", "hegmm", "hegmm-en", "huang-zong", "halevi-shoup")
+BASELINES = ("e2dm", "e2dm-r", "fame-published", "hegmm", "hegmm-en", "huang-zong", "fhe-mm", "halevi-shoup")
 
 for name in ("skewed", "outer-product", "bicyclic", "fame", *BASELINES, "gemm"):
     product(f"{name}/square 12", (12, 12, 12), algorithm=name)

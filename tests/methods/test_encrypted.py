@@ -115,7 +115,7 @@ def test_every_candidate(name, key_policy):
 
 @settings(max_examples=20)
 @given(
-    st.sampled_from(["fame-published", "hegmm", "hegmm-en", "huang-zong", "e2dm-r"]),
+    st.sampled_from(["fame-published", "hegmm", "hegmm-en", "huang-zong", "e2dm-r", "fhe-mm"]),
     *(st.integers(2, 8) for _ in range(3)),
 )
 def test_random_shapes_of_published_products(name, m, k, n):

@@ -1,5 +1,6 @@
-"""FAME as published, HEGMM, HEGMM-En, Huang-Zong and E2DM-R: every entry, and counts by the published formulas."""
+"""FAME as published, HEGMM, HEGMM-En, Huang-Zong, E2DM-R and FHE-MM: every entry, counts by the published formulas."""
 
+import itertools
 import math
 
 import numpy as np
@@ -8,10 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cipherblas.common.errors import ParameterError, ShapeError
+from cipherblas.distributed.cgemm import block_operations
 from cipherblas.forms.index_maps import rotations_of
 from cipherblas.methods.doubling import doublings
 from cipherblas.methods.matmul.baselines.e2dm_r import E2dmR
 from cipherblas.methods.matmul.baselines.fame_published import FamePublished
+from cipherblas.methods.matmul.baselines.fhe_mm import FheMm
 from cipherblas.methods.matmul.baselines.hegmm import Hegmm
 from cipherblas.methods.matmul.baselines.hegmm_en import HegmmEn
 from cipherblas.methods.matmul.baselines.huang_zong import HuangZong
@@ -19,7 +22,7 @@ from cipherblas.methods.matmul.registry import build, find
 from cipherblas.rlwe.key_policies import total_step
 from tests.support import product_runs as harness
 
-NAMES = ("fame-published", "hegmm", "hegmm-en", "huang-zong", "e2dm-r")
+NAMES = ("fame-published", "hegmm", "hegmm-en", "huang-zong", "e2dm-r", "fhe-mm")
 SLOTS = 512  # more than the matrices below fill, and no multiple of them: no cycles
 
 name = st.sampled_from(NAMES)
@@ -54,7 +57,7 @@ def test_blocks_and_clear_operands(name, grid, block, public, key_policy):
         harness.check(algorithm, seed=sum(grid), grid=grid, public=public, key_policy=key_policy)
 
 
-@pytest.mark.parametrize(("name", "closing"), list(zip(NAMES, (0, 0, 1, 0, 1), strict=True)))
+@pytest.mark.parametrize(("name", "closing"), list(zip(NAMES, (0, 0, 1, 0, 1, 1), strict=True)))
 def test_blocks_are_prepared_once(name, closing):
     """Where an operand holds two copies, each block of the result takes one rotation that adds them."""
     harness.check_blocks_prepared_once(build(name, 3, 5, 4, 64, {}), closing)
@@ -168,6 +171,53 @@ def test_counts_of_e2dm_r_on_a_cycle(m):
     assert counts.products == m
     assert counts.plain_products == 2 * s - 1 + s + 2 * m - 1
     assert counts.rotations == s + s - 1 + 2 * (m - 1) + m - 1 + math.log2(s // m)
+
+
+@pytest.mark.parametrize(("m", "k", "n"), list(itertools.product((16, 32, 64, 128), repeat=3)))
+def test_counts_of_fhe_mm(m, k, n):
+    """Table II of FHE4DMM and what lines that are no cycles take; rotations by 0 and first terms of sums are none."""
+    algorithm = FheMm(m, k, n, max(m, k) * max(k, n))
+    counts = harness.counted(algorithm)
+    published, d3 = block_operations((m, n, k)), min(m, k, n)
+    assert counts.products == published.products == d3
+    assert counts.rotations == published.rotations + (k - 1) + (d3 - 1) - 4
+    assert counts.plain_products == published.plain_products + (k - 1) + 2 * (d3 - 1)
+    masked = 2 + d3 - 1  # transforms with diagonals, each of which is a sum
+    sums = counts.adds + counts.plain_products - masked + counts.products - 1
+    assert sums == published.additions + (k - 1) + (d3 - 1) - 3
+    assert counts.relinearisations == 1
+
+
+@pytest.mark.parametrize(("m", "k", "n"), [(8, 8, 8), (4, 16, 8), (16, 4, 8), (2, 4, 16)])
+def test_rotations_of_fhe_mm_along_lines(m, k, n):
+    """On a hypercube RotateAlign takes k rotations of each operand, and a step of ShiftByStep one."""
+    algorithm = FheMm(m, k, n, 512)
+    cols, rows = algorithm.cols, algorithm.rows
+
+    def along(transform, unit, length):
+        return {total_step(step) // unit % length for step in transform.terms}
+
+    assert along(algorithm.align_left(), 1, cols) == set(range(k))
+    assert along(algorithm.align_right(), cols, rows) == set(range(k))
+    for r in range(1, min(m, k, n)):
+        assert along(algorithm.shift_left(r), 1, cols) == {r}
+        assert along(algorithm.shift_right(r), cols, rows) == {r}
+
+
+def test_rotations_of_fhe_mm_in_blocks():
+    """Fig. 4 of FHE4DMM: 256×64 by 64×256 in its notation, four block products of 256×64 · 64×64, 1024 rotations."""
+    counts = harness.counted(FheMm(256, 64, 64, 1 << 14), grid=(1, 4, 1))
+    extras = 4 * (63 + 63 - 4 + math.log2(256 // 64))
+    assert counts.rotations == 1024 + extras
+    assert (counts.products, counts.relinearisations) == (4 * 64, 1)
+
+
+@given(dimension, dimension, dimension)
+def test_slots_of_fhe_mm(m, k, n):
+    """max(m,k)·max(k,n), of lengths padded to powers of two; no fewer fit."""
+    pm, pk, pn = (1 << (length - 1).bit_length() for length in (m, k, n))
+    needed = max(pm, pk) * max(pk, pn)
+    assert FheMm.fits(m, k, n, needed) and not (needed > 1 and FheMm.fits(m, k, n, needed // 2))
 
 
 def test_sizes_of_e2dm_r():

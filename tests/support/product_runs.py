@@ -106,6 +106,22 @@ def product(
     return Outcome(join(blocks, a.shape[0], b.shape[1]), counter.counts, counter, clear, vectors)
 
 
+def counted(algorithm: Algorithm, grid: tuple[int, int, int] = (1, 1, 1)) -> Counts:
+    """Counts of a product of grids, on `Symbolic` alone."""
+    counter = Symbolic(RingShape.for_depth(algorithm.slots, DEPTH))
+    m, k, n = grid
+
+    def blocks(layout: Layout, rows: int, cols: int) -> list[list[list[Any]]]:
+        return [
+            [[counter.fresh(None, bound=1.0) for _ in range(layout.ciphertexts)] for _ in range(cols)]
+            for _ in range(rows)
+        ]
+
+    left, right = blocks(algorithm.left_layout, m, k), blocks(algorithm.right_layout, k, n)
+    multiplied(counter, algorithm, left, right)
+    return counter.counts
+
+
 def check(algorithm: Algorithm, seed: int, grid: tuple[int, int, int] = (1, 1, 1), **options: Any) -> Outcome:
     """Random entries in [-1, 1], entry-wise comparison with NumPy, and the promises of the output layout."""
     rng = np.random.default_rng(seed)

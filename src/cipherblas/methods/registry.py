@@ -22,6 +22,7 @@ from cipherblas.methods.matmul.base import Algorithm
 from cipherblas.methods.matmul.baselines.e2dm import E2dm
 from cipherblas.methods.matmul.baselines.e2dm_r import E2dmR
 from cipherblas.methods.matmul.baselines.fame_published import FamePublished
+from cipherblas.methods.matmul.baselines.fhe_mm import FheMm
 from cipherblas.methods.matmul.baselines.halevi_shoup import HaleviShoup
 from cipherblas.methods.matmul.baselines.hegmm import Hegmm
 from cipherblas.methods.matmul.baselines.hegmm_en import HegmmEn
@@ -76,7 +77,7 @@ class Entry:
 
 _PRODUCT_BASELINES: tuple[type[Algorithm], ...] = (
     *(FamePublished, Hegmm, HegmmEn),
-    *(HuangZong, E2dm, E2dmR, HaleviShoup),
+    *(HuangZong, E2dm, E2dmR, FheMm, HaleviShoup),
 )
 _PRODUCTS: tuple[type[Algorithm], ...] = (
     *(Diagonals, OuterProduct, Skewed, Bicyclic, Fame),

@@ -1,0 +1,160 @@
+"""Products on a hypercube of slots, min(m, k, n) ciphertext products (FHE-MM), a named baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from cipherblas.evaluators.slots.interface import Evaluator
+from cipherblas.evaluators.slots.values import Ct, Plain, Transform
+from cipherblas.forms.index_maps import SlotMap, masked_map, pure_rotation
+from cipherblas.forms.layouts import row_major, with_garbage
+from cipherblas.methods.doubling import folded, repeated
+from cipherblas.methods.matmul.base import Accumulator, Algorithm, Operand, accumulate
+
+Entry = Callable[[SlotMap, SlotMap], tuple[SlotMap, SlotMap]]  # target row and column → those of the source
+
+
+class FheMm(Algorithm):
+    """A·B on slots that are a grid of max(m,k) rows and max(k,n) columns, by RotateAlign and ShiftByStep.
+
+    1. Copies of A and B, by doubling, fill the grid: log2 of so many rotations.
+    2. RotateAlign: row i of A is rotated left by i mod k, column j of B up by j mod k. Each is k rotations and masks.
+    3. ShiftByStep: for r < min(m,k,n) both are rotated by r and multiplied. Slot (i, j) adds up the terms
+       i + j, …, i + j + min(m,k,n) - 1 of entry (i mod m, j mod n), indices mod k.
+    4. Where min(m,k,n) < k, rows i, i + m, … have the other terms, or columns j, j + n, …; log2(k/min) rotations add
+       them.
+
+    In Table II of FHE4DMM, with d1 ≥ d2 ≥ d3 the sorted dimensions: 2k plain products, d3 products, 2k + 2·d3 rotations
+    and the logarithms of 1 and 4. Dimensions are padded to powers of two.
+
+    Published on the hypercube of HElib, whose lines are cycles. On a ring whose degree is a power of two columns are
+    one (the client packs the grid as often as it fits the slots), rows are not: a rotation along rows is two rotations
+    and two masks. That is k - 1 more rotations and plain products in RotateAlign, d3 - 1 more rotations and 2·(d3 - 1)
+    plain products in ShiftByStep, and one more level. Rotations by 0 are none: four fewer. One relinearisation.
+
+    Depth 3 (RotateAlign, ShiftByStep, product).
+    """
+
+    name = "fhe-mm"
+    title = "FHE-MM: product on a hypercube of slots"
+    source = (
+        "Zhu, Hua, Chen, Jin 2023: Secure outsourced matrix multiplication with fully homomorphic encryption "
+        "(ESORICS); counts by FHE4DMM, Table II"
+    )
+    summary = "published baseline for any shape, as many products as the least dimension, depth 3"
+    min_levels = 2
+    baseline = True
+
+    def __init__(self, m: int, k: int, n: int, slots: int) -> None:
+        super().__init__(m, k, n, slots)
+        self.padded = tuple(1 << (length - 1).bit_length() for length in (m, k, n))
+        pm, pk, pn = self.padded
+        self.rows, self.cols = max(pm, pk), max(pk, pn)
+        self.period = self.rows * self.cols
+        if self.period > slots:
+            raise self._refuse(self.period)
+        self.terms = min(self.padded)
+        self.sums = pk // self.terms  # slots that have the terms of one entry
+        grid = slots, self.period, self.cols
+        self.left_layout = row_major(m, k, *grid)
+        self.right_layout = row_major(k, n, *grid)
+        self.out_layout = row_major(m, n, *grid)
+        if self.period > pm * pn or self.sums > 1:
+            self.out_layout = with_garbage(self.out_layout)
+        self._key = (self.name, *self.padded, slots)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return {}
+
+    # ---- the maps ----
+
+    def align_left(self) -> Transform:
+        """RotateAlign of A: row i left by i mod k. 2k - 1 diagonals."""
+        inner = self.padded[1]
+        steps = [*range(inner), *(step - self.cols for step in range(1, inner))]
+        return self._map("align left", steps, lambda row, col: (row, (col + row % inner) % self.cols))
+
+    def align_right(self) -> Transform:
+        """RotateAlign of B: column j up by j mod k. k diagonals."""
+        inner = self.padded[1]
+        steps = [step * self.cols for step in range(inner)]
+        return self._map("align right", steps, lambda row, col: ((row + col % inner) % self.rows, col))
+
+    def shift_left(self, r: int) -> Transform:
+        """ShiftByStep of A, r ≥ 1: all rows left by r. 2 diagonals."""
+        return self._map(("shift", r), [r, r - self.cols], lambda row, col: (row, (col + r) % self.cols))
+
+    def shift_right(self, r: int) -> Transform:
+        """ShiftByStep of B: all columns up by r, a rotation."""
+        return pure_rotation(r * self.cols, (self._key, "shift right", r))
+
+    def _map(self, name: Any, steps: Sequence[int], entry: Entry) -> Transform:
+        def source() -> SlotMap:
+            slot = np.arange(self.slots, dtype=np.int64)
+            inside = slot % self.period
+            row, col = entry(inside // self.cols, inside % self.cols)
+            return slot - inside + row * self.cols + col
+
+        return masked_map((self._key, name), self.slots, steps, source, self.period)
+
+    # ---- the product ----
+
+    def prepare_left(self, ev: Evaluator, cts: Operand) -> list[Any]:
+        """A rotated left by r for every r. Levels: 2. Keys: copies, ±i and ±r along rows."""
+        aligned = ev.linear_transform(self._filled(ev, cts, self.padded[:2]), self.align_left())
+        shifted = ev.linear_transforms(aligned, [self.shift_left(r) for r in range(1, self.terms)])
+        return [_lower(ev, aligned), *shifted]
+
+    def prepare_right(self, ev: Evaluator, cts: Operand) -> list[Any]:
+        """B rotated up by r for every r. Levels: 1, another one left unused. Keys: copies, multiples of a row."""
+        aligned = ev.linear_transform(self._filled(ev, cts, self.padded[1:]), self.align_right())
+        aligned = _lower(ev, aligned)  # rotations along rows spend a level on the other side
+        return [aligned, *ev.linear_transforms(aligned, [self.shift_right(r) for r in range(1, self.terms)])]
+
+    def _filled(self, ev: Evaluator, cts: Operand, shape: tuple[int, ...]) -> Any:
+        """Copies of a matrix in the whole grid."""
+        ct = ev.ready(cts[0])
+        ev.require_levels(ct, self.min_levels, self.title)
+        down, across = self.rows // shape[0], self.cols // shape[1]
+        if isinstance(ct, Plain):
+            slot = np.arange(self.slots, dtype=np.int64)
+            row, col = slot % self.period // self.cols % shape[0], slot % self.cols % shape[1]
+            values = ct.values
+            key = ("filled", self._key, shape, ct.key)
+            return Plain(
+                key,
+                lambda: values()[row * self.cols + col],
+                ct.bound,
+                keep=True,
+                constant=ct.constant,
+                blocks=ct.blocks,
+            )
+        ct = repeated(ev, ct, down, shape[0] * self.cols)
+        return repeated(ev, ct, across, shape[1])
+
+    def multiply(
+        self, ev: Evaluator, left: Sequence[Any], right: Sequence[Any], accumulator: Accumulator | None
+    ) -> Accumulator:
+        """One sum of products."""
+        return [accumulate(ev, accumulator, 0, left, right)]
+
+    def finish(self, ev: Evaluator, accumulator: Accumulator) -> list[Ct]:
+        """Relinearise, add the terms of other rows or columns. Keys: relinearisation, their distances times 2^i."""
+        total = ev.relinearise(accumulator[0])
+        pm, _, pn = self.padded
+        return [folded(ev, total, self.sums, pm * self.cols if self.terms == pm else pn)]
+
+    @classmethod
+    def candidates(cls, m: int, k: int, n: int, slots: int) -> Iterator[dict[str, Any]]:
+        """There are no options."""
+        if cls.fits(m, k, n, slots):
+            yield {}
+
+
+def _lower(ev: Evaluator, x: Any) -> Any:
+    """With one limb fewer."""
+    return ev.drop(x, x.limbs - 1) if isinstance(x, Ct) else x
