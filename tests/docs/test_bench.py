@@ -64,6 +64,7 @@ def test_common_fields_are_listed() -> None:
         pytest.param(lambda: bench.run_ntt(isas=["scalar"], ring_degrees=[4096], budget=LEAST), id="ntt"),
         pytest.param(lambda: bench.run_crossover([4], kinds=["pc"], budget=LEAST), id="crossover"),
         pytest.param(lambda: bench.run_crossover([4], limit=0.0, budget=LEAST), id="crossover estimate"),
+        pytest.param(lambda: bench.run_masks(sizes=[4], budget=LEAST), id="masks"),
         pytest.param(lambda: bench.run_nn_counts(["8x4", "8x8"]), id="nn counts"),
         pytest.param(lambda: bench.run_nn_published(["MVM1"]), id="nn published"),
         pytest.param(lambda: bench.run_nn(["Conv1"], limit=0.0, published_ring=True), id="nn published ring"),

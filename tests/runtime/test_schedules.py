@@ -12,7 +12,7 @@ import pytest
 import cipherblas as cb
 from cipherblas.crypto.keys import encrypt, generate_secret, make_evaluation_keys
 from cipherblas.crypto.params import Parameters, _context, make_parameters
-from cipherblas.evaluators.slots import native
+from cipherblas.evaluators.slots.encoder import PlainEncoder
 from cipherblas.evaluators.slots.native import Native
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.evaluators.slots.values import Plain
@@ -99,8 +99,8 @@ def test_products_of_every_method(name: str, clear: str, monkeypatch: pytest.Mon
     planned = schedule.run(graph, counter, sources(counter))
     keys = make_evaluation_keys(secret, counter.request)
     encoded: list[int] = []
-    encode = native.encoded
-    monkeypatch.setattr(native, "encoded", lambda *given: encoded.append(1) or encode(*given))
+    encode = PlainEncoder.one
+    monkeypatch.setattr(PlainEncoder, "one", lambda *given: encoded.append(1) or encode(*given))
 
     def native_run(how: schedule.Schedule) -> tuple[list[bytes], Native, int]:
         encoded.clear()

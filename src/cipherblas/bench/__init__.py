@@ -17,6 +17,7 @@ from .gemm import run as run_gemm
 from .harness import MeasurementError, Row, render, to_json
 from .linear_transform import run as run_linear_transform
 from .mambo import run as run_mambo
+from .masks import run as run_masks
 from .model import run as run_model
 from .nn import run as run_nn
 from .nn_counts import run as run_nn_counts
@@ -41,6 +42,7 @@ __all__ = [
     "run_gemm",
     "run_linear_transform",
     "run_mambo",
+    "run_masks",
     "run_model",
     "run_nn",
     "run_nn_counts",

@@ -9,10 +9,9 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cipherblas.common.errors import MismatchError, MissingKeyError, RangeError, ShapeError
-from cipherblas.common.limits import RUN_BYTES, all_encoded, encoded
+from cipherblas.common.errors import MismatchError, MissingKeyError
+from cipherblas.common.limits import RUN_BYTES
 from cipherblas.common.memory import aligned_empty
 from cipherblas.crypto.keys.evaluation import EvaluationKeys
 from cipherblas.crypto.keys.request import FROM_SPARSE, TO_SPARSE
@@ -22,12 +21,10 @@ from cipherblas.engines.encodings import EncodeCache, Encodings, WeightStore
 from cipherblas.engines.protocol import Engine, Factor, Key, Message, Words
 from cipherblas.engines.protocol import Term as EngineTerm
 from cipherblas.evaluators.slots.bookkeeping import DEFAULT_WORKING_BYTES, Term
+from cipherblas.evaluators.slots.encoder import PlainEncoder
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.values import Order, Plain, WeightGroup
 from cipherblas.rlwe.key_policies import KeyPolicy
-
-# Vectors that are encoded in one call take so many bytes, each slot as a complex number and as two coefficients.
-ENCODED_BYTES, ENCODED_SLOT_BYTES = 8 << 20, 32
 
 
 class Native(Evaluator):
@@ -78,7 +75,7 @@ class Native(Evaluator):
         self._keys = keys
         self.engine: Engine = engine if engine is not None else CpuEngine(params)
         # It encodes: two machines may round float64 differently, and engines must agree.
-        self._context = params.context()
+        self._encoder = PlainEncoder(params.context(), self.slots)
 
     def _fresh_data(self, data: Any) -> Any:
         return self.engine.upload(data)
@@ -131,36 +128,13 @@ class Native(Evaluator):
         """Where the encodings of a plaintext are kept."""
         return self.encodings if plain.constant else self._run_encodings
 
-    def _checked(self, plain: Plain) -> NDArray[np.complex128]:
-        """The slots of a clear vector."""
-        values = plain.values()
-        if values.shape != (self.slots,):
-            raise ShapeError(
-                "The clear vector has another length than there are slots.",
-                expected=(self.slots,),
-                got=values.shape,
-            )
-        largest = float(np.abs(values).max())
-        if not largest <= plain.bound * (1 + 1e-9):  # also when not a number
-            raise RangeError(
-                "A slot of a clear vector is beyond its bound.",
-                expected=f"absolute values up to {plain.bound:g}",
-                got=largest,
-            )
-        return np.ascontiguousarray(values, dtype=np.complex128)
-
     def _message(self, plain: Plain, scale: float) -> Message:
-        return self.engine.upload_message(encoded(self._context, self._checked(plain), scale, plain.dither))
+        return self.engine.upload_message(self._encoder.one(plain, scale))
 
     def _messages(self, plains: Sequence[Plain], scale: float) -> Iterator[list[Message]]:
-        """Those of several vectors, as many at once as take `ENCODED_BYTES`."""
-        number = max(1, ENCODED_BYTES // (ENCODED_SLOT_BYTES * self.slots))
-        for start in range(0, len(plains), number):
-            some = plains[start : start + number]
-            found = all_encoded(
-                self._context, list(map(self._checked, some)), scale, [plain.dither for plain in some]
-            )
-            yield [self.engine.upload_message(coefficients) for coefficients in found]
+        """Those of several vectors, some at once."""
+        for found in self._encoder.all(plains, scale):
+            yield list(map(self.engine.upload_message, found))
 
     def _factor(self, plain: Plain, scale: float, limbs: int) -> Factor:
         """The plaintext to multiply by, cached."""

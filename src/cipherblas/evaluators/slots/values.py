@@ -167,6 +167,9 @@ def _handles(blocks: Any) -> Iterator[Ct]:
             yield from _handles(part)
 
 
+Parts: TypeAlias = "Sequence[tuple[int, Plain]]"  # signs and vectors that are added up
+
+
 class Plain:
     """A clear slot vector, evaluated only when a real evaluator needs it.
 
@@ -179,9 +182,11 @@ class Plain:
             dropped with the run.
         blocks: so many vectors of other blocks, of other values, are encoded and used like this one, which stands for
             them where nothing is computed.
+        parts: makes vectors of absolute values up to 1, of different keys, each with a sign, of which this one is the
+            sum: they may be encoded in its place.
     """
 
-    __slots__ = ("_kept", "_values", "blocks", "bound", "constant", "keep", "key")
+    __slots__ = ("_kept", "_values", "blocks", "bound", "constant", "keep", "key", "parts")
 
     def __init__(
         self,
@@ -192,8 +197,10 @@ class Plain:
         keep: bool = False,
         constant: bool = False,
         blocks: int = 1,
+        parts: Callable[[], Parts] | None = None,
     ) -> None:
         self.key = key
+        self.parts = parts
         self._values = values
         self.bound = bound
         self.keep = keep

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cipherblas.evaluators.slots.interface import Evaluator
-from cipherblas.evaluators.slots.values import Ct, Plain, Transform
-from cipherblas.forms.index_maps import SlotMap, masked_map, pure_rotation
+from cipherblas.evaluators.slots.values import Ct, Parts, Plain, Transform
+from cipherblas.forms.index_maps import pure_rotation
 from cipherblas.forms.layouts import row_major, with_garbage
 from cipherblas.methods.doubling import folded, repeated
 from cipherblas.methods.matmul.base import Accumulator, Algorithm, Operand, accumulate
+from cipherblas.rlwe.key_policies import Step
 
-Entry = Callable[[SlotMap, SlotMap], tuple[SlotMap, SlotMap]]  # target row and column → those of the source
+ALL = slice(None)
 
 
 class FheMm(Algorithm):
@@ -73,33 +76,55 @@ class FheMm(Algorithm):
     # ---- the maps ----
 
     def align_left(self) -> Transform:
-        """RotateAlign of A: row i left by i mod k. 2k - 1 diagonals."""
+        """RotateAlign of A: row i left by i mod k. 2k - 1 diagonals: what stays in the row, and what wraps around."""
         inner = self.padded[1]
-        steps = [*range(inner), *(step - self.cols for step in range(1, inner))]
-        return self._map("align left", steps, lambda row, col: (row, (col + row % inner) % self.cols))
+        diagonals: dict[Step, Plain] = {}
+        for i in range(inner):
+            diagonals[i] = self._mask(slice(i, None, inner), slice(self.cols - i))
+            if i:
+                diagonals[i - self.cols] = self._mask(slice(i, None, inner), slice(self.cols - i, None))
+        return Transform(diagonals, 1.0, 1.0, (self._key, "align left"))
 
     def align_right(self) -> Transform:
         """RotateAlign of B: column j up by j mod k. k diagonals."""
         inner = self.padded[1]
-        steps = [step * self.cols for step in range(inner)]
-        return self._map("align right", steps, lambda row, col: ((row + col % inner) % self.rows, col))
+        diagonals: dict[Step, Plain] = {
+            j * self.cols: self._mask(ALL, slice(j, None, inner)) for j in range(inner)
+        }
+        return Transform(diagonals, 1.0, 1.0, (self._key, "align right"))
 
     def shift_left(self, r: int) -> Transform:
-        """ShiftByStep of A, r ≥ 1: all rows left by r. 2 diagonals."""
-        return self._map(("shift", r), [r, r - self.cols], lambda row, col: (row, (col + r) % self.cols))
+        """ShiftByStep of A, r ≥ 1: all rows left by r. 2 diagonals: of columns that stay in the row, and of those that
+        wrap around, the last r. Both are sums of columns, of which a step has one more than the step before."""
+        first = self.cols - r
+        stay = self._mask(ALL, slice(first), lambda: self._but_last[: r + 1])
+        wrap = self._mask(ALL, slice(first, None), lambda: self._last[:r])
+        return Transform({r: stay, r - self.cols: wrap}, 1.0, 1.0, (self._key, "shift left", r))
 
     def shift_right(self, r: int) -> Transform:
         """ShiftByStep of B: all columns up by r, a rotation."""
         return pure_rotation(r * self.cols, (self._key, "shift right", r))
 
-    def _map(self, name: Any, steps: Sequence[int], entry: Entry) -> Transform:
-        def source() -> SlotMap:
-            slot = np.arange(self.slots, dtype=np.int64)
-            inside = slot % self.period
-            row, col = entry(inside // self.cols, inside % self.cols)
-            return slot - inside + row * self.cols + col
+    @functools.cached_property
+    def _last(self) -> Parts:
+        """Columns, from the last one on."""
+        return tuple((1, self._mask(ALL, slice(j, j + 1))) for j in reversed(range(self.cols)))
 
-        return masked_map((self._key, name), self.slots, steps, source, self.period)
+    @functools.cached_property
+    def _but_last(self) -> Parts:
+        """All columns together, without the last one, the one before it, …."""
+        return ((1, self._mask(ALL, ALL)), *((-1, column) for _, column in self._last))
+
+    def _mask(self, rows: slice, columns: slice, parts: Callable[[], Parts] | None = None) -> Plain:
+        """1 where these rows and columns meet, 0 elsewhere."""
+
+        def values() -> NDArray[np.float64]:
+            grid = np.zeros((self.rows, self.cols))
+            grid[rows, columns] = 1.0
+            return np.tile(grid.ravel(), self.slots // self.period)
+
+        places = (rows.start, rows.stop, rows.step), (columns.start, columns.stop, columns.step)
+        return Plain((self._key, places, parts is None), values, 1.0, constant=True, parts=parts)
 
     # ---- the product ----
 
