@@ -58,3 +58,28 @@ def test_ring_degrees_of_the_paper() -> None:
     assert ring_degree(160, 16, 160) == 1 << 16
     with pytest.raises(ParameterError, match="positive dimensions"):
         ring_degree(0, 1, 1)
+
+
+def test_traffic_of_a_transform() -> None:
+    """Set C with 54 bits: a key of 115 MiB for each rotation; ciphertexts "roughly a hundred MB" (Section IV)."""
+    model = FastMemory.of(1 << 16, 32, 12, 3, word_bytes=54 / 8)
+    assert model.key / MIB == pytest.approx(2 * 3 * 44 * 27 / 64)
+    enough = model.first_transforms
+    ciphertexts = model.traffic(enough, "limb", 0, 0)
+    assert 50 * MIB < model.passing() * model.limb < 110 * MIB
+    assert ciphertexts == model.passing(rotated=False) * model.limb
+    for order in ("limb", "rotation"):
+        assert model.spilled(enough, order, 9) == 0
+        read = model.traffic(enough, order, 2, 3)
+        assert read == 2 * model.key + 3 * model.extended * model.limb + model.passing() * model.limb
+
+
+def test_what_spills() -> None:
+    """By limbs what lacks, once for every limb; by rotations the same for each, whatever lacks."""
+    model = FastMemory.of(1 << 13, 4, 1, 4)
+    assert model.needed("limb") == model.by_limbs < model.needed("rotation") == model.first_transforms
+    assert model.spilled(model.by_limbs - model.limb, "limb", 7) == 5 * model.limb
+    assert model.spilled(model.by_limbs, "limb", 7) == 0
+    each = (4 * 5 + 4 + 4 * 5) * model.limb
+    for fast in (0.0, model.first_transforms - 1):
+        assert model.spilled(fast, "rotation", 7) == 7 * each

@@ -2,8 +2,8 @@
 
 `limb`: limb outer, rotations inner, on-the-fly limbs (MO-HLT; FAME, Algorithm 3). `rotation`: coarse, every
 rotated ciphertext goes through memory. Both compute the same sum over diagonals, bit for bit; the benchmark
-checks that, times them in turns, and prints their ratio, the working memory that each was seen to use, and
-what FAME's cost model says must stay in fast memory.
+checks that, times them in turns, and prints their ratio, the working memory that each was seen to use, what it was
+seen to read from and write to memory (where there are hardware counters), and what FAME's cost model says of either.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from cipherblas.bench.counters import counting
 from cipherblas.bench.harness import (
     Row,
     Timing,
@@ -28,6 +29,7 @@ from cipherblas.bench.harness import (
 )
 from cipherblas.bench.sets import FAME_SETS
 from cipherblas.crypto.params import Parameters
+from cipherblas.planner.caches import caches_here
 from cipherblas.rlwe.fast_memory import FastMemory
 
 ORDERS = ("limb", "rotation")
@@ -117,7 +119,10 @@ def run(
     """Rows of `bench linear-transform`: each set, plain and with baby steps, in both orders.
 
     Fields beyond the common ones: `order`, `baby_steps`, `coarse_over_limb` (seconds of the coarse order over
-    seconds of this one), `working_bytes` (resident memory added while running), `fame_fast_bytes` (the model).
+    seconds of this one), `working_bytes` (resident memory added while running), `missed_bytes` (cache lines that came
+    from memory, by hardware counters); and by the model `fame_fast_bytes` (what must stay in fast memory),
+    `cache_bytes` (the largest cache), `model_bytes` (traffic with as much fast memory, of a transform without baby
+    steps).
 
     Raises:
         ValueError: an unknown set.
@@ -142,12 +147,13 @@ def _rows(name: str, transform: Transform, threads: int, budget: float) -> Itera
     from cipherblas import _core
 
     params = transform.params
-    results, working = {}, {}
+    results, working, missed = {}, {}, {}
     for order in ORDERS:
         _core.trim_pool()
         before = resident_bytes()
-        with peak_memory() as peak:
+        with peak_memory() as peak, counting() as misses:
             results[order] = transform.run(order)
+        missed[order] = misses.nbytes
         working[order] = peak.bytes, max(0, peak.bytes - before)
     if not np.array_equal(results["limb"], results["rotation"]):
         raise AssertionError("the two orders of the executor differ")
@@ -157,6 +163,8 @@ def _rows(name: str, transform: Transform, threads: int, budget: float) -> Itera
     timings = {order: Timing.of(found) for order, found in zip(ORDERS, runs, strict=True)}
     model = FastMemory.of(params.n, params.limbs, params.special_limbs, params.dnum)
     plain = transform.giants == 1
+    fast = max((cache.nbytes for cache in caches_here()), default=None)
+    rotations, diagonals = transform.rotations, transform.diagonals
     for order in ORDERS:
         yield row(
             "linear-transform",
@@ -175,5 +183,8 @@ def _rows(name: str, transform: Transform, threads: int, budget: float) -> Itera
             baby_steps=None if plain else transform.baby_steps,
             coarse_over_limb=timings["rotation"].seconds / timings["limb"].seconds,
             working_bytes=working[order][1],
-            fame_fast_bytes=round(model.by_limbs if order == "limb" else model.first_transforms),
+            missed_bytes=missed[order],
+            fame_fast_bytes=round(model.needed(order)),
+            cache_bytes=fast,
+            model_bytes=round(model.traffic(fast, order, rotations, diagonals)) if plain and fast else None,
         )

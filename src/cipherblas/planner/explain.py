@@ -10,16 +10,20 @@ from cipherblas.common.arrays import shape_text
 from cipherblas.common.errors import printable
 from cipherblas.lang.operands import Operand
 from cipherblas.methods.bootstrapping.refresh import bootstrapping_of
+from cipherblas.planner.caches import Cache
 from cipherblas.planner.machine import Machine
 from cipherblas.planner.plan import Plan
 from cipherblas.planner.targets import ResultFigures
 from cipherblas.rlwe.counts import Counts
+from cipherblas.rlwe.fast_memory import FastMemory
 from cipherblas.rlwe.noise import FAILURE_BITS
 from cipherblas.runtime.blocks import IN_PLACE
 from cipherblas.runtime.crossings import Crossing
 from cipherblas.runtime.executor import NodeFigures
 from cipherblas.runtime.rows import ROWS
 from cipherblas.runtime.tensors import PACKING, TENSORS
+
+ORDERS = {"limb": "limb by limb", "rotation": "rotation by rotation"}  # of the loops of a linear transform
 
 
 def explain(
@@ -69,6 +73,7 @@ def explain(
         *_weights(plan),
         ("peak memory", f"{size(plan.peak_bytes)} on the server, {_included(plan)} included"),
         ("machine", _machine(plan.machine)),
+        *_fast_memory(plan),
         *_times(plan),
         *(
             ("expected error", _error(plan, one, shape, exact))
@@ -90,6 +95,38 @@ def explain(
             time = f" ({duration(other.seconds)}{what})" if other.seconds is not None else ""
             lines.append(printable(f"  {other.algorithm}{time}: {other.reason.removesuffix('.')}"))
     return "\n".join(lines)
+
+
+def _fast_memory(plan: Plan) -> list[tuple[str, str]]:
+    """What linear transforms keep at hand by FAME's cost model, in either order of their loops, beside the caches."""
+    params, caches = plan.parameters, plan.machine.caches
+    if not plan.counts.linear_transforms:
+        return []
+    model = FastMemory.of(params.n, params.limbs, params.special_limbs, params.dnum)
+    kept = ", ".join(
+        f"{size(model.needed(order))} {text}" + " (this plan's)" * (order == plan.order)
+        for order, text in ORDERS.items()
+    )
+    transforms = f"a linear transform keeps {kept}"
+    if not caches:
+        return [("fast memory", f"{transforms}; caches not known")]
+    known = ", ".join(
+        f"L{cache.level} {size(cache.nbytes)}"
+        + f" for {cache.processors} processors" * (cache.processors > 1)
+        for cache in caches
+        if cache.level > 1
+    )
+    fits = "; ".join(_fits(model, order, text, caches) for order, text in ORDERS.items())
+    return [("fast memory", f"{transforms}; {known}: {fits}")]
+
+
+def _fits(model: FastMemory, order: str, text: str, caches: Sequence[Cache]) -> str:
+    """Where what a transform keeps has room."""
+    for cache in caches:
+        if model.needed(order) <= cache.nbytes:
+            return f"{text} fits L{cache.level}"
+    spilled = model.spilled(max(cache.nbytes for cache in caches), order, 1)
+    return f"{text} spills, {size(spilled)} per {'transform' if order == 'limb' else 'rotation'}"
 
 
 def _machine(machine: Machine) -> str:

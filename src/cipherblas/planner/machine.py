@@ -19,6 +19,7 @@ from cipherblas.common.pickles import Rebuilt
 from cipherblas.common.progress import Progress
 from cipherblas.crypto import files
 from cipherblas.planner import measuring
+from cipherblas.planner.caches import Cache, caches_here
 from cipherblas.planner.cost import GemmRates, Rates, SwitchRates, ThreadRates
 
 VARIABLE = "CIPHERBLAS_MACHINE"  # of the environment: the file of the machine to plan for
@@ -26,6 +27,7 @@ MARK = "cipherblas-machine"  # the field of a file that says what it is, and in 
 VERSION = 2  # 1: one number for the threads of each ring degree
 MOST_BYTES = 1 << 16  # of a file
 MOST_THREADS = 1 << 16
+MOST_CACHES = 9
 LONGEST_TEXT = 100
 SLOWEST, FASTEST = 1.0, 1e-15  # seconds; what is measured as a difference may be nothing at all
 
@@ -69,6 +71,9 @@ _PLAIN = (
     *("ntt", "encode", "pack", "uniform", "stream_start", "gaussian", "ternary", "pack_key"),
     *("digest", "mac", "stream", "fresh", "call", "book"),
 )
+_CACHE = schema.record(
+    {"level": schema.whole(1, 9), "nbytes": schema.whole(1), "processors": schema.whole(1, MOST_THREADS)}
+)
 _MACHINE = schema.record(
     {
         "name": _text,
@@ -86,7 +91,8 @@ _MACHINE = schema.record(
                 "modular": _GEMM,
             }
         ),
-    }
+    },
+    {"caches": schema.listed(_CACHE, 1, MOST_CACHES)},
 )
 
 
@@ -101,6 +107,8 @@ class Machine(Rebuilt):
         threads: that programs are predicted for unless they say otherwise.
         memory: bytes that were available; None where the system did not say.
         rates: seconds of the elementary operations.
+        caches: of one processor, the smallest first; none where the system did not say. `explain()` compares them with
+            what a linear transform keeps; no decision depends on them.
 
     Example:
         >>> server = Machine.measure("server")
@@ -114,6 +122,7 @@ class Machine(Rebuilt):
     threads: int
     memory: int | None
     rates: Rates
+    caches: tuple[Cache, ...] = ()
 
     @classmethod
     def measure(cls, name: str | None = None, *, progress: Progress | None = None) -> Machine:
@@ -181,8 +190,11 @@ class Machine(Rebuilt):
         return self
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
-        return json.loads(json.dumps(asdict(self)))  # type: ignore[no-any-return]
+        """JSON-ready; without caches where none are known."""
+        values: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        if not self.caches:
+            del values["caches"]
+        return values
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Machine:
@@ -196,7 +208,8 @@ class Machine(Rebuilt):
         rates["switching"] = tuple(SwitchRates(**one) for one in rates["switching"])
         rates["threads"] = ThreadRates(**rates["threads"])
         rates["floats"], rates["modular"] = GemmRates(**rates["floats"]), GemmRates(**rates["modular"])
-        return cls(**{**values, "rates": Rates(**rates)})
+        caches = tuple(Cache(**one) for one in values.get("caches", ()))
+        return cls(**{**values, "rates": Rates(**rates), "caches": caches})
 
     def save(self, path: files.PathLike) -> None:
         """Write a JSON file, whole or not at all; it may be edited by hand.
@@ -273,6 +286,7 @@ def _of_this_process(rates: Rates, name: str | None) -> Machine:
         threads=int(_core.threads()),
         memory=available_memory(),
         rates=rates,
+        caches=caches_here(),
     )
 
 

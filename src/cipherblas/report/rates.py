@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rich.table import Table
 
+from cipherblas.planner.caches import Cache
 from cipherblas.planner.cost import SwitchRates, ThreadRates
 from cipherblas.planner.explain import duration, size
 from cipherblas.planner.machine import Machine
@@ -20,6 +21,7 @@ def machine_table(machine: Machine) -> Table:
         ("instruction set", machine.isa),
         ("threads", f"{machine.threads}"),
         ("memory", "not known" if machine.memory is None else f"{size(machine.memory)} available"),
+        *((f"cache L{cache.level}", _cache(cache)) for cache in machine.caches),
         ("NTT", f"{duration(points * rates.ntt)} for a limb of N = {RING}"),
         *((f"key switch, N = {rate.n}", _switching(rate)) for rate in rates.switching),
         *(
@@ -35,6 +37,10 @@ def machine_table(machine: Machine) -> Table:
         ("memory, new", f"{size(1 / rates.fresh)}/s"),
     ]
     return plan_table("\n".join(f"{name}  {value}" for name, value in rows), f"machine {machine.name}")
+
+
+def _cache(cache: Cache) -> str:
+    return size(cache.nbytes) + f", shared by {cache.processors} processors" * (cache.processors > 1)
 
 
 def _switching(rate: SwitchRates) -> str:

@@ -33,6 +33,8 @@ class FastMemory:
     """Bytes that an operation needs at hand so that no intermediate ciphertext goes through memory (Eq. 17 to 24).
 
     Attributes:
+        limb: N coefficients.
+        limbs, extended, digits: ℓ + 1, ℓ + k + 1 and β.
         ciphertext: 2·(ℓ+1) limbs (Eq. 17).
         key: 2·β·(ℓ+k+1) limbs, which stream through (Eq. 18).
         key_switch: a ciphertext, and β digits of ℓ+k+1 limbs (Eq. 19).
@@ -43,6 +45,10 @@ class FastMemory:
         by_limbs: a transform whose outer loop are limbs (MO-HLT): a ciphertext and β + 1 limbs (Eq. 24).
     """
 
+    limb: float
+    limbs: int
+    extended: int
+    digits: int
     ciphertext: float
     key: float
     key_switch: float
@@ -65,13 +71,14 @@ class FastMemory:
             digits: β.
             word_bytes: of one coefficient modulo one prime: eight in our memory, log2(q)/8 in the paper.
         """
-        limb = n * word_bytes
-        ciphertext, extended = 2 * limbs * limb, (limbs + special_limbs) * limb
-        key_switch = ciphertext + digits * extended
+        limb, extended = n * word_bytes, limbs + special_limbs
+        ciphertext = 2 * limbs * limb
+        key_switch = ciphertext + digits * extended * limb
         rotation = key_switch + 1.5 * ciphertext
         return cls(
+            *(limb, limbs, extended, digits),
             ciphertext=ciphertext,
-            key=2 * digits * extended,
+            key=2 * digits * extended * limb,
             key_switch=key_switch,
             rotation=rotation,
             first_transforms=rotation + 3 * ciphertext,
@@ -79,3 +86,29 @@ class FastMemory:
             product=rotation + 5 * ciphertext,
             by_limbs=ciphertext + (digits + 1) * limb,
         )
+
+    def needed(self, order: str) -> float:
+        """Of a transform, in the order of its loops: "limb" (MO-HLT) or "rotation" (coarse)."""
+        return self.by_limbs if order == "limb" else self.first_transforms
+
+    def spilled(self, fast: float, order: str, rotations: int) -> float:
+        """Bytes of ciphertexts that a transform moves because there are but so many of fast memory.
+
+        By limbs, every limb that ModUp makes reads all of its sources: what does not fit comes from memory each time.
+        By rotations, every rotation reads the digits and a, and reads and writes the two sums.
+        """
+        lacking = max(0.0, self.needed(order) - fast)
+        if order == "limb" or not lacking:
+            return lacking * self.extended
+        return rotations * (self.digits * self.extended + self.limbs + 4 * self.extended) * self.limb
+
+    def passing(self, rotated: bool = True, rescaled: bool = True) -> int:
+        """Limbs of ciphertexts that a transform moves in any order: its input, its output, and those that ModDown
+        divides by, which are written and read."""
+        divided = 2 * ((self.extended - self.limbs) * rotated + rescaled)
+        return 2 * self.limbs + 2 * (self.limbs - rescaled) + 2 * divided
+
+    def traffic(self, fast: float, order: str, rotations: int, plains: int) -> float:
+        """Bytes that a transform moves: a key for each rotation, diagonals in NTT form, ciphertexts."""
+        read = rotations * self.key + plains * self.extended * self.limb
+        return read + self.passing(rotations > 0) * self.limb + self.spilled(fast, order, rotations)

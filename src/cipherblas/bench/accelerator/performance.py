@@ -71,7 +71,6 @@ class Accelerator:
         self.pass_cycles = ring.n / configuration.lanes
         self.ntt_passes = (ring.n.bit_length() - 1) / configuration.ntt_stages
         self._key_limb_bytes = key_words(ring.n, (*ring.q, *ring.p)) * COUNTED_BYTES
-        self._special = len(ring.p)
         self.scratchpad = configuration.scratchpad_of(ring.n, len(ring.q), self._digits(len(ring.q)))
 
     def _digits(self, limbs: int) -> int:
@@ -87,25 +86,11 @@ class Accelerator:
         limbs += counts.ciphertext_bytes / counted_limb
         spilled = 0.0
         if operation.kind == "transform":
-            divided = 2 * (self._special * (counts.rotations > 0) + counts.rescales)
-            limbs += 2 * operation.limbs + 2 * (operation.limbs - counts.rescales) + 2 * divided
-            spilled = self._spilled(operation)
+            digits = self._digits(operation.limbs)
+            model = FastMemory.of(ring.n, operation.limbs, len(ring.p), digits, WORD_BYTES)
+            limbs += model.passing(counts.rotations > 0, counts.rescales > 0)
+            spilled = model.spilled(self.scratchpad, self.configuration.order, counts.rotations)
         return Load(passes * self.pass_cycles, limbs * self.limb_bytes + spilled, spilled)
-
-    def _spilled(self, operation: Operation) -> float:
-        """Bytes of ciphertexts that a transform moves because its scratchpad holds less than it needs.
-
-        By limbs, every limb that ModUp makes reads all of its sources: what does not fit comes from memory each time.
-        By rotations, every rotation reads the digits and a, and reads and writes the two sums.
-        """
-        limbs, extended = operation.limbs, operation.limbs + self._special
-        digits = self._digits(limbs)
-        needed = FastMemory.of(self.ring.n, limbs, self._special, digits, WORD_BYTES)
-        if self.configuration.order == "limb":
-            return max(0.0, needed.by_limbs - self.scratchpad) * extended
-        if needed.first_transforms <= self.scratchpad:
-            return 0.0
-        return operation.counts.rotations * (digits * extended + limbs + 4 * extended) * self.limb_bytes
 
     def latency(self, program: Program) -> Latency:
         """Of a product.
