@@ -196,9 +196,11 @@ def test_the_plan_as_json_is_complete() -> None:
         "runners_up",
         "other_crossings",
         "key_saving",
+        "machine",
     }  # under other names, or nested
     for name in Plan.__dataclass_fields__.keys() - left_out:
         assert values[name] == json.loads(json.dumps(getattr(program.plan, name), default=vars)), name
+    assert values["machine"] == program.plan.machine.to_dict()
     assert values["seconds"] == program.plan.seconds > 0
 
 
