@@ -419,7 +419,6 @@ def gemm(
 
     rows = run_gemm(shape or ((1024, 1024, 1024),), bits=bits, threads=threads, budget=seconds)
     printed(rows, json, Display(quiet=quiet))
-    _print(rows, json, Display(quiet=quiet))
 
 
 @app.command()
@@ -449,61 +448,7 @@ def masks(
     from cipherblas.bench import run_masks
 
     rows = run_masks(threads=threads, budget=seconds, **without_none(sizes=sizes))
-    _print(rows, json, Display(quiet=quiet))
-
-
-@app.command()
-@guarded
-def nn(
-    case: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KERNEL", help="Kernel, e.g. MVM1; repeatable.", show_default="all"),
-    ] = None,
-    baseline: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="Baseline on the same engine; repeatable; none for none.",
-            show_default="helib-bsgs fhelipe",
-        ),
-    ] = None,
-    counts: Annotated[
-        bool, typer.Option("--counts", help="Count operations of all methods; nothing is computed.")
-    ] = False,
-    limit: Annotated[
-        float, typer.Option(help="Seconds beyond which a baseline is predicted instead of run.")
-    ] = 600.0,
-    ring_degree: Annotated[
-        int | None, typer.Option(help="Force the ring degree N.", show_default="the fastest")
-    ] = None,
-    security: Security = None,
-    threads: OneThread = 1,
-    seconds: Seconds = 2.0,
-    json: JsonLines = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
-) -> None:
-    """Measure MetaKernel's products W·x and convolutions, by our method and by baselines on the same engine.
-
-    \b
-    Examples:
-      cipherblas bench nn --case MVM1 --case Conv4
-      cipherblas bench nn --counts
-    """
-    from cipherblas.bench import run_nn, run_nn_counts
-
-    if counts:
-        if baseline:
-            raise typer.BadParameter("operations are counted for all of them", param_hint="--baseline")
-        _print(run_nn_counts(case or ()), json, Display(quiet=quiet))
-        return
-    options = without_none(
-        security=security,
-        ring_degree=ring_degree,
-        baselines=baseline and [name for name in baseline if name != "none"],
-    )
-    rows = run_nn(case or (), threads=threads, budget=seconds, limit=limit, **options)
-    _print(rows, json, Display(quiet=quiet))
+    printed(rows, json, Display(quiet=quiet))
 
 
 @app.command()
