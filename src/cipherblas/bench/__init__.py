@@ -12,6 +12,7 @@ from .bae import run as run_bae
 from .bootstrap import run as run_bootstrap
 from .cc import run as run_cc
 from .crossover import run as run_crossover
+from .e2dm_study import run as run_e2dm_study
 from .fame_baselines import run as run_fame_baselines
 from .fame_model import run as run_fame_model
 from .gemm import run as run_gemm
@@ -38,6 +39,7 @@ __all__ = [
     "run_bootstrap",
     "run_cc",
     "run_crossover",
+    "run_e2dm_study",
     "run_fame_baselines",
     "run_fame_model",
     "run_gemm",

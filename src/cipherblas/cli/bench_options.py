@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,6 +26,36 @@ PeerPython = Annotated[
         show_default="this one",
     ),
 ]
+
+PeerPythons = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--peer-python",
+        metavar="[PEER=]INTERPRETER",
+        help="Python interpreter that has a peer, or all of them, installed; repeatable.",
+        show_default="this one",
+    ),
+]
+
+
+def interpreters(given: Sequence[str] | None, peers: Sequence[str]) -> dict[str, str]:
+    """Peer → interpreter, of the values of --peer-python; one without a name is for all that have none of their
+    own."""
+    found: dict[str, str] = {}
+    everywhere: dict[str, str] = {}
+    for text in given or ():
+        name, equals, path = text.partition("=")
+        if not equals:
+            everywhere = dict.fromkeys(peers, text)
+        elif name in peers and path:
+            found[name] = path
+        else:
+            raise typer.BadParameter(
+                f"expected an interpreter, or one for {' or '.join(peers)} as NAME=INTERPRETER, got {text!r}",
+                param_hint="--peer-python",
+            )
+    return everywhere | found
+
 
 AS_IN_PLAN = "As in `plan`."
 Algorithm = Annotated[

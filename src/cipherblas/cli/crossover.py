@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json as json_module
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from cipherblas import report
+from cipherblas.cli import rows as rows_module
 from cipherblas.cli.bench import collected
 from cipherblas.cli.bench_options import JsonLines, MemoryBudget, OneThread, Precision, Seconds, Security
 from cipherblas.cli.options import Debug, Quiet, parse_sizes, without_none
@@ -18,10 +18,16 @@ from cipherblas.common.errors import FormatError
 from cipherblas.crypto import files
 from cipherblas.report import Display
 
-# Without these a row can be neither tabled nor drawn.
-NEEDED = {"kind": str, "d": int, "form": str, "gemm_seconds": float, "threads": int, "machine": str}
-MEASURED = {"seconds": float, "relative_error": float, "peak_bytes": int}
-PLANNED = {"algorithm": str, "key_bytes": int, "upload_bytes": int}
+NEEDED: dict[str, type] = {
+    "kind": str,
+    "d": int,
+    "form": str,
+    "gemm_seconds": float,
+    "threads": int,
+    "machine": str,
+}
+MEASURED: dict[str, type] = {"seconds": float, "relative_error": float, "peak_bytes": int}
+PLANNED: dict[str, type] = {"algorithm": str, "key_bytes": int, "upload_bytes": int}
 
 
 class Kind(str, Enum):
@@ -126,46 +132,20 @@ def read_rows(path: Path) -> Iterator[dict[str, Any]]:
     Raises:
         StorageError: the file cannot be read. FormatError: a line is no such row, or there is none.
     """
-    try:
-        with files.opened(path, "rows of bench crossover --json") as stream:
-            lines = stream.read().decode("utf-8").splitlines()
-    except UnicodeDecodeError as error:
-        raise FormatError(f"{path} is no text.", expected="lines of JSON", got="no text") from error
-    if not lines:
-        raise FormatError(f"{path} is empty.", expected="rows of bench crossover --json", got="an empty file")
-    for number, line in enumerate(lines, start=1):
-        yield _checked(line, f"{path}, line {number}")
-
-
-def _checked(line: str, where: str) -> dict[str, Any]:
-    try:
-        row = json_module.loads(line)
-    except ValueError as error:
-        raise FormatError(f"{where} is no JSON.", expected="a JSON object", got=str(error)) from error
-    if not isinstance(row, dict) or row.get("bench") != "crossover":
-        raise FormatError(
-            f"{where} is no row of bench crossover --json.",
-            expected="a row of bench crossover --json",
-            got=line[:60],
-        )
-    row = {name: value for name, value in row.items() if value is not None}
-    needed = dict(NEEDED)
-    if "seconds" in row:
-        needed |= PLANNED | MEASURED
-    elif "predicted_seconds" in row:
-        needed |= PLANNED | {"predicted_seconds": float, "predicted_peak_bytes": int}
-    for name, kind in needed.items():
-        accepted = (int, float) if kind is float else kind
-        if not isinstance(row.get(name), accepted):
+    for row in rows_module.read_rows(path, "crossover", _needed):
+        if row["kind"] not in report.KIND_NAMES or row["form"] not in report.FORM_NAMES:
             raise FormatError(
-                f"{where} has a wrong or missing field {name!r}.",
-                expected=kind.__name__,
-                got=repr(row.get(name)),
+                f"{path} has a row of an unknown kind or form.",
+                expected="kind cc | pc and form blocks | rows",
+                got=f"{row['kind']} and {row['form']}",
             )
-    if row["kind"] not in report.KIND_NAMES or row["form"] not in report.FORM_NAMES:
-        raise FormatError(
-            f"{where} has an unknown kind or form.",
-            expected="kind cc | pc and form blocks | rows",
-            got=line[:60],
-        )
-    return row
+        yield row
+
+
+def _needed(row: Mapping[str, Any]) -> dict[str, type]:
+    """Fields without which a row can be neither tabled nor drawn."""
+    if "seconds" in row:
+        return NEEDED | PLANNED | MEASURED
+    if "predicted_seconds" in row:
+        return NEEDED | PLANNED | {"predicted_seconds": float, "predicted_peak_bytes": int}
+    return NEEDED

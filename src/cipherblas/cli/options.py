@@ -151,10 +151,19 @@ def parse_triple(text: str) -> tuple[int, int, int]:
 
 
 def parse_sizes(text: str) -> tuple[int, ...]:
-    """`64,128,4096`: dimensions of square products, in ascending order."""
-    if re.fullmatch(r"[1-9]\d{0,5}(,[1-9]\d{0,5})*", text.strip(), re.ASCII) is None:
-        raise typer.BadParameter(f"expected dimensions such as 64,128,256, got {text!r}")
-    return tuple(sorted({int(size) for size in text.split(",")}))
+    """`64,128,4096` or `2:19,24`: dimensions of square products, in ascending order; a range has both its ends."""
+    if (
+        re.fullmatch(r"[1-9]\d{0,5}(:[1-9]\d{0,5})?(,[1-9]\d{0,5}(:[1-9]\d{0,5})?)*", text.strip(), re.ASCII)
+        is None
+    ):
+        raise typer.BadParameter(f"expected dimensions such as 64,128,256 or 2:19, got {text!r}")
+    found: set[int] = set()
+    for part in text.strip().split(","):
+        low, _, high = part.partition(":")
+        found.update(range(int(low), int(high or low) + 1))
+    if not found:
+        raise typer.BadParameter(f"expected dimensions such as 64,128,256 or 2:19, got {text!r}")
+    return tuple(sorted(found))
 
 
 def parse_name(text: str) -> str:

@@ -19,6 +19,16 @@ def print_json(value: Any) -> None:
     sys.stdout.write(text.replace("\x7f", "\\u007f") + "\n")
 
 
+def print_markdown(text: str, raw: bool) -> None:
+    """Markdown on stdout, as it is or laid out for people."""
+    if raw:
+        sys.stdout.write(text)
+        return
+    from rich.markdown import Markdown
+
+    stdout_console().print(Markdown(text))
+
+
 def plan_table(explanation: str, title: str) -> Table:
     """The lines of `Program.explain()`, "name  value", as a table of two columns."""
     table = Table(

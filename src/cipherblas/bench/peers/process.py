@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -20,7 +21,12 @@ WORKERS = {
     "openfhe": ("openfhe_worker", "openfhe"),
     "openfhe-bootstrap": ("openfhe_bootstrap", "openfhe"),
     "e2dm-seal": ("e2dm_seal", "seal"),
+    "e2dm-stages-seal": ("e2dm_stages_seal", "seal"),
+    "e2dm-stages-openfhe": ("e2dm_stages_openfhe", "openfhe"),
+    "e2dm-stages": ("cipherblas.bench.e2dm_native", "cipherblas"),  # ours, in a process like the others
 }
+FOLDER = Path(__file__).parents[1]  # where `-m` finds this folder as a package of its own
+PACKAGE = __package__.rpartition(".")[2]
 _INSTALL = {
     "seal": "pip install seal-python (CPython 3.11 and up has wheels)",
     "openfhe": "pip install openfhe in a CPython 3.10 environment and pass its interpreter",
@@ -31,33 +37,63 @@ class PeerError(RuntimeError):
     """The peer is not installed in the interpreter given, failed, or ended early."""
 
 
+def _environment(python: str | None, threads: int) -> dict[str, str]:
+    environment = dict(os.environ)
+    if python is not None:
+        environment.pop("PYTHONPATH", None)  # meant for this interpreter
+    return environment | {"OMP_NUM_THREADS": str(threads)}
+
+
+def build_of(module: str, *, python: str | None = None) -> dict[str, Any]:
+    """What an interpreter can tell of the wheel that it has a library from: see build.py.
+
+    Raises:
+        PeerError: the interpreter cannot be run, or lacks the module.
+    """
+    interpreter = python or sys.executable
+    try:
+        done = subprocess.run(
+            [interpreter, "-m", f"{PACKAGE}.build", module],
+            capture_output=True, text=True, check=False, env=_environment(python, 1), cwd=FOLDER,
+        )  # fmt: skip
+    except OSError as failure:
+        raise PeerError(f"cannot run the interpreter {interpreter}: {failure.strerror}") from failure
+    if done.returncode:
+        raise PeerError(f"{interpreter} does not tell what it has of {module}: {done.stderr[-500:].strip()}")
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
 class Peer:
     """A running worker. Use as a context manager.
 
     Parameters: `name` of `WORKERS`; `setup`, the set-up request of that worker; `python`, the interpreter
-    that has the peer's wheel (this one by default); `threads` of the peer.
+    that has the peer's wheel (this one by default); `threads` of the peer; `variables` of its environment.
     """
 
     def __init__(
-        self, name: str, setup: dict[str, Any], *, python: str | None = None, threads: int = 1
+        self,
+        name: str,
+        setup: dict[str, Any],
+        *,
+        python: str | None = None,
+        threads: int = 1,
+        variables: Mapping[str, str] | None = None,
     ) -> None:
         worker, module = WORKERS[name]
         self.name = name
         interpreter = python or sys.executable
-        environment = dict(os.environ)
-        if python is not None:
-            environment.pop("PYTHONPATH", None)  # meant for this interpreter
-        environment["OMP_NUM_THREADS"] = str(threads)
+        environment = _environment(python, threads) | dict(variables or {})
         self._stderr = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed in close)
         try:
             self._process = subprocess.Popen(
-                [interpreter, "-m", f"{__package__.rpartition('.')[2]}.{worker}"],
+                [interpreter, "-m", worker if "." in worker else f"{PACKAGE}.{worker}"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._stderr,
                 text=True,
                 env=environment,
-                cwd=Path(__file__).parents[1],  # where `-m` finds this folder as a package of its own
+                cwd=FOLDER,
             )
         except OSError as failure:
             self._stderr.close()
@@ -73,6 +109,13 @@ class Peer:
     def measure(self, case: str, repeats: int) -> list[float]:
         """Seconds of each of `repeats` runs of one case."""
         return [float(value) for value in self._ask({"case": case, "repeats": repeats})["seconds"]]
+
+    def laps(self, repeats: int) -> list[dict[str, float]]:
+        """Seconds of each stage of each of `repeats` runs of a worker that has stages; `ready` keeps the largest
+        error."""
+        answer = self._ask({"laps": repeats})
+        self.ready |= {name: answer[name] for name in ("error", "peak_bytes")}
+        return [dict(lap) for lap in answer["laps"]]
 
     def close(self) -> None:
         if self._process.stdin and not self._process.stdin.closed:

@@ -3,9 +3,10 @@
 This file and the workers beside it run in the interpreter that holds the peer's wheel, where cipherblas need
 not be installed: they are started as the package `peers` and import nothing from outside of it.
 
-Requests: the first line is the set-up (answered by ``{"ready": {...}}``), then ``{"case": name, "repeats":
-r}`` (answered by ``{"seconds": [r times]}``), until ``{"quit": true}`` or end of file. A failure is answered
-by ``{"failure": text}``.
+Requests: the first line is the set-up (answered by ``{"ready": {...}}``), then ``{"case": name, "repeats": r}``
+(answered by ``{"seconds": [r times]}``), until ``{"quit": true}`` or end of file. A failure is answered by
+``{"failure": text}``. A peer whose work has stages also takes ``{"laps": r}``: its answer, ``{"laps": [r times]}``,
+holds the seconds of each stage of each run.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ def measure(case: Case, repeats: int) -> list[float]:
 def serve(setup: Callable[[dict[str, Any]], Any]) -> None:
     """Answer requests until told to quit.
 
-    `setup(request)` returns an object with `cases: dict[str, Case]` and `describe() -> dict`. Whatever the
+    `setup(request)` returns an object with `cases: dict[str, Case]` and `describe() -> dict`, and where it has stages
+    `laps(repeats) -> list[dict]`, after which `error` is the largest one of all runs. Whatever the
     peer's library prints goes to stderr: stdout carries the protocol alone.
     """
     answers = os.fdopen(os.dup(1), "w", buffering=1)
@@ -59,6 +61,9 @@ def serve(setup: Callable[[dict[str, Any]], Any]) -> None:
             if peer is None:
                 peer = setup(request)
                 answer({"ready": dict(peer.describe(), peak_bytes=peak_bytes())})
+            elif "laps" in request:
+                found = peer.laps(int(request["laps"]))
+                answer({"laps": found, "error": peer.error, "peak_bytes": peak_bytes()})
             else:
                 seconds = measure(peer.cases[request["case"]], int(request["repeats"]))
                 answer({"seconds": seconds, "peak_bytes": peak_bytes()})
