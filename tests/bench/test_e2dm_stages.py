@@ -14,7 +14,8 @@ from cipherblas import _core, bench
 from cipherblas.bench import e2dm_study
 from cipherblas.bench.peers import PeerError, build_of
 from cipherblas.bench.peers.build import instruction_sets
-from cipherblas.bench.peers.e2dm_stages import BESIDE, STAGES, Layout, Slots, Stages, counts
+from cipherblas.bench.peers.e2dm_stages import BESIDE, STAGES, Layout, Stages, counts
+from cipherblas.bench.peers.library import Slots
 
 N = e2dm_study.N
 ALL = (*e2dm_study.SIZES, *e2dm_study.BEYOND)

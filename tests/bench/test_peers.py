@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -49,8 +50,12 @@ def test_workers_need_nothing_of_this_package() -> None:
         "openfhe_parameters",
         "e2dm_seal",
         "e2dm_stages",
-        "e2dm_stages_seal",
-        "e2dm_stages_openfhe",
+        "library",
+        "tasks",
+        "seal_library",
+        "openfhe_library",
+        "openfhe_numpy_worker",
+        "tenseal_worker",
         "build",
     ):
         text = (PEERS / f"{worker}.py").read_text(encoding="utf-8")
@@ -141,3 +146,15 @@ def test_e2dm_on_seal_multiplies(m: int, k: int, n: int, single_rotation: bool) 
         # Fresh noise 3.2·sqrt(N/2)/2^38 and three roundings near sqrt(N/18)·sqrt(N/2)/2^38, times 2k terms: < 1e-5.
         assert peer.ready["error"] < 1e-4
         assert peer.measure("multiply", 1)[0] > 0
+
+
+def test_the_memory_of_a_peer_is_its_own() -> None:
+    """Not that of the process which started it, which is what `getrusage` begins with."""
+    if not Path("/proc/self/status").exists():
+        pytest.skip("no /proc")
+    held = bytearray(1 << 29)
+    held[:: 1 << 12] = bytes(len(range(0, len(held), 1 << 12)))
+    program = "from peers.protocol import peak_bytes; print(peak_bytes())"
+    done = subprocess.run([sys.executable, "-c", program], cwd=PEERS.parent, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert 1 << 20 < int(done.stdout) < 1 << 28 < len(held)

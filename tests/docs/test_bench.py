@@ -73,6 +73,13 @@ def test_common_fields_are_listed() -> None:
         pytest.param(lambda: bootstraps(), id="bootstrap"),
         pytest.param(lambda: [mambo.measured(mambo.Fused(toy(), 2), 4, 1, 1, 1.0, 1.0)], id="mambo"),
         pytest.param(lambda: bench.run_e2dm_study([2], isas=["scalar"], limit=0.0), id="e2dm study"),
+        pytest.param(
+            lambda: bench.run_peers(
+                libraries=["seal"], folder=documents.ROOT, pythons={"seal": "/nowhere"},
+                vectors=[8], squares=[2], cases=["rescale"], budget=LEAST,
+            ),
+            id="peers",
+        ),
         pytest.param(lambda: bench.run_gemm([(8, 9, 10)], budget=LEAST), id="gemm"),
     ],
 )  # fmt: skip

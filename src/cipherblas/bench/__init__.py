@@ -17,6 +17,7 @@ from .fame_baselines import run as run_fame_baselines
 from .fame_model import run as run_fame_model
 from .gemm import run as run_gemm
 from .harness import MeasurementError, Row, render, to_json
+from .libraries import run as run_peers
 from .linear_transform import run as run_linear_transform
 from .mambo import run as run_mambo
 from .masks import run as run_masks
@@ -52,6 +53,7 @@ __all__ = [
     "run_nn_published",
     "run_ntt",
     "run_pc",
+    "run_peers",
     "run_primitives",
     "run_transpose",
     "to_json",

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from cipherblas.bench.peers.e2dm_stages import LEVELS, Diagonals, Library, Stages
+from cipherblas.bench.peers.e2dm_stages import LEVELS, Stages
+from cipherblas.bench.peers.library import Diagonals, Library
 from cipherblas.bench.peers.protocol import serve
 
 

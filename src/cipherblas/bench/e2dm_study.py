@@ -65,7 +65,7 @@ class Contender:
         Raises:
             PeerError: it cannot be run, computes something wrong, or has made other parameters than it was asked for.
         """
-        setup = {"d": d, "n": N, **self.request}
+        setup = {"task": "stages", "d": d, "n": N, **self.request}
         peer = Peer(self.worker, setup, python=self.python, threads=threads, variables=self.variables)
         limbs = len(self.request["q_bits"])
         asked = {"n": N, "limbs": limbs, "digits": limbs, "slots": N // 2}
@@ -88,7 +88,7 @@ def contenders(
     ours = [Contender(f"ours {isa}", "e2dm-stages", OURS, variables=variables[isa]) for isa in isas]
     theirs = [
         Contender(
-            name, f"e2dm-stages-{name}", REQUESTS[name], pythons.get(name),
+            name, f"{name}-tasks", REQUESTS[name], pythons.get(name),
             build=build_of(name, python=pythons.get(name)),
         )
         for name in peers

@@ -214,7 +214,7 @@ def run(
         else:
             request = setting.seal() if peer == "seal" else setting.openfhe()
             with Peer(peer, request, python=peer_python, threads=threads) as theirs:
-                _check_equal(setting, theirs)
+                check_equal(setting, theirs)
                 yield from _rows(ours, theirs, threads, cases, budget)
         del ours
         _core.trim_pool()
@@ -222,7 +222,7 @@ def run(
         yield from ntt.run(ring_degrees=ring_degrees or ntt.RING_DEGREES, budget=budget / 2)
 
 
-def _check_equal(setting: Setting, theirs: Peer) -> None:
+def check_equal(setting: Setting, theirs: Peer) -> None:
     """Ring degree, limbs and digits that the peer has, and what it computes with them.
 
     Raises:

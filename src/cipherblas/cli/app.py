@@ -22,6 +22,7 @@ from cipherblas.cli import (
     fame_model,
     keygen,
     machine,
+    peers,
     plan,
     run,
 )
@@ -70,6 +71,7 @@ for command in (bench_pc.pc, crossover.crossover, bench_nn.nn):
     bench.app.command()(guarded(command))
 bench.app.command()(guarded(crossover.crossover))
 bench.app.command("e2dm-study")(guarded(e2dm_study.e2dm_study))
+bench.app.command()(guarded(peers.peers))
 app.add_typer(bench.app, name="bench")
 
 

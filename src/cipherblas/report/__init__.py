@@ -9,6 +9,7 @@ from cipherblas.report.e2dm_statements import statements_markdown
 from cipherblas.report.e2dm_study import STAGES, e2dm_markdown
 from cipherblas.report.figures import check_drawing
 from cipherblas.report.markdown import FORM_NAMES, KIND_NAMES, crossover_markdown
+from cipherblas.report.peers import draw_peers, peers_markdown
 from cipherblas.report.rates import machine_table
 from cipherblas.report.tables import plan_table, print_json, print_markdown, stdout_console
 
@@ -24,9 +25,11 @@ __all__ = [
     "draw_accelerator",
     "draw_crossover",
     "draw_e2dm_study",
+    "draw_peers",
     "duration",
     "e2dm_markdown",
     "machine_table",
+    "peers_markdown",
     "plan_table",
     "print_json",
     "print_markdown",

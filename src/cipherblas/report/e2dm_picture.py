@@ -11,7 +11,8 @@ import numpy as np
 from cipherblas.report.e2dm_study import FITTED, STAGES, Row, Study
 from cipherblas.report.figures import new_figure, save_png
 
-COLOURS = ("tab:blue", "tab:cyan", "0.55", "tab:red", "tab:orange")
+OURS = ("tab:blue", "tab:cyan", "0.55")  # instruction sets, the best one first
+PEERS = {"seal": "tab:orange", "openfhe": "tab:red"}
 
 
 def draw_e2dm_study(path: Path, rows: Iterable[Row]) -> None:
@@ -27,7 +28,8 @@ def e2dm_figure(study: Study) -> Any:
     """The figure itself."""
     figure = new_figure(12.5, 5.4)
     left, right = figure.subplots(1, 2, width_ratios=[1.25, 1])
-    colours = dict(zip(study.names, COLOURS, strict=False))
+    ours = dict(zip([name for name in study.names if name not in PEERS], OURS, strict=False))
+    colours = {name: PEERS.get(name, ours.get(name, "tab:green")) for name in study.names}
     _totals(left, study, colours)
     _stages(right, study, colours)
     row = next(iter(next(iter(study.rows.values())).values()))
@@ -82,6 +84,7 @@ def _stages(axis: Any, study: Study, colours: dict[str, str]) -> None:
     axis.set_yticks(places + 0.4 - height / 2, list(STAGES.values()), fontsize=8.5)
     axis.invert_yaxis()
     axis.grid(True, axis="x", color="0.9")
+    axis.set_axisbelow(True)
     axis.spines[["top", "right"]].set_visible(False)
     axis.set_xlabel("milliseconds")
     axis.set_title(f"d = {size}, by stage", fontsize=9, color="0.35")

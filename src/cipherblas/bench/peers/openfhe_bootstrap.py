@@ -1,11 +1,11 @@
 """OpenFHE's bootstrapping of CKKS, measured through its Python wheel. Run by an interpreter that has it.
 
-Set-up request: ``{"n", "security", "depth", "level_budget": [CtS, StC], "first_bits", "scaling_bits", "digits"}``. All
-N/2 slots, slots to coefficients first, hybrid key switching, FIXEDMANUAL scaling, a dense ternary secret and a sparse
-one while the modulus is raised (SPARSE_ENCAPSULATED). `security` 128: by OpenFHE's own check (HEStd_128_classic), which
-refuses too large moduli; 0: INSECURE, for tests. `depth` is beyond what OpenFHE says that bootstrapping takes;
-it chooses the special primes and the degree of the sine. `levels_left`, in the answer, are those between one bootstrap
-and the next. The parent sets OMP_NUM_THREADS.
+Set-up request: ``{"n", "security", "depth", "level_budget": [CtS, StC], "first_bits", "scaling_bits", "digits"}``.
+All N/2 slots, slots to coefficients first, hybrid key switching, FIXEDMANUAL scaling, a dense ternary secret and a
+sparse one while the modulus is raised (SPARSE_ENCAPSULATED). `security` 128: by OpenFHE's own check
+(HEStd_128_classic), which refuses too large moduli; 0: INSECURE, for tests. `depth` is beyond what OpenFHE says that
+bootstrapping takes; it chooses the special primes and the degree of the sine. `levels_left`, in the answer, are those
+between one bootstrap and the next. The parent sets OMP_NUM_THREADS.
 
 The case ``bootstrap``: a ciphertext at the level at which slots to coefficients begins -> one with all working levels
 (`EvalBootstrapStCFirst`). Encoding of diagonals and keys are set-up.
@@ -19,7 +19,7 @@ from typing import Any
 import numpy
 import openfhe
 
-from .openfhe_parameters import Built
+from .openfhe_parameters import Built, version
 from .protocol import Case, serve
 
 SECURITY = {128: openfhe.HEStd_128_classic, 0: openfhe.HEStd_NotSet}
@@ -74,7 +74,7 @@ class OpenfheBootstrap:
     def describe(self) -> dict[str, Any]:
         first, scaling = int(self.request["first_bits"]), int(self.request["scaling_bits"])
         return {
-            "peer": f"openfhe {openfhe.__version__}",
+            "peer": version(),
             **self.built.describe(first, scaling),
             "security": self.request["security"],
             "slots": self.built.n // 2,

@@ -1,14 +1,28 @@
-"""What OpenFHE made of a request for parameters, which its interface does not tell: read from a serialised context."""
+"""What OpenFHE made of a request for parameters, which its interface does not tell: read from a serialised
+context."""
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import math
 from typing import Any
 
+import numpy
 import openfhe
 
 SPECIAL_BITS = 60  # of the special primes that OpenFHE chooses, as many as the largest digit needs
+
+
+def version() -> str:
+    """Name and version; those of the distribution, since older wheels do not say."""
+    return f"openfhe {getattr(openfhe, '__version__', None) or importlib.metadata.version('openfhe')}"
+
+
+def real_values(plain: Any) -> Any:
+    """The real parts of a decrypted plaintext; older wheels know lists alone."""
+    read = getattr(plain, "GetRealPackedValueArray", None)
+    return read() if read is not None else numpy.array(plain.GetRealPackedValue())
 
 
 class Built:

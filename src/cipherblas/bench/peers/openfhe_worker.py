@@ -24,7 +24,7 @@ from typing import Any
 import numpy
 import openfhe
 
-from .openfhe_parameters import Built
+from .openfhe_parameters import Built, real_values, version
 from .protocol import Case, serve
 
 
@@ -59,7 +59,7 @@ class OpenfhePrimitives:
         def decrypt(ciphertext: Any) -> Any:
             result = context.Decrypt(keys.secretKey, ciphertext)
             result.SetLength(n // 2)
-            return result.GetRealPackedValueArray()
+            return real_values(result)
 
         def rotate_hoisted() -> Any:
             digits = context.EvalFastRotationPrecompute(x)
@@ -86,7 +86,7 @@ class OpenfhePrimitives:
 
     def describe(self) -> dict[str, Any]:
         return {
-            "peer": f"openfhe {openfhe.__version__}",
+            "peer": version(),
             **self.built.describe(self.first_bits, self.scaling_bits),
             "hoisted": self.hoisted,
             "threads": os.environ.get("OMP_NUM_THREADS", "default"),

@@ -21,14 +21,19 @@ WORKERS = {
     "openfhe": ("openfhe_worker", "openfhe"),
     "openfhe-bootstrap": ("openfhe_bootstrap", "openfhe"),
     "e2dm-seal": ("e2dm_seal", "seal"),
-    "e2dm-stages-seal": ("e2dm_stages_seal", "seal"),
-    "e2dm-stages-openfhe": ("e2dm_stages_openfhe", "openfhe"),
+    "seal-tasks": ("seal_library", "seal"),
+    "openfhe-tasks": ("openfhe_library", "openfhe"),
+    "openfhe-numpy": ("openfhe_numpy_worker", "openfhe_numpy"),
+    "tenseal": ("tenseal_worker", "tenseal"),
     "e2dm-stages": ("cipherblas.bench.e2dm_native", "cipherblas"),  # ours, in a process like the others
 }
 FOLDER = Path(__file__).parents[1]  # where `-m` finds this folder as a package of its own
 PACKAGE = __package__.rpartition(".")[2]
 _INSTALL = {
     "seal": "pip install seal-python (CPython 3.11 and up has wheels)",
+    "tenseal": "pip install tenseal",
+    "openfhe_numpy": "pip install openfhe-numpy in a CPython 3.10 environment and pass its interpreter",
+    "cipherblas": "pip install cipherblas",
     "openfhe": "pip install openfhe in a CPython 3.10 environment and pass its interpreter",
 }
 

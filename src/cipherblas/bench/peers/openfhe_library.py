@@ -1,8 +1,8 @@
-"""The stages of E2DM (e2dm_stages.py) on OpenFHE, the heir of PALISADE, through its Python wheel.
+"""OpenFHE, the heir of PALISADE, as a library of tasks (library.py), through its Python wheel.
 
-Set-up request: ``{"d", "n", "q_bits": [...], "scale_bits"}``, q_bits that of the first prime and of the others, which
-are as large as the scale. FIXEDMANUAL scaling, hybrid key switching with one limb per digit, a uniform ternary
-secret; OpenFHE checks that there are 128 bits of security (HEStd_128_classic) and chooses its special prime.
+Set-up request: that of a task and ``{"n", "q_bits": [...], "scale_bits"}``, q_bits that of the first prime and of the
+others, which are as large as the scale. FIXEDMANUAL scaling, hybrid key switching with one limb per digit, a uniform
+ternary secret; OpenFHE checks that there are 128 bits of security (HEStd_128_classic) and chooses its special prime.
 Rotations of one ciphertext are hoisted (`EvalFastRotation`). `decrypt` is `Decrypt`, which decodes as well: what is
 left for `decode` is to read the values.
 """
@@ -16,12 +16,13 @@ from typing import Any
 
 import openfhe
 
-from .e2dm_stages import Library, Stages
-from .openfhe_parameters import Built
+from .library import Library
+from .openfhe_parameters import Built, real_values, version
 from .protocol import serve
+from .tasks import task
 
 
-class OpenfheStages(Library):
+class OpenfheLibrary(Library):
     def __init__(self, request: dict[str, Any], steps: set[int]) -> None:
         n, limbs = int(request["n"]), len(request["q_bits"])
         self.slots = n // 2
@@ -62,7 +63,7 @@ class OpenfheStages(Library):
 
     def decode(self, plain: Any) -> Any:
         plain.SetLength(self.slots)
-        return plain.GetRealPackedValueArray()
+        return real_values(plain)
 
     def rotations(self, x: Any, steps: Sequence[int]) -> list[Any]:
         moved = [step for step in steps if step]
@@ -94,7 +95,7 @@ class OpenfheStages(Library):
 
     def describe(self) -> dict[str, Any]:
         return {
-            "peer": f"openfhe {openfhe.__version__}",
+            "peer": version(),
             **self.built.describe(*self.bits),
             "keys": self.keys,
             "key_bytes": self.keys * self.built.key_bytes(*self.bits),
@@ -103,4 +104,4 @@ class OpenfheStages(Library):
 
 
 if __name__ == "__main__":
-    serve(lambda request: Stages(request, OpenfheStages))
+    serve(lambda request: task(request, OpenfheLibrary))

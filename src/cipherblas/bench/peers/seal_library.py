@@ -1,9 +1,9 @@
-"""The stages of E2DM (e2dm_stages.py) on SEAL, through its Python wheel.
+"""SEAL as a library of tasks (library.py), through its Python wheel.
 
-Set-up request: ``{"d", "n", "q_bits": [...], "special_bits", "scale_bits"}``. SEAL checks that the parameters have
-128 bits of security. It has no hoisting: each rotation decomposes anew. Masks carry the scale of the prime that is
-dropped after them, so that the scale of the data never moves. Products are added up in three components and
-relinearised once.
+Set-up request: that of a task and ``{"n", "q_bits": [...], "special_bits", "scale_bits"}``. SEAL checks that the
+parameters have 128 bits of security. It has no hoisting: each rotation decomposes anew. Clear vectors carry the scale
+of the prime that is dropped after them, so that the scale of the data never moves. Products are added up in three
+components and relinearised once.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from typing import Any
 
 import seal
 
-from .e2dm_stages import Library, Stages
+from .library import Library
 from .protocol import serve
+from .tasks import task
 
 
-class SealStages(Library):
+class SealLibrary(Library):
     def __init__(self, request: dict[str, Any], steps: set[int]) -> None:
         n = int(request["n"])
         self.slots, self.scale = n // 2, 2.0 ** float(request["scale_bits"])
@@ -108,4 +109,4 @@ class SealStages(Library):
 
 
 if __name__ == "__main__":
-    serve(lambda request: Stages(request, SealStages))
+    serve(lambda request: task(request, SealLibrary))
