@@ -15,6 +15,9 @@ PERFORMANCE = script("draw_performance")
 ROWS = PERFORMANCE.rows()
 BOOTSTRAPPING = script("draw_bootstrapping")  # which imports the script above
 CLAIMS = script("draw_claims")
+BOOTSTRAPPING = script("draw_bootstrapping")  # which imports the script above, as does the next one
+PEERS = script("draw_peers")
+OTHERS = PEERS.tables()
 TABLES = PERFORMANCE.tables(ROWS)
 CLAIMED = CLAIMS.tables()
 
@@ -48,6 +51,36 @@ def test_every_form_and_kernel_has_rows() -> None:
         assert all(
             row["params"]["n"] == 1 << 16 and row.get("relative_error", 0) <= 1e-5 for row in by.values()
         )
+@pytest.mark.parametrize(
+    ("page", "name"), OTHERS, ids=lambda value: value if isinstance(value, str) else value.name
+)
+def test_tables_of_other_libraries_are_those_of_the_rows(page: Path, name: str) -> None:
+    assert PEERS.stored(page, name) == OTHERS[page, name]
+
+
+def test_rows_of_the_study_are_of_one_run_and_right() -> None:
+    """All libraries at every d, with 128 bits of security near the published modulus, and enough d for all fits."""
+    rows = PEERS.measured(PEERS.STUDY)
+    for name in ("command", "commit", "machine", "threads"):
+        assert len({row[name] for row in rows}) == 1
+    by_d: dict[int, set[str]] = {}
+    for row in rows:
+        by_d.setdefault(row["d"], set()).add(row["algorithm"])
+        assert row["error"] <= 1e-4 * row["d"] and row["params"]["n"] == 8192
+        assert 210 < row["params"]["logq"] + row["params"]["logp"] <= 218
+    assert all(members == by_d[2] and {"seal", "openfhe"} < members for members in by_d.values())
+    assert len([d for d in by_d if d <= 19]) > 6 and max(by_d) > 19
+
+
+def test_every_library_has_a_row_or_a_reason_for_every_case() -> None:
+    rows = PEERS.measured(PEERS.PEERS)
+    installed = {row["algorithm"]: row for row in rows if row["case"] == "installed"}
+    assert set(installed) == {"tenseal", "seal", "openfhe", "openfhe-numpy"}
+    there = {name for name, row in installed.items() if "skipped" not in row} | {"cipherblas"}
+    cases = {row["case"] for row in rows} - {"installed", "primitives"}
+    assert {"256x256 · vector of 256", "1024x1024 · vector of 1024", "32x32x32", "64x64x64"} < cases
+    for case in cases:
+        assert {row["library"] for row in rows if row["case"] == case} == there
 
 
 def test_the_page_of_bootstrapping_is_that_of_its_row() -> None:
@@ -91,6 +124,7 @@ def test_both_sides_of_a_ratio_are_secure_and_right() -> None:
         ("draw_performance", ["--pictures"]),
         ("draw_bootstrapping", ["--pictures"]),
         ("draw_claims", ["--pictures"]),
+        ("draw_peers", ["--pictures"]),
     ],
 )
 def test_pictures_can_be_drawn(name: str, arguments: list[str], tmp_path: Path) -> None:

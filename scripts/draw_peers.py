@@ -1,0 +1,115 @@
+"""Draws the rows of `bench e2dm-study` and `bench peers`, and writes their tables into two pages.
+
+usage: draw_peers.py [--write] [--pictures FOLDER]
+
+The pages are docs/e2dm-study.md and docs/peers.md. Without arguments it prints the tables. The rows, in docs/measured,
+are those of `scripts/measure_performance.py --study` and `--peers`. Pictures need matplotlib.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from cipherblas.report import e2dm_study, peers
+from cipherblas.report.e2dm_picture import e2dm_figure
+from cipherblas.report.e2dm_statements import statements_markdown
+from draw_performance import END, PICTURES, ROOT, SETTINGS, Row, conditions, rows
+
+MEASURED = ROOT / "docs" / "measured"
+STUDY, PEERS = MEASURED / "e2dm-study.jsonl", MEASURED / "peers.jsonl"
+BUSY = 0.3  # cores of others, beyond which ratios mislead
+STUDY_PAGE, PEERS_PAGE = ROOT / "docs" / "e2dm-study.md", ROOT / "docs" / "peers.md"
+
+
+def begin(name: str) -> str:
+    """The mark before a table of a page."""
+    return f"<!-- begin: scripts/draw_peers.py --write, {name} -->"
+
+
+def measured(file: Path) -> list[Row]:
+    """What was measured; without what is null."""
+    return [{name: value for name, value in row.items() if value is not None} for row in rows(file)]
+
+
+def busy(found: list[Row]) -> str:
+    """Where and how it was measured, with a warning where other processes had a part of the machine."""
+    most = max(row["others"] for row in found)
+    said = conditions(found)
+    if most <= BUSY:
+        return said
+    warning = (
+        f"**To be measured again.** Other processes kept {most:.1f} cores busy, so that a long run waited for a "
+        "processor and a short one did not: no ratio between a long one and a short one on this page means much."
+    )
+    return f"{warning}\n\n{said}"
+
+
+def tables() -> dict[tuple[Path, str], str]:
+    """Page and name → text."""
+    found, side = measured(STUDY), measured(PEERS)
+    study = e2dm_study.Study.of(found)
+    largest = max(d for d in study.sizes if d <= e2dm_study.FITTED)
+    return {
+        (STUDY_PAGE, "conditions"): busy(found),
+        (STUDY_PAGE, "statements"): statements_markdown(found),
+        (STUDY_PAGE, "totals"): e2dm_study.totals(study),
+        (STUDY_PAGE, "stages"): e2dm_study.stages_at(study, largest),
+        (STUDY_PAGE, "ratios"): e2dm_study.degradation(study),
+        (STUDY_PAGE, "fits"): e2dm_study.fitted(study),
+        (STUDY_PAGE, "extrapolation"): e2dm_study.extrapolated(study),
+        (PEERS_PAGE, "conditions"): busy(side),
+        (PEERS_PAGE, "seconds"): peers.seconds_table(side),
+        (PEERS_PAGE, "installed"): peers.installed_table(side),
+    }
+
+
+def stored(page: Path, name: str) -> str:
+    """What stands on the page."""
+    return page.read_text(encoding="utf-8").partition(begin(name))[2].partition(END)[0].strip("\n")
+
+
+def write() -> None:
+    """Put the tables on their pages."""
+    for (page, name), text in tables().items():
+        before, mark, rest = page.read_text(encoding="utf-8").partition(begin(name))
+        if not mark:
+            raise SystemExit(f"{page.name} has no mark {begin(name)}")
+        page.write_text(f"{before}{mark}\n\n{text}\n\n{END}{rest.partition(END)[2]}", encoding="utf-8")
+
+
+def draw(folder: Path) -> None:
+    """Both pictures."""
+    import matplotlib
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with matplotlib.rc_context(SETTINGS):
+        figures: dict[str, Any] = {
+            "e2dm-study": e2dm_figure(e2dm_study.Study.of(measured(STUDY))),
+            "peers": peers.peers_figure(measured(PEERS)),
+        }
+        for name, figure in figures.items():
+            figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--write", action="store_true", help="write the tables into the pages")
+    parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="draw the pictures into this folder")
+    given = parser.parse_args()
+    if given.write:
+        write()
+        draw(given.pictures or PICTURES)
+    elif given.pictures:
+        draw(given.pictures)
+    else:
+        print("\n\n".join(tables().values()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
