@@ -54,6 +54,10 @@ class Layout:
         flat = numpy.asarray(matrix, dtype=numpy.float64).ravel()
         return self._filled(flat, self.slots // self.period if self.cyclic else 2)
 
+    def alone(self, row: Any) -> Any:
+        """The slots of one row, followed by zeros."""
+        return numpy.pad(row, (0, self.slots - self.d))
+
     def unpacked(self, slots: Any) -> Any:
         return numpy.asarray(slots)[: self.period].reshape(self.d, self.d)
 
@@ -116,7 +120,7 @@ class Stages:
         # What the diagonals are is no part of the study: only how long it takes to encode them.
         sigma, tau = layout.sigma(), layout.tau()
         columns, ones = [layout.shift_columns(k) for k in range(1, d)], layout.shift_rows()
-        rows = [layout._filled(numpy.resize(row, layout.period), 1) for row in self.A]
+        rows = [layout.alone(row) for row in self.A]
         clear = layout.packed(self.A), layout.packed(self.B)
         seconds: dict[str, float] = {}
 
