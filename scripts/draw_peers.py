@@ -3,7 +3,7 @@
 usage: draw_peers.py [--write] [--pictures FOLDER]
 
 The pages are docs/e2dm-study.md and docs/peers.md. Without arguments it prints the tables. The rows, in docs/measured,
-are those of `scripts/measure_performance.py --study` and `--peers`. Pictures need matplotlib.
+are those of `scripts/measure_performance.py --suite e2dm-study` and `--suite peers`. Pictures need matplotlib.
 """
 
 from __future__ import annotations

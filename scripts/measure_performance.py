@@ -7,19 +7,10 @@ the commit, and `others`: how many cores other processes kept busy meanwhile, on
 tenth of a core, a command is measured again later, until the minutes are over; of several tries the quietest is kept,
 also of those that FILE held before. SEAL must be installed (`pip install '.[peers]'`); without an interpreter for
 OpenFHE its rows are left out. With --suite it measures published comparisons instead, for another file of that folder:
-"fame", FAME's products by all methods; "bae", clear × secret in every form; "kernels", MetaKernel's in its ring.
-`scripts/draw_performance.py --write` and `scripts/draw_claims.py --write` put them on the pages.
-usage: measure_performance.py [--openfhe-python INTERPRETER] [--fame | --study | --peers] [--only WORD] [--minutes M]
-                              [FILE]
-
-Writes the rows that the benchmarks print to FILE (docs/measured/performance.jsonl), each with the command that made
-it, the commit, and `others`: how many cores other processes kept busy meanwhile, on average. Where that is more than
-a tenth of a core, a command is measured again later, until the minutes are over; of several tries the quietest is
-kept, also of those that FILE held before. SEAL must be installed (`pip install '.[peers]'`); without an interpreter
-for OpenFHE its rows are left out. With --fame it measures FAME's products by all methods instead, for
-docs/measured/fame.jsonl; with --study E2DM stage by stage on three libraries, for docs/measured/e2dm-study.jsonl (10
-minutes); with --peers the libraries that install by pip, for docs/measured/peers.jsonl (10 minutes).
-`scripts/draw_performance.py --write` and, of the last two, `scripts/draw_peers.py --write` put them on the pages.
+"fame", FAME's products by all methods; "bae", clear × secret in every form; "kernels", MetaKernel's in its ring;
+"e2dm-study", E2DM stage by stage on three libraries (10 minutes, needs an interpreter for OpenFHE); "peers", the
+libraries that install by pip (10 minutes). `scripts/draw_performance.py --write`, `scripts/draw_claims.py --write` and
+`scripts/draw_peers.py --write` put them on the pages.
 """
 
 from __future__ import annotations
@@ -45,10 +36,9 @@ SUITES = {
         ["pc", "--suite", "bae", "--sizes", "16384", "--suite-form", "shared rows", "--limit", "3600"],
     ],
     "kernels": [["nn", "--published-ring", "--limit", "600"]],
+    "e2dm-study": [["e2dm-study", "--peer", "seal", "--peer", "openfhe"]],
+    "peers": [["peers"]],
 }
-STUDY = ["e2dm-study", "--peer", "seal", "--peer", "openfhe"]
-PEERS = ["peers"]
-FAME = ["cc", "--suite", "fame", "--baselines", "--memory-budget", "16GiB"]
 CC_SIZES, PC_SIZES, PEER_SIZES = (
     (64, 128, 256, 512, 1024, 2048),
     (64, 128, 256, 512, 1024, 2048, 4096),
@@ -73,12 +63,6 @@ def commands(openfhe_python: str | None) -> Iterator[list[str]]:
     for threads in ("1", "2"):
         yield from (["cc", *shape(d), "--threads", threads] for d in CC_SIZES)
         yield from (["pc", *shape(d), "--threads", threads] for d in PC_SIZES)
-
-
-def study(given: argparse.Namespace) -> list[str]:
-    """The arguments of `cipherblas bench` for --study."""
-    sizes = ["--sizes", given.sizes] if given.sizes else []
-    return [*STUDY, "--peer-python", f"openfhe={given.openfhe_python}", *sizes]
 
 
 def commit() -> str:
@@ -131,30 +115,16 @@ def main() -> int:
     parser.add_argument("--only", default="", metavar="WORD", help="commands that contain this word")
     parser.add_argument("--minutes", type=float, default=30.0, help="when to stop (30)")
     given = parser.parse_args()
+    if given.suite == "e2dm-study" and not given.openfhe_python:
+        parser.error("e2dm-study needs --openfhe-python")
     file: Path = given.file or (FILE.with_name(f"{given.suite}.jsonl") if given.suite else FILE)
     end = time.monotonic() + 60 * given.minutes
     wanted: dict[str, list[str]] = {}
     for arguments in SUITES[given.suite] if given.suite else commands(given.openfhe_python):
-        words = ["python3.10" if word == given.openfhe_python else word for word in arguments]
-        wanted[shlex.join(["cipherblas", "bench", *words])] = arguments
-    parser.add_argument("--fame", action="store_true", help="FAME's products instead")
-    parser.add_argument("--study", action="store_true", help="E2DM stage by stage instead")
-    parser.add_argument("--peers", action="store_true", help="all libraries that install by pip instead")
-    parser.add_argument("--sizes", metavar="D,D:D,…", help="of --study")
-    parser.add_argument("--only", default="", metavar="WORD", help="commands that contain this word")
-    parser.add_argument("--minutes", type=float, default=30.0, help="when to stop (30)")
-    given = parser.parse_args()
-    if given.study and not given.openfhe_python:
-        parser.error("--study needs --openfhe-python")
-    sets = {"fame": [FAME], "e2dm-study": [study(given)], "peers": [PEERS]}
-    chosen = {"fame": given.fame, "e2dm-study": given.study, "peers": given.peers}
-    name = next((name for name, wanted in chosen.items() if wanted), "performance")
-    file: Path = given.file or FILE.with_name(f"{name}.jsonl")
-    end = time.monotonic() + 60 * given.minutes
-    wanted: dict[str, list[str]] = {}
-    for arguments in sets.get(name) or commands(given.openfhe_python):
+        if given.suite == "e2dm-study":
+            arguments = [*arguments, "--peer-python", f"openfhe={given.openfhe_python}"]
         words = [word.replace(given.openfhe_python or "\0", "python3.10") for word in arguments]
-        wanted[" ".join(["cipherblas", "bench", *words])] = arguments
+        wanted[shlex.join(["cipherblas", "bench", *words])] = arguments
     kept: dict[str, list[Row]] = {shown: [] for shown in wanted}
     if file.exists():
         for line in file.read_text(encoding="utf-8").splitlines():

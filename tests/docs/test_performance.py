@@ -51,6 +51,8 @@ def test_every_form_and_kernel_has_rows() -> None:
         assert all(
             row["params"]["n"] == 1 << 16 and row.get("relative_error", 0) <= 1e-5 for row in by.values()
         )
+
+
 @pytest.mark.parametrize(
     ("page", "name"), OTHERS, ids=lambda value: value if isinstance(value, str) else value.name
 )

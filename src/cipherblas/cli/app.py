@@ -69,7 +69,6 @@ for _name, _command in _COMMANDS.items():
     app.command(_name)(guarded(_command))
 for command in (bench_pc.pc, crossover.crossover, bench_nn.nn):
     bench.app.command()(guarded(command))
-bench.app.command()(guarded(crossover.crossover))
 bench.app.command("e2dm-study")(guarded(e2dm_study.e2dm_study))
 bench.app.command()(guarded(peers.peers))
 app.add_typer(bench.app, name="bench")
