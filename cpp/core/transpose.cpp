@@ -1,11 +1,14 @@
 // Encrypted matrices by coefficients: transposition and key switching of rows.
 #include "rlwe/transpose.h"
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <bit>
+#include <cstring>
+#include <optional>
 #include <tuple>
 
 #include "core/arrays.h"
@@ -98,6 +101,134 @@ Pair transpose(const Context& context, const AnyArray& a, const AnyArray& b,
     return {out_a.array(), out_b.array()};
 }
 
+// Of a transposition that several machines share.
+int log_parts(std::size_t parts, int log_d) {
+    if (!std::has_single_bit(parts) || parts < 2 || std::countr_zero(parts) > log_d) {
+        fail("parts", "a power of two from 2 to " + std::to_string(std::size_t{1} << log_d),
+             std::to_string(parts));
+    }
+    return std::countr_zero(parts);
+}
+
+void check_blocks(const std::vector<std::size_t>& blocks, int log_parts) {
+    std::vector<bool> there(std::size_t{1} << log_parts);
+    for (const std::size_t block : blocks) {
+        if (block >= there.size() || there[block]) {
+            fail("blocks", "different ones below " + std::to_string(there.size()), std::to_string(block));
+        }
+        there[block] = true;
+    }
+    for (const std::size_t block : blocks) {
+        const std::size_t other = inverse_block(block, log_parts);
+        if (!there[other])
+            fail("blocks", "with block " + std::to_string(block) + " also " + std::to_string(other),
+                 "without");
+    }
+}
+
+std::vector<std::size_t> inverse_blocks(std::size_t parts) {
+    std::vector<std::size_t> inverse;
+    const int log = log_parts(parts, kMaxLogRows);
+    for (std::size_t block = 0; block < parts; ++block) inverse.push_back(inverse_block(block, log));
+    return inverse;
+}
+
+// For each row of some blocks the numbers, in plan.elements, of the keys that its automorphisms take.
+std::vector<std::vector<int>> transpose_steps(std::size_t d, const std::string& policy, std::size_t parts,
+                                              const std::vector<std::size_t>& blocks) {
+    const int log_d = log_rows(d, "d");
+    const TransposePlan plan(log_d, transpose_policy(policy));
+    const int log = log_parts(parts, log_d);
+    check_blocks(blocks, log);
+    std::vector<std::vector<int>> found;
+    for (const std::size_t block : blocks) {
+        for (std::size_t i = 0; i < d >> log; ++i) found.push_back(plan.steps[block * (d >> log) + i]);
+    }
+    return found;
+}
+
+Words transpose_classes(const Context& context, const AnyArray& x, std::size_t d, std::size_t parts,
+                        std::size_t first, bool inverse) {
+    const CoefficientRows rows(context, x, "x", {kAny, kAny, kAny});
+    const int log_d = log_rows(d, "d");
+    const int log = log_parts(parts, log_d);
+    const std::size_t n = rows.columns(), count = rows.rows() / parts;
+    if (!std::has_single_bit(n) || n < d || n > context.n()) {
+        fail("x", "a power of two of columns from d to " + std::to_string(context.n()), shape_text(x));
+    }
+    if (rows.rows() % parts != 0 || count > d >> log || first > (d >> log) - count) {
+        fail("x", "rows of all parts, for classes below " + std::to_string(d >> log), shape_text(x));
+    }
+    Result<std::uint64_t> out({static_cast<std::size_t>(rows.limbs()), rows.rows(), n});
+    std::vector<RowArray> arrays;
+    for (int i = 0; i < rows.limbs(); ++i) {
+        const RowsView view = rows.view();
+        arrays.push_back({view.row(i, 0), rows.rows(), view.row_stride,
+                          out.data() + static_cast<std::size_t>(i) * rows.rows() * n, n,
+                          &context.modulus(i)});
+    }
+    {
+        const nb::gil_scoped_release release;
+        transform_classes(arrays, log_d, log, first, count, inverse);
+    }
+    return out.array();
+}
+
+Pair transpose_blocks_of(const Context& context, const AnyArray& a, const AnyArray& b, std::size_t parts,
+                         const std::vector<std::size_t>& blocks,
+                         const std::vector<std::optional<AnyArray>>& keys, const std::string& policy) {
+    const CoefficientRows a_rows(context, a, "a", {kAny, kAny, length(context.n())});
+    const int limbs = a_rows.limbs();
+    const CoefficientRows b_rows(context, b, "b", {limbs, length(a_rows.rows()), kAny});
+    const std::size_t d = b_rows.columns(), rows = a_rows.rows();
+    const std::size_t most = std::min(context.n(), std::size_t{1} << kMaxLogRows);
+    const int log_d = log_rows(d, "columns of b", most);
+    const TransposePlan plan(log_d, transpose_policy(policy));
+    const int log = log_parts(parts, log_d);
+    check_blocks(blocks, log);
+    const std::size_t height = d >> log;
+    if (rows != blocks.size() * height) {
+        fail("a", std::to_string(blocks.size() * height) + " rows", shape_text(a));
+    }
+    if (keys.size() != plan.elements.size()) {
+        fail("keys", std::to_string(plan.elements.size()) + ", in the order of transpose_plan, or None",
+             std::to_string(keys.size()));
+    }
+    std::vector<AnyArray> given;
+    std::vector<std::size_t> places;
+    for (std::size_t key = 0; key < keys.size(); ++key) {
+        if (!keys[key]) continue;
+        given.push_back(*keys[key]);
+        places.push_back(key);
+    }
+    const SwitchingKeys switching(context, given, limbs);
+    std::vector<SwitchingKeyView> views(keys.size());
+    for (std::size_t i = 0; i < places.size(); ++i) views[places[i]] = switching.views[i];
+    for (const std::size_t block : blocks) {
+        for (std::size_t i = 0; i < height; ++i) {
+            for (const int step : plan.steps[block * height + i]) {
+                const std::size_t key = static_cast<std::size_t>(step);
+                if (!keys[key])
+                    fail("keys", "a key for element " + std::to_string(plan.elements[key]), "None");
+            }
+        }
+    }
+    Result<std::uint64_t> out_a({static_cast<std::size_t>(limbs), rows, context.n()});
+    Result<std::uint64_t> out_b({static_cast<std::size_t>(limbs), rows, d});
+    {
+        const nb::gil_scoped_release release;
+        for (int i = 0; i < limbs; ++i) {
+            for (std::size_t row = 0; row < rows; ++row) {
+                const std::size_t place = static_cast<std::size_t>(i) * rows + row;
+                std::memcpy(out_a.data() + place * context.n(), a_rows.view().row(i, row), context.n() * 8);
+                std::memcpy(out_b.data() + place * d, b_rows.view().row(i, row), d * 8);
+            }
+        }
+        transpose_blocks(context, plan, limbs, log, blocks, views, out_a.data(), out_b.data());
+    }
+    return {out_a.array(), out_b.array()};
+}
+
 Pair relinearise(const Context& context, const AnyArray& a, const AnyArray& b, const AnyArray& key) {
     const std::int64_t n = length(context.n());
     const CoefficientRows a_rows(context, a, "a", {kAny, kAny, n});
@@ -143,6 +274,13 @@ void bind_transpose_plan(nb::module_& m) {
           "policy: 'fast' (d - 1 keys, as many switches), 'light' (about 2 sqrt(d) keys, below 2 d "
           "switches) or\n"
           "'binary' (log2(d) keys, d log2(d) / 2 switches).");
+    m.def("inverse_blocks", &inverse_blocks, "parts"_a,
+          "For each of so many blocks of a transposition's rows the one with the inverse exponents, which it "
+          "exchanges "
+          "rows with.");
+    m.def(
+        "transpose_steps", &transpose_steps, "d"_a, "policy"_a, "parts"_a, "blocks"_a,
+        "For each row of some of `parts` blocks the keys that it takes, by their numbers in transpose_plan.");
 }
 
 void bind_transpose(nb::class_<Context>& context) {
@@ -156,6 +294,19 @@ void bind_transpose(nb::class_<Context>& context) {
              "zero. Returns\n"
              "(limbs, d, N) and (limbs, d, d). keys: one for each element of transpose_plan(d, policy), in "
              "that order.")
+        .def("transpose_classes", &transpose_classes, "x"_a, "d"_a, "parts"_a, "first"_a, "inverse"_a,
+             "The first layers of a transposition's transform, or with `inverse` the last: on the rows t "
+             "d/parts + "
+             "first + j,\n"
+             "which stand at t rows/parts + j. x: (limbs, rows, columns), in [0, q), or with `inverse` "
+             "signed words; "
+             "the\n"
+             "result is the other way round.")
+        .def("transpose_blocks", &transpose_blocks_of, "a"_a, "b"_a, "parts"_a, "blocks"_a, "keys"_a,
+             "policy"_a,
+             "What comes between: on some of `parts` blocks of rows, one after the other, signed words. "
+             "keys: as in\n"
+             "transpose_rows, or None where no row of these blocks takes it (transpose_steps).")
         .def(
             "relinearise_rows", &relinearise, "a"_a, "b"_a, "key"_a,
             "The rows (a_i, b_i) times the secret, with the key of s^2; a, b: (limbs, rows, N) coefficients.")

@@ -25,17 +25,18 @@ struct Pass {
     bool reduces;
 };
 
-// As few passes as there can be, of nearly equal length, in the order of the transform.
-std::vector<Pass> make_passes(int log_rows, bool inverse, bool reduces) {
-    const int count = std::max((log_rows + kPassLayers - 1) / kPassLayers, 1);
+// As few passes as there can be over `layers` layers from `first` on, of nearly equal length, in the order of the
+// transform.
+std::vector<Pass> make_passes(int first, int layers, bool inverse, bool reduces) {
+    const int count = (layers + kPassLayers - 1) / kPassLayers;
     std::vector<Pass> passes;
     for (int i = 0; i < count; ++i) {
-        const int begin = (log_rows * i + count - 1) / count;
-        const int end = (log_rows * (i + 1) + count - 1) / count;
-        passes.push_back({begin, end - begin, false});
+        const int begin = (layers * i + count - 1) / count;
+        const int end = (layers * (i + 1) + count - 1) / count;
+        passes.push_back({first + begin, end - begin, false});
     }
     if (inverse) std::reverse(passes.begin(), passes.end());
-    passes.back().reduces = reduces;
+    if (!passes.empty()) passes.back().reduces = reduces;
     return passes;
 }
 
@@ -91,13 +92,79 @@ class Group {
     std::size_t distance_, block_ = 0, base_ = 0;
 };
 
+// Which groups of each pass are run, and where their rows are. By default all of them, as they are.
+class Rows {
+  public:
+    explicit Rows(int log_rows) : log_rows_(log_rows) {}
+    virtual ~Rows() = default;
+
+    virtual std::size_t groups(const Pass& pass) const { return std::size_t{1} << (log_rows_ - pass.count); }
+    virtual std::size_t group(const Pass&, std::size_t task) const { return task; }
+    virtual std::size_t place(std::size_t row) const { return row; }
+
+  protected:
+    int log_rows_;
+};
+
+// Those of the classes first, ..., first + count - 1 of rows modulo `classes`.
+class Classes final : public Rows {
+  public:
+    Classes(int log_rows, int log_parts, std::size_t first, std::size_t count)
+        : Rows(log_rows), log_classes_(log_rows - log_parts), first_(first), count_(count) {}
+
+    std::size_t groups(const Pass& pass) const override {
+        return (std::size_t{1} << (log_rows_ - log_classes_ - pass.count)) * count_;
+    }
+    std::size_t group(const Pass&, std::size_t task) const override {
+        return (task / count_ << log_classes_) + first_ + task % count_;
+    }
+    std::size_t place(std::size_t row) const override {
+        const std::size_t mask = (std::size_t{1} << log_classes_) - 1;
+        return (row >> log_classes_) * count_ + (row & mask) - first_;
+    }
+
+  private:
+    int log_classes_;
+    std::size_t first_, count_;
+};
+
+// Those of some blocks.
+class Blocks final : public Rows {
+  public:
+    Blocks(int log_rows, int log_parts, std::span<const std::size_t> blocks)
+        : Rows(log_rows),
+          log_block_(log_rows - log_parts),
+          blocks_(blocks),
+          index_(std::size_t{1} << log_parts) {
+        for (std::size_t b = 0; b < blocks.size(); ++b) index_[blocks[b]] = b;
+    }
+
+    std::size_t groups(const Pass& pass) const override {
+        return blocks_.size() << (log_block_ - pass.count);
+    }
+    std::size_t group(const Pass& pass, std::size_t task) const override {
+        const int log_groups = log_block_ - pass.count;
+        const std::size_t mask = (std::size_t{1} << log_groups) - 1;
+        return (blocks_[task >> log_groups] << log_groups) + (task & mask);
+    }
+    std::size_t place(std::size_t row) const override {
+        const std::size_t mask = (std::size_t{1} << log_block_) - 1;
+        return (index_[row >> log_block_] << log_block_) + (row & mask);
+    }
+
+  private:
+    int log_block_;
+    std::span<const std::size_t> blocks_;
+    std::vector<std::size_t> index_;
+};
+
 // The pass over one group. Rows are read once and written once: what is between lies in the workspace.
-void run_group(const Group& group, const RowArray& array, bool is_first, const Pass& pass, bool inverse,
-               const Word* zero, Word* workspace) {
+void run_group(const Group& group, const Rows& rows, const RowArray& array, bool is_first, const Pass& pass,
+               bool inverse, const Word* zero, Word* workspace) {
     std::array<const Word*, kGroupRows> in{};
     std::array<Word*, kGroupRows> out{}, spare{}, other{};
     for (std::size_t i = 0; i < group.rows(); ++i) {
-        const std::size_t row = group.row(i);
+        const std::size_t row = rows.place(group.row(i));
         out[i] = array.out + row * array.n;
         in[i] = !is_first             ? out[i]
                 : row < array.in_rows ? array.in + static_cast<std::ptrdiff_t>(row) * array.in_stride
@@ -125,6 +192,28 @@ void run_group(const Group& group, const RowArray& array, bool is_first, const P
     }
 }
 
+void run(std::span<const RowArray> arrays, const Rows& rows, const std::vector<Pass>& passes, int log_rows,
+         bool inverse) {
+    std::size_t longest = 0;
+    for (const RowArray& array : arrays) longest = std::max(longest, array.n);
+    const Buffer zero = Buffer::of_words(longest);
+    std::fill_n(zero.words(), longest, Word{0});
+    const std::size_t words = 2 * kGroupRows * (longest + kRowPadding);
+    bool is_first = true;
+    for (const Pass& pass : passes) {
+        const std::size_t groups = rows.groups(pass);
+        const std::size_t tasks = arrays.size() * groups;
+        const int threads = threads_for(tasks);
+        const Buffer workspace = Buffer::of_words(static_cast<std::size_t>(threads) * words);
+        parallel_for(tasks, threads, [&](std::size_t task, int thread) {
+            run_group(Group(pass, rows.group(pass, task % groups), log_rows), rows, arrays[task / groups],
+                      is_first, pass, inverse, zero.words(),
+                      workspace.words() + static_cast<std::size_t>(thread) * words);
+        });
+        is_first = false;
+    }
+}
+
 }  // namespace
 
 std::uint64_t row_exponent(std::size_t position, int log_rows) {
@@ -136,23 +225,19 @@ std::size_t row_position(std::uint64_t exponent, int log_rows) {
 }
 
 void transform_rows(std::span<const RowArray> arrays, int log_rows, bool inverse, bool reduces) {
-    std::size_t longest = 0;
-    for (const RowArray& array : arrays) longest = std::max(longest, array.n);
-    const Buffer zero = Buffer::of_words(longest);
-    std::fill_n(zero.words(), longest, Word{0});
-    const std::size_t words = 2 * kGroupRows * (longest + kRowPadding);
-    bool is_first = true;
-    for (const Pass& pass : make_passes(log_rows, inverse, reduces)) {
-        const std::size_t groups = std::size_t{1} << (log_rows - pass.count);
-        const std::size_t tasks = arrays.size() * groups;
-        const int threads = threads_for(tasks);
-        const Buffer workspace = Buffer::of_words(static_cast<std::size_t>(threads) * words);
-        parallel_for(tasks, threads, [&](std::size_t task, int thread) {
-            run_group(Group(pass, task % groups, log_rows), arrays[task / groups], is_first, pass, inverse,
-                      zero.words(), workspace.words() + static_cast<std::size_t>(thread) * words);
-        });
-        is_first = false;
-    }
+    run(arrays, Rows(log_rows), make_passes(0, log_rows, inverse, reduces), log_rows, inverse);
+}
+
+void transform_classes(std::span<const RowArray> arrays, int log_rows, int log_parts, std::size_t first,
+                       std::size_t count, bool inverse) {
+    run(arrays, Classes(log_rows, log_parts, first, count), make_passes(0, log_parts, inverse, inverse),
+        log_rows, inverse);
+}
+
+void transform_blocks(std::span<const RowArray> arrays, int log_rows, int log_parts,
+                      std::span<const std::size_t> blocks, bool inverse) {
+    run(arrays, Blocks(log_rows, log_parts, blocks),
+        make_passes(log_parts, log_rows - log_parts, inverse, false), log_rows, inverse);
 }
 
 }  // namespace cipherblas

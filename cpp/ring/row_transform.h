@@ -37,4 +37,16 @@ inline constexpr int kPassLayers = 4;
 // in_p. The input is in [0, q); the output too if `reduces`, otherwise signed words below 2^63.
 void transform_rows(std::span<const RowArray> arrays, int log_rows, bool inverse, bool reduces);
 
+// The same on several machines: log_parts of the layers on some classes of rows, the others on some blocks. The rows i
+// of class i mod d/C, C = 2^log_parts, meet in the first layers of the forward transform (the last of the inverse);
+// block i / (d/C) is where the others stay. Rows are in place, out == in; of the forward transform's classes in [0, q),
+// else signed words. Missing rows (in_rows) are no part of it.
+//
+// transform_classes: row t * count + j of an array is row t * d/C + first + j of the transform, j < count.
+// transform_blocks: row b * d/C + j is row blocks[b] * d/C + j.
+void transform_classes(std::span<const RowArray> arrays, int log_rows, int log_parts, std::size_t first,
+                       std::size_t count, bool inverse);
+void transform_blocks(std::span<const RowArray> arrays, int log_rows, int log_parts,
+                      std::span<const std::size_t> blocks, bool inverse);
+
 }  // namespace cipherblas

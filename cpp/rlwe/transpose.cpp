@@ -2,6 +2,8 @@
 
 #include <bit>
 #include <cstring>
+#include <numeric>
+#include <utility>
 
 #include "ring/automorphism.h"
 #include "ring/kernels.h"
@@ -110,18 +112,20 @@ class RowAutomorphism {
     std::vector<Word> shares_;  // 1/d
 };
 
-// The arrays of the result, rows of which the transforms and automorphisms work on in place.
+// The arrays of the result, rows of which the transforms and automorphisms work on in place: of all positions, or of
+// those in some blocks.
 struct Arrays {
     Word* a;
     Word* b;
     int limbs;
-    std::size_t rows, n;
+    std::size_t rows, columns, n;
+    std::vector<std::size_t> positions;
 
-    RowPointers row(std::size_t position) const {
+    RowPointers row(std::size_t index) const {
         RowPointers pointers;
         for (std::size_t i = 0; i < static_cast<std::size_t>(limbs); ++i) {
-            pointers.a.push_back(a + (i * rows + position) * n);
-            pointers.b.push_back(b + (i * rows + position) * rows);
+            pointers.a.push_back(a + (i * rows + index) * n);
+            pointers.b.push_back(b + (i * rows + index) * columns);
         }
         return pointers;
     }
@@ -130,12 +134,14 @@ struct Arrays {
 // g_v = h_u(X^v) for all rows. Since u v = 1, the places of u and v exchange their rows.
 void apply_automorphisms(const Context& context, const TransposePlan& plan,
                          const std::vector<SwitchingKeyView>& keys, const Arrays& arrays) {
-    std::vector<std::pair<std::size_t, std::size_t>> pairs;
-    const std::uint64_t mask = 2 * arrays.rows - 1;
-    for (std::size_t p = 0; p < arrays.rows; ++p) {
+    std::vector<std::pair<std::size_t, std::size_t>> pairs;  // of rows
+    const std::uint64_t mask = 2 * arrays.columns - 1;
+    std::vector<std::size_t> index(arrays.columns);
+    for (std::size_t i = 0; i < arrays.rows; ++i) index[arrays.positions[i]] = i;
+    for (const std::size_t p : arrays.positions) {
         const std::size_t other =
             row_position(inverse_mod_power_of_two(row_exponent(p, plan.log_rows), mask), plan.log_rows);
-        if (p <= other) pairs.emplace_back(p, other);
+        if (p <= other) pairs.emplace_back(index[p], index[other]);
     }
     const int threads = threads_for(pairs.size());
     std::vector<RowAutomorphism> workers;
@@ -147,20 +153,20 @@ void apply_automorphisms(const Context& context, const TransposePlan& plan,
     }
     parallel_for(pairs.size(), threads, [&](std::size_t task, int thread) {
         RowAutomorphism& worker = workers[static_cast<std::size_t>(thread)];
-        const auto [p, other] = pairs[task];
-        const RowPointers first = arrays.row(p), second = arrays.row(other);
-        if (p == other) return worker.run(p, first, first);
+        const auto [one, other] = pairs[task];
+        const RowPointers first = arrays.row(one), second = arrays.row(other);
+        if (one == other) return worker.run(arrays.positions[one], first, first);
         Word* const room = rooms[static_cast<std::size_t>(thread)].words();
         RowPointers held;
         for (std::size_t i = 0; i < first.a.size(); ++i) {
             held.a.push_back(room + i * arrays.n);
             held.b.push_back(room + words + i * arrays.n);
         }
-        worker.run(p, first, held);
-        worker.run(other, second, first);
+        worker.run(arrays.positions[one], first, held);
+        worker.run(arrays.positions[other], second, first);
         for (std::size_t i = 0; i < first.a.size(); ++i) {
             std::memcpy(second.a[i], held.a[i], arrays.n * sizeof(Word));
-            std::memcpy(second.b[i], held.b[i], arrays.rows * sizeof(Word));
+            std::memcpy(second.b[i], held.b[i], arrays.columns * sizeof(Word));
         }
     });
 }
@@ -179,11 +185,40 @@ void transpose_rows(const Context& context, const TransposePlan& plan, int limbs
         arrays.push_back({b.row(i, 0), rows, b.row_stride, out_b + limb * d * d, d, m});
     }
     transform_rows(arrays, plan.log_rows, false, false);
-    apply_automorphisms(context, plan, keys, {out_a, out_b, limbs, d, context.n()});
+    std::vector<std::size_t> positions(d);
+    std::iota(positions.begin(), positions.end(), std::size_t{0});
+    apply_automorphisms(context, plan, keys, {out_a, out_b, limbs, d, d, context.n(), std::move(positions)});
     for (RowArray& array : arrays) {
         array = {array.out, d, static_cast<std::ptrdiff_t>(array.n), array.out, array.n, array.modulus};
     }
     transform_rows(arrays, plan.log_rows, true, true);
+}
+
+std::size_t inverse_block(std::size_t block, int log_parts) {
+    const std::uint64_t mask = (std::uint64_t{2} << log_parts) - 1;
+    return row_position(inverse_mod_power_of_two(row_exponent(block, log_parts), mask), log_parts);
+}
+
+void transpose_blocks(const Context& context, const TransposePlan& plan, int limbs, int log_parts,
+                      const std::vector<std::size_t>& blocks, const std::vector<SwitchingKeyView>& keys,
+                      std::uint64_t* a, std::uint64_t* b) {
+    const std::size_t d = std::size_t{1} << plan.log_rows, height = d >> log_parts;
+    const std::size_t rows = blocks.size() * height;
+    std::vector<std::size_t> positions;
+    for (const std::size_t block : blocks) {
+        for (std::size_t i = 0; i < height; ++i) positions.push_back(block * height + i);
+    }
+    std::vector<RowArray> arrays;
+    for (int i = 0; i < limbs; ++i) {
+        const std::size_t limb = static_cast<std::size_t>(i);
+        for (auto [words, n] :
+             {std::pair{a + limb * rows * context.n(), context.n()}, {b + limb * rows * d, d}}) {
+            arrays.push_back({words, rows, static_cast<std::ptrdiff_t>(n), words, n, &context.modulus(i)});
+        }
+    }
+    transform_blocks(arrays, plan.log_rows, log_parts, blocks, false);
+    apply_automorphisms(context, plan, keys, {a, b, limbs, rows, d, context.n(), std::move(positions)});
+    transform_blocks(arrays, plan.log_rows, log_parts, blocks, true);
 }
 
 }  // namespace cipherblas

@@ -30,4 +30,15 @@ void transpose_rows(const Context& context, const TransposePlan& plan, int limbs
                     const RowsView& a, const RowsView& b, const std::vector<SwitchingKeyView>& keys,
                     std::uint64_t* out_a, std::uint64_t* out_b);
 
+// What one of several machines does between the two exchanges of rows (ring/row_transform.h), in place: the layers
+// within its blocks, the automorphisms, the layers of the inverse. a, b: [limbs][blocks of d / 2^log_parts rows][n] and
+// [d], signed words. blocks: with each the block of inverse exponents, `inverse_block`. keys: in the order of
+// plan.elements; those that the steps of these blocks do not name are not looked at.
+void transpose_blocks(const Context& context, const TransposePlan& plan, int limbs, int log_parts,
+                      const std::vector<std::size_t>& blocks, const std::vector<SwitchingKeyView>& keys,
+                      std::uint64_t* a, std::uint64_t* b);
+
+// The block that the automorphisms exchange rows with: that of the inverse exponents.
+std::size_t inverse_block(std::size_t block, int log_parts);
+
 }  // namespace cipherblas

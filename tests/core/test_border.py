@@ -324,6 +324,9 @@ def test_integers(place: tuple[str, tuple[Any, ...]]) -> None:
 ANY = tuple(NUMBERS)
 SIGNED = tuple(number for number in NUMBERS if -(2**63) <= number < 2**63)
 TAKEN: dict[tuple[str, str], tuple[int, ...]] = {
+    ("transpose_classes", "first"): (0,),
+    ("transpose_steps", "blocks"): (0,),
+    ("transpose_blocks", "blocks"): (0,),
     ("primes", "count"): (0,),
     ("primes", "exclude"): tuple(n for n in NUMBERS if 0 <= n < 2**64),
     ("primes_near", "count"): (0,),

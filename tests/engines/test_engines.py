@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -461,3 +462,55 @@ def test_rows_are_transposed(name: str, policy: str, extreme: bool) -> None:
                 e.upload_matrix(a), e.upload_matrix(b), [e.upload_key(key) for key in keys], policy
             )
         )
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize(("name", "parts"), [("N=8", 2), ("N=16 packed", 4), ("N=64, one digit", 16)])
+def test_shared_transpositions(name: str, parts: int, policy: str, extreme: bool) -> None:
+    """Classes and blocks, each in two calls, are the whole transposition, of either engine."""
+    both = Both(toy(*RINGS[name]), extreme, np.random.default_rng(5))
+    n, limbs = both.params.n, 2
+    height = n // parts
+    elements = transpose_plan(n, policy).elements  # type: ignore[arg-type]
+    keys = [both.key(limbs) for _ in elements]
+    a, b = both.matrix(limbs, n, n), both.matrix(limbs, n, n)
+    partner = _core.inverse_blocks(parts)
+    first = sorted({0, partner[0], parts - 1, partner[parts - 1]})
+    shares = [first, [block for block in range(parts) if block not in first]]
+    bounds = [0, height // 2 + 1, height]
+
+    def transposed(engine: Engine) -> tuple[Any, Any]:
+        uploaded = [engine.upload_key(key) for key in keys]
+
+        def by_classes(whole: Words, inverse: bool) -> Words:
+            rows, out = (
+                whole.reshape(limbs, parts, height, n),
+                np.zeros_like(whole).reshape(limbs, parts, height, n),
+            )
+            for begin, end in itertools.pairwise(bounds):
+                if begin == end:
+                    continue
+                some = np.ascontiguousarray(rows[:, :, begin:end]).reshape(limbs, -1, n)
+                made = engine.transpose_classes(engine.upload_matrix(some), parts, begin, inverse)
+                out[:, :, begin:end] = engine.download_matrix(made).reshape(limbs, parts, end - begin, n)
+            return out.reshape(limbs, n, n)
+
+        halves = [by_classes(part, False).reshape(limbs, parts, height, n) for part in (a, b)]
+        turned = [np.zeros_like(half) for half in halves]
+        for blocks in filter(None, shares):
+            steps = _core.transpose_steps(n, policy, parts, blocks)
+            used = {key for row in steps for key in row}
+            made = engine.transpose_blocks(
+                *(engine.upload_matrix(half[:, blocks].reshape(limbs, -1, n)) for half in halves),
+                *(parts, blocks, [key if i in used else None for i, key in enumerate(uploaded)], policy),
+            )
+            for whole, part in zip(turned, made, strict=True):
+                whole[:, blocks] = engine.download_matrix(part).reshape(limbs, len(blocks), height, n)
+        found = [by_classes(part.reshape(limbs, n, n), True) for part in turned]
+        return engine.upload_matrix(found[0]), engine.upload_matrix(found[1])
+
+    both.check_matrix(transposed)
+    cpu = both.engines[0]
+    whole = cpu.transpose_rows(a, b, keys, policy)
+    for part, expected in zip(transposed(cpu), whole, strict=True):
+        np.testing.assert_array_equal(part, expected)

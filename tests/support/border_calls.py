@@ -89,6 +89,8 @@ CALLS: dict[str, Call] = {
     "small_gemm_rms": free({"k": 3, "max_u": 5.0, "modulus": float(PRIME)}),
     "gemm_paths": free({}),
     "double_gemm": free({"a": GENERATOR.random((5, 7)), "b": GENERATOR.random((7, 9)), "out": np.empty((5, 9))}),
+    "transpose_steps": free({"d": 8, "policy": "light", "parts": 2, "blocks": [1]}),
+    "inverse_blocks": free({"parts": 8}),
     "transpose_plan": free({"d": 8, "policy": "fast"}),
     "Context": free({"n": 128, "q": RING.moduli[:3], "p": RING.moduli[Q:], "alpha": 2}),
     "encode": Call({"values": GENERATOR.random(N // 2) + 1j, "scale": 2.0**30, "dither": 5}),
@@ -198,6 +200,17 @@ CALLS: dict[str, Call] = {
         }
     ),
     "transpose_rows": Call({"a": limbs(3, 5, N), "b": limbs(3, 5, 8), "keys": ROW_KEYS, "policy": "fast"}),
+    "transpose_classes": Call({"x": limbs(3, 4, N), "d": N, "parts": 2, "first": 3, "inverse": False}),
+    "transpose_blocks": Call(
+        {
+            "a": limbs(3, 4, N),
+            "b": limbs(3, 4, 8),
+            "parts": 2,
+            "blocks": [1],
+            "keys": ROW_KEYS,
+            "policy": "fast",
+        }
+    ),
     "relinearise_rows": Call({"a": limbs(3, 2, N), "b": limbs(3, 2, N), "key": KEY}),
     "switch_rows": Call({"a": limbs(3, N), "keys": [KEY, KEY], "columns": 9}),
 }  # fmt: skip

@@ -6,7 +6,7 @@ data fails on it. Of the core it uses nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -432,30 +432,82 @@ class ReferenceEngine(Engine):
 
     def transpose_rows(self, a: Matrix, b: Matrix, keys: Sequence[Key], policy: str) -> tuple[Matrix, Matrix]:
         a_words, b_words = _words(a, Matrix), _words(b, Matrix)
-        limbs, d, n = a_words.shape
+        d = a_words.shape[1]
         by_element = dict(zip(transpose_plan(d, policy).elements, keys, strict=True))  # type: ignore[arg-type]
         turned: list[tuple[Words, Words]] = []  # g_v for v = 1, 3, …
         odd = range(1, 2 * d, 2)
         for v in odd:
             u = pow(v, -1, 2 * d)
             pair = [self._weighed_rows(part, [u * i for i in range(d)], d) for part in (a_words, b_words)]
-            h_a, h_b = (
-                np.stack([ring.times(part[i], pow(d, -1, q), q) for i, q in self._limbs(limbs)])
-                for part in pair
-            )
-            for element in _steps(v, d, policy):
-                h_a, h_b = (
-                    np.stack([ring.substituted(part[i], element, q) for i, q in self._limbs(limbs)])
-                    for part in (h_a, h_b)
-                )
-                digits = self._digits(h_a, coefficients=True)
-                switched, h_a = self._switched_row(digits, by_element[element])
-                h_b = self._limbwise(ring.plus, h_b, switched[:, :: n // d], axis=0)
-            turned.append((h_a, h_b))
+            turned.append(self._turned_row(pair, v, d, policy, by_element))
         results = []
         for part in (0, 1):
             rows = np.stack([pair[part] for pair in turned], axis=1)
             made = [self._weighed_rows(rows, [-v * j for v in odd], d) for j in range(d)]
+            results.append(Matrix(np.stack(made, axis=1)))
+        return results[0], results[1]
+
+    def _turned_row(
+        self, pair: Sequence[Words], v: int, d: int, policy: str, by_element: Mapping[int, Key | None]
+    ) -> tuple[Words, Words]:
+        """g_v of h_u."""
+        limbs, n = pair[0].shape
+        h_a, h_b = (
+            np.stack([ring.times(part[i], pow(d, -1, q), q) for i, q in self._limbs(limbs)]) for part in pair
+        )
+        for element in _steps(v, d, policy):
+            h_a, h_b = (
+                np.stack([ring.substituted(part[i], element, q) for i, q in self._limbs(limbs)])
+                for part in (h_a, h_b)
+            )
+            key = by_element[element]
+            assert key is not None
+            switched, h_a = self._switched_row(self._digits(h_a, coefficients=True), key)
+            h_b = self._limbwise(ring.plus, h_b, switched[:, :: n // d], axis=0)
+        return h_a, h_b
+
+    def transpose_classes(self, x: Matrix, parts: int, first: int, inverse: bool) -> Matrix:
+        words, n = _words(x, Matrix), self._params.n
+        limbs, height = len(words), n // parts
+        rows = words.reshape(limbs, parts, -1, n)
+        exponents = [[height * _exponent(b, parts) * t for b in range(parts)] for t in range(parts)]
+        made = []
+        for number in range(parts):
+            powers = [-e for e in exponents[number]] if inverse else [one[number] for one in exponents]
+            made.append(
+                np.stack([self._weighed_rows(rows[:, :, j], powers, n) for j in range(rows.shape[2])], axis=1)
+            )
+        return Matrix(np.concatenate(made, axis=1))
+
+    def transpose_blocks(
+        self, a: Matrix, b: Matrix, parts: int, blocks: Sequence[int], keys: Sequence[Key | None], policy: str
+    ) -> tuple[Matrix, Matrix]:
+        n = self._params.n
+        height = n // parts
+        by_element = dict(zip(transpose_plan(n, policy).elements, keys, strict=True))  # type: ignore[arg-type]
+        shape = (-1, len(blocks), height, n)
+        rows = [_words(part, Matrix).reshape(shape) for part in (a, b)]
+        turned: dict[int, tuple[Words, Words]] = {}  # by v
+        own = {
+            number: [_exponent(block * height + i, n) for i in range(height)]
+            for number, block in enumerate(blocks)
+        }
+        for number, exponents in own.items():
+            for u in exponents:
+                pair = [
+                    self._weighed_rows(part[:, number], [u * c for c in range(height)], n) for part in rows
+                ]
+                v = pow(u, -1, 2 * n)
+                turned[v] = self._turned_row(pair, v, n, policy, by_element)
+        results = []
+        for part in (0, 1):
+            made = [
+                self._weighed_rows(
+                    np.stack([turned[v][part] for v in exponents], axis=1), [-v * c for v in exponents], n
+                )
+                for exponents in own.values()
+                for c in range(height)
+            ]
             results.append(Matrix(np.stack(made, axis=1)))
         return results[0], results[1]
 
@@ -499,6 +551,12 @@ def _alike(x: Ciphertext, y: Ciphertext) -> tuple[Words, Words]:
     longest = max(len(part) for part in parts)
     first, second = (np.pad(part, ((0, longest - len(part)), (0, 0), (0, 0))) for part in parts)
     return first, second
+
+
+def _exponent(position: int, count: int) -> int:
+    """The odd exponent that a position of `count` of a transform holds."""
+    bits = count.bit_length() - 1
+    return 1 + 2 * (int(f"{position:0{bits}b}"[::-1], 2) if bits else 0)
 
 
 def _steps(v: int, d: int, policy: str) -> list[int]:

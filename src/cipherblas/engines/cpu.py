@@ -252,6 +252,14 @@ class CpuEngine(Engine):
     def transpose_rows(self, a: Words, b: Words, keys: Sequence[Words], policy: str) -> tuple[Words, Words]:
         return self._context.transpose_rows(a, b, keys, policy)
 
+    def transpose_classes(self, x: Words, parts: int, first: int, inverse: bool) -> Words:
+        return self._context.transpose_classes(x, self._context.n, parts, first, inverse)
+
+    def transpose_blocks(
+        self, a: Words, b: Words, parts: int, blocks: Sequence[int], keys: Sequence[Words | None], policy: str
+    ) -> tuple[Words, Words]:
+        return self._context.transpose_blocks(a, b, parts, blocks, keys, policy)
+
 
 def _largest(integers: NDArray[Any]) -> int:
     """The largest absolute value."""
