@@ -8,7 +8,7 @@
 
 PYTHON ?= python3
 VENV ?= .venv
-EXTRAS ?= demo,plot,test
+EXTRAS ?= demo,distributed,plot,test
 NATIVE ?= build/native
 SANITIZED ?= build/sanitized
 THREAD_SANITIZED ?= build/thread-sanitized

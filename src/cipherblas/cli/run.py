@@ -22,6 +22,7 @@ from cipherblas.cli.options import (
     named_files,
     use_threads,
 )
+from cipherblas.cli.ranks import ranks, threads_of_rank
 from cipherblas.crypto import files
 from cipherblas.crypto.keys import EvaluationKeys
 from cipherblas.report import Display, duration, print_json, size
@@ -81,7 +82,7 @@ def run(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Run a program on encrypted operands, with public keys only.
+    """Run a program on encrypted operands, with public keys only; under mpiexec on several ranks.
 
     \b
     Examples:
@@ -89,35 +90,48 @@ def run(
       cipherblas run plan.json evaluation/ --a weights.npy --b X.ct -o Y.ct
       cipherblas run plan.json evaluation/ --operand weights=W.npy --operand x=X.ct -o Y.ct
       cipherblas run network.json evaluation/ --operand x=image.ct --weight-budget 4GiB -o scores.ct
+      mpiexec -n 4 cipherblas run plan.json evaluation/ --a A.ct --b B.ct -o C.ct
     """
-    use_threads(threads)
-    display = Display(quiet=quiet)
     given = locals()
     paths = named_files({name: given[name] for name in NAMES}, operand or [])
-    files.check_writable(output)
-    if weight_folder is not None:
-        files.check_writable(weight_folder / "cipherblas-weights")
-    with display.progress("reading the plan") as progress:
-        program = Program.load(plan, security=security, insecure=insecure, progress=progress)
-    _check_names(program, paths)
-    operands: dict[str, Any] = {}
-    for name, declared in program.operands.items():
-        path = paths[name]
-        with display.progress(f"reading {name}") as progress:
-            if declared.secret:
-                operands[name] = EncryptedOperand.load(
-                    path, security=security, insecure=insecure, progress=progress
-                )
-            else:
-                operands[name] = load_array(path, (len(declared.shape),))
-    with display.progress("reading the evaluation keys") as progress:
-        keys = EvaluationKeys.load(evaluation_keys, security=security, insecure=insecure, lazy=True)
-        server = program.server(keys, weight_budget=weight_budget, weight_folder=weight_folder)
-        keys.load_all(progress)  # once it is known that they are of this program
-    with display.progress("computing") as progress:
-        result = server.run(operands, progress=progress)
-    with display.progress("writing") as progress:
-        result.save(output, progress=progress)
+    with ranks(quiet) as communicator:
+        files.check_writable(output)
+        if weight_folder is not None:
+            files.check_writable(weight_folder / "cipherblas-weights")
+        alone, rank = communicator is None, 0 if communicator is None else communicator.rank
+        use_threads(threads if alone or threads is not None else threads_of_rank())
+        display = Display(quiet=quiet or rank > 0)
+        with display.progress("reading the plan") as progress:
+            program = Program.load(plan, security=security, insecure=insecure, progress=progress)
+        _check_names(program, paths)
+        operands: dict[str, Any] = {}
+        for name, declared in program.operands.items():
+            path = paths[name]
+            with display.progress(f"reading {name}") as progress:
+                if declared.secret:
+                    operands[name] = EncryptedOperand.load(
+                        path, security=security, insecure=insecure, progress=progress
+                    )
+                else:
+                    operands[name] = load_array(path, (len(declared.shape),))
+        with display.progress("reading the evaluation keys") as progress:
+            keys = EvaluationKeys.load(evaluation_keys, security=security, insecure=insecure, lazy=True)
+            server = program.server(
+                keys,
+                weight_budget=weight_budget,
+                weight_folder=weight_folder,
+                communicator=communicator,
+            )
+            server.load_keys(progress)  # once it is known that they are of this program
+        with display.progress("computing") as progress:
+            result = server.run(operands, progress=progress)
+        if rank == 0:
+            with display.progress("writing") as progress:
+                result.save(output, progress=progress)
+        if communicator is not None:
+            communicator.barrier()  # no rank ends before the result is written
+    if rank:
+        return
     if json:
         print_json(
             {
@@ -130,6 +144,7 @@ def run(
                 "encoding_seconds": server.encoding_seconds,
                 "peak_bytes": peak_bytes(),
                 "counts": asdict(server.counts),
+                **({} if communicator is None else {"ranks": communicator.size, "sent": asdict(server.sent)}),
             }
         )
     encoded = f", weights encoded in {duration(server.encoding_seconds)}" if server.encoding_seconds else ""

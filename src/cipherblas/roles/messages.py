@@ -199,6 +199,11 @@ def _digest(what: str, described: Sequence[Any], parts: Iterable[bytes | NDArray
     return hasher.hexdigest()
 
 
+def array_digest(array: NDArray[Any]) -> str:
+    """The name of a clear array: BLAKE2b over its type, shape and bytes."""
+    return _digest("array", [array.dtype.str, list(array.shape)], [array])
+
+
 def _form(piece: FreshCiphertext | EncryptedRows) -> tuple[str, float]:
     """The name of a feed's format, and its scale where the format keeps one."""
     return (SLOTS, 0.0) if isinstance(piece, FreshCiphertext) else (piece.NAME, piece.scale)

@@ -10,6 +10,7 @@ from cipherblas.common.errors import DTypeError, MismatchError
 from cipherblas.common.limits import check_name
 from cipherblas.common.progress import Tell
 from cipherblas.crypto.keys import EvaluationKeys, PublicKey
+from cipherblas.distributed.communicator import Communicator
 from cipherblas.engines.registry import CPU
 from cipherblas.lang import graph
 from cipherblas.lang.analysis import trace
@@ -58,6 +59,7 @@ class Program(PlannedProgram):
         engine: str = CPU,
         weight_budget: int | None = None,
         weight_folder: str | Path | None = None,
+        communicator: Communicator | None = None,
     ) -> Server:
         """A server with public keys only.
 
@@ -70,6 +72,9 @@ class Program(PlannedProgram):
             engine: who does the arithmetic: "cpu", or a name of `register_engine`.
             weight_budget: bytes of memory for the encoded weights of a network; by default half of what is available.
             weight_folder: where a temporary file holds those beyond the budget; by default the system's folder.
+            communicator: of a program that several ranks run together, each with a server of its own: this rank's end
+                of their messages, `MpiCommunicator()` under mpiexec. The result is on rank 0, bit for bit that of one
+                process. A server keeps the keys that its rank uses, and no others.
 
         Raises:
             MismatchError: the keys belong to another program.
@@ -82,6 +87,7 @@ class Program(PlannedProgram):
             engine=engine,
             weight_budget=weight_budget,
             weight_folder=weight_folder,
+            communicator=communicator,
         )
 
 

@@ -7,6 +7,7 @@ import itertools
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,21 @@ from numpy.typing import NDArray
 
 from cipherblas import _core
 from cipherblas.common.arrays import narrow_array
-from cipherblas.common.errors import DTypeError, MemoryBudgetError, MismatchError, ShapeError
+from cipherblas.common.errors import (
+    DTypeError,
+    MemoryBudgetError,
+    MismatchError,
+    ParameterError,
+    ShapeError,
+)
 from cipherblas.common.limits import check_available, check_bound, check_whole
 from cipherblas.common.memory import aligned_empty
 from cipherblas.common.progress import Progress
 from cipherblas.crypto.keys import EvaluationKeys, FreshCiphertext
+from cipherblas.distributed.agreement import check_agreement
+from cipherblas.distributed.communicator import Communicator, Sent
+from cipherblas.distributed.dry_run import RankRun, rank_runs
+from cipherblas.distributed.rows import RowsRanks, Share
 from cipherblas.engines.encodings import Encodings
 from cipherblas.engines.registry import CPU, engine_of
 from cipherblas.evaluators.family import Evaluators
@@ -33,6 +44,7 @@ from cipherblas.roles.calls import operands_in_one_mapping
 from cipherblas.roles.messages import (
     EncryptedOperand,
     EncryptedResult,
+    array_digest,
     check_parameters,
     check_shape,
     short_id,
@@ -40,7 +52,7 @@ from cipherblas.roles.messages import (
 from cipherblas.roles.planned import PlannedProgram
 from cipherblas.runtime.executor import Executor
 from cipherblas.runtime.inputs import Inputs, fresh
-from cipherblas.runtime.values import Handles, Input
+from cipherblas.runtime.values import Handles, Input, Value
 
 RUN = "this run, beside the keys"  # what memory is asked for
 
@@ -51,7 +63,8 @@ class Server:
     Attributes:
         counts: what the last run counted: equal to the plan's counts, but for masks that are encoded again where memory
             for keeping them is lacking.
-        seconds: duration of the last run, evaluation alone.
+        sent: what this rank sent to others in the last run.
+        seconds: duration of the last run, evaluation alone; on several ranks that of the slowest, messages included.
         encoding_seconds: what the last run spent on encoding weights beside that; the first run of a network does,
             later ones find them stored.
     """
@@ -64,6 +77,7 @@ class Server:
         engine: str = CPU,
         weight_budget: int | None = None,
         weight_folder: str | Path | None = None,
+        communicator: Communicator | None = None,
     ) -> None:
         if not isinstance(keys, EvaluationKeys):
             raise DTypeError(
@@ -78,17 +92,38 @@ class Server:
         check_parameters("the key set", keys.params, program.plan.parameters)
         keys.check(program.plan.keys)
         self.program = program
-        self._keys = keys
+        self.communicator = communicator
+        self._keys = keys if communicator is None else keys.only(self.rank_runs[communicator.rank].keys)
+        self._key_digest = "" if communicator is None else keys.digest()
         self._engine = engine_of(engine, program.plan.parameters)
         self._shared = program.encodings(weight_budget, weight_folder, engine)
         self._options: dict[str, Any] = {
+            "communicator": communicator,
             "engine": engine,
             "weight_budget": weight_budget,
             "weight_folder": weight_folder,
         }
+        self._ranked: RowsRanks | None = None
         self.counts = Counts()
+        self.sent = Sent()
         self.seconds = 0.0
         self.encoding_seconds = 0.0
+
+    @functools.cached_property
+    def rank_runs(self) -> list[RankRun]:
+        """What each rank computes and sends, and which keys it uses: found by a run on shapes.
+
+        Raises:
+            ParameterError: the server is alone.
+        """
+        if self.communicator is None:
+            raise ParameterError("This server has no ranks.", expected="a communicator", got="none")
+        plan = self.program.plan
+        return rank_runs(plan.parameters, self.program.executed, plan.decided, self.communicator.size)
+
+    def load_keys(self, progress: Progress | None = None) -> None:
+        """Read all keys that this server uses and that are still in files; see `EvaluationKeys.load_all`."""
+        self._keys.load_all(progress)
 
     def __repr__(self) -> str:
         return f"<Server of program {short_id(self.program.id)}>"
@@ -112,7 +147,18 @@ class Server:
             MemoryBudgetError: less memory is available than the plan needs.
             StorageError: encoded weights beyond their budget find no room in their file.
         """
+        if self.communicator is None:
+            return self._run(operands, progress)
+        try:
+            return self._run(operands, progress)
+        except BaseException as error:
+            self.communicator.failed(error)
+            raise
+
+    def _run(self, operands: Mapping[str, Any], progress: Progress | None) -> EncryptedResult:
         encrypted, clear = self._checked(operands)
+        if self.communicator is not None:
+            self._agree(self.communicator, encrypted, clear)
         masks = self._masks()
         plan, inputs = self.program.plan, ReceivedInputs(self.program, encrypted, clear)
         evaluators = self._evaluators(masks)
@@ -120,15 +166,18 @@ class Server:
             *(evaluators, self.program.executed, plan.decided, inputs, progress),
             weights=plan.counts.plain_products if plan.counts.stored_bytes else 0,
         )
+        before = Sent() if self.communicator is None else replace(self.communicator.sent)
         start = time.perf_counter()
         values = executor.results()
         self.encoding_seconds = evaluators.encoding_seconds
         self.seconds = time.perf_counter() - start - self.encoding_seconds
         self.counts = evaluators.counts
         digests = {name: operand.digest for name, operand in encrypted.items()}
-        arrays = [
-            value.form.taken([self._downloaded(handle) for handle in value.handles]) for value in values
-        ]
+        arrays = [self._arrays(value) for value in values]
+        if self.communicator is not None:
+            self.sent = self.communicator.sent - before
+            self.communicator.barrier()
+            self.seconds = time.perf_counter() - start - self.encoding_seconds  # of the slowest rank
         return EncryptedResult(
             self.program.id,
             self.program.shape,
@@ -155,15 +204,44 @@ class Server:
             )
 
         def rows() -> RowsNative:
-            return RowsNative(plan.parameters, self._keys, engine=self._engine, key_policy=plan.key_policy)
+            options: Any = {"engine": self._engine, "key_policy": plan.key_policy}
+            if self.communicator is None:
+                return RowsNative(plan.parameters, self._keys, **options)
+            self._ranked = RowsRanks(plan.parameters, self._keys, self.communicator, **options)
+            return self._ranked
 
         return Evaluators(slots, rows)
 
+    def _arrays(self, value: Value) -> Sequence[NDArray[Any]]:
+        """The ciphertexts of a result, on rank 0; none on others."""
+        words = [self._downloaded(handle) for handle in value.handles]
+        if self.communicator is not None and self.communicator.rank:
+            return []
+        return value.form.taken(words)
+
     def _downloaded(self, handle: Any) -> Any:
         """The words of a result, which the engine has: an array, or those of the a and the b part of rows."""
+        if isinstance(handle, Rows) and isinstance(handle.data, Share):
+            evaluator = self._ranked
+            assert evaluator is not None
+            whole = evaluator.gathered(handle.data)
+            parts = () if whole is None else (whole.a, whole.b)
+            return tuple(self._engine.download_matrix(part) for part in parts)
         if isinstance(handle, Rows):
             return tuple(self._engine.download_matrix(part) for part in handle.data)
         return self._engine.download(handle.data)
+
+    def _agree(
+        self,
+        communicator: Communicator,
+        encrypted: Mapping[str, EncryptedOperand],
+        clear: Mapping[str, NDArray[Any]],
+    ) -> None:
+        """Raise MismatchError on every rank where one holds another program, other keys or operands."""
+        digests = {"plan": self.program.id, "set of evaluation keys": self._key_digest}
+        digests |= {f"operand {name!r}": operand.digest for name, operand in encrypted.items()}
+        digests |= {f"operand {name!r}": array_digest(array) for name, array in clear.items()}
+        check_agreement(communicator, digests)
 
     def _checked(
         self, operands: Mapping[str, Any]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Iterable
 from typing import Any
@@ -161,6 +162,27 @@ class EvaluationKeys:
         """Raise MissingKeyError unless every key of `request` is here."""
         for element, limbs in request.limbs_by_number(RELINEARISE).items():
             self._check_one(element, limbs)
+
+    def only(self, request: KeyRequest) -> EvaluationKeys:
+        """A set of the keys of `request` alone, which are not copied; those in files stay there.
+
+        Raises:
+            MissingKeyError: one of them is not here.
+        """
+        self.check(request)
+        with self._lock:
+            both: dict[int, SwitchingKey | StoredKey] = {**self._stored, **self._keys}
+        wanted = [both[number] for number in request.limbs_by_number(RELINEARISE)]
+        return EvaluationKeys(self.params, self.program_id, wanted, self.key_id)
+
+    def digest(self) -> str:
+        """The name of these very keys: BLAKE2b over their numbers, limbs and seeds."""
+        with self._lock:
+            both: dict[int, SwitchingKey | StoredKey] = {**self._stored, **self._keys}
+        hasher = hashlib.blake2b(digest_size=32, person=b"cipherblas-keys")
+        for number, key in sorted(both.items()):
+            hasher.update(number.to_bytes(8, "little") + key.limbs.to_bytes(8, "little") + key.seed)
+        return hasher.hexdigest()
 
     def load_all(self, progress: Progress | None = None) -> None:
         """Read and expand all keys that are still in files, in threads.

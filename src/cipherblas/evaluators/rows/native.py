@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas.common.errors import MismatchError, MissingKeyError, RangeError
 from cipherblas.common.memory import aligned_empty
-from cipherblas.crypto.keys.evaluation import EvaluationKeys
 from cipherblas.crypto.keys.request import weight_key
 from cipherblas.crypto.params import Parameters
 from cipherblas.engines.cpu import CpuEngine
@@ -22,6 +21,23 @@ from cipherblas.rlwe.matrices.matrix import stride_of
 from cipherblas.rlwe.matrices.transposition import transpose_plan
 
 Pair: TypeAlias = tuple[Matrix, Matrix]
+
+
+class KeySource(Protocol):
+    """Where switching keys come from: `EvaluationKeys`, or what notes which are asked for."""
+
+    @property
+    def params(self) -> Parameters:
+        """The parameters that they were made with."""
+        ...
+
+    def get(self, galois: int, limbs: int) -> Any:
+        """The key of a Galois element for so many limbs."""
+        ...
+
+    def relinearisation(self, limbs: int) -> Any:
+        """The relinearisation key for so many limbs."""
+        ...
 
 
 class RowsNative(RowsEvaluator):
@@ -42,7 +58,7 @@ class RowsNative(RowsEvaluator):
     def __init__(
         self,
         params: Parameters,
-        keys: EvaluationKeys | None,
+        keys: KeySource | None,
         *,
         engine: Engine | None = None,
         key_policy: KeyPolicy = "direct",
@@ -58,27 +74,27 @@ class RowsNative(RowsEvaluator):
         self._keys = keys
         self._moduli = params.q
 
-    def _fresh_data(self, data: Any) -> Pair:
+    def _fresh_data(self, data: Any) -> Any:
         a, b = data
         return self.engine.upload_matrix(a), self.engine.upload_matrix(b)
 
     def _key(self, number: int, limbs: int) -> Key:
         return self.engine.upload_key(self._evaluation_keys().get(number, limbs))
 
-    def _evaluation_keys(self) -> EvaluationKeys:
+    def _evaluation_keys(self) -> KeySource:
         if self._keys is None:
             raise MissingKeyError("No evaluation keys were given.", expected="EvaluationKeys", got="none")
         return self._keys
 
     # ---- products ----
 
-    def _clear_product_data(self, factor: ClearFactor, x: Rows, exact: bool) -> Pair:
+    def _clear_product_data(self, factor: ClearFactor, x: Rows, exact: bool) -> Any:
         integers = factor.integers()
         a, b = x.data
         engine = self.engine
         return engine.multiply_integers(integers, a, exact), engine.multiply_integers(integers, b, exact)
 
-    def _fixed_product_data(self, factor: ClearFactor, number: int, x: Batch, exact: bool) -> Sequence[Pair]:
+    def _fixed_product_data(self, factor: ClearFactor, number: int, x: Batch, exact: bool) -> Sequence[Any]:
         engine = self.engine
         a, b = x.data
         keys = [self._key(weight_key(number, row), x.limbs) for row in range(factor.shape[0])]
@@ -93,16 +109,16 @@ class RowsNative(RowsEvaluator):
             pieces.append((switched, engine.add_matrices(part, correction)))
         return pieces
 
-    def _parts_data(self, x: Rows) -> Pair:
+    def _parts_data(self, x: Rows) -> Any:
         a, b = x.data
         return self.engine.transposed(a), self.engine.transposed(b)
 
-    def _part_product_data(self, part: Part, x: Rows) -> Pair:
+    def _part_product_data(self, part: Part, x: Rows) -> Any:
         a, b = x.data
         engine = self.engine
         return engine.multiply_matrices(part.data, a), engine.multiply_matrices(part.data, b)
 
-    def _gram_data(self, x: Rows) -> tuple[Pair, Pair]:
+    def _gram_data(self, x: Rows) -> tuple[Any, Any]:
         a, b = x.data
         engine = self.engine
         mixed = engine.multiply_matrices(engine.transposed(a), b)
@@ -111,7 +127,7 @@ class RowsNative(RowsEvaluator):
 
     # ---- key switching ----
 
-    def _transpose_data(self, x: Rows) -> Pair:
+    def _transpose_data(self, x: Rows) -> Any:
         policy = TRANSPOSE_POLICIES[self.key_policy]
         keys = [self._key(element, x.limbs) for element in transpose_plan(self.n, policy).elements]
         engine, square = self.engine, (self.n, self.n)
@@ -121,14 +137,14 @@ class RowsNative(RowsEvaluator):
             engine.spread(a, square, (down, 1)), engine.spread(b, square, (down, across)), keys, policy
         )
 
-    def _relinearise_data(self, x: Rows) -> Pair:
+    def _relinearise_data(self, x: Rows) -> Any:
         key = self.engine.upload_key(self._evaluation_keys().relinearisation(x.limbs))
         a, b = x.data
         return self.engine.relinearise_rows(a, b, key)
 
     # ---- the rest ----
 
-    def _take_data(self, x: Rows, rows: int, cols: int) -> Pair:
+    def _take_data(self, x: Rows, rows: int, cols: int) -> Any:
         """Of N rows of N entries, those at the coefficients of `rows` and of `cols` entries."""
         a, b = x.data
         engine = self.engine
@@ -141,29 +157,28 @@ class RowsNative(RowsEvaluator):
             b = engine.cut(b, columns=slice(0, cols * stride, stride))
         return engine.copied(a), engine.copied(b)
 
-    def _rows_data(self, x: Rows, start: int, stop: int) -> Pair:
+    def _rows_data(self, x: Rows, start: int, stop: int) -> Any:
         a, b = (self.engine.cut(part, rows=slice(start, stop)) for part in x.data)
         return a, b
 
-    def _stack_data(self, xs: Sequence[Rows]) -> Pair:
+    def _stack_data(self, xs: Sequence[Rows]) -> Any:
         a, b = (self.engine.stack([x.data[part] for x in xs]) for part in (0, 1))
         return a, b
 
-    def _add_data(self, x: Rows, y: Rows) -> Pair:
+    def _add_data(self, x: Rows, y: Rows) -> Any:
         return self._combined(self.engine.add_matrices, x, y)
 
-    def _sub_data(self, x: Rows, y: Rows) -> Pair:
+    def _sub_data(self, x: Rows, y: Rows) -> Any:
         return self._combined(self.engine.sub_matrices, x, y)
 
-    @staticmethod
-    def _combined(combine: Callable[[Matrix, Matrix], Matrix], x: Rows, y: Rows) -> Pair:
+    def _combined(self, combine: Callable[[Matrix, Matrix], Matrix], x: Rows, y: Rows) -> Any:
         return combine(x.data[0], y.data[0]), combine(x.data[1], y.data[1])
 
-    def _rescale_data(self, x: Rows) -> Pair:
+    def _rescale_data(self, x: Rows) -> Any:
         a, b = (self.engine.rescale_matrix(part) for part in x.data)
         return a, b
 
-    def _drop_data(self, x: Rows, limbs: int) -> Pair:
+    def _drop_data(self, x: Rows, limbs: int) -> Any:
         a, b = (self.engine.drop_limbs(part, limbs) for part in x.data)
         return a, b
 
@@ -171,20 +186,24 @@ class RowsNative(RowsEvaluator):
         a, b = x.data
         return self.engine.row_as_ciphertext(a, b, row)
 
-    def _of_elements_data(self, datas: Sequence[Any], cols: int, count: int, scale: float) -> Pair:
+    def _of_elements_data(self, datas: Sequence[Any], cols: int, count: int, scale: float) -> Any:
         return self.engine.rows_of_ciphertexts(datas, count, cols)
 
-    def _add_clear_data(self, x: Rows, values: Callable[[], NDArray[np.float64]]) -> Pair:
+    def _add_clear_data(self, x: Rows, values: Callable[[], NDArray[np.float64]]) -> Any:
         a, b = x.data
-        message = np.rint(values() * x.scale)
+        return a, self._plus_message(b, values(), x)
+
+    def _plus_message(self, b: Matrix, values: NDArray[np.float64], x: Rows) -> Matrix:
+        """A b part, or some of it, with the entries of a clear matrix that stand there."""
+        message = np.rint(values * x.scale)
         if not np.isfinite(message).all():
             raise RangeError(
                 "A clear matrix that is added must be finite, also times the scale.",
                 expected="finite entries, also times the scale",
                 got="NaN or infinity",
             )
-        residues = aligned_empty((x.limbs, *x.shape))
+        residues = aligned_empty((x.limbs, *message.shape))
         for limb, q in enumerate(self._moduli[: x.limbs]):
             signed = np.fmod(message, float(q)).astype(np.int64)  # exact: fmod does not round
             residues[limb] = np.where(signed < 0, signed + q, signed).view(np.uint64)
-        return a, self.engine.add_matrices(b, self.engine.upload_matrix(residues))
+        return self.engine.add_matrices(b, self.engine.upload_matrix(residues))

@@ -1,0 +1,273 @@
+"""Messages between ranks: arrays of 64-bit words with a small header, counted, and what ranks do together with them.
+
+Nothing is pickled: what travels are the words of ciphertexts, which are public, and headers of integers. Collectives
+are made of messages from one rank to another, so that a rank which waits for one notices that another has failed.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cipherblas.common.errors import CipherblasError, MismatchError
+from cipherblas.common.memory import aligned_empty
+
+Words: TypeAlias = NDArray[np.uint64]
+WORD_BYTES = 8
+PACKED_WORDS = (
+    1 << 17
+)  # arrays of a message that are smaller are copied into one buffer; larger ones go as they are
+MARK = 0x6369706865724D31  # "cipherM1": first word of a header
+_FIXED = 3  # words of a header before the shapes: mark, kind, number of arrays
+_DIMENSIONS = 4
+KINDS = (
+    "words",
+    "blocks",
+    "rows",
+    "columns",
+    "classes",
+    "lengths",
+    "digest",
+    "result",
+    "sum",
+    "end",
+)  # what a message may be
+
+
+class RankError(CipherblasError):
+    """Another rank has failed: this one cannot go on.
+
+    Attributes:
+        rank: which.
+    """
+
+    def __init__(self, rank: int, why: str) -> None:
+        super().__init__(f"Rank {rank} failed: {why}")
+        self.rank = rank
+
+
+@dataclass
+class Sent:
+    """What a rank has sent.
+
+    Attributes:
+        messages: headers apart.
+        nbytes: of their words, headers apart.
+        headers: each precedes one message, or several that hold large arrays.
+    """
+
+    messages: int = 0
+    nbytes: int = 0
+    headers: int = 0
+
+    def __sub__(self, other: Sent) -> Sent:
+        return Sent(self.messages - other.messages, self.nbytes - other.nbytes, self.headers - other.headers)
+
+
+class Communicator(ABC):
+    """One rank's end of the messages between `size` ranks.
+
+    Subclasses move buffers: `_put` sends one without waiting, `_take` waits for one of known length, `_finish` waits
+    until all that were put may be overwritten. Buffers from one rank to another arrive in order.
+
+    Attributes:
+        rank, size: of this rank, and of all.
+        sent: what this rank has sent so far.
+    """
+
+    def __init__(self, rank: int, size: int) -> None:
+        self.rank, self.size = rank, size
+        self.sent = Sent()
+
+    @abstractmethod
+    def _put(self, words: Words, to: int) -> None: ...
+
+    @abstractmethod
+    def _take(self, words: Words, source: int) -> None:
+        """Fill `words` with the next buffer of a rank."""
+
+    @abstractmethod
+    def _take_header(self, source: int) -> Words:
+        """The next buffer of a rank, of any length."""
+
+    @abstractmethod
+    def _finish(self) -> None: ...
+
+    # ---- one rank to another ----
+
+    def send(self, kind: str, arrays: Sequence[Words], to: int) -> None:
+        """Send arrays; they may be changed once `finish` has returned."""
+        shapes = [number for array in arrays for number in _shape_words(array.shape)]
+        header = np.array([MARK, KINDS.index(kind), len(arrays), *shapes], np.uint64)
+        self._put(header, to)
+        self.sent.headers += 1
+        small = [array for array in arrays if array.size < PACKED_WORDS]
+        for buffer in [*_packed(small), *(array for array in arrays if array.size >= PACKED_WORDS)]:
+            self._put(buffer.reshape(-1), to)
+            self.sent.messages += 1
+            self.sent.nbytes += buffer.size * WORD_BYTES
+
+    def receive(self, kind: str, source: int) -> list[Words]:
+        """What a rank has sent.
+
+        Raises:
+            MismatchError: it is another kind of message: the ranks do not run the same program.
+            RankError: a rank has failed.
+        """
+        header = self._take_header(source)
+        known = len(header) >= _FIXED and int(header[0]) == MARK and int(header[1]) < len(KINDS)
+        got = KINDS[int(header[1])] if known else "no message of ours"
+        if got != kind:
+            raise MismatchError(
+                f"Rank {source} sent another message than rank {self.rank} waits for.", expected=kind, got=got
+            )
+        shapes = [_shape_of(words) for words in header[_FIXED:].reshape(-1, 1 + _DIMENSIONS)]
+        sizes = [math.prod(shape) for shape in shapes]
+        small = sum(size for size in sizes if size < PACKED_WORDS)
+        room = self._room((small,))
+        if small:
+            self._take(room, source)
+        arrays, start = [], 0
+        for shape, size in zip(shapes, sizes, strict=True):
+            if size < PACKED_WORDS:
+                arrays.append(room[start : start + size].reshape(shape))
+                start += size
+        large = iter(
+            [
+                self._whole(shape, source)
+                for shape, size in zip(shapes, sizes, strict=True)
+                if size >= PACKED_WORDS
+            ]
+        )
+        packed = iter(arrays)
+        return [next(packed if size < PACKED_WORDS else large) for size in sizes]
+
+    def _room(self, shape: tuple[int, ...]) -> Words:
+        room: Words = aligned_empty(shape)
+        return room
+
+    def _whole(self, shape: tuple[int, ...], source: int) -> Words:
+        room = self._room(shape)
+        self._take(room.reshape(-1), source)
+        return room
+
+    def finish(self) -> None:
+        """Wait until all that was sent may be changed."""
+        self._finish()
+
+    # ---- all ranks together ----
+
+    def exchange(
+        self, kind: str, arrays: Mapping[int, Sequence[Words]], sources: Sequence[int]
+    ) -> dict[int, list[Words]]:
+        """Send arrays to some ranks, each its own, and receive from some.
+
+        Args:
+            arrays: rank → what it gets.
+            sources: those that send something to this one.
+        """
+        for step in range(1, self.size):  # so that not all write to one rank first
+            to = (self.rank + step) % self.size
+            if to in arrays:
+                self.send(kind, arrays[to], to)
+        found = {source: self.receive(kind, source) for source in _turned(sources, self.rank, self.size)}
+        self.finish()
+        return found
+
+    def all_gather(
+        self, kind: str, arrays: Sequence[Words], group: Sequence[int] | None = None
+    ) -> list[list[Words]]:
+        """What each rank of a group gives, of any lengths, in the order of the group.
+
+        Lengths are agreed upon first: each message has a header with its shapes.
+        """
+        group = range(self.size) if group is None else group
+        others = [rank for rank in group if rank != self.rank]
+        found = self.exchange(kind, dict.fromkeys(others, arrays), others)
+        return [list(arrays) if rank == self.rank else found[rank] for rank in group]
+
+    def gather(self, kind: str, arrays: Sequence[Words], to: int = 0) -> list[list[Words]] | None:
+        """What each rank gives, in their order, on one of them; None on the others."""
+        if self.rank != to:
+            self.exchange(kind, {to: arrays}, [])
+            return None
+        found = self.exchange(kind, {}, [rank for rank in range(self.size) if rank != to])
+        return [list(arrays) if rank == to else found[rank] for rank in range(self.size)]
+
+    def broadcast(
+        self, kind: str, arrays: Sequence[Words] | None, root: int, group: Sequence[int] | None = None
+    ) -> list[Words]:
+        """What one rank of a group has, on all of them: a binomial tree."""
+        group = list(range(self.size) if group is None else group)
+        start, count = group.index(root), len(group)
+        place = (group.index(self.rank) - start) % count
+        step = 1
+        while step <= place:
+            step *= 2
+        if place:
+            arrays = self.receive(kind, group[(start + place - step // 2) % count])
+        assert arrays is not None
+        while place + step < count:
+            self.send(kind, arrays, group[(start + place + step) % count])
+            step *= 2
+        self.finish()
+        return list(arrays)
+
+    def reduce(
+        self,
+        kind: str,
+        arrays: Sequence[Words],
+        add: Callable[[Sequence[Words], Sequence[Words]], Sequence[Words]],
+        root: int,
+        group: Sequence[int] | None = None,
+    ) -> list[Words] | None:
+        """The sum of what all ranks of a group have, on one of them: a binary tree of `add`; None on the others.
+
+        Sums of residues are not sums of words: `add` reduces modulo each prime.
+        """
+        group = list(range(self.size) if group is None else group)
+        start, count = group.index(root), len(group)
+        place, step = (group.index(self.rank) - start) % count, 1
+        while step < count:
+            if place % (2 * step):
+                self.send(kind, arrays, group[(start + place - step) % count])
+                self.finish()
+                return None
+            if place + step < count:
+                arrays = add(arrays, self.receive(kind, group[(start + place + step) % count]))
+            step *= 2
+        return list(arrays)
+
+    def barrier(self) -> None:
+        """Wait for all."""
+        self.all_gather("end", [])
+
+    # ---- faults ----
+
+    @abstractmethod
+    def failed(self, error: BaseException) -> None:
+        """Tell all others that this rank cannot go on."""
+
+
+def _shape_words(shape: tuple[int, ...]) -> list[int]:
+    return [len(shape), *shape, *[0] * (_DIMENSIONS - len(shape))]
+
+
+def _shape_of(words: Words) -> tuple[int, ...]:
+    return tuple(int(length) for length in words[1 : 1 + int(words[0])])
+
+
+def _packed(arrays: Sequence[Words]) -> list[Words]:
+    filled = [array.reshape(-1) for array in arrays if array.size]
+    return [filled[0] if len(filled) == 1 else np.concatenate(filled)] if filled else []
+
+
+def _turned(ranks: Sequence[int], rank: int, size: int) -> list[int]:
+    """In the order in which they send to this one."""
+    return sorted(ranks, key=lambda other: (rank - other) % size)

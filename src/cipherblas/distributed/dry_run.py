@@ -1,0 +1,251 @@
+"""What each rank of a run does, holds, sends and which keys it uses, by a run on shapes alone.
+
+The evaluator is that of the real run. Its engine has no data: a matrix is its shape, and what would be done with it is
+counted; its messages hand over shapes, and are counted as real ones are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cipherblas import _core
+from cipherblas.crypto.keys.request import KeyRequest
+from cipherblas.crypto.params import Parameters
+from cipherblas.distributed.communicator import Communicator, Sent, Words
+from cipherblas.distributed.in_process import run_ranks
+from cipherblas.distributed.rows import RowsRanks, Share
+from cipherblas.distributed.shares import Indices
+from cipherblas.engines.protocol import Matrix
+from cipherblas.evaluators.family import Evaluators
+from cipherblas.evaluators.rows.values import Batch, ClearFactor, Rows
+from cipherblas.evaluators.slots.symbolic import Symbolic
+from cipherblas.lang.nodes import Expression
+from cipherblas.rlwe.costs import Costs
+from cipherblas.rlwe.counts import Counts
+from cipherblas.runtime.executor import Executor
+from cipherblas.runtime.inputs import SymbolicInputs
+from cipherblas.runtime.values import Decisions
+
+
+@dataclass(frozen=True)
+class RankRun:
+    """What one rank of a run does.
+
+    Attributes:
+        rank: which.
+        counts: what it computes.
+        sent: what it sends.
+        keys: the switching keys that it uses.
+    """
+
+    rank: int
+    counts: Counts
+    sent: Sent
+    keys: KeyRequest
+
+
+def rank_runs(
+    parameters: Parameters, expression: Expression, decisions: Decisions, size: int
+) -> list[RankRun]:
+    """The runs of so many ranks, on shapes.
+
+    Raises:
+        CipherblasError: as a dry run of the program raises it.
+    """
+
+    def one(communicator: Communicator) -> RankRun:
+        counts, keys = Counts(), _KeysAsked(parameters)
+        policy = decisions.key_policy
+        evaluators = Evaluators(
+            lambda: Symbolic(parameters, key_policy=policy),
+            lambda: _Planned(parameters, keys, communicator, counts, decisions),
+        )
+        executor = Executor(evaluators, expression, decisions, SymbolicInputs())
+        for value in executor.results():
+            for handle in value.handles:
+                if isinstance(handle, Rows):
+                    assert isinstance(evaluators.rows, RowsRanks)
+                    evaluators.rows.gathered(handle.data)
+        if "slots" in vars(evaluators):
+            keys.asked = keys.asked.joined(evaluators.slots.request)
+            counts = counts + evaluators.slots.counts
+        return RankRun(communicator.rank, counts, communicator.sent, keys.asked)
+
+    return run_ranks(size, one, copies=False)
+
+
+class _KeysAsked:
+    """Notes which keys are asked for."""
+
+    def __init__(self, params: Parameters) -> None:
+        self.params, self.asked = params, KeyRequest()
+
+    def get(self, galois: int, limbs: int) -> None:
+        self.asked.galois[galois] = max(limbs, self.asked.galois.get(galois, 0))
+
+    def relinearisation(self, limbs: int) -> None:
+        self.asked.need_relinearise(limbs)
+
+
+def _zeros(*shape: int) -> Words:
+    """An array of this shape that takes no memory."""
+    return np.broadcast_to(np.uint64(0), shape)
+
+
+class _ShapeEngine:
+    """The calls of an `Engine` that matrices by rows need, on shapes, counted."""
+
+    def __init__(self, params: Parameters, counts: Counts, decisions: Decisions) -> None:
+        self._n, self._counts, self._costs = params.n, counts, Costs(params)
+        self._steps: Mapping[str, int] = {}
+
+    def upload_matrix(self, words: Words) -> Words:
+        return words
+
+    def download_matrix(self, matrix: Words) -> Words:
+        return matrix
+
+    def upload_key(self, words: Any) -> Any:
+        return words
+
+    def add_matrices(self, x: Words, y: Words) -> Words:
+        self._costs.addition(self._counts, (x.shape[1], x.shape[2] - self._n), len(x))
+        return x
+
+    sub_matrices = add_matrices
+
+    def multiply_matrices(self, x: Words, y: Words) -> Words:
+        self._costs.secret_gemm(self._counts, x.shape[1], x.shape[2], y.shape[2], len(x))
+        return _zeros(len(x), x.shape[1], y.shape[2])
+
+    def multiply_integers(self, passes: int, rows: int, x: Words) -> Words:
+        self._costs.clear_gemm(self._counts, rows, x.shape[1], x.shape[2], len(x), passes)
+        return _zeros(len(x), rows, x.shape[2])
+
+    def transposed(self, x: Words) -> Words:
+        return _zeros(len(x), x.shape[2], x.shape[1])
+
+    def cut(self, x: Words, rows: slice = slice(None), columns: slice = slice(None)) -> Words:
+        return x[:, rows, columns]
+
+    def copied(self, x: Words) -> Words:
+        self._costs.copy(self._counts, (x.shape[1], x.shape[2] - self._n), len(x))
+        return x
+
+    def stack(self, xs: Sequence[Words]) -> Words:
+        return _zeros(len(xs[0]), sum(x.shape[1] for x in xs), xs[0].shape[2])
+
+    def rescale_matrix(self, x: Words) -> Words:
+        self._costs.row_rescale(self._counts, (x.shape[1], x.shape[2] - self._n), len(x))
+        return x[:-1]
+
+    def drop_limbs(self, x: Words, limbs: int) -> Words:
+        return x[:limbs]
+
+    def relinearise_rows(self, a: Words, b: Words, key: Any) -> tuple[Words, Words]:
+        self._counts.relinearisations += a.shape[1]
+        self._costs.switches(self._counts, a.shape[1], len(a), 1)
+        return a, b
+
+    def transpose_classes(self, x: Words, parts: int, first: int, inverse: bool) -> Words:
+        self._passes(x, parts.bit_length() - 1)
+        return x
+
+    def transpose_blocks(
+        self, a: Words, b: Words, parts: int, blocks: Sequence[int], keys: Sequence[Any], policy: str
+    ) -> tuple[Words, Words]:
+        steps = _core.transpose_steps(self._n, policy, parts, list(blocks))
+        used = {key for row in steps for key in row}
+        self._costs.switches(self._counts, sum(map(len, steps)), len(a), len(used))
+        self._counts.mac_limbs += 2 * len(a) * a.shape[1]
+        for part in (a, b):
+            self._passes(part, 2 * (self._n // parts).bit_length() - 2)
+        return a, b
+
+    def _passes(self, x: Words, layers: int) -> None:
+        """Each reads and writes all rows."""
+        self._counts.moved_bytes += -(-layers // _core.PASS_LAYERS) * 2 * x.nbytes
+
+
+class _Planned(RowsRanks):
+    """`RowsRanks` on shapes."""
+
+    def __init__(
+        self,
+        params: Parameters,
+        keys: _KeysAsked,
+        communicator: Communicator,
+        counts: Counts,
+        decisions: Decisions,
+    ) -> None:
+        engine: Any = _ShapeEngine(params, counts, decisions)
+        super().__init__(params, keys, communicator, engine=engine, key_policy=decisions.key_policy)
+        self._own = counts
+
+    def fresh(self, data: Any, shape: tuple[int, int], **options: Any) -> Rows:
+        """An operand of this shape."""
+        limbs, (rows, cols) = options["limbs"], shape
+        return super().fresh((_zeros(limbs, rows, self.n), _zeros(limbs, rows, cols)), shape, **options)
+
+    def fresh_batch(self, data: Any, shape: tuple[int, int], **options: Any) -> Batch:
+        """The same, of rows that share their a parts."""
+        limbs, (rows, cols) = options["limbs"], shape
+        words = (_zeros(limbs, -(-cols // self.n), self.n), _zeros(limbs, rows, cols))
+        return super().fresh_batch(words, shape, **options)
+
+    def _empty(self, shape: tuple[int, ...], zero: bool = False) -> Words:
+        return _zeros(*shape)
+
+    def _copied(self, words: Words) -> Words:
+        self._own.moved_bytes += 2 * words.nbytes
+        return _zeros(*words.shape)
+
+    def _fill(self, out: Words, place: Any, words: Words) -> None:
+        self._own.moved_bytes += 2 * words.nbytes
+
+    def _picked(self, x: Matrix, rows: Indices | None = None, columns: Indices | None = None) -> Matrix:
+        limbs, height, width = x.shape
+        if rows is not None:
+            return _zeros(limbs, len(rows), width)
+        assert columns is not None
+        return _zeros(limbs, height, len(columns))
+
+    def _spread(self, x: Matrix, places: Indices, height: int, across: int) -> Matrix:
+        self._own.moved_bytes += len(x) * height * self.n * 8
+        return _zeros(len(x), height, self.n)
+
+    def _joined(self, x: Share, found: Sequence[Sequence[Words]]) -> Share:
+        limbs, (rows, columns) = len(found[0][0]), x.shape
+        return Share(_zeros(limbs, rows, self.n), _zeros(limbs, rows, columns), "whole", x.shape)
+
+    def _clear_product_data(self, factor: ClearFactor, x: Rows, exact: bool) -> Share:
+        mine, (rows, k) = self.as_columns(x.data), factor.shape
+        passes = self._passes(k, factor.largest, x.limbs, exact)
+        a, b = (self.engine.multiply_integers(passes, rows, part) for part in (mine.a, mine.b))  # type: ignore[arg-type]
+        return Share(a, b, mine.kind, (rows, x.shape[1]))
+
+    def _fixed_product_data(self, factor: ClearFactor, number: int, x: Batch, exact: bool) -> Sequence[Share]:
+        found = []
+        for start in range(0, x.shape[1], self.n):
+            shape = (factor.shape[0], min(self.n, x.shape[1] - start))
+            self._costs_of_switches(shape[0], x.limbs)
+            found.append(Share(_zeros(x.limbs, shape[0], self.n), _zeros(x.limbs, *shape), "whole", shape))
+        return found
+
+    def _costs_of_switches(self, rows: int, limbs: int) -> None:
+        self.costs.switches(self._own, rows, limbs, rows, hoisted=1)
+
+    def _element_data(self, x: Rows, row: int) -> None:
+        self.whole(x.data)
+
+    def _of_elements_data(self, datas: Sequence[Any], cols: int, count: int, scale: float) -> Share:
+        limbs = len(self.params.q)
+        return Share(_zeros(limbs, count, self.n), _zeros(limbs, count, cols), "whole", (count, cols))
+
+    def _plus_message(self, b: Matrix, values: NDArray[np.float64], x: Rows) -> Matrix:
+        return b

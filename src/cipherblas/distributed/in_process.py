@@ -1,0 +1,97 @@
+"""Ranks in one process: a thread each, with the messages of real ranks, counted alike. For tests, and for planning."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+import numpy as np
+
+from cipherblas.distributed.communicator import Communicator, RankError, Words
+
+Result = TypeVar("Result")
+PATIENCE = 0.02  # seconds between looks at whether a rank has failed
+
+
+class _Shared:
+    """What all ranks of a run see."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.queues: dict[tuple[int, int], queue.SimpleQueue[Words]] = {
+            (source, to): queue.SimpleQueue() for source in range(size) for to in range(size)
+        }
+        self.fault: tuple[int, str] | None = None
+        self.lock = threading.Lock()
+
+
+class InProcess(Communicator):
+    """A rank that is a thread. Buffers are handed over without a copy where `copies` is false: then nobody may write to
+    them, as in a run on shapes alone."""
+
+    def __init__(self, shared: _Shared, rank: int, copies: bool) -> None:
+        super().__init__(rank, shared.size)
+        self._shared, self._copies = shared, copies
+
+    def _put(self, words: Words, to: int) -> None:
+        self._shared.queues[self.rank, to].put(words.copy() if self._copies else words)
+
+    def _take_header(self, source: int) -> Words:
+        while True:
+            try:
+                return self._shared.queues[source, self.rank].get(timeout=PATIENCE)
+            except queue.Empty:
+                if self._shared.fault is not None:
+                    raise RankError(*self._shared.fault) from None
+
+    def _take(self, words: Words, source: int) -> None:
+        found = self._take_header(source)
+        if self._copies:
+            words[...] = found
+
+    def _room(self, shape: tuple[int, ...]) -> Words:
+        return super()._room(shape) if self._copies else np.broadcast_to(np.uint64(0), shape)
+
+    def _finish(self) -> None:
+        pass
+
+    def failed(self, error: BaseException) -> None:
+        with self._shared.lock:
+            if self._shared.fault is None:
+                self._shared.fault = (self.rank, str(error))
+
+
+def run_ranks(size: int, work: Callable[[Communicator], Result], *, copies: bool = True) -> list[Result]:
+    """work(communicator) on so many ranks at once; their results.
+
+    Args:
+        copies: buffers are copied, as real messages are.
+
+    Raises:
+        CipherblasError: that of the first rank that failed; others as `work` raises them.
+    """
+    shared = _Shared(size)
+    results: list[Result | None] = [None] * size
+    errors: dict[int, BaseException] = {}
+
+    def one(rank: int) -> None:
+        communicator = InProcess(shared, rank, copies)
+        try:
+            results[rank] = work(communicator)
+        except BaseException as error:
+            communicator.failed(error)
+            errors[rank] = error
+
+    if size == 1:
+        return [work(InProcess(shared, 0, copies))]
+    threads = [threading.Thread(target=one, args=(rank,), name=f"rank {rank}") for rank in range(size)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        own = [error for error in errors.values() if not isinstance(error, RankError)]
+        raise (own or list(errors.values()))[0]
+    return results  # type: ignore[return-value]

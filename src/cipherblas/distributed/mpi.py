@@ -1,0 +1,150 @@
+"""Ranks of MPI, through mpi4py: buffers alone, and waits that notice when another rank has failed."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cipherblas.common.errors import CipherblasError, ParameterError
+from cipherblas.distributed.communicator import Communicator, RankError, Words
+
+DATA, FAULT, HEARD = 1, 2, 3  # tags
+SHORTEST, LONGEST = 2e-5, 2e-3  # seconds of a pause while waiting
+GRACE = 3.0  # seconds that ranks have to say why they stop, before all are ended
+_SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "PMIX_SIZE")  # set by mpiexec of MPICH (and srun), of Open MPI
+_LOCAL_SIZES = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS_PER_NODE")
+
+
+def ranks_launched() -> int:
+    """Ranks that `mpiexec` (or `srun`) started together with this process; 1 where nothing did."""
+    return _first(_SIZES)
+
+
+def ranks_here() -> int:
+    """Those of them on this machine, as far as the launcher says it: they share its processors."""
+    return _first(_LOCAL_SIZES)
+
+
+def _first(names: tuple[str, ...]) -> int:
+    values = (os.environ.get(name, "") for name in names)
+    return next((int(value) for value in values if value.isdigit() and int(value) > 0), 1)
+
+
+class MpiCommunicator(Communicator):
+    """The ranks of `MPI.COMM_WORLD`.
+
+    A rank that fails tells all others (`failed`), which then raise `RankError` at their next message, and ends the run
+    when they have said so, or after some seconds.
+
+    Raises:
+        ParameterError: mpi4py, or an MPI library, is not installed.
+    """
+
+    def __init__(self) -> None:
+        self._mpi = _mpi()
+        self._comm = self._mpi.COMM_WORLD.Dup()
+        self._pending: list[tuple[Any, Words]] = []
+        self._failure: BaseException | None = None
+        super().__init__(self._comm.Get_rank(), self._comm.Get_size())
+        atexit.register(self._end)
+
+    def _put(self, words: Words, to: int) -> None:
+        words = np.ascontiguousarray(words)
+        self._pending = [one for one in self._pending if not one[0].Test()]
+        self._pending.append((self._comm.Isend([words, self._mpi.UINT64_T], to, DATA), words))
+
+    def _take(self, words: Words, source: int) -> None:
+        request = self._comm.Irecv([words, self._mpi.UINT64_T], source, DATA)
+        self._wait(request.Test)
+
+    def _take_header(self, source: int) -> Words:
+        status = self._mpi.Status()
+        self._wait(lambda: self._comm.Iprobe(source, DATA, status))
+        words = np.empty(status.Get_count(self._mpi.UINT64_T), np.uint64)
+        self._take(words, source)
+        return words
+
+    def _finish(self) -> None:
+        for request, _ in self._pending:
+            self._wait(request.Test)
+        self._pending.clear()
+
+    def _wait(self, done: Callable[[], Any]) -> None:
+        """Until something is done; several ranks may share a processor, so that waiting must not keep it busy.
+
+        Raises:
+            RankError: a rank has failed.
+        """
+        pause = SHORTEST
+        while not done():
+            self.check()
+            time.sleep(pause)
+            pause = min(2 * pause, LONGEST)
+
+    def check(self) -> None:
+        """Raise RankError where a rank has failed."""
+        status = self._mpi.Status()
+        if not self._comm.Iprobe(self._mpi.ANY_SOURCE, FAULT, status):
+            return
+        words = np.empty(status.Get_count(self._mpi.UINT64_T), np.uint64)
+        rank = status.Get_source()
+        self._comm.Recv([words, self._mpi.UINT64_T], rank, FAULT)
+        raise RankError(rank, words.tobytes().rstrip(b"\0").decode(errors="replace"))
+
+    def failed(self, error: BaseException) -> None:
+        """Tell all others, once; this process then ends the run when it exits."""
+        if self._failure is not None:
+            return
+        self._failure = error
+        if not isinstance(error, RankError):
+            text = _why(error).encode()
+            words = np.frombuffer(text + b"\0" * (-len(text) % 8 or 8), np.uint64)
+            self._tell(words, FAULT, [rank for rank in range(self.size) if rank != self.rank])
+
+    def _tell(self, words: Words, tag: int, ranks: list[int]) -> None:
+        for rank in ranks:
+            self._pending.append((self._comm.Isend([words, self._mpi.UINT64_T], rank, tag), words))
+
+    def _end(self) -> None:
+        """At exit: after a failure no rank may wait for another in MPI_Finalize."""
+        error = self._failure
+        if error is None:
+            return
+        deadline = time.monotonic() + GRACE
+        if isinstance(error, RankError):
+            self._tell(np.zeros(1, np.uint64), HEARD, [error.rank])
+            deadline += GRACE  # the rank that failed ends the run
+            heard = self.size
+        else:
+            heard = 0
+        while time.monotonic() < deadline and heard != self.size - 1:
+            for request, _ in self._pending:
+                request.Test()
+            if not isinstance(error, RankError) and self._comm.Iprobe(self._mpi.ANY_SOURCE, HEARD):
+                self._comm.Recv([np.empty(1, np.uint64), self._mpi.UINT64_T], self._mpi.ANY_SOURCE, HEARD)
+                heard += 1
+            time.sleep(LONGEST)
+        self._mpi.COMM_WORLD.Abort(1)
+
+
+def _why(error: BaseException) -> str:
+    if isinstance(error, (SystemExit, KeyboardInterrupt)):
+        return "it was stopped."
+    return str(error) if isinstance(error, CipherblasError) else f"{type(error).__name__}: {error}"
+
+
+def _mpi() -> Any:
+    try:
+        from mpi4py import MPI
+    except (ImportError, RuntimeError) as error:  # RuntimeError: no library of MPI is found
+        raise ParameterError(
+            "Several ranks need mpi4py and an MPI library: `pip install 'cipherblas[distributed]'`.",
+            expected="mpi4py",
+            got=str(error),
+        ) from error
+    return MPI

@@ -1,0 +1,444 @@
+"""`RowsRanks`: runs an algorithm on matrices that are encrypted by rows on several ranks, each of which has a part.
+
+All ranks run the same code on the same handles; what differs is the data of a handle, a `Share`:
+
+    whole     every rank has all rows and columns: operands that are needed so;
+    columns   a rank has some columns of a and of b: products with clear matrices need no others;
+    rows      a rank has some rows: products of secrets, and key switches.
+
+A product of secrets takes columns of its left factor and the whole right one, and gives rows. A transposition takes
+rows and gives rows; ranks exchange rows before and after the key switches. Anything else is brought into the form
+that is needed. Arithmetic modulo q is exact, so that all residues are those of one process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cipherblas import _core
+from cipherblas.common.memory import aligned_empty
+from cipherblas.crypto.params import Parameters
+from cipherblas.distributed.communicator import Communicator, Words
+from cipherblas.distributed.shares import Indices, Shares
+from cipherblas.engines.protocol import Engine, Key, Matrix
+from cipherblas.evaluators.rows.interface import TRANSPOSE_POLICIES
+from cipherblas.evaluators.rows.native import KeySource, RowsNative
+from cipherblas.evaluators.rows.values import Batch, ClearFactor, Part, Rows
+from cipherblas.rlwe.key_policies import KeyPolicy
+from cipherblas.rlwe.matrices.matrix import stride_of
+from cipherblas.rlwe.matrices.transposition import transpose_plan
+
+WHOLE, ROWS, COLUMNS = "whole", "rows", "columns"
+
+
+@dataclass
+class Share:
+    """What a rank has of an encryption: some of its rows, or some of its columns, or all.
+
+    Attributes:
+        a, b: matrices of residues.
+        kind: "whole", "rows" or "columns".
+        shape: of the whole encryption: rows and columns of b.
+        made: all of it, where it was asked for.
+    """
+
+    a: Matrix
+    b: Matrix
+    kind: str
+    shape: tuple[int, int]
+    made: Share | None = None
+
+    def with_parts(self, a: Matrix, b: Matrix) -> Share:
+        """Others, of the same rows and columns."""
+        return Share(a, b, self.kind, self.shape)
+
+
+class _Half(NamedTuple):
+    """One part of an encryption, to be transposed: data of a `Part`."""
+
+    of: Share
+    is_b: bool
+
+
+class RowsRanks(RowsNative):
+    """`RowsNative` on the ranks of a communicator. Data: `Share`.
+
+    Args:
+        params: the parameters of ciphertexts and keys.
+        keys: those that this rank uses; it looks at no other.
+        communicator: its end of the messages.
+        engine: who computes; by default this processor.
+    """
+
+    def __init__(
+        self,
+        params: Parameters,
+        keys: KeySource | None,
+        communicator: Communicator,
+        *,
+        engine: Engine | None = None,
+        key_policy: KeyPolicy = "direct",
+    ) -> None:
+        super().__init__(params, keys, engine=engine, key_policy=key_policy)
+        self.communicator = communicator
+        self.rank = communicator.rank
+        self.shares = Shares(self.n, communicator.size)
+
+    # ---- words of the host ----
+
+    def _words(self, x: Matrix) -> Words:
+        words: Words = self.engine.download_matrix(x)
+        return words
+
+    def _matrix(self, words: Words) -> Matrix:
+        return self.engine.upload_matrix(words)
+
+    def _empty(self, shape: tuple[int, ...], zero: bool = False) -> Words:
+        words: Words = aligned_empty(shape)
+        if zero:
+            words.fill(0)
+        return words
+
+    def _picked(self, x: Matrix, rows: Indices | None = None, columns: Indices | None = None) -> Matrix:
+        """Some rows, or some columns: a copy."""
+        words = self._words(x)
+        indices, axis = (rows, 1) if rows is not None else (columns, 2)
+        assert indices is not None
+        out = self._empty((*words.shape[:axis], len(indices), *words.shape[axis + 1 :]))
+        np.take(words, indices, axis=axis, out=out, mode="clip")
+        return self._matrix(out)
+
+    # ---- from one kind to another ----
+
+    def own_rows(self, count: int) -> Indices:
+        """The rows of this rank."""
+        return self.shares.rows(count, self.rank)
+
+    def whole(self, x: Share) -> Share:
+        """The same on every rank, whole."""
+        if x.kind == WHOLE:
+            return x
+        if x.made is None:
+            words = [self._words(x.a), self._words(x.b)]
+            x.made = self._joined(x, self.communicator.all_gather(x.kind, words))
+        return x.made
+
+    def gathered(self, x: Share) -> Share | None:
+        """The whole on rank 0; None on the others."""
+        if x.kind == WHOLE or x.made is not None:
+            return self.whole(x) if self.rank == 0 else None
+        found = self.communicator.gather(x.kind, [self._words(x.a), self._words(x.b)])
+        return None if found is None else self._joined(x, found)
+
+    def _joined(self, x: Share, found: Sequence[Sequence[Words]]) -> Share:
+        limbs, rows, columns = len(found[0][0]), *x.shape
+        parts = [self._empty((limbs, rows, width)) for width in (self.n, columns)]
+        for rank, pieces in enumerate(found):
+            own = self.shares.rows(rows, rank)
+            for part, piece, width in zip(parts, pieces, (self.n, columns), strict=True):
+                if x.kind == ROWS:
+                    part[:, own] = piece
+                else:
+                    part[:, :, self.shares.columns(width, rank)] = piece
+        return Share(self._matrix(parts[0]), self._matrix(parts[1]), WHOLE, x.shape)
+
+    def as_rows(self, x: Share) -> Share:
+        """The rows of this rank."""
+        if x.kind == ROWS:
+            return x
+        x = self.whole(x)
+        own = self.own_rows(x.shape[0])
+        return Share(self._picked(x.a, rows=own), self._picked(x.b, rows=own), ROWS, x.shape)
+
+    def as_columns(self, x: Share) -> Share:
+        """The columns of this rank."""
+        if x.kind == COLUMNS:
+            return x
+        x = self.whole(x)
+        a, b = (
+            self.engine.cut(part, columns=self.shares.columns(width, self.rank))
+            for part, width in ((x.a, self.n), (x.b, x.shape[1]))
+        )
+        return Share(self.engine.copied(a), self.engine.copied(b), COLUMNS, x.shape)
+
+    def _alike(self, x: Share, y: Share) -> tuple[Share, Share]:
+        """Both of one kind."""
+        if x.kind == y.kind:
+            return x, y
+        if ROWS in (x.kind, y.kind):
+            return self.as_rows(x), self.as_rows(y)
+        return self.as_columns(x), self.as_columns(y)
+
+    # ---- operands ----
+
+    def _fresh_data(self, data: Any) -> Share:
+        a, b = super()._fresh_data(data)
+        return Share(a, b, WHOLE, self._words(b).shape[1:])
+
+    # ---- products ----
+
+    def _clear_product_data(self, factor: ClearFactor, x: Rows, exact: bool) -> Share:
+        mine = self.as_columns(x.data)
+        integers = factor.integers()
+        a, b = (
+            self.engine.multiply_integers(integers, part, exact) if self._words(part).size else part
+            for part in (mine.a, mine.b)
+        )
+        return Share(
+            self._sized(a, factor.shape[0]),
+            self._sized(b, factor.shape[0]),
+            COLUMNS,
+            (factor.shape[0], x.shape[1]),
+        )
+
+    def _sized(self, x: Matrix, rows: int) -> Matrix:
+        """A matrix without entries has so many rows too."""
+        words = self._words(x)
+        return x if words.size else self._matrix(self._empty((len(words), rows, words.shape[2])))
+
+    def _fixed_product_data(self, factor: ClearFactor, number: int, x: Batch, exact: bool) -> Sequence[Share]:
+        """Every rank computes all of it."""
+        whole = self.whole(x.data)
+        alone = Batch(
+            x.shape, x.limbs, x.scale, x.bound, x.noise, x.bias, (whole.a, whole.b), x._ledger, 0, True
+        )
+        pieces = super()._fixed_product_data(factor, number, alone, exact)
+        return [Share(a, b, WHOLE, self._words(b).shape[1:]) for a, b in pieces]
+
+    def _parts_data(self, x: Rows) -> tuple[_Half, _Half]:
+        return _Half(x.data, False), _Half(x.data, True)
+
+    def _part_product_data(self, part: Part, x: Rows) -> Share:
+        """The rows of this rank, which are columns of the left factor, times all of the right one."""
+        half: _Half = part.data
+        left, right = self.whole(half.of), self.whole(x.data)
+        turned = self._turned_columns(left.b if half.is_b else left.a, part.shape[0])
+        shape = (part.shape[0], x.shape[1])
+        if turned is None:
+            return self._no_rows(shape, x.limbs)
+        a, b = (self.engine.multiply_matrices(turned, one) for one in (right.a, right.b))
+        return Share(a, b, ROWS, shape)
+
+    def _turned_columns(self, x: Matrix, count: int) -> Matrix | None:
+        """The columns of x that are this rank's rows of the transpose, as such; None where it has none."""
+        own = self.own_rows(count)
+        if not len(own):
+            return None
+        return self.engine.transposed(x if len(own) == count else self._picked(x, columns=own))
+
+    def _no_rows(self, shape: tuple[int, int], limbs: int) -> Share:
+        a, b = (self._matrix(self._empty((limbs, 0, width))) for width in (self.n, shape[1]))
+        return Share(a, b, ROWS, shape)
+
+    def _gram_data(self, x: Rows) -> tuple[Share, Share]:
+        a, b = self.parts(x)
+        return self._part_product_data(a, x), self._part_product_data(b, x)
+
+    # ---- key switching ----
+
+    def _transpose_data(self, x: Rows) -> Share:
+        """Two exchanges of rows: of classes for blocks, and back."""
+        mine, shares, n = self.as_rows(x.data), self.shares, self.n
+        first, last = shares.classes(self.rank)
+        own = self.own_rows(x.shape[0])
+        height = shares.parts * (last - first)
+        across = stride_of(x.shape[1], n)
+        if x.shape == (n, n):
+            a, b = mine.a, mine.b
+        else:
+            places = shares.places(own, x.shape[0], self.rank)
+            a, b = (self._spread(part, places, height, by) for part, by in ((mine.a, 1), (mine.b, across)))
+        classes = [self._classes(part, first, False) for part in (a, b)]
+        del a, b
+        blocks = self._switched(self._to_blocks(classes, x.limbs), x.limbs)
+        del classes
+        classes = self._to_classes(blocks, x.limbs)
+        a, b = (self._classes(part, first, True) for part in classes)
+        return Share(a, b, ROWS, (n, n))
+
+    def _spread(self, x: Matrix, places: Indices, height: int, across: int) -> Matrix:
+        """Rows at their places among those of the rank's classes, entries at their coefficients."""
+        words = self._words(x)
+        out = self._empty((len(words), height, self.n), zero=True)
+        out[:, places, : words.shape[2] * across : across] = words
+        return self._matrix(out)
+
+    def _classes(self, x: Matrix, first: int, inverse: bool) -> Matrix:
+        """The first or the last layers of the transform, of this rank's classes."""
+        if not self._words(x).size:
+            return x
+        return self.engine.transpose_classes(x, self.shares.parts, first, inverse)
+
+    def _to_blocks(self, parts: Sequence[Matrix], limbs: int) -> list[Matrix]:
+        """Every rank gets the rows of its blocks."""
+        shares, n, size = self.shares, self.n, self.communicator.size
+        first, last = shares.classes(self.rank)
+        held = [self._words(part).reshape(limbs, shares.parts, last - first, n) for part in parts]
+        outgoing = {
+            rank: [self._copied(words[:, list(shares.blocks(rank))]) for words in held]
+            for rank in range(size)
+            if last > first and shares.blocks(rank)
+        }
+        mine = outgoing.pop(self.rank, None)
+        blocks = shares.blocks(self.rank)
+        sources = [rank for rank in range(size) if blocks and self._has_classes(rank)]
+        received = self.communicator.exchange(
+            "classes", outgoing, [rank for rank in sources if rank != self.rank]
+        )
+        if mine is not None:
+            received[self.rank] = mine
+        found = []
+        for number in range(len(parts)):
+            out = self._empty((limbs, len(blocks), shares.height, n))
+            for rank in sources:
+                begin, end = shares.classes(rank)
+                self._fill(out, (slice(None), slice(None), slice(begin, end)), received[rank][number])
+            found.append(self._matrix(out.reshape(limbs, len(blocks) * shares.height, n)))
+        return found
+
+    def _to_classes(self, parts: Sequence[Matrix], limbs: int) -> list[Matrix]:
+        """Every rank gets the rows of its classes back."""
+        shares, n, size = self.shares, self.n, self.communicator.size
+        blocks = shares.blocks(self.rank)
+        held = [self._words(part).reshape(limbs, len(blocks), shares.height, n) for part in parts]
+        outgoing = {
+            rank: [self._copied(words[:, :, slice(*shares.classes(rank))]) for words in held]
+            for rank in range(size)
+            if blocks and self._has_classes(rank)
+        }
+        mine = outgoing.pop(self.rank, None)
+        first, last = shares.classes(self.rank)
+        sources = [rank for rank in range(size) if last > first and shares.blocks(rank)]
+        received = self.communicator.exchange(
+            "blocks", outgoing, [rank for rank in sources if rank != self.rank]
+        )
+        if mine is not None:
+            received[self.rank] = mine
+        found = []
+        for number in range(len(parts)):
+            out = self._empty((limbs, shares.parts, last - first, n))
+            for rank in sources:
+                self._fill(out, (slice(None), list(shares.blocks(rank))), received[rank][number])
+            found.append(self._matrix(out.reshape(limbs, shares.parts * (last - first), n)))
+        return found
+
+    def _has_classes(self, rank: int) -> bool:
+        first, last = self.shares.classes(rank)
+        return last > first
+
+    def _copied(self, words: Words) -> Words:
+        return np.ascontiguousarray(words)
+
+    def _fill(self, out: Words, place: Any, words: Words) -> None:
+        out[place] = words
+
+    def _switched(self, blocks: Sequence[Matrix], limbs: int) -> Sequence[Matrix]:
+        """The rest of the transforms, and between them the automorphisms of this rank's blocks."""
+        own = self.shares.blocks(self.rank)
+        if not own:
+            return blocks
+        policy = TRANSPOSE_POLICIES[self.key_policy]
+        elements = transpose_plan(self.n, policy).elements
+        steps = _core.transpose_steps(self.n, policy, self.shares.parts, list(own))
+        wanted = {key for row in steps for key in row}
+        keys: list[Key | None] = [
+            self._key(element, limbs) if number in wanted else None for number, element in enumerate(elements)
+        ]
+        a, b = blocks
+        return self.engine.transpose_blocks(a, b, self.shares.parts, list(own), keys, policy)
+
+    def _relinearise_data(self, x: Rows) -> Share:
+        mine = self.as_rows(x.data)
+        if not self._words(mine.a).size:
+            return mine
+        key = self.engine.upload_key(self._evaluation_keys().relinearisation(x.limbs))
+        return mine.with_parts(*self.engine.relinearise_rows(mine.a, mine.b, key))
+
+    # ---- the rest ----
+
+    def _take_data(self, x: Rows, rows: int, cols: int) -> Share:
+        mine = self.as_rows(x.data)
+        a, b, shape = mine.a, mine.b, x.shape
+        if x.shape[0] == self.n:
+            own = self.own_rows(rows)
+            places = self.shares.places(own, rows, self.rank)
+            a, b = self._picked(a, rows=places), self._picked(b, rows=places)
+            shape = (rows, shape[1])
+        if x.shape[1] == self.n:
+            stride = stride_of(cols, self.n)
+            b = self.engine.copied(self.engine.cut(b, columns=slice(0, cols * stride, stride)))
+            shape = (shape[0], cols)
+        return Share(a, b, ROWS, shape)
+
+    def _rows_data(self, x: Rows, start: int, stop: int) -> Share:
+        held: Share = x.data
+        shape = (stop - start, x.shape[1])
+        if held.kind == COLUMNS:
+            a, b = (self.engine.cut(part, rows=slice(start, stop)) for part in (held.a, held.b))
+            return Share(a, b, COLUMNS, shape)
+        if held.kind == ROWS and start % self.n == 0 and stop in (x.shape[0], start + self.n):
+            own = self.own_rows(x.shape[0])
+            first, last = (int(index) for index in np.searchsorted(own, (start, stop)))
+            a, b = (self.engine.cut(part, rows=slice(first, last)) for part in (held.a, held.b))
+            return Share(a, b, ROWS, shape)
+        held = self.whole(held)
+        a, b = (self.engine.cut(part, rows=slice(start, stop)) for part in (held.a, held.b))
+        return Share(a, b, WHOLE, shape)
+
+    def _stack_data(self, xs: Sequence[Rows]) -> Share:
+        shares: list[Share] = [x.data for x in xs]
+        kinds = {share.kind for share in shares}
+        shape = (sum(x.shape[0] for x in xs), xs[0].shape[1])
+        if kinds == {COLUMNS} or (kinds == {ROWS} and all(x.shape[0] == self.n for x in xs[:-1])):
+            kind = kinds.pop()
+        else:
+            kind, shares = WHOLE, [self.whole(share) for share in shares]
+        a, b = (self.engine.stack([getattr(share, part) for share in shares]) for part in ("a", "b"))
+        return Share(a, b, kind, shape)
+
+    def _combined(self, combine: Callable[[Matrix, Matrix], Matrix], x: Rows, y: Rows) -> Share:
+        left, right = self._alike(x.data, y.data)
+        a, b = (
+            combine(one, other) if self._words(one).size else one
+            for one, other in ((left.a, right.a), (left.b, right.b))
+        )
+        return left.with_parts(a, b)
+
+    def _rescale_data(self, x: Rows) -> Share:
+        held: Share = x.data
+        a, b = (
+            self.engine.rescale_matrix(part)
+            if self._words(part).size
+            else self.engine.drop_limbs(part, x.limbs - 1)
+            for part in (held.a, held.b)
+        )
+        return held.with_parts(a, b)
+
+    def _drop_data(self, x: Rows, limbs: int) -> Share:
+        held: Share = x.data
+        a, b = (self.engine.drop_limbs(part, limbs) for part in (held.a, held.b))
+        return held.with_parts(a, b)
+
+    def _element_data(self, x: Rows, row: int) -> Any:
+        whole = self.whole(x.data)
+        return self.engine.row_as_ciphertext(whole.a, whole.b, row)
+
+    def _of_elements_data(self, datas: Sequence[Any], cols: int, count: int, scale: float) -> Share:
+        a, b = super()._of_elements_data(datas, cols, count, scale)
+        return Share(a, b, WHOLE, (count, cols))
+
+    def _add_clear_data(self, x: Rows, values: Callable[[], NDArray[np.float64]]) -> Share:
+        held: Share = x.data
+        message = values()
+        if held.kind == ROWS:
+            message = message[self.own_rows(x.shape[0])]
+        elif held.kind == COLUMNS:
+            message = message[:, self.shares.columns(x.shape[1], self.rank)]
+        if not message.size:
+            return held
+        return held.with_parts(held.a, self._plus_message(held.b, message, x))

@@ -1,0 +1,140 @@
+"""Products by GEMM on ranks that are threads: residues of one process, and what was planned of messages and keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cipherblas as cb
+from cipherblas.distributed.communicator import Communicator, Sent
+from cipherblas.distributed.in_process import run_ranks
+from tests.support.runs import listed, toy_rows, values_of
+
+S, P = cb.secret, cb.public
+RANKS = (1, 2, 3, 4, 6, 8)
+PROGRAMS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
+    "square": (lambda a, b: a @ b, {"a": S(64, 64), "b": S(64, 64)}),
+    "flat": (lambda a, b: a @ b, {"a": S(300, 8), "b": S(8, 300)}),
+    "large M": (lambda a, b: a @ b, {"a": S(700, 16), "b": S(16, 8)}),
+    "slim": (lambda a, b: a @ b, {"a": S(12, 600), "b": S(600, 12)}),
+    "indivisible": (lambda a, b: a @ b, {"a": S(37, 53), "b": S(53, 261)}),
+    "clear": (lambda a, b: a @ b, {"a": P(37, 53), "b": S(53, 301)}),
+    "right clear": (lambda a, b: a @ b, {"a": S(37, 53), "b": P(53, 31)}),
+    "gram": (lambda a: a.T @ a, {"a": S(50, 60)}),
+    "chain": (lambda a, b, c: (a @ b) @ c, {"a": S(20, 30), "b": S(30, 40), "c": S(40, 10)}),
+    "clear chain": (lambda a, w, v: v @ (w @ a), {"a": S(20, 30), "w": P(40, 20), "v": P(300, 40)}),
+    "sums": (
+        lambda a, b, w, d: w @ (a @ b) + d,
+        {"a": S(20, 30), "b": S(30, 40), "w": P(25, 20), "d": P(25, 40)},
+    ),
+    "secret sum": (lambda a, b, c: a @ b - c, {"a": S(20, 30), "b": S(30, 40), "c": S(20, 40)}),
+    "both": (lambda a, b: (a @ b, b.T @ a.T), {"a": S(20, 30), "b": S(30, 40)}),
+    "turned": (lambda a, w, v: w @ (a @ v), {"a": S(300, 20), "w": P(30, 300), "v": P(20, 10)}),
+}
+
+
+class OnRanks:
+    """A program, what it is run with, and its result on one process."""
+
+    def __init__(self, program: cb.Program) -> None:
+        self.program, self.client = program, program.client()
+        self.values = values_of(program)
+        secret = {name: value for name, value in self.values.items() if program.operands[name].secret}
+        self.sent = {**self.values, **self.client.encrypt(secret)}
+        self.keys = self.client.evaluation_keys()
+        self.alone = program.server(self.keys).run(self.sent)
+
+    def on(self, ranks: int) -> list[tuple[Any, cb.Server]]:
+        """The result and the server of each of so many ranks."""
+
+        def work(communicator: Communicator) -> tuple[Any, cb.Server]:
+            server = self.program.server(self.keys, communicator=communicator)
+            return server.run(self.sent), server
+
+        return run_ranks(ranks, work)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("policy", ["direct", "composed", "binary"])
+def test_ranks_compute_what_one_process_does(name: str, policy: Any) -> None:
+    function, operands = PROGRAMS[name]
+    whole = OnRanks(toy_rows(function, key_policy=policy, precision=1e-2, **operands))
+    for ranks in RANKS if policy == "composed" else (2, 3):
+        found = whole.on(ranks)
+        result = found[0][0]
+        assert len(result.ciphertexts) == len(whole.alone.ciphertexts)
+        for got, wanted in zip(result.ciphertexts, whole.alone.ciphertexts, strict=True):
+            np.testing.assert_array_equal(got, wanted)
+        for rank, (other, server) in enumerate(found):
+            assert rank == 0 or not other.ciphertexts
+            assert server.sent == server.rank_runs[rank].sent  # to the message, and to the byte
+            assert server.counts == whole.program.plan.counts
+    decrypted = listed(whole.program, whole.client.decrypt(result))
+    expected = listed(whole.program, whole.program.evaluate(whole.values))
+    for value, clear in zip(decrypted, expected, strict=True):
+        assert np.abs(value - clear).max() < whole.program.plan.error
+
+
+def test_bytes_of_a_transposition() -> None:
+    """Of each of the two rings of rows, both parts, a rank has 1/p and sends all but 1/p of that; then the results."""
+    n, ranks, limbs, rows, cols = 256, 4, 1, 64, 64
+    whole = OnRanks(toy_rows(lambda a, b: a @ b, a=S(rows, 20), b=S(20, cols), precision=1e-2))
+    assert len(whole.program.plan.parameters.q) == limbs
+    words = 2 * n * (n // ranks) * (ranks - 1) // ranks
+    exchanges = 4 * words * limbs
+    result = (rows // ranks) * (n + cols) * limbs
+    for rank, (_, server) in enumerate(whole.on(ranks)):
+        assert server.sent.nbytes == 8 * (exchanges + (result if rank else 0))
+        assert server.sent.headers == 4 * (ranks - 1) + (rank > 0)
+
+
+def test_clear_products_need_no_message_but_the_result() -> None:
+    whole = OnRanks(toy_rows(lambda w, x: w @ x, w=P(40, 30), x=S(30, 64)))
+    n, limbs = whole.program.plan.parameters.n, len(whole.program.plan.parameters.q)
+    for rank, (_, server) in enumerate(whole.on(4)):
+        assert server.sent.nbytes == (rank > 0) * 8 * limbs * 40 * (n + 64) // 4
+
+
+def test_a_rank_has_the_keys_that_it_uses() -> None:
+    """With a key for each automorphism, blocks of rows have different ones."""
+    whole = OnRanks(toy_rows(lambda a, b: a @ b, a=S(64, 20), b=S(20, 64), precision=1e-2))
+    plan = whole.program.plan
+    servers = [server for _, server in whole.on(4)]
+    asked = [set(run.keys.galois) for run in servers[0].rank_runs]
+    assert set.union(*asked) == set(plan.keys.galois)
+    assert sum(map(len, asked)) == len(plan.keys.galois) == plan.parameters.n - 1
+    for own, server in zip(asked, servers, strict=True):
+        keys = server._keys
+        assert set(keys.request.galois) == own
+        for element in own:
+            keys.get(element, 1)
+        with pytest.raises(cb.MissingKeyError):
+            keys.get(min(set(plan.keys.galois) - own), 1)
+
+
+def test_work_is_divided() -> None:
+    """What the ranks compute together is what one does, but for the smaller halves of key switching."""
+    whole = toy_rows(lambda a, b: a @ b, a=S(256, 64), b=S(64, 256), precision=1e-2)
+    alone, *_ = _runs(whole, 1)
+    for ranks in (2, 4, 8):
+        runs = _runs(whole, ranks)
+        assert sum(run.counts.modular_macs for run in runs) == alone.counts.modular_macs
+        assert sum(run.counts.row_switches for run in runs) == alone.counts.row_switches
+        assert max(run.counts.modular_macs for run in runs) * ranks == alone.counts.modular_macs
+        assert max(run.counts.row_switches for run in runs) * ranks <= 1.02 * alone.counts.row_switches
+
+
+def _runs(program: cb.Program, ranks: int) -> Any:
+    from cipherblas.distributed.dry_run import rank_runs
+
+    plan = program.plan
+    return rank_runs(plan.parameters, program.executed, plan.decided, ranks)
+
+
+def test_a_program_sends_nothing_alone() -> None:
+    whole = OnRanks(toy_rows(lambda a, b: a @ b, a=S(8, 8), b=S(8, 8)))
+    ((_, server),) = whole.on(1)
+    assert server.sent == Sent()
