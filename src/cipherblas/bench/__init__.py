@@ -14,6 +14,7 @@ from .bootstrap import run as run_bootstrap
 from .cc import run as run_cc
 from .crossover import run as run_crossover
 from .e2dm_study import run as run_e2dm_study
+from .distributed import run as run_distributed
 from .fame_baselines import run as run_fame_baselines
 from .fame_model import run as run_fame_model
 from .gemm import run as run_gemm
@@ -42,6 +43,7 @@ __all__ = [
     "run_cc",
     "run_crossover",
     "run_e2dm_study",
+    "run_distributed",
     "run_fame_baselines",
     "run_fame_model",
     "run_gemm",

@@ -11,6 +11,7 @@ import typer
 import cipherblas
 from cipherblas.cli import (
     bench,
+    bench_distributed,
     bench_nn,
     bench_pc,
     crossover,
@@ -67,7 +68,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
 }
 for _name, _command in _COMMANDS.items():
     app.command(_name)(guarded(_command))
-for command in (bench_pc.pc, crossover.crossover, bench_nn.nn):
+for command in (bench_pc.pc, crossover.crossover, bench_nn.nn, bench_distributed.distributed):
     bench.app.command()(guarded(command))
 bench.app.command("e2dm-study")(guarded(e2dm_study.e2dm_study))
 bench.app.command()(guarded(peers.peers))

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cipherblas.cli.options import Debug, Insecure, Json, Quiet, Security
+from cipherblas.cli.options import Debug, Insecure, Json, NetworkFile, Quiet, Ranks, Security
 from cipherblas.cli.plan import printed
 from cipherblas.crypto import files
 from cipherblas.lang.graph import formula
@@ -30,6 +30,8 @@ def explain(
             show_default=False,
         ),
     ] = None,
+    ranks: Ranks = None,
+    network: NetworkFile = None,
     security: Security = 128,
     insecure: Insecure = False,
     json: Json = False,
@@ -45,6 +47,7 @@ def explain(
     Examples:
       cipherblas explain plan.json
       cipherblas explain plan.json --plot plan.png
+      cipherblas explain plan.json --ranks 8 --network network.json
     """
     display = Display(quiet=quiet)
     if plot is not None:
@@ -56,7 +59,7 @@ def explain(
     if plot is not None:
         with display.progress("drawing"):
             program_picture.draw(plot, formula(program.expression), boxes_of(program))
-    printed(program, json)
+    printed(program, json, ranks, network)
     if plot is not None:
         display.note(f"wrote {plot}")
 

@@ -19,6 +19,21 @@ from cipherblas.lang.operands import secret as make_secret
 
 NAMES = ("a", "b", "c", "d")  # operands with options of their own; any other comes by --operand
 
+Ranks = Annotated[
+    int | None,
+    typer.Option(
+        min=1, metavar="P", help="Say too what it takes on so many ranks of MPI.", show_default=False
+    ),
+]
+NetworkFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--network",
+        metavar="FILE",
+        help="Latency and seconds per byte between ranks, of `bench distributed --network-output`.",
+        show_default="messages that take no time",
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No notes and no progress bars on stderr.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]

@@ -17,7 +17,9 @@ from cipherblas.cli.options import (
     Json,
     Link,
     Minimise,
+    NetworkFile,
     Quiet,
+    Ranks,
     Shape,
     bytes_option,
     declared_operands,
@@ -25,9 +27,11 @@ from cipherblas.cli.options import (
     without_none,
 )
 from cipherblas.crypto import files
+from cipherblas.distributed.messages import Network
 from cipherblas.lang import graph
 from cipherblas.lang.operands import Operand
 from cipherblas.report import Display, print_json
+from cipherblas.roles.on_ranks import on_ranks
 from cipherblas.roles.program import Program, compile
 
 OPERANDS, BUDGETS = "Operands", "Budgets"  # headings in the help
@@ -181,6 +185,8 @@ def plan(
         ),
     ] = None,
     threads: PlannedThreads = None,
+    ranks: Ranks = None,
+    network: NetworkFile = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Write the program file.", show_default=False),
@@ -207,6 +213,7 @@ def plan(
       cipherblas plan --a 64x64 --b 64x64 --link 50Mbit/s
       cipherblas plan --a 64x64 --b 64x64 --minimise server
       cipherblas plan --a 64x64 --b 64x64 --machine server.json
+      cipherblas plan --a 2048x2048 --b 2048x2048 --ranks 8 --machine node.json --network network.json
     """
     given = locals()
     operands = declared_operands(
@@ -245,17 +252,25 @@ def plan(
     if output is not None:
         with display.progress("writing") as progress:
             planned.save(output, progress=progress)
-    printed(planned, json)
+    printed(planned, json, ranks, network)
     if output is not None:
         display.note(f"wrote {output}")
 
 
-def printed(planned: Program, json: bool) -> None:
-    """Print a program as text or as JSON."""
+def printed(planned: Program, json: bool, ranks: int | None = None, network: Path | None = None) -> None:
+    """Print a program as text or as JSON, with what it takes on several ranks."""
+    shared = None
+    if ranks is not None:
+        link = Network(0.0, 0.0) if network is None else Network.load(network)
+        shared = on_ranks(planned, ranks, link, machine=planned.plan.machine)
+    elif network is not None:
+        raise typer.BadParameter("needs --ranks", param_hint="--network")
     if json:
-        print_json(description(planned))
-    else:
-        typer.echo(planned.explain())
+        print_json(description(planned) | ({} if shared is None else {"on_ranks": shared.to_dict()}))
+        return
+    typer.echo(planned.explain())
+    if shared is not None:
+        typer.echo(shared.explain())
 
 
 def _formula(text: str | None, operands: dict[str, Operand]) -> Formula:

@@ -6,16 +6,23 @@ after Thakur, Rabenseifner and Gropp (2005).
 
 from __future__ import annotations
 
+import json
 import math
+import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Literal
 
+from cipherblas.common import schema
 from cipherblas.common.errors import ParameterError
+from cipherblas.crypto import files
 from cipherblas.distributed.cuboid import Cuboid
 from cipherblas.distributed.grids import moved_4d
 
 Kind = Literal["broadcast", "all-gather", "all-reduce", "reduce"]
+
+MOST_BYTES = 1 << 12  # of a file
+_NETWORK = schema.record({"latency": schema.number(0, 60), "byte_seconds": schema.number(0, 1)})
 
 
 @dataclass(frozen=True)
@@ -37,6 +44,28 @@ class Network:
                 expected="numbers from 0 on",
                 got=(self.latency, self.byte_seconds),
             )
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Network:
+        """From a JSON file {"latency": seconds, "byte_seconds": seconds}, which `cipherblas bench distributed` writes.
+
+        Raises:
+            FormatError: it holds something else.
+            StorageError: the system refuses.
+        """
+        name = os.fspath(path)
+        with files.opened(path, "a file of a network") as stream:
+            values = files.parse_json(name, stream.read(MOST_BYTES), "a network")
+        _NETWORK(values, "a network")
+        return cls(**values)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write that file, whole or not at all.
+
+        Raises:
+            StorageError: the system refuses.
+        """
+        files.save_bytes(path, (json.dumps(asdict(self), indent=2) + "\n").encode())
 
 
 @dataclass(frozen=True)

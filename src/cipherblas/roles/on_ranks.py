@@ -1,0 +1,139 @@
+"""What a program takes on several ranks, before anything runs: compute, communication, keys and bytes of each rank."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from cipherblas.common.errors import ParameterError
+from cipherblas.distributed.dry_run import RankRun, rank_runs
+from cipherblas.distributed.messages import Network
+from cipherblas.distributed.shares import Shares
+from cipherblas.planner.machine import Machine
+from cipherblas.roles.planned import PlannedProgram
+from cipherblas.runtime.rows import ROWS
+
+MOST_RANKS = 1024
+
+
+@dataclass(frozen=True)
+class RankPlan:
+    """A program on so many ranks.
+
+    Attributes:
+        ranks: how many.
+        threads: of each.
+        runs: what each does.
+        seconds: predicted compute of each, messages apart.
+        communication: predicted seconds of each rank's messages: latency for each, and its bytes.
+        alone: predicted seconds of one rank with as many threads.
+    """
+
+    ranks: int
+    threads: int
+    runs: tuple[RankRun, ...]
+    seconds: tuple[float, ...]
+    communication: tuple[float, ...]
+    alone: float
+    program: PlannedProgram
+
+    @property
+    def total(self) -> float:
+        """Of the slowest rank: ranks wait for each other."""
+        return max(self.seconds) + max(self.communication)
+
+    @property
+    def speedup(self) -> float:
+        """Over one rank."""
+        return self.alone / self.total
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready."""
+        each = zip(self.runs, self.seconds, self.communication, strict=True)
+        return {
+            "ranks": self.ranks,
+            "threads": self.threads,
+            "seconds": self.total,
+            "speedup": self.speedup,
+            "alone_seconds": self.alone,
+            "each": [
+                {
+                    "compute_seconds": compute,
+                    "communication_seconds": communication,
+                    "messages": run.sent.messages,
+                    "bytes": run.sent.nbytes,
+                    "keys": len(run.keys),
+                }
+                for run, compute, communication in each
+            ],
+        }
+
+    def explain(self) -> str:
+        """The same as text."""
+        plan, shares = self.program.plan, Shares(self.program.plan.parameters.n, self.ranks)
+        blocks = _range([len(blocks) for blocks in shares.all_blocks])
+        compute, communication = max(self.seconds), max(self.communication)
+        rows = [
+            ("ranks", f"{self.ranks}, {self.threads} {'thread' if self.threads == 1 else 'threads'} each"),
+            ("algorithm", _algorithm(self.program)),
+            ("blocks", f"{blocks} of {shares.parts} a rank, of {shares.height} rows of a transposition"),
+            ("time", f"{self.total:.3g} s: compute {compute:.3g} s, communication {communication:.3g} s"),
+            ("speed-up", f"{self.speedup:.2f} over one rank ({self.alone:.3g} s)"),
+            ("messages", f"{_range([run.sent.messages for run in self.runs])} a rank"),
+            ("sent", f"{_range([run.sent.nbytes for run in self.runs])} bytes a rank"),
+            ("keys", f"{_range([len(run.keys) for run in self.runs])} of {len(plan.keys)} a rank"),
+        ]
+        return "\n".join(f"{name:<10} {text}" for name, text in rows)
+
+
+def _algorithm(program: PlannedProgram) -> str:
+    if program.plan.decided.every_form == (ROWS,):
+        return "GEMM form: rows of products and key switches shared, operands everywhere"
+    return "everything in slots on every rank; GEMMs and their key switches shared"
+
+
+def _range(values: list[int]) -> str:
+    low, high = min(values), max(values)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def on_ranks(
+    program: PlannedProgram,
+    ranks: int,
+    network: Network,
+    *,
+    machine: Machine | None = None,
+    threads: int = 1,
+) -> RankPlan:
+    """Predict a program on so many ranks.
+
+    Args:
+        program: what is run.
+        ranks: how many, each on processors of its own.
+        network: between any two of them.
+        machine: of every rank; by default the usual one.
+        threads: of each rank.
+
+    Raises:
+        ParameterError: no rank, or more than can be counted.
+
+    Source: the α-β model of FHE4DMM, Section V-C, on messages that were counted one by one.
+    """
+    if type(ranks) is not int or not 1 <= ranks <= MOST_RANKS:
+        raise ParameterError("There cannot be so many ranks.", expected=f"1 to {MOST_RANKS}", got=ranks)
+    plan = program.plan
+    rates, n = (machine or Machine.usual()).rates, plan.parameters.n
+    runs = rank_runs(plan.parameters, program.executed, plan.decided, ranks)
+    alone = runs if ranks == 1 else rank_runs(plan.parameters, program.executed, plan.decided, 1)
+    return RankPlan(
+        ranks,
+        threads,
+        tuple(runs),
+        tuple(rates.seconds(run.counts, n, threads) for run in runs),
+        tuple(
+            network.latency * (run.sent.messages + run.sent.headers) + network.byte_seconds * run.sent.nbytes
+            for run in runs
+        ),
+        rates.seconds(alone[0].counts, n, threads),
+        program,
+    )

@@ -1,0 +1,56 @@
+"""What is predicted of a program on several ranks, and how it is shown."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import cipherblas as cb
+from cipherblas.distributed.messages import Network
+from cipherblas.roles.on_ranks import on_ranks
+from tests.support.runs import toy_rows
+
+FAST, SLOW = Network(0.0, 0.0), Network(1e-3, 1e-6)
+
+
+def product() -> cb.Program:
+    return toy_rows(lambda a, b: a @ b, a=cb.secret(256, 64), b=cb.secret(64, 256), precision=1e-2)
+
+
+def test_time_is_that_of_the_busiest_and_of_its_messages() -> None:
+    program = product()
+    quick, slow = (on_ranks(program, 4, network) for network in (FAST, SLOW))
+    assert quick.seconds == slow.seconds and max(quick.communication) == 0
+    assert quick.total == max(quick.seconds) and 3 < quick.speedup <= 4
+    for run, seconds in zip(slow.runs, slow.communication, strict=True):
+        sent = run.sent
+        assert seconds == pytest.approx(1e-3 * (sent.messages + sent.headers) + 1e-6 * sent.nbytes)
+    assert slow.total > quick.total and slow.speedup < quick.speedup
+    assert on_ranks(program, 1, SLOW).speedup == 1
+
+
+def test_it_is_explained() -> None:
+    text = on_ranks(product(), 4, SLOW).explain()
+    names = ["ranks", "algorithm", "blocks", "time", "speed-up", "messages", "sent", "keys"]
+    assert [line.split()[0] for line in text.splitlines()] == names
+    assert json.loads(json.dumps(on_ranks(product(), 2, FAST).to_dict()))["ranks"] == 2
+
+
+@pytest.mark.parametrize("ranks", [0, -1, 1 << 20, 2.0])
+def test_ranks_that_there_cannot_be(ranks: int) -> None:
+    with pytest.raises(cb.ParameterError):
+        on_ranks(product(), ranks, FAST)
+
+
+def test_a_network_in_a_file(tmp_path: Path) -> None:
+    SLOW.save(tmp_path / "network.json")
+    assert Network.load(tmp_path / "network.json") == SLOW
+    (tmp_path / "other.json").write_text('{"latency": -1, "byte_seconds": 0}')
+    (tmp_path / "none.json").write_text("[]")
+    for name in ("other.json", "none.json"):
+        with pytest.raises(cb.FormatError):
+            Network.load(tmp_path / name)
+    with pytest.raises(cb.StorageError):
+        Network.load(tmp_path / "missing")
