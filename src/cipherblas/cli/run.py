@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,6 +30,14 @@ from cipherblas.report import Display, duration, print_json, size
 from cipherblas.report.machine import peak_bytes
 from cipherblas.roles.messages import EncryptedOperand
 from cipherblas.roles.program import Program
+
+
+class Sharing(str, Enum):
+    """Ways to share the movements of blocks."""
+
+    none = "3d"
+    per_rank = "4d-s"
+    all_ranks = "4d"
 
 
 def _file_option(name: str) -> Any:
@@ -75,6 +84,10 @@ def run(
             show_default="the system's folder for temporary files",
         ),
     ] = None,
+    sharing: Annotated[
+        Sharing,
+        typer.Option(help="On several ranks, how they share the movements of data of products in slots."),
+    ] = Sharing.per_rank,
     security: Security = 128,
     insecure: Insecure = False,
     threads: Threads = None,
@@ -121,6 +134,7 @@ def run(
                 weight_budget=weight_budget,
                 weight_folder=weight_folder,
                 communicator=communicator,
+                sharing=sharing.value,
             )
             server.load_keys(progress)  # once it is known that they are of this program
         with display.progress("computing") as progress:

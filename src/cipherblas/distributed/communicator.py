@@ -130,30 +130,19 @@ class Communicator(ABC):
         shapes = [_shape_of(words) for words in header[_FIXED:].reshape(-1, 1 + _DIMENSIONS)]
         sizes = [math.prod(shape) for shape in shapes]
         small = sum(size for size in sizes if size < PACKED_WORDS)
-        room = self._room((small,))
-        if small:
-            self._take(room, source)
-        arrays, start = [], 0
+        packed, start = self._taken((small,), source) if small else np.empty(0, np.uint64), 0
+        arrays = []
         for shape, size in zip(shapes, sizes, strict=True):
-            if size < PACKED_WORDS:
-                arrays.append(room[start : start + size].reshape(shape))
+            if size >= PACKED_WORDS:
+                arrays.append(self._taken(shape, source))
+            else:
+                arrays.append(packed[start : start + size].reshape(shape))
                 start += size
-        large = iter(
-            [
-                self._whole(shape, source)
-                for shape, size in zip(shapes, sizes, strict=True)
-                if size >= PACKED_WORDS
-            ]
-        )
-        packed = iter(arrays)
-        return [next(packed if size < PACKED_WORDS else large) for size in sizes]
+        return arrays
 
-    def _room(self, shape: tuple[int, ...]) -> Words:
+    def _taken(self, shape: tuple[int, ...], source: int) -> Words:
+        """The next buffer of a rank, of known length, in an array of this shape."""
         room: Words = aligned_empty(shape)
-        return room
-
-    def _whole(self, shape: tuple[int, ...], source: int) -> Words:
-        room = self._room(shape)
         self._take(room.reshape(-1), source)
         return room
 

@@ -18,12 +18,13 @@ from cipherblas.crypto.keys.request import KeyRequest
 from cipherblas.crypto.params import Parameters
 from cipherblas.distributed.communicator import Communicator, Sent, Words
 from cipherblas.distributed.in_process import run_ranks
+from cipherblas.distributed.ranks import Sharing
 from cipherblas.distributed.rows import RowsRanks, Share
 from cipherblas.distributed.shares import Indices
+from cipherblas.distributed.slots import Division, SlotsPlanned
 from cipherblas.engines.protocol import Matrix
 from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.rows.values import Batch, ClearFactor, Rows
-from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.lang.nodes import Expression
 from cipherblas.rlwe.costs import Costs
 from cipherblas.rlwe.counts import Counts
@@ -50,7 +51,11 @@ class RankRun:
 
 
 def rank_runs(
-    parameters: Parameters, expression: Expression, decisions: Decisions, size: int
+    parameters: Parameters,
+    expression: Expression,
+    decisions: Decisions,
+    size: int,
+    sharing: Sharing = "4d-s",
 ) -> list[RankRun]:
     """The runs of so many ranks, on shapes.
 
@@ -61,8 +66,14 @@ def rank_runs(
     def one(communicator: Communicator) -> RankRun:
         counts, keys = Counts(), _KeysAsked(parameters)
         policy = decisions.key_policy
+
+        def slots() -> SlotsPlanned:
+            planned = SlotsPlanned(parameters, key_policy=policy)
+            planned.division = Division(communicator, sharing)
+            return planned
+
         evaluators = Evaluators(
-            lambda: Symbolic(parameters, key_policy=policy),
+            slots,
             lambda: _Planned(parameters, keys, communicator, counts, decisions),
         )
         executor = Executor(evaluators, expression, decisions, SymbolicInputs())

@@ -7,8 +7,6 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-import numpy as np
-
 from cipherblas.distributed.communicator import Communicator, RankError, Words
 
 Result = TypeVar("Result")
@@ -47,12 +45,10 @@ class InProcess(Communicator):
                     raise RankError(*self._shared.fault) from None
 
     def _take(self, words: Words, source: int) -> None:
-        found = self._take_header(source)
-        if self._copies:
-            words[...] = found
+        words[...] = self._take_header(source)
 
-    def _room(self, shape: tuple[int, ...]) -> Words:
-        return super()._room(shape) if self._copies else np.broadcast_to(np.uint64(0), shape)
+    def _taken(self, shape: tuple[int, ...], source: int) -> Words:
+        return super()._taken(shape, source) if self._copies else self._take_header(source).reshape(shape)
 
     def _finish(self) -> None:
         pass

@@ -11,6 +11,7 @@ from cipherblas.common.limits import check_name
 from cipherblas.common.progress import Tell
 from cipherblas.crypto.keys import EvaluationKeys, PublicKey
 from cipherblas.distributed.communicator import Communicator
+from cipherblas.distributed.ranks import Sharing
 from cipherblas.engines.registry import CPU
 from cipherblas.lang import graph
 from cipherblas.lang.analysis import trace
@@ -60,6 +61,7 @@ class Program(PlannedProgram):
         weight_budget: int | None = None,
         weight_folder: str | Path | None = None,
         communicator: Communicator | None = None,
+        sharing: Sharing = "4d-s",
     ) -> Server:
         """A server with public keys only.
 
@@ -75,6 +77,8 @@ class Program(PlannedProgram):
             communicator: of a program that several ranks run together, each with a server of its own: this rank's end
                 of their messages, `MpiCommunicator()` under mpiexec. The result is on rank 0, bit for bit that of one
                 process. A server keeps the keys that its rank uses, and no others.
+            sharing: how ranks share the block products of a product in slots: "3d" moves both operands in each of them,
+                "4d-s" each block of a rank once, "4d" once among the ranks that hold it.
 
         Raises:
             MismatchError: the keys belong to another program.
@@ -88,6 +92,7 @@ class Program(PlannedProgram):
             weight_budget=weight_budget,
             weight_folder=weight_folder,
             communicator=communicator,
+            sharing=sharing,
         )
 
 

@@ -29,7 +29,9 @@ from cipherblas.crypto.keys import EvaluationKeys, FreshCiphertext
 from cipherblas.distributed.agreement import check_agreement
 from cipherblas.distributed.communicator import Communicator, Sent
 from cipherblas.distributed.dry_run import RankRun, rank_runs
+from cipherblas.distributed.ranks import Sharing
 from cipherblas.distributed.rows import RowsRanks, Share
+from cipherblas.distributed.slots import SHARINGS, Division, SlotsRanks
 from cipherblas.engines.encodings import Encodings
 from cipherblas.engines.registry import CPU, engine_of
 from cipherblas.evaluators.family import Evaluators
@@ -78,6 +80,7 @@ class Server:
         weight_budget: int | None = None,
         weight_folder: str | Path | None = None,
         communicator: Communicator | None = None,
+        sharing: Sharing = "4d-s",
     ) -> None:
         if not isinstance(keys, EvaluationKeys):
             raise DTypeError(
@@ -92,13 +95,18 @@ class Server:
         check_parameters("the key set", keys.params, program.plan.parameters)
         keys.check(program.plan.keys)
         self.program = program
-        self.communicator = communicator
+        if sharing not in SHARINGS:
+            raise ParameterError(
+                "There is no such way to share block products.", expected=" | ".join(SHARINGS), got=sharing
+            )
+        self.communicator, self.sharing = communicator, sharing
         self._keys = keys if communicator is None else keys.only(self.rank_runs[communicator.rank].keys)
         self._key_digest = "" if communicator is None else keys.digest()
         self._engine = engine_of(engine, program.plan.parameters)
         self._shared = program.encodings(weight_budget, weight_folder, engine)
         self._options: dict[str, Any] = {
             "communicator": communicator,
+            "sharing": sharing,
             "engine": engine,
             "weight_budget": weight_budget,
             "weight_folder": weight_folder,
@@ -119,7 +127,8 @@ class Server:
         if self.communicator is None:
             raise ParameterError("This server has no ranks.", expected="a communicator", got="none")
         plan = self.program.plan
-        return rank_runs(plan.parameters, self.program.executed, plan.decided, self.communicator.size)
+        size = self.communicator.size
+        return rank_runs(plan.parameters, self.program.executed, plan.decided, size, self.sharing)
 
     def load_keys(self, progress: Progress | None = None) -> None:
         """Read all keys that this server uses and that are still in files; see `EvaluationKeys.load_all`."""
@@ -193,15 +202,18 @@ class Server:
         plan = self.program.plan
 
         def slots() -> Native:
-            return Native(
-                plan.parameters,
-                self._keys,
-                engine=self._engine,
-                order=plan.order,
-                key_policy=plan.key_policy,
-                encodings=masks,
-                weights=self._shared.weights,
-            )
+            options: Any = {
+                "engine": self._engine,
+                "order": plan.order,
+                "key_policy": plan.key_policy,
+                "encodings": masks,
+                "weights": self._shared.weights,
+            }
+            if self.communicator is None:
+                return Native(plan.parameters, self._keys, **options)
+            ranked = SlotsRanks(plan.parameters, self._keys, **options)
+            ranked.division = Division(self.communicator, self.sharing)
+            return ranked
 
         def rows() -> RowsNative:
             options: Any = {"engine": self._engine, "key_policy": plan.key_policy}

@@ -1,0 +1,117 @@
+"""Products of blocks in slots on ranks that are threads, with several kernels, and what the ranks send and compute."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cipherblas as cb
+from cipherblas.distributed.communicator import Communicator
+from cipherblas.distributed.cuboid import Cuboid
+from cipherblas.distributed.grids import grid_3d
+from cipherblas.distributed.in_process import run_ranks
+from cipherblas.distributed.ranks import own_blocks, ranks_of
+from cipherblas.distributed.slots import FACTS, SHARINGS, share
+from tests.support.runs import toy, values_of
+
+SHAPES = {  # of blocks of 8: square, flat, large M, slim, indivisible
+    "square": (16, 16, 16),
+    "flat": (24, 8, 16),
+    "large M": (40, 8, 8),
+    "slim": (8, 40, 8),
+    "indivisible": (19, 21, 9),
+}
+
+
+class InBlocks:
+    """A product of secrets in blocks of 8, and its result on one process."""
+
+    def __init__(self, shape: tuple[int, int, int], algorithm: str) -> None:
+        m, k, n = shape
+        self.program = toy(
+            lambda a, b: a @ b,
+            a=cb.secret(m, k),
+            b=cb.secret(k, n),
+            algorithm=algorithm,
+            block=8,
+            form="blocks",
+            precision=1e-2,
+        )
+        self.client, self.values = self.program.client(), values_of(self.program)
+        self.sent, self.keys = self.client.encrypt(self.values), self.client.evaluation_keys()
+        server = self.program.server(self.keys)
+        self.alone, self.counts = server.run(self.sent), server.counts
+
+    def on(self, ranks: int, sharing: Any) -> list[tuple[Any, cb.Server]]:
+        def work(communicator: Communicator) -> tuple[Any, cb.Server]:
+            server = self.program.server(self.keys, communicator=communicator, sharing=sharing)
+            return server.run(self.sent), server
+
+        return run_ranks(ranks, work)
+
+    @property
+    def blocks(self) -> Cuboid:
+        (m, k), n = self.program.operands["a"].shape, self.program.operands["b"].shape[1]
+        return Cuboid(*(-(-length // 8) for length in (m, n, k)))
+
+
+@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("algorithm", ["fame", "skewed", "bicyclic"])
+def test_blocks_on_ranks(name: str, algorithm: str) -> None:
+    """The residues of one process; messages and bytes as they were planned."""
+    whole = InBlocks(SHAPES[name], algorithm)
+    cases = [(2, "4d-s"), (3, "3d"), (4, "4d")]
+    if (name, algorithm) == ("square", "skewed"):
+        cases = list(itertools.product((1, 2, 3, 4, 6, 8), SHARINGS))
+    for ranks, sharing in cases:
+        found = whole.on(ranks, sharing)
+        for got, wanted in zip(found[0][0].ciphertexts, whole.alone.ciphertexts, strict=True):
+            np.testing.assert_array_equal(got, wanted)
+        for rank, (_, server) in enumerate(found):
+            assert server.sent == server.rank_runs[rank].sent
+            assert server.counts.products == server.rank_runs[rank].counts.products
+    assert np.abs(whole.client.decrypt(found[0][0]) - whole.program.evaluate(whole.values)).max() < 1
+
+
+def test_each_way_to_share_moves_less() -> None:
+    """Rotations of all ranks: one process prepares each block once, and so do the ranks of 4D together."""
+    whole = InBlocks((32, 16, 32), "skewed")
+    alone = whole.counts.rotations
+    total, busiest = {}, {}
+    for sharing in SHARINGS:
+        rotations = [server.counts.rotations for _, server in whole.on(4, sharing)]
+        total[sharing], busiest[sharing] = sum(rotations), max(rotations)
+    assert total["4d"] <= total["4d-s"] < total["3d"]
+    assert total["4d"] == alone
+    assert busiest["4d"] < busiest["4d-s"] < busiest["3d"]
+
+
+def test_bytes_of_a_reduction() -> None:
+    """Slim shapes: every rank but the first of the inner dimension sends its sums once; one has the result."""
+    whole = InBlocks((8, 64, 8), "bicyclic")
+    grid = grid_3d(whole.blocks, 4)
+    assert grid == (1, 1, 4)
+    params = whole.program.plan.parameters
+    (result,) = whole.alone.ciphertexts
+    for rank, (_, server) in enumerate(whole.on(4, "4d-s")):
+        limbs = params.limbs
+        own = (FACTS + 3 * limbs * params.n) * 8 if rank else 3 * (FACTS * 8 + result.nbytes)
+        assert server.sent.nbytes == own, rank
+
+
+def test_shares_are_those_of_the_planning_functions() -> None:
+    blocks, grid = Cuboid(5, 3, 7), Cuboid(2, 3, 2)
+    for place in ranks_of(grid):
+        own = own_blocks(blocks, grid, place)
+        parts = [share(b, p, index) for b, p, index in zip(blocks, grid, place, strict=True)]
+        assert tuple(map(len, parts)) == own
+    assert [*share(7, 3, 0), *share(7, 3, 1), *share(7, 3, 2)] == list(range(7))
+
+
+def test_a_way_to_share_that_there_is_not() -> None:
+    whole = InBlocks((8, 8, 8), "skewed")
+    with pytest.raises(cb.ParameterError, match="no such way"):
+        whole.program.server(whole.keys, sharing="5d")  # type: ignore[arg-type]
