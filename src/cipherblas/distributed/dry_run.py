@@ -21,7 +21,7 @@ from cipherblas.distributed.in_process import run_ranks
 from cipherblas.distributed.ranks import Sharing
 from cipherblas.distributed.rows import RowsRanks, Share
 from cipherblas.distributed.shares import Indices
-from cipherblas.distributed.slots import Division, SlotsPlanned
+from cipherblas.distributed.slots import Division, OnGrid, SlotsPlanned
 from cipherblas.engines.protocol import Matrix
 from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.rows.values import Batch, ClearFactor, Rows
@@ -42,12 +42,14 @@ class RankRun:
         counts: what it computes.
         sent: what it sends.
         keys: the switching keys that it uses.
+        products: those in slots, with their blocks and the grid of ranks.
     """
 
     rank: int
     counts: Counts
     sent: Sent
     keys: KeyRequest
+    products: tuple[OnGrid, ...] = ()
 
 
 def rank_runs(
@@ -65,11 +67,11 @@ def rank_runs(
 
     def one(communicator: Communicator) -> RankRun:
         counts, keys = Counts(), _KeysAsked(parameters)
-        policy = decisions.key_policy
+        policy, division = decisions.key_policy, Division(communicator, sharing)
 
         def slots() -> SlotsPlanned:
             planned = SlotsPlanned(parameters, key_policy=policy)
-            planned.division = Division(communicator, sharing)
+            planned.division = division
             return planned
 
         evaluators = Evaluators(
@@ -85,7 +87,7 @@ def rank_runs(
         if "slots" in vars(evaluators):
             keys.asked = keys.asked.joined(evaluators.slots.request)
             counts = counts + evaluators.slots.counts
-        return RankRun(communicator.rank, counts, communicator.sent, keys.asked)
+        return RankRun(communicator.rank, counts, communicator.sent, keys.asked, tuple(division.products))
 
     return run_ranks(size, one, copies=False)
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,11 +37,24 @@ FACTS = 4 + len(SlotErrors._fields)  # numbers that go with each ciphertext
 SHARINGS: tuple[Sharing, ...] = ("3d", "4d-s", "4d")
 
 
-class Division(NamedTuple):
-    """Who takes part, and how movements are shared."""
+class OnGrid(NamedTuple):
+    """A product: numbers of its blocks, and of the ranks that share them."""
+
+    blocks: Cuboid
+    grid: Cuboid
+
+
+@dataclass
+class Division:
+    """Who takes part, and how movements are shared.
+
+    Attributes:
+        products: those so far.
+    """
 
     communicator: Communicator
     sharing: Sharing
+    products: list[OnGrid] = field(default_factory=list)
 
 
 class SlotsRanks(Native):
@@ -117,8 +131,9 @@ class _Product:
         self.left, self.right = sources
         self.blocks = Cuboid(len(self.left), len(self.right[0]), len(self.right))
         division: Division = ev.division
-        self.communicator, self.sharing = division
+        self.communicator, self.sharing = division.communicator, division.sharing
         self.grid = grid_3d(self.blocks, self.communicator.size)
+        division.products.append(OnGrid(self.blocks, self.grid))
         self.places = list(ranks_of(self.grid))  # by rank; further ranks have nothing to multiply
         self.number = {place: rank for rank, place in enumerate(self.places)}
 

@@ -8,6 +8,7 @@ from typing import Any
 from cipherblas.common.errors import ParameterError
 from cipherblas.distributed.dry_run import RankRun, rank_runs
 from cipherblas.distributed.messages import Network
+from cipherblas.distributed.ranks import Sharing
 from cipherblas.distributed.shares import Shares
 from cipherblas.planner.machine import Machine
 from cipherblas.roles.planned import PlannedProgram
@@ -36,6 +37,7 @@ class RankPlan:
     communication: tuple[float, ...]
     alone: float
     program: PlannedProgram
+    sharing: Sharing
 
     @property
     def total(self) -> float:
@@ -70,13 +72,12 @@ class RankPlan:
 
     def explain(self) -> str:
         """The same as text."""
-        plan, shares = self.program.plan, Shares(self.program.plan.parameters.n, self.ranks)
-        blocks = _range([len(blocks) for blocks in shares.all_blocks])
+        plan = self.program.plan
         compute, communication = max(self.seconds), max(self.communication)
         rows = [
             ("ranks", f"{self.ranks}, {self.threads} {'thread' if self.threads == 1 else 'threads'} each"),
-            ("algorithm", _algorithm(self.program)),
-            ("blocks", f"{blocks} of {shares.parts} a rank, of {shares.height} rows of a transposition"),
+            ("algorithm", _algorithm(self.program, self.sharing)),
+            *self._divided(),
             ("time", f"{self.total:.3g} s: compute {compute:.3g} s, communication {communication:.3g} s"),
             ("speed-up", f"{self.speedup:.2f} over one rank ({self.alone:.3g} s)"),
             ("messages", f"{_range([run.sent.messages for run in self.runs])} a rank"),
@@ -85,11 +86,26 @@ class RankPlan:
         ]
         return "\n".join(f"{name:<10} {text}" for name, text in rows)
 
+    def _divided(self) -> list[tuple[str, str]]:
+        """How products are cut: in slots blocks and grids of ranks, by rows the blocks of key switches."""
+        found = []
+        if ROWS in self.program.plan.decided.every_form:
+            shares = Shares(self.program.plan.parameters.n, self.ranks)
+            blocks = _range([len(blocks) for blocks in shares.all_blocks])
+            of = f"{shares.parts} a rank, of {shares.height} rows of a transposition"
+            found.append(("blocks", f"{blocks} of {of}"))
+        for product in self.runs[0].products:
+            cut, grid = ("×".join(map(str, one)) for one in product)
+            found.append(("grid", f"{grid} ranks (m×n×k) of {cut} blocks"))
+        return found
 
-def _algorithm(program: PlannedProgram) -> str:
-    if program.plan.decided.every_form == (ROWS,):
-        return "GEMM form: rows of products and key switches shared, operands everywhere"
-    return "everything in slots on every rank; GEMMs and their key switches shared"
+
+def _algorithm(program: PlannedProgram, sharing: Sharing) -> str:
+    rows, slots = "GEMM form: rows of products and key switches shared", f"products in slots: {sharing}"
+    forms = program.plan.decided.every_form
+    if forms == (ROWS,):
+        return rows
+    return f"{rows}; {slots}" if ROWS in forms else slots
 
 
 def _range(values: list[int]) -> str:
@@ -104,6 +120,7 @@ def on_ranks(
     *,
     machine: Machine | None = None,
     threads: int = 1,
+    sharing: Sharing = "4d-s",
 ) -> RankPlan:
     """Predict a program on so many ranks.
 
@@ -113,6 +130,7 @@ def on_ranks(
         network: between any two of them.
         machine: of every rank; by default the usual one.
         threads: of each rank.
+        sharing: of products in slots; see `Program.server`.
 
     Raises:
         ParameterError: no rank, or more than can be counted.
@@ -123,8 +141,8 @@ def on_ranks(
         raise ParameterError("There cannot be so many ranks.", expected=f"1 to {MOST_RANKS}", got=ranks)
     plan = program.plan
     rates, n = (machine or Machine.usual()).rates, plan.parameters.n
-    runs = rank_runs(plan.parameters, program.executed, plan.decided, ranks)
-    alone = runs if ranks == 1 else rank_runs(plan.parameters, program.executed, plan.decided, 1)
+    runs = rank_runs(plan.parameters, program.executed, plan.decided, ranks, sharing)
+    alone = runs if ranks == 1 else rank_runs(plan.parameters, program.executed, plan.decided, 1, sharing)
     return RankPlan(
         ranks,
         threads,
@@ -136,4 +154,5 @@ def on_ranks(
         ),
         rates.seconds(alone[0].counts, n, threads),
         program,
+        sharing,
     )
