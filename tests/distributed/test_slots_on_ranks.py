@@ -76,6 +76,27 @@ def test_blocks_on_ranks(name: str, algorithm: str) -> None:
     assert np.abs(whole.client.decrypt(found[0][0]) - whole.program.evaluate(whole.values)).max() < 1
 
 
+@pytest.mark.parametrize("form", ["blocks", pytest.param("mixed", marks=pytest.mark.slow)])
+def test_products_and_what_follows_them(form: Any) -> None:
+    """An entrywise product is every rank's own; what comes by rows enters slots on all."""
+    operands = {"a": cb.secret(8, 8), "b": cb.secret(8, 8)}
+    options = {"key_policy": "composed"} if form == "mixed" else {}  # fewer keys to make
+    program = toy(lambda a, b: (a @ b) * (a @ b), **operands, **options, form=form, precision=1e-2)
+    client, values = program.client(), values_of(program)
+    sent, keys = client.encrypt(values), client.evaluation_keys()
+    alone = program.server(keys).run(sent)
+
+    def work(communicator: Communicator) -> tuple[Any, cb.Server]:
+        server = program.server(keys, communicator=communicator)
+        return server.run(sent), server
+
+    found = run_ranks(2, work)
+    for got, wanted in zip(found[0][0].ciphertexts, alone.ciphertexts, strict=True):
+        np.testing.assert_array_equal(got, wanted)
+    for rank, (_, server) in enumerate(found):
+        assert server.sent == server.rank_runs[rank].sent
+
+
 def test_each_way_to_share_moves_less() -> None:
     """Rotations of all ranks: one process prepares each block once, and so do the ranks of 4D together."""
     whole = InBlocks((32, 16, 32), "skewed")

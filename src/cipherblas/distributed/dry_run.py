@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas import _core
+from cipherblas.common.work import Work
 from cipherblas.crypto.keys.request import KeyRequest
 from cipherblas.crypto.params import Parameters
 from cipherblas.distributed.communicator import Communicator, Sent, Words
@@ -198,7 +199,7 @@ class _Planned(RowsRanks):
     ) -> None:
         engine: Any = _ShapeEngine(params, counts, decisions)
         super().__init__(params, keys, communicator, engine=engine, key_policy=decisions.key_policy)
-        self._own = counts
+        self._own, self.work = counts, Work()  # which an evaluator of slots shares
 
     def fresh(self, data: Any, shape: tuple[int, int], **options: Any) -> Rows:
         """An operand of this shape."""

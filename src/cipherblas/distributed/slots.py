@@ -118,7 +118,7 @@ def on_grid(
     graph: TaskGraph, ev: Evaluator, sources: Sequence[Grid], done: Done | None
 ) -> list[list[list[Any]]]:
     """The schedule: products on a grid of ranks; anything else on every rank."""
-    if not {"multiply", "multiply once"} & graph.works.keys():
+    if not {"prepare left", "multiply once", "finish"} <= graph.works.keys():
         return local(graph, ev, sources, done)
     return [_Product(graph.works, ev, sources, done).run()]
 
