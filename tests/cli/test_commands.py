@@ -25,6 +25,7 @@ BENCHES = [
     "cc",
     "pc",
     "crossover",
+    "distributed",
     "model",
     "nn",
 ]
