@@ -105,12 +105,12 @@ class Server:
         self._engine = engine_of(engine, program.plan.parameters)
         self._shared = program.encodings(weight_budget, weight_folder, engine)
         self._options: dict[str, Any] = {
-            "communicator": communicator,
-            "sharing": sharing,
             "engine": engine,
             "weight_budget": weight_budget,
             "weight_folder": weight_folder,
         }
+        if communicator is not None:
+            self._options |= {"communicator": communicator, "sharing": sharing}
         self._ranked: RowsRanks | None = None
         self.counts = Counts()
         self.sent = Sent()
