@@ -15,7 +15,7 @@ import pytest
 import typer
 
 import cipherblas.bench
-from cipherblas.cli import app, bench, bench_distributed, crossover, decrypt, encrypt, explain, plan, run
+from cipherblas.cli import app, bench, crossover, decrypt, encrypt, explain, plan, run
 from cipherblas.cli.demo import command as demo
 from cipherblas.cli.demo import flow as demo_flow
 from cipherblas.crypto.keys import EvaluationKeys
@@ -245,8 +245,7 @@ def test_counted_operations(watch: Watch, invoke: Any) -> None:
 
 def test_every_benchmark_shows_its_rows_alike() -> None:
     """All go through `collected`, which has the bar."""
-    shown = inspect.getsource(bench).count("show(") + inspect.getsource(bench_distributed).count("show(")
-    assert shown == len([one for one in BARS if one[:6] == "bench "]) + 1
+    assert inspect.getsource(bench).count("_print(") == len([one for one in BARS if one[:6] == "bench "]) + 1
     assert "collected(" in inspect.getsource(crossover)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -137,8 +137,10 @@ class _ShapeEngine:
         self._costs.secret_gemm(self._counts, x.shape[1], x.shape[2], y.shape[2], len(x))
         return _zeros(len(x), x.shape[1], y.shape[2])
 
-    def multiply_integers(self, passes: int, rows: int, x: Words) -> Words:
-        self._costs.clear_gemm(self._counts, rows, x.shape[1], x.shape[2], len(x), passes)
+    def multiply_factor(self, factor: ClearFactor, x: Words, exact: bool) -> Words:
+        """In the place of `multiply_integers`: the integers themselves are not needed."""
+        rows, k = factor.shape
+        self._costs.clear_gemm(self._counts, rows, k, x.shape[2], len(x), factor.largest, exact)
         return _zeros(len(x), rows, x.shape[2])
 
     def transposed(self, x: Words) -> Words:
@@ -238,10 +240,9 @@ class _Planned(RowsRanks):
         return Share(_zeros(limbs, rows, self.n), _zeros(limbs, rows, columns), "whole", x.shape)
 
     def _clear_product_data(self, factor: ClearFactor, x: Rows, exact: bool) -> Share:
-        mine, (rows, k) = self.as_columns(x.data), factor.shape
-        passes = self._passes(k, factor.largest, x.limbs, exact)
-        a, b = (self.engine.multiply_integers(passes, rows, part) for part in (mine.a, mine.b))  # type: ignore[arg-type]
-        return Share(a, b, mine.kind, (rows, x.shape[1]))
+        mine, engine = self.as_columns(x.data), cast(_ShapeEngine, self.engine)
+        a, b = (engine.multiply_factor(factor, part, exact) for part in (mine.a, mine.b))
+        return Share(a, b, mine.kind, (factor.shape[0], x.shape[1]))
 
     def _fixed_product_data(self, factor: ClearFactor, number: int, x: Batch, exact: bool) -> Sequence[Share]:
         found = []
