@@ -2,8 +2,8 @@
 
 `run_primitives`, `run_ntt`, `run_linear_transform`, `run_bootstrap`, `run_mambo`, `run_gemm`, `run_transpose`,
 `run_masks`, `run_cc`, `run_pc`, `run_bae`, `run_fame_baselines`, `run_crossover`, `run_e2dm_study`, `run_peers`,
-`run_model` and `run_nn` yield rows as they are measured, `run_nn_counts` rows of counted operations, `run_nn_published`
-those of published patterns, `run_fame_model` rows of a model of FAME's accelerator;
+`run_distributed`, `run_model` and `run_nn` yield rows as they are measured, `run_nn_counts` rows of counted operations,
+`run_nn_published` those of published patterns, `run_fame_model` rows of a model of FAME's accelerator;
 `render` prints tables, `to_json` one line. Peers are measured in the same run; no figure of theirs is written down
 here. What a paper reports of its own stands in `nn_shapes`, `fame_baselines`, `bae` and `report.e2dm_statements`, as
 such.
@@ -13,8 +13,8 @@ from .bae import run as run_bae
 from .bootstrap import run as run_bootstrap
 from .cc import run as run_cc
 from .crossover import run as run_crossover
-from .e2dm_study import run as run_e2dm_study
 from .distributed import run as run_distributed
+from .e2dm_study import run as run_e2dm_study
 from .fame_baselines import run as run_fame_baselines
 from .fame_model import run as run_fame_model
 from .gemm import run as run_gemm
@@ -42,8 +42,8 @@ __all__ = [
     "run_bootstrap",
     "run_cc",
     "run_crossover",
-    "run_e2dm_study",
     "run_distributed",
+    "run_e2dm_study",
     "run_fame_baselines",
     "run_fame_model",
     "run_gemm",

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from cipherblas import report
+from cipherblas.cli.bench import collected
 from cipherblas.cli.bench_options import product_shapes
 from cipherblas.cli.options import Debug, Quiet, bytes_option, without_none
 from cipherblas.common.errors import FormatError
@@ -139,11 +140,8 @@ def fame_model(
         shapes=shape,
         cpu=None if cpu is None else list(read_rows(cpu)),
     )
-    rows = []
-    for row in run_fame_model(changes=changes, relinearise_once=relinearise_once, what_if=what_if, **options):
-        rows.append(row)
-        if json:
-            typer.echo(json_module.dumps(row, allow_nan=False))
+    found = run_fame_model(changes=changes, relinearise_once=relinearise_once, what_if=what_if, **options)
+    rows = collected(found, json, display)
     if not json:
         console = report.stdout_console()
         for table in report.accelerator_tables(rows):
