@@ -20,6 +20,7 @@ pytestmark = pytest.mark.encrypted
 SHORT_CALLS = (
     *("Client.load", "Client.public_key", "Client.save", "Program.client", "Program.encryptor"),
     *("EvaluationKeys.check", "EvaluationKeys.get", "EvaluationKeys.key", "EvaluationKeys.relinearisation"),
+    *("EvaluationKeys.digest", "EvaluationKeys.only"),
     *(
         "Machine.checked",
         "Machine.from_dict",
@@ -78,6 +79,9 @@ STEPS: dict[str, Call] = {
     "Program.found_worst_errors": lambda w, p: fresh(w).found_worst_errors(p),
     "Program.load": lambda w, p: cb.Program.load(w.folder / "program", progress=p),
     "Program.save": lambda w, p: w.program.save(w.folder / "new", progress=p),
+    "Server.load_keys": lambda w, p: w.program.server(
+        cb.EvaluationKeys.load(w.folder / "keys", lazy=True)
+    ).load_keys(p),
     "Server.run": lambda w, p: w.server.run(w.encrypted, progress=p),
     "Sharing.deviation": lambda w, p: cb.Sharing(1).deviation(fresh(w), progress=p),
     "Sharing.deviations": lambda w, p: cb.Sharing(1).deviations(fresh(w), p),

@@ -131,7 +131,11 @@ class Server:
         return rank_runs(plan.parameters, self.program.executed, plan.decided, size, self.sharing)
 
     def load_keys(self, progress: Progress | None = None) -> None:
-        """Read all keys that this server uses and that are still in files; see `EvaluationKeys.load_all`."""
+        """Read all keys that this server uses and that are still in files.
+
+        Args:
+            progress: as that of `EvaluationKeys.load_all`.
+        """
         self._keys.load_all(progress)
 
     def __repr__(self) -> str:
