@@ -13,7 +13,7 @@ from cipherblas import report
 from cipherblas.cli import rows as rows_module
 from cipherblas.cli.bench import collected
 from cipherblas.cli.bench_options import JsonLines, MemoryBudget, OneThread, Precision, Seconds, Security
-from cipherblas.cli.options import Debug, Quiet, parse_sizes, without_none
+from cipherblas.cli.options import Debug, Markdown, Picture, Quiet, StoredRows, parse_sizes, without_none
 from cipherblas.common.errors import FormatError
 from cipherblas.crypto import files
 from cipherblas.report import Display
@@ -62,18 +62,9 @@ def crossover(
     memory_budget: MemoryBudget = None,
     threads: OneThread = 1,
     seconds: Seconds = 2.0,
-    rows: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Take the rows that --json printed before, and measure nothing.",
-            show_default=False,
-        ),
-    ] = None,
-    plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw a picture (PNG).", show_default=False)
-    ] = None,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print the tables as Markdown.")] = False,
+    rows: StoredRows = None,
+    plot: Picture = None,
+    markdown: Markdown = False,
     json: JsonLines = False,
     quiet: Quiet = False,
     debug: Debug = False,

@@ -295,3 +295,18 @@ def use_threads(threads: int | None) -> None:
     """Set the number of threads of the arithmetic where one was asked for."""
     if threads is not None:
         set_threads(threads)
+
+
+# Of benchmarks that show rows which were measured before, too.
+StoredRows = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Take the rows that --json printed before, and measure nothing.",
+        show_default=False,
+    ),
+]
+Picture = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Draw a picture (PNG).", show_default=False)
+]
+Markdown = Annotated[bool, typer.Option("--markdown", help="Print the tables as Markdown.")]

@@ -13,7 +13,7 @@ import typer
 from cipherblas import report
 from cipherblas.cli.bench import collected
 from cipherblas.cli.bench_options import JsonLines, OneThread, PeerPythons, Seconds, interpreters
-from cipherblas.cli.options import Debug, Quiet, parse_sizes, without_none
+from cipherblas.cli.options import Debug, Markdown, Picture, Quiet, StoredRows, parse_sizes, without_none
 from cipherblas.cli.rows import read_rows
 from cipherblas.common.errors import StorageError
 from cipherblas.crypto import files
@@ -68,18 +68,9 @@ def peers(
     ] = 60.0,
     threads: OneThread = 1,
     seconds: Seconds = 2.0,
-    rows: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Take the rows that --json printed before, and measure nothing.",
-            show_default=False,
-        ),
-    ] = None,
-    plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw a picture (PNG).", show_default=False)
-    ] = None,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print the tables as Markdown.")] = False,
+    rows: StoredRows = None,
+    plot: Picture = None,
+    markdown: Markdown = False,
     json: JsonLines = False,
     quiet: Quiet = False,
     debug: Debug = False,
