@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import tempfile
 import warnings
@@ -43,6 +44,13 @@ def pytest_configure(config: pytest.Config) -> None:
     path = Path(folder.name) / "machine.json"
     MACHINE.save(path)
     os.environ["CIPHERBLAS_MACHINE"] = str(path)
+
+
+def pytest_collection_finish() -> None:
+    """Modules and collected tests stay to the end: Python need not look for circles among them again and again, which
+    has taken a tenth of the time."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -28,6 +28,7 @@ def commands() -> Iterator[tuple[Path, str]]:
 
 
 COMMANDS = list(commands())
+COMMAND = typer.main.get_command(app)
 OURS = [(document, line) for document, line in COMMANDS if re.match(r"(\.venv/bin/)?cipherblas ", line)]
 
 
@@ -35,7 +36,7 @@ OURS = [(document, line) for document, line in COMMANDS if re.match(r"(\.venv/bi
 def test_command_is_accepted(document: Path, line: str) -> None:
     """Parsed, not run: commands, options, and the values of options."""
     arguments = shlex.split(line, comments=True)[1:]
-    command: Any = typer.main.get_command(app)
+    command: Any = COMMAND
     if "--help" in arguments:
         arguments.remove("--help")
     while hasattr(command, "commands") and arguments:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
+import runpy
 import sys
 from pathlib import Path
 
@@ -129,11 +129,15 @@ def test_both_sides_of_a_ratio_are_secure_and_right() -> None:
         ("draw_peers", ["--pictures"]),
     ],
 )
-def test_pictures_can_be_drawn(name: str, arguments: list[str], tmp_path: Path) -> None:
+def test_pictures_can_be_drawn(
+    name: str, arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """All of those that the pages show; the stored ones are of another matplotlib, perhaps."""
-    pytest.importorskip("matplotlib")
-    command = [sys.executable, str(documents.ROOT / "scripts" / f"{name}.py"), *arguments, str(tmp_path)]
-    subprocess.run(command, check=True)
+    pytest.importorskip("matplotlib").use("agg")
+    monkeypatch.setattr(sys, "argv", [f"{name}.py", *arguments, str(tmp_path)])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(documents.ROOT / "scripts" / f"{name}.py"), run_name="__main__")
+    assert not ended.value.code
     drawn = {path.name for path in tmp_path.iterdir()}
     kept = {path.name for path in (documents.ROOT / "docs" / "pictures").glob("*.svg")}
     assert drawn and drawn <= kept

@@ -44,7 +44,7 @@ def instruction_sets(files: Iterable[Path]) -> list[str] | None:
     objdump = shutil.which("objdump")
     if objdump is None:
         return None
-    found: set[str] = set()
+    missing = {name: re.compile(pattern) for name, pattern in _SETS}
     for file in files:
         command = [objdump, "-d", "--no-show-raw-insn", str(file)]
         with subprocess.Popen(
@@ -53,8 +53,9 @@ def instruction_sets(files: Iterable[Path]) -> list[str] | None:
             assert process.stdout is not None
             for line in process.stdout:
                 if "%ymm" in line or "%zmm" in line or "vpmadd52" in line:
-                    found |= {name for name, pattern in _SETS if re.search(pattern, line)}
-    return [name for name, _ in _SETS if name in found]
+                    for name in [name for name, pattern in missing.items() if pattern.search(line)]:
+                        del missing[name]
+    return [name for name, _ in _SETS if name not in missing]
 
 
 if __name__ == "__main__":
