@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 import cipherblas as cb
 from cipherblas.lang.analysis import evaluate_clear, trace
-from tests.support.runs import run
+from tests.support.runs import run, toy
 
 Array = NDArray[Any]
 Parts = dict[str, Array]
@@ -67,21 +67,18 @@ def extremes(dtype: str, shape: tuple[int, ...], rng: np.random.Generator) -> Ar
 def found_and_expected(
     formula: Callable[..., Any], clear: Parts, x: Array, three: Any, constants: bool, form: Any, slack: float
 ) -> tuple[cb.Program, Array, Array]:
-    """The decrypted result beside NumPy's in float64; clear parts are constants, or operands of slack·bound."""
+    """The decrypted result beside NumPy's in float64; clear parts are constants, or operands of slack·bound. On an
+    INSECURE ring: no others are searched."""
 
     def bound(values: Array) -> float:
         return float(np.abs(values.astype(np.float64)).max())
 
     declared: dict[str, Any] = {"x": cb.secret(*x.shape, bound=bound(x))}
     if constants:
-        program = cb.compile(
-            lambda x: formula(**clear, x=x, three=three), declared, form=form, precision=1e-6
-        )
+        program = toy(lambda x: formula(**clear, x=x, three=three), **declared, form=form, precision=1e-6)
     else:
         declared |= {name: cb.public(*w.shape, bound=slack * bound(w)) for name, w in clear.items()}
-        program = cb.compile(
-            lambda **nodes: formula(**nodes, three=three), declared, form=form, precision=1e-6
-        )
+        program = toy(lambda **nodes: formula(**nodes, three=three), **declared, form=form, precision=1e-6)
     result = run(program, {"x": x, **({} if constants else clear)}).within().decrypted
     wide = {name: w.astype(np.float64) for name, w in clear.items()}
     return program, result, formula(**wide, x=x.astype(np.float64), three=float(three))

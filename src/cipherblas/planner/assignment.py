@@ -20,7 +20,6 @@ from cipherblas.lang.analysis import has_public_key
 from cipherblas.lang.graph import axes_of
 from cipherblas.lang.nodes import Expression, matrix_shape, ordered
 from cipherblas.lang.results import results_of
-from cipherblas.methods.matmul.registry import build
 from cipherblas.planner.refusals import INFEASIBLE
 from cipherblas.planner.steps import Seconds, Steps
 from cipherblas.rlwe.key_policies import KeyPolicy
@@ -161,7 +160,7 @@ class Assignment:
             yield way
 
     def _product(self, node: Expression, choice: Choice, block: tuple[int, int, int]) -> Way:
-        algorithm = build(choice.method, *block, self.ring.n // 2, choice.options)
+        algorithm = self._steps.built(choice, block)
         sides = list(zip(node.children, (algorithm.left_layout, algorithm.right_layout), strict=True))
         ways = [self._in_layout(child, layout) for child, layout in sides]
         limbs = min(way.limbs for way in ways)

@@ -18,7 +18,6 @@ from cipherblas.forms.layouts import Layout
 from cipherblas.lang.analysis import has_public_key
 from cipherblas.lang.chains import Chain, Tree
 from cipherblas.methods.matmul.base import Algorithm
-from cipherblas.methods.matmul.registry import build
 from cipherblas.planner.refusals import INFEASIBLE
 from cipherblas.planner.steps import Steps
 from cipherblas.runtime.values import Choice
@@ -125,7 +124,7 @@ class ChainWays:
     def _products(self, i: int, k: int, j: int) -> Iterator[Way]:
         block = self._blocks[i], self._blocks[k], self._blocks[j]
         for choice in self._candidates(block):
-            algorithm = build(choice.method, *block, self._steps.ring.n // 2, choice.options)
+            algorithm = self._steps.built(choice, block)
             rights = self._in_layout(k, j, algorithm.right_layout)
             for left in self._in_layout(i, k, algorithm.left_layout):
                 for right in rights:

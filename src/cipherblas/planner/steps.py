@@ -14,6 +14,7 @@ from cipherblas.forms.convert.relayout import masks_of, relayout
 from cipherblas.forms.form import SlotForm
 from cipherblas.forms.layouts import Layout
 from cipherblas.methods.matmul.base import Algorithm
+from cipherblas.methods.matmul.registry import build
 from cipherblas.planner.refusals import INFEASIBLE
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.key_policies import KeyPolicy
@@ -21,6 +22,7 @@ from cipherblas.rlwe.rings import Ring
 from cipherblas.rlwe.traffic import Traffic
 from cipherblas.runtime import schedule
 from cipherblas.runtime.graphs import blockwise_graph, product_graph
+from cipherblas.runtime.values import Choice
 
 Seconds = Callable[[Counts, Traffic], float]
 Grid = tuple[int, int]
@@ -48,6 +50,13 @@ class Steps:
         self.ring, self.policy = ring, policy
         self._seconds, self._limit = seconds, limit
         self._known: dict[Any, Any] = {} if known is None else known
+
+    def built(self, choice: Choice, block: tuple[int, int, int]) -> Algorithm:
+        """The algorithm of a product of such blocks, made once: to make it takes longer than to look up its price."""
+        key = ("built", choice.method, tuple(sorted(choice.options.items())), block)
+        slots = self.ring.n // 2
+        found: Algorithm = self._remembered(key, lambda: build(choice.method, *block, slots, choice.options))
+        return found
 
     def sent(self, layout: Layout, grid: Grid, public_key: bool, limbs: int) -> float:
         """Seconds until a value that the client packs is there."""
