@@ -86,7 +86,7 @@ def test_traffic_is_what_is_sent(name: str) -> None:
     encrypted = {key: client.encrypt({key: value})[key] for key, value in operands.items()}
     sent = [part for operand in encrypted.values() for feed in operand.feeds for part in feed]
     n = plan.parameters.n
-    traffic = run.traffic(n)
+    traffic = run.traffic(plan.parameters)
     if plan.form == "rows":
         assert traffic.seeded_words == sum(rows.a.size for rows in sent)
         assert traffic.encrypted_words == sum(rows.b.size for rows in sent)
@@ -130,7 +130,7 @@ def test_rates_of_the_client() -> None:
     assert min(rates.pack, rates.uniform, rates.gaussian, rates.pack_key, rates.digest) > 0
     program = compiled(algorithm="skewed")
     run, plan = program._run, program.plan
-    traffic = run.traffic(plan.parameters.n)
+    traffic = run.traffic(plan.parameters)
     counted = plan.counts, traffic, plan.key_bytes, plan.parameters
     one, two = (predicted(rates, *counted, threads, DEFAULT_LINK) for threads in (1, 2))
     assert two.evaluate <= one.evaluate and two.load_keys < one.load_keys

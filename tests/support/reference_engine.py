@@ -235,6 +235,43 @@ class ReferenceEngine(Engine):
     def beside(self, params: Parameters) -> ReferenceEngine:
         return ReferenceEngine(params)
 
+    def joined(self, parts: Sequence[Ciphertext | None], inner: Engine) -> Ciphertext:
+        held = [None if part is None else _words(part, Ciphertext) for part in parts]
+        limbs = next(words.shape[1] for words in held if words is not None)
+        found = np.zeros((2, limbs, self._params.n), np.uint64)
+        for component in range(2):
+            for limb, q in self._limbs(limbs):
+                coefficients = np.zeros(self._params.n, np.uint64)
+                for power, words in enumerate(held):
+                    if words is not None:
+                        coefficients[power :: len(parts)] = ring.intt(words[component, limb], q)
+                found[component, limb] = ring.ntt(coefficients, q)
+        return Ciphertext(found)
+
+    def parted(self, x: Ciphertext, inner: Engine) -> list[Ciphertext]:
+        assert isinstance(inner, ReferenceEngine)
+        words, count = _words(x, Ciphertext), self._params.n // inner._params.n
+        whole = [
+            [ring.intt(words[component, limb], q) for limb, q in self._limbs(words.shape[1])]
+            for component in range(2)
+        ]
+        return [
+            Ciphertext(
+                np.stack(
+                    [
+                        np.stack(
+                            [
+                                ring.ntt(each[power::count], q)
+                                for each, q in zip(one, self._primes, strict=False)
+                            ]
+                        )
+                        for one in whole
+                    ]
+                )
+            )
+            for power in range(count)
+        ]
+
     def multiply_relinearise(self, x: Ciphertext, y: Ciphertext, key: Key) -> Ciphertext:
         return self.relinearise(self.multiply_sum([x], [y], None), key)
 

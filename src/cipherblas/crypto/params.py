@@ -31,7 +31,8 @@ SPECIAL_SLACK_BITS = 0.5
 PRIME_TOLERANCE_BITS = 0.5
 
 _FIELDS = ("n", "q", "p", "alpha", "scale_bits", "security")
-_KEY_LIMBS = "key_limbs"  # a field of sets whose keys serve fewer limbs than there are
+# Fields of sets whose keys serve fewer limbs than there are, and of those whose rows have a ring of their own.
+_OPTIONAL = ("key_limbs", "row_degree")
 
 
 class TooFewPrimesError(ParameterError):
@@ -87,6 +88,8 @@ class Parameters:
         security: 128, 192 or 256; 0 marks an insecure set.
         key_limbs: keys are made for so many limbs at most; None: for all. Security is that of the larger modulus of
             Q, which ciphertexts have, and q_0 … q_{key_limbs - 1}·P, which keys have.
+        row_degree: degree of a ring of their own for matrices that are encrypted by rows (`row_parameters`); None: they
+            are in the ring of all else.
 
     A set of security 0 is made with the argument insecure=True alone; the attribute `insecure` tells such sets.
 
@@ -103,12 +106,14 @@ class Parameters:
     security: int
     insecure: InitVar[bool] = False
     key_limbs: int | None = None
+    row_degree: int | None = None
 
     def __post_init__(self, insecure: bool) -> None:
         object.__setattr__(self, "q", tuple(self.q))
         object.__setattr__(self, "p", tuple(self.p))
         self._check_numbers()
         self._check_primes()
+        self._check_row_degree()
         security_table.check_wanted(self.security, insecure)
         if self.security and self.log_qp > security_table.max_log_qp(self.n, self.security):
             raise SecurityError(
@@ -163,6 +168,22 @@ class Parameters:
                 got=value,
             )
 
+    def _check_row_degree(self) -> None:
+        value: Any = self.row_degree
+        if value is None:
+            return
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if not whole or not (1 << MIN_LOG_N) <= value < self.n or value & (value - 1):
+            raise ParameterError(
+                "The degree of the ring of rows is out of its range.",
+                expected=f"a power of two from 2^{MIN_LOG_N} on, below N = {self.n}, or none",
+                got=value,
+            )
+        if len(self.q) < ROW_LIMBS:
+            raise ParameterError(
+                "The ring of rows takes more limbs than there are.", expected=ROW_LIMBS, got=len(self.q)
+            )
+
     def _check_primes(self) -> None:
         primes: tuple[Any, ...] = self.q + self.p
         for prime in primes:
@@ -181,7 +202,7 @@ class Parameters:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles are made, and so checked, by the constructor."""
-        return _restored, tuple(self.to_dict().values())
+        return _restored, (self.to_dict(),)
 
     def check_security(self, wanted: int = 128, insecure: bool = False) -> None:
         """Refuse a set that states fewer than `wanted` bits, unless `insecure`; below 128 bits that warns.
@@ -282,7 +303,7 @@ class Parameters:
             "scale_bits": self.scale_bits,
             "security": self.security,
         }
-        return values if self.key_limbs is None else {**values, _KEY_LIMBS: self.key_limbs}
+        return {**values, **{name: own for name in _OPTIONAL if (own := getattr(self, name)) is not None}}
 
     @classmethod
     def from_dict(cls, values: Any, *, security: int = 128, insecure: bool = False) -> Parameters:
@@ -304,7 +325,7 @@ class Parameters:
     @classmethod
     def parsed(cls, values: Any) -> Parameters:
         """As `from_dict`, but nothing is demanded of the security: that is left to `check_security`."""
-        if not isinstance(values, Mapping) or set(values) - {_KEY_LIMBS} != set(_FIELDS):
+        if not isinstance(values, Mapping) or set(values) - set(_OPTIONAL) != set(_FIELDS):
             got = sorted(map(str, values)) if isinstance(values, Mapping) else type(values).__name__
             raise ParameterError("The parameters have the wrong fields.", expected=sorted(_FIELDS), got=got)
         for name in ("q", "p"):
@@ -312,9 +333,8 @@ class Parameters:
                 raise ParameterError(
                     f"The field {name} must be a list of primes.", got=type(values[name]).__name__
                 )
-        return cls(
-            **{name: values[name] for name in _FIELDS}, insecure=True, key_limbs=values.get(_KEY_LIMBS)
-        )
+        optional: Any = {name: values.get(name) for name in _OPTIONAL}
+        return cls(**{name: values[name] for name in _FIELDS}, insecure=True, **optional)
 
     @functools.cached_property
     def _fingerprint(self) -> str:
@@ -334,19 +354,9 @@ class Parameters:
 Parameters.insecure = property(lambda self: self.security == 0)  # type: ignore[attr-defined]
 
 
-def _restored(
-    n: int,
-    q: list[int],
-    p: list[int],
-    alpha: int,
-    scale_bits: float,
-    security: int,
-    key_limbs: int | None = None,
-) -> Parameters:
+def _restored(values: dict[str, Any]) -> Parameters:
     """What `Parameters.__reduce__` describes: an insecure set was accepted as such when it was made."""
-    return Parameters(
-        n, tuple(q), tuple(p), alpha, scale_bits, security, insecure=security == 0, key_limbs=key_limbs
-    )
+    return Parameters(**values, insecure=values["security"] == 0)
 
 
 def make_parameters(
@@ -359,6 +369,7 @@ def make_parameters(
     security: int = 128,
     insecure: bool = False,
     key_limbs: int | None = None,
+    row_degree: int | None = None,
 ) -> Parameters:
     """Choose distinct primes nearest to the wanted sizes and check the security table.
 
@@ -374,6 +385,7 @@ def make_parameters(
         security: bits of security to reach: 128, 192 or 256.
         insecure: accept less, with a warning below 128 bits; `security` of the result is what is reached.
         key_limbs: limbs that keys are made for, at most; by default all.
+        row_degree: degree of a ring of their own for rows; by default they have none.
 
     Raises:
         ParameterError: no such primes, or P would be smaller than the largest digit.
@@ -411,7 +423,8 @@ def make_parameters(
             got=f"{_log2(p):.2f}",
         )
     reached = security_table.check(n, max(_log2(q), log_q + _log2(p)), security, insecure)
-    return Parameters(n, q, p, alpha, float(scale_bits), reached, insecure=insecure, key_limbs=key_limbs)
+    optional: Any = {"key_limbs": key_limbs, "row_degree": row_degree}
+    return Parameters(n, q, p, alpha, float(scale_bits), reached, insecure=insecure, **optional)
 
 
 def _special_sizes(largest_digit: float, bits: float | None, limbs: int | None, margin: float) -> list[float]:
@@ -463,6 +476,46 @@ def encapsulating(params: Parameters) -> Parameters:
         )
     scale_bits, security = params.scale_bits, params.security
     return Parameters(params.n, (first,), special, 1, scale_bits, security, insecure=security == 0)
+
+
+# Limbs of rows that have a ring of their own: one for what a refresh takes from their coefficients, others for
+# products.
+ROW_LIMBS = 3
+
+
+def row_parameters(params: Parameters) -> Parameters:
+    """The parameters of matrices that are encrypted by rows: those of their ring, with its first limbs and a special
+    prime of its own, or `params` where they have none.
+
+    Raises:
+        SecurityError: the ring is too small. ParameterError: there are no such primes.
+    """
+    if params.row_degree is None:
+        return params
+    return _of_rows(params, params.row_degree)
+
+
+def descending(params: Parameters) -> Parameters:
+    """The parameters at which ciphertexts are switched to the secret of the ring of rows: their ring, the limbs and the
+    special prime of rows.
+
+    That secret is a polynomial of X^(N/n), n the degree of rows: a key for it is N/n samples of the ring of rows, and
+    as secure as that.
+    """
+    row_parameters(params)  # whose security is that of these
+    return _of_rows(params, params.n)
+
+
+def row_special_bits(first: float) -> float:
+    """log2 of the special prime of the ring of rows, whose largest digit is q_0."""
+    return min(float(MAX_PRIME_BITS), math.log2(first) + SPECIAL_MARGIN_BITS)
+
+
+@functools.lru_cache(maxsize=64)
+def _of_rows(params: Parameters, n: int) -> Parameters:
+    q = params.q[:ROW_LIMBS]
+    special = _nearest_primes(params.n, [row_special_bits(q[0])], exclude=params.q + params.p)
+    return Parameters(n, q, special, 1, params.scale_bits, params.security, insecure=params.security == 0)
 
 
 def _nearest_primes(n: int, bits: Sequence[float], exclude: Sequence[int]) -> tuple[int, ...]:

@@ -43,6 +43,7 @@ class Purpose(enum.IntEnum):
     SHARED_SECRET = 8
     SHARING = 10  # 9 was that of conversion keys
     SPARSE_SECRET = 11
+    ROW_SECRET = 12
 
 
 def fresh_seed() -> bytes:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from cipherblas import _core
 from cipherblas.common.work import Work
 from cipherblas.crypto.keys.request import KeyRequest
-from cipherblas.crypto.params import Parameters
+from cipherblas.crypto.params import Parameters, row_parameters
 from cipherblas.distributed.communicator import Communicator, Sent, Words
 from cipherblas.distributed.in_process import run_ranks
 from cipherblas.distributed.ranks import Sharing
@@ -67,7 +67,7 @@ def rank_runs(
     """
 
     def one(communicator: Communicator) -> RankRun:
-        counts, keys = Counts(), _KeysAsked(parameters)
+        counts, row_counts, keys = Counts(), Counts(), _KeysAsked(parameters)
         policy, division = decisions.key_policy, Division(communicator, sharing)
 
         def slots() -> SlotsPlanned:
@@ -75,9 +75,12 @@ def rank_runs(
             planned.division = division
             return planned
 
+        own = row_parameters(parameters)
+        row_keys = keys if own is parameters else _KeysAsked(own)
         evaluators = Evaluators(
             slots,
-            lambda: _Planned(parameters, keys, communicator, counts, decisions),
+            lambda: _Planned(own, row_keys, communicator, row_counts, decisions),
+            None if own is parameters else lambda: SlotsPlanned(own, key_policy=policy),
         )
         executor = Executor(evaluators, expression, decisions, SymbolicInputs())
         for value in executor.results():
@@ -85,6 +88,14 @@ def rank_runs(
                 if isinstance(handle, Rows):
                     assert isinstance(evaluators.rows, RowsRanks)
                     evaluators.rows.gathered(handle.data)
+        if own is not parameters:
+            if "elements" in vars(evaluators):
+                row_keys.asked = row_keys.asked.joined(evaluators.elements.request)
+                row_counts = row_counts + evaluators.elements.counts
+            row_counts = row_counts.in_ring(own.n, parameters.n)
+            if len(row_keys.asked):
+                keys.asked = keys.asked.joined(KeyRequest(rows=row_keys.asked))
+        counts = counts + row_counts
         if "slots" in vars(evaluators):
             keys.asked = keys.asked.joined(evaluators.slots.request)
             counts = counts + evaluators.slots.counts

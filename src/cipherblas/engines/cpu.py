@@ -122,6 +122,25 @@ class CpuEngine(Engine):
     def beside(self, params: Parameters) -> CpuEngine:
         return CpuEngine(params)
 
+    def joined(self, parts: Sequence[Words | None], inner: Engine) -> Words:
+        assert isinstance(inner, CpuEngine)
+        limbs = next(part.shape[1] for part in parts if part is not None)
+        found = np.zeros((limbs, 2, self._context.n), np.uint64)
+        for power, part in enumerate(parts):
+            if part is not None:
+                own = inner._context.rows_from_ntt(np.ascontiguousarray(part))
+                found[:, :, power :: len(parts)] = own
+        return self._context.rows_to_ntt(found)
+
+    def parted(self, x: Words, inner: Engine) -> list[Words]:
+        assert isinstance(inner, CpuEngine)
+        coefficients = self._context.rows_from_ntt(np.ascontiguousarray(x))
+        parts = self._context.n // inner._context.n
+        return [
+            inner._context.rows_to_ntt(np.ascontiguousarray(coefficients[:, :, power::parts]))
+            for power in range(parts)
+        ]
+
     def raised(self, x: Words, limbs: int) -> Words:
         residues = self._context.rows_from_ntt(np.ascontiguousarray(x))[0].astype(np.int64)
         centred = residues - self._moduli[0] * (residues > self._moduli[0] // 2)

@@ -172,8 +172,17 @@ class Engine(Protocol):
         ...
 
     def beside(self, params: Parameters) -> Engine:
-        """An engine of the same kind for other parameters of the ring; each takes ciphertexts of the other as far as
-        their primes agree."""
+        """An engine of the same kind for other parameters; each takes ciphertexts of the other as far as their rings
+        and primes agree."""
+        ...
+
+    def joined(self, parts: Sequence[Ciphertext | None], inner: Engine) -> Ciphertext:
+        """Σ_u parts[u](X^k)·X^u, of both components: k ciphertexts of `inner`, an engine beside this one whose ring
+        degree is N/k, and whose first primes are ours; None stands for 0."""
+        ...
+
+    def parted(self, x: Ciphertext, inner: Engine) -> list[Ciphertext]:
+        """The inverse of `joined`: k ciphertexts of `inner`."""
         ...
 
     def linear_transform(

@@ -15,10 +15,22 @@ from cipherblas.rlwe.counts import Counts
 
 
 class Evaluators:
-    """Each is made when a program first needs it."""
+    """Each is made when a program first needs it.
 
-    def __init__(self, make_slots: Callable[[], Evaluator], make_rows: Callable[[], RowsEvaluator]) -> None:
-        self._make_slots, self._make_rows = make_slots, make_rows
+    Args:
+        make_elements: for ring elements of the ring of rows, where that is another one than the ring of slots.
+    """
+
+    def __init__(
+        self,
+        make_slots: Callable[[], Evaluator],
+        make_rows: Callable[[], RowsEvaluator],
+        make_elements: Callable[[], Evaluator] | None = None,
+    ) -> None:
+        self._make_slots, self._make_rows, self._make_elements = make_slots, make_rows, make_elements
+        self._inner: list[
+            Evaluator | RowsEvaluator
+        ] = []  # those of the ring of rows, where it is another one
         self._made: list[Evaluator | RowsEvaluator] = []
         self._on_weights: Callable[[int], None] | None = None
 
@@ -35,6 +47,18 @@ class Evaluators:
         """For matrices that are encrypted by rows."""
         evaluator = self._make_rows()
         self._share(evaluator)
+        if self._make_elements is not None:
+            self._inner.append(evaluator)
+        return evaluator
+
+    @functools.cached_property
+    def elements(self) -> Evaluator:
+        """For elements of the ring of rows, whose coefficients are the message: that of slots, or one of its kind."""
+        if self._make_elements is None:
+            return self.slots
+        evaluator = self._make_elements()
+        self._share(evaluator)
+        self._inner.append(evaluator)
         return evaluator
 
     def _share(self, evaluator: Evaluator | RowsEvaluator) -> None:
@@ -50,13 +74,21 @@ class Evaluators:
 
     @property
     def counts(self) -> Counts:
-        """Operations so far."""
-        return sum((evaluator.counts for evaluator in self._made), Counts())
+        """Operations so far, in limbs of the ring of slots."""
+        own = sum((one.counts for one in self._made if one not in self._inner), Counts())
+        if not self._inner:
+            return own
+        inner = sum((one.counts for one in self._inner), Counts())
+        return own + inner.in_ring(self._inner[0].n, self.slots.n)
 
     @property
     def request(self) -> KeyRequest:
         """The evaluation keys that the operations so far needed."""
-        return functools.reduce(KeyRequest.joined, [one.request for one in self._made] or [KeyRequest()])
+        own = [one.request for one in self._made if one not in self._inner]
+        inner = [one.request for one in self._inner if len(one.request)]
+        if inner:
+            own.append(KeyRequest(rows=functools.reduce(KeyRequest.joined, inner)))
+        return functools.reduce(KeyRequest.joined, own or [KeyRequest()])
 
     @property
     def peak_bytes(self) -> int:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from cipherblas.common.arrays import bit_reversed
 from cipherblas.common.errors import ShapeError
 from cipherblas.crypto.randomness import SEED_BYTES
 from cipherblas.forms.blocks import join
@@ -162,6 +163,37 @@ class SlotForm(Form):
 
 
 @dataclass(frozen=True)
+class Placing:
+    """Where the entries of rows stand among the N coefficients that clean rows have, whose others are zeros.
+
+    Attributes:
+        each: r, the distance of entries that are spread over a row.
+        first: of `each` entries that stand together instead: entry first + j at the bit-reversed number j; None: all
+            are spread.
+        negative: at the powers of X^-1 instead of those of X.
+    """
+
+    each: int
+    first: int | None = None
+    negative: bool = False
+
+    def placed(self, matrix: NDArray[np.float64], n: int) -> NDArray[np.float64]:
+        """Rows of n coefficients."""
+        rows, cols = matrix.shape
+        found = np.zeros((rows, n))
+        if self.first is None:
+            found[:, : cols * self.each : self.each] = matrix
+            return found
+        part = matrix[:, self.first : self.first + self.each]
+        places = bit_reversed(self.each)[: part.shape[1]]
+        if not self.negative:
+            found[:, places] = part
+        else:  # X^-t = -X^(N - t)
+            found[:, (n - places) % n] = np.where(places, -part, part)
+        return found
+
+
+@dataclass(frozen=True)
 class RowForm(Form):
     """A matrix, or its transpose, encrypted row by row in coefficients.
 
@@ -171,6 +203,7 @@ class RowForm(Form):
         pieces: column ranges, each an encryption of its own; the last one may hold zeros beyond the columns. A piece
             longer than N has a secret for every N columns and one a part (shared-a rows).
         shared: one encryption whose rows share their a parts, for fixed weights.
+        placing: of the entries in the only piece, of N columns, where the others are zeros.
     """
 
     name: ClassVar[str] = "rows"
@@ -178,10 +211,11 @@ class RowForm(Form):
     by_columns: bool
     pieces: tuple[tuple[int, int], ...]
     shared: bool = False
+    placing: Placing | None = None
 
     @property
     def key(self) -> Hashable:
-        return self.shape, self.by_columns, self.pieces, self.shared
+        return self.shape, self.by_columns, self.pieces, self.shared, self.placing
 
     @property
     def widths(self) -> list[int]:

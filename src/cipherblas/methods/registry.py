@@ -32,6 +32,7 @@ from cipherblas.methods.matmul.diagonals import Diagonals
 from cipherblas.methods.matmul.fame import Fame
 from cipherblas.methods.matmul.gemm import secret_product
 from cipherblas.methods.matmul.outer_product import OuterProduct
+from cipherblas.methods.matmul.ring_products import outer_product
 from cipherblas.methods.matmul.skewed import Skewed
 from cipherblas.methods.matvec_conv.base import LayerMethod, OneVectorMethod
 from cipherblas.methods.matvec_conv.baselines.fhe_mp_cnn import ConvFheMpCnn, MatVecFheMpCnn
@@ -39,6 +40,7 @@ from cipherblas.methods.matvec_conv.baselines.fhelipe import ConvFhelipe, MatVec
 from cipherblas.methods.matvec_conv.baselines.halevi_shoup_bsgs import MatVecHelib
 from cipherblas.methods.matvec_conv.metakernel import ConvMetaKernel, MatVecMetaKernel
 
+RING = "ring-products"  # likewise, in a ring of their own, see methods/matmul/ring_products.py
 GEMM = "gemm"  # products of matrices that are encrypted by rows: not in slots, see methods/matmul/gemm.py
 GROUP = "cipherblas.methods"  # of entry points
 RESERVED = ("elementwise", "packing", "slots")  # what plans call something else
@@ -90,6 +92,7 @@ _ENTRIES: dict[tuple[str, str], Entry] = {
     for entry in (
         *(Entry(method.name, "product", "blocks", method) for method in _PRODUCTS),
         Entry(GEMM, "product", "rows", secret_product),
+        Entry(RING, "product", "rows", outer_product),
         *(Entry(method.name, "matvec", "tensors", method) for method in _MATVECS),
         *(Entry(method.name, "convolution", "tensors", method) for method in _CONVOLUTIONS),
     )

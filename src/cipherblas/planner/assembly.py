@@ -22,7 +22,7 @@ from cipherblas.planner.schema import check_decisions, check_planned_for
 from cipherblas.planner.stages import Minimise, Stages, key_bytes_at, predicted
 from cipherblas.planner.targets import ResultFigures, targets
 from cipherblas.rlwe.counts import Counts
-from cipherblas.rlwe.rings import Ring, encapsulating_shape
+from cipherblas.rlwe.rings import Ring, descending_ring, encapsulating_shape, low_limbs, row_ring
 from cipherblas.rlwe.traffic import Traffic
 from cipherblas.runtime.blocks import BLOCKS
 from cipherblas.runtime.rows import ROWS
@@ -85,8 +85,8 @@ def assemble(
         decided = replace(
             decided, blocks={axis: decided.blocks[axis] for axis in axes_of(expression).lengths}
         )
-    n = parameters.n
-    key_bytes, traffic, outputs = key_bytes_of(run.keys, parameters), run.traffic(n), run.outputs(n)
+    key_bytes, traffic = key_bytes_of(run.keys, parameters), run.traffic(parameters)
+    outputs = run.outputs(parameters)
     weights = min(run.counts.stored_bytes, weight_budget_of(predictions.machine.memory))
     return Plan(
         parameters=parameters,
@@ -101,11 +101,11 @@ def assemble(
         result_ciphertexts=sum(one.form.ciphertexts for one in outputs),
         result_bytes=traffic.result_bytes,
         levels=max(one.limbs for one in run.inputs) - run.limbs,
-        peak_bytes=peak_bytes_of(run, key_bytes, n) + weights,
+        peak_bytes=peak_bytes_of(run, key_bytes, parameters) + weights,
         results=tuple(
             ResultFigures(
                 *(label, node.bound, found, target, rounding),
-                one.form.download(one.limbs, one.components, n).result_bytes,
+                one.form.download(one.limbs, one.components, one.n).result_bytes,
             )
             for label, node, found, target, rounding, one in zip(
                 labels_of(expression),
@@ -239,13 +239,15 @@ def executed(expression: Expression, decided: Decisions) -> Expression:
     return matrices
 
 
-def peak_bytes_of(run: DryRun, key_bytes: int, n: int) -> int:
+def peak_bytes_of(run: DryRun, key_bytes: int, ring: Ring) -> int:
     """Bytes that a server needs for a run, stored weights aside."""
     working = run.working_bytes
-    return key_bytes + run.held_bytes(n) + working + working // ROUNDING_SHARE + PROCESS_BYTES
+    return key_bytes + run.held_bytes(ring) + working + working // ROUNDING_SHARE + PROCESS_BYTES
 
 
 def key_bytes_of(request: KeyRequest, ring: Ring) -> int:
     """Bytes in memory of the keys of a request."""
     main = sum(number * key_bytes_at(ring, limbs) for limbs, number in request.numbers_by_limbs().items())
-    return main + (0 if request.encapsulation is None else key_bytes_at(encapsulating_shape(ring), 1))
+    main += 0 if request.encapsulation is None else key_bytes_at(encapsulating_shape(ring), 1)
+    main += key_bytes_at(descending_ring(ring), low_limbs(ring)) if request.crossing else 0
+    return main + (0 if request.rows is None else key_bytes_of(request.rows, row_ring(ring)))

@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 
 from cipherblas.common.errors import LevelError
-from cipherblas.crypto.params import MAX_LIMBS
+from cipherblas.crypto.params import MAX_LIMBS, MIN_LOG_N, ROW_LIMBS, row_special_bits
+from cipherblas.crypto.security import max_log_qp
 from cipherblas.methods.bootstrapping.refresh import Bootstrapping, bootstrapping_of
 from cipherblas.planner.dry_run import DryRun
 from cipherblas.planner.sizing import PRIME_SPREAD_BITS, NoRingError, Sizing, budget_bits
@@ -20,6 +21,7 @@ MOST_WORKING = 40  # levels, where security sets no limit
 USUAL_DEGREE = 1 << 16  # larger rings are worth it where this one does not do
 LEAST_DEGREE = 1 << 15  # a sparse secret has 128 bits from there on
 DEGREES = (1 << 15, 1 << 16, 1 << 17)
+INSECURE_SHARE = 8  # N over the degree of the ring of rows, where security sets no limit
 MARGIN = 0.97  # of the error that is allowed: primes are not just as large as they are planned
 
 
@@ -32,49 +34,62 @@ def _scale_bits(n: int) -> float:
     return SMALL_SCALE_BITS if n <= SMALL_RING else SCALE_BITS
 
 
-def chain(n: int, working: int, alpha: int) -> Sizing:
+def chain(n: int, working: int, alpha: int, rows: int | None = None) -> Sizing:
     """The sizes of the primes, by what spends them: from q_0 on slots to coefficients, `working` levels of the size of
     the scale, EvalMod and coefficients to slots.
 
     Args:
         alpha: limbs per digit of key switching.
+        rows: degree of a ring of its own for rows, whose limbs are as large as q_0: they hold products.
     """
     method, scale_bits = method_of(n), _scale_bits(n)
     up_bits = SMALL_UP_BITS if n <= SMALL_RING else UP_BITS
     down, up = (DOWN_BITS,) * method.levels_before, (up_bits,) * method.levels_after
+    if rows is not None:
+        down = (BASE_BITS,) * (ROW_LIMBS - 1) + down[ROW_LIMBS - 1 :]
     q_bits = (BASE_BITS, *down, *(scale_bits,) * working, *up)
-    return Sizing(n, scale_bits, q_bits, min(alpha, len(q_bits)))
+    return Sizing(n, scale_bits, q_bits, min(alpha, len(q_bits)), rows)
 
 
-def chains(n: int, working: int, allowed: float) -> list[Sizing]:
+def chains(n: int, working: int, allowed: float, rows: int | None = None) -> list[Sizing]:
     """Those with so many working levels that security allows, with few digits and with more."""
     limbs = len(chain(n, working, 1).q_bits)
     alphas = sorted({-(-limbs // digits) for digits in DIGITS})
-    found = [chain(n, working, alpha) for alpha in alphas]
+    found = [chain(n, working, alpha, rows) for alpha in alphas]
     return [one for one in found if one.log_qp + PRIME_SPREAD_BITS <= allowed and limbs <= MAX_LIMBS]
 
 
-def widest(n: int, allowed: float) -> Sizing:
+def widest(n: int, allowed: float, rows: int | None = None) -> Sizing:
     """The chain with the most working levels.
 
     Raises:
         NoRingError: security allows none.
     """
     working = 0
-    while working < MOST_WORKING and chains(n, working + 1, allowed):
+    while working < MOST_WORKING and chains(n, working + 1, allowed, rows):
         working += 1
     if not working:
         raise NoRingError(f"At N = {n} there is no chain of primes for bootstrapping.", n, 2.0, modulus=0.0)
-    return chains(n, working, allowed)[0]
+    return chains(n, working, allowed, rows)[0]
 
 
-def most_working(n: int, allowed: float) -> int:
+def most_working(n: int, allowed: float, rows: int | None = None) -> int:
     """Levels between two refreshes, at most.
 
     Raises:
         NoRingError: security allows none.
     """
-    return len(widest(n, allowed).q_bits) - len(chain(n, 0, 1).q_bits)
+    return len(widest(n, allowed, rows).q_bits) - len(chain(n, 0, 1).q_bits)
+
+
+def row_degree(n: int, security: int, insecure: bool) -> int | None:
+    """The least degree of a ring of rows that is as secure as is asked for; None where it is not below n."""
+    bits = BASE_BITS * ROW_LIMBS + row_special_bits(2.0**BASE_BITS) + PRIME_SPREAD_BITS
+    if insecure:
+        least = n // INSECURE_SHARE
+    else:
+        least = next((1 << log_n for log_n in range(10, 18) if max_log_qp(1 << log_n, security) >= bits), n)
+    return least if 1 << MIN_LOG_N <= least < n else None
 
 
 def limbs_left(n: int, ring: RingShape) -> int:
@@ -88,8 +103,12 @@ def chain_sizings(
     excess: Callable[[DryRun], float],
     security: int,
     insecure: bool,
+    rows: int | None = None,
 ) -> Sequence[Sizing]:
     """Chains of degree n that carry a program with refreshes, with as few working levels as it spends between them.
+
+    Args:
+        rows: degree of a ring of its own for rows.
 
     Raises:
         NoRingError: none does.
@@ -99,11 +118,11 @@ def chain_sizings(
         raise NoRingError(
             f"At N = {n} a sparse secret does not reach {security} bits.", n, math.inf, modulus=0.0
         )
-    most = most_working(n, allowed)
+    most = most_working(n, allowed, rows)
 
     def carries(working: int) -> bool:
         try:
-            run(chains(n, working, allowed)[0].shape())
+            run(chains(n, working, allowed, rows)[0].shape())
         except LevelError:
             return False
         return True
@@ -119,7 +138,7 @@ def chain_sizings(
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if carries(middle) else (middle, high)
-    found = chains(n, high, allowed)
+    found = chains(n, high, allowed, rows)
     lacking = excess(run(found[0].shape()))
     if lacking > MARGIN:
         raise NoRingError(

@@ -18,11 +18,13 @@ from cipherblas.evaluators.rows.values import ClearFactor
 from cipherblas.evaluators.slots.bookkeeping import Term
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.evaluators.slots.values import Plain
+from cipherblas.forms.form import Form, RowForm
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.results import results_of
 from cipherblas.planner.truncation import truncation_error
 from cipherblas.rlwe.counts import Counts
-from cipherblas.rlwe.rings import Ring
+from cipherblas.rlwe.key_policies import KeyPolicy
+from cipherblas.rlwe.rings import Ring, row_ring
 from cipherblas.rlwe.traffic import Traffic
 from cipherblas.runtime.executor import Choose, Executor, NodeFigures
 from cipherblas.runtime.inputs import SymbolicInputs
@@ -90,29 +92,39 @@ class DryRun:
             for value in self.results
         )
 
-    def outputs(self, n: int) -> tuple[Output, ...]:
+    def outputs(self, ring: Ring) -> tuple[Output, ...]:
         """How the results come back."""
         found = []
         for value in self.results:
             first = value.first()
             components = getattr(first, "components", 2)
             scale = first.scale / value.unit
+            n = degree_of(value.form, ring)
             found.append(Output(value.shape, value.form, first.limbs, components, scale, n))
         return tuple(found)
 
-    def traffic(self, n: int) -> Traffic:
+    def traffic(self, ring: Ring) -> Traffic:
         """What is sent, and what that costs."""
-        back = [one.form.download(one.limbs, one.components, n) for one in self.outputs(n)]
-        return sum((*(sent(one, n) for one in self.inputs), *back[1:]), back[0])
+        back = [one.form.download(one.limbs, one.components, one.n) for one in self.outputs(ring)]
+        return sum((*(sent(one, ring) for one in self.inputs), *back[1:]), back[0])
 
-    def held_bytes(self, n: int) -> int:
+    def held_bytes(self, ring: Ring) -> int:
         """Bytes of the operands as they came, which stay until the end."""
-        return sum(one.form.resident_bytes(one.limbs, n, one.public_key)[0] for one in self.inputs)
+        return sum(_resident(one, ring)[0] for one in self.inputs)
 
 
-def sent(one: Input, n: int) -> Traffic:
+def degree_of(form: Form, ring: Ring) -> int:
+    """Of the ring in which a form is encrypted."""
+    return row_ring(ring).n if isinstance(form, RowForm) else ring.n
+
+
+def sent(one: Input, ring: Ring) -> Traffic:
     """What a client sends for one use of an operand, and does for that."""
-    return one.form.upload(one.limbs, n, one.public_key)
+    return one.form.upload(one.limbs, degree_of(one.form, ring), one.public_key)
+
+
+def _resident(one: Input, ring: Ring) -> tuple[int, int]:
+    return one.form.resident_bytes(one.limbs, degree_of(one.form, ring), one.public_key)
 
 
 class TooSlowError(CipherblasError):
@@ -159,6 +171,22 @@ class _LimitedSymbolic(Symbolic):
             raise TooSlowError("the program transforms more limbs than it may", expected=self.max_ntt_limbs)
 
 
+def counted_evaluators(
+    ring: Ring, slots: Callable[[], Symbolic] | None = None, policy: KeyPolicy = "direct"
+) -> Evaluators:
+    """Those that count, on a ring and on that of its rows.
+
+    Args:
+        slots: makes that of slots; by default as those of the others.
+    """
+    rows = row_ring(ring)
+    return Evaluators(
+        slots or (lambda: Symbolic(ring, key_policy=policy)),
+        lambda: RowsSymbolic(rows, key_policy=policy),
+        None if rows is ring else lambda: Symbolic(rows, key_policy=policy),
+    )
+
+
 def dry_run(
     ring: Ring,
     expression: Expression,
@@ -190,14 +218,14 @@ def dry_run(
         counter.max_ntt_limbs = max_ntt_limbs
         return counter
 
-    evaluators = Evaluators(slots, lambda: RowsSymbolic(ring, key_policy=policy))
+    evaluators = counted_evaluators(ring, slots, policy)
     inputs = SymbolicInputs()
     executor = Executor(
         *(evaluators, expression, decisions, inputs, progress), choose=choose, observed=observed
     )
     results = executor.results()
     wanted = tuple(inputs.wanted.values())
-    made = sum(one.form.resident_bytes(one.limbs, ring.n, one.public_key)[1] for one in wanted)
+    made = sum(_resident(one, ring)[1] for one in wanted)
     return DryRun(
         inputs=wanted,
         results=tuple(results),

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from cipherblas.common.arrays import shape_text
 from cipherblas.common.errors import printable
+from cipherblas.crypto.params import Parameters, row_parameters
 from cipherblas.lang.operands import Operand
 from cipherblas.methods.bootstrapping.refresh import bootstrapping_of
 from cipherblas.planner.caches import Cache
@@ -283,7 +284,17 @@ def _slots(plan: Plan) -> list[tuple[str, str]]:
     return [
         *([("blocks", blocks)] if blocks else []),
         ("ring degree N", f"2^{params.n.bit_length() - 1} = {params.n} ({params.slots} slots)"),
+        *_ring_of_rows(params),
     ]
+
+
+def _ring_of_rows(params: Parameters) -> list[tuple[str, str]]:
+    """The ring of its own for matrices by rows."""
+    if params.row_degree is None:
+        return []
+    own = row_parameters(params)
+    text = f"2^{own.n.bit_length() - 1} = {own.n}, log2(QP) {own.log_qp:.1f} ({own.limbs} limbs)"
+    return [("ring of rows", text)]
 
 
 def _rows(plan: Plan) -> list[tuple[str, str]]:
@@ -339,6 +350,8 @@ def _key_set(plan: Plan) -> str:
         text += " + relinearisation"
     if plan.keys.encapsulation is not None:
         text += " + 2 for a sparse secret"
+    if plan.keys.crossing:
+        text += f" + 2 between the rings and {len(plan.keys.rows or ())} of that of rows"
     return f"{text} (policy {plan.key_policy})"
 
 

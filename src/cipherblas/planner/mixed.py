@@ -9,20 +9,20 @@ from dataclasses import replace
 from typing import ClassVar
 
 from cipherblas.common.errors import ParameterError
-from cipherblas.evaluators.family import Evaluators
-from cipherblas.evaluators.rows.symbolic import RowsSymbolic
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.forms.blocks import grid_shape
 from cipherblas.forms.convert.coefficients import Halves, Packing, rows_to_slots, slots_to_rows
+from cipherblas.lang.analysis import has_public_key
 from cipherblas.lang.graph import axes_of, products
 from cipherblas.lang.nodes import Expression, matrix_shape, ordered
 from cipherblas.lang.refreshing import REFRESH, is_refreshed
 from cipherblas.lang.results import results_of
 from cipherblas.methods.bootstrapping.refresh import bootstrapping_of
-from cipherblas.methods.matmul.registry import GEMM
+from cipherblas.methods.matmul.registry import GEMM, RING
 from cipherblas.planner import chains
 from cipherblas.planner.budgets import Budgets
 from cipherblas.planner.cost import Rates
+from cipherblas.planner.dry_run import counted_evaluators
 from cipherblas.planner.explain import duration
 from cipherblas.planner.plan import PlanOptions
 from cipherblas.planner.refusals import INFEASIBLE
@@ -32,20 +32,25 @@ from cipherblas.planner.sizing import draft
 from cipherblas.planner.steps import counted_plains
 from cipherblas.planner.strategy import Candidate, Strategy
 from cipherblas.rlwe.counts import Counts
-from cipherblas.rlwe.rings import RingShape
+from cipherblas.rlwe.matrices.matrix import bit_ceil
+from cipherblas.rlwe.rings import RingShape, low_limbs, row_ring
 from cipherblas.runtime import schedule
 from cipherblas.runtime.blocks import BLOCKS, IN_PLACE, in_place_product, multiply
 from cipherblas.runtime.executor import METHODS, missing
 from cipherblas.runtime.graphs import product_graph
-from cipherblas.runtime.rows import LOW_LIMBS, ROWS
+from cipherblas.runtime.rows import ROWS, UNMOVED, comes_by_columns, comes_from, placeable
 from cipherblas.runtime.values import Choice, Decisions
 
 MIXED = "gemm, elementwise"
 NOMINAL_SCALE_BITS, NOMINAL_ROW_BITS = 30.0, 20.0  # of the ring on which forms are placed, and of rows
+EARLY_SECONDS = 1e-6  # for a conversion before an operation that takes nothing: it is better after that
 STAGES = (2, 3)
 RESCALES = (0, 1)
 # Errors of rounded weights count somewhat more once they are errors of slots, and twice in a square.
 MORE_WEIGHT_BITS = 1
+MOST_GROUPS = 8  # of entries of a factor of a product of ring elements, each of which takes rows of its own
+# Of rounded weights where values are refreshed: a GEMM of a thousand terms takes as long as for 18 bits.
+REFRESHED_BITS = 26
 
 
 def unsupported(expression: Expression) -> str | None:
@@ -97,7 +102,7 @@ class Placement:
         self._n, self._all_by_rows = ring.n, all_by_rows
         self._refreshed = is_refreshed(expression)
         # Of values by rows, and of those in blocks.
-        self._low = LOW_LIMBS if self._refreshed else len(ring.q) // 2
+        self._low = low_limbs(ring) if self._refreshed else len(ring.q) // 2
         self._high = bootstrapping_of(ring).limbs(len(ring.q)) if self._refreshed else self._low
         self._ways: dict[int, dict[str, tuple[float, dict[int, str]]]] = {}
         self._placed: dict[int, str] = {}
@@ -169,6 +174,8 @@ class Placement:
                 costs[BLOCKS] += self._refresh(child)
             source = min(costs, key=costs.__getitem__)
             seconds += costs[source]
+            if node.op in UNMOVED and source != form:  # what is used twice is converted as late as can be
+                seconds += EARLY_SECONDS
             placed = {**self._ways[id(child)][source][1], **placed}
         return seconds, placed
 
@@ -200,8 +207,8 @@ class Placement:
 
     def _crossing(self, shape: tuple[int, int], target: str, stages: int) -> Counts:
         """What a conversion takes; a refresh among it where one is on the way."""
-        packing = Packing.of_length(self._n, shape[1], stages)
-        evs = Evaluators(lambda: Symbolic(self._ring), lambda: RowsSymbolic(self._ring))
+        packing = Packing.of_length(self._ring, shape[1], stages)
+        evs = counted_evaluators(self._ring)
         pieces = -(-shape[1] // packing.degree)
         if target == ROWS and self._refreshed:
             one = evs.slots.fresh(None, bound=1.0, limbs=self._low + stages)
@@ -229,7 +236,7 @@ class Placement:
             ev = Symbolic(self._ring)
             method = bootstrapping_of(self._ring)
             method.run(ev, ev.fresh(None, bound=1.0, limbs=method.levels_before + 1))
-            packing = Packing.of_length(self._n, shape[1])
+            packing = Packing.of_length(self._ring, shape[1])
             number = -(-shape[0] // packing.rows) * -(-shape[1] // max(packing.degree // 2, 1))
             self._prices[key] = self._rates.seconds(ev.counts * number, self._n, self._threads)
         return self._prices[key]
@@ -282,8 +289,8 @@ class MixedStrategy(Strategy):
     def _decisions(self, n: int, stages: int, rescales: int, forms: Mapping[int, str]) -> Decisions:
         order = ordered(self.expression)
         squares = sum(not (node.linear or node.product) for node in order if node.secret)
-        bits = weight_bits_for(float(self.options.precision), self.expression) + MORE_WEIGHT_BITS + squares
-        bits = min(bits, MOST_WEIGHT_BITS)
+        bits = weight_bits_for(float(self.options.precision), self.expression) + MORE_WEIGHT_BITS
+        bits = REFRESHED_BITS if self.refreshed else min(bits + squares, MOST_WEIGHT_BITS)
         choices, crossings = {}, {}
         numbers = {id(node): number for number, node in enumerate(order)}
         for number, node in enumerate(order):
@@ -292,6 +299,8 @@ class MixedStrategy(Strategy):
             form = forms.get(number, ROWS)
             if node.product:
                 gemm = Choice(GEMM, {"weight_bits": bits})
+                if self._in_ring(node, n, lambda child: forms.get(numbers[id(child)], ROWS)):
+                    gemm = Choice(RING)
                 choices[number] = Choice(IN_PLACE) if form == BLOCKS else gemm
             elif form == BLOCKS and METHODS[BLOCKS, node.op] is multiply and _computed_factor(node):
                 choices[number] = Choice(IN_PLACE)
@@ -304,6 +313,38 @@ class MixedStrategy(Strategy):
                     crossings[numbers[id(child)]] = options
         return Decisions(ROWS, choices, self._blocks(n), "direct", forms, crossings)
 
+    def _in_ring(self, product: Expression, n: int, form_of: Callable[[Expression], str]) -> bool:
+        """Whether a product of secrets is one of ring elements: of factors that the client places, or of one and what
+        comes from blocks, at not too many times the rows."""
+        left, right = product.children
+        own = self.row_degree(n)
+        if own is None or not (left.secret and right.secret):
+            return False
+        rows, cols = matrix_shape(product)
+        inner = matrix_shape(left)[1]
+        both = placeable(left), placeable(right)
+        from_blocks = [comes_from(child, BLOCKS, form_of) for child in (left, right)]
+        turned = [comes_by_columns(child) for child in (left, right)]
+        if all(both):
+            fits, lengths = (
+                turned[0] is not False and turned[1] is not True,
+                (max(rows, cols), max(rows, cols)),
+            )
+        elif from_blocks[0] and both[1]:
+            fits, lengths = turned[1] is not False, (rows, inner)
+        elif from_blocks[1] and both[0]:
+            fits, lengths = turned[0] is not True, (cols, inner)
+        else:
+            return False
+        degree = max(2, bit_ceil(lengths[0]))
+        return fits and degree <= own and lengths[1] * degree <= MOST_GROUPS * own
+
+    def row_degree(self, n: int) -> int | None:
+        """Degree of the ring of rows beside slots of a ring of this degree; None where it is the same one."""
+        if not self.refreshed or has_public_key(self.expression):
+            return None
+        return chains.row_degree(n, self.options.security, self.options.insecure)
+
     def _placed(self, n: int) -> list[tuple[Placement, dict[int, str]]]:
         """The nodes that are in blocks, in a ring of this degree, and what found them; and with all products by rows,
         where that is different: levels are not among the prices."""
@@ -312,7 +353,7 @@ class MixedStrategy(Strategy):
             threads = self.options.threads or machine.threads
             ring = draft(n, NOMINAL_SCALE_BITS)
             if self.refreshed:
-                ring = chains.widest(n, self.allowed_bits(n)).shape()
+                ring = chains.widest(n, self.allowed_bits(n), self.row_degree(n)).shape()
             found: list[tuple[Placement, dict[int, str]]] = []
             for all_by_rows in (False, True):
                 placement = Placement(self.expression, ring, machine.rates, threads, all_by_rows)
@@ -331,12 +372,12 @@ class MixedStrategy(Strategy):
 
     def _blocks(self, n: int) -> dict[str, int]:
         """Block lengths for what is packed in no other way: as it would come from rows."""
-        axes = axes_of(self.expression)
+        axes, ring = axes_of(self.expression), RingShape(n, (), (), 1, 0.0, row_degree=self.row_degree(n))
         blocks: dict[str, int] = {}
         for node in ordered(self.expression):
             if node.secret and not node.root:
                 rows, cols = axes.of(node)
-                packing = Packing.of_length(n, matrix_shape(node)[1])
+                packing = Packing.of_length(ring, matrix_shape(node)[1])
                 blocks.setdefault(cols, packing.degree // 2)
                 blocks.setdefault(rows, packing.rows)
         return {axis: blocks.get(axis, 1) for axis in axes.lengths}
@@ -346,7 +387,7 @@ def _gemm(node: Expression, ring: RingShape, limbs: int) -> Counts:
     """What a product with a clear factor takes by rows of so many limbs."""
     left, right = node.children
     (rows, inner), cols = left.shape, right.shape[1]
-    return Counts(float_macs=(rows if right.secret else cols) * inner * ring.n * limbs)
+    return Counts(float_macs=(rows if right.secret else cols) * inner * row_ring(ring).n * limbs)
 
 
 def _diagonals(node: Expression, ring: RingShape, limbs: int) -> Counts:
@@ -354,7 +395,7 @@ def _diagonals(node: Expression, ring: RingShape, limbs: int) -> Counts:
     left, right = node.children
     secret = right if right.secret else left
     by_columns = left.secret  # as products with a clear right factor come
-    packing = Packing.of_length(ring.n, matrix_shape(secret)[0 if by_columns else 1])
+    packing = Packing.of_length(ring, matrix_shape(secret)[0 if by_columns else 1])
     algorithm = in_place_product(packing.layout(by_columns), node)
     ev = Symbolic(ring)
     cells, grids = [], []

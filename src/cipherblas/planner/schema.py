@@ -28,7 +28,7 @@ from cipherblas.forms.convert.coefficients import MOST_STAGES
 from cipherblas.lang.operands import MAX_LENGTH
 from cipherblas.lang.results import MOST_RESULTS
 from cipherblas.methods.matmul.base import Algorithm
-from cipherblas.methods.matmul.registry import ALGORITHMS, GEMM
+from cipherblas.methods.matmul.registry import ALGORITHMS, GEMM, RING
 from cipherblas.methods.matvec_conv.registry import METAKERNEL
 from cipherblas.methods.registry import names, options_of
 from cipherblas.planner.machine import check_machine
@@ -50,6 +50,7 @@ _GRID = record(
 _TYPES: Mapping[str, Check] = {"bool": flag, "int": _LENGTH, "int | None": either(nothing, _LENGTH)}
 _LAYER = record({}, {"mask": flag, "layout": _GRID})
 _OPTIONS: Mapping[str, Check] = {
+    RING: record({}),
     GEMM: record({"weight_bits": whole(1, MOST_WEIGHT_BITS)}, {"fixed": flag, "rounded": flag}),
     IN_PLACE: record({}),
     PACKING: either(record({}, {"channels": _LENGTH, "pitch": _LENGTH, "rows": _LENGTH}), _GRID),

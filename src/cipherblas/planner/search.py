@@ -146,7 +146,7 @@ class Search:
     ) -> Scored | None:
         """The candidate on one ring; None, and a reason kept, where it exceeds a budget."""
         scored = self._predicted(strategy, candidate, bits, run, extra_bits)
-        upload = scored.run.traffic(candidate.n).upload_bytes
+        upload = scored.run.traffic(scored.ring).upload_bytes
         if upload > self.budgets.upload:
             self._refused_uploads += 1
             allowed = size(self.budgets.upload)
@@ -177,8 +177,8 @@ class Search:
     ) -> Scored:
         counted = run(ring)
         key_bytes = key_bytes_of(counted.keys, ring)
-        stages = self.predictions.stages(counted.counts, counted.traffic(ring.n), key_bytes, ring)
-        peak = peak_bytes_of(counted, key_bytes, ring.n)
+        stages = self.predictions.stages(counted.counts, counted.traffic(ring), key_bytes, ring)
+        peak = peak_bytes_of(counted, key_bytes, ring)
         seconds = self.predictions.seconds(stages)
         return Scored(strategy, candidate, bits, counted, key_bytes, peak, stages, seconds, ring, extra_bits)
 
@@ -266,7 +266,7 @@ class Search:
         fitting = [entry for entry in scored if entry.peak_bytes <= self.budgets.memory]
         if self.options.minimise == "server":
             alike = [entry for entry in fitting if entry.seconds <= ABOUT * fitting[0].seconds]
-            uploads = {id(one): one.run.traffic(one.candidate.n).upload_bytes for one in alike}
+            uploads = {id(one): one.run.traffic(one.ring).upload_bytes for one in alike}
             about_least = ABOUT * min(uploads.values(), default=0)  # a few bytes are no reason
             fitting[: len(alike)] = sorted(
                 alike, key=lambda one: (max(uploads[id(one)], about_least), one.seconds)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from cipherblas.common.errors import LevelError, MismatchError, PrecisionError
 from cipherblas.crypto.params import (
@@ -69,6 +69,7 @@ class Sizing:
     scale_bits: float
     q_bits: tuple[float, ...]
     alpha: int
+    row_degree: int | None = None
 
     @property
     def digit_bits(self) -> float:
@@ -92,7 +93,8 @@ class Sizing:
     def shape(self) -> RingShape:
         """For the `Symbolic`, before primes are searched."""
         q_bits = _uneven(self.q_bits)
-        return RingShape.from_bits(self.n, q_bits, self.special_bits, self.alpha, self.scale_bits)
+        optional: Any = {"row_degree": self.row_degree}
+        return RingShape.from_bits(self.n, q_bits, self.special_bits, self.alpha, self.scale_bits, **optional)
 
     def parameters(self, security: int, insecure: bool) -> Parameters:
         """Real primes, checked against the security table."""
@@ -103,6 +105,7 @@ class Sizing:
             scale_bits=self.scale_bits,
             security=security,
             insecure=insecure,
+            row_degree=self.row_degree,
         )
 
 

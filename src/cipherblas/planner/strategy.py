@@ -182,6 +182,10 @@ class Strategy(ABC):
         """The largest log2(QP)."""
         return budget_bits(n, self.options.security, self.options.insecure)
 
+    def row_degree(self, n: int) -> int | None:
+        """Degree of a ring of its own for rows, beside slots of a ring of this degree; None: they have none."""
+        return None
+
     def sizes(self, candidate: Candidate, run: Run, extra_bits: float) -> Sequence[Size]:
         """Rings that carry a candidate at the precision.
 
@@ -202,7 +206,8 @@ class Strategy(ABC):
                     modulus=0.0,
                 )
             security, insecure = self.options.security, self.options.insecure
-            return chains.chain_sizings(run, candidate.n, self.excess, security, insecure)
+            rows = self.row_degree(candidate.n)
+            return chains.chain_sizings(run, candidate.n, self.excess, security, insecure, rows)
         alike = (
             candidate.name,
             frozenset(

@@ -13,6 +13,7 @@ from cipherblas.lang.nodes import Expression
 from cipherblas.lang.results import results_of
 from cipherblas.planner.plan import Plan
 from cipherblas.planner.truncation import truncation_error
+from cipherblas.rlwe.rings import row_ring
 from cipherblas.runtime.executor import Executor
 from cipherblas.runtime.inputs import SymbolicInputs
 from cipherblas.runtime.rows import ROWS
@@ -29,11 +30,12 @@ def worst_errors(expression: Expression, plan: Plan, progress: Progress | None =
     Returns:
         Infinite where a value that is refreshed might leave the range in which it comes back.
     """
-    slots = WorstCase(plan.parameters, key_policy=plan.key_policy)
-    rows = RowsWorstCase(plan.parameters, key_policy=plan.key_policy)
-    executor = Executor(
-        Evaluators(lambda: slots, lambda: rows), expression, plan.decided, SymbolicInputs(), progress
-    )
+    params, own = plan.parameters, row_ring(plan.parameters)
+    slots = WorstCase(params, key_policy=plan.key_policy)
+    rows = RowsWorstCase(own, key_policy=plan.key_policy)
+    elements = None if own is params else lambda: WorstCase(own, key_policy=plan.key_policy)
+    evaluators = Evaluators(lambda: slots, lambda: rows, elements)
+    executor = Executor(evaluators, expression, plan.decided, SymbolicInputs(), progress)
     try:
         results = executor.results()
     except LevelError:

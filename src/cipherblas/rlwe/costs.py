@@ -112,6 +112,17 @@ class Costs:
         self.key_products(counts, 1, limbs)
         self.mod_down(counts, 1, limbs)
 
+    def joining(self, counts: Counts, limbs: int) -> None:
+        """Elements of the ring of rows that become one of this ring, and its switch to another secret."""
+        counts.ntt_limbs += 2 * limbs
+        self.hoisting(counts, limbs)
+        self.key_products(counts, 1, limbs)
+        self.mod_down(counts, 1, limbs)
+
+    def parting(self, counts: Counts, limbs: int) -> None:
+        """The inverse: a switch to the secret of rows, and the coefficients of both components."""
+        self.joining(counts, limbs)
+
     def rescale(self, counts: Counts, components: int, limbs: int) -> None:
         """Division by the last of `limbs` limbs."""
         counts.rescales += 1

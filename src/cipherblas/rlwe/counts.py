@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass
 class Counts:
     """How often each operation ran. The same bookkeeping fills it in `Symbolic`, `Clear` and `Native`.
 
+    Limbs of a smaller ring, that of rows, are the parts of limbs of N that they are (`in_ring`).
+
     Attributes:
         rotations: key switches by an automorphism (rotations and conjugations).
         hoistings: decompositions with ModUp, each shared by the rotations that follow it.
@@ -89,6 +91,16 @@ class Counts:
 
     def __mul__(self, times: int) -> Counts:
         return Counts(*(number * times for number in vars(self).values()))
+
+    def in_ring(self, n: int, of: int) -> Counts:
+        """What was counted in a ring of degree n, in limbs of one of degree `of`: transforms by their butterflies, the
+        rest by coefficients."""
+        found = self.copy()
+        layers, whole = n * (n.bit_length() - 1), of * (of.bit_length() - 1)
+        found.ntt_limbs = round(self.ntt_limbs * layers / whole)
+        found.encode_ntt_limbs = round(self.encode_ntt_limbs * layers / whole)
+        found.mac_limbs = round(self.mac_limbs * n / of)
+        return found
 
     def copy(self) -> Counts:
         """An independent copy, for differences over a stretch of a program."""

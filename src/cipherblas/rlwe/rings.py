@@ -7,7 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from cipherblas.crypto.params import ENCAPSULATION_MARGIN_BITS
+from cipherblas.crypto.params import (
+    ENCAPSULATION_MARGIN_BITS,
+    ROW_LIMBS,
+    Parameters,
+    descending,
+    row_parameters,
+    row_special_bits,
+)
 
 
 class Ring(Protocol):
@@ -25,6 +32,8 @@ class Ring(Protocol):
     def scale_bits(self) -> float: ...
     @property
     def key_limbs(self) -> int | None: ...
+    @property
+    def row_degree(self) -> int | None: ...
 
 
 @dataclass(frozen=True)
@@ -38,6 +47,7 @@ class RingShape:
         alpha: limbs per digit.
         scale_bits: log2 of the scale of fresh plaintexts.
         key_limbs: keys are made for so many limbs at most; None: for all.
+        row_degree: of a ring of their own for rows; None: they have none.
     """
 
     n: int
@@ -46,6 +56,7 @@ class RingShape:
     alpha: int
     scale_bits: float
     key_limbs: int | None = None
+    row_degree: int | None = None
 
     @classmethod
     def from_bits(
@@ -56,10 +67,11 @@ class RingShape:
         alpha: int,
         scale_bits: float,
         key_limbs: int | None = None,
+        row_degree: int | None = None,
     ) -> RingShape:
         """The shape whose moduli are 2^bits."""
         q, p = (tuple(2.0**size for size in bits) for bits in (q_bits, special_bits))
-        return cls(n, q, p, alpha, scale_bits, key_limbs)
+        return cls(n, q, p, alpha, scale_bits, key_limbs, row_degree)
 
     @classmethod
     def for_depth(cls, slots: int, depth: int, scale_bits: float = 40.0) -> RingShape:
@@ -71,3 +83,31 @@ def encapsulating_shape(ring: Ring) -> RingShape:
     """Nominal parameters of the switch to a sparse secret; see `cipherblas.crypto.params.encapsulating`."""
     each = math.sqrt(ring.q[0] * 2.0**ENCAPSULATION_MARGIN_BITS)
     return RingShape(ring.n, (float(ring.q[0]),), (each, each), 1, ring.scale_bits)
+
+
+# Of rows in a program that refreshes, where they have no ring of their own: what a refresh takes from their
+# coefficients needs one, products another one.
+LOW_LIMBS = 2
+
+
+def low_limbs(ring: Ring) -> int:
+    """Limbs of rows in a program that refreshes."""
+    return LOW_LIMBS if ring.row_degree is None else ROW_LIMBS
+
+
+def row_ring(ring: Ring) -> Ring:
+    """The ring of matrices that are encrypted by rows, which may be this one; see
+    `cipherblas.crypto.params.row_parameters`."""
+    if ring.row_degree is None:
+        return ring
+    return row_parameters(ring) if isinstance(ring, Parameters) else _of_rows(ring, ring.row_degree)
+
+
+def descending_ring(ring: Ring) -> Ring:
+    """Of the switch to the secret of the ring of rows; see `cipherblas.crypto.params.descending`."""
+    return descending(ring) if isinstance(ring, Parameters) else _of_rows(ring, ring.n)
+
+
+def _of_rows(ring: Ring, n: int) -> RingShape:
+    q = tuple(map(float, ring.q[:ROW_LIMBS]))
+    return RingShape(n, q, (2.0 ** row_special_bits(q[0]),), 1, ring.scale_bits)

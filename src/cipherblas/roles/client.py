@@ -290,11 +290,12 @@ class Client(NeverCopied):
     def _decrypt_rows(
         self, form: RowForm, scale: float, arrays: tuple[NDArray[np.uint64], ...], steps: Steps
     ) -> NDArray[np.float64]:
-        params, key_id = self._secret.params, self._secret.key_id
+        secret = self._secret.rows
+        params, key_id = secret.params, secret.key_id
         pieces = []
         for width, a, b in zip(form.widths, arrays[::2], arrays[1::2], strict=True):
             kind, shape = rows_format(width, params.n), (form.shape[0], width)
-            pieces.append(decrypt_matrix(self._secret, kind(params, shape, abs(scale), b, a, key_id)))
+            pieces.append(decrypt_matrix(secret, kind(params, shape, abs(scale), b, a, key_id)))
             steps.tick(2)
         matrix = np.concatenate(pieces, axis=1)[:, : form.shape[1]] * math.copysign(1.0, scale)
         return np.ascontiguousarray(matrix.T if form.by_columns else matrix)

@@ -18,6 +18,7 @@ from cipherblas.crypto import randomness
 from cipherblas.crypto.keys import FreshCiphertext, PublicKey, SecretKey, encrypt
 from cipherblas.forms.blocks import block_of
 from cipherblas.forms.form import RowForm, SlotForm
+from cipherblas.planner.dry_run import degree_of
 from cipherblas.rlwe.matrices.encryption import encrypt_rows, encrypt_shared_batch, encrypt_shared_rows
 from cipherblas.roles.calls import operands_in_one_mapping
 from cipherblas.roles.messages import (
@@ -132,9 +133,16 @@ def _checked(program: PlannedProgram, key: Key, name: str, value: Any) -> Matrix
 
 def _working_bytes(key: Key, inputs: Sequence[Input]) -> int:
     """Memory that encryption takes: all ciphertexts, and by rows once an a part or as much of secrets and noise."""
-    n, public = key.params.n, isinstance(key, PublicKey)
-    kept = sum(one.form.upload(one.limbs, n, public).upload_bytes for one in inputs)
-    by_rows = (one.limbs * one.form.shape[0] * n * 8 for one in inputs if isinstance(one.form, RowForm))
+    public = isinstance(key, PublicKey)
+    degrees = [degree_of(one.form, key.params) for one in inputs]
+    kept = sum(
+        one.form.upload(one.limbs, n, public).upload_bytes for one, n in zip(inputs, degrees, strict=True)
+    )
+    by_rows = (
+        one.limbs * one.form.shape[0] * n * 8
+        for one, n in zip(inputs, degrees, strict=True)
+        if isinstance(one.form, RowForm)
+    )
     return kept + max(by_rows, default=0)
 
 
@@ -181,10 +189,14 @@ def _encrypt_rows(
     key: Key, wanted: Input, form: RowForm, matrix: Matrix, steps: Steps
 ) -> tuple[EncryptedRows, ...]:
     scale, limbs = wanted.encoding_scale, wanted.limbs
+    if isinstance(key, SecretKey):
+        key = key.rows
     if isinstance(key, SecretKey) and form.shared:
         batch = encrypt_shared_batch(key, matrix, scale, limbs)
         steps.tick()
         return (batch,)
+    if form.placing is not None:
+        matrix = form.placing.placed(matrix, key.params.n)
     found: list[EncryptedRows] = []
     for start, stop in form.pieces:
         piece = matrix[:, start:stop]

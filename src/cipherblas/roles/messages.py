@@ -22,7 +22,7 @@ from cipherblas.common.pickles import Rebuilt
 from cipherblas.common.progress import Progress, Steps
 from cipherblas.crypto import files
 from cipherblas.crypto.keys import FreshCiphertext
-from cipherblas.crypto.params import Parameters
+from cipherblas.crypto.params import Parameters, row_parameters
 from cipherblas.crypto.randomness import SEED_BYTES
 from cipherblas.lang.operands import Encryption
 from cipherblas.lang.results import MOST_RESULTS, Arranged
@@ -282,7 +282,7 @@ def _read_rows(
         b = _tensor(tensors, f"feed{index}.rows{piece}")
         uniform = _tensor(tensors, f"feed{index}.a{piece}") if seed is None else seed
         try:
-            rows = ROW_FORMATS[name](parameters, b.shape[1:], scale, b, uniform)
+            rows = ROW_FORMATS[name](row_parameters(parameters), b.shape[1:], scale, b, uniform)
             rows.check_residues()
         except (CipherblasError, IndexError) as error:
             raise FormatError(f"The encrypted rows of the file cannot be read: {error}") from error

@@ -132,7 +132,7 @@ class PlannedProgram:
     @functools.cached_property
     def outputs(self) -> tuple[Output, ...]:
         """How each result comes back."""
-        return self._run.outputs(self.plan.parameters.n)
+        return self._run.outputs(self.plan.parameters)
 
     @functools.cached_property
     def worst_error(self) -> Arranged[float]:
@@ -198,7 +198,7 @@ class PlannedProgram:
         """Bytes that a run needs where no mask or constant is kept, stored weights aside: of a count without any."""
         plan = self.plan
         run = dry_run(plan.parameters, self.executed, plan.decided, mask_budget=0)
-        return peak_bytes_of(run, plan.key_bytes, plan.parameters.n)
+        return peak_bytes_of(run, plan.key_bytes, plan.parameters)
 
     def encodings(
         self, weight_budget: int | None, weight_folder: str | Path | None, engine: str

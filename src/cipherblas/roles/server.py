@@ -26,6 +26,7 @@ from cipherblas.common.limits import check_available, check_bound, check_whole
 from cipherblas.common.memory import aligned_empty
 from cipherblas.common.progress import Progress
 from cipherblas.crypto.keys import EvaluationKeys, FreshCiphertext
+from cipherblas.crypto.params import row_parameters
 from cipherblas.distributed.agreement import check_agreement
 from cipherblas.distributed.communicator import Communicator, Sent
 from cipherblas.distributed.dry_run import RankRun, rank_runs
@@ -219,14 +220,20 @@ class Server:
             ranked.division = Division(self.communicator, self.sharing)
             return ranked
 
+        own = row_parameters(plan.parameters)
+        apart = own is not plan.parameters
+        inner = self._engine.beside(own) if apart else self._engine
+        options: Any = {"engine": inner, "key_policy": plan.key_policy}
+
         def rows() -> RowsNative:
-            options: Any = {"engine": self._engine, "key_policy": plan.key_policy}
             if self.communicator is None:
-                return RowsNative(plan.parameters, self._keys, **options)
-            self._ranked = RowsRanks(plan.parameters, self._keys, self.communicator, **options)
+                return RowsNative(own, self._keys.of_rows, **options)
+            self._ranked = RowsRanks(own, self._keys.of_rows, self.communicator, **options)
             return self._ranked
 
-        return Evaluators(slots, rows)
+        return Evaluators(
+            slots, rows, (lambda: Native(own, self._keys.of_rows, **options)) if apart else None
+        )
 
     def _arrays(self, value: Value) -> Sequence[NDArray[Any]]:
         """The ciphertexts of a result, on rank 0; none on others."""
@@ -352,7 +359,7 @@ class Server:
                 )
 
     def _check_rows(self, name: str, wanted: Input, form: RowForm, feed: Sequence[Any]) -> None:
-        n = self.program.plan.parameters.n
+        n = row_parameters(self.program.plan.parameters).n
         for width, rows in zip(form.widths, feed, strict=True):
             expected = (wanted.limbs, form.shape[0], width)
             kind: type[CoefficientMatrix] = SharedBatch if form.shared else rows_format(width, n)

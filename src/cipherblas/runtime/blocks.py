@@ -86,14 +86,14 @@ class BlockRun(SlotRun):
     def dense(self, node: Expression) -> Layout:
         """A block of a node, column after column; where other values are by rows, as it would come from there."""
         if self._beside_rows:
-            by_columns = self._wanted_by_columns.get(id(node), False)
+            by_columns = self.wanted_by_columns.get(id(node), False)
             length = matrix_shape(node)[0 if by_columns else 1]
-            return Packing.of_length(self.ev.n, length).layout(by_columns)
+            return Packing.of_length(self.ev.params, length).layout(by_columns)
         rows, cols = self.axes.of(node)
         return column_major(self.lengths[rows], self.lengths[cols], self.ev.slots)
 
     @functools.cached_property
-    def _wanted_by_columns(self) -> dict[int, bool]:
+    def wanted_by_columns(self) -> dict[int, bool]:
         """How products by rows want what they are made of, by the id of a node: their left factor by columns."""
         wanted: dict[int, bool] = {}
         for node in reversed(self.run.order):

@@ -13,15 +13,16 @@ from cipherblas.forms.convert.coefficients import Halves, Packing, rows_to_slots
 from cipherblas.forms.form import SlotForm
 from cipherblas.lang.nodes import Expression, matrix_shape
 from cipherblas.methods.bootstrapping.refresh import bootstrapping_of
+from cipherblas.rlwe.rings import low_limbs
 from cipherblas.runtime.blocks import BLOCKS, BlockRun
 from cipherblas.runtime.executor import CONVERSIONS, Conversion, Executor
-from cipherblas.runtime.rows import LOW_LIMBS, ROWS, RowRun
+from cipherblas.runtime.rows import ROWS, RowRun
 from cipherblas.runtime.rows import Wish as RowWish
 from cipherblas.runtime.values import Value
 
 MOST_RESCALES = 2
 STAGES = 2  # where nothing is decided
-REFRESHED_SHARE = 0.98  # of the range of EvalMod, for what errors add to values
+REFRESHED_SHARE = 0.95  # of the range of EvalMod, for what errors add to values
 
 
 @dataclass(frozen=True)
@@ -68,12 +69,12 @@ def rows_to_blocks(run: Executor, node: Expression, wish: Any) -> Value:
         return _refreshed_blocks(run, node)
     rows, slots = _forms(run)
     ev, how = slots.ev, Crossing.of(run, node)
-    by_columns = bool(rows.orientation(node))
+    by_columns = _comes_by_columns(rows, slots, node)
     packing = packing_of(rows, node, by_columns, how.stages)
     # The scale of slots is that of the parameters at the end: over r·sqrt(S) before the tree and the stages, over two
     # before parts are separated.
     dropped = math.prod(float(ev.params.q[ev.top_limbs - 1 - number]) for number in range(how.rescales))
-    growth = 2 * packing.rows * math.sqrt(packing.slots)
+    growth = 2 * packing.joined_rows * math.sqrt(packing.slots)
     scale = 2.0**ev.params.scale_bits * dropped / growth / node.bound
     value = run.unconverted(node, ROWS, RowWish(by_columns, scale))
     pieces = [rows_to_slots(run.evaluators, piece, packing, how.rescales) for piece in value.handles]
@@ -83,11 +84,11 @@ def rows_to_blocks(run: Executor, node: Expression, wish: Any) -> Value:
 def _refreshed_blocks(run: Executor, node: Expression) -> Value:
     """Encrypted rows as blocks with all levels, whose rescale is that of the limbs above the first."""
     rows, slots = _forms(run)
-    ev, by_columns = slots.ev, bool(rows.orientation(node))
+    ev, by_columns = slots.ev, _comes_by_columns(rows, slots, node)
     packing = packing_of(rows, node, by_columns, STAGES)
-    method, dropped = bootstrapping_of(ev.params), LOW_LIMBS - 1
+    method, dropped = bootstrapping_of(ev.params), low_limbs(ev.params) - 1
     last = math.prod(map(float, ev.params.q[1 : 1 + dropped]))
-    scale = REFRESHED_SHARE * method.largest(ev) * last / packing.rows / node.bound
+    scale = REFRESHED_SHARE * method.largest(ev) * last / packing.joined_rows / node.bound
     value = run.unconverted(node, ROWS, RowWish(by_columns, scale))
     cols = value.rows.shape[1]
     pieces = [
@@ -95,6 +96,12 @@ def _refreshed_blocks(run: Executor, node: Expression) -> Value:
         for piece, (start, stop) in zip(value.handles, value.rows.pieces, strict=True)
     ]
     return _as_blocks(slots, node, by_columns, packing, value, pieces)
+
+
+def _comes_by_columns(rows: RowRun, slots: BlockRun, node: Expression) -> bool:
+    """How rows come that become blocks: as products are by themselves, or as those that follow want them."""
+    found = rows.orientation(node)
+    return slots.wanted_by_columns.get(id(node), False) if found is None else found
 
 
 def _as_blocks(
@@ -163,4 +170,4 @@ def blocks_to_rows(run: Executor, node: Expression, wish: RowWish) -> Value:
 def packing_of(rows: RowRun, node: Expression, by_columns: bool, stages: int) -> Packing:
     """How the rows, or the columns, of a node share ring elements."""
     length = matrix_shape(node)[0 if by_columns else 1]
-    return Packing.of_length(rows.ev.n, length, stages)
+    return Packing.of_length(rows.run.evaluators.slots.params, length, stages)

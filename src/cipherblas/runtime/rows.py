@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -22,14 +22,16 @@ from numpy.typing import NDArray
 from cipherblas.common.arrays import strips
 from cipherblas.common.errors import MismatchError, ParameterError
 from cipherblas.evaluators.rows.values import EXACT_BITS, ClearFactor, Rows
-from cipherblas.forms.form import RowForm
+from cipherblas.forms.form import Placing, RowForm
 from cipherblas.lang.analysis import has_public_key, is_constant, whole_nodes
 from cipherblas.lang.exact import is_exact
 from cipherblas.lang.graph import products, same
 from cipherblas.lang.nodes import Expression, matrix_shape
 from cipherblas.methods.matmul.gemm import secret_product
-from cipherblas.methods.matmul.registry import GEMM
+from cipherblas.methods.matmul.registry import GEMM, RING
+from cipherblas.methods.matmul.ring_products import inner_product, outer_product
 from cipherblas.rlwe.matrices.matrix import bit_ceil
+from cipherblas.rlwe.rings import low_limbs
 from cipherblas.runtime.executor import FORMS, Executor, FormRun, computes
 from cipherblas.runtime.values import Input, Value
 
@@ -39,22 +41,25 @@ HEADROOM_BITS = 1.0
 EXACT_HEADROOM_BITS = 0.1  # where errors are below one half of whole numbers that are large
 # Times the noise, that the rounding of GEMMs may be where that was chosen: a bit of the modulus for half the GEMMs.
 MOST_ROUNDING = 2.0
-# Of rows in a program that refreshes: what a refresh takes from their coefficients needs one, products another one.
-LOW_LIMBS = 2
 MOST_SCALE_BITS = 900.0  # a float64 holds it beside any bound
+
+
+UNMOVED = ("scale", "assume", "truncated")  # operations that change how values are read alone
 
 
 class Wish(NamedTuple):
     """How a value is wanted: encrypted by columns, or by rows, at a scale, which is an operand's; a value that was in
     another form keeps the limbs that it has, and the scale unless that must be matched.
 
-    `limbs`: of operands; None for all. `matched`: the value is added to one of this scale.
+    `limbs`: of operands; None for all. `matched`: the value is added to one of this scale. `placing`: its rows hold
+    all N coefficients, with the entries there.
     """
 
     by_columns: bool
     scale: float
     limbs: int | None = None
     matched: bool = False
+    placing: Placing | None = None
 
 
 def rounded(values: NDArray[Any], unit: float, bits: int) -> NDArray[Any]:
@@ -100,7 +105,7 @@ class RowRun(FormRun):
     def __init__(self, run: Executor) -> None:
         super().__init__(run)
         self.ev = run.evaluators.rows
-        self.limbs = LOW_LIMBS if run.refreshed else len(self.ev.params.q)
+        self.limbs = low_limbs(run.evaluators.slots.params) if run.refreshed else len(self.ev.params.q)
         fixed = any(choice.options.get("fixed") for choice in run.choices.values())
         # Products with fixed weights come in pieces of N columns, and so do operands that a public key encrypts, since
         # longer rows have secrets of the client's: what is added to them must too.
@@ -142,10 +147,17 @@ class RowRun(FormRun):
 
     def _found_orientation(self, node: Expression) -> bool | None:
         secret = [child for child in node.children if child.secret]
+        if node.product and self._is_inner(node):
+            return not placeable(node.children[0])
         if node.product:
             return None if len(secret) > 1 else node.children[0].secret
         found = (self.orientation(child) for child in secret)
         return next((one for one in found if one is not None), None)
+
+    def _is_inner(self, product: Expression) -> bool:
+        """Whether it is an inner product of ring elements, one factor of which comes from blocks."""
+        choice = self.run.choices.get(self.run.number[id(product)])
+        return choice is not None and choice.method == RING and not all(map(placeable, product.children))
 
     def own_scale(self, node: Expression) -> float | None:
         """The scale, about, that a value by rows comes in because some of it was in slots; None: any that is wanted."""
@@ -157,7 +169,8 @@ class RowRun(FormRun):
         if node.packable or not node.secret:
             return None
         if self.run.form_of(node) != self.name:
-            return float(2.0**self.ev.params.scale_bits) / math.sqrt(self.ev.n / 2) / node.bound
+            slots = self.run.evaluators.slots
+            return float(2.0**slots.params.scale_bits) / math.sqrt(slots.slots) / node.bound
         scales = [self.own_scale(child) for child in node.children]
         known = [scale for scale in scales if scale is not None]
         if not known:
@@ -182,13 +195,23 @@ class RowRun(FormRun):
     def operand(self, node: Expression, wish: Wish, shared: bool = False) -> Value:
         """A secret operand, as the client encrypts it: in pieces of N columns where that is needed."""
         assert node.operand is not None
+        if wish.placing is not None:
+            return self._placed_operand(node, wish, wish.placing)
         cols = node.shape[0 if wish.by_columns else 1]
         length = self.ev.n if self._in_pieces and not shared else cols
         self.ev.spend(-(-cols // length), "pieces of an operand")
         if not shared:
             cols = self.width(cols)
         widths = [min(length, cols - start) for start in range(0, cols, length)]
-        form = self.form(node, wish.by_columns, widths, shared)
+        return self._sent(node, wish, self.form(node, wish.by_columns, widths, shared))
+
+    def _placed_operand(self, node: Expression, wish: Wish, placing: Placing) -> Value:
+        self.ev.spend(1, "pieces of an operand")
+        whole = self.form(node, wish.by_columns, [self.ev.n])
+        return self._sent(node, wish, replace(whole, placing=placing))
+
+    def _sent(self, node: Expression, wish: Wish, form: RowForm) -> Value:
+        assert node.operand is not None
         wanted = Input(
             *(node.name, node.transposed != wish.by_columns, form.shape, form),
             *(wish.limbs or self.limbs, float(wish.scale), 1.0, node.operand.public_key),
@@ -276,7 +299,10 @@ class RowRun(FormRun):
             unit = min(node.bound, 1.0)  # whole numbers below 1 are zeros, which are whole in any unit
         else:
             bits = min(bits, most_weight_bits(shape[1]))
-            unit = node.bound / 2**bits
+            largest = 2.0 ** math.ceil(math.log2(node.bound)) if self.run.refreshed else node.bound
+            unit = (
+                largest / 2**bits
+            )  # the same of weights like each other: one encryption serves their products
 
         def integers() -> NDArray[Any]:
             values = self.inputs.values(node)
@@ -409,6 +435,8 @@ def _product(run: RowRun, node: Expression, wish: Wish) -> Value:
 def _secret_product(run: RowRun, node: Expression, wish: Wish) -> Value:
     """(M1 M2)ᵀ = M2ᵀ M1ᵀ by rows is M1 M2 by columns."""
     left, right = node.children
+    if run.run.choice(node).method == RING:
+        return _ring_product(run, node, wish)
     run.options(node)  # whose method must be the one that there is
     if right.packable and not run.mixed and same(left.T, right):  # Xᵀ X: one encryption of X serves for both
         x = run.value(right, Wish(False, math.sqrt(wish.scale), wish.limbs))
@@ -432,3 +460,74 @@ def _pieces_product(run: RowRun, node: Expression, wish: Wish, x: Value, y: Valu
         for col_piece in second.handles
     ]
     return run.result(node.shape, wish.by_columns, pieces, x.unit * y.unit)
+
+
+def placeable(node: Expression) -> bool:
+    """Whether a value by rows can have all N coefficients, entries where they are wanted and zeros elsewhere: an
+    operand, or products of it and clear factors."""
+    if node.packable:
+        return node.secret and node.operand is not None and not node.operand.public_key
+    if node.op in UNMOVED:
+        return placeable(node.children[0])
+    secret = [child for child in node.children if child.secret]
+    return node.product and len(secret) == 1 and placeable(secret[0])
+
+
+def comes_from(node: Expression, form: str, form_of: Callable[[Expression], str]) -> bool:
+    """Whether a value was computed in a form, but for what moves nothing."""
+    if node.packable:
+        return False
+    return form_of(node) == form or (node.op in UNMOVED and comes_from(node.children[0], form, form_of))
+
+
+def comes_by_columns(node: Expression) -> bool | None:
+    """How a value that can be placed comes by itself: as its first product with a clear factor; None: in either way."""
+    if node.packable:
+        return None
+    if node.product:
+        return node.children[0].secret
+    return comes_by_columns(node.children[0])
+
+
+def _ring_product(run: RowRun, node: Expression, wish: Wish) -> Value:
+    """Of two placed factors, or of one and what comes from blocks."""
+    left, right = node.children
+    scale = math.sqrt(wish.scale) * math.sqrt(right.bound) / math.sqrt(left.bound)
+    scales = {id(left): scale, id(right): wish.scale / scale}
+    if placeable(left) and placeable(right):
+        return _outer(run, node, wish, scales)
+    return _inner(run, node, wish, scales)
+
+
+def _outer(run: RowRun, node: Expression, wish: Wish, scales: Mapping[int, float]) -> Value:
+    """By columns the left factor is the wide one, whose entries are those of the result's rows."""
+    left, right = node.children
+    wide, narrow = (left, right) if wish.by_columns else (right, left)
+    length, count = matrix_shape(node)[:: 1 if wish.by_columns else -1]
+    degree = run.width(length)
+    each = run.ev.n // degree
+
+    def placed(factor: Expression, placing: Placing) -> Value:
+        return run.value(factor, Wish(factor is left, scales[id(factor)], wish.limbs, placing=placing))
+
+    x = placed(wide, Placing(each))
+    ys = [placed(narrow, Placing(each, first)) for first in range(0, count, each)]
+    rows = outer_product(run.run.evaluators, x.first(), [y.first() for y in ys], count, degree)
+    return run.result(node.shape, wish.by_columns, [rows], x.unit * ys[0].unit)
+
+
+def _inner(run: RowRun, node: Expression, wish: Wish, scales: Mapping[int, float]) -> Value:
+    """What comes from blocks is packed as the result will lie: the left factor by columns, the right one by rows."""
+    left, right = node.children
+    by_columns = bool(run.orientation(node))
+    packed, other = (left, right) if by_columns else (right, left)
+    x = run.value(packed, Wish(by_columns, scales[id(packed)], wish.limbs))
+    held, terms = x.first(), left.shape[1]
+    each = run.ev.n // held.shape[1]
+    scale = wish.scale / held.scale if wish.matched else scales[id(other)]
+    ys = [
+        run.value(other, Wish(by_columns, scale, held.limbs, placing=Placing(each, first, negative=True)))
+        for first in range(0, terms, each)
+    ]
+    rows = inner_product(run.run.evaluators, held, [y.first() for y in ys], terms)
+    return run.result(node.shape, by_columns, [rows], x.unit * ys[0].unit)

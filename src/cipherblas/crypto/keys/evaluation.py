@@ -14,7 +14,7 @@ from cipherblas.common.memory import Array, check_memory, in_threads
 from cipherblas.common.progress import Progress
 from cipherblas.crypto import files
 from cipherblas.crypto.keys import storage
-from cipherblas.crypto.keys.request import KeyRequest, describe_galois
+from cipherblas.crypto.keys.request import ROW_KEYS, KeyRequest, describe_galois
 from cipherblas.crypto.keys.switching import (
     RELINEARISE,
     StoredKey,
@@ -22,7 +22,7 @@ from cipherblas.crypto.keys.switching import (
     key_shape,
     parameters_of,
 )
-from cipherblas.crypto.params import Parameters
+from cipherblas.crypto.params import Parameters, row_parameters
 
 
 class EvaluationKeys:
@@ -140,6 +140,11 @@ class EvaluationKeys:
                 del self._stored[galois]
             return self._keys[galois]
 
+    @property
+    def of_rows(self) -> EvaluationKeys | RowKeys:
+        """The keys of the ring of rows: these, where it is no other one."""
+        return self if self.params.row_degree is None else RowKeys(self)
+
     def _check_one(self, galois: int, limbs: int) -> None:
         here = self._keys.get(galois) or self._stored.get(galois)
         if here is None:
@@ -255,3 +260,27 @@ class EvaluationKeys:
         if not lazy:
             keys.load_all(progress)
         return keys
+
+
+class RowKeys:
+    """The keys of a set that belong to the ring of rows, by their numbers in it.
+
+    Attributes:
+        params: the parameters of that ring.
+    """
+
+    def __init__(self, keys: EvaluationKeys) -> None:
+        self.params = row_parameters(keys.params)
+        self._keys = keys
+
+    def get(self, galois: int, limbs: int) -> Array:
+        """As `EvaluationKeys.get`."""
+        return self.key(galois, limbs).data
+
+    def relinearisation(self, limbs: int) -> Array:
+        """As `EvaluationKeys.relinearisation`."""
+        return self.key(RELINEARISE, limbs).data
+
+    def key(self, galois: int, limbs: int = 1) -> SwitchingKey:
+        """As `EvaluationKeys.key`."""
+        return self._keys.key(ROW_KEYS + galois, limbs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from cipherblas.common.errors import ParameterError
 from cipherblas.common.memory import Array, check_memory
@@ -10,9 +11,18 @@ from cipherblas.common.progress import Progress
 from cipherblas.crypto import files, randomness
 from cipherblas.crypto.keys import storage
 from cipherblas.crypto.keys.evaluation import EvaluationKeys
-from cipherblas.crypto.keys.request import FROM_SPARSE, TO_SPARSE, WEIGHTS, KeyRequest
+from cipherblas.crypto.keys.request import (
+    FROM_ROWS,
+    FROM_SPARSE,
+    ROW_KEYS,
+    TO_ROWS,
+    TO_SPARSE,
+    WEIGHTS,
+    KeyRequest,
+)
 from cipherblas.crypto.keys.secret import SecretKey
 from cipherblas.crypto.keys.switching import RELINEARISE, SwitchingKey, parameters_of, uniform_part
+from cipherblas.crypto.params import Parameters
 
 # Gives the polynomial, NTT form at all limbs of Q and P, that the key of a number of `weight_key` switches from.
 WeightSecrets = Callable[[int], Array]
@@ -28,6 +38,8 @@ def make_switching_key(
     Raises:
         ParameterError: the parameters have no keys for so many limbs.
     """
+    if galois >= ROW_KEYS:
+        return replace(make_switching_key(secret.rows, galois - ROW_KEYS, limbs), galois=galois)
     params = parameters_of(secret.params, galois)
     params.check_key_limbs(limbs)
     context = params.context()
@@ -37,12 +49,10 @@ def make_switching_key(
     with secret.held_open():
         source = _source(secret, galois, weights)
         target = secret.ntt()
-        if galois == TO_SPARSE:
-            sparse = secret.sparse_coefficients()
-            target = context.plaintext(sparse, params.limbs, special=True)
-            sparse.fill(0)
+        if galois in (TO_SPARSE, TO_ROWS):
+            target = _transformed(_second_secret(secret, galois), params)
         data = context.switching_key(target, source, a, errors, limbs)
-        if galois == TO_SPARSE:
+        if galois in (TO_SPARSE, TO_ROWS):
             target.fill(0)
     source.fill(0)
     errors.fill(0)
@@ -60,16 +70,25 @@ def _source(secret: SecretKey, galois: int, weights: WeightSecrets | None) -> Ar
                 got="none",
             )
         return weights(galois)
-    if galois == TO_SPARSE:
+    if galois in (TO_SPARSE, TO_ROWS):
         params = parameters_of(secret.params, galois)
         return params.context().plaintext(secret.coefficients(), params.limbs, special=True)
-    if galois == FROM_SPARSE:
-        sparse = secret.sparse_coefficients()
-        found = context.plaintext(sparse, secret.params.limbs, special=True)
-        sparse.fill(0)
-        return found
+    if galois in (FROM_SPARSE, FROM_ROWS):
+        return _transformed(_second_secret(secret, galois), secret.params)
     ntt = secret.ntt()
     return context.multiply(ntt, ntt) if galois == RELINEARISE else context.automorphism(ntt, galois)
+
+
+def _second_secret(secret: SecretKey, galois: int) -> Array:
+    """The coefficients of the other secret of the ring that a key is to or from."""
+    return secret.sparse_coefficients() if galois in (TO_SPARSE, FROM_SPARSE) else secret.row_coefficients()
+
+
+def _transformed(coefficients: Array, params: Parameters) -> Array:
+    """A secret in NTT form at all limbs; its coefficients are overwritten."""
+    found = params.context().plaintext(coefficients, params.limbs, special=True)
+    coefficients.fill(0)
+    return found
 
 
 def make_evaluation_keys(

@@ -15,7 +15,7 @@ from cipherblas.common.errors import ParameterError, SecurityError, SecurityWarn
 from cipherblas.common.memory import Array
 from cipherblas.common.pickles import NeverCopied
 from cipherblas.crypto import files, randomness
-from cipherblas.crypto.params import Parameters
+from cipherblas.crypto.params import Parameters, row_parameters
 from cipherblas.crypto.security import SPARSE_WEIGHT
 
 
@@ -45,7 +45,7 @@ class SecretKey(NeverCopied):
         "a secret key can be neither pickled nor copied; SecretKey.save writes it to a file of its owner"
     )
 
-    __slots__ = ("_closed", "_coefficients", "_ntt", "_seed", "key_id", "params", "program_id")
+    __slots__ = ("_closed", "_coefficients", "_ntt", "_rows", "_seed", "key_id", "params", "program_id")
 
     def __init__(
         self, params: Parameters, seed: bytes | bytearray | Array, program_id: str = "", key_id: str = ""
@@ -65,6 +65,7 @@ class SecretKey(NeverCopied):
         context = params.context()
         self._coefficients: Array = randomness.ternary(context, self._seed, randomness.Purpose.SECRET)
         self._ntt: Array = context.plaintext(self._coefficients, params.limbs, special=True)
+        self._rows: SecretKey | None = None
 
     def _check_open(self) -> None:
         if self._closed:
@@ -109,9 +110,33 @@ class SecretKey(NeverCopied):
         with self.held_open():
             return randomness.sparse_ternary(self.params.n, self._seed, SPARSE_WEIGHT)
 
+    @property
+    def rows(self) -> SecretKey:
+        """The secret of matrices that are encrypted by rows: this one, or one of their ring, whose seed is derived from
+        this one's; `close` closes it too."""
+        if self.params.row_degree is None:
+            return self
+        with self.held_open():
+            if self._rows is None:
+                seed = np.empty(randomness.SEED_BYTES, np.uint8)
+                randomness.keystream(self._seed, randomness.Purpose.ROW_SECRET, 0, seed)
+                own = SecretKey(row_parameters(self.params), seed, self.program_id, self.key_id)
+                seed.fill(0)
+                self._rows = own
+            return self._rows
+
+    def row_coefficients(self) -> Array:
+        """The secret of the ring of rows as a polynomial of X^(N/n), n its degree: int64 (N,)."""
+        with self.held_open():
+            own, found = self.rows.coefficients(), np.zeros(self.params.n, np.int64)
+            found[:: self.params.n // len(own)] = own
+            return found
+
     def close(self) -> None:
         """Overwrite the secret, also in the arrays that were handed out. Further use is a SecurityError."""
         self._closed = True
+        if self._rows is not None:
+            self._rows.close()
         for array in (self._seed, self._coefficients, self._ntt):
             array.fill(0)
 

@@ -20,7 +20,16 @@ from cipherblas.common.errors import CipherblasError, FormatError, MismatchError
 from cipherblas.common.memory import in_threads
 from cipherblas.common.progress import Progress, Steps
 from cipherblas.crypto import files, randomness
-from cipherblas.crypto.keys.request import FROM_SPARSE, TO_SPARSE, WEIGHTS, KeyRequest, weight_row
+from cipherblas.crypto.keys.request import (
+    FROM_ROWS,
+    FROM_SPARSE,
+    ROW_KEYS,
+    TO_ROWS,
+    TO_SPARSE,
+    WEIGHTS,
+    KeyRequest,
+    weight_row,
+)
 from cipherblas.crypto.keys.switching import (
     RELINEARISE,
     StoredKey,
@@ -29,11 +38,19 @@ from cipherblas.crypto.keys.switching import (
     parameters_of,
     unpack,
 )
-from cipherblas.crypto.params import Parameters
+from cipherblas.crypto.params import ROW_LIMBS, Parameters
 
 MANIFEST = "manifest.safetensors"
 _PART_NAME = re.compile(r"part-[0-9a-f]{16}-[0-9]{5}\.safetensors")
 _MAX_KEYS = 1 << 17  # more than there are Galois elements in use
+_NAMES = {
+    RELINEARISE: "relinearisation",
+    TO_SPARSE: "to-sparse",
+    FROM_SPARSE: "from-sparse",
+    TO_ROWS: "to-rows",
+    FROM_ROWS: "from-rows",
+}
+_FIXED_LIMBS = {TO_SPARSE: 1, TO_ROWS: ROW_LIMBS, FROM_ROWS: ROW_LIMBS}  # of keys that serve no other ones
 
 
 class Owner(NamedTuple):
@@ -44,11 +61,11 @@ class Owner(NamedTuple):
 
 
 def _tensor_name(galois: int) -> str:
+    if galois >= ROW_KEYS:
+        return f"rows-{_tensor_name(galois - ROW_KEYS)}"
     if galois >= WEIGHTS:
         return "weights-{}-{}".format(*weight_row(galois))
-    if galois in (TO_SPARSE, FROM_SPARSE):
-        return "to-sparse" if galois == TO_SPARSE else "from-sparse"
-    return "relinearisation" if galois == RELINEARISE else f"galois-{galois}"
+    return _NAMES.get(galois, f"galois-{galois}")
 
 
 def save(
@@ -211,7 +228,8 @@ def _stored_keys(reader: files.Reader) -> list[StoredKey]:
     pairs = [pair for pair in listed if isinstance(pair, list) and len(pair) == 2]
     whole = [pair for pair in pairs if all(type(number) is int and number >= 0 for number in pair)]
     by_element: dict[int, int] = {pair[0]: pair[1] for pair in whole}
-    if len(by_element) != len(listed) or by_element.get(TO_SPARSE, 1) != 1:
+    wrong = any(by_element.get(number, limbs) != limbs for number, limbs in _FIXED_LIMBS.items())
+    if len(by_element) != len(listed) or wrong:
         raise FormatError(
             f"{reader.path} has a damaged list of keys.", expected="[element, limbs], each once", got=listed
         )
@@ -229,7 +247,8 @@ def _stored_keys(reader: files.Reader) -> list[StoredKey]:
     seeds = reader.read("seeds")
     stored = []
     for (element, limbs), seed in zip(by_element.items(), seeds, strict=True):
-        digits, _, rows, _ = key_shape(parameters_of(reader.parameters, element), limbs)
-        reader.expect(_tensor_name(element), np.uint64, (digits, rows, reader.parameters.n))
+        params = parameters_of(reader.parameters, element)
+        digits, _, rows, _ = key_shape(params, limbs)
+        reader.expect(_tensor_name(element), np.uint64, (digits, rows, params.n))
         stored.append(StoredKey(element, limbs, seed.tobytes(), reader, _tensor_name(element)))
     return stored

@@ -12,14 +12,19 @@ from cipherblas.common.errors import FormatError
 from cipherblas.common.memory import Array, aligned_empty
 from cipherblas.common.pickles import Rebuilt
 from cipherblas.crypto import files, randomness
-from cipherblas.crypto.keys.request import TO_SPARSE
-from cipherblas.crypto.params import Parameters, encapsulating
+from cipherblas.crypto.keys.request import ROW_KEYS, TO_ROWS, TO_SPARSE
+from cipherblas.crypto.params import Parameters, descending, encapsulating, row_parameters
 
 RELINEARISE = 0  # stands for the relinearisation key where others are named by their Galois element
 
 
 def parameters_of(params: Parameters, number: int) -> Parameters:
-    """Those that a key of these parameters is made with: the key to the sparse secret has its own."""
+    """Those that a key of these parameters is made with: keys to the sparse secret and to that of rows have their own,
+    and so has the ring of rows."""
+    if number >= ROW_KEYS:
+        return row_parameters(params)
+    if number == TO_ROWS:
+        return descending(params)
     return encapsulating(params) if number == TO_SPARSE else params
 
 
@@ -65,7 +70,7 @@ class SwitchingKey(Rebuilt):
     """One switching key in memory.
 
     Attributes:
-        galois: the Galois element it serves, RELINEARISE, TO_SPARSE, FROM_SPARSE, or a number of `weight_key`.
+        galois: the Galois element it serves, RELINEARISE, or one of the numbers of `cipherblas.crypto.keys.request`.
         limbs: it serves ciphertexts of at most so many limbs.
         seed: public seed of the a parts.
         data: uint64 of `key_shape`, Montgomery form, components b and a, packed.
@@ -134,11 +139,12 @@ def _carried(
     galois: int, limbs: int, seed: bytes, params: Parameters, path: str, tensor: str, array: Array
 ) -> StoredKey:
     """The key that a pickle carried, of the shape that the reader of a file asks for."""
-    digits, _, rows, _ = key_shape(parameters_of(params, galois), limbs)
-    if array.dtype != np.uint64 or array.shape != (digits, rows, params.n):
+    own = parameters_of(params, galois)
+    digits, _, rows, _ = key_shape(own, limbs)
+    if array.dtype != np.uint64 or array.shape != (digits, rows, own.n):
         raise FormatError(
             f"The tensor {tensor} of {path} has the wrong type or shape.",
-            expected=f"uint64 {(digits, rows, params.n)}",
+            expected=f"uint64 {(digits, rows, own.n)}",
             got=f"{array.dtype} {array.shape}",
         )
     return StoredKey(galois, limbs, seed, CarriedTensor(params, path, array), tensor)

@@ -480,6 +480,8 @@ class RowsEvaluator(ABC):
         bound: float,
         noise: float,
         worst: float = 0.0,
+        bias: float = 0.0,
+        independent: bool = False,
     ) -> Rows:
         """Rows of d entries from the data of `Evaluator.element_of`: of an element, coefficient j·r + t, r = N/d, is
         entry j of its row of the bit-reversed number t. No key, no error: row t is X^-t times the element.
@@ -487,6 +489,8 @@ class RowsEvaluator(ABC):
         Args:
             noise: standard deviation of the error of a coefficient.
             worst: the largest one, for the worst case.
+            bias: systematic error of a coefficient.
+            independent: errors of different entries are, the bias aside.
 
         Raises:
             ShapeError: the columns are no power of two up to N, or the elements do not hold so many rows.
@@ -500,7 +504,9 @@ class RowsEvaluator(ABC):
             )
         self.costs.copy(self.counts, shape, limbs)
         data = self._of_elements_data(datas, cols, rows, scale)
-        return self.make(shape, limbs, scale, bound, noise, 0.0, data)
+        found = self.make(shape, limbs, scale, bound, noise, bias, data, independent)
+        found.keep_packed(datas, len(datas) * 2 * limbs * self.n * WORD_BYTES)
+        return found
 
     def worst_error(self, x: Rows) -> float:
         """The largest error of a coefficient, in units of the message, where that is followed (`RowsWorstCase`)."""

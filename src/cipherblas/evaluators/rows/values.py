@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -123,9 +123,25 @@ class Encryption:
 
 
 class Rows(Encryption):
-    """A matrix encrypted by rows."""
+    """A matrix encrypted by rows.
 
-    __slots__ = ()
+    Attributes:
+        packed: the data of the ring elements that all rows are in, one after the other, where they came from such.
+    """
+
+    __slots__ = ("packed",)
+    packed: Sequence[Any] | None
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        source = self._source
+        self.packed = source.packed if isinstance(source, Rows) and self.shape == source.shape else None
+
+    def keep_packed(self, datas: Sequence[Any], nbytes: int) -> None:
+        """Keep the elements that the rows came from, of so many bytes."""
+        self.packed = datas
+        self._booked += nbytes
+        self._ledger.add(nbytes)
 
     def error(self, entries: int) -> float:
         """Bound on the errors of so many entries together, but for a chance of 2^-FAILURE_BITS."""

@@ -102,9 +102,11 @@ class RowsWorstCase(RowsEvaluator):
         bound: float,
         noise: float,
         worst: float = 0.0,
+        bias: float = 0.0,
+        independent: bool = False,
     ) -> Rows:
         """Rows of ring elements, with the error that the caller knows."""
-        options = {"limbs": limbs, "scale": scale, "bound": bound, "noise": noise}
+        options = {"limbs": limbs, "scale": scale, "bound": bound, "noise": noise, "bias": bias}
         rows = super().of_elements(datas, shape, **options)  # type: ignore[arg-type]
         rows.data = WorstRows(scale * bound, worst)
         return rows

@@ -6,6 +6,7 @@ Nothing here touches data. A subclass adds the operations (`Evaluator`) and the 
 from __future__ import annotations
 
 import copy
+import functools
 import itertools
 import math
 import threading
@@ -21,7 +22,7 @@ from cipherblas.rlwe.costs import Costs
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.key_policies import KeyPolicy, check_policy
 from cipherblas.rlwe.noise import TAIL, NoiseModel, SlotErrors
-from cipherblas.rlwe.rings import Ring
+from cipherblas.rlwe.rings import Ring, descending_ring
 
 CONJUGATE = -1  # stands for complex conjugation where a rotation step is expected
 DEFAULT_WORKING_BYTES = 1 << 30
@@ -84,6 +85,7 @@ class Bookkeeper:
         self._galois_limbs: dict[int, int] = {}
         self._relinearise_limbs: int | None = None
         self._raised_limbs: int | None = None
+        self._crossing = False  # keys between the rings of rows and of slots were asked for
 
     # ---- threads ----
 
@@ -93,6 +95,7 @@ class Bookkeeper:
         other = copy.copy(self)
         other.counts, other._galois_limbs = Counts(), {}
         other._relinearise_limbs = other._raised_limbs = None
+        other._crossing = False
         return other
 
     def join(self, sibling: Bookkeeper) -> None:
@@ -102,6 +105,7 @@ class Bookkeeper:
             self._galois_limbs[element] = max(limbs, self._galois_limbs.get(element, 0))
         if sibling._relinearise_limbs is not None:
             self._relinearise_limbs = max(sibling._relinearise_limbs, self._relinearise_limbs or 0)
+        self._crossing = self._crossing or sibling._crossing
         if sibling._raised_limbs is not None:
             self._raised_limbs = max(sibling._raised_limbs, self._raised_limbs or 0)
 
@@ -122,6 +126,7 @@ class Bookkeeper:
             galois=dict(self._galois_limbs),
             relinearise=self._relinearise_limbs,
             encapsulation=self._raised_limbs,
+            crossing=self._crossing,
         )
 
     def _use_rotation_key(self, step: int, limbs: int) -> None:
@@ -139,6 +144,24 @@ class Bookkeeper:
         if (self._raised_limbs or 0) < limbs:
             self._check_encapsulation_keys(limbs)
             self._raised_limbs = limbs
+
+    def _use_crossing_keys(self) -> None:
+        if not self._crossing:
+            self._check_crossing_keys()
+            self._crossing = True
+
+    def _check_crossing_keys(self) -> None:
+        if self._available is not None and not self._available.crossing:
+            raise MissingKeyError(
+                "No keys between the ring of rows and that of slots were declared.",
+                expected="keys in both directions",
+                got="none",
+            )
+
+    @functools.cached_property
+    def _descending_costs(self) -> Costs:
+        """Of switches to the secret of the ring of rows."""
+        return Costs(descending_ring(self.params))
 
     def _check_encapsulation_keys(self, limbs: int) -> None:
         if self._available is not None and (self._available.encapsulation or 0) < limbs:

@@ -51,6 +51,16 @@ class Clear(Evaluator):
     def _rotated(self, data: Slots, step: int) -> Slots:
         return np.conj(data) if step == CONJUGATE else np.roll(data, -step)
 
+    def _joined_data(self, parts: Sequence[Any], inner: Any, limbs: int) -> Any:
+        coefficients = np.zeros((inner.n, self.n // inner.n))
+        for power, slots in enumerate(parts):
+            if slots is not None:
+                coefficients[:, power] = coefficients_of(slots)
+        return embedded(coefficients.ravel())
+
+    def _parted_data(self, data: Any, inner: Any, limbs: int) -> Sequence[Any]:
+        return list(embedded(np.ascontiguousarray(coefficients_of(data).reshape(inner.n, -1).T)))
+
     def _raise_data(self, data: Any, limbs: int) -> Any:
         return data  # without the multiples of q_0, which nothing in the clear could tell
 

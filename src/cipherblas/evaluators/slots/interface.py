@@ -17,7 +17,8 @@ from cipherblas.evaluators.slots.bookkeeping import CONJUGATE
 from cipherblas.evaluators.slots.products import Products
 from cipherblas.evaluators.slots.values import Ct, Plain, Transform
 from cipherblas.rlwe.key_policies import Step, total_step
-from cipherblas.rlwe.noise import TAIL, SlotErrors
+from cipherblas.rlwe.noise import TAIL, CoefficientNoise, SlotErrors
+from cipherblas.rlwe.rings import descending_ring
 
 
 class Evaluator(Products):
@@ -93,6 +94,74 @@ class Evaluator(Products):
 
     def worst_error(self, ct: Ct) -> float:
         """The largest error of a slot, in units of the integer message, where that is followed (`WorstCase`)."""
+        return 0.0
+
+    # ---- between this ring and that of rows ----
+
+    def _joined_data(self, parts: Sequence[Any], inner: Any, limbs: int) -> Any:
+        """One element of those of a smaller ring, None for 0, under our secret."""
+        raise NotImplementedError
+
+    def _parted_data(self, data: Any, inner: Any, limbs: int) -> Sequence[Any]:
+        """The elements of a smaller ring that an element is made of, under its secret."""
+        raise NotImplementedError
+
+    def joined(self, parts: Sequence[Ct | None], inner: Evaluator) -> Ct:
+        """Σ_u parts[u](X^k)·X^u, u below k = N/n: elements of the ring of rows, of degree n, as one of this ring, and
+        switched to our secret. It has no errors: those of coefficients are the caller's to keep.
+
+        Levels: none. Keys: those between the rings.
+
+        Args:
+            parts: k, of equal limbs and scales, not all None, which stands for 0.
+            inner: the evaluator of the ring of rows.
+        """
+        there = [part for part in parts if part is not None]
+        first, bound = there[0], max(part.bound for part in there)
+        self._use_crossing_keys()
+        inner.counts.ntt_limbs += 2 * first.limbs * len(there)
+        self.costs.joining(self.counts, first.limbs)
+        self.ledger.touch((self.digits(first.limbs) + 2) * (first.limbs + self._special) * self.limb_bytes())
+        datas = [None if part is None else part.data for part in parts]
+        return self.of_parts(self._joined_data(datas, inner, first.limbs), first, bound)
+
+    def of_parts(self, data: Any, like: Ct, bound: float) -> Ct:
+        """A handle on what `joined` made of ciphertexts like this one."""
+        return self.make(like.limbs, like.scale, bound, SlotErrors(), 2, data)
+
+    def parted(self, x: Ct, inner: Evaluator) -> list[Any]:
+        """The inverse of `joined`: the data of N/n elements of the ring of rows, under its secret, for
+        `RowsEvaluator.of_elements`. Errors are the caller's to keep.
+
+        Levels: none. Keys: those between the rings.
+
+        Raises:
+            LevelError: the ring of rows has fewer limbs.
+        """
+        if x.limbs > inner.top_limbs:
+            raise LevelError(
+                "The ring of rows has fewer limbs.", expected=f"at most {inner.top_limbs}", got=x.limbs
+            )
+        self._use_crossing_keys()
+        inner.counts.ntt_limbs += 2 * x.limbs * (self.n // inner.n)
+        self._descending_costs.parting(self.counts, x.limbs)
+        self.ledger.touch((x.limbs + 2) * (x.limbs + 1) * self.limb_bytes())
+        return list(self._parted_data(x.data, inner, x.limbs))
+
+    def joined_variance(self, limbs: int) -> float:
+        """Variance of the error that `joined` adds to a coefficient."""
+        return CoefficientNoise(self.params).switch(limbs)
+
+    def parted_variance(self, limbs: int) -> float:
+        """Variance of the error that `parted` adds to a coefficient."""
+        return CoefficientNoise(descending_ring(self.params)).switch(limbs)
+
+    def worst_joined(self, limbs: int) -> float:
+        """The largest error that `joined` adds, where that is followed."""
+        return 0.0
+
+    def worst_parted(self, limbs: int) -> float:
+        """The largest error that `parted` adds, where that is followed."""
         return 0.0
 
     # ---- the modulus ----
@@ -221,12 +290,17 @@ class Evaluator(Products):
         return rotations.rotate_sum(self, cts, steps, rescale, bound, errors)
 
     def alike(
-        self, number: int, work: Callable[[int], Any], ended: Callable[[], int] = lambda: 0
+        self,
+        number: int,
+        work: Callable[[int], Any],
+        ended: Callable[[], int] = lambda: 0,
+        beside: Evaluator | None = None,
     ) -> list[Any]:
         """work(0) to work(number - 1), which do the same operations on other data.
 
         Args:
             ended: bytes of the ciphertexts that each of them is the last to read.
+            beside: another evaluator that they use, of the same kind.
         """
         return [work(index) for index in range(number)]
 

@@ -13,9 +13,9 @@ import numpy as np
 from cipherblas.common.errors import MismatchError, MissingKeyError
 from cipherblas.common.limits import RUN_BYTES
 from cipherblas.common.memory import aligned_empty
-from cipherblas.crypto.keys.evaluation import EvaluationKeys
-from cipherblas.crypto.keys.request import FROM_SPARSE, TO_SPARSE
-from cipherblas.crypto.params import Parameters, encapsulating
+from cipherblas.crypto.keys.evaluation import EvaluationKeys, RowKeys
+from cipherblas.crypto.keys.request import FROM_ROWS, FROM_SPARSE, TO_ROWS, TO_SPARSE
+from cipherblas.crypto.params import ROW_LIMBS, Parameters, descending, encapsulating
 from cipherblas.engines.cpu import CpuEngine
 from cipherblas.engines.encodings import EncodeCache, Encodings, WeightStore
 from cipherblas.engines.protocol import Engine, Factor, Key, Message, Words
@@ -47,7 +47,7 @@ class Native(Evaluator):
     def __init__(
         self,
         params: Parameters,
-        keys: EvaluationKeys | None,
+        keys: EvaluationKeys | RowKeys | None,
         *,
         engine: Engine | None = None,
         order: Order = "limb",
@@ -76,6 +76,7 @@ class Native(Evaluator):
         self.engine: Engine = engine if engine is not None else CpuEngine(params)
         # It encodes: two machines may round float64 differently, and engines must agree.
         self._encoder = PlainEncoder(params.context(), self.slots)
+        self._parameters = params
 
     def _fresh_data(self, data: Any) -> Any:
         return self.engine.upload(data)
@@ -85,7 +86,7 @@ class Native(Evaluator):
 
     # ---- keys ----
 
-    def _evaluation_keys(self) -> EvaluationKeys:
+    def _evaluation_keys(self) -> EvaluationKeys | RowKeys:
         if self._keys is None:
             raise MissingKeyError("No evaluation keys were given.", expected="EvaluationKeys", got="none")
         return self._keys
@@ -113,6 +114,20 @@ class Native(Evaluator):
         return self.engine.switch(
             self.engine.raised(sparse, limbs), self.engine.upload_key(keys.key(FROM_SPARSE, limbs).data)
         )
+
+    def _check_crossing_keys(self) -> None:
+        keys = self._evaluation_keys()
+        keys.key(TO_ROWS, ROW_LIMBS), keys.key(FROM_ROWS, ROW_LIMBS)
+
+    def _joined_data(self, parts: Sequence[Any], inner: Any, limbs: int) -> Any:
+        key = self._evaluation_keys().key(FROM_ROWS, limbs).data
+        return self.engine.switch(self.engine.joined(parts, inner.engine), self.engine.upload_key(key))
+
+    def _parted_data(self, data: Any, inner: Any, limbs: int) -> Sequence[Any]:
+        keys = self._evaluation_keys()
+        small = self.engine.beside(descending(self._parameters))
+        switched = small.switch(data, small.upload_key(keys.key(TO_ROWS, limbs).data))
+        return self.engine.parted(switched, inner.engine)
 
     # ---- plaintexts ----
 

@@ -62,18 +62,22 @@ class Symbolic(Evaluator):
         self.counts += more * (number - 1)
 
     def alike(
-        self, number: int, work: Callable[[int], Any], ended: Callable[[], int] = lambda: 0
+        self,
+        number: int,
+        work: Callable[[int], Any],
+        ended: Callable[[], int] = lambda: 0,
+        beside: Evaluator | None = None,
     ) -> list[Any]:
         """What `work` returns for the first number stands for all; memory grows by what each leaves."""
         ledger, found = self.ledger, []
         peak, live, handles = ledger.peak, ledger.live, ledger.handles
         encodings = self.run_bytes
-        self.repeated(number, lambda: found.append(work(0)))
+        self._both_repeated(beside, number, lambda: found.append(work(0)))
         new_encodings = self.run_bytes - encodings
         kept = ledger.live - live - new_encodings - ended()
         most = max(peak, ledger.peak)
         if new_encodings and number > 1:  # the others find them there, and begin with less memory
-            self.repeated(0, lambda: work(1))  # only that is looked at
+            self._both_repeated(beside, 0, lambda: work(1))  # only that is looked at
             most = max(most, ledger.peak + (number - 2) * kept)
         else:
             most = max(most, ledger.peak + (number - 1) * kept)
@@ -81,6 +85,12 @@ class Symbolic(Evaluator):
             ct.stand_for(number, handles)
         ledger.peak = most
         return found * number
+
+    def _both_repeated(self, beside: Evaluator | None, number: int, work: Callable[[], None]) -> None:
+        if isinstance(beside, Symbolic) and beside is not self:
+            self.repeated(number, lambda: beside.repeated(number, work))
+        else:
+            self.repeated(number, work)
 
     def _count_encodings(self, masks: int, anew: int) -> None:
         super()._count_encodings(masks, anew)
@@ -133,6 +143,12 @@ class Symbolic(Evaluator):
         self.work.spend(len(data) - 1)
         nbytes = self.ct_bytes(first)
         return [first, *(Ct(*properties, one, self.ledger, nbytes) for one in data[1:])]
+
+    def _joined_data(self, parts: Sequence[Any], inner: Any, limbs: int) -> Any:
+        return None
+
+    def _parted_data(self, data: Any, inner: Any, limbs: int) -> Sequence[Any]:
+        return [None] * (self.n // inner.n)
 
     def _raise_data(self, data: Any, limbs: int) -> Any:
         return None

@@ -17,8 +17,8 @@ from cipherblas.evaluators.slots.bookkeeping import Term
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.values import Ct, Plain, Transform, WeightGroup
 from cipherblas.rlwe.key_policies import Step
-from cipherblas.rlwe.noise import SlotErrors, WorstSlots
-from cipherblas.rlwe.rings import Ring
+from cipherblas.rlwe.noise import SlotErrors, WorstCoefficients, WorstSlots
+from cipherblas.rlwe.rings import Ring, descending_ring
 
 
 @dataclass(frozen=True)
@@ -103,6 +103,26 @@ class WorstCase(Evaluator):
         ct = super().of_element(None, limbs=limbs, scale=scale, bound=bound)
         ct.data = Worst(limbs, 2, scale, scale * bound, 0.0)
         return ct
+
+    def of_parts(self, data: Any, like: Ct, bound: float) -> Ct:
+        """As `of_element`."""
+        ct = super().of_parts(None, like, bound)
+        ct.data = Worst(like.limbs, 2, like.scale, like.scale * bound, 0.0)
+        return ct
+
+    def worst_joined(self, limbs: int) -> float:
+        """As `Evaluator.worst_joined`."""
+        return WorstCoefficients(self.params).switch(limbs)
+
+    def worst_parted(self, limbs: int) -> float:
+        """As `Evaluator.worst_parted`."""
+        return WorstCoefficients(descending_ring(self.params)).switch(limbs)
+
+    def _joined_data(self, parts: Sequence[Any], inner: Any, limbs: int) -> Any:
+        return None
+
+    def _parted_data(self, data: Any, inner: Any, limbs: int) -> Sequence[Any]:
+        return [None] * (self.n // inner.n)
 
     def assume_errors(self, ct: Ct, errors: SlotErrors, worst: float = 0.0) -> Ct:
         """As `Evaluator.assume_errors`."""

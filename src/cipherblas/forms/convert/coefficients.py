@@ -31,10 +31,15 @@ from cipherblas.forms.layouts import Layout, SlotIndex, entry_index
 from cipherblas.rlwe.key_policies import Step
 from cipherblas.rlwe.matrices.matrix import bit_ceil
 from cipherblas.rlwe.noise import SlotErrors, WorstSlots, slot_tail, tail
+from cipherblas.rlwe.noise import worst as worst_of
 from cipherblas.rlwe.noise.worst_case import WORST_BITS
+from cipherblas.rlwe.rings import Ring
 
 T = TypeVar("T")
 MOST_STAGES = 4
+# Errors that entries have in common become a bias where they are at most so many times their own ones: as large as it
+# is for so many entries.
+COMMON_SHARE, COMMON_ENTRIES = 8.0, 2.0**20
 # A bias b stays below tail·B and an error of deviation s below tail·s where both are within tail·hypot(x·s, y·B), for
 # any x, y with 1/x² + 1/y² = 1.
 BESIDE_BIAS, OF_BIAS = math.sqrt(1.5), math.sqrt(3)
@@ -51,20 +56,26 @@ class Halves(NamedTuple):
 class Packing:
     """How rows of d entries share ring elements, and how many stages the transforms have.
 
+    Attributes:
+        row_degree: of the ring of rows, where that is another one: an element of N is N/n of that ring, one at each
+            power of X below N/n, whose rows follow each other in the bit-reversed order of these powers.
+
     Raises:
-        ShapeError: d is no power of two from 2 to N.
+        ShapeError: d is no power of two from 2 to N, or that of the ring of rows.
         ParameterError: no such number of stages.
     """
 
     n: int
     degree: int
     stages: int
+    row_degree: int | None = None
 
     def __post_init__(self) -> None:
-        if not 2 <= self.degree <= self.n or self.degree & (self.degree - 1):
+        most = self.row_degree or self.n
+        if not 2 <= self.degree <= most or self.degree & (self.degree - 1):
             raise ShapeError(
                 "Rows in slots must have a power of two of entries.",
-                expected=f"a power of two from 2 to N = {self.n}",
+                expected=f"a power of two from 2 to N = {most}",
                 got=self.degree,
             )
         if not 1 <= self.stages <= min(MOST_STAGES, self.slots.bit_length() - 1):
@@ -73,9 +84,10 @@ class Packing:
             )
 
     @classmethod
-    def of_length(cls, n: int, length: int, stages: int = 1) -> Packing:
-        """Of rows of so many entries, or of pieces of N of them, which zeros fill."""
-        return cls(n, min(max(2, bit_ceil(length)), n), stages)
+    def of_length(cls, ring: Ring, length: int, stages: int = 1) -> Packing:
+        """Of rows of so many entries, or of pieces of as many as their ring holds, which zeros fill."""
+        most = ring.row_degree or ring.n
+        return cls(ring.n, min(max(2, bit_ceil(length)), most), stages, ring.row_degree)
 
     @property
     def slots(self) -> int:
@@ -85,6 +97,16 @@ class Packing:
     def rows(self) -> int:
         """r, of an element."""
         return self.n // self.degree
+
+    @property
+    def joined_rows(self) -> int:
+        """Of an element of the ring of rows: what the tree packs into one."""
+        return (self.row_degree or self.n) // self.degree
+
+    @property
+    def powers(self) -> list[int]:
+        """Of X, at which elements of the ring of rows are in an element, in the order of their rows."""
+        return [int(power) for power in bit_reversed(self.rows // self.joined_rows)]
 
     def layout(self, by_columns: bool) -> Layout:
         """Half an element as block: r rows of d/2 entries in bit-reversed order one after the other, or columns."""
@@ -159,7 +181,7 @@ def _per_element(x: Rows, packing: Packing, evs: Evaluators, work: Callable[[int
             "Rows that become slots have the wrong length.", expected=packing.degree, got=x.shape[1]
         )
     whole, rest = divmod(x.shape[0], r)
-    found = evs.slots.alike(whole, lambda number: work(number * r, r)) if whole else []
+    found = evs.slots.alike(whole, lambda number: work(number * r, r), beside=evs.elements) if whole else []
     return [*found, work(whole * r, rest)] if rest else found
 
 
@@ -179,17 +201,36 @@ def slots_to_rows(
     """
     ev = evs.slots
 
-    def element(number: int) -> tuple[Ct, float, float, float]:
+    def element(number: int) -> tuple[Ct, float, SlotErrors, float]:
         return _element(ev, pairs[number], packing, scale)
 
     done = ev.alike(len(pairs), element)
     reached, limbs = done[0][0].scale, min(ct.limbs for ct, *_ in done)
     bound = max(one[1] for one in done)
-    deviation, worst = max(one[2] for one in done), max(one[3] for one in done)
-    datas = [ev.element_of(ev.drop(ct, limbs)) for ct, *_ in done]
-    noise, worst = deviation * reached, worst * reached
+    errors, worst = worst_of(one[2] for one in done), max(one[3] for one in done)
+    # What entries have in common counts as a bias where it is small beside what is theirs alone.
+    alone = COMMON_SHARE * errors.own > errors.dependent
+    noise = (errors.own if alone else errors.deviation) * reached
+    bias = tail(COMMON_ENTRIES) * errors.dependent * reached if alone else 0.0
+    dropped = [ev.drop(ct, limbs) for ct, *_ in done]
+    worst *= reached
+    if evs.elements is ev:
+        datas = [ev.element_of(ct) for ct in dropped]
+    else:
+        parted = [ev.parted(ct, evs.elements) for ct in dropped]
+        datas = [parts[power] for parts in parted for power in packing.powers]
+        datas = datas[: -(-count // packing.joined_rows)]
+        noise = math.hypot(noise, math.sqrt(ev.parted_variance(limbs)))
+        worst += ev.worst_parted(limbs)
     return evs.rows.of_elements(
-        datas, (count, packing.degree), limbs=limbs, scale=reached, bound=bound, noise=noise, worst=worst
+        *(datas, (count, packing.degree)),
+        limbs=limbs,
+        scale=reached,
+        bound=bound,
+        noise=noise,
+        worst=worst,
+        bias=bias,
+        independent=alone,
     )
 
 
@@ -197,13 +238,27 @@ def _joined(
     evs: Evaluators, x: Rows, packing: Packing, rescales: int, start: int, held: int
 ) -> tuple[Ct, float, float]:
     """The rows from `start` on in one element, and what the rescales add to its slots: deviation, and at worst."""
-    ev, r, limbs = evs.slots, packing.rows, x.limbs
+    ev, inner, r, limbs = evs.slots, evs.elements, packing.joined_rows, x.limbs
 
     def leaf(row: int) -> Ct:
-        return ev.of_element(evs.rows.element(x, start + row), limbs=limbs, scale=x.scale, bound=x.bound)
+        return inner.of_element(evs.rows.element(x, start + row), limbs=limbs, scale=x.scale, bound=x.bound)
 
-    ct = _packed(ev, leaf, 0, r, held, r)
-    assert ct is not None
+    def own(number: int, held: int) -> Ct:
+        """An element of the ring of rows."""
+        found = _packed(inner, lambda row: leaf(number * r + row), 0, r, held, r)
+        assert found is not None
+        return found
+
+    whole, rest = divmod(held, r)
+    if inner is ev:
+        ct = own(0, held)
+    else:
+        packed = inner.alike(whole, lambda number: own(number, r)) if whole else []
+        packed += [own(whole, rest)] if rest else []
+        parts: list[Ct | None] = [None] * (packing.rows // r)
+        for power, part in zip(packing.powers, packed, strict=False):
+            parts[power] = part
+        ct = ev.joined(parts, inner)
     ct = ev.assume_errors(ev.bounded(ct, x.bound), SlotErrors())
     for _ in range(rescales):
         ct = ev.rescale(ct)
@@ -225,9 +280,11 @@ def _entry_errors(
         rounding, worst_rounding: of the slots, which the transforms make that of single coefficients.
         added, worst_added: by the stages to an entry.
     """
-    r, root = packing.rows, math.sqrt(packing.slots)
+    r, root, apart = packing.joined_rows, math.sqrt(packing.slots), evs.elements is not evs.slots
     # Each level of the tree doubles the message and the errors before it: a third of the last one's variance remains.
-    levels = math.sqrt(max(r * r - 1, 0) / 3 * evs.rows.switch_variance(x.limbs)) / r / x.scale
+    switched = max(r * r - 1, 0) / 3 * evs.rows.switch_variance(x.limbs)
+    switched += evs.slots.joined_variance(x.limbs) if apart else 0.0
+    levels = math.sqrt(switched) / r / x.scale
     beside, bias = BESIDE_BIAS if x.bias else 1.0, x.bias / x.scale * OF_BIAS / tail(1)
     noise, moved = beside * x.noise / x.scale, beside * math.hypot(added, rounding / root)
     if x.independent:
@@ -235,6 +292,7 @@ def _entry_errors(
     else:
         total = SlotErrors(beside * levels, moved, math.hypot(noise, bias))
     worst = evs.rows.worst_error(x) + (r - 1) / r * evs.rows.worst_switch(x.limbs)
+    worst += evs.slots.worst_joined(x.limbs) / r if apart else 0.0
     return total, math.sqrt(2) * worst / x.scale + worst_added + worst_rounding
 
 
@@ -273,13 +331,14 @@ def _packed(ev: Evaluator, leaf: Callable[[int], Ct], start: int, size: int, hel
 
 def _element(
     ev: Evaluator, pair: Halves, packing: Packing, scale: float | None
-) -> tuple[Ct, float, float, float]:
-    """The element of two blocks, its largest entry, the deviation of an entry's error, and the worst one."""
+) -> tuple[Ct, float, SlotErrors, float]:
+    """The element of two blocks, its largest entry, the errors of an entry, and the worst one."""
     z = ev.ready(pair.left)
     if pair.right is not None:
         z = ev.add(z, ev.times_monomial(ev.ready(pair.right), ev.n // 2))
     bound = max(half.bound for half in pair if half is not None)
-    errors, worst = z.errors, ev.worst_error(z) / z.scale
+    errors = worst_of(half.errors for half in pair if half is not None)  # a coefficient is one of one half
+    worst = ev.worst_error(z) / z.scale
     ev.require_levels(z, packing.stages, "the transform from slots to coefficients")
     z = ev.absorb(z, 1.0)
     z = ev.assume_errors(ev.bounded(z, math.sqrt(2) * bound), SlotErrors())
@@ -290,7 +349,7 @@ def _element(
     z, added, worst_added = _transformed(ev, z, packing, inverse=False, factor=ratio / 2**doublings)
     # The coefficients are the entries over sqrt(S).
     z = ev.absorb(z, root)
-    return z, bound, math.hypot(errors.deviation, added), worst + worst_added
+    return z, bound, errors.with_own(added), worst + worst_added
 
 
 def _transformed(

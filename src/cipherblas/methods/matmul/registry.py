@@ -7,9 +7,9 @@ from typing import Any
 
 from cipherblas.common.errors import ParameterError
 from cipherblas.methods.matmul.base import Algorithm
-from cipherblas.methods.registry import GEMM, Methods, check_options, unknown
+from cipherblas.methods.registry import GEMM, RING, Methods, check_options, unknown
 
-__all__ = ["ALGORITHMS", "GEMM", "build", "find"]
+__all__ = ["ALGORITHMS", "GEMM", "RING", "build", "find"]
 
 ALGORITHMS: Mapping[str, type[Algorithm]] = Methods("product", "blocks")
 
