@@ -5,15 +5,16 @@ and values, the scores Q·Kᵀ/√width of every head, a polynomial in the place
 in the place of 1/x, the values and the output projection, and never sees a number of x or of the result.
 
     python examples/attention.py --plot attention.png
-    python examples/attention.py --heads 2 --tokens 128 --width 64 --plan      # only what it would take
+    python examples/attention.py --heads 12 --tokens 128 --width 64 --error 0.9 --refresh --plan    # what it would take
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,25 @@ import cipherblas as cb
 Matrix = NDArray[np.float64]
 LARGEST = 3.0  # activation, after a layer's normalisation
 SCORES = 2.0  # no score is larger
-LEAST_MEAN, LARGEST_MEAN = 0.6, 2.0  # of exp(score) over the keys of a query
 EXP_DEGREE, INVERSE_DEGREE = 4, 3
-VALUES, CONTEXT = 4.0, 3.0  # largest entries of queries, keys and values, and of what the heads found
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """What values must not leave: promised to the planner, and checked of arrays.
+
+    Attributes:
+        values: largest entries of queries, keys and values.
+        least, largest: mean of exp(score) over the keys of a query.
+        weighted: largest sum of values that weights weigh, over the tokens.
+        context: largest entry of what the heads found.
+    """
+
+    values: float = 4.0
+    least: float = 0.6
+    largest: float = 2.0
+    weighted: float = 4.0
+    context: float = 3.0
 
 
 @dataclass(frozen=True)
@@ -38,6 +55,8 @@ class Layer:
     Attributes:
         query, key, value, output: of queries, keys, values, and the output projection.
         heads: number of heads.
+        ranges: of values; see `calibrated`.
+        refreshed: values are refreshed where they go from products to polynomials, which is faster in large layers.
     """
 
     query: Matrix
@@ -45,6 +64,8 @@ class Layer:
     value: Matrix
     output: Matrix
     heads: int
+    ranges: Ranges = Ranges()
+    refreshed: bool = False
 
     @classmethod
     def drawn(cls, random: np.random.Generator, heads: int, width: int) -> Layer:
@@ -52,6 +73,26 @@ class Layer:
         size = heads * width
         query, key, value, output = random.normal(size=(4, size, size)) / np.sqrt(size)
         return cls(0.6 * query, 0.6 * key, 0.8 * value, output, heads)
+
+    def calibrated(self, samples: list[Matrix], margin: float = 1.3) -> Layer:
+        """With the ranges that values of some other activations are in, and a margin."""
+        seen: dict[str, list[float]] = {name: [] for name in ("values", "mean", "weighted", "context")}
+        width = len(self.query) // self.heads
+        for x, head in itertools.product(samples, range(self.heads)):
+            own = slice(head * width, (head + 1) * width)
+            queries, keys, values = (x @ part[:, own] for part in (self.query, self.key, self.value))
+            weights = np.exp(queries @ keys.T / np.sqrt(width))
+            mean, weighted = weights.mean(axis=1, keepdims=True), weights @ values / len(x)
+            seen["values"] += [float(np.abs(part).max()) for part in (queries, keys, values)]
+            seen["mean"] += [float(mean.min()), float(mean.max())]
+            seen["weighted"].append(float(np.abs(weighted).max()))
+            seen["context"].append(float(np.abs(weighted / mean).max()))
+        largest = {name: margin * max(found) for name, found in seen.items()}
+        ranges = Ranges(
+            *(largest["values"], min(seen["mean"]) / margin, largest["mean"]),
+            *(largest["weighted"], largest["context"]),
+        )
+        return replace(self, ranges=ranges)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -68,12 +109,18 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--threads", type=int, metavar="N", help="threads of the server (those of the machine)"
     )
+    parser.add_argument(
+        "--refresh", action="store_true", help="refresh between products and polynomials: for large layers"
+    )
     parser.add_argument("--plan", action="store_true", help="say what it takes, and run nothing")
     parser.add_argument("--plot", type=Path, metavar="PNG", help="write a picture (needs matplotlib)")
     options = parser.parse_args(arguments)
     random = np.random.default_rng(11)
-    layer = Layer.drawn(random, options.heads, options.width)
-    x = normalised(random.normal(size=(options.tokens, options.heads * options.width)))
+    layer = replace(Layer.drawn(random, options.heads, options.width), refreshed=options.refresh)
+    shape = options.tokens, options.heads * options.width
+    if options.refresh:  # errors of refreshed values are parts of their ranges
+        layer = layer.calibrated([normalised(random.normal(size=shape)) for _ in range(4)])
+    x = normalised(random.normal(size=shape))
     program = compiled(layer, options.tokens, options.error, options.threads)
     print(program.explain())
     if options.plan:
@@ -104,9 +151,9 @@ def exponential() -> list[float]:
     return interpolated(np.exp, EXP_DEGREE, SCORES)
 
 
-def inverse() -> list[float]:
+def inverse(ranges: Ranges) -> list[float]:
     """Coefficients of the polynomial in the place of 1/mean, in powers of u, mean = centre + reach · u, |u| <= 1."""
-    centre, reach = centred()
+    centre, reach = centred(ranges)
     return interpolated(lambda u: 1 / (centre + reach * u), INVERSE_DEGREE, 1.0)
 
 
@@ -116,9 +163,9 @@ def interpolated(function: Callable[[Matrix], Matrix], degree: int, reach: float
     return [float(number) for number in series.convert(kind=Polynomial).coef]
 
 
-def centred() -> tuple[float, float]:
+def centred(ranges: Ranges) -> tuple[float, float]:
     """Centre and reach of the means."""
-    return (LARGEST_MEAN + LEAST_MEAN) / 2, (LARGEST_MEAN - LEAST_MEAN) / 2
+    return (ranges.largest + ranges.least) / 2, (ranges.largest - ranges.least) / 2
 
 
 def compiled(layer: Layer, tokens: int, error: float, threads: int | None) -> cb.Program:
@@ -132,36 +179,38 @@ def compiled(layer: Layer, tokens: int, error: float, threads: int | None) -> cb
     )
 
 
-def attention(layer: Layer, x: Any, weighted: Callable[[Any, Any], Any]) -> Any:
+def attention(layer: Layer, x: Any, weighted: Callable[[Layer, Any, Any], Any]) -> Any:
     """The layer, of an array or of an encrypted matrix.
 
     Args:
-        weighted: of the scores of a head and its values: what its queries find.
+        weighted: of the layer, the scores of a head and its values: what its queries find.
     """
-    width = len(layer.query) // layer.heads
+    width, ranges = len(layer.query) // layer.heads, layer.ranges
     result = None
     for head in range(layer.heads):
         own = slice(head * width, (head + 1) * width)
-        queries, keys = bounded(x @ layer.query[:, own], VALUES), bounded(x @ layer.key[:, own], VALUES)
-        values = bounded(x @ layer.value[:, own], VALUES)
+        queries, keys, values = (
+            bounded(x @ part[:, own], ranges.values) for part in (layer.query, layer.key, layer.value)
+        )
         scores = bounded(queries @ (keys.T * (1 / np.sqrt(width))), SCORES)
-        part = bounded(weighted(scores, values), CONTEXT) @ layer.output[own]
+        part = bounded(weighted(layer, scores, values), ranges.context) @ layer.output[own]
         result = part if result is None else result + part
     return result
 
 
-def polynomial_weights(scores: Any, values: Any) -> Any:
+def polynomial_weights(layer: Layer, scores: Any, values: Any) -> Any:
     """Values weighted by polynomials of the scores, normalised by a polynomial of their mean."""
-    tokens, (centre, reach) = scores.shape[1], centred()
-    weights = cb.assume(cb.polynomial(scores, exponential()), 1.01 * np.exp(SCORES))
-    means = weights @ np.full(
-        values.shape, 1 / tokens / reach
-    )  # of every query, once for each entry of its result
-    normal = cb.assume(cb.polynomial(cb.assume(means - centre / reach, 1.0), inverse()), 1 / LEAST_MEAN)
-    return bounded(weights @ (values * (1 / tokens)), VALUES) * normal
+    tokens, ranges, (centre, reach) = scores.shape[1], layer.ranges, centred(layer.ranges)
+    again = cb.refresh if layer.refreshed else lambda value: value
+    weights = cb.assume(cb.polynomial(again(scores), exponential()), 1.01 * np.exp(SCORES))
+    # Of every query, once for each entry of its result.
+    means = again(bounded(weights @ np.full(values.shape, 1 / tokens / reach), ranges.largest / reach))
+    normal = cb.polynomial(cb.assume(means - centre / reach, 1.0), inverse(ranges))
+    weighted = again(bounded(weights @ (values * (1 / tokens)), ranges.weighted))
+    return weighted * cb.assume(normal, 1.01 / ranges.least)
 
 
-def softmax(scores: Matrix, values: Matrix) -> Matrix:
+def softmax(layer: Layer, scores: Matrix, values: Matrix) -> Matrix:
     """Values weighted by the softmax of the scores."""
     weights = np.exp(scores)
     found: Matrix = weights @ values / weights.sum(axis=1, keepdims=True)
