@@ -74,7 +74,7 @@ class Layer:
         query, key, value, output = random.normal(size=(4, size, size)) / np.sqrt(size)
         return cls(0.6 * query, 0.6 * key, 0.8 * value, output, heads)
 
-    def calibrated(self, samples: list[Matrix], margin: float = 1.3) -> Layer:
+    def calibrated(self, samples: list[Matrix], margin: float = 1.2) -> Layer:
         """With the ranges that values of some other activations are in, and a margin."""
         seen: dict[str, list[float]] = {name: [] for name in ("values", "mean", "weighted", "context")}
         width = len(self.query) // self.heads

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import itertools
@@ -514,3 +515,27 @@ def test_shared_transpositions(name: str, parts: int, policy: str, extreme: bool
     whole = cpu.transpose_rows(a, b, keys, policy)
     for part, expected in zip(transposed(cpu), whole, strict=True):
         np.testing.assert_array_equal(part, expected)
+
+
+@pytest.mark.parametrize("parts", [2, 4])
+def test_elements_of_a_smaller_ring(both: Both, parts: int) -> None:
+    """As one element, zeros among them, and taken apart again."""
+    n = both.params.n
+    if n // parts < 8:
+        pytest.skip("there is no ring so small")
+    own = dataclasses.replace(both.params, n=n // parts, insecure=True)
+    small = Both(own, both.extreme, both.random)
+    words = [small.ciphertext(2) if power % 3 != 1 else None for power in range(parts)]
+
+    def joined(engine: Engine) -> Any:
+        inner = engine.beside(own)
+        return engine.joined([None if part is None else inner.upload(part) for part in words], inner)
+
+    both.check_ciphertext(joined)
+    for engine in both.engines:
+        inner = engine.beside(own)
+        back = engine.parted(joined(engine), inner)
+        assert len(back) == parts
+        for part, expected in zip(back, words, strict=True):
+            whole = np.zeros((2, 2, own.n), np.uint64) if expected is None else expected
+            np.testing.assert_array_equal(inner.download(part), whole)

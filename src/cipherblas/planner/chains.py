@@ -120,16 +120,20 @@ def chain_sizings(
         )
     most = most_working(n, allowed, rows)
 
+    lacking: list[str] = []
+
     def carries(working: int) -> bool:
         try:
             run(chains(n, working, allowed, rows)[0].shape())
-        except LevelError:
+        except LevelError as error:
+            lacking.append(str(error).removesuffix("."))
             return False
         return True
 
     if not carries(most):
         raise NoRingError(
-            f"At N = {n} the program spends more than the {most} levels that are left between two refreshes.",
+            f"At N = {n} the program spends more than the {most} levels that are left between two refreshes: "
+            f"{lacking[0]}.",
             n,
             2.0,
             modulus=0.0,
@@ -139,12 +143,12 @@ def chain_sizings(
         middle = (low + high) // 2
         low, high = (low, middle) if carries(middle) else (middle, high)
     found = chains(n, high, allowed, rows)
-    lacking = excess(run(found[0].shape()))
-    if lacking > MARGIN:
+    exceeds = excess(run(found[0].shape()))
+    if exceeds > MARGIN:
         raise NoRingError(
-            f"At N = {n} refreshed values are {lacking:.3g} times less precise than the program asks for.",
+            f"At N = {n} refreshed values are {exceeds:.3g} times less precise than the program asks for.",
             n,
-            lacking,
+            exceeds,
             modulus=0.0,
         )
     return found

@@ -22,7 +22,7 @@ from cipherblas.runtime.values import Value
 
 MOST_RESCALES = 2
 STAGES = 2  # where nothing is decided
-REFRESHED_SHARE = 0.95  # of the range of EvalMod, for what errors add to values
+REFRESHED_SHARE = 0.9  # of the range of EvalMod, for what errors add to values
 
 
 @dataclass(frozen=True)

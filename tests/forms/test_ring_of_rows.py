@@ -1,0 +1,272 @@
+"""Rows in a ring of their own: to elements of the ring of slots and back, and products of ring elements."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from cipherblas.common.arrays import bit_reversed
+from cipherblas.common.errors import (
+    LevelError,
+    MissingKeyError,
+    ParameterError,
+    SecurityError,
+    ShapeError,
+)
+from cipherblas.crypto.keys import (
+    EvaluationKeys,
+    SecretKey,
+    decrypt_coefficients,
+    generate_secret,
+    make_evaluation_keys,
+)
+from cipherblas.crypto.params import Parameters, descending, make_parameters, row_parameters
+from cipherblas.evaluators.family import Evaluators
+from cipherblas.evaluators.rows.clear import RowsClear
+from cipherblas.evaluators.rows.native import RowsNative
+from cipherblas.evaluators.rows.symbolic import RowsSymbolic
+from cipherblas.evaluators.rows.worst_case import RowsWorstCase
+from cipherblas.evaluators.slots.clear import Clear
+from cipherblas.evaluators.slots.native import Native
+from cipherblas.evaluators.slots.symbolic import Symbolic
+from cipherblas.evaluators.slots.worst_case import WorstCase
+from cipherblas.forms.convert.coefficients import Halves, Packing, joined_rows, slots_to_rows
+from cipherblas.forms.form import Placing
+from cipherblas.methods.matmul.ring_products import inner_product, outer_product
+from cipherblas.rlwe.matrices.encryption import decrypt, encrypt_rows
+from cipherblas.rlwe.matrices.rlwe import RlweRows
+
+STAGES, SCALE = 2, 2.0**60
+# N, degree of the ring of rows, entries of a row, rows.
+CASES = [
+    (64, 16, 8, 8),
+    (64, 16, 8, 3),
+    (64, 32, 4, 21),
+    (256, 64, 16, 16),
+    (256, 32, 32, 11),
+    (64, 16, 16, 1),
+]
+
+
+def parameters(n: int, own: int) -> Parameters:
+    """INSECURE."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return make_parameters(
+            *(n, [50.0] * 3 + [40.0] * 3), alpha=2, scale_bits=40.0, insecure=True, row_degree=own
+        )
+
+
+def matrix_of(rows: int, cols: int, seed: int = 0) -> NDArray[np.float64]:
+    """Entries of all sizes, zeros and both bounds among them."""
+    rng = np.random.default_rng(seed)
+    matrix = rng.uniform(-1, 1, (rows, cols))
+    matrix[rng.uniform(size=matrix.shape) < 0.2] = 0
+    matrix[0], matrix[-1, ::2] = 1.0, -1.0
+    return matrix
+
+
+def counting(params: Parameters) -> Evaluators:
+    own = row_parameters(params)
+    return Evaluators(lambda: Symbolic(params), lambda: RowsSymbolic(own), lambda: Symbolic(own))
+
+
+def bounding(params: Parameters) -> Evaluators:
+    own = row_parameters(params)
+    return Evaluators(lambda: WorstCase(params), lambda: RowsWorstCase(own), lambda: WorstCase(own))
+
+
+def native(params: Parameters, keys: EvaluationKeys) -> Evaluators:
+    own = row_parameters(params)
+    return Evaluators(
+        *(lambda: Native(params, keys), lambda: RowsNative(own, keys.of_rows)),
+        lambda: Native(own, keys.of_rows),
+    )
+
+
+def packed(matrix: NDArray[np.float64], packing: Packing) -> NDArray[np.float64]:
+    """The coefficients of the elements that rows are in."""
+    count = -(-len(matrix) // packing.rows)
+    whole = np.zeros((count * packing.rows, packing.degree))
+    whole[: len(matrix)] = matrix
+    order = bit_reversed(packing.rows)
+    return np.stack([part[order].T.ravel() for part in np.split(whole, count)])
+
+
+def decrypted(secret: SecretKey, x: Any) -> NDArray[np.float64]:
+    own = secret.rows
+    a, b = x.data
+    return decrypt(own, RlweRows(own.params, x.shape, x.scale, b, a, own.key_id))
+
+
+@pytest.mark.parametrize(("n", "own", "degree", "rows"), CASES)
+def test_rows_become_elements_of_the_ring_of_slots(n: int, own: int, degree: int, rows: int) -> None:
+    secret = generate_secret(parameters(n, own))
+    params, matrix = secret.params, matrix_of(rows, degree)
+    packing = Packing(n, degree, 1, own)
+    scale = 2.0**40
+
+    def run(evs: Evaluators, data: Any) -> list[Any]:
+        x = evs.rows.fresh(data, matrix.shape, bound=1.0, scale=scale, limbs=3)
+        return joined_rows(evs, x, packing, 0, lambda joined: joined)
+
+    counted = counting(params)
+    run(counted, None)
+    keys = make_evaluation_keys(secret, counted.request)
+    sent = encrypt_rows(secret.rows, matrix, scale)
+    real, worst = native(params, keys), bounding(params)
+    found, bounds = run(real, (sent.a, sent.b)), run(worst, None)
+    assert real.counts == counted.counts
+    assert real.request == counted.request
+    assert len(keys) == len(counted.request)
+    for one, bound, wanted in zip(found, bounds, packed(matrix, packing), strict=True):
+        values = decrypt_coefficients(secret, one.ct.data) / one.ct.scale
+        error = np.abs(values - wanted).max()
+        assert error < 8 * one.errors.deviation < 8 * bound.worst
+        assert error > one.errors.deviation / 100
+
+
+@pytest.mark.parametrize(("n", "own", "degree", "rows"), CASES)
+def test_slots_become_rows(n: int, own: int, degree: int, rows: int) -> None:
+    """By every interpreter; errors are within the prediction, and that is within the worst case."""
+    secret = generate_secret(parameters(n, own))
+    params, matrix = secret.params, matrix_of(rows, degree)
+    packing = Packing(n, degree, STAGES, own)
+    layout = packing.layout(False)
+    blocks = []
+    for start in range(0, rows, packing.rows):
+        block = np.zeros((packing.rows, degree))
+        held = matrix[start : start + packing.rows]
+        block[: len(held)] = held
+        blocks.append([layout.pack(half)[0] for half in np.split(block, 2, axis=1)])
+
+    def run(evs: Evaluators, data: Any) -> Any:
+        def fresh(slots: Any) -> Any:
+            return evs.slots.fresh(data(slots), bound=1.0, limbs=3 + STAGES)
+
+        pairs = [Halves(*(fresh(half) for half in block)) for block in blocks]
+        return slots_to_rows(evs, pairs, rows, packing, SCALE)
+
+    counted = counting(params)
+    expected = run(counted, lambda slots: None)
+    keys = make_evaluation_keys(secret, counted.request)
+    real, context = native(params, keys), params.context()
+
+    def encrypted(slots: Any) -> Any:
+        from cipherblas.crypto.keys import encrypt
+
+        return encrypt(secret, context.encode(slots, 2.0**40, 1), 3 + STAGES).expand(None)
+
+    found = run(real, encrypted)
+    assert real.counts == counted.counts and real.request == counted.request
+    error = np.abs(decrypted(secret, found) - matrix).max()
+    worst = bounding(params)
+    bound = worst.rows.decrypted_error(run(worst, lambda slots: None))  # type: ignore[attr-defined]
+    assert expected.error(matrix.size) / 200 < error < expected.error(matrix.size) < bound
+    own_params = row_parameters(params)
+    clear_slots, clear_rows, clear_elements = Clear(params), RowsClear(own_params), Clear(own_params)
+    clear = Evaluators(lambda: clear_slots, lambda: clear_rows, lambda: clear_elements)
+    np.testing.assert_allclose(clear_rows.decrypt(run(clear, lambda slots: slots)), matrix, atol=1e-9)
+
+
+def placed(evs: Evaluators, secret: SecretKey | None, matrix: NDArray[np.float64], placing: Placing) -> Any:
+    """Rows with all coefficients, encrypted where there is a secret or a clear interpreter."""
+    scale, own = 2.0**45, evs.elements.n
+    whole = placing.placed(matrix, own)
+    data: Any = None
+    if secret is not None:
+        sent = encrypt_rows(secret.rows, whole, scale)
+        data = sent.a, sent.b
+    elif isinstance(evs.rows, RowsClear):
+        data = evs.rows.encrypt(whole, scale)
+    return evs.rows.fresh(data, whole.shape, bound=1.0, scale=scale, limbs=3)
+
+
+@pytest.mark.parametrize(
+    ("own", "m", "k", "n"), [(16, 4, 3, 4), (16, 8, 5, 3), (32, 5, 1, 20), (16, 16, 2, 3), (64, 8, 40, 8)]
+)
+def test_products_of_ring_elements(own: int, m: int, k: int, n: int) -> None:
+    """Outer products and, of what came from elements, inner ones: against NumPy, by every interpreter."""
+    secret = generate_secret(parameters(4 * own, own))
+    params, left, right = secret.params, matrix_of(k, m), matrix_of(k, n, 1)
+    degree = max(2, 1 << (m - 1).bit_length())
+    each = own // degree
+    values = matrix_of(n, 3, 2)  # of the inner product: (m × n) · (n × 3)
+    wanted = left.T @ right
+
+    def run(evs: Evaluators, key: SecretKey | None) -> tuple[Any, Any]:
+        x = placed(evs, key, left, Placing(each))
+        ys = [placed(evs, key, right, Placing(each, first)) for first in range(0, n, each)]
+        outer = outer_product(evs, x, ys, n, degree)
+        firsts = range(0, n, each)
+        vs = [placed(evs, key, values.T, Placing(each, first, negative=True)) for first in firsts]
+        return outer, inner_product(evs, outer, vs, n)
+
+    counted = counting(params)
+    planned = run(counted, None)
+    keys = make_evaluation_keys(secret, counted.request)
+    real, worst = native(params, keys), bounding(params)
+    found, bounds = run(real, secret), run(worst, None)
+    assert real.counts == counted.counts and real.request == counted.request
+    results = (wanted.T, (wanted @ values).T)
+    for one, plan, bound, expected in zip(found, planned, bounds, results, strict=True):
+        got = decrypted(secret, one)[:, :m]
+        error = np.abs(got - expected).max()
+        assert error < plan.error(expected.size) < worst.rows.decrypted_error(bound)  # type: ignore[attr-defined]
+        assert np.abs(expected).max() <= plan.bound
+        assert plan.error(expected.size) < 1e-3 * max(1.0, np.abs(expected).max())
+    clear_params = row_parameters(params)
+    clear_rows, elements = RowsClear(clear_params), Clear(clear_params)
+    clear = Evaluators(lambda: Clear(params), lambda: clear_rows, lambda: elements)
+    for one, expected in zip(run(clear, None), results, strict=True):
+        np.testing.assert_allclose(clear_rows.decrypt(one)[:, :m], expected, atol=1e-7)
+
+
+def test_what_does_not_fit() -> None:
+    params = parameters(64, 16)
+    evs = counting(params)
+    with pytest.raises(ShapeError, match="a power of two of entries"):
+        Packing(64, 32, 1, 16)
+    with pytest.raises(LevelError, match="fewer limbs"):
+        evs.slots.parted(evs.slots.fresh(None, bound=1.0, limbs=4), evs.elements)
+    x = evs.rows.fresh(None, (4, 16), bound=1.0, scale=2.0**40, limbs=3)
+    with pytest.raises(ParameterError, match="does not come from ring elements"):
+        inner_product(evs, x, [x], 4)
+    secret = generate_secret(params)
+    none = native(params, EvaluationKeys(params, "", []))
+    with pytest.raises(MissingKeyError, match="to the ring of rows"):
+        none.slots.parted(
+            none.slots.fresh(np.zeros((2, 3, 64), np.uint64), bound=1.0, limbs=3), none.elements
+        )
+    secret.close()
+    with pytest.raises(SecurityError):
+        _ = secret.rows
+    with pytest.raises(ParameterError, match="ring of rows"):
+        dataclasses.replace(params, row_degree=64, insecure=True)
+
+
+def test_the_secret_of_rows_is_another_one() -> None:
+    """Of the same seed, and closed with it; its ring is as secure as the other one says."""
+    secret = generate_secret(parameters(256, 64))
+    own = secret.rows
+    assert own is secret.rows and own.key_id == secret.key_id
+    assert (own.coefficients() != secret.coefficients()[:64]).any()
+    spread = secret.row_coefficients()
+    assert (spread[::4] == own.coefficients()).all() and np.count_nonzero(spread) <= 64
+    secret.close()
+    assert own.closed
+    bits = [50.0] * 3 + [40.0] * 4
+    strong = make_parameters(1 << 15, bits, alpha=2, row_degree=1 << 13)
+    assert row_parameters(strong).security == 128 and descending(strong).n == 1 << 15
+    weak = make_parameters(1 << 15, bits, alpha=2, row_degree=1 << 12)
+    with pytest.raises(SecurityError, match="128-bit"):
+        row_parameters(weak)
+    with pytest.raises(SecurityError, match="128-bit"):
+        descending(weak)
+    assert math.isclose(row_parameters(strong).log_q, 150, abs_tol=0.1)
