@@ -2,6 +2,7 @@
 // the roots zeta^(5^j), which splits like a radix-2 FFT because 5^(j + S/2) = 5^j + N/2 mod N (Cheon et al. 2018).
 #include "ckks/encoder.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <map>
@@ -10,60 +11,47 @@
 #include <stdexcept>
 #include <string>
 
+#include "ckks/kernels.h"
 #include "ring/pool.h"
-#include "ring/samplers.h"
 
 namespace cipherblas {
 namespace {
 
-// (x, y) <- (x + w y, x - w y) for h pairs at distance h.
-void forward_stage(double* re, double* im, const double* wr, const double* wi, std::size_t h) {
-    double* const yr = re + h;
-    double* const yi = im + h;
-    for (std::size_t j = 0; j < h; ++j) {
-        const double tr = yr[j] * wr[j] - yi[j] * wi[j];
-        const double ti = yr[j] * wi[j] + yi[j] * wr[j];
-        yr[j] = re[j] - tr;
-        yi[j] = im[j] - ti;
-        re[j] += tr;
-        im[j] += ti;
-    }
+// The coefficients of the encoding of real slots, which X -> 1 / X leaves as it is, from the first half of them.
+void complete_real(std::int64_t* coefficients, std::size_t n) {
+    coefficients[n / 2] = 0;
+    for (std::size_t k = 1; k < n / 2; ++k) coefficients[n - k] = -coefficients[k];
 }
 
-// (x, y) <- (x + y, (x - y) / w)
-void inverse_stage(double* re, double* im, const double* wr, const double* wi, std::size_t h) {
-    double* const yr = re + h;
-    double* const yi = im + h;
-    for (std::size_t j = 0; j < h; ++j) {
-        const double tr = re[j] - yr[j];
-        const double ti = im[j] - yi[j];
-        re[j] += yr[j];
-        im[j] += yi[j];
-        yr[j] = tr * wr[j] + ti * wi[j];
-        yi[j] = ti * wr[j] - tr * wi[j];
+// Room for the parts of slots. They are read and written side by side: not a multiple of a page apart, so that no load waits
+// for a store whose address looks the same, and both do not crowd the same sets of a cache.
+class Workspace {
+  public:
+    explicit Workspace(std::size_t slots) : slots_(slots), buffer_((2 * slots + kApart) * sizeof(double)) {}
+    double* re() const { return static_cast<double*>(buffer_.data()); }
+    double* im() const { return re() + slots_ + kApart; }
+
+  private:
+    static constexpr std::size_t kApart = 256;
+    std::size_t slots_;
+    Buffer buffer_;
+};
+
+// The parts of slots; whether all of them are real.
+bool split(const std::complex<double>* values, std::size_t count, double* re, double* im) {
+    std::uint64_t imaginary = 0;  // the bits of all imaginary parts but their signs
+    for (std::size_t j = 0; j < count; ++j) {
+        re[j] = values[j].real();
+        im[j] = values[j].imag();
+        imaginary |= std::bit_cast<std::uint64_t>(im[j]) << 1;
     }
+    return imaginary == 0;
 }
 
-// x rounded to an integer, ties to even, as nearbyint does, which is a call where there is no instruction for it.
-double nearest_integer(double x) {
-    constexpr double kAllIntegers = 0x1p52;  // numbers from here on
-    const double shift = std::copysign(kAllIntegers, x);
-    return std::fabs(x) < kAllIntegers ? (x + shift) - shift : x;
-}
-
-// coefficients[i] = round(x[order[i]] · factor); whether all of them are finite and below 2^62.
-template <typename Round>
-bool round_all(const double* x, const std::vector<std::uint32_t>& order, double factor, const Round& round,
-               std::int64_t* coefficients) {
-    constexpr double kLimit = 0x1p62;
-    bool fits = true;
-    for (std::size_t i = 0; i < order.size(); ++i) {
-        const double value = round(x[order[i]] * factor, i);
-        const bool fits_here = std::fabs(value) < kLimit;  // false for NaN
-        coefficients[i] = fits_here ? static_cast<std::int64_t>(value) : 0;
-        fits = fits && fits_here;
-    }
-    return fits;
+bool split(const double* values, std::size_t count, double* re, double* im) {
+    std::copy_n(values, count, re);
+    std::fill_n(im, count, 0.0);
+    return true;
 }
 
 }  // namespace
@@ -109,6 +97,17 @@ Encoder::Encoder(std::size_t n)
 
 void Encoder::encode(const std::complex<double>* values, std::size_t count, double scale,
                      std::int64_t* coefficients, std::uint64_t dither) const {
+    encode_slots(values, count, scale, coefficients, dither);
+}
+
+void Encoder::encode(const double* values, std::size_t count, double scale, std::int64_t* coefficients,
+                     std::uint64_t dither) const {
+    encode_slots(values, count, scale, coefficients, dither);
+}
+
+template <typename Slot>
+void Encoder::encode_slots(const Slot* values, std::size_t count, double scale, std::int64_t* coefficients,
+                           std::uint64_t dither) const {
     if (count > slots_) {
         throw std::invalid_argument("values: expected at most " + std::to_string(slots_) + " slots, got " +
                                     std::to_string(count));
@@ -116,31 +115,14 @@ void Encoder::encode(const std::complex<double>* values, std::size_t count, doub
     if (!std::isfinite(scale) || scale <= 0) {
         throw std::invalid_argument("scale: expected a positive number, got " + std::to_string(scale));
     }
-    const Buffer workspace(2 * slots_ * sizeof(double));
-    double* const re = static_cast<double*>(workspace.data());
-    double* const im = re + slots_;
-    for (std::size_t j = 0; j < slots_; ++j) {
-        re[j] = j < count ? values[j].real() : 0.0;
-        im[j] = j < count ? values[j].imag() : 0.0;
-    }
-    for (std::size_t length = slots_; length >= 2; length /= 2) {
-        const std::size_t h = length / 2;
-        for (std::size_t i = 0; i < slots_; i += length)
-            inverse_stage(re + i, im + i, &cosine_[h], &sine_[h], h);
-    }
+    const Workspace workspace(slots_);
+    double* const re = workspace.re();
+    double* const im = workspace.im();
+    const bool real = split(values, count, re, im);
+    std::fill(re + count, re + slots_, 0.0);
+    std::fill(im + count, im + slots_, 0.0);
     const double factor = scale / static_cast<double>(slots_);
-    bool fits = true;
-    for (const std::size_t first : {std::size_t{0}, slots_}) {
-        const auto nearest = [](double x, std::size_t) { return nearest_integer(x); };
-        const auto by_chance = [=](double x, std::size_t i) {
-            return round_by_chance(x, dither + static_cast<std::uint64_t>(first + i) * 0x9e3779b97f4a7c15u);
-        };
-        const double* const x = re + first;
-        std::int64_t* const out = coefficients + first;
-        const bool fit = dither == 0 ? round_all(x, bit_reversal_, factor, nearest, out)
-                                     : round_all(x, bit_reversal_, factor, by_chance, out);
-        fits = fits && fit;
-    }
+    const bool fits = embedding_kernels().encode(table(), re, im, factor, dither, coefficients);
     if (!fits) {
         double largest = 0.0;
         for (std::size_t j = 0; j < count; ++j) {
@@ -150,22 +132,12 @@ void Encoder::encode(const std::complex<double>* values, std::size_t count, doub
         throw std::invalid_argument("values: expected finite coefficients below 2^62, got values up to " +
                                     std::to_string(largest) + " at scale " + std::to_string(scale));
     }
+    if (real && dither == 0) complete_real(coefficients, 2 * slots_);
 }
 
 void Encoder::decode(const double* coefficients, std::complex<double>* values) const {
-    const Buffer workspace(2 * slots_ * sizeof(double));
-    double* const re = static_cast<double*>(workspace.data());
-    double* const im = re + slots_;
-    for (std::size_t i = 0; i < slots_; ++i) {
-        re[i] = coefficients[bit_reversal_[i]];
-        im[i] = coefficients[bit_reversal_[i] + slots_];
-    }
-    for (std::size_t length = 2; length <= slots_; length *= 2) {
-        const std::size_t h = length / 2;
-        for (std::size_t i = 0; i < slots_; i += length)
-            forward_stage(re + i, im + i, &cosine_[h], &sine_[h], h);
-    }
-    for (std::size_t j = 0; j < slots_; ++j) values[j] = {re[j], im[j]};
+    const Workspace workspace(slots_);
+    embedding_kernels().decode(table(), coefficients, workspace.re(), workspace.im(), values);
 }
 
 }  // namespace cipherblas

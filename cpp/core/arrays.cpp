@@ -162,7 +162,11 @@ void Memory::copy(std::size_t item_bytes) {
         for (std::size_t i = 0; i + 1 < dimensions; ++i) {
             offset += static_cast<std::ptrdiff_t>(index[i]) * from_strides[i];
         }
-        for (std::size_t j = 0; j < row; ++j) {
+        if (step == 1 && row > 0) {  // merely not aligned
+            std::memcpy(to + static_cast<std::size_t>(done) * item_bytes,
+                        from + offset * static_cast<std::ptrdiff_t>(item_bytes), row * item_bytes);
+        }
+        for (std::size_t j = 0; step != 1 && j < row; ++j) {
             std::memcpy(to + (static_cast<std::size_t>(done) + j) * item_bytes,
                         from + (offset + static_cast<std::ptrdiff_t>(j) * step) *
                                    static_cast<std::ptrdiff_t>(item_bytes),

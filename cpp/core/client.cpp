@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <optional>
 
 #include "ckks/encoder.h"
 #include "core/arrays.h"
@@ -17,18 +18,42 @@ namespace {
 using namespace nb::literals;
 using Complex = std::complex<double>;
 
-Signed encode(const Context& context, const AnyArray& values, double scale, std::uint64_t dither) {
-    check_array(values, "values", nb::dtype<Complex>(), {kAny});
-    if (values.shape(0) > context.slots()) {
-        fail("values", "at most " + std::to_string(context.slots()) + " slots",
-             std::to_string(values.shape(0)));
+// Real or complex slots.
+class Slots {
+  public:
+    Slots(const AnyArray& values, std::int64_t count) {
+        if (values.dtype() == nb::dtype<double>()) {
+            real_.emplace(values, "values", count);
+        } else if (values.dtype() != nb::dtype<Complex>()) {
+            fail("values", "dtype complex128 or float64", dtype_text(values.dtype()));
+        } else {
+            complex_.emplace(values, "values", count);
+        }
     }
-    const Vector<Complex> argument(values, "values", kAny);
+    std::size_t size() const { return real_ ? real_->size() : complex_->size(); }
+    void encode(const Encoder& encoder, double scale, std::int64_t* coefficients,
+                std::uint64_t dither) const {
+        if (real_) {
+            encoder.encode(real_->data(), size(), scale, coefficients, dither);
+        } else {
+            encoder.encode(complex_->data(), size(), scale, coefficients, dither);
+        }
+    }
+
+  private:
+    std::optional<Vector<double>> real_;
+    std::optional<Vector<Complex>> complex_;
+};
+
+Signed encode(const Context& context, const AnyArray& values, double scale, std::uint64_t dither) {
+    const Slots slots(values, kAny);
+    if (slots.size() > context.slots()) {
+        fail("values", "at most " + std::to_string(context.slots()) + " slots", std::to_string(slots.size()));
+    }
     Result<std::int64_t> result({context.n()});
     {
         const nb::gil_scoped_release release;
-        Encoder::of_degree(context.n())
-            ->encode(argument.data(), argument.size(), scale, result.data(), dither);
+        slots.encode(*Encoder::of_degree(context.n()), scale, result.data(), dither);
     }
     return result.array();
 }
@@ -41,12 +66,12 @@ std::vector<Signed> encode_all(const Context& context, const std::vector<AnyArra
     if (dithers.size() != values.size()) {
         fail("dithers", std::to_string(values.size()) + " of them", std::to_string(dithers.size()));
     }
-    std::vector<Vector<Complex>> arguments;
+    std::vector<Slots> arguments;
     std::vector<Result<std::int64_t>> results;
     arguments.reserve(values.size());
     results.reserve(values.size());
     for (const AnyArray& slots : values) {
-        arguments.emplace_back(slots, "values", length(context.slots()));
+        arguments.emplace_back(slots, length(context.slots()));
         results.emplace_back(std::initializer_list<std::size_t>{context.n()});
     }
     const auto encoder = Encoder::of_degree(context.n());
@@ -54,7 +79,7 @@ std::vector<Signed> encode_all(const Context& context, const std::vector<AnyArra
         const nb::gil_scoped_release release;
         const int threads = threads_for_work(values.size(), values.size() * context.n() * kEmbedding);
         parallel_for(values.size(), threads, [&](std::size_t i, int) {
-            encoder->encode(arguments[i].data(), context.slots(), scale, results[i].data(), dithers[i]);
+            arguments[i].encode(*encoder, scale, results[i].data(), dithers[i]);
         });
     }
     std::vector<Signed> arrays;
@@ -318,7 +343,9 @@ Words multiply(const Context& context, const AnyArray& x, const AnyArray& y) {
 void bind_client(nb::class_<Context>& context) {
     context
         .def("encode", &encode, "values"_a, "scale"_a, "dither"_a = 0,
-             "Coefficients round(scale * embedding^-1(values)) as int64 (N,); missing slots are 0.\n"
+             "Coefficients round(scale * embedding^-1(values)) as int64 (N,); missing slots are 0. Slots are "
+             "complex128 or\n"
+             "float64.\n"
              "With a dither other than 0 they are rounded up or down by chance, so that equal values have "
              "unlike errors.")
         .def("encode_all", &encode_all, "values"_a, "scale"_a, "dithers"_a,

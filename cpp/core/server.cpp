@@ -10,6 +10,7 @@
 #include "core/arrays.h"
 #include "ring/aligned.h"
 #include "ring/threads.h"
+#include "rlwe/encryption.h"
 #include "rlwe/transform.h"
 
 namespace cipherblas::core {
@@ -315,6 +316,7 @@ std::vector<Words> linear_transform(const Context& context, const std::vector<An
         if (plaintext.dtype() == nb::dtype<std::int64_t>()) {
             coefficients.emplace_back(context, plaintext, "plaintexts");
             view.coefficients = coefficients.back().data();
+            view.symmetric = is_symmetric(view.coefficients, context.n());
         } else {
             rows.emplace_back(plaintext, "plaintexts", std::vector<std::int64_t>{kAny, n});
             const std::int64_t limbs = length(rows.back().shape(0)) - context.num_p();

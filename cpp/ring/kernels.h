@@ -73,6 +73,11 @@ struct Kernels {
     // position i holds the value at psi^(2*bitrev(i)+1).
     void (*ntt)(std::uint64_t* x, const NttTable& table);
     void (*intt)(std::uint64_t* x, const NttTable& table);
+    // r = the transform of factor times a, for a below 2^63 taken as signed and a factor below q: from_signed, mul_scalar and
+    // ntt in one. symmetric: a(1/X) = a(X), that is a_(N-k) = -a_k, as real slots are encoded. Then its values at a root and
+    // at the inverse of that one are equal, the latter in the reverse order of the former, and only half are computed.
+    void (*ntt_of_signed)(std::uint64_t* r, const std::int64_t* a, std::uint64_t factor, bool symmetric,
+                          const NttTable& table);
     // r = shift + factor * (inverse transform of a, or of the product a b if b is not null), both below q, the shift added to
     // every coefficient: free where the factor joins N^-1. r, in that layout, is a or does not overlap it; scratch has room
     // for a limb and may be a. bypass: r goes past the caches; then there is no shift.
@@ -97,6 +102,8 @@ struct Kernels {
                            std::size_t n, const Modulus& m);
     // r = a mod q for a below 2^63 taken as signed.
     void (*from_signed)(std::uint64_t* r, const std::int64_t* a, std::size_t n, const Modulus& m);
+    // n discrete Gaussian values from as many random words; see sample_gaussian.
+    void (*gaussian)(std::int64_t* r, const std::uint64_t* words, std::size_t n);
     // r = a(X^g) in NTT form (r and a do not overlap).
     void (*permute)(std::uint64_t* r, const std::uint64_t* a, const Permutation& p, std::size_t n);
 

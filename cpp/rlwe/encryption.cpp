@@ -1,5 +1,6 @@
 #include "rlwe/encryption.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "ring/kernels.h"
@@ -8,20 +9,34 @@
 
 namespace cipherblas {
 
+bool is_symmetric(const std::int64_t* coefficients, std::size_t n) {
+    if (coefficients[n / 2] != 0) return false;
+    constexpr std::size_t kStep = 64;
+    for (std::size_t first = 1; first < n / 2; first += kStep) {
+        const std::size_t end = std::min(first + kStep, n / 2);
+        std::uint64_t differences = 0;
+        for (std::size_t k = first; k < end; ++k) {
+            differences |=
+                static_cast<std::uint64_t>(coefficients[k]) + static_cast<std::uint64_t>(coefficients[n - k]);
+        }
+        if (differences != 0) return false;
+    }
+    return true;
+}
+
 void encode_residues(const Context& context, const std::int64_t* coefficients, const int* positions,
                      int count, bool montgomery, std::uint64_t* out) {
     const Kernels& k = kernels();
     const std::size_t n = context.n();
     const std::size_t rows = static_cast<std::size_t>(count);
-    parallel_for(rows, threads_for_work(rows, rows * context.transform_operations()),
-                 [&](std::size_t row, int) {
-                     const int limb = positions[row];
-                     const Modulus& m = context.modulus(limb);
-                     std::uint64_t* const x = out + row * n;
-                     k.from_signed(x, coefficients, n, m);
-                     k.ntt(x, context.table(limb));
-                     if (montgomery) k.mul_scalar(x, x, m.r_mod_q, n, m);
-                 });
+    const bool symmetric = is_symmetric(coefficients, n);
+    parallel_for(
+        rows, threads_for_work(rows, rows * context.transform_operations()), [&](std::size_t row, int) {
+            const int limb = positions[row];
+            const Modulus& m = context.modulus(limb);
+            std::uint64_t* const x = out + row * n;
+            k.ntt_of_signed(x, coefficients, montgomery ? m.r_mod_q : 1, symmetric, context.table(limb));
+        });
 }
 
 namespace {
@@ -53,8 +68,7 @@ void encrypt_symmetric(const Context& context, const PolynomialView& secret, con
         const Modulus& m = context.modulus(limb);
         std::uint64_t* const b = out + task * n;
         std::uint64_t* const product = scratch.words() + static_cast<std::size_t>(thread) * n;
-        k.from_signed(b, static_cast<const std::int64_t*>(plain.data()), n, m);
-        k.ntt(b, context.table(limb));
+        k.ntt_of_signed(b, static_cast<const std::int64_t*>(plain.data()), 1, false, context.table(limb));
         k.mul(product, a.limb(limb), secret.limb(limb), n, m);
         k.sub(b, b, product, n, m);
     });
@@ -74,12 +88,11 @@ void encrypt_public(const Context& context, const CiphertextView& public_key, co
         const Modulus& m = context.modulus(limb);
         std::uint64_t* const factor = scratch.words() + static_cast<std::size_t>(thread) * 2 * n;
         std::uint64_t* const product = factor + n;
-        k.from_signed(factor, v, n, m);
-        k.ntt(factor, context.table(limb));
+        k.ntt_of_signed(factor, v, 1, false, context.table(limb));
         for (int c = 0; c < 2; ++c) {
             std::uint64_t* const x = out.limb(c, limb);
-            k.from_signed(x, c == 0 ? static_cast<const std::int64_t*>(plain0.data()) : e1, n, m);
-            k.ntt(x, context.table(limb));
+            k.ntt_of_signed(x, c == 0 ? static_cast<const std::int64_t*>(plain0.data()) : e1, 1, false,
+                            context.table(limb));
             k.mul(product, public_key.limb(c, limb), factor, n, m);
             k.add(x, x, product, n, m);
         }
@@ -102,13 +115,22 @@ void mixed_radix_digit(const Context& context, const std::uint64_t* const* digit
     kernels().add_mul_scalar(out, residues, out, inv_mod(product, m), n, m);
 }
 
+// The nearest double to an integer below 2^100: both halves are exact, and their sum is rounded once.
+double nearest_double(u128 x) {
+    constexpr int kLow = 48;
+    const auto high = static_cast<std::int64_t>(x >> kLow);
+    const auto low =
+        static_cast<std::int64_t>(static_cast<std::uint64_t>(x) & ((std::uint64_t{1} << kLow) - 1));
+    return static_cast<double>(high) * 0x1p48 + static_cast<double>(low);
+}
+
 // d_0 + q_0 (d_1 + q_1 (d_2 + …)) + carry: below 2^100 rounded to the nearest double, else within an ulp of it.
 double from_mixed_radix(const std::uint64_t* digits, const std::vector<std::uint64_t>& moduli, int carry) {
     std::size_t top = moduli.size() - 1;
     while (top > 1 && digits[top] == 0) --top;
     if (top <= 1) {
         const u128 value = static_cast<u128>(moduli[0]) * digits[1] + digits[0];
-        return static_cast<double>(value + static_cast<unsigned>(carry));
+        return nearest_double(value + static_cast<unsigned>(carry));
     }
     long double value = static_cast<long double>(digits[top]);
     while (top-- > 0) {
@@ -124,7 +146,7 @@ double centred(std::uint64_t x0, std::uint64_t q0) {
 
 double centred(std::uint64_t d0, std::uint64_t d1, std::uint64_t q0, u128 product) {
     const u128 value = d0 + static_cast<u128>(q0) * d1;
-    return value > product / 2 ? -static_cast<double>(product - value) : static_cast<double>(value);
+    return value > product / 2 ? -nearest_double(product - value) : nearest_double(value);
 }
 
 // The same for three digits and more, which are overwritten. (Q - 1) / 2 has the digits (q_j - 1) / 2, and Q - x has the

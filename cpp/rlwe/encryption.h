@@ -26,6 +26,9 @@ void decrypt_coefficients(const Context& context, const PolynomialView& secret,
 void centre_residues(const Context& context, const std::uint64_t* const* x, int limbs, std::size_t n,
                      std::uint64_t* scratch, double* out);
 
+// Whether a(1/X) = a(X), as real slots are encoded: a_(N-k) = -a_k.
+bool is_symmetric(const std::int64_t* coefficients, std::size_t n);
+
 // Residues of signed coefficients for the limbs at `positions` of the basis, NTT form, Montgomery if wanted.
 void encode_residues(const Context& context, const std::int64_t* coefficients, const int* positions,
                      int count, bool montgomery, std::uint64_t* out);

@@ -26,8 +26,7 @@ void make_switching_key(const Context& context, const PolynomialView& secret, co
         std::uint64_t* const product = scratch.words() + static_cast<std::size_t>(thread) * 2 * n;
         std::uint64_t* const b = product + n;
 
-        k.from_signed(b, noise + digit * n, n, m);
-        k.ntt(b, context.table(limb));
+        k.ntt_of_signed(b, noise + digit * n, 1, false, context.table(limb));
         if (limb < limbs && limb / context.alpha() == static_cast<int>(digit)) {
             k.mul_scalar(product, source.limb(limb), special.product(limb), n, m);
             k.add(b, b, product, n, m);

@@ -98,9 +98,8 @@ const std::uint64_t* plaintext_limb(const TransformPlan& plan, const PlaintextVi
     }
     const Kernels& k = kernels();
     const Modulus& m = plan.context->modulus(limb);
-    k.from_signed(scratch, plaintext.coefficients, n, m);
-    k.ntt(scratch, plan.context->table(limb));
-    k.mul_scalar(scratch, scratch, m.r_mod_q, n, m);
+    k.ntt_of_signed(scratch, plaintext.coefficients, m.r_mod_q, plaintext.symmetric,
+                    plan.context->table(limb));
     return scratch;
 }
 

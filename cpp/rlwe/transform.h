@@ -23,7 +23,8 @@ struct TransformTerm {
 struct PlaintextView {
     const std::int64_t* coefficients = nullptr;
     const std::uint64_t* rows = nullptr;
-    int limbs = 0;  // q limbs among the rows
+    int limbs = 0;           // q limbs among the rows
+    bool symmetric = false;  // the coefficients are (is_symmetric)
 };
 
 enum class TransformOrder {

@@ -6,6 +6,9 @@
 #include <stdexcept>
 
 #include "ckks/encoder.h"
+#include "ckks/kernels/tables.h"
+#include "rlwe/encryption.h"
+#include "valgrind.h"
 
 namespace cipherblas {
 namespace {
@@ -53,6 +56,70 @@ TEST(Encoder, InvertsWithinRounding) {
     for (std::size_t j = 0; j < n / 2; ++j) EXPECT_LT(std::abs(got[j] - values[j]), 2e-14) << j;
 }
 
+std::vector<Complex> random_slots(std::size_t count, double size, bool real, std::mt19937_64& random) {
+    std::uniform_real_distribution<double> uniform(-size, size);
+    std::vector<Complex> values(count);
+    for (Complex& v : values) v = {uniform(random), real ? 0.0 : uniform(random)};
+    return values;
+}
+
+// Both bit for bit, coefficients beyond what single instructions round included.
+TEST(Encoder, EqualsTheScalarTransforms) {
+    const EmbeddingKernels& scalar = *scalar_embedding();
+    std::mt19937_64 random(7);
+    for (std::size_t n = 8; n <= (testing::kWatched ? 1u << 12 : 1u << 17); n *= 2) {
+        const auto encoder = Encoder::of_degree(n);
+        const std::size_t slots = n / 2;
+        for (const double scale : {1.0, 0x1p40, 0x1p53, 0x1p60}) {
+            for (const std::uint64_t dither : {0u, 77u}) {
+                const std::vector<Complex> values = random_slots(slots, 1.0, false, random);
+                std::vector<double> re(slots), im(slots);
+                for (std::size_t j = 0; j < slots; ++j) {
+                    re[j] = values[j].real();
+                    im[j] = values[j].imag();
+                }
+                std::vector<std::int64_t> expected(n), got(n);
+                ASSERT_TRUE(scalar.encode(encoder->table(), re.data(), im.data(),
+                                          scale / static_cast<double>(slots), dither, expected.data()));
+                encoder->encode(values.data(), slots, scale, got.data(), dither);
+                ASSERT_EQ(got, expected) << n << " scale " << scale << " dither " << dither;
+            }
+        }
+        std::vector<double> coefficients(n), re(slots), im(slots);
+        std::normal_distribution<double> normal;
+        for (double& x : coefficients) x = normal(random);
+        std::vector<Complex> expected(slots), got(slots);
+        scalar.decode(encoder->table(), coefficients.data(), re.data(), im.data(), expected.data());
+        encoder->decode(coefficients.data(), got.data());
+        ASSERT_EQ(got, expected) << n;
+    }
+}
+
+TEST(Encoder, RealSlotsAreSymmetric) {
+    std::mt19937_64 random(11);
+    for (const std::size_t n : {8u, 64u, 4096u}) {
+        const auto encoder = Encoder::of_degree(n);
+        const std::size_t count = n / 2 - 1;  // the last slot is 0
+        const std::vector<Complex> values = random_slots(count, 1.0, true, random);
+        std::vector<double> real(count);
+        for (std::size_t j = 0; j < count; ++j) real[j] = values[j].real();
+        std::vector<std::int64_t> got(n), of_real(n), general(n);
+        encoder->encode(values.data(), count, 0x1p50, got.data());
+        encoder->encode(real.data(), count, 0x1p50, of_real.data());
+        EXPECT_EQ(of_real, got);
+        EXPECT_TRUE(is_symmetric(got.data(), n));
+        // Beside what the transform of complex slots gives, before anything is completed: a rounding apart.
+        std::vector<double> re(n / 2), im(n / 2);
+        std::copy(real.begin(), real.end(), re.begin());
+        ASSERT_TRUE(embedding_kernels().encode(encoder->table(), re.data(), im.data(),
+                                               0x1p50 / static_cast<double>(n / 2), 0, general.data()));
+        for (std::size_t k = 0; k < n; ++k) EXPECT_LE(std::abs(got[k] - general[k]), 4) << k;
+        encoder->encode(real.data(), count, 0x1p50, of_real.data(), 5);
+        EXPECT_EQ(is_symmetric(of_real.data(), n), n == 8);  // rounded by chance
+        for (std::size_t k = 0; k < n; ++k) EXPECT_LE(std::abs(of_real[k] - general[k]), 1) << k;
+    }
+}
+
 TEST(Encoder, RefusesWhatDoesNotFit) {
     const auto encoder = Encoder::of_degree(16);
     std::vector<std::int64_t> coefficients(16);
@@ -60,6 +127,8 @@ TEST(Encoder, RefusesWhatDoesNotFit) {
     EXPECT_THROW(encoder->encode(values.data(), 8, 1.0, coefficients.data()), std::invalid_argument);
     values.assign(8, Complex(1, 0));
     EXPECT_THROW(encoder->encode(values.data(), 8, 0x1p62, coefficients.data()), std::invalid_argument);
+    const std::vector<double> real(8, INFINITY);
+    EXPECT_THROW(encoder->encode(real.data(), 8, 1.0, coefficients.data()), std::invalid_argument);
     EXPECT_THROW(encoder->encode(values.data(), 9, 1.0, coefficients.data()), std::invalid_argument);
     EXPECT_THROW(Encoder::of_degree(12), std::invalid_argument);
 }

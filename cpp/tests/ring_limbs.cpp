@@ -15,6 +15,7 @@ using testing::kFills;
 using testing::Limb;
 using testing::make_limb;
 using testing::pointers;
+using testing::scalar;
 using testing::test_moduli;
 
 using Expected = std::function<std::uint64_t(std::uint64_t, std::uint64_t)>;
@@ -137,6 +138,17 @@ TEST(Limbs, FromSigned) {
             const __int128 residue = (static_cast<__int128>(a[i]) % q + q) % q;
             ASSERT_EQ(r[i], static_cast<std::uint64_t>(residue)) << "q " << m.q << " a " << a[i];
         }
+    }
+}
+
+TEST(Limbs, GaussianValuesEqualTheScalarOnes) {
+    std::mt19937_64 random(5);
+    for (const std::size_t n : {0u, 1u, 7u, 8u, 33u, 515u, 4096u}) {
+        const Limb words = make_limb(n, std::uint64_t(-1), random, Fill::kExtremes);
+        std::vector<std::int64_t> expected(n + 1, 99), got(n + 1, 99);
+        scalar().gaussian(expected.data(), words.data(), n);
+        kernels().gaussian(got.data(), words.data(), n);
+        ASSERT_EQ(got, expected) << n;
     }
 }
 

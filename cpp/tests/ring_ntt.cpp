@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <limits>
 #include <stdexcept>
 
 #include "ring/bit_reverse.h"
@@ -132,6 +134,43 @@ TEST(Ntt, EqualsTheScalarTransformAndInverts) {
                 kernels().intt(y.data(), table);
                 scalar().intt(reference.data(), table);
                 ASSERT_EQ(y, reference) << "inverse, n " << n << " q " << m.q;
+            }
+        }
+    }
+}
+
+// Words of every size, and what is next to where kernels may change their way: whole and symmetric.
+TEST(Ntt, OfSignedWordsEqualsItsSteps) {
+    std::mt19937_64 random(13);
+    const std::int64_t largest = std::numeric_limits<std::int64_t>::max();
+    for (int log_n = 3; log_n <= std::min(kLargestLogN, 14); ++log_n) {
+        const std::size_t n = std::size_t{1} << log_n;
+        for (const Modulus& m : test_moduli(log_n)) {
+            const NttTable table(m, log_n);
+            for (const int bits : {1, m.bits - 1, m.bits, 50, 51, 63}) {
+                if (log_n > 11 && bits != 51) continue;
+                const std::int64_t bound = bits == 63 ? largest : (std::int64_t{1} << bits) - 1;
+                AlignedVector<std::int64_t> a(n);
+                for (std::int64_t& x : a) {
+                    const std::uint64_t word = random();
+                    const auto size = static_cast<std::int64_t>(word >> (64 - bits));
+                    x = (word & 2) == 0 ? size : (word & 4) == 0 ? -size : (word & 8) == 0 ? bound : -bound;
+                }
+                for (const bool symmetric : {false, true}) {
+                    if (symmetric) {
+                        a[n / 2] = 0;
+                        for (std::size_t k = 1; k < n / 2; ++k) a[n - k] = -a[k];
+                    }
+                    for (const std::uint64_t factor : {m.r_mod_q, std::uint64_t{1}}) {
+                        Limb expected(n), got(n);
+                        scalar().from_signed(expected.data(), a.data(), n, m);
+                        scalar().mul_scalar(expected.data(), expected.data(), factor, n, m);
+                        scalar().ntt(expected.data(), table);
+                        kernels().ntt_of_signed(got.data(), a.data(), factor, symmetric, table);
+                        ASSERT_EQ(got, expected) << "n " << n << " q " << m.q << " bits " << bits
+                                                 << " factor " << factor << " symmetric " << symmetric;
+                    }
+                }
             }
         }
     }

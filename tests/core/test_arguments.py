@@ -63,7 +63,7 @@ BAD: list[tuple[str, Call]] = [
     ("expected 1 to 4096, got 0", lambda: _core.set_threads(0)),
     ("bits", lambda: _core.primes(16, 51, 1)),
     ("at most 8 slots, got 9", lambda: C.encode(np.zeros(9, dtype=complex), 1.0)),
-    ("dtype complex128, got float64", lambda: C.encode(np.zeros(8), 1.0)),
+    ("dtype complex128 or float64, got float32", lambda: C.encode(np.zeros(8, np.float32), 1.0)),
     (r"shape \(16,\), got shape \(15,\)", lambda: C.decode(np.zeros(15))),
     ("dtype float64, got int64", lambda: C.decode(COEFFICIENTS)),
     ("limbs: expected 1 to 5, got 6", lambda: C.plaintext(COEFFICIENTS, 6)),

@@ -51,6 +51,23 @@ def test_encode_then_decode(log_n: int) -> None:
     assert np.abs(got - values).max() < ctx.n / 2 / scale + 1e-14 * np.abs(values).max()
 
 
+@pytest.mark.parametrize("log_n", [3, 8, 13])
+def test_real_slots_are_encoded_symmetrically(log_n: int) -> None:
+    """a(1/X) = a(X), exactly: as float64 and as complex128. Its transform is the same in either half."""
+    ctx = context(log_n)
+    values = np.random.default_rng(2).normal(size=ctx.slots)
+    coefficients = ctx.encode(values, 2.0**40)
+    np.testing.assert_array_equal(coefficients, ctx.encode(values.astype(complex), 2.0**40))
+    (again,) = ctx.encode_all([values], 2.0**40, [0])
+    np.testing.assert_array_equal(coefficients, again)
+    assert coefficients[ctx.n // 2] == 0
+    np.testing.assert_array_equal(coefficients[:0:-1], -coefficients[1:])
+    rows = ctx.plaintext(coefficients, 1)
+    np.testing.assert_array_equal(rows, rows[:, ::-1])
+    other = ctx.encode(values + 1e-3j, 2.0**40)
+    assert (other[:0:-1] != -other[1:]).any()
+
+
 @pytest.mark.parametrize("count", [0, 1, 5, 16])
 def test_missing_slots_are_zero(count: int) -> None:
     ctx = context(5)

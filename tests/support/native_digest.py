@@ -71,6 +71,15 @@ for order in ("limb", "rotation"):
 weights = [context.plaintext(mask, limbs, montgomery=True) for mask in masks[:2]]
 note(context.multiply_plain_sum(weights, [x, y]))
 blocks = np.stack(weights).reshape(2, limbs, -1, 128).transpose(1, 2, 0, 3)
+for kind in (float, complex):  # symmetric or not, rounded to the nearest integers and by chance, of any size
+    slots = generator.uniform(-1, 1, n // 2) + (0.5j if kind is complex else 0)
+    for scale in (2.0**30, 2.0**55):
+        messages = context.encode_all([slots, slots], scale, [0, 9])
+        note(
+            *messages,
+            *[context.plaintext(message, limbs, special=True, montgomery=True) for message in messages],
+        )
+note(context.decode(generator.uniform(-1, 1, n)))
 note(*context.weighted_sums([blocks.copy(), blocks[:, :, ::-1].copy()], [[0, 1], [1, 0]], [x, y]))
 note(context.phase(secret, x), context.phase(secret, product))
 rows, d = 60, 64

@@ -1,8 +1,10 @@
 // The AVX2 table, and its kernels that go through a limb word by word.
 #include "ring/automorphism.h"
+#include "ring/kernels/avx2_lift.h"
 #include "ring/kernels/avx2_math.h"
 #include "ring/kernels/avx2_ntt.h"
 #include "ring/kernels/avx2_sums.h"
+#include "ring/kernels/gaussian.h"
 #include "ring/kernels/row_butterfly.h"
 #include "ring/kernels/tables.h"
 #include "ring/kernels/undivided.h"
@@ -73,20 +75,13 @@ void add_mul_scalar(Word* r, const Word* a, const Word* b, Word c, std::size_t n
     }
 }
 
-// a = 2^32 h + l with -2^31 <= h < 2^31 and 0 <= l < 2^32: a sum of two products.
 void from_signed(Word* r, const std::int64_t* a, std::size_t n, const Modulus& modulus) {
     const Lanes m(modulus);
-    const __m256d factor = broadcast(static_cast<double>((Word{1} << 32) % modulus.q));
-    const __m256d one = broadcast(1.0);
-    const __m256i bias = broadcast(Word{1} << 31);
-    const __m256d bias_real = broadcast(0x1p31);
+    const Lift lift(1, modulus);
     for (std::size_t i = 0; i < n; i += 4) {
-        const __m256i x = _mm256_load_si256(reinterpret_cast<const __m256i*>(a + i));
-        const __m256i h_biased = _mm256_xor_si256(_mm256_srli_epi64(x, 32), bias);
         Sum sum;
-        sum.add_product(_mm256_sub_pd(to_real(h_biased), bias_real), factor);
-        sum.add_product(to_real(_mm256_and_si256(x, broadcast(Word{0xffffffff}))), one);
-        store(r + i, to_residue(multiply(sum.folded(m), one, m), m));
+        lift.add_to(sum, load_signed(a + i));
+        store(r + i, to_residue(lifted(sum, m), m));
     }
 }
 
@@ -112,6 +107,7 @@ constexpr Kernels kTable = {
     .name = "avx2",
     .ntt = ntt,
     .intt = intt,
+    .ntt_of_signed = ntt_of_signed,
     .intt_scaled = undivided::intt_scaled<mul, mul_scalar, intt>,
     .add = add,
     .sub = sub,
@@ -121,6 +117,7 @@ constexpr Kernels kTable = {
     .mul_scalar = mul_scalar,
     .add_mul_scalar = add_mul_scalar,
     .from_signed = from_signed,
+    .gaussian = noise::gaussian<noise::Signed4>,
     .permute = permute,
     .base_overflow = base_overflow,
     .base_convert = base_convert,

@@ -8,6 +8,7 @@
 // is at most 1, and u + v is reduced to 1/2.
 #include "ring/kernels/avx2_ntt.h"
 
+#include "ring/kernels/avx2_lift.h"
 #include "ring/kernels/avx2_math.h"
 #include "ring/kernels/tables.h"
 
@@ -268,6 +269,36 @@ void inverse(Word* x, int log_size, std::size_t node, const NttTable& table, con
 void ntt(Word* x, const NttTable& table) {
     if (table.log_n <= kTailLog) return scalar_table()->ntt(x, table);
     forward(x, table.log_n, 1, table.roots.plain.data(), Lanes(table.modulus));
+}
+
+// The first layer of a symmetric transform is a sum of two numbers of a, and half of the others is left out.
+void ntt_of_signed(Word* r, const std::int64_t* a, Word factor, bool symmetric, const NttTable& table) {
+    if (table.log_n <= kTailLog + 1) {
+        return scalar_table()->ntt_of_signed(r, a, factor, symmetric, table);
+    }
+    const Modulus& modulus = table.modulus;
+    const Lanes m(modulus);
+    const std::size_t n = std::size_t{1} << table.log_n;
+    const Lift lift(factor, modulus);
+    if (!symmetric) {
+        for (std::size_t i = 0; i < n; i += 4) {
+            Sum sum;
+            lift.add_to(sum, load_signed(a + i));
+            store(r + i, to_residue(lifted(sum, m), m));
+        }
+        return ntt(r, table);
+    }
+    const Lift of_mirrored(mul_mod(modulus.q - table.roots.plain[1], factor, modulus), modulus);
+    for (std::size_t i = 0; i < n / 2; i += 4) {
+        Sum sum;
+        lift.add_to(sum, load_signed(a + i));
+        of_mirrored.add_to(sum, _mm256_permute4x64_epi64(load_signed(a + n / 2 - i - 3), 0x1b));
+        store_real(r + i, lifted(sum, m));
+    }
+    forward(r, table.log_n - 1, 2, table.roots.plain.data(), m);
+    for (std::size_t i = 0; i < n / 2; i += 4) {
+        store(r + n - 4 - i, _mm256_permute4x64_epi64(load(r + i), 0x1b));
+    }
 }
 
 void intt(Word* x, const NttTable& table) {

@@ -4,6 +4,8 @@
 
 namespace cipherblas::avx2 {
 
+void ntt_of_signed(std::uint64_t* r, const std::int64_t* a, std::uint64_t factor, bool symmetric,
+                   const NttTable& table);
 void ntt(std::uint64_t* x, const NttTable& table);
 void intt(std::uint64_t* x, const NttTable& table);
 

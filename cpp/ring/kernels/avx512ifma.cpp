@@ -1,9 +1,11 @@
 // The AVX-512 IFMA table, and its kernels that go through a limb word by word.
 #include "ring/automorphism.h"
 #include "ring/kernels/avx512ifma_convert.h"
+#include "ring/kernels/avx512ifma_lift.h"
 #include "ring/kernels/avx512ifma_math.h"
 #include "ring/kernels/avx512ifma_ntt.h"
 #include "ring/kernels/avx512ifma_sums.h"
+#include "ring/kernels/gaussian.h"
 #include "ring/kernels/row_butterfly.h"
 #include "ring/kernels/tables.h"
 
@@ -79,20 +81,21 @@ void add_mul_scalar(Word* r, const Word* a, const Word* b, Word c, std::size_t n
     }
 }
 
-// With u = a + 2^63 as two words: a Montgomery step gives u * 2^-52 in (-q, 2^12), times 2^104 by another one gives
-// u mod q in (-q, q); then 2^63 goes.
 void from_signed(Word* r, const std::int64_t* a, std::size_t n, const Modulus& modulus) {
-    const Lanes m(modulus);
-    const Word sign = Word{1} << 63;
-    const __m512i bias = broadcast(sign);
-    const __m512i bias_mod_q = broadcast(sign % modulus.q);
-    const __m512i r2 = broadcast(modulus.r2_mod_q);
-    for (std::size_t i = 0; i < n; i += 8) {
-        const __m512i u = _mm512_xor_si512(_mm512_load_si512(a + i), bias);
-        const __m512i once = add(montgomery_signed(shift_right(u, kWordBits), u, m), m.q);
-        const __m512i residue = add_once(montgomery_product(once, r2, m), m.q);
-        store(r + i, add_once(sub(residue, bias_mod_q), m.q));
+    lift(r, a, 1, n, modulus);
+}
+
+// The first layer of a symmetric transform is a sum of two numbers of a, and half of the others is left out.
+void ntt_of_signed(Word* r, const std::int64_t* a, Word factor, bool symmetric, const NttTable& table) {
+    if (!can_mirror(table)) return scalar_table()->ntt_of_signed(r, a, factor, symmetric, table);
+    const std::size_t n = std::size_t{1} << table.log_n;
+    if (!symmetric) {
+        lift(r, a, factor, n, table.modulus);
+        return ntt(r, table);
     }
+    const Word root = table.modulus.q - table.roots.plain[1];
+    lift_mirrored(r, a, factor, mul_mod(root, factor, table.modulus), n / 2, table.modulus);
+    ntt_mirrored(r, table);
 }
 
 void permute(Word* r, const Word* a, const Permutation& p, std::size_t n) {
@@ -134,6 +137,7 @@ constexpr Kernels kTable = {
     .name = "avx512ifma",
     .ntt = ntt,
     .intt = intt,
+    .ntt_of_signed = ntt_of_signed,
     .intt_scaled = intt_scaled,
     .add = add_limbs,
     .sub = sub_limbs,
@@ -143,6 +147,7 @@ constexpr Kernels kTable = {
     .mul_scalar = mul_scalar,
     .add_mul_scalar = add_mul_scalar,
     .from_signed = from_signed,
+    .gaussian = noise::gaussian<noise::Signed8>,
     .permute = permute,
     .base_overflow = base_overflow,
     .base_convert = base_convert,

@@ -46,6 +46,7 @@ CIPHERBLAS_INLINE __m512i repeat_four(const Word* p) {
 CIPHERBLAS_INLINE __m512i permute_lanes(__m512i x, __m512i order) {
     return _mm512_maskz_permutexvar_epi64(kAllLanes, order, x);
 }
+CIPHERBLAS_INLINE __m512i reversed_lanes() { return _mm512_setr_epi64(7, 6, 5, 4, 3, 2, 1, 0); }
 CIPHERBLAS_INLINE __m512i shift_left(__m512i x, unsigned count) {
     return _mm512_maskz_slli_epi64(kAllLanes, x, count);
 }

@@ -98,6 +98,30 @@ struct Keep {
     CIPHERBLAS_INLINE Block block(std::size_t, Word* at) const { return {at}; }
 };
 
+// or it keeps them and their mirror image in the other half of the limb,
+struct KeepMirrored {
+    static constexpr bool fetches_tables = true;
+    Word* x;
+    Word* end;  // of the limb
+
+    CIPHERBLAS_INLINE void fetch(std::size_t, const Word*) const {}
+    template <int LINES>
+    CIPHERBLAS_INLINE void fetch_lines_of(std::size_t, const Word*) const {}
+
+    struct Block {
+        Word* at;
+        Word* mirror;
+
+        template <int SPAN>
+        CIPHERBLAS_INLINE void finish(std::size_t i, __m512i value, const Field<SPAN>& f) const {
+            const __m512i word = f.canonical(value);
+            store(at + i, word);
+            store(mirror - i, permute_lanes(word, reversed_lanes()));
+        }
+    };
+    CIPHERBLAS_INLINE Block block(std::size_t, Word* at) const { return {at, end - 8 - (at - x)}; }
+};
+
 // or they are added to a, times a constant: row k is at x[k], and the result at the same place of r[k].
 //
 // Only some lines at a time can be on their way between a core and memory, stores past the caches among them. Hints for a
@@ -449,6 +473,15 @@ void ntt(Word* x, const NttTable& table) {
     const Keep<false> finish{{x, x}, Fetch(Upcoming(), 0, 1)};
     with_field(table.modulus, [&](const auto& field) {
         forward(&x, &x, 1, table.log_n, 1, 0, Twiddles(table.roots), field, finish);
+    });
+}
+
+bool can_mirror(const NttTable& table) { return table.log_n > kTailLog + 1; }
+
+void ntt_mirrored(Word* x, const NttTable& table) {
+    const KeepMirrored finish{x, x + (std::size_t{1} << table.log_n)};
+    with_field(table.modulus, [&](const auto& field) {
+        forward(&x, &x, 1, table.log_n - 1, 2, 0, Twiddles(table.roots), field, finish);
     });
 }
 

@@ -5,6 +5,11 @@
 
 namespace cipherblas::avx512ifma {
 
+// Whether the degree is large enough for ntt_mirrored.
+bool can_mirror(const NttTable& table);
+// The transform of a symmetric polynomial, whose first layer has been done: half of it is at x. The other half becomes
+// its mirror image.
+void ntt_mirrored(std::uint64_t* x, const NttTable& table);
 void ntt(std::uint64_t* x, const NttTable& table);
 void intt(std::uint64_t* x, const NttTable& table);
 void ntt_part(std::uint64_t* const* r, const std::uint64_t* const* x, std::size_t count, int part, bool lazy,

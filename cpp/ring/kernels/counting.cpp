@@ -50,6 +50,14 @@ void intt(Word* x, const NttTable& table) {
     inner->intt(x, table);
 }
 
+// A symmetric one counts as a whole one.
+void ntt_of_signed(Word* r, const std::int64_t* a, Word factor, bool symmetric, const NttTable& table) {
+    count(totals.lifts, limb_words(table));
+    if (factor != 1) count(totals.scalings, limb_words(table));
+    count(totals.forward, limb_words(table));
+    inner->ntt_of_signed(r, a, factor, symmetric, table);
+}
+
 void intt_scaled(Word* r, const Word* a, const Word* b, Word* scratch, Word factor, Word shift,
                  const PieceLayout& layout, bool bypass, const NttTable& table) {
     count(totals.inverse, limb_words(table));
@@ -96,6 +104,8 @@ void from_signed(Word* r, const std::int64_t* a, std::size_t n, const Modulus& m
     count(totals.lifts, n);
     inner->from_signed(r, a, n, m);
 }
+
+void gaussian(std::int64_t* r, const Word* words, std::size_t n) { inner->gaussian(r, words, n); }
 
 void permute(Word* r, const Word* a, const Permutation& p, std::size_t n) {
     count(totals.permuted, n);
@@ -184,6 +194,7 @@ Kernels table = {
     .name = "",
     .ntt = ntt,
     .intt = intt,
+    .ntt_of_signed = ntt_of_signed,
     .intt_scaled = intt_scaled,
     .add = add,
     .sub = sub,
@@ -193,6 +204,7 @@ Kernels table = {
     .mul_scalar = mul_scalar,
     .add_mul_scalar = add_mul_scalar,
     .from_signed = from_signed,
+    .gaussian = gaussian,
     .permute = permute,
     .base_overflow = base_overflow,
     .base_convert = base_convert,

@@ -4,6 +4,7 @@
 
 #include "ring/automorphism.h"
 #include "ring/kernels.h"
+#include "ring/kernels/gaussian.h"
 #include "ring/kernels/row_butterfly.h"
 #include "ring/kernels/tables.h"
 #include "ring/kernels/undivided.h"
@@ -257,10 +258,30 @@ void accumulate_terms(Word* out0, Word* out1, const RotationTerm* terms, std::si
     }
 }
 
+void gaussian(std::int64_t* r, const Word* words, std::size_t n) {
+    constexpr std::size_t kBlock = 64;
+    for (std::size_t offset = 0; offset < n; offset += kBlock) {
+        const std::size_t length = n - offset < kBlock ? n - offset : kBlock;
+        std::int64_t magnitude[kBlock] = {};
+        for (const Word bound : noise::kCumulative) {
+            for (std::size_t i = 0; i < length; ++i) {
+                // The difference of two numbers below 2^63 is negative exactly when the word is below the bound.
+                const Word below = ((words[offset + i] >> 1) - bound) >> 63;
+                magnitude[i] += static_cast<std::int64_t>(1 - below);
+            }
+        }
+        for (std::size_t i = 0; i < length; ++i) {
+            const std::int64_t sign = -static_cast<std::int64_t>(words[offset + i] & 1);
+            r[offset + i] = (magnitude[i] ^ sign) - sign;
+        }
+    }
+}
+
 constexpr Kernels kTable = {
     .name = "scalar",
     .ntt = ntt,
     .intt = intt,
+    .ntt_of_signed = undivided::ntt_of_signed<from_signed, mul_scalar, ntt>,
     .intt_scaled = undivided::intt_scaled<mul, mul_scalar, intt>,
     .add = add,
     .sub = sub,
@@ -270,6 +291,7 @@ constexpr Kernels kTable = {
     .mul_scalar = mul_scalar,
     .add_mul_scalar = add_mul_scalar,
     .from_signed = from_signed,
+    .gaussian = gaussian,
     .permute = permute,
     .base_overflow = base_overflow,
     .base_convert = base_convert,

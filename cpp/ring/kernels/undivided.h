@@ -43,6 +43,15 @@ void intt_scaled(std::uint64_t* r, const std::uint64_t* a, const std::uint64_t* 
     for (std::size_t i = 0; i < n; ++i) r[i] = add_mod(r[i], shift, table.modulus);
 }
 
+template <auto kFromSigned, auto kMulScalar, auto kNtt>
+void ntt_of_signed(std::uint64_t* r, const std::int64_t* a, std::uint64_t factor, bool,
+                   const NttTable& table) {
+    const std::size_t n = std::size_t{1} << table.log_n;
+    kFromSigned(r, a, n, table.modulus);
+    if (factor != 1) kMulScalar(r, r, factor, n, table.modulus);
+    kNtt(r, table);
+}
+
 template <auto kNtt>
 void ntt_part(std::uint64_t* const* r, const std::uint64_t* const* x, std::size_t count, int, bool,
               const Upcoming&, const NttTable& table) {

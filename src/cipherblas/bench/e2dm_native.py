@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
 
-import numpy as np
-
 from cipherblas.bench.peers.e2dm_stages import LEVELS, Stages
 from cipherblas.bench.peers.library import Diagonals, Library
 from cipherblas.bench.peers.protocol import serve
@@ -46,14 +44,12 @@ class NativeStages(Library):
         limbs = self.limbs - level
         # The rescale after a mask drops the last limb: masks have its scale, so that the scale of the data never
         # moves.
-        complex_vectors = [vector.astype(np.complex128) for vector in vectors]
-        messages = self.context.encode_all(
-            complex_vectors, float(self.params.q[limbs - 1]), [0] * len(vectors)
-        )
+        scale = float(self.params.q[limbs - 1])
+        messages = self.context.encode_all(vectors, scale, [0] * len(vectors))
         return [self.context.plaintext(message, limbs, special=True, montgomery=True) for message in messages]
 
     def encode_input(self, vector: Any) -> Any:
-        return self.context.encode(vector.astype(np.complex128), self.scale)
+        return self.context.encode(vector, self.scale)
 
     def encrypt(self, plain: Any) -> Any:
         from cipherblas.crypto import keys

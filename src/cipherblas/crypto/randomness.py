@@ -137,7 +137,7 @@ def noise(context: _core.Context, polynomials: int) -> Array:
     """Discrete Gaussian errors, σ = 3.2, int64 (polynomials, N), from a seed drawn here and forgotten."""
     seed = fresh_seed()
     words = streams(seed, Purpose.NOISE, range(polynomials), context.n)
-    errors = np.empty((polynomials, context.n), np.int64)
+    errors = aligned_empty((polynomials, context.n), np.int64)
     for row in range(polynomials):
         errors[row] = context.gaussian(words[row])
     words.fill(0)

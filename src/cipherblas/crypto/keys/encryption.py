@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from cipherblas.common.errors import DTypeError, FormatError, RangeError, ShapeError
-from cipherblas.common.memory import Array, aligned_empty
+from cipherblas.common.memory import Array, aligned, aligned_empty
 from cipherblas.common.pickles import Rebuilt, rebuilt
 from cipherblas.crypto import files, randomness
 from cipherblas.crypto.keys.secret import SecretKey
@@ -261,7 +261,7 @@ def decrypt_coefficients(secret: SecretKey, ciphertext: Array, *, within: float 
             expected=f"(2 or 3, 1 to {params.limbs}, {params.n})",
             got=shape,
         )
-    used = np.ascontiguousarray(ciphertext[:, : _limbs_that_hold(params, within, shape[1])])
+    used = aligned(ciphertext[:, : _limbs_that_hold(params, within, shape[1])])
     _check_residues(params, used, used.shape[1], used.shape, "ciphertext")
     with secret.held_open():
         return params.context().phase(secret.ntt(), used)
