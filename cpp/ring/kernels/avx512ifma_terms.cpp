@@ -4,7 +4,6 @@
 #include <type_traits>
 #include <vector>
 
-#include "arith/cpu.h"
 #include "ring/automorphism.h"
 #include "ring/kernels/avx512ifma_math.h"
 #include "ring/kernels/avx512ifma_sums.h"
@@ -20,9 +19,9 @@ constexpr std::size_t kChunk = 256;
 // A product adds less than 2^52 to each word of a sum. A sum's words stay below 2^63 for this many, and longer sums are
 // cut: of the terms' sums, or of the products inside one term.
 constexpr std::size_t kMaxProducts = 1024;
-// Digits of a term that are read side by side: a processor follows only so many key streams at a time. Measured on Zen 5
-// (2) and on Granite Rapids.
-int max_streams() { return cpu_is_intel() ? 4 : 2; }
+// Digits of a term that are read side by side: a processor follows only so many key streams at a time. Measured on Zen 4 and
+// on Granite Rapids.
+constexpr int kMaxStreams = 4;
 
 // Keys and plaintexts of one call beyond this many bytes come from memory: then the next term's are fetched ahead. From
 // a cache they come faster without.
@@ -54,8 +53,10 @@ struct StoredSums {
     }
 };
 
+// To the second-level cache: a core waits for more lines there than in the first level, which has some 24 of them on their way.
+// On Zen 4 that is 15 GB/s of keys instead of 10, where a single stream is read with 30.
 CIPHERBLAS_INLINE void prefetch(const Word* p) {
-    _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T0);
+    _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T1);
 }
 
 // What happens to the sums of a chunk before and after a term is added; out0 and out1 are the chunk's.
@@ -319,24 +320,23 @@ void sum_terms(Word* out0, Word* out1, const RotationTerm* terms, std::size_t co
     }
 }
 
-// Cuts terms of many digits that have no plaintext into terms of at most max_streams() digits. False, and no parts, where
+// Cuts terms of many digits that have no plaintext into terms of at most kMaxStreams digits. False, and no parts, where
 // there is nothing to cut.
 bool split_long_terms(const RotationTerm* terms, std::size_t count, std::vector<RotationTerm>& parts) {
-    const int most = max_streams();
-    const auto is_long = [most](const RotationTerm& term) {
-        return term.digit_count > most && term.plaintext == nullptr;
+    const auto is_long = [](const RotationTerm& term) {
+        return term.digit_count > kMaxStreams && term.plaintext == nullptr;
     };
     if (std::none_of(terms, terms + count, is_long)) return false;
     for (std::size_t t = 0; t < count; ++t) {
         RotationTerm part = terms[t];
         while (is_long(part)) {
             RotationTerm& first = parts.emplace_back(part);
-            first.digit_count = most;
-            part.digits += most;
-            part.key0 += most;
-            part.key1 += most;
+            first.digit_count = kMaxStreams;
+            part.digits += kMaxStreams;
+            part.key0 += kMaxStreams;
+            part.key1 += kMaxStreams;
             part.add0 = part.add1 = nullptr;
-            part.digit_count -= most;
+            part.digit_count -= kMaxStreams;
         }
         parts.push_back(part);
     }
