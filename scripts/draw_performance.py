@@ -2,7 +2,7 @@
 
 usage: draw_performance.py [--write] [--pictures FOLDER]
 
-Without arguments it prints the tables. The rows, in performance.jsonl and fame.jsonl, are those of
+Without arguments it prints the tables. The rows, in performance.jsonl, fame.jsonl and roofline.jsonl, are those of
 `scripts/measure_performance.py`; every figure on the
 pages comes from them. Pictures need matplotlib.
 """
@@ -20,6 +20,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 ROWS = ROOT / "docs" / "measured" / "performance.jsonl"
 FAME = ROOT / "docs" / "measured" / "fame.jsonl"
+ROOFLINE = ROOT / "docs" / "measured" / "roofline.jsonl"
 PAGE, README = ROOT / "docs" / "performance.md", ROOT / "README.md"
 PICTURES = ROOT / "docs" / "pictures"
 END = "<!-- end -->"
@@ -34,6 +35,12 @@ METHODS = {
     "huang-zong": ("Huang-Zong", "tab:green", "D"),
     "e2dm-r": ("E2DM-R", "tab:purple", "<"),
     "e2dm": ("E2DM-S", "0.35", ">"),
+}
+ROOFLINE_CASES = {
+    "rotate": "rotation",
+    "rotate_hoisted": "one of 8 hoisted",
+    "multiply": "product with relinearisation",
+    "rescale": "rescale",
 }
 CASES = {"rotate": "rotation", "multiply": "product with relinearisation", "rescale": "rescale"}
 
@@ -130,6 +137,35 @@ def primitives(found: list[Row]) -> str:
         ours, theirs, ratio = sides(row)
         body.append([CASES[row["case"]], ring(row), row["params"]["dnum"], ours, row["peer"], theirs, ratio])
     return table(header, body)
+
+
+def roofline(found: list[Row]) -> str:
+    """Single operations beside what compute and memory allow."""
+    header = (
+        "operation", "N, limbs, digits", "forward transforms", "inverse", "multiply-adds", "memory", "limit",
+        "measured", "times the limit", "times compute and memory", "huge pages",
+    )  # fmt: skip
+    parts = ("forward_seconds", "inverse_seconds", "mac_seconds", "memory_seconds")
+    body = [
+        [
+            ROOFLINE_CASES[row["case"]],
+            f"{ring(row)}, {row['params']['dnum']}",
+            *(number(1e3 * row[name], 3) for name in parts),
+            f"{row['limit']}, {number(1e3 * row['roofline_seconds'], 3)}",
+            number(1e3 * row["seconds_min"], 3),
+            number(row["times_roofline"]),
+            number(row["times_sum"]),
+            f"{row['huge_pages']:.0%}" if "huge_pages" in row else "",
+        ]
+        for row in found
+    ]
+    return table(header, body)
+
+
+def streamed(found: list[Row]) -> str:
+    """What the bandwidth is, and what a rotation streams."""
+    rate = statistics.median(row["stream_rate"] for row in found)
+    return f"One thread reads {number(rate / 1e9, 3)} GB/s from this machine's memory."
 
 
 def products(found: list[Row], bench: str) -> str:
@@ -288,6 +324,9 @@ def tables(found: list[Row]) -> dict[tuple[Path, str], str]:
         (PAGE, "clear × secret"): products(found, "pc"),
         (PAGE, "FAME's products"): fame(rows(FAME)),
         (PAGE, "conditions of FAME's products"): conditions(rows(FAME)),
+        (PAGE, "roofline"): roofline(rows(ROOFLINE)),
+        (PAGE, "stream"): streamed(rows(ROOFLINE)),
+        (PAGE, "conditions of the roofline"): conditions(rows(ROOFLINE)),
     }
 
 

@@ -9,7 +9,8 @@ also of those that FILE held before. SEAL must be installed (`pip install '.[pee
 OpenFHE its rows are left out. With --suite it measures published comparisons instead, for another file of that folder:
 "fame", FAME's products by all methods; "bae", clear × secret in every form; "kernels", MetaKernel's in its ring;
 "e2dm-study", E2DM stage by stage on three libraries (10 minutes, needs an interpreter for OpenFHE); "peers", the
-libraries that install by pip (10 minutes). `scripts/draw_performance.py --write`, `scripts/draw_claims.py --write` and
+libraries that install by pip (10 minutes); "roofline", what bounds single operations (a minute).
+`scripts/draw_performance.py --write`, `scripts/draw_claims.py --write` and
 `scripts/draw_peers.py --write` put them on the pages.
 """
 
@@ -38,6 +39,7 @@ SUITES = {
     "kernels": [["nn", "--published-ring", "--limit", "600"]],
     "e2dm-study": [["e2dm-study", "--peer", "seal", "--peer", "openfhe"]],
     "peers": [["peers"]],
+    "roofline": [["primitives", "--roofline"]],
 }
 CC_SIZES, PC_SIZES, PEER_SIZES = (
     (64, 128, 256, 512, 1024, 2048),

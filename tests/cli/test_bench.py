@@ -43,6 +43,7 @@ def test_every_row_has_the_required_fields(invoke: Any, options: tuple[str, ...]
     [
         (("primitives", "--peer", "seal", "--n", "65536", "--case", "rotate"), "8192, 32768, got 65536"),
         (("primitives", "--n", "100"), "got 100"),
+        (("primitives", "--roofline", "--threads", "2"), "neither --peer nor --threads"),
         (("cc", "--suite", "fame", "--order", "limb"), "neither algorithm nor order"),
         (("cc", "--suite", "fame", "--shape", "4x4x4"), "shapes of its own"),
         (("cc", "--baselines"), "needs --suite"),

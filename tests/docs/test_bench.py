@@ -60,6 +60,7 @@ def test_common_fields_are_listed() -> None:
         pytest.param(lambda: bench.run_bae([256], forms=["rlwe rows"], limit=0.0), id="pc suite predicted"),
         pytest.param(lambda: bench.run_linear_transform(sets=["A"], diagonals=4, budget=LEAST), id="transform"),
         pytest.param(lambda: bench.run_primitives(ring_degrees=[8192], cases=["rescale"], budget=LEAST), id="core"),
+        pytest.param(lambda: bench.run_roofline(ring_degrees=[8192], cases=["rotate"], budget=LEAST), id="roofline"),
         pytest.param(lambda: bench.run_transpose([(8, 8)], policies=["light"], budget=LEAST), id="transpose"),
         pytest.param(lambda: bench.run_ntt(isas=["scalar"], ring_degrees=[4096], budget=LEAST), id="ntt"),
         pytest.param(lambda: bench.run_crossover([4], kinds=["pc"], budget=LEAST), id="crossover"),

@@ -2,8 +2,9 @@
 
 `run_primitives`, `run_ntt`, `run_linear_transform`, `run_bootstrap`, `run_mambo`, `run_gemm`, `run_transpose`,
 `run_masks`, `run_cc`, `run_pc`, `run_bae`, `run_fame_baselines`, `run_crossover`, `run_e2dm_study`, `run_peers`,
-`run_distributed`, `run_model` and `run_nn` yield rows as they are measured, `run_nn_counts` rows of counted operations,
-`run_nn_published` those of published patterns, `run_fame_model` rows of a model of FAME's accelerator;
+`run_distributed`, `run_model`, `run_roofline` and `run_nn` yield rows as they are measured, `run_nn_counts` rows of
+counted operations, `run_nn_published` those of published patterns, `run_fame_model` rows of a model of FAME's
+accelerator;
 `render` prints tables, `to_json` one line. Peers are measured in the same run; no figure of theirs is written down
 here. What a paper reports of its own stands in `nn_shapes`, `fame_baselines`, `bae` and `report.e2dm_statements`, as
 such.
@@ -31,6 +32,7 @@ from .ntt import run as run_ntt
 from .pc import run as run_pc
 from .peers import PeerError
 from .primitives import run as run_primitives
+from .roofline import run as run_roofline
 from .transpose import run as run_transpose
 
 __all__ = [
@@ -58,6 +60,7 @@ __all__ = [
     "run_pc",
     "run_peers",
     "run_primitives",
+    "run_roofline",
     "run_transpose",
     "to_json",
 ]

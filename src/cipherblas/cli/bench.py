@@ -102,6 +102,9 @@ def primitives(
         typer.Option("--n", help="Ring degree; repeatable.", show_default="those of the peer"),
     ] = None,
     case: Annotated[list[str] | None, typer.Option(help="Operation; repeatable.", show_default="all")] = None,
+    roofline: Annotated[
+        bool, typer.Option("--roofline", help="Beside what compute and memory allow, in processor time.")
+    ] = False,
     threads: OneThread = 1,
     seconds: Seconds = 1.0,
     json: JsonLines = False,
@@ -113,11 +116,16 @@ def primitives(
     \b
     Examples:
       cipherblas bench primitives --peer seal
+      cipherblas bench primitives --roofline --n 65536
       cipherblas bench primitives --peer openfhe --peer-python /opt/openfhe/bin/python --n 65536
     """
-    from cipherblas.bench import run_primitives
+    from cipherblas.bench import run_primitives, run_roofline
 
     options = without_none(cases=case, ring_degrees=n)
+    if roofline:
+        if peer is not None or threads != 1:
+            raise typer.BadParameter("takes neither --peer nor --threads", param_hint="--roofline")
+        return printed(run_roofline(budget=seconds, **options), json, Display(quiet=quiet))
     rows = run_primitives(
         peer=peer and peer.value,
         peer_python=str(peer_python) if peer_python is not None else None,
