@@ -15,7 +15,7 @@ import pytest
 import cipherblas as cb
 from cipherblas.lang.operands import MAX_LENGTH
 from cipherblas.methods import registry
-from cipherblas.methods.matmul.registry import ALGORITHMS, GEMM, build, find
+from cipherblas.methods.matmul.registry import ALGORITHMS, GEMM, RING, build, find
 from cipherblas.methods.matmul.skewed import Skewed
 from cipherblas.methods.matvec_conv.baselines.halevi_shoup_bsgs import MatVecHelib
 from cipherblas.methods.matvec_conv.registry import CONV_BASELINES, LAYER_METHODS, METAKERNEL
@@ -58,11 +58,11 @@ def product(a: Any, b: Any) -> Any:
 def test_every_method_is_there_once() -> None:
     entries = registry.entries()
     assert len({(entry.name, entry.computes) for entry in entries}) == len(entries)
-    assert set(registry.names()) == {*ALGORITHMS, GEMM, *LAYER_METHODS, *CONV_BASELINES}
+    assert set(registry.names()) == {*ALGORITHMS, GEMM, RING, *LAYER_METHODS, *CONV_BASELINES}
     assert {entry.form for entry in entries} == {"blocks", "tensors", "rows"}
     for entry in entries:
         assert not entry.outside
-        assert entry.name in (GEMM, getattr(entry.method, "name", None))
+        assert entry.name in (GEMM, RING, getattr(entry.method, "name", None))
 
 
 def test_the_house_would_be_accepted_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,10 +74,12 @@ def test_the_house_would_be_accepted_from_outside(monkeypatch: pytest.MonkeyPatc
 
 
 def test_what_is_unknown_names_all_there_is() -> None:
-    with pytest.raises(cb.ParameterError, match=r"skewed .* gemm \| metakernel .* got fast"):
+    with pytest.raises(cb.ParameterError, match=r"skewed .* gemm \| ring-products \| metakernel .* got fast"):
         find("fast")
     with pytest.raises(cb.ParameterError, match=r"no algorithm of this name .expected .*skewed.*, got fast"):
         cb.compile(product, SQUARE, algorithm="fast")
+    with pytest.raises(cb.ParameterError, match="taken by themselves there"):
+        cb.compile(product, SQUARE, algorithm=RING)
     with pytest.raises(KeyError):
         ALGORITHMS[METAKERNEL]
 

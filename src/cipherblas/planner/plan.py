@@ -19,7 +19,7 @@ from cipherblas.crypto.security import LEVELS
 from cipherblas.evaluators.slots.values import Order
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.results import labels_of, results_of
-from cipherblas.methods.matmul.registry import GEMM, find
+from cipherblas.methods.matmul.registry import GEMM, RING, find
 from cipherblas.methods.matvec_conv.registry import LAYER_METHODS
 from cipherblas.planner.machine import Machine
 from cipherblas.planner.stages import DEFAULT_LINK, Minimise, Stages, predicted
@@ -148,6 +148,12 @@ class PlanOptions:
                     "The algorithm must be given by its name.",
                     expected="a name",
                     got=type(self.algorithm).__name__,
+                )
+            if self.algorithm == RING:
+                raise ParameterError(
+                    "Products of ring elements are parts of programs that refresh, and taken by themselves there.",
+                    expected='another algorithm, or cb.refresh and form="mixed"',
+                    got=RING,
                 )
             if self.algorithm not in (GEMM, *LAYER_METHODS):
                 find(self.algorithm)
