@@ -1,4 +1,5 @@
 // The server side of `Context`: arithmetic on ciphertexts with public keys only.
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -10,6 +11,7 @@
 #include "core/arrays.h"
 #include "ring/aligned.h"
 #include "ring/threads.h"
+#include "rlwe/baby_steps.h"
 #include "rlwe/encryption.h"
 #include "rlwe/transform.h"
 
@@ -264,13 +266,14 @@ Words drop(const Context& context, const AnyArray& ct, int limbs) {
     return result.array();
 }
 
-Words relinearise_with(const Context& context, const AnyArray& ct3, const AnyArray& key) {
+Words relinearise_with(const Context& context, const AnyArray& ct3, const AnyArray& key, bool rescale) {
     const Ciphertext x(context, ct3, "ct3");
     const SwitchingKey switching_key(context, key, "relinearisation key");
-    CiphertextResult result(context, 2, x.view().limbs);
+    if (rescale && x.view().limbs < 2) fail("ct3", "at least 2 limbs for a rescale", "1");
+    CiphertextResult result(context, 2, x.view().limbs - (rescale ? 1 : 0));
     {
         const nb::gil_scoped_release release;
-        relinearise(context, x.view(), switching_key.view(), result.span().data);
+        relinearise(context, x.view(), switching_key.view(), rescale, result.span().data);
     }
     return result.array();
 }
@@ -282,12 +285,88 @@ Words multiply_relinearise_with(const Context& context, const AnyArray& left, co
     CiphertextResult result(context, 2, x.view().limbs);
     {
         const nb::gil_scoped_release release;
-        multiply_relinearise(context, {x.view(), y.view()}, switching_key.view(), result.span().data);
+        multiply_relinearise(context, {x.view(), y.view()}, switching_key.view(), false, result.span().data);
+    }
+    return result.array();
+}
+
+Words multiply_rescale(const Context& context, const AnyArray& left, const AnyArray& right,
+                       const AnyArray& key, const nb::object& factor, const std::optional<AnyArray>& added,
+                       const nb::object& added_factor, const nb::object& constant) {
+    const Ciphertext x(context, left, "left"), y(context, right, "right");
+    const SwitchingKey switching_key(context, key, "relinearisation key");
+    const int limbs = x.view().limbs;
+    if (limbs < 2) fail("left", "at least 2 limbs for a rescale", "1");
+    ProductView product{x.view(), y.view()};
+    const std::vector<std::uint64_t> factors = residues_of(context, factor, limbs);
+    const std::vector<std::uint64_t> added_factors = residues_of(context, added_factor, limbs);
+    const std::vector<std::uint64_t> constants = residues_of(context, constant, limbs);
+    if (!factor.equal(nb::int_(1))) product.factors = factors.data();
+    if (!constant.equal(nb::int_(0))) product.constants = constants.data();
+    std::optional<Ciphertext> z;
+    if (added) {
+        z.emplace(context, *added, "added");
+        product.added = z->view();
+        product.added_factors = added_factors.data();
+    }
+    CiphertextResult result(context, 2, limbs - 1);
+    {
+        const nb::gil_scoped_release release;
+        multiply_relinearise(context, product, switching_key.view(), true, result.span().data);
     }
     return result.array();
 }
 
 using Term = std::tuple<int, int, std::uint64_t, int, int>;
+using PackedRows = std::vector<Argument<std::uint64_t, Layout::kPacked>>;
+
+// A plaintext in NTT Montgomery form; `rows` keeps what it views.
+PlaintextView plaintext_rows(const Context& context, const AnyArray& plaintext, PackedRows& rows) {
+    rows.emplace_back(plaintext, "plaintexts", std::vector<std::int64_t>{kAny, length(context.n())});
+    const std::int64_t limbs = length(rows.back().shape(0)) - context.num_p();
+    if (limbs < 1 || limbs > context.num_q()) {
+        fail("plaintexts",
+             "rows of 1 to " + std::to_string(context.num_q()) + " limbs and " +
+                 std::to_string(context.num_p()) + " special limbs",
+             shape_text(plaintext));
+    }
+    return {nullptr, rows.back().data(), static_cast<int>(limbs), false};
+}
+
+std::vector<Words> baby_sums(const Context& context, const AnyArray& source,
+                             const std::vector<std::tuple<std::uint64_t, int>>& babies,
+                             const std::vector<AnyArray>& keys,
+                             const std::vector<std::vector<std::tuple<int, int>>>& outputs,
+                             const std::vector<AnyArray>& plaintexts) {
+    const Ciphertext x(context, source, "source");
+    std::vector<SwitchingKey> key_arguments;
+    PackedRows rows;
+    BabySums sums;
+    sums.source = x.view();
+    for (const auto& [galois, key] : babies) sums.babies.push_back({galois, key});
+    for (const AnyArray& key : keys) {
+        key_arguments.emplace_back(context, key, "keys");
+        sums.keys.push_back(key_arguments.back().view());
+    }
+    for (const AnyArray& plaintext : plaintexts) {
+        sums.plaintexts.push_back(plaintext_rows(context, plaintext, rows));
+    }
+    std::vector<CiphertextResult> results;
+    std::vector<std::uint64_t*> data;
+    for (const auto& terms : outputs) {
+        sums.outputs.emplace_back();
+        for (const auto& [baby, plaintext] : terms) sums.outputs.back().push_back({baby, plaintext});
+        results.emplace_back(context, 2, x.view().limbs);
+        data.push_back(results.back().span().data);
+    }
+    {
+        const nb::gil_scoped_release release;
+        run_baby_sums(context, sums, data.data());
+    }
+    std::vector<Words> arrays;
+    for (CiphertextResult& result : results) arrays.push_back(result.array());
+    return arrays;
+}
 
 std::vector<Words> linear_transform(const Context& context, const std::vector<AnyArray>& sources,
                                     const std::vector<Term>& terms, const std::vector<AnyArray>& keys,
@@ -296,12 +375,10 @@ std::vector<Words> linear_transform(const Context& context, const std::vector<An
     if (order != "limb" && order != "rotation") fail("order", "'limb' or 'rotation'", "'" + order + "'");
     if (sources.empty()) fail("sources", "at least one ciphertext", "none");
     if (outputs < 0 || outputs > (1 << 20)) fail("outputs", "0 to 1048576", std::to_string(outputs));
-    const std::int64_t n = length(context.n());
-
     const Factors inputs(context, sources, "sources");
     std::vector<SwitchingKey> key_arguments;
     std::vector<Coefficients> coefficients;
-    std::vector<Argument<std::uint64_t, Layout::kPacked>> rows;
+    PackedRows rows;
     Transform transform;
     transform.limbs = inputs.views.front().limbs;
     transform.outputs = outputs;
@@ -312,24 +389,13 @@ std::vector<Words> linear_transform(const Context& context, const std::vector<An
         transform.keys.push_back(key_arguments.back().view());
     }
     for (const AnyArray& plaintext : plaintexts) {
-        PlaintextView view;
         if (plaintext.dtype() == nb::dtype<std::int64_t>()) {
             coefficients.emplace_back(context, plaintext, "plaintexts");
-            view.coefficients = coefficients.back().data();
-            view.symmetric = is_symmetric(view.coefficients, context.n());
+            const std::int64_t* data = coefficients.back().data();
+            transform.plaintexts.push_back({data, nullptr, 0, is_symmetric(data, context.n())});
         } else {
-            rows.emplace_back(plaintext, "plaintexts", std::vector<std::int64_t>{kAny, n});
-            const std::int64_t limbs = length(rows.back().shape(0)) - context.num_p();
-            if (limbs < 1 || limbs > context.num_q()) {
-                fail("plaintexts",
-                     "rows of 1 to " + std::to_string(context.num_q()) + " limbs and " +
-                         std::to_string(context.num_p()) + " special limbs",
-                     shape_text(plaintext));
-            }
-            view.rows = rows.back().data();
-            view.limbs = static_cast<int>(limbs);
+            transform.plaintexts.push_back(plaintext_rows(context, plaintext, rows));
         }
-        transform.plaintexts.push_back(view);
     }
     for (const auto& [output, source, galois, key, plaintext] : terms) {
         transform.terms.push_back({output, source, galois, key, plaintext});
@@ -384,7 +450,22 @@ void bind_server(nb::class_<Context>& context) {
         .def("drop", &drop, "ct"_a, "limbs"_a, "A copy of the first `limbs` limbs.")
         .def("multiply_relinearise", &multiply_relinearise_with, "left"_a, "right"_a, "key"_a,
              "The relinearised product of two ciphertexts; the product itself is never stored.")
-        .def("relinearise", &relinearise_with, "ct3"_a, "key"_a, "(b, a, c2) -> (b, a) with the key of s^2.")
+        .def("multiply_rescale", &multiply_rescale, "left"_a, "right"_a, "key"_a, "factor"_a,
+             "added"_a.none(), "added_factor"_a, "constant"_a,
+             "left right factor + added added_factor + constant in every slot, relinearised and divided by "
+             "the last limb\n"
+             "in one ModDown: integers of any size, `added` a ciphertext or None.")
+        .def("relinearise", &relinearise_with, "ct3"_a, "key"_a, "rescale"_a = false,
+             "(b, a, c2) -> (b, a) with the key of s^2; with `rescale` divided by the last limb in the same "
+             "ModDown.")
+        .def("baby_sums", &baby_sums, "source"_a, "babies"_a, "keys"_a, "outputs"_a, "plaintexts"_a,
+             "For every output the sum of plaintext * automorphism(source), with one ModDown each; each "
+             "automorphism is\n"
+             "made once.\n\n"
+             "babies: (galois, key index, or -1 for 1 alone). outputs: lists of (baby index, plaintext "
+             "index). "
+             "Plaintexts:\n"
+             "uint64 (limbs + k, N) in NTT Montgomery form.")
         .def("linear_transform", &linear_transform, "sources"_a, "terms"_a, "keys"_a, "plaintexts"_a,
              "outputs"_a, "rescale"_a, "order"_a,
              "Sums of plaintext * automorphism(source) with one ModDown per output.\n\n"

@@ -79,7 +79,7 @@ void BaseConversion::prepare(std::uint64_t* block, int i, const LimbSource& limb
                              std::uint64_t* scratch) const {
     const PieceLayout pieces = layout(together);
     const Modulus& d = basis_->modulus(source(i));
-    const std::uint64_t factor = digit_factors_[static_cast<std::size_t>(i)];
+    const std::uint64_t factor = mul_mod(digit_factors_[static_cast<std::size_t>(i)], limb.factor, d);
     const std::size_t step = pieces.stride == 0 ? basis_->n() : pieces.stride / sources_.size();
     const bool bypass = pieces.stride > 0 && sources_.size() * basis_->n() > kBypassWords;
     kernels().intt_scaled(block + static_cast<std::size_t>(i) * step, limb.a, limb.b, scratch,

@@ -12,11 +12,12 @@
 
 namespace cipherblas {
 
-// A limb in NTT form, or the product of two of them; or its negative.
+// A limb in NTT form, or the product of two of them; or its negative; times a factor, a residue.
 struct LimbSource {
     const std::uint64_t* a;
     const std::uint64_t* b = nullptr;
     bool negated = false;
+    std::uint64_t factor = 1;
 };
 
 class BaseConversion {

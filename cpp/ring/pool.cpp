@@ -71,6 +71,11 @@ char* map_huge(std::size_t size) {
     return begin + head;
 }
 
+// Moves a huge page to another one, which is mapped and untouched; where it fails that one may be unmapped.
+bool move_page(char* from, char* to) {
+    return mremap(from, kHugePage, kHugePage, MREMAP_MAYMOVE | MREMAP_FIXED, to) != MAP_FAILED;
+}
+
 // Blocks that are smaller than a huge page, of all sizes one after another in regions of huge pages. Pages of a block that
 // is released go back to the system; its addresses wait for another block of its size, until no block of the region is lent.
 class Regions {
@@ -176,6 +181,53 @@ void* system_allocate(std::size_t size) {
 void system_release(void* data, std::size_t) { ::operator delete(data, std::align_val_t{kAlignment}); }
 #endif
 
+using Blocks = std::map<std::size_t, std::vector<void*>>;  // by size
+
+void release(const Blocks& blocks) {
+    for (const auto& [size, list] : blocks) {
+        for (void* data : list) system_release(data, size);
+    }
+}
+
+// A new block, for which others are released: it takes over their huge pages, which are not cleared then. Null where there is
+// no memory.
+void* replace(const Blocks& blocks, std::size_t size) {
+#if defined(__linux__)
+    char* const begin = size >= kHugePage && !blocks.empty() ? map_huge(size) : nullptr;
+    if (begin != nullptr) {
+        std::size_t room = size / kHugePage, taken = 0;
+        bool moves = true;
+        for (auto entry = blocks.rbegin(); entry != blocks.rend(); ++entry) {
+            const std::size_t length = entry->first;
+            for (void* block : entry->second) {
+                char* data = static_cast<char*>(block);
+                char* const end = data + length;
+                // Page by page: those that were moved before may be mappings of their own.
+                for (std::size_t pages = length / kHugePage; moves && pages > 0 && room > 0; --pages) {
+                    if (data == block) LEND_MEMORY(data, length);
+                    moves = move_page(data, begin + taken);
+                    if (!moves) break;
+                    data += kHugePage;
+                    taken += kHugePage;
+                    --room;
+                }
+                if (data == block) {
+                    system_release(data, length);
+                } else if (data < end) {
+                    munmap(data, static_cast<std::size_t>(end - data));
+                }
+            }
+        }
+        if (moves) return begin;
+        munmap(begin, taken);  // not the page to which none was moved: it may be somebody else's by now
+        munmap(begin + taken + kHugePage, size - taken - kHugePage);
+        return system_allocate(size);
+    }
+#endif
+    release(blocks);
+    return system_allocate(size);
+}
+
 class Pool {
   public:
     void* take(std::size_t size) {
@@ -196,8 +248,7 @@ class Pool {
             // New memory: what idles must not make the pool larger than what was in use together, by much.
             surplus = idle_beyond(most_lent_bytes_ + kSpareBytes - lent_bytes_);
         }
-        release(surplus);
-        void* data = system_allocate(size);
+        void* data = replace(surplus, size);
         if (data == nullptr) {
             trim();
             data = system_allocate(size);
@@ -242,8 +293,6 @@ class Pool {
     }
 
   private:
-    using Blocks = std::map<std::size_t, std::vector<void*>>;
-
     // Takes the largest idle blocks out until at most so many bytes idle. Called under the lock.
     Blocks idle_beyond(std::size_t bytes) {
         Blocks taken;
@@ -258,12 +307,6 @@ class Pool {
             if (list.empty()) idle_.erase(largest);
         }
         return taken;
-    }
-
-    static void release(const Blocks& blocks) {
-        for (const auto& [size, list] : blocks) {
-            for (void* data : list) system_release(data, size);
-        }
     }
 
     std::mutex lock_;

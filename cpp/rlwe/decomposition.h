@@ -18,7 +18,7 @@ struct SwitchedPolynomial {
 
     LimbSource limb(int i) const {
         if (product == nullptr) return {view.limb(i), nullptr};
-        return {product->left.limb(1, i), product->right.limb(1, i)};
+        return {product->left.limb(1, i), product->right.limb(1, i), false, product->factor(i)};
     }
 };
 

@@ -22,15 +22,19 @@ Decompositions decompose(const TransformPlan& plan) {
 DigitParts::DigitParts(const TransformPlan& plan)
     : part_words_(plan.context->n() /
                   static_cast<std::size_t>(kernels().ntt_parts(plan.context->basis().log_n()))) {
-    bool has_product = false;
+    bool has_product = false, adds = false;
     std::size_t digits = 0;
     for (const PlannedSource& source : plan.sources) {
         first_digit_.push_back(digits);
         if (source.decomposed) digits += static_cast<std::size_t>(plan.context->digits(plan.limbs));
-        has_product = has_product || source.switched.product != nullptr;
+        if (source.switched.product == nullptr) continue;
+        has_product = true;
+        adds =
+            source.switched.product->added.data != nullptr || source.switched.product->constants != nullptr;
     }
     digits_.resize(digits);
-    words_ = Buffer::of_words((digits + (has_product ? 3 : 0)) * part_words_);
+    words_ = Buffer::of_words((digits + (has_product ? 3 : 0) + (adds ? 1 : 0)) * part_words_);
+    if (adds) addend_ = words_.words() + (digits + 3) * part_words_;
     for (std::size_t c = 0; has_product && c < 3; ++c)
         product_[c] = words_.words() + (digits + c) * part_words_;
 }
@@ -154,15 +158,30 @@ void ExtendedLimbs::take_own(std::size_t source, int target, DigitParts& parts) 
         parts.digits_[own] = switched.view.limb(target) + parts.begin_;
         return;
     }
+    parts.make_product(*switched.product, target, plan_->context->modulus(target));
+    parts.digits_[own] = parts.product_[2];
+}
+
+void DigitParts::make_product(const ProductView& product, int limb, const Modulus& m) {
+    const Kernels& k = kernels();
     const std::uint64_t* factors[4];
     for (int c = 0; c < 2; ++c) {
-        factors[c] = switched.product->left.limb(c, target) + parts.begin_;
-        factors[2 + c] = switched.product->right.limb(c, target) + parts.begin_;
+        factors[c] = product.left.limb(c, limb) + begin_;
+        factors[2 + c] = product.right.limb(c, limb) + begin_;
     }
-    kernels().multiply_sum(parts.product_[0], parts.product_[1], parts.product_[2], &factors[0], &factors[1],
-                           &factors[2], &factors[3], 1, false, false, parts.part_words_,
-                           plan_->context->modulus(target));
-    parts.digits_[own] = parts.product_[2];
+    k.multiply_sum(product_[0], product_[1], product_[2], &factors[0], &factors[1], &factors[2], &factors[3],
+                   1, false, false, part_words_, m);
+    for (std::uint64_t* const words : product_) {
+        if (product.factors != nullptr) k.mul_scalar(words, words, product.factor(limb), part_words_, m);
+    }
+    for (int c = 0; product.added.data != nullptr && c < 2; ++c) {
+        k.mul_scalar(addend_, product.added.limb(c, limb) + begin_, product.added_factors[limb], part_words_,
+                     m);
+        k.add(product_[c], product_[c], addend_, part_words_, m);
+    }
+    if (product.constants == nullptr) return;
+    std::fill_n(addend_, part_words_, product.constants[limb]);
+    k.add(product_[0], product_[0], addend_, part_words_, m);
 }
 
 void ExtendedLimbs::transform(int target, int t) {

@@ -30,6 +30,7 @@ class DigitParts {
         range_ = range;
         owned_ = digits_.empty();
     }
+    void make_product(const ProductView& product, int limb, const Modulus& m);
 
     std::size_t part_words_;
     std::size_t begin_ = 0;                     // of the part
@@ -39,6 +40,7 @@ class DigitParts {
     std::vector<const std::uint64_t*> digits_;  // of all sources
     std::vector<std::size_t> first_digit_;      // by source
     std::uint64_t* product_[3] = {};            // null: no source is a product
+    std::uint64_t* addend_ = nullptr;           // of that product
 };
 
 // Room for `capacity` limbs, numbered t = 0, 1, ..., and for so many digits of every source at one time.

@@ -143,8 +143,9 @@ namespace {
 
 // One source, one term, one output.
 void relinearise_source(const Context& context, const PlannedSource& source, int limbs,
-                        const SwitchingKeyView& key, std::uint64_t* out) {
+                        const SwitchingKeyView& key, bool rescale, std::uint64_t* out) {
     context.check_limbs(limbs);
+    if (rescale && limbs < 2) fail("limbs", "at least 2 for a rescale", std::to_string(limbs));
     if (context.num_p() == 0) fail("relinearise", "a context with special primes", "none");
     if (key.limbs < limbs) {
         fail("relinearisation key", "a key for at least " + std::to_string(limbs) + " limbs",
@@ -158,32 +159,33 @@ void relinearise_source(const Context& context, const PlannedSource& source, int
     plan.sources.push_back(source);
     plan.terms.push_back({0, &key, nullptr, nullptr});
     plan.first_term = {0, 1};
-    finish_plan(plan, false);
+    finish_plan(plan, rescale);
     run_limb_order(plan, &out);
 }
 
 }  // namespace
 
 void relinearise(const Context& context, const CiphertextView& ciphertext, const SwitchingKeyView& key,
-                 std::uint64_t* out) {
+                 bool rescale, std::uint64_t* out) {
     if (ciphertext.components != 3)
         fail("relinearise", "3 components", std::to_string(ciphertext.components));
     const PlannedSource source{
         {ciphertext.component(0), ciphertext.component(1)}, {ciphertext.component(2), nullptr}, true, true};
-    relinearise_source(context, source, ciphertext.limbs, key, out);
+    relinearise_source(context, source, ciphertext.limbs, key, rescale, out);
 }
 
 void multiply_relinearise(const Context& context, const ProductView& product, const SwitchingKeyView& key,
-                          std::uint64_t* out) {
-    const auto check = [](const char* name, const CiphertextView& factor) {
-        if (factor.components != 2) fail(name, "2 components", std::to_string(factor.components));
+                          bool rescale, std::uint64_t* out) {
+    const auto check = [&](const char* name, const CiphertextView& ciphertext) {
+        if (ciphertext.components != 2) fail(name, "2 components", std::to_string(ciphertext.components));
+        if (ciphertext.limbs != product.left.limbs) {
+            fail(name, std::to_string(product.left.limbs) + " limbs", std::to_string(ciphertext.limbs));
+        }
     };
     check("left", product.left);
     check("right", product.right);
-    if (product.left.limbs != product.right.limbs) {
-        fail("right", std::to_string(product.left.limbs) + " limbs", std::to_string(product.right.limbs));
-    }
-    relinearise_source(context, {{}, {{}, &product}, true, true}, product.left.limbs, key, out);
+    if (product.added.data != nullptr) check("added", product.added);
+    relinearise_source(context, {{}, {{}, &product}, true, true}, product.left.limbs, key, rescale, out);
 }
 
 }  // namespace cipherblas

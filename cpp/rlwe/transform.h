@@ -51,12 +51,13 @@ inline constexpr std::size_t kDroppedBytes = std::size_t{256} << 20;
 void run_transform(const Context& context, const Transform& transform, TransformOrder order,
                    std::uint64_t* const* out);
 
-// (b, a, c2) -> (b, a) with the key of s^2. out: [2][limbs][N].
+// (b, a, c2) -> (b, a) with the key of s^2; with `rescale`, divided by the last q limb in the same ModDown.
+// out: [2][limbs - rescale][N].
 void relinearise(const Context& context, const CiphertextView& ciphertext, const SwitchingKeyView& key,
-                 std::uint64_t* out);
+                 bool rescale, std::uint64_t* out);
 
-// The relinearised product of two ciphertexts: the product itself is never stored. out: [2][limbs][N].
+// The same of a product, which itself is never stored.
 void multiply_relinearise(const Context& context, const ProductView& product, const SwitchingKeyView& key,
-                          std::uint64_t* out);
+                          bool rescale, std::uint64_t* out);
 
 }  // namespace cipherblas

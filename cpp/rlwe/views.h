@@ -25,9 +25,16 @@ struct CiphertextView {
     const std::uint64_t* limb(int c, int i) const { return data + c * component_stride + i * limb_stride; }
 };
 
-// The product (b, a, c2) of two ciphertexts, made where it is read.
+// The product (b, a, c2) of two ciphertexts times a number, plus another ciphertext times one and a number in every slot, made
+// where it is read. Numbers are residues, one for each limb.
 struct ProductView {
     CiphertextView left, right;
+    const std::uint64_t* factors = nullptr;  // null: 1
+    CiphertextView added = {};               // without data: none
+    const std::uint64_t* added_factors = nullptr;
+    const std::uint64_t* constants = nullptr;  // null: 0
+
+    std::uint64_t factor(int limb) const { return factors == nullptr ? 1 : factors[limb]; }
 };
 
 // A ciphertext in contiguous memory.

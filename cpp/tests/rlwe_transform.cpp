@@ -241,7 +241,8 @@ TEST_P(Transforms, ProductsDecryptBeforeAndAfterRelinearisation) {
         kernels().mul(&square[offset], &toy.secret[offset], &toy.secret[offset], n, toy.context.modulus(i));
     }
     const Words key = toy.key(square, c.key_limbs);
-    relinearise(toy.context, toy.view(product, 3, c.limbs), toy.key_view(key, c.key_limbs), result.data());
+    relinearise(toy.context, toy.view(product, 3, c.limbs), toy.key_view(key, c.key_limbs), false,
+                result.data());
     toy.expect_decrypts(result, 2, c.limbs, product_scale, expected);
 }
 

@@ -266,6 +266,21 @@ def test_results_are_aligned_and_outlive_the_pool(ring: Ring) -> None:
         np.testing.assert_array_equal(h, expected)
 
 
+def test_a_block_takes_over_the_pages_of_others() -> None:
+    """Blocks of changing sizes, none of which would fit beside what idles: no page is shared."""
+    n, held = 1 << 14, list[Words]()
+    primes = _core.primes(n, 50, 64)
+    context = _core.Context(n, primes, [], 1)
+    for limbs in (62, 40, 31, 55, 18, 62, 47):
+        held.clear()
+        for value in range(4):
+            x = np.full((2, limbs, n), value, np.uint64)
+            held.append(context.neg(x))
+        for value, y in enumerate(held):
+            expected = np.array([(q - value) % q for q in primes[:limbs]], np.uint64)
+            assert (y == expected[None, :, None]).all()
+
+
 def test_the_pool_recycles() -> None:
     context = _core.Context(1 << 14, _core.primes(1 << 14, 50, 4), [], 1)
     x = np.zeros((2, 4, 1 << 14), dtype=np.uint64)

@@ -285,6 +285,21 @@ def test_relinearisation(both: Both) -> None:
         )
 
 
+def test_products_that_are_rescaled(both: Both) -> None:
+    """At once, with what is added."""
+    key, large = both.key(both.top), 3**40
+    for limbs in range(2, both.top + 1):
+        x, y, z, product = (both.ciphertext(limbs, components) for components in (2, 2, 2, 3))
+        both.check_ciphertext(lambda e, x=product: e.relinearise(e.upload(x), e.upload_key(key), True))
+        for added, numbers in ((None, (1, 0, 0)), (z, (2, -large, large)), (None, (-large, 0, -1))):
+            both.check_ciphertext(
+                lambda e, x=x, y=y, z=added, numbers=numbers: e.multiply_rescale(
+                    *(e.upload(x), e.upload(y), e.upload_key(key)),
+                    *(numbers[0], None if z is None else e.upload(z), *numbers[1:]),
+                )
+            )
+
+
 def test_switches_between_secrets(both: Both) -> None:
     key = both.key(both.top)
     for limbs in (1, 2, both.top):
@@ -300,6 +315,24 @@ def test_raised_moduli(both: Both) -> None:
     other = toy(both.params.n, (50.0,), 1, None)
     if other.q[0] == both.params.q[0]:
         both.check_ciphertext(lambda e: e.raised(e.beside(other).upload(x), both.top))
+
+
+def test_baby_sums(both: Both) -> None:
+    """Rotations for several sums, one of them in place; a sum of one term, and one of none."""
+    elements = (5, 1, 2 * both.params.n - 1, 25 % (2 * both.params.n))
+    keys = [both.key(both.top) for _ in range(3)]
+    babies = [(elements[0], 0), (1, -1), (elements[2], 1), (elements[3], 2)]
+    outputs: list[list[tuple[int, int]]] = [[(0, 0), (1, 1), (3, 2)], [(2, 0), (0, 3)], [(1, 2)], []]
+    messages = [both.message() for _ in range(4)]
+    for limbs in range(1, both.top + 1):
+        x = both.ciphertext(limbs)
+        for number in range(len(outputs)):
+            both.check_ciphertext(
+                lambda e, x=x, limbs=limbs, number=number: e.baby_sums(
+                    *(e.upload(x), babies, [e.upload_key(key) for key in keys], outputs),
+                    [e.extended_factor(e.upload_message(m), limbs) for m in messages],
+                )[number]
+            )
 
 
 @pytest.mark.parametrize("order", ["limb", "rotation"])

@@ -92,10 +92,18 @@ OPERATIONS: dict[str, Callable[[Evaluator, Ct], Any]] = {
     "transform in the coarse order": lambda ev, x: ev.linear_transform(x, masks(ev, 0, 1), order="rotation"),
     "transforms": lambda ev, x: list(ev.linear_transforms(x, [masks(ev, i, i + 1) for i in range(3)])),
     "transform by giant steps": lambda ev, x: ev.linear_transform(x, masks(ev, *range(6)), baby_steps=3),
+    "transform by giant steps, doubly hoisted": lambda ev, x: ev.linear_transform(
+        x, masks(ev, *range(7)), baby_steps=4, double=True
+    ),
     "product": lambda ev, x: ev.multiply(x, x),
     "sum of products": lambda ev, x: ev.multiply_sum([x] * 3, [x] * 3),
     "product, relinearised": lambda ev, x: ev.relinearise(ev.multiply(x, x)),
     "product, relinearised at once": lambda ev, x: ev.multiply_relinearised(x, x),
+    "product, relinearised and rescaled at once": lambda ev, x: ev.multiply_rescaled(x, x, 1.0, SCALE**2),
+    "product and a sum at once": lambda ev, x: ev.multiply_rescaled(
+        x, x, 2.0, SCALE**2, (ev.rotate(x, 0), -1.0), 0.5
+    ),
+    "relinearised and rescaled": lambda ev, x: ev.relinearise_rescaled(ev.multiply(x, x)),
     "product, rescaled": lambda ev, x: ev.rescale(ev.multiply(x, x)),
     "rescale": lambda ev, x: ev.rescale(x),
     "weighted sum": lambda ev, x: ev.multiply_sum([x] * 3, [mask(ev, i) for i in range(3)]),

@@ -185,9 +185,24 @@ CALLS: dict[str, Call] = {
     ),
     "rescale": Call({"ct": CT3, "count": 1}),
     "drop": Call({"ct": CT3, "limbs": 2}),
-    "relinearise": Call({"ct3": CT3, "key": KEY}),
+    "relinearise": Call({"ct3": CT3, "key": KEY, "rescale": True}),
+    "multiply_rescale": Call(
+        {
+            **{"left": CT, "right": CT, "key": KEY, "factor": 2},
+            **{"added": CT, "added_factor": 3, "constant": 1},
+        }
+    ),
     "multiply_relinearise": Call({"left": CT, "right": CT, "key": KEY}),
     "galois_element": Call({"step": 3}),
+    "baby_sums": Call(
+        {
+            "source": CT,
+            "babies": [(5, 0), (1, -1)],
+            "keys": [KEY],
+            "outputs": [[(0, 0), (1, 0)], [(1, 0)]],
+            "plaintexts": [C.plaintext(RING.small(), 3, special=True, montgomery=True)],
+        }
+    ),
     "linear_transform": Call(
         {
             "sources": [CT, C.neg(CT)],

@@ -212,14 +212,13 @@ class ReferenceEngine(Engine):
 
     # ---- key switching ----
 
-    def relinearise(self, x: Ciphertext, key: Key) -> Ciphertext:
+    def relinearise(self, x: Ciphertext, key: Key, rescale: bool = False) -> Ciphertext:
         words = _words(x, Ciphertext)
         limbs = words.shape[1]
         sums = self._switched(self._digits(words[2]), key, limbs, 1)
         self._add_lifted(sums, words[:2])
-        return Ciphertext(
-            np.stack([self._divided(part, self._extended(limbs), self._special) for part in sums])
-        )
+        dropped = [*([limbs - 1] if rescale else []), *self._special]
+        return Ciphertext(np.stack([self._divided(part, self._extended(limbs), dropped) for part in sums]))
 
     def switch(self, x: Ciphertext, key: Key) -> Ciphertext:
         b, a = _words(x, Ciphertext)
@@ -274,6 +273,56 @@ class ReferenceEngine(Engine):
 
     def multiply_relinearise(self, x: Ciphertext, y: Ciphertext, key: Key) -> Ciphertext:
         return self.relinearise(self.multiply_sum([x], [y], None), key)
+
+    def multiply_rescale(
+        self,
+        x: Ciphertext,
+        y: Ciphertext,
+        key: Key,
+        factor: int,
+        added: Ciphertext | None,
+        added_factor: int,
+        constant: int,
+    ) -> Ciphertext:
+        total = self.scaled_sum([self.multiply_sum([x], [y], None)], [factor], constant)
+        if added is not None:
+            words = _words(self.multiply_scalar(added, added_factor), Ciphertext)
+            total = self.add(total, Ciphertext(np.concatenate([words, np.zeros_like(words[:1])])))
+        return self.relinearise(total, key, True)
+
+    def extended_factor(self, message: Message, limbs: int) -> Factor:
+        return Factor(self._encoded(message, self._extended(limbs)))
+
+    def baby_sums(
+        self,
+        source: Ciphertext,
+        babies: Sequence[tuple[int, int]],
+        keys: Sequence[Key],
+        outputs: Sequence[Sequence[tuple[int, int]]],
+        plaintexts: Sequence[Factor],
+    ) -> list[Ciphertext]:
+        words = _words(source, Ciphertext)
+        limbs, n = words.shape[1:]
+        positions, digits, rotated = self._extended(limbs), self._digits(words[1]), []
+        for galois, key in babies:
+            if key >= 0:
+                value = self._switched(digits, keys[key], limbs, galois)
+                self._add_lifted(value, words[:1][..., ring.permutation(n, galois)])
+            else:
+                value = np.zeros((2, len(positions), n), np.uint64)
+                self._add_lifted(value, words)
+            rotated.append(value)
+        found = []
+        for terms in outputs:
+            total = np.zeros((2, len(positions), n), np.uint64)
+            for baby, plaintext in terms:
+                factor = _words(plaintexts[plaintext], Factor)
+                for row, limb in enumerate(positions):
+                    q = self._primes[limb]
+                    product = ring.times(rotated[baby][:, row], factor[row], q)
+                    total[:, row] = ring.plus(total[:, row], product, q)
+            found.append(np.stack([self._divided(part, positions, self._special) for part in total]))
+        return [Ciphertext(each) for each in found]
 
     def linear_transform(
         self,

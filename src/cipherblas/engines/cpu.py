@@ -113,8 +113,8 @@ class CpuEngine(Engine):
 
     # ---- key switching ----
 
-    def relinearise(self, x: Words, key: Words) -> Words:
-        return self._context.relinearise(x, key)
+    def relinearise(self, x: Words, key: Words, rescale: bool = False) -> Words:
+        return self._context.relinearise(x, key, rescale)
 
     def switch(self, x: Words, key: Words) -> Words:
         return self._context.relinearise(np.stack([x[0], np.zeros_like(x[0]), x[1]]), key)
@@ -148,6 +148,31 @@ class CpuEngine(Engine):
 
     def multiply_relinearise(self, x: Words, y: Words, key: Words) -> Words:
         return self._context.multiply_relinearise(x, y, key)
+
+    def multiply_rescale(
+        self,
+        x: Words,
+        y: Words,
+        key: Words,
+        factor: int,
+        added: Words | None,
+        added_factor: int,
+        constant: int,
+    ) -> Words:
+        return self._context.multiply_rescale(x, y, key, factor, added, added_factor, constant)
+
+    def extended_factor(self, message: Signed, limbs: int) -> Words:
+        return self._context.plaintext(message, limbs, special=True, montgomery=True)
+
+    def baby_sums(
+        self,
+        source: Words,
+        babies: Sequence[tuple[int, int]],
+        keys: Sequence[Words],
+        outputs: Sequence[Sequence[tuple[int, int]]],
+        plaintexts: Sequence[Words],
+    ) -> list[Words]:
+        return self._context.baby_sums(source, babies, keys, outputs, plaintexts)
 
     def linear_transform(
         self,

@@ -155,12 +155,26 @@ class Engine(Protocol):
 
     # ---- key switching ----
 
-    def relinearise(self, x: Ciphertext, key: Key) -> Ciphertext:
-        """(b, a, c2) → (b, a) with the key of s²."""
+    def relinearise(self, x: Ciphertext, key: Key, rescale: bool = False) -> Ciphertext:
+        """(b, a, c2) → (b, a) with the key of s²; with `rescale` divided by P·q, q the last limb, instead of P."""
         ...
 
     def multiply_relinearise(self, x: Ciphertext, y: Ciphertext, key: Key) -> Ciphertext:
         """`relinearise` of x·y."""
+        ...
+
+    def multiply_rescale(
+        self,
+        x: Ciphertext,
+        y: Ciphertext,
+        key: Key,
+        factor: int,
+        added: Ciphertext | None,
+        added_factor: int,
+        constant: int,
+    ) -> Ciphertext:
+        """`relinearise`, with `rescale`, of factor·x·y + added_factor·(added, 0) + (constant, 0, 0): integers of any
+        size, two components and equal limbs of x, y and what is added."""
         ...
 
     def switch(self, x: Ciphertext, key: Key) -> Ciphertext:
@@ -183,6 +197,28 @@ class Engine(Protocol):
 
     def parted(self, x: Ciphertext, inner: Engine) -> list[Ciphertext]:
         """The inverse of `joined`: k ciphertexts of `inner`."""
+        ...
+
+    def extended_factor(self, message: Message, limbs: int) -> Factor:
+        """A plaintext that `baby_sums` multiplies ciphertexts of so many limbs by: modulo Q·P."""
+        ...
+
+    def baby_sums(
+        self,
+        source: Ciphertext,
+        babies: Sequence[tuple[int, int]],
+        keys: Sequence[Key],
+        outputs: Sequence[Sequence[tuple[int, int]]],
+        plaintexts: Sequence[Factor],
+    ) -> list[Ciphertext]:
+        """Sums of plaintext·automorphism(source) as in `linear_transform`, divided by P.
+
+        Args:
+            source: two components.
+            babies: Galois element and number of its key, or -1 for the element 1; one of them at least has a key.
+            outputs: of each sum the terms, by number of an automorphism and of a plaintext.
+            plaintexts: of `extended_factor`, for the limbs of the source.
+        """
         ...
 
     def linear_transform(

@@ -14,7 +14,7 @@ from cipherblas.planner.sizing import PRIME_SPREAD_BITS, NoRingError, Sizing, bu
 from cipherblas.rlwe.rings import RingShape
 
 BASE_BITS, DOWN_BITS = 50.0, 34.0  # of q_0, and of the limbs of slots to coefficients
-SCALE_BITS, UP_BITS = 40.0, 49.0  # of the working levels; of the limbs of EvalMod and coefficients to slots
+SCALE_BITS, UP_BITS = 40.0, 49.8  # of the working levels; of the limbs of EvalMod and coefficients to slots
 SMALL_RING, SMALL_SCALE_BITS, SMALL_UP_BITS = 1 << 15, 38.0, 47.0
 DIGITS = (3, 4, 6, 8)  # of key switching, that are tried
 MOST_WORKING = 40  # levels, where security sets no limit

@@ -148,6 +148,13 @@ class Costs:
         """What a product that is relinearised at once makes twice: its third component."""
         counts.mac_limbs += limbs
 
+    def fused_sum(self, counts: Counts, limbs: int, scaled: bool, terms: int, constant: bool) -> None:
+        """What is added to a product before it is relinearised, where its components are made: these are scaled, and so
+        are both of each term."""
+        counts.adds += terms + constant
+        counts.mac_limbs += (3 * scaled + 2 * terms) * limbs
+        counts.ciphertext_bytes += 2 * terms * limbs * self._limb_bytes
+
     def scaling(self, counts: Counts, components: int, limbs: int) -> None:
         """A product by an integer."""
         counts.mac_limbs += components * limbs
@@ -175,6 +182,13 @@ class Costs:
         """
         special = self._special * extended
         self._plains(counts, number, number * (limbs + special) - unrotated * special)
+
+    def baby_sum(self, counts: Counts, number: int, limbs: int, unrotated: int) -> None:
+        """Plaintexts modulo Q·P multiplied into two components each, modulo P only into those that are rotated."""
+        counts.sums += 1
+        self._plains(counts, number, number * (limbs + self._special))
+        counts.mac_limbs -= 2 * unrotated * self._special
+        counts.plain_bytes_read -= unrotated * self._special * self._limb_bytes
 
     def plains(self, counts: Counts, number: int, limbs: int, stored: int = 0) -> None:
         """Plaintexts multiplied into two components each; `stored` of them were encoded before."""

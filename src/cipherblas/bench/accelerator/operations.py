@@ -93,6 +93,7 @@ class Recorder(Symbolic):
         baby_steps: int | None = None,
         order: str | None = None,
         most: float = math.inf,
+        double: bool = False,
     ) -> Any:
         """One transform; there are no baby steps in Algorithm 3."""
         return next(self.linear_transforms(x, [diagonals], order=order))

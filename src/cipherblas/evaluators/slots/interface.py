@@ -227,6 +227,7 @@ class Evaluator(Products):
         baby_steps: int | None = None,
         order: str | None = None,
         most: float = math.inf,
+        double: bool = False,
     ) -> Any:
         """Σ_z u_z ⊙ Rot_z(x) (FAME, Algorithms 1 and 3). Levels: 1, none when every diagonal is None.
 
@@ -238,6 +239,8 @@ class Evaluator(Products):
             order: "limb" or "rotation", the loop order of the executor; by default the evaluator's.
             most: with baby steps, what no slot of the result exceeds, as the caller knows; or no coefficient, where it
                 is the coefficients that what follows reads.
+            double: with baby steps, a ModDown for each giant step instead of each baby step (double hoisting), where
+                those are fewer, and diagonals that are encoded modulo P as well.
 
         The scale is unchanged: diagonals are encoded at the scale of the limb that the merged rescale drops.
         """
@@ -245,7 +248,7 @@ class Evaluator(Products):
         if isinstance(x, Plain):
             return rotations.transform_plain(x, transform)
         if baby_steps is not None and transform.masked and len(transform) > 2:
-            return rotations.transform_giant_steps(self, x, transform, baby_steps, order, most)
+            return rotations.transform_giant_steps(self, x, transform, baby_steps, order, most, double)
         return next(self.linear_transforms(x, [transform], order=order))
 
     def linear_transforms(

@@ -23,7 +23,8 @@ from cipherblas.engines.protocol import Term as EngineTerm
 from cipherblas.evaluators.slots.bookkeeping import DEFAULT_WORKING_BYTES, Term
 from cipherblas.evaluators.slots.encoder import PlainEncoder
 from cipherblas.evaluators.slots.interface import Evaluator
-from cipherblas.evaluators.slots.values import Order, Plain, WeightGroup
+from cipherblas.evaluators.slots.scales import Numbers
+from cipherblas.evaluators.slots.values import GiantStep, Order, Plain, WeightGroup
 from cipherblas.rlwe.key_policies import KeyPolicy
 
 
@@ -157,6 +158,13 @@ class Native(Evaluator):
             (plain.key, scale, limbs), lambda: self.engine.factor(self._message(plain, scale), limbs)
         )
 
+    def _extended_factor(self, plain: Plain, scale: float, limbs: int) -> Factor:
+        """The same for `Engine.baby_sums`."""
+        return self._kept(plain).get(
+            (plain.key, scale, limbs, "extended"),
+            lambda: self.engine.extended_factor(self._message(plain, scale), limbs),
+        )
+
     # ---- hooks ----
 
     def _rotate_data(self, data: Any, steps: Sequence[int], limbs: int) -> list[Any]:
@@ -206,6 +214,25 @@ class Native(Evaluator):
         return self.engine.linear_transform(
             sources, rows, keys, plaintexts, outputs, rescale, order or self.order
         )
+
+    def _baby_sums_data(
+        self, data: Any, babies: Sequence[int], groups: Sequence[GiantStep], scale: float, limbs: int
+    ) -> list[Any]:
+        steps = [baby for baby in babies if baby % self.slots]
+        keys = [self._rotation_key(step % self.slots, limbs) for step in steps]
+        position = {step: index for index, step in enumerate(steps)}
+        rows = [
+            (self.galois_element(baby % self.slots) if baby in position else 1, position.get(baby, -1))
+            for baby in babies
+        ]
+        number = {baby: index for index, baby in enumerate(babies)}
+        plaintexts: list[Factor] = []
+        outputs = []
+        for group in groups:
+            first = len(plaintexts)
+            plaintexts += [self._extended_factor(plain, scale, limbs) for plain in group.plains]
+            outputs.append([(number[baby], first + index) for index, baby in enumerate(group.babies)])
+        return self.engine.baby_sums(data, rows, keys, outputs, plaintexts)
 
     def _product_data(self, lefts: Sequence[Any], rights: Sequence[Any], accumulator: Any) -> Any:
         return self.engine.multiply_sum(lefts, rights, accumulator)
@@ -272,6 +299,23 @@ class Native(Evaluator):
     def _relinearised_product_data(self, x: Any, y: Any, limbs: int) -> Any:
         return self.engine.multiply_relinearise(x, y, self._relinearisation_key(limbs))
 
+    def _product_rescale_data(
+        self,
+        x: Any,
+        y: Any,
+        added: Sequence[Any],
+        values: Sequence[float],
+        numbers: Numbers,
+        scale: float,
+        limbs: int,
+    ) -> Any:
+        key, constant = self._relinearisation_key(limbs), _integer(numbers.constant, scale)
+        other, of_other = (added[0], numbers.factors[1]) if added else (None, 0)
+        return self.engine.multiply_rescale(x, y, key, numbers.factors[0], other, of_other, constant)
+
+    def _relinearise_rescale_data(self, data: Any, limbs: int) -> Any:
+        return self.engine.relinearise(data, self._relinearisation_key(limbs), rescale=True)
+
     def _rescale_data(self, data: Any) -> Any:
         return self.engine.rescale(data)
 
@@ -306,18 +350,20 @@ class Native(Evaluator):
     def _number_sum_data(
         self,
         datas: Sequence[Any],
-        factors: Sequence[int],
         values: Sequence[float],
-        missed: Sequence[float],
-        constant: Plain | None,
+        numbers: Numbers,
         scale: float,
         limbs: int,
     ) -> Any:
-        added = 0 if constant is None else round(float(constant.values()[0].real) * scale)
-        return self.engine.scaled_sum(datas, factors, added)
+        return self.engine.scaled_sum(datas, numbers.factors, _integer(numbers.constant, scale))
 
     def _scale_data(self, x: Any, factor: int, value: float) -> Any:
         return x if factor == 1 else self.engine.multiply_scalar(x, factor)
+
+
+def _integer(constant: Plain | None, scale: float) -> int:
+    """A number at a scale."""
+    return 0 if constant is None else round(float(constant.values()[0].real) * scale)
 
 
 def _giving(message: Message) -> Callable[[], Message]:

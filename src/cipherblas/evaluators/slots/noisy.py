@@ -46,6 +46,28 @@ class Noisy(Clear):
         result = super().multiply_relinearised(x, y)
         return self._with_error(result, self._switched(result))
 
+    def multiply_rescaled(
+        self,
+        x: Ct,
+        y: Ct,
+        value: float,
+        scale: float,
+        added: tuple[Ct, float] | None = None,
+        constant: float = 0.0,
+    ) -> Ct:
+        """As `Evaluator.multiply_rescaled`."""
+        result = super().multiply_rescaled(x, y, value, scale, added, constant)
+        switched = abs(value) * self.noise_model.key_switch(result.limbs + 1, x.scale * y.scale)
+        return self._with_error(result, math.hypot(switched, self.noise_model.rounding(result.scale)))
+
+    def relinearise_rescaled(self, ct: Ct) -> Ct:
+        """As `Evaluator.relinearise_rescaled`."""
+        result = super().relinearise_rescaled(ct)
+        if ct.components == 2:
+            return result  # `rescale` made an error
+        switched = self.noise_model.key_switch(ct.limbs, ct.scale)
+        return self._with_error(result, math.hypot(switched, self.noise_model.rounding(result.scale)))
+
     def _switched(self, ct: Ct) -> float:
         model = self.noise_model
         return math.hypot(model.key_switch(ct.limbs, ct.scale), model.rounding(ct.scale))

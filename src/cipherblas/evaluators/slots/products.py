@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 
 from cipherblas.common.errors import LevelError, MismatchError, ShapeError
 from cipherblas.evaluators.slots.bookkeeping import Term
-from cipherblas.evaluators.slots.scales import Levels
-from cipherblas.evaluators.slots.values import Ct, Plain, WeightGroup, rounding_norm
+from cipherblas.evaluators.slots.scales import Levels, Numbers
+from cipherblas.evaluators.slots.values import Ct, GiantStep, Plain, WeightGroup, rounding_norm
 from cipherblas.rlwe.noise import TAIL, SlotErrors, worst
 
 MOST_SUMS = 512  # of products, whose bounds and errors are remembered
@@ -40,6 +40,17 @@ class Products(Levels):
         order: str | None,
     ) -> list[Any]: ...
 
+    def _baby_sums_data(
+        self, data: Any, babies: Sequence[int], groups: Sequence[GiantStep], scale: float, limbs: int
+    ) -> list[Any]:
+        rotated = dict(zip(babies, self._rotate_data(data, babies, limbs), strict=True))
+        return [
+            self._plain_product_data(
+                group.plains, scale, [rotated[baby] for baby in group.babies], None, limbs
+            )
+            for group in groups
+        ]
+
     @abstractmethod
     def _product_data(self, lefts: Sequence[Any], rights: Sequence[Any], accumulator: Any) -> Any: ...
 
@@ -58,6 +69,22 @@ class Products(Levels):
 
     def _relinearised_product_data(self, x: Any, y: Any, limbs: int) -> Any:
         return self._relinearise_data(self._product_data([x], [y], None), limbs)
+
+    def _product_rescale_data(
+        self,
+        x: Any,
+        y: Any,
+        added: Sequence[Any],
+        values: Sequence[float],
+        numbers: Numbers,
+        scale: float,
+        limbs: int,
+    ) -> Any:
+        product = self._relinearised_product_data(x, y, limbs)
+        return self._rescale_data(self._number_sum_data([product, *added], values, numbers, scale, limbs))
+
+    def _relinearise_rescale_data(self, data: Any, limbs: int) -> Any:
+        return self._rescale_data(self._relinearise_data(data, limbs))
 
     # ---- products ----
 
@@ -126,6 +153,54 @@ class Products(Levels):
         self.costs.fused_product(self.counts, result.limbs)
         result.data = self._relinearised_product_data(x.data, y.data, result.limbs)
         return result
+
+    def multiply_rescaled(
+        self,
+        x: Ct,
+        y: Ct,
+        value: float,
+        scale: float,
+        added: tuple[Ct, float] | None = None,
+        constant: float = 0.0,
+    ) -> Ct:
+        """value·x ⊙ y + number·z + constant, relinearised and rescaled with one ModDown: `rescale` of a `number_sum` of
+        `multiply_relinearised`, but no sum is stored, and nothing is rounded twice. Levels: 1.
+
+        Args:
+            scale: before it is rescaled; see `number_sum`.
+            added: z, of two components, and its number.
+
+        Raises:
+            LevelError: no limb is left to rescale by.
+        """
+        others = [] if added is None else [added[0]]
+        limbs = min(ct.limbs for ct in (x, y, *others))
+        self.require_levels(min((x, y, *others), key=lambda ct: ct.limbs), 1, "a product")
+        x, y, *others = self._dropped([x, y, *others], limbs)
+        product = self._relinearised(self._products([x], [y], None), rescale=True)
+        values = [value, *(() if added is None else added[1:])]
+        numbers = self._numbers([product, *others], values, scale, constant)
+        self.counts.scalar_products += len(values)
+        self.costs.fused_product(self.counts, limbs)
+        self.costs.fused_sum(self.counts, limbs, numbers.factors[0] != 1, len(others), bool(constant))
+        data = self._product_rescale_data(
+            x.data, y.data, [ct.data for ct in others], values, numbers, scale, limbs
+        )
+        return self._rescaled(scale, numbers.bound, numbers.errors, limbs, data)
+
+    def relinearise_rescaled(self, ct: Ct) -> Ct:
+        """`rescale` of `relinearise`, with one ModDown. Levels: 1. Key: relinearisation, for three components."""
+        if ct.components == 2:
+            return self.rescale(ct)
+        self.require_levels(ct, 1, "a product")
+        found = self._relinearised(ct, rescale=True)
+        data = self._relinearise_rescale_data(ct.data, ct.limbs)
+        return self._rescaled(ct.scale, ct.bound, found.errors, ct.limbs, data)
+
+    def _rescaled(self, scale: float, bound: float, errors: SlotErrors, limbs: int, data: Any) -> Ct:
+        """The handle of what was divided by the last of `limbs` limbs together with P."""
+        scale /= self.params.q[limbs - 1]
+        return self.make(limbs - 1, scale, bound, errors.with_own(self.noise_model.rounding(scale)), 2, data)
 
     def _products(self, lefts: Sequence[Ct], rights: Sequence[Ct], accumulator: Ct | None) -> Ct:
         """The handle of a sum of products at equal limbs, everything but its data."""
@@ -316,16 +391,19 @@ class Products(Levels):
         result.data = self._relinearise_data(ct.data, ct.limbs)
         return result
 
-    def _relinearised(self, ct: Ct) -> Ct:
-        """The handle of a relinearised ciphertext, everything but its data."""
+    def _relinearised(self, ct: Ct, rescale: bool = False) -> Ct:
+        """The handle of a relinearised ciphertext, everything but its data; with `rescale` as it is before the division
+        that it is rounded by.
+        """
         limbs, model = ct.limbs, self.noise_model
         self._use_relinearisation_key(limbs)
         self.counts.relinearisations += 1
         self.costs.hoisting(self.counts, limbs)
         self.costs.key_products(self.counts, 1, limbs, kept=2)
-        self.costs.mod_down(self.counts, 1, limbs)
+        self.costs.mod_down(self.counts, 1, limbs, rescale=rescale)
         self.ledger.touch((self.digits(limbs) + 2) * (limbs + self._special) * self.limb_bytes())
-        errors = ct.errors.with_own(model.key_switch(limbs, ct.scale), model.rounding(ct.scale))
+        rounding = 0.0 if rescale else model.rounding(ct.scale)
+        errors = ct.errors.with_own(model.key_switch(limbs, ct.scale), rounding)
         return self.make(limbs, ct.scale, ct.bound, errors, 2, None)
 
 

@@ -180,6 +180,7 @@ def transform_giant_steps(
     baby_steps: int,
     order: str | None,
     most: float = math.inf,
+    double: bool = False,
 ) -> Ct:
     """Baby-step/giant-step: Σ_g Rot_g(Σ_b Rot_{-g}(u_{g+b}) ⊙ Rot_b(x)).
 
@@ -188,6 +189,8 @@ def transform_giant_steps(
 
     Args:
         most: what no slot of the result exceeds, or no coefficient: parts of the sum may wrap around the modulus then.
+        double: baby rotations are not written out, nor divided by P: the sum of each giant step is. Diagonals are
+            encoded modulo P as well. Where there are fewer giant steps than baby rotations, each by one key.
     """
     check_switchable(x)
     ev.require_levels(x, 1, "a linear transform")
@@ -195,24 +198,70 @@ def transform_giant_steps(
         transform.grouped[baby_steps] = _giant_steps(transform, baby_steps)
     groups = transform.grouped[baby_steps]
     babies = sorted({baby for group in groups for baby in group.babies})
-    rotated = dict(zip(babies, rotate_many(ev, x, babies), strict=True))
-    mask_scale = float(ev.params.q[x.limbs - 1])
-    rows = transform.row_sum, transform.row_norm
-    sums = [
-        ev.weighted_sum(
-            [rotated[baby] for baby in group.babies], group.plains, mask_scale, rows=rows, most=most
-        )
-        for group in groups
-    ]
+    mask_scale, model = float(ev.params.q[x.limbs - 1]), ev.noise_model
+    paths = [expand(baby, ev.key_policy, ev.slots) for baby in babies]
+    rotations = sum(map(len, paths))
+    if double and len(groups) < rotations and all(len(path) < 2 for path in paths):
+        errors = x.errors.rotated().with_own(model.key_switch(x.limbs, x.scale))
+        sums = _baby_sums(ev, x, transform, groups, babies, errors, most)
+    else:
+        rotated = dict(zip(babies, rotate_many(ev, x, babies), strict=True))
+        errors = worst(ct.errors for ct in rotated.values())
+        sums = [
+            ev.weighted_sum(
+                *([rotated[baby] for baby in group.babies], group.plains, mask_scale),
+                rows=(transform.row_sum, transform.row_norm),
+                most=most,
+            )
+            for group in groups
+        ]
     sources, data = _rotated_sum(ev, sums, [group.step for group in groups], True, order)
-    model = ev.noise_model
-    errors = worst(ct.errors for ct in rotated.values()).mapped(transform.row_sum, transform.row_norm)
+    errors = errors.mapped(transform.row_sum, transform.row_norm)
     errors = errors.with_common(model.encoding(mask_scale) * x.bound * transform.rounding_norm).with_own(
         math.sqrt(len(sources)) * model.key_switch(x.limbs, x.scale * mask_scale),
         model.rounding(x.scale),
     )
     bound = min(x.bound * transform.row_sum, most)
     return ev.make(x.limbs - 1, x.scale, bound, errors, 2, data)
+
+
+def _baby_sums(
+    ev: Products,
+    x: Ct,
+    transform: Transform,
+    groups: Sequence[GiantStep],
+    babies: Sequence[int],
+    errors: SlotErrors,
+    most: float,
+) -> list[Ct]:
+    """The sum of every giant step, by one call of the engine.
+
+    Args:
+        errors: of a baby rotation.
+    """
+    counts, costs, limbs = ev.counts, ev.costs, x.limbs
+    scale, extended = float(ev.params.q[limbs - 1]), limbs + ev._special
+    rotations = sum(baby % ev.slots != 0 for baby in babies)
+    for baby in babies:
+        if baby % ev.slots:
+            ev._use_rotation_key(baby % ev.slots, limbs)
+    counts.rotations += rotations
+    costs.hoisting(counts, limbs)
+    costs.key_products(counts, rotations, limbs)
+    costs.unrotated(counts, len(babies) - rotations, limbs)
+    passing = 0  # bytes of encoded diagonals that are not kept
+    for group in groups:
+        unrotated = sum(baby % ev.slots == 0 for baby in group.babies)
+        costs.baby_sum(counts, len(group.babies), limbs, unrotated)
+        passing += ev._book_encodings(group.plains, scale, extended)
+    costs.mod_down(counts, len(groups), limbs)
+    ev.ledger.touch(_transform_bytes(ev, 1, len(groups), 0, limbs) + passing)
+    bound = min(x.bound * transform.row_sum, most)
+    errors = errors.mapped(transform.row_sum, transform.row_norm).with_own(
+        ev.noise_model.rounding(x.scale * scale)
+    )
+    datas = ev._baby_sums_data(x.data, babies, groups, scale, limbs)
+    return [ev.make(limbs, x.scale * scale, bound, errors, 2, data) for data in datas]
 
 
 def _giant_steps(transform: Transform, baby_steps: int) -> tuple[GiantStep, ...]:

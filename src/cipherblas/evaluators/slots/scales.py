@@ -10,6 +10,7 @@ import functools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,24 @@ MAX_ENCODED_BITS = 60  # coefficients are encoded as int64
 def encoding_factor(scale: float, bound: float) -> int:
     """The power of two by which a scale must be divided for coefficients up to scale · bound to be encoded."""
     return 1 << max(0, math.ceil(math.log2(scale * max(bound, 1.0))) - MAX_ENCODED_BITS)
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """What a sum of ciphertexts times numbers is made with.
+
+    Attributes:
+        factors: the integer next to each number at the scale of the sum.
+        missed: by which it differs, at most.
+        constant: what is added, or None.
+        bound, errors: of the sum.
+    """
+
+    factors: Sequence[int]
+    missed: Sequence[float]
+    constant: Plain | None
+    bound: float
+    errors: SlotErrors
 
 
 class Levels(Bookkeeper, ABC):
@@ -74,16 +93,14 @@ class Levels(Bookkeeper, ABC):
     def _number_sum_data(
         self,
         datas: Sequence[Any],
-        factors: Sequence[int],
         values: Sequence[float],
-        missed: Sequence[float],
-        constant: Plain | None,
+        numbers: Numbers,
         scale: float,
         limbs: int,
     ) -> Any:
         """The sum of `_number_data` of each, and a constant at `scale`."""
-        first, *others = map(self._number_data, datas, factors, values, missed)
-        total = functools.reduce(self._add_data, others, first)
+        first, *others = map(self._number_data, datas, numbers.factors, values, numbers.missed)
+        total, constant = functools.reduce(self._add_data, others, first), numbers.constant
         return total if constant is None else self._add_plain_data(total, constant, scale, 1, limbs)
 
     # ---- levels and scales ----
@@ -300,6 +317,14 @@ class Levels(Bookkeeper, ABC):
         limbs = min(ct.limbs for ct, _ in terms)
         cts = self._dropped([ct for ct, _ in terms], limbs)
         values, components = [value for _, value in terms], cts[0].components
+        numbers = self._numbers(cts, values, scale, constant)
+        self.counts.scalar_products += len(cts)
+        self.costs.scaled_sum(self.counts, len(cts), components, limbs, bool(constant))
+        data = self._number_sum_data([ct.data for ct in cts], values, numbers, scale, limbs)
+        return self.make(limbs, scale, numbers.bound, numbers.errors, components, data)
+
+    def _numbers(self, cts: Sequence[Ct], values: Sequence[float], scale: float, constant: float) -> Numbers:
+        """What multiplies each ciphertext of such a sum, and what that makes of bounds and errors."""
         factors: list[int] = []
         misses: list[float] = []
         bound, total, missed = abs(constant), SlotErrors(), 0.0
@@ -316,11 +341,7 @@ class Levels(Bookkeeper, ABC):
         if constant:
             missed += 0.5 / scale + abs(constant) * FLOAT_ERROR
             added = number(self.slots, constant)
-        self.counts.scalar_products += len(cts)
-        self.costs.scaled_sum(self.counts, len(cts), components, limbs, bool(constant))
-        datas = [ct.data for ct in cts]
-        data = self._number_sum_data(datas, factors, values, misses, added, scale, limbs)
-        return self.make(limbs, scale, bound, total.with_common(missed), components, data)
+        return Numbers(factors, misses, added, bound, total.with_common(missed))
 
     def add_number(self, x: Ct, value: float) -> Ct:
         """x plus a real number in every slot. Levels: none."""

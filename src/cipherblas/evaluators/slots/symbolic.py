@@ -106,13 +106,16 @@ class Symbolic(Evaluator):
         baby_steps: int | None = None,
         order: str | None = None,
         most: float = math.inf,
+        double: bool = False,
     ) -> Any:
         """As `Evaluator.linear_transform`; ciphertexts with equal properties are counted once."""
         transform = Transform.of(diagonals)
         if isinstance(x, Plain) or transform.key is None:  # without a key it is like no other
-            return super().linear_transform(x, transform, baby_steps=baby_steps, order=order, most=most)
+            return super().linear_transform(
+                x, transform, baby_steps=baby_steps, order=order, most=most, double=double
+            )
         key = (
-            *(transform.key, baby_steps, order, most, self._repeats),
+            *(transform.key, baby_steps, order, most, double, self._repeats),
             *(x.limbs, x.scale, x.bound, x.errors, x.components),
         )
         known = self._transforms_known.get(key)
@@ -124,7 +127,9 @@ class Symbolic(Evaluator):
         counts, ledger = self.counts.copy(), self.ledger
         peak, live = ledger.peak, ledger.live
         ledger.peak = live
-        found = super().linear_transform(x, transform, baby_steps=baby_steps, order=order, most=most)
+        found = super().linear_transform(
+            x, transform, baby_steps=baby_steps, order=order, most=most, double=double
+        )
         taken = replace(self.counts - counts, mask_encodings=0)
         properties = (found.limbs, found.scale, found.bound, found.errors, found.components)
         self._transforms_known[key] = _Known(taken, ledger.peak - live, properties)

@@ -15,6 +15,7 @@ from typing import Any
 
 from cipherblas.evaluators.slots.bookkeeping import Term
 from cipherblas.evaluators.slots.interface import Evaluator
+from cipherblas.evaluators.slots.scales import Numbers
 from cipherblas.evaluators.slots.values import Ct, Plain, Transform, WeightGroup
 from cipherblas.rlwe.key_policies import Step
 from cipherblas.rlwe.noise import SlotErrors, WorstCoefficients, WorstSlots
@@ -310,17 +311,15 @@ class WorstCase(Evaluator):
     def _number_sum_data(
         self,
         datas: Sequence[Any],
-        factors: Sequence[int],
         values: Sequence[float],
-        missed: Sequence[float],
-        constant: Plain | None,
+        numbers: Numbers,
         scale: float,
         limbs: int,
     ) -> Any:
         terms = [
             replace(data, scale=scale) for data in datas
         ]  # which all terms have once they are multiplied
-        return super()._number_sum_data(terms, factors, values, missed, constant, scale, limbs)
+        return super()._number_sum_data(terms, values, numbers, scale, limbs)
 
     def _number_data(self, data: Any, factor: int, value: float, missed: float) -> Any:
         size, missed = abs(factor), missed * data.message

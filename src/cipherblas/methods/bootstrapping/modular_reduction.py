@@ -89,10 +89,9 @@ class ModularReduction:
         for limbs in range(first - self.doublings + 1, first + 1):  # backwards
             scales.append(math.sqrt(scales[-1] * q[limbs - 1]))
         t = ev.bounded(ev.add_number(u, -shift) if shift else u, 1.0)
-        y = ev.rescale(self.polynomial(math.log2(u.scale)).run(ev, t, scales.pop()))
+        y = self.polynomial(math.log2(u.scale)).run(ev, t, scales.pop(), rescaled=True)
         for _ in range(self.doublings):
-            product = ev.multiply_relinearised(y, y)
-            y = ev.bounded(ev.rescale(ev.number_sum([(product, 2.0)], product.scale, -1.0)), 1.0)
+            y = ev.bounded(ev.multiply_rescaled(y, y, 2.0, y.scale**2, constant=-1.0), 1.0)
         return y
 
     def failure_bits(self, size: float) -> float:

@@ -302,7 +302,7 @@ def _shares(number: int, parts: int) -> tuple[int, ...]:
 
 
 def _applied(ev: Evaluator, x: Ct, transform: Transform, baby_steps: int, most: float) -> Ct:
-    found: Ct = ev.linear_transform(x, transform, baby_steps=baby_steps, most=most)
+    found: Ct = ev.linear_transform(x, transform, baby_steps=baby_steps, most=most, double=True)
     return found
 
 

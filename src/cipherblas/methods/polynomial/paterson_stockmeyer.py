@@ -207,11 +207,12 @@ class PatersonStockmeyer:
         """The usual scale."""
         return float(2.0 ** (ev.params.scale_bits if self._scale_bits is None else self._scale_bits))
 
-    def run(self, ev: Evaluator, t: Ct, scale: float | None = None) -> Ct:
-        """p(t), every slot of t in [-1, 1]; at the scale of a product.
+    def run(self, ev: Evaluator, t: Ct, scale: float | None = None, rescaled: bool = False) -> Ct:
+        """p(t), every slot of t in [-1, 1]; at the scale of a product, or rescaled.
 
         Args:
             scale: of the result once it is rescaled, where its degree is no power of two; by default the usual one.
+            rescaled: it is, together with the last relinearisation.
 
         Raises:
             LevelError: there are too few limbs.
@@ -225,15 +226,17 @@ class PatersonStockmeyer:
         if (
             limits.of(plan.degree * (1 + plan.even)) > MOST_GROWTH
         ):  # so large errors are followed step by step
-            return ev.bounded(self._evaluated(ev, given, plan, _Limits(0.0), scale), self.bound)
+            return ev.bounded(self._evaluated(ev, given, plan, _Limits(0.0), scale, rescaled), self.bound)
         slope = largest_value(self._slopes, 1 + limits.over)
         errors, worst = given.errors.times(slope), slope * ev.worst_error(given) / given.scale
         del given  # it would count as memory of its own
-        total = self._evaluated(ev, t, plan, limits, scale)
+        total = self._evaluated(ev, t, plan, limits, scale, rescaled)
         errors, worst = total.errors.plus(errors), ev.worst_error(total) + worst * total.scale
         return ev.bounded(ev.assume_errors(total, errors, worst), self.bound)
 
-    def _evaluated(self, ev: Evaluator, t: Ct, plan: Scheme, limits: _Limits, wanted: float) -> Ct:
+    def _evaluated(
+        self, ev: Evaluator, t: Ct, plan: Scheme, limits: _Limits, wanted: float, rescaled: bool
+    ) -> Ct:
         usual = self._usual(ev)
         powers = {1: t}
         if plan.even:
@@ -256,7 +259,7 @@ class PatersonStockmeyer:
             added = _added(ev, powers, plan.total, limbs, scale, rest)
             total, rest = added if total is None else ev.add(total, added), 0.0
         assert total is not None
-        total = ev.relinearise(total)
+        total = ev.relinearise_rescaled(total) if rescaled else ev.relinearise(total)
         return ev.add_number(total, rest) if rest else total
 
 
@@ -300,11 +303,12 @@ def _near_usual_scale(ev: Evaluator, t: Ct, plan: Scheme, usual: float) -> Ct:
 
 def _double(ev: Evaluator, x: Ct, y: Ct, difference: Ct | None, bound: float, usual: float) -> Ct:
     """2·x·y - T_{a-b} of x = T_a and y = T_b, whose difference is T_0 = 1 where it is None. Levels: 1."""
-    product = ev.multiply_relinearised(x, y)
-    scale = product.scale * enlargement(product.scale, usual * ev.params.q[product.limbs - 1])
-    terms = [(product, 2.0)] if difference is None else [(product, 2.0), (difference, -1.0)]
-    result = ev.number_sum(terms, scale, -1.0 if difference is None else 0.0)
-    return ev.rescale(ev.bounded(result, bound))
+    limbs = min(x.limbs, y.limbs)
+    product_scale = x.scale * y.scale
+    scale = product_scale * enlargement(product_scale, usual * ev.params.q[limbs - 1])
+    added = None if difference is None else (difference, -1.0)
+    result = ev.multiply_rescaled(x, y, 2.0, scale, added, -1.0 if difference is None else 0.0)
+    return ev.bounded(result, bound)
 
 
 def _added(
@@ -319,7 +323,7 @@ def _added(
         factor = ev.drop(powers[giant], limbs)
         needed = scale / factor.scale
         value = _added(ev, powers, inner, limbs + 1, needed * ev.params.q[limbs])
-        product = ev.multiply(ev.rescale(ev.relinearise(value)), factor)
+        product = ev.multiply(ev.relinearise_rescaled(value), factor)
         total = product if total is None else ev.add(total, product)
     assert total is not None
     return ev.add_number(total, constant) if constant else total
