@@ -96,6 +96,12 @@ def test_bootstrapping_keeps_what_it_says() -> None:
         check(several, bench="bootstrap", batch=3, ciphertexts=3)
         assert several["predicted_bits"] <= several["precision_bits"]
         assert several["share_of_single"] == pytest.approx(several["seconds"] / 3 / found["seconds"])
+    few = bootstrap.measured(bootstrap.Refreshes(params, True, 16), 1, 0.0, ciphertexts=3)
+    check(few, bench="bootstrap", ciphertexts=3, slots=16)
+    assert few["ntt_limbs"] < found["ntt_limbs"] and few["levels_left"] >= 3
+    assert few["predicted_bits"] <= few["precision_bits"] < 25
+    with pytest.raises(ValueError, match="slots: expected a power of two from 2 to 16384, got 12"):
+        next(bench.run_bootstrap(log_n=(15,), slots=12))
     with pytest.raises(ValueError, match="log_n"):
         next(bench.run_bootstrap(log_n=(14,)))
     with pytest.raises(ValueError, match="log_n: expected 16 beside a peer"):

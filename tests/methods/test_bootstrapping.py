@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -66,9 +66,12 @@ class Party:
 
 
 @functools.cache
-def party(log_n: int, alpha: int = 4) -> Party:
+def party(log_n: int, alpha: int = 4, held: int = 0, repeated: bool = False) -> Party:
     method = bootstrapping(log_n - 1)
+    if held:
+        method = replace(method, up=(3, 3, 3))
     q_bits = [50.0] + [34.0] * len(method.down) + [40.0] * WORKING + [49.0] * method.levels_after
+    method = method.packed(held, repeated) if held else method
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         params = make_parameters(1 << log_n, q_bits, alpha=alpha, scale_bits=40.0, insecure=True)
@@ -111,6 +114,27 @@ def test_factors_state_their_rows_and_have_few_diagonals(inverse: bool) -> None:
         assert diagonals.sum(axis=0).max() == pytest.approx(transform.row_sum)
         assert np.sqrt((diagonals**2).sum(axis=0)).max() == pytest.approx(transform.row_norm)
         assert diagonals.max() == pytest.approx(max(p.bound for p in transform.terms.values() if p))
+
+
+@pytest.mark.parametrize("sizes", [(4,), (2, 2), (1, 2, 1), (3, 1)], ids=str)
+@pytest.mark.parametrize("cut", [True, False])
+def test_factors_of_few_slots(sizes: tuple[int, ...], cut: bool) -> None:
+    """16 of 64: what stands behind them is left out, and comes as 0, or they are repeated."""
+    rng = np.random.default_rng(1)
+    values = rng.normal(size=64) + 1j * rng.normal(size=64)
+    slots = values
+    for transform in slots_to_coefficients(64, sizes):
+        slots = transform.apply(slots)
+    slots = sum(np.roll(slots, 16 * turn) for turn in range(4))
+    coefficients = np.zeros(64, np.complex128)
+    coefficients[::4] = bit_reversed(values[:16])
+    expected = embedded(np.concatenate([coefficients.real, coefficients.imag]))
+    np.testing.assert_allclose(slots, expected, atol=1e-12)
+    for transform in coefficients_to_slots(16, sizes, 0.25, repeated=4, cut=cut):
+        slots = transform.apply(slots)
+    held = values[:16] / 4
+    wanted = np.concatenate([held, np.zeros(48)]) if cut else np.tile(held, 4)
+    np.testing.assert_allclose(slots, wanted, atol=1e-12)
 
 
 # ---- the sine ----
@@ -181,6 +205,49 @@ def test_complex_slots() -> None:
     ev = Native(one.params, one.keys)
     angles = np.random.default_rng(4).uniform(0, 2 * np.pi, one.params.slots)
     values = np.exp(1j * angles)
+    result = one.method.run(ev, one.encrypted(ev, values, 1.0), real=False)
+    assert np.abs(one.decrypted(result) - values).max() <= result.error(2 * one.params.slots)
+
+
+@pytest.mark.parametrize("held", [4, 64])
+@pytest.mark.parametrize("repeated", [False, True])
+def test_few_slots(held: int, repeated: bool) -> None:
+    """Smaller transforms, from fewer limbs to as many; what stands in other slots is left out."""
+    one, whole = party(10, held=held, repeated=repeated), party(10, held=512)
+    ev, slots = Native(one.params, one.keys), one.params.slots
+    assert len(one.method.down) == -(-one.method.held.bit_length() // 5) <= len(whole.method.down)
+    assert one.method.spared == len(whole.method.up) - len(one.method.up) == 1
+    assert whole.method.packed(slots) is whole.method
+    assert one.method.held == max(held, 16)
+    rng = np.random.default_rng(5)
+    values = np.tile(rng.uniform(-1, 1, held), slots // held) if repeated else rng.uniform(-1, 1, slots)
+    wanted = values if repeated else np.where(np.arange(slots) < one.method.held, values, 0.0)
+    errors = []
+    for seed in range(8):
+        x, y = (one.encrypted(ev, each, 1.0) for each in (values, -values))
+        if seed == 0:
+            results = [one.method.run(ev, x)]
+        else:
+            results = list(one.method.run_pair(ev, x, y))
+        assert {ct.limbs for ct in results} == {1 + len(whole.method.down) + WORKING}
+        for ct, exact in zip(results, (wanted, -wanted), strict=False):
+            errors.append(np.abs(one.decrypted(ct).real - exact).max())
+    predicted = results[0].error(len(errors) * slots)
+    assert max(errors) <= predicted <= 2.0**4 * max(errors)
+    counts = []
+    for each in (one, whole):
+        counted = Symbolic(each.params)
+        each.method.run(counted, counted.fresh(None, bound=1.0, limbs=each.method.levels_before + 1))
+        counts.append(counted.counts)
+    assert counts[0].plain_bytes_read < 0.7 * counts[1].plain_bytes_read
+    assert counts[0].rotations < counts[1].rotations
+
+
+def test_few_complex_slots() -> None:
+    one = party(10, held=16)
+    ev = Native(one.params, one.keys)
+    angles = np.random.default_rng(6).uniform(0, 2 * np.pi, 16)
+    values = np.concatenate([np.exp(1j * angles), np.zeros(one.params.slots - 16)])
     result = one.method.run(ev, one.encrypted(ev, values, 1.0), real=False)
     assert np.abs(one.decrypted(result) - values).max() <= result.error(2 * one.params.slots)
 

@@ -17,7 +17,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
 import numpy as np
@@ -57,7 +57,7 @@ class Timed(Bootstrapping):
     @classmethod
     def of(cls, method: Bootstrapping) -> Timed:
         """That method, timed."""
-        return cls(method.down, method.up, method.reduction, method.ratio_bits, method.baby_steps)
+        return cls(**{each.name: getattr(method, each.name) for each in fields(method)})
 
     def in_coefficients(self, ev: Evaluator, x: Ct, largest: float | None = None) -> tuple[Ct, float]:
         return self._timed(STEPS[0], lambda: super(Timed, self).in_coefficients(ev, x, largest))
@@ -81,14 +81,15 @@ class Timed(Bootstrapping):
 class Refreshes:
     """Our side: keys, values and an evaluator for one set of parameters."""
 
-    def __init__(self, params: Parameters, real: bool) -> None:
+    def __init__(self, params: Parameters, real: bool, held: int | None = None) -> None:
         from cipherblas.crypto import keys
         from cipherblas.engines.encodings import Encodings
         from cipherblas.evaluators.slots.native import Native
         from cipherblas.evaluators.slots.symbolic import Symbolic
 
         self.params, self.real = params, real
-        self.method = bootstrapping_of(params)
+        self.held = params.slots if held is None else held
+        self.method = bootstrapping_of(params).packed(self.held)
         self.limbs = self.method.levels_before + 1  # of what is refreshed
         counted = Symbolic(params)
         self.method.run(counted, counted.fresh(None, bound=1.0, limbs=self.limbs), real)
@@ -108,6 +109,7 @@ class Refreshes:
         values = self.random.uniform(-1, 1, self.params.slots).astype(np.complex128)
         if not self.real:
             values = values * np.exp(2j * np.pi * self.random.random(self.params.slots))
+        values[self.held :] = 0.0
         coefficients = self.params.context().encode(values, 2.0**self.params.scale_bits)
         fresh = keys.encrypt(self.secret, coefficients, self.limbs).expand()
         return values, self.ev.fresh(fresh, bound=1.0, limbs=self.limbs)
@@ -159,6 +161,7 @@ def run(
     threads: int = 1,
     budget: float = 10.0,
     complex_slots: bool = False,
+    slots: int | None = None,
     ciphertexts: int | None = None,
     in_a_row: int = 0,
     batches: Sequence[int] = (),
@@ -172,6 +175,7 @@ def run(
         threads: of the server, and of the peer.
         budget: seconds spent on each side of each case; at least three runs.
         complex_slots: complex numbers instead of real ones, which take a second EvalMod.
+        slots: numbers in a ciphertext, a power of two; by default as many as it has slots.
         ciphertexts: so many runs, each of new values, whatever the budget.
         in_a_row: bootstraps of one ciphertext, one after the other, whose precision is followed.
         batches: numbers of ciphertexts that are refreshed together, a row for each after that of a single one.
@@ -179,7 +183,8 @@ def run(
         peer_python: interpreter with the peer's wheel; by default this one.
 
     Raises:
-        ValueError: no set of parameters has such a degree, or the peer is unknown or is not run at it.
+        ValueError: no set of parameters has such a degree, the peer is unknown or is not run at it, or the number of
+            slots is no power of two that they have.
         PeerError: the peer cannot be run, computes something wrong, or has other parameters than it was asked for.
     """
     from cipherblas import _core
@@ -187,6 +192,10 @@ def run(
     unknown = sorted(set(log_n) - set(SETS))
     if unknown:
         raise ValueError(f"log_n: expected some of {sorted(SETS)}, got {unknown}")
+    if slots is not None and (slots.bit_count() != 1 or not 1 < slots <= 1 << (min(log_n) - 1)):
+        raise ValueError(f"slots: expected a power of two from 2 to {1 << (min(log_n) - 1)}, got {slots}")
+    if peer is not None and slots is not None:
+        raise ValueError(f"slots: expected all of them beside a peer, got {slots}")
     if peer not in (None, "openfhe"):
         raise ValueError(f"peer: expected openfhe, got {peer}")
     if peer is not None and {1 << degree for degree in log_n} != {OPENFHE["n"]}:
@@ -195,7 +204,7 @@ def run(
     for degree in log_n:
         theirs = beside(OPENFHE, peer_python, threads, budget) if peer is not None else {}
         params = chain(1 << degree, *SETS[degree]).parameters(128, insecure=False)
-        ours = Refreshes(params, not complex_slots)
+        ours = Refreshes(params, not complex_slots, slots)
         single = measured(ours, threads, budget, ciphertexts, in_a_row, theirs)
         yield single
         for batch in batches:
@@ -314,14 +323,16 @@ def _row(
     log_n = params.n.bit_length() - 1
     return row(
         "bootstrap",
-        f"2^{log_n}, {'real' if ours.real else 'complex'} slots" + f", {batch} together" * (batch > 1),
+        f"2^{log_n}, {'real' if ours.real else 'complex'} slots"
+        + f", {ours.held} held" * (ours.held < params.slots)
+        + f", {batch} together" * (batch > 1),
         params=params_fields(params),
         algorithm="slots to coefficients first",
         threads=threads,
         timing=Timing.of([one["whole"] for one in runs]),
         error=max(errors),
         key_bytes=ours.key_bytes,
-        slots=params.slots,
+        slots=ours.held,
         batch=batch,
         ciphertexts=number,
         levels_left=result.limbs - ours.limbs,

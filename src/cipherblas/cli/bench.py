@@ -159,6 +159,10 @@ def bootstrap(
     complex_slots: Annotated[
         bool, typer.Option("--complex", help="Complex slots, which take a second EvalMod.")
     ] = False,
+    slots: Annotated[
+        int | None,
+        typer.Option(min=2, help="Slots that hold numbers, a power of two.", show_default="all"),
+    ] = None,
     ciphertexts: Annotated[
         int | None,
         typer.Option(min=3, help="Number of runs, each of new values.", show_default="as --seconds allows"),
@@ -194,6 +198,7 @@ def bootstrap(
       cipherblas bench bootstrap --peer openfhe --peer-python /opt/py310/bin/python
       cipherblas bench bootstrap --ciphertexts 100 --in-a-row 10 --json
       cipherblas bench bootstrap --batch 2 --batch 8 --json
+      cipherblas bench bootstrap --slots 1024 --complex
     """
     from cipherblas.bench import run_bootstrap
 
@@ -204,6 +209,7 @@ def bootstrap(
         threads=threads,
         budget=seconds,
         complex_slots=complex_slots,
+        slots=slots,
         ciphertexts=ciphertexts,
         in_a_row=in_a_row,
         batches=batch or [],

@@ -67,6 +67,12 @@ class Layout:
             )
         return _index(self, ciphertext)
 
+    @property
+    def held(self) -> tuple[int, bool]:
+        """The smallest power of two of slots, from the first one on, that hold all entries of every ciphertext, and
+        whether all others repeat them: else those hold nothing."""
+        return _held(self)
+
     def slot_bound(self, entry_bound: float) -> float:
         """Largest absolute value of a slot when no entry exceeds `entry_bound`."""
         return entry_bound * 2**0.5 if self.complex_packing else entry_bound
@@ -114,6 +120,23 @@ class Layout:
 @functools.lru_cache(maxsize=512)
 def _index(layout: Layout, ciphertext: int) -> SlotIndex:
     return layout.indexer(ciphertext)
+
+
+@functools.lru_cache(maxsize=512)
+def _held(layout: Layout) -> tuple[int, bool]:
+    rows = []
+    for number in range(layout.ciphertexts):
+        index = layout.index(number)
+        rows += [index.real] if index.imag is None else [index.real, index.imag]
+    places = np.stack(rows)
+    slots = layout.slots
+    for bits in range(slots.bit_length() - 1):
+        held = 1 << bits
+        if (places[:, held:] == EMPTY).all():
+            return held, False
+        if (places.reshape(len(rows), -1, held) == places[:, None, :held]).all():
+            return held, True
+    return slots, False
 
 
 def empty_index(slots: int) -> NDArray[np.int64]:

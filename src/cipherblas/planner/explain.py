@@ -362,12 +362,12 @@ def _refreshes(plan: Plan) -> list[tuple[str, str]]:
     if not number:
         return []
     method, params = bootstrapping_of(plan.parameters), plan.parameters
-    levels = method.limbs(params.limbs) - method.levels_before - 1
+    limbs = method.limbs(params.limbs)
     bits = method.failure_bits - math.log2(number * params.n)
     return [
         (
             "refreshes",
-            f"{number}, of one or two ciphertexts, {levels} levels each; "
+            f"{number}, of one or two ciphertexts, each back at {limbs} limbs; "
             f"one is lost with probability below 2^-{bits:.0f}",
         )
     ]

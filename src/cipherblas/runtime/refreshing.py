@@ -35,7 +35,7 @@ def of_blocks(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
         x = run.relaid(x, run.dense(node), node.bound)
         layout = x.layout
     real = replace(run.ready(x), form=SlotForm(layout, x.slots.grid))  # as it is in a moment
-    return _refreshed(run, run.bounded(real, node.bound), node.bound)
+    return _refreshed(run, run.bounded(real, node.bound), node.bound, *layout.held)
 
 
 @computes(TENSORS, REFRESH)
@@ -44,10 +44,18 @@ def of_a_tensor(run: TensorRun, node: Expression, wish: None) -> Value:
     return _refreshed(run, run.ready(run.value(node.children[0])), node.bound)
 
 
-def _refreshed(run: SlotRun, x: Value, bound: float) -> Value:
+def _refreshed(
+    run: SlotRun, x: Value, bound: float, held: int | None = None, repeated: bool = False
+) -> Value:
     """Two by two, and in units of the bound, so that slots are up to 1: units are powers of others after some steps,
-    and a refresh takes any scale."""
+    and a refresh takes any scale.
+
+    Args:
+        held: slots that hold something, by default all; see `Bootstrapping.packed`.
+    """
     method, factor = bootstrapping_of(run.ev.params), abs(x.unit) / bound
+    if held is not None:
+        method = method.packed(held, repeated)
 
     def work(ev: Evaluator, cts: Handles) -> Handles:
         return method.run_all(ev, [ev.absorb(ct, factor) for ct in cts])

@@ -4,6 +4,9 @@ Slot j of a polynomial is its value at ζ^(5^j). With c_k + i·c_{k+N/2} as one 
 linear map U of as many numbers, a Fourier transform with other twiddles: U = B_S ⋯ B_4·B_2·R, with R the bit reversal
 and B_2, B_4, … its butterflies. R is left out in both directions, between which every slot is treated alike.
 
+Numbers in the first n slots alone take the butterflies B_2 … B_n, and are coefficients of X^(S/n), all others being 0.
+Slots of such a polynomial are repeated every n: what B_{2n} … B_S make of n slots is the sum of their rotations by n.
+
 Sources: Cheon, Han, Kim, Kim and Song, "Bootstrapping for approximate homomorphic encryption" (2018); Chen, Chillotti
 and Song, "Improved bootstrapping for approximate homomorphic encryption" (2019), whose factors these are.
 """
@@ -27,40 +30,60 @@ def slots_to_coefficients(slots: int, sizes: Sequence[int], factor: float = 1.0)
     """U without the bit reversal: the coefficients of the result are the slots of its argument.
 
     Args:
-        sizes: butterflies in each factor, in the order in which they are applied; log2 S together.
+        sizes: butterflies in each factor, in the order in which they are applied; log2 S together. With fewer, log2 n,
+            the first n slots become n slots, and others 0: the sum of rotations by multiples of n is left to do.
         factor: by which every slot is multiplied.
     """
-    return _factors(slots, sizes, factor, inverse=False)
+    return _factors(slots, slots, sizes, factor, inverse=False)
 
 
-def coefficients_to_slots(slots: int, sizes: Sequence[int], factor: float = 1.0) -> list[Transform]:
-    """The inverse of `slots_to_coefficients`."""
-    return _factors(slots, sizes, factor, inverse=True)
+def coefficients_to_slots(
+    slots: int, sizes: Sequence[int], factor: float = 1.0, *, repeated: int = 1, cut: bool = True
+) -> list[Transform]:
+    """The inverse of `slots_to_coefficients`.
+
+    Args:
+        slots: n, log2 n being the sum of `sizes`.
+        repeated: the argument has so many times as many, repeated.
+        cut: all slots of the result but the first n are 0; else they are repeated as well.
+    """
+    return _factors(slots, slots * repeated, sizes, factor, inverse=True, cut=cut)
 
 
-def _factors(slots: int, sizes: Sequence[int], factor: float, inverse: bool) -> list[Transform]:
-    assert 1 << sum(sizes) == slots
+def _factors(
+    slots: int, length: int, sizes: Sequence[int], factor: float, inverse: bool, cut: bool = True
+) -> list[Transform]:
+    held = 1 << sum(sizes)
+    assert held <= slots and (held == slots or not inverse)
     each = factor ** (1 / len(sizes))
     found, done = [], 0
     for size in sizes:
         first = sum(sizes) - done - size if inverse else done
-        found.append(_transform(slots, first, size, inverse, each))
+        kept = held if cut and first == 0 else length  # that factor stays within blocks of `held` slots
+        found.append(_transform(slots, length, first, size, inverse, each, kept))
         done += size
     return found
 
 
-def _transform(slots: int, first: int, size: int, inverse: bool, factor: float) -> Transform:
-    """The butterflies of lengths 2^(first + 1) to 2^(first + size), and a factor."""
-    key = ("embedding", slots, first, size, inverse, factor)
+def _transform(
+    slots: int, length: int, first: int, size: int, inverse: bool, factor: float, kept: int
+) -> Transform:
+    """The butterflies of lengths 2^(first + 1) to 2^(first + size), and a factor.
+
+    Args:
+        slots: of the embedding; a result of `length` has it repeated.
+        kept: slots of the result that are not 0.
+    """
+    key = ("embedding", slots, length, first, size, inverse, factor, kept)
     largest = factor * (0.5**size if inverse else 1.0)
 
+    def values(step: int) -> Slots:
+        whole = np.tile(factor * _diagonals(slots, first, size, inverse)[step], length // slots)
+        whole[kept:] = 0.0
+        return whole
+
     def plain(step: int) -> Plain:
-        return Plain(
-            (key, step),
-            lambda: factor * _diagonals(slots, first, size, inverse)[step],
-            largest,
-            constant=True,
-        )
+        return Plain((key, step), lambda: values(step), largest, constant=True)
 
     steps = _steps(slots, first, size)
     terms = 1 << size  # that every row has: from each butterfly, one of two entries

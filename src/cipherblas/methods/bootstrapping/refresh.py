@@ -12,29 +12,32 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from cipherblas.common.errors import LevelError
 from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.rows.values import Rows
 from cipherblas.evaluators.slots.interface import Evaluator
-from cipherblas.evaluators.slots.values import Ct, Transform
+from cipherblas.evaluators.slots.values import Ct, Plain, Transform
 from cipherblas.forms.convert.coefficients import Halves, Joined, Packing, joined_rows
 from cipherblas.methods.bootstrapping.embedding import coefficients_to_slots, slots_to_coefficients
 from cipherblas.methods.bootstrapping.modular_reduction import ModularReduction
-from cipherblas.rlwe.key_policies import expand
+from cipherblas.rlwe.key_policies import Step, expand
 from cipherblas.rlwe.noise import SPARSE_WEIGHT, TAIL, SlotErrors, slot_tail, tail
 from cipherblas.rlwe.rings import Ring
 
 RANGE, DEGREE = 14, 119  # of EvalMod; see `Bootstrapping.failure_bits`
 # log2 of the slots from which on transforms have so many factors.
 DOWN_IN_THREE, UP_IN_THREE, UP_IN_FOUR = 15, 9, 15
+MOST_DOWN, MOST_UP = 5, 4  # butterflies in a factor, where few slots are held
+# Factors of coefficients to slots share what they divide by: those of one alone would be too small to be encoded well.
+LEAST_HELD, LEAST_UP = 16, 2
 
 
 @dataclass(frozen=True)
 class Bootstrapping:
-    """How ciphertexts of full packing are refreshed.
+    """How ciphertexts are refreshed.
 
     Attributes:
         down: butterflies in each factor of slots to coefficients, first to last.
@@ -42,6 +45,9 @@ class Bootstrapping:
         reduction: EvalMod.
         ratio_bits: log2 of q_0 over the largest message.
         baby_steps: of the transforms, up and down.
+        held: slots from the first one on that hold numbers, all others holding nothing; 0 for all slots.
+        repeated: those numbers are repeated in all others.
+        spared: limbs at the top that are not used: `up` has so many factors less than the ring has limbs for.
     """
 
     down: tuple[int, ...]
@@ -49,6 +55,26 @@ class Bootstrapping:
     reduction: ModularReduction
     ratio_bits: float = 10.0
     baby_steps: tuple[int, int] = (8, 8)
+    held: int = 0
+    repeated: bool = False
+    spared: int = 0
+
+    def packed(self, held: int, repeated: bool = False) -> Bootstrapping:
+        """The same for ciphertexts with numbers in their first `held` slots, a power of two: smaller transforms, which
+        may take fewer limbs. For as many as the ring has slots it is this one itself."""
+        log_held = max(LEAST_HELD, held).bit_length() - 1
+        down = min(len(self.down), -(-log_held // MOST_DOWN))
+        up = min(len(self.up), max(LEAST_UP, -(-log_held // MOST_UP)))
+        if log_held >= sum(self.up):
+            return self
+        return replace(
+            self,
+            down=_shares(log_held, down),
+            up=_shares(log_held, up),
+            held=1 << log_held,
+            repeated=repeated,
+            spared=len(self.up) - up,
+        )
 
     @property
     def levels_before(self) -> int:
@@ -58,7 +84,10 @@ class Bootstrapping:
     @property
     def levels_after(self) -> int:
         """Limbs that are spent above those that the result has."""
-        return len(self.up) + self.reduction.levels
+        return len(self.up) + self.reduction.levels + self.spared
+
+    def _held(self, ev: Evaluator) -> int:
+        return self.held or ev.slots
 
     def limbs(self, top: int) -> int:
         """Of a ciphertext that was refreshed, or is as fresh, where the ring has `top`.
@@ -220,8 +249,20 @@ class Bootstrapping:
             last = index == len(transforms) - 1
             x = _applied(ev, x, transform, self.baby_steps[0], bound * factor if last else math.inf)
             x = ev.assume_errors(x, errors, ev.worst_error(x))
+        for steps in self._steps(ev):  # coefficients of X^(S/held), and no others
+            x = ev.bounded(ev.linear_transform(x, steps), bound * factor)
         x = ev.absorb(x, 1 / factor)
         return x, x.scale
+
+    def _steps(self, ev: Evaluator) -> list[Mapping[Step, Plain | None]]:
+        """Sums of rotations, one after the other, that add up all by multiples of the slots that are held: four at a
+        time, which share what is hoisted and a ModDown."""
+        held, found = self._held(ev), list[Mapping[Step, Plain | None]]()
+        while held < ev.slots:
+            number = min(4, ev.slots // held)
+            found.append(dict.fromkeys(held * turn for turn in range(number)))
+            held *= number
+        return found
 
     def raised(self, ev: Evaluator, x: Ct, scale: float) -> Ct:
         """ModRaise with its key switches: coefficients over width · q_0, at all limbs.
@@ -235,7 +276,7 @@ class Bootstrapping:
             float(ev.params.q[0]) * self.reduction.width / scale
         )  # of a coefficient, in units of the message
         slots = slot_tail(ev.slots) * math.sqrt(ev.n) * self._deviation
-        return ev.absorb(ev.raise_modulus(x, ev.top_limbs, slots * whole), 1 / whole)
+        return ev.absorb(ev.raise_modulus(x, ev.top_limbs - self.spared, slots * whole), 1 / whole)
 
     def in_slots(self, ev: Evaluator, u: Ct, real: bool) -> list[Ct]:
         """Coefficients to slots and conjugation: N/2 coefficients of `raised` as the real slots of each result.
@@ -245,10 +286,20 @@ class Bootstrapping:
         Args:
             real: the first half of the coefficients is all; else there are two ciphertexts.
         """
-        size = float(ev.params.q[ev.top_limbs - len(self.up) - 1])  # of the limbs of EvalMod
-        factor = size / (2 * float(ev.params.q[0]) * self.reduction.width)
-        for index, transform in enumerate(coefficients_to_slots(ev.slots, self.up, factor)):
-            rms = math.sqrt(ev.n) * self._deviation * factor ** (index / len(self.up))
+        held = self._held(ev)
+        for steps in self._steps(ev):  # the trace: coefficients of X^(S/held) alone
+            model, most = ev.noise_model, u.bound
+            switched = model.key_switch(u.limbs, u.scale), model.rounding(u.scale)
+            errors = SlotErrors(math.hypot(u.errors.deviation, *switched), aligned=False)
+            u = ev.absorb(ev.linear_transform(u, steps), 1 / len(steps))
+            u = ev.bounded(ev.assume_errors(u, errors, ev.worst_error(u)), most)
+        size = float(ev.params.q[u.limbs - len(self.up) - 1])  # of the limbs of EvalMod
+        factor = size / (2 * u.scale)
+        repeated, cut = ev.slots // held, not self.repeated
+        for index, transform in enumerate(
+            coefficients_to_slots(held, self.up, factor, repeated=repeated, cut=cut)
+        ):
+            rms = math.sqrt(2 * held) * self._deviation * factor ** (index / len(self.up))
             rms *= 2.0 ** -(sum(self.up[:index]) / 2)
             errors = _errors_after(ev, u, transform, rms)
             u = _applied(ev, u, transform, self.baby_steps[1], math.inf)
