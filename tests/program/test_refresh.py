@@ -76,7 +76,9 @@ def test_as_many_levels_as_are_spent_between_refreshes() -> None:
     assert many.plan.parameters.limbs == few.plan.parameters.limbs + 4
     text = few.explain()
     assert "refresh 4x4" in text and "2 for a sparse secret" in text
-    assert "2, of one or two ciphertexts, each back at 4 limbs; one is lost with probability below 2^-61" in text
+    assert (
+        "2, of one or two ciphertexts, each back at 4 limbs; one is lost with probability below 2^-61" in text
+    )
     check(many)
 
 
