@@ -100,6 +100,14 @@ def test_bootstrapping_keeps_what_it_says() -> None:
     check(few, bench="bootstrap", ciphertexts=3, slots=16)
     assert few["ntt_limbs"] < found["ntt_limbs"] and few["levels_left"] >= 3
     assert few["predicted_bits"] <= few["precision_bits"] < 25
+    fine = bootstrap.Refreshes(
+        chain(1 << 9, 4, 4, fine=True).parameters(0, insecure=True), real=True, rounds=2
+    )
+    twice = bootstrap.measured(fine, 1, 0.0, ciphertexts=3)
+    check(twice, bench="bootstrap", levels_left=3)
+    assert 27 < twice["predicted_bits"] <= twice["precision_bits"]
+    several = bootstrap.of_a_batch(fine, 2, 1, 0.0, twice["seconds"])
+    assert 27 < several["predicted_bits"] <= several["precision_bits"]
     with pytest.raises(ValueError, match="slots: expected a power of two from 2 to 16384, got 12"):
         next(bench.run_bootstrap(log_n=(15,), slots=12))
     with pytest.raises(ValueError, match="log_n"):

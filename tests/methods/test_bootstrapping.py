@@ -54,11 +54,12 @@ class Party:
     secret: SecretKey
     request: KeyRequest
     keys: EvaluationKeys
+    scale: float = SCALE
 
     def encrypted(self, ev: Native, values: NDArray[Any], bound: float) -> Ct:
         context = self.params.context()
-        coefficients = context.encode(values.astype(np.complex128), SCALE, 1)
-        ct = ev.fresh(encrypt(self.secret, coefficients).expand(), bound=bound)
+        coefficients = context.encode(values.astype(np.complex128), self.scale, 1)
+        ct = ev.fresh(encrypt(self.secret, coefficients).expand(), bound=bound, scale=self.scale)
         return ev.drop(ct, self.method.levels_before + 1)
 
     def decrypted(self, ct: Ct) -> NDArray[np.complex128]:
@@ -347,3 +348,64 @@ def test_refused() -> None:
     for limbs in (1, symbolic.top_limbs + 1):
         with pytest.raises(LevelError, match="cannot be raised to so many limbs"):
             symbolic.raise_modulus(x, limbs, 1.0)
+
+
+# ---- two rounds ----
+
+
+@functools.cache
+def fine_party() -> Party:
+    """Scales of 46 bits, and a level more, of the second round."""
+    method = bootstrapping(9)
+    q_bits = [50.0] + [34.0] * 2 + [46.0] * (WORKING + 1) + [49.8] * (2 + method.reduction.levels)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        params = make_parameters(1 << 10, q_bits, alpha=4, scale_bits=46.0, insecure=True)
+    secret, ev = generate_secret(params), Symbolic(params)
+    x, y = (ev.fresh(None, bound=1.0, limbs=3) for _ in range(2))
+    method.refined(ev, [x, y])
+    method.refined(ev, [x], real=False)
+    return Party(method, params, secret, ev.request, make_evaluation_keys(secret, ev.request), 2.0**46)
+
+
+@pytest.mark.parametrize("bound", [1.0, 1e-3, 300.0])
+def test_two_rounds(bound: float) -> None:
+    """A second round makes it almost as precise again; predicted, within four bits, at every scale and bound."""
+    one = fine_party()
+    ev = Native(one.params, one.keys)
+    errors, predicted = [], 0.0
+    for seed in range(10):
+        exact = [bound * values_of("random", one.params.slots, seed + 100 * part) for part in range(2)]
+        cts = [ev.absorb(one.encrypted(ev, 0.9 * each, 0.9 * bound), 1 / 0.9) for each in exact]
+        once = one.method.run(ev, cts[0])
+        for ct, values in zip(one.method.refined(ev, cts), exact, strict=True):
+            assert ct.limbs == once.limbs - 1 and ct.bound == pytest.approx(bound)
+            errors.append(np.abs(one.decrypted(ct).real - values).max())
+            predicted = ct.error(20 * one.params.slots)
+    assert max(errors) <= predicted <= 2.0**4 * max(errors)
+    assert predicted < bound * 2.0**-27 + 2.0**-33
+    assert once.error(1) > bound * 2.0**-19
+
+
+def test_two_rounds_of_complex_slots() -> None:
+    one = fine_party()
+    ev = Native(one.params, one.keys)
+    values = np.exp(1j * np.random.default_rng(4).uniform(0, 2 * np.pi, one.params.slots))
+    (result,) = one.method.refined(ev, [one.encrypted(ev, values, 1.0)], real=False)
+    assert np.abs(one.decrypted(result) - values).max() <= result.error(2 * one.params.slots) < 2.0**-26
+
+
+def test_all_evaluators_agree_on_two_rounds() -> None:
+    one = fine_party()
+    counted = Symbolic(one.params, available=one.request)
+    (expected,) = one.method.refined(counted, [counted.fresh(None, bound=1.0, limbs=3)])
+    clear, native = Clear(one.params, available=one.request), Native(one.params, one.keys)
+    values = values_of("random", one.params.slots)
+    fresh = clear.fresh(values + 0j, bound=1.0, limbs=3), one.encrypted(native, values, 1.0)
+    for ev, x in zip((clear, native), fresh, strict=True):
+        (found,) = one.method.refined(ev, [x])
+        assert (found.limbs, found.scale, found.bound) == (expected.limbs, expected.scale, expected.bound)
+        assert ev.counts == counted.counts
+    worst = WorstCase(one.params)
+    (bounded,) = one.method.refined(worst, [worst.fresh(None, bound=1.0, limbs=3)])
+    assert worst.worst_error(bounded) / bounded.scale > 2.0**-30

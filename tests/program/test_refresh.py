@@ -82,6 +82,24 @@ def test_as_many_levels_as_are_spent_between_refreshes() -> None:
     check(many)
 
 
+def test_two_rounds() -> None:
+    """Far more precise than one, for a level more; found, and as the result says."""
+
+    def fine(x: Any) -> Any:
+        return cb.refresh(cb.refresh(x * x, rounds=2) * x, rounds=2) * x
+
+    program = toy(fine, x=S(3, 5), error=2.0**-22)
+    text = program.explain()
+    assert "refresh(x * x, rounds=2)" in text and "refresh 3x5, rounds=2" in text
+    assert program.plan.parameters.scale_bits == 46.0
+    check(program)
+    with pytest.raises(cb.PrecisionError):
+        toy(lambda x: cb.refresh(x * x) * x, x=S(3, 5), error=2.0**-22)
+    for rounds in (0, 3, 1.0, "2"):
+        with pytest.raises(cb.ParameterError, match="one or two rounds"):
+            toy(lambda x, rounds=rounds: cb.refresh(x * x, rounds=rounds), x=S(3, 5))
+
+
 def test_a_chain_of_forty_products() -> None:
     """Squarings and products in turns, of which none enlarges errors: far deeper than any ring."""
 

@@ -32,6 +32,7 @@ from cipherblas.methods.bootstrapping.refresh import Bootstrapping, bootstrappin
 from cipherblas.planner.chains import chain
 
 SETS = {16: (15, 8), 15: (3, 3)}  # log2 of the ring degree → working levels, limbs per digit
+FINE_SETS = {16: (16, 6), 15: (2, 3)}  # the same for two rounds, which spend one of the levels
 LEAST_RUNS, MOST_RUNS = 3, 20
 MASKS = 6 << 30  # bytes of encoded diagonals that may be kept
 STEPS = ("slots_to_coefficients", "mod_raise", "coefficients_to_slots", "eval_mod")
@@ -81,18 +82,18 @@ class Timed(Bootstrapping):
 class Refreshes:
     """Our side: keys, values and an evaluator for one set of parameters."""
 
-    def __init__(self, params: Parameters, real: bool, held: int | None = None) -> None:
+    def __init__(self, params: Parameters, real: bool, held: int | None = None, rounds: int = 1) -> None:
         from cipherblas.crypto import keys
         from cipherblas.engines.encodings import Encodings
         from cipherblas.evaluators.slots.native import Native
         from cipherblas.evaluators.slots.symbolic import Symbolic
 
-        self.params, self.real = params, real
+        self.params, self.real, self.rounds = params, real, rounds
         self.held = params.slots if held is None else held
         self.method = bootstrapping_of(params).packed(self.held)
         self.limbs = self.method.levels_before + 1  # of what is refreshed
         counted = Symbolic(params)
-        self.method.run(counted, counted.fresh(None, bound=1.0, limbs=self.limbs), real)
+        self._run(self.method, counted, counted.fresh(None, bound=1.0, limbs=self.limbs))
         self.counts = counted.counts.copy()
         start = time.perf_counter()
         self.secret = keys.generate_secret(params)
@@ -101,6 +102,9 @@ class Refreshes:
         self.key_bytes = evaluation.nbytes
         self.ev = Native(params, evaluation, encodings=Encodings(MASKS))
         self.random = np.random.default_rng(1)
+
+    def _run(self, method: Bootstrapping, ev: Evaluator, ct: Ct) -> Ct:
+        return method.refined(ev, [ct], self.real)[0] if self.rounds > 1 else method.run(ev, ct, self.real)
 
     def encrypted(self) -> tuple[NDArray[np.complex128], Ct]:
         """Random values of absolute value 1 at most, and a ciphertext of them that waits to be refreshed."""
@@ -118,7 +122,7 @@ class Refreshes:
         """One bootstrap, and the seconds of all (`whole`) and of each step."""
         timed = Timed.of(self.method)
         start = time.perf_counter()
-        result = timed.run(self.ev, ct, self.real)
+        result = self._run(timed, self.ev, ct)
         return result, {"whole": time.perf_counter() - start, **timed.seconds}
 
     def together(self, number: int) -> tuple[dict[str, float], float, Ct]:
@@ -126,7 +130,12 @@ class Refreshes:
         values, cts = zip(*(self.encrypted() for _ in range(number)), strict=True)
         timed = Timed.of(self.method)
         start = time.perf_counter()
-        results = timed.run_all(self.ev, cts) if self.real else [timed.run(self.ev, ct, False) for ct in cts]
+        if self.rounds > 1:
+            results = timed.refined(self.ev, cts, self.real)
+        elif self.real:
+            results = timed.run_all(self.ev, cts)
+        else:
+            results = [timed.run(self.ev, ct, False) for ct in cts]
         seconds = {"whole": time.perf_counter() - start, **timed.seconds}
         return seconds, max(map(self.error, results, values)), results[0]
 
@@ -162,6 +171,7 @@ def run(
     budget: float = 10.0,
     complex_slots: bool = False,
     slots: int | None = None,
+    rounds: int = 1,
     ciphertexts: int | None = None,
     in_a_row: int = 0,
     batches: Sequence[int] = (),
@@ -175,6 +185,7 @@ def run(
         threads: of the server, and of the peer.
         budget: seconds spent on each side of each case; at least three runs.
         complex_slots: complex numbers instead of real ones, which take a second EvalMod.
+        rounds: 1, or 2 for about 30 bits, with larger primes.
         slots: numbers in a ciphertext, a power of two; by default as many as it has slots.
         ciphertexts: so many runs, each of new values, whatever the budget.
         in_a_row: bootstraps of one ciphertext, one after the other, whose precision is followed.
@@ -194,8 +205,10 @@ def run(
         raise ValueError(f"log_n: expected some of {sorted(SETS)}, got {unknown}")
     if slots is not None and (slots.bit_count() != 1 or not 1 < slots <= 1 << (min(log_n) - 1)):
         raise ValueError(f"slots: expected a power of two from 2 to {1 << (min(log_n) - 1)}, got {slots}")
-    if peer is not None and slots is not None:
-        raise ValueError(f"slots: expected all of them beside a peer, got {slots}")
+    if rounds not in (1, 2):
+        raise ValueError(f"rounds: expected 1 or 2, got {rounds}")
+    if slots is not None and (peer is not None or rounds > 1):
+        raise ValueError(f"slots: expected all of them beside a peer and in two rounds, got {slots}")
     if peer not in (None, "openfhe"):
         raise ValueError(f"peer: expected openfhe, got {peer}")
     if peer is not None and {1 << degree for degree in log_n} != {OPENFHE["n"]}:
@@ -203,8 +216,9 @@ def run(
     _core.set_threads(threads)
     for degree in log_n:
         theirs = beside(OPENFHE, peer_python, threads, budget) if peer is not None else {}
-        params = chain(1 << degree, *SETS[degree]).parameters(128, insecure=False)
-        ours = Refreshes(params, not complex_slots, slots)
+        sets, fine = (FINE_SETS, True) if rounds > 1 else (SETS, False)
+        params = chain(1 << degree, *sets[degree], fine=fine).parameters(128, insecure=False)
+        ours = Refreshes(params, not complex_slots, slots, rounds)
         single = measured(ours, threads, budget, ciphertexts, in_a_row, theirs)
         yield single
         for batch in batches:
@@ -325,6 +339,7 @@ def _row(
         "bootstrap",
         f"2^{log_n}, {'real' if ours.real else 'complex'} slots"
         + f", {ours.held} held" * (ours.held < params.slots)
+        + ", two rounds" * (ours.rounds > 1)
         + f", {batch} together" * (batch > 1),
         params=params_fields(params),
         algorithm="slots to coefficients first",

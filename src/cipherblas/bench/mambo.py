@@ -138,7 +138,7 @@ def without_product(ours: Fused, sampled: int) -> tuple[float, float]:
     cts = [ours.encrypted() for _ in range(2)]
     ours.method.run(ev, cts[0])
     single = [_timed(lambda: ours.method.run(ev, cts[0]))[0] for _ in range(sampled + 1)]
-    pair = [_timed(lambda: ours.method.run_pair(ev, *cts))[0] / 2 for _ in range(sampled + 1)]
+    pair = [_timed(lambda: ours.method.run_pair(ev, cts[0], cts[1]))[0] / 2 for _ in range(sampled + 1)]
     return statistics.median(single), statistics.median(pair)
 
 

@@ -163,6 +163,9 @@ def bootstrap(
         int | None,
         typer.Option(min=2, help="Slots that hold numbers, a power of two.", show_default="all"),
     ] = None,
+    rounds: Annotated[
+        int, typer.Option(min=1, max=2, help="Rounds of bootstrapping: 2 for about 30 bits.")
+    ] = 1,
     ciphertexts: Annotated[
         int | None,
         typer.Option(min=3, help="Number of runs, each of new values.", show_default="as --seconds allows"),
@@ -199,6 +202,7 @@ def bootstrap(
       cipherblas bench bootstrap --ciphertexts 100 --in-a-row 10 --json
       cipherblas bench bootstrap --batch 2 --batch 8 --json
       cipherblas bench bootstrap --slots 1024 --complex
+      cipherblas bench bootstrap --rounds 2
     """
     from cipherblas.bench import run_bootstrap
 
@@ -210,6 +214,7 @@ def bootstrap(
         budget=seconds,
         complex_slots=complex_slots,
         slots=slots,
+        rounds=rounds,
         ciphertexts=ciphertexts,
         in_a_row=in_a_row,
         batches=batch or [],

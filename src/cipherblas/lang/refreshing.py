@@ -15,6 +15,7 @@ from cipherblas.lang.nodes import Expression, operation, ordered
 from cipherblas.lang.operations import arranged
 
 REFRESH = "refresh"
+MOST_ROUNDS = 2
 
 
 @operation
@@ -23,25 +24,30 @@ class Refresh(Expression):
 
     Args:
         placed: by the planner.
+        rounds: of bootstrapping, 1 or 2.
     """
 
     op = REFRESH
-    fields: ClassVar = {"placed": schema.flag}
+    fields: ClassVar = {"placed": schema.flag, "rounds": schema.whole(1, MOST_ROUNDS)}
 
-    def __init__(self, x: Expression, placed: bool = False) -> None:
-        self.x, self.placed = x, placed
+    def __init__(self, x: Expression, placed: bool = False, rounds: int = 1) -> None:
+        self.x, self.placed, self.rounds = x, placed, rounds
         super().__init__(x.shape, x.secret, x.bound, x)
 
     @property
     def parameters(self) -> dict[str, Any]:
-        return {"placed": self.placed}
+        return {"placed": self.placed, "rounds": self.rounds}
 
     def text(self, parts: Sequence[str]) -> str:
-        return f"{REFRESH}({parts[0]})"
+        return f"{REFRESH}({parts[0]}{self._rounds})"
+
+    @property
+    def _rounds(self) -> str:
+        return f", rounds={self.rounds}" * (self.rounds > 1)
 
     @property
     def title(self) -> str:
-        return f"{REFRESH} {shape_text(self.shape)}" + ", placed by the planner" * self.placed
+        return f"{REFRESH} {shape_text(self.shape)}{self._rounds}" + ", placed by the planner" * self.placed
 
     def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
         return parts[0]
@@ -56,13 +62,13 @@ class Refresh(Expression):
         return False  # it is off by more than rounding takes away
 
     def _transpose(self) -> Expression:
-        return Refresh(self.x.T, self.placed)
+        return Refresh(self.x.T, self.placed, self.rounds)
 
     def arranged(self, step: Any) -> Expression:
-        return Refresh(arranged(self.x, step), self.placed)
+        return Refresh(arranged(self.x, step), self.placed, self.rounds)
 
 
-def refresh(x: Expression) -> Expression:
+def refresh(x: Expression, *, rounds: int = 1) -> Expression:
     """Return x unchanged, with all levels again: bootstrapping.
 
     A program that refreshes may be as deep as it likes: the levels that it spends between two refreshes, and before the
@@ -73,6 +79,8 @@ def refresh(x: Expression) -> Expression:
 
     Args:
         x: a node that depends on a secret operand.
+        rounds: 2 bootstraps what the first round is off by as well: about 30 bits, for twice the seconds, a level more
+            and larger scales, which leave fewer levels. No keys of its own. Of a product by GEMM it is still one round.
 
     Levels: 3 before, all after. Keys: of some 50 rotations at most levels (some GiB), conjugation, relinearisation, and
     two for a sparse secret. Seconds: some per ciphertext.
@@ -81,7 +89,8 @@ def refresh(x: Expression) -> Expression:
     coefficients first and sparse-secret encapsulation, see docs/algorithms.md.
 
     Raises:
-        DTypeError: no node. ParameterError: a node without secrets, or an operand, which has all levels.
+        DTypeError: no node. ParameterError: a node without secrets, an operand, which has all levels, or no such number
+            of rounds.
     """
     if not isinstance(x, Expression):
         raise DTypeError(
@@ -101,9 +110,16 @@ def refresh(x: Expression) -> Expression:
             expected="a computed node",
             got="an operand, or what the client makes of operands",
         )
-    return Refresh(x)
+    if type(rounds) is not int or not 1 <= rounds <= MOST_ROUNDS:
+        raise ParameterError("A refresh has one or two rounds.", expected=f"1 to {MOST_ROUNDS}", got=rounds)
+    return Refresh(x, rounds=rounds)
 
 
 def is_refreshed(expression: Expression) -> bool:
     """Whether a program refreshes anything."""
     return any(node.op == REFRESH for node in ordered(expression))
+
+
+def refreshes_twice(expression: Expression) -> bool:
+    """Whether it does so in two rounds anywhere."""
+    return any(node.op == REFRESH and node.parameters["rounds"] > 1 for node in ordered(expression))

@@ -15,6 +15,7 @@ from cipherblas.rlwe.rings import RingShape
 
 BASE_BITS, DOWN_BITS = 50.0, 34.0  # of q_0, and of the limbs of slots to coefficients
 SCALE_BITS, UP_BITS = 40.0, 49.8  # of the working levels; of the limbs of EvalMod and coefficients to slots
+FINE_SCALE_BITS = 46.0  # where values are refreshed in two rounds: smaller ones would not hold what these find
 SMALL_RING, SMALL_SCALE_BITS, SMALL_UP_BITS = 1 << 15, 38.0, 47.0
 DIGITS = (3, 4, 6, 8)  # of key switching, that are tried
 MOST_WORKING = 40  # levels, where security sets no limit
@@ -30,19 +31,22 @@ def method_of(n: int) -> Bootstrapping:
     return bootstrapping_of(RingShape(n, (2.0**BASE_BITS,), (), 1, _scale_bits(n)))
 
 
-def _scale_bits(n: int) -> float:
+def _scale_bits(n: int, fine: bool = False) -> float:
+    if fine:
+        return FINE_SCALE_BITS
     return SMALL_SCALE_BITS if n <= SMALL_RING else SCALE_BITS
 
 
-def chain(n: int, working: int, alpha: int, rows: int | None = None) -> Sizing:
+def chain(n: int, working: int, alpha: int, rows: int | None = None, fine: bool = False) -> Sizing:
     """The sizes of the primes, by what spends them: from q_0 on slots to coefficients, `working` levels of the size of
     the scale, EvalMod and coefficients to slots.
 
     Args:
         alpha: limbs per digit of key switching.
         rows: degree of a ring of its own for rows, whose limbs are as large as q_0: they hold products.
+        fine: for refreshes in two rounds.
     """
-    method, scale_bits = method_of(n), _scale_bits(n)
+    method, scale_bits = method_of(n), _scale_bits(n, fine)
     up_bits = SMALL_UP_BITS if n <= SMALL_RING else UP_BITS
     down, up = (DOWN_BITS,) * method.levels_before, (up_bits,) * method.levels_after
     if rows is not None:
@@ -51,35 +55,37 @@ def chain(n: int, working: int, alpha: int, rows: int | None = None) -> Sizing:
     return Sizing(n, scale_bits, q_bits, min(alpha, len(q_bits)), rows)
 
 
-def chains(n: int, working: int, allowed: float, rows: int | None = None) -> list[Sizing]:
+def chains(
+    n: int, working: int, allowed: float, rows: int | None = None, fine: bool = False
+) -> list[Sizing]:
     """Those with so many working levels that security allows, with few digits and with more."""
     limbs = len(chain(n, working, 1).q_bits)
     alphas = sorted({-(-limbs // digits) for digits in DIGITS})
-    found = [chain(n, working, alpha, rows) for alpha in alphas]
+    found = [chain(n, working, alpha, rows, fine) for alpha in alphas]
     return [one for one in found if one.log_qp + PRIME_SPREAD_BITS <= allowed and limbs <= MAX_LIMBS]
 
 
-def widest(n: int, allowed: float, rows: int | None = None) -> Sizing:
+def widest(n: int, allowed: float, rows: int | None = None, fine: bool = False) -> Sizing:
     """The chain with the most working levels.
 
     Raises:
         NoRingError: security allows none.
     """
     working = 0
-    while working < MOST_WORKING and chains(n, working + 1, allowed, rows):
+    while working < MOST_WORKING and chains(n, working + 1, allowed, rows, fine):
         working += 1
     if not working:
         raise NoRingError(f"At N = {n} there is no chain of primes for bootstrapping.", n, 2.0, modulus=0.0)
-    return chains(n, working, allowed, rows)[0]
+    return chains(n, working, allowed, rows, fine)[0]
 
 
-def most_working(n: int, allowed: float, rows: int | None = None) -> int:
+def most_working(n: int, allowed: float, rows: int | None = None, fine: bool = False) -> int:
     """Levels between two refreshes, at most.
 
     Raises:
         NoRingError: security allows none.
     """
-    return len(widest(n, allowed, rows).q_bits) - len(chain(n, 0, 1).q_bits)
+    return len(widest(n, allowed, rows, fine).q_bits) - len(chain(n, 0, 1).q_bits)
 
 
 def row_degree(n: int, security: int, insecure: bool) -> int | None:
@@ -104,11 +110,13 @@ def chain_sizings(
     security: int,
     insecure: bool,
     rows: int | None = None,
+    fine: bool = False,
 ) -> Sequence[Sizing]:
     """Chains of degree n that carry a program with refreshes, with as few working levels as it spends between them.
 
     Args:
         rows: degree of a ring of its own for rows.
+        fine: the program has refreshes in two rounds.
 
     Raises:
         NoRingError: none does.
@@ -118,13 +126,13 @@ def chain_sizings(
         raise NoRingError(
             f"At N = {n} a sparse secret does not reach {security} bits.", n, math.inf, modulus=0.0
         )
-    most = most_working(n, allowed, rows)
+    most = most_working(n, allowed, rows, fine)
 
     lacking: list[str] = []
 
     def carries(working: int) -> bool:
         try:
-            run(chains(n, working, allowed, rows)[0].shape())
+            run(chains(n, working, allowed, rows, fine)[0].shape())
         except LevelError as error:
             lacking.append(str(error).removesuffix("."))
             return False
@@ -142,7 +150,7 @@ def chain_sizings(
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if carries(middle) else (middle, high)
-    found = chains(n, high, allowed, rows)
+    found = chains(n, high, allowed, rows, fine)
     exceeds = excess(run(found[0].shape()))
     if exceeds > MARGIN:
         raise NoRingError(

@@ -9,7 +9,7 @@ from typing import ClassVar, Protocol
 
 from cipherblas.crypto.params import Parameters
 from cipherblas.lang.nodes import Expression, ordered
-from cipherblas.lang.refreshing import is_refreshed
+from cipherblas.lang.refreshing import is_refreshed, refreshes_twice
 from cipherblas.planner import chains
 from cipherblas.planner.assembly import Predictions
 from cipherblas.planner.budgets import Budgets
@@ -206,8 +206,8 @@ class Strategy(ABC):
                     modulus=0.0,
                 )
             security, insecure = self.options.security, self.options.insecure
-            rows = self.row_degree(candidate.n)
-            return chains.chain_sizings(run, candidate.n, self.excess, security, insecure, rows)
+            rows, fine = self.row_degree(candidate.n), refreshes_twice(self.expression)
+            return chains.chain_sizings(run, candidate.n, self.excess, security, insecure, rows, fine)
         alike = (
             candidate.name,
             frozenset(

@@ -35,17 +35,17 @@ def of_blocks(run: BlockRun, node: Expression, wish: Wish | None) -> Value:
         x = run.relaid(x, run.dense(node), node.bound)
         layout = x.layout
     real = replace(run.ready(x), form=SlotForm(layout, x.slots.grid))  # as it is in a moment
-    return _refreshed(run, run.bounded(real, node.bound), node.bound, *layout.held)
+    return _refreshed(run, run.bounded(real, node.bound), node, *layout.held)
 
 
 @computes(TENSORS, REFRESH)
 def of_a_tensor(run: TensorRun, node: Expression, wish: None) -> Value:
     """Every ciphertext."""
-    return _refreshed(run, run.ready(run.value(node.children[0])), node.bound)
+    return _refreshed(run, run.ready(run.value(node.children[0])), node)
 
 
 def _refreshed(
-    run: SlotRun, x: Value, bound: float, held: int | None = None, repeated: bool = False
+    run: SlotRun, x: Value, node: Expression, held: int | None = None, repeated: bool = False
 ) -> Value:
     """Two by two, and in units of the bound, so that slots are up to 1: units are powers of others after some steps,
     and a refresh takes any scale.
@@ -53,12 +53,14 @@ def _refreshed(
     Args:
         held: slots that hold something, by default all; see `Bootstrapping.packed`.
     """
+    bound, twice = node.bound, node.parameters["rounds"] > 1
     method, factor = bootstrapping_of(run.ev.params), abs(x.unit) / bound
-    if held is not None:
+    if held is not None and not twice:
         method = method.packed(held, repeated)
 
     def work(ev: Evaluator, cts: Handles) -> Handles:
-        return method.run_all(ev, [ev.absorb(ct, factor) for ct in cts])
+        cts = [ev.absorb(ct, factor) for ct in cts]
+        return method.refined(ev, cts) if twice else method.run_all(ev, cts)
 
     cts = [ct for row in x.cells for cell in row for ct in cell]
     pairs = [cts[start : start + 2] for start in range(0, len(cts) - 1, 2)]

@@ -30,6 +30,9 @@ from cipherblas.rlwe.rings import Ring
 RANGE, DEGREE = 14, 119  # of EvalMod; see `Bootstrapping.failure_bits`
 # log2 of the slots from which on transforms have so many factors.
 DOWN_IN_THREE, UP_IN_THREE, UP_IN_FOUR = 15, 9, 15
+LEAST_RATIO_BITS = (
+    9.9  # log2 of q_0 over messages, with which the sine is precise; messages of larger scales are shrunk
+)
 MOST_DOWN, MOST_UP = 5, 4  # butterflies in a factor, where few slots are held
 # Factors of coefficients to slots share what they divide by: those of one alone would be too small to be encoded well.
 LEAST_HELD, LEAST_UP = 16, 2
@@ -113,8 +116,8 @@ class Bootstrapping:
         """The largest message at q_0, an integer, which EvalMod tells from the multiples of q_0."""
         return float(ev.params.q[0] * 2.0**-self.ratio_bits)
 
-    def run(self, ev: Evaluator, x: Ct, real: bool = True) -> Ct:
-        """The same slots at the limbs that are left below EvalMod, at the usual scale.
+    def run(self, ev: Evaluator, x: Ct, real: bool = True, scale: float | None = None) -> Ct:
+        """The same slots at the limbs that are left below EvalMod.
 
         Levels: `levels_before` are needed. Keys: of the rotations of both transforms, conjugation, relinearisation,
         encapsulation.
@@ -122,19 +125,20 @@ class Bootstrapping:
         Args:
             x: no slot exceeds its bound, those that hold nothing included.
             real: every slot is a real number; imaginary parts are lost. Others take a second EvalMod.
+            scale: of the result; by default the usual one.
 
         Raises:
             LevelError: too few limbs are left.
         """
         errors, worst = x.errors, ev.worst_error(x) / x.scale
         y, shrunk = self.in_coefficients(ev, ev.as_message(x))  # what is off in a slot stays in it
-        found = self._sines(ev, y, shrunk, real)
+        found = self._sines(ev, y, shrunk, real, scale)
         result = found[0]
         if len(found) > 1:
             result = ev.add(result, ev.times_monomial(found[1], ev.n // 2))
         return self._settled(ev, result, shrunk, errors, worst, x.bound)
 
-    def run_pair(self, ev: Evaluator, x: Ct, y: Ct) -> tuple[Ct, Ct]:
+    def run_pair(self, ev: Evaluator, x: Ct, y: Ct, scale: float | None = None) -> tuple[Ct, Ct]:
         """As `run`, of two ciphertexts of real slots: one is the imaginary part of the other while slots become
         coefficients and coefficients slots, so that both transforms and ModRaise are done once.
 
@@ -152,14 +156,14 @@ class Bootstrapping:
         largest = max(x.bound, y.bound)
         z = ev.bounded(ev.add(x, ev.times_monomial(y, ev.n // 2)), math.sqrt(2) * largest)
         z, shrunk = self.in_coefficients(ev, z, largest)
-        parts = self._sines(ev, z, shrunk, real=False)
+        parts = self._sines(ev, z, shrunk, False, scale)
         left, right = (
             self._settled(ev, part, shrunk, errors, worst, min(bound, one.bound))
             for part, (one, errors, worst) in zip(parts, both, strict=True)
         )
         return left, right
 
-    def run_all(self, ev: Evaluator, cts: Sequence[Ct]) -> list[Ct]:
+    def run_all(self, ev: Evaluator, cts: Sequence[Ct], scale: float | None = None) -> list[Ct]:
         """As `run`, of ciphertexts of real slots, two by two (`run_pair`), and the last one alone where it is left.
 
         Args:
@@ -167,8 +171,50 @@ class Bootstrapping:
         """
         found: list[Ct] = []
         for start in range(0, len(cts) - 1, 2):
-            found += self.run_pair(ev, *cts[start : start + 2])
-        return found if len(cts) % 2 == 0 else [*found, self.run(ev, cts[-1])]
+            found += self.run_pair(ev, cts[start], cts[start + 1], scale)
+        return found if len(cts) % 2 == 0 else [*found, self.run(ev, cts[-1], True, scale)]
+
+    def refined(self, ev: Evaluator, cts: Sequence[Ct], real: bool = True) -> list[Ct]:
+        """As `run_all`, in two rounds: what a refreshed ciphertext is off by is the difference to what it was. That is
+        small, so it is refreshed enlarged, and taken away.
+
+        Of all slots: those that hold nothing are off as well. Real ones have no imaginary parts afterwards.
+
+        Levels: one more than `run`. Keys: the same.
+
+        Args:
+            real: as for `run`.
+
+        Source: Bae, Cheon, Cho, Kim, Kim, "META-BTS: Bootstrapping precision beyond the limit" (2022).
+        """
+        cts = [ev.drop(ct, self.levels_before + 1) for ct in cts]
+        exact = [ev.as_message(ct) for ct in cts]
+        first = self._round(ev, exact, real, exact[0].scale)
+        size = 2.0 ** math.ceil(
+            math.log2(max(ct.error(ev.slots) for ct in first))
+        )  # what none of them is off by
+        off = []
+        for before, after in zip(exact, first, strict=True):
+            ct = ev.sub(before, ev.drop(after, before.limbs))
+            if real:  # two by two, imaginary parts would be those of others
+                ct = self._real(ev, ct)
+            ct = ev.bounded(ev.assume_errors(ct, SlotErrors()), size)
+            off.append(ev.enlarged_to(ev.absorb(ct, 1 / size), before.scale))
+        found = []
+        for ct, after, less in zip(cts, first, self._round(ev, off, real, None), strict=True):
+            after = self._real(ev, after) if real else after
+            after = ev.assume_errors(after, ct.errors, ev.worst_error(ct) / ct.scale * after.scale)
+            scale = 2.0**ev.params.scale_bits * ev.params.q[after.limbs - 1]
+            found.append(ev.bounded(ev.rescale(ev.number_sum([(after, 1.0), (less, size)], scale)), ct.bound))
+        return found
+
+    def _real(self, ev: Evaluator, ct: Ct) -> Ct:
+        """Real parts alone; errors are the caller's to keep."""
+        bound = ct.bound
+        return ev.bounded(ev.absorb(ev.add(ct, ev.conjugate(ct)), 0.5), bound)
+
+    def _round(self, ev: Evaluator, cts: Sequence[Ct], real: bool, scale: float | None) -> list[Ct]:
+        return self.run_all(ev, cts, scale) if real else [self.run(ev, ct, False, scale) for ct in cts]
 
     def of_rows(
         self, evs: Evaluators, x: Rows, packing: Packing, rescales: int, entries: int | None = None
@@ -205,10 +251,10 @@ class Bootstrapping:
 
         return joined_rows(evs, x, packing, rescales, element)
 
-    def _sines(self, ev: Evaluator, x: Ct, shrunk: float, real: bool) -> list[Ct]:
+    def _sines(self, ev: Evaluator, x: Ct, shrunk: float, real: bool, scale: float | None = None) -> list[Ct]:
         """The coefficients of a ciphertext in slots, at all limbs that are left: real parts, and imaginary ones."""
         gain = float(ev.params.q[0]) / (2 * math.pi * shrunk)  # of the sine: a message of 1 is 2π·scale / q_0
-        wanted = 2.0**ev.params.scale_bits * gain
+        wanted = (2.0**ev.params.scale_bits if scale is None else scale) * gain
         most = min(1.0, 2 * math.pi * 2.0**-self.ratio_bits * 1.01)
         found = []
         for part in self.in_slots(ev, self.raised(ev, x, shrunk), real):
@@ -334,7 +380,8 @@ class Bootstrapping:
 
 def bootstrapping_of(ring: Ring) -> Bootstrapping:
     """How ciphertexts of a ring are refreshed: the same for all rings of its degree, but for the size of messages."""
-    return _bootstrapping(ring.n.bit_length() - 2, math.log2(ring.q[0]) - ring.scale_bits)
+    ratio_bits = max(LEAST_RATIO_BITS, math.log2(ring.q[0]) - ring.scale_bits)
+    return _bootstrapping(ring.n.bit_length() - 2, ratio_bits)
 
 
 @functools.lru_cache(maxsize=64)
