@@ -96,8 +96,9 @@ def test_bootstrapping_keeps_what_it_says() -> None:
         check(several, bench="bootstrap", batch=3, ciphertexts=3)
         assert several["predicted_bits"] <= several["precision_bits"]
         assert several["share_of_single"] == pytest.approx(several["seconds"] / 3 / found["seconds"])
-    few = bootstrap.measured(bootstrap.Refreshes(params, True, 16), 1, 0.0, ciphertexts=3)
-    check(few, bench="bootstrap", ciphertexts=3, slots=16)
+    few = bootstrap.measured(bootstrap.Refreshes(params, True, 16, key_memory=1 << 20), 1, 0.0, ciphertexts=3)
+    check(few, bench="bootstrap", ciphertexts=3, slots=16, key_memory_bytes=1 << 20)
+    assert few["key_bytes"] > 1 << 20 and found["key_memory_bytes"] == found["key_bytes"]
     assert few["ntt_limbs"] < found["ntt_limbs"] and few["levels_left"] >= 3
     assert few["predicted_bits"] <= few["precision_bits"] < 25
     fine = bootstrap.Refreshes(

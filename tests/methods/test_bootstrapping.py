@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import pickle
 import warnings
 from dataclasses import dataclass, replace
 from typing import Any
@@ -409,3 +410,18 @@ def test_all_evaluators_agree_on_two_rounds() -> None:
     worst = WorstCase(one.params)
     (bounded,) = one.method.refined(worst, [worst.fresh(None, bound=1.0, limbs=3)])
     assert worst.worst_error(bounded) / bounded.scale > 2.0**-30
+
+
+def test_keys_that_are_read_from_a_file() -> None:
+    """The same words, with as many keys in memory as one call reads, or with none."""
+    one = party(8)
+    keys = pickle.loads(pickle.dumps(one.keys))
+    native = Native(one.params, one.keys)
+    ct = one.encrypted(native, values_of("random", one.params.slots), 1.0)
+    expected = one.method.run(native, ct, real=False).data
+    for memory in (keys.nbytes // 3, 0):
+        keys.keep_within(memory)
+        assert keys.memory_bytes == memory
+        streamed = Native(one.params, keys)
+        x = streamed.fresh(ct.data, bound=1.0, limbs=ct.limbs)
+        np.testing.assert_array_equal(one.method.run(streamed, x, real=False).data, expected)

@@ -82,7 +82,15 @@ class Timed(Bootstrapping):
 class Refreshes:
     """Our side: keys, values and an evaluator for one set of parameters."""
 
-    def __init__(self, params: Parameters, real: bool, held: int | None = None, rounds: int = 1) -> None:
+    def __init__(
+        self,
+        params: Parameters,
+        real: bool,
+        held: int | None = None,
+        rounds: int = 1,
+        key_memory: int | None = None,
+    ) -> None:
+        from cipherblas import _core
         from cipherblas.crypto import keys
         from cipherblas.engines.encodings import Encodings
         from cipherblas.evaluators.slots.native import Native
@@ -99,7 +107,10 @@ class Refreshes:
         self.secret = keys.generate_secret(params)
         evaluation = keys.make_evaluation_keys(self.secret, counted.request)
         self.keygen_seconds = time.perf_counter() - start
-        self.key_bytes = evaluation.nbytes
+        if key_memory is not None:
+            evaluation.keep_within(key_memory)
+            _core.trim_pool()
+        self.key_bytes, self.key_memory_bytes = evaluation.nbytes, evaluation.memory_bytes
         self.ev = Native(params, evaluation, encodings=Encodings(MASKS))
         self.random = np.random.default_rng(1)
 
@@ -172,6 +183,7 @@ def run(
     complex_slots: bool = False,
     slots: int | None = None,
     rounds: int = 1,
+    key_memory: int | None = None,
     ciphertexts: int | None = None,
     in_a_row: int = 0,
     batches: Sequence[int] = (),
@@ -186,6 +198,7 @@ def run(
         budget: seconds spent on each side of each case; at least three runs.
         complex_slots: complex numbers instead of real ones, which take a second EvalMod.
         rounds: 1, or 2 for about 30 bits, with larger primes.
+        key_memory: bytes of keys in memory at one time; by default all.
         slots: numbers in a ciphertext, a power of two; by default as many as it has slots.
         ciphertexts: so many runs, each of new values, whatever the budget.
         in_a_row: bootstraps of one ciphertext, one after the other, whose precision is followed.
@@ -218,7 +231,7 @@ def run(
         theirs = beside(OPENFHE, peer_python, threads, budget) if peer is not None else {}
         sets, fine = (FINE_SETS, True) if rounds > 1 else (SETS, False)
         params = chain(1 << degree, *sets[degree], fine=fine).parameters(128, insecure=False)
-        ours = Refreshes(params, not complex_slots, slots, rounds)
+        ours = Refreshes(params, not complex_slots, slots, rounds, key_memory)
         single = measured(ours, threads, budget, ciphertexts, in_a_row, theirs)
         yield single
         for batch in batches:
@@ -347,6 +360,7 @@ def _row(
         timing=Timing.of([one["whole"] for one in runs]),
         error=max(errors),
         key_bytes=ours.key_bytes,
+        key_memory_bytes=ours.key_memory_bytes,
         slots=ours.held,
         batch=batch,
         ciphertexts=number,

@@ -22,7 +22,7 @@ from cipherblas.cli.bench_options import (
     product_shapes,
 )
 from cipherblas.cli.guard import guarded
-from cipherblas.cli.options import Debug, Form, Quiet, parse_shape, parse_sizes, without_none
+from cipherblas.cli.options import Debug, Form, Quiet, bytes_option, parse_shape, parse_sizes, without_none
 from cipherblas.common.errors import CipherblasError
 from cipherblas.report import Display
 from cipherblas.report.tables import stdout_console
@@ -166,6 +166,10 @@ def bootstrap(
     rounds: Annotated[
         int, typer.Option(min=1, max=2, help="Rounds of bootstrapping: 2 for about 30 bits.")
     ] = 1,
+    key_memory: Annotated[
+        int | None,
+        bytes_option("--key-memory", "Keys in memory at one time, the others in a temporary file.", "all"),
+    ] = None,
     ciphertexts: Annotated[
         int | None,
         typer.Option(min=3, help="Number of runs, each of new values.", show_default="as --seconds allows"),
@@ -202,7 +206,7 @@ def bootstrap(
       cipherblas bench bootstrap --ciphertexts 100 --in-a-row 10 --json
       cipherblas bench bootstrap --batch 2 --batch 8 --json
       cipherblas bench bootstrap --slots 1024 --complex
-      cipherblas bench bootstrap --rounds 2
+      cipherblas bench bootstrap --rounds 2 --key-memory 2GiB
     """
     from cipherblas.bench import run_bootstrap
 
@@ -215,6 +219,7 @@ def bootstrap(
         complex_slots=complex_slots,
         slots=slots,
         rounds=rounds,
+        key_memory=key_memory,
         ciphertexts=ciphertexts,
         in_a_row=in_a_row,
         batches=batch or [],

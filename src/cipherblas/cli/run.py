@@ -68,6 +68,20 @@ def run(
     operand: Annotated[
         list[str] | None, typer.Option(metavar="NAME=FILE", help="An operand of any name; repeatable.")
     ] = None,
+    key_memory: Annotated[
+        int | None,
+        bytes_option(
+            "--key-memory",
+            "Memory for evaluation keys; where they are more, they go into a temporary file.",
+            "all",
+        ),
+    ] = None,
+    key_folder: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Where that file goes.", show_default="the system's temporary folder"
+        ),
+    ] = None,
     weight_budget: Annotated[
         int | None,
         bytes_option(
@@ -128,7 +142,14 @@ def run(
                 else:
                     operands[name] = load_array(path, (len(declared.shape),))
         with display.progress("reading the evaluation keys") as progress:
-            keys = EvaluationKeys.load(evaluation_keys, security=security, insecure=insecure, lazy=True)
+            keys = EvaluationKeys.load(
+                evaluation_keys,
+                security=security,
+                insecure=insecure,
+                lazy=True,
+                memory=key_memory,
+                folder=key_folder,
+            )
             server = program.server(
                 keys,
                 weight_budget=weight_budget,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -54,6 +55,14 @@ def aligned(array: Array) -> Array:
     copy = aligned_empty(array.shape, array.dtype)
     copy[...] = array
     return copy
+
+
+def reserve(descriptor: int, start: int, length: int) -> None:
+    """Lengthen a file by blocks that are there: writing to a mapped hole on a full disk would end the process."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(descriptor, start, length)
+    else:
+        os.ftruncate(descriptor, start + length)
 
 
 def bytes_of(array: Array) -> memoryview:

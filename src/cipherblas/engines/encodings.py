@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from cipherblas.common.errors import StorageError
 from cipherblas.common.limits import MASK_BYTES, default_weight_budget
+from cipherblas.common.memory import reserve
 
 SEGMENT_BYTES = 256 << 20  # of the file of a store of weights
 PAGE_BYTES = 4096
@@ -253,7 +254,7 @@ class WeightStore:
             if self._file is None:
                 self._file = tempfile.TemporaryFile(dir=self.folder, prefix="cipherblas-weights-")  # noqa: SIM115
             start = self._file.seek(0, 2)
-            _reserve(self._file.fileno(), start, length)
+            reserve(self._file.fileno(), start, length)
             return mmap.mmap(self._file.fileno(), length, offset=start)
         except OSError as error:
             raise StorageError(
@@ -274,14 +275,6 @@ class WeightStore:
             if self._file is not None:
                 self._file.close()
                 self._file = None
-
-
-def _reserve(descriptor: int, start: int, length: int) -> None:
-    """Lengthen a file by blocks that are there: writing to a mapped hole on a full disk would end the process."""
-    if hasattr(os, "posix_fallocate"):
-        os.posix_fallocate(descriptor, start, length)
-    else:
-        os.ftruncate(descriptor, start + length)
 
 
 @dataclass(frozen=True)

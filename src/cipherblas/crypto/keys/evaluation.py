@@ -5,16 +5,19 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Iterable
+from math import prod
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from cipherblas.common.errors import DTypeError, MissingKeyError, ParameterError, ShapeError
-from cipherblas.common.memory import Array, check_memory, in_threads
+from cipherblas.common.memory import Array, aligned_empty, check_memory, in_threads
 from cipherblas.common.progress import Progress
 from cipherblas.crypto import files
 from cipherblas.crypto.keys import storage
 from cipherblas.crypto.keys.request import ROW_KEYS, KeyRequest, describe_galois
+from cipherblas.crypto.keys.streaming import WORD_BYTES, KeyStream, pages
 from cipherblas.crypto.keys.switching import (
     RELINEARISE,
     StoredKey,
@@ -51,6 +54,8 @@ class EvaluationKeys:
         self._keys: dict[int, SwitchingKey] = {}
         self._stored: dict[int, StoredKey] = {}
         self._lock = threading.RLock()
+        self._stream: KeyStream | None = None
+        self._folder: str | Path | None = None  # of its file
         for key in keys:
             self._add(key)
         self.request.check(params)
@@ -136,14 +141,50 @@ class EvaluationKeys:
         self._check_one(galois, limbs)
         with self._lock:
             if galois not in self._keys:
-                self._keys[galois] = self._stored[galois].load()
+                place = aligned_empty if self._stream is None else self._stream.room(galois)
+                self._keys[galois] = self._stored[galois].load(place)
                 del self._stored[galois]
+            if self._stream is not None:
+                self._stream.use(galois)
             return self._keys[galois]
 
     @property
     def of_rows(self) -> EvaluationKeys | RowKeys:
         """The keys of the ring of rows: these, where it is no other one."""
         return self if self.params.row_degree is None else RowKeys(self)
+
+    def keep_within(self, memory: int, folder: str | Path | None = None) -> None:
+        """Have at most so many bytes of keys in memory at one time, and those that one call of the engine reads, where
+        all of them are more: they are in a mapped temporary file then, and come from there where they are used.
+
+        Args:
+            memory: bytes.
+            folder: of the file; by default the system's folder for temporary files, which should be on a disk.
+
+        Raises:
+            ParameterError: no number of bytes. StorageError: the disk is full.
+        """
+        if type(memory) is not int or memory < 0:
+            raise ParameterError("A memory budget is a number of bytes.", expected="0 or more", got=memory)
+        with self._lock:
+            if self.nbytes <= memory:
+                return
+            shapes = {
+                number: key_shape(parameters_of(self.params, number), limbs)
+                for number, limbs in self._limbs().items()
+            }
+            room = sum(pages(WORD_BYTES * prod(shape)) for shape in shapes.values())
+            stream = KeyStream(memory, room, folder)
+            for number, key in list(self._keys.items()):
+                data = stream.room(number)(key.data.shape)
+                data[...] = key.data
+                self._keys[number] = SwitchingKey(key.galois, key.limbs, key.seed, data)
+            self._stream, self._folder = stream, folder
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of keys that are in memory at most, once all are expanded; a call of the engine may read more."""
+        return self.nbytes if self._stream is None else min(self.nbytes, self._stream.memory)
 
     def _check_one(self, galois: int, limbs: int) -> None:
         here = self._keys.get(galois) or self._stored.get(galois)
@@ -178,7 +219,10 @@ class EvaluationKeys:
         with self._lock:
             both: dict[int, SwitchingKey | StoredKey] = {**self._stored, **self._keys}
         wanted = [both[number] for number in request.limbs_by_number(RELINEARISE)]
-        return EvaluationKeys(self.params, self.program_id, wanted, self.key_id)
+        found = EvaluationKeys(self.params, self.program_id, wanted, self.key_id)
+        if self._stream is not None:
+            found.keep_within(self._stream.memory, self._folder)
+        return found
 
     def digest(self) -> str:
         """The name of these very keys: BLAKE2b over their numbers, limbs and seeds."""
@@ -199,13 +243,13 @@ class EvaluationKeys:
             MemoryBudgetError: they would not fit this machine's memory.
             FormatError, StorageError: a file is damaged or gone.
         """
-        check_memory(self.nbytes, "expanding the evaluation keys")
+        check_memory(self.memory_bytes, "expanding the evaluation keys")
         waiting = list(self._stored.values())
         done = 0
 
         def load(stored: StoredKey) -> None:
             nonlocal done
-            loaded = stored.load()
+            loaded = self.key(stored.galois) if self._stream is not None else stored.load()
             with self._lock:
                 self._keys.setdefault(stored.galois, loaded)
                 self._stored.pop(stored.galois, None)
@@ -240,6 +284,8 @@ class EvaluationKeys:
         security: int = 128,
         insecure: bool = False,
         lazy: bool = False,
+        memory: int | None = None,
+        folder: str | Path | None = None,
         progress: Progress | None = None,
     ) -> EvaluationKeys:
         """Read what `save` wrote; that the keys are of the right program is checked where they are used.
@@ -249,6 +295,7 @@ class EvaluationKeys:
             security: bits that their parameters must have, of Q and the special primes P together.
             insecure: accept less; below 128 bits with a warning.
             lazy: expand each key when it is first used, instead of all now.
+            memory, folder: bytes of keys in memory, and where the others are; see `keep_within`.
             progress: called with (keys done, keys in all).
 
         Raises:
@@ -257,6 +304,8 @@ class EvaluationKeys:
         """
         found, owner, stored = storage.open_keys(path, security, insecure)
         keys = cls(found, owner.program_id, stored, owner.key_id)
+        if memory is not None:
+            keys.keep_within(memory, folder)
         if not lazy:
             keys.load_all(progress)
         return keys

@@ -119,8 +119,12 @@ class StoredKey:
             array,
         )
 
-    def load(self) -> SwitchingKey:
-        """Read the b parts and expand the a parts; errors as `files.read`, and FormatError for a residue ≥ q."""
+    def load(self, place: Callable[[tuple[int, ...]], Array] = aligned_empty) -> SwitchingKey:
+        """Read the b parts and expand the a parts; errors as `files.read`, and FormatError for a residue ≥ q.
+
+        Args:
+            place: the array of a shape that the key goes to.
+        """
         params = parameters_of(self.reader.parameters, self.galois)
         b = self.reader.read(self.tensor)
         moduli = np.array([*params.q[: self.limbs], *params.p], np.uint64)
@@ -128,7 +132,7 @@ class StoredKey:
             raise FormatError(
                 f"{self.reader.path} is damaged: a residue of {self.tensor} is not below its modulus."
             )
-        data = aligned_empty(key_shape(params, self.limbs))
+        data = place(key_shape(params, self.limbs))
         data[:, 0] = pack(params, b)
         del b
         data[:, 1] = pack(params, uniform_part(params, self.seed, self.limbs))

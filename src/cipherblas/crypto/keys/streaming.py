@@ -1,0 +1,92 @@
+"""Evaluation keys beyond a memory budget: in a file that is mapped into memory, and read from it where they are used.
+
+The file has no name, so that nobody can change or shorten it, and goes with the process. Keys that were not used for
+longest leave the process's memory again; the system keeps them in its cache of files as far as there is room.
+"""
+
+from __future__ import annotations
+
+import mmap
+import tempfile
+from collections import OrderedDict
+from collections.abc import Callable
+from math import prod
+from pathlib import Path
+
+import numpy as np
+
+from cipherblas.common.errors import StorageError
+from cipherblas.common.memory import Array, reserve
+
+WORD_BYTES = 8
+
+
+class KeyStream:
+    """Room for keys in a mapped file; not safe in threads by itself.
+
+    Args:
+        memory: bytes of keys that may stay in the memory of the process.
+        room: bytes of all keys, each rounded up to pages.
+        folder: of the file; by default the system's folder for temporary files.
+
+    Raises:
+        StorageError: the file cannot be made, or the disk is full.
+    """
+
+    def __init__(self, memory: int, room: int, folder: str | Path | None = None) -> None:
+        self.memory = memory
+        self._next = 0
+        self._places: dict[int, tuple[int, int]] = {}  # number of a key → where it is, and its bytes
+        self._used: OrderedDict[int, int] = (
+            OrderedDict()
+        )  # bytes of what is in memory, used longest ago first
+        self._resident = 0
+        try:
+            file = tempfile.TemporaryFile(dir=folder, prefix="cipherblas-keys-")  # noqa: SIM115
+            with file:  # the mapping keeps it
+                reserve(file.fileno(), 0, room)
+                self._map = mmap.mmap(file.fileno(), room)
+        except OSError as error:
+            raise StorageError(
+                "Evaluation keys beyond the memory budget cannot go into a temporary file.",
+                expected=f"{room} bytes of disk",
+                got=str(error),
+                errno=error.errno,
+            ) from error
+
+    @property
+    def resident_bytes(self) -> int:
+        """Of the keys that were used last, and have not left memory."""
+        return self._resident
+
+    def room(self, number: int) -> Callable[[tuple[int, ...]], Array]:
+        """What gives a key its place, of a shape, to be written once."""
+
+        def place(shape: tuple[int, ...]) -> Array:
+            start, nbytes = self._next, WORD_BYTES * prod(shape)
+            self._places[number] = start, nbytes
+            self._next += pages(nbytes)
+            self.use(number)
+            return np.frombuffer(self._map, np.uint64, prod(shape), start).reshape(shape)
+
+        return place
+
+    def use(self, number: int) -> None:
+        """A key is read next; others leave memory, used longest ago first, where they would be too many bytes."""
+        if number in self._used:
+            self._used.move_to_end(number)
+            return
+        nbytes = self._places[number][1]
+        while self._used and self._resident + nbytes > self.memory:
+            other, taken = self._used.popitem(last=False)
+            self._resident -= taken
+            start = self._places[other][0]
+            if hasattr(mmap, "MADV_DONTNEED"):  # of a file: what was written stays
+                self._map.madvise(mmap.MADV_DONTNEED, start, pages(taken))
+        self._used[number] = nbytes
+        self._resident += nbytes
+
+
+def pages(nbytes: int) -> int:
+    """Rounded up to pages."""
+    return -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
