@@ -175,7 +175,8 @@ class EvaluationKeys:
             }
             room = sum(pages(WORD_BYTES * prod(shape)) for shape in shapes.values())
             stream = KeyStream(memory, room, folder)
-            for number, key in list(self._keys.items()):
+            for number in list(self._keys):
+                key = self._keys[number]
                 data = stream.room(number)(key.data.shape)
                 data[...] = key.data
                 self._keys[number] = SwitchingKey(key.galois, key.limbs, key.seed, data)
