@@ -15,7 +15,9 @@ from cipherblas.rlwe.rings import RingShape
 
 BASE_BITS, DOWN_BITS = 50.0, 34.0  # of q_0, and of the limbs of slots to coefficients
 SCALE_BITS, UP_BITS = 40.0, 49.8  # of the working levels; of the limbs of EvalMod and coefficients to slots
-FINE_SCALE_BITS = 46.0  # where values are refreshed in two rounds: smaller ones would not hold what these find
+FINE_SCALE_BITS = (
+    46.0  # where values are refreshed in two rounds: smaller ones would not hold what these find
+)
 SMALL_RING, SMALL_SCALE_BITS, SMALL_UP_BITS = 1 << 15, 38.0, 47.0
 DIGITS = (3, 4, 6, 8)  # of key switching, that are tried
 MOST_WORKING = 40  # levels, where security sets no limit
@@ -55,9 +57,7 @@ def chain(n: int, working: int, alpha: int, rows: int | None = None, fine: bool 
     return Sizing(n, scale_bits, q_bits, min(alpha, len(q_bits)), rows)
 
 
-def chains(
-    n: int, working: int, allowed: float, rows: int | None = None, fine: bool = False
-) -> list[Sizing]:
+def chains(n: int, working: int, allowed: float, rows: int | None = None, fine: bool = False) -> list[Sizing]:
     """Those with so many working levels that security allows, with few digits and with more."""
     limbs = len(chain(n, working, 1).q_bits)
     alphas = sorted({-(-limbs // digits) for digits in DIGITS})
