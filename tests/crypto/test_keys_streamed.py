@@ -66,6 +66,15 @@ def test_what_is_in_memory_is_what_was_said(made: EvaluationKeys, tmp_path: Path
             assert keys.key(number).data.sum() > 0
             found.append(mapped() - before)
     assert max(found) <= 1.15 * keys.memory_bytes
+    for start in range(0, len(made), 4):  # as calls do: several are asked for before one is read
+        several = [keys.key(number).data for number in list(keys._limbs())[start : start + 4]]
+        assert sum(data.sum() > 0 for data in several) == len(several)
+    keys.keep_within(0)
+    for _ in range(2):
+        for start in range(0, len(made), 4):
+            several = [keys.key(number).data for number in list(keys._limbs())[start : start + 4]]
+            assert sum(data.sum() > 0 for data in several) == len(several)
+            assert mapped() - before <= 1.15 * 8 * made.nbytes // len(made)
     assert keys.memory_bytes - made.nbytes // len(made) <= 1.15 * np.median(found)
 
 

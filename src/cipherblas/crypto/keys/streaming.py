@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import mmap
 import tempfile
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from math import prod
 from pathlib import Path
@@ -19,6 +19,7 @@ from cipherblas.common.errors import StorageError
 from cipherblas.common.memory import Array, reserve
 
 WORD_BYTES = 8
+MOST_LEFT = 64  # more than one call reads
 
 
 class KeyStream:
@@ -41,6 +42,8 @@ class KeyStream:
             OrderedDict()
         )  # bytes of what is in memory, used longest ago first
         self._resident = 0
+        # Others that left: a call that took several keys may have read some of them again since.
+        self._left: deque[int] = deque(maxlen=MOST_LEFT)
         try:
             file = tempfile.TemporaryFile(dir=folder, prefix="cipherblas-keys-")  # noqa: SIM115
             with file:  # the mapping keeps it
@@ -73,18 +76,21 @@ class KeyStream:
 
     def use(self, number: int) -> None:
         """A key is read next; others leave memory, used longest ago first, where they would be too many bytes."""
-        if number in self._used:
-            self._used.move_to_end(number)
-            return
-        nbytes = self._places[number][1]
+        nbytes = self._used.pop(number, 0)
+        self._resident -= nbytes
+        nbytes = nbytes or self._places[number][1]
         while self._used and self._resident + nbytes > self.memory:
             other, taken = self._used.popitem(last=False)
             self._resident -= taken
-            start = self._places[other][0]
-            if hasattr(mmap, "MADV_DONTNEED"):  # of a file: what was written stays
-                self._map.madvise(mmap.MADV_DONTNEED, start, pages(taken))
+            self._left.append(other)
         self._used[number] = nbytes
         self._resident += nbytes
+        for other in self._left:
+            start, taken = self._places[other]
+            if other not in self._used and hasattr(
+                mmap, "MADV_DONTNEED"
+            ):  # of a file: what was written stays
+                self._map.madvise(mmap.MADV_DONTNEED, start, pages(taken))
 
 
 def pages(nbytes: int) -> int:
