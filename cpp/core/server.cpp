@@ -391,8 +391,8 @@ std::vector<Words> linear_transform(const Context& context, const std::vector<An
     for (const AnyArray& plaintext : plaintexts) {
         if (plaintext.dtype() == nb::dtype<std::int64_t>()) {
             coefficients.emplace_back(context, plaintext, "plaintexts");
-            const std::int64_t* data = coefficients.back().data();
-            transform.plaintexts.push_back({data, nullptr, 0, is_symmetric(data, context.n())});
+            const std::int64_t* values = coefficients.back().data();
+            transform.plaintexts.push_back({values, nullptr, 0, is_symmetric(values, context.n())});
         } else {
             transform.plaintexts.push_back(plaintext_rows(context, plaintext, rows));
         }
