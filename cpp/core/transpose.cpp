@@ -62,6 +62,40 @@ class SwitchingKeys {
     std::vector<SwitchingKey> keys_;
 };
 
+// Where rows go: a new array, or one that was given, which may be the one that is read.
+class RowsOutput {
+  public:
+    RowsOutput(const nb::object& out, const char* what, const AnyArray& from, const char* source)
+        : shape_({from.shape(0), from.shape(1), from.shape(2)}), given_(out) {
+        if (out.is_none()) {
+            made_.emplace(shape_);
+            data_ = made_->data();
+            return;
+        }
+        data_ = static_cast<std::uint64_t*>(writable(out, what));
+        const AnyArray array = nb::cast<AnyArray>(out);
+        const Argument<std::uint64_t, Layout::kPacked> packed(
+            array, what, {length(shape_[0]), length(shape_[1]), length(shape_[2])});
+        if (packed.data() != data_) fail(what, "a C-contiguous, 64-byte aligned array", "another layout");
+        if (array.data() != from.data() && may_overlap(array, from)) {
+            fail(what, std::string(source) + " itself, or memory of its own", "a part of it");
+        }
+    }
+    std::uint64_t* data() const { return data_; }
+    nb::object object() { return made_ ? nb::cast(made_->array()) : given_; }
+
+  private:
+    std::vector<std::size_t> shape_;
+    std::optional<Result<std::uint64_t>> made_;
+    nb::object given_;
+    std::uint64_t* data_ = nullptr;
+};
+
+// Nothing where a row is in its place.
+void copy_row(std::uint64_t* to, const std::uint64_t* from, std::size_t words) {
+    if (to != from) std::memcpy(to, from, words * sizeof(std::uint64_t));
+}
+
 // log2 of the number of rows of a transposition, of at most `most` rows.
 int log_rows(std::size_t d, const char* what, std::size_t most = std::size_t{1} << kMaxLogRows) {
     if (!std::has_single_bit(d) || d < 8 || d > most) {
@@ -147,8 +181,8 @@ std::vector<std::vector<int>> transpose_steps(std::size_t d, const std::string& 
     return found;
 }
 
-Words transpose_classes(const Context& context, const AnyArray& x, std::size_t d, std::size_t parts,
-                        std::size_t first, bool inverse) {
+nb::object transpose_classes(const Context& context, const AnyArray& x, std::size_t d, std::size_t parts,
+                             std::size_t first, bool inverse, const nb::object& out) {
     const CoefficientRows rows(context, x, "x", {kAny, kAny, kAny});
     const int log_d = log_rows(d, "d");
     const int log = log_parts(parts, log_d);
@@ -159,24 +193,27 @@ Words transpose_classes(const Context& context, const AnyArray& x, std::size_t d
     if (rows.rows() % parts != 0 || count > d >> log || first > (d >> log) - count) {
         fail("x", "rows of all parts, for classes below " + std::to_string(d >> log), shape_text(x));
     }
-    Result<std::uint64_t> out({static_cast<std::size_t>(rows.limbs()), rows.rows(), n});
+    RowsOutput made(out, "out", x, "x");
     std::vector<RowArray> arrays;
     for (int i = 0; i < rows.limbs(); ++i) {
         const RowsView view = rows.view();
         arrays.push_back({view.row(i, 0), rows.rows(), view.row_stride,
-                          out.data() + static_cast<std::size_t>(i) * rows.rows() * n, n,
+                          made.data() + static_cast<std::size_t>(i) * rows.rows() * n, n,
                           &context.modulus(i)});
     }
     {
         const nb::gil_scoped_release release;
         transform_classes(arrays, log_d, log, first, count, inverse);
     }
-    return out.array();
+    return made.object();
 }
 
-Pair transpose_blocks_of(const Context& context, const AnyArray& a, const AnyArray& b, std::size_t parts,
-                         const std::vector<std::size_t>& blocks,
-                         const std::vector<std::optional<AnyArray>>& keys, const std::string& policy) {
+std::tuple<nb::object, nb::object> transpose_blocks_of(const Context& context, const AnyArray& a,
+                                                       const AnyArray& b, std::size_t parts,
+                                                       const std::vector<std::size_t>& blocks,
+                                                       const std::vector<std::optional<AnyArray>>& keys,
+                                                       const std::string& policy, const nb::object& out_a,
+                                                       const nb::object& out_b) {
     const CoefficientRows a_rows(context, a, "a", {kAny, kAny, length(context.n())});
     const int limbs = a_rows.limbs();
     const CoefficientRows b_rows(context, b, "b", {limbs, length(a_rows.rows()), kAny});
@@ -213,20 +250,19 @@ Pair transpose_blocks_of(const Context& context, const AnyArray& a, const AnyArr
             }
         }
     }
-    Result<std::uint64_t> out_a({static_cast<std::size_t>(limbs), rows, context.n()});
-    Result<std::uint64_t> out_b({static_cast<std::size_t>(limbs), rows, d});
+    RowsOutput made_a(out_a, "out_a", a, "a"), made_b(out_b, "out_b", b, "b");
     {
         const nb::gil_scoped_release release;
         for (int i = 0; i < limbs; ++i) {
             for (std::size_t row = 0; row < rows; ++row) {
                 const std::size_t place = static_cast<std::size_t>(i) * rows + row;
-                std::memcpy(out_a.data() + place * context.n(), a_rows.view().row(i, row), context.n() * 8);
-                std::memcpy(out_b.data() + place * d, b_rows.view().row(i, row), d * 8);
+                copy_row(made_a.data() + place * context.n(), a_rows.view().row(i, row), context.n());
+                copy_row(made_b.data() + place * d, b_rows.view().row(i, row), d);
             }
         }
-        transpose_blocks(context, plan, limbs, log, blocks, views, out_a.data(), out_b.data());
+        transpose_blocks(context, plan, limbs, log, blocks, views, made_a.data(), made_b.data());
     }
-    return {out_a.array(), out_b.array()};
+    return {made_a.object(), made_b.object()};
 }
 
 Pair relinearise(const Context& context, const AnyArray& a, const AnyArray& b, const AnyArray& key) {
@@ -295,18 +331,22 @@ void bind_transpose(nb::class_<Context>& context) {
              "(limbs, d, N) and (limbs, d, d). keys: one for each element of transpose_plan(d, policy), in "
              "that order.")
         .def("transpose_classes", &transpose_classes, "x"_a, "d"_a, "parts"_a, "first"_a, "inverse"_a,
+             "out"_a = nb::none(),
              "The first layers of a transposition's transform, or with `inverse` the last: on the rows t "
              "d/parts + "
              "first + j,\n"
              "which stand at t rows/parts + j. x: (limbs, rows, columns), in [0, q), or with `inverse` "
              "signed words; "
              "the\n"
-             "result is the other way round.")
-        .def("transpose_blocks", &transpose_blocks_of, "a"_a, "b"_a, "parts"_a, "blocks"_a, "keys"_a,
-             "policy"_a,
-             "What comes between: on some of `parts` blocks of rows, one after the other, signed words. "
-             "keys: as in\n"
-             "transpose_rows, or None where no row of these blocks takes it (transpose_steps).")
+             "result is the other way round. `out` may be x.")
+        .def(
+            "transpose_blocks", &transpose_blocks_of, "a"_a, "b"_a, "parts"_a, "blocks"_a, "keys"_a,
+            "policy"_a, "out_a"_a = nb::none(), "out_b"_a = nb::none(),
+            "What comes between: on some of `parts` blocks of rows, one after the other, signed words. "
+            "keys: as in\n"
+            "transpose_rows, or None where no row of these blocks takes it (transpose_steps). `out_a` may be "
+            "a, and\n"
+            "`out_b` b.")
         .def(
             "relinearise_rows", &relinearise, "a"_a, "b"_a, "key"_a,
             "The rows (a_i, b_i) times the secret, with the key of s^2; a, b: (limbs, rows, N) coefficients.")

@@ -17,6 +17,7 @@ import pytest
 import cipherblas
 from cipherblas import _core
 from cipherblas.common import openblas
+from cipherblas.common.memory import aligned_empty
 from tests.support.border_calls import CALLS, CT, CT3, PROPERTIES, WITHOUT, Array, C, N
 
 OUTPUTS = ("out", "accumulator")
@@ -424,6 +425,28 @@ def test_a_product_into_its_operand(name: str) -> None:
             called(name, arguments | {"out": square})
     else:
         same(called(name, arguments | {"out": square}), called(name, plain))
+
+
+@pytest.mark.parametrize("name", ["transpose_classes", "transpose_blocks"])
+def test_rows_are_transformed_where_they_lie(name: str) -> None:
+    """All of them, or elsewhere: a result over a part of what is read is refused."""
+    outputs = {"x": "out"} if name == "transpose_classes" else {"a": "out_a", "b": "out_b"}
+    arguments = copied(CALLS[name].arguments)
+    plain = called(name, copied(arguments))
+    own = {out: arguments[given] for given, out in outputs.items()}
+    found = called(name, arguments | own)
+    same(found, plain)
+    for one, given in zip([found] if len(own) == 1 else found, own.values(), strict=True):
+        assert one is given
+    for given, out in outputs.items():
+        fresh = copied(CALLS[name].arguments)
+        limbs, *rest = fresh[given].shape
+        both = aligned_empty((limbs + 1, *rest))
+        both[:limbs] = fresh[given]
+        with pytest.raises(ValueError, match=f"{out}: expected {given} itself, or memory of its own"):
+            called(name, fresh | {given: both[:limbs], out: both[1:]})
+        with pytest.raises(ValueError, match=f"{out}: expected"):
+            called(name, fresh | {out: both})
 
 
 def test_products_beyond_memory() -> None:

@@ -88,7 +88,7 @@ def test_bytes_of_a_transposition() -> None:
     result = (rows // ranks) * (n + cols) * limbs
     for rank, (_, server) in enumerate(whole.on(ranks)):
         assert server.sent.nbytes == 8 * (exchanges + (result if rank else 0))
-        assert server.sent.headers == 4 * (ranks - 1) + (rank > 0)
+        assert server.sent.headers == 2 * 4 * (ranks - 1) + (rank > 0)  # a and b apart
 
 
 def test_clear_products_need_no_message_but_the_result() -> None:

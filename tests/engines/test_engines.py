@@ -16,6 +16,7 @@ import pytest
 from numpy.typing import NDArray
 
 from cipherblas import _core
+from cipherblas.common.memory import aligned
 from cipherblas.crypto.keys.switching import key_shape, pack
 from cipherblas.crypto.params import Parameters, make_parameters
 from cipherblas.engines.cpu import CpuEngine
@@ -513,7 +514,7 @@ def test_shared_transpositions(name: str, parts: int, policy: str, extreme: bool
     shares = [first, [block for block in range(parts) if block not in first]]
     bounds = [0, height // 2 + 1, height]
 
-    def transposed(engine: Engine) -> tuple[Any, Any]:
+    def transposed(engine: Engine, *, in_place: bool = False) -> tuple[Any, Any]:
         uploaded = [engine.upload_key(key) for key in keys]
 
         def by_classes(whole: Words, inverse: bool) -> Words:
@@ -524,8 +525,9 @@ def test_shared_transpositions(name: str, parts: int, policy: str, extreme: bool
             for begin, end in itertools.pairwise(bounds):
                 if begin == end:
                     continue
-                some = np.ascontiguousarray(rows[:, :, begin:end]).reshape(limbs, -1, n)
-                made = engine.transpose_classes(engine.upload_matrix(some), parts, begin, inverse)
+                some = aligned(rows[:, :, begin:end].copy().reshape(limbs, -1, n))
+                given = engine.upload_matrix(some)
+                made = engine.transpose_classes(given, parts, begin, inverse, in_place=in_place)
                 out[:, :, begin:end] = engine.download_matrix(made).reshape(limbs, parts, end - begin, n)
             return out.reshape(limbs, n, n)
 
@@ -535,8 +537,9 @@ def test_shared_transpositions(name: str, parts: int, policy: str, extreme: bool
             steps = _core.transpose_steps(n, policy, parts, blocks)
             used = {key for row in steps for key in row}
             made = engine.transpose_blocks(
-                *(engine.upload_matrix(half[:, blocks].reshape(limbs, -1, n)) for half in halves),
+                *(engine.upload_matrix(aligned(half[:, blocks].reshape(limbs, -1, n))) for half in halves),
                 *(parts, blocks, [key if i in used else None for i, key in enumerate(uploaded)], policy),
+                in_place=in_place,
             )
             for whole, part in zip(turned, made, strict=True):
                 whole[:, blocks] = engine.download_matrix(part).reshape(limbs, len(blocks), height, n)
@@ -546,8 +549,9 @@ def test_shared_transpositions(name: str, parts: int, policy: str, extreme: bool
     both.check_matrix(transposed)
     cpu = both.engines[0]
     whole = cpu.transpose_rows(a, b, keys, policy)
-    for part, expected in zip(transposed(cpu), whole, strict=True):
-        np.testing.assert_array_equal(part, expected)
+    for in_place in (False, True):
+        for part, expected in zip(transposed(cpu, in_place=in_place), whole, strict=True):
+            np.testing.assert_array_equal(part, expected)
 
 
 @pytest.mark.parametrize("parts", [2, 4])

@@ -552,7 +552,9 @@ class ReferenceEngine(Engine):
             h_b = self._limbwise(ring.plus, h_b, switched[:, :: n // d], axis=0)
         return h_a, h_b
 
-    def transpose_classes(self, x: Matrix, parts: int, first: int, inverse: bool) -> Matrix:
+    def transpose_classes(
+        self, x: Matrix, parts: int, first: int, inverse: bool, *, in_place: bool = False
+    ) -> Matrix:
         words, n = _words(x, Matrix), self._params.n
         limbs, height = len(words), n // parts
         rows = words.reshape(limbs, parts, -1, n)
@@ -566,7 +568,15 @@ class ReferenceEngine(Engine):
         return Matrix(np.concatenate(made, axis=1))
 
     def transpose_blocks(
-        self, a: Matrix, b: Matrix, parts: int, blocks: Sequence[int], keys: Sequence[Key | None], policy: str
+        self,
+        a: Matrix,
+        b: Matrix,
+        parts: int,
+        blocks: Sequence[int],
+        keys: Sequence[Key | None],
+        policy: str,
+        *,
+        in_place: bool = False,
     ) -> tuple[Matrix, Matrix]:
         n = self._params.n
         height = n // parts

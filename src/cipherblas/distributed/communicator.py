@@ -107,17 +107,26 @@ class Communicator(ABC):
         header = np.array([MARK, KINDS.index(kind), len(arrays), *shapes], np.uint64)
         self._put(header, to)
         self.sent.headers += 1
-        small = [array for array in arrays if array.size < PACKED_WORDS]
-        for buffer in [*_packed(small), *(array for array in arrays if array.size >= PACKED_WORDS)]:
+        small = [array.reshape(-1) for array in arrays if 0 < array.size < PACKED_WORDS]
+        packed = small if len(small) < 2 else [self._packed(small)]
+        for buffer in [*packed, *(array for array in arrays if array.size >= PACKED_WORDS)]:
             self._put(buffer.reshape(-1), to)
             self.sent.messages += 1
             self.sent.nbytes += buffer.size * WORD_BYTES
 
-    def receive(self, kind: str, source: int) -> list[Words]:
+    def _packed(self, arrays: Sequence[Words]) -> Words:
+        """Small arrays in one buffer."""
+        room: Words = aligned_empty((sum(array.size for array in arrays),))
+        return np.concatenate(arrays, out=room)
+
+    def receive(self, kind: str, source: int, into: Sequence[Words] | None = None) -> list[Words]:
         """What a rank has sent.
 
+        Args:
+            into: C-contiguous arrays that it is written to, large ones without a copy; by default new ones.
+
         Raises:
-            MismatchError: it is another kind of message: the ranks do not run the same program.
+            MismatchError: it is another kind of message, or of other shapes: the ranks do not run the same program.
             RankError: a rank has failed.
         """
         header = self._take_header(source)
@@ -128,23 +137,38 @@ class Communicator(ABC):
                 f"Rank {source} sent another message than rank {self.rank} waits for.", expected=kind, got=got
             )
         shapes = [_shape_of(words) for words in header[_FIXED:].reshape(-1, 1 + _DIMENSIONS)]
+        if into is not None and shapes != (wanted := [place.shape for place in into]):
+            raise MismatchError(
+                f"Rank {source} sent other arrays than rank {self.rank} waits for.",
+                expected=wanted,
+                got=shapes,
+            )
+        places = [None] * len(shapes) if into is None else into
         sizes = [math.prod(shape) for shape in shapes]
         small = sum(size for size in sizes if size < PACKED_WORDS)
         packed, start = self._taken((small,), source) if small else np.empty(0, np.uint64), 0
         arrays = []
-        for shape, size in zip(shapes, sizes, strict=True):
+        for shape, size, place in zip(shapes, sizes, places, strict=True):
             if size >= PACKED_WORDS:
-                arrays.append(self._taken(shape, source))
+                arrays.append(self._taken(shape, source, place))
             else:
-                arrays.append(packed[start : start + size].reshape(shape))
+                arrays.append(self._placed(packed[start : start + size].reshape(shape), place))
                 start += size
         return arrays
 
-    def _taken(self, shape: tuple[int, ...], source: int) -> Words:
+    def _taken(self, shape: tuple[int, ...], source: int, place: Words | None = None) -> Words:
         """The next buffer of a rank, of known length, in an array of this shape."""
-        room: Words = aligned_empty(shape)
+        room: Words = aligned_empty(shape) if place is None else place
+        assert room.flags.c_contiguous  # or what follows would be a copy
         self._take(room.reshape(-1), source)
         return room
+
+    def _placed(self, words: Words, place: Words | None) -> Words:
+        """A small array at its place."""
+        if place is None:
+            return words
+        place[...] = words
+        return place
 
     def finish(self) -> None:
         """Wait until all that was sent may be changed."""
@@ -153,19 +177,28 @@ class Communicator(ABC):
     # ---- all ranks together ----
 
     def exchange(
-        self, kind: str, arrays: Mapping[int, Sequence[Words]], sources: Sequence[int]
+        self,
+        kind: str,
+        arrays: Mapping[int, Sequence[Words]],
+        sources: Sequence[int],
+        into: Mapping[int, Sequence[Words]] | None = None,
     ) -> dict[int, list[Words]]:
         """Send arrays to some ranks, each its own, and receive from some.
 
         Args:
             arrays: rank → what it gets.
             sources: those that send something to this one.
+            into: of each of them, where its arrays go; see `receive`.
         """
+        into = into or {}
         for step in range(1, self.size):  # so that not all write to one rank first
             to = (self.rank + step) % self.size
             if to in arrays:
                 self.send(kind, arrays[to], to)
-        found = {source: self.receive(kind, source) for source in _turned(sources, self.rank, self.size)}
+        found = {
+            source: self.receive(kind, source, into.get(source))
+            for source in _turned(sources, self.rank, self.size)
+        }
         self.finish()
         return found
 
@@ -250,11 +283,6 @@ def _shape_words(shape: tuple[int, ...]) -> list[int]:
 
 def _shape_of(words: Words) -> tuple[int, ...]:
     return tuple(int(length) for length in words[1 : 1 + int(words[0])])
-
-
-def _packed(arrays: Sequence[Words]) -> list[Words]:
-    filled = [array.reshape(-1) for array in arrays if array.size]
-    return [filled[0] if len(filled) == 1 else np.concatenate(filled)] if filled else []
 
 
 def _turned(ranks: Sequence[int], rank: int, size: int) -> list[int]:

@@ -179,12 +179,22 @@ class _ShapeEngine:
         self._costs.switches(self._counts, a.shape[1], len(a), 1)
         return a, b
 
-    def transpose_classes(self, x: Words, parts: int, first: int, inverse: bool) -> Words:
+    def transpose_classes(
+        self, x: Words, parts: int, first: int, inverse: bool, *, in_place: bool = False
+    ) -> Words:
         self._passes(x, parts.bit_length() - 1)
         return x
 
     def transpose_blocks(
-        self, a: Words, b: Words, parts: int, blocks: Sequence[int], keys: Sequence[Any], policy: str
+        self,
+        a: Words,
+        b: Words,
+        parts: int,
+        blocks: Sequence[int],
+        keys: Sequence[Any],
+        policy: str,
+        *,
+        in_place: bool = False,
     ) -> tuple[Words, Words]:
         steps = _core.transpose_steps(self._n, policy, parts, list(blocks))
         used = {key for row in steps for key in row}
@@ -228,11 +238,7 @@ class _Planned(RowsRanks):
     def _empty(self, shape: tuple[int, ...], zero: bool = False) -> Words:
         return _zeros(*shape)
 
-    def _copied(self, words: Words) -> Words:
-        self._own.moved_bytes += 2 * words.nbytes
-        return _zeros(*words.shape)
-
-    def _fill(self, out: Words, place: Any, words: Words) -> None:
+    def _fill(self, place: Words, words: Words) -> None:
         self._own.moved_bytes += 2 * words.nbytes
 
     def _picked(self, x: Matrix, rows: Indices | None = None, columns: Indices | None = None) -> Matrix:
@@ -242,9 +248,9 @@ class _Planned(RowsRanks):
         assert columns is not None
         return _zeros(limbs, height, len(columns))
 
-    def _spread(self, x: Matrix, places: Indices, height: int, across: int) -> Matrix:
-        self._own.moved_bytes += len(x) * height * self.n * 8
-        return _zeros(len(x), height, self.n)
+    def _at_places(self, words: Words, places: Indices, height: int, across: int) -> Words:
+        self._own.moved_bytes += len(words) * height * self.n * 8
+        return _zeros(len(words), height, self.n)
 
     def _joined(self, x: Share, found: Sequence[Sequence[Words]]) -> Share:
         limbs, (rows, columns) = len(found[0][0]), x.shape

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
+
+import numpy as np
 
 from cipherblas.distributed.communicator import Communicator, RankError, Words
 
@@ -47,8 +49,18 @@ class InProcess(Communicator):
     def _take(self, words: Words, source: int) -> None:
         words[...] = self._take_header(source)
 
-    def _taken(self, shape: tuple[int, ...], source: int) -> Words:
-        return super()._taken(shape, source) if self._copies else self._take_header(source).reshape(shape)
+    def _taken(self, shape: tuple[int, ...], source: int, place: Words | None = None) -> Words:
+        if self._copies:
+            return super()._taken(shape, source, place)
+        return self._take_header(source).reshape(shape)
+
+    def _placed(self, words: Words, place: Words | None) -> Words:
+        return super()._placed(words, place if self._copies else None)
+
+    def _packed(self, arrays: Sequence[Words]) -> Words:
+        if self._copies or any(any(array.strides) for array in arrays):
+            return super()._packed(arrays)
+        return np.broadcast_to(arrays[0][0], (sum(array.size for array in arrays),))  # shapes alone
 
     def _finish(self) -> None:
         pass

@@ -14,7 +14,10 @@ from cipherblas.common.errors import CipherblasError, ParameterError
 from cipherblas.distributed.communicator import Communicator, RankError, Words
 
 DATA, FAULT, HEARD = 1, 2, 3  # tags
-SHORTEST, LONGEST = 2e-5, 2e-3  # seconds of a pause while waiting
+YIELDING = 1e-3  # seconds in which a wait only lets other processes go first, before it pauses
+YIELDS = 64  # between two looks at the clock, and at whether a rank has failed
+SHORTEST, LONGEST = 2e-5, 5e-4  # seconds of a pause after that
+RESERVE = 1 << 20  # bytes that a rank gives back when it has failed, for lack of memory maybe, to say so
 GRACE = 3.0  # seconds that ranks have to say why they stop, before all are ended
 _SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "PMIX_SIZE")  # set by mpiexec of MPICH (and srun), of Open MPI
 _LOCAL_SIZES = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS_PER_NODE")
@@ -50,6 +53,7 @@ class MpiCommunicator(Communicator):
         self._comm = self._mpi.COMM_WORLD.Dup()
         self._pending: list[tuple[Any, Words]] = []
         self._failure: BaseException | None = None
+        self._reserve = bytearray(RESERVE)
         super().__init__(self._comm.Get_rank(), self._comm.Get_size())
         atexit.register(self._end)
 
@@ -80,6 +84,15 @@ class MpiCommunicator(Communicator):
         Raises:
             RankError: a rank has failed.
         """
+        end = time.monotonic() + YIELDING
+        while True:
+            for _ in range(YIELDS):
+                if done():
+                    return
+                os.sched_yield()
+            self.check()
+            if time.monotonic() > end:
+                break
         pause = SHORTEST
         while not done():
             self.check()
@@ -101,6 +114,7 @@ class MpiCommunicator(Communicator):
         if self._failure is not None:
             return
         self._failure = error
+        self._reserve = bytearray()
         if not isinstance(error, RankError):
             text = _why(error).encode()
             words = np.frombuffer(text + b"\0" * (-len(text) % 8 or 8), np.uint64)
@@ -112,9 +126,15 @@ class MpiCommunicator(Communicator):
 
     def _end(self) -> None:
         """At exit: after a failure no rank may wait for another in MPI_Finalize."""
-        error = self._failure
-        if error is None:
+        if self._failure is None:
             return
+        try:
+            self._say_why(self._failure)
+        finally:
+            self._mpi.COMM_WORLD.Abort(1)
+
+    def _say_why(self, error: BaseException) -> None:
+        """Until all others have heard of it, or for some seconds."""
         deadline = time.monotonic() + GRACE
         if isinstance(error, RankError):
             self._tell(np.zeros(1, np.uint64), HEARD, [error.rank])
@@ -129,7 +149,6 @@ class MpiCommunicator(Communicator):
                 self._comm.Recv([np.empty(1, np.uint64), self._mpi.UINT64_T], self._mpi.ANY_SOURCE, HEARD)
                 heard += 1
             time.sleep(LONGEST)
-        self._mpi.COMM_WORLD.Abort(1)
 
 
 def _why(error: BaseException) -> str:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,7 @@ from cipherblas.rlwe.matrices.matrix import stride_of
 from cipherblas.rlwe.matrices.transposition import transpose_plan
 
 WHOLE, ROWS, COLUMNS = "whole", "rows", "columns"
+Pieces: TypeAlias = Callable[[int], list[Words]]
 
 
 @dataclass
@@ -242,100 +243,94 @@ class RowsRanks(RowsNative):
     # ---- key switching ----
 
     def _transpose_data(self, x: Rows) -> Share:
-        """Two exchanges of rows: of classes for blocks, and back."""
-        mine, shares, n = self.as_rows(x.data), self.shares, self.n
-        first, last = shares.classes(self.rank)
-        own = self.own_rows(x.shape[0])
-        height = shares.parts * (last - first)
-        across = stride_of(x.shape[1], n)
-        if x.shape == (n, n):
-            a, b = mine.a, mine.b
-        else:
-            places = shares.places(own, x.shape[0], self.rank)
-            a, b = (self._spread(part, places, height, by) for part, by in ((mine.a, 1), (mine.b, across)))
-        classes = [self._classes(part, first, False) for part in (a, b)]
-        del a, b
-        blocks = self._switched(self._to_blocks(classes, x.limbs), x.limbs)
-        del classes
-        classes = self._to_classes(blocks, x.limbs)
-        a, b = (self._classes(part, first, True) for part in classes)
-        return Share(a, b, ROWS, (n, n))
+        """Two exchanges of rows: of classes for blocks, and back. Part after part, in as few arrays as there can be."""
+        mine, limbs = self.as_rows(x.data), x.limbs
+        first, _ = self.shares.classes(self.rank)
+        blocks = []
+        for part, across in ((mine.a, 1), (mine.b, stride_of(x.shape[1], self.n))):
+            spread = self._spread(part, x.shape[0], across)
+            classes = self._classes(spread, first, inverse=False, in_place=spread is not part)
+            del spread
+            blocks.append(self._to_blocks(classes, limbs))
+            del classes
+        blocks = list(self._switched(blocks, limbs))
+        found = []
+        while blocks:
+            classes = self._to_classes(blocks.pop(0), limbs)
+            found.append(self._classes(classes, first, inverse=True, in_place=True))
+            del classes
+        a, b = found
+        return Share(a, b, ROWS, (self.n, self.n))
 
-    def _spread(self, x: Matrix, places: Indices, height: int, across: int) -> Matrix:
-        """Rows at their places among those of the rank's classes, entries at their coefficients."""
-        words = self._words(x)
+    def _spread(self, x: Matrix, count: int, across: int) -> Matrix:
+        """This rank's of `count` rows at their places among those of its classes, entries at their coefficients; the
+        matrix itself where they are there."""
+        words, shares = self._words(x), self.shares
+        if count == self.n and across == 1:
+            return x
+        first, last = shares.classes(self.rank)
+        places = shares.places(self.own_rows(count), count, self.rank)
+        return self._matrix(self._at_places(words, places, shares.parts * (last - first), across))
+
+    def _at_places(self, words: Words, places: Indices, height: int, across: int) -> Words:
         out = self._empty((len(words), height, self.n), zero=True)
         out[:, places, : words.shape[2] * across : across] = words
-        return self._matrix(out)
+        return out
 
-    def _classes(self, x: Matrix, first: int, inverse: bool) -> Matrix:
+    def _classes(self, x: Matrix, first: int, *, inverse: bool, in_place: bool) -> Matrix:
         """The first or the last layers of the transform, of this rank's classes."""
         if not self._words(x).size:
             return x
-        return self.engine.transpose_classes(x, self.shares.parts, first, inverse)
+        return self.engine.transpose_classes(x, self.shares.parts, first, inverse, in_place=in_place)
 
-    def _to_blocks(self, parts: Sequence[Matrix], limbs: int) -> list[Matrix]:
+    def _to_blocks(self, part: Matrix, limbs: int) -> Matrix:
         """Every rank gets the rows of its blocks."""
-        shares, n, size = self.shares, self.n, self.communicator.size
+        shares, n = self.shares, self.n
         first, last = shares.classes(self.rank)
-        held = [self._words(part).reshape(limbs, shares.parts, last - first, n) for part in parts]
-        outgoing = {
-            rank: [self._copied(words[:, list(shares.blocks(rank))]) for words in held]
-            for rank in range(size)
-            if last > first and shares.blocks(rank)
-        }
-        mine = outgoing.pop(self.rank, None)
         blocks = shares.blocks(self.rank)
-        sources = [rank for rank in range(size) if blocks and self._has_classes(rank)]
-        received = self.communicator.exchange(
-            "classes", outgoing, [rank for rank in sources if rank != self.rank]
-        )
-        if mine is not None:
-            received[self.rank] = mine
-        found = []
-        for number in range(len(parts)):
-            out = self._empty((limbs, len(blocks), shares.height, n))
-            for rank in sources:
-                begin, end = shares.classes(rank)
-                self._fill(out, (slice(None), slice(None), slice(begin, end)), received[rank][number])
-            found.append(self._matrix(out.reshape(limbs, len(blocks) * shares.height, n)))
-        return found
+        held = self._words(part).reshape(limbs, shares.parts, last - first, n)
+        out = self._empty((limbs, len(blocks), shares.height, n))
 
-    def _to_classes(self, parts: Sequence[Matrix], limbs: int) -> list[Matrix]:
+        def pieces(rank: int) -> list[Words]:
+            return [held[limb, block] for limb in range(limbs) for block in shares.blocks(rank)]
+
+        def places(rank: int) -> list[Words]:
+            classes = slice(*shares.classes(rank))
+            return [out[limb, block, classes] for limb in range(limbs) for block in range(len(blocks))]
+
+        self._trade("classes", pieces, places)
+        return self._matrix(out.reshape(limbs, len(blocks) * shares.height, n))
+
+    def _to_classes(self, part: Matrix, limbs: int) -> Matrix:
         """Every rank gets the rows of its classes back."""
-        shares, n, size = self.shares, self.n, self.communicator.size
-        blocks = shares.blocks(self.rank)
-        held = [self._words(part).reshape(limbs, len(blocks), shares.height, n) for part in parts]
-        outgoing = {
-            rank: [self._copied(words[:, :, slice(*shares.classes(rank))]) for words in held]
-            for rank in range(size)
-            if blocks and self._has_classes(rank)
-        }
-        mine = outgoing.pop(self.rank, None)
+        shares, n = self.shares, self.n
         first, last = shares.classes(self.rank)
-        sources = [rank for rank in range(size) if last > first and shares.blocks(rank)]
-        received = self.communicator.exchange(
-            "blocks", outgoing, [rank for rank in sources if rank != self.rank]
+        blocks = shares.blocks(self.rank)
+        held = self._words(part).reshape(limbs, len(blocks), shares.height, n)
+        out = self._empty((limbs, shares.parts, last - first, n))
+
+        def pieces(rank: int) -> list[Words]:
+            classes = slice(*shares.classes(rank))
+            return [held[limb, block, classes] for limb in range(limbs) for block in range(len(blocks))]
+
+        def places(rank: int) -> list[Words]:
+            return [out[limb, block] for limb in range(limbs) for block in shares.blocks(rank)]
+
+        self._trade("blocks", pieces, places)
+        return self._matrix(out.reshape(limbs, shares.parts * (last - first), n))
+
+    def _trade(self, kind: str, pieces: Pieces, places: Pieces) -> None:
+        """Of each rank the pieces that go to it, and the places of those that come from it: contiguous words."""
+        outgoing, into = (
+            {rank: some for rank in range(self.communicator.size) if (some := _filled(of(rank)))}
+            for of in (pieces, places)
         )
-        if mine is not None:
-            received[self.rank] = mine
-        found = []
-        for number in range(len(parts)):
-            out = self._empty((limbs, shares.parts, last - first, n))
-            for rank in sources:
-                self._fill(out, (slice(None), list(shares.blocks(rank))), received[rank][number])
-            found.append(self._matrix(out.reshape(limbs, shares.parts * (last - first), n)))
-        return found
+        for piece, place in zip(outgoing.pop(self.rank, ()), into.pop(self.rank, ()), strict=True):
+            self._fill(place, piece)
+        self.communicator.exchange(kind, outgoing, list(into), into)
 
-    def _has_classes(self, rank: int) -> bool:
-        first, last = self.shares.classes(rank)
-        return last > first
-
-    def _copied(self, words: Words) -> Words:
-        return np.ascontiguousarray(words)
-
-    def _fill(self, out: Words, place: Any, words: Words) -> None:
-        out[place] = words
+    def _fill(self, place: Words, words: Words) -> None:
+        place[...] = words
 
     def _switched(self, blocks: Sequence[Matrix], limbs: int) -> Sequence[Matrix]:
         """The rest of the transforms, and between them the automorphisms of this rank's blocks."""
@@ -350,7 +345,7 @@ class RowsRanks(RowsNative):
             self._key(element, limbs) if number in wanted else None for number, element in enumerate(elements)
         ]
         a, b = blocks
-        return self.engine.transpose_blocks(a, b, self.shares.parts, list(own), keys, policy)
+        return self.engine.transpose_blocks(a, b, self.shares.parts, list(own), keys, policy, in_place=True)
 
     def _relinearise_data(self, x: Rows) -> Share:
         mine = self.as_rows(x.data)
@@ -442,3 +437,8 @@ class RowsRanks(RowsNative):
         if not message.size:
             return held
         return held.with_parts(held.a, self._plus_message(held.b, message, x))
+
+
+def _filled(arrays: list[Words]) -> list[Words]:
+    """Those that have words."""
+    return [array for array in arrays if array.size]

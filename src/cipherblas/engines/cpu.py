@@ -296,13 +296,25 @@ class CpuEngine(Engine):
     def transpose_rows(self, a: Words, b: Words, keys: Sequence[Words], policy: str) -> tuple[Words, Words]:
         return self._context.transpose_rows(a, b, keys, policy)
 
-    def transpose_classes(self, x: Words, parts: int, first: int, inverse: bool) -> Words:
-        return self._context.transpose_classes(x, self._context.n, parts, first, inverse)
+    def transpose_classes(
+        self, x: Words, parts: int, first: int, inverse: bool, *, in_place: bool = False
+    ) -> Words:
+        out = x if in_place else None
+        return self._context.transpose_classes(x, self._context.n, parts, first, inverse, out)
 
     def transpose_blocks(
-        self, a: Words, b: Words, parts: int, blocks: Sequence[int], keys: Sequence[Words | None], policy: str
+        self,
+        a: Words,
+        b: Words,
+        parts: int,
+        blocks: Sequence[int],
+        keys: Sequence[Words | None],
+        policy: str,
+        *,
+        in_place: bool = False,
     ) -> tuple[Words, Words]:
-        return self._context.transpose_blocks(a, b, parts, blocks, keys, policy)
+        out = (a, b) if in_place else (None, None)
+        return self._context.transpose_blocks(a, b, parts, blocks, keys, policy, *out)
 
 
 def _largest(integers: NDArray[Any]) -> int:

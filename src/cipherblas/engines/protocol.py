@@ -346,7 +346,9 @@ class Engine(Protocol):
         """
         ...
 
-    def transpose_classes(self, x: Matrix, parts: int, first: int, inverse: bool) -> Matrix:
+    def transpose_classes(
+        self, x: Matrix, parts: int, first: int, inverse: bool, *, in_place: bool = False
+    ) -> Matrix:
         """Of a transposition that several ranks share, the layers of the transform in which rows of one class meet.
 
         The rows i = t·N/parts + c of some classes c = first, first + 1, … stand at t·(number of classes) + c - first.
@@ -354,6 +356,7 @@ class Engine(Protocol):
         Args:
             x: (limbs, rows, N) at places of a transposition; with `inverse` what `transpose_blocks` gave, exchanged.
             parts: a power of two.
+            in_place: x is needed no more: the result may be where it was.
 
         Returns:
             As many rows: of the transform h_u of `transpose_rows`, not yet in blocks; with `inverse` of the result.
@@ -362,7 +365,15 @@ class Engine(Protocol):
         ...
 
     def transpose_blocks(
-        self, a: Matrix, b: Matrix, parts: int, blocks: Sequence[int], keys: Sequence[Key | None], policy: str
+        self,
+        a: Matrix,
+        b: Matrix,
+        parts: int,
+        blocks: Sequence[int],
+        keys: Sequence[Key | None],
+        policy: str,
+        *,
+        in_place: bool = False,
     ) -> tuple[Matrix, Matrix]:
         """What comes between: the other layers, and the automorphisms, of the rows of some blocks.
 
@@ -370,6 +381,7 @@ class Engine(Protocol):
             a, b: (limbs, rows, N), block after block; row b·N/parts + i of the transform is row i of block b.
             blocks: of `parts`; with each its partner (`inverse_blocks` of the core).
             keys: as in `transpose_rows`; None where no row of these blocks takes it.
+            in_place: a and b are needed no more: the result may be where they were.
         """
         ...
 
