@@ -72,6 +72,8 @@ def test_ranks_compute_what_one_process_does(name: str, policy: Any) -> None:
             assert rank == 0 or not other.ciphertexts
             assert server.sent == server.rank_runs[rank].sent  # to the message, and to the byte
             assert server.counts == whole.program.plan.counts
+            assert len(server.rank_times) == ranks
+            assert all(one.communication > 0 and one.peak_bytes > 0 for one in server.rank_times)
     decrypted = listed(whole.program, whole.client.decrypt(result))
     expected = listed(whole.program, whole.program.evaluate(whole.values))
     for value, clear in zip(decrypted, expected, strict=True):

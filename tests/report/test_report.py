@@ -12,8 +12,8 @@ import pytest
 from rich.console import Console
 
 from cipherblas.common.errors import StorageError
+from cipherblas.common.process import peak_bytes
 from cipherblas.report import Display, duration, plan_table, print_json, size
-from cipherblas.report.machine import peak_bytes
 from cipherblas.report.picture import DemoPicture, draw
 from cipherblas.report.tables import comparison_table
 

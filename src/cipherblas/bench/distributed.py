@@ -20,6 +20,7 @@ import numpy as np
 
 from cipherblas.bench.harness import MeasurementError, Row, Timing, row
 from cipherblas.distributed.messages import Network
+from cipherblas.distributed.stages import RankTimes, slowest
 from cipherblas.lang.operands import secret
 from cipherblas.roles.messages import EncryptedResult
 from cipherblas.roles.on_ranks import RankPlan, on_ranks
@@ -105,7 +106,7 @@ def _shape_rows(
     error = float(np.abs(got - values["a"] @ values["b"]).max())
     if error > program.plan.error:
         raise MeasurementError(f"{case}: off by {error:g}, where at most {program.plan.error:g} is right")
-    base = Timing.of([one["seconds"] for one in runs[ranks[0]]])
+    base, least = Timing.of([one["seconds"] for one in runs[ranks[0]]]), _least(runs[ranks[0]])
     for count in ranks:
         timing = Timing.of([one["seconds"] for one in runs[count]])
         predicted = on_ranks(program, count, network, threads=threads)
@@ -119,11 +120,31 @@ def _shape_rows(
             error=error,
             speedup=base.seconds / timing.seconds,
             peak_bytes=max(one["peak_bytes"] for one in runs[count]),
+            **_stages(_least(runs[count]), least),
             key_bytes=program.plan.key_bytes,
             upload_bytes=program.plan.upload_bytes,
             **_predicted(predicted, timing),
             timing=timing,
         )
+
+
+def _least(runs: Sequence[Mapping[str, Any]]) -> RankTimes:
+    """Of the run in which the busiest rank took the least of its processor, the most of each stage on any rank."""
+    each = [slowest([RankTimes(**rank) for rank in one["rank_times"]]) for one in runs]
+    return min(each, key=lambda one: one.user + one.system)
+
+
+def _stages(times: RankTimes, base: RankTimes) -> Row:
+    """Where time went. Seconds of processors say what ranks would gain that have processors of their own."""
+    return {
+        "compute_seconds": times.compute,
+        "communication_seconds": times.communication,
+        "copy_seconds": times.copies,
+        "user_seconds": times.user,
+        "system_seconds": times.system,
+        "processor_speedup": (base.user + base.system) / (times.user + times.system),
+        "rank_peak_bytes": times.peak_bytes,
+    }
 
 
 def _predicted(plan: RankPlan, timing: Timing) -> Row:

@@ -24,10 +24,10 @@ from cipherblas.cli.options import (
     use_threads,
 )
 from cipherblas.cli.ranks import ranks, threads_of_rank
+from cipherblas.common.process import peak_bytes
 from cipherblas.crypto import files
 from cipherblas.crypto.keys import EvaluationKeys
 from cipherblas.report import Display, duration, print_json, size
-from cipherblas.report.machine import peak_bytes
 from cipherblas.roles.messages import EncryptedOperand
 from cipherblas.roles.program import Program
 
@@ -179,6 +179,7 @@ def run(
                 "encoding_seconds": server.encoding_seconds,
                 "peak_bytes": peak_bytes(),
                 "counts": asdict(server.counts),
+                "rank_times": [asdict(one) for one in server.rank_times],
                 **({} if communicator is None else {"ranks": communicator.size, "sent": asdict(server.sent)}),
             }
         )

@@ -6,9 +6,11 @@ are made of messages from one rank to another, so that a rank which waits for on
 
 from __future__ import annotations
 
+import contextlib
 import math
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -36,6 +38,7 @@ KINDS = (
     "digest",
     "result",
     "sum",
+    "times",
     "end",
 )  # what a message may be
 
@@ -79,11 +82,21 @@ class Communicator(ABC):
     Attributes:
         rank, size: of this rank, and of all.
         sent: what this rank has sent so far.
+        seconds: in which it has sent, waited and received so far.
     """
 
     def __init__(self, rank: int, size: int) -> None:
         self.rank, self.size = rank, size
         self.sent = Sent()
+        self.seconds = 0.0
+
+    @contextlib.contextmanager
+    def _timed(self) -> Iterator[None]:
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds += time.perf_counter() - start
 
     @abstractmethod
     def _put(self, words: Words, to: int) -> None: ...
@@ -105,14 +118,15 @@ class Communicator(ABC):
         """Send arrays; they may be changed once `finish` has returned."""
         shapes = [number for array in arrays for number in _shape_words(array.shape)]
         header = np.array([MARK, KINDS.index(kind), len(arrays), *shapes], np.uint64)
-        self._put(header, to)
-        self.sent.headers += 1
-        small = [array.reshape(-1) for array in arrays if 0 < array.size < PACKED_WORDS]
-        packed = small if len(small) < 2 else [self._packed(small)]
-        for buffer in [*packed, *(array for array in arrays if array.size >= PACKED_WORDS)]:
-            self._put(buffer.reshape(-1), to)
-            self.sent.messages += 1
-            self.sent.nbytes += buffer.size * WORD_BYTES
+        with self._timed():
+            self._put(header, to)
+            self.sent.headers += 1
+            small = [array.reshape(-1) for array in arrays if 0 < array.size < PACKED_WORDS]
+            packed = small if len(small) < 2 else [self._packed(small)]
+            for buffer in [*packed, *(array for array in arrays if array.size >= PACKED_WORDS)]:
+                self._put(buffer.reshape(-1), to)
+                self.sent.messages += 1
+                self.sent.nbytes += buffer.size * WORD_BYTES
 
     def _packed(self, arrays: Sequence[Words]) -> Words:
         """Small arrays in one buffer."""
@@ -129,6 +143,10 @@ class Communicator(ABC):
             MismatchError: it is another kind of message, or of other shapes: the ranks do not run the same program.
             RankError: a rank has failed.
         """
+        with self._timed():
+            return self._received(kind, source, into)
+
+    def _received(self, kind: str, source: int, into: Sequence[Words] | None) -> list[Words]:
         header = self._take_header(source)
         known = len(header) >= _FIXED and int(header[0]) == MARK and int(header[1]) < len(KINDS)
         got = KINDS[int(header[1])] if known else "no message of ours"
@@ -172,7 +190,8 @@ class Communicator(ABC):
 
     def finish(self) -> None:
         """Wait until all that was sent may be changed."""
-        self._finish()
+        with self._timed():
+            self._finish()
 
     # ---- all ranks together ----
 

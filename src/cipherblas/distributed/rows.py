@@ -25,6 +25,7 @@ from cipherblas.common.memory import aligned_empty
 from cipherblas.crypto.params import Parameters
 from cipherblas.distributed.communicator import Communicator, Words
 from cipherblas.distributed.shares import Indices, Shares
+from cipherblas.distributed.stages import Stopwatch
 from cipherblas.engines.protocol import Engine, Key, Matrix
 from cipherblas.evaluators.rows.interface import TRANSPOSE_POLICIES
 from cipherblas.evaluators.rows.native import KeySource, RowsNative
@@ -89,6 +90,7 @@ class RowsRanks(RowsNative):
         self.communicator = communicator
         self.rank = communicator.rank
         self.shares = Shares(self.n, communicator.size)
+        self.watch = Stopwatch(communicator)
 
     # ---- words of the host ----
 
@@ -110,8 +112,9 @@ class RowsRanks(RowsNative):
         words = self._words(x)
         indices, axis = (rows, 1) if rows is not None else (columns, 2)
         assert indices is not None
-        out = self._empty((*words.shape[:axis], len(indices), *words.shape[axis + 1 :]))
-        np.take(words, indices, axis=axis, out=out, mode="clip")
+        with self.watch.copying():
+            out = self._empty((*words.shape[:axis], len(indices), *words.shape[axis + 1 :]))
+            np.take(words, indices, axis=axis, out=out, mode="clip")
         return self._matrix(out)
 
     # ---- from one kind to another ----
@@ -138,14 +141,15 @@ class RowsRanks(RowsNative):
 
     def _joined(self, x: Share, found: Sequence[Sequence[Words]]) -> Share:
         limbs, rows, columns = len(found[0][0]), *x.shape
-        parts = [self._empty((limbs, rows, width)) for width in (self.n, columns)]
-        for rank, pieces in enumerate(found):
-            own = self.shares.rows(rows, rank)
-            for part, piece, width in zip(parts, pieces, (self.n, columns), strict=True):
-                if x.kind == ROWS:
-                    part[:, own] = piece
-                else:
-                    part[:, :, self.shares.columns(width, rank)] = piece
+        with self.watch.copying():
+            parts = [self._empty((limbs, rows, width)) for width in (self.n, columns)]
+            for rank, pieces in enumerate(found):
+                own = self.shares.rows(rows, rank)
+                for part, piece, width in zip(parts, pieces, (self.n, columns), strict=True):
+                    if x.kind == ROWS:
+                        part[:, own] = piece
+                    else:
+                        part[:, :, self.shares.columns(width, rank)] = piece
         return Share(self._matrix(parts[0]), self._matrix(parts[1]), WHOLE, x.shape)
 
     def as_rows(self, x: Share) -> Share:
@@ -244,19 +248,33 @@ class RowsRanks(RowsNative):
 
     def _transpose_data(self, x: Rows) -> Share:
         """Two exchanges of rows: of classes for blocks, and back. Part after part, in as few arrays as there can be."""
-        mine, limbs = self.as_rows(x.data), x.limbs
+        mine = self.as_rows(x.data)
+        return self._transposed([mine.a, mine.b], x, owned=mine is not x.data)
+
+    def _transpose_spent_data(self, x: Rows) -> Share:
+        mine = self.as_rows(x.data)
+        x.data = None
+        parts = [mine.a, mine.b]
+        del mine
+        return self._transposed(parts, x, owned=True)
+
+    def _transposed(self, parts: list[Matrix], x: Rows, *, owned: bool) -> Share:
+        """Of an a and a b part, which are taken out of the list: memory that is owned is reused."""
         first, _ = self.shares.classes(self.rank)
         blocks = []
-        for part, across in ((mine.a, 1), (mine.b, stride_of(x.shape[1], self.n))):
+        for across in (1, stride_of(x.shape[1], self.n)):
+            part = parts.pop(0)
             spread = self._spread(part, x.shape[0], across)
-            classes = self._classes(spread, first, inverse=False, in_place=spread is not part)
+            in_place = owned or spread is not part
+            del part
+            classes = self._classes(spread, first, inverse=False, in_place=in_place)
             del spread
-            blocks.append(self._to_blocks(classes, limbs))
+            blocks.append(self._to_blocks(classes, x.limbs))
             del classes
-        blocks = list(self._switched(blocks, limbs))
+        blocks = list(self._switched(blocks, x.limbs))
         found = []
         while blocks:
-            classes = self._to_classes(blocks.pop(0), limbs)
+            classes = self._to_classes(blocks.pop(0), x.limbs)
             found.append(self._classes(classes, first, inverse=True, in_place=True))
             del classes
         a, b = found
@@ -273,8 +291,9 @@ class RowsRanks(RowsNative):
         return self._matrix(self._at_places(words, places, shares.parts * (last - first), across))
 
     def _at_places(self, words: Words, places: Indices, height: int, across: int) -> Words:
-        out = self._empty((len(words), height, self.n), zero=True)
-        out[:, places, : words.shape[2] * across : across] = words
+        with self.watch.copying():
+            out = self._empty((len(words), height, self.n), zero=True)
+            out[:, places, : words.shape[2] * across : across] = words
         return out
 
     def _classes(self, x: Matrix, first: int, *, inverse: bool, in_place: bool) -> Matrix:
@@ -330,7 +349,8 @@ class RowsRanks(RowsNative):
         self.communicator.exchange(kind, outgoing, list(into), into)
 
     def _fill(self, place: Words, words: Words) -> None:
-        place[...] = words
+        with self.watch.copying():
+            place[...] = words
 
     def _switched(self, blocks: Sequence[Matrix], limbs: int) -> Sequence[Matrix]:
         """The rest of the transforms, and between them the automorphisms of this rank's blocks."""

@@ -33,6 +33,7 @@ from cipherblas.distributed.dry_run import RankRun, rank_runs
 from cipherblas.distributed.ranks import Sharing
 from cipherblas.distributed.rows import RowsRanks, Share
 from cipherblas.distributed.slots import SHARINGS, Division, SlotsRanks
+from cipherblas.distributed.stages import RankTimes, Stopwatch, of_all
 from cipherblas.engines.encodings import Encodings
 from cipherblas.engines.registry import CPU, engine_of
 from cipherblas.evaluators.family import Evaluators
@@ -67,6 +68,7 @@ class Server:
         counts: what the last run counted: equal to the plan's counts, but for masks that are encoded again where memory
             for keeping them is lacking.
         sent: what this rank sent to others in the last run.
+        rank_times: of every rank of the last run, where its time went; of one process, its own.
         seconds: duration of the last run, evaluation alone; on several ranks that of the slowest, messages included.
         encoding_seconds: what the last run spent on encoding weights beside that; the first run of a network does,
             later ones find them stored.
@@ -115,6 +117,7 @@ class Server:
         self._ranked: RowsRanks | None = None
         self.counts = Counts()
         self.sent = Sent()
+        self.rank_times: list[RankTimes] = []
         self.seconds = 0.0
         self.encoding_seconds = 0.0
 
@@ -181,6 +184,7 @@ class Server:
             weights=plan.counts.plain_products if plan.counts.stored_bytes else 0,
         )
         before = Sent() if self.communicator is None else replace(self.communicator.sent)
+        watch = Stopwatch(self.communicator)
         start = time.perf_counter()
         values = executor.results()
         self.encoding_seconds = evaluators.encoding_seconds
@@ -188,9 +192,13 @@ class Server:
         self.counts = evaluators.counts
         digests = {name: operand.digest for name, operand in encrypted.items()}
         arrays = [self._arrays(value) for value in values]
+        if self._ranked is not None:
+            watch.copies = self._ranked.watch.copies
+        times = watch.stop()
         if self.communicator is not None:
             self.sent = self.communicator.sent - before
-            self.communicator.barrier()
+        self.rank_times = of_all(self.communicator, times)
+        if self.communicator is not None:
             self.seconds = time.perf_counter() - start - self.encoding_seconds  # of the slowest rank
         return EncryptedResult(
             self.program.id,

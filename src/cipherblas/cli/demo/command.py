@@ -16,12 +16,12 @@ from cipherblas.cli.demo.data import PIXEL_BOUND, Digits, load_digits
 from cipherblas.cli.demo.flow import KEYS, RESULT, Job
 from cipherblas.cli.options import Debug, Json, Quiet, Threads, use_threads, without_none
 from cipherblas.common.errors import PrecisionError
+from cipherblas.common.process import peak_bytes
 from cipherblas.crypto import files
 from cipherblas.lang.operands import public, secret
 from cipherblas.planner.stages import Stages
 from cipherblas.report import Display, duration, plan_table, print_json, size
 from cipherblas.report.figures import check_drawing
-from cipherblas.report.machine import peak_bytes
 from cipherblas.report.picture import DemoPicture, draw
 from cipherblas.report.tables import comparison_table, stdout_console
 from cipherblas.roles.program import compile

@@ -95,6 +95,10 @@ class RowsEvaluator(ABC):
     @abstractmethod
     def _transpose_data(self, x: Rows) -> Any: ...
 
+    def _transpose_spent_data(self, x: Rows) -> Any:
+        """The same of what is used no more, whose memory may be overwritten."""
+        return self._transpose_data(x)
+
     @abstractmethod
     def _relinearise_data(self, x: Rows) -> Any: ...
 
@@ -355,8 +359,11 @@ class RowsEvaluator(ABC):
 
     # ---- key switching ----
 
-    def transpose(self, x: Rows) -> Rows:
+    def transpose(self, x: Rows, *, last_use: bool = False) -> Rows:
         """The encrypted transpose (C-MT): two FFTs over the rows and N key switches, or more of them with fewer keys.
+
+        Args:
+            last_use: nothing else uses x, or what it is made of: its memory may be overwritten.
 
         Levels: none. Keys: those of `transpose_plan` for N rows. The result has N rows of length N; those beyond
         the columns of x, and entries beyond its rows, mean nothing (`take` cuts them off).
@@ -371,7 +378,7 @@ class RowsEvaluator(ABC):
         noise = math.hypot(x.noise, math.sqrt(gathered * self._variance.switch(x.limbs)))
         result = self.make((self.n, self.n), x.limbs, x.scale, x.bound, noise, x.bias, None)
         self.ledger.touch(spread_bytes(x.shape, self.n, x.limbs))
-        result.data = self._transpose_data(x)
+        result.data = self._transpose_spent_data(x) if last_use else self._transpose_data(x)
         return result
 
     def relinearise(self, x: Rows) -> Rows:

@@ -37,10 +37,10 @@ def secret_product(ev: RowsEvaluator, left: Rows, right: Rows) -> Rows:
     else:
         w = ev.part_product(ev.parts(left)[0], right)
     w = ev.at_key_limbs(w)
-    turned = ev.take(ev.transpose(w), n, ev.n)
+    turned = ev.take(ev.transpose(w, last_use=True), n, ev.n)
     del w
     turned = ev.relinearise(turned)
-    first = ev.take(ev.transpose(turned), m, n)
+    first = ev.take(ev.transpose(turned, last_use=True), m, n)
     del turned
     if rest is None:
         rest = ev.part_product(ev.parts(left)[1], right)

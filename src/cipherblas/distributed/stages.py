@@ -1,0 +1,84 @@
+"""Where the time of a rank goes: seconds of its stages, and the memory that it took, told to all others after a run."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import astuple, dataclass, fields
+
+import numpy as np
+
+from cipherblas.common.process import peak_bytes
+from cipherblas.distributed.communicator import Communicator
+
+
+@dataclass(frozen=True)
+class RankTimes:
+    """Seconds of one rank's run.
+
+    Attributes:
+        compute: what is neither of the next two.
+        communication: in which it sent, waited for others and received.
+        copies: of rows to where they are needed.
+        user, system: of its processor, of all threads: the system's are mostly of memory handed out page by page.
+        peak_bytes: the most memory that the process had so far.
+    """
+
+    compute: float
+    communication: float
+    copies: float
+    user: float
+    system: float
+    peak_bytes: float
+
+
+class Stopwatch:
+    """Of one rank, or of a process alone, from now on.
+
+    Attributes:
+        copies: seconds so far.
+    """
+
+    def __init__(self, communicator: Communicator | None) -> None:
+        self._communicator = communicator
+        self.copies, self._before = 0.0, self._messages()
+        self._wall, self._processor = time.perf_counter(), os.times()
+
+    def _messages(self) -> float:
+        return 0.0 if self._communicator is None else self._communicator.seconds
+
+    @contextlib.contextmanager
+    def copying(self) -> Iterator[None]:
+        """What is done inside is a copy."""
+        start = time.perf_counter()
+        yield
+        self.copies += time.perf_counter() - start
+
+    def stop(self) -> RankTimes:
+        """Since the start."""
+        now, spent = time.perf_counter(), os.times()
+        messages = self._messages() - self._before
+        return RankTimes(
+            now - self._wall - messages - self.copies,
+            messages,
+            self.copies,
+            spent.user - self._processor.user,
+            spent.system - self._processor.system,
+            float(peak_bytes()),
+        )
+
+
+def of_all(communicator: Communicator | None, mine: RankTimes) -> list[RankTimes]:
+    """Those of each rank, on every rank, when all have got so far."""
+    if communicator is None:
+        return [mine]
+    words = np.array(astuple(mine), np.float64).view(np.uint64)
+    found = communicator.all_gather("times", [words])
+    return [RankTimes(*(float(x) for x in one.view(np.float64))) for (one,) in found]
+
+
+def slowest(times: list[RankTimes]) -> RankTimes:
+    """The most of each."""
+    return RankTimes(*(max(getattr(one, field.name) for one in times) for field in fields(RankTimes)))
