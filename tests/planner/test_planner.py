@@ -339,3 +339,23 @@ def test_what_a_progress_raises_ends_the_planning() -> None:
 
     with pytest.raises(TimeoutError, match="gemm, N = 2\\^11"):
         cb.compile(product, {"a": S(40, 30), "b": S(30, 20)}, progress=enough)
+
+
+def test_lengths_of_blocks_can_be_said() -> None:
+    """Rows, inner dimension and columns, as long as the matrices are; elsewhere the longest counts."""
+    plan = compiled(64, 20, 48, algorithm="fhe-mm", form="blocks", block=(16, 32, 8)).plan
+    assert plan.decided.blocks == {"a.rows": 16, "a.cols": 20, "b.cols": 8}
+    chain = cb.compile(
+        lambda a, b, c: a @ b @ c,
+        {"a": S(24, 8), "b": S(8, 24), "c": S(24, 8)},
+        form="blocks",
+        block=(8, 4, 8),
+        precision=1e-2,
+    )
+    assert max(chain.plan.decided.blocks.values()) == 8
+
+
+@pytest.mark.parametrize("block", [(8, 8), (8, 0, 8), (8, 8, 8.0)])
+def test_lengths_of_blocks_that_there_are_not(block: Any) -> None:
+    with pytest.raises(cb.ParameterError, match="three lengths"):
+        compiled(8, 8, 8, block=block)

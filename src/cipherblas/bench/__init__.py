@@ -2,12 +2,12 @@
 
 `run_primitives`, `run_ntt`, `run_linear_transform`, `run_bootstrap`, `run_mambo`, `run_gemm`, `run_transpose`,
 `run_masks`, `run_cc`, `run_pc`, `run_bae`, `run_fame_baselines`, `run_crossover`, `run_e2dm_study`, `run_peers`,
-`run_distributed`, `run_model`, `run_roofline` and `run_nn` yield rows as they are measured, `run_nn_counts` rows of
-counted operations, `run_nn_published` those of published patterns, `run_fame_model` rows of a model of FAME's
+`run_distributed`, `run_fhe4dmm`, `run_model`, `run_roofline` and `run_nn` yield rows as they are measured,
+`run_nn_counts` rows of counted operations, `run_nn_published` those of published patterns, `run_fame_model` rows of a model of FAME's
 accelerator;
 `render` prints tables, `to_json` one line. Peers are measured in the same run; no figure of theirs is written down
-here. What a paper reports of its own stands in `nn_shapes`, `fame_baselines`, `bae` and `report.e2dm_statements`, as
-such.
+here. What a paper reports of its own stands in `nn_shapes`, `fame_baselines`, `fhe4dmm`, `bae` and
+`report.e2dm_statements`, as such.
 """
 
 from .bae import run as run_bae
@@ -18,6 +18,7 @@ from .distributed import run as run_distributed
 from .e2dm_study import run as run_e2dm_study
 from .fame_baselines import run as run_fame_baselines
 from .fame_model import run as run_fame_model
+from .fhe4dmm import run as run_fhe4dmm
 from .gemm import run as run_gemm
 from .harness import MeasurementError, Row, render, to_json
 from .libraries import run as run_peers
@@ -48,6 +49,7 @@ __all__ = [
     "run_e2dm_study",
     "run_fame_baselines",
     "run_fame_model",
+    "run_fhe4dmm",
     "run_gemm",
     "run_linear_transform",
     "run_mambo",

@@ -24,7 +24,7 @@ from cipherblas.distributed.stages import RankTimes, slowest
 from cipherblas.lang.operands import secret
 from cipherblas.roles.messages import EncryptedResult
 from cipherblas.roles.on_ranks import RankPlan, on_ranks
-from cipherblas.roles.program import compile
+from cipherblas.roles.program import Program, compile
 
 BENCH = "distributed"
 ROUNDS = 3
@@ -52,21 +52,35 @@ def run(
     Raises:
         MeasurementError: a run failed, or ranks computed something else than one process.
     """
-    found = json.loads(_launched(2, ["-m", "cipherblas.bench.ping"]))
-    network = Network(found["latency"], found["byte_seconds"])
+    network = network_here()
     if network_output is not None:
         network.save(network_output)
-    yield row(
+    yield network_row("network", network)
+    for shape in shapes:
+        with tempfile.TemporaryDirectory(prefix="cipherblas-bench-") as folder:
+            yield from _shape_rows(shape, ranks, Path(folder), network, threads, rounds, options)
+
+
+def network_here() -> Network:
+    """Between two ranks on this machine.
+
+    Raises:
+        MeasurementError: there is no MPI.
+    """
+    found = json.loads(_launched(2, ["-m", "cipherblas.bench.ping"]))
+    return Network(found["latency"], found["byte_seconds"])
+
+
+def network_row(case: str, network: Network) -> Row:
+    """A row of α and β."""
+    return row(
         BENCH,
-        "network",
+        case,
         seconds=network.latency,
         latency=network.latency,
         byte_seconds=network.byte_seconds,
         bytes_per_second=1 / network.byte_seconds if network.byte_seconds else None,
     )
-    for shape in shapes:
-        with tempfile.TemporaryDirectory(prefix="cipherblas-bench-") as folder:
-            yield from _shape_rows(shape, ranks, Path(folder), network, threads, rounds, options)
 
 
 def _shape_rows(
@@ -78,63 +92,106 @@ def _shape_rows(
     rounds: int,
     options: Mapping[str, Any],
 ) -> Iterator[Row]:
-    m, k, n = shape
-    case = f"{m}x{k}x{n}"
-    operands = {"a": secret(m, k), "b": secret(k, n)}
+    operands = {"a": secret(*shape[:2]), "b": secret(*shape[1:])}
     program = compile(lambda a, b: a @ b, operands, **{"algorithm": "gemm", "threads": threads, **options})
-    client = program.client()
-    random = np.random.default_rng(1)
-    values = {name: random.uniform(-1, 1, one.shape) for name, one in operands.items()}
-    program.save(folder / "plan")
-    for name, operand in client.encrypt(values).items():
-        operand.save(folder / name)
-    client.evaluation_keys().save(folder / "keys")
+    product = OnRanks(program, folder, threads)
     runs: dict[int, list[dict[str, Any]]] = {count: [] for count in ranks}
-    digests = set()
     for _ in range(rounds):
         for count in ranks:
-            files = [str(folder / name) for name in ("plan", "keys")]
-            command = [
-                *("-m", "cipherblas.cli", "run", *files, "--json", "--quiet", "--threads", str(threads)),
-                *("--a", str(folder / "a"), "--b", str(folder / "b"), "-o", str(folder / "result")),
-            ]
-            runs[count].append(json.loads(_launched(count, command)))
-            digests.add(EncryptedResult.load(folder / "result").digest)
-    if len(digests) != 1:
-        raise MeasurementError(f"{case}: ranks computed other residues than one process")
-    got = client.decrypt(EncryptedResult.load(folder / "result"))
-    error = float(np.abs(got - values["a"] @ values["b"]).max())
-    if error > program.plan.error:
-        raise MeasurementError(f"{case}: off by {error:g}, where at most {program.plan.error:g} is right")
-    base, least = Timing.of([one["seconds"] for one in runs[ranks[0]]]), _least(runs[ranks[0]])
+            runs[count].append(product.run(count))
+    error = product.checked()
+    base, least = Timing.of([one["seconds"] for one in runs[ranks[0]]]), least_of(runs[ranks[0]])
     for count in ranks:
         timing = Timing.of([one["seconds"] for one in runs[count]])
-        predicted = on_ranks(program, count, network, threads=threads)
-        yield row(
-            BENCH,
-            case,
-            algorithm=program.plan.algorithm,
-            params={"n": program.plan.parameters.n, "limbs": program.plan.parameters.limbs},
-            threads=threads,
-            ranks=count,
+        yield product.row(
+            timing,
+            on_ranks(program, count, network, threads=threads),
             error=error,
             speedup=base.seconds / timing.seconds,
             peak_bytes=max(one["peak_bytes"] for one in runs[count]),
-            **_stages(_least(runs[count]), least),
-            key_bytes=program.plan.key_bytes,
-            upload_bytes=program.plan.upload_bytes,
+            **stages(least_of(runs[count]), least),
+        )
+
+
+class OnRanks:
+    """A product of secrets in files, which any number of ranks run.
+
+    Args:
+        program: a @ b.
+        folder: where its files are kept.
+        threads: of each rank.
+    """
+
+    def __init__(self, program: Program, folder: Path, threads: int) -> None:
+        self.program, self.folder, self.threads = program, folder, threads
+        (m, k), n = program.operands["a"].shape, program.operands["b"].shape[1]
+        self.case = f"{m}x{k}x{n}"
+        self._client = program.client()
+        random = np.random.default_rng(1)
+        self._values = {name: random.uniform(-1, 1, one.shape) for name, one in program.operands.items()}
+        program.save(folder / "plan")
+        for name, operand in self._client.encrypt(self._values).items():
+            operand.save(folder / name)
+        self._client.evaluation_keys().save(folder / "keys")
+        self._digests: set[str] = set()
+
+    def run(self, ranks: int, *options: str) -> dict[str, Any]:
+        """What `cipherblas run --json` says on so many ranks.
+
+        Raises:
+            MeasurementError: it failed.
+        """
+        files = [str(self.folder / name) for name in ("plan", "keys")]
+        command = [
+            *("-m", "cipherblas.cli", "run", *files, "--json", "--quiet", "--threads", str(self.threads)),
+            *("--a", str(self.folder / "a"), "--b", str(self.folder / "b")),
+            *("-o", str(self.folder / "result"), *options),
+        ]
+        found: dict[str, Any] = json.loads(_launched(ranks, command))
+        self._digests.add(EncryptedResult.load(self.folder / "result").digest)
+        return found
+
+    def checked(self) -> float:
+        """The error of the result, which must be the same of all runs.
+
+        Raises:
+            MeasurementError: it is another one, or wrong.
+        """
+        if len(self._digests) != 1:
+            raise MeasurementError(f"{self.case}: ranks computed other residues than one process")
+        got = self._client.decrypt(EncryptedResult.load(self.folder / "result"))
+        error = float(np.abs(got - self._values["a"] @ self._values["b"]).max())
+        if error > self.program.plan.error:
+            raise MeasurementError(
+                f"{self.case}: off by {error:g}, where at most {self.program.plan.error:g} is right"
+            )
+        return error
+
+    def row(self, timing: Timing, predicted: RankPlan, **fields: Any) -> Row:
+        """A row of a run, with what was predicted of it."""
+        plan = self.program.plan
+        return row(
+            BENCH,
+            fields.pop("case", self.case),
+            algorithm=fields.pop("algorithm", plan.algorithm),
+            params={"n": plan.parameters.n, "limbs": plan.parameters.limbs},
+            threads=self.threads,
+            ranks=predicted.ranks,
+            key_bytes=plan.key_bytes,
+            upload_bytes=plan.upload_bytes,
+            **fields,
             **_predicted(predicted, timing),
             timing=timing,
         )
 
 
-def _least(runs: Sequence[Mapping[str, Any]]) -> RankTimes:
+def least_of(runs: Sequence[Mapping[str, Any]]) -> RankTimes:
     """Of the run in which the busiest rank took the least of its processor, the most of each stage on any rank."""
     each = [slowest([RankTimes(**rank) for rank in one["rank_times"]]) for one in runs]
     return min(each, key=lambda one: one.user + one.system)
 
 
-def _stages(times: RankTimes, base: RankTimes) -> Row:
+def stages(times: RankTimes, base: RankTimes) -> Row:
     """Where time went. Seconds of processors say what ranks would gain that have processors of their own."""
     return {
         "compute_seconds": times.compute,

@@ -202,7 +202,7 @@ def chain_tilings(lengths: Sequence[int], slots: int, options: PlanOptions) -> l
     found = {}
     for name in algorithm_names(options):
         algorithm = find(name)
-        for tiling in uniform_tilings(dict(enumerate(lengths)), options.block):
+        for tiling in uniform_tilings(dict(enumerate(lengths)), options.largest_block):
             blocks = tuple(tiling.values())
             if all(
                 considered(options, algorithm, block) and algorithm.fits(*block, slots)

@@ -31,7 +31,7 @@ from cipherblas.planner.tilings import (
     TILINGS_KEPT,
     fits_all,
     promising,
-    single_product_tilings,
+    tilings_of_one,
     uniform_tilings,
     widened,
 )
@@ -93,7 +93,7 @@ class BlockStrategy(Strategy):
             yield map(fitting, self.degrees)
 
     def _elementwise(self, n: int) -> list[Candidate]:
-        for blocks in uniform_tilings(self.axes.lengths, self.options.block):
+        for blocks in uniform_tilings(self.axes.lengths, self.options.largest_block):
             sizes = (math.prod(blocks[axis] for axis in self.axes.of(node)) for node in self.results)
             if max(sizes) <= n // 2:
                 return [Candidate("elementwise", Decisions(BLOCKS, {}, blocks), n)]
@@ -106,7 +106,7 @@ class BlockStrategy(Strategy):
             m, k = node.children[0].shape
             axes = (*self.axes.of(node.children[0]), self.axes.of(node)[1])
             shape = (m, k, node.shape[1])
-            all_tilings = single_product_tilings(algorithm, shape, slots, self.options.block)
+            all_tilings = tilings_of_one(algorithm, shape, slots, self.options.block)
             tilings = (block for block in all_tilings if considered(self.options, algorithm, block))
             # Algorithms with levels of their own are slow to count, and lose to the others by far: one tiling each.
             kept = TILINGS_KEPT if thorough or algorithm.min_levels == 0 else 1
@@ -115,7 +115,7 @@ class BlockStrategy(Strategy):
                     choices = {self.numbers[id(node)]: Choice(name, found)}
                     yield Candidate(name, Decisions(BLOCKS, choices, _blocks(axes, block)), n)
             return
-        uniform = uniform_tilings(self.axes.lengths, self.options.block)
+        uniform = uniform_tilings(self.axes.lengths, self.options.largest_block)
         if self.expression.root:
             uniform = self._and_widened(uniform)
         fitting = (

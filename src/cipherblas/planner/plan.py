@@ -59,7 +59,8 @@ class PlanOptions:
         upload_budget: bytes that the client may upload for the secret operands together; None takes 64 MiB, or
             16 times the bytes of the operands themselves.
         ring_degree: force N; None lets the planner choose.
-        block: largest block length along any dimension; None lets the planner choose.
+        block: largest block length along any dimension; None lets the planner choose. Three of them, along rows, inner
+            dimension and columns, are those of every block of one product in slots.
         options: options of the forced algorithm (for experiments).
         key_policy: force "direct", "composed" or "binary"; None lets the key budget decide.
         order: loop order of the linear transforms, "limb" (MO-HLT) or "rotation" (coarse).
@@ -83,7 +84,7 @@ class PlanOptions:
     key_budget: int | None = None
     upload_budget: int | None = None
     ring_degree: int | None = None
-    block: int | None = None
+    block: int | tuple[int, int, int] | None = None
     options: Mapping[str, Any] | None = None
     key_policy: KeyPolicy | None = None
     order: Order = "limb"
@@ -120,12 +121,15 @@ class PlanOptions:
             "memory_budget",
             "key_budget",
             "upload_budget",
-            "block",
             "threads",
             "ring_degree",
             "security",
         ):
             self._check_integer(name)
+        if isinstance(self.block, tuple):
+            self._check_lengths(self.block)
+        else:
+            self._check_integer("block")
         if self.security not in (0, *LEVELS):
             raise ParameterError(
                 "There is no such level of security.",
@@ -258,6 +262,20 @@ class PlanOptions:
     def targets(self, expression: Expression) -> tuple[float, ...]:
         """The largest allowed error of an entry, of each result of a program, once these are relative to it."""
         return targets(expression, float(self.precision), self.asked(expression))
+
+    @staticmethod
+    def _check_lengths(block: tuple[Any, ...]) -> None:
+        if len(block) != 3 or any(type(length) is not int or length < 1 for length in block):
+            raise ParameterError(
+                "A block has three lengths: of rows, inner dimension and columns.",
+                expected="three positive integers",
+                got=block,
+            )
+
+    @property
+    def largest_block(self) -> int | None:
+        """The largest block length along any dimension; None where there is no limit."""
+        return max(self.block) if isinstance(self.block, tuple) else self.block
 
     def _check_integer(self, name: str) -> None:
         value = getattr(self, name)

@@ -33,6 +33,21 @@ def block_lengths(length: int) -> list[int]:
     return sorted(lengths, reverse=True)
 
 
+def tilings_of_one(
+    algorithm: type[Algorithm],
+    shape: tuple[int, int, int],
+    slots: int,
+    block: int | tuple[int, int, int] | None,
+) -> Iterator[tuple[int, int, int]]:
+    """Those of one product, as the option `block` has them."""
+    if not isinstance(block, tuple):
+        yield from single_product_tilings(algorithm, shape, slots, block)
+        return
+    bm, bk, bn = (min(length, most) for length, most in zip(shape, block, strict=True))
+    if (algorithm.blocks_inner or bk == shape[1]) and algorithm.fits(bm, bk, bn, slots):
+        yield bm, bk, bn
+
+
 def single_product_tilings(
     algorithm: type[Algorithm], shape: tuple[int, int, int], slots: int, largest: int | None = None
 ) -> Iterator[tuple[int, int, int]]:

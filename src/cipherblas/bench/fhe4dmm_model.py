@@ -1,0 +1,201 @@
+"""The performance model of FHE4DMM: what ranks of a grid compute and send, priced by rates that were measured here.
+
+What a rank does is exact: block products, movements and collectives of `cipherblas.distributed`. Seconds of one
+movement and of one product come from a run of FHE-MM on shapes, whose counts are priced by the machine's rates. As in
+the paper a rank keeps the blocks of the result that it has the sum of.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple, TypeVar
+
+from cipherblas.crypto.params import Parameters
+from cipherblas.distributed.blocks import optimal_blocks
+from cipherblas.distributed.cgemm import steps_of
+from cipherblas.distributed.cuboid import Cuboid
+from cipherblas.distributed.grids import grid_3d, grid_4d
+from cipherblas.distributed.messages import Network, collectives_3d, collectives_4d
+from cipherblas.distributed.ranks import Sharing, Work, ciphertexts_held, own_blocks, work_of
+from cipherblas.evaluators.slots.symbolic import Symbolic
+from cipherblas.methods.matmul.baselines.fhe_mm import FheMm
+from cipherblas.planner.cost import Rates
+from cipherblas.rlwe.counts import Counts
+
+Made = TypeVar("Made")
+SLOTS = 1 << 14  # S_o of Table V
+CLASSES = ("Square", "Flat", "LargeM", "Slim")
+# Sharing, and whether the grid is that of 4D.
+METHODS: dict[str, tuple[Sharing, bool]] = {
+    "baseline": ("3d", False),
+    "4d-s": ("4d-s", False),
+    "4d*": ("4d", False),
+    "4d": ("4d", True),
+}
+
+
+def class_shape(name: str, slots: int = SLOTS) -> Cuboid:
+    """(m, n, k) of a class of Table V whose blocks have so many slots; fewer blocks where there are fewer slots.
+
+    With √slots = s blocks are s × s, or 8s × s/8, as in the paper. Of its block layouts [16, 16, 16], [128, 128, 1],
+    [1024, 4, 1] and [16, 1, 1024] smaller ones keep [4, 4, 4], [4, 4, 1], [8, 4, 1] and [2, 1, 32].
+
+    Raises:
+        ValueError: it is no power of four from 256 on.
+
+    Source: FHE4DMM, Table V.
+    """
+    side = math.isqrt(slots)
+    if side * side != slots or side & (side - 1) or side < 16:
+        raise ValueError(f"slots: expected a power of four from 256 on, got {slots}")
+    whole = slots >= SLOTS
+    tall, thin = 8 * side, side // 8
+    square, flat = (16 if whole else 4) * side, (128 if whole else 4) * side
+    return {
+        "Square": Cuboid(square, square, square),
+        "Flat": Cuboid(flat, flat, thin),
+        "LargeM": Cuboid((1024 if whole else 8) * tall, 4 * thin, thin),
+        "Slim": Cuboid((16 if whole else 2) * tall, thin, (1024 if whole else 32) * thin),
+    }[name]
+
+
+class Sent(NamedTuple):
+    """Bytes of a ciphertext as the client sends it, after RotateAlign, after ShiftByStep, and of a sum of products."""
+
+    fresh: int
+    aligned: int
+    shifted: int
+    summed: int
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Seconds on one rank.
+
+    Attributes:
+        aligned: RotateAlign of a block of A, and of one of B.
+        shifted: all steps of ShiftByStep of a block of A, and of one of B.
+        product: all products of ciphertexts in a block product, added up.
+        finish: relinearisation, and what follows it, of a block of the result.
+        addition: of a block of the result to another.
+        sent: what ranks send each other.
+    """
+
+    aligned: tuple[float, float]
+    shifted: tuple[float, float]
+    product: float
+    finish: float
+    addition: float
+    sent: Sent
+
+
+def prices(block: Cuboid, parameters: Parameters, rates: Rates, threads: int) -> Prices:
+    """Of FHE-MM on blocks of (m, n, k), by a run on shapes."""
+    algorithm = FheMm(block.m, block.k, block.n, parameters.slots)
+    ev = Symbolic(parameters)
+
+    def priced(work: Callable[[], Made]) -> tuple[float, Made]:
+        before = ev.counts.copy()
+        made = work()
+        counts: Counts = ev.counts - before
+        counts.mask_encodings = counts.encode_ntt_limbs = 0  # masks are kept for all blocks
+        return rates.seconds(counts, parameters.n, threads), made
+
+    left, right = ([ev.fresh(None, bound=1.0)] for _ in range(2))
+    algorithm.prepare_left(ev, left)  # masks are encoded here
+    algorithm.prepare_right(ev, right)
+    whole_left, lefts = priced(lambda: algorithm.prepare_left(ev, left))
+    whole_right, rights = priced(lambda: algorithm.prepare_right(ev, right))
+    steps = range(1, algorithm.terms)
+    aligned = ev.linear_transform(ev.ready(left[0]), algorithm.align_left())
+    shift_left, _ = priced(
+        lambda: list(ev.linear_transforms(aligned, [algorithm.shift_left(r) for r in steps]))
+    )
+    shift_right, _ = priced(
+        lambda: list(ev.linear_transforms(rights[0], [algorithm.shift_right(r) for r in steps]))
+    )
+    product, total = priced(lambda: algorithm.multiply(ev, lefts, rights, None))
+    addition, _ = priced(lambda: ev.add(total[0], total[0]))
+    finish, _ = priced(lambda: algorithm.finish(ev, total))
+    words = [ct.components * ct.limbs * parameters.n for ct in (left[0], aligned, lefts[-1], total[0])]
+    return Prices(
+        (whole_left - shift_left, whole_right - shift_right),
+        (shift_left, shift_right),
+        product,
+        finish,
+        addition,
+        Sent(*(8 * number for number in words)),
+    )
+
+
+@dataclass(frozen=True)
+class Modelled:
+    """A product on a grid of ranks.
+
+    Attributes:
+        blocks, grid: numbers of blocks, and of ranks, along rows, columns and inner dimension.
+        work: of the busiest rank.
+        aligned, shifted, products, mpi: its seconds in RotateAlign, ShiftByStep, MULT and what follows, and messages.
+        nbytes: of the ciphertexts that it holds.
+    """
+
+    blocks: Cuboid
+    grid: Cuboid
+    work: Work
+    aligned: float
+    shifted: float
+    products: float
+    mpi: float
+    nbytes: int
+
+    @property
+    def local(self) -> float:
+        """Seconds of computation."""
+        return self.aligned + self.shifted + self.products
+
+    @property
+    def total(self) -> float:
+        """Seconds of all."""
+        return self.local + self.mpi
+
+
+def modelled(shape: Cuboid, slots: int, ranks: int, method: str, price: Prices, network: Network) -> Modelled:
+    """A product of this shape in blocks of so many slots, by one of `METHODS`.
+
+    Source: FHE4DMM, Sections V-A and V-C.
+    """
+    blocks = optimal_blocks(shape, slots)
+    steps = steps_of(shape, blocks)
+    sharing, by_4d = METHODS[method]
+    grid = grid_4d(blocks, ranks, steps) if by_4d else grid_3d(blocks, ranks)
+    own = own_blocks(blocks, grid, (0, 0, 0))
+    work = work_of(own, grid, steps, sharing)
+    moves = float(work.left_moves), float(work.right_moves)
+    rounds = math.ceil(math.log2(grid.k))  # of the tree of sums
+    return Modelled(
+        blocks,
+        grid,
+        work,
+        sum(count * one for count, one in zip(moves, price.aligned, strict=True)),
+        sum(count * one for count, one in zip(moves, price.shifted, strict=True)),
+        own.volume * price.product + work.sums * (price.finish + rounds * price.addition),
+        _mpi_seconds(own, grid, steps, sharing, price, network),
+        ciphertexts_held(own, sharing) * price.sent.fresh,
+    )
+
+
+def _mpi_seconds(
+    own: Cuboid, grid: Cuboid, steps: int, sharing: Sharing, price: Prices, network: Network
+) -> float:
+    """Of all collectives, each of ciphertexts of its level."""
+    sent = price.sent
+    nbytes = {
+        "broadcast": sent.fresh,
+        "all-reduce": sent.aligned,
+        "all-gather": sent.shifted,
+        "reduce": sent.summed,
+    }
+    taken = collectives_4d(own, grid, steps, 1) if sharing == "4d" else collectives_3d(own, grid, 1)
+    return math.fsum(replace(one, nbytes=one.nbytes * nbytes[one.kind]).seconds(network) for one in taken)

@@ -1,0 +1,94 @@
+"""The model of FHE4DMM's experiments: its classes and layouts, what ranks move, and what follows from that."""
+
+from __future__ import annotations
+
+import pytest
+
+from cipherblas.bench import fhe4dmm, run_fhe4dmm
+from cipherblas.bench.fhe4dmm_model import CLASSES, METHODS, SLOTS, class_shape, modelled, prices
+from cipherblas.distributed.blocks import optimal_blocks
+from cipherblas.distributed.cuboid import Cuboid
+from cipherblas.distributed.messages import Network
+from cipherblas.planner.machine import Machine
+
+TABLE_5 = {
+    "Square": ((2048, 2048, 2048), (16, 16, 16)),
+    "Flat": ((16384, 16384, 16), (128, 128, 1)),
+    "LargeM": ((1048576, 64, 16), (1024, 4, 1)),
+    "Slim": ((16384, 16, 16384), (16, 1, 1024)),
+}
+SMALLER = {"Square": (4, 4, 4), "Flat": (4, 4, 1), "LargeM": (8, 4, 1), "Slim": (2, 1, 32)}
+MOVED = {  # on 8 ranks by the baseline, 4D-S, 4D* and 4D
+    "Square": (1024, 128, 64, 64),
+    "Flat": (4096, 96, 32, 32),
+    "LargeM": (1024, 132, 128.5, 128.5),
+    "Slim": (4096, 2176, 2176, 2176),
+}
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_classes_are_those_of_table_5(name: str) -> None:
+    shape, blocks = TABLE_5[name]
+    assert class_shape(name) == shape
+    assert optimal_blocks(shape, SLOTS) == blocks
+    for slots in (256, 1024, 4096):
+        assert optimal_blocks(class_shape(name, slots), slots) == SMALLER[name]
+
+
+@pytest.mark.parametrize("slots", [64, 512, 1000])
+def test_slots_that_there_are_not(slots: int) -> None:
+    with pytest.raises(ValueError, match="power of four"):
+        class_shape("Square", slots)
+
+
+@pytest.fixture(scope="module")
+def small() -> object:
+    shape = class_shape("Square", 256)
+    program = fhe4dmm.program_of(shape, optimal_blocks(shape, 256), 1)
+    block = shape.parts(optimal_blocks(shape, 256))
+    return program, prices(block, program.plan.parameters, Machine.usual().rates, 1)
+
+
+def test_prices_add_up_to_the_plan(small: tuple[object, object]) -> None:
+    """All of a product on one rank, but for the encoding of masks and what all blocks share."""
+    program, price = small
+    shape = class_shape("Square", 256)
+    one = modelled(shape, 256, 1, "4d-s", price, Network(0.0, 0.0))  # type: ignore[arg-type]
+    counts = program.plan.counts.copy()  # type: ignore[attr-defined]
+    counts.mask_encodings = counts.encode_ntt_limbs = 0
+    whole = Machine.usual().rates.seconds(counts, program.plan.parameters.n, 1)  # type: ignore[attr-defined]
+    assert one.total == pytest.approx(whole, rel=0.05)
+    assert one.mpi == 0
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_movements_of_eight_ranks(name: str, small: tuple[object, object]) -> None:
+    """Section VII-A: 128 of 4D-S become 64."""
+    _, price = small
+    shape = class_shape(name)
+    found = {method: modelled(shape, SLOTS, 8, method, price, fhe4dmm.PAPERS) for method in METHODS}  # type: ignore[arg-type]
+    for one, moved in zip(found.values(), MOVED[name], strict=True):
+        assert one.work.left_moves + one.work.right_moves == moved
+        assert one.local == one.aligned + one.shifted + one.products and one.total > one.local
+    assert found["4d-s"].grid == found["4d*"].grid == found["baseline"].grid
+    if name == "Square":
+        assert found["baseline"].grid == (2, 2, 2) and found["4d"].grid == (1, 1, 8)
+        assert found["4d"].nbytes == 352 * price.sent.fresh  # type: ignore[attr-defined]
+
+
+def test_rows_of_the_model() -> None:
+    rows = list(run_fhe4dmm(["Square", "Slim"], []))
+    cases = {row["case"] for row in rows}
+    assert {"Fig. 7 Square", "Fig. 8 Slim", "Fig. 9 Square", "Table VI Slim"} <= cases
+    for row in rows:
+        if "model" in row["case"] and "efficiency" in row:
+            assert 0 < row["efficiency"] <= 1 + 1e-9
+            assert row["seconds"] == pytest.approx(row["local_seconds"] + row["mpi_seconds"])
+        if row["case"].startswith("Fig. 9"):
+            parts = ("rotate_align_part", "shift_by_step_part", "products_part", "mpi_part")
+            assert sum(row[part] for part in parts) == pytest.approx(1)
+    linear = {row["case"]: row["linear"] for row in rows if "linear" in row}
+    assert linear["Fig. 8 Slim"]
+    (table,) = (row for row in rows if row["case"] == "Table VI Slim")
+    assert Cuboid(*map(int, table["grid"].split("x"))) == (1, 1, 256)
+    assert table["published_seconds"] == pytest.approx(76.1293)
