@@ -9,9 +9,9 @@ also of those that FILE held before. SEAL must be installed (`pip install '.[pee
 OpenFHE its rows are left out. With --suite it measures published comparisons instead, for another file of that folder:
 "fame", FAME's products by all methods; "bae", clear × secret in every form; "kernels", MetaKernel's in its ring;
 "e2dm-study", E2DM stage by stage on three libraries (10 minutes, needs an interpreter for OpenFHE); "peers", the
-libraries that install by pip (10 minutes); "roofline", what bounds single operations (a minute).
-`scripts/draw_performance.py --write`, `scripts/draw_claims.py --write` and
-`scripts/draw_peers.py --write` put them on the pages.
+libraries that install by pip (10 minutes); "roofline", what bounds single operations (a minute); "ranks", products on
+ranks of MPI (10 minutes). `scripts/draw_performance.py --write`, `scripts/draw_claims.py --write`,
+`scripts/draw_peers.py --write` and `scripts/draw_ranks.py --write` put them on the pages.
 """
 
 from __future__ import annotations
@@ -40,6 +40,11 @@ SUITES = {
     "e2dm-study": [["e2dm-study", "--peer", "seal", "--peer", "openfhe"]],
     "peers": [["peers"]],
     "roofline": [["primitives", "--roofline"]],
+    "ranks": [
+        ["distributed", "--shape", "2048x2048x2048", "--ranks", "1", "--ranks", "2"],
+        ["distributed", "--shape", "4096x4096x4096", "--ranks", "1", "--ranks", "2", "--rounds", "1"],
+        ["distributed", "--suite", "fhe4dmm"],
+    ],
 }
 CC_SIZES, PC_SIZES, PEER_SIZES = (
     (64, 128, 256, 512, 1024, 2048),

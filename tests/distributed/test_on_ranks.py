@@ -33,9 +33,21 @@ def test_time_is_that_of_the_busiest_and_of_its_messages() -> None:
 
 def test_it_is_explained() -> None:
     text = on_ranks(product(), 4, SLOW).explain()
-    names = ["ranks", "algorithm", "blocks", "time", "speed-up", "messages", "sent", "keys"]
+    names = ["ranks", "algorithm", "blocks", "time", "speed-up", "messages", "sent", "keys", "memory"]
     assert [line.split()[0] for line in text.splitlines()] == names
     assert json.loads(json.dumps(on_ranks(product(), 2, FAST).to_dict()))["ranks"] == 2
+
+
+def test_memory_of_a_rank() -> None:
+    """Both operands stay whole on each; what is computed is divided."""
+    program = product()
+    n, inner, cols = program.plan.parameters.n, 64, 256
+    held = 2 * 8 * inner * (n + cols)  # both by rows of the inner dimension
+    found = {ranks: on_ranks(program, ranks, FAST) for ranks in (1, 2, 4, 8)}
+    computed = {ranks: max(run.array_bytes or 0 for run in plan.runs) - held for ranks, plan in found.items()}
+    assert 0 < computed[8] < computed[4] < computed[2] < computed[1]
+    assert computed[4] < computed[1] / 2
+    assert all(max(plan.peak_bytes) <= program.plan.peak_bytes for plan in found.values())
 
 
 @pytest.mark.parametrize("ranks", [0, -1, 1 << 20, 2.0])

@@ -211,6 +211,7 @@ def _predicted(plan: RankPlan, timing: Timing) -> Row:
         "predicted_compute": max(plan.seconds),
         "predicted_communication": max(plan.communication),
         "predicted_speedup": plan.speedup,
+        "predicted_peak_bytes": max(plan.peak_bytes),
         "predicted_over_measured": plan.total / timing.seconds,
         "sent_bytes": max(one.nbytes for one in sent),
         "sent_messages": max(one.messages for one in sent),

@@ -6,6 +6,8 @@ counted; its messages hand over shapes, and are counted as real ones are.
 
 from __future__ import annotations
 
+import math
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -44,6 +46,7 @@ class RankRun:
         sent: what it sends.
         keys: the switching keys that it uses.
         products: those in slots, with their blocks and the grid of ranks.
+        array_bytes: the most that its matrices take at once, operands included; None where it has more than rows.
     """
 
     rank: int
@@ -51,6 +54,7 @@ class RankRun:
     sent: Sent
     keys: KeyRequest
     products: tuple[OnGrid, ...] = ()
+    array_bytes: int | None = None
 
 
 def rank_runs(
@@ -67,7 +71,7 @@ def rank_runs(
     """
 
     def one(communicator: Communicator) -> RankRun:
-        counts, row_counts, keys = Counts(), Counts(), _KeysAsked(parameters)
+        counts, row_counts, keys, memory = Counts(), Counts(), _KeysAsked(parameters), _Memory()
         policy, division = decisions.key_policy, Division(communicator, sharing)
 
         def slots() -> SlotsPlanned:
@@ -79,7 +83,7 @@ def rank_runs(
         row_keys = keys if own is parameters else _KeysAsked(own)
         evaluators = Evaluators(
             slots,
-            lambda: _Planned(own, row_keys, communicator, row_counts, decisions),
+            lambda: _Planned(own, row_keys, communicator, row_counts, decisions, memory),
             None if own is parameters else lambda: SlotsPlanned(own, key_policy=policy),
         )
         executor = Executor(evaluators, expression, decisions, SymbolicInputs())
@@ -96,10 +100,13 @@ def rank_runs(
             if len(row_keys.asked):
                 keys.asked = keys.asked.joined(KeyRequest(rows=row_keys.asked))
         counts = counts + row_counts
+        most: int | None = memory.most
         if "slots" in vars(evaluators):
             keys.asked = keys.asked.joined(evaluators.slots.request)
-            counts = counts + evaluators.slots.counts
-        return RankRun(communicator.rank, counts, communicator.sent, keys.asked, tuple(division.products))
+            counts, most = counts + evaluators.slots.counts, None
+        return RankRun(
+            communicator.rank, counts, communicator.sent, keys.asked, tuple(division.products), most
+        )
 
     return run_ranks(size, one, copies=False)
 
@@ -117,15 +124,39 @@ class _KeysAsked:
         self.asked.need_relinearise(limbs)
 
 
-def _zeros(*shape: int) -> Words:
-    """An array of this shape that takes no memory."""
-    return np.broadcast_to(np.uint64(0), shape)
+class _Memory:
+    """What arrays would take, that take none: each is counted for as long as it, or a view of it, is there.
+
+    Attributes:
+        live, most: bytes now, and the most so far.
+    """
+
+    def __init__(self) -> None:
+        self.live = self.most = 0
+
+    def array(self, *shape: int) -> Words:
+        """An array of this shape."""
+        one = np.zeros(1, np.uint64)
+        nbytes = math.prod(shape) * one.itemsize
+        self.live += nbytes
+        self.most = max(self.most, self.live)
+        weakref.finalize(one, self._release, nbytes)
+        words: Words = np.broadcast_to(one.reshape([1] * len(shape)), shape)
+        return words
+
+    def _release(self, nbytes: int) -> None:
+        self.live -= nbytes
+
+    def pass_through(self, nbytes: int) -> None:
+        """So many bytes more, for a moment."""
+        self.most = max(self.most, self.live + nbytes)
 
 
 class _ShapeEngine:
     """The calls of an `Engine` that matrices by rows need, on shapes, counted."""
 
-    def __init__(self, params: Parameters, counts: Counts, decisions: Decisions) -> None:
+    def __init__(self, params: Parameters, counts: Counts, memory: _Memory) -> None:
+        self.memory = memory
         self._n, self._counts, self._costs = params.n, counts, Costs(params)
         self._steps: Mapping[str, int] = {}
 
@@ -140,36 +171,37 @@ class _ShapeEngine:
 
     def add_matrices(self, x: Words, y: Words) -> Words:
         self._costs.addition(self._counts, (x.shape[1], x.shape[2] - self._n), len(x))
-        return x
+        return self.memory.array(*x.shape)
 
     sub_matrices = add_matrices
 
     def multiply_matrices(self, x: Words, y: Words) -> Words:
         self._costs.secret_gemm(self._counts, x.shape[1], x.shape[2], y.shape[2], len(x))
-        return _zeros(len(x), x.shape[1], y.shape[2])
+        return self.memory.array(len(x), x.shape[1], y.shape[2])
 
     def multiply_factor(self, factor: ClearFactor, x: Words, exact: bool) -> Words:
         """In the place of `multiply_integers`: the integers themselves are not needed."""
         rows, k = factor.shape
         self._costs.clear_gemm(self._counts, rows, k, x.shape[2], len(x), factor.largest, exact)
-        return _zeros(len(x), rows, x.shape[2])
+        return self.memory.array(len(x), rows, x.shape[2])
 
     def transposed(self, x: Words) -> Words:
-        return _zeros(len(x), x.shape[2], x.shape[1])
+        turned: Words = x.transpose(0, 2, 1)
+        return turned
 
     def cut(self, x: Words, rows: slice = slice(None), columns: slice = slice(None)) -> Words:
         return x[:, rows, columns]
 
     def copied(self, x: Words) -> Words:
         self._costs.copy(self._counts, (x.shape[1], x.shape[2] - self._n), len(x))
-        return x
+        return self.memory.array(*x.shape)
 
     def stack(self, xs: Sequence[Words]) -> Words:
-        return _zeros(len(xs[0]), sum(x.shape[1] for x in xs), xs[0].shape[2])
+        return self.memory.array(len(xs[0]), sum(x.shape[1] for x in xs), xs[0].shape[2])
 
     def rescale_matrix(self, x: Words) -> Words:
         self._costs.row_rescale(self._counts, (x.shape[1], x.shape[2] - self._n), len(x))
-        return x[:-1]
+        return self.memory.array(len(x) - 1, *x.shape[1:])
 
     def drop_limbs(self, x: Words, limbs: int) -> Words:
         return x[:limbs]
@@ -177,13 +209,13 @@ class _ShapeEngine:
     def relinearise_rows(self, a: Words, b: Words, key: Any) -> tuple[Words, Words]:
         self._counts.relinearisations += a.shape[1]
         self._costs.switches(self._counts, a.shape[1], len(a), 1)
-        return a, b
+        return self.memory.array(*a.shape), self.memory.array(*b.shape)
 
     def transpose_classes(
         self, x: Words, parts: int, first: int, inverse: bool, *, in_place: bool = False
     ) -> Words:
         self._passes(x, parts.bit_length() - 1)
-        return x
+        return x if in_place else self.memory.array(*x.shape)
 
     def transpose_blocks(
         self,
@@ -202,7 +234,7 @@ class _ShapeEngine:
         self._counts.mac_limbs += 2 * len(a) * a.shape[1]
         for part in (a, b):
             self._passes(part, 2 * (self._n // parts).bit_length() - 2)
-        return a, b
+        return (a, b) if in_place else (self.memory.array(*a.shape), self.memory.array(*b.shape))
 
     def _passes(self, x: Words, layers: int) -> None:
         """Each reads and writes all rows."""
@@ -219,24 +251,28 @@ class _Planned(RowsRanks):
         communicator: Communicator,
         counts: Counts,
         decisions: Decisions,
+        memory: _Memory,
     ) -> None:
-        engine: Any = _ShapeEngine(params, counts, decisions)
+        engine: Any = _ShapeEngine(params, counts, memory)
+        self.memory = memory
         super().__init__(params, keys, communicator, engine=engine, key_policy=decisions.key_policy)
         self._own, self.work = counts, Work()  # which an evaluator of slots shares
 
     def fresh(self, data: Any, shape: tuple[int, int], **options: Any) -> Rows:
         """An operand of this shape."""
         limbs, (rows, cols) = options["limbs"], shape
-        return super().fresh((_zeros(limbs, rows, self.n), _zeros(limbs, rows, cols)), shape, **options)
+        return super().fresh(
+            (self.memory.array(limbs, rows, self.n), self.memory.array(limbs, rows, cols)), shape, **options
+        )
 
     def fresh_batch(self, data: Any, shape: tuple[int, int], **options: Any) -> Batch:
         """The same, of rows that share their a parts."""
         limbs, (rows, cols) = options["limbs"], shape
-        words = (_zeros(limbs, -(-cols // self.n), self.n), _zeros(limbs, rows, cols))
+        words = (self.memory.array(limbs, -(-cols // self.n), self.n), self.memory.array(limbs, rows, cols))
         return super().fresh_batch(words, shape, **options)
 
     def _empty(self, shape: tuple[int, ...], zero: bool = False) -> Words:
-        return _zeros(*shape)
+        return self.memory.array(*shape)
 
     def _fill(self, place: Words, words: Words) -> None:
         self._own.moved_bytes += 2 * words.nbytes
@@ -244,17 +280,22 @@ class _Planned(RowsRanks):
     def _picked(self, x: Matrix, rows: Indices | None = None, columns: Indices | None = None) -> Matrix:
         limbs, height, width = x.shape
         if rows is not None:
-            return _zeros(limbs, len(rows), width)
+            return self.memory.array(limbs, len(rows), width)
         assert columns is not None
-        return _zeros(limbs, height, len(columns))
+        return self.memory.array(limbs, height, len(columns))
 
     def _at_places(self, words: Words, places: Indices, height: int, across: int) -> Words:
         self._own.moved_bytes += len(words) * height * self.n * 8
-        return _zeros(len(words), height, self.n)
+        return self.memory.array(len(words), height, self.n)
 
     def _joined(self, x: Share, found: Sequence[Sequence[Words]]) -> Share:
         limbs, (rows, columns) = len(found[0][0]), x.shape
-        return Share(_zeros(limbs, rows, self.n), _zeros(limbs, rows, columns), "whole", x.shape)
+        self.memory.pass_through(
+            sum(one.nbytes for rank, some in enumerate(found) for one in some if rank != self.rank)
+        )
+        return Share(
+            self.memory.array(limbs, rows, self.n), self.memory.array(limbs, rows, columns), "whole", x.shape
+        )
 
     def _clear_product_data(self, factor: ClearFactor, x: Rows, exact: bool) -> Share:
         mine, engine = self.as_columns(x.data), cast(_ShapeEngine, self.engine)
@@ -266,7 +307,14 @@ class _Planned(RowsRanks):
         for start in range(0, x.shape[1], self.n):
             shape = (factor.shape[0], min(self.n, x.shape[1] - start))
             self._costs_of_switches(shape[0], x.limbs)
-            found.append(Share(_zeros(x.limbs, shape[0], self.n), _zeros(x.limbs, *shape), "whole", shape))
+            found.append(
+                Share(
+                    self.memory.array(x.limbs, shape[0], self.n),
+                    self.memory.array(x.limbs, *shape),
+                    "whole",
+                    shape,
+                )
+            )
         return found
 
     def _costs_of_switches(self, rows: int, limbs: int) -> None:
@@ -277,7 +325,12 @@ class _Planned(RowsRanks):
 
     def _of_elements_data(self, datas: Sequence[Any], cols: int, count: int, scale: float) -> Share:
         limbs = len(self.params.q)
-        return Share(_zeros(limbs, count, self.n), _zeros(limbs, count, cols), "whole", (count, cols))
+        return Share(
+            self.memory.array(limbs, count, self.n),
+            self.memory.array(limbs, count, cols),
+            "whole",
+            (count, cols),
+        )
 
     def _plus_message(self, b: Matrix, values: NDArray[np.float64], x: Rows) -> Matrix:
         return b

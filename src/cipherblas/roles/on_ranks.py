@@ -11,6 +11,8 @@ from cipherblas.distributed.dry_run import RankRun, rank_runs
 from cipherblas.distributed.messages import Network
 from cipherblas.distributed.ranks import Sharing
 from cipherblas.distributed.shares import Shares
+from cipherblas.planner.assembly import PROCESS_BYTES, ROUNDING_SHARE, key_bytes_of
+from cipherblas.planner.explain import size
 from cipherblas.planner.machine import Machine
 from cipherblas.roles.planned import PlannedProgram
 from cipherblas.runtime.rows import ROWS
@@ -29,6 +31,7 @@ class RankPlan:
         seconds: predicted compute of each, messages apart.
         communication: predicted seconds of each rank's messages: latency for each, and its bytes.
         alone: predicted seconds of one rank with as many threads.
+        peak_bytes: predicted memory of each; of programs with slots no more than that of one process.
     """
 
     ranks: int
@@ -37,6 +40,7 @@ class RankPlan:
     seconds: tuple[float, ...]
     communication: tuple[float, ...]
     alone: float
+    peak_bytes: tuple[int, ...]
     program: PlannedProgram
     sharing: Sharing
 
@@ -52,7 +56,7 @@ class RankPlan:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
-        each = zip(self.runs, self.seconds, self.communication, strict=True)
+        each = zip(self.runs, self.seconds, self.communication, self.peak_bytes, strict=True)
         return {
             "ranks": self.ranks,
             "threads": self.threads,
@@ -66,8 +70,9 @@ class RankPlan:
                     "messages": run.sent.messages,
                     "bytes": run.sent.nbytes,
                     "keys": len(run.keys),
+                    "peak_bytes": peak,
                 }
-                for run, compute, communication in each
+                for run, compute, communication, peak in each
             ],
         }
 
@@ -84,6 +89,7 @@ class RankPlan:
             ("messages", f"{_range([run.sent.messages for run in self.runs])} a rank"),
             ("sent", f"{_range([run.sent.nbytes for run in self.runs])} bytes a rank"),
             ("keys", f"{_range([len(run.keys) for run in self.runs])} of {len(plan.keys)} a rank"),
+            ("memory", f"{size(max(self.peak_bytes))} a rank, {size(plan.peak_bytes)} in one process"),
         ]
         return "\n".join(f"{name:<10} {text}" for name, text in rows)
 
@@ -154,6 +160,15 @@ def on_ranks(
             for run in runs
         ),
         rates.seconds(alone[0].counts, n, threads),
+        tuple(rank_bytes(program, run) for run in runs),
         program,
         sharing,
     )
+
+
+def rank_bytes(program: PlannedProgram, run: RankRun) -> int:
+    """Bytes that a rank needs: its matrices, its keys and the process."""
+    if run.array_bytes is None:
+        return program.plan.peak_bytes
+    keys = key_bytes_of(run.keys, program.plan.parameters)
+    return keys + run.array_bytes + run.array_bytes // ROUNDING_SHARE + PROCESS_BYTES

@@ -53,6 +53,7 @@ from cipherblas.roles.messages import (
     check_shape,
     short_id,
 )
+from cipherblas.roles.on_ranks import rank_bytes
 from cipherblas.roles.planned import PlannedProgram
 from cipherblas.runtime.executor import Executor
 from cipherblas.runtime.inputs import Inputs, fresh
@@ -390,6 +391,9 @@ class Server:
         """
         plan, masks = self.program.plan, self._shared.masks
         needed = plan.peak_bytes - plan.weight_memory_bytes - self._keys.nbytes
+        if self.communicator is not None:
+            run = self.rank_runs[self.communicator.rank]
+            needed = min(needed, rank_bytes(self.program, run) - self._keys.nbytes)
         try:
             check_available(needed - masks.nbytes, RUN)
             return masks

@@ -1,0 +1,286 @@
+"""Draws docs/measured/ranks.jsonl, and writes its tables into docs/cluster.md.
+
+usage: draw_ranks.py [--write] [--pictures FOLDER]
+
+Without arguments it prints the tables. The file holds the rows that `cipherblas bench distributed --json` printed for
+shapes and for `--suite fhe4dmm`, with the `command` and the `commit` of the package (`scripts/measure_performance.py
+--suite ranks`). Pictures need matplotlib.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from draw_performance import END, ROOT, SETTINGS, number, table
+
+ROWS = ROOT / "docs" / "measured" / "ranks.jsonl"
+PAGE, PICTURES = ROOT / "docs" / "cluster.md", ROOT / "docs" / "pictures"
+CLASSES = ("Square", "Flat", "LargeM", "Slim")
+METHODS = {
+    "baseline": ("baseline", "tab:red", "s"),
+    "4d-s": ("4D-S", "tab:orange", "^"),
+    "4d*": ("4D*", "tab:green", "D"),
+    "4d": ("4D", "tab:blue", "o"),
+}
+PARTS = (
+    ("rotate_align_part", "RotateAlign", "tab:blue"),
+    ("shift_by_step_part", "ShiftByStep", "tab:cyan"),
+    ("products_part", "MULT and what follows", "tab:orange"),
+    ("mpi_part", "MPI", "tab:red"),
+)
+
+Row = dict[str, Any]
+
+
+def rows() -> list[Row]:
+    """All of them."""
+    return [json.loads(line) for line in ROWS.read_text(encoding="utf-8").splitlines()]
+
+
+def of_model(found: list[Row], name: str) -> dict[tuple[str, int], Row]:
+    """By method and ranks."""
+    return {
+        (row["algorithm"].split()[1], row["ranks"]): row for row in found if row["case"] == f"{name} model"
+    }
+
+
+def figures(found: list[Row], case: str) -> dict[str, Row]:
+    """What the paper draws, by method."""
+    return {row["algorithm"].split()[1]: row for row in found if row["case"] == case}
+
+
+def real(found: list[Row]) -> list[Row]:
+    """Rows of runs."""
+    return [row for row in found if "user_seconds" in row]
+
+
+def gemm(found: list[Row]) -> str:
+    """Products by GEMM on ranks."""
+    header = (
+        *("shape", "ranks", "seconds", "planned", "times faster", "by processor time", "compute"),
+        *("messages", "copies", "processor: user", "system", "MiB a rank"),
+    )
+    body = [
+        [
+            row["case"].replace("x", "×"),
+            row["ranks"],
+            f"**{number(row['seconds'], 3)}**",
+            number(row["predicted_seconds"], 3),
+            f"**{number(row['speedup'], 3)}**",
+            number(row["processor_speedup"], 3),
+            *(number(row[f"{name}_seconds"]) for name in ("compute", "communication", "copy")),
+            *(number(row[f"{name}_seconds"]) for name in ("user", "system")),
+            round(row["rank_peak_bytes"] / 2**20),
+        ]
+        for row in real(found)
+        if row["algorithm"] == "gemm"
+    ]
+    return f"{conditions(found, 'gemm')}\n\n{table(header, body)}"
+
+
+def conditions(found: list[Row], algorithm: str) -> str:
+    """Where rows of runs come from."""
+    some = [row for row in real(found) if row["algorithm"].split()[0] == algorithm]
+    commands = dict.fromkeys(row["command"] for row in some)
+    said = " and ".join(f"`{command}`" for command in commands)
+    most = max(row["others"] for row in some)
+    return (
+        f"{said}, of commit {some[0]['commit']}, on {some[0]['machine']}; others kept at most {number(most)} "
+        "cores busy."
+    )
+
+
+def runs(found: list[Row]) -> str:
+    """The classes on real ranks."""
+    header = (
+        *(
+            "class, m×k×n",
+            "blocks",
+            "sharing",
+            "ranks",
+            "grid",
+            "rotations",
+            "MiB sent",
+            "seconds",
+            "planned",
+        ),
+        *("times faster", "by processor time"),
+    )
+    body = []
+    for row in real(found):
+        kind, _, sharing = row["algorithm"].partition(" ")
+        if kind != "fhe-mm":
+            continue
+        turns = row["oversubscribed"]
+        body.append(
+            [
+                row["case"].replace("x", "×"),
+                row["blocks"].replace("x", "×"),
+                sharing if row["ranks"] > 1 else "",
+                f"{row['ranks']}{', in turns' * turns}",
+                row["grid"].replace("x", "×"),
+                f"{row['rotations']:,}",
+                number(row["sent_bytes"] / 2**20),
+                number(row["seconds"]),
+                "" if turns else number(row["predicted_seconds"]),
+                number(row["speedup"]),
+                number(row["processor_speedup"]),
+            ]
+        )
+    return f"{conditions(found, 'fhe-mm')}\n\n{table(header, body)}"
+
+
+def model(found: list[Row]) -> str:
+    """Efficiency of 4D, and what the paper says."""
+    first = of_model(found, CLASSES[0])
+    counts = sorted({ranks for _, ranks in first})
+    lines = [
+        [
+            name,
+            *(
+                f"{number(row['seconds'])} ({row['efficiency']:.3f})"
+                for row in (of_model(found, name)["4d", count] for count in counts)
+            ),
+        ]
+        for name in CLASSES
+    ]
+    said = []
+    for name in CLASSES:
+        row = figures(found, f"Fig. 7 {name}")["4d"]
+        said.append(
+            [
+                f"Fig. 7, {name}: 4D over the baseline, most and mean of 8 to 128 ranks",
+                f"{number(row['speedup_over_baseline'], 3)}, {number(row['mean_speedup_over_baseline'], 3)}",
+                f"{row['published_speedup_over_baseline']}, {row['published_mean_speedup_over_baseline']}",
+            ]
+        )
+    for name in ("Square", "Slim"):
+        row = figures(found, f"Fig. 8 {name}")["4d"]
+        said.append(
+            [
+                f"Fig. 8, {name}: least efficiency to {row['ranks']} ranks, at least 0.95",
+                f"{row['efficiency']:.3f}: {'yes' if row['linear'] else '**no**'}",
+                row["published_claim"],
+            ]
+        )
+    for name in ("Square", "Slim"):
+        row = figures(found, f"Table VI {name}")["4d"]
+        said.append(
+            [
+                f"Table VI, {name} on 256 ranks: seconds of computation, of MPI",
+                f"{number(row['local_seconds'], 3)}, {number(row['mpi_seconds'])}",
+                f"{row['published_local_seconds']}, {row['published_mpi_seconds']}",
+            ]
+        )
+    return "\n\n".join(
+        [
+            table(("4D, seconds (efficiency)", *(f"{count}" for count in counts)), lines),
+            table(("", "this model", "the paper, of itself"), said),
+        ]
+    )
+
+
+def tables(found: list[Row]) -> dict[str, str]:
+    """Name → text."""
+    return {"products by GEMM": gemm(found), "real ranks": runs(found), "model": model(found)}
+
+
+def begin(name: str) -> str:
+    """The mark before a table."""
+    return f"<!-- begin: scripts/draw_ranks.py --write, {name} -->"
+
+
+def stored(name: str) -> str:
+    """What stands on the page."""
+    return PAGE.read_text(encoding="utf-8").partition(begin(name))[2].partition(END)[0].strip("\n")
+
+
+def write(found: list[Row]) -> None:
+    """Put the tables on the page."""
+    for name, text in tables(found).items():
+        before, mark, rest = PAGE.read_text(encoding="utf-8").partition(begin(name))
+        if not mark:
+            raise SystemExit(f"{PAGE.name} has no mark {begin(name)}")
+        PAGE.write_text(f"{before}{mark}\n\n{text}\n\n{END}{rest.partition(END)[2]}", encoding="utf-8")
+
+
+def scaling(found: list[Row]) -> Any:
+    """Seconds of the four classes over ranks."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8.0, 5.6), facecolor="white", layout="constrained")
+    for axis, name in zip(figure.subplots(2, 2, sharex=True).flat, CLASSES, strict=True):
+        by = of_model(found, name)
+        counts = sorted({ranks for _, ranks in by})
+        for method, (label, colour, mark) in METHODS.items():
+            seconds = [by[method, count]["seconds"] for count in counts]
+            axis.plot(counts, seconds, f"{mark}-", color=colour, label=label, markersize=4, linewidth=1)
+        alone = by["4d", 1]["seconds"]
+        axis.plot(counts, [alone / count for count in counts], ":", color="gray", label="4D, linear")
+        axis.set(xscale="log", yscale="log", title=name)
+        axis.set_xticks(counts, [str(count) for count in counts])
+        axis.minorticks_off()
+        axis.grid(alpha=0.3)
+    for axis in figure.axes[2:]:
+        axis.set_xlabel("ranks")
+    for axis in figure.axes[::2]:
+        axis.set_ylabel("seconds")
+    figure.axes[0].legend(fontsize=8)
+    return figure
+
+
+def breakdown(found: list[Row]) -> Any:
+    """What 8 ranks spend their time with, over the baseline's."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8.0, 3.2), facecolor="white", layout="constrained")
+    for axis, name in zip(figure.subplots(1, 4, sharey=True), CLASSES, strict=True):
+        by = figures(found, f"Fig. 9 {name}")
+        labels = [label for label, _, _ in METHODS.values()]
+        bottom = [0.0] * len(by)
+        for field, label, colour in PARTS:
+            heights = [by[method][field] * by[method]["times_baseline"] for method in METHODS]
+            axis.bar(labels, heights, bottom=bottom, color=colour, label=label)
+            bottom = [low + height for low, height in zip(bottom, heights, strict=True)]
+        axis.set_title(name)
+        axis.tick_params(axis="x", labelsize=7)
+    figure.axes[0].set_ylabel("time over the baseline's")
+    figure.axes[-1].legend(fontsize=7)
+    return figure
+
+
+def draw(found: list[Row], folder: Path) -> None:
+    """Both pictures."""
+    import matplotlib
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with matplotlib.rc_context(SETTINGS):
+        for name, figure in (("ranks-scaling", scaling(found)), ("ranks-breakdown", breakdown(found))):
+            figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--write", action="store_true", help="write the tables into the page")
+    parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="draw the pictures into this folder")
+    given = parser.parse_args()
+    found = rows()
+    if given.write:
+        write(found)
+        draw(found, given.pictures or PICTURES)
+    elif given.pictures:
+        draw(found, given.pictures)
+    else:
+        for name, text in tables(found).items():
+            print(f"{name}:\n{text}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
