@@ -92,6 +92,7 @@ def rank_runs(
                 if isinstance(handle, Rows):
                     assert isinstance(evaluators.rows, RowsRanks)
                     evaluators.rows.gathered(handle.data)
+        row_counts.fresh_bytes = memory.most - memory.given  # what is given back serves again
         if own is not parameters:
             if "elements" in vars(evaluators):
                 row_keys.asked = row_keys.asked.joined(evaluators.elements.request)
@@ -129,10 +130,11 @@ class _Memory:
 
     Attributes:
         live, most: bytes now, and the most so far.
+        given: those of operands.
     """
 
     def __init__(self) -> None:
-        self.live = self.most = 0
+        self.live = self.most = self.given = 0
 
     def array(self, *shape: int) -> Words:
         """An array of this shape."""
@@ -258,18 +260,23 @@ class _Planned(RowsRanks):
         super().__init__(params, keys, communicator, engine=engine, key_policy=decisions.key_policy)
         self._own, self.work = counts, Work()  # which an evaluator of slots shares
 
+    def _pair(self, limbs: int, rows: int, cols: int) -> tuple[Words, Words]:
+        """An a and a b part."""
+        return self.memory.array(limbs, rows, self.n), self.memory.array(limbs, rows, cols)
+
     def fresh(self, data: Any, shape: tuple[int, int], **options: Any) -> Rows:
         """An operand of this shape."""
-        limbs, (rows, cols) = options["limbs"], shape
-        return super().fresh(
-            (self.memory.array(limbs, rows, self.n), self.memory.array(limbs, rows, cols)), shape, **options
-        )
+        return super().fresh(self._given(self._pair(options["limbs"], *shape)), shape, **options)
 
     def fresh_batch(self, data: Any, shape: tuple[int, int], **options: Any) -> Batch:
         """The same, of rows that share their a parts."""
         limbs, (rows, cols) = options["limbs"], shape
         words = (self.memory.array(limbs, -(-cols // self.n), self.n), self.memory.array(limbs, rows, cols))
-        return super().fresh_batch(words, shape, **options)
+        return super().fresh_batch(self._given(words), shape, **options)
+
+    def _given(self, words: tuple[Words, Words]) -> tuple[Words, Words]:
+        self.memory.given += sum(part.nbytes for part in words)
+        return words
 
     def _empty(self, shape: tuple[int, ...], zero: bool = False) -> Words:
         return self.memory.array(*shape)
@@ -289,13 +296,10 @@ class _Planned(RowsRanks):
         return self.memory.array(len(words), height, self.n)
 
     def _joined(self, x: Share, found: Sequence[Sequence[Words]]) -> Share:
-        limbs, (rows, columns) = len(found[0][0]), x.shape
-        self.memory.pass_through(
-            sum(one.nbytes for rank, some in enumerate(found) for one in some if rank != self.rank)
-        )
-        return Share(
-            self.memory.array(limbs, rows, self.n), self.memory.array(limbs, rows, columns), "whole", x.shape
-        )
+        whole = self._pair(len(found[0][0]), *x.shape)
+        others = [one for rank, some in enumerate(found) if rank != self.rank for one in some]
+        self.memory.pass_through(sum(one.nbytes for one in others))
+        return Share(*whole, "whole", x.shape)
 
     def _clear_product_data(self, factor: ClearFactor, x: Rows, exact: bool) -> Share:
         mine, engine = self.as_columns(x.data), cast(_ShapeEngine, self.engine)
@@ -307,14 +311,7 @@ class _Planned(RowsRanks):
         for start in range(0, x.shape[1], self.n):
             shape = (factor.shape[0], min(self.n, x.shape[1] - start))
             self._costs_of_switches(shape[0], x.limbs)
-            found.append(
-                Share(
-                    self.memory.array(x.limbs, shape[0], self.n),
-                    self.memory.array(x.limbs, *shape),
-                    "whole",
-                    shape,
-                )
-            )
+            found.append(Share(*self._pair(x.limbs, *shape), "whole", shape))
         return found
 
     def _costs_of_switches(self, rows: int, limbs: int) -> None:
@@ -324,13 +321,7 @@ class _Planned(RowsRanks):
         self.whole(x.data)
 
     def _of_elements_data(self, datas: Sequence[Any], cols: int, count: int, scale: float) -> Share:
-        limbs = len(self.params.q)
-        return Share(
-            self.memory.array(limbs, count, self.n),
-            self.memory.array(limbs, count, cols),
-            "whole",
-            (count, cols),
-        )
+        return Share(*self._pair(len(self.params.q), count, cols), "whole", (count, cols))
 
     def _plus_message(self, b: Matrix, values: NDArray[np.float64], x: Rows) -> Matrix:
         return b

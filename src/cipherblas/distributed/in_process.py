@@ -36,7 +36,8 @@ class InProcess(Communicator):
         self._shared, self._copies = shared, copies
 
     def _put(self, words: Words, to: int) -> None:
-        self._shared.queues[self.rank, to].put(words.copy() if self._copies else words)
+        sent = words.copy() if self._copies else words if any(words.strides) else _shape_alone(words)
+        self._shared.queues[self.rank, to].put(sent)
 
     def _take_header(self, source: int) -> Words:
         while True:
@@ -60,7 +61,7 @@ class InProcess(Communicator):
     def _packed(self, arrays: Sequence[Words]) -> Words:
         if self._copies or any(any(array.strides) for array in arrays):
             return super()._packed(arrays)
-        return np.broadcast_to(arrays[0][0], (sum(array.size for array in arrays),))  # shapes alone
+        return np.broadcast_to(np.uint64(0), (sum(array.size for array in arrays),))
 
     def _finish(self) -> None:
         pass
@@ -69,6 +70,11 @@ class InProcess(Communicator):
         with self._shared.lock:
             if self._shared.fault is None:
                 self._shared.fault = (self.rank, str(error))
+
+
+def _shape_alone(words: Words) -> Words:
+    """An array without content, which keeps no other."""
+    return np.broadcast_to(np.uint64(0), words.shape)
 
 
 def run_ranks(size: int, work: Callable[[Communicator], Result], *, copies: bool = True) -> list[Result]:
