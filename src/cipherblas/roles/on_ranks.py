@@ -160,7 +160,7 @@ def on_ranks(
             for run in runs
         ),
         rates.seconds(alone[0].counts, n, threads),
-        tuple(rank_bytes(program, run) for run in runs),
+        (plan.peak_bytes,) if ranks == 1 else tuple(rank_bytes(program, run) for run in runs),
         program,
         sharing,
     )
