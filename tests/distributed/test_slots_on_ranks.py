@@ -14,7 +14,7 @@ from cipherblas.distributed.communicator import Communicator
 from cipherblas.distributed.cuboid import Cuboid
 from cipherblas.distributed.grids import grid_3d
 from cipherblas.distributed.in_process import run_ranks
-from cipherblas.distributed.ranks import own_blocks, ranks_of
+from cipherblas.distributed.ranks import grid_of, own_blocks, ranks_of
 from cipherblas.distributed.slots import FACTS, SHARINGS, share
 from tests.support.runs import toy, values_of
 
@@ -64,7 +64,7 @@ class InBlocks:
 def test_blocks_on_ranks(name: str, algorithm: str) -> None:
     """The residues of one process; messages and bytes as they were planned."""
     whole = InBlocks(SHAPES[name], algorithm)
-    cases = [(2, "4d-s"), (3, "3d"), (4, "4d")]
+    cases = [(2, "4d-s"), (3, "3d"), (4, "4d"), (4, "4d*")]
     if (name, algorithm) == ("square", "skewed"):
         cases = list(itertools.product((1, 2, 3, 4, 6, 8), SHARINGS))
     for ranks, sharing in cases:
@@ -114,9 +114,22 @@ def test_each_way_to_share_moves_less() -> None:
     for sharing in SHARINGS:
         rotations = [server.counts.rotations for _, server in whole.on(4, sharing)]
         total[sharing], busiest[sharing] = sum(rotations), max(rotations)
-    assert total["4d"] <= total["4d-s"] < total["3d"]
-    assert total["4d"] == alone
-    assert busiest["4d"] < busiest["4d-s"] < busiest["3d"]
+    assert total["4d*"] <= total["4d-s"] < total["3d"]
+    assert total["4d*"] == total["4d"] == alone
+    assert busiest["4d*"] < busiest["4d-s"] < busiest["3d"]
+
+
+def test_the_grid_of_4d_is_its_own() -> None:
+    """Eq. 6 puts ranks along the inner dimension, where nobody holds another's blocks."""
+    whole = InBlocks((32, 32, 32), "skewed")
+    assert grid_of(whole.blocks, 4, 8, "4d") == (1, 1, 4) and grid_of(whole.blocks, 4, 8, "4d*") == (1, 2, 2)
+    for sharing, grid in (("4d", (1, 1, 4)), ("4d*", (1, 2, 2))):
+        for result, server in whole.on(4, sharing):
+            assert [product.grid for product in server.rank_runs[0].products] == [grid]
+            assert all(
+                (got == wanted).all()
+                for got, wanted in zip(result.ciphertexts, whole.alone.ciphertexts, strict=False)
+            )
 
 
 def test_bytes_of_a_reduction() -> None:

@@ -16,9 +16,16 @@ from cipherblas.crypto.params import Parameters
 from cipherblas.distributed.blocks import optimal_blocks
 from cipherblas.distributed.cgemm import steps_of
 from cipherblas.distributed.cuboid import Cuboid
-from cipherblas.distributed.grids import grid_3d, grid_4d
 from cipherblas.distributed.messages import Network, collectives_3d, collectives_4d
-from cipherblas.distributed.ranks import Sharing, Work, ciphertexts_held, own_blocks, work_of
+from cipherblas.distributed.ranks import (
+    TOGETHER,
+    Sharing,
+    Work,
+    ciphertexts_held,
+    grid_of,
+    own_blocks,
+    work_of,
+)
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.methods.matmul.baselines.fhe_mm import FheMm
 from cipherblas.planner.cost import Rates
@@ -27,13 +34,7 @@ from cipherblas.rlwe.counts import Counts
 Made = TypeVar("Made")
 SLOTS = 1 << 14  # S_o of Table V
 CLASSES = ("Square", "Flat", "LargeM", "Slim")
-# Sharing, and whether the grid is that of 4D.
-METHODS: dict[str, tuple[Sharing, bool]] = {
-    "baseline": ("3d", False),
-    "4d-s": ("4d-s", False),
-    "4d*": ("4d", False),
-    "4d": ("4d", True),
-}
+METHODS: dict[str, Sharing] = {"baseline": "3d", "4d-s": "4d-s", "4d*": "4d*", "4d": "4d"}
 
 
 def class_shape(name: str, slots: int = SLOTS) -> Cuboid:
@@ -168,8 +169,8 @@ def modelled(shape: Cuboid, slots: int, ranks: int, method: str, price: Prices, 
     """
     blocks = optimal_blocks(shape, slots)
     steps = steps_of(shape, blocks)
-    sharing, by_4d = METHODS[method]
-    grid = grid_4d(blocks, ranks, steps) if by_4d else grid_3d(blocks, ranks)
+    sharing = METHODS[method]
+    grid = grid_of(blocks, ranks, steps, sharing)
     own = own_blocks(blocks, grid, (0, 0, 0))
     work = work_of(own, grid, steps, sharing)
     moves = float(work.left_moves), float(work.right_moves)
@@ -197,5 +198,5 @@ def _mpi_seconds(
         "all-gather": sent.shifted,
         "reduce": sent.summed,
     }
-    taken = collectives_4d(own, grid, steps, 1) if sharing == "4d" else collectives_3d(own, grid, 1)
+    taken = collectives_4d(own, grid, steps, 1) if sharing in TOGETHER else collectives_3d(own, grid, 1)
     return math.fsum(replace(one, nbytes=one.nbytes * nbytes[one.kind]).seconds(network) for one in taken)

@@ -37,6 +37,7 @@ class Sharing(str, Enum):
 
     none = "3d"
     per_rank = "4d-s"
+    all_ranks_on_3d_grid = "4d*"
     all_ranks = "4d"
 
 

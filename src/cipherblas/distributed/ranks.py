@@ -1,12 +1,13 @@
 """What one rank of a grid computes, holds, and which rotation keys it needs.
 
-Three ways to share the movements of data inside block products (RotateAlign, then R steps of ShiftByStep):
+Ways to share the movements of data inside block products (RotateAlign, then R steps of ShiftByStep):
 
 3d      every block product moves both of its operands: T3D, E3D, and the baseline with diagonal blocks;
 4d-s    a rank moves each of its blocks once, for all its block products;
-4d      the ranks that hold the same blocks share that out, each taking some of the offsets.
+4d      the ranks that hold the same blocks share that out, each taking some of the offsets, on the grid of `grid_4d`;
+4d*     the same on the grid of `grid_3d`.
 
-4D* of the paper is "4d" on the grid of `grids.grid_3d`. Source: FHE4DMM, Sections IV-C, V and VII-A, Table III.
+Source: FHE4DMM, Sections IV-C, V and VII-A, Table III.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from typing import Literal, get_args
 
 from cipherblas.common.errors import ParameterError, ShapeError
 from cipherblas.distributed.cuboid import Cuboid, checked
+from cipherblas.distributed.grids import grid_3d, grid_4d
 
-Sharing = Literal["3d", "4d-s", "4d"]
+Sharing = Literal["3d", "4d-s", "4d*", "4d"]
+TOGETHER: tuple[Sharing, ...] = ("4d*", "4d")  # those in which ranks share the movements of one block
 Side = Literal[
     "left", "up"
 ]  # of A, whose rows are rotated to the left; of B, whose columns are rotated upwards
@@ -41,6 +44,19 @@ class Work:
     right_moves: Fraction
     products: int
     sums: int
+
+
+def grid_of(blocks: Cuboid, ranks: int, steps: int, sharing: Sharing) -> Cuboid:
+    """The grid of at most so many ranks for a way to share.
+
+    Args:
+        steps: R, see `cgemm.steps_of`.
+
+    Raises:
+        ParameterError: there is no rank, or no such way to share.
+    """
+    _check_sharing(sharing)
+    return grid_4d(blocks, ranks, steps) if sharing == "4d" else grid_3d(blocks, ranks)
 
 
 def ranks_of(grid: tuple[int, int, int]) -> Iterator[tuple[int, int, int]]:
@@ -86,7 +102,7 @@ def work_of(own: Cuboid, grid: Cuboid, steps: int, sharing: Sharing) -> Work:
     left, right = Fraction(own.m * own.k), Fraction(own.n * own.k)
     if sharing == "3d":
         left = right = Fraction(own.volume)
-    elif sharing == "4d":
+    elif sharing in TOGETHER:
         left, right = left / grid.n, right / grid.m
     return Work(left, right, own.volume * steps, own.m * own.n)
 
@@ -127,7 +143,7 @@ def rotation_keys(
     _check_sharing(sharing)
     i, j, _ = rank
     shared: tuple[tuple[Side, int, int], ...] = (("left", j, grid.n), ("up", i, grid.m))
-    if sharing != "4d":
+    if sharing not in TOGETHER:
         shared = (("left", 0, 1), ("up", 0, 1))
     return frozenset(
         (side, offset) for side, first, stride in shared for offset in range(first, block.k, stride) if offset

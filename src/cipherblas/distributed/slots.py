@@ -3,8 +3,8 @@
 Rank (i, j, t) of a grid has some rows, columns and inner blocks, and adds up its block products; ranks along the inner
 dimension add theirs by a binary tree of additions modulo q; the first of them finishes the blocks of the result, which
 all ranks then get, as whatever comes after a product is done by every rank. How movements inside block products are
-shared (`Sharing`): "3d" moves both operands in every block product; "4d-s" prepares each block of a rank once; in "4d"
-the ranks that hold the same blocks prepare some of them each, and gather them.
+shared (`Sharing`): "3d" moves both operands in every block product; "4d-s" prepares each block of a rank once; in "4d*"
+and "4d", which differ in their grids, the ranks that hold the same blocks prepare some of them each, and gather them.
 
 Sums modulo q are exact: the residues are those of one process. Source: FHE4DMM, Sections III-A, IV and V. What is
 shared in 4D here are whole blocks of a kernel's prepared operands, not the rotations inside one.
@@ -22,8 +22,7 @@ import numpy as np
 from cipherblas.common.errors import ParameterError
 from cipherblas.distributed.communicator import Communicator, Words
 from cipherblas.distributed.cuboid import Cuboid
-from cipherblas.distributed.grids import grid_3d
-from cipherblas.distributed.ranks import Sharing, ranks_of
+from cipherblas.distributed.ranks import TOGETHER, Sharing, grid_of, ranks_of
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.native import Native
 from cipherblas.evaluators.slots.symbolic import Symbolic
@@ -34,7 +33,7 @@ from cipherblas.runtime.tasks import TaskGraph, Template
 
 SCHEDULE = "ranks"
 FACTS = 4 + len(SlotErrors._fields)  # numbers that go with each ciphertext
-SHARINGS: tuple[Sharing, ...] = ("3d", "4d-s", "4d")
+SHARINGS: tuple[Sharing, ...] = ("3d", "4d-s", "4d*", "4d")
 
 
 class OnGrid(NamedTuple):
@@ -120,19 +119,19 @@ def on_grid(
     """The schedule: products on a grid of ranks; anything else on every rank."""
     if not {"prepare left", "multiply once", "finish"} <= graph.works.keys():
         return local(graph, ev, sources, done)
-    return [_Product(graph.works, ev, sources, done).run()]
+    return [_Product(graph, ev, sources, done).run()]
 
 
 class _Product:
     """The blocks of a product of which one rank has some."""
 
-    def __init__(self, works: Mapping[str, Any], ev: Any, sources: Sequence[Grid], done: Done | None) -> None:
-        self.works, self.ev, self.done = works, ev, done
+    def __init__(self, graph: TaskGraph, ev: Any, sources: Sequence[Grid], done: Done | None) -> None:
+        self.works, self.ev, self.done = graph.works, ev, done
         self.left, self.right = sources
         self.blocks = Cuboid(len(self.left), len(self.right[0]), len(self.right))
         division: Division = ev.division
         self.communicator, self.sharing = division.communicator, division.sharing
-        self.grid = grid_3d(self.blocks, self.communicator.size)
+        self.grid = grid_of(self.blocks, self.communicator.size, graph.terms, self.sharing)
         division.products.append(OnGrid(self.blocks, self.grid))
         self.places = list(ranks_of(self.grid))  # by rank; further ranks have nothing to multiply
         self.number = {place: rank for rank, place in enumerate(self.places)}
@@ -180,7 +179,7 @@ class _Product:
         work, ev = self.works[name], self.ev
         place = self.places[self.communicator.rank]
         along = self.grid[axis]
-        if self.sharing != "4d" or along == 1:
+        if self.sharing not in TOGETHER or along == 1:
             return {number: work(ev, block) for number, block in blocks.items()}
         i, j, t = place
         others = [(index, j, t) if axis == 0 else (i, index, t) for index in range(along)]

@@ -78,7 +78,8 @@ class Program(PlannedProgram):
                 of their messages, `MpiCommunicator()` under mpiexec. The result is on rank 0, bit for bit that of one
                 process. A server keeps the keys that its rank uses, and no others.
             sharing: how ranks share the block products of a product in slots: "3d" moves both operands in each of them,
-                "4d-s" each block of a rank once, "4d" once among the ranks that hold it.
+                "4d-s" each block of a rank once, "4d*" once among the ranks that hold it; "4d" the same on
+                another grid of ranks, on which fewer hold the same.
 
         Raises:
             MismatchError: the keys belong to another program.

@@ -39,7 +39,8 @@ def product_graph(algorithm: Algorithm, left: tuple[int, int], right: tuple[int,
         "multiply once": algorithm.multiply_once,
         "finish": algorithm.finish,
     }
-    return _product(left[0], left[1], right[1]).using(works)
+    least = min(algorithm.m, algorithm.k, algorithm.n)
+    return _product(left[0], left[1], right[1]).using(works, least)
 
 
 def blockwise_graph(name: str, work: Work, shape: tuple[int, int], operands: int = 1) -> TaskGraph:

@@ -170,6 +170,8 @@ class TaskGraph:
     Attributes:
         tasks: each after those that make what they read.
         works: what templates do, by name.
+        terms: of a product of blocks the least of its lengths: about as many ciphertexts of a side meet those of the
+            other; 0 where it is no product.
         steps: the tasks in nested loops, in the order of the axes. Neighbours that repeat along an axis share its loop,
             where each turn reads what that turn made. Blocks are dropped right after the last who reads them, in the
             innermost loop that has all who make and read them, or deeper where each turn of a loop is the last to read
@@ -189,6 +191,7 @@ class TaskGraph:
     ) -> None:
         self.sources, self.results, self.order = tuple(sources), tuple(results), tuple(order)
         self.works: Mapping[str, Work] = {}
+        self.terms = 0
         tasks = list(tasks)
         self._readers: dict[Blocks, list[Tasks]] = defaultdict(list)
         for group in tasks:
@@ -204,7 +207,7 @@ class TaskGraph:
         # The steps one by one, once they were walked; shared by all that use the graph.
         self._order_found: list[tuple[Task | Dropped, ...]] = []
 
-    def using(self, works: Mapping[str, Work]) -> TaskGraph:
+    def using(self, works: Mapping[str, Work], terms: int = 0) -> TaskGraph:
         """The same graph, whose templates do what `works` says by their names.
 
         Raises:
@@ -217,7 +220,7 @@ class TaskGraph:
                 got=sorted(works),
             )
         other = TaskGraph.__new__(TaskGraph)
-        other.__dict__ |= self.__dict__ | {"works": works}
+        other.__dict__ |= self.__dict__ | {"works": works, "terms": terms}
         return other
 
     @property
