@@ -9,8 +9,9 @@ import pytest
 
 import cipherblas as cb
 from cipherblas.distributed.messages import Network
-from cipherblas.roles.on_ranks import on_ranks
-from tests.support.runs import toy_rows
+from cipherblas.distributed.slots import SHARINGS
+from cipherblas.roles.on_ranks import fastest_on_ranks, on_ranks
+from tests.support.runs import toy, toy_rows
 
 FAST, SLOW = Network(0.0, 0.0), Network(1e-3, 1e-6)
 
@@ -51,6 +52,31 @@ def test_memory_of_a_rank() -> None:
         first, *others = (run.array_bytes or 0 for run in plan.runs)
         assert len(set(others)) <= 1 and all(first >= one for one in others)
         assert max(plan.peak_bytes) <= found[1].peak_bytes[0]
+
+
+def test_the_fastest_way_to_share_is_said() -> None:
+    """Messages that cost nothing: who prepares least; messages that cost all: who sends least."""
+    program = toy(
+        lambda a, b: a @ b,
+        a=cb.secret(16, 16),
+        b=cb.secret(16, 16),
+        algorithm="skewed",
+        block=8,
+        form="blocks",
+        precision=1e-2,
+    )
+    every = {sharing: on_ranks(program, 4, FAST, sharing=sharing).total for sharing in SHARINGS}
+    quick = fastest_on_ranks(program, 4, FAST)
+    assert quick.total == min(every.values()) and set(quick.not_taken) == set(SHARINGS) - {quick.sharing}
+    assert quick.not_taken == {
+        sharing: seconds for sharing, seconds in every.items() if sharing != quick.sharing
+    }
+    assert f"--sharing '{quick.sharing}'" in quick.explain() and "not taken" in quick.explain()
+    dear = fastest_on_ranks(program, 4, Network(0.0, 1.0))
+    assert dear.runs[0].sent.nbytes == min(
+        on_ranks(program, 4, FAST, sharing=sharing).runs[0].sent.nbytes for sharing in SHARINGS
+    )
+    assert not fastest_on_ranks(product(), 4, FAST).not_taken
 
 
 @pytest.mark.parametrize("ranks", [0, -1, 1 << 20, 2.0])

@@ -31,7 +31,7 @@ from cipherblas.distributed.messages import Network
 from cipherblas.lang import graph
 from cipherblas.lang.operands import Operand
 from cipherblas.report import Display, print_json
-from cipherblas.roles.on_ranks import on_ranks
+from cipherblas.roles.on_ranks import fastest_on_ranks
 from cipherblas.roles.program import Program, compile
 
 OPERANDS, BUDGETS = "Operands", "Budgets"  # headings in the help
@@ -262,7 +262,7 @@ def printed(planned: Program, json: bool, ranks: int | None = None, network: Pat
     shared = None
     if ranks is not None:
         link = Network(0.0, 0.0) if network is None else Network.load(network)
-        shared = on_ranks(planned, ranks, link, machine=planned.plan.machine)
+        shared = fastest_on_ranks(planned, ranks, link, machine=planned.plan.machine)
     elif network is not None:
         raise typer.BadParameter("needs --ranks", param_hint="--network")
     if json:

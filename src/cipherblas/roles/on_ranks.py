@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cipherblas.common.errors import ParameterError
@@ -11,6 +12,7 @@ from cipherblas.distributed.dry_run import RankRun, rank_runs
 from cipherblas.distributed.messages import Network
 from cipherblas.distributed.ranks import Sharing
 from cipherblas.distributed.shares import Shares
+from cipherblas.distributed.slots import SHARINGS
 from cipherblas.planner.assembly import PROCESS_BYTES, ROUNDING_SHARE, key_bytes_of
 from cipherblas.planner.explain import size
 from cipherblas.planner.machine import Machine
@@ -32,6 +34,7 @@ class RankPlan:
         communication: predicted seconds of each rank's messages: latency for each, and its bytes.
         alone: predicted seconds of one rank with as many threads.
         peak_bytes: predicted memory of each; of programs with slots no more than that of one process.
+        not_taken: other ways to share products in slots, and the predicted seconds of all.
     """
 
     ranks: int
@@ -43,6 +46,7 @@ class RankPlan:
     peak_bytes: tuple[int, ...]
     program: PlannedProgram
     sharing: Sharing
+    not_taken: Mapping[Sharing, float] = field(default_factory=dict)
 
     @property
     def total(self) -> float:
@@ -62,6 +66,8 @@ class RankPlan:
             "threads": self.threads,
             "seconds": self.total,
             "speedup": self.speedup,
+            "sharing": self.sharing,
+            "not_taken": dict(self.not_taken),
             "alone_seconds": self.alone,
             "each": [
                 {
@@ -83,6 +89,7 @@ class RankPlan:
         rows = [
             ("ranks", f"{self.ranks}, {self.threads} {'thread' if self.threads == 1 else 'threads'} each"),
             ("algorithm", _algorithm(self.program, self.sharing)),
+            *self._others(),
             *self._divided(),
             ("time", f"{self.total:.3g} s: compute {compute:.3g} s, communication {communication:.3g} s"),
             ("speed-up", f"{self.speedup:.2f} over one rank ({self.alone:.3g} s)"),
@@ -92,6 +99,13 @@ class RankPlan:
             ("memory", f"{size(max(self.peak_bytes))} a rank, {size(plan.peak_bytes)} in one process"),
         ]
         return "\n".join(f"{name:<10} {text}" for name, text in rows)
+
+    def _others(self) -> list[tuple[str, str]]:
+        """Ways to share that take longer."""
+        if not self.not_taken:
+            return []
+        others = ", ".join(f"{sharing} {seconds:.3g} s" for sharing, seconds in self.not_taken.items())
+        return [("run with", f"--sharing '{self.sharing}'"), ("not taken", others)]
 
     def _divided(self) -> list[tuple[str, str]]:
         """How products are cut: in slots blocks and grids of ranks, by rows the blocks of key switches."""
@@ -164,6 +178,34 @@ def on_ranks(
         program,
         sharing,
     )
+
+
+def fastest_on_ranks(
+    program: PlannedProgram,
+    ranks: int,
+    network: Network,
+    *,
+    machine: Machine | None = None,
+    threads: int = 1,
+) -> RankPlan:
+    """`on_ranks` with the way to share products in slots that is predicted to be fastest; of equal ones the default.
+
+    Raises:
+        ParameterError: no rank, or more than can be counted.
+    """
+    usual = on_ranks(program, ranks, network, machine=machine, threads=threads)
+    if not any(run.products for run in usual.runs):
+        return usual
+    found = [usual]
+    for sharing in SHARINGS:
+        if sharing != usual.sharing:
+            try:
+                one = on_ranks(program, ranks, network, machine=machine, threads=threads, sharing=sharing)
+            except ParameterError:  # prepared blocks of this method cannot be sent
+                continue
+            found.append(one)
+    best = min(found, key=lambda one: one.total)
+    return replace(best, not_taken={one.sharing: one.total for one in found if one is not best})
 
 
 def rank_bytes(program: PlannedProgram, run: RankRun) -> int:
