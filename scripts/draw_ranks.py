@@ -249,7 +249,7 @@ def breakdown(found: list[Row]) -> Any:
         axis.set_title(name)
         axis.tick_params(axis="x", labelsize=7)
     figure.axes[0].set_ylabel("time over the baseline's")
-    figure.axes[-1].legend(fontsize=7)
+    figure.axes[1].legend(fontsize=7)
     return figure
 
 

@@ -17,6 +17,8 @@ BOOTSTRAPPING = script("draw_bootstrapping")  # which imports the script above
 CLAIMS = script("draw_claims")
 BOOTSTRAPPING = script("draw_bootstrapping")  # which imports the script above, as does the next one
 PEERS = script("draw_peers")
+RANKS = script("draw_ranks")
+RANKED = RANKS.tables(RANKS.rows())
 OTHERS = PEERS.tables()
 TABLES = PERFORMANCE.tables(ROWS)
 CLAIMED = CLAIMS.tables()
@@ -93,6 +95,25 @@ def test_the_page_of_bootstrapping_is_that_of_its_row() -> None:
     assert row["predicted_bits"] <= row["precision_bits"] <= row["predicted_bits"] + 4
 
 
+@pytest.mark.parametrize("name", RANKED)
+def test_tables_of_ranks_are_those_of_the_rows(name: str) -> None:
+    assert RANKS.stored(name) == RANKED[name]
+
+
+def test_rows_of_ranks_are_right() -> None:
+    """Of each class and method, on 1 to 256 ranks of the model; real ones of every way to share."""
+    rows = RANKS.rows()
+    for row in rows:
+        assert row["command"].startswith("cipherblas bench distributed ") and row["commit"] and row["machine"]
+    for name in RANKS.CLASSES:
+        by = RANKS.of_model(rows, name)
+        assert set(by) == {(method, 1 << bits) for method in RANKS.METHODS for bits in range(9)}
+        shared = [row["algorithm"] for row in RANKS.real(rows) if row["case"].startswith(name)]
+        assert {f"fhe-mm {sharing}" for sharing in ("3d", "4d-s", "4d*", "4d")} == set(shared)
+        moved = [by[method, 8]["movements"] for method in RANKS.METHODS]
+        assert moved == sorted(moved, reverse=True)
+
+
 def test_rows_say_where_they_come_from() -> None:
     for row in ROWS:
         assert row["command"].startswith("cipherblas bench ") and row["commit"] and row["machine"]
@@ -127,6 +148,7 @@ def test_both_sides_of_a_ratio_are_secure_and_right() -> None:
         ("draw_bootstrapping", ["--pictures"]),
         ("draw_claims", ["--pictures"]),
         ("draw_peers", ["--pictures"]),
+        ("draw_ranks", ["--pictures"]),
     ],
 )
 def test_pictures_can_be_drawn(
