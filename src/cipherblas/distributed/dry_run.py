@@ -101,10 +101,10 @@ def rank_runs(
             if len(row_keys.asked):
                 keys.asked = keys.asked.joined(KeyRequest(rows=row_keys.asked))
         counts = counts + row_counts
-        most: int | None = memory.most
         if "slots" in vars(evaluators):
             keys.asked = keys.asked.joined(evaluators.slots.request)
-            counts, most = counts + evaluators.slots.counts, None
+            counts = counts + evaluators.slots.counts
+        most = None if {"slots", "elements"} & vars(evaluators).keys() else memory.most
         return RankRun(
             communicator.rank, counts, communicator.sent, keys.asked, tuple(division.products), most
         )
