@@ -3,8 +3,8 @@
 `run_primitives`, `run_ntt`, `run_linear_transform`, `run_bootstrap`, `run_mambo`, `run_gemm`, `run_transpose`,
 `run_masks`, `run_cc`, `run_pc`, `run_bae`, `run_fame_baselines`, `run_crossover`, `run_e2dm_study`, `run_peers`,
 `run_distributed`, `run_fhe4dmm`, `run_model`, `run_roofline` and `run_nn` yield rows as they are measured,
-`run_nn_counts` rows of counted operations, `run_nn_published` those of published patterns, `run_fame_model` rows of a model of FAME's
-accelerator;
+`run_nn_counts` rows of counted operations, `run_nn_published` those of published patterns, `run_fame_model` rows of a
+model of FAME's accelerator;
 `render` prints tables, `to_json` one line. Peers are measured in the same run; no figure of theirs is written down
 here. What a paper reports of its own stands in `nn_shapes`, `fame_baselines`, `fhe4dmm`, `bae` and
 `report.e2dm_statements`, as such.
