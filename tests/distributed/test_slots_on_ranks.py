@@ -106,6 +106,30 @@ def test_products_and_what_follows_them(form: Any) -> None:
         assert server.sent == server.rank_runs[rank].sent
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_rows_with_a_ring_of_their_own() -> None:
+    """Products of ring elements of both kinds, and what goes between the rings, on an INSECURE small ring."""
+    query, key, value = np.random.default_rng(3).uniform(-1, 1, (3, 7, 5))
+    program = toy(
+        lambda x: cb.square(cb.refresh((x @ query) @ (x @ key).T)) @ (x @ value),
+        **{"x": cb.secret(20, 7, bound=0.5), "ring_degree": 4096, "form": "mixed", "error": 40.0},
+    )
+    assert program.plan.parameters.row_degree == 512
+    client, values = program.client(), values_of(program)
+    sent, keys = client.encrypt(values), client.evaluation_keys()
+    alone = program.server(keys).run(sent)
+
+    def work(communicator: Communicator) -> tuple[Any, cb.Server]:
+        server = program.server(keys, communicator=communicator)
+        return server.run(sent), server
+
+    found = run_ranks(2, work)
+    for got, wanted in zip(found[0][0].ciphertexts, alone.ciphertexts, strict=True):
+        np.testing.assert_array_equal(got, wanted)
+    for rank, (_, server) in enumerate(found):
+        assert server.sent == server.rank_runs[rank].sent
+
+
 def test_each_way_to_share_moves_less() -> None:
     """Rotations of all ranks: one process prepares each block once, and so do the ranks of 4D together."""
     whole = InBlocks((32, 16, 32), "skewed")
