@@ -210,7 +210,7 @@ def test_the_plan_as_json_is_complete() -> None:
         (cb.Program, {"work_budget", "progress"}),
         (cb.Client, {"program"}),
         (cb.PublicKey, set()),
-        (cb.EvaluationKeys, {"lazy", "progress"}),
+        (cb.EvaluationKeys, {"lazy", "memory", "folder", "progress"}),
         (cb.EncryptedOperand, {"progress"}),
         (cb.EncryptedResult, {"progress"}),
         (CoefficientMatrix, set()),

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.encrypted
 SHORT_CALLS = (
     *("Client.load", "Client.public_key", "Client.save", "Program.client", "Program.encryptor"),
     *("EvaluationKeys.check", "EvaluationKeys.get", "EvaluationKeys.key", "EvaluationKeys.relinearisation"),
-    *("EvaluationKeys.digest", "EvaluationKeys.only"),
+    *("EvaluationKeys.digest", "EvaluationKeys.only", "EvaluationKeys.keep_within"),
     *(
         "Machine.checked",
         "Machine.from_dict",

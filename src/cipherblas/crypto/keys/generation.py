@@ -19,6 +19,7 @@ from cipherblas.crypto.keys.request import (
     TO_SPARSE,
     WEIGHTS,
     KeyRequest,
+    is_of_rows,
 )
 from cipherblas.crypto.keys.secret import SecretKey
 from cipherblas.crypto.keys.switching import RELINEARISE, SwitchingKey, parameters_of, uniform_part
@@ -38,7 +39,7 @@ def make_switching_key(
     Raises:
         ParameterError: the parameters have no keys for so many limbs.
     """
-    if galois >= ROW_KEYS:
+    if is_of_rows(galois):
         return replace(make_switching_key(secret.rows, galois - ROW_KEYS, limbs), galois=galois)
     params = parameters_of(secret.params, galois)
     params.check_key_limbs(limbs)

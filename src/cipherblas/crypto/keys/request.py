@@ -39,9 +39,14 @@ def weight_row(number: int) -> tuple[int, int]:
     return divmod(number - WEIGHTS, _ROWS)
 
 
+def is_of_rows(number: int) -> bool:
+    """Whether a key is one of the ring of rows, whose own number is what it has above `ROW_KEYS`."""
+    return ROW_KEYS <= number < 2 * ROW_KEYS
+
+
 def describe_galois(galois: int, n: int) -> str:
     """A Galois element in words: the rotation step, conjugation, or both."""
-    if galois >= ROW_KEYS:
+    if is_of_rows(galois):
         own = galois - ROW_KEYS
         return f"{describe_galois(own, n) if own else 'relinearisation'} in the ring of rows"
     if galois >= WEIGHTS:
@@ -106,8 +111,8 @@ class KeyRequest:
     @classmethod
     def of_limbs(cls, limbs: Mapping[int, int], relinearise: int) -> KeyRequest:
         """The request of keys by number, `relinearise` being that of the relinearisation key."""
-        own = {number: count for number, count in sorted(limbs.items()) if number < ROW_KEYS}
-        rows = {number - ROW_KEYS: count for number, count in limbs.items() if number >= ROW_KEYS}
+        own = {number: count for number, count in sorted(limbs.items()) if not is_of_rows(number)}
+        rows = {number - ROW_KEYS: count for number, count in limbs.items() if is_of_rows(number)}
         galois = {n: count for n, count in own.items() if n < WEIGHTS and n not in _SECRETS}
         weights = {number: count for number, count in own.items() if number >= WEIGHTS}
         return cls(

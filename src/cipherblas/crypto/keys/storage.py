@@ -28,6 +28,7 @@ from cipherblas.crypto.keys.request import (
     TO_SPARSE,
     WEIGHTS,
     KeyRequest,
+    is_of_rows,
     weight_row,
 )
 from cipherblas.crypto.keys.switching import (
@@ -61,7 +62,7 @@ class Owner(NamedTuple):
 
 
 def _tensor_name(galois: int) -> str:
-    if galois >= ROW_KEYS:
+    if is_of_rows(galois):
         return f"rows-{_tensor_name(galois - ROW_KEYS)}"
     if galois >= WEIGHTS:
         return "weights-{}-{}".format(*weight_row(galois))

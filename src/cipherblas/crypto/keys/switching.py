@@ -12,7 +12,7 @@ from cipherblas.common.errors import FormatError
 from cipherblas.common.memory import Array, aligned_empty
 from cipherblas.common.pickles import Rebuilt
 from cipherblas.crypto import files, randomness
-from cipherblas.crypto.keys.request import ROW_KEYS, TO_ROWS, TO_SPARSE
+from cipherblas.crypto.keys.request import TO_ROWS, TO_SPARSE, is_of_rows
 from cipherblas.crypto.params import Parameters, descending, encapsulating, row_parameters
 
 RELINEARISE = 0  # stands for the relinearisation key where others are named by their Galois element
@@ -21,7 +21,7 @@ RELINEARISE = 0  # stands for the relinearisation key where others are named by 
 def parameters_of(params: Parameters, number: int) -> Parameters:
     """Those that a key of these parameters is made with: keys to the sparse secret and to that of rows have their own,
     and so has the ring of rows."""
-    if number >= ROW_KEYS:
+    if is_of_rows(number):
         return row_parameters(params)
     if number == TO_ROWS:
         return descending(params)

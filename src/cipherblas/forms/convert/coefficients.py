@@ -202,14 +202,14 @@ def slots_to_rows(
     ev = evs.slots
 
     def element(number: int) -> tuple[Ct, float, SlotErrors, float]:
-        return _element(ev, pairs[number], packing, scale)
+        return _element(ev, pairs[number], packing, scale, evs.elements is not ev)
 
     done = ev.alike(len(pairs), element)
     reached, limbs = done[0][0].scale, min(ct.limbs for ct, *_ in done)
     bound = max(one[1] for one in done)
     errors, worst = worst_of(one[2] for one in done), max(one[3] for one in done)
-    # What entries have in common counts as a bias where it is small beside what is theirs alone.
-    alone = COMMON_SHARE * errors.own > errors.dependent
+    # What entries have in common counts as a bias where it is small beside what is theirs alone: after a refresh.
+    alone = evs.elements is not ev and COMMON_SHARE * errors.own > errors.dependent
     noise = (errors.own if alone else errors.deviation) * reached
     bias = tail(COMMON_ENTRIES) * errors.dependent * reached if alone else 0.0
     dropped = [ev.drop(ct, limbs) for ct, *_ in done]
@@ -330,14 +330,16 @@ def _packed(ev: Evaluator, leaf: Callable[[int], Ct], start: int, size: int, hel
 
 
 def _element(
-    ev: Evaluator, pair: Halves, packing: Packing, scale: float | None
+    ev: Evaluator, pair: Halves, packing: Packing, scale: float | None, apart: bool
 ) -> tuple[Ct, float, SlotErrors, float]:
     """The element of two blocks, its largest entry, the errors of an entry, and the worst one."""
     z = ev.ready(pair.left)
     if pair.right is not None:
         z = ev.add(z, ev.times_monomial(ev.ready(pair.right), ev.n // 2))
     bound = max(half.bound for half in pair if half is not None)
-    errors = worst_of(half.errors for half in pair if half is not None)  # a coefficient is one of one half
+    errors = z.errors
+    if apart:  # a coefficient is one of one half
+        errors = worst_of(half.errors for half in pair if half is not None)
     worst = ev.worst_error(z) / z.scale
     ev.require_levels(z, packing.stages, "the transform from slots to coefficients")
     z = ev.absorb(z, 1.0)
