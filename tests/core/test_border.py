@@ -50,7 +50,11 @@ def test_every_argument_is_here() -> None:
         assert found is not None, f"{name} is not in _core.pyi"
         known = set(re.findall(r"(?:^|[(,]\s*)(\w+)\s*:", found[1]))
         given = set(call.arguments)
-        assert given <= known and known - given <= {"accumulate", "out", "out_a", "out_b"}, (name, known, given)
+        assert given <= known and known - given <= {"accumulate", "out", "out_a", "out_b"}, (
+            name,
+            known,
+            given,
+        )
 
 
 def copied(value: Any) -> Any:
