@@ -139,6 +139,47 @@ def test_products_of_ring_elements(name: str, extreme: bool) -> None:
     assert error < min(program.plan.error, 0.02 * np.abs(found).max())
 
 
+TURNED: dict[str, tuple[Callable[..., Any], dict[str, tuple[int, int]], float]] = {
+    "one node, twice": (lambda x, y: cb.square(cb.refresh(x @ x + y)), {"x": (6, 6), "y": (6, 6)}, 2.0),
+    "one product, twice": (
+        lambda x, y: cb.square(cb.refresh((x @ W.T @ W) @ (x @ W.T @ W))) + y,
+        {"x": (5, 5), "y": (5, 5)},
+        400.0,
+    ),
+    "sums": (
+        lambda x, y: cb.square(cb.refresh((x @ V.T) @ (y @ V.T).T + (x @ V.T) @ (y @ V.T).T - x @ y.T)),
+        {"x": (3, 6), "y": (4, 6)},
+        20.0,
+    ),
+    "what lies by rows, from the left": (
+        lambda x, y: cb.square(cb.refresh(W @ x)) @ (y @ TALL),
+        {"x": (5, 8), "y": (8, 10)},
+        20.0,
+    ),
+    "what lies by columns, from the right": (
+        lambda x, y: (W @ y) @ cb.square(cb.refresh(x @ TALL)),
+        {"x": (8, 10), "y": (5, 8)},
+        20.0,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TURNED)
+def test_products_whose_factors_are_alike_or_lie_the_other_way(name: str) -> None:
+    """A node that is both factors has two placings; what was transposed is no ring element, and goes to a GEMM."""
+    function, shapes, allowed = TURNED[name]
+    operands = {key: cb.secret(*shape, bound=0.5) for key, shape in shapes.items()}
+    program = cb.compile(function, operands, **{**INSECURE, "error": allowed})
+    assert "ring-products" in {choice.method for choice in program.plan.decided.choices.values()}
+    values = {key: 0.5 * uniform(*shape) for key, shape in shapes.items()}
+    client = program.client()
+    server = program.server(client.evaluation_keys())
+    found = client.decrypt(server.run(client.encrypt(values)))
+    assert server.counts == program.plan.counts
+    error = np.abs(found - program.evaluate(values)).max()
+    assert error < min(program.plan.error, 0.02 * np.abs(found).max())
+
+
 def test_a_plan_with_a_ring_of_rows_is_saved(tmp_path: Any) -> None:
     """Plan, keys, operands and results in files, and loaded again; what belongs to the other ring is told apart."""
     function, shape, _ = RING_PRODUCTS["inner, from the left"]

@@ -493,22 +493,21 @@ def _ring_product(run: RowRun, node: Expression, wish: Wish) -> Value:
     """Of two placed factors, or of one and what comes from blocks."""
     left, right = node.children
     scale = math.sqrt(wish.scale) * math.sqrt(right.bound) / math.sqrt(left.bound)
-    scales = {id(left): scale, id(right): wish.scale / scale}
+    scales = scale, wish.scale / scale
     if placeable(left) and placeable(right):
         return _outer(run, node, wish, scales)
     return _inner(run, node, wish, scales)
 
 
-def _outer(run: RowRun, node: Expression, wish: Wish, scales: Mapping[int, float]) -> Value:
+def _outer(run: RowRun, node: Expression, wish: Wish, scales: tuple[float, float]) -> Value:
     """By columns the left factor is the wide one, whose entries are those of the result's rows."""
-    left, right = node.children
-    wide, narrow = (left, right) if wish.by_columns else (right, left)
+    wide, narrow = (0, 1) if wish.by_columns else (1, 0)  # the places of the factors, which may be one node
     length, count = matrix_shape(node)[:: 1 if wish.by_columns else -1]
     degree = run.width(length)
     each = run.ev.n // degree
 
-    def placed(factor: Expression, placing: Placing) -> Value:
-        return run.value(factor, Wish(factor is left, scales[id(factor)], wish.limbs, placing=placing))
+    def placed(side: int, placing: Placing) -> Value:
+        return run.value(node.children[side], Wish(side == 0, scales[side], wish.limbs, placing=placing))
 
     x = placed(wide, Placing(each))
     ys = [placed(narrow, Placing(each, first)) for first in range(0, count, each)]
@@ -516,15 +515,21 @@ def _outer(run: RowRun, node: Expression, wish: Wish, scales: Mapping[int, float
     return run.result(node.shape, wish.by_columns, [rows], x.unit * ys[0].unit)
 
 
-def _inner(run: RowRun, node: Expression, wish: Wish, scales: Mapping[int, float]) -> Value:
+def _inner(run: RowRun, node: Expression, wish: Wish, scales: tuple[float, float]) -> Value:
     """What comes from blocks is packed as the result will lie: the left factor by columns, the right one by rows."""
     left, right = node.children
     by_columns = bool(run.orientation(node))
     packed, other = (left, right) if by_columns else (right, left)
-    x = run.value(packed, Wish(by_columns, scales[id(packed)], wish.limbs))
+    own, others = scales if by_columns else scales[::-1]
+    x = run.value(packed, Wish(by_columns, own, wish.limbs))
     held, terms = x.first(), left.shape[1]
+    if held.packed is None:  # it lay the other way, and was transposed: its rows are no ring elements
+        limbs, matched = held.limbs, wish.scale / held.scale if wish.matched else None
+        y = run.value(other, Wish(not by_columns, matched or others, limbs))
+        pair = run.at_equal_limbs(*((x, y) if by_columns else (y, x)))
+        return _pieces_product(run, node, wish, *pair)
     each = run.ev.n // held.shape[1]
-    scale = wish.scale / held.scale if wish.matched else scales[id(other)]
+    scale = wish.scale / held.scale if wish.matched else others
     ys = [
         run.value(other, Wish(by_columns, scale, held.limbs, placing=Placing(each, first, negative=True)))
         for first in range(0, terms, each)
