@@ -141,11 +141,6 @@ def test_products_of_ring_elements(name: str, extreme: bool) -> None:
 
 TURNED: dict[str, tuple[Callable[..., Any], dict[str, tuple[int, int]], float]] = {
     "one node, twice": (lambda x, y: cb.square(cb.refresh(x @ x + y)), {"x": (6, 6), "y": (6, 6)}, 2.0),
-    "one product, twice": (
-        lambda x, y: cb.square(cb.refresh((x @ W[:5]) @ (x @ W[:5]))) + y,
-        {"x": (5, 5), "y": (5, 5)},
-        100.0,
-    ),
     "sums": (
         lambda x, y: cb.square(cb.refresh((x @ V.T) @ (y @ V.T).T + (x @ V.T) @ (y @ V.T).T - x @ y.T)),
         {"x": (3, 6), "y": (4, 6)},
