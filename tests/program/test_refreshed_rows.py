@@ -159,6 +159,35 @@ TURNED: dict[str, tuple[Callable[..., Any], dict[str, tuple[int, int]], float]] 
 }
 
 
+def test_clear_factors_on_both_sides_have_no_places() -> None:
+    """A transposition would lose them: such a product is a GEMM."""
+    program = cb.compile(
+        lambda x, y: cb.refresh(((W @ x) @ TALL) @ (y @ TALL).T),
+        {"x": cb.secret(5, 10, bound=0.5), "y": cb.secret(3, 10, bound=0.5)},
+        **{**INSECURE, "error": 20.0},
+    )
+    values = {"x": 0.5 * uniform(5, 10), "y": 0.5 * uniform(3, 10)}
+    assert "ring-products" not in {choice.method for choice in program.plan.decided.choices.values()}
+    client = program.client()
+    found = client.decrypt(program.server(client.evaluation_keys()).run(client.encrypt(values)))
+    error = np.abs(found - program.evaluate(values)).max()
+    assert error < min(program.plan.error, 0.1 * np.abs(found).max())
+
+
+def test_a_factor_that_is_a_result_too() -> None:
+    """What is sent back lies as rows do, not where a product of ring elements had it."""
+    program = cb.compile(
+        lambda x: (x @ QUERY, cb.refresh((x @ QUERY) @ (x @ KEY).T)),
+        {"x": cb.secret(20, 7, bound=0.5)},
+        **{**INSECURE, "error": (0.5, 4.0)},
+    )
+    x = 0.5 * uniform(20, 7)
+    client = program.client()
+    found = client.decrypt(program.server(client.evaluation_keys()).run(client.encrypt({"x": x})))
+    for got, wanted in zip(found, program.evaluate({"x": x}), strict=True):
+        assert np.abs(got - wanted).max() < 0.02 * np.abs(wanted).max()
+
+
 @pytest.mark.parametrize("name", TURNED)
 def test_products_whose_factors_are_alike_or_lie_the_other_way(name: str) -> None:
     """A node that is both factors has two placings; what was transposed is no ring element, and goes to a GEMM."""

@@ -127,7 +127,8 @@ class RowRun(FormRun):
 
     def result_wish(self, node: Expression) -> Wish:
         """As it was computed for other results; else at as large a scale as the modulus holds."""
-        made = [wish for wish in self.run.wishes(node, self.name) if isinstance(wish, Wish)]
+        wishes = self.run.wishes(node, self.name)
+        made = [wish for wish in wishes if isinstance(wish, Wish) and wish.placing is None]
         if made:
             return max(made, key=lambda wish: wish.scale)
         room = min(self.ev.log_modulus(self.limbs) - 1 - self._headroom(node), MOST_SCALE_BITS)
@@ -464,13 +465,15 @@ def _pieces_product(run: RowRun, node: Expression, wish: Wish, x: Value, y: Valu
 
 def placeable(node: Expression) -> bool:
     """Whether a value by rows can have all N coefficients, entries where they are wanted and zeros elsewhere: an
-    operand, or products of it and clear factors."""
+    operand, or products of it and clear factors on one side of it, since a transposition keeps no places."""
     if node.packable:
         return node.secret and node.operand is not None and not node.operand.public_key
     if node.op in UNMOVED:
         return placeable(node.children[0])
     secret = [child for child in node.children if child.secret]
-    return node.product and len(secret) == 1 and placeable(secret[0])
+    if not node.product or len(secret) != 1 or not placeable(secret[0]):
+        return False
+    return comes_by_columns(secret[0]) in (None, node.children[0].secret)
 
 
 def comes_from(node: Expression, form: str, form_of: Callable[[Expression], str]) -> bool:

@@ -135,7 +135,8 @@ class Rows(Encryption):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         source = self._source
-        self.packed = source.packed if isinstance(source, Rows) and self.shape == source.shape else None
+        same = isinstance(source, Rows) and (self.shape, self.limbs) == (source.shape, source.limbs)
+        self.packed = source.packed if same else None  # type: ignore[union-attr]
 
     def keep_packed(self, datas: Sequence[Any], nbytes: int) -> None:
         """Keep the elements that the rows came from, of so many bytes."""
