@@ -77,6 +77,23 @@ def test_blocks_on_ranks(name: str, algorithm: str) -> None:
     assert np.abs(whole.client.decrypt(found[0][0]) - whole.program.evaluate(whole.values)).max() < 1
 
 
+def check_on_two_ranks(program: cb.Program) -> None:
+    """Ciphertexts are those of one process bit for bit, and what ranks send is what was planned."""
+    client, values = program.client(), values_of(program)
+    sent, keys = client.encrypt(values), client.evaluation_keys()
+    alone = program.server(keys).run(sent)
+
+    def work(communicator: Communicator) -> tuple[Any, cb.Server]:
+        server = program.server(keys, communicator=communicator)
+        return server.run(sent), server
+
+    found = run_ranks(2, work)
+    for got, wanted in zip(found[0][0].ciphertexts, alone.ciphertexts, strict=True):
+        np.testing.assert_array_equal(got, wanted)
+    for rank, (_, server) in enumerate(found):
+        assert server.sent == server.rank_runs[rank].sent
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("form", ["blocks", "mixed"])
 def test_products_and_what_follows_them(form: Any) -> None:
@@ -91,19 +108,7 @@ def test_products_and_what_follows_them(form: Any) -> None:
         tiny = make_parameters(256, q_bits, alpha=2, scale_bits=40.0, security=0, insecure=True)
         options = {"parameters": tiny, "ring_degree": None}
     program = toy(lambda a, b: (a @ b) * (a @ b), **operands, **options, form=form, precision=1e-2)
-    client, values = program.client(), values_of(program)
-    sent, keys = client.encrypt(values), client.evaluation_keys()
-    alone = program.server(keys).run(sent)
-
-    def work(communicator: Communicator) -> tuple[Any, cb.Server]:
-        server = program.server(keys, communicator=communicator)
-        return server.run(sent), server
-
-    found = run_ranks(2, work)
-    for got, wanted in zip(found[0][0].ciphertexts, alone.ciphertexts, strict=True):
-        np.testing.assert_array_equal(got, wanted)
-    for rank, (_, server) in enumerate(found):
-        assert server.sent == server.rank_runs[rank].sent
+    check_on_two_ranks(program)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -115,19 +120,7 @@ def test_rows_with_a_ring_of_their_own() -> None:
         **{"x": cb.secret(20, 7, bound=0.5), "ring_degree": 4096, "form": "mixed", "error": 40.0},
     )
     assert program.plan.parameters.row_degree == 512
-    client, values = program.client(), values_of(program)
-    sent, keys = client.encrypt(values), client.evaluation_keys()
-    alone = program.server(keys).run(sent)
-
-    def work(communicator: Communicator) -> tuple[Any, cb.Server]:
-        server = program.server(keys, communicator=communicator)
-        return server.run(sent), server
-
-    found = run_ranks(2, work)
-    for got, wanted in zip(found[0][0].ciphertexts, alone.ciphertexts, strict=True):
-        np.testing.assert_array_equal(got, wanted)
-    for rank, (_, server) in enumerate(found):
-        assert server.sent == server.rank_runs[rank].sent
+    check_on_two_ranks(program)
 
 
 def test_each_way_to_share_moves_less() -> None:
