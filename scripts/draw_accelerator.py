@@ -7,22 +7,25 @@ Without arguments it prints the table. Seconds on a CPU are those of docs/measur
 
 from __future__ import annotations
 
-import argparse
+import functools
 import sys
 from pathlib import Path
+from typing import Any
 
 from cipherblas.bench import run_fame_model
 from cipherblas.report import accelerator_figure
-from draw_performance import END, FAME, ROOT, SETTINGS, Row, number, rows, table
+from measured_pages import MEASURED, ROOT, Row, main, number, rows, table
 
-PAGE, PICTURES = ROOT / "docs" / "fame-accelerator.md", ROOT / "docs" / "pictures"
-BEGIN = "<!-- begin: scripts/draw_accelerator.py --write -->"
+PAGE = ROOT / "docs" / "fame-accelerator.md"
 SHOWN = ("twice the HBM", "half the HBM", "four PEs", "one relinearisation")
 
 
+@functools.cache
 def predicted() -> list[Row]:
     """Rows of all products and variants."""
-    return list(run_fame_model(what_if=True, cpu=[row for row in rows(FAME) if "set" in row]))
+    return list(
+        run_fame_model(what_if=True, cpu=[row for row in rows(MEASURED / "fame.jsonl") if "set" in row])
+    )
 
 
 def text(found: list[Row]) -> str:
@@ -56,45 +59,15 @@ def text(found: list[Row]) -> str:
     return table(header, body)
 
 
-def stored() -> str:
-    """What stands on the page."""
-    return PAGE.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0].strip("\n")
+def tables() -> dict[tuple[Path, str], str]:
+    """Page and name → text."""
+    return {(PAGE, "products"): text(predicted())}
 
 
-def write(found: list[Row]) -> None:
-    """Put the table on the page."""
-    before, mark, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    if not mark:
-        raise SystemExit(f"{PAGE.name} has no mark {BEGIN}")
-    PAGE.write_text(f"{before}{mark}\n\n{text(found)}\n\n{END}{rest.partition(END)[2]}", encoding="utf-8")
-
-
-def draw(found: list[Row], folder: Path) -> None:
+def figures() -> dict[str, Any]:
     """Every product on every variant."""
-    import matplotlib
-
-    folder.mkdir(parents=True, exist_ok=True)
-    with matplotlib.rc_context(SETTINGS):
-        accelerator_figure(found).savefig(folder / "fame-accelerator.svg", metadata={"Date": None})
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--write", action="store_true", help="write the table into the page")
-    parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="draw the picture into this folder")
-    given = parser.parse_args()
-    found = predicted()
-    if given.write:
-        write(found)
-        draw(found, given.pictures or PICTURES)
-    elif given.pictures:
-        draw(found, given.pictures)
-    else:
-        print(text(found))
-    return 0
+    return {"fame-accelerator": accelerator_figure(predicted())}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main("draw_accelerator", __doc__, tables, figures))

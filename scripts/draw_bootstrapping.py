@@ -9,17 +9,15 @@ matplotlib.
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from pathlib import Path
 from typing import Any
 
-from draw_performance import END, ROOT, SETTINGS, number, table
+from measured_pages import MEASURED, ROOT, Row, main, number, table
 
-ROW = ROOT / "docs" / "measured" / "bootstrapping.jsonl"
-PAGE, PICTURES = ROOT / "docs" / "bootstrapping.md", ROOT / "docs" / "pictures"
-BEGIN = "<!-- begin: scripts/draw_bootstrapping.py --write -->"
+ROW = MEASURED / "bootstrapping.jsonl"
+PAGE = ROOT / "docs" / "bootstrapping.md"
 PARAMETERS = (("limbs", "limbs"), ("digits", "dnum"), ("log2(Q)", "logq"), ("log2(P)", "logp"))
 SIZES = (("evaluation keys, GiB", "key_bytes"), ("peak of the process, GiB", "peak_bytes"))
 STEPS = (
@@ -29,8 +27,6 @@ STEPS = (
     ("EvalMod", "eval_mod"),
 )
 GIB = 2**30
-
-Row = dict[str, Any]
 
 
 def measured() -> Row:
@@ -67,60 +63,34 @@ def text(row: Row) -> str:
     )
 
 
-def stored() -> str:
-    """What stands on the page."""
-    return PAGE.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0].strip("\n")
-
-
-def write(row: Row) -> None:
-    """Put the table on the page."""
-    before, mark, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    if not mark:
-        raise SystemExit(f"{PAGE.name} has no mark {BEGIN}")
-    PAGE.write_text(f"{before}{mark}\n\n{text(row)}\n\n{END}{rest.partition(END)[2]}", encoding="utf-8")
-
-
-def draw(row: Row, folder: Path) -> None:
+def precision(row: Row) -> Any:
     """Bits of the worst slot after every refresh of one ciphertext."""
-    import matplotlib
     from matplotlib.figure import Figure
 
-    folder.mkdir(parents=True, exist_ok=True)
-    with matplotlib.rc_context(SETTINGS):
-        figure = Figure(figsize=(6.4, 3.8), facecolor="white", layout="constrained")
-        axis = figure.subplots()
-        times = range(1, len(row["bits_in_a_row"]) + 1)
-        axis.plot(times, row["bits_in_a_row"], "o-", color="tab:blue", label="found")
-        axis.plot(
-            times, row["predicted_bits_in_a_row"], "s--", color="tab:orange", label="predicted at least"
-        )
-        axis.set_title(f"one ciphertext of {row['slots']} slots, refreshed in a row", fontsize=10)
-        axis.set_xlabel("refreshes")
-        axis.set_ylabel("bits in the worst slot")
-        axis.set_ylim(bottom=0)
-        axis.set_xticks(list(times))
-        axis.grid(alpha=0.3)
-        axis.legend()
-        figure.savefig(folder / "bootstrapping-precision.svg", metadata={"Date": None})
+    figure = Figure(figsize=(6.4, 3.8), facecolor="white", layout="constrained")
+    axis = figure.subplots()
+    times = range(1, len(row["bits_in_a_row"]) + 1)
+    axis.plot(times, row["bits_in_a_row"], "o-", color="tab:blue", label="found")
+    axis.plot(times, row["predicted_bits_in_a_row"], "s--", color="tab:orange", label="predicted at least")
+    axis.set_title(f"one ciphertext of {row['slots']} slots, refreshed in a row", fontsize=10)
+    axis.set_xlabel("refreshes")
+    axis.set_ylabel("bits in the worst slot")
+    axis.set_ylim(bottom=0)
+    axis.set_xticks(list(times))
+    axis.grid(alpha=0.3)
+    axis.legend()
+    return figure
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--write", action="store_true", help="write the table into the page")
-    parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="draw the picture into this folder")
-    given = parser.parse_args()
-    row = measured()
-    if given.write:
-        write(row)
-        draw(row, given.pictures or PICTURES)
-    elif given.pictures:
-        draw(row, given.pictures)
-    else:
-        print(text(row))
-    return 0
+def tables() -> dict[tuple[Path, str], str]:
+    """Page and name → text."""
+    return {(PAGE, "measured"): text(measured())}
+
+
+def figures() -> dict[str, Any]:
+    """Name → picture."""
+    return {"bootstrapping-precision": precision(measured())}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main("draw_bootstrapping", __doc__, tables, figures))

@@ -9,17 +9,16 @@ need matplotlib.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 from typing import Any
 
 from cipherblas.bench import run_nn_published
 from cipherblas.bench.nn_shapes import KERNELS
-from draw_performance import END, PICTURES, ROOT, SETTINGS, Row, conditions, number, ring, rows, table
+from measured_pages import MEASURED, ROOT, Row, conditions, main, number, ring, rows, table
 
 PAGE = ROOT / "docs" / "published-claims.md"
-BAE, RING = (ROOT / "docs" / "measured" / f"{name}.jsonl" for name in ("bae", "kernels"))
+BAE, RING = (MEASURED / f"{name}.jsonl" for name in ("bae", "kernels"))
 CLAIMED = ("rlwe rows", "shared rows", "shared batch")
 OTHERS = ("from slots", "to slots", "jkls18")
 STYLES = {
@@ -35,11 +34,6 @@ METHODS = {
     "helib-bsgs": ("HElib", "tab:green"),
     "fhelipe": ("Fhelipe", "tab:red"),
 }
-
-
-def begin(name: str) -> str:
-    """The mark before a table of the page."""
-    return f"<!-- begin: scripts/draw_claims.py --write, {name} -->"
 
 
 def forms(found: list[Row]) -> dict[int, dict[str, Row]]:
@@ -225,10 +219,10 @@ def ratios(found: list[Row]) -> str:
     return table(header, body)
 
 
-def tables() -> dict[str, str]:
-    """Name → text."""
+def tables() -> dict[tuple[Path, str], str]:
+    """Page and name → text."""
     bae, ring_rows = rows(BAE), rows(RING)
-    return {
+    found = {
         "products": products(bae),
         "products, details": details(bae),
         "conversions": conversions(bae),
@@ -238,29 +232,12 @@ def tables() -> dict[str, str]:
         "ratios": ratios(ring_rows),
         "conditions of kernels": conditions(ring_rows),
     }
+    return {(PAGE, name): text for name, text in found.items()}
 
 
-def stored(name: str) -> str:
-    """What stands on the page."""
-    return PAGE.read_text(encoding="utf-8").partition(begin(name))[2].partition(END)[0].strip("\n")
-
-
-def write() -> None:
-    for name, text in tables().items():
-        before, mark, rest = PAGE.read_text(encoding="utf-8").partition(begin(name))
-        if not mark:
-            raise SystemExit(f"{PAGE.name} has no mark {begin(name)}")
-        PAGE.write_text(f"{before}{mark}\n\n{text}\n\n{END}{rest.partition(END)[2]}", encoding="utf-8")
-
-
-def draw(folder: Path) -> None:
-    import matplotlib
-
-    folder.mkdir(parents=True, exist_ok=True)
-    with matplotlib.rc_context(SETTINGS):
-        figures = {"claims-products": curves(rows(BAE)), "claims-kernels": bars(rows(RING))}
-        for name, figure in figures.items():
-            figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
+def figures() -> dict[str, Any]:
+    """Name → picture."""
+    return {"claims-products": curves(rows(BAE)), "claims-kernels": bars(rows(RING))}
 
 
 def curves(found: list[Row]) -> Any:
@@ -337,22 +314,5 @@ def bars(found: list[Row]) -> Any:
     return figure
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--write", action="store_true", help="write the tables into the page")
-    parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="draw the pictures into this folder")
-    given = parser.parse_args()
-    if given.write:
-        write()
-        draw(given.pictures or PICTURES)
-    elif given.pictures:
-        draw(given.pictures)
-    else:
-        print("\n\n".join(tables().values()))
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main("draw_claims", __doc__, tables, figures))

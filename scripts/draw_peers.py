@@ -8,7 +8,6 @@ are those of `scripts/measure_performance.py --suite e2dm-study` and `--suite pe
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,17 +15,11 @@ from typing import Any
 from cipherblas.report import e2dm_study, peers
 from cipherblas.report.e2dm_picture import e2dm_figure
 from cipherblas.report.e2dm_statements import statements_markdown
-from draw_performance import END, PICTURES, ROOT, SETTINGS, Row, conditions, rows
+from measured_pages import MEASURED, ROOT, Row, conditions, main, rows
 
-MEASURED = ROOT / "docs" / "measured"
 STUDY, PEERS = MEASURED / "e2dm-study.jsonl", MEASURED / "peers.jsonl"
 BUSY = 0.3  # cores of others, beyond which ratios mislead
 STUDY_PAGE, PEERS_PAGE = ROOT / "docs" / "e2dm-study.md", ROOT / "docs" / "peers.md"
-
-
-def begin(name: str) -> str:
-    """The mark before a table of a page."""
-    return f"<!-- begin: scripts/draw_peers.py --write, {name} -->"
 
 
 def measured(file: Path) -> list[Row]:
@@ -66,50 +59,13 @@ def tables() -> dict[tuple[Path, str], str]:
     }
 
 
-def stored(page: Path, name: str) -> str:
-    """What stands on the page."""
-    return page.read_text(encoding="utf-8").partition(begin(name))[2].partition(END)[0].strip("\n")
-
-
-def write() -> None:
-    """Put the tables on their pages."""
-    for (page, name), text in tables().items():
-        before, mark, rest = page.read_text(encoding="utf-8").partition(begin(name))
-        if not mark:
-            raise SystemExit(f"{page.name} has no mark {begin(name)}")
-        page.write_text(f"{before}{mark}\n\n{text}\n\n{END}{rest.partition(END)[2]}", encoding="utf-8")
-
-
-def draw(folder: Path) -> None:
-    """Both pictures."""
-    import matplotlib
-
-    folder.mkdir(parents=True, exist_ok=True)
-    with matplotlib.rc_context(SETTINGS):
-        figures: dict[str, Any] = {
-            "e2dm-study": e2dm_figure(e2dm_study.Study.of(measured(STUDY))),
-            "peers": peers.peers_figure(measured(PEERS)),
-        }
-        for name, figure in figures.items():
-            figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--write", action="store_true", help="write the tables into the pages")
-    parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="draw the pictures into this folder")
-    given = parser.parse_args()
-    if given.write:
-        write()
-        draw(given.pictures or PICTURES)
-    elif given.pictures:
-        draw(given.pictures)
-    else:
-        print("\n\n".join(tables().values()))
-    return 0
+def figures() -> dict[str, Any]:
+    """Name → picture."""
+    return {
+        "e2dm-study": e2dm_figure(e2dm_study.Study.of(measured(STUDY))),
+        "peers": peers.peers_figure(measured(PEERS)),
+    }
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main("draw_peers", __doc__, tables, figures))

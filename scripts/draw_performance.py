@@ -9,24 +9,16 @@ pages comes from them. Pictures need matplotlib.
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
 import sys
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-ROWS = ROOT / "docs" / "measured" / "performance.jsonl"
-FAME = ROOT / "docs" / "measured" / "fame.jsonl"
-ROOFLINE = ROOT / "docs" / "measured" / "roofline.jsonl"
-PAGE, README = ROOT / "docs" / "performance.md", ROOT / "README.md"
-PICTURES = ROOT / "docs" / "pictures"
-END = "<!-- end -->"
-SETTINGS = {"svg.hashsalt": "cipherblas", "font.family": "DejaVu Sans", "font.size": 9.0}
+from measured_pages import MEASURED, ROOT, Row, conditions, main, number, ring, rows, table
 
-Row = dict[str, Any]
+ROWS, FAME, ROOFLINE = (MEASURED / f"{name}.jsonl" for name in ("performance", "fame", "roofline"))
+PAGE, README = ROOT / "docs" / "performance.md", ROOT / "README.md"
+
 METHODS = {
     "fame": ("ours", "tab:blue", "o"),
     "fame-published": ("FAME as printed", "tab:red", "s"),
@@ -45,35 +37,9 @@ ROOFLINE_CASES = {
 CASES = {"rotate": "rotation", "multiply": "product with relinearisation", "rescale": "rescale"}
 
 
-def begin(name: str) -> str:
-    """The mark before a table of a page."""
-    return f"<!-- begin: scripts/draw_performance.py --write, {name} -->"
-
-
-def rows(file: Path = ROWS) -> list[Row]:
-    """What was measured."""
-    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-
-
-def number(value: float, digits: int = 2) -> str:
-    """With so many significant digits, and no exponent."""
-    text = f"{value:.{digits}g}"
-    return f"{float(text):f}".rstrip("0").rstrip(".") if "e" in text else text
-
-
 def side(row: Row) -> int:
     """d of a d×d×d product."""
     return int(row["case"].split("x")[0])
-
-
-def ring(row: Row) -> str:
-    params = row["params"]
-    return f"2^{params['n'].bit_length() - 1}, {params['limbs']}"
-
-
-def table(header: Sequence[str], body: Iterable[Sequence[object]]) -> str:
-    lines = [header, ["---"] * len(header), *body]
-    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
 
 
 def of(found: list[Row], bench: str, *, peer: str | None = None, threads: int = 1) -> list[Row]:
@@ -247,24 +213,6 @@ def fame(found: list[Row]) -> str:
     return table(header, body)
 
 
-def conditions(found: list[Row]) -> str:
-    machines, commits = ("; ".join(sorted({row[name] for row in found})) for name in ("machine", "commit"))
-    others = [row["others"] for row in found]
-    commands = list(dict.fromkeys(row["command"] for row in found))
-    return "\n".join(
-        [
-            f"- Machine: {machines}. A virtual machine.",
-            f"- The package is that of commit {commits}.",
-            f"- Other processes kept {number(statistics.median(others))} of a core busy at the median of all commands, "
-            f"{number(max(others))} at the most.",
-            "",
-            "```sh",
-            *commands,
-            "```",
-        ]
-    )
-
-
 def five(found: list[Row]) -> str:
     """The table of the README."""
     beside = {(side(row), bool(row.get("one_ciphertext"))): row for row in of(found, "cc", peer="seal")}
@@ -313,8 +261,9 @@ def five(found: list[Row]) -> str:
     return table(("case", "ours", "peer", "ratio"), body)
 
 
-def tables(found: list[Row]) -> dict[tuple[Path, str], str]:
+def tables() -> dict[tuple[Path, str], str]:
     """Page and name → text."""
+    found = rows(ROWS)
     return {
         (README, "five rows"): five(found),
         (PAGE, "conditions"): conditions(found),
@@ -330,31 +279,14 @@ def tables(found: list[Row]) -> dict[tuple[Path, str], str]:
     }
 
 
-def stored(page: Path, name: str) -> str:
-    """What stands on the page."""
-    return page.read_text(encoding="utf-8").partition(begin(name))[2].partition(END)[0].strip("\n")
-
-
-def write(found: list[Row]) -> None:
-    for (page, name), text in tables(found).items():
-        before, mark, rest = page.read_text(encoding="utf-8").partition(begin(name))
-        if not mark:
-            raise SystemExit(f"{page.name} has no mark {begin(name)}")
-        page.write_text(f"{before}{mark}\n\n{text}\n\n{END}{rest.partition(END)[2]}", encoding="utf-8")
-
-
-def draw(found: list[Row], folder: Path) -> None:
-    import matplotlib
-
-    folder.mkdir(parents=True, exist_ok=True)
-    with matplotlib.rc_context(SETTINGS):
-        figures = {
-            "performance-products": curves(found),
-            "performance-peers": peers(found),
-            "performance-fame": fame_methods(rows(FAME)),
-        }
-        for name, figure in figures.items():
-            figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
+def figures() -> dict[str, Any]:
+    """Name → picture."""
+    found = rows(ROWS)
+    return {
+        "performance-products": curves(found),
+        "performance-peers": peers(found),
+        "performance-fame": fame_methods(rows(FAME)),
+    }
 
 
 def _axes(axis: Any, title: str, ylabel: str, legend: str = "best") -> None:
@@ -466,23 +398,5 @@ def fame_methods(found: list[Row]) -> Any:
     return figure
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--write", action="store_true", help="write the tables into the pages")
-    parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="draw the pictures into this folder")
-    given = parser.parse_args()
-    found = rows()
-    if given.write:
-        write(found)
-        draw(found, given.pictures or PICTURES)
-    elif given.pictures:
-        draw(found, given.pictures)
-    else:
-        print("\n\n".join(tables(found).values()))
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main("draw_performance", __doc__, tables, figures))

@@ -9,16 +9,14 @@ shapes and for `--suite fhe4dmm`, with the `command` and the `commit` of the pac
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
-from draw_performance import END, ROOT, SETTINGS, number, table
+from measured_pages import MEASURED, ROOT, Row, main, number, rows, table
 
-ROWS = ROOT / "docs" / "measured" / "ranks.jsonl"
-PAGE, PICTURES = ROOT / "docs" / "cluster.md", ROOT / "docs" / "pictures"
+ROWS = MEASURED / "ranks.jsonl"
+PAGE = ROOT / "docs" / "cluster.md"
 CLASSES = ("Square", "Flat", "LargeM", "Slim")
 METHODS = {
     "baseline": ("baseline", "tab:red", "s"),
@@ -33,13 +31,6 @@ PARTS = (
     ("mpi_part", "MPI", "tab:red"),
 )
 
-Row = dict[str, Any]
-
-
-def rows() -> list[Row]:
-    """All of them."""
-    return [json.loads(line) for line in ROWS.read_text(encoding="utf-8").splitlines()]
-
 
 def of_model(found: list[Row], name: str) -> dict[tuple[str, int], Row]:
     """By method and ranks."""
@@ -48,7 +39,7 @@ def of_model(found: list[Row], name: str) -> dict[tuple[str, int], Row]:
     }
 
 
-def figures(found: list[Row], case: str) -> dict[str, Row]:
+def of_figure(found: list[Row], case: str) -> dict[str, Row]:
     """What the paper draws, by method."""
     return {row["algorithm"].split()[1]: row for row in found if row["case"] == case}
 
@@ -150,7 +141,7 @@ def model(found: list[Row]) -> str:
     ]
     said = []
     for name in CLASSES:
-        row = figures(found, f"Fig. 7 {name}")["4d"]
+        row = of_figure(found, f"Fig. 7 {name}")["4d"]
         said.append(
             [
                 f"Fig. 7, {name}: 4D over the baseline, most and mean of 8 to 128 ranks",
@@ -159,7 +150,7 @@ def model(found: list[Row]) -> str:
             ]
         )
     for name in ("Square", "Slim"):
-        row = figures(found, f"Fig. 8 {name}")["4d"]
+        row = of_figure(found, f"Fig. 8 {name}")["4d"]
         said.append(
             [
                 f"Fig. 8, {name}: least efficiency to {row['ranks']} ranks, at least 0.95",
@@ -168,7 +159,7 @@ def model(found: list[Row]) -> str:
             ]
         )
     for name in ("Square", "Slim"):
-        row = figures(found, f"Table VI {name}")["4d"]
+        row = of_figure(found, f"Table VI {name}")["4d"]
         said.append(
             [
                 f"Table VI, {name} on 256 ranks: seconds of computation, of MPI",
@@ -184,28 +175,14 @@ def model(found: list[Row]) -> str:
     )
 
 
-def tables(found: list[Row]) -> dict[str, str]:
-    """Name → text."""
-    return {"products by GEMM": gemm(found), "real ranks": runs(found), "model": model(found)}
-
-
-def begin(name: str) -> str:
-    """The mark before a table."""
-    return f"<!-- begin: scripts/draw_ranks.py --write, {name} -->"
-
-
-def stored(name: str) -> str:
-    """What stands on the page."""
-    return PAGE.read_text(encoding="utf-8").partition(begin(name))[2].partition(END)[0].strip("\n")
-
-
-def write(found: list[Row]) -> None:
-    """Put the tables on the page."""
-    for name, text in tables(found).items():
-        before, mark, rest = PAGE.read_text(encoding="utf-8").partition(begin(name))
-        if not mark:
-            raise SystemExit(f"{PAGE.name} has no mark {begin(name)}")
-        PAGE.write_text(f"{before}{mark}\n\n{text}\n\n{END}{rest.partition(END)[2]}", encoding="utf-8")
+def tables() -> dict[tuple[Path, str], str]:
+    """Page and name → text."""
+    found = rows(ROWS)
+    return {
+        (PAGE, "products by GEMM"): gemm(found),
+        (PAGE, "real ranks"): runs(found),
+        (PAGE, "model"): model(found),
+    }
 
 
 def scaling(found: list[Row]) -> Any:
@@ -239,7 +216,7 @@ def breakdown(found: list[Row]) -> Any:
 
     figure = Figure(figsize=(8.0, 3.2), facecolor="white", layout="constrained")
     for axis, name in zip(figure.subplots(1, 4, sharey=True), CLASSES, strict=True):
-        by = figures(found, f"Fig. 9 {name}")
+        by = of_figure(found, f"Fig. 9 {name}")
         labels = [label for label, _, _ in METHODS.values()]
         bottom = [0.0] * len(by)
         for field, label, colour in PARTS:
@@ -253,34 +230,11 @@ def breakdown(found: list[Row]) -> Any:
     return figure
 
 
-def draw(found: list[Row], folder: Path) -> None:
-    """Both pictures."""
-    import matplotlib
-
-    folder.mkdir(parents=True, exist_ok=True)
-    with matplotlib.rc_context(SETTINGS):
-        for name, figure in (("ranks-scaling", scaling(found)), ("ranks-breakdown", breakdown(found))):
-            figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--write", action="store_true", help="write the tables into the page")
-    parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="draw the pictures into this folder")
-    given = parser.parse_args()
-    found = rows()
-    if given.write:
-        write(found)
-        draw(found, given.pictures or PICTURES)
-    elif given.pictures:
-        draw(found, given.pictures)
-    else:
-        for name, text in tables(found).items():
-            print(f"{name}:\n{text}\n")
-    return 0
+def figures() -> dict[str, Any]:
+    """Name → picture."""
+    found = rows(ROWS)
+    return {"ranks-scaling": scaling(found), "ranks-breakdown": breakdown(found)}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main("draw_ranks", __doc__, tables, figures))

@@ -29,7 +29,7 @@ from tests.support.scripts import script
 
 KIB, MIB = 2**10, 2**20
 TYPES = range(4)  # of shapes: I to IV
-script("draw_performance")  # which the next one imports
+PAGES = script("measured_pages")  # which the next one imports
 PICTURE = script("draw_accelerator")
 
 
@@ -273,5 +273,6 @@ def test_best_on_a_cpu() -> None:
         best_cpu([{"case": "a", "algorithm": "e2dm"}])
 
 
-def test_the_page_is_what_is_predicted(rows: list[dict[str, Any]]) -> None:
-    assert PICTURE.stored() == PICTURE.text(rows)
+def test_the_page_is_what_is_predicted() -> None:
+    (((page, name), text),) = PICTURE.tables().items()
+    assert PAGES.stored("draw_accelerator", page, name) == text

@@ -11,34 +11,28 @@ import pytest
 from tests.support import documents
 from tests.support.scripts import script
 
-PERFORMANCE = script("draw_performance")
-ROWS = PERFORMANCE.rows()
-BOOTSTRAPPING = script("draw_bootstrapping")  # which imports the script above
-CLAIMS = script("draw_claims")
-BOOTSTRAPPING = script("draw_bootstrapping")  # which imports the script above, as does the next one
-PEERS = script("draw_peers")
-RANKS = script("draw_ranks")
-RANKED = RANKS.tables(RANKS.rows())
-OTHERS = PEERS.tables()
-TABLES = PERFORMANCE.tables(ROWS)
-CLAIMED = CLAIMS.tables()
+PAGES = script("measured_pages")  # which the others import
+PERFORMANCE, CLAIMS, BOOTSTRAPPING, PEERS, RANKS = (
+    script(f"draw_{name}") for name in ("performance", "claims", "bootstrapping", "peers", "ranks")
+)
+ROWS = PAGES.rows(PERFORMANCE.ROWS)
+TABLES = {
+    (drawn.__name__, page, name): text
+    for drawn in (PERFORMANCE, CLAIMS, BOOTSTRAPPING, PEERS, RANKS)
+    for (page, name), text in drawn.tables().items()
+}
 
 
 @pytest.mark.parametrize(
-    ("page", "name"), TABLES, ids=lambda value: value if isinstance(value, str) else value.name
+    ("drawn", "page", "name"), TABLES, ids=lambda value: value if isinstance(value, str) else value.name
 )
-def test_tables_are_those_of_the_rows(page: Path, name: str) -> None:
-    assert PERFORMANCE.stored(page, name) == TABLES[page, name]
-
-
-@pytest.mark.parametrize("name", CLAIMED)
-def test_tables_of_published_claims_are_those_of_the_rows(name: str) -> None:
-    assert CLAIMS.stored(name) == CLAIMED[name]
+def test_tables_are_those_of_the_rows(drawn: str, page: Path, name: str) -> None:
+    assert PAGES.stored(drawn, page, name) == TABLES[drawn, page, name]
 
 
 def test_every_form_and_kernel_has_rows() -> None:
     """Of every dimension, in secure rings, and right where it was measured."""
-    sizes = CLAIMS.forms(CLAIMS.rows(CLAIMS.BAE))
+    sizes = CLAIMS.forms(PAGES.rows(CLAIMS.BAE))
     assert list(sizes) == [1 << bits for bits in range(7, 15)]
     for d, by in sizes.items():
         assert {"rlwe rows", "shared rows", "from slots", "to slots", "jkls18"} <= set(by)
@@ -47,19 +41,12 @@ def test_every_form_and_kernel_has_rows() -> None:
             assert row.get("relative_error", 0) <= 1e-4 and (
                 row["form"] != "rlwe rows" or row["params"]["n"] >= d
             )
-    cases = CLAIMS.kernels(CLAIMS.rows(CLAIMS.RING))
+    cases = CLAIMS.kernels(PAGES.rows(CLAIMS.RING))
     assert len(cases) == 10 and all({"metakernel", "fhelipe"} <= set(by) for by in cases.values())
     for by in cases.values():
         assert all(
             row["params"]["n"] == 1 << 16 and row.get("relative_error", 0) <= 1e-5 for row in by.values()
         )
-
-
-@pytest.mark.parametrize(
-    ("page", "name"), OTHERS, ids=lambda value: value if isinstance(value, str) else value.name
-)
-def test_tables_of_other_libraries_are_those_of_the_rows(page: Path, name: str) -> None:
-    assert PEERS.stored(page, name) == OTHERS[page, name]
 
 
 def test_rows_of_the_study_are_of_one_run_and_right() -> None:
@@ -87,22 +74,16 @@ def test_every_library_has_a_row_or_a_reason_for_every_case() -> None:
         assert {row["library"] for row in rows if row["case"] == case} == there
 
 
-def test_the_page_of_bootstrapping_is_that_of_its_row() -> None:
+def test_the_row_of_bootstrapping_is_right() -> None:
     row = BOOTSTRAPPING.measured()
-    assert BOOTSTRAPPING.stored() == BOOTSTRAPPING.text(row)
     assert row["command"].startswith("cipherblas bench bootstrap ") and row["commit"]
     assert row["params"]["security"] == row["peer_params"]["security"] == 128
     assert row["predicted_bits"] <= row["precision_bits"] <= row["predicted_bits"] + 4
 
 
-@pytest.mark.parametrize("name", RANKED)
-def test_tables_of_ranks_are_those_of_the_rows(name: str) -> None:
-    assert RANKS.stored(name) == RANKED[name]
-
-
 def test_rows_of_ranks_are_right() -> None:
     """Of each class and method, on 1 to 256 ranks of the model; real ones of every way to share."""
-    rows = RANKS.rows()
+    rows = PAGES.rows(RANKS.ROWS)
     for row in rows:
         assert row["command"].startswith("cipherblas bench distributed ") and row["commit"] and row["machine"]
     for name in RANKS.CLASSES:
@@ -122,7 +103,7 @@ def test_rows_say_where_they_come_from() -> None:
 
 def test_every_method_has_a_row_for_each_of_the_products_of_fame() -> None:
     """Of one run, and where measured to the precision asked for."""
-    rows = PERFORMANCE.rows(PERFORMANCE.FAME)
+    rows = PAGES.rows(PERFORMANCE.FAME)
     for name in ("command", "commit", "machine"):
         assert len({row[name] for row in rows}) == 1
     cases = PERFORMANCE.shapes(rows)
