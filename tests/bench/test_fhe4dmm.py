@@ -76,6 +76,24 @@ def test_movements_of_eight_ranks(name: str, small: tuple[object, object]) -> No
         assert found["4d"].nbytes == 352 * price.sent.fresh  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("name", CLASSES)
+def test_messages_that_go_while_a_rank_computes(name: str, small: tuple[object, object]) -> None:
+    """No more than all of those that 4D gathers, and none where no time passes; the others are waited for."""
+    _, price = small
+    shape = class_shape(name)
+    for ranks in (2, 8, 64, 256):
+        one, slow, still = (
+            modelled(shape, SLOTS, ranks, "4d*", price, Network(0.0, seconds))  # type: ignore[arg-type]
+            for seconds in (1e-10, 1.0, 0.0)
+        )
+        together = one.mpi + one.hidden
+        assert slow.mpi + slow.hidden == pytest.approx(together * 1e10)
+        assert 0 <= one.hidden < together and still.mpi == still.hidden == 0
+        assert slow.hidden <= slow.local * (1 + 1e-6)
+        if one.grid.m == one.grid.n == 1:
+            assert one.hidden == 0
+
+
 def test_rows_of_the_model() -> None:
     rows = list(run_fhe4dmm(["Square", "Slim"], []))
     cases = {row["case"] for row in rows}
@@ -88,7 +106,7 @@ def test_rows_of_the_model() -> None:
             parts = ("rotate_align_part", "shift_by_step_part", "products_part", "mpi_part")
             assert sum(row[part] for part in parts) == pytest.approx(1)
     linear = {row["case"]: row["linear"] for row in rows if "linear" in row}
-    assert linear["Fig. 8 Slim"]
+    assert linear["Fig. 8 Slim"] and linear["Fig. 8 Square"]
     (table,) = (row for row in rows if row["case"] == "Table VI Slim")
     assert Cuboid(*map(int, table["grid"].split("x"))) == (1, 1, 256)
     assert table["published_seconds"] == pytest.approx(76.1293)

@@ -37,7 +37,7 @@ def test_movements_of_a_rank(
     blocks: tuple[int, int, int], steps: int, ranks: int, baseline: int, shared: int, star: Any, four: Any
 ) -> None:
     grid, own_grid = grid_3d(blocks, ranks), grid_4d(blocks, ranks, steps)
-    assert moves(blocks, grid, "3d") == baseline
+    assert moves(blocks, grid, "e3d") == baseline
     assert moves(blocks, grid, "4d-s") == shared
     assert moves(blocks, grid, "4d") == star
     assert moves(blocks, own_grid, "4d") == four
@@ -45,7 +45,7 @@ def test_movements_of_a_rank(
 
 def test_memory_of_a_square() -> None:
     """Table IV."""
-    for grid, sharing, expected in ((Cuboid(2, 2, 2), "3d", 192), (Cuboid(1, 1, 8), "4d", 352)):
+    for grid, sharing, expected in ((Cuboid(2, 2, 2), "e3d", 192), (Cuboid(1, 1, 8), "4d", 352)):
         own = own_blocks(SQUARE, grid, (0, 0, 0))
         found: Any = sharing
         assert ciphertexts_held(own, found) == expected
@@ -62,16 +62,16 @@ def test_ranks_share_all_work(blocks: tuple[int, int, int], data: Any, steps: in
         assert sum(work.products for work in found) == m * n * k * steps
         assert sum(work.sums for work in found) == m * n * grid.k
     total = {sharing: sum(work.left_moves for work in found) for sharing, found in works.items()}
-    assert total == {"3d": m * n * k, "4d-s": m * k * grid.n, "4d": m * k}  # in 4D every block is moved once
+    assert total == {"e3d": m * n * k, "4d-s": m * k * grid.n, "4d": m * k}  # in 4D every block is moved once
 
 
-SHARINGS: tuple[Any, ...] = ("3d", "4d-s", "4d")
+SHARINGS: tuple[Any, ...] = ("e3d", "4d-s", "4d")
 
 
 @given(st.integers(1, 40), st.tuples(st.integers(1, 5), st.integers(1, 5), st.integers(1, 3)))
 def test_keys_of_all_ranks_are_those_of_3d(inner: int, shape: tuple[int, int, int]) -> None:
     block, grid = Cuboid(8, 8, inner), Cuboid(*shape)
-    everything = rotation_keys(block, grid, (0, 0, 0), "3d")
+    everything = rotation_keys(block, grid, (0, 0, 0), "e3d")
     assert everything == {(side, offset) for side in ("left", "up") for offset in range(1, inner)}
     found = {rank: rotation_keys(block, grid, rank, "4d") for rank in ranks_of(grid)}
     assert frozenset().union(*found.values()) == everything

@@ -12,10 +12,11 @@ import cipherblas as cb
 from cipherblas.crypto.params import make_parameters
 from cipherblas.distributed.communicator import Communicator
 from cipherblas.distributed.cuboid import Cuboid
+from cipherblas.distributed.cuts import DiagonalCut, GridCut, cut_of, share
 from cipherblas.distributed.grids import grid_3d
 from cipherblas.distributed.in_process import run_ranks
 from cipherblas.distributed.ranks import grid_of, own_blocks, ranks_of
-from cipherblas.distributed.slots import FACTS, SHARINGS, share
+from cipherblas.distributed.slots import FACTS, SHARINGS
 from tests.support.runs import toy, values_of
 
 SHAPES = {  # of blocks of 8: square, flat, large M, slim, indivisible
@@ -25,6 +26,8 @@ SHAPES = {  # of blocks of 8: square, flat, large M, slim, indivisible
     "slim": (8, 40, 8),
     "indivisible": (19, 21, 9),
 }
+OF_ANY_BLOCKS = [sharing for sharing in SHARINGS if sharing not in ("t3d", "tdsc")]
+ON_DIAGONALS = {"left": (24, 19, 8), "right": (5, 24, 24), "result": (24, 8, 22), "alone": (8, 8, 8)}
 
 
 class InBlocks:
@@ -64,17 +67,73 @@ class InBlocks:
 def test_blocks_on_ranks(name: str, algorithm: str) -> None:
     """The residues of one process; messages and bytes as they were planned."""
     whole = InBlocks(SHAPES[name], algorithm)
-    cases = [(2, "4d-s"), (3, "3d"), (4, "4d"), (4, "4d*")]
+    cases = [(2, "4d-s"), (3, "e3d"), (4, "4d"), (4, "4d*")]
     if (name, algorithm) == ("square", "skewed"):
-        cases = list(itertools.product((1, 2, 3, 4, 6, 8), SHARINGS))
+        cases = [*itertools.product((1, 2, 3, 4, 6, 8), OF_ANY_BLOCKS), (8, "t3d"), (9, "t3d")]
     for ranks, sharing in cases:
-        found = whole.on(ranks, sharing)
-        for got, wanted in zip(found[0][0].ciphertexts, whole.alone.ciphertexts, strict=True):
-            np.testing.assert_array_equal(got, wanted)
-        for rank, (_, server) in enumerate(found):
-            assert server.sent == server.rank_runs[rank].sent
-            assert server.counts.products == server.rank_runs[rank].counts.products
-    assert np.abs(whole.client.decrypt(found[0][0]) - whole.program.evaluate(whole.values)).max() < 1
+        check_shared(whole, ranks, sharing)
+
+
+def check_shared(whole: InBlocks, ranks: int, sharing: Any) -> list[tuple[Any, cb.Server]]:
+    """The residues of one process; messages, bytes and products as they were planned."""
+    found = whole.on(ranks, sharing)
+    result = found[0][0]
+    for got, wanted in zip(result.ciphertexts, whole.alone.ciphertexts, strict=True):
+        np.testing.assert_array_equal(got, wanted)
+    for rank, (_, server) in enumerate(found):
+        assert server.sent == server.rank_runs[rank].sent
+        assert server.counts.products == server.rank_runs[rank].counts.products
+    error = np.abs(whole.client.decrypt(result) - whole.program.evaluate(whole.values)).max()
+    assert error < whole.program.plan.error
+    return found
+
+
+@pytest.mark.parametrize("name", ON_DIAGONALS)
+@pytest.mark.parametrize("algorithm", ["fhe-mm", "fame", "skewed", "bicyclic"])
+def test_diagonals_of_blocks_on_ranks(name: str, algorithm: str) -> None:
+    """TDSC: as many rotations as E3D takes, of all ranks together."""
+    whole = InBlocks(ON_DIAGONALS[name], algorithm)
+    for ranks in (1, 2, 3, 4) if algorithm == "skewed" else (2, 3):
+        diagonal, each = check_shared(whole, ranks, "tdsc"), whole.on(ranks, "e3d")
+        rotations = [sum(server.counts.rotations for _, server in found) for found in (diagonal, each)]
+        assert rotations[0] == rotations[1]
+        assert sum(server.counts.products for _, server in diagonal) == whole.counts.products
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_what_t3d_and_tdsc_cannot_share(name: str) -> None:
+    """Before anything is computed; T3D takes any blocks where there are ranks enough."""
+    whole = InBlocks(SHAPES[name], "skewed")
+    count = whole.blocks.volume
+    with pytest.raises(cb.ParameterError, match=f"rank for every block product.*{count} ranks"):
+        whole.on(count - 1, "t3d")
+    if name == "large M":
+        check_shared(whole, count, "t3d")
+    with pytest.raises(cb.ParameterError, match="square grid of blocks"):
+        whole.on(2, "tdsc")
+
+
+def test_every_block_product_is_one_ranks() -> None:
+    """And every block of the result is finished by one, of any cut."""
+    for blocks in itertools.product((1, 2, 3, 5), repeat=3):
+        for sharing, ranks in itertools.product(SHARINGS, (1, 2, 3, 4, 7, 16)):
+            try:
+                cut = cut_of(Cuboid(*blocks), ranks, 4, sharing)
+            except cb.ParameterError:
+                least, other, most = sorted(blocks)
+                refused = np.prod(blocks) > ranks if sharing == "t3d" else (least, other) != (1, most)
+                assert sharing in ("t3d", "tdsc") and refused
+                continue
+            assert isinstance(cut, DiagonalCut if sharing == "tdsc" else GridCut)
+            taking = range(cut.grid.volume)
+            done = [one for rank in taking for one in cut.products(rank)]
+            assert sorted(done) == list(itertools.product(*(range(blocks[axis]) for axis in (0, 1, 2))))
+            finished = [place for rank in range(ranks) for place in cut.finished(rank)]
+            assert sorted(finished) == list(itertools.product(range(blocks[0]), range(blocks[1])))
+            for rank in taking:
+                assert {(i, j) for i, j, _ in cut.products(rank)} == set(cut.results(rank))
+                assert all(cut.results(other) == cut.results(rank) for other in cut.adding(rank))
+                assert all(rank in cut.adding(other) for other in cut.adding(rank))
 
 
 def check_on_two_ranks(program: cb.Program) -> None:
@@ -128,12 +187,12 @@ def test_each_way_to_share_moves_less() -> None:
     whole = InBlocks((32, 16, 32), "skewed")
     alone = whole.counts.rotations
     total, busiest = {}, {}
-    for sharing in SHARINGS:
+    for sharing in OF_ANY_BLOCKS:
         rotations = [server.counts.rotations for _, server in whole.on(4, sharing)]
         total[sharing], busiest[sharing] = sum(rotations), max(rotations)
-    assert total["4d*"] <= total["4d-s"] < total["3d"]
+    assert total["4d*"] <= total["4d-s"] < total["e3d"]
     assert total["4d*"] == total["4d"] == alone
-    assert busiest["4d*"] < busiest["4d-s"] < busiest["3d"]
+    assert busiest["4d*"] < busiest["4d-s"] < busiest["e3d"]
 
 
 def test_the_grid_of_4d_is_its_own() -> None:

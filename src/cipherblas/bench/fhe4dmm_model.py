@@ -2,7 +2,11 @@
 
 What a rank does is exact: block products, movements and collectives of `cipherblas.distributed`. Seconds of one
 movement and of one product come from a run of FHE-MM on shapes, whose counts are priced by the machine's rates. As in
-the paper a rank keeps the blocks of the result that it has the sum of.
+the paper ranks keep the blocks of the result that they have the sums of. Sums over the inner dimension are shared as
+`distributed.slots` shares them: each of the ranks that have sums of a block adds up and finishes some of the blocks.
+
+In 4D a shared block goes while the next one is prepared, and while a rank multiplies the blocks that it prepared itself
+(`Communicator.receive_ahead`): what the all-gathers of ShiftByStep take beyond that, ranks wait for.
 """
 
 from __future__ import annotations
@@ -34,7 +38,7 @@ from cipherblas.rlwe.counts import Counts
 Made = TypeVar("Made")
 SLOTS = 1 << 14  # S_o of Table V
 CLASSES = ("Square", "Flat", "LargeM", "Slim")
-METHODS: dict[str, Sharing] = {"baseline": "3d", "4d-s": "4d-s", "4d*": "4d*", "4d": "4d"}
+METHODS: dict[str, Sharing] = {"baseline": "e3d", "4d-s": "4d-s", "4d*": "4d*", "4d": "4d"}
 
 
 def class_shape(name: str, slots: int = SLOTS) -> Cuboid:
@@ -138,7 +142,9 @@ class Modelled:
     Attributes:
         blocks, grid: numbers of blocks, and of ranks, along rows, columns and inner dimension.
         work: of the busiest rank.
-        aligned, shifted, products, mpi: its seconds in RotateAlign, ShiftByStep, MULT and what follows, and messages.
+        aligned, shifted, products: its seconds in RotateAlign, ShiftByStep, MULT and what follows.
+        mpi: seconds of messages that it waits for.
+        hidden: seconds of messages that go while it computes.
         nbytes: of the ciphertexts that it holds.
     """
 
@@ -149,6 +155,7 @@ class Modelled:
     shifted: float
     products: float
     mpi: float
+    hidden: float
     nbytes: int
 
     @property
@@ -174,23 +181,42 @@ def modelled(shape: Cuboid, slots: int, ranks: int, method: str, price: Prices, 
     own = own_blocks(blocks, grid, (0, 0, 0))
     work = work_of(own, grid, steps, sharing)
     moves = float(work.left_moves), float(work.right_moves)
-    rounds = math.ceil(math.log2(grid.k))  # of the tree of sums
+    aligned, shifted = (
+        sum(count * one for count, one in zip(moves, each, strict=True))
+        for each in (price.aligned, price.shifted)
+    )
+    finished = math.ceil(work.sums / grid.k)
+    added = (
+        work.sums * (grid.k - 1) / grid.k
+    )  # a tree of p - 1 additions for each block, shared by the p ranks
+    waited, hidden = _mpi_seconds(own, grid, steps, sharing, price, network, aligned + shifted)
     return Modelled(
         blocks,
         grid,
         work,
-        sum(count * one for count, one in zip(moves, price.aligned, strict=True)),
-        sum(count * one for count, one in zip(moves, price.shifted, strict=True)),
-        own.volume * price.product + work.sums * (price.finish + rounds * price.addition),
-        _mpi_seconds(own, grid, steps, sharing, price, network),
+        aligned,
+        shifted,
+        own.volume * price.product + finished * price.finish + math.ceil(added) * price.addition,
+        waited,
+        hidden,
         ciphertexts_held(own, sharing) * price.sent.fresh,
     )
 
 
 def _mpi_seconds(
-    own: Cuboid, grid: Cuboid, steps: int, sharing: Sharing, price: Prices, network: Network
-) -> float:
-    """Of all collectives, each of ciphertexts of its level."""
+    own: Cuboid,
+    grid: Cuboid,
+    steps: int,
+    sharing: Sharing,
+    price: Prices,
+    network: Network,
+    preparing: float,
+) -> tuple[float, float]:
+    """Of all collectives, each of ciphertexts of its level: those that a rank waits for, and those that it does not.
+
+    Args:
+        preparing: seconds in which a rank prepares its blocks.
+    """
     sent = price.sent
     nbytes = {
         "broadcast": sent.fresh,
@@ -199,4 +225,15 @@ def _mpi_seconds(
         "reduce": sent.summed,
     }
     taken = collectives_4d(own, grid, steps, 1) if sharing in TOGETHER else collectives_3d(own, grid, 1)
-    return math.fsum(replace(one, nbytes=one.nbytes * nbytes[one.kind]).seconds(network) for one in taken)
+    seconds: dict[str, float] = dict.fromkeys(nbytes, 0.0)
+    for one in taken:
+        seconds[one.kind] += replace(one, nbytes=one.nbytes * nbytes[one.kind]).seconds(network)
+    gathered = seconds.pop("all-gather") / own.k  # of one inner block
+    exposed = gathered
+    if gathered:
+        prepared = preparing / own.k
+        pieces = max(1, own.m // grid.n + own.n // grid.m)  # that a rank prepares, one after the other
+        multiplied = (own.m // grid.n) * (own.n // grid.m) * price.product  # of blocks that it prepared
+        arrived = max(prepared + gathered / pieces, prepared / pieces + gathered)
+        exposed = min(max(0.0, arrived - prepared - multiplied), gathered)
+    return math.fsum(seconds.values()) + exposed * own.k, (gathered - exposed) * own.k

@@ -35,7 +35,9 @@ from cipherblas.roles.program import Program
 class Sharing(str, Enum):
     """Ways to share the movements of blocks."""
 
-    none = "3d"
+    one_product = "t3d"
+    none = "e3d"
+    diagonals = "tdsc"
     per_rank = "4d-s"
     all_ranks_on_3d_grid = "4d*"
     all_ranks = "4d"

@@ -188,6 +188,14 @@ class Communicator(ABC):
         place[...] = words
         return place
 
+    def receive_ahead(self, kind: str, sources: Sequence[int]) -> Iterator[list[Words]]:
+        """What ranks send, message after message: `receive` from each of these, in this order.
+
+        Where it can, a thread of its own takes them while the caller computes: until it has got all of them, the caller
+        must receive nothing else. Here, where that makes no difference, each is received when it is asked for.
+        """
+        return (self.receive(kind, source) for source in sources)
+
     def finish(self) -> None:
         """Wait until all that was sent may be changed."""
         with self._timed():

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import atexit
 import os
+import queue
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,6 +55,7 @@ class MpiCommunicator(Communicator):
         self._comm = self._mpi.COMM_WORLD.Dup()
         self._pending: list[tuple[Any, Words]] = []
         self._failure: BaseException | None = None
+        self._heard: tuple[int, str] | None = None
         self._reserve = bytearray(RESERVE)
         super().__init__(self._comm.Get_rank(), self._comm.Get_size())
         atexit.register(self._end)
@@ -61,6 +64,32 @@ class MpiCommunicator(Communicator):
         words = np.ascontiguousarray(words)
         self._pending = [one for one in self._pending if not one[0].Test()]
         self._pending.append((self._comm.Isend([words, self._mpi.UINT64_T], to, DATA), words))
+
+    def receive_ahead(self, kind: str, sources: Sequence[int]) -> Iterator[list[Words]]:
+        """In a thread, where the MPI library allows that."""
+        if not sources or self._mpi.Query_thread() < self._mpi.THREAD_MULTIPLE:
+            return super().receive_ahead(kind, sources)
+        arrived: queue.SimpleQueue[list[Words] | BaseException] = queue.SimpleQueue()
+
+        def work() -> None:
+            try:
+                for source in sources:
+                    arrived.put(self._received(kind, source, None))
+            except BaseException as error:  # which the caller raises
+                arrived.put(error)
+
+        threading.Thread(target=work, name="messages", daemon=True).start()
+        return self._handed_over(arrived, len(sources))
+
+    def _handed_over(
+        self, arrived: queue.SimpleQueue[list[Words] | BaseException], count: int
+    ) -> Iterator[list[Words]]:
+        for _ in range(count):
+            with self._timed():
+                found = arrived.get()
+            if isinstance(found, BaseException):
+                raise found
+            yield found
 
     def _take(self, words: Words, source: int) -> None:
         request = self._comm.Irecv([words, self._mpi.UINT64_T], source, DATA)
@@ -100,14 +129,16 @@ class MpiCommunicator(Communicator):
             pause = min(2 * pause, LONGEST)
 
     def check(self) -> None:
-        """Raise RankError where a rank has failed."""
-        status = self._mpi.Status()
-        if not self._comm.Iprobe(self._mpi.ANY_SOURCE, FAULT, status):
-            return
-        words = np.empty(status.Get_count(self._mpi.UINT64_T), np.uint64)
-        rank = status.Get_source()
-        self._comm.Recv([words, self._mpi.UINT64_T], rank, FAULT)
-        raise RankError(rank, words.tobytes().rstrip(b"\0").decode(errors="replace"))
+        """Raise RankError where a rank has failed, in whichever thread asks."""
+        if self._heard is None:
+            status = self._mpi.Status()
+            message = self._comm.Improbe(self._mpi.ANY_SOURCE, FAULT, status)  # nobody else receives it
+            if message is None:
+                return
+            words = np.empty(status.Get_count(self._mpi.UINT64_T), np.uint64)
+            message.Recv([words, self._mpi.UINT64_T])
+            self._heard = status.Get_source(), words.tobytes().rstrip(b"\0").decode(errors="replace")
+        raise RankError(*self._heard)
 
     def failed(self, error: BaseException) -> None:
         """Tell all others, once; this process then ends the run when it exits."""

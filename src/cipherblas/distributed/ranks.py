@@ -2,7 +2,9 @@
 
 Ways to share the movements of data inside block products (RotateAlign, then R steps of ShiftByStep):
 
-3d      every block product moves both of its operands: T3D, E3D, and the baseline with diagonal blocks;
+t3d     every block product moves both of its operands, and each is a rank's only one: the grid is the blocks;
+e3d     the same on the grid that moves least, of any blocks;
+tdsc    the same, by diagonals of a square grid of blocks: of an operand, or of a column times a row of blocks;
 4d-s    a rank moves each of its blocks once, for all its block products;
 4d      the ranks that hold the same blocks share that out, each taking some of the offsets, on the grid of `grid_4d`;
 4d*     the same on the grid of `grid_3d`.
@@ -22,7 +24,8 @@ from cipherblas.common.errors import ParameterError, ShapeError
 from cipherblas.distributed.cuboid import Cuboid, checked
 from cipherblas.distributed.grids import grid_3d, grid_4d
 
-Sharing = Literal["3d", "4d-s", "4d*", "4d"]
+Sharing = Literal["t3d", "e3d", "tdsc", "4d-s", "4d*", "4d"]
+EACH: tuple[Sharing, ...] = ("t3d", "e3d", "tdsc")  # those in which every block product moves both operands
 TOGETHER: tuple[Sharing, ...] = ("4d*", "4d")  # those in which ranks share the movements of one block
 Side = Literal[
     "left", "up"
@@ -49,13 +52,35 @@ class Work:
 def grid_of(blocks: Cuboid, ranks: int, steps: int, sharing: Sharing) -> Cuboid:
     """The grid of at most so many ranks for a way to share.
 
+    In T3D a rank has one block product. In TDSC ranks have diagonals: along the inner dimension where all of them add
+    to each block of the result, along the rows where diagonals are of the result itself.
+
     Args:
         steps: R, see `cgemm.steps_of`.
 
     Raises:
-        ParameterError: there is no rank, or no such way to share.
+        ParameterError: there is no rank, no such way to share, T3D has fewer ranks than block products, or TDSC no
+            square grid of blocks beside a single row or column.
+
+    Source: FHE4DMM, Sections III-A (T3D), IV-A and VII-A (TDSC), IV-B (E3D), V-B-2 (4D).
     """
     _check_sharing(sharing)
+    if sharing == "t3d":
+        if ranks < blocks.volume:
+            raise ParameterError(
+                "T3D needs a rank for every block product.", expected=f"{blocks.volume} ranks", got=ranks
+            )
+        return blocks
+    if sharing == "tdsc":
+        least, diagonals, others = sorted(blocks)
+        if least != 1 or diagonals != others:
+            raise ParameterError(
+                "TDSC takes a square grid of blocks, and a single row or column of them beside it.",
+                expected="g × 1 × g, 1 × g × g or g × g × 1 blocks (m × n × k)",
+                got=" × ".join(map(str, blocks)),
+            )
+        taking = min(ranks, diagonals)
+        return Cuboid(taking, 1, 1) if blocks.k == 1 else Cuboid(1, 1, taking)
     return grid_4d(blocks, ranks, steps) if sharing == "4d" else grid_3d(blocks, ranks)
 
 
@@ -100,7 +125,7 @@ def work_of(own: Cuboid, grid: Cuboid, steps: int, sharing: Sharing) -> Work:
     """
     _check_sharing(sharing)
     left, right = Fraction(own.m * own.k), Fraction(own.n * own.k)
-    if sharing == "3d":
+    if sharing in EACH:
         left = right = Fraction(own.volume)
     elif sharing in TOGETHER:
         left, right = left / grid.n, right / grid.m
@@ -119,7 +144,7 @@ def ciphertexts_held(own: Cuboid, sharing: Sharing) -> int:
     """
     _check_sharing(sharing)
     blocks = own.m * own.k + own.n * own.k + own.m * own.n
-    return blocks if sharing == "3d" else blocks + own.m + own.n
+    return blocks if sharing in EACH else blocks + own.m + own.n
 
 
 def rotation_keys(

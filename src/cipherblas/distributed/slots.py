@@ -1,10 +1,11 @@
 """Products of blocks in slots on a grid of ranks: a schedule of the task graph that one process runs, with any kernel.
 
-Rank (i, j, t) of a grid has some rows, columns and inner blocks, and adds up its block products; ranks along the inner
-dimension add theirs by a binary tree of additions modulo q; the first of them finishes the blocks of the result, which
-all ranks then get, as whatever comes after a product is done by every rank. How movements inside block products are
-shared (`Sharing`): "3d" moves both operands in every block product; "4d-s" prepares each block of a rank once; in "4d*"
-and "4d", which differ in their grids, the ranks that hold the same blocks prepare some of them each, and gather them.
+A rank adds up its block products (`cuts`); ranks that have sums of the same blocks add these, each block by a binary
+tree of additions modulo q whose root finishes it, and each is the root of some. All ranks then get the blocks of the
+result, as whatever comes after a product is done by every rank. How movements inside block products are shared
+(`Sharing`): "t3d", "e3d" and "tdsc" move both operands in every block product; "4d-s" prepares each block of a rank
+once; in "4d*" and "4d", which differ in their grids, the ranks that hold the same blocks prepare some of them each, and
+send them to each other: a block goes while the next one is prepared, and while those that are there are multiplied.
 
 Sums modulo q are exact: the residues are those of one process. Source: FHE4DMM, Sections III-A, IV and V. What is
 shared in 4D here are whole blocks of a kernel's prepared operands, not the rotations inside one.
@@ -13,16 +14,17 @@ shared in 4D here are whole blocks of a kernel's prepared operands, not the rota
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
 from cipherblas.common.errors import ParameterError
 from cipherblas.distributed.communicator import Communicator, Words
 from cipherblas.distributed.cuboid import Cuboid
-from cipherblas.distributed.ranks import TOGETHER, Sharing, grid_of, ranks_of
+from cipherblas.distributed.cuts import GridCut, Place, cut_of
+from cipherblas.distributed.ranks import EACH, TOGETHER, Sharing
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.native import Native
 from cipherblas.evaluators.slots.symbolic import Symbolic
@@ -33,7 +35,7 @@ from cipherblas.runtime.tasks import TaskGraph, Template
 
 SCHEDULE = "ranks"
 FACTS = 4 + len(SlotErrors._fields)  # numbers that go with each ciphertext
-SHARINGS: tuple[Sharing, ...] = ("3d", "4d-s", "4d*", "4d")
+SHARINGS: tuple[Sharing, ...] = get_args(Sharing)
 
 
 class OnGrid(NamedTuple):
@@ -106,13 +108,6 @@ def _unpacked(ev: Any, arrays: Sequence[Words]) -> list[Ct]:
     return [ev.ciphertext(one, fact.tolist()) for one, fact in zip(words, facts, strict=True)]
 
 
-def share(length: int, parts: int, index: int) -> range:
-    """The blocks of a part: neighbours, the first parts having one more where they do not divide."""
-    size, more = divmod(length, parts)
-    start = index * size + min(index, more)
-    return range(start, start + size + (index < more))
-
-
 def on_grid(
     graph: TaskGraph, ev: Evaluator, sources: Sequence[Grid], done: Done | None
 ) -> list[list[list[Any]]]:
@@ -128,111 +123,158 @@ class _Product:
     def __init__(self, graph: TaskGraph, ev: Any, sources: Sequence[Grid], done: Done | None) -> None:
         self.works, self.ev, self.done = graph.works, ev, done
         self.left, self.right = sources
-        self.blocks = Cuboid(len(self.left), len(self.right[0]), len(self.right))
         division: Division = ev.division
         self.communicator, self.sharing = division.communicator, division.sharing
-        self.grid = grid_of(self.blocks, self.communicator.size, graph.terms, self.sharing)
-        division.products.append(OnGrid(self.blocks, self.grid))
-        self.places = list(ranks_of(self.grid))  # by rank; further ranks have nothing to multiply
-        self.number = {place: rank for rank, place in enumerate(self.places)}
+        self.blocks = Cuboid(len(self.left), len(self.right[0]), len(self.right))
+        self.cut = cut_of(self.blocks, self.communicator.size, graph.terms, self.sharing)
+        division.products.append(OnGrid(self.blocks, self.cut.grid))
+        self.rank = self.communicator.rank
 
     def run(self) -> list[list[Any]]:
         """All blocks of the result."""
-        rank, finished = self.communicator.rank, {}
-        if rank < len(self.places):
-            sums = self._reduced(self._products())
-            if sums is not None:
-                finished = {place: self.works["finish"](self.ev, one) for place, one in sums.items()}
+        finished: dict[Place, list[Ct]] = {}
+        if self.rank < self.cut.grid.volume:
+            sums: dict[Place, Any] = {}
+            if self.sharing in EACH:
+                self._multiply_each(sums)
+            else:
+                self._multiply_prepared(sums)
+            whole = self._added(sums)
+            finished = {place: self.works["finish"](self.ev, one) for place, one in whole.items()}
         return self._everywhere(finished)
 
-    def _own(self, rank: int) -> tuple[range, range, range]:
-        """Rows, columns and inner blocks of a rank."""
-        i, j, t = self.places[rank]
-        b, p = self.blocks, self.grid
-        return share(b.m, p.m, i), share(b.n, p.n, j), share(b.k, p.k, t)
+    # ---- sums of block products ----
 
-    def _products(self) -> dict[tuple[int, int], list[Ct]]:
-        """The sums of this rank's block products."""
-        rows, columns, inner = self._own(self.communicator.rank)
-        sums: dict[tuple[int, int], Any] = {}
+    def _multiply_each(self, sums: dict[Place, Any]) -> None:
+        """Every block product by itself."""
+        for i, j, t in self.cut.products(self.rank):
+            sums[i, j] = self.works["multiply once"](
+                self.ev, self.left[i][t], self.right[t][j], sums.get((i, j))
+            )
+            self._tick()
+
+    def _multiply_prepared(self, sums: dict[Place, Any]) -> None:
+        """Blocks are prepared once, in 4D by one of the ranks that hold them."""
+        assert isinstance(self.cut, GridCut)
+        rows, columns, inner = self.cut.own(self.rank)
         for t in inner:
-            if self.sharing == "3d":
-                for i, j in itertools.product(rows, columns):
-                    sums[i, j] = self.works["multiply once"](
-                        self.ev, self.left[i][t], self.right[t][j], sums.get((i, j))
-                    )
-                    self._tick()
-                continue
-            right = self._prepared("prepare right", {j: self.right[t][j] for j in columns}, 0)
-            left = self._prepared("prepare left", {i: self.left[i][t] for i in rows}, 1)
-            for i, j in itertools.product(rows, columns):
-                sums[i, j] = self.works["multiply"](self.ev, left[i], right[j], sums.get((i, j)))
-                self._tick()
-        return sums
+            right = _Side("prepare right", {j: self.right[t][j] for j in columns}, 0)
+            left = _Side("prepare left", {i: self.left[i][t] for i in rows}, 1)
+            sides = (right, left)
+            groups = [self._sharing_ranks(side) for side in sides]
+            orders = [self._order(side, group) for side, group in zip(sides, groups, strict=True)]
+            coming = [
+                (side, rank, number)
+                for side, order in zip(sides, orders, strict=True)
+                for rank, number in order
+                if rank != self.rank
+            ]
+            arrived = self.communicator.receive_ahead("blocks", [rank for _, rank, _ in coming])
+            for side, group, order in zip(sides, groups, orders, strict=True):
+                self._prepare_own(side, group, [number for rank, number in order if rank == self.rank])
+            self._multiply_new(sums, left.made, right.made, itertools.product(left.made, right.made))
+            for (side, _, number), message in zip(coming, arrived, strict=True):
+                side.made[number] = _unpacked(self.ev, message)
+                new = (
+                    itertools.product([number], right.made)
+                    if side is left
+                    else itertools.product(left.made, [number])
+                )
+                self._multiply_new(sums, left.made, right.made, new)
+            self.communicator.finish()
+
+    def _multiply_new(
+        self,
+        sums: dict[Place, Any],
+        left: Mapping[int, Any],
+        right: Mapping[int, Any],
+        places: Iterable[Place],
+    ) -> None:
+        for i, j in places:
+            sums[i, j] = self.works["multiply"](self.ev, left[i], right[j], sums.get((i, j)))
+            self._tick()
 
     def _tick(self) -> None:
         if self.done is not None:
             self.done(Template("multiply", steps=1))
 
-    def _prepared(self, name: str, blocks: Mapping[int, Any], axis: int) -> dict[int, Any]:
-        """Blocks prepared: in 4D some of them by each of the ranks that hold them, which differ along `axis`."""
-        work, ev = self.works[name], self.ev
-        place = self.places[self.communicator.rank]
-        along = self.grid[axis]
-        if self.sharing not in TOGETHER or along == 1:
-            return {number: work(ev, block) for number, block in blocks.items()}
-        i, j, t = place
-        others = [(index, j, t) if axis == 0 else (i, index, t) for index in range(along)]
-        group = [self.number[other] for other in others]
-        mine = [number for place_of, number in enumerate(blocks) if place_of % along == place[axis]]
-        made = {number: work(ev, blocks[number]) for number in mine}
-        words = [array for number in mine for array in _packed(ev, _listed(made[number]))]
-        lengths = np.array([len(made[number]) for number in mine], np.uint64)
-        found: dict[int, Any] = {}
-        for index, message in enumerate(self.communicator.all_gather("blocks", [lengths, *words], group)):
-            count, arrays = message[0], message[1:]
-            numbers = [number for place_of, number in enumerate(blocks) if place_of % along == index]
-            for number, length in zip(numbers, count.tolist(), strict=True):
-                some, arrays = arrays[: length + 1], arrays[length + 1 :]  # one array of facts for each block
-                found[number] = made[number] if number in made else _unpacked(ev, some)
+    def _sharing_ranks(self, side: _Side) -> list[int]:
+        """The ranks that prepare blocks of a side together."""
+        assert isinstance(self.cut, GridCut)
+        return self.cut.along(self.rank, side.axis) if self.sharing in TOGETHER else [self.rank]
+
+    @staticmethod
+    def _order(side: _Side, group: Sequence[int]) -> list[tuple[int, int]]:
+        """Who prepares which block, in turns, in the order in which they are ready."""
+        return [(group[place % len(group)], number) for place, number in enumerate(side.blocks)]
+
+    def _prepare_own(self, side: _Side, group: Sequence[int], numbers: Sequence[int]) -> None:
+        """This rank's blocks, each of which goes to the others as soon as it is ready."""
+        others = [rank for rank in group if rank != self.rank]
+        for number in numbers:
+            made = self.works[side.work](self.ev, side.blocks[number])
+            side.made[number] = made
+            words = _packed(self.ev, _listed(made)) if others else []
+            for rank in others:
+                self.communicator.send("blocks", words, rank)
+
+    # ---- from sums to the result ----
+
+    def _added(self, sums: dict[Place, list[Ct]]) -> dict[Place, list[Ct]]:
+        """The blocks that this rank finishes, each the sum of those of all ranks that have sums of it."""
+        group = self.cut.adding(self.rank)
+        if len(group) == 1:
+            return {place: sums[place] for place in self.cut.finished(self.rank)}
+        found: dict[Place, list[Ct]] = {}
+        for root in group:
+            places = self.cut.finished(root)
+            if not places:
+                continue
+            message = _packed(self.ev, [ct for place in places for ct in sums[place]])
+            length = len(sums[places[0]])
+            for place in places:
+                del sums[place]
+            total = self.communicator.reduce("sum", message, self._plus, root, group)
+            if total is not None:
+                cts = iter(_unpacked(self.ev, total))
+                found = {place: list(itertools.islice(cts, length)) for place in places}
         return found
 
-    def _reduced(self, sums: dict[tuple[int, int], list[Ct]]) -> dict[tuple[int, int], list[Ct]] | None:
-        """The sums over the inner dimension, on the first of its ranks; None on the others."""
-        if self.grid.k == 1:
-            return sums
-        i, j, _ = self.places[self.communicator.rank]
-        group = [self.number[i, j, t] for t in range(self.grid.k)]
-        lengths = [len(cts) for cts in sums.values()]
+    def _plus(self, mine: Sequence[Words], theirs: Sequence[Words]) -> list[Words]:
+        pairs = zip(_unpacked(self.ev, mine), _unpacked(self.ev, theirs), strict=True)
+        return _packed(self.ev, [self.ev.add(x, y) for x, y in pairs])
 
-        def add(mine: Sequence[Words], theirs: Sequence[Words]) -> list[Words]:
-            pairs = zip(_unpacked(self.ev, mine), _unpacked(self.ev, theirs), strict=True)
-            return _packed(self.ev, [self.ev.add(x, y) for x, y in pairs])
-
-        message = _packed(self.ev, [ct for cts in sums.values() for ct in cts])
-        total = self.communicator.reduce("sum", message, add, group[0], group)
-        if total is None:
-            return None
-        cts = iter(_unpacked(self.ev, total))
-        return {
-            place: list(itertools.islice(cts, length)) for place, length in zip(sums, lengths, strict=True)
-        }
-
-    def _everywhere(self, finished: Mapping[tuple[int, int], list[Ct]]) -> list[list[Any]]:
+    def _everywhere(self, finished: Mapping[Place, list[Ct]]) -> list[list[Any]]:
         """The result's blocks, from the ranks that finished them, on all."""
         message = _packed(self.ev, [ct for cts in finished.values() for ct in cts])
-        found: dict[tuple[int, int], list[Ct]] = dict(finished)
+        found: dict[Place, list[Ct]] = dict(finished)
         each = self.communicator.all_gather("blocks", message)
         for rank, arrays in enumerate(each):
-            if rank == self.communicator.rank or len(arrays) == 1:
+            places = self.cut.finished(rank)
+            if rank == self.rank or not places:
                 continue
-            rows, columns, _ = self._own(rank)
-            places = list(itertools.product(rows, columns))
             cts = _unpacked(self.ev, arrays)
             length = len(cts) // len(places)
             for number, place in enumerate(places):
                 found[place] = cts[number * length : (number + 1) * length]
         return [[found[i, j] for j in range(self.blocks.n)] for i in range(self.blocks.m)]
+
+
+@dataclass
+class _Side:
+    """The blocks of one operand at an inner index.
+
+    Attributes:
+        work: what prepares them.
+        blocks: by their number.
+        axis: along which ranks differ that hold the same blocks.
+        made: those that are prepared so far.
+    """
+
+    work: str
+    blocks: Mapping[int, Any]
+    axis: int
+    made: dict[int, Any] = field(default_factory=dict)
 
 
 def _listed(prepared: Any) -> list[Ct]:

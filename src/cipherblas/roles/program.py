@@ -77,14 +77,16 @@ class Program(PlannedProgram):
             communicator: of a program that several ranks run together, each with a server of its own: this rank's end
                 of their messages, `MpiCommunicator()` under mpiexec. The result is on rank 0, bit for bit that of one
                 process. A server keeps the keys that its rank uses, and no others.
-            sharing: how ranks share the block products of a product in slots: "3d" moves both operands in each of them,
-                "4d-s" each block of a rank once, "4d*" once among the ranks that hold it; "4d" the same on
-                another grid of ranks, on which fewer hold the same.
+            sharing: how ranks share the block products of a product in slots. "t3d" (a rank for each), "e3d" (a grid of
+                ranks) and "tdsc" (diagonals of blocks) move both operands in each of them, "4d-s" each block of a rank
+                once, "4d*" once among the ranks that hold it; "4d" the same on another grid of ranks, on which fewer
+                hold the same.
 
         Raises:
             MismatchError: the keys belong to another program.
             MissingKeyError: a key that the plan declares is not among them.
-            ParameterError: there is no engine of that name.
+            ParameterError: there is no engine of that name, or no such way to share; where the server runs, blocks that
+                "t3d" or "tdsc" cannot share.
         """
         return Server(
             self,

@@ -1,0 +1,86 @@
+"""Products in slots on real ranks of MPI: every way to share, every kernel, bit for bit what one process computes."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+
+import pytest
+
+import cipherblas as cb
+from cipherblas.distributed.cuts import cut_of
+from cipherblas.distributed.slots import SHARINGS
+from tests.distributed.test_slots_on_ranks import ON_DIAGONALS, SHAPES, InBlocks
+from tests.support.mpi import on_ranks
+
+ON_RANKS = {  # which shapes
+    2: (*SHAPES, *(f"diagonals {name}" for name in ON_DIAGONALS)),
+    3: ("indivisible", "diagonals left", "three"),
+    4: ("square", "flat", "diagonals result", "three"),
+}
+KERNELS = ("fhe-mm", "fame", "skewed", "bicyclic")
+RUNS = """
+import json, sys
+from pathlib import Path
+import cipherblas as cb
+from cipherblas.distributed.mpi import MpiCommunicator
+
+folder = Path(sys.argv[1])
+communicator, found = MpiCommunicator(), {}
+for name, sharings in json.loads(sys.argv[2]).items():
+    program = cb.Program.load(folder / name / "plan", insecure=True)
+    keys = cb.EvaluationKeys.load(folder / name / "keys", insecure=True)
+    sent = {x: cb.EncryptedOperand.load(folder / name / x, insecure=True) for x in "ab"}
+    for sharing in sharings:
+        server = program.server(keys, communicator=communicator, sharing=sharing)
+        found[f"{name} {sharing}"] = server.run(sent).digest
+        assert server.sent == server.rank_runs[communicator.rank].sent
+if communicator.rank == 0:
+    (folder / f"found-{communicator.size}").write_text(json.dumps(found))
+communicator.barrier()
+"""
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, InBlocks]]:
+    """In files: each kernel with each shape, and with those that diagonals of blocks can share."""
+    folder, found = tmp_path_factory.mktemp("slots"), {}
+    shapes = {**SHAPES, "three": (20, 8, 8)}
+    shapes |= {f"diagonals {name}": shape for name, shape in ON_DIAGONALS.items()}
+    for kernel, (name, shape) in itertools.product(KERNELS, shapes.items()):
+        whole = InBlocks(shape, kernel)
+        place = folder / f"{kernel} {name}"
+        place.mkdir()
+        whole.program.save(place / "plan")
+        whole.keys.save(place / "keys")
+        for operand, one in whole.sent.items():
+            one.save(place / operand)
+        found[place.name] = whole
+    return folder, found
+
+
+@pytest.mark.parametrize("ranks", ON_RANKS)
+def test_every_way_to_share_with_every_kernel(programs: tuple[Path, dict[str, InBlocks]], ranks: int) -> None:
+    """Square, flat, large M, slim, indivisible, and squares of blocks; what is sent is what was planned."""
+    folder, programs_of = programs
+    names = itertools.product(KERNELS, ON_RANKS[ranks])
+    each = {name: programs_of[name] for name in map(" ".join, names)}
+    wanted = {name: [one for one in SHARINGS if shares(whole, ranks, one)] for name, whole in each.items()}
+    done = on_ranks(ranks, "-c", RUNS, str(folder), json.dumps(wanted))
+    assert done.returncode == 0, done.stderr
+    found = json.loads((folder / f"found-{ranks}").read_text())
+    assert len(found) == sum(map(len, wanted.values()))
+    assert {name.split()[-1] for name in found} == set(SHARINGS)
+    for name, whole in each.items():
+        for sharing in wanted[name]:
+            assert found[f"{name} {sharing}"] == whole.alone.digest, (name, sharing)
+
+
+def shares(whole: InBlocks, ranks: int, sharing: object) -> bool:
+    """Whether there are ranks enough, or diagonals."""
+    try:
+        cut_of(whole.blocks, ranks, 1, sharing)  # type: ignore[arg-type]
+    except cb.ParameterError:
+        return False
+    return True
