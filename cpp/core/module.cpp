@@ -85,9 +85,10 @@ NB_MODULE(_core, m) {
     nb::class_<Context> context(m, "Context",
                                 "Ring degree, q and special primes, and the digits of key switching.");
     context
-        .def(nb::init<std::size_t, const std::vector<std::uint64_t>&, const std::vector<std::uint64_t>&,
-                      int>(),
-             "n"_a, "q"_a, "p"_a, "alpha"_a, nb::call_guard<nb::gil_scoped_release>())
+        .def(nb::init<std::size_t, const std::vector<std::uint64_t>&, const std::vector<std::uint64_t>&, int,
+                      const std::vector<int>&>(),
+             "n"_a, "q"_a, "p"_a, "alpha"_a, "digit_limbs"_a = std::vector<int>(),
+             nb::call_guard<nb::gil_scoped_release>())
         .def_prop_ro("n", &Context::n)
         .def_prop_ro("slots", &Context::slots)
         .def_prop_ro("num_q", &Context::num_q)

@@ -16,11 +16,12 @@ namespace cipherblas {
 // Limbs are numbered by their position in the basis: q_i at i, p_j at num_q + j.
 class Context {
   public:
-    // alpha: number of q limbs per digit. Throws std::invalid_argument on primes that do not fit (Basis), when there
-    // is no q prime, and unless 1 <= alpha <= 64, there are at most 63 special primes and at most 512 digits (what the
-    // kernels sum up, see RotationTerm).
+    // alpha: number of q limbs per digit. digit_limbs: if not empty, that of each digit from q_0 on; alpha is the most.
+    // Throws std::invalid_argument on primes that do not fit (Basis), when there is no q prime, and unless 1 <= alpha <=
+    // 64, digits have all q limbs and from 1 to alpha each, there are at most 63 special primes and at most 512 digits
+    // (what the kernels sum up, see RotationTerm).
     Context(std::size_t n, const std::vector<std::uint64_t>& q, const std::vector<std::uint64_t>& p,
-            int alpha);
+            int alpha, const std::vector<int>& digit_limbs = {});
 
     const Basis& basis() const { return basis_; }
     std::size_t n() const { return basis_.n(); }
@@ -41,11 +42,13 @@ class Context {
     void write_key_limb(std::uint64_t* limb, const std::uint64_t* residues) const;
     void read_key_limb(std::uint64_t* residues, const std::uint64_t* limb) const;
 
-    // ceil(limbs / alpha)
-    int digits(int limbs) const { return (limbs + alpha_ - 1) / alpha_; }
-    int digit_begin(int digit) const { return digit * alpha_; }
+    // Digits of the first `limbs` q limbs, at least one of them.
+    int digits(int limbs) const { return owner(limbs - 1) + 1; }
+    // The digit of a q limb.
+    int owner(int limb) const { return owners_[static_cast<std::size_t>(limb)]; }
+    int digit_begin(int digit) const { return begins_[static_cast<std::size_t>(digit)]; }
     int digit_end(int digit, int limbs) const {
-        const int end = (digit + 1) * alpha_;
+        const int end = begins_[static_cast<std::size_t>(digit) + 1];
         return end < limbs ? end : limbs;
     }
 
@@ -58,8 +61,12 @@ class Context {
 
   private:
     static constexpr int kMaxDigits = 512;
+    void divide(const std::vector<int>& digit_limbs);
+
     Basis basis_;
     int num_q_, num_p_, alpha_;
+    std::vector<int> begins_,
+        owners_;  // of digits: the first limb of each and the end of all; of limbs: the digit
     bool packs_keys_ = true;
     mutable std::mutex lock_;
     mutable std::map<std::tuple<int, int, bool>, std::unique_ptr<const BaseConversion>> conversions_;

@@ -49,7 +49,7 @@ class Decomposition {
     void transform(int target, int part, DigitRange range, const Upcoming& upcoming, std::uint64_t* scratch,
                    std::uint64_t* apart) const;
     // Which digit has the limb for its own; -1: none.
-    int owner(int limb) const { return limb < limbs_ ? limb / context_->alpha() : -1; }
+    int owner(int limb) const { return limb < limbs_ ? context_->owner(limb) : -1; }
 
   private:
     std::uint64_t* block(int digit) const {

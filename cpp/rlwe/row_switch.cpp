@@ -30,7 +30,7 @@ RowDigits::RowDigits(const Context& context, int limbs)
       extended_(Buffer::of_words(static_cast<std::size_t>(rows_ * digits_) * context.n())) {
     for (int row = 0; row < rows_; ++row) {
         for (int d = 0; d < digits_; ++d) {
-            const bool own = row < limbs && row / context.alpha() == d;
+            const bool own = row < limbs && context.owner(row) == d;
             const std::size_t place = static_cast<std::size_t>(row * digits_ + d) * context.n();
             pointers_.push_back(own ? input(row) : extended_.words() + place);
         }

@@ -27,7 +27,7 @@ void make_switching_key(const Context& context, const PolynomialView& secret, co
         std::uint64_t* const b = product + n;
 
         k.ntt_of_signed(b, noise + digit * n, 1, false, context.table(limb));
-        if (limb < limbs && limb / context.alpha() == static_cast<int>(digit)) {
+        if (limb < limbs && context.owner(limb) == static_cast<int>(digit)) {
             k.mul_scalar(product, source.limb(limb), special.product(limb), n, m);
             k.add(b, b, product, n, m);
         }

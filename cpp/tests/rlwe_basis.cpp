@@ -128,6 +128,26 @@ TEST(Context, MakesAConversionOnce) {
     EXPECT_EQ(context.digit_end(2, 5), 5);
 }
 
+TEST(Context, DividesLimbsIntoUnlikeDigits) {
+    const std::vector<std::uint64_t> primes = primes_below(16, 45, 7);
+    const std::vector<std::uint64_t> q(primes.begin(), primes.begin() + 5),
+        p(primes.begin() + 5, primes.end());
+    const Context context(16, q, p, 3, {1, 3, 1});
+    const int digits[] = {1, 2, 2, 2, 3}, owners[] = {0, 1, 1, 1, 2};
+    for (int limb = 0; limb < 5; ++limb) {
+        EXPECT_EQ(context.digits(limb + 1), digits[limb]);
+        EXPECT_EQ(context.owner(limb), owners[limb]);
+    }
+    EXPECT_EQ(context.digit_begin(1), 1);
+    EXPECT_EQ(context.digit_end(1, 3), 3);
+    EXPECT_EQ(context.digit_end(1, 5), 4);
+    EXPECT_EQ(context.digit_end(2, 5), 5);
+    for (const std::vector<int>& sizes :
+         {std::vector<int>{3, 1}, {3, 3}, {1, 1, 1, 1, 1}, {2, 2, 1}, {4, 1}, {3, 0, 2}, {3, 3, -1}}) {
+        EXPECT_THROW(Context(16, q, p, 3, sizes), std::invalid_argument);
+    }
+}
+
 TEST(Basis, KeepsPermutationsAlive) {
     const Basis basis(8, primes_below(8, 40, 1));
     const auto held = basis.permutation(5);

@@ -94,10 +94,10 @@ def test_phase_when_the_first_prime_is_the_larger() -> None:
 
 
 @pytest.mark.parametrize("limbs", [1, 3, 5])
-@pytest.mark.parametrize("alpha", [1, 2, 3])
-def test_switching_key_equation(limbs: int, alpha: int) -> None:
+@pytest.mark.parametrize(("alpha", "sizes"), [(1, ()), (2, ()), (3, ()), (3, (1, 3, 1)), (3, (2, 3))])
+def test_switching_key_equation(limbs: int, alpha: int, sizes: tuple[int, ...]) -> None:
     """b_d + a_d s = e_d + P g_d s', all in Montgomery form; a is taken as it is."""
-    ring = Ring(alpha=alpha)
+    ring = Ring(alpha=alpha, digit_limbs=sizes)
     rows, digits = ring.rows(limbs), ring.digits(limbs)
     source = ring.random_rows(range(len(ring.moduli)))
     a = np.stack([ring.random_rows(rows) for _ in digits])

@@ -15,15 +15,35 @@ from tests.support.ring_oracle import Integers, Ring, Words, to_object
 ORDERS = ("limb", "rotation")
 
 
-def rings(alpha: int, special: int) -> Ring:
-    return Ring(n=16, q_bits=(50, 40, 41, 42, 43), special=special, alpha=alpha)
+Division = int | tuple[int, ...]  # limbs per digit: as many in each, or those of each from q_0 on
+
+
+def rings(division: Division, special: int | None = None) -> Ring:
+    sizes = () if isinstance(division, int) else division
+    alpha = max(sizes) if sizes else division
+    special = alpha if special is None else special
+    return Ring(n=16, q_bits=(50, 40, 41, 42, 43), special=special, alpha=alpha, digit_limbs=sizes)
 
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize(("limbs", "key_limbs"), [(5, 5), (4, 5), (3, 5), (1, 5), (1, 1), (3, 4)])
-@pytest.mark.parametrize(("alpha", "special"), [(1, 1), (2, 2), (3, 3), (5, 5), (4, 1)])
-def test_one_rotation(alpha: int, special: int, limbs: int, key_limbs: int, order: str) -> None:
-    ring = rings(alpha, special)
+@pytest.mark.parametrize(
+    ("division", "special"),
+    [
+        (1, 1),
+        (2, 2),
+        (3, 3),
+        (5, 5),
+        (4, 1),
+        ((1, 3, 1), 3),
+        ((3, 2), 3),
+        ((4, 1), 2),
+        ((1, 4), 1),
+        ((5,), 5),
+    ],
+)
+def test_one_rotation(division: Division, special: int, limbs: int, key_limbs: int, order: str) -> None:
+    ring = rings(division, special)
     x, key = ring.random_ciphertext(limbs), ring.random_key(key_limbs)
     for galois in (5, 2 * ring.n - 1, 1):
         terms = [(0, 0, galois, 0, -1)]
@@ -34,9 +54,9 @@ def test_one_rotation(alpha: int, special: int, limbs: int, key_limbs: int, orde
 
 
 @pytest.mark.parametrize(("limbs", "key_limbs"), [(5, 5), (3, 5), (1, 2)])
-@pytest.mark.parametrize("alpha", [1, 2, 3])
-def test_relinearisation(alpha: int, limbs: int, key_limbs: int) -> None:
-    ring = rings(alpha, alpha)
+@pytest.mark.parametrize("division", [1, 2, 3, (1, 3, 1), (2, 1, 2), (4, 1)])
+def test_relinearisation(division: Division, limbs: int, key_limbs: int) -> None:
+    ring = rings(division)
     x, key = ring.random_ciphertext(limbs, 3), ring.random_key(key_limbs)
     c0, c1, c2 = ring.polynomials(x)
     modulus = prod(ring.moduli[i] for i in ring.rows(limbs))
@@ -50,9 +70,9 @@ def test_relinearisation(alpha: int, limbs: int, key_limbs: int) -> None:
 
 
 @pytest.mark.parametrize(("limbs", "key_limbs"), [(5, 5), (3, 5), (1, 2)])
-@pytest.mark.parametrize("alpha", [1, 2, 3])
-def test_relinearised_product(alpha: int, limbs: int, key_limbs: int) -> None:
-    ring = rings(alpha, alpha)
+@pytest.mark.parametrize("division", [1, 2, 3, (1, 3, 1), (2, 1, 2), (4, 1)])
+def test_relinearised_product(division: Division, limbs: int, key_limbs: int) -> None:
+    ring = rings(division)
     x, y, key = ring.random_ciphertext(limbs), ring.random_ciphertext(limbs), ring.random_key(key_limbs)
     for left, right in ((x, y), (x, x)):
         product = ring.context.multiply_sum([left], [right])
@@ -118,7 +138,7 @@ def transforms(draw: st.DrawFn) -> dict:
         plaintext = draw(st.integers(0, plaintexts - 1)) if with_plaintext[output] else -1
         terms.append((output, draw(st.integers(0, sources - 1)), galois, key, plaintext))
     return {
-        "alpha": draw(st.integers(1, 5)),
+        "division": draw(st.integers(1, 5) | st.sampled_from([(1, 3, 1), (2, 1, 2), (4, 1), (1, 1, 1, 2)])),
         "special": draw(st.integers(1, 3)),
         "limbs": limbs,
         "sources": sources,
@@ -134,7 +154,10 @@ def transforms(draw: st.DrawFn) -> dict:
 @settings(max_examples=3 * settings.default.max_examples // 2)
 @given(case=transforms())
 def test_any_transform_in_both_orders(case: dict) -> None:
-    ring = Ring(n=16, alpha=case["alpha"], special=case["special"], seed=case["seed"])
+    division = case["division"]
+    sizes = () if isinstance(division, int) else division
+    alpha = max(sizes, default=division)
+    ring = Ring(n=16, alpha=alpha, special=case["special"], seed=case["seed"], digit_limbs=sizes)
     sources = [ring.random_ciphertext(case["limbs"]) for _ in range(case["sources"])]
     keys = [ring.random_key(limbs) for limbs in case["key_limbs"]]
     coefficients = [

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import itertools
 import json
 import math
 import subprocess
 import sys
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from hypothesis import strategies as st
 from cipherblas import _core
 from cipherblas.common.errors import InsecureParametersWarning, ParameterError, SecurityError
 from cipherblas.crypto import security
+from cipherblas.crypto.digits import digit_ranges, equal_digits
 from cipherblas.crypto.keys.generation import make_evaluation_keys, make_switching_key
 from cipherblas.crypto.keys.request import WEIGHTS, KeyRequest
 from cipherblas.crypto.keys.secret import generate_secret
@@ -126,6 +129,13 @@ def test_the_table_is_enforced(n: int, bound: int) -> None:
         {"alpha": 0},
         {"alpha": 3},
         {"q_bits": [40.0] * 70, "alpha": 65},
+        {"digit_limbs": []},
+        {"digit_limbs": [1]},
+        {"digit_limbs": [1, 2]},
+        {"digit_limbs": [2, 0]},
+        {"digit_limbs": [3, -1]},
+        {"digit_limbs": [1.0, 1.0]},
+        {"digit_limbs": [True, True]},
         {"special_bits": 60.0},
         {"special_limbs": 64},
         {"special_limbs": -1},
@@ -168,6 +178,15 @@ def test_arguments_out_of_range(arguments: dict[str, Any]) -> None:
         {"alpha": 0},
         {"alpha": 3},
         {"alpha": 1.5},
+        {"digit_limbs": []},
+        {"digit_limbs": [1]},
+        {"digit_limbs": [2]},  # alpha is 1
+        {"digit_limbs": [1, 1, 1]},
+        {"digit_limbs": [1, 0, 1]},
+        {"digit_limbs": ["1", "1"]},
+        {"digit_limbs": "11"},
+        {"digit_limbs": 2},
+        {"digit_limbs": {"1": 1}},
         {"scale_bits": 0},
         {"scale_bits": "6"},
         {"scale_bits": 10**400},
@@ -214,13 +233,15 @@ def test_round_trip_and_fingerprint() -> None:
     assert len(params.fingerprint()) == 64
     changed = [
         dataclasses.replace(params, alpha=2),
+        dataclasses.replace(params, alpha=2, digit_limbs=(1, 2)),
+        dataclasses.replace(params, alpha=2, digit_limbs=(2, 1)),
         dataclasses.replace(params, scale_bits=39.0),
         dataclasses.replace(params, q=params.q[:2]),
         dataclasses.replace(params, q=params.q[::-1]),
         dataclasses.replace(params, p=()),
         dataclasses.replace(params, security=0, insecure=True),
     ]
-    assert len({one.fingerprint() for one in [params, *changed]}) == 7
+    assert len({one.fingerprint() for one in [params, *changed]}) == 9
 
 
 def test_security_is_that_of_the_largest_modulus_that_is_encrypted_with() -> None:
@@ -272,6 +293,45 @@ def test_keys_are_packed_if_all_primes_are_below_the_bound() -> None:
         packs = max(params.q + params.p) < bound
         assert packs == (special_bits == 47.0)
         assert params.key_words == params.context().pack_key(np.zeros((1, params.n), np.uint64)).shape[1]
+
+
+def test_digits_of_unlike_numbers_of_limbs() -> None:
+    params = toy(q=[97, 193, 353, 449], alpha=2, digit_limbs=[1, 2, 1])
+    assert [params.digits(limbs) for limbs in (1, 2, 3, 4)] == [1, 2, 2, 3]
+    assert params.key_bytes(3) == 2 * 2 * (3 + 1) * 16 * 6
+    again = Parameters.parsed(json.loads(json.dumps(params.to_dict())))
+    assert again == params == copy.copy(params) and again.digit_limbs == (1, 2, 1)
+    assert "digit_limbs" not in toy().to_dict()  # sets whose digits are alike are what they were
+    made = make_parameters(1 << 14, [50.0, 40.0, 40.0, 40.0, 49.0], digit_limbs=[1, 3, 1])
+    assert (made.alpha, made.dnum) == (3, 3)
+    largest = math.fsum(map(math.log2, made.q[1:4]))
+    assert largest + 2.8 < made.log_p < largest + 3.0
+    with pytest.raises(ParameterError, match="smaller than the largest digit"):
+        make_parameters(1 << 14, [50.0, 40.0, 40.0, 40.0, 49.0], 50.0, 2, digit_limbs=[1, 3, 1])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_digits_of_equal_bits(seed: int) -> None:
+    """Against all divisions: the largest digit is as small as can be, and no number of limbs has fewer digits."""
+    random = np.random.default_rng(seed)
+    bits, digits = random.uniform(20, 50, random.integers(1, 9)).round(1), int(random.integers(1, 6))
+
+    def divisions(limbs: int) -> Iterator[tuple[int, ...]]:
+        for cuts in itertools.product((False, True), repeat=limbs - 1):
+            ends = [*(place + 1 for place, cut in enumerate(cuts) if cut), limbs]
+            yield tuple(end - start for start, end in itertools.pairwise([0, *ends]))
+
+    def largest(sizes: tuple[int, ...]) -> float:
+        ends = np.cumsum(sizes)
+        return max(float(bits[end - size : end].sum()) for size, end in zip(sizes, ends, strict=True))
+
+    found = equal_digits(bits.tolist(), digits)
+    least = min(largest(sizes) for sizes in divisions(len(bits)) if len(sizes) <= digits)
+    assert sum(found) == len(bits) and len(found) <= digits and largest(found) <= least + 1e-6
+    for limbs in range(1, len(bits) + 1):
+        fewest = min(len(sizes) for sizes in divisions(limbs) if largest(sizes) <= least + 1e-6)
+        assert len(digit_ranges(limbs, max(found), found)) == fewest
+    assert [len(digit) for digit in digit_ranges(7, 3)] == [3, 3, 1]
 
 
 def test_sizes() -> None:

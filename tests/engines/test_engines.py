@@ -29,12 +29,23 @@ Words = NDArray[np.uint64]
 
 
 @functools.cache
-def toy(n: int, q_bits: tuple[float, ...], alpha: int, special_limbs: int | None) -> Parameters:
+def toy(
+    n: int,
+    q_bits: tuple[float, ...],
+    alpha: int,
+    special_limbs: int | None,
+    digit_limbs: tuple[int, ...] | None = None,
+) -> Parameters:
     """INSECURE."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return make_parameters(
-            n, list(q_bits), special_limbs=special_limbs, alpha=alpha, scale_bits=30.0, insecure=True
+            *(n, list(q_bits)),
+            special_limbs=special_limbs,
+            alpha=alpha,
+            scale_bits=30.0,
+            insecure=True,
+            digit_limbs=digit_limbs,
         )
 
 
@@ -44,6 +55,7 @@ RINGS = {
     "N=16 packed": (16, (46.0, 40.0, 40.0, 40.0), 1, 2),
     "N=64": (64, (50.0, 50.0, 40.0, 40.0, 40.0), 2, None),
     "N=64, one digit": (64, (44.0, 36.0, 36.0), 3, 3),
+    "N=64, unlike digits": (64, (50.0, 40.0, 40.0, 40.0, 50.0), 3, None, (1, 3, 1)),
     "N=512 packed": (512, (45.0, 38.0, 38.0, 38.0), 2, 2),
 }
 

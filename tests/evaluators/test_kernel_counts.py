@@ -54,15 +54,22 @@ def counted(n: int) -> Iterator[Kernels]:
         _core.count_kernels(False)
 
 
-def parameters(n: int, limbs: int, alpha: int, bits: float = 40.0) -> Parameters:
+Division = int | tuple[int, ...]  # limbs per digit: as many in each, or those of each from q_0 on
+
+
+def parameters(n: int, limbs: int, division: Division, bits: float = 40.0) -> Parameters:
+    digits: dict[str, Any] = {"alpha": division} if isinstance(division, int) else {"digit_limbs": division}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return make_parameters(n, [bits] * limbs, alpha=alpha, scale_bits=30.0, security=128, insecure=True)
+        return make_parameters(n, [bits] * limbs, scale_bits=30.0, security=128, insecure=True, **digits)
 
 
 # ---- slots ----
 
-RINGS = [(1 << 11, 4, 1), (1 << 11, 5, 2), (1 << 12, 7, 3), (1 << 13, 6, 6), (1 << 15, 2, 1), (1 << 16, 4, 2)]
+RINGS = [
+    *[(1 << 11, 4, 1), (1 << 11, 5, 2), (1 << 12, 7, 3), (1 << 13, 6, 6), (1 << 15, 2, 1), (1 << 16, 4, 2)],
+    *[(1 << 11, 6, (1, 3, 2)), (1 << 12, 7, (4, 2, 1)), (1 << 16, 4, (3, 1))],
+]
 
 
 def mask(ev: Evaluator, seed: int) -> Plain:
@@ -151,7 +158,7 @@ def test_a_sum_with_a_plaintext(scale: float) -> None:
 
 # ---- rows ----
 
-ROW_RINGS = [(1 << 8, 1, 1), (1 << 8, 2, 1), (1 << 8, 3, 2), (1 << 9, 4, 4)]
+ROW_RINGS = [(1 << 8, 1, 1), (1 << 8, 2, 1), (1 << 8, 3, 2), (1 << 9, 4, 4), (1 << 8, 4, (1, 3))]
 ROWS, COLUMNS, PRODUCTS = 20, 24, 10
 TILE_COLUMNS = 24  # of cpp/gemm/kernels.h
 

@@ -92,7 +92,7 @@ CALLS: dict[str, Call] = {
     "transpose_steps": free({"d": 8, "policy": "light", "parts": 2, "blocks": [1]}),
     "inverse_blocks": free({"parts": 8}),
     "transpose_plan": free({"d": 8, "policy": "fast"}),
-    "Context": free({"n": 128, "q": RING.moduli[:3], "p": RING.moduli[Q:], "alpha": 2}),
+    "Context": free({"n": 128, "q": RING.moduli[:3], "p": RING.moduli[Q:], "alpha": 2, "digit_limbs": [1, 2]}),
     "encode": Call({"values": GENERATOR.random(N // 2) + 1j, "scale": 2.0**30, "dither": 5}),
     "encode_all": Call(
         {

@@ -53,9 +53,9 @@ def key_errors(secret: SecretKey, galois: int, limbs: int, data: np.ndarray) -> 
     places = [*range(limbs), *range(params.limbs, params.limbs + params.special_limbs)]
     source = context.plaintext(source_of(secret, galois), params.limbs, special=True)
     product_p = math.prod(params.p)
-    errors = []
+    errors, sizes = [], params.digit_limbs or (params.alpha,) * limbs
     for digit in range(params.digits(limbs)):
-        held = range(digit * params.alpha, min((digit + 1) * params.alpha, limbs))
+        held = range(sum(sizes[:digit]), min(sum(sizes[: digit + 1]), limbs))
         residues = np.empty((len(rows), params.n), np.uint64)  # b + a·s - P·g·s' in NTT form: the error
         for row, q in enumerate(rows):
             inverse = pow(2, -52, q)

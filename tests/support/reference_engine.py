@@ -363,8 +363,12 @@ class ReferenceEngine(Engine):
         limbs, result = len(a), []
         if not coefficients:
             a = np.stack([ring.intt(a[i], q) for i, q in self._limbs(limbs)])
-        for start in range(0, limbs, self._params.alpha):
-            own = range(start, min(start + self._params.alpha, limbs))
+        sizes = self._params.digit_limbs or (self._params.alpha,) * limbs
+        for number, size in enumerate(sizes):
+            start = sum(sizes[:number])
+            if start >= limbs:
+                break
+            own = range(start, min(start + size, limbs))
             digit = ring.centred([a[i] for i in own], [self._primes[i] for i in own])
             result.append(np.stack([self._values(digit, self._primes[i]) for i in self._extended(limbs)]))
         return result

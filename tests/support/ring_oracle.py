@@ -60,6 +60,7 @@ class Ring:
     alpha: int = 2
     seed: int = 0
     special_bits: int = 50
+    digit_limbs: tuple[int, ...] = ()  # of each digit from q_0 on; by default `alpha` each
     context: _core.Context = field(init=False)
     generator: np.random.Generator = field(init=False)
 
@@ -68,7 +69,7 @@ class Ring:
         for bits in self.q_bits:
             q += _core.primes(self.n, bits, 1, q)
         p = _core.primes(self.n, self.special_bits, self.special, q) if self.special else []
-        self.context = _core.Context(self.n, q, p, self.alpha)
+        self.context = _core.Context(self.n, q, p, self.alpha, self.digit_limbs)
         self.generator = np.random.default_rng(self.seed)
 
     @property
@@ -92,7 +93,13 @@ class Ring:
         return [*range(limbs), *self.special_index]
 
     def digits(self, limbs: int) -> list[list[int]]:
-        return [list(range(i, min(i + self.alpha, limbs))) for i in range(0, limbs, self.alpha)]
+        sizes = self.digit_limbs or (self.alpha,) * limbs
+        starts = [sum(sizes[:digit]) for digit in range(len(sizes))]
+        return [
+            list(range(start, min(start + size, limbs)))
+            for start, size in zip(starts, sizes, strict=True)
+            if start < limbs
+        ]
 
     def _root(self, modulus: int) -> int:
         """The smallest primitive 2N-th root of unity."""

@@ -31,8 +31,8 @@ from cipherblas.evaluators.slots.values import Ct
 from cipherblas.methods.bootstrapping.refresh import Bootstrapping, bootstrapping_of
 from cipherblas.planner.chains import chain
 
-SETS = {16: (15, 8), 15: (3, 3)}  # log2 of the ring degree → working levels, limbs per digit
-FINE_SETS = {16: (16, 6), 15: (2, 3)}  # the same for two rounds, which spend one of the levels
+SETS = {16: (15, 3), 15: (3, 6)}  # log2 of the ring degree → working levels, digits
+FINE_SETS = {16: (16, 5), 15: (2, 6)}  # the same for two rounds, which spend one of the levels
 LEAST_RUNS, MOST_RUNS = 3, 20
 MASKS = 6 << 30  # bytes of encoded diagonals that may be kept
 STEPS = ("slots_to_coefficients", "mod_raise", "coefficients_to_slots", "eval_mod")

@@ -23,6 +23,7 @@ from cipherblas.bench.fame_baselines import OURS, PUBLISHED_SECONDS, PUBLISHED_S
 from cipherblas.bench.harness import Row
 from cipherblas.bench.sets import FAME_SETS, Shape
 from cipherblas.common.errors import ParameterError
+from cipherblas.crypto.digits import digit_ranges
 
 AS_PUBLISHED = "as published"
 ONE_RELINEARISATION = "one relinearisation"
@@ -114,7 +115,7 @@ def _row(configuration: Configuration, program: Program, best: Mapping[str, tupl
             "n": ring.n,
             "limbs": len(ring.q),
             "special_limbs": len(ring.p),
-            "digits": -(-len(ring.q) // ring.alpha),
+            "digits": len(digit_ranges(len(ring.q), ring.alpha, ring.digit_limbs)),
             "word_bits": WORD_BITS,
         },
         "rotations": counts.rotations,

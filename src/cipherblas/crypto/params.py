@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from cipherblas.common.errors import ParameterError, SecurityError
 from cipherblas.crypto import security as security_table
+from cipherblas.crypto.digits import checked_digits, digit_ranges, largest_digit
 
 if TYPE_CHECKING:
     from cipherblas import _core
@@ -31,8 +32,9 @@ SPECIAL_SLACK_BITS = 0.5
 PRIME_TOLERANCE_BITS = 0.5
 
 _FIELDS = ("n", "q", "p", "alpha", "scale_bits", "security")
-# Fields of sets whose keys serve fewer limbs than there are, and of those whose rows have a ring of their own.
-_OPTIONAL = ("key_limbs", "row_degree")
+# Fields of sets whose keys serve fewer limbs than there are, of those whose rows have a ring of their own, and of those
+# whose digits have unlike numbers of limbs.
+_OPTIONAL = ("key_limbs", "row_degree", "digit_limbs")
 
 
 class TooFewPrimesError(ParameterError):
@@ -69,10 +71,12 @@ def _is_prime(candidate: int) -> bool:
 
 
 @functools.lru_cache(maxsize=4)
-def _context(n: int, q: tuple[int, ...], p: tuple[int, ...], alpha: int) -> _core.Context:
+def _context(
+    n: int, q: tuple[int, ...], p: tuple[int, ...], alpha: int, digit_limbs: tuple[int, ...] | None
+) -> _core.Context:
     from cipherblas import _core
 
-    return _core.Context(n, list(q), list(p), alpha)
+    return _core.Context(n, list(q), list(p), alpha, list(digit_limbs or ()))
 
 
 @dataclass(frozen=True)
@@ -83,13 +87,14 @@ class Parameters:
         n: ring degree N, a power of two.
         q: primes q_0 … q_L; a rescale drops the last limb.
         p: special primes of key switching; may be empty when nothing is ever switched.
-        alpha: limbs per digit.
+        alpha: limbs per digit, at most.
         scale_bits: log2 of the scale of fresh plaintexts.
         security: 128, 192 or 256; 0 marks an insecure set.
         key_limbs: keys are made for so many limbs at most; None: for all. Security is that of the larger modulus of
             Q, which ciphertexts have, and q_0 … q_{key_limbs - 1}·P, which keys have.
         row_degree: degree of a ring of their own for matrices that are encrypted by rows (`row_parameters`); None: they
             are in the ring of all else.
+        digit_limbs: limbs of each digit from q_0 on, `alpha` of them at most; None: `alpha` each.
 
     A set of security 0 is made with the argument insecure=True alone; the attribute `insecure` tells such sets.
 
@@ -107,6 +112,7 @@ class Parameters:
     insecure: InitVar[bool] = False
     key_limbs: int | None = None
     row_degree: int | None = None
+    digit_limbs: tuple[int, ...] | None = None
 
     def __post_init__(self, insecure: bool) -> None:
         object.__setattr__(self, "q", tuple(self.q))
@@ -114,6 +120,7 @@ class Parameters:
         self._check_numbers()
         self._check_primes()
         self._check_row_degree()
+        self._check_digit_limbs()
         security_table.check_wanted(self.security, insecure)
         if self.security and self.log_qp > security_table.max_log_qp(self.n, self.security):
             raise SecurityError(
@@ -183,6 +190,16 @@ class Parameters:
             raise ParameterError(
                 "The ring of rows takes more limbs than there are.", expected=ROW_LIMBS, got=len(self.q)
             )
+
+    def _check_digit_limbs(self) -> None:
+        if self.digit_limbs is None:
+            return
+        sizes = checked_digits(self.digit_limbs, len(self.q))
+        if max(sizes) != self.alpha:
+            raise ParameterError(
+                "The field alpha must be the limbs of the largest digit.", expected=max(sizes), got=self.alpha
+            )
+        object.__setattr__(self, "digit_limbs", sizes)
 
     def _check_primes(self) -> None:
         primes: tuple[Any, ...] = self.q + self.p
@@ -262,7 +279,7 @@ class Parameters:
     def digits(self, limbs: int) -> int:
         """Digits of a ciphertext that has `limbs` limbs."""
         self.check_limbs(limbs)
-        return -(-limbs // self.alpha)
+        return len(digit_ranges(limbs, self.alpha, self.digit_limbs))
 
     def check_limbs(self, limbs: int) -> None:
         """Raise ParameterError unless 1 <= limbs <= L + 1."""
@@ -303,7 +320,10 @@ class Parameters:
             "scale_bits": self.scale_bits,
             "security": self.security,
         }
-        return {**values, **{name: own for name in _OPTIONAL if (own := getattr(self, name)) is not None}}
+        values |= {name: own for name in _OPTIONAL if (own := getattr(self, name)) is not None}
+        if self.digit_limbs is not None:
+            values["digit_limbs"] = list(self.digit_limbs)
+        return values
 
     @classmethod
     def from_dict(cls, values: Any, *, security: int = 128, insecure: bool = False) -> Parameters:
@@ -347,7 +367,7 @@ class Parameters:
 
     def context(self) -> _core.Context:
         """The arithmetic core for these parameters (cached; NTT tables are built on the first call)."""
-        return _context(self.n, self.q, self.p, self.alpha)
+        return _context(self.n, self.q, self.p, self.alpha, self.digit_limbs)
 
 
 # Instead of the argument's default, which as an attribute would call every set secure (`dataclasses.replace` reads it).
@@ -370,6 +390,7 @@ def make_parameters(
     insecure: bool = False,
     key_limbs: int | None = None,
     row_degree: int | None = None,
+    digit_limbs: Sequence[int] | None = None,
 ) -> Parameters:
     """Choose distinct primes nearest to the wanted sizes and check the security table.
 
@@ -386,6 +407,7 @@ def make_parameters(
         insecure: accept less, with a warning below 128 bits; `security` of the result is what is reached.
         key_limbs: limbs that keys are made for, at most; by default all.
         row_degree: degree of a ring of their own for rows; by default they have none.
+        digit_limbs: limbs of each digit from q_0 on; by default `alpha` each, which is not looked at otherwise.
 
     Raises:
         ParameterError: no such primes, or P would be smaller than the largest digit.
@@ -401,6 +423,9 @@ def make_parameters(
         raise ParameterError(
             "The parameters have too few or too many limbs.", expected=f"1 to {MAX_LIMBS}", got=len(q_bits)
         )
+    unlike = None if digit_limbs is None else checked_digits(digit_limbs, len(q_bits))
+    if unlike is not None:
+        alpha = max(unlike)
     if not 1 <= alpha <= len(q_bits):
         raise ParameterError(
             "The number of limbs per digit is out of its range.", expected=f"1 to {len(q_bits)}", got=alpha
@@ -408,22 +433,24 @@ def make_parameters(
     q = _nearest_primes(n, q_bits, exclude=())
     switched = q[:key_limbs]
     log_q = _log2(switched)
-    largest_digit = max(_log2(switched[start : start + alpha]) for start in range(0, len(switched), alpha))
+    largest = largest_digit(
+        [math.log2(prime) for prime in switched], digit_ranges(len(switched), alpha, unlike)
+    )
     room = math.inf
     if not insecure:
-        room = security_table.max_log_qp(n, security) - log_q - largest_digit
+        room = security_table.max_log_qp(n, security) - log_q - largest
     # Primes are not exactly of the wanted size: stay a little below the table, at worst within the slack.
     margin = min(SPECIAL_MARGIN_BITS, max(room - 0.05, 0.1 - SPECIAL_SLACK_BITS))
-    wanted = _special_sizes(largest_digit, special_bits, special_limbs, margin)
+    wanted = _special_sizes(largest, special_bits, special_limbs, margin)
     p = _nearest_primes(n, wanted, exclude=q)
-    if p and _log2(p) < largest_digit - SPECIAL_SLACK_BITS:
+    if p and _log2(p) < largest - SPECIAL_SLACK_BITS:
         raise ParameterError(
             "The special primes are smaller than the largest digit.",
-            expected=f"log2(P) >= {largest_digit:.2f}",
+            expected=f"log2(P) >= {largest:.2f}",
             got=f"{_log2(p):.2f}",
         )
     reached = security_table.check(n, max(_log2(q), log_q + _log2(p)), security, insecure)
-    optional: Any = {"key_limbs": key_limbs, "row_degree": row_degree}
+    optional: Any = {"key_limbs": key_limbs, "row_degree": row_degree, "digit_limbs": unlike}
     return Parameters(n, q, p, alpha, float(scale_bits), reached, insecure=insecure, **optional)
 
 

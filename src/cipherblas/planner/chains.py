@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from cipherblas.common.errors import LevelError
+from cipherblas.crypto.digits import equal_digits
 from cipherblas.crypto.params import MAX_LIMBS, MIN_LOG_N, ROW_LIMBS, row_special_bits
 from cipherblas.crypto.security import max_log_qp
 from cipherblas.methods.bootstrapping.refresh import Bootstrapping, bootstrapping_of
@@ -14,12 +15,13 @@ from cipherblas.planner.sizing import PRIME_SPREAD_BITS, NoRingError, Sizing, bu
 from cipherblas.rlwe.rings import RingShape
 
 BASE_BITS, DOWN_BITS = 50.0, 34.0  # of q_0, and of the limbs of slots to coefficients
-SCALE_BITS, UP_BITS = 40.0, 49.8  # of the working levels; of the limbs of EvalMod and coefficients to slots
+SCALE_BITS, UP_BITS = 40.0, 49.8  # of the working levels; of the limbs of EvalMod
+TRANSFORM_BITS = 47.0  # of those of coefficients to slots, whose errors are far below the others with these
 FINE_SCALE_BITS = (
     46.0  # where values are refreshed in two rounds: smaller ones would not hold what these find
 )
 SMALL_RING, SMALL_SCALE_BITS, SMALL_UP_BITS = 1 << 15, 38.0, 47.0
-DIGITS = (3, 4, 6, 8)  # of key switching, that are tried
+DIGITS = (8, 6, 5, 4, 3)  # of key switching, that are tried
 MOST_WORKING = 40  # levels, where security sets no limit
 USUAL_DEGREE = 1 << 16  # larger rings are worth it where this one does not do
 LEAST_DEGREE = 1 << 15  # a sparse secret has 128 bits from there on
@@ -39,30 +41,32 @@ def _scale_bits(n: int, fine: bool = False) -> float:
     return SMALL_SCALE_BITS if n <= SMALL_RING else SCALE_BITS
 
 
-def chain(n: int, working: int, alpha: int, rows: int | None = None, fine: bool = False) -> Sizing:
+def chain(n: int, working: int, digits: int, rows: int | None = None, fine: bool = False) -> Sizing:
     """The sizes of the primes, by what spends them: from q_0 on slots to coefficients, `working` levels of the size of
     the scale, EvalMod and coefficients to slots.
 
     Args:
-        alpha: limbs per digit of key switching.
+        digits: of key switching, of about equal bits: limbs are of very different sizes.
         rows: degree of a ring of its own for rows, whose limbs are as large as q_0: they hold products.
         fine: for refreshes in two rounds.
     """
     method, scale_bits = method_of(n), _scale_bits(n, fine)
     up_bits = SMALL_UP_BITS if n <= SMALL_RING else UP_BITS
-    down, up = (DOWN_BITS,) * method.levels_before, (up_bits,) * method.levels_after
+    down, transforms = (DOWN_BITS,) * method.levels_before, (min(TRANSFORM_BITS, up_bits),) * len(method.up)
+    up = (up_bits,) * (method.levels_after - len(method.up)) + transforms
     if rows is not None:
         down = (BASE_BITS,) * (ROW_LIMBS - 1) + down[ROW_LIMBS - 1 :]
     q_bits = (BASE_BITS, *down, *(scale_bits,) * working, *up)
-    return Sizing(n, scale_bits, q_bits, min(alpha, len(q_bits)), rows)
+    sizes = equal_digits(q_bits, digits)
+    return Sizing(n, scale_bits, q_bits, max(sizes), rows, sizes)
 
 
 def chains(n: int, working: int, allowed: float, rows: int | None = None, fine: bool = False) -> list[Sizing]:
-    """Those with so many working levels that security allows, with few digits and with more."""
-    limbs = len(chain(n, working, 1).q_bits)
-    alphas = sorted({-(-limbs // digits) for digits in DIGITS})
-    found = [chain(n, working, alpha, rows, fine) for alpha in alphas]
-    return [one for one in found if one.log_qp + PRIME_SPREAD_BITS <= allowed and limbs <= MAX_LIMBS]
+    """Those with so many working levels that security allows, with many digits and with fewer."""
+    found = [chain(n, working, digits, rows, fine) for digits in DIGITS]
+    return [
+        one for one in found if one.log_qp + PRIME_SPREAD_BITS <= allowed and len(one.q_bits) <= MAX_LIMBS
+    ]
 
 
 def widest(n: int, allowed: float, rows: int | None = None, fine: bool = False) -> Sizing:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from cipherblas.common.errors import LevelError, MismatchError, PrecisionError
+from cipherblas.crypto.digits import digit_ranges, largest_digit
 from cipherblas.crypto.params import (
     MAX_ALPHA,
     MAX_LIMBS,
@@ -70,12 +71,12 @@ class Sizing:
     q_bits: tuple[float, ...]
     alpha: int
     row_degree: int | None = None
+    digit_limbs: tuple[int, ...] | None = None
 
     @property
     def digit_bits(self) -> float:
         """log2 of the largest digit."""
-        groups = range(0, len(self.q_bits), self.alpha)
-        return max(math.fsum(self.q_bits[i : i + self.alpha]) for i in groups)
+        return largest_digit(self.q_bits, digit_ranges(len(self.q_bits), self.alpha, self.digit_limbs))
 
     @property
     def special_bits(self) -> tuple[float, ...]:
@@ -93,7 +94,7 @@ class Sizing:
     def shape(self) -> RingShape:
         """For the `Symbolic`, before primes are searched."""
         q_bits = _uneven(self.q_bits)
-        optional: Any = {"row_degree": self.row_degree}
+        optional: Any = {"row_degree": self.row_degree, "digit_limbs": self.digit_limbs}
         return RingShape.from_bits(self.n, q_bits, self.special_bits, self.alpha, self.scale_bits, **optional)
 
     def parameters(self, security: int, insecure: bool) -> Parameters:
@@ -106,6 +107,7 @@ class Sizing:
             security=security,
             insecure=insecure,
             row_degree=self.row_degree,
+            digit_limbs=self.digit_limbs,
         )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from cipherblas.crypto.digits import digit_ranges
 from cipherblas.crypto.params import key_words
 from cipherblas.planner.cost import Rates
 from cipherblas.rlwe.counts import Counts
@@ -129,5 +130,5 @@ def predicted(
 
 def key_bytes_at(ring: Ring, limbs: int) -> int:
     """Bytes in memory of a key for so many limbs."""
-    digits = -(-limbs // ring.alpha)
+    digits = len(digit_ranges(limbs, ring.alpha, ring.digit_limbs))
     return digits * 2 * (limbs + len(ring.p)) * key_words(ring.n, (*ring.q, *ring.p)) * WORD_BYTES

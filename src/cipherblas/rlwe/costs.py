@@ -12,6 +12,7 @@ import functools
 
 from cipherblas import _core
 from cipherblas.common.limits import FLOAT_BITS, GRAM_COLUMNS, float_passes, is_narrow
+from cipherblas.crypto.digits import digit_ranges
 from cipherblas.crypto.params import key_words
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.rings import Ring
@@ -47,9 +48,9 @@ def spread_bytes(shape: tuple[int, int], n: int, limbs: int) -> int:
 
 
 @functools.lru_cache(maxsize=1 << 12)
-def _converted(limbs: int, special: int, alpha: int) -> int:
-    sizes = (min(alpha, limbs - start) for start in range(0, limbs, alpha))
-    return sum(size * (limbs + special - size) for size in sizes)
+def _converted(ranges: tuple[range, ...], special: int) -> int:
+    limbs = ranges[-1].stop
+    return sum(len(digit) * (limbs + special - len(digit)) for digit in ranges)
 
 
 class Costs:
@@ -59,18 +60,21 @@ class Costs:
         self._n = ring.n
         self._limb_bytes = ring.n * WORD_BYTES
         self._key_limb_bytes = key_words(ring.n, (*ring.q, *ring.p)) * WORD_BYTES
-        self._special, self._alpha = len(ring.p), ring.alpha
+        self._special, self._alpha, self._digit_limbs = len(ring.p), ring.alpha, ring.digit_limbs
         self._moduli = [float(q) for q in ring.q]
 
     # ---- key switching ----
 
     def digits(self, limbs: int) -> int:
         """Digits of key switching at `limbs` limbs."""
-        return -(-limbs // self._alpha)
+        return len(self._ranges(limbs))
+
+    def _ranges(self, limbs: int) -> tuple[range, ...]:
+        return digit_ranges(limbs, self._alpha, self._digit_limbs)
 
     def _converted(self, limbs: int) -> int:
         """Multiply-adds of the base conversions of all digits, from their limbs to all others."""
-        return _converted(limbs, self._special, self._alpha)
+        return _converted(self._ranges(limbs), self._special)
 
     def _key_limbs(self, limbs: int) -> int:
         """Limbs of a key, and multiply-adds of the digits with them."""
@@ -276,7 +280,7 @@ class Costs:
             hoisted: rows that are decomposed, where several switches share one; by default all.
         """
         decomposed, extended = rows if hoisted is None else hoisted, limbs + self._special
-        sizes = (min(self._alpha, limbs - start) for start in range(0, limbs, self._alpha))
+        sizes = map(len, self._ranges(limbs))
         counts.row_switches += rows
         counts.ntt_limbs += decomposed * self.digits(limbs) * extended + rows * 2 * extended
         # A digit of several limbs takes a factor each before it is converted.

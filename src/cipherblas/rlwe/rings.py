@@ -34,6 +34,8 @@ class Ring(Protocol):
     def key_limbs(self) -> int | None: ...
     @property
     def row_degree(self) -> int | None: ...
+    @property
+    def digit_limbs(self) -> tuple[int, ...] | None: ...
 
 
 @dataclass(frozen=True)
@@ -44,10 +46,11 @@ class RingShape:
         n: ring degree N; slots = N/2.
         q: sizes of q_0 … q_L (real numbers near the primes that will be chosen).
         p: sizes of the special primes.
-        alpha: limbs per digit.
+        alpha: limbs per digit, at most.
         scale_bits: log2 of the scale of fresh plaintexts.
         key_limbs: keys are made for so many limbs at most; None: for all.
         row_degree: of a ring of their own for rows; None: they have none.
+        digit_limbs: limbs of each digit from q_0 on; None: `alpha` each.
     """
 
     n: int
@@ -57,6 +60,7 @@ class RingShape:
     scale_bits: float
     key_limbs: int | None = None
     row_degree: int | None = None
+    digit_limbs: tuple[int, ...] | None = None
 
     @classmethod
     def from_bits(
@@ -68,10 +72,11 @@ class RingShape:
         scale_bits: float,
         key_limbs: int | None = None,
         row_degree: int | None = None,
+        digit_limbs: tuple[int, ...] | None = None,
     ) -> RingShape:
         """The shape whose moduli are 2^bits."""
         q, p = (tuple(2.0**size for size in bits) for bits in (q_bits, special_bits))
-        return cls(n, q, p, alpha, scale_bits, key_limbs, row_degree)
+        return cls(n, q, p, alpha, scale_bits, key_limbs, row_degree, digit_limbs)
 
     @classmethod
     def for_depth(cls, slots: int, depth: int, scale_bits: float = 40.0) -> RingShape:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from cipherblas.bench.accelerator.configuration import WORD_BYTES, Configuration
 from cipherblas.bench.accelerator.operations import Operation, Program
+from cipherblas.crypto.digits import digit_ranges
 from cipherblas.crypto.params import key_words
 from cipherblas.rlwe.costs import WORD_BYTES as COUNTED_BYTES
 from cipherblas.rlwe.fast_memory import FastMemory
@@ -74,7 +75,7 @@ class Accelerator:
         self.scratchpad = configuration.scratchpad_of(ring.n, len(ring.q), self._digits(len(ring.q)))
 
     def _digits(self, limbs: int) -> int:
-        return -(-limbs // self.ring.alpha)
+        return len(digit_ranges(limbs, self.ring.alpha, self.ring.digit_limbs))
 
     def load(self, operation: Operation) -> Load:
         """Of one operation."""

@@ -130,7 +130,7 @@ def _error(reduction: ModularReduction, largest: float) -> float:
 
 def _shape(ring: Ring) -> RingShape:
     q, p = (tuple(map(float, primes)) for primes in (ring.q, ring.p))
-    return RingShape(ring.n, q, p, ring.alpha, ring.scale_bits)
+    return RingShape(ring.n, q, p, ring.alpha, ring.scale_bits, digit_limbs=ring.digit_limbs)
 
 
 def _about(scale: float) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from cipherblas import _core
+from cipherblas.crypto.digits import digit_ranges
 from cipherblas.rlwe.noise.tails import concentration, hamming_weight, tail
 from cipherblas.rlwe.rings import Ring
 
@@ -30,7 +31,7 @@ class CoefficientNoise:
     """
 
     def __init__(self, ring: Ring, weight: float | None = None) -> None:
-        self._n, self._alpha = ring.n, ring.alpha
+        self._n, self._alpha, self._digit_limbs = ring.n, ring.alpha, ring.digit_limbs
         self.weight = hamming_weight(ring.n) if weight is None else weight
         self._log_q = [math.log2(q) for q in ring.q]
         self._log_p = math.fsum(math.log2(p) for p in ring.p)
@@ -40,8 +41,8 @@ class CoefficientNoise:
         """The moduli of the digits of key switching at so many limbs, each divided by P."""
         if limbs not in self._digits:
             log_digits = (
-                math.fsum(self._log_q[start : min(start + self._alpha, limbs)])
-                for start in range(0, limbs, self._alpha)
+                math.fsum(self._log_q[digit.start : digit.stop])
+                for digit in digit_ranges(limbs, self._alpha, self._digit_limbs)
             )
             self._digits[limbs] = [2.0 ** (log_digit - self._log_p) for log_digit in log_digits]
         return self._digits[limbs]

@@ -1,0 +1,41 @@
+"""Chains of primes for programs that refresh: what security allows, and digits of about equal bits."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from cipherblas.crypto.digits import digit_ranges
+from cipherblas.crypto.security import max_log_qp
+from cipherblas.evaluators.slots.symbolic import Symbolic
+from cipherblas.methods.bootstrapping.refresh import bootstrapping_of
+from cipherblas.planner import chains
+from cipherblas.planner.sizing import budget_bits
+
+
+@pytest.mark.parametrize(("log_n", "working", "digits"), [(16, 15, 3), (16, 8, 3), (15, 3, 5)])
+def test_as_few_digits_as_security_allows(log_n: int, working: int, digits: int) -> None:
+    """Divided by numbers of limbs, 15 levels at N = 2^16 take four digits, and 3 at 2^15 six."""
+    n = 1 << log_n
+    found = chains.chains(n, working, budget_bits(n, 128, False))
+    assert len(found[-1].digit_limbs or ()) == digits
+    assert [one.log_qp for one in found] == sorted(one.log_qp for one in found)
+    for sizing in found:
+        params = sizing.parameters(128, insecure=False)
+        assert params.log_qp <= max_log_qp(n, 128)
+        assert params.digit_limbs == sizing.shape().digit_limbs == sizing.digit_limbs
+        ranges = digit_ranges(params.limbs, params.alpha, params.digit_limbs)
+        largest = max(math.fsum(math.log2(params.q[limb]) for limb in digit) for digit in ranges)
+        assert largest <= params.log_p
+
+
+def test_smaller_limbs_of_coefficients_to_slots_lose_no_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    def bits(largest: float) -> float:
+        monkeypatch.setattr(chains, "TRANSFORM_BITS", largest)
+        params = chains.chain(1 << 16, 15, 4).parameters(128, insecure=False)
+        method, ev = bootstrapping_of(params), Symbolic(params)
+        result = method.run(ev, ev.fresh(None, bound=1.0, limbs=method.levels_before + 1))
+        return -math.log2(result.error(params.slots))
+
+    assert bits(chains.TRANSFORM_BITS) == pytest.approx(bits(chains.UP_BITS), abs=0.02)
