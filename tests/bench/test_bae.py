@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from cipherblas import bench
-from cipherblas.bench import apart, bae
+from cipherblas import _core, bench
+from cipherblas.bench import apart, bae, products
 from cipherblas.common.errors import ParameterError
 from cipherblas.planner.machine import Machine
 
@@ -130,3 +131,18 @@ def test_unknown_forms_and_empty_products_are_refused() -> None:
         next(bench.run_bae([4], forms=["mlwe"]))
     with pytest.raises(ValueError, match="sizes: expected at least 1, got 0"):
         next(bench.run_bae([4, 0]))
+
+
+def test_the_yardstick_multiplies_all_rows_in_strips(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(3)
+    left = random.integers(-128, 128, (products.YARDSTICK_ROWS + 5, 3)).astype(np.int8)
+    right, found = random.uniform(-1, 1, (3, 7)), []
+
+    def multiplied(a: NDArray[np.float64], b: NDArray[np.float64], out: NDArray[np.float64]) -> None:
+        found.append(a @ b)
+        assert out.shape == found[-1].shape
+
+    monkeypatch.setattr(_core, "double_gemm", multiplied)
+    seconds = products.gemm_side(left, right)(1)
+    assert len(seconds) == 1 and len(found) == 2
+    assert np.allclose(np.concatenate(found), left @ right)

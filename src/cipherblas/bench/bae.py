@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from cipherblas.bench.apart import apart
 from cipherblas.bench.harness import Row, row, seconds_text
 from cipherblas.bench.pc import PublicCase, measured
-from cipherblas.bench.products import SERVER_TIME, planned_fields
+from cipherblas.bench.products import SERVER_TIME, YARDSTICK_ROWS, planned_fields
 from cipherblas.bench.sets import Shape
 from cipherblas.common.errors import CipherblasError, MemoryBudgetError, ParameterError
 from cipherblas.common.limits import available_memory
@@ -268,9 +268,10 @@ def _planned(
 
 
 def _clear_bytes(shape: Shape) -> int:
-    """What the benchmark holds beside server and client: both factors, the result in the clear and the yardstick's."""
+    """What the benchmark holds beside server and client: both factors, the result in the clear, and strips of the
+    yardstick's left factor and result."""
     m, k, n = shape
-    return 8 * (2 * m * k + k * n + 2 * m * n)
+    return 8 * (m * k + k * n + m * n + min(m, YARDSTICK_ROWS) * (k + n))
 
 
 def _measured(name: str, shape: Shape, threads: int, budget: float, options: dict[str, Any]) -> Row:

@@ -132,7 +132,7 @@ def measured(
     sides = [case.side, gemm_side(case.left, case.right), *(other.side for other in others)]
     ours, gemm, *floats = (Timing.of(runs) for runs in in_turns(sides, budget=budget))
     plan, counts = case.program.plan, case.server.counts
-    largest = float(np.abs(case.left.astype(np.float64)).max())
+    largest = _largest(case.left) * _largest(case.right)
     found = row(
         "pc",
         "x".join(map(str, case.shape)),
@@ -149,7 +149,7 @@ def measured(
         gemm_seconds=gemm.seconds,
         dtype=dtype,
         fixed=fixed,
-        relative_error=error / (largest * float(np.abs(case.right).max()) * case.shape[1]),
+        relative_error=error / (largest * case.shape[1]),
         predicted_seconds=plan.seconds,
         predicted_error=plan.error,
         predicted_peak_bytes=plan.peak_bytes,
@@ -162,3 +162,8 @@ def measured(
     for each in (case, *others):
         each.drop()
     return found
+
+
+def _largest(matrix: NDArray[Any]) -> float:
+    """The largest absolute value of an entry, without a copy of all of them."""
+    return max(float(matrix.max()), -float(matrix.min()))
