@@ -216,8 +216,10 @@ def exact_fields(floats: Case, ours: Timing, theirs: Timing) -> Row:
 
 
 def gemm_side(left: NDArray[Any], right: NDArray[Any]) -> Side:
-    """The yardstick: the float64 GEMM of the same shape, on as many threads. Of many rows it is done in strips, which take
-    less memory and as many seconds."""
+    """The yardstick: the float64 GEMM of the same shape, on as many threads.
+
+    Of many rows it is done in strips, which take less memory and as many seconds.
+    """
     from cipherblas import _core
     from cipherblas.common import openblas
 
