@@ -211,7 +211,7 @@ def test_the_plan_as_json_is_complete() -> None:
         (cb.Client, {"program"}),
         (cb.PublicKey, set()),
         (cb.EvaluationKeys, {"lazy", "memory", "folder", "progress"}),
-        (cb.EncryptedOperand, {"progress"}),
+        (cb.EncryptedOperand, {"lazy", "progress"}),
         (cb.EncryptedResult, {"progress"}),
         (CoefficientMatrix, set()),
     ],

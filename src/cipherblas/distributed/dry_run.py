@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
@@ -20,6 +20,7 @@ from cipherblas.common.work import Work
 from cipherblas.crypto.keys.request import KeyRequest
 from cipherblas.crypto.params import Parameters, row_parameters
 from cipherblas.distributed.communicator import Communicator, Sent, Words
+from cipherblas.distributed.cuts import Place
 from cipherblas.distributed.in_process import run_ranks
 from cipherblas.distributed.ranks import Sharing
 from cipherblas.distributed.rows import RowsRanks, Share
@@ -28,12 +29,13 @@ from cipherblas.distributed.slots import Division, OnGrid, SlotsPlanned
 from cipherblas.engines.protocol import Matrix
 from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.rows.values import Batch, ClearFactor, Rows
+from cipherblas.evaluators.slots.values import Ct
 from cipherblas.lang.nodes import Expression
 from cipherblas.rlwe.costs import Costs
 from cipherblas.rlwe.counts import Counts
 from cipherblas.runtime.executor import Executor
 from cipherblas.runtime.inputs import SymbolicInputs
-from cipherblas.runtime.values import Decisions
+from cipherblas.runtime.values import Decisions, Handles, Input
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class RankRun:
         sent: what it sends.
         keys: the switching keys that it uses.
         products: those in slots, with their blocks and the grid of ranks.
+        used: of operands that are factors of products in slots the blocks that it reads, by `Input.key`.
         array_bytes: the most that its matrices take at once, operands included; None where it has more than rows.
     """
 
@@ -54,6 +57,7 @@ class RankRun:
     sent: Sent
     keys: KeyRequest
     products: tuple[OnGrid, ...] = ()
+    used: Mapping[Hashable, frozenset[Place]] = field(default_factory=dict)
     array_bytes: int | None = None
 
 
@@ -86,7 +90,8 @@ def rank_runs(
             lambda: _Planned(own, row_keys, communicator, row_counts, decisions, memory),
             None if own is parameters else lambda: SlotsPlanned(own, key_policy=policy),
         )
-        executor = Executor(evaluators, expression, decisions, SymbolicInputs())
+        inputs = _Inputs()
+        executor = Executor(evaluators, expression, decisions, inputs)
         for value in executor.results():
             for handle in value.handles:
                 if isinstance(handle, Rows):
@@ -106,10 +111,39 @@ def rank_runs(
             counts = counts + evaluators.slots.counts
         most = None if {"slots", "elements"} & vars(evaluators).keys() else memory.most
         return RankRun(
-            communicator.rank, counts, communicator.sent, keys.asked, tuple(division.products), most
+            communicator.rank,
+            counts,
+            communicator.sent,
+            keys.asked,
+            tuple(division.products),
+            inputs.used(division.used),
+            most,
         )
 
     return run_ranks(size, one, copies=False)
+
+
+class _Inputs(SymbolicInputs):
+    """Operands on shapes, that are known again where a product uses them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._first: list[tuple[Any, Hashable]] = []  # ciphertexts of blocks
+
+    def secret(self, wanted: Input, bound: float, evaluators: Evaluators) -> list[list[Handles]]:
+        """Fresh handles, noted."""
+        found = super().secret(wanted, bound, evaluators)
+        self._first.append((found[0][0][0], wanted.key))
+        return found
+
+    def used(self, looked_at: Sequence[tuple[Ct, Place]]) -> dict[Hashable, frozenset[Place]]:
+        """Of each operand the blocks that were looked at."""
+        keys = {id(first): key for first, key in self._first}
+        places: dict[Hashable, set[Place]] = {}
+        for ct, place in looked_at:
+            if id(ct) in keys:
+                places.setdefault(keys[id(ct)], set()).add(place)
+        return {key: frozenset(each) for key, each in places.items()}
 
 
 class _KeysAsked:

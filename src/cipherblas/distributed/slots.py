@@ -13,8 +13,9 @@ shared in 4D here are whole blocks of a kernel's prepared operands, not the rota
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, get_args
 
@@ -51,11 +52,39 @@ class Division:
 
     Attributes:
         products: those so far.
+        used: of a run on shapes, the blocks of factors that this rank has looked at, by their first ciphertexts.
     """
 
     communicator: Communicator
     sharing: Sharing
     products: list[OnGrid] = field(default_factory=list)
+    used: list[tuple[Ct, Place]] = field(default_factory=list)
+
+
+class Later(Ct):
+    """A handle whose data are made when they are first looked at: of an operand a rank looks at its own blocks alone.
+
+    Args:
+        like: what is known of the ciphertext.
+        make: its data.
+    """
+
+    __slots__ = ("_held", "_make")
+
+    def __init__(self, like: Ct, make: Callable[[], Any]) -> None:
+        super().__init__(like.limbs, like.scale, like.bound, like.errors, like.components, None)
+        self._make: Callable[[], Any] | None = make
+
+    @property
+    def data(self) -> Any:
+        """The evaluator's own representation."""
+        if self._make is not None:
+            self._held, self._make = self._make(), None
+        return self._held
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        self._held = value
 
 
 class SlotsRanks(Native):
@@ -63,6 +92,28 @@ class SlotsRanks(Native):
 
     schedule = SCHEDULE
     division: Division
+
+    def fresh_block(self, data: Sequence[Any], *, bound: float, **options: Any) -> list[Ct]:
+        """As of every evaluator; data that are functions are made when they are first looked at."""
+        if not callable(data[0]):
+            return super().fresh_block(data, bound=bound, **options)
+        like = super().fresh_block([None] * len(data), bound=bound, **options)
+        return [
+            Later(ct, functools.partial(self._uploaded, make)) for ct, make in zip(like, data, strict=True)
+        ]
+
+    def _fresh_data(self, data: Any) -> Any:
+        return None if data is None else super()._fresh_data(data)
+
+    def _fresh_block_data(self, data: Sequence[Any]) -> list[Any]:
+        return list(map(self._fresh_data, data))
+
+    def _uploaded(self, make: Callable[[], Words]) -> Any:
+        return self.engine.upload(make())
+
+    def look_at(self, block: Sequence[Any], place: Place) -> Sequence[Any]:
+        """A block of a factor, which this rank needs."""
+        return block
 
     def words(self, ct: Ct) -> Words:
         """The residues of a ciphertext."""
@@ -79,6 +130,12 @@ class SlotsPlanned(Symbolic):
 
     schedule = SCHEDULE
     division: Division
+
+    def look_at(self, block: Sequence[Any], place: Place) -> Sequence[Any]:
+        """A block of a factor, which this rank needs: noted."""
+        if isinstance(block[0], Ct):
+            self.division.used.append((block[0], place))
+        return block
 
     def words(self, ct: Ct) -> Words:
         """Residues that take no memory."""
@@ -148,9 +205,9 @@ class _Product:
     def _multiply_each(self, sums: dict[Place, Any]) -> None:
         """Every block product by itself."""
         for i, j, t in self.cut.products(self.rank):
-            sums[i, j] = self.works["multiply once"](
-                self.ev, self.left[i][t], self.right[t][j], sums.get((i, j))
-            )
+            left = self.ev.look_at(self.left[i][t], (i, t))
+            right = self.ev.look_at(self.right[t][j], (t, j))
+            sums[i, j] = self.works["multiply once"](self.ev, left, right, sums.get((i, j)))
             self._tick()
 
     def _multiply_prepared(self, sums: dict[Place, Any]) -> None:
@@ -158,8 +215,8 @@ class _Product:
         assert isinstance(self.cut, GridCut)
         rows, columns, inner = self.cut.own(self.rank)
         for t in inner:
-            right = _Side("prepare right", {j: self.right[t][j] for j in columns}, 0)
-            left = _Side("prepare left", {i: self.left[i][t] for i in rows}, 1)
+            right = _Side("prepare right", {j: (self.right[t][j], (t, j)) for j in columns}, 0)
+            left = _Side("prepare left", {i: (self.left[i][t], (i, t)) for i in rows}, 1)
             sides = (right, left)
             groups = [self._sharing_ranks(side) for side in sides]
             orders = [self._order(side, group) for side, group in zip(sides, groups, strict=True)]
@@ -212,7 +269,7 @@ class _Product:
         """This rank's blocks, each of which goes to the others as soon as it is ready."""
         others = [rank for rank in group if rank != self.rank]
         for number in numbers:
-            made = self.works[side.work](self.ev, side.blocks[number])
+            made = self.works[side.work](self.ev, self.ev.look_at(*side.blocks[number]))
             side.made[number] = made
             words = _packed(self.ev, _listed(made)) if others else []
             for rank in others:
@@ -266,13 +323,13 @@ class _Side:
 
     Attributes:
         work: what prepares them.
-        blocks: by their number.
+        blocks: by their number, with their places.
         axis: along which ranks differ that hold the same blocks.
         made: those that are prepared so far.
     """
 
     work: str
-    blocks: Mapping[int, Any]
+    blocks: Mapping[int, tuple[Any, Place]]
     axis: int
     made: dict[int, Any] = field(default_factory=dict)
 

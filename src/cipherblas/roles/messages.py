@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import itertools
@@ -21,12 +22,21 @@ from cipherblas.common.memory import bytes_of
 from cipherblas.common.pickles import Rebuilt
 from cipherblas.common.progress import Progress, Steps
 from cipherblas.crypto import files
-from cipherblas.crypto.keys import FreshCiphertext
+from cipherblas.crypto.keys import FreshCiphertext, StoredCiphertext
 from cipherblas.crypto.params import Parameters, row_parameters
 from cipherblas.crypto.randomness import SEED_BYTES
 from cipherblas.lang.operands import Encryption
 from cipherblas.lang.results import MOST_RESULTS, Arranged
 from cipherblas.rlwe.matrices import RlweRows, SharedBatch, SharedRows
+from cipherblas.roles.stored import (
+    StoredParts,
+    check_digests,
+    data_name,
+    digests_of,
+    parted,
+    read_but_parts,
+    seed_name,
+)
 
 KIND = "ciphertext"
 SLOTS = "slots"
@@ -43,6 +53,7 @@ _OPERAND = schema.record(
         "feeds": schema.whole(),
         "forms": schema.listed(schema.pair(schema.text, schema.number())),
     },
+    {"parts": check_digests},
     others=True,
 )
 _SHAPE = schema.listed(schema.whole(1), 0, 3)  # a number has none
@@ -135,7 +146,7 @@ class EncryptedOperand(Rebuilt):
             "feeds": len(self.feeds),
             "forms": [_form(feed[0]) for feed in self.feeds],
         }
-        _write(path, header, tensors, self.parameters, progress)
+        _write(path, header, tensors, self.parameters, progress, parted(self.feeds))
 
     @classmethod
     def load(
@@ -144,12 +155,15 @@ class EncryptedOperand(Rebuilt):
         *,
         security: int = 128,
         insecure: bool = False,
+        lazy: bool = False,
         progress: Progress | None = None,
     ) -> EncryptedOperand:
         """Read an operand; that it is of the right program and key pair is checked where it is used.
 
         Args:
             path: the file.
+            lazy: leave ciphertexts in slots in the file, which stays open, until each is used: one of several ranks
+                then reads its own alone. Where the file has no digest for each of them, all are read.
             security: bits that its parameters must have: 128, 192 or 256.
             insecure: accept less; below 128 bits with a warning.
             progress: called as progress(done, total), counted in bytes.
@@ -159,7 +173,7 @@ class EncryptedOperand(Rebuilt):
             SecurityError: its parameters have less security.
             MismatchError: it is another kind of file, or a result.
         """
-        header, tensors, parameters = _read(path, "operand", security, insecure, progress)
+        header, tensors, parameters = _read(path, "operand", security, insecure, progress, lazy)
         _OPERAND(header, "an encrypted operand")
         name, forms = header["name"], header["forms"]
         _check_name(name, "an encrypted operand")
@@ -220,10 +234,10 @@ def _feed_tensors(index: int, feed: Sequence[FreshCiphertext | EncryptedRows]) -
             got=f"{len(seeds)} of {len(feed)}",
         )
     if seeds:
-        tensors[f"feed{index}.seed"] = np.stack(seeds)
+        tensors[seed_name(index)] = np.stack(seeds)
     plain = [ct.data for ct in feed if isinstance(ct, FreshCiphertext)]
     if plain:
-        tensors[f"feed{index}.data"] = np.stack(plain)
+        tensors[data_name(index)] = np.stack(plain)
     for piece, ct in enumerate(feed):
         if not isinstance(ct, FreshCiphertext):
             tensors[f"feed{index}.rows{piece}"] = ct.b
@@ -233,12 +247,16 @@ def _feed_tensors(index: int, feed: Sequence[FreshCiphertext | EncryptedRows]) -
 
 
 def _read_feed(
-    tensors: dict[str, NDArray[Any]], index: int, parameters: Parameters, name: str, scale: float
+    tensors: Mapping[str, NDArray[Any] | StoredParts],
+    index: int,
+    parameters: Parameters,
+    name: str,
+    scale: float,
 ) -> tuple[FreshCiphertext | EncryptedRows, ...]:
-    seeds = tensors.get(f"feed{index}.seed")
+    seeds: Any = tensors.get(seed_name(index))
     if name != SLOTS:
         return _read_rows(tensors, index, parameters, seeds, name, scale)
-    data = _tensor(tensors, f"feed{index}.data")
+    data: Any = _tensor(tensors, data_name(index))
     if seeds is None:
         fits, wanted = data.ndim == 4, "uint64 (count, 2, limbs, N)"
     else:
@@ -250,6 +268,11 @@ def _read_feed(
             "The ciphertexts of the file are not those that its header announces.", expected=wanted, got=got
         )
     try:
+        if isinstance(data, StoredParts):
+            return tuple(
+                StoredCiphertext(parameters, data.shape[-2], seed or b"", functools.partial(data.read, part))
+                for part, seed in enumerate(_seeds(seeds, len(data)))
+            )
         return tuple(
             FreshCiphertext(parameters, parts.shape[-2], seed, parts)
             for seed, parts in zip(_seeds(seeds, len(data)), data, strict=True)
@@ -259,7 +282,7 @@ def _read_feed(
 
 
 def _read_rows(
-    tensors: dict[str, NDArray[Any]],
+    tensors: Mapping[str, Any],
     index: int,
     parameters: Parameters,
     seeds: NDArray[Any] | None,
@@ -437,7 +460,7 @@ def _part_name(prefix: str, index: int) -> str:
     return f"{prefix}:{index}" if "." in prefix else f"{prefix}{index}"
 
 
-def _tensor(tensors: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
+def _tensor(tensors: Mapping[str, Any], name: str) -> Any:
     if name not in tensors:
         raise FormatError("A tensor of the file is missing.", expected=name, got=", ".join(tensors))
     return tensors[name]
@@ -465,21 +488,30 @@ def _write(
     tensors: Mapping[str, NDArray[Any]],
     parameters: Parameters,
     progress: Progress | None,
+    in_parts: Sequence[str] = (),
 ) -> None:
-    """A file of ciphertexts."""
-    steps = Steps(progress, files.STEPS_PER_BYTE * sum(array.nbytes for array in tensors.values()))
+    """A file of ciphertexts; parts of some tensors have digests of their own."""
+    once = sum(array.nbytes for array in tensors.values())
+    steps = Steps(progress, files.STEPS_PER_BYTE * once + sum(tensors[name].nbytes for name in in_parts))
+    if in_parts:
+        header = {**header, "parts": digests_of(tensors, in_parts, steps.tick)}
     files.write(path, KIND, header, tensors, parameters=parameters, tick=steps.tick)
 
 
 def _read(
-    path: str | Path, role: str, security: int, insecure: bool, progress: Progress | None
-) -> tuple[dict[str, Any], dict[str, NDArray[Any]], Parameters]:
-    """Header, tensors and parameters of a file of ciphertexts."""
-    with files.Reader(path, KIND, security=security, insecure=insecure) as reader:
+    path: str | Path, role: str, security: int, insecure: bool, progress: Progress | None, lazy: bool = False
+) -> tuple[dict[str, Any], dict[str, Any], Parameters]:
+    """Header, tensors and parameters of a file of ciphertexts; where `lazy`, what has parts stays in the file."""
+    with contextlib.ExitStack() as opened:
+        reader = opened.enter_context(files.Reader(path, KIND, security=security, insecure=insecure))
         if reader.header.get("role") != role:
             got = reader.header.get("role")
             raise MismatchError(f"{reader.path} holds another kind of ciphertext.", expected=role, got=got)
-        return reader.header, reader.read_all(progress), reader.parameters
+        if not lazy:
+            return reader.header, reader.read_all(progress), reader.parameters
+        tensors = read_but_parts(reader, progress)
+        opened.pop_all()  # it is closed with the last ciphertext that reads
+        return reader.header, tensors, reader.parameters
 
 
 def check_parameters(what: str, got: Parameters, expected: Parameters) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +29,7 @@ from cipherblas.crypto.keys import EvaluationKeys, FreshCiphertext
 from cipherblas.crypto.params import row_parameters
 from cipherblas.distributed.agreement import check_agreement
 from cipherblas.distributed.communicator import Communicator, Sent
+from cipherblas.distributed.cuts import Place
 from cipherblas.distributed.dry_run import RankRun, rank_runs
 from cipherblas.distributed.ranks import Sharing
 from cipherblas.distributed.rows import RowsRanks, Share
@@ -40,7 +41,7 @@ from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.rows.native import RowsNative
 from cipherblas.evaluators.rows.values import Rows
 from cipherblas.evaluators.slots.native import Native
-from cipherblas.forms.form import RowForm
+from cipherblas.forms.form import RowForm, SlotForm
 from cipherblas.lang.operands import Operand
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.matrices import CoefficientMatrix, SharedBatch, rows_format
@@ -178,7 +179,8 @@ class Server:
         if self.communicator is not None:
             self._agree(self.communicator, encrypted, clear)
         masks = self._masks()
-        plan, inputs = self.program.plan, ReceivedInputs(self.program, encrypted, clear)
+        used = None if self.communicator is None else self.rank_runs[self.communicator.rank].used
+        plan, inputs = self.program.plan, ReceivedInputs(self.program, encrypted, clear, used)
         evaluators = self._evaluators(masks)
         executor = Executor(
             *(evaluators, self.program.executed, plan.decided, inputs, progress),
@@ -360,11 +362,11 @@ class Server:
                     expected="FreshCiphertext",
                     got=type(ct).__name__,
                 )
-            if ct.data.shape[-2:] != expected:
+            if (ct.limbs, ct.params.n) != expected:
                 raise ShapeError(
                     f"A ciphertext of operand {name!r} has the wrong shape.",
                     expected=str(expected),
-                    got=str(ct.data.shape[-2:]),
+                    got=str((ct.limbs, ct.params.n)),
                 )
 
     def _check_rows(self, name: str, wanted: Input, form: RowForm, feed: Sequence[Any]) -> None:
@@ -411,23 +413,48 @@ class Server:
 
 
 class ReceivedInputs(Inputs):
-    """Operands of a real run. Regenerates the seeded halves of all of them."""
+    """Operands of a real run. Regenerates the seeded halves of all of them.
+
+    Args:
+        used: on a rank of several, the blocks of operands that it uses: only these are read and regenerated, and others
+            if it looks at them after all.
+    """
 
     def __init__(
         self,
         program: PlannedProgram,
         encrypted: Mapping[str, EncryptedOperand],
         clear: Mapping[str, NDArray[Any]],
+        used: Mapping[Hashable, frozenset[Place]] | None = None,
     ) -> None:
         super().__init__(clear)
         self._data: dict[Any, list[Any]] = {}
         for name, operand in encrypted.items():
             for wanted, feed in zip(program.inputs_of(name), operand.feeds, strict=True):
-                self._data[wanted.key] = _expanded(feed)
+                if used is None or not isinstance(wanted.form, SlotForm):
+                    self._data[wanted.key] = _expanded(feed)
+                else:
+                    self._data[wanted.key] = _own_expanded(
+                        feed, wanted.form, used.get(wanted.key, frozenset())
+                    )
 
     def secret(self, wanted: Input, bound: float, evaluators: Evaluators) -> list[list[Handles]]:
         """The operand's ciphertexts; each use of the operand is handed out once."""
         return fresh(wanted, bound, evaluators, iter(self._data[wanted.key]))
+
+
+def _own_expanded(feed: Sequence[Any], form: SlotForm, used: frozenset[Place]) -> list[Any]:
+    """Functions that give the ciphertexts of a feed, those of some blocks expanded now."""
+    columns, count = form.grid[1], form.layout.ciphertexts
+    own = [(i * columns + j) * count + one for i, j in sorted(used) for one in range(count)]
+    found: list[Any] = [ct.expand for ct in feed]
+    for number, data in zip(own, _expanded([feed[number] for number in own]), strict=True):
+        found[number] = functools.partial(_itself, data)
+    return found
+
+
+def _itself(data: Any) -> Any:
+    return data
 
 
 def _expanded(feed: Sequence[Any]) -> list[Any]:

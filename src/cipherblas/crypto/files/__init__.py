@@ -13,7 +13,14 @@ read is an error like any other; and the bytes land in aligned memory, which is 
 
 from cipherblas.crypto.files.format import FORMAT_VERSION, KINDS, PathLike
 from cipherblas.crypto.files.reading import Reader, TensorInfo, opened, parse_json, read
-from cipherblas.crypto.files.writing import STEPS_PER_BYTE, check_writable, replacing, save_bytes, write
+from cipherblas.crypto.files.writing import (
+    STEPS_PER_BYTE,
+    check_writable,
+    part_digests,
+    replacing,
+    save_bytes,
+    write,
+)
 
 __all__ = [
     "FORMAT_VERSION",
@@ -25,6 +32,7 @@ __all__ = [
     "check_writable",
     "opened",
     "parse_json",
+    "part_digests",
     "read",
     "replacing",
     "save_bytes",

@@ -173,6 +173,31 @@ class Reader:
             StorageError: the file became shorter, or the system cannot read it.
         """
         info = self._info(name)
+        return self._read(f"tensor {name!r}", info, tick)
+
+    def read_part(self, name: str, index: int, digest: str) -> Array:
+        """One part of a tensor along its first axis, as a new aligned array; nothing else is read.
+
+        Args:
+            name: of the tensor.
+            index: of the part.
+            digest: what it must hash to, of `part_digests`.
+
+        Raises:
+            FormatError: there is no such tensor or part, or its bytes are not what was written.
+            StorageError: the file became shorter, or the system cannot read it.
+        """
+        info = self._info(name)
+        count = info.shape[0] if info.shape else 0
+        if not 0 <= index < count:
+            raise FormatError(
+                f"{self.path} lacks a part of tensor {name!r}.", expected=f"one of {count}", got=index
+            )
+        nbytes = info.nbytes // count
+        part = TensorInfo(info.dtype, info.shape[1:], info.offset + index * nbytes, nbytes, digest)
+        return self._read(f"part {index} of tensor {name!r}", part, lambda done: None)
+
+    def _read(self, what: str, info: TensorInfo, tick: Callable[[int], object]) -> Array:
         array = aligned_empty(info.shape, info.dtype)
         hasher = form.hasher()
         data = bytes_of(array)
@@ -188,21 +213,25 @@ class Reader:
             tick(len(block))
         if hasher.hexdigest() != info.digest:
             raise FormatError(
-                f"{self.path} is damaged: the checksum of tensor {name!r} is wrong.",
+                f"{self.path} is damaged: the checksum of {what} is wrong.",
                 expected=info.digest,
                 got=hasher.hexdigest(),
             )
         return array
 
-    def read_all(self, progress: Progress | None = None) -> dict[str, Array]:
+    def read_all(
+        self, progress: Progress | None = None, names: Sequence[str] | None = None
+    ) -> dict[str, Array]:
         """All tensors by name, in threads; errors as `read`, and MemoryBudgetError where they do not fit.
 
         Args:
             progress: called as progress(done, total), counted in bytes.
+            names: of those that are read, if not all.
         """
-        nbytes = sum(info.nbytes for info in self.tensors.values())
+        names = list(self.tensors) if names is None else names
+        nbytes = sum(self._info(name).nbytes for name in names)
         check_memory(nbytes, f"reading {self.path}")
-        names, steps = list(self.tensors), Steps(progress, nbytes)
+        steps = Steps(progress, nbytes)
         arrays = in_threads(lambda name: self.read(name, steps.tick), names, nbytes)
         return dict(zip(names, arrays, strict=True))
 

@@ -45,6 +45,16 @@ def _digest(array: Array, tick: Tick) -> str:
     return str(hasher.hexdigest())
 
 
+def part_digests(array: Array, tick: Tick = lambda done: None) -> list[str]:
+    """The digest of each part of a tensor along its first axis, for `Reader.read_part`: a writer that names them in its
+    header lets parts be read, and checked, one by one.
+
+    Args:
+        tick: called with numbers of bytes as they are hashed.
+    """
+    return in_threads(lambda part: _digest(part, tick), list(array), array.nbytes)
+
+
 def _compact_json(value: Any, what: str) -> str:
     try:
         return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)

@@ -7,6 +7,7 @@ secret. `generation` makes the one from the other; `storage` puts evaluation key
 from cipherblas.crypto.keys.encryption import (
     FreshCiphertext,
     PublicKey,
+    StoredCiphertext,
     decrypt_coefficients,
     encrypt,
     generate_public_key,
@@ -24,6 +25,7 @@ __all__ = [
     "KeyRequest",
     "PublicKey",
     "SecretKey",
+    "StoredCiphertext",
     "SwitchingKey",
     "decrypt_coefficients",
     "describe_galois",

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
-from cipherblas.common.errors import DTypeError, FormatError, RangeError, ShapeError
+from cipherblas.common.errors import CipherblasError, DTypeError, FormatError, RangeError, ShapeError
 from cipherblas.common.memory import Array, aligned, aligned_empty
 from cipherblas.common.pickles import Rebuilt, rebuilt
 from cipherblas.crypto import files, randomness
 from cipherblas.crypto.keys.secret import SecretKey
 from cipherblas.crypto.params import Parameters
 
+WORD_BYTES = 8
 MAX_MESSAGE_BITS = 62  # the core adds the error to a message as 64-bit integers
 
 
@@ -63,6 +65,44 @@ class FreshCiphertext(Rebuilt):
         purpose = randomness.Purpose.CIPHERTEXT_UNIFORM
         both[1] = _uniform_rows(self.params, self.seed, purpose, self.limbs)
         return both
+
+
+class StoredCiphertext(FreshCiphertext):
+    """A fresh ciphertext that stays in its file: its data are read, and checked, whenever they are asked for.
+
+    Args:
+        params, limbs, seed: as of every fresh ciphertext.
+        read: reads the data.
+    """
+
+    def __init__(self, params: Parameters, limbs: int, seed: bytes, read: Callable[[], Array]) -> None:
+        params.check_limbs(limbs)
+        for name, value in (("params", params), ("limbs", limbs), ("seed", seed), ("_read", read)):
+            object.__setattr__(self, name, value)
+
+    @property
+    def data(self) -> Array:
+        """As of every fresh ciphertext.
+
+        Raises:
+            FormatError, StorageError: the file is damaged, or cannot be read any more.
+        """
+        read: Callable[[], Array] = self._read  # type: ignore[attr-defined]
+        found = read()
+        try:
+            _check_residues(self.params, found, self.limbs, (self.limbs, self.params.n), "fresh ciphertext")
+        except CipherblasError as error:
+            raise FormatError(f"The ciphertexts of the file cannot be read: {error}") from error
+        return found
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that were sent."""
+        return self.limbs * self.params.n * WORD_BYTES + len(self.seed or b"")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles hold the data."""
+        return rebuilt, (FreshCiphertext, self.params, self.limbs, self.seed, self.data)
 
 
 def _check_residues(params: Parameters, data: Array, limbs: int, shape: tuple[int, ...], what: str) -> None:
