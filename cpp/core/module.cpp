@@ -76,7 +76,8 @@ NB_MODULE(_core, m) {
         },
         "What was counted, name by name; words, if the name says nothing else.");
 
-    m.attr("PACKED_BITS") = cipherblas::kPackedBits;
+    m.attr("NARROW_KEY_BITS") = cipherblas::kNarrowBits;
+    m.attr("WIDE_KEY_BITS") = cipherblas::kWideBits;
     m.attr("NOISE_SIGMA") = cipherblas::kNoiseSigma;
     m.attr("LARGEST_NOISE") = cipherblas::kLargestNoise;
     m.attr("PASS_LAYERS") = cipherblas::kPassLayers;

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "arith/modulus.h"
+#include "ring/packing.h"
 
 namespace cipherblas {
 
@@ -22,10 +23,10 @@ struct RotationTerm {
     const std::uint64_t* const* key0 = nullptr;  // digit_count limbs of the key's b part, Montgomery form
     const std::uint64_t* const* key1 = nullptr;  // digit_count limbs of the key's a part, Montgomery form
     int digit_count = 0;                         // 0: no key switch (unrotated term); at most 512
-    bool packed = false;                         // the limbs of the key are, see ring/packing.h
-    const std::uint64_t* add0 = nullptr;         // added to component 0, times add_factor; null: nothing
-    const std::uint64_t* add1 = nullptr;         // likewise component 1
-    std::uint64_t add_factor = 0;                // Montgomery form
+    int key_bits = kNarrowBits;           // that the limbs of the key are packed by, see ring/packing.h
+    const std::uint64_t* add0 = nullptr;  // added to component 0, times add_factor; null: nothing
+    const std::uint64_t* add1 = nullptr;  // likewise component 1
+    std::uint64_t add_factor = 0;         // Montgomery form
     // digits, add0 and add1 begin with the word at this position of the limb, and hold all that the sum reads of them.
     std::size_t start = 0;
     const std::uint64_t* plaintext = nullptr;  // Montgomery form; null: factor 1

@@ -3,26 +3,52 @@
 #include <bit>
 
 namespace cipherblas {
+namespace {
 
 static_assert(std::endian::native == std::endian::little);
 
-// Four words at a time are three.
-void pack(std::uint64_t* r, const std::uint64_t* x, std::size_t n) {
-    for (std::size_t i = 0; i < n; i += 4, r += 3) {
-        r[0] = x[i] | x[i + 1] << 48;
-        r[1] = x[i + 1] >> 16 | x[i + 2] << 32;
-        r[2] = x[i + 2] >> 32 | x[i + 3] << 16;
+// Words after which the bits begin with a word again.
+template <int BITS>
+constexpr std::size_t kPeriod = BITS == kNarrowBits ? 4 : 32;
+
+template <int BITS>
+void pack_words(std::uint64_t* r, const std::uint64_t* x, std::size_t count) {
+    std::uint64_t word = 0;
+    int filled = 0;
+#pragma GCC unroll 32
+    for (std::size_t i = 0; i < count; ++i) {
+        word |= x[i] << filled;
+        filled += BITS;
+        if (filled < 64) continue;
+        *r++ = word;
+        filled -= 64;
+        word = filled == 0 ? 0 : x[i] >> (BITS - filled);
     }
+    if (filled > 0) *r = word;
 }
 
-void unpack(std::uint64_t* r, const std::uint64_t* packed, std::size_t n) {
-    constexpr std::uint64_t kMask = (std::uint64_t{1} << kPackedBits) - 1;
-    for (std::size_t i = 0; i < n; i += 4, packed += 3) {
-        r[i] = packed[0] & kMask;
-        r[i + 1] = (packed[0] >> 48 | packed[1] << 16) & kMask;
-        r[i + 2] = (packed[1] >> 32 | packed[2] << 32) & kMask;
-        r[i + 3] = packed[2] >> 16;
+template <int BITS>
+void pack_all(std::uint64_t* r, const std::uint64_t* x, std::size_t n) {
+    constexpr std::size_t kStep = kPeriod<BITS>;
+    for (; n >= kStep; n -= kStep, x += kStep, r += packed_words(kStep, BITS)) {
+        pack_words<BITS>(r, x, kStep);
     }
+    pack_words<BITS>(r, x, n);
+}
+
+template <int BITS>
+void unpack_all(std::uint64_t* r, const std::uint64_t* packed, std::size_t n) {
+    for (std::size_t i = 0; i < n; ++i) r[i] = packed_word(packed, i, BITS);
+}
+
+}  // namespace
+
+void pack(std::uint64_t* r, const std::uint64_t* x, std::size_t n, int bits) {
+    (bits == kNarrowBits ? pack_all<kNarrowBits> : pack_all<kWideBits>)(r, x, n);
+}
+
+void unpack(std::uint64_t* r, const std::uint64_t* packed, std::size_t n, int bits) {
+    (bits == kNarrowBits ? unpack_all<kNarrowBits> : unpack_all<kWideBits>)(r, packed, n);
 }
 
 }  // namespace cipherblas

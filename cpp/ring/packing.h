@@ -1,5 +1,5 @@
-// Words below 2^48 in six bytes each, one after the other: what a computation streams from memory, it streams in three
-// quarters of the time. Keys are kept so.
+// Words below 2^50 in 50 bits each, one after the other, or in 48 if all are below 2^48: what a computation streams from
+// memory, it streams in about three quarters of the time. Keys are kept so.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -7,23 +7,29 @@
 
 namespace cipherblas {
 
-inline constexpr int kPackedBits = 48;
-inline constexpr std::size_t kPackedBytes = kPackedBits / 8;
+inline constexpr int kNarrowBits = 48, kWideBits = 50;
+
+// How words below 2^bits, at most 2^50, are packed.
+constexpr int packed_bits(int bits) { return bits <= kNarrowBits ? kNarrowBits : kWideBits; }
 
 // The room of n packed words, n a multiple of 4, in words.
-constexpr std::size_t packed_words(std::size_t n) { return n / 4 * 3; }
-
-// r and x do not overlap. Words to be packed must be below 2^48: what is above would go to the next ones.
-void pack(std::uint64_t* r, const std::uint64_t* x, std::size_t n);
-void unpack(std::uint64_t* r, const std::uint64_t* packed, std::size_t n);
-
-inline const unsigned char* packed_at(const std::uint64_t* packed, std::size_t i) {
-    return reinterpret_cast<const unsigned char*>(packed) + kPackedBytes * i;
+constexpr std::size_t packed_words(std::size_t n, int bits) {
+    return (n * static_cast<std::size_t>(bits) + 63) / 64;
 }
-inline std::uint64_t packed_word(const std::uint64_t* packed, std::size_t i) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, packed_at(packed, i), kPackedBytes);
-    return word;
+
+// bits: kNarrowBits or kWideBits. r and x do not overlap. Words to be packed must be below 2^bits: what is above would go to
+// the next ones.
+void pack(std::uint64_t* r, const std::uint64_t* x, std::size_t n, int bits);
+void unpack(std::uint64_t* r, const std::uint64_t* packed, std::size_t n, int bits);
+
+// Where word i begins, but for some bits if i is no multiple of 4.
+inline const unsigned char* packed_at(const std::uint64_t* packed, std::size_t i, int bits) {
+    return reinterpret_cast<const unsigned char*>(packed) + i * static_cast<std::size_t>(bits) / 8;
+}
+inline std::uint64_t packed_word(const std::uint64_t* packed, std::size_t i, int bits) {
+    std::uint64_t word = 0;  // of seven bytes in which the bits are
+    std::memcpy(&word, packed_at(packed, i, bits), bits == kNarrowBits ? 6 : 7);
+    return word >> i * static_cast<std::size_t>(bits) % 8 & ((std::uint64_t{1} << bits) - 1);
 }
 
 }  // namespace cipherblas

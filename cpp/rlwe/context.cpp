@@ -33,7 +33,7 @@ Context::Context(std::size_t n, const std::vector<std::uint64_t>& q, const std::
         throw std::invalid_argument("alpha: expected at most 512 digits, got " +
                                     std::to_string(digits(num_q_)));
     }
-    for (int i = 0; i < basis_.size(); ++i) packs_keys_ = packs_keys_ && modulus(i).bits <= kPackedBits;
+    for (int i = 0; i < basis_.size(); ++i) key_bits_ = std::max(key_bits_, packed_bits(modulus(i).bits));
 }
 
 void Context::divide(const std::vector<int>& digit_limbs) {
@@ -73,13 +73,11 @@ const BaseConversion& Context::conversion(int first, int count, bool special) co
 }
 
 void Context::write_key_limb(std::uint64_t* limb, const std::uint64_t* residues) const {
-    if (packs_keys_) return pack(limb, residues, n());
-    std::copy_n(residues, n(), limb);
+    pack(limb, residues, n(), key_bits_);
 }
 
 void Context::read_key_limb(std::uint64_t* residues, const std::uint64_t* limb) const {
-    if (packs_keys_) return unpack(residues, limb, n());
-    std::copy_n(limb, n(), residues);
+    unpack(residues, limb, n(), key_bits_);
 }
 
 void Context::check_limbs(int limbs) const {

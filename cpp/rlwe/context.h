@@ -35,10 +35,10 @@ class Context {
     const Modulus& modulus(int i) const { return basis_.modulus(i); }
     const NttTable& table(int i) const { return basis_.table(i); }
 
-    // Switching keys are packed (ring/packing.h) if all primes leave them room for it.
-    bool packs_keys() const { return packs_keys_; }
+    // Bits of a word of a switching key, by the largest prime (ring/packing.h).
+    int key_bits() const { return key_bits_; }
     // Words of a limb of a switching key, to and from N residues.
-    std::size_t key_words() const { return packs_keys_ ? packed_words(n()) : n(); }
+    std::size_t key_words() const { return packed_words(n(), key_bits_); }
     void write_key_limb(std::uint64_t* limb, const std::uint64_t* residues) const;
     void read_key_limb(std::uint64_t* residues, const std::uint64_t* limb) const;
 
@@ -67,7 +67,7 @@ class Context {
     int num_q_, num_p_, alpha_;
     std::vector<int> begins_,
         owners_;  // of digits: the first limb of each and the end of all; of limbs: the digit
-    bool packs_keys_ = true;
+    int key_bits_ = kNarrowBits;
     mutable std::mutex lock_;
     mutable std::map<std::tuple<int, int, bool>, std::unique_ptr<const BaseConversion>> conversions_;
 };

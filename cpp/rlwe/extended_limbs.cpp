@@ -252,7 +252,7 @@ void TermSum::gather(const ExtendedLimbs& limbs, std::size_t from, std::size_t t
         plan_->add_parts(source, limb, term.key == nullptr || source.keeps_second, r);
         if (term.key != nullptr) {
             r.digit_count = limbs.all().size();
-            r.packed = term.key->packed;
+            r.key_bits = term.key->bits;
             r.digits = limbs.digits(term.source, t);
             for (int c = 0; c < 2; ++c) {
                 (c == 0 ? r.key0 : r.key1) = keys_.data() + keys_.size();

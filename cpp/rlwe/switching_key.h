@@ -7,15 +7,15 @@
 
 namespace cipherblas {
 
-// [digits][2][limbs + k][words] in Montgomery form: q_0 .. q_{limbs-1}, then the special primes; limbs are packed if the
-// context packs keys. A key made for `limbs` limbs serves every ciphertext with at most so many.
+// [digits][2][limbs + k][words] in Montgomery form: q_0 .. q_{limbs-1}, then the special primes; limbs are
+// packed as the context packs keys. A key made for `limbs` limbs serves every ciphertext with at most so many.
 struct SwitchingKeyView {
     const std::uint64_t* data = nullptr;
     int limbs = 0;
     int num_q = 0;
     int num_p = 0;
     std::size_t words = 0;  // of a limb
-    bool packed = false;
+    int bits = kNarrowBits;
 
     SwitchingKeyView() = default;
     SwitchingKeyView(const Context& context, const std::uint64_t* key, int key_limbs)
@@ -24,7 +24,7 @@ struct SwitchingKeyView {
           num_q(context.num_q()),
           num_p(context.num_p()),
           words(context.key_words()),
-          packed(context.packs_keys()) {}
+          bits(context.key_bits()) {}
 
     // basis: position of the limb in the basis of the context.
     const std::uint64_t* limb(int digit, int component, int basis) const {

@@ -99,6 +99,12 @@ TEST(Sums, MultiplyPlainSum) {
 
 // Sums so long that every lazy word must have been folded: of (q - 1)^2, the largest product, and of
 // (2^26 - 1)(2^26 + 1) = 2^52 - 1, the largest low word. All terms are the same limbs.
+Limb make_packed(const Limb& limb, int bits) {
+    Limb packed(packed_words(limb.size(), bits));
+    pack(packed.data(), limb.data(), limb.size(), bits);
+    return packed;
+}
+
 TEST(Sums, LongestSumsOfTheLargestWords) {
     constexpr std::size_t kN = 8;
     for (const Modulus& m : {Modulus(primes_below(8, 50, 1)[0]), Modulus(primes_near(8, 0x1p40, 1)[0])}) {
@@ -122,8 +128,10 @@ TEST(Sums, LongestSumsOfTheLargestWords) {
                 EXPECT_EQ(c1, Limb(kN, scaled));
 
                 const std::uint64_t* digit = a.data();
-                const std::uint64_t* key = b.data();
+                const Limb packed = make_packed(b, kWideBits);
+                const std::uint64_t* key = packed.data();
                 RotationTerm term;
+                term.key_bits = kWideBits;
                 term.digits = &digit;
                 term.key0 = term.key1 = &key;
                 term.digit_count = 1;
@@ -172,28 +180,27 @@ Limb make_lazy(const Limb& digit, const Modulus& m, std::mt19937_64& random, Fil
     return lazy;
 }
 
-Limb make_packed(const Limb& limb) {
-    Limb packed(packed_words(limb.size()));
-    pack(packed.data(), limb.data(), limb.size());
-    return packed;
-}
-
-TEST(Packing, IsSixBytesAWord) {
+TEST(Packing, IsWordByWord) {
     std::mt19937_64 random(5);
-    for (const std::size_t n : {4u, 8u, 40u, 512u}) {
-        for (const Fill fill : kFills) {
-            const Limb x = make_limb(n, std::uint64_t{1} << kPackedBits, random, fill);
-            const Limb packed = make_packed(x);
-            Limb unpacked(n);
-            unpack(unpacked.data(), packed.data(), n);
-            EXPECT_EQ(unpacked, x);
-            for (std::size_t i = 0; i < n; ++i) ASSERT_EQ(packed_word(packed.data(), i), x[i]);
+    for (const int bits : {kNarrowBits, kWideBits}) {
+        for (const std::size_t n : {4u, 8u, 32u, 40u, 512u}) {
+            for (const Fill fill : kFills) {
+                const Limb x = make_limb(n, std::uint64_t{1} << bits, random, fill);
+                const Limb packed = make_packed(x, bits);
+                EXPECT_EQ(packed.size(), (n * static_cast<std::size_t>(bits) + 63) / 64);
+                Limb unpacked(n);
+                unpack(unpacked.data(), packed.data(), n, bits);
+                EXPECT_EQ(unpacked, x);
+                for (std::size_t i = 0; i < n; ++i) ASSERT_EQ(packed_word(packed.data(), i, bits), x[i]);
+            }
         }
     }
+    EXPECT_EQ(packed_bits(30), kNarrowBits);
+    EXPECT_EQ(packed_bits(kNarrowBits), kNarrowBits);
+    EXPECT_EQ(packed_bits(kNarrowBits + 1), kWideBits);
 }
 
-// Terms of a linear transform with all that they point to. Some have packed keys, and digits that are not reduced, where
-// there are such.
+// Terms of a linear transform with all that they point to. Some have digits that are not reduced, where there are such.
 class Terms {
   public:
     Terms(int log_n, const Modulus& m, std::uint64_t seed, Fill fill)
@@ -212,19 +219,15 @@ class Terms {
         o.key1 = make_limbs(count, n_, m_, random_, fill_);
         o.others = make_limbs(3, n_, m_, random_, fill_);
         o.digit_pointers = pointers(o.digits);
-        o.key0_pointers = pointers(o.key0);
-        o.key1_pointers = pointers(o.key1);
         if (std::string(kernels().name) == "avx512ifma" && random_() % 2 == 0) {
             for (const Limb& digit : o.digits) o.read_digits.push_back(make_lazy(digit, m_, random_, fill_));
             o.digit_pointers = pointers(o.read_digits);
         }
-        if (m_.bits <= kPackedBits && random_() % 2 == 0) {
-            for (const Limb& limb : o.key0) o.read_key0.push_back(make_packed(limb));
-            for (const Limb& limb : o.key1) o.read_key1.push_back(make_packed(limb));
-            o.key0_pointers = pointers(o.read_key0);
-            o.key1_pointers = pointers(o.read_key1);
-            term.packed = true;
-        }
+        term.key_bits = random_() % 2 == 0 ? kWideBits : packed_bits(m_.bits);
+        for (const Limb& limb : o.key0) o.read_key0.push_back(make_packed(limb, term.key_bits));
+        for (const Limb& limb : o.key1) o.read_key1.push_back(make_packed(limb, term.key_bits));
+        o.key0_pointers = pointers(o.read_key0);
+        o.key1_pointers = pointers(o.read_key1);
         term.digit_count = digits;
         if (digits > 0) {
             term.digits = o.digit_pointers.data();

@@ -22,7 +22,7 @@ using Coefficients = AlignedVector<std::int64_t>;
 // INSECURE toy ring with fixed randomness.
 class Toy {
   public:
-    // special_bits: of the special primes; the others have one less. Up to kPackedBits, keys are packed.
+    // special_bits: of the special primes; the others have one less. Keys are packed accordingly.
     Toy(std::size_t n, int q_limbs, int special, int alpha, int special_bits = 50)
         : context(make(n, q_limbs, special, alpha, special_bits)) {
         Coefficients ternary(n);
@@ -248,22 +248,24 @@ TEST_P(Transforms, ProductsDecryptBeforeAndAfterRelinearisation) {
 
 const auto kLevels = ::testing::Values(Case{5, 5, 1, 1}, Case{3, 5, 1, 1}, Case{5, 5, 2, 2}, Case{4, 5, 2, 2},
                                        Case{3, 4, 2, 2}, Case{5, 5, 3, 3}, Case{2, 5, 5, 5},
-                                       Case{3, 5, 1, 1, kPackedBits}, Case{5, 5, 2, 2, kPackedBits});
+                                       Case{3, 5, 1, 1, kNarrowBits}, Case{5, 5, 2, 2, kNarrowBits});
 INSTANTIATE_TEST_SUITE_P(Levels, Transforms, kLevels);
 INSTANTIATE_TEST_SUITE_P(Levels, Rotations, kLevels);
 INSTANTIATE_TEST_SUITE_P(LastLevel, Rotations, ::testing::Values(Case{1, 5, 2, 2}, Case{1, 1, 1, 1}));
 
-TEST(SwitchingKeys, ArePackedIfAllPrimesAreBelowTheBound) {
-    EXPECT_FALSE(Toy(64, 2, 1, 1, kPackedBits + 1).context.packs_keys());
-    Toy toy(64, 2, 1, 1, kPackedBits);
-    ASSERT_TRUE(toy.context.packs_keys());
-    ASSERT_EQ(toy.context.key_words(), 48u);
-    Words limb(64), packed(48), unpacked(64);
-    toy.uniform(limb.data(), 0);
-    limb[63] = toy.context.modulus(2).q - 1;
-    toy.context.write_key_limb(packed.data(), limb.data());
-    toy.context.read_key_limb(unpacked.data(), packed.data());
-    EXPECT_EQ(unpacked, limb);
+TEST(SwitchingKeys, ArePackedByTheLargestPrime) {
+    for (const int bits : {kNarrowBits, kNarrowBits + 1, kWideBits}) {
+        Toy toy(64, 2, 1, 1, bits);
+        const std::size_t words = bits == kNarrowBits ? 48 : 50;
+        ASSERT_EQ(toy.context.key_bits(), bits == kNarrowBits ? kNarrowBits : kWideBits);
+        ASSERT_EQ(toy.context.key_words(), words);
+        Words limb(64), packed(words), unpacked(64);
+        toy.uniform(limb.data(), 0);
+        limb[63] = toy.context.modulus(2).q - 1;
+        toy.context.write_key_limb(packed.data(), limb.data());
+        toy.context.read_key_limb(unpacked.data(), packed.data());
+        EXPECT_EQ(unpacked, limb);
+    }
 }
 
 TEST(TransformErrors, AreRaisedBeforeAnyWork) {

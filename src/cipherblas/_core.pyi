@@ -32,7 +32,8 @@ def trim_pool() -> None: ...
 def count_kernels(on: bool) -> None: ...
 def kernel_counts() -> list[tuple[str, int]]: ...
 
-PACKED_BITS: int
+NARROW_KEY_BITS: int
+WIDE_KEY_BITS: int
 NOISE_SIGMA: float
 LARGEST_NOISE: int
 PASS_LAYERS: int

@@ -170,7 +170,7 @@ def test_transposition_is_right() -> None:
     rows = list(bench.run_transpose([(20, 32)], policies=policies, budget=0.0))
     assert [found["algorithm"] for found in rows] == list(policies)
     for found, keys, switches in zip(rows, (31, 10, 5), (1, 2, 2.5), strict=True):
-        check(found, bench="transpose", case="20x32", keys=keys, key_bytes=keys * 2 * 2 * (1 << 12) * 8)
+        check(found, bench="transpose", case="20x32", keys=keys, key_bytes=keys * 2 * 2 * (1 << 12) * 50 // 8)
         # d rows' switches of deviation 61 (cpp/rlwe/row_switch.h at N = 2^12, P near q), and fresh noise 3.2.
         assert found["error"] < 7 * (32 * switches * 61**2 + 3.2**2) ** 0.5 / 2**40
         assert found["params"]["security"] == 128

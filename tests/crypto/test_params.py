@@ -284,15 +284,17 @@ def test_the_fingerprint_is_the_same_everywhere() -> None:
     assert toy().fingerprint() == toy(scale_bits=6).fingerprint() == digest
 
 
-def test_keys_are_packed_if_all_primes_are_below_the_bound() -> None:
-    bound = 1 << _core.PACKED_BITS
-    assert key_words(32, [97, bound - 1, 353]) == 24
-    assert key_words(32, [97, bound, 353]) == 32
+def test_keys_are_packed_by_the_largest_prime() -> None:
+    narrow, wide = 1 << _core.NARROW_KEY_BITS, 1 << _core.WIDE_KEY_BITS
+    assert [key_words(32, [97, largest, 353]) for largest in (narrow - 1, narrow, wide - 1)] == [24, 25, 25]
+    assert [key_words(n, [97, wide - 1]) for n in (8, 16, 1 << 16)] == [7, 13, 51200]
     for special_bits in (47.0, 49.0):
         params = make_parameters(1 << 13, [40.0, 40.0], special_bits=special_bits)
-        packs = max(params.q + params.p) < bound
-        assert packs == (special_bits == 47.0)
-        assert params.key_words == params.context().pack_key(np.zeros((1, params.n), np.uint64)).shape[1]
+        assert params.key_words == (6144 if special_bits == 47.0 else 6400)
+        residues = np.random.default_rng(0).integers(0, min(params.q), (3, params.n), np.uint64)
+        packed = params.context().pack_key(residues)
+        assert packed.shape == (3, params.key_words)
+        np.testing.assert_array_equal(params.context().unpack_key(packed), residues)
 
 
 def test_digits_of_unlike_numbers_of_limbs() -> None:

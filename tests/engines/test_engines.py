@@ -49,7 +49,7 @@ def toy(
         )
 
 
-# Least rings and larger ones; one prime per digit and several; keys packed (all primes below 2^48) and not.
+# Least rings and larger ones; one prime per digit and several; keys packed by 48 bits (all primes below 2^48) and 50.
 RINGS = {
     "N=8": (8, (50.0, 40.0, 40.0, 45.0), 2, None),
     "N=16 packed": (16, (46.0, 40.0, 40.0, 40.0), 1, 2),

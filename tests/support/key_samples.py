@@ -59,7 +59,9 @@ def key_errors(secret: SecretKey, galois: int, limbs: int, data: np.ndarray) -> 
         residues = np.empty((len(rows), params.n), np.uint64)  # b + a·s - P·g·s' in NTT form: the error
         for row, q in enumerate(rows):
             inverse = pow(2, -52, q)
-            b, a = (part[row].astype(object) * inverse for part in data[digit])
+            b, a = (
+                context.unpack_key(part[row : row + 1])[0].astype(object) * inverse for part in data[digit]
+            )
             gadget = product_p if row in held else 0
             value = (b + a * s[places[row]].astype(object) - gadget * source[places[row]].astype(object)) % q
             residues[row] = value.astype(np.uint64)

@@ -20,7 +20,7 @@ from cipherblas.rlwe.matrices.transposition import transpose_plan
 from tests.support import reference_ring as ring
 from tests.support.reference_ring import Words
 
-MONTGOMERY_BITS, PACKED_BYTES = 52, 6
+MONTGOMERY_BITS = 52
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,14 +101,12 @@ class ReferenceEngine(Engine):
         return Message(np.array(coefficients))
 
     def _unpacked(self, words: Words) -> Words:
-        """Limbs of N residues: of six bytes each where all primes are below 2^48."""
-        n = self._params.n
-        if words.shape[-1] == n:
-            return words.copy()
-        packed = words.view(np.uint8).reshape(*words.shape[:-1], n, PACKED_BYTES)
-        whole = np.zeros((*packed.shape[:-1], 8), np.uint8)
-        whole[..., :PACKED_BYTES] = packed
-        return whole.view("<u8")[..., 0].astype(np.uint64)
+        """Limbs of N residues: of 48 bits each where all primes are below 2^48, else of 50."""
+        n, width = self._params.n, 48 if max(self._primes) < 1 << 48 else 50
+        ones = np.unpackbits(words.astype("<u8").view(np.uint8), axis=-1, bitorder="little")
+        bits = np.zeros((*words.shape[:-1], n, 64), np.uint8)
+        bits[..., :width] = ones[..., : n * width].reshape(*words.shape[:-1], n, width)
+        return np.packbits(bits, axis=-1, bitorder="little").view("<u8")[..., 0].astype(np.uint64)
 
     # ---- plaintexts ----
 

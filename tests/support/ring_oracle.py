@@ -197,7 +197,7 @@ class Ring:
             product = prod(self.moduli[i] for i in digit)
             rotated = automorphism(centred(x, product), galois)
             for c in range(2):
-                rows = np.concatenate([key[d, c, :limbs], key[d, c, key_limbs:]])
+                rows = self.context.unpack_key(np.concatenate([key[d, c, :limbs], key[d, c, key_limbs:]]))
                 sums[c] = sums[c] + multiply(rotated, self.intt(self.from_montgomery(rows, used), used))
         return sums[0], sums[1]
 

@@ -170,13 +170,24 @@ struct Rotated {
     }
 };
 
-// Words i to i + 3, a multiple of 4: 24 bytes, of which either half is read with four bytes of the other.
+// Words i to i + 3, a multiple of 4: 24 or 25 bytes, of which either half is read with some bytes of the other.
+template <int BITS>
 CIPHERBLAS_INLINE __m256d load_packed(const Word* packed, std::size_t i) {
-    const __m256i spread = _mm256_setr_epi8(0, 1, 2, 3, 4, 5, -1, -1, 6, 7, 8, 9, 10, 11, -1, -1,  //
-                                            4, 5, 6, 7, 8, 9, -1, -1, 10, 11, 12, 13, 14, 15, -1, -1);
-    const auto* const low = reinterpret_cast<const __m128i*>(packed_at(packed, i));
-    const auto* const high = reinterpret_cast<const __m128i*>(packed_at(packed, i) + 8);
-    return to_real(_mm256_shuffle_epi8(_mm256_loadu2_m128i(high, low), spread));
+    const unsigned char* const at = packed_at(packed, i, BITS);
+    const auto* const low = reinterpret_cast<const __m128i*>(at);
+    if constexpr (BITS == kNarrowBits) {
+        const __m256i spread = _mm256_setr_epi8(0, 1, 2, 3, 4, 5, -1, -1, 6, 7, 8, 9, 10, 11, -1, -1,  //
+                                                4, 5, 6, 7, 8, 9, -1, -1, 10, 11, 12, 13, 14, 15, -1, -1);
+        const auto* const high = reinterpret_cast<const __m128i*>(at + 8);
+        return to_real(_mm256_shuffle_epi8(_mm256_loadu2_m128i(high, low), spread));
+    } else {
+        const __m256i spread = _mm256_setr_epi8(0, 1, 2, 3, 4, 5, 6, -1, 6, 7, 8, 9, 10, 11, 12, -1,  //
+                                                3, 4, 5, 6, 7, 8, 9, -1, 9, 10, 11, 12, 13, 14, 15, -1);
+        const auto* const high = reinterpret_cast<const __m128i*>(at + 9);
+        const __m256i bytes = _mm256_shuffle_epi8(_mm256_loadu2_m128i(high, low), spread);
+        const __m256i words = _mm256_srlv_epi64(bytes, _mm256_setr_epi64x(0, 2, 4, 6));
+        return to_real(_mm256_and_si256(words, broadcast((Word{1} << BITS) - 1)));
+    }
 }
 
 // sum_j digit_j key_j + addend add_factor, folded.
@@ -186,7 +197,8 @@ CIPHERBLAS_INLINE __m256d term_sum(const RotationTerm& term, const Word* const* 
     Sum sum;
     for (int j = 0; j < term.digit_count; ++j) {
         if (j > 0 && j % Sum::kMaxProducts == 0) sum.fold(m);
-        const __m256d words = term.packed ? load_packed(key[j], i) : load_words(key[j] + i);
+        const __m256d words = term.key_bits == kNarrowBits ? load_packed<kNarrowBits>(key[j], i)
+                                                           : load_packed<kWideBits>(key[j], i);
         sum.add_product(rotated(term.digits[j]), words);
     }
     if (addend != nullptr) sum.add_product(rotated(addend), add_factor);  // the fifth product at most

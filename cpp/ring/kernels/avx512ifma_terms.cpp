@@ -68,34 +68,40 @@ struct Step {
     Word* out1;
 };
 
-// Reads the words of a key's limbs. LAST: nothing behind them.
-template <bool PACKED>
+// Reads the words of a key's limbs, of BITS bits each.
+template <int BITS>
 struct KeyWords {
-    template <bool LAST>
-    CIPHERBLAS_INLINE __m512i read(const Word* key, std::size_t i) const {
-        return load(key + i);
-    }
-};
-
-template <>
-struct KeyWords<true> {
-    static constexpr __mmask8 kSixWords = 0x3f;                      // 48 bytes, of eight words
-    static constexpr __mmask64 kSixOfEight = 0x3f3f'3f3f'3f3f'3f3f;  // bytes of each
-    __m512i spread;  // the byte where each byte of eight words stands
-
-    CIPHERBLAS_INLINE KeyWords() {
-        alignas(64) std::array<unsigned char, 64> from;
-        for (std::size_t i = 0; i < from.size(); ++i) {
-            from[i] = static_cast<unsigned char>(i / 8 * kPackedBytes + i % 8);
+    static constexpr bool kBytes = BITS % 8 == 0;             // a word begins with a byte
+    static constexpr int kWordBytes = (BITS + 7) / 8;         // which a word's bits are in
+    static constexpr __mmask64 kAll = (Word{1} << BITS) - 1;  // bytes of eight words
+    static constexpr __mmask8 kEight = 0xff;                  // words
+    static constexpr __mmask64 kSpread = ((Word{1} << kWordBytes) - 1) * 0x0101'0101'0101'0101;
+    struct alignas(64) Tables {
+        std::array<unsigned char, 64> spread{};  // the byte where each byte of eight words stands
+        std::array<Word, 8> shifts{};            // bits before a word
+    };
+    static constexpr Tables kTables = [] {
+        Tables tables;
+        for (std::size_t i = 0; i < 64; ++i) {
+            tables.spread[i] = static_cast<unsigned char>(i / 8 * BITS / 8 + i % 8);
         }
-        spread = _mm512_load_si512(from.data());
-    }
-    // A masked load takes a port of the products.
+        for (std::size_t i = 0; i < 8; ++i) tables.shifts[i] = i * BITS % 8;
+        return tables;
+    }();
+    __m512i spread, shifts, mask;
+
+    CIPHERBLAS_INLINE KeyWords()
+        : spread(_mm512_load_si512(kTables.spread.data())),
+          shifts(_mm512_load_si512(kTables.shifts.data())),
+          mask(broadcast((Word{1} << BITS) - 1)) {}
+    // LAST: nothing behind them. A masked load takes a port of the products.
     template <bool LAST>
     CIPHERBLAS_INLINE __m512i read(const Word* key, std::size_t i) const {
-        const unsigned char* const at = packed_at(key, i);
-        const __m512i bytes = LAST ? _mm512_maskz_loadu_epi64(kSixWords, at) : _mm512_loadu_si512(at);
-        return _mm512_maskz_permutexvar_epi8(kSixOfEight, spread, bytes);
+        const unsigned char* const at = packed_at(key, i, BITS);
+        const __m512i bytes = LAST ? _mm512_maskz_loadu_epi8(kAll, at) : _mm512_loadu_si512(at);
+        const __m512i words = _mm512_maskz_permutexvar_epi8(kSpread, spread, bytes);
+        if constexpr (kBytes) return words;
+        return _mm512_and_si512(_mm512_maskz_srlv_epi64(kEight, words, shifts), mask);
     }
 };
 
@@ -110,7 +116,7 @@ struct NextTerm {
             (term->permutation == nullptr ? at : std::size_t{term->permutation->blocks[at / 8] >> 3} * 8) -
             term->start;
         for (int j = 0; j < term->digit_count; ++j) {
-            const std::size_t key_at = term->packed ? packed_words(at) : at;
+            const std::size_t key_at = at * static_cast<std::size_t>(term->key_bits) / 64;
             prefetch(term->key0[j] + key_at);
             prefetch(term->key1[j] + key_at);
             if (term->permutation != nullptr) prefetch(term->digits[j] + source);
@@ -173,7 +179,7 @@ struct Place {
 };
 
 // What is constant in a term's loop.
-template <int DIGITS, bool PACKED>
+template <int DIGITS, int BITS>
 struct TermLoop {
     const RotationTerm& term;
     const NextTerm& next;
@@ -182,7 +188,7 @@ struct TermLoop {
     std::size_t start;
     Lanes m;
     DigitLimbs<DIGITS> limbs;
-    KeyWords<PACKED> key_words;
+    KeyWords<BITS> key_words;
     Reduction reduce_term;
     __m512i add_factor;
     // Up to here a term's sum is a multiplicand after one Montgomery step: q + quarters * q / 4 <= 2^52.
@@ -261,32 +267,32 @@ struct TermLoop {
 };
 
 // DIGITS is the number of digits, or 0 for any number.
-template <int DIGITS, bool PACKED>
+template <int DIGITS, int BITS>
 void add_term(StoredSums* sums, const RotationTerm& term, const NextTerm& next, std::size_t start,
               std::size_t end, const Step& step, const Modulus& modulus) {
-    const TermLoop<DIGITS, PACKED> loop(sums, term, next, start, step, modulus);
+    const TermLoop<DIGITS, BITS> loop(sums, term, next, start, step, modulus);
     const auto run = [&]<bool ROTATED>(std::bool_constant<ROTATED>) {
         std::size_t i = start;
         for (; i + 16 < end; i += 16) loop.template run<2, ROTATED, false>(i);
-        for (; i < end; i += 8) loop.template run<1, ROTATED, PACKED>(i);
+        for (; i < end; i += 8) loop.template run<1, ROTATED, true>(i);
     };
     term.permutation == nullptr ? run(std::false_type()) : run(std::true_type());
 }
 
-template <bool PACKED>
+template <int BITS>
 void add_any_term(StoredSums* sums, const RotationTerm& term, const NextTerm& next, std::size_t start,
                   std::size_t end, const Step& step, const Modulus& modulus) {
     switch (term.digit_count) {
         case 1:
-            return add_term<1, PACKED>(sums, term, next, start, end, step, modulus);
+            return add_term<1, BITS>(sums, term, next, start, end, step, modulus);
         case 2:
-            return add_term<2, PACKED>(sums, term, next, start, end, step, modulus);
+            return add_term<2, BITS>(sums, term, next, start, end, step, modulus);
         case 3:
-            return add_term<3, PACKED>(sums, term, next, start, end, step, modulus);
+            return add_term<3, BITS>(sums, term, next, start, end, step, modulus);
         case 4:
-            return add_term<4, PACKED>(sums, term, next, start, end, step, modulus);
+            return add_term<4, BITS>(sums, term, next, start, end, step, modulus);
         default:
-            return add_term<0, PACKED>(sums, term, next, start, end, step, modulus);
+            return add_term<0, BITS>(sums, term, next, start, end, step, modulus);
     }
 }
 
@@ -314,8 +320,9 @@ void sum_terms(Word* out0, Word* out1, const RotationTerm* terms, std::size_t co
                               distance = (t + kTermsAhead) / count * kChunk;
             if (ahead && end + distance <= to) next = {terms + ahead_term, distance};
             const Step step{t == 0, t + 1 == count, accumulate && t == 0, &reduce, chunk0, chunk1};
-            (terms[t].packed ? add_any_term<true> : add_any_term<false>)(sums, terms[t], next, start, end,
-                                                                         step, modulus);
+            const bool narrow = terms[t].key_bits == kNarrowBits;
+            (narrow ? add_any_term<kNarrowBits> : add_any_term<kWideBits>)(sums, terms[t], next, start, end,
+                                                                           step, modulus);
         }
     }
 }

@@ -171,7 +171,7 @@ void accumulate_terms(Word* out0, Word* out1, const RotationTerm* terms, std::si
         const RotationTerm& term = terms[t];
         const std::size_t key_words = 2 * static_cast<std::size_t>(term.digit_count) * n;
         count(totals.products, key_words);
-        count(totals.key_bytes, key_words * (term.packed ? kPackedBytes : sizeof(Word)));
+        count(totals.key_bytes, key_words * static_cast<std::size_t>(term.key_bits) / 8);
         for (const Word* const added : {term.add0, term.add1}) {
             if (added != nullptr) count(totals.products, n);
         }

@@ -211,7 +211,7 @@ u128 term_sum(const RotationTerm& term, const Word* const* key, const Word* add_
               std::size_t source) {
     u128 sum = add_limb == nullptr ? 0 : wide(add_limb[source], term.add_factor);
     for (int j = 0; j < term.digit_count; ++j) {
-        const Word word = term.packed ? packed_word(key[j], position) : key[j][position];
+        const Word word = packed_word(key[j], position, term.key_bits);
         sum += wide(term.digits[j][source], word);
     }
     return sum;

@@ -469,13 +469,14 @@ def _special_sizes(largest_digit: float, bits: float | None, limbs: int | None, 
 
 
 def key_words(n: int, moduli: Sequence[float]) -> int:
-    """Words in memory of one limb of a switching key: N, or three quarters of it if all moduli are below 2^48.
+    """Words in memory of one limb of a switching key: residues have 50 bits each, or 48 if all moduli are below 2^48.
 
-    Six bytes hold a residue then, and every key switch reads the whole key.
+    Every key switch reads the whole key.
     """
     from cipherblas import _core
 
-    return n * 3 // 4 if max(moduli) < 1 << _core.PACKED_BITS else n
+    narrow = max(moduli) < 1 << _core.NARROW_KEY_BITS
+    return -(-n * (_core.NARROW_KEY_BITS if narrow else _core.WIDE_KEY_BITS) // 64)
 
 
 # Bits of the special primes at which a ciphertext is switched to the sparse secret, beyond those of q_0.
