@@ -43,7 +43,11 @@ SUITES = {
     "ranks": [
         ["distributed", "--shape", "2048x2048x2048", "--ranks", "1", "--ranks", "2"],
         ["distributed", "--shape", "4096x4096x4096", "--ranks", "1", "--ranks", "2", "--rounds", "1"],
-        ["distributed", "--suite", "fhe4dmm"],
+        ["distributed", "--suite", "fhe4dmm", "--slots", "256", "--rounds", "1"],
+        [
+            *("distributed", "--suite", "fhe4dmm", "--real", "--divided-by", "4", "--sharing", "4d"),
+            *("--ranks", "1", "--ranks", "2"),
+        ],
     ],
 }
 CC_SIZES, PC_SIZES, PEER_SIZES = (

@@ -35,6 +35,17 @@ def test_classes_are_those_of_table_5(name: str) -> None:
         assert optimal_blocks(class_shape(name, slots), slots) == SMALLER[name]
 
 
+@pytest.mark.parametrize("name", CLASSES)
+def test_classes_with_fewer_of_the_blocks_of_table_5(name: str) -> None:
+    whole = TABLE_5[name][1]
+    for slots, divided_by in ((256, 4), (4096, 4), (4096, 2), (1 << 14, 16), (1024, 1)):
+        expected = tuple(length // divided_by if length > 4 else length for length in whole)
+        assert optimal_blocks(class_shape(name, slots, divided_by), slots) == expected
+    assert class_shape(name, SLOTS, 1) == class_shape(name)
+    with pytest.raises(ValueError, match="divided_by"):
+        class_shape(name, 4096, 3)
+
+
 @pytest.mark.parametrize("slots", [64, 512, 1000])
 def test_slots_that_there_are_not(slots: int) -> None:
     with pytest.raises(ValueError, match="power of four"):

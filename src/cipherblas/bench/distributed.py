@@ -1,9 +1,10 @@
-"""Products by GEMM on several ranks beside fewer: the same files, each run by `cipherblas run` under mpiexec.
+"""Products by GEMM on several ranks beside fewer: the same files, each run by `bench.one_rank` under mpiexec.
 
 The files are made once for a shape, and every rank reads them. Seconds are those of the server on the slowest rank,
-with all messages; `speedup` is over the first number of ranks. The results of all runs must be the same residues, and
-decrypt to the product. What is predicted comes from counts of each rank, rates of this machine, and α and β of messages
-that were measured between two ranks in the same run.
+with all messages, of a run that is not its process's first, which is what plans predict; `speedup` is over the first
+number of ranks. The results of all runs must be the same residues, and decrypt to the product. What is predicted comes
+from counts of each rank, rates of this machine, and α and β of messages that were measured between two ranks in the
+same run.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from cipherblas.roles.program import Program, compile
 
 BENCH = "distributed"
 ROUNDS = 3
+TIMES = 2  # runs of a process, of which the first is apart
 
 
 def run(
@@ -36,6 +38,7 @@ def run(
     *,
     threads: int = 1,
     rounds: int = ROUNDS,
+    times: int = TIMES,
     network_output: Path | None = None,
     **options: Any,
 ) -> Iterator[Row]:
@@ -45,7 +48,8 @@ def run(
         shapes: (m, k, n) of products of secrets.
         ranks: how many, in the order of the rows.
         threads: of each rank.
-        rounds: runs of each, in turns.
+        rounds: processes of each, in turns.
+        times: runs of a process; of one alone, the first is what counts.
         network_output: where α and β are kept, for `plan --network`.
         **options: of the plan.
 
@@ -58,7 +62,7 @@ def run(
     yield network_row("network", network)
     for shape in shapes:
         with tempfile.TemporaryDirectory(prefix="cipherblas-bench-") as folder:
-            yield from _shape_rows(shape, ranks, Path(folder), network, threads, rounds, options)
+            yield from _shape_rows(shape, ranks, Path(folder), network, threads, (rounds, times), options)
 
 
 def network_here() -> Network:
@@ -89,12 +93,13 @@ def _shape_rows(
     folder: Path,
     network: Network,
     threads: int,
-    rounds: int,
+    often: tuple[int, int],
     options: Mapping[str, Any],
 ) -> Iterator[Row]:
+    rounds, times = often
     operands = {"a": secret(*shape[:2]), "b": secret(*shape[1:])}
     program = compile(lambda a, b: a @ b, operands, **{"algorithm": "gemm", "threads": threads, **options})
-    product = OnRanks(program, folder, threads)
+    product = OnRanks(program, folder, threads, times)
     runs: dict[int, list[dict[str, Any]]] = {count: [] for count in ranks}
     for _ in range(rounds):
         for count in ranks:
@@ -108,6 +113,7 @@ def _shape_rows(
             on_ranks(program, count, network, threads=threads),
             error=error,
             speedup=base.seconds / timing.seconds,
+            first_seconds=Timing.of([one["first_seconds"] for one in runs[count]]).seconds,
             peak_bytes=max(one["peak_bytes"] for one in runs[count]),
             **stages(least_of(runs[count]), least),
         )
@@ -120,10 +126,11 @@ class OnRanks:
         program: a @ b.
         folder: where its files are kept.
         threads: of each rank.
+        times: runs of a process.
     """
 
-    def __init__(self, program: Program, folder: Path, threads: int) -> None:
-        self.program, self.folder, self.threads = program, folder, threads
+    def __init__(self, program: Program, folder: Path, threads: int, times: int = TIMES) -> None:
+        self.program, self.folder, self.threads, self.times = program, folder, threads, times
         (m, k), n = program.operands["a"].shape, program.operands["b"].shape[1]
         self.case = f"{m}x{k}x{n}"
         self._client = program.client()
@@ -136,16 +143,14 @@ class OnRanks:
         self._digests: set[str] = set()
 
     def run(self, ranks: int, *options: str) -> dict[str, Any]:
-        """What `cipherblas run --json` says on so many ranks.
+        """What `bench.one_rank` says on so many ranks.
 
         Raises:
             MeasurementError: it failed.
         """
-        files = [str(self.folder / name) for name in ("plan", "keys")]
         command = [
-            *("-m", "cipherblas.cli", "run", *files, "--json", "--quiet", "--threads", str(self.threads)),
-            *("--a", str(self.folder / "a"), "--b", str(self.folder / "b")),
-            *("-o", str(self.folder / "result"), *options),
+            *("-m", "cipherblas.bench.one_rank", str(self.folder)),
+            *("--threads", str(self.threads), "--times", str(self.times), *options),
         ]
         found: dict[str, Any] = json.loads(_launched(ranks, command))
         self._digests.add(EncryptedResult.load(self.folder / "result").digest)
@@ -180,7 +185,7 @@ class OnRanks:
             key_bytes=plan.key_bytes,
             upload_bytes=plan.upload_bytes,
             **fields,
-            **_predicted(predicted, timing),
+            **_predicted(predicted, timing, fields["user_seconds"] + fields["system_seconds"]),
             timing=timing,
         )
 
@@ -204,7 +209,7 @@ def stages(times: RankTimes, base: RankTimes) -> Row:
     }
 
 
-def _predicted(plan: RankPlan, timing: Timing) -> Row:
+def _predicted(plan: RankPlan, timing: Timing, processor: float) -> Row:
     sent = [run.sent for run in plan.runs]
     return {
         "predicted_seconds": plan.total,
@@ -213,6 +218,7 @@ def _predicted(plan: RankPlan, timing: Timing) -> Row:
         "predicted_speedup": plan.speedup,
         "predicted_peak_bytes": max(plan.peak_bytes),
         "predicted_over_measured": plan.total / timing.seconds,
+        "predicted_over_processor": plan.threads * max(plan.seconds) / processor,
         "sent_bytes": max(one.nbytes for one in sent),
         "sent_messages": max(one.messages for one in sent),
     }

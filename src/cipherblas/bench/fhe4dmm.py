@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cipherblas import _core
-from cipherblas.bench.distributed import BENCH, OnRanks, least_of, network_here, network_row, stages
+from cipherblas.bench.distributed import BENCH, TIMES, OnRanks, least_of, network_here, network_row, stages
 from cipherblas.bench.fhe4dmm_model import CLASSES, METHODS, SLOTS, Modelled, class_shape, modelled, prices
 from cipherblas.bench.harness import MeasurementError, Row, Timing, row
 from cipherblas.common.errors import ParameterError
@@ -49,8 +49,12 @@ def run(
     ranks: Sequence[int] = RANKS,
     *,
     slots: int = SCALED_SLOTS,
+    divided_by: int | None = None,
+    sharings: Sequence[Sharing] = SHARINGS,
     threads: int = 1,
     rounds: int = 3,
+    times: int = TIMES,
+    model: bool = True,
 ) -> Iterator[Row]:
     """Rows of the networks, of real runs of the classes, and of the model.
 
@@ -58,8 +62,12 @@ def run(
         classes: of Table V.
         ranks: of real runs.
         slots: of a block in real runs, a power of four from 256 on; see `class_shape`.
+        divided_by: what the numbers of blocks of Table V are divided by in real runs; see `class_shape`.
+        sharings: ways to share movements in real runs of several ranks.
         threads: of a rank.
-        rounds: runs of each, in turns.
+        rounds: processes of each, in turns.
+        times: runs of a process; of one alone, the first is what counts.
+        model: rows of the model too.
 
     Raises:
         MeasurementError: a run failed, sent other than planned bytes, or computed something else than one process.
@@ -70,7 +78,19 @@ def run(
         yield network_row("network of this machine", here)
         for name in classes:
             with tempfile.TemporaryDirectory(prefix="cipherblas-bench-") as folder:
-                yield from _real(name, ranks, slots, here, Path(folder), threads, rounds)
+                shape = class_shape(name, slots, divided_by)
+                blocks = optimal_blocks(shape, slots)
+                product = OnRanks(program_of(shape, blocks, threads), Path(folder), threads, times)
+                cases: list[tuple[Sharing, int]] = [("4d-s", 1)] if 1 in ranks else []
+                cases += [
+                    (sharing, count)
+                    for sharing in sharings
+                    for count in ranks
+                    if count > 1 and _can(sharing, blocks, count)
+                ]
+                yield from _real(name, product, blocks, cases, here, rounds)
+    if not model:
+        return
     yield network_row("network of the model", PAPERS)
     for name in classes:
         yield from model_rows(name, threads)
@@ -97,25 +117,14 @@ def program_of(shape: Cuboid, blocks: Cuboid, threads: int, **options: Any) -> P
 
 def _real(
     name: str,
-    ranks: Sequence[int],
-    slots: int,
+    product: OnRanks,
+    blocks: Cuboid,
+    cases: Sequence[tuple[Sharing, int]],
     network: Network,
-    folder: Path,
-    threads: int,
     rounds: int,
 ) -> Iterator[Row]:
     """A class, scaled down, on real ranks, however they share the movements of data; one rank moves each block once."""
-    shape = class_shape(name, slots)
-    blocks = optimal_blocks(shape, slots)
-    program = program_of(shape, blocks, threads)
-    product, processors = OnRanks(program, folder, threads), int(_core.processors())
-    cases: list[tuple[Sharing, int]] = [("4d-s", 1)] if 1 in ranks else []
-    cases += [
-        (sharing, count)
-        for sharing in SHARINGS
-        for count in ranks
-        if count > 1 and _can(sharing, blocks, count)
-    ]
+    program, threads, processors = product.program, product.threads, int(_core.processors())
     runs: dict[tuple[Sharing, int], list[dict[str, Any]]] = {case: [] for case in cases}
     for _ in range(rounds):
         for sharing, count in cases:
@@ -139,6 +148,7 @@ def _real(
             blocks="x".join(map(str, blocks)),
             grid="x".join(map(str, place.grid)) if place else "1x1x1",
             speedup=Timing.of([one["seconds"] for one in base]).seconds / timing.seconds,
+            first_seconds=Timing.of([one["first_seconds"] for one in found]).seconds,
             peak_bytes=max(one["peak_bytes"] for one in found),
             **stages(least_of(found), least_of(base)),
         )
@@ -154,7 +164,7 @@ def _can(sharing: Sharing, blocks: Cuboid, ranks: int) -> bool:
 
 
 def _check_sent(case: str, planned: int, runs: Sequence[Mapping[str, Any]]) -> None:
-    sent = {one["sent"]["nbytes"] if "sent" in one else 0 for one in runs}
+    sent = {one["sent"]["nbytes"] for one in runs}
     if sent != {planned}:
         raise MeasurementError(f"{case}: sent {sorted(sent)} bytes, where {planned} were planned")
 

@@ -38,32 +38,42 @@ from cipherblas.rlwe.counts import Counts
 Made = TypeVar("Made")
 SLOTS = 1 << 14  # S_o of Table V
 CLASSES = ("Square", "Flat", "LargeM", "Slim")
+LAYOUTS = {"Square": (16, 16, 16), "Flat": (128, 128, 1), "LargeM": (1024, 4, 1), "Slim": (16, 1, 1024)}
+SMALLER = {"Square": (4, 4, 4), "Flat": (4, 4, 1), "LargeM": (8, 4, 1), "Slim": (2, 1, 32)}
+DIVISORS = (1, 2, 4, 8, 16)
+SHORT = 4  # numbers of blocks of dimensions that are not divided
 METHODS: dict[str, Sharing] = {"baseline": "e3d", "4d-s": "4d-s", "4d*": "4d*", "4d": "4d"}
 
 
-def class_shape(name: str, slots: int = SLOTS) -> Cuboid:
+def class_shape(name: str, slots: int = SLOTS, divided_by: int | None = None) -> Cuboid:
     """(m, n, k) of a class of Table V whose blocks have so many slots; fewer blocks where there are fewer slots.
 
     With √slots = s blocks are s × s, or 8s × s/8, as in the paper. Of its block layouts [16, 16, 16], [128, 128, 1],
     [1024, 4, 1] and [16, 1, 1024] smaller ones keep [4, 4, 4], [4, 4, 1], [8, 4, 1] and [2, 1, 32].
 
+    Args:
+        divided_by: 1, 2, 4, 8 or 16: what its long dimensions have of the paper's blocks, divided by that, instead.
+
     Raises:
-        ValueError: it is no power of four from 256 on.
+        ValueError: the slots are no power of four from 256 on, or are divided by something else.
 
     Source: FHE4DMM, Table V.
     """
     side = math.isqrt(slots)
     if side * side != slots or side & (side - 1) or side < 16:
         raise ValueError(f"slots: expected a power of four from 256 on, got {slots}")
-    whole = slots >= SLOTS
+    if divided_by is not None and divided_by not in DIVISORS:
+        raise ValueError(f"divided_by: expected one of {DIVISORS}, got {divided_by}")
+    blocks = LAYOUTS[name] if slots >= SLOTS or divided_by is not None else SMALLER[name]
+    m, n, k = (-(-length // (divided_by or 1)) if length > SHORT else length for length in blocks)
     tall, thin = 8 * side, side // 8
-    square, flat = (16 if whole else 4) * side, (128 if whole else 4) * side
-    return {
-        "Square": Cuboid(square, square, square),
-        "Flat": Cuboid(flat, flat, thin),
-        "LargeM": Cuboid((1024 if whole else 8) * tall, 4 * thin, thin),
-        "Slim": Cuboid((16 if whole else 2) * tall, thin, (1024 if whole else 32) * thin),
+    rows, columns, inner = {
+        "Square": (side, side, side),
+        "Flat": (side, side, thin),
+        "LargeM": (tall, thin, thin),
+        "Slim": (tall, thin, thin),
     }[name]
+    return Cuboid(m * rows, n * columns, k * inner)
 
 
 class Sent(NamedTuple):

@@ -22,9 +22,7 @@ from cipherblas.common.memory import aligned_empty
 
 Words: TypeAlias = NDArray[np.uint64]
 WORD_BYTES = 8
-PACKED_WORDS = (
-    1 << 17
-)  # arrays of a message that are smaller are copied into one buffer; larger ones go as they are
+PACKED_WORDS = 1 << 14  # smaller arrays of a message are copied into one buffer; larger ones go as they are
 MARK = 0x6369706865724D31  # "cipherM1": first word of a header
 _FIXED = 3  # words of a header before the shapes: mark, kind, number of arrays
 _DIMENSIONS = 4

@@ -1,0 +1,66 @@
+"""One rank of a program in files, several times in one process: run by `bench distributed`, under mpiexec.
+
+Rank 0 writes the result, and prints JSON: seconds of the first run, in which memory is handed out page by page and
+masks are encoded, and of the fastest later one; what the ranks did in that one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from cipherblas import _core
+from cipherblas.common.process import peak_bytes
+from cipherblas.crypto.keys import EvaluationKeys
+from cipherblas.distributed.communicator import Communicator
+from cipherblas.distributed.mpi import MpiCommunicator, ranks_launched
+from cipherblas.roles.messages import EncryptedOperand, EncryptedResult
+from cipherblas.roles.program import Program
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Every rank."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path, help="plan, keys, a and b; result is written there")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--times", type=int, default=2)
+    parser.add_argument("--sharing", default="4d-s")
+    given = parser.parse_args(arguments)
+    _core.set_threads(given.threads)
+    communicator = MpiCommunicator() if ranks_launched() > 1 else None
+    try:
+        found, result = _runs(given, communicator)
+        if communicator is None or communicator.rank == 0:
+            result.save(given.folder / "result")
+            print(json.dumps(found), flush=True)
+        if communicator is not None:
+            communicator.barrier()
+    except BaseException as error:
+        if communicator is not None:
+            communicator.failed(error)
+        raise
+
+
+def _runs(given: Any, communicator: Communicator | None) -> tuple[dict[str, Any], EncryptedResult]:
+    """The runs of this rank, and the result of the last."""
+    program = Program.load(given.folder / "plan")
+    lazy = communicator is not None
+    sent = {name: EncryptedOperand.load(given.folder / name, lazy=lazy) for name in program.operands}
+    keys = EvaluationKeys.load(given.folder / "keys", lazy=True)
+    server = program.server(keys, communicator=communicator, sharing=given.sharing)
+    server.load_keys()
+    runs: list[dict[str, Any]] = []
+    for _ in range(given.times):
+        result = server.run(sent)
+        ranks = [asdict(one) for one in server.rank_times]
+        runs.append({"seconds": server.seconds, "sent": asdict(server.sent), "rank_times": ranks})
+    least = min(runs[1:] or runs, key=lambda one: float(one["seconds"]))
+    return {**least, "first_seconds": runs[0]["seconds"], "peak_bytes": peak_bytes()}, result
+
+
+if __name__ == "__main__":
+    main()
