@@ -180,10 +180,13 @@ void Memory::copy(std::size_t item_bytes) {
     data_ = to;
 }
 
-Ciphertext::Ciphertext(const Context& context, const AnyArray& array, const char* what)
+Ciphertext::Ciphertext(const Context& context, const AnyArray& array, const char* what, int most)
     : argument_(array, what, {kAny, kAny, length(context.n())}) {
     const std::size_t components = argument_.shape(0);
-    if (components < 2 || components > 3) fail(what, "2 or 3 components", shape_text(array));
+    if (components < 2 || components > static_cast<std::size_t>(most)) {
+        fail(what, most == 3 ? "2 or 3 components" : "2 to " + std::to_string(most) + " components",
+             shape_text(array));
+    }
     const int limbs = checked_count(array, what, argument_.shape(1), context.num_q(), "limbs");
     view_ = {argument_.origin(), static_cast<int>(components), limbs, argument_.stride(0),
              argument_.stride(1)};

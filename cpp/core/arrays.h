@@ -137,10 +137,12 @@ class Coefficients : public Vector<std::int64_t> {
         : Vector(array, what, length(context.n())) {}
 };
 
-// A ciphertext argument: 2 or 3 components, 1 to num_q limbs; views with other strides are used in place.
+inline constexpr int kMostComponents = 1024;  // of messages that share an a part
+
+// A ciphertext argument: 2 or 3 components, or up to `most`, 1 to num_q limbs; views with other strides are used in place.
 class Ciphertext {
   public:
-    Ciphertext(const Context& context, const AnyArray& array, const char* what);
+    Ciphertext(const Context& context, const AnyArray& array, const char* what, int most = 3);
     const CiphertextView& view() const { return view_; }
 
   private:

@@ -28,8 +28,8 @@ void check_equal_limbs(const CiphertextView& x, const CiphertextView& y) {
 
 template <auto Operation>
 Words binary(const Context& context, const AnyArray& x, const AnyArray& y) {
-    const Ciphertext left(context, x, "x");
-    const Ciphertext right(context, y, "y");
+    const Ciphertext left(context, x, "x", kMostComponents);
+    const Ciphertext right(context, y, "y", kMostComponents);
     check_equal_limbs(left.view(), right.view());
     CiphertextResult result(context, std::max(left.view().components, right.view().components),
                             left.view().limbs);
@@ -41,7 +41,7 @@ Words binary(const Context& context, const AnyArray& x, const AnyArray& y) {
 }
 
 Words neg(const Context& context, const AnyArray& x) {
-    const Ciphertext ct(context, x, "x");
+    const Ciphertext ct(context, x, "x", kMostComponents);
     CiphertextResult result(context, ct.view().components, ct.view().limbs);
     {
         const nb::gil_scoped_release release;
@@ -63,7 +63,7 @@ Words with_plaintext(const Context& context, const AnyArray& ct, const AnyArray&
 }
 
 Words multiply_scalar_by(const Context& context, const AnyArray& ct, const nb::object& value) {
-    const Ciphertext x(context, ct, "ct");
+    const Ciphertext x(context, ct, "ct", kMostComponents);
     const std::vector<std::uint64_t> residues = residues_of(context, value, x.view().limbs);
     CiphertextResult result(context, x.view().components, x.view().limbs);
     {
@@ -82,7 +82,7 @@ Words scaled_sum_of(const Context& context, const std::vector<AnyArray>& cts,
     std::vector<CiphertextView> terms;
     std::vector<std::vector<std::uint64_t>> residues;
     for (std::size_t t = 0; t < cts.size(); ++t) {
-        arguments.emplace_back(context, cts[t], "cts");
+        arguments.emplace_back(context, cts[t], "cts", kMostComponents);
         terms.push_back(arguments.back().view());
         const CiphertextView& first = terms.front();
         if (terms.back().limbs != first.limbs || terms.back().components != first.components) {
@@ -137,15 +137,18 @@ class Accumulator {
     CiphertextSpan span_;
 };
 
-// Ciphertexts of equal limbs and two components.
+// Ciphertexts of equal limbs and two components, or as many as the first one has up to `most`.
 class Factors {
   public:
-    Factors(const Context& context, const std::vector<AnyArray>& arrays, const char* what) {
+    Factors(const Context& context, const std::vector<AnyArray>& arrays, const char* what, int most = 2) {
         if (arrays.empty()) fail(what, "at least one ciphertext", "none");
         for (const AnyArray& array : arrays) {
-            arguments_.emplace_back(context, array, what);
+            arguments_.emplace_back(context, array, what, std::max(most, 3));
             views.push_back(arguments_.back().view());
-            if (views.back().components != 2) fail(what, "2 components", shape_text(array));
+            const int wanted = most == 2 ? 2 : views.front().components;
+            if (views.back().components != wanted) {
+                fail(what, std::to_string(wanted) + " components", shape_text(array));
+            }
             check_equal_limbs(views.front(), views.back());
         }
     }
@@ -232,7 +235,7 @@ std::vector<Words> weighted_sums_of(const Context& context, const std::vector<An
 }
 
 Words rescale_by(const Context& context, const AnyArray& ct, int count) {
-    const Ciphertext x(context, ct, "ct");
+    const Ciphertext x(context, ct, "ct", kMostComponents);
     const int most = std::min(x.view().limbs - 1, BaseConversion::kMaxSources);
     if (count < 1 || count > most) {
         fail("rescale count",
@@ -248,7 +251,7 @@ Words rescale_by(const Context& context, const AnyArray& ct, int count) {
 }
 
 Words drop(const Context& context, const AnyArray& ct, int limbs) {
-    const Ciphertext x(context, ct, "ct");
+    const Ciphertext x(context, ct, "ct", kMostComponents);
     if (limbs < 1 || limbs > x.view().limbs) {
         fail("limbs", "1 to " + std::to_string(x.view().limbs), std::to_string(limbs));
     }
@@ -338,7 +341,7 @@ std::vector<Words> baby_sums(const Context& context, const AnyArray& source,
                              const std::vector<AnyArray>& keys,
                              const std::vector<std::vector<std::tuple<int, int>>>& outputs,
                              const std::vector<AnyArray>& plaintexts) {
-    const Ciphertext x(context, source, "source");
+    const Ciphertext x(context, source, "source", kMostComponents);
     std::vector<SwitchingKey> key_arguments;
     PackedRows rows;
     BabySums sums;
@@ -356,7 +359,7 @@ std::vector<Words> baby_sums(const Context& context, const AnyArray& source,
     for (const auto& terms : outputs) {
         sums.outputs.emplace_back();
         for (const auto& [baby, plaintext] : terms) sums.outputs.back().push_back({baby, plaintext});
-        results.emplace_back(context, 2, x.view().limbs);
+        results.emplace_back(context, x.view().components, x.view().limbs);
         data.push_back(results.back().span().data);
     }
     {
@@ -375,7 +378,7 @@ std::vector<Words> linear_transform(const Context& context, const std::vector<An
     if (order != "limb" && order != "rotation") fail("order", "'limb' or 'rotation'", "'" + order + "'");
     if (sources.empty()) fail("sources", "at least one ciphertext", "none");
     if (outputs < 0 || outputs > (1 << 20)) fail("outputs", "0 to 1048576", std::to_string(outputs));
-    const Factors inputs(context, sources, "sources");
+    const Factors inputs(context, sources, "sources", kMostComponents);
     std::vector<SwitchingKey> key_arguments;
     std::vector<Coefficients> coefficients;
     PackedRows rows;
@@ -405,11 +408,12 @@ std::vector<Words> linear_transform(const Context& context, const std::vector<An
     std::vector<std::uint64_t*> data;
     const int kept = transform.limbs - (rescale ? 1 : 0);
     if (kept < 1) fail("sources", "at least 2 limbs for a rescale", "1");
-    const std::size_t lengths[] = {static_cast<std::size_t>(outputs), 2, static_cast<std::size_t>(kept),
-                                   context.n()};
+    const int components = inputs.views.front().components;
+    const std::size_t lengths[] = {static_cast<std::size_t>(outputs), static_cast<std::size_t>(components),
+                                   static_cast<std::size_t>(kept), context.n()};
     check_room(bytes_of(lengths, 4, sizeof(std::uint64_t)));
     for (int o = 0; o < outputs; ++o) {
-        results.emplace_back(context, 2, kept);
+        results.emplace_back(context, components, kept);
         data.push_back(results.back().span().data);
     }
     {
@@ -462,6 +466,7 @@ void bind_server(nb::class_<Context>& context) {
              "For every output the sum of plaintext * automorphism(source), with one ModDown each; each "
              "automorphism is\n"
              "made once.\n\n"
+             "source, keys: as of linear_transform. "
              "babies: (galois, key index, or -1 for 1 alone). outputs: lists of (baby index, plaintext "
              "index). "
              "Plaintexts:\n"
@@ -469,6 +474,10 @@ void bind_server(nb::class_<Context>& context) {
         .def("linear_transform", &linear_transform, "sources"_a, "terms"_a, "keys"_a, "plaintexts"_a,
              "outputs"_a, "rescale"_a, "order"_a,
              "Sums of plaintext * automorphism(source) with one ModDown per output.\n\n"
+             "Sources: (b, a), or (b_1, ..., b_r, a) with an even number of components, of which each two "
+             "have a "
+             "key of their\n"
+             "own: so many in a row for each number of a key. "
              "terms: (output, source, galois, key index or -1, plaintext index or -1). Keys may be made for "
              "more limbs\n"
              "than the sources have. Plaintexts: coefficients int64 (N,), or uint64 (limbs + k, N) in NTT "

@@ -24,11 +24,19 @@ void check_index(const std::string& what, int index, std::size_t count) {
     fail(what, "an index below " + std::to_string(count), std::to_string(index));
 }
 
+std::size_t pairs_of(const BabySums& sums) { return static_cast<std::size_t>(sums.source.components / 2); }
+
 void check(const Context& context, const BabySums& sums) {
     const int limbs = sums.source.limbs;
     context.check_limbs(limbs);
     if (context.num_p() == 0) fail("baby steps", "a context with special primes", "none");
-    if (sums.source.components != 2) fail("source", "2 components", std::to_string(sums.source.components));
+    if (sums.source.components % 2 != 0) {
+        fail("source", "an even number of components", std::to_string(sums.source.components));
+    }
+    const std::size_t pairs = pairs_of(sums);
+    if (sums.keys.size() % pairs != 0) {
+        fail("keys", "a multiple of " + std::to_string(pairs), std::to_string(sums.keys.size()));
+    }
     bool has_key = false;
     for (std::size_t b = 0; b < sums.babies.size(); ++b) {
         const BabyStep& baby = sums.babies[b];
@@ -42,11 +50,13 @@ void check(const Context& context, const BabySums& sums) {
             continue;
         }
         has_key = true;
-        check_index(what + ", key", baby.key, sums.keys.size());
-        const int made_for = sums.keys[static_cast<std::size_t>(baby.key)].limbs;
-        if (made_for < limbs) {
-            fail(what + ", key", "a key for at least " + std::to_string(limbs) + " limbs",
-                 std::to_string(made_for));
+        check_index(what + ", key", baby.key, sums.keys.size() / pairs);
+        for (std::size_t p = 0; p < pairs; ++p) {
+            const int made_for = sums.keys[static_cast<std::size_t>(baby.key) * pairs + p].limbs;
+            if (made_for < limbs) {
+                fail(what + ", key", "a key for at least " + std::to_string(limbs) + " limbs",
+                     std::to_string(made_for));
+            }
         }
     }
     if (!has_key) fail("baby steps", "one with a key", "none");
@@ -64,27 +74,32 @@ void check(const Context& context, const BabySums& sums) {
     }
 }
 
-// Every baby step as an output of one term.
+// Every baby step of every two components as an output of one term, those of the first two first.
 TransformPlan plan_of(const Context& context, const BabySums& sums) {
     TransformPlan plan;
+    const std::size_t pairs = pairs_of(sums);
     plan.context = &context;
     plan.limbs = sums.source.limbs;
-    plan.outputs = static_cast<int>(sums.babies.size());
+    plan.outputs = static_cast<int>(pairs * sums.babies.size());
     plan.extended = true;
-    plan.sources.push_back(
-        {{sums.source.component(0), {}}, {sums.source.component(1), nullptr}, true, false});
+    add_sources(plan, {sums.source});
     plan.first_term.push_back(0);
-    for (const BabyStep& baby : sums.babies) {
-        PlannedTerm term;
-        if (baby.key >= 0) {
-            term.key = &sums.keys[static_cast<std::size_t>(baby.key)];
-        } else {
-            plan.sources.front().parts[1] = sums.source.component(1);
+    for (std::size_t p = 0; p < pairs; ++p) {
+        plan.sources[p].decomposed = true;
+        for (const BabyStep& baby : sums.babies) {
+            PlannedTerm term;
+            term.source = static_cast<int>(p);
+            if (baby.key >= 0) {
+                term.key = &sums.keys[static_cast<std::size_t>(baby.key) * pairs + p];
+            } else if (p + 1 == pairs) {
+                plan.sources[p].parts[1] = plan.sources[p].switched.view;
+            }
+            if (baby.galois != 1) term.permutation = context.basis().permutation(baby.galois);
+            plan.terms.push_back(term);
+            plan.first_term.push_back(plan.terms.size());
         }
-        if (baby.galois != 1) term.permutation = context.basis().permutation(baby.galois);
-        plan.terms.push_back(term);
-        plan.first_term.push_back(plan.terms.size());
     }
+    find_alike(plan);
     finish_plan(plan, false);
     return plan;
 }
@@ -99,7 +114,7 @@ class BabyWorker {
           chunk_(std::min(kChunkWords, plan.context->n())),
           limbs_(plan, decompositions, capacity),
           rotated_(Buffer::workspace_of_words(2 * sums.babies.size() * chunk_)) {
-        for (std::size_t b = 0; b < sums.babies.size(); ++b) rotations_.emplace_back(plan);
+        for (int o = 0; o < plan.outputs; ++o) rotations_.emplace_back(plan);
     }
 
     void convert(const int* limbs, int count) { limbs_.convert(limbs, count, 0); }
@@ -108,26 +123,29 @@ class BabyWorker {
     template <typename Target>
     void run(int limb, int t, const Target& target) {
         limbs_.transform(limb, t);
-        for (std::size_t b = 0; b < rotations_.size(); ++b) rotations_[b].start(limbs_, b, limb, t);
+        const std::size_t babies = sums_->babies.size();
+        for (std::size_t r = 0; r < rotations_.size(); ++r) rotations_[r].start(limbs_, r, limb, t);
         for (std::size_t begin = 0; begin < plan_->context->n(); begin += chunk_) {
-            for (std::size_t b = 0; b < rotations_.size(); ++b) {
-                if (!vanishes(b)) {
-                    rotations_[b].run_part(limb, begin, begin + chunk_, rotated(b, 0), rotated(b, 1));
+            for (std::size_t pair = 0; pair < pairs_of(*sums_); ++pair) {
+                for (std::size_t b = 0; b < babies; ++b) {
+                    if (vanishes(b)) continue;
+                    rotations_[pair * babies + b].run_part(limb, begin, begin + chunk_, rotated(b, 0),
+                                                           rotated(b, 1));
                 }
+                for (std::size_t o = 0; o < sums_->outputs.size(); ++o) add_up(limb, o, pair, begin, target);
             }
-            for (std::size_t o = 0; o < sums_->outputs.size(); ++o) add_up(limb, o, begin, target);
         }
     }
 
   private:
-    // A multiple of P, at a special limb.
+    // A multiple of P, at a special limb: of all components alike.
     bool vanishes(std::size_t b) const { return rotations_[b].terms().empty(); }
     std::uint64_t* rotated(std::size_t b, std::size_t c) const {
         return rotated_.words() + (2 * b + c) * chunk_;
     }
 
     template <typename Target>
-    void add_up(int limb, std::size_t o, std::size_t begin, const Target& target) {
+    void add_up(int limb, std::size_t o, std::size_t pair, std::size_t begin, const Target& target) {
         for (std::vector<const std::uint64_t*>& list : pointers_) list.clear();
         for (const BabyTerm& term : sums_->outputs[o]) {
             const std::size_t b = static_cast<std::size_t>(term.baby);
@@ -136,7 +154,7 @@ class BabyWorker {
             pointers_[0].push_back(plaintext_limb(*plan_, plaintext, limb, nullptr) + begin);
             for (std::size_t c = 0; c < 2; ++c) pointers_[1 + c].push_back(rotated(b, c));
         }
-        std::uint64_t* const sum[2] = {target(o, 0) + begin, target(o, 1) + begin};
+        std::uint64_t* const sum[2] = {target(o, 2 * pair) + begin, target(o, 2 * pair + 1) + begin};
         if (pointers_[0].empty()) {
             for (std::uint64_t* const words : sum) std::fill_n(words, chunk_, std::uint64_t{0});
             return;
@@ -163,7 +181,7 @@ void run_baby_sums(const Context& context, const BabySums& sums, std::uint64_t* 
     const Decompositions decompositions = decompose(plan);
     const std::size_t n = context.n(), kept = static_cast<std::size_t>(plan.kept);
     const std::vector<int>& special = plan.dropped->sources();
-    const std::size_t outputs = sums.outputs.size();
+    const std::size_t outputs = sums.outputs.size(), components = 2 * pairs_of(sums);
     std::vector<int> limbs = special;
     limbs.resize(special.size() + kept);
     std::iota(limbs.begin() + static_cast<std::ptrdiff_t>(special.size()), limbs.end(), 0);
@@ -175,9 +193,9 @@ void run_baby_sums(const Context& context, const BabySums& sums, std::uint64_t* 
     const int threads = threads_for(tasks);
     std::vector<BabyWorker> workers;
     for (int thread = 0; thread < threads; ++thread) workers.emplace_back(plan, decompositions, sums, group);
-    const Buffer dropped = Buffer::of_words(outputs * 2 * special.size() * n);
+    const Buffer dropped = Buffer::of_words(outputs * components * special.size() * n);
     const auto dropped_limb = [&](std::size_t o, std::size_t c, std::size_t i) {
-        return dropped.words() + ((o * 2 + c) * special.size() + i) * n;
+        return dropped.words() + ((o * components + c) * special.size() + i) * n;
     };
     const auto kept_limb = [&](std::size_t o, std::size_t c, std::size_t i) {
         return out[o] + (c * kept + i) * n;
@@ -195,12 +213,13 @@ void run_baby_sums(const Context& context, const BabySums& sums, std::uint64_t* 
     for (std::size_t o = 0; o < outputs; ++o) {
         std::vector<const std::uint64_t*> low, high;
         std::vector<std::uint64_t*> results;
-        for (std::size_t c = 0; c < 2; ++c) {
+        for (std::size_t c = 0; c < components; ++c) {
             for (std::size_t i = 0; i < special.size(); ++i) low.push_back(dropped_limb(o, c, i));
             for (std::size_t i = 0; i < kept; ++i) results.push_back(kept_limb(o, c, i));
         }
         high.assign(results.begin(), results.end());
-        mod_down(context, *plan.dropped, 2, plan.kept, low.data(), high.data(), results.data());
+        mod_down(context, *plan.dropped, static_cast<int>(components), plan.kept, low.data(), high.data(),
+                 results.data());
     }
 }
 

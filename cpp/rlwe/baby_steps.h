@@ -22,14 +22,14 @@ struct BabyTerm {
 };
 
 struct BabySums {
-    CiphertextView source;  // two components
+    CiphertextView source;  // as those of Transform, and so are the keys
     std::vector<BabyStep> babies;
     std::vector<SwitchingKeyView> keys;
     std::vector<PlaintextView> plaintexts;  // rows
     std::vector<std::vector<BabyTerm>> outputs;
 };
 
-// out[o]: [2][limbs][N]. Throws std::invalid_argument when anything does not fit.
+// out[o]: [components][limbs][N]. Throws std::invalid_argument when anything does not fit.
 void run_baby_sums(const Context& context, const BabySums& sums, std::uint64_t* const* out);
 
 }  // namespace cipherblas

@@ -12,7 +12,7 @@ constexpr std::size_t kEncodedTerms = 8;  // plaintexts given by coefficients th
 Decompositions decompose(const TransformPlan& plan) {
     Decompositions decompositions(plan.sources.size());
     for (std::size_t s = 0; s < plan.sources.size(); ++s) {
-        if (plan.sources[s].decomposed) {
+        if (plan.sources[s].has_own_digits()) {
             decompositions[s].emplace(*plan.context, plan.sources[s].switched, plan.limbs);
         }
     }
@@ -25,8 +25,9 @@ DigitParts::DigitParts(const TransformPlan& plan)
     bool has_product = false, adds = false;
     std::size_t digits = 0;
     for (const PlannedSource& source : plan.sources) {
-        first_digit_.push_back(digits);
-        if (source.decomposed) digits += static_cast<std::size_t>(plan.context->digits(plan.limbs));
+        first_digit_.push_back(source.alike < 0 ? digits
+                                                : first_digit_[static_cast<std::size_t>(source.alike)]);
+        if (source.has_own_digits()) digits += static_cast<std::size_t>(plan.context->digits(plan.limbs));
         if (source.switched.product == nullptr) continue;
         has_product = true;
         adds =
@@ -67,7 +68,14 @@ ExtendedLimbs::ExtendedLimbs(const TransformPlan& plan, const Decompositions& de
       sources_(plan.sources.size()),
       room_(static_cast<std::size_t>(digits)) {
     std::size_t decomposed = 0;
-    for (const auto& decomposition : decompositions) number_.push_back(decomposition ? decomposed++ : 0);
+    for (std::size_t s = 0; s < sources_; ++s) {
+        const int alike = plan.sources[s].alike;
+        if (alike >= 0) {
+            number_.push_back(number_[static_cast<std::size_t>(alike)]);
+        } else {
+            number_.push_back(decompositions[s] ? decomposed++ : 0);
+        }
+    }
     digit_limbs_.resize(decomposed * capacity_ * room_);
     digit_scratch_ = Buffer::workspace_of_words(decomposed * capacity_ * room_ * plan.context->n());
 }
@@ -75,7 +83,7 @@ ExtendedLimbs::ExtendedLimbs(const TransformPlan& plan, const Decompositions& de
 std::size_t ExtendedLimbs::bytes(const TransformPlan& plan, int capacity) {
     std::size_t limbs = 0;
     for (const PlannedSource& source : plan.sources) {
-        if (source.decomposed) limbs += static_cast<std::size_t>(plan.context->digits(plan.limbs));
+        if (source.has_own_digits()) limbs += static_cast<std::size_t>(plan.context->digits(plan.limbs));
     }
     return limbs * static_cast<std::size_t>(capacity) * plan.context->n() * sizeof(std::uint64_t);
 }

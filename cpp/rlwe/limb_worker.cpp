@@ -20,7 +20,7 @@ int digits_at_once(const TransformPlan& plan, int capacity) {
                      });
     const std::size_t sources = static_cast<std::size_t>(
         std::count_if(plan.sources.begin(), plan.sources.end(),
-                      [](const PlannedSource& source) { return source.decomposed; }));
+                      [](const PlannedSource& source) { return source.has_own_digits(); }));
     if (!one || sources == 0) return all;
     const std::size_t words = sources * plan.context->n();
     const std::size_t most = (kRangeWords + words / 2) / words;

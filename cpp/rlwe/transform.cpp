@@ -1,7 +1,9 @@
 #include "rlwe/transform.h"
 
+#include <map>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "ring/kernels.h"
 #include "rlwe/transform_plan.h"
@@ -26,10 +28,17 @@ void check_transform(const Context& context, const Transform& t) {
     if (t.rescale && t.limbs < 2) fail("limbs", "at least 2 for a rescale", std::to_string(t.limbs));
     for (std::size_t s = 0; s < t.sources.size(); ++s) {
         const std::string what = "source " + std::to_string(s);
-        if (t.sources[s].components != 2) fail(what, "2 components", std::to_string(t.sources[s].components));
+        if (t.sources[s].components % 2 != 0 || t.sources[s].components != t.sources.front().components) {
+            fail(what, "an even number of components, that of all sources",
+                 std::to_string(t.sources[s].components));
+        }
         if (t.sources[s].limbs != t.limbs) {
             fail(what, std::to_string(t.limbs) + " limbs", std::to_string(t.sources[s].limbs));
         }
+    }
+    const std::size_t pairs = static_cast<std::size_t>(t.pairs());
+    if (t.keys.size() % pairs != 0) {
+        fail("keys", "a multiple of " + std::to_string(pairs), std::to_string(t.keys.size()));
     }
     std::vector<int> with_plaintext(static_cast<std::size_t>(t.outputs), -1);
     for (std::size_t i = 0; i < t.terms.size(); ++i) {
@@ -37,7 +46,7 @@ void check_transform(const Context& context, const Transform& t) {
         const std::string what = "term " + std::to_string(i);
         check_index(what + ", output", term.output, static_cast<std::size_t>(t.outputs), false);
         check_index(what + ", source", term.source, t.sources.size(), false);
-        check_index(what + ", key", term.key, t.keys.size(), true);
+        check_index(what + ", key", term.key, t.keys.size() / pairs, true);
         check_index(what + ", plaintext", term.plaintext, t.plaintexts.size(), true);
         if (term.galois % 2 == 0 || term.galois >= 2 * context.n()) {
             fail(what + ", Galois element", "an odd number below " + std::to_string(2 * context.n()),
@@ -48,10 +57,12 @@ void check_transform(const Context& context, const Transform& t) {
         }
         if (term.key >= 0) {
             if (context.num_p() == 0) fail(what + ", key", "a context with special primes", "none");
-            const int limbs = t.keys[static_cast<std::size_t>(term.key)].limbs;
-            if (limbs < t.limbs) {
-                fail(what + ", key", "a key for at least " + std::to_string(t.limbs) + " limbs",
-                     std::to_string(limbs));
+            for (std::size_t p = 0; p < pairs; ++p) {
+                const int limbs = t.keys[static_cast<std::size_t>(term.key) * pairs + p].limbs;
+                if (limbs < t.limbs) {
+                    fail(what + ", key", "a key for at least " + std::to_string(t.limbs) + " limbs",
+                         std::to_string(limbs));
+                }
             }
         }
         if (term.plaintext >= 0) {
@@ -82,6 +93,32 @@ void TransformPlan::add_parts(const PlannedSource& source, int limb, bool second
     if (second && source.parts[1].data != nullptr) term.add1 = source.parts[1].limb(limb);
 }
 
+void add_sources(TransformPlan& plan, const std::vector<CiphertextView>& sources) {
+    for (const CiphertextView& source : sources) {
+        for (int c = 0; c < source.components; c += 2) {
+            const bool last = c + 2 == source.components;
+            const PolynomialView second = last ? PolynomialView{} : source.component(c + 1);
+            plan.sources.push_back({{source.component(c), second},
+                                    {source.component(source.components - 1), nullptr},
+                                    false,
+                                    !last});
+        }
+    }
+}
+
+void find_alike(TransformPlan& plan) {
+    std::map<std::pair<const std::uint64_t*, std::ptrdiff_t>, int> first;
+    for (std::size_t s = 0; s < plan.sources.size(); ++s) {
+        PlannedSource& source = plan.sources[s];
+        if (!source.decomposed) continue;
+        const PolynomialView& view = source.switched.view;
+        const auto [found, fresh] = first.try_emplace({view.data, view.limb_stride}, static_cast<int>(s));
+        if (fresh) continue;
+        const PlannedSource& other = plan.sources[static_cast<std::size_t>(found->second)];
+        if (other.parts[0].data != source.parts[0].data) source.alike = found->second;
+    }
+}
+
 void finish_plan(TransformPlan& plan, bool rescale) {
     plan.kept = plan.limbs - (rescale ? 1 : 0);
     if (plan.extended || rescale) {
@@ -110,33 +147,43 @@ void run_transform(const Context& context, const Transform& transform, Transform
     plan.context = &context;
     plan.limbs = transform.limbs;
     plan.outputs = transform.outputs;
-    for (const CiphertextView& source : transform.sources) {
-        plan.sources.push_back({{source.component(0), {}}, {source.component(1), nullptr}, false, false});
-    }
-    plan.first_term.assign(static_cast<std::size_t>(transform.outputs) + 1, 0);
+    const std::size_t pairs = static_cast<std::size_t>(transform.pairs());
+    add_sources(plan, transform.sources);
+    plan.outputs *= static_cast<int>(pairs);  // pair by pair
+    plan.first_term.assign(static_cast<std::size_t>(plan.outputs) + 1, 0);
     for (const TransformTerm& term : transform.terms) {
-        ++plan.first_term[static_cast<std::size_t>(term.output) + 1];
-        PlannedSource& source = plan.sources[static_cast<std::size_t>(term.source)];
+        const std::size_t source = static_cast<std::size_t>(term.source) * pairs;
+        for (std::size_t p = 0; p < pairs; ++p) {
+            ++plan.first_term[static_cast<std::size_t>(term.output) * pairs + p + 1];
+            plan.sources[source + p].decomposed = plan.sources[source + p].decomposed || term.key >= 0;
+        }
         if (term.key >= 0) {
             plan.extended = true;
-            source.decomposed = true;
         } else {
-            source.parts[1] = source.switched.view;
+            PlannedSource& last = plan.sources[source + pairs - 1];
+            last.parts[1] = last.switched.view;
         }
     }
+    find_alike(plan);
     for (std::size_t o = 1; o < plan.first_term.size(); ++o) plan.first_term[o] += plan.first_term[o - 1];
     std::vector<std::size_t> next = plan.first_term;
-    plan.terms.resize(transform.terms.size());
+    plan.terms.resize(transform.terms.size() * pairs);
     for (const TransformTerm& term : transform.terms) {
-        PlannedTerm& planned = plan.terms[next[static_cast<std::size_t>(term.output)]++];
-        planned.source = term.source;
-        if (term.key >= 0) planned.key = &transform.keys[static_cast<std::size_t>(term.key)];
-        if (term.plaintext >= 0)
-            planned.plaintext = &transform.plaintexts[static_cast<std::size_t>(term.plaintext)];
-        if (term.galois != 1) planned.permutation = context.basis().permutation(term.galois);
+        for (std::size_t p = 0; p < pairs; ++p) {
+            PlannedTerm& planned = plan.terms[next[static_cast<std::size_t>(term.output) * pairs + p]++];
+            planned.source = term.source * static_cast<int>(pairs) + static_cast<int>(p);
+            if (term.key >= 0) planned.key = &transform.keys[static_cast<std::size_t>(term.key) * pairs + p];
+            if (term.plaintext >= 0)
+                planned.plaintext = &transform.plaintexts[static_cast<std::size_t>(term.plaintext)];
+            if (term.galois != 1) planned.permutation = context.basis().permutation(term.galois);
+        }
     }
     finish_plan(plan, transform.rescale);
-    (order == TransformOrder::kLimb ? run_limb_order : run_rotation_order)(plan, out);
+    std::vector<std::uint64_t*> outputs;
+    for (std::size_t o = 0; o < static_cast<std::size_t>(plan.outputs); ++o) {
+        outputs.push_back(out[o / pairs] + o % pairs * 2 * static_cast<std::size_t>(plan.kept) * context.n());
+    }
+    (order == TransformOrder::kLimb ? run_limb_order : run_rotation_order)(plan, outputs.data());
 }
 
 namespace {

@@ -34,7 +34,13 @@ enum class TransformOrder {
 
 // output_o = sum over its terms of plaintext * automorphism_galois(source); with `rescale`, divided by the last q limb
 // in the same ModDown. Both orders give the same bits.
+//
+// Sources have an even number of components, of which the last one, a, is switched: (b, a), or several messages that share
+// their a part, (b_1, ..., b_r, a) with a s_j + b_j = m_j (Bae et al., CRYPTO 2024). Each two components take a key of their
+// own, whose components are added to them; the keys of one number follow each other. Digits are made once for all.
 struct Transform {
+    int pairs() const { return sources.empty() ? 1 : sources.front().components / 2; }
+
     int limbs = 0;    // of every source
     int outputs = 0;  // all sums; an output without a term is zero
     bool rescale = false;
@@ -47,7 +53,7 @@ struct Transform {
 // The limbs that ModDown drops are held for blocks of outputs of at most so many bytes.
 inline constexpr std::size_t kDroppedBytes = std::size_t{256} << 20;
 
-// out[o]: [2][limbs - rescale][N]. Throws std::invalid_argument, naming the term, when anything does not fit.
+// out[o]: [components][limbs - rescale][N]. Throws std::invalid_argument, naming the term, when anything does not fit.
 void run_transform(const Context& context, const Transform& transform, TransformOrder order,
                    std::uint64_t* const* out);
 

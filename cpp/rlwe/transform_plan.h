@@ -14,6 +14,9 @@ struct PlannedSource {
     SwitchedPolynomial switched;  // multiplied by the secret that a key switches from
     bool decomposed = false;      // some term has a key
     bool keeps_second = false;    // terms with a key add parts[1] too: relinearisation
+    int alike = -1;               // an earlier source of which the same is switched: its digits serve both
+
+    bool has_own_digits() const { return decomposed && alike < 0; }
 };
 
 struct PlannedTerm {
@@ -42,6 +45,13 @@ struct TransformPlan {
     // Sets what a term adds of the source's own parts at a limb: times P when extended, and so nothing at special limbs.
     void add_parts(const PlannedSource& source, int limb, bool second, RotationTerm& term) const;
 };
+
+// A source for each two components of every ciphertext, whose last component is switched.
+void add_sources(TransformPlan& plan, const std::vector<CiphertextView>& sources);
+
+// Sources of which the same polynomial is switched, that messages share, have its digits together. A ciphertext that is a
+// source twice is decomposed twice, as evaluators count it.
+void find_alike(TransformPlan& plan);
 
 // The looked-up transform without its checks (relinearisation fills it directly).
 void finish_plan(TransformPlan& plan, bool rescale);

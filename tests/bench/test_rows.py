@@ -96,6 +96,14 @@ def test_bootstrapping_keeps_what_it_says() -> None:
         check(several, bench="bootstrap", batch=3, ciphertexts=3)
         assert several["predicted_bits"] <= several["precision_bits"]
         assert several["share_of_single"] == pytest.approx(several["seconds"] / 3 / found["seconds"])
+        if real:
+            sharing = bootstrap.Sharing(ours, 4)
+            shared = bootstrap.of_a_batch(ours, 4, 1, 0.0, found["seconds"], sharing)
+            check(shared, bench="bootstrap", batch=4, ciphertexts=4, secrets=3)
+            assert shared["predicted_bits"] <= shared["precision_bits"]
+            assert shared["shared_key_bytes"] < shared["key_bytes"] and shared["keygen_seconds"] > 0
+            conversions = [shared[f"{step}_seconds"] for step in bootstrap.CONVERSIONS]
+            assert min(conversions) > 0 and max(conversions) < shared["seconds_max"]
     few = bootstrap.measured(bootstrap.Refreshes(params, True, 16, key_memory=1 << 20), 1, 0.0, ciphertexts=3)
     check(few, bench="bootstrap", ciphertexts=3, slots=16, key_memory_bytes=1 << 20)
     assert few["key_bytes"] > 1 << 20 and found["key_memory_bytes"] == found["key_bytes"]
@@ -113,6 +121,9 @@ def test_bootstrapping_keeps_what_it_says() -> None:
         next(bench.run_bootstrap(log_n=(15,), slots=12))
     with pytest.raises(ValueError, match="log_n"):
         next(bench.run_bootstrap(log_n=(14,)))
+    for options in ({"complex_slots": True}, {"slots": 16}, {"rounds": 2}, {"batches": [3]}):
+        with pytest.raises(ValueError, match="shared: expected all slots"):
+            next(bench.run_bootstrap(log_n=(15,), shared=True, **options))
     with pytest.raises(ValueError, match="log_n: expected 16 beside a peer"):
         next(bench.run_bootstrap(log_n=(15,), peer="openfhe"))
     with pytest.raises(ValueError, match="peer: expected openfhe, got seal"):

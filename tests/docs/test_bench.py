@@ -30,10 +30,14 @@ def toy() -> Parameters:
 
 
 def bootstraps() -> list[harness.Row]:
-    """One by one, and two together."""
+    """One by one, two together, and pairs that share an a part."""
     ours = bootstrap.Refreshes(toy(), real=True)
     single = bootstrap.measured(ours, 1, LEAST, in_a_row=1)
-    return [single, bootstrap.of_a_batch(ours, 2, 1, LEAST, single["seconds"])]
+    batches = [
+        bootstrap.of_a_batch(ours, number, 1, LEAST, single["seconds"], sharing)
+        for number, sharing in ((2, None), (6, bootstrap.Sharing(ours, 6)))
+    ]
+    return [single, *batches]
 
 
 def listed(title: str) -> set[str]:

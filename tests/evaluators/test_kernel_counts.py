@@ -14,15 +14,20 @@ import pytest
 
 from cipherblas import _core
 from cipherblas.common import openblas
-from cipherblas.crypto.params import Parameters, make_parameters
+from cipherblas.common.memory import Array, aligned_empty
+from cipherblas.crypto.keys.request import FROM_SPARSE, TO_SPARSE
+from cipherblas.crypto.keys.shared import SharedKeys
+from cipherblas.crypto.keys.switching import key_shape
+from cipherblas.crypto.params import Parameters, encapsulating, make_parameters
 from cipherblas.evaluators.rows.interface import TRANSPOSE_POLICIES
 from cipherblas.evaluators.rows.native import RowsNative
 from cipherblas.evaluators.rows.symbolic import RowsSymbolic
 from cipherblas.evaluators.rows.values import ClearFactor
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.native import Native
+from cipherblas.evaluators.slots.shared import SharedNative, SharedSymbolic
 from cipherblas.evaluators.slots.symbolic import Symbolic
-from cipherblas.evaluators.slots.values import Ct, Plain, WeightGroup
+from cipherblas.evaluators.slots.values import Ct, Plain, WeightGroup, handles_in
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.matrices.transposition import transpose_plan
 from tests.support.zero_keys import zero_keys
@@ -70,6 +75,13 @@ RINGS = [
     *[(1 << 11, 4, 1), (1 << 11, 5, 2), (1 << 12, 7, 3), (1 << 13, 6, 6), (1 << 15, 2, 1), (1 << 16, 4, 2)],
     *[(1 << 11, 6, (1, 3, 2)), (1 << 12, 7, (4, 2, 1)), (1 << 16, 4, (3, 1))],
 ]
+
+
+def nothing(*shape: int) -> Array:
+    """Zeros that are used where they lie, as ciphertexts are: those that share an a part are decomposed once."""
+    found = aligned_empty(shape)
+    found.fill(0)
+    return found
 
 
 def mask(ev: Evaluator, seed: int) -> Plain:
@@ -128,7 +140,7 @@ def test_slots(name: str, ring: tuple[int, int, int]) -> None:
     planned = Symbolic(params)
     operation(planned, planned.fresh(None, bound=1.0, scale=SCALE))
     native = Native(params, zero_keys(params, planned.request))
-    x = native.fresh(np.zeros((2, params.limbs, params.n), np.uint64), bound=1.0, scale=SCALE)
+    x = native.fresh(nothing(2, params.limbs, params.n), bound=1.0, scale=SCALE)
     with counted(params.n) as kernels:
         operation(native, x)
     counts = planned.counts
@@ -140,6 +152,62 @@ def test_slots(name: str, ring: tuple[int, int, int]) -> None:
     assert 8 * kernels.words["plain_words"] == counts.plain_bytes_read
     assert 8 * kernels.words["lifts"] == counts.encode_ntt_limbs * 8 * params.n + counts.stored_bytes
     assert kernels.limbs("permuted") == 2 * counts.rotations * (params.limbs + params.special_limbs)
+
+
+SHARED = {
+    **{
+        name: OPERATIONS[name]
+        for name in (
+            *("one rotation", "hoisted rotations", "conjugation", "rotations and a sum"),
+            *("rotations, a sum and a rescale", "transform", "transform with a diagonal in place"),
+            *("transform of one diagonal in place", "transform without masks", "transform by giant steps"),
+            *("transform by giant steps, doubly hoisted", "rescale", "integer factor", "sums"),
+        )
+    },
+    "nothing": lambda ev, x: x,
+    "a raised modulus": lambda ev, x: ev.raise_modulus(x, ev.top_limbs, 1.0),
+}
+
+
+@pytest.mark.parametrize("ring", RINGS[:4], ids=str)
+@pytest.mark.parametrize("secrets", [1, 3, 7])
+@pytest.mark.parametrize("name", SHARED)
+def test_slots_that_share_an_a_part(name: str, secrets: int, ring: tuple[int, int, int]) -> None:
+    """With the conversions there and back."""
+    params = parameters(*ring)
+
+    def all_of(outside: Evaluator, ev: Any, data: Any) -> None:
+        cts = [outside.fresh(data, bound=1.0, scale=SCALE) for _ in range(secrets)]
+        x = ev.shared(cts)
+        for y in handles_in([SHARED[name](ev, x)]):
+            ev.parts(y, secrets, outside)
+
+    planned = SharedSymbolic(params, secrets)
+    all_of(Symbolic(params), planned, None)
+    request, pairs = planned.shared_request, (secrets + 1) // 2
+    own = dict.fromkeys(request.galois, params) | {FROM_SPARSE: params, TO_SPARSE: encapsulating(params)}
+    limbs = {**request.galois, FROM_SPARSE: request.encapsulation or 1, TO_SPARSE: 1}
+    keys = SharedKeys(
+        params,
+        request,
+        {number: np.zeros((pairs, *key_shape(own[number], limbs[number])), np.uint64) for number in own},
+        [np.zeros((pairs, *key_shape(params, params.limbs)), np.uint64)] * secrets,
+        [np.zeros(key_shape(params, request.parting or 1), np.uint64)] * secrets,
+    )
+    native = SharedNative(params, keys)
+    with counted(params.n) as kernels:
+        all_of(Native(params, None), native, nothing(2, params.limbs, params.n))
+    counts = planned.counts
+    assert counts == native.counts
+    encoded = kernels.limbs("lifts")
+    if name != "a raised modulus":  # of one limb under sparse secrets nothing is counted
+        assert kernels.limbs("forward", "inverse") == counts.ntt_limbs + encoded
+        assert kernels.words["key_bytes"] == counts.key_bytes_read
+    if name not in (
+        "a raised modulus",
+        "transform by giant steps",
+    ):  # masks that are written out: two components
+        assert kernels.limbs("products", "conversions", "scalings") == counts.mac_limbs + encoded
 
 
 @pytest.mark.parametrize("scale", [2.0**30, 2.0**70])

@@ -89,8 +89,11 @@ class ReferenceEngine(Engine):
 
     def upload_key(self, words: Words) -> Key:
         if id(words) not in self._keys:
-            limbs = words.shape[2] - len(self._special)
-            residues = self._unpacked(words)
+            if words.ndim == 5:  # each two components of (b_1, …, b_r, a)
+                residues = np.concatenate([self._unpacked(pair) for pair in words], axis=1)
+            else:
+                residues = self._unpacked(words)
+            limbs = residues.shape[2] - len(self._special)
             for row, limb in enumerate(self._extended(limbs)):
                 q = self._primes[limb]
                 residues[:, :, row] = ring.times(residues[:, :, row], pow(2, -MONTGOMERY_BITS, q), q)
@@ -301,18 +304,18 @@ class ReferenceEngine(Engine):
     ) -> list[Ciphertext]:
         words = _words(source, Ciphertext)
         limbs, n = words.shape[1:]
-        positions, digits, rotated = self._extended(limbs), self._digits(words[1]), []
+        positions, digits, rotated = self._extended(limbs), self._digits(words[-1]), []
         for galois, key in babies:
             if key >= 0:
                 value = self._switched(digits, keys[key], limbs, galois)
-                self._add_lifted(value, words[:1][..., ring.permutation(n, galois)])
+                self._add_lifted(value, words[:-1][..., ring.permutation(n, galois)])
             else:
-                value = np.zeros((2, len(positions), n), np.uint64)
+                value = np.zeros((len(words), len(positions), n), np.uint64)
                 self._add_lifted(value, words)
             rotated.append(value)
         found = []
         for terms in outputs:
-            total = np.zeros((2, len(positions), n), np.uint64)
+            total = np.zeros((len(words), len(positions), n), np.uint64)
             for baby, plaintext in terms:
                 factor = _words(plaintexts[plaintext], Factor)
                 for row, limb in enumerate(positions):
@@ -336,12 +339,12 @@ class ReferenceEngine(Engine):
         limbs, n = words[0].shape[1:]
         positions = self._extended(limbs)
         keyed = {source for _, source, _, key, _ in terms if key >= 0}
-        digits = {source: self._digits(words[source][1]) for source in keyed}
-        sums = np.zeros((outputs, 2, len(positions), n), np.uint64)
+        digits = {source: self._digits(words[source][-1]) for source in keyed}
+        sums = np.zeros((outputs, len(words[0]), len(positions), n), np.uint64)
         for output, source, galois, key, plaintext in terms:
             if key >= 0:
                 value = self._switched(digits[source], keys[key], limbs, galois)
-                self._add_lifted(value, words[source][:1][..., ring.permutation(n, galois)])
+                self._add_lifted(value, words[source][:-1][..., ring.permutation(n, galois)])
             else:
                 assert galois == 1
                 value = np.zeros_like(sums[output])
@@ -372,11 +375,11 @@ class ReferenceEngine(Engine):
         return result
 
     def _switched(self, digits: Sequence[Words], key: Key, limbs: int, galois: int) -> Words:
-        """Σ_d digit_d(X^galois)·key_d: values (2, limbs + k, N) modulo Q·P."""
+        """Σ_d digit_d(X^galois)·key_d: values (components, limbs + k, N) modulo Q·P."""
         parts = _words(key, Key)
         rows = [*range(limbs), *range(parts.shape[2] - len(self._special), parts.shape[2])]
         turned = ring.permutation(self._params.n, galois)
-        sums = np.zeros((2, len(rows), self._params.n), np.uint64)
+        sums = np.zeros((parts.shape[1], len(rows), self._params.n), np.uint64)
         for digit, part in zip(digits, parts, strict=False):
             for row, limb in enumerate(self._extended(limbs)):
                 q = self._primes[limb]

@@ -27,6 +27,7 @@ from cipherblas.bench.harness import Row, Timing, params_fields, peak_memory, re
 from cipherblas.bench.peers import Peer, PeerError
 from cipherblas.crypto.params import Parameters
 from cipherblas.evaluators.slots.interface import Evaluator
+from cipherblas.evaluators.slots.shared import Shared
 from cipherblas.evaluators.slots.values import Ct
 from cipherblas.methods.bootstrapping.refresh import Bootstrapping, bootstrapping_of
 from cipherblas.planner.chains import chain
@@ -36,6 +37,7 @@ FINE_SETS = {16: (16, 5), 15: (2, 6)}  # the same for two rounds, which spend on
 LEAST_RUNS, MOST_RUNS = 3, 20
 MASKS = 6 << 30  # bytes of encoded diagonals that may be kept
 STEPS = ("slots_to_coefficients", "mod_raise", "coefficients_to_slots", "eval_mod")
+CONVERSIONS = ("to_shared", "from_shared")  # of ciphertexts that share their a part
 OPENFHE: dict[str, Any] = {
     "n": 1 << 16,
     "security": 128,
@@ -51,9 +53,11 @@ PEER_ERROR = 2.0**-8  # of values between -1 and 1: what errs by more refreshes 
 
 @dataclass(frozen=True)
 class Timed(Bootstrapping):
-    """The same, with the seconds of the steps that were run: `seconds` by the names of `STEPS`."""
+    """The same, with the seconds of the steps that were run: `seconds` by the names of `STEPS` and `CONVERSIONS`."""
 
-    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STEPS, 0.0), compare=False)
+    seconds: dict[str, float] = field(
+        default_factory=lambda: dict.fromkeys((*STEPS, *CONVERSIONS), 0.0), compare=False
+    )
 
     @classmethod
     def of(cls, method: Bootstrapping) -> Timed:
@@ -71,6 +75,12 @@ class Timed(Bootstrapping):
 
     def reduced(self, ev: Evaluator, part: Ct, scale: float) -> Ct:
         return self._timed(STEPS[3], lambda: super(Timed, self).reduced(ev, part, scale))
+
+    def to_shared(self, shared: Shared, cts: Sequence[Ct]) -> Ct:
+        return self._timed(CONVERSIONS[0], lambda: super(Timed, self).to_shared(shared, cts))
+
+    def from_shared(self, shared: Shared, half: Ct, number: int, ev: Evaluator) -> list[Ct]:
+        return self._timed(CONVERSIONS[1], lambda: super(Timed, self).from_shared(shared, half, number, ev))
 
     def _timed(self, step: str, work: Callable[[], T]) -> T:
         start = time.perf_counter()
@@ -130,24 +140,30 @@ class Refreshes:
         return values, self.ev.fresh(fresh, bound=1.0, limbs=self.limbs)
 
     def refreshed(self, ct: Ct) -> tuple[Ct, dict[str, float]]:
-        """One bootstrap, and the seconds of all (`whole`) and of each step."""
+        """One bootstrap, and the seconds of all (`whole`), of the processor (`cpu`) and of each step."""
         timed = Timed.of(self.method)
-        start = time.perf_counter()
+        start, processor = time.perf_counter(), time.process_time()
         result = self._run(timed, self.ev, ct)
-        return result, {"whole": time.perf_counter() - start, **timed.seconds}
+        return result, _since(start, processor) | timed.seconds
 
-    def together(self, number: int) -> tuple[dict[str, float], float, Ct]:
-        """Seconds, largest error and one result of a batch of ciphertexts of new values, refreshed two by two."""
+    def together(self, number: int, sharing: Sharing | None = None) -> tuple[dict[str, float], float, Ct]:
+        """Seconds, largest error and one result of a batch of ciphertexts of new values, refreshed two by two.
+
+        Args:
+            sharing: with which their pairs share an a part.
+        """
         values, cts = zip(*(self.encrypted() for _ in range(number)), strict=True)
         timed = Timed.of(self.method)
-        start = time.perf_counter()
-        if self.rounds > 1:
+        start, processor = time.perf_counter(), time.process_time()
+        if sharing is not None:
+            results = timed.run_shared(self.ev, sharing.ev, cts)
+        elif self.rounds > 1:
             results = timed.refined(self.ev, cts, self.real)
         elif self.real:
             results = timed.run_all(self.ev, cts)
         else:
             results = [timed.run(self.ev, ct, False) for ct in cts]
-        seconds = {"whole": time.perf_counter() - start, **timed.seconds}
+        seconds = _since(start, processor) | timed.seconds
         return seconds, max(map(self.error, results, values)), results[0]
 
     def error(self, ct: Ct, values: NDArray[np.complex128]) -> float:
@@ -175,6 +191,38 @@ class Refreshes:
         return {"bits_in_a_row": found, "predicted_bits_in_a_row": predicted}
 
 
+def _since(start: float, processor: float) -> dict[str, float]:
+    """Seconds since then, and those of the processor, whatever else the machine did."""
+    return {"whole": time.perf_counter() - start, "cpu": time.process_time() - processor}
+
+
+class Sharing:
+    """Keys and evaluator of a batch whose pairs share their a part.
+
+    Raises:
+        MemoryBudgetError: the keys do not fit this machine.
+    """
+
+    def __init__(self, ours: Refreshes, batch: int) -> None:
+        from cipherblas.crypto.keys.shared_generation import make_shared_keys
+        from cipherblas.evaluators.slots.shared import SharedNative, SharedSymbolic
+        from cipherblas.evaluators.slots.symbolic import Symbolic
+
+        params, pairs = ours.params, batch // 2
+        self.secrets = pairs + (pairs + 1) % 2
+        counted, shared = Symbolic(params), SharedSymbolic(params, self.secrets)
+        cts = [counted.fresh(None, bound=1.0, limbs=ours.limbs) for _ in range(batch)]
+        ours.method.run_shared(counted, shared, cts)
+        self.counts = counted.counts.copy()
+        self.counts += shared.counts
+        start = time.perf_counter()
+        keys = make_shared_keys(ours.secret, shared.shared_request)
+        self.keygen_seconds = time.perf_counter() - start
+        self.shared_key_bytes = keys.nbytes
+        self.key_bytes = keys.nbytes + counted.request.nbytes(params)
+        self.ev = SharedNative(params, keys, engine=ours.ev.engine, encodings=ours.ev.encodings)
+
+
 def run(
     *,
     log_n: Sequence[int] = (16,),
@@ -187,6 +235,7 @@ def run(
     ciphertexts: int | None = None,
     in_a_row: int = 0,
     batches: Sequence[int] = (),
+    shared: bool = False,
     peer: str | None = None,
     peer_python: str | None = None,
 ) -> Iterator[Row]:
@@ -203,6 +252,7 @@ def run(
         ciphertexts: so many runs, each of new values, whatever the budget.
         in_a_row: bootstraps of one ciphertext, one after the other, whose precision is followed.
         batches: numbers of ciphertexts that are refreshed together, a row for each after that of a single one.
+        shared: and a row for each with an a part that pairs of them share, which takes keys of its own.
         peer: "openfhe", or None for ours alone.
         peer_python: interpreter with the peer's wheel; by default this one.
 
@@ -222,6 +272,8 @@ def run(
         raise ValueError(f"rounds: expected 1 or 2, got {rounds}")
     if slots is not None and (peer is not None or rounds > 1):
         raise ValueError(f"slots: expected all of them beside a peer and in two rounds, got {slots}")
+    if shared and (complex_slots or slots is not None or rounds > 1 or any(batch % 2 for batch in batches)):
+        raise ValueError("shared: expected all slots, real ones, one round, and even numbers of ciphertexts")
     if peer not in (None, "openfhe"):
         raise ValueError(f"peer: expected openfhe, got {peer}")
     if peer is not None and {1 << degree for degree in log_n} != {OPENFHE["n"]}:
@@ -236,6 +288,10 @@ def run(
         yield single
         for batch in batches:
             yield of_a_batch(ours, batch, threads, budget, single["seconds"])
+            if shared:
+                yield of_a_batch(ours, batch, threads, budget, single["seconds"], Sharing(ours, batch))
+                gc.collect()
+                _core.trim_pool()
         del ours
         gc.collect()
         _core.trim_pool()
@@ -309,20 +365,33 @@ def measured(
     )
 
 
-def of_a_batch(ours: Refreshes, batch: int, threads: int, budget: float, single: float) -> Row:
+def of_a_batch(
+    ours: Refreshes, batch: int, threads: int, budget: float, single: float, sharing: Sharing | None = None
+) -> Row:
     """The row of so many ciphertexts at a time.
 
     Args:
         single: seconds of one by itself.
+        sharing: with which their pairs share an a part.
     """
     with peak_memory() as peak:
-        seconds, error, result = ours.together(batch)
+        seconds, error, result = ours.together(batch, sharing)
     runs, errors = [seconds], [error]
     for _ in range(repeats_for(seconds["whole"], budget, 1, MOST_RUNS) - 1):
-        seconds, error, _ = ours.together(batch)
+        seconds, error, _ = ours.together(batch, sharing)
         runs.append(seconds)
         errors.append(error)
     each = statistics.median(one["whole"] for one in runs) / batch
+    of_sharing: Row = {}
+    if sharing is not None:
+        of_sharing = {
+            "secrets": sharing.secrets,
+            "shared_key_bytes": sharing.shared_key_bytes,
+            "keygen_seconds": sharing.keygen_seconds,
+            "ntt_limbs": sharing.counts.ntt_limbs,
+            "mac_limbs": sharing.counts.mac_limbs,
+            **{f"{step}_seconds": statistics.median(one[step] for one in runs) for step in CONVERSIONS},
+        }
     return _row(
         ours,
         threads,
@@ -330,9 +399,12 @@ def of_a_batch(ours: Refreshes, batch: int, threads: int, budget: float, single:
         errors,
         result,
         batch,
+        shares=sharing is not None,
+        key_bytes=ours.key_bytes if sharing is None else sharing.key_bytes,
         peak_bytes=peak.bytes,
         seconds_each=each,
         share_of_single=each / single,
+        **of_sharing,
     )
 
 
@@ -343,6 +415,9 @@ def _row(
     errors: Sequence[float],
     result: Ct,
     batch: int,
+    *,
+    shares: bool = False,
+    key_bytes: int | None = None,
     **fields: Any,
 ) -> Row:
     """What rows of single ciphertexts and of batches share."""
@@ -353,13 +428,14 @@ def _row(
         f"2^{log_n}, {'real' if ours.real else 'complex'} slots"
         + f", {ours.held} held" * (ours.held < params.slots)
         + ", two rounds" * (ours.rounds > 1)
-        + f", {batch} together" * (batch > 1),
+        + f", {batch} together" * (batch > 1)
+        + ", shared a" * shares,
         params=params_fields(params),
         algorithm="slots to coefficients first",
         threads=threads,
         timing=Timing.of([one["whole"] for one in runs]),
         error=max(errors),
-        key_bytes=ours.key_bytes,
+        key_bytes=ours.key_bytes if key_bytes is None else key_bytes,
         key_memory_bytes=ours.key_memory_bytes,
         slots=ours.held,
         batch=batch,
@@ -368,6 +444,7 @@ def _row(
         precision_bits=bits(max(errors)),
         predicted_bits=bits(result.error(number * params.slots)),
         failure_bits=ours.method.failure_bits - log_n,
+        cpu_seconds=statistics.median(one["cpu"] for one in runs),
         **{f"{step}_seconds": statistics.median(one[step] for one in runs) for step in STEPS},
         **fields,
     )

@@ -186,6 +186,10 @@ def bootstrap(
             min=2, help="Refresh so many ciphertexts together, too; repeatable.", show_default=False
         ),
     ] = None,
+    shared: Annotated[
+        bool,
+        typer.Option("--shared", help="Each --batch also with an a part that its pairs share; more keys."),
+    ] = False,
     peer: Annotated[
         BootstrapPeer | None, typer.Option(help="Compare with this library.", show_default=False)
     ] = None,
@@ -205,6 +209,7 @@ def bootstrap(
       cipherblas bench bootstrap --peer openfhe --peer-python /opt/py310/bin/python
       cipherblas bench bootstrap --ciphertexts 100 --in-a-row 10 --json
       cipherblas bench bootstrap --batch 2 --batch 8 --json
+      cipherblas bench bootstrap --log-n 15 --batch 6 --batch 14 --shared
       cipherblas bench bootstrap --slots 1024 --complex
       cipherblas bench bootstrap --rounds 2 --key-memory 2GiB
     """
@@ -223,6 +228,7 @@ def bootstrap(
         ciphertexts=ciphertexts,
         in_a_row=in_a_row,
         batches=batch or [],
+        shared=shared,
         **options,
     )
     printed(rows, json, Display(quiet=quiet))

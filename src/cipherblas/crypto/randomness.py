@@ -116,10 +116,10 @@ def ternary(context: _core.Context, seed: bytes | Array, purpose: Purpose, index
     return coefficients
 
 
-def sparse_ternary(n: int, seed: bytes | Array, weight: int) -> Array:
-    """`weight` coefficients ±1 at uniform places, all others 0: int64 (N,). Places that were drawn before are drawn
-    again."""
-    words = streams(seed, Purpose.SPARSE_SECRET, [0], max(4 * weight, 256))[0]
+def sparse_ternary(n: int, seed: bytes | Array, weight: int, index: int = 0) -> Array:
+    """`weight` coefficients ±1 at uniform places, all others 0: int64 (N,), from stream number `index`. Places that
+    were drawn before are drawn again."""
+    words = streams(seed, Purpose.SPARSE_SECRET, [index], max(4 * weight, 256))[0]
     coefficients = np.zeros(n, np.int64)
     left = min(weight, n // 2)
     for word in words:

@@ -172,7 +172,7 @@ class CpuEngine(Engine):
         outputs: Sequence[Sequence[tuple[int, int]]],
         plaintexts: Sequence[Words],
     ) -> list[Words]:
-        return self._context.baby_sums(source, babies, keys, outputs, plaintexts)
+        return self._context.baby_sums(source, babies, _pair_by_pair(keys), outputs, plaintexts)
 
     def linear_transform(
         self,
@@ -184,7 +184,8 @@ class CpuEngine(Engine):
         rescale: bool,
         order: str,
     ) -> list[Words]:
-        return self._context.linear_transform(sources, terms, keys, plaintexts, outputs, rescale, order)
+        pairs = _pair_by_pair(keys)
+        return self._context.linear_transform(sources, terms, pairs, plaintexts, outputs, rescale, order)
 
     # ---- matrices of residues ----
 
@@ -315,6 +316,11 @@ class CpuEngine(Engine):
     ) -> tuple[Words, Words]:
         out = (a, b) if in_place else (None, None)
         return self._context.transpose_blocks(a, b, parts, blocks, keys, policy, *out)
+
+
+def _pair_by_pair(keys: Sequence[Words]) -> list[Words]:
+    """Keys of ciphertexts that share their a part, (pairs, *key_shape), as ordinary ones that follow each other."""
+    return [pair for key in keys for pair in (key if key.ndim == 5 else [key])]
 
 
 def _largest(integers: NDArray[Any]) -> int:

@@ -214,7 +214,7 @@ class Engine(Protocol):
         """Sums of plaintext·automorphism(source) as in `linear_transform`, divided by P.
 
         Args:
-            source: two components.
+            source: as of `linear_transform`, and so are the keys.
             babies: Galois element and number of its key, or -1 for the element 1; one of them at least has a key.
             outputs: of each sum the terms, by number of an automorphism and of a plaintext.
             plaintexts: of `extended_factor`, for the limbs of the source.
@@ -238,10 +238,14 @@ class Engine(Protocol):
         terms is divided by P, and with `rescale` by P·q, q the last limb, at once. All terms of an output have
         plaintexts, or none has; an output without terms is 0.
 
+        Several messages may share their a part: a ciphertext is (b_1, …, b_r, a) then, r odd, and so are outputs. Each
+        b_i takes part as b does, and the digits of a are multiplied by a key of r + 1 components.
+
         Args:
-            sources: two components, equal limbs.
+            sources: two components, or any even number that all have, and equal limbs.
             terms: as `Term` has them.
-            keys: made for at least as many limbs as the sources have.
+            keys: made for at least as many limbs as the sources have; with more than two components, each two of them
+                as an ordinary key, ((r + 1)/2, *key_shape).
             plaintexts: what terms are multiplied by.
             outputs: number of sums.
             rescale: outputs have one limb less.

@@ -105,10 +105,11 @@ class SecretKey(NeverCopied):
         with self.held_open():
             return randomness.ternary(self.params.context(), self._seed, purpose, index)
 
-    def sparse_coefficients(self) -> Array:
-        """The secret of weight `SPARSE_WEIGHT` under which moduli are raised, int64 (N,): from the same seed."""
+    def sparse_coefficients(self, index: int = 0) -> Array:
+        """The secret of weight `SPARSE_WEIGHT` under which moduli are raised, int64 (N,): from the same seed. Number
+        1 + j is that of ciphertexts that share their a part, at place j."""
         with self.held_open():
-            return randomness.sparse_ternary(self.params.n, self._seed, SPARSE_WEIGHT)
+            return randomness.sparse_ternary(self.params.n, self._seed, SPARSE_WEIGHT, index)
 
     @property
     def rows(self) -> SecretKey:

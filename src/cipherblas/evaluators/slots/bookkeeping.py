@@ -310,8 +310,11 @@ class Bookkeeper:
         if limbs < 1 or limbs > self.top_limbs:
             raise LevelError("There is no such level.", expected=f"1 to {self.top_limbs} limbs", got=limbs)
         self.check_room(limbs, scale, bound, errors.deviation)
-        nbytes = components * limbs * self.n * 8 if booked else 0
+        nbytes = self._handle_bytes(components, limbs) if booked else 0
         return Ct(limbs, scale, bound, errors, components, data, self.ledger, nbytes)
+
+    def _handle_bytes(self, components: int, limbs: int) -> int:
+        return components * limbs * self.n * 8
 
     def make_all(self, data: Sequence[Any], properties: Properties) -> list[Ct]:
         """Handles that differ in their data alone; their properties as `make` takes them, from limbs to components."""

@@ -309,7 +309,7 @@ class Native(Evaluator):
         scale: float,
         limbs: int,
     ) -> Any:
-        key, constant = self._relinearisation_key(limbs), _integer(numbers.constant, scale)
+        key, constant = self._relinearisation_key(limbs), constant_at(numbers.constant, scale)
         other, of_other = (added[0], numbers.factors[1]) if added else (None, 0)
         return self.engine.multiply_rescale(x, y, key, numbers.factors[0], other, of_other, constant)
 
@@ -339,13 +339,17 @@ class Native(Evaluator):
         return engine.add(x, engine.multiply_scalar(engine.encryption(plaintext), factor))
 
     def _times_monomial_data(self, x: Any, power: int, limbs: int) -> Any:
+        return self.engine.multiply_plain_sum([self._monomial(power, limbs)], [x], None)
+
+    def _monomial(self, power: int, limbs: int) -> Factor:
+        """X^power, cached."""
+
         def monomial() -> Factor:
             coefficients = np.zeros(self.n, np.int64)
             coefficients[power] = 1
             return self.engine.factor(self.engine.upload_message(coefficients), limbs)
 
-        factor = self._run_encodings.get(("monomial", power, limbs), monomial)
-        return self.engine.multiply_plain_sum([factor], [x], None)
+        return self._run_encodings.get(("monomial", power, limbs), monomial)
 
     def _number_sum_data(
         self,
@@ -355,14 +359,14 @@ class Native(Evaluator):
         scale: float,
         limbs: int,
     ) -> Any:
-        return self.engine.scaled_sum(datas, numbers.factors, _integer(numbers.constant, scale))
+        return self.engine.scaled_sum(datas, numbers.factors, constant_at(numbers.constant, scale))
 
     def _scale_data(self, x: Any, factor: int, value: float) -> Any:
         return x if factor == 1 else self.engine.multiply_scalar(x, factor)
 
 
-def _integer(constant: Plain | None, scale: float) -> int:
-    """A number at a scale."""
+def constant_at(constant: Plain | None, scale: float) -> int:
+    """A number in every slot, at a scale; 0 for none."""
     return 0 if constant is None else round(float(constant.values()[0].real) * scale)
 
 

@@ -15,10 +15,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from cipherblas.common.errors import LevelError
+from cipherblas.common.errors import LevelError, ShapeError
 from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.rows.values import Rows
 from cipherblas.evaluators.slots.interface import Evaluator
+from cipherblas.evaluators.slots.shared import Shared
 from cipherblas.evaluators.slots.values import Ct, Plain, Transform
 from cipherblas.forms.convert.coefficients import Halves, Joined, Packing, joined_rows
 from cipherblas.methods.bootstrapping.embedding import coefficients_to_slots, slots_to_coefficients
@@ -148,20 +149,55 @@ class Bootstrapping:
         Raises:
             LevelError: too few limbs are left. MismatchError: they differ.
         """
-        both, bound = (
-            [(one, one.errors, ev.worst_error(one) / one.scale) for one in (x, y)],
-            max(x.bound, y.bound),
-        )
+        z, shrunk, before = self._paired(ev, x, y)
+        parts = self._sines(ev, z, shrunk, False, scale)
+        left, right = (self._settled(ev, part, shrunk, *own) for part, own in zip(parts, before, strict=True))
+        return left, right
+
+    def _paired(self, ev: Evaluator, x: Ct, y: Ct) -> tuple[Ct, float, list[tuple[SlotErrors, float, float]]]:
+        """Two ciphertexts of real slots as the coefficients of one, their scale, and errors, worst errors and bounds
+        that they had before."""
+        bound = max(x.bound, y.bound)
+        before = [(one.errors, ev.worst_error(one) / one.scale, min(bound, one.bound)) for one in (x, y)]
         x, y = (ev.as_message(one) for one in (x, y))
         largest = max(x.bound, y.bound)
         z = ev.bounded(ev.add(x, ev.times_monomial(y, ev.n // 2)), math.sqrt(2) * largest)
         z, shrunk = self.in_coefficients(ev, z, largest)
-        parts = self._sines(ev, z, shrunk, False, scale)
-        left, right = (
-            self._settled(ev, part, shrunk, errors, worst, min(bound, one.bound))
-            for part, (one, errors, worst) in zip(parts, both, strict=True)
-        )
-        return left, right
+        return z, shrunk, before
+
+    def run_shared(
+        self, ev: Evaluator, shared: Shared, cts: Sequence[Ct], scale: float | None = None
+    ) -> list[Ct]:
+        """As `run_all`, of up to 2·r ciphertexts of real slots, whose pairs share their a part from ModRaise to
+        coefficients to slots: one decomposition serves all of them, and r + 1 products with keys take the place of 2·r.
+        Slots go to coefficients, and EvalMod is done, one by one.
+
+        Keys: relinearisation and those of slots to coefficients of `ev`; those of `shared.shared_request` for the rest.
+
+        Args:
+            cts: at the same limbs and scale, after the same operations, of equal bounds; an even number.
+
+        Raises:
+            ShapeError: there are more, or an odd number. LevelError: too few limbs are left.
+
+        Source: Bae, Cheon, Hanrot, Park, Stehlé (2024), as in `evaluators.slots.shared`.
+        """
+        if len(cts) % 2 or not 2 <= len(cts) <= 2 * shared.secrets:
+            raise ShapeError(
+                "Ciphertexts are refreshed two by two where they share an a part.",
+                expected=f"an even number up to {2 * shared.secrets}",
+                got=len(cts),
+            )
+        found = [self._paired(ev, *cts[start : start + 2]) for start in range(0, len(cts), 2)]
+        shrunk = found[0][1]
+        joined = self.to_shared(shared, [ev.drop(z, 1) for z, _, _ in found])
+        halves = self.in_slots(shared, self.raised(shared, joined, shrunk), False)
+        parts = [self.from_shared(shared, half, len(found), ev) for half in halves]
+        return [
+            self._settled(ev, self._sine(ev, half[pair], shrunk, scale), shrunk, *own)
+            for pair, (_, _, before) in enumerate(found)
+            for half, own in zip(parts, before, strict=True)
+        ]
 
     def run_all(self, ev: Evaluator, cts: Sequence[Ct], scale: float | None = None) -> list[Ct]:
         """As `run`, of ciphertexts of real slots, two by two (`run_pair`), and the last one alone where it is left.
@@ -253,14 +289,15 @@ class Bootstrapping:
 
     def _sines(self, ev: Evaluator, x: Ct, shrunk: float, real: bool, scale: float | None = None) -> list[Ct]:
         """The coefficients of a ciphertext in slots, at all limbs that are left: real parts, and imaginary ones."""
+        parts = self.in_slots(ev, self.raised(ev, x, shrunk), real)
+        return [self._sine(ev, part, shrunk, scale) for part in parts]
+
+    def _sine(self, ev: Evaluator, part: Ct, shrunk: float, scale: float | None) -> Ct:
+        """EvalMod of raised coefficients in slots, in units of the message."""
         gain = float(ev.params.q[0]) / (2 * math.pi * shrunk)  # of the sine: a message of 1 is 2π·scale / q_0
         wanted = (2.0**ev.params.scale_bits if scale is None else scale) * gain
         most = min(1.0, 2 * math.pi * 2.0**-self.ratio_bits * 1.01)
-        found = []
-        for part in self.in_slots(ev, self.raised(ev, x, shrunk), real):
-            sine = ev.bounded(self.reduced(ev, part, wanted), most)
-            found.append(ev.absorb(sine, gain))
-        return found
+        return ev.absorb(ev.bounded(self.reduced(ev, part, wanted), most), gain)
 
     def _settled(
         self, ev: Evaluator, result: Ct, shrunk: float, errors: SlotErrors, worst: float, bound: float
@@ -323,6 +360,14 @@ class Bootstrapping:
         )  # of a coefficient, in units of the message
         slots = slot_tail(ev.slots) * math.sqrt(ev.n) * self._deviation
         return ev.absorb(ev.raise_modulus(x, ev.top_limbs - self.spared, slots * whole), 1 / whole)
+
+    def to_shared(self, shared: Shared, cts: Sequence[Ct]) -> Ct:
+        """Ciphertexts of one limb that come to share their a part. Levels: none. Keys: one for each."""
+        return shared.shared(cts)
+
+    def from_shared(self, shared: Shared, half: Ct, number: int, ev: Evaluator) -> list[Ct]:
+        """Ordinary ciphertexts of what `in_slots` gives. Levels: none. Keys: one for each."""
+        return shared.parts(half, number, ev)
 
     def in_slots(self, ev: Evaluator, u: Ct, real: bool) -> list[Ct]:
         """Coefficients to slots and conjugation: N/2 coefficients of `raised` as the real slots of each result.
