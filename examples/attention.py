@@ -11,7 +11,9 @@ in the place of 1/x, the values and the output projection, and never sees a numb
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
+import operator
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -182,38 +184,72 @@ def compiled(layer: Layer, tokens: int, error: float, threads: int | None) -> cb
 def attention(layer: Layer, x: Any, weighted: Callable[[Layer, Any, Any], Any]) -> Any:
     """The layer, of an array or of an encrypted matrix.
 
+    Where values are refreshed, all heads are one value, which takes fewer refreshes; else each is computed alone.
+
     Args:
-        weighted: of the layer, the scores of a head and its values: what its queries find.
+        weighted: of the layer, the scores of some heads side by side, and the values of each: what queries find.
     """
+    together = layer.refreshed and not isinstance(x, np.ndarray)
     width, ranges = len(layer.query) // layer.heads, layer.ranges
-    result = None
-    for head in range(layer.heads):
-        own = slice(head * width, (head + 1) * width)
-        queries, keys, values = (
-            bounded(x @ part[:, own], ranges.values) for part in (layer.query, layer.key, layer.value)
-        )
-        scores = bounded(queries @ (keys.T * (1 / np.sqrt(width))), SCORES)
-        part = bounded(weighted(layer, scores, values), ranges.context) @ layer.output[own]
-        result = part if result is None else result + part
-    return result
+    queries, keys, values = (
+        heads_of(x, part, layer.heads, ranges.values, together)
+        for part in (layer.query, layer.key, layer.value)
+    )
+    scores = [
+        bounded(query @ (key.T * (1 / np.sqrt(width))), SCORES)
+        for query, key in zip(queries, keys, strict=True)
+    ]
+    if together:
+        return bounded(weighted(layer, joined(scores), values), ranges.context) @ layer.output
+    parts = (weighted(layer, one, [value]) for one, value in zip(scores, values, strict=True))
+    found = (
+        bounded(part, ranges.context) @ layer.output[head * width : (head + 1) * width]
+        for head, part in enumerate(parts)
+    )
+    return functools.reduce(operator.add, found)
 
 
-def polynomial_weights(layer: Layer, scores: Any, values: Any) -> Any:
+def heads_of(x: Any, weights: Matrix, heads: int, bound: float, together: bool) -> list[Any]:
+    """The product with some weights, head by head."""
+    if together:
+        return cb.split(bounded(x @ weights, bound), heads, axis=1)
+    return [bounded(x @ part, bound) for part in np.split(weights, heads, axis=1)]
+
+
+def joined(parts: list[Any]) -> Any:
+    """What belongs to several heads side by side, as one value."""
+    return parts[0] if len(parts) == 1 else cb.joined(parts, axis=1)
+
+
+def polynomial_weights(layer: Layer, scores: Any, values: list[Any]) -> Any:
     """Values weighted by polynomials of the scores, normalised by a polynomial of their mean."""
-    tokens, ranges, (centre, reach) = scores.shape[1], layer.ranges, centred(layer.ranges)
+    ranges, (centre, reach) = layer.ranges, centred(layer.ranges)
     again = cb.refresh if layer.refreshed else lambda value: value
     weights = cb.assume(cb.polynomial(again(scores), exponential()), 1.01 * np.exp(SCORES))
+    weights, (tokens, width) = cb.split(weights, len(values), axis=1), values[0].shape
     # Of every query, once for each entry of its result.
-    means = again(bounded(weights @ np.full(values.shape, 1 / tokens / reach), ranges.largest / reach))
-    normal = cb.polynomial(cb.assume(means - centre / reach, 1.0), inverse(ranges))
-    weighted = again(bounded(weights @ (values * (1 / tokens)), ranges.weighted))
-    return weighted * cb.assume(normal, 1.01 / ranges.least)
+    ones = np.full((tokens, width), 1 / tokens / reach)
+    means = joined([bounded(each @ ones, ranges.largest / reach) for each in weights])
+    normal = cb.polynomial(cb.assume(again(means) - centre / reach, 1.0), inverse(ranges))
+    weighted = joined(
+        [
+            bounded(each @ (value * (1 / tokens)), ranges.weighted)
+            for each, value in zip(weights, values, strict=True)
+        ]
+    )
+    return again(weighted) * cb.assume(normal, 1.01 / ranges.least)
 
 
-def softmax(layer: Layer, scores: Matrix, values: Matrix) -> Matrix:
+def softmax(layer: Layer, scores: Matrix, values: list[Matrix]) -> Matrix:
     """Values weighted by the softmax of the scores."""
-    weights = np.exp(scores)
-    found: Matrix = weights @ values / weights.sum(axis=1, keepdims=True)
+    parts = np.split(np.exp(scores), len(values), axis=1)
+    found: Matrix = np.concatenate(
+        [
+            weights @ value / weights.sum(axis=1, keepdims=True)
+            for weights, value in zip(parts, values, strict=True)
+        ],
+        axis=1,
+    )
     return found
 
 

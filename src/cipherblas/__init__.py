@@ -63,6 +63,7 @@ from cipherblas.lang.array_functions import (
 from cipherblas.lang.comparison import greater, relu, sign
 from cipherblas.lang.elementary import exp, gelu, inverse, sigmoid, sqrt, tanh
 from cipherblas.lang.functions import assume, avg_pool2d, conv2d, flatten, matvec, polynomial, square
+from cipherblas.lang.joins import joined, split
 from cipherblas.lang.operands import public, secret
 from cipherblas.lang.refreshing import refresh
 
@@ -129,6 +130,7 @@ __all__ = [
     "inner",
     "inverse",
     "isa",
+    "joined",
     "lab",
     "matmul",
     "matrix_power",
@@ -148,6 +150,7 @@ __all__ = [
     "set_threads",
     "sigmoid",
     "sign",
+    "split",
     "sqrt",
     "square",
     "squared_norm",

@@ -26,9 +26,11 @@ def test_rows_say_what_the_planner_takes(row: Any) -> None:
 
 
 def test_its_code_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    (block,) = blocks(PAGE, "python")
-    exec(compile(block.text, "operations.md", "exec"), {"__name__": "__docs__"})
+    formulas, joined = blocks(PAGE, "python")
+    exec(compile(formulas.text, "operations.md", "exec"), {"__name__": "__docs__"})
     assert float(capsys.readouterr().out) < 0.1
+    exec(compile(joined.text, "operations.md", "exec"), {"__name__": "__docs__"})
+    assert capsys.readouterr().out == "1\n"
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ PROGRAMS: list[tuple[Any, dict[str, Any]]] = [
     (lambda a, b: (a @ b - 2.5 * b.T).T * b + 1, {"a": S(4, 4), "b": S(4, 4)}),
     (lambda x: cb.refresh(cb.assume(W @ x, 0.5)), {"x": S(6, 3)}),
     (lambda x, y: (x[1:] @ y).reshape(-1), {"x": S(6, 3), "y": S(3, 2)}),
+    (lambda x: cb.joined(cb.split(W @ x, [3])[::-1]), {"x": S(6, 3)}),
     (lambda x: cb.polynomial(W @ x, [0.5, 1.0, -1.0, 0.25]), {"x": S(6, 3)}),
     (lambda x: {"one": W @ x, "two": x + 1, "again": W @ x}, {"x": S(6, 3)}),
     (

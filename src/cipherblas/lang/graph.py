@@ -15,6 +15,7 @@ from cipherblas.common import schema
 from cipherblas.common.errors import CipherblasError, FormatError
 from cipherblas.common.work import ENTRIES_PER_STEP, MACS_PER_STEP, Work, check_nodes
 from cipherblas.lang.arrangements import Arrange  # noqa: F401  (enters it)
+from cipherblas.lang.joins import Joined  # noqa: F401  (enters it)
 from cipherblas.lang.nodes import OPERATIONS, Expression, ordered
 from cipherblas.lang.operands import Operand
 from cipherblas.lang.operations import Constant

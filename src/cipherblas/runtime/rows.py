@@ -26,6 +26,7 @@ from cipherblas.forms.form import Placing, RowForm
 from cipherblas.lang.analysis import has_public_key, is_constant, whole_nodes
 from cipherblas.lang.exact import is_exact
 from cipherblas.lang.graph import products, same
+from cipherblas.lang.joins import JOINED, PART
 from cipherblas.lang.nodes import Expression, matrix_shape
 from cipherblas.methods.matmul.gemm import secret_product
 from cipherblas.methods.matmul.registry import GEMM, RING
@@ -45,6 +46,12 @@ MOST_SCALE_BITS = 900.0  # a float64 holds it beside any bound
 
 
 UNMOVED = ("scale", "assume", "truncated")  # operations that change how values are read alone
+LAID = (JOINED, PART)  # whose rows are those of encryptions
+
+
+def lies_by_columns(node: Expression) -> bool:
+    """How joins and parts lie, whose axis is that of the rows of encryptions."""
+    return bool(node.parameters["axis"] == 1)
 
 
 class Wish(NamedTuple):
@@ -147,6 +154,8 @@ class RowRun(FormRun):
         return self._orientations[id(node)]
 
     def _found_orientation(self, node: Expression) -> bool | None:
+        if node.op in LAID:
+            return lies_by_columns(node)
         secret = [child for child in node.children if child.secret]
         if node.product and self._is_inner(node):
             return not placeable(node.children[0])
@@ -470,6 +479,9 @@ def placeable(node: Expression) -> bool:
         return node.secret and node.operand is not None and not node.operand.public_key
     if node.op in UNMOVED:
         return placeable(node.children[0])
+    if node.op == PART:
+        whole = node.children[0]
+        return placeable(whole) and comes_by_columns(whole) in (None, lies_by_columns(node))
     secret = [child for child in node.children if child.secret]
     if not node.product or len(secret) != 1 or not placeable(secret[0]):
         return False
@@ -480,7 +492,8 @@ def comes_from(node: Expression, form: str, form_of: Callable[[Expression], str]
     """Whether a value was computed in a form, but for what moves nothing."""
     if node.packable:
         return False
-    return form_of(node) == form or (node.op in UNMOVED and comes_from(node.children[0], form, form_of))
+    moved = node.op in UNMOVED or node.op == PART
+    return form_of(node) == form or (moved and comes_from(node.children[0], form, form_of))
 
 
 def comes_by_columns(node: Expression) -> bool | None:
@@ -489,7 +502,7 @@ def comes_by_columns(node: Expression) -> bool | None:
         return None
     if node.product:
         return node.children[0].secret
-    return comes_by_columns(node.children[0])
+    return lies_by_columns(node) if node.op == PART else comes_by_columns(node.children[0])
 
 
 def _ring_product(run: RowRun, node: Expression, wish: Wish) -> Value:

@@ -1,0 +1,228 @@
+"""Computed matrices beside one another as one value, and parts of one: what is done to them is done once for all.
+
+`concatenate` and slices are pushed towards the operands, so that each part is computed alone. A value that is joined
+here stays one: twelve small matrices that share ciphertexts are refreshed, and go through a polynomial, together. By
+rows, joins and parts are free where they are rows of encryptions: along the columns of a matrix that is encrypted by
+columns.
+"""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cipherblas.common import schema
+from cipherblas.common.arrays import shape_text
+from cipherblas.common.errors import DTypeError, ParameterError, ShapeError
+from cipherblas.lang.arrangements import Arrange
+from cipherblas.lang.nodes import Expression, matrix_shape, operation
+from cipherblas.lang.steps import Step
+
+__all__ = ["joined", "split"]
+
+JOINED, PART = "joined", "part"
+MOST_PARTS = 1024
+MOST_LENGTH = 1 << 31
+
+
+class _Moved(Expression):
+    """Entries as they were, at other places; rows and columns are axes of their own."""
+
+    axis: int
+
+    def gain(self, position: int) -> float:
+        return 1.0
+
+    def log_unit(self, parts: Sequence[float]) -> float:
+        return max(parts)
+
+    def axes(self, parts: Sequence[tuple[str, str]], join: Callable[[str, str], None]) -> None:
+        return None
+
+
+@operation
+class Joined(_Moved):
+    """Computed matrices one after another along an axis, as one value."""
+
+    op = JOINED
+    most_inputs = MOST_PARTS
+    fields: ClassVar = {"axis": schema.whole(0, 1)}
+
+    def __init__(self, *children: Expression, axis: int) -> None:
+        self.axis = axis
+        if not 1 <= len(children) <= MOST_PARTS:
+            raise ParameterError(
+                "The number of joined matrices is out of range.",
+                expected=f"1 to {MOST_PARTS}",
+                got=len(children),
+            )
+        shapes = [matrix_shape(child) for child in children]
+        if len({shape[1 - axis] for shape in shapes}) > 1:
+            raise ShapeError(
+                "Matrices that are joined need equal lengths along the other axis.",
+                expected=shape_text(shapes[0]),
+                got=", ".join(map(shape_text, shapes)),
+            )
+        if not all(child.secret and not child.packable for child in children):
+            raise ParameterError(
+                "Only computed matrices are joined to one value; `concatenate` takes operands and constants.",
+                expected="computed matrices",
+                got=", ".join(child.title for child in children if not child.secret or child.packable),
+            )
+        shape = list(shapes[0])
+        shape[axis] = sum(one[axis] for one in shapes)
+        super().__init__((shape[0], shape[1]), True, max(child.bound for child in children), *children)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return {"axis": self.axis}
+
+    def _transpose(self) -> Expression:
+        return Joined(*(child.T for child in self.children), axis=1 - self.axis)
+
+    def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+        return np.concatenate(parts, axis=self.axis)
+
+    def text(self, parts: Sequence[str]) -> str:
+        return f"{JOINED}([{', '.join(parts)}], axis={self.axis})"
+
+    @property
+    def title(self) -> str:
+        return f"{len(self.children)} matrices as one {shape_text(self.shape)}"
+
+
+@operation
+class Part(_Moved):
+    """Rows, or columns, of a computed matrix, which is computed as a whole."""
+
+    op = PART
+    fields: ClassVar = {
+        "axis": schema.whole(0, 1),
+        "start": schema.whole(0, MOST_LENGTH),
+        "stop": schema.whole(1, MOST_LENGTH),
+    }
+
+    def __init__(self, x: Expression, axis: int, start: int, stop: int) -> None:
+        self.x, self.axis, self.start, self.stop = x, axis, start, stop
+        shape = list(matrix_shape(x))
+        if not 0 <= start < stop <= shape[axis]:
+            raise ShapeError(
+                "A part must be of rows or columns that there are.",
+                expected=f"a range within {shape[axis]}",
+                got=f"{start} to {stop}",
+            )
+        if not x.secret or x.packable:
+            raise ParameterError(
+                "Only a computed matrix has parts of its own; operands are sliced.",
+                expected="a computed matrix",
+                got=x.title,
+            )
+        shape[axis] = stop - start
+        super().__init__((shape[0], shape[1]), True, x.bound, x)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return {"axis": self.axis, "start": self.start, "stop": self.stop}
+
+    def _transpose(self) -> Expression:
+        return Part(self.x.T, 1 - self.axis, self.start, self.stop)
+
+    def evaluate(self, parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+        own = slice(self.start, self.stop)
+        return parts[0][own] if self.axis == 0 else parts[0][:, own]
+
+    def text(self, parts: Sequence[str]) -> str:
+        own = f"{self.start}:{self.stop}"
+        return f"{self.wrapped(parts)[0]}[{own if self.axis == 0 else ':, ' + own}]"
+
+    @property
+    def title(self) -> str:
+        what = ("rows", "columns")[self.axis]
+        return f"{what} {self.start} to {self.stop} of {shape_text(self.x.shape)}"
+
+
+def _axis(axis: Any) -> int:
+    try:
+        number = operator.index(axis)
+    except TypeError:
+        raise DTypeError("An axis must be an integer.", expected="an integer", got=repr(axis)) from None
+    if not -2 <= number < 2:
+        raise ShapeError("A matrix has no such axis.", expected="-2 to 1", got=number)
+    return number % 2
+
+
+def joined(parts: Sequence[Expression], axis: int = 0) -> Expression:
+    """`np.concatenate` of computed matrices that stays one value: what follows is done once for all of them.
+
+    Beside `concatenate`, which computes every part alone, this saves refreshes and entrywise operations where matrices
+    are small beside a ciphertext. Take parts out again by `split`.
+
+    Levels: none. Keys: none, where the parts come encrypted as they lie then: by columns for axis 1, by rows for
+    axis 0; else those of a transposition. Such programs have products by GEMM.
+
+    Args:
+        parts: secret matrices that are computed, of equal lengths along the other axis.
+
+    Raises:
+        DTypeError: a part is no node of the program. ShapeError: lengths differ, or there is no such axis.
+        ParameterError: no parts or too many; an operand or a constant.
+    """
+    nodes = list(parts)
+    for node in nodes:
+        if not isinstance(node, Expression):
+            raise DTypeError(
+                "Only nodes of the program are joined.",
+                expected="a node of the program",
+                got=type(node).__name__,
+            )
+    return Joined(*nodes, axis=_axis(axis))
+
+
+def split(x: Expression, sections: int | Sequence[int], axis: int = 0) -> list[Expression]:
+    """`np.split` of a matrix, which is computed as a whole: what it is made of is done once for all parts.
+
+    Beside slices, which compute every part alone, this saves products with parts of one matrix. Operands are sliced
+    by the client. Levels: none. Keys: see `joined`.
+
+    Args:
+        sections: a number of equal parts, or the indices at which the matrix is cut.
+
+    Raises:
+        DTypeError: no node of the program, or no such sections. ShapeError: no matrix, or it cannot be cut so.
+    """
+    if not isinstance(x, Expression):
+        raise DTypeError(
+            "Only a node of the program is split.", expected="a node of the program", got=type(x).__name__
+        )
+    axis, shape = _axis(axis), matrix_shape(x)
+    length = shape[axis]
+    try:
+        cuts = [operator.index(sections)] if not isinstance(sections, Sequence) else None
+        inner = [] if cuts is not None else [operator.index(one) for one in sections]  # type: ignore[union-attr]
+    except TypeError:
+        raise DTypeError(
+            "A matrix is split in a number of parts, or at indices.", expected="integers", got=repr(sections)
+        ) from None
+    if cuts is not None:
+        if cuts[0] < 1 or length % cuts[0]:
+            raise ShapeError(
+                "A matrix is split in equal parts.", expected=f"a divisor of {length}", got=cuts[0]
+            )
+        inner = list(range(length // cuts[0], length, length // cuts[0]))
+    bounds = [0, *inner, length]
+    if any(start >= stop for start, stop in itertools.pairwise(bounds)):
+        raise ShapeError(
+            "The indices at which a matrix is split must grow.", expected=f"from 1 to {length - 1}", got=inner
+        )
+    ranges = list(itertools.pairwise(bounds))
+    if x.secret and not x.packable:
+        return [x] if len(ranges) == 1 else [Part(x, axis, *one) for one in ranges]
+    own = [[(0, shape[0], 1), (0, shape[1], 1)] for _ in ranges]
+    for sides, (start, stop) in zip(own, ranges, strict=True):
+        sides[axis] = (start, stop, 1)
+    return [Arrange.of(x, Step("slice", tuple(sides))) for sides in own]
