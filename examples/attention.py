@@ -15,7 +15,7 @@ import functools
 import itertools
 import operator
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,10 @@ import cipherblas as cb
 Matrix = NDArray[np.float64]
 LARGEST = 3.0  # activation, after a layer's normalisation
 SCORES = 2.0  # no score is larger
+PARTS = (  # of a run, whose seconds are printed
+    *("projections", "scores", "refreshes", "exp polynomial", "slots to rows", "values", "means"),
+    *("normalisation", "output projection", "other"),
+)
 EXP_DEGREE, INVERSE_DEGREE = 4, 3
 
 
@@ -128,7 +132,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.plan:
         return 0
     exact, same = attention(layer, x, softmax), program.evaluate({"x": x})  # before minutes of work
-    found = encrypted(program, x)
+    found = encrypted(program, x, layer.heads)
     print(
         f"error beside NumPy with the same polynomials {np.abs(found - same).max():.1e}, allowed {options.error:g}"
     )
@@ -264,14 +268,47 @@ def bounded(x: Any, bound: float) -> Any:
     return x
 
 
-def encrypted(program: cb.Program, x: Matrix) -> Matrix:
-    """The layer of encrypted activations."""
+def encrypted(program: cb.Program, x: Matrix, heads: int) -> Matrix:
+    """The layer of encrypted activations; prints what its parts took."""
     client = program.client()
     server = program.server(client.evaluation_keys())
     message = client.encrypt({"x": x})
     started = time.perf_counter()
     found: Matrix = client.decrypt(server.run(message))
-    print(f"{time.perf_counter() - started:.2f} s, {server.seconds:.2f} s of it on the server")
+    print(f"{time.perf_counter() - started:.2f} s, {server.seconds:.2f} s of it on the server, of which")
+    for part, seconds in seconds_of_parts(server.node_seconds, *x.shape, heads).items():
+        print(f"  {part:<20} {seconds:8.3f} s")
+    return found
+
+
+def seconds_of_parts(nodes: Sequence[Any], tokens: int, size: int, heads: int) -> dict[str, float]:
+    """What the parts of the layer took on the server, from what its nodes did.
+
+    Args:
+        nodes: `node_seconds` of a server.
+        size: of a token, heads · width; means are counted as projections where there are as many tokens.
+    """
+    width, found = size // heads, dict.fromkeys(PARTS, 0.0)
+    last = max(number for number, node in enumerate(nodes) if "·" in node.title and node.secret == 1)
+    for number, node in enumerate(nodes):
+        scores = node.title == f"product {tokens}x{width} · {width}x{tokens}"
+        if " to " in node.form:
+            part = "refreshes" if node.form.startswith("rows") else "slots to rows"
+        elif node.title.startswith("refresh"):
+            part = "refreshes"
+        elif node.title.startswith(f"polynomial of degree {EXP_DEGREE}"):
+            part = "exp polynomial"
+        elif "·" not in node.title:
+            part = "normalisation" if node.form != "rows" else "other"
+        elif node.secret == 2:
+            part = "scores" if scores else "values"
+        else:
+            inner = int(node.title.split("·")[1].split("x")[0])
+            if number == last or inner == width:
+                part = "output projection"
+            else:  # a mean is a product with a matrix of tokens × width
+                part = "projections" if inner == size else "means"
+        found[part] += node.seconds
     return found
 
 

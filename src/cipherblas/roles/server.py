@@ -56,7 +56,7 @@ from cipherblas.roles.messages import (
 )
 from cipherblas.roles.on_ranks import rank_bytes
 from cipherblas.roles.planned import PlannedProgram
-from cipherblas.runtime.executor import Executor
+from cipherblas.runtime.executor import Executor, NodeSeconds
 from cipherblas.runtime.inputs import Inputs, fresh
 from cipherblas.runtime.values import Handles, Input, Value
 
@@ -72,6 +72,8 @@ class Server:
         sent: what this rank sent to others in the last run.
         rank_times: of every rank of the last run, where its time went; of one process, its own.
         seconds: duration of the last run, evaluation alone; on several ranks that of the slowest, messages included.
+        node_seconds: of that, by node in the order in which they were computed: title, form, encrypted parts, seconds;
+            encoding of weights is among them.
         encoding_seconds: what the last run spent on encoding weights beside that; the first run of a network does,
             later ones find them stored.
     """
@@ -122,6 +124,7 @@ class Server:
         self.rank_times: list[RankTimes] = []
         self.seconds = 0.0
         self.encoding_seconds = 0.0
+        self.node_seconds: tuple[NodeSeconds, ...] = ()
 
     @functools.cached_property
     def rank_runs(self) -> list[RankRun]:
@@ -193,6 +196,7 @@ class Server:
         self.encoding_seconds = evaluators.encoding_seconds
         self.seconds = time.perf_counter() - start - self.encoding_seconds
         self.counts = evaluators.counts
+        self.node_seconds = tuple(executor.seconds)
         digests = {name: operand.digest for name, operand in encrypted.items()}
         arrays = [self._arrays(value) for value in values]
         if self._ranked is not None:

@@ -7,6 +7,7 @@ each form that values can have.
 from __future__ import annotations
 
 import sys
+import time
 from collections import Counter as Tally
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
@@ -53,6 +54,23 @@ class NodeFigures:
     limbs: int
     scale: float
     ciphertexts: int
+
+
+@dataclass(frozen=True)
+class NodeSeconds:
+    """How long one node of a program took, what it is made of apart.
+
+    Attributes:
+        title: of the node.
+        form: in which it was computed, or "… to …" where its value was converted.
+        secret: how many of the nodes that it is made of are encrypted.
+        seconds: measured.
+    """
+
+    title: str
+    form: str
+    secret: int
+    seconds: float
 
 
 class FormRun:
@@ -165,6 +183,7 @@ class Executor:
         asked: the numbers of the nodes whose decisions methods looked at.
         placed, crossed: likewise of those whose form was decided, and of those whose conversion was.
         figures: of the nodes, in the order in which they were computed.
+        seconds: of the nodes, in the same order.
         fixed_factors: the clear factors that have keys of their own, in the order of the keys' numbers.
         refreshed: the program refreshes, and its ring has limbs for that.
         left: limbs that each result was computed with.
@@ -199,6 +218,8 @@ class Executor:
         self._left = self._uses.copy()
         self._kept: dict[int, dict[tuple[str, Hashable], Value]] = {}
         self._of_children = Counts()
+        self.seconds: list[NodeSeconds] = []
+        self._seconds_of_children = 0.0
         self._runs: dict[str, FormRun] = {}
         self._progress, self._done = progress, 0
         self._total = weights + sum(self.form_run(form).steps() for form in decisions.every_form)
@@ -324,6 +345,7 @@ class Executor:
         if not node.packable:
             own = self.form_of(node)
             self.placed.add(number)
+        started, before, self._seconds_of_children = time.perf_counter(), self._seconds_of_children, 0.0
         counted = others = NOTHING
         if self._observed:
             counted, others, self._of_children = self.evaluators.counts, self._of_children, Counts()
@@ -345,6 +367,10 @@ class Executor:
                     got=f"{own} to {run.name}",
                 )
             value, form, choice = conversion(self, node, wish), f"{own} to {run.name}", None
+        taken = time.perf_counter() - started
+        secret = sum(child.secret for child in node.children)
+        self.seconds.append(NodeSeconds(node.title, form, secret, taken - self._seconds_of_children))
+        self._seconds_of_children = before + taken
         if self._observed:
             spent = self.evaluators.counts - counted
             first = value.first()
