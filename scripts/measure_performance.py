@@ -43,6 +43,10 @@ SUITES = {
     "ranks": [
         ["distributed", "--shape", "2048x2048x2048", "--ranks", "1", "--ranks", "2"],
         ["distributed", "--shape", "4096x4096x4096", "--ranks", "1", "--ranks", "2", "--rounds", "1"],
+        [
+            *("distributed", "--shape", "8192x8192x8192", "--ranks", "1", "--threads", "2"),
+            *("--rounds", "1", "--times", "1"),
+        ],
         ["distributed", "--suite", "fhe4dmm", "--slots", "256", "--rounds", "1"],
         [
             *("distributed", "--suite", "fhe4dmm", "--real", "--divided-by", "4", "--sharing", "4d"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import cipherblas as cb
 from cipherblas.distributed.cuts import cut_of
 from cipherblas.distributed.slots import SHARINGS
 from tests.distributed.test_slots_on_ranks import ON_DIAGONALS, SHAPES, InBlocks
-from tests.support.mpi import on_ranks
+from tests.support.mpi import PATIENCE, on_ranks
 
 ON_RANKS = {  # which shapes
     2: (*SHAPES, *(f"diagonals {name}" for name in ON_DIAGONALS)),
@@ -67,7 +68,7 @@ def test_every_way_to_share_with_every_kernel(programs: tuple[Path, dict[str, In
     names = itertools.product(KERNELS, ON_RANKS[ranks])
     each = {name: programs_of[name] for name in map(" ".join, names)}
     wanted = {name: [one for one in SHARINGS if shares(whole, ranks, one)] for name, whole in each.items()}
-    done = on_ranks(ranks, "-c", RUNS, str(folder), json.dumps(wanted))
+    done = on_ranks(ranks, "-c", RUNS, str(folder), json.dumps(wanted), patience=3 * PATIENCE)
     assert done.returncode == 0, done.stderr
     found = json.loads((folder / f"found-{ranks}").read_text())
     assert len(found) == sum(map(len, wanted.values()))
@@ -75,6 +76,34 @@ def test_every_way_to_share_with_every_kernel(programs: tuple[Path, dict[str, In
     for name, whole in each.items():
         for sharing in wanted[name]:
             assert found[f"{name} {sharing}"] == whole.alone.digest, (name, sharing)
+
+
+FAILS = """
+import sys
+from pathlib import Path
+import cipherblas as cb
+from cipherblas.distributed.mpi import MpiCommunicator
+
+folder = Path(sys.argv[1])
+communicator = MpiCommunicator()
+program = cb.Program.load(folder / "plan", insecure=True)
+keys = cb.EvaluationKeys.load(folder / "keys", insecure=True)
+sent = {x: cb.EncryptedOperand.load(folder / x, insecure=True, lazy=True) for x in "ab"}
+server = program.server(keys, communicator=communicator, sharing="4d*")
+if communicator.rank == 1:
+    server._keys._keys.clear()
+server.run(sent)
+"""
+
+
+def test_a_rank_that_fails_while_others_wait_for_its_blocks(
+    programs: tuple[Path, dict[str, InBlocks]],
+) -> None:
+    """In 4D a thread waits for them: all ranks end, and say why."""
+    folder, _ = programs
+    done = on_ranks(4, "-c", FAILS, str(folder / "fhe-mm square"))
+    assert done.returncode != 0
+    assert re.search(r"RankError: Rank 1 failed: .*There is no evaluation key for", done.stderr), done.stderr
 
 
 def shares(whole: InBlocks, ranks: int, sharing: object) -> bool:

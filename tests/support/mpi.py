@@ -24,11 +24,11 @@ def started(ranks: int, arguments: Sequence[str], **options: object) -> subproce
     )
 
 
-def on_ranks(ranks: int, *arguments: str) -> subprocess.CompletedProcess[str]:
+def on_ranks(ranks: int, *arguments: str, patience: float = PATIENCE) -> subprocess.CompletedProcess[str]:
     """The same, until it has ended."""
     command = [MPIEXEC, "-n", str(ranks), sys.executable, *arguments]
     return subprocess.run(
-        command, capture_output=True, text=True, timeout=PATIENCE, env=environment(), check=False
+        command, capture_output=True, text=True, timeout=patience, env=environment(), check=False
     )
 
 

@@ -186,13 +186,16 @@ class Communicator(ABC):
         place[...] = words
         return place
 
-    def receive_ahead(self, kind: str, sources: Sequence[int]) -> Iterator[list[Words]]:
+    def receive_ahead(
+        self, kind: str, sources: Sequence[int], into: Mapping[int, Sequence[Words]] | None = None
+    ) -> Iterator[list[Words]]:
         """What ranks send, message after message: `receive` from each of these, in this order.
 
         Where it can, a thread of its own takes them while the caller computes: until it has got all of them, the caller
         must receive nothing else. Here, where that makes no difference, each is received when it is asked for.
         """
-        return (self.receive(kind, source) for source in sources)
+        into = into or {}
+        return (self.receive(kind, source, into.get(source)) for source in sources)
 
     def finish(self) -> None:
         """Wait until all that was sent may be changed."""
@@ -202,30 +205,46 @@ class Communicator(ABC):
     # ---- all ranks together ----
 
     def exchange(
-        self,
-        kind: str,
-        arrays: Mapping[int, Sequence[Words]],
-        sources: Sequence[int],
-        into: Mapping[int, Sequence[Words]] | None = None,
+        self, kind: str, arrays: Mapping[int, Sequence[Words]], sources: Sequence[int]
     ) -> dict[int, list[Words]]:
         """Send arrays to some ranks, each its own, and receive from some.
 
         Args:
             arrays: rank → what it gets.
             sources: those that send something to this one.
-            into: of each of them, where its arrays go; see `receive`.
         """
-        into = into or {}
+        self._send_all(kind, arrays)
+        found = {source: self.receive(kind, source) for source in _turned(sources, self.rank, self.size)}
+        self.finish()
+        return found
+
+    def begin_exchange(
+        self, kind: str, arrays: Mapping[int, Sequence[Words]], into: Mapping[int, Sequence[Words]]
+    ) -> Callable[[], None]:
+        """The same, of which only the sending is done, and the receiving begun (`receive_ahead`).
+
+        Args:
+            arrays: rank → what it gets.
+            into: rank → where the arrays go that it sends; see `receive`.
+
+        Returns:
+            What ends it: then all has come, and what was sent may be changed.
+        """
+        self._send_all(kind, arrays)
+        coming = self.receive_ahead(kind, _turned(list(into), self.rank, self.size), into)
+
+        def end() -> None:
+            for _ in coming:
+                pass
+            self.finish()
+
+        return end
+
+    def _send_all(self, kind: str, arrays: Mapping[int, Sequence[Words]]) -> None:
         for step in range(1, self.size):  # so that not all write to one rank first
             to = (self.rank + step) % self.size
             if to in arrays:
                 self.send(kind, arrays[to], to)
-        found = {
-            source: self.receive(kind, source, into.get(source))
-            for source in _turned(sources, self.rank, self.size)
-        }
-        self.finish()
-        return found
 
     def all_gather(
         self, kind: str, arrays: Sequence[Words], group: Sequence[int] | None = None

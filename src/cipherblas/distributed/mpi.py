@@ -7,7 +7,7 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -65,16 +65,19 @@ class MpiCommunicator(Communicator):
         self._pending = [one for one in self._pending if not one[0].Test()]
         self._pending.append((self._comm.Isend([words, self._mpi.UINT64_T], to, DATA), words))
 
-    def receive_ahead(self, kind: str, sources: Sequence[int]) -> Iterator[list[Words]]:
+    def receive_ahead(
+        self, kind: str, sources: Sequence[int], into: Mapping[int, Sequence[Words]] | None = None
+    ) -> Iterator[list[Words]]:
         """In a thread, where the MPI library allows that."""
         if not sources or self._mpi.Query_thread() < self._mpi.THREAD_MULTIPLE:
-            return super().receive_ahead(kind, sources)
+            return super().receive_ahead(kind, sources, into)
+        places = into or {}
         arrived: queue.SimpleQueue[list[Words] | BaseException] = queue.SimpleQueue()
 
         def work() -> None:
             try:
                 for source in sources:
-                    arrived.put(self._received(kind, source, None))
+                    arrived.put(self._received(kind, source, places.get(source)))
             except BaseException as error:  # which the caller raises
                 arrived.put(error)
 

@@ -36,6 +36,7 @@ from cipherblas.rlwe.matrices.transposition import transpose_plan
 
 WHOLE, ROWS, COLUMNS = "whole", "rows", "columns"
 Pieces: TypeAlias = Callable[[int], list[Words]]
+End: TypeAlias = Callable[[], None]  # of an exchange, until which neither side of it may be touched
 
 
 @dataclass
@@ -247,7 +248,8 @@ class RowsRanks(RowsNative):
     # ---- key switching ----
 
     def _transpose_data(self, x: Rows) -> Share:
-        """Two exchanges of rows: of classes for blocks, and back. Part after part, in as few arrays as there can be."""
+        """Two exchanges of rows: of classes for blocks, and back. Part after part, in as few arrays as can be: rows
+        of one part go while the other is transformed."""
         mine = self.as_rows(x.data)
         return self._transposed([mine.a, mine.b], x, owned=mine is not x.data)
 
@@ -261,7 +263,8 @@ class RowsRanks(RowsNative):
     def _transposed(self, parts: list[Matrix], x: Rows, *, owned: bool) -> Share:
         """Of an a and a b part, which are taken out of the list: memory that is owned is reused."""
         first, _ = self.shares.classes(self.rank)
-        blocks = []
+        blocks: list[Matrix] = []
+        end = _nothing
         for across in (1, stride_of(x.shape[1], self.n)):
             part = parts.pop(0)
             spread = self._spread(part, x.shape[0], across)
@@ -269,16 +272,18 @@ class RowsRanks(RowsNative):
             del part
             classes = self._classes(spread, first, inverse=False, in_place=in_place)
             del spread
-            blocks.append(self._to_blocks(classes, x.limbs))
-            del classes
+            end()  # the exchange of the part before
+            found, end = self._to_blocks(classes, x.limbs)
+            blocks.append(found)
+            del classes, found
+        end()
         blocks = list(self._switched(blocks, x.limbs))
-        found = []
-        while blocks:
-            classes = self._to_classes(blocks.pop(0), x.limbs)
-            found.append(self._classes(classes, first, inverse=True, in_place=True))
-            del classes
-        a, b = found
-        return Share(a, b, ROWS, (self.n, self.n))
+        a, end = self._to_classes(blocks.pop(0), x.limbs)
+        end()
+        b, end = self._to_classes(blocks.pop(0), x.limbs)
+        a = self._classes(a, first, inverse=True, in_place=True)
+        end()
+        return Share(a, self._classes(b, first, inverse=True, in_place=True), ROWS, (self.n, self.n))
 
     def _spread(self, x: Matrix, count: int, across: int) -> Matrix:
         """This rank's of `count` rows at their places among those of its classes, entries at their coefficients; the
@@ -302,8 +307,8 @@ class RowsRanks(RowsNative):
             return x
         return self.engine.transpose_classes(x, self.shares.parts, first, inverse, in_place=in_place)
 
-    def _to_blocks(self, part: Matrix, limbs: int) -> Matrix:
-        """Every rank gets the rows of its blocks."""
+    def _to_blocks(self, part: Matrix, limbs: int) -> tuple[Matrix, End]:
+        """Every rank gets the rows of its blocks, when the exchange has ended."""
         shares, n = self.shares, self.n
         first, last = shares.classes(self.rank)
         blocks = shares.blocks(self.rank)
@@ -317,11 +322,11 @@ class RowsRanks(RowsNative):
             classes = slice(*shares.classes(rank))
             return [out[limb, block, classes] for limb in range(limbs) for block in range(len(blocks))]
 
-        self._trade("classes", pieces, places)
-        return self._matrix(out.reshape(limbs, len(blocks) * shares.height, n))
+        end = self._trade("classes", pieces, places)
+        return self._matrix(out.reshape(limbs, len(blocks) * shares.height, n)), end
 
-    def _to_classes(self, part: Matrix, limbs: int) -> Matrix:
-        """Every rank gets the rows of its classes back."""
+    def _to_classes(self, part: Matrix, limbs: int) -> tuple[Matrix, End]:
+        """Every rank gets the rows of its classes back, when the exchange has ended."""
         shares, n = self.shares, self.n
         first, last = shares.classes(self.rank)
         blocks = shares.blocks(self.rank)
@@ -335,10 +340,10 @@ class RowsRanks(RowsNative):
         def places(rank: int) -> list[Words]:
             return [out[limb, block] for limb in range(limbs) for block in shares.blocks(rank)]
 
-        self._trade("blocks", pieces, places)
-        return self._matrix(out.reshape(limbs, shares.parts * (last - first), n))
+        end = self._trade("blocks", pieces, places)
+        return self._matrix(out.reshape(limbs, shares.parts * (last - first), n)), end
 
-    def _trade(self, kind: str, pieces: Pieces, places: Pieces) -> None:
+    def _trade(self, kind: str, pieces: Pieces, places: Pieces) -> End:
         """Of each rank the pieces that go to it, and the places of those that come from it: contiguous words."""
         outgoing, into = (
             {rank: some for rank in range(self.communicator.size) if (some := _filled(of(rank)))}
@@ -346,7 +351,7 @@ class RowsRanks(RowsNative):
         )
         for piece, place in zip(outgoing.pop(self.rank, ()), into.pop(self.rank, ()), strict=True):
             self._fill(place, piece)
-        self.communicator.exchange(kind, outgoing, list(into), into)
+        return self.communicator.begin_exchange(kind, outgoing, into)
 
     def _fill(self, place: Words, words: Words) -> None:
         with self.watch.copying():
@@ -457,6 +462,10 @@ class RowsRanks(RowsNative):
         if not message.size:
             return held
         return held.with_parts(held.a, self._plus_message(held.b, message, x))
+
+
+def _nothing() -> None:
+    """Where no exchange has begun."""
 
 
 def _filled(arrays: list[Words]) -> list[Words]:
