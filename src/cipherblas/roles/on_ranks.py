@@ -117,7 +117,11 @@ class RankPlan:
             found.append(("blocks", f"{blocks} of {of}"))
         for product in self.runs[0].products:
             cut, grid = ("×".join(map(str, one)) for one in product)
-            found.append(("grid", f"{grid} ranks (m×n×k) of {cut} blocks"))
+            if self.sharing == "tdsc":
+                text = f"diagonals of {cut} blocks (m×n×k), on {product.grid.volume} ranks"
+                found.append(("blocks", text))
+            else:
+                found.append(("grid", f"{grid} ranks (m×n×k) of {cut} blocks"))
         return found
 
 
