@@ -41,7 +41,7 @@ Features detect() {
     features.avx2 = fma && (ebx & bit_AVX2) != 0 && (state & kYmmState) == kYmmState;
     constexpr unsigned kNeeded = bit_AVX512F | bit_AVX512DQ | bit_AVX512VL | bit_AVX512IFMA;
     features.avx512ifma = features.avx2 && (ebx & kNeeded) == kNeeded && (ecx & bit_AVX512VBMI) != 0 &&
-                          (state & kZmmState) == kZmmState;
+                          (ecx & bit_AVX512VNNI) != 0 && (state & kZmmState) == kZmmState;
     return features;
 }
 

@@ -28,11 +28,13 @@ struct NamedPath {
 };
 constexpr NamedPath kModularPaths[] = {
     {"auto", Path::kAuto},         {"scalar", Path::kScalar},       {"ifma", Path::kIfma},
-    {"strassen", Path::kStrassen}, {"strassen2", Path::kStrassen2}, {"blas", Path::kExact},
+    {"strassen", Path::kStrassen}, {"strassen2", Path::kStrassen2}, {"bytes", Path::kBytes},
+    {"blas", Path::kExact},
 };
 constexpr NamedPath kSmallPaths[] = {
-    {"auto", Path::kAuto},     {"scalar", Path::kScalar}, {"ifma", Path::kIfma},
-    {"narrow", Path::kNarrow}, {"exact", Path::kExact},   {"rounded", Path::kRounded},
+    {"auto", Path::kAuto},       {"scalar", Path::kScalar}, {"ifma", Path::kIfma},
+    {"narrow", Path::kNarrow},   {"bytes", Path::kBytes},   {"exact", Path::kExact},
+    {"rounded", Path::kRounded},
 };
 
 // Loads the BLAS at the first need; without one, the paths that want it are not available.

@@ -29,7 +29,7 @@ struct Target {
 class BlockProduct {
   public:
     BlockProduct(std::vector<SignedBlock> a, std::vector<SignedBlock> b, std::vector<Target> c, std::size_t m,
-                 std::size_t k, std::size_t n, const GemmModulus& modulus, bool narrow)
+                 std::size_t k, std::size_t n, const GemmModulus& modulus, std::uint64_t offset, bool narrow)
         : a_(std::move(a)),
           b_(std::move(b)),
           c_(std::move(c)),
@@ -37,7 +37,7 @@ class BlockProduct {
           k_(k),
           n_(n),
           modulus_(modulus),
-          offset_(narrow ? kNarrowOffset : 0),
+          offset_(offset),
           tile_(narrow ? gemm_kernels().narrow_tile : gemm_kernels().tile) {}
 
     void run(std::uint64_t* packed_left, std::uint64_t* packed_right) {
@@ -139,11 +139,12 @@ std::vector<SignedBlock> blocks(const MatrixView& matrix, const std::vector<Term
     return result;
 }
 
-// By narrow tiles if wanted, without their correction.
+// Integers plus an offset are multiplied by narrow tiles, without their correction.
 void multiply_blocks(const MatrixView& a, const MatrixView& b, const MatrixSpan& c, const GemmModulus& m,
-                     int levels, bool accumulate, bool narrow) {
+                     int levels, bool accumulate, std::uint64_t offset) {
     if (gemm_kernels().tile == nullptr) throw std::logic_error("blocked_gemm: no tile in this table");
     if (levels < 0 || levels > kMaxStrassenLevels) throw std::logic_error("blocked_gemm: levels");
+    const bool narrow = offset > 0 || has_narrow_sums(m.m.q, levels);
     const std::size_t grid = std::size_t{1} << levels;
     const std::size_t rows = ceil_div(c.rows, grid);
     const std::size_t depth = ceil_div(a.cols, grid);
@@ -165,7 +166,7 @@ void multiply_blocks(const MatrixView& a, const MatrixView& b, const MatrixSpan&
             fresh[place] = false;
         }
         BlockProduct(blocks(a, product.a, rows, depth), blocks(b, product.b, depth, cols), std::move(targets),
-                     rows, depth, cols, m, narrow)
+                     rows, depth, cols, m, offset, narrow)
             .run(left.words(), right.words());
     }
 }
@@ -201,15 +202,17 @@ void subtract_offsets(const MatrixView& b, const MatrixSpan& c, const Modulus& m
 
 }  // namespace
 
+bool has_narrow_sums(std::uint64_t q, int levels) { return q << levels <= kNarrowResidues; }
+
 void blocked_gemm(const MatrixView& a, const MatrixView& b, const MatrixSpan& c, const GemmModulus& m,
                   int levels, bool accumulate) {
-    multiply_blocks(a, b, c, m, levels, accumulate, false);
+    multiply_blocks(a, b, c, m, levels, accumulate, 0);
 }
 
 void narrow_gemm(const MatrixView& u, const MatrixView& b, const MatrixSpan& c, const GemmModulus& m,
                  bool accumulate) {
     subtract_offsets(b, c, m.m, accumulate);
-    multiply_blocks(u, b, c, m, 0, true, true);
+    multiply_blocks(u, b, c, m, 0, true, kNarrowOffset);
 }
 
 }  // namespace cipherblas::gemm

@@ -19,6 +19,9 @@ inline constexpr int kMaxStrassenLevels = 2;  // sums of 4 residues are below 4q
 void blocked_gemm(const MatrixView& a, const MatrixView& b, const MatrixSpan& c, const GemmModulus& m,
                   int levels, bool accumulate);
 
+// Whether sums of 2^levels residues are so small that narrow tiles multiply them.
+bool has_narrow_sums(std::uint64_t q, int levels);
+
 // c = u b mod q, or that added to c, for signed integers |u| <= kNarrowOffset and q < 2^kNarrowBits, by narrow tiles: of
 // u + kNarrowOffset, less that offset times the sums of the columns of b.
 void narrow_gemm(const MatrixView& u, const MatrixView& b, const MatrixSpan& c, const GemmModulus& m,

@@ -67,12 +67,6 @@ class DigitPlanes {
     Buffer buffer_;
 };
 
-// 2^shift mod q, centred.
-std::int64_t weight_of(int shift, const Modulus& m) {
-    const std::uint64_t residue = pow_mod(2, static_cast<std::uint64_t>(shift), m);
-    return static_cast<std::int64_t>(residue) - (residue > m.q / 2 ? static_cast<std::int64_t>(m.q) : 0);
-}
-
 // The products of the digits of two blocks, tile by tile.
 class DigitProducts {
   public:
@@ -130,6 +124,11 @@ struct TileSize {
 };
 
 }  // namespace
+
+std::int64_t weight_of(int shift, const Modulus& m) {
+    const std::uint64_t residue = pow_mod(2, static_cast<std::uint64_t>(shift), m);
+    return static_cast<std::int64_t>(residue) - (residue > m.q / 2 ? static_cast<std::int64_t>(m.q) : 0);
+}
 
 void float_gemm(const MatrixView& a, const MatrixView& b, const MatrixSpan& c, const Modulus& m,
                 const Splitting& splitting, bool accumulate) {

@@ -12,6 +12,9 @@ inline constexpr std::size_t kConvertedDepth = 4096;
 inline constexpr std::size_t kConvertedRows = 4096;
 inline constexpr std::size_t kConvertedCols = 2048;
 
+// 2^shift mod q, centred: the weight of a digit.
+std::int64_t weight_of(int shift, const Modulus& m);
+
 // c = a b mod q, or that added to c, from float64 products of the digits of a and b: sums of `splitting.depth` products
 // are reduced modulo q and added up there. Exact if the splitting is; residues are centred first. Integers of a are below
 // 2^50 in absolute value, those of one sum below 2^50 q. Extra memory: at most 512 MiB.

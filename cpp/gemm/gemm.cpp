@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
+#include <cmath>
 #include <cstdlib>
 #include <stdexcept>
 #include <utility>
 
 #include "gemm/blas.h"
 #include "gemm/blocked.h"
+#include "gemm/byte_gemm.h"
 #include "gemm/float_gemm.h"
 #include "gemm/kernels.h"
 #include "gemm/lift.h"
@@ -22,9 +25,13 @@ namespace {
 // Costs in multiply-adds of a float64 product, as measured on an AVX-512 machine: of one of a tile and of the reference,
 // and of one entry that is packed for tiles or converted to a digit.
 constexpr double kTileCost = 1.8;
+constexpr double kNarrowTileCost = 1.15;  // of one of a narrow tile, which a level of Strassen's algorithm
+constexpr double kNarrowLevel = 0.92;     // makes so much shorter
 constexpr double kReferenceCost = 50;
 constexpr double kPackingCost = 60;
 constexpr double kDigitCost = 70;
+constexpr double kByteCost = 0.14;       // of a product of bytes
+constexpr double kBytePackingCost = 25;  // of each byte of an entry
 // Where a level of Strassen's algorithm begins to win: the dimension of a cube. A level saves an eighth of the products and
 // adds sums of blocks of all three matrices, so that of other shapes the harmonic mean of the dimensions counts.
 constexpr double kStrassenFrom = 1536;
@@ -37,28 +44,46 @@ int levels_for(const MatrixView& a, const MatrixSpan& c) {
     return mean >= kStrassen2From ? 2 : mean >= kStrassenFrom ? 1 : 0;
 }
 
-Path choose(const MatrixView& a, const MatrixSpan& c, const Splitting& splitting) {
+// Whether entries up to `most` are multiplied by residues as bytes, on any machine that has such tiles.
+bool are_bytes(Item item, std::uint64_t most, std::uint64_t q) {
+    return signed_bytes(item, most) > 0 && q >= kLeastByteModulus;
+}
+
+Path choose(const MatrixView& a, const MatrixSpan& c, const Splitting& splitting, std::uint64_t most,
+            std::uint64_t q) {
     const auto m = static_cast<double>(c.rows);
     const auto k = static_cast<double>(a.cols);
     const auto n = static_cast<double>(c.cols);
     const auto whole = [](std::size_t length, std::size_t tile) {
         return static_cast<double>(ceil_div(length, tile) * tile);
     };
+    const int levels = levels_for(a, c);
     const double reference = kReferenceCost * m * k * n;
+    const double tile =
+        has_narrow_sums(q, levels) ? kNarrowTileCost * std::pow(kNarrowLevel, levels) : kTileCost;
     const double tiles =
-        kTileCost * whole(c.rows, kTileRows) * k * whole(c.cols, kTileCols) + kPackingCost * (m * k + k * n);
+        tile * whole(c.rows, kTileRows) * k * whole(c.cols, kTileCols) + kPackingCost * (m * k + k * n);
     const double digits =
         splitting.cost * m * k * n + kDigitCost * (splitting.a.parts * m * k + splitting.b.parts * k * n);
     const bool have_tiles = path_available(Path::kIfma);
+    const double least =
+        std::min({reference, have_tiles ? tiles : reference, have_blas() ? digits : reference});
+    if (path_available(Path::kBytes) && are_bytes(a.item, most, q)) {
+        const double left = signed_bytes(a.item, most), right = (std::bit_width(q - 1) + 7) / 8;
+        const double bytes = kByteCost * left * right * whole(c.rows, kByteRows) * whole(a.cols, kQuad) *
+                                 whole(c.cols, kByteCols) +
+                             kBytePackingCost * (left * m * k + right * k * n);
+        if (bytes < least) return Path::kBytes;
+    }
     if (have_blas() && digits < reference && (!have_tiles || digits < tiles)) return Path::kExact;
     if (!have_tiles || reference < tiles) return Path::kScalar;
     constexpr Path by_levels[] = {Path::kIfma, Path::kStrassen, Path::kStrassen2};
-    return by_levels[levels_for(a, c)];
+    return by_levels[levels];
 }
 
 // The paths that multiply residues; integers are lifted as they are read.
 void run(const MatrixView& a, const MatrixView& b, const MatrixSpan& c, std::uint64_t q, Path path,
-         const Splitting& splitting, bool accumulate) {
+         const Splitting& splitting, std::uint64_t most, bool accumulate) {
     const GemmModulus m(q);
     switch (path) {
         case Path::kScalar:
@@ -69,6 +94,13 @@ void run(const MatrixView& a, const MatrixView& b, const MatrixSpan& c, std::uin
             return blocked_gemm(a, b, c, m, 1, accumulate);
         case Path::kStrassen2:
             return blocked_gemm(a, b, c, m, 2, accumulate);
+        case Path::kBytes:
+            if (!are_bytes(a.item, most, q)) {
+                throw std::invalid_argument("path: expected entries of two signed bytes and a modulus from " +
+                                            std::to_string(kLeastByteModulus) + " on, got " +
+                                            std::to_string(most) + " modulo " + std::to_string(q));
+            }
+            return byte_gemm(a, b, c, m.m, signed_bytes(a.item, most), accumulate);
         default:
             return float_gemm(a, b, c, m.m, splitting, accumulate);
     }
@@ -152,6 +184,8 @@ bool path_available(Path path) {
         case Path::kStrassen2:
         case Path::kNarrow:
             return gemm_kernels().tile != nullptr;
+        case Path::kBytes:
+            return gemm_kernels().byte_tile != nullptr;
         case Path::kExact:
         case Path::kRounded:
             return have_blas();
@@ -168,7 +202,8 @@ void modular_gemm(const MatrixView& a, const MatrixView& b, const MatrixSpan& c,
     }
     if (is_trivial(a, c, accumulate)) return;
     const Splitting splitting = plan_splitting(q / 2, q / 2, a.cols);
-    run(a, b, c, q, path == Path::kAuto ? choose(a, c, splitting) : path, splitting, accumulate);
+    run(a, b, c, q, path == Path::kAuto ? choose(a, c, splitting, q / 2, q) : path, splitting, q / 2,
+        accumulate);
 }
 
 void small_gemm(const MatrixView& u, const MatrixView& b, const MatrixSpan& c, std::uint64_t q,
@@ -201,7 +236,8 @@ void small_gemm(const MatrixView& u, const MatrixView& b, const MatrixSpan& c, s
         }
     }
     const Splitting splitting = plan_splitting(max_u, q / 2, u.cols);
-    run(u, b, c, q, path == Path::kAuto ? choose(u, c, splitting) : path, splitting, accumulate);
+    run(u, b, c, q, path == Path::kAuto ? choose(u, c, splitting, max_u, q) : path, splitting, max_u,
+        accumulate);
 }
 
 bool all_below(const MatrixView& view, std::uint64_t bound) {

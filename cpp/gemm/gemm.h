@@ -16,6 +16,7 @@ enum class Path {
     kStrassen,   // the same with one level of Strassen's algorithm
     kStrassen2,  // with two levels
     kNarrow,     // small_gemm alone: tiles of one multiply-add, of |u| <= 2^15 and q < 2^36
+    kBytes,      // products of bytes: of |u| up to two of them, or residues modulo q < 2^16 or so
     kExact,      // float64 products of digits that are small enough ("blas" of modular_gemm)
     kRounded,    // small_gemm alone: one float64 product, rounded (gemm/rounding.h)
 };

@@ -44,6 +44,14 @@ struct PanelShape {
 // and residues of so many bits.
 inline constexpr std::uint64_t kNarrowOffset = std::uint64_t{1} << 15;
 inline constexpr int kNarrowBits = 36;
+inline constexpr std::uint64_t kNarrowResidues = std::uint64_t{1} << 26;  // residues up to it as both factors
+
+// A tile of bytes: 24 vectors of 16 sums; products that one instruction adds up; and so many products, each below
+// 255 * 128, that their sums fit 32 bits and a panel of the left operand the first-level cache.
+inline constexpr std::size_t kByteRows = 12;
+inline constexpr std::size_t kByteCols = 32;
+inline constexpr std::size_t kQuad = 4;
+inline constexpr std::size_t kByteDepth = 1024;
 
 struct GemmKernels {
     const char* name;  // that of the table of ring/kernels.h
@@ -52,7 +60,7 @@ struct GemmKernels {
     // a and b are 64-byte aligned. Null where there is no such kernel.
     void (*tile)(std::uint64_t* r, const std::uint64_t* a, const std::uint64_t* b, std::size_t k,
                  const GemmModulus& m);
-    // The same for a <= 2^16 and b < 2^36. Null with `tile`.
+    // The same for products a b below 2^52. Null with `tile`.
     void (*narrow_tile)(std::uint64_t* r, const std::uint64_t* a, const std::uint64_t* b, std::size_t k,
                         const GemmModulus& m);
     // The top left rows x cols of a tile into c; null with `tile`.
@@ -72,6 +80,15 @@ struct GemmKernels {
     // c = weight * r mod q, or that added to c. r holds integers below 2^50 q in absolute value; |weight| <= q / 2.
     void (*reduce)(std::uint64_t* c, const double* r, std::int64_t weight, bool accumulate, std::size_t n,
                    const Modulus& m);
+
+    // r (12 x 32 contiguous, 64-byte aligned) = weight * the sum over p < quads, t < 4 of a[(12 p + i) 4 + t] *
+    // b[(32 p + j) 4 + t], or that added to r, for 4 quads <= kByteDepth; all integers below 2^53. a has any address, b is
+    // 64-byte aligned. Null where there is no such kernel.
+    void (*byte_tile)(double* r, const std::int8_t* a, const std::uint8_t* b, std::size_t quads,
+                      double weight, bool accumulate);
+    // Byte k < planes of word j of lines[t] goes to packed[k pitch + 4 j + t], for four lines of 32 words; null with
+    // `byte_tile`.
+    void (*byte_pack)(std::uint8_t* packed, std::size_t pitch, const std::uint64_t* const* lines, int planes);
 };
 
 // The table that goes with cipherblas::kernels(), so that CIPHERBLAS_ISA forces both.

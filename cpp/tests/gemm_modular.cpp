@@ -1,6 +1,7 @@
 // The paths of modular_gemm against the definition, bit for bit, and the definition against sums in 128-bit integers.
 #include <gtest/gtest.h>
 
+#include "gemm/byte_gemm.h"
 #include "gemm/kernels.h"
 #include "gemm/products.h"
 #include "gemm/reference.h"
@@ -17,8 +18,13 @@ struct Shape {
 };
 constexpr Shape kShapes[] = {{1, 1, 1},    {1, 7, 1},    {5, 1, 3},     {4, 24, 24},  {3, 511, 25},
                              {7, 512, 23}, {9, 513, 49}, {97, 131, 31}, {8, 64, 401}, {200, 33, 26}};
-constexpr Path kPaths[] = {Path::kAuto,     Path::kScalar,    Path::kIfma,
-                           Path::kStrassen, Path::kStrassen2, Path::kExact};
+constexpr Path kPaths[] = {Path::kAuto,      Path::kScalar, Path::kIfma, Path::kStrassen,
+                           Path::kStrassen2, Path::kBytes,  Path::kExact};
+
+bool takes(Path path, std::uint64_t q) {
+    const bool bytes = q >= gemm::kLeastByteModulus && gemm::signed_bytes(Item::kResidue, q / 2) > 0;
+    return gemm::path_available(path) && (path != Path::kBytes || bytes);
+}
 
 class ModularGemm : public ::testing::Test {
   protected:
@@ -44,7 +50,7 @@ class KnownProduct {
 
     void expect_by_all_paths() const {
         for (const Path path : kPaths) {
-            if (!gemm::path_available(path)) continue;
+            if (!takes(path, q_)) continue;
             const auto where = [&] {
                 return ::testing::Message() << "path " << static_cast<int>(path) << ", " << a_.rows << " x "
                                             << a_.cols << " x " << b_.cols << " mod " << q_;
@@ -83,7 +89,7 @@ TEST_F(ModularGemm, TheReferenceIsTheDefinition) {
 
 TEST_F(ModularGemm, EveryPathAndShape) {
     for (const Shape& shape : kShapes) {
-        for (const int bits : {2, 22, 25, 37, 50}) {
+        for (const int bits : {2, 16, 22, 24, 25, 26, 37, 50}) {
             const std::uint64_t q = modulus_of(bits);
             KnownProduct(make(shape.m, shape.k, q), make(shape.k, shape.n, q), q).expect_by_all_paths();
         }
@@ -101,7 +107,7 @@ TEST_F(ModularGemm, EveryLayout) {
 // The largest entries, and inner dimensions around the limits of the accumulators and of exact digits.
 TEST_F(ModularGemm, LargestEntriesAndLongSums) {
     for (const std::size_t k : {1023u, 1024u, 1025u, 2047u, 2048u, 2049u, 4096u, 4097u, 8193u}) {
-        for (const int bits : {22, 50}) {
+        for (const int bits : {16, 22, 24, 25, 26, 27, 50}) {
             const std::uint64_t q = modulus_of(bits);
             for (const std::uint64_t entry : {q - 1, q / 2, q / 2 + 1, std::uint64_t{0}}) {
                 Residues a(3, k);
@@ -111,7 +117,7 @@ TEST_F(ModularGemm, LargestEntriesAndLongSums) {
                 const auto expected =
                     static_cast<std::uint64_t>(static_cast<u128>(entry) * entry % q * k % q);
                 for (const Path path : kPaths) {
-                    if (!gemm::path_available(path)) continue;
+                    if (!takes(path, q)) continue;
                     Target got(3, 27);
                     gemm::modular_gemm(a.view(), b.view(), got.span(), q, path, false);
                     for (std::size_t i = 0; i < 3; ++i) {

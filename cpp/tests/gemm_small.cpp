@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "gemm/byte_gemm.h"
 #include "gemm/kernels.h"
 #include "gemm/reference.h"
 #include "gemm/rounding.h"
@@ -38,8 +39,11 @@ void expect_exact(const Matrix<T>& u, const Residues& b, std::uint64_t q) {
     Target want(u.rows, b.cols);
     gemm::reference_gemm(u.view(), b.view(), want.span(), Modulus(q), false);
     for (const Path path : {Path::kAuto, Path::kScalar, Path::kIfma, Path::kStrassen, Path::kStrassen2,
-                            Path::kNarrow, Path::kExact}) {
+                            Path::kNarrow, Path::kBytes, Path::kExact}) {
         if (!gemm::path_available(path)) continue;
+        if (path == Path::kBytes && (gemm::signed_bytes(u.item(), gemm::largest_magnitude(u.view())) == 0 ||
+                                     q < gemm::kLeastByteModulus))
+            continue;
         if (path == Path::kNarrow &&
             (gemm::largest_magnitude(u.view()) > gemm::kNarrowOffset || q >> 36 != 0))
             continue;
@@ -93,6 +97,37 @@ TEST_F(SmallGemm, TheLeastIntegers) {
     EXPECT_EQ(gemm::largest_magnitude(words.view()), std::uint64_t{1} << 63);
     expect_exact(bytes, b, q);
     expect_exact(words, b, q);
+}
+
+// Bytes as large as they may be, of one sign, on more than is packed at a time; shapes around those of a tile.
+TEST_F(SmallGemm, BytesAtTheirLimits) {
+    for (const std::uint64_t q : {std::uint64_t{257}, modulus_of(16), modulus_of(33), modulus_of(50)}) {
+        for (const std::size_t k : {std::size_t{1}, gemm::kByteDepth + 1, gemm::kBytesDepth + 3}) {
+            for (const std::size_t rows : {gemm::kByteRows - 1, gemm::kByteRows + 1}) {
+                Matrix<std::int8_t> bytes(rows, k);
+                fill(bytes, [](std::size_t i, std::size_t) { return i % 2 == 0 ? -128 : 127; });
+                Matrix<std::int16_t> two(rows, k);
+                const auto most = static_cast<std::int64_t>(gemm::kTwoBytes);
+                fill(two, [&](std::size_t i, std::size_t) { return i % 2 == 0 ? -most : most; });
+                Residues b(k, gemm::kByteCols + 1);
+                fill(b, [&](std::size_t, std::size_t j) {
+                    return j % 3 == 0 ? q - 1 : j % 3 == 1 ? q / 2 : 0;
+                });
+                expect_exact(bytes, b, q);
+                expect_exact(two, b, q);
+            }
+        }
+    }
+    if (!gemm::path_available(Path::kBytes)) return;
+    Target c(1, 1);
+    Matrix<std::int16_t> u(1, 1);
+    u.at(0, 0) = static_cast<std::int16_t>(gemm::kTwoBytes + 1);
+    const Residues b(1, 1);
+    EXPECT_THROW(
+        gemm::small_gemm(u.view(), b.view(), c.span(), 257, gemm::kTwoBytes + 1, Path::kBytes, false),
+        std::invalid_argument);
+    EXPECT_THROW(gemm::small_gemm(u.view(), b.view(), c.span(), 255, 1, Path::kBytes, false),
+                 std::invalid_argument);
 }
 
 // Every splitting is exact at its own limit: all digits as large as they may be, all signs equal.

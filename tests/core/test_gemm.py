@@ -25,6 +25,7 @@ U_TYPES = [np.int8, np.int16, np.int32, np.int64, np.float64]
 NARROW = 1 << 15  # entries, and moduli below 2^36, of the narrow path
 NEEDS = {
     "narrow": "ifma",
+    "bytes": "bytes",
     "ifma": "ifma",
     "strassen": "ifma",
     "strassen2": "ifma",
@@ -132,6 +133,73 @@ def test_the_largest_narrow_factors_do_not_overflow(k: int, dtype: Any) -> None:
     for entry in (-NARROW, NARROW - 1) if dtype == np.int16 else (-NARROW, NARROW):
         got = _core.small_gemm(np.full((5, k), entry, dtype), b, modulus, "narrow")
         assert (got == -entry * k % modulus).all()
+
+
+BYTE_LIMITS = {np.int8: (-128, 127), np.int16: (-32639, 32639), np.float64: (-127, 127)}
+
+
+@pytest.mark.parametrize("dtype", BYTE_LIMITS)
+@pytest.mark.parametrize("modulus", [257, *MODULI[2:]])
+@given(
+    shape=st.tuples(*[st.integers(1, 70)] * 3),
+    seed=st.integers(0, 2**32),
+    view=st.sampled_from(sorted(VIEWS)),
+)
+def test_products_of_bytes(
+    dtype: Any, modulus: int, shape: tuple[int, int, int], seed: int, view: str
+) -> None:
+    need("bytes")
+    generator, (m, k, n) = np.random.default_rng(seed), shape
+    least, most = BYTE_LIMITS[dtype]
+    u = generator.integers(least, most, (m, k), endpoint=True)
+    u[generator.random((m, k)) < 0.2], u[generator.random((m, k)) < 0.2] = least, most
+    u, b = VIEWS[view](u.astype(dtype)), VIEWS[view](residues(generator, (k, n), modulus))
+    want = exact(u, b, modulus)
+    got = _core.small_gemm(u, b, modulus, "bytes")
+    np.testing.assert_array_equal(got, want)
+    _core.small_gemm(u, b, modulus, "bytes", out=got, accumulate=True)
+    np.testing.assert_array_equal(got, want * 2 % modulus)
+
+
+@pytest.mark.parametrize("modulus", [257, 12289, 40961, 65279])
+@given(
+    shape=st.tuples(*[st.integers(1, 70)] * 3),
+    seed=st.integers(0, 2**32),
+    view=st.sampled_from(sorted(VIEWS)),
+)
+def test_residues_of_two_bytes(modulus: int, shape: tuple[int, int, int], seed: int, view: str) -> None:
+    need("bytes")
+    generator, (m, k, n) = np.random.default_rng(seed), shape
+    a, b = (VIEWS[view](residues(generator, size, modulus)) for size in ((m, k), (k, n)))
+    np.testing.assert_array_equal(_core.modular_gemm(a, b, modulus, "bytes"), exact(a, b, modulus))
+
+
+@pytest.mark.parametrize("modulus", [40961, LARGEST])
+@pytest.mark.parametrize("k", [4096, 4097, 9000])
+def test_the_largest_bytes_do_not_overflow(k: int, modulus: int) -> None:
+    need("bytes")
+    b = np.full((k, 3), modulus - 1, np.uint64)
+    for entry in (-128, 127):
+        got = _core.small_gemm(np.full((5, k), entry, np.int8), b, modulus, "bytes")
+        assert (got == -entry * k % modulus).all()
+    for entry in (-32639, 32639):
+        got = _core.small_gemm(np.full((5, k), entry, np.int32), b, modulus, "bytes")
+        assert (got == -entry * k % modulus).all()
+    if modulus < 1 << 16:
+        for residue in (modulus // 2, modulus // 2 + 1, modulus - 1):
+            got = _core.modular_gemm(np.full((5, k), residue, np.uint64), b, modulus, "bytes")
+            assert (got == -residue * k % modulus).all()
+
+
+def test_what_is_too_large_for_bytes() -> None:
+    need("bytes")
+    b = np.ones((1, 1), np.uint64)
+    with pytest.raises(ValueError, match="two signed bytes and a modulus from 256 on, got 32640 modulo 257"):
+        _core.small_gemm(np.array([[32640]], np.int32), b, 257, "bytes")
+    with pytest.raises(ValueError, match="got 1 modulo 255"):
+        _core.small_gemm(np.array([[1]], np.int8), b, 255, "bytes")
+    with pytest.raises(ValueError, match="modulo 65281"):
+        _core.modular_gemm(b, b, 65281, "bytes")
 
 
 def test_narrow_factors_are_checked() -> None:

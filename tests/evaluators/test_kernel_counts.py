@@ -28,6 +28,7 @@ from cipherblas.evaluators.slots.native import Native
 from cipherblas.evaluators.slots.shared import SharedNative, SharedSymbolic
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.evaluators.slots.values import Ct, Plain, WeightGroup, handles_in
+from cipherblas.rlwe.costs import BYTE_MACS
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.matrices.transposition import transpose_plan
 from tests.support.zero_keys import zero_keys
@@ -308,6 +309,15 @@ def test_clear_weights(ring: tuple[int, int, int], bits: float, largest: int) ->
     if params.limbs == 1 and bits < 40 and largest > 100:
         pytest.skip("the product does not fit the modulus")
     counts, kernels = row_counts(params, lambda ev, x, _: ev.clear_product(weights, x))
+    if counts.modular_macs:  # of bytes, or of the digits of residues
+        macs = PRODUCTS * ROWS * (params.n + COLUMNS)
+        of_bytes = sum((q.bit_length() + 7) // 8 for q in params.q) * macs
+        assert (counts.float_macs, counts.modular_macs) == (0, of_bytes // BYTE_MACS)
+        name, least = (
+            ("byte", of_bytes) if "bytes" in _core.gemm_paths() else ("float", 2 * params.limbs * macs)
+        )
+        assert kernels.words[f"{name}_macs"] >= least
+        return
     assert kernels.words["float_macs"] == counts.float_macs
     assert kernels.words["float_inputs"] + kernels.words["float_digits"] == counts.float_inputs
     assert kernels.words["float_outputs"] == counts.float_outputs

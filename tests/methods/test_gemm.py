@@ -16,6 +16,7 @@ from cipherblas.evaluators.rows.interface import RowsEvaluator
 from cipherblas.evaluators.rows.symbolic import RowsSymbolic
 from cipherblas.evaluators.rows.values import ClearFactor, Rows
 from cipherblas.methods.matmul.gemm import secret_product
+from cipherblas.rlwe.costs import BYTE_MACS
 from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.rlwe.rings import RingShape
 
@@ -139,6 +140,14 @@ def test_keys_serve_no_more_limbs_than_they_are_made_for() -> None:
         ev.rescale(ev.rescale(x))
 
 
+def test_primes_of_16_bits_take_products_of_bytes() -> None:
+    ev = RowsSymbolic(RingShape.from_bits(4096, [50.0, math.log2(40961)], [50.0], 1, 20.0, key_limbs=1))
+    x = ev.fresh(None, (1024, 8), bound=1.0, scale=2.0**10, limbs=2)
+    ev.part_product(ev.parts(x)[1], x)
+    assert ev.counts.modular_macs == (16 + 4) * 8 * 1024 * (4096 + 8) // BYTE_MACS
+    assert ev.counts.float_macs == 0
+
+
 def test_narrow_primes_take_a_float64_gemm() -> None:
     ev = RowsSymbolic(RingShape.from_bits(4096, [50.0, 20.0], [50.0], 1, 20.0, key_limbs=1))
     x = ev.fresh(None, (1024, 8), bound=1.0, scale=2.0**10, limbs=2)
@@ -170,14 +179,16 @@ def test_shapes_are_checked() -> None:
 
 
 def test_a_rounded_product_is_taken_where_its_error_is_below_the_noise() -> None:
-    """One float64 GEMM per part for small weights; parts where the sums would lose more than the noise."""
+    """One float64 GEMM per part for small weights; where the sums would lose more than the noise, one of digits, or
+    products of bytes."""
     macs = {}
     for bits, largest in ((35, 127.0), (50, 2.0**15), (50, 3.0)):
         ev = RowsSymbolic(ring(float(bits), 4096))
         factor = ClearFactor("w", (64, 4096), largest, 1.0, True, lambda: np.zeros((64, 4096)))
         ev.clear_product(factor, ev.fresh(None, (4096, 64), bound=1.0, scale=2.0**12, limbs=1))
-        macs[bits, largest] = ev.counts.float_macs // (64 * 4096 * (4096 + 64))
-    assert macs == {(35, 127.0): 1, (50, 2.0**15): 2, (50, 3.0): 2}
+        of_one = 64 * 4096 * (4096 + 64)
+        macs[bits, largest] = ev.counts.float_macs / of_one, BYTE_MACS * ev.counts.modular_macs / of_one
+    assert macs == {(35, 127.0): (1, 0), (50, 2.0**15): (2, 0), (50, 3.0): (0, 7)}
 
 
 def test_integers_beyond_the_rounded_gemm_are_multiplied_exactly() -> None:

@@ -161,8 +161,8 @@ void pack(std::uint64_t* packed, const std::uint64_t* from, const PanelShape& sh
 }  // namespace
 
 const GemmKernels* avx512ifma_table() {
-    static const GemmKernels table = {"avx512ifma", tile<false>, tile<true>, merge,
-                                      pack,         to_double,   split,      reduce};
+    static const GemmKernels table = {"avx512ifma", tile<false>, tile<true>, merge,     pack,
+                                      to_double,    split,       reduce,     byte_tile, byte_pack};
     return &table;
 }
 

@@ -19,6 +19,8 @@ struct Totals {
     std::atomic<std::uint64_t> float_inputs{0};   // entries that become float64 numbers
     std::atomic<std::uint64_t> float_digits{0};   // entries that digits are split off from
     std::atomic<std::uint64_t> float_outputs{0};  // float64 results that become residues
+    std::atomic<std::uint64_t> byte_macs{0};      // multiply-adds of bytes, those of padding included
+    std::atomic<std::uint64_t> byte_inputs{0};    // entries that are packed as bytes
 };
 
 Totals totals;
@@ -65,6 +67,17 @@ void reduce(Word* c, const double* r, std::int64_t weight, bool accumulate, std:
     inner->reduce(c, r, weight, accumulate, n, m);
 }
 
+void byte_tile(double* r, const std::int8_t* a, const std::uint8_t* b, std::size_t quads, double weight,
+               bool accumulate) {
+    count(totals.byte_macs, kByteRows * kByteCols * kQuad * quads);
+    inner->byte_tile(r, a, b, quads, weight, accumulate);
+}
+
+void byte_pack(std::uint8_t* packed, std::size_t pitch, const Word* const* lines, int planes) {
+    count(totals.byte_inputs, kQuad * kByteCols);
+    inner->byte_pack(packed, pitch, lines, planes);
+}
+
 void dgemm(int order, int trans_a, int trans_b, std::int64_t m, std::int64_t n, std::int64_t k, double alpha,
            const double* a, std::int64_t lda, const double* b, std::int64_t ldb, double beta, double* c,
            std::int64_t ldc) {
@@ -85,6 +98,8 @@ void for_each_total(const Body& body) {
     body("float_inputs", totals.float_inputs);
     body("float_digits", totals.float_digits);
     body("float_outputs", totals.float_outputs);
+    body("byte_macs", totals.byte_macs);
+    body("byte_inputs", totals.byte_inputs);
 }
 
 }  // namespace
@@ -99,7 +114,9 @@ const GemmKernels* counting_table(const GemmKernels& counted) {
              .pack = tiles ? pack : nullptr,
              .to_double = to_double,
              .split = split,
-             .reduce = reduce};
+             .reduce = reduce,
+             .byte_tile = tiles ? byte_tile : nullptr,
+             .byte_pack = tiles ? byte_pack : nullptr};
     return &table;
 }
 

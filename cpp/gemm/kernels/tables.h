@@ -8,4 +8,9 @@ const GemmKernels* scalar_table();
 const GemmKernels* avx2_table();
 const GemmKernels* avx512ifma_table();
 
+// The byte kernels of that table, which are a file of their own.
+void byte_tile(double* r, const std::int8_t* a, const std::uint8_t* b, std::size_t quads, double weight,
+               bool accumulate);
+void byte_pack(std::uint8_t* packed, std::size_t pitch, const std::uint64_t* const* lines, int planes);
+
 }  // namespace cipherblas::gemm

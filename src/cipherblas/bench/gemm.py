@@ -6,8 +6,10 @@ ifma              residues × residues, register tiles of 52-bit multiply-adds
 strassen          the same with one level of Strassen's algorithm; `strassen2` with two
 blas 22           residues × residues of 22 bits by exact float64 products: one up to k = 2048, chunks of it beyond
 blas              residues × residues by exact float64 products of their digits
+bytes 15          residues × residues of 15 bits by exact products of two bytes each
 small exact       int8 × residues by exact float64 products of the digits of the residues
 small rounded     int8 × residues by one float64 product, rounded
+small bytes       int8 × residues by exact products of bytes
 small ifma        int8 × residues, register tiles
 scalar            residues × residues in 128-bit integers: the reference; small shapes only
 ================  ==================================================================================================
@@ -26,6 +28,7 @@ import numpy as np
 from cipherblas.bench.harness import MeasurementError, Row, Timing, in_turns, local, peak_memory, row
 
 YARDSTICK = "float64"
+BYTE_BITS, LEAST_BYTE_BITS = 15, 9  # of moduli from 256 to 65279
 NARROW_BITS = 22  # one exact float64 product: (2^21)^2 · 2048 = 2^53
 MAX_U = 127
 REFERENCE_WORK = 1 << 27  # multiply-adds that the reference is asked for
@@ -137,8 +140,13 @@ def _cases(shape: tuple[int, int, int], bits: int) -> Iterator[Case]:
         f"blas {narrow.bit_length()}", "blas", a % np.uint64(narrow), b % np.uint64(narrow), narrow, out
     )
 
+    if "bytes" in _core.gemm_paths() and bits >= LEAST_BYTE_BITS:
+        short = _prime(min(bits, BYTE_BITS))
+        name = f"bytes {short.bit_length()}"
+        yield _modular(name, "bytes", a % np.uint64(short), b % np.uint64(short), short, out)
+
     u = generator.integers(-MAX_U, MAX_U, (m, k), endpoint=True).astype(np.int8)
-    for path in ("exact", "rounded", *(("ifma",) if "ifma" in _core.gemm_paths() else ())):
+    for path in ("exact", "rounded", *_small_paths(bits)):
         bound = _core.small_gemm_error(k, MAX_U, q) if path == "rounded" else 0.0
         yield Case(
             f"small {path}",
@@ -150,6 +158,14 @@ def _cases(shape: tuple[int, int, int], bits: int) -> Iterator[Case]:
         )
     if m * k * n <= REFERENCE_WORK:
         yield _modular("scalar", "scalar", a, b, q, out)
+
+
+def _small_paths(bits: int) -> tuple[str, ...]:
+    """Beside those of the BLAS."""
+    from cipherblas import _core
+
+    least = {"ifma": 0, "bytes": LEAST_BYTE_BITS}
+    return tuple(path for path in least if path in _core.gemm_paths() and bits >= least[path])
 
 
 def _modular(name: str, path: str, a: Matrix, b: Matrix, q: int, out: Matrix) -> Case:

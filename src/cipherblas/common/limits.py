@@ -21,6 +21,10 @@ GRAM_COLUMNS = 1024  # symmetric products modulo q are cut into halves until the
 FLOAT_BITS = 53  # up to which integers are exact in float64
 # Integers, and moduli, whose products are below 2^52: `kNarrowOffset`, `kNarrowBits` of the core.
 NARROW_LARGEST, NARROW_BITS = 1 << 15, 36
+# Integers that are one signed byte; rows that products of bytes are worth it for; and moduli whose residues are two
+# bytes each when they are multiplied by each other: `kLeastByteModulus`, twice `kTwoBytes` of the core.
+BYTE_LARGEST, BYTE_ROWS = 128, 8
+BYTE_MODULI = (256.0, 2.0 * (127 * 2**8 + 127) + 1)
 RUN_BYTES = 128 << 20  # of clear operands, that one run keeps
 
 
@@ -146,3 +150,20 @@ def is_narrow(q: float, k: int, largest: float) -> bool:
     """Whether integers up to `largest` are multiplied with residues modulo q by one 52-bit multiply-add each, where the
     processor has that: float64 would take several."""
     return largest <= NARROW_LARGEST and q < 2**NARROW_BITS and float_passes(q, k, largest) > 1
+
+
+def is_byte(q: float, k: int, largest: float) -> bool:
+    """Whether the exact products of integers up to `largest` and residues modulo q are products of bytes, where the
+    processor has that: float64 would take several."""
+    return largest <= BYTE_LARGEST and q >= BYTE_MODULI[0] and float_passes(q, k, largest) > 1
+
+
+def bytes_of(q: float) -> int:
+    """Bytes of a residue."""
+    return math.ceil(math.log2(q) / 8)
+
+
+def are_bytes(q: float) -> bool:
+    """Whether residues modulo q are multiplied as two bytes each, where the processor has that: four products of bytes
+    are half of a float64 one."""
+    return BYTE_MODULI[0] <= q <= BYTE_MODULI[1]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from cipherblas import _core
 from cipherblas.common import openblas
 from cipherblas.common.arrays import bit_reversed
-from cipherblas.common.limits import GRAM_COLUMNS, is_narrow
+from cipherblas.common.limits import BYTE_MODULI, BYTE_ROWS, GRAM_COLUMNS, is_byte, is_narrow
 from cipherblas.common.memory import aligned_empty
 from cipherblas.crypto.params import Parameters
 from cipherblas.engines.protocol import Engine, Signed, Term, Words
@@ -198,10 +198,14 @@ class CpuEngine(Engine):
     def multiply_integers(self, integers: NDArray[Any], x: Words, exact: bool) -> Words:
         openblas.load()
         out = aligned_empty((len(x), len(integers), x.shape[2]))
-        largest = _largest(integers) if exact and "ifma" in _core.gemm_paths() else 0
+        paths, terms = _core.gemm_paths(), integers.shape[1]
+        largest = _largest(integers) if exact and "ifma" in paths else 0
+        many = len(integers) >= BYTE_ROWS and "bytes" in paths
         for limb, residues in enumerate(x):
             q, path = self._moduli[limb], "exact" if exact else "rounded"
-            if largest and is_narrow(q, integers.shape[1], largest):
+            if many and _are_short(q, terms, integers.dtype, largest):
+                path = "bytes"
+            elif largest and is_narrow(q, terms, largest):
                 path = "narrow"
             _core.small_gemm(integers, residues, q, path, out[limb])
         return out
@@ -321,6 +325,14 @@ class CpuEngine(Engine):
 def _pair_by_pair(keys: Sequence[Words]) -> list[Words]:
     """Keys of ciphertexts that share their a part, (pairs, *key_shape), as ordinary ones that follow each other."""
     return [pair for key in keys for pair in (key if key.ndim == 5 else [key])]
+
+
+def _are_short(q: int, terms: int, dtype: np.dtype[Any], largest: float) -> bool:
+    """Whether integers are multiplied as bytes: int8 ones, which takes no longer than one float64 product, and others
+    up to `largest` (0: not known) where exact float64 would take several."""
+    if dtype == np.int8:
+        return q >= BYTE_MODULI[0]
+    return largest > 0 and is_byte(q, terms, largest)
 
 
 def _largest(integers: NDArray[Any]) -> int:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+from cipherblas import _core
 from cipherblas.common.errors import LevelError, MismatchError, ParameterError, PrecisionError
+from cipherblas.common.limits import are_bytes
 from cipherblas.crypto.params import MAX_PRIME_BITS, SPECIAL_MARGIN_BITS, Parameters, make_parameters
 from cipherblas.crypto.security import max_log_qp
 from cipherblas.lang.exact import is_exact
@@ -32,10 +35,12 @@ SPECIAL_BITS = float(MAX_PRIME_BITS)
 PRIME_BITS = 0.6  # by which a prime may be smaller than asked for
 # A modulus is so much larger where the special prime must be smaller: the noise of key switches is larger then.
 SPARE_BITS = 2
-# Of primes by which products are divided before keys are switched: that many bits, which there are primes of, and up to
-# those of which a float64 GEMM of a thousand terms is exact; so many primes; and limbs that keys have beside.
+# Of primes by which products are divided before keys are switched: that many bits, which there are primes of, up to
+# those of which a float64 GEMM of a thousand terms is exact (and `byte_bits`); so many primes; and limbs that keys have
+# beside.
 NARROW_BITS = tuple(16.0 + 0.5 * step for step in range(12))
 NARROW_PRIMES = (1, 2)
+BYTE_BITS = 16
 NARROWED_KEY_LIMBS = (1, 2)
 # Of the error that is asked for, where results may be shared: what switches add at so small a scale is a thousand times
 # as large at worst (`worst_error`), beside 8 to 100 times elsewhere.
@@ -52,6 +57,17 @@ def unsupported(expression: Expression) -> str | None:
     if node is not None:
         return f"no method by rows for {node.title}"
     return None if products(expression) else "there is no matrix product"
+
+
+@functools.cache
+def byte_bits(n: int) -> float | None:
+    """log2 of the largest prime of a ring whose residues are multiplied as two bytes; None where it has none of so many
+    bits."""
+    try:
+        (found,) = _core.primes(n, BYTE_BITS, 1)
+    except ValueError:
+        return None
+    return math.log2(found) if are_bytes(found) else None
 
 
 def weight_bits_for(precision: float, expression: Expression) -> int:
@@ -234,11 +250,15 @@ class RowStrategy(Strategy):
         allowed = self._allowed(n, SPECIAL_BITS) - PRIME_SPREAD_BITS
         most = 1.0 if is_exact(self.expression) else NARROWED_EXCESS
         found = []
-        for limbs, count in itertools.product(NARROWED_KEY_LIMBS, NARROW_PRIMES):
+        short = byte_bits(n)
+        shorts = ((),) if short is None else ((), (short,))
+        for limbs, count, last in itertools.product(NARROWED_KEY_LIMBS, (0, *NARROW_PRIMES), shorts):
+            if not 1 <= count + len(last) <= max(NARROW_PRIMES) or (extra and not count):
+                continue
             each = min(LARGEST_BITS, (allowed - SPECIAL_MARGIN_BITS) / (limbs + 1))
             special = min(SPECIAL_BITS, allowed - limbs * each)
-            for bits in NARROW_BITS:
-                size = RowSize(n, limbs * each, special, narrow=(bits + extra,) * count)
+            for bits in NARROW_BITS if count else NARROW_BITS[:1]:
+                size = RowSize(n, limbs * each, special, narrow=(*(bits + extra,) * count, *last))
                 if limbs * each + math.fsum(size.narrow) > allowed:
                     break
                 if size.limbs == limbs and reaches(size, most):

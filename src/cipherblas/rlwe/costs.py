@@ -11,7 +11,15 @@ from __future__ import annotations
 import functools
 
 from cipherblas import _core
-from cipherblas.common.limits import FLOAT_BITS, GRAM_COLUMNS, float_passes, is_narrow
+from cipherblas.common.limits import (
+    FLOAT_BITS,
+    GRAM_COLUMNS,
+    are_bytes,
+    bytes_of,
+    float_passes,
+    is_byte,
+    is_narrow,
+)
 from cipherblas.crypto.digits import digit_ranges
 from cipherblas.crypto.params import key_words
 from cipherblas.rlwe.counts import Counts
@@ -19,6 +27,7 @@ from cipherblas.rlwe.rings import Ring
 
 WORD_BYTES = 8
 MAPPED_BYTES = 32 << 20  # the C library maps larger blocks anew each time; smaller ones are there already
+BYTE_MACS = 16  # of bytes in the time of one of residues
 LINE_WORDS = 8  # that lines of converted entries are padded by
 CLEAR_COPIES = 6  # of a clear matrix that is added: float64 and signed numbers on their way to residues
 
@@ -226,26 +235,28 @@ class Costs:
         """An m × k matrix of integers up to `largest` times `width` columns of residues.
 
         By a float64 GEMM of each limb; exactly, by one of each digit. Narrow products are done as those of residues
-        are, with half as many multiply-adds, or digits: a multiply-add of these stands for two.
+        are, with half as many multiply-adds, or digits: a multiply-add of these stands for two; and for 16 of bytes.
         """
         moduli = self._moduli[:limbs]
-        wide = [q for q in moduli if not (exact and is_narrow(q, k, largest))]
-        narrow = limbs - len(wide)
+        short = [q for q in moduli if exact and is_byte(q, k, largest)]
+        wide = [q for q in moduli if not (exact and (q in short or is_narrow(q, k, largest)))]
+        narrow = limbs - len(wide) - len(short)
         digits = sum(float_passes(q, k, largest) if exact else 1 for q in wide)
         counts.float_macs += digits * m * k * width
         counts.float_inputs += k * (len(wide) * m + digits * width)
         counts.float_outputs += digits * m * width
-        counts.modular_macs += narrow * m * k * width // 2
-        counts.modular_inputs += narrow * k * (m + width)
-        counts.modular_outputs += narrow * m * width
+        counts.modular_macs += (8 * narrow + sum(map(bytes_of, short))) * m * k * width // BYTE_MACS
+        counts.modular_inputs += (narrow + len(short)) * k * (m + width)
+        counts.modular_outputs += (narrow + len(short)) * m * width
         self._write(counts, limbs * m * width)
 
     def secret_gemm(self, counts: Counts, m: int, k: int, width: int, limbs: int) -> None:
         """An m × k matrix of residues times `width` columns of residues, exactly: modulo narrow primes by a float64
-        GEMM."""
-        narrow = sum(q * q / 4 * k <= 2.0**FLOAT_BITS for q in self._moduli[:limbs])
+        GEMM, or by four products of bytes each."""
+        short = sum(map(are_bytes, self._moduli[:limbs]))
+        narrow = sum(q * q / 4 * k <= 2.0**FLOAT_BITS for q in self._moduli[:limbs] if not are_bytes(q))
         wide = limbs - narrow
-        counts.modular_macs += wide * m * k * width
+        counts.modular_macs += (wide - short) * m * k * width + 4 * short * m * k * width // BYTE_MACS
         counts.modular_inputs += wide * k * (m + width)
         counts.modular_outputs += wide * m * width
         counts.float_macs += narrow * m * k * width
