@@ -13,6 +13,7 @@ import cipherblas as cb
 from cipherblas import _core, bench
 from cipherblas.bench import cc, harness, primitives
 from cipherblas.bench.harness import Row
+from cipherblas.bench.pc import AlikePublicCase
 from cipherblas.bench.sets import FAME_SETS
 
 pytestmark = pytest.mark.usefixtures("fewest_runs")
@@ -162,7 +163,8 @@ def test_plain_products_are_right_and_have_a_yardstick() -> None:
     rows = list(bench.run_gemm([(33, 20, 41)], bits=50, budget=0.0))
     names = [found["algorithm"] for found in rows]
     assert names[0] == "float64"
-    assert {"blas", "blas 22", "small exact", "small rounded", "scalar"} <= set(names)
+    beside = {"bytes 15", "small bytes"} if "bytes" in _core.gemm_paths() else set()
+    assert beside | {"blas", "blas 22", "small exact", "small rounded", "scalar"} <= set(names)
     for found in rows:
         check(found, bench="gemm", case="33x20x41")
         assert found["gemm_seconds"] == rows[0]["seconds"]
@@ -212,8 +214,19 @@ def test_exact_products_stand_beside_the_float_form(dtype: str) -> None:
     for name, found in zip(("cc", "pc"), rows, strict=True):
         check(found, bench=name, case="5x3x4", error=0.0, exact=True, dtype=dtype)
         assert found["exact_over_float"] == found["seconds"] / found["float_seconds"] > 0
+        assert found["exact_over_same_error"] == found["seconds"] / found["same_error_seconds"] > 0
+        assert found["float_params"]["logq"] <= found["same_error_params"]["logq"]
         assert found["float_params"]["logq"] <= found["params"]["logq"]
         assert 0.1 < found["predicted_error"] < 0.5
+
+
+def test_what_is_compared_has_the_error_of_exact_integers(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = type("Alike", (AlikePublicCase,), {"error": 0.3, "fixed": False})((4, 5, 6), {})
+    assert case.program.plan.error <= 0.3 and case.right.dtype == np.float64
+    case.check()
+    monkeypatch.setattr(case.client, "decrypt", lambda _: case.left.astype(float) @ case.right + 0.31)
+    with pytest.raises(harness.MeasurementError, match=r"off by 0\.31, where 0\.3 was asked for"):
+        case.check()
 
 
 def test_a_product_that_is_not_exact_is_no_measurement(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,10 +19,12 @@ from cipherblas.bench.harness import Row, Side, Timing, in_turns, params_fields,
 from cipherblas.bench.peers import Peer, PeerError
 from cipherblas.bench.products import (
     EXACT_DTYPES,
+    AlikeSecretCase,
     Case,
     ExactSecretCase,
     SecretCase,
     exact_fields,
+    exact_note,
     gemm_side,
 )
 from cipherblas.bench.sets import FAME_SETS, Shape
@@ -178,18 +180,23 @@ def product_rows(
 
 
 def _exact(shape: Shape, dtype: str, threads: int, budget: float, options: dict[str, Any]) -> Row:
-    """A row of exact integers, with the float form measured in turns."""
-    kind = type("ExactSecretCase", (ExactSecretCase,), {"dtype": dtype})
-    case, floats = kind(shape, options), SecretCase(shape, options)
+    """A row of exact integers, with the float forms measured in turns."""
+    case = type("ExactSecretCase", (ExactSecretCase,), {"dtype": dtype})(shape, options)
+    planned = {"dtype": dtype, "error": case.program.plan.error}
+    floats, alike = (
+        SecretCase(shape, options),
+        type("AlikeSecretCase", (AlikeSecretCase,), planned)(shape, options),
+    )
     error, peak_bytes = case.check()
     floats.check()
-    sides = [case.side, gemm_side(case.left, case.right), floats.side]
-    ours, gemm, theirs = (Timing.of(runs) for runs in in_turns(sides, budget=budget))
-    beside = exact_fields(floats, ours, theirs)
-    note = f"exact {dtype}: {beside['exact_over_float']:.2f} x float"
-    found = _row(case, error, peak_bytes, threads, gemm, [ours], [], dtype=dtype, note=note, **beside)
-    case.drop()
-    floats.drop()
+    alike.check()
+    sides = [case.side, gemm_side(case.left, case.right), floats.side, alike.side]
+    ours, gemm, *theirs = (Timing.of(runs) for runs in in_turns(sides, budget=budget))
+    beside = exact_fields([floats, alike], ours, theirs)
+    beside["note"] = exact_note(dtype, beside)
+    found = _row(case, error, peak_bytes, threads, gemm, [ours], [], dtype=dtype, **beside)
+    for each in (case, floats, alike):
+        each.drop()
     return found
 
 

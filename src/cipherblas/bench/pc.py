@@ -16,9 +16,11 @@ from cipherblas.bench.harness import Row, Timing, in_turns, params_fields, row
 from cipherblas.bench.products import (
     EXACT_DTYPES,
     SERVER_TIME,
+    AlikeCase,
     Case,
     ExactCase,
     exact_fields,
+    exact_note,
     exact_options,
     gemm_side,
     integers,
@@ -79,6 +81,22 @@ class ExactPublicCase(ExactCase, PublicCase):
         return compile_program(lambda a, b: a @ b, {"a": public(m, k, dtype=cls.dtype), "b": b}, **options)
 
 
+class AlikePublicCase(AlikeCase, PublicCase):
+    """public @ secret of the same integers, the secret ones as real numbers."""
+
+    @classmethod
+    def compile(cls, shape: Shape, options: dict[str, Any]) -> Any:
+        from cipherblas.lang.operands import public, secret
+        from cipherblas.roles.program import compile as compile_program
+
+        m, k, n = shape
+        options, b = {**exact_options(options), "error": cls.error}, secret(k, n, bound=cls.bound())
+        if cls.fixed:
+            weights, _ = cls.factors(shape, np.random.default_rng(1))
+            return compile_program(lambda b: weights @ b, {"b": b}, **options)
+        return compile_program(lambda a, b: a @ b, {"a": public(m, k, dtype=cls.dtype), "b": b}, **options)
+
+
 def run(
     shapes: Sequence[Shape] = ((1024, 1024, 1024),),
     *,
@@ -95,8 +113,8 @@ def run(
         shapes: (m, k, n) of each product: m × k weights.
         dtypes: of the weights.
         fixed: the weights are a constant of the program, prepared once.
-        exact: weights and secret matrices are exact integers of an integer type, and the float form of the same shape,
-            with weights of that type, is measured in turns with them.
+        exact: weights and secret matrices are exact integers of an integer type, and float forms of the same shape,
+            with weights of that type, are measured in turns with them.
         threads: of the server and of the yardstick.
         budget: seconds spent on each side of each case.
         **options: further options of `compile`.
@@ -114,18 +132,28 @@ def run(
     options = {"threads": threads, **options}
     for shape in shapes:
         for name in dtypes:
-            kinds = (ExactPublicCase, PublicCase) if exact else (PublicCase,)
-            case, *others = (
-                type(kind.__name__, (kind,), {"dtype": name, "fixed": fixed})(shape, options)
-                for kind in kinds
-            )
+            about = {"dtype": name, "fixed": fixed}
+            case = _made(ExactPublicCase if exact else PublicCase, shape, options, **about)
+            others = []
+            if exact:
+                alike = {**about, "error": case.program.plan.error}
+                others = [
+                    _made(PublicCase, shape, options, **about),
+                    _made(AlikePublicCase, shape, options, **alike),
+                ]
             yield measured(case, others, name, fixed, threads, budget)
+
+
+def _made(kind: type[PublicCase], shape: Shape, options: dict[str, Any], **attributes: Any) -> PublicCase:
+    """A case of a kind with other attributes."""
+    named: type[PublicCase] = type(kind.__name__, (kind,), attributes)
+    return named(shape, options)
 
 
 def measured(
     case: PublicCase, others: list[PublicCase], dtype: str, fixed: bool, threads: int, budget: float
 ) -> Row:
-    """The row of a case; of exact integers with the float form beside it."""
+    """The row of a case; of exact integers with both float forms beside it."""
     error, peak_bytes = case.check()
     for other in others:
         other.check()
@@ -156,9 +184,9 @@ def measured(
         note=f"{dtype} weights{', fixed' if fixed else ''}",
         **case.stages,
     )
-    for other, theirs in zip(others, floats, strict=True):
-        found.update(exact_fields(other, ours, theirs))
-        found["note"] = f"exact {dtype}{', fixed' if fixed else ''}: {found['exact_over_float']:.2f} x float"
+    if others:
+        found.update(exact_fields(others, ours, floats))
+        found["note"] = exact_note(dtype + ", fixed" * fixed, found)
     for each in (case, *others):
         each.drop()
     return found

@@ -7,6 +7,7 @@ import gc
 import statistics
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -203,16 +204,75 @@ def exact_options(options: dict[str, Any]) -> dict[str, Any]:
     return {**SERVER_TIME, **{name: value for name, value in options.items() if name != "precision"}}
 
 
-def exact_fields(floats: Case, ours: Timing, theirs: Timing) -> Row:
-    """What a row of exact integers says of the float form that was measured in turns with it."""
-    plan = floats.program.plan
+class AlikeCase(Case):
+    """The same integers as real numbers, with the error that the plan of exact ones has: like for like.
+
+    Attributes:
+        error: of an entry of the result, at most.
+    """
+
+    dtype = "int8"
+    error = 0.5
+
+    @classmethod
+    def factors(cls, shape: Shape, random: np.random.Generator) -> tuple[NDArray[Any], NDArray[Any]]:
+        left, right = ExactCase.factors.__func__(cls, shape, random)  # type: ignore[attr-defined]
+        return left, right.astype(np.float64)
+
+    @classmethod
+    def bound(cls) -> float:
+        """On the absolute value of an integer of the type."""
+        return -float(np.iinfo(cls.dtype).min)
+
+    def difference(self, found: NDArray[Any], expected: NDArray[np.float64]) -> float:
+        """The largest error of an entry, which must not be more than was asked for."""
+        largest = super().difference(found, expected)
+        if largest > self.error:
+            raise MeasurementError(f"an entry is off by {largest:g}, where {self.error:g} was asked for")
+        return largest
+
+
+class AlikeSecretCase(AlikeCase):
+    """secret @ secret."""
+
+    @classmethod
+    def compile(cls, shape: Shape, options: dict[str, Any]) -> Any:
+        from cipherblas.lang.operands import secret
+        from cipherblas.roles.program import compile as compile_program
+
+        m, k, n = shape
+        a, b = (secret(*each, bound=cls.bound()) for each in ((m, k), (k, n)))
+        options = {**exact_options(options), "error": cls.error}
+        return compile_program(lambda a, b: a @ b, {"a": a, "b": b}, **options)
+
+    def encrypted(self) -> dict[str, Any]:
+        return dict(self.client.encrypt({"a": self.left, "b": self.right}))
+
+
+def exact_fields(others: Sequence[Case], ours: Timing, timings: Sequence[Timing]) -> Row:
+    """What a row of exact integers says of the float forms that were measured in turns with it: at the default
+    precision, and with the error of the exact one."""
+    plan, other = (case.program.plan for case in others)
+    theirs, same = timings
     return {
         "exact": True,
         "float_seconds": theirs.seconds,
         "exact_over_float": ours.seconds / theirs.seconds,
         "float_algorithm": plan.algorithm,
         "float_params": params_fields(plan.parameters),
+        "same_error_seconds": same.seconds,
+        "exact_over_same_error": ours.seconds / same.seconds,
+        "same_error_algorithm": other.algorithm,
+        "same_error_params": params_fields(other.parameters),
     }
+
+
+def exact_note(dtype: str, fields: Row) -> str:
+    """The ratios, for people."""
+    return (
+        f"exact {dtype}: {fields['exact_over_float']:.2f} x float, {fields['exact_over_same_error']:.2f} x with "
+        "the same error"
+    )
 
 
 def gemm_side(left: NDArray[Any], right: NDArray[Any]) -> Side:
