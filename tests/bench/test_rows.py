@@ -127,6 +127,8 @@ def test_bootstrapping_keeps_what_it_says() -> None:
             next(bench.run_bootstrap(log_n=(15,), shared=True, **options))
     with pytest.raises(ValueError, match="log_n: expected 16 beside a peer"):
         next(bench.run_bootstrap(log_n=(15,), peer="openfhe"))
+    with pytest.raises(ValueError, match="peer_setting: expected precise or deep, got best"):
+        next(bench.run_bootstrap(peer="openfhe", peer_setting="best"))
     with pytest.raises(ValueError, match="peer: expected openfhe, got seal"):
         next(bench.run_bootstrap(peer="seal"))
 

@@ -223,6 +223,6 @@ case(
     x=S(100),
     precision=1e-2,
 )
-case("refresh/too precise", "cb.refresh(a * a)", a=S(8, 8))
+case("refresh/too precise", "cb.refresh(a * a)", a=S(8, 8), precision=1e-6)
 case("refresh/192 bits", "cb.refresh(a * a)", a=S(8, 8), precision=1e-2, security=192)
 case("refresh/few keys", "cb.refresh(a * a)", a=S(8, 8), precision=1e-2, key_budget=1 << 30)

@@ -73,7 +73,7 @@ def test_as_many_levels_as_are_spent_between_refreshes() -> None:
 
     few = toy(powers, x=S(4, 4), precision=1e-2)
     many = toy(late, x=S(4, 4), precision=1e-2)
-    assert many.plan.parameters.limbs == few.plan.parameters.limbs + 4
+    assert many.plan.parameters.limbs == few.plan.parameters.limbs + 5
     text = few.explain()
     assert "refresh 4x4" in text and "2 for a sparse secret" in text
     assert (
@@ -153,7 +153,12 @@ def test_refused() -> None:
     with pytest.raises(cb.ParameterError, match="not computed by rows alone"):
         toy(lambda a, b: cb.refresh(a @ b) @ b, a=x, b=x, form="rows")
     for options in ({"ring_degree": 1 << 14}, {"security": 192}):
-        with pytest.raises(cb.PrecisionError, match=r"sparse secret does not reach|No ring carries"):
+        wanted = r"expected security=128 and ring_degree=32768 or more, .* sparse secret does not reach"
+        with pytest.raises(cb.PrecisionError, match=wanted):
             program_of(powers, x=x, precision=1e-2, **options)
     with pytest.raises(cb.PrecisionError):
         toy(powers, x=x, precision=1e-7)
+    with pytest.raises(
+        cb.MemoryBudgetError, match=r"of keys, key_budget is .* KiB, a share of memory_budget"
+    ):
+        toy(powers, x=x, precision=1e-2, memory_budget=1 << 20)

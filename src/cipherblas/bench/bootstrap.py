@@ -32,7 +32,7 @@ from cipherblas.evaluators.slots.values import Ct
 from cipherblas.methods.bootstrapping.refresh import Bootstrapping, bootstrapping_of
 from cipherblas.planner.chains import chain
 
-SETS = {16: (15, 3), 15: (3, 6)}  # log2 of the ring degree → working levels, digits
+SETS = {16: (15, 3), 15: (3, 8)}  # log2 of the ring degree → working levels, digits
 FINE_SETS = {16: (16, 5), 15: (2, 6)}  # the same for two rounds, which spend one of the levels
 LEAST_RUNS, MOST_RUNS = 3, 20
 MASKS = 6 << 30  # bytes of encoded diagonals that may be kept
@@ -47,8 +47,12 @@ OPENFHE: dict[str, Any] = {
     "scaling_bits": 56,
     "digits": 4,
 }
+# With as many levels left as we have, in the same ring and at 128 bits: what primes are left is few bits of precision.
+OPENFHE_DEEP = OPENFHE | {"depth": 16, "first_bits": 51, "scaling_bits": 41, "digits": 5}
+PEER_SETTINGS = {"precise": OPENFHE, "deep": OPENFHE_DEEP}
 T = TypeVar("T")
-PEER_ERROR = 2.0**-8  # of values between -1 and 1: what errs by more refreshes nothing
+# Of values between -1 and 1: what errs by more refreshes nothing.
+PEER_ERRORS = {"precise": 2.0**-8, "deep": 0.5}
 
 
 @dataclass(frozen=True)
@@ -238,6 +242,7 @@ def run(
     shared: bool = False,
     peer: str | None = None,
     peer_python: str | None = None,
+    peer_setting: str = "precise",
 ) -> Iterator[Row]:
     """Rows of `bench bootstrap`.
 
@@ -255,6 +260,7 @@ def run(
         shared: and a row for each with an a part that pairs of them share, which takes keys of its own.
         peer: "openfhe", or None for ours alone.
         peer_python: interpreter with the peer's wheel; by default this one.
+        peer_setting: "precise", with our precision, or "deep", with our levels.
 
     Raises:
         ValueError: no set of parameters has such a degree, the peer is unknown or is not run at it, or the number of
@@ -274,13 +280,18 @@ def run(
         raise ValueError(f"slots: expected all of them beside a peer and in two rounds, got {slots}")
     if shared and (complex_slots or slots is not None or rounds > 1 or any(batch % 2 for batch in batches)):
         raise ValueError("shared: expected all slots, real ones, one round, and even numbers of ciphertexts")
+    if peer_setting not in PEER_SETTINGS:
+        raise ValueError(f"peer_setting: expected {' or '.join(PEER_SETTINGS)}, got {peer_setting}")
     if peer not in (None, "openfhe"):
         raise ValueError(f"peer: expected openfhe, got {peer}")
     if peer is not None and {1 << degree for degree in log_n} != {OPENFHE["n"]}:
         raise ValueError(f"log_n: expected {OPENFHE['n'].bit_length() - 1} beside a peer, got {list(log_n)}")
     _core.set_threads(threads)
     for degree in log_n:
-        theirs = beside(OPENFHE, peer_python, threads, budget) if peer is not None else {}
+        theirs: Row = {}
+        if peer is not None:
+            setting, most = PEER_SETTINGS[peer_setting], PEER_ERRORS[peer_setting]
+            theirs = beside(setting, peer_python, threads, budget, most)
         sets, fine = (FINE_SETS, True) if rounds > 1 else (SETS, False)
         params = chain(1 << degree, *sets[degree], fine=fine).parameters(128, insecure=False)
         ours = Refreshes(params, not complex_slots, slots, rounds, key_memory)
@@ -297,8 +308,13 @@ def run(
         _core.trim_pool()
 
 
-def beside(setting: Row, python: str | None, threads: int, budget: float) -> Row:
+def beside(
+    setting: Row, python: str | None, threads: int, budget: float, most: float = PEER_ERRORS["precise"]
+) -> Row:
     """Fields of the peer, which is run and ended.
+
+    Args:
+        most: error that is allowed.
 
     Raises:
         PeerError: it cannot be run, computes something wrong, or has other parameters than it was asked for.
@@ -309,9 +325,9 @@ def beside(setting: Row, python: str | None, threads: int, budget: float) -> Row
         found = {name: ready[name] for name in asked}
         if found != asked:
             raise PeerError(f"parameters of {ready['peer']}: expected {asked}, got {found}")
-        if not ready["error"] <= PEER_ERROR:
+        if not ready["error"] <= most:
             raise PeerError(
-                f"results of {ready['peer']}: expected an error of at most {PEER_ERROR:.2g}, got {ready['error']:.2g}"
+                f"results of {ready['peer']}: expected an error of at most {most:.2g}, got {ready['error']:.2g}"
             )
         runs = theirs.measure("bootstrap", 1)
         runs += theirs.measure("bootstrap", repeats_for(runs[0], budget, LEAST_RUNS, MOST_RUNS) - 1)

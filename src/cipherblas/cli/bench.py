@@ -142,6 +142,13 @@ class BootstrapPeer(str, Enum):
     openfhe = "openfhe"
 
 
+class PeerSetting(str, Enum):
+    """Of the peer of `bench bootstrap`."""
+
+    precise = "precise"
+    deep = "deep"
+
+
 class BootstrapRing(str, Enum):
     """log2 of the ring degrees that bootstrapping has parameters for."""
 
@@ -194,6 +201,9 @@ def bootstrap(
         BootstrapPeer | None, typer.Option(help="Compare with this library.", show_default=False)
     ] = None,
     peer_python: PeerPython = None,
+    peer_setting: Annotated[
+        PeerSetting, typer.Option(help="The peer with our precision, or with as many levels left.")
+    ] = PeerSetting.precise,
     threads: OneThread = 1,
     seconds: Seconds = 10.0,
     json: JsonLines = False,
@@ -219,6 +229,7 @@ def bootstrap(
     rows = run_bootstrap(
         peer=peer and peer.value,
         peer_python=str(peer_python) if peer_python is not None else None,
+        peer_setting=peer_setting.value,
         threads=threads,
         budget=seconds,
         complex_slots=complex_slots,

@@ -20,7 +20,6 @@ TRANSFORM_BITS = 47.0  # of those of coefficients to slots, whose errors are far
 FINE_SCALE_BITS = (
     46.0  # where values are refreshed in two rounds: smaller ones would not hold what these find
 )
-SMALL_RING, SMALL_SCALE_BITS, SMALL_UP_BITS = 1 << 15, 38.0, 47.0
 DIGITS = (8, 6, 5, 4, 3)  # of key switching, that are tried
 MOST_WORKING = 40  # levels, where security sets no limit
 USUAL_DEGREE = 1 << 16  # larger rings are worth it where this one does not do
@@ -32,13 +31,7 @@ MARGIN = 0.97  # of the error that is allowed: primes are not just as large as t
 
 def method_of(n: int) -> Bootstrapping:
     """How ciphertexts of a ring degree are refreshed."""
-    return bootstrapping_of(RingShape(n, (2.0**BASE_BITS,), (), 1, _scale_bits(n)))
-
-
-def _scale_bits(n: int, fine: bool = False) -> float:
-    if fine:
-        return FINE_SCALE_BITS
-    return SMALL_SCALE_BITS if n <= SMALL_RING else SCALE_BITS
+    return bootstrapping_of(RingShape(n, (2.0**BASE_BITS,), (), 1, SCALE_BITS))
 
 
 def chain(n: int, working: int, digits: int, rows: int | None = None, fine: bool = False) -> Sizing:
@@ -50,10 +43,9 @@ def chain(n: int, working: int, digits: int, rows: int | None = None, fine: bool
         rows: degree of a ring of its own for rows, whose limbs are as large as q_0: they hold products.
         fine: for refreshes in two rounds.
     """
-    method, scale_bits = method_of(n), _scale_bits(n, fine)
-    up_bits = SMALL_UP_BITS if n <= SMALL_RING else UP_BITS
-    down, transforms = (DOWN_BITS,) * method.levels_before, (min(TRANSFORM_BITS, up_bits),) * len(method.up)
-    up = (up_bits,) * (method.levels_after - len(method.up)) + transforms
+    method, scale_bits = method_of(n), FINE_SCALE_BITS if fine else SCALE_BITS
+    down, transforms = (DOWN_BITS,) * method.levels_before, (TRANSFORM_BITS,) * len(method.up)
+    up = (UP_BITS,) * (method.levels_after - len(method.up)) + transforms
     if rows is not None:
         down = (BASE_BITS,) * (ROW_LIMBS - 1) + down[ROW_LIMBS - 1 :]
     q_bits = (BASE_BITS, *down, *(scale_bits,) * working, *up)
@@ -128,7 +120,10 @@ def chain_sizings(
     allowed = budget_bits(n, security, insecure)
     if not insecure and (n < LEAST_DEGREE or security > 128):
         raise NoRingError(
-            f"At N = {n} a sparse secret does not reach {security} bits.", n, math.inf, modulus=0.0
+            f"At N = {n} a sparse secret does not reach {security} bits.",
+            *(n, math.inf),
+            modulus=0.0,
+            wanted=f"security=128 and ring_degree={LEAST_DEGREE} or more, which refreshes need",
         )
     most = most_working(n, allowed, rows, fine)
 

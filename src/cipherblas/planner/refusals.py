@@ -110,7 +110,8 @@ def refused(
         f"No ring carries the program at the precision {float(options.precision):g}, "
         f"{options.security}-bit security; the widest range is that of {name}, "
         f"bounded by {node.bound:.3g}, 2^{max(bits, 0.0):.0f} times what it is made of.",
-        expected="a smaller bound of that node (cb.assume, or of its operands), a coarser precision=…, "
+        expected=(nearest.wanted if nearest is not None else "")
+        or "a smaller bound of that node (cb.assume, or of its operands), a coarser precision=…, "
         "or fewer products one after another",
         got="no ring degree that the options leave" if nearest is None else nearest.message.removesuffix("."),
     )

@@ -199,7 +199,12 @@ class Search:
         name, least = scored.candidate.name, self._least_keys
         if scored.key_bytes < least.get(name, math.inf):
             least[name] = scored.key_bytes
-            reason = f"needs {size(scored.key_bytes)} of keys, key_budget is {size(self.budgets.keys)}"
+            allowed = f"key_budget is {size(self.budgets.keys)}"
+            if self.options.key_budget is None:
+                allowed += (
+                    ", a share of memory_budget" if self.options.memory_budget else ", a share of the memory"
+                )
+            reason = f"needs {size(scored.key_bytes)} of keys, {allowed}"
             if self.rejected.get(name, Rejected(name, "")).seconds is None:
                 self.rejected[name] = Rejected(name, reason)
                 self._over_budget.add(name)

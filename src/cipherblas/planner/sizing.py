@@ -128,13 +128,20 @@ class NoRingError(PrecisionError):
         excess: what it lacks: of limbs, bits of the scale or bits of the modulus, needed over allowed.
         bits: log2 of the modulus that it needs, where that is what it lacks; larger rings need no smaller one.
         modulus: about log2 of the modulus that it would need, as far as it is known.
+        wanted: what would do instead, where that is neither smaller bounds nor a coarser precision.
     """
 
     def __init__(
-        self, reason: str, n: int, excess: float, bits: float = 0.0, modulus: float | None = None
+        self,
+        reason: str,
+        n: int,
+        excess: float,
+        bits: float = 0.0,
+        modulus: float | None = None,
+        wanted: str = "",
     ) -> None:
         super().__init__(reason)
-        self.n, self.excess, self.bits = n, excess, bits
+        self.n, self.excess, self.bits, self.wanted = n, excess, bits, wanted
         self.modulus = bits if modulus is None else modulus
 
     @property
