@@ -38,9 +38,11 @@ def measured() -> Row:
 def text(row: Row) -> str:
     """Ours beside the peer's, and the seconds of our steps."""
     theirs = row["peer_params"]
-    both = ((row["seconds"], row["levels_left"]), (row["peer_seconds"], theirs["levels_left"]))
+    least = row["seconds_min"], row["peer_seconds_min"]
+    both = tuple(zip(least, (row["levels_left"], theirs["levels_left"]), strict=True))
     body = [
-        [f"seconds, {row['threads']} thread", *(number(seconds, 3) for seconds, _ in both)],
+        [f"seconds, {row['threads']} thread, least", *(number(seconds, 3) for seconds in least)],
+        ["median", *(number(row[f"{side}seconds"], 3) for side in ("", "peer_"))],
         ["levels from one to the next", *(levels for _, levels in both)],
         ["seconds for each of these levels", *(number(seconds / levels) for seconds, levels in both)],
         ["bits in the worst slot", number(row["precision_bits"], 3), number(theirs["precision_bits"], 3)],
@@ -50,13 +52,15 @@ def text(row: Row) -> str:
     return "\n".join(
         [
             f"`{row['command']}`, of commit {row['commit']},",
-            f"on {row['machine']}. Over {row['ciphertexts']} ciphertexts",
+            f"on {row['machine']}, at a load of {number(row['load'])}",
+            f"by other work: the least times tell most, theirs are {number(row['speedup_of_least'])} times ours. Over "
+            f"{row['ciphertexts']} ciphertexts",
             f"the worst slot of ours has {number(row['precision_bits'], 3)} bits, where "
             f"{number(row['predicted_bits'], 3)} are predicted.",
             "",
             table(("", "ours", row["peer"]), body),
             "",
-            "Seconds of our steps: "
+            "Seconds of our steps, medians: "
             + ", ".join(f"{name} {number(row[f'{field}_seconds'])}" for name, field in STEPS)
             + ".",
         ]

@@ -79,6 +79,7 @@ def test_the_row_of_bootstrapping_is_right() -> None:
     assert row["command"].startswith("cipherblas bench bootstrap ") and row["commit"]
     assert row["params"]["security"] == row["peer_params"]["security"] == 128
     assert row["predicted_bits"] <= row["precision_bits"] <= row["predicted_bits"] + 4
+    assert row["ciphertexts"] >= 100 and len(row["bits_in_a_row"]) == 10
 
 
 def test_rows_of_ranks_are_right() -> None:
