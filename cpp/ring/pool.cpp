@@ -44,8 +44,12 @@ std::size_t max_idle_bytes() {
     return static_cast<std::size_t>(total_memory().value_or(std::uint64_t{4} << 30) / 4);
 }
 
-// By so much idle blocks may make the pool larger than the blocks that were ever in use together.
+// By so much idle blocks may make the pool larger than the blocks that were ever in use together: where levels change, so do
+// the sizes of blocks, and pages that go back to the system are cleared when they return (a fifth of a bootstrap at N = 2^15).
 constexpr std::size_t kSpareBytes = std::size_t{32} << 20;
+constexpr std::size_t kSpareShare = 16;
+
+std::size_t spare_bytes(std::size_t most_lent) { return std::max(kSpareBytes, most_lent / kSpareShare); }
 
 // Eight sizes per power of two: at most 12.5% of a block is unused, and few sizes make reuse likely.
 std::size_t block_size(std::size_t bytes) {
@@ -246,7 +250,7 @@ class Pool {
                 return data;
             }
             // New memory: what idles must not make the pool larger than what was in use together, by much.
-            surplus = idle_beyond(most_lent_bytes_ + kSpareBytes - lent_bytes_);
+            surplus = idle_beyond(most_lent_bytes_ + spare_bytes(most_lent_bytes_) - lent_bytes_);
         }
         void* data = replace(surplus, size);
         if (data == nullptr) {
