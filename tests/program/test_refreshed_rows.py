@@ -171,7 +171,7 @@ def test_clear_factors_on_both_sides_have_no_places() -> None:
     client = program.client()
     found = client.decrypt(program.server(client.evaluation_keys()).run(client.encrypt(values)))
     error = np.abs(found - program.evaluate(values)).max()
-    assert error < min(program.plan.error, 0.1 * np.abs(found).max())
+    assert error < min(program.plan.error, 0.3 * np.abs(found).max())
 
 
 def test_a_factor_that_is_a_result_too() -> None:
