@@ -229,8 +229,8 @@ def polynomial_weights(layer: Layer, scores: Any, values: list[Any]) -> Any:
     """Values weighted by polynomials of the scores, normalised by a polynomial of their mean."""
     ranges, (centre, reach) = layer.ranges, centred(layer.ranges)
     again = cb.refresh if layer.refreshed else lambda value: value
-    weights = cb.assume(cb.polynomial(again(scores), exponential()), 1.01 * np.exp(SCORES))
-    weights, (tokens, width) = cb.split(weights, len(values), axis=1), values[0].shape
+    exponentials = cb.assume(cb.polynomial(again(scores), exponential()), 1.01 * np.exp(SCORES))
+    weights, (tokens, width) = cb.split(exponentials, len(values), axis=1), values[0].shape
     # Of every query, once for each entry of its result.
     ones = np.full((tokens, width), 1 / tokens / reach)
     means = joined([bounded(each @ ones, ranges.largest / reach) for each in weights])
@@ -276,7 +276,7 @@ def encrypted(program: cb.Program, x: Matrix, heads: int) -> Matrix:
     started = time.perf_counter()
     found: Matrix = client.decrypt(server.run(message))
     print(f"{time.perf_counter() - started:.2f} s, {server.seconds:.2f} s of it on the server, of which")
-    for part, seconds in seconds_of_parts(server.node_seconds, *x.shape, heads).items():
+    for part, seconds in seconds_of_parts(server.node_seconds, x.shape[0], x.shape[1], heads).items():
         print(f"  {part:<20} {seconds:8.3f} s")
     return found
 

@@ -33,6 +33,15 @@ def attention(X: Any, cuts: Any = 2, heads: int = 2, by: int = 1) -> Any:
     return cb.assume(found, 400.0) @ LAST
 
 
+def across(X: Any) -> Any:
+    """Columns of a joined value, from the middle of one head to that of the next, of which less is promised."""
+    queries, keys = (cb.split(X @ part, 2, axis=1) for part in (QUERY, KEY))
+    scores = [cb.assume(q @ k.T, 8.0) for q, k in zip(queries, keys, strict=True)]
+    weights = cb.square(cb.refresh(cb.joined([scores[0], 0.25 * scores[1]], axis=1)))
+    _, some, _ = cb.split(weights, [13, 33], axis=1)
+    return cb.assume(cb.assume(some, 50.0) @ (X @ VALUE), 400.0) @ LAST
+
+
 def rows_of(X: Any) -> Any:
     """Joined and cut along rows, one part longer than the other."""
     parts = cb.split(WHOLE @ cb.square(X), [2], axis=0)
@@ -50,7 +59,9 @@ def turned(X: Any) -> Any:
 # What is computed, of X of a shape, the error that is allowed, and how often a modulus is raised.
 PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[int, int], float, int]] = {
     "heads": (attention, (32, 7), 1e3, 1),
-    "heads of which rows share no element": (attention, (20, 7), 1e3, 1),
+    "heads that begin within an element": (attention, (20, 7), 1e3, 1),
+    "heads of unequal widths": (lambda X: attention(X, cuts=[3, 4, 9], heads=4), (12, 7), 1e3, 1),
+    "parts across heads, with smaller bounds": (across, (20, 7), 20.0, 1),
     "rows": (rows_of, (9, 5), 40.0, 1),
     "what lies by rows, along columns": (turned, (9, 5), 2.0, 1),
 }

@@ -168,8 +168,8 @@ class Placing:
 
     Attributes:
         each: r, the distance of entries that are spread over a row.
-        first: of `each` entries that stand together instead: entry first + j at the bit-reversed number j; None: all
-            are spread.
+        first: of `each` entries that stand together instead: entry first + j at the bit-reversed number j, those before
+            the first one being zeros; None: all are spread.
         negative: at the powers of X^-1 instead of those of X.
     """
 
@@ -184,8 +184,8 @@ class Placing:
         if self.first is None:
             found[:, : cols * self.each : self.each] = matrix
             return found
-        part = matrix[:, self.first : self.first + self.each]
-        places = bit_reversed(self.each)[: part.shape[1]]
+        part = matrix[:, max(self.first, 0) : self.first + self.each]
+        places = bit_reversed(self.each)[max(-self.first, 0) :][: part.shape[1]]
         if not self.negative:
             found[:, places] = part
         else:  # X^-t = -X^(N - t)

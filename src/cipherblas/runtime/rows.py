@@ -548,7 +548,7 @@ def _inner(run: RowRun, node: Expression, wish: Wish, scales: tuple[float, float
     scale = wish.scale / held.scale if wish.matched else others
     ys = [
         run.value(other, Wish(by_columns, scale, held.limbs, placing=Placing(each, first, negative=True)))
-        for first in range(0, terms, each)
+        for first in range(-held.first, terms, each)
     ]
     rows = inner_product(run.run.evaluators, held, [y.first() for y in ys], terms)
     return run.result(node.shape, by_columns, [rows], x.unit * ys[0].unit)

@@ -549,15 +549,17 @@ class RowsEvaluator(ABC):
         return self.make((rows, cols), x.limbs, x.scale, x.bound, x.noise, x.bias, data)
 
     def rows_of(self, x: Rows, start: int, stop: int) -> Rows:
-        """Rows start to stop - 1, and the ring elements they came from, where the first row begins one. Free."""
+        """Rows start to stop - 1, and the ring elements that they came from, where they did. Free."""
         if (start, stop) == (0, x.shape[0]):
             return x
         data = self._rows_data(x, start, stop)
         shape = (stop - start, x.shape[1])
         found = self.make(shape, x.limbs, x.scale, x.bound, x.noise, x.bias, data, source=x)
-        each = self.n // x.shape[1] or 1
-        if x.packed is not None and start % each == 0:
-            found.packed = x.packed[start // each : -(-stop // each)]
+        if x.packed is not None:
+            each = self.n // x.shape[1]
+            begin, end = x.first + start, x.first + stop
+            found.packed, found.first = x.packed[begin // each : -(-end // each)], begin % each
+            found.others = max(x.others, x.scale * x.bound)
         return found
 
     def stack(self, xs: Sequence[Rows]) -> Rows:

@@ -127,16 +127,22 @@ class Rows(Encryption):
 
     Attributes:
         packed: the data of the ring elements that all rows are in, one after the other, where they came from such.
+        first: rows of others that the first of these elements begins with.
+        others: bound on the messages of those, and of others after the last row.
     """
 
-    __slots__ = ("packed",)
+    __slots__ = ("first", "others", "packed")
     packed: Sequence[Any] | None
+    first: int
+    others: float
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         source = self._source
         same = isinstance(source, Rows) and (self.shape, self.limbs) == (source.shape, source.limbs)
         self.packed = source.packed if same else None  # type: ignore[union-attr]
+        self.first = source.first if same else 0  # type: ignore[union-attr]
+        self.others = source.others if same else 0.0  # type: ignore[union-attr]
 
     def keep_packed(self, datas: Sequence[Any], nbytes: int) -> None:
         """Keep the elements that the rows came from, of so many bytes."""

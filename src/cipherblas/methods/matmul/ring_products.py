@@ -84,9 +84,9 @@ def inner_product(evs: Evaluators, packed: Rows, narrow: Sequence[Rows], terms: 
     Levels: none; the modulus must hold the product of both scales. Keys: relinearisation.
 
     Args:
-        packed: rows j of P by columns, with entries i, as they came from ring elements.
-        narrow: Y by columns in groups of r of its rows: each as many rows of N coefficients as Y has columns, entry j
-            at X^(-t_j).
+        packed: rows j of P by columns, with entries i, as they came from ring elements, which may hold other rows too.
+        narrow: Y by columns in groups of r of its rows, as the elements hold those of P: each as many rows of N
+            coefficients as Y has columns, entry j at X^(-t_j), zeros where the elements hold other rows.
         terms: rows of Y.
 
     Raises:
@@ -106,8 +106,9 @@ def inner_product(evs: Evaluators, packed: Rows, narrow: Sequence[Rows], terms: 
         for data in packed.packed
     ]
     first = narrow[0]
+    message = max(packed.scale * packed.bound, packed.others)  # errors of Y meet what else the elements hold
     x = _Factor(
-        *(packed.scale * packed.bound, terms, packed.noise, packed.noise_of_sums(terms), packed.bias),
+        *(message, terms, packed.noise, packed.noise_of_sums(terms), packed.bias),
         evs.rows.worst_error(packed),
     )
     # All coefficients of P meet errors of Y, those that stand where Y is zero among them.
