@@ -1,10 +1,11 @@
-"""Draws docs/measured/bootstrapping.jsonl, and writes its table into docs/bootstrapping.md.
+"""Draws docs/measured/bootstrapping.jsonl and bootstrapping-batches.jsonl, and writes their tables into
+docs/bootstrapping.md.
 
 usage: draw_bootstrapping.py [--write] [--pictures FOLDER]
 
-Without arguments it prints the table. The file holds one row, as `cipherblas bench bootstrap --peer openfhe
---ciphertexts N --in-a-row N --json` printed it, with the `command` and the `commit` of the package. Pictures need
-matplotlib.
+Without arguments it prints the tables. The first file holds one row, as `cipherblas bench bootstrap --peer openfhe
+--ciphertexts N --in-a-row N --json` printed it, with the `command` and the `commit` of the package; the second one
+those of a run with `--batch … --shared`, the first of which has these, too. Pictures need matplotlib.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 from measured_pages import MEASURED, ROOT, Row, main, number, table
 
 ROW = MEASURED / "bootstrapping.jsonl"
+BATCHES = MEASURED / "bootstrapping-batches.jsonl"
 PAGE = ROOT / "docs" / "bootstrapping.md"
 PARAMETERS = (("limbs", "limbs"), ("digits", "dnum"), ("log2(Q)", "logq"), ("log2(P)", "logp"))
 SIZES = (("evaluation keys, GiB", "key_bytes"), ("peak of the process, GiB", "peak_bytes"))
@@ -67,6 +69,45 @@ def text(row: Row) -> str:
     )
 
 
+def of_batches() -> str:
+    """What a ciphertext takes by itself, two by two, and with an a part that pairs share."""
+    single, *batches = [json.loads(line) for line in BATCHES.read_text(encoding="utf-8").splitlines()]
+    body = [["1", "", number(single["cpu_seconds"], 3), "1", "", *_of_all(single)]]
+    for row in batches:
+        each = row["cpu_seconds"] / row["batch"]
+        converted = row.get("to_shared_seconds"), row.get("from_shared_seconds")
+        apart = "" if None in converted else " + ".join(number(part / row["batch"]) for part in converted)
+        way = f"shared a, r = {row['secrets']}" if "secrets" in row else "two by two"
+        body.append(
+            [
+                row["batch"],
+                way,
+                number(each, 3),
+                number(single["cpu_seconds"] / each, 3),
+                apart,
+                *_of_all(row),
+            ]
+        )
+    titles = (
+        *("ciphertexts", "", "processor seconds for one", "throughput", "of these there and back"),
+        *("keys, GiB", "bits of the worst slot"),
+    )
+    return "\n".join(
+        [
+            f"`{single['command']}`, of commit {single['commit']},",
+            f"on {single['machine']}, {single['threads']} thread. Over {single['ciphertexts']} ciphertexts one by one",
+            f"the worst slot has {number(single['precision_bits'], 3)} bits, where "
+            f"{number(single['predicted_bits'], 3)} are predicted.",
+            "",
+            table(titles, body),
+        ]
+    )
+
+
+def _of_all(row: Row) -> list[str]:
+    return [number(row["key_bytes"] / GIB), number(row["precision_bits"], 3)]
+
+
 def precision(row: Row) -> Any:
     """Bits of the worst slot after every refresh of one ciphertext."""
     from matplotlib.figure import Figure
@@ -88,7 +129,7 @@ def precision(row: Row) -> Any:
 
 def tables() -> dict[tuple[Path, str], str]:
     """Page and name → text."""
-    return {(PAGE, "measured"): text(measured())}
+    return {(PAGE, "measured"): text(measured()), (PAGE, "batches"): of_batches()}
 
 
 def figures() -> dict[str, Any]:

@@ -82,6 +82,21 @@ def test_the_row_of_bootstrapping_is_right() -> None:
     assert row["ciphertexts"] >= 100 and len(row["bits_in_a_row"]) == 10
 
 
+def test_rows_of_batches_are_right() -> None:
+    """One by one, and both ways of every batch, which are as precise as is predicted."""
+    single, *batches = PAGES.rows(BOOTSTRAPPING.BATCHES)
+    assert single["command"].startswith("cipherblas bench bootstrap ") and single["commit"]
+    assert " --shared" in single["command"] and len(batches) >= 2
+    assert single["predicted_bits"] <= single["precision_bits"] <= single["predicted_bits"] + 4
+    ways = [(row["batch"], "secrets" in row) for row in batches]
+    assert ways == [
+        (number, shared) for number in sorted({batch for batch, _ in ways}) for shared in (False, True)
+    ]
+    for row in batches:
+        assert row["params"] == single["params"] and row["machine"] == single["machine"]
+        assert row["predicted_bits"] <= row["precision_bits"]
+
+
 def test_rows_of_ranks_are_right() -> None:
     """Of each class and method, on 1 to 256 ranks of the model; real ones of every way to share."""
     rows = PAGES.rows(RANKS.ROWS)
