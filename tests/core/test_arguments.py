@@ -150,7 +150,7 @@ BAD: list[tuple[str, Call]] = [
     ("output 0, baby step: expected", lambda: C.baby_sums(CT, [(5, 0)], [KEY], [[(1, 0)]], [])),
     ("output 0, plaintext: expected", lambda: C.baby_sums(CT, [(5, 0)], [KEY], [[(0, 0)]], [])),
     ("at least one ciphertext", lambda: transform([], sources=[])),
-    ("sources: expected 2 components", lambda: transform([], sources=[CT3])),
+    ("source 0: expected an even number of components", lambda: transform([], sources=[CT3])),
     ("equal limbs", lambda: transform([], sources=[CT, CT[:, :2]])),
     ("'limb' or 'rotation', got 'both'", lambda: transform([], order="both")),
     ("outputs: expected 0 to", lambda: transform([], outputs=-1)),

@@ -14,9 +14,9 @@ from cipherblas.planner import chains
 from cipherblas.planner.sizing import budget_bits
 
 
-@pytest.mark.parametrize(("log_n", "working", "digits"), [(16, 15, 3), (16, 8, 3), (15, 3, 5)])
+@pytest.mark.parametrize(("log_n", "working", "digits"), [(16, 15, 3), (16, 8, 3), (15, 3, 8)])
 def test_as_few_digits_as_security_allows(log_n: int, working: int, digits: int) -> None:
-    """Divided by numbers of limbs, 15 levels at N = 2^16 take four digits, and 3 at 2^15 six."""
+    """Digits of about equal bits: at N = 2^16 one fewer than digits of equal numbers of limbs would be."""
     n = 1 << log_n
     found = chains.chains(n, working, budget_bits(n, 128, False))
     assert len(found[-1].digit_limbs or ()) == digits
