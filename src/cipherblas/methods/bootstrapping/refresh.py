@@ -385,7 +385,8 @@ class Bootstrapping:
             u = ev.absorb(ev.linear_transform(u, steps), 1 / len(steps))
             u = ev.bounded(ev.assume_errors(u, errors, ev.worst_error(u)), most)
         size = float(ev.params.q[u.limbs - len(self.up) - 1])  # of the limbs of EvalMod
-        factor = size / (2 * u.scale)
+        # Scales of ciphertexts that wait at others differ in their last bits here: rounded, they share what is encoded.
+        factor = _rounded(size / (2 * u.scale))
         repeated, cut = ev.slots // held, not self.repeated
         for index, transform in enumerate(
             coefficients_to_slots(held, self.up, factor, repeated=repeated, cut=cut)
@@ -437,6 +438,12 @@ def _bootstrapping(log_slots: int, ratio_bits: float) -> Bootstrapping:
     return Bootstrapping(
         _shares(log_slots, down), _shares(log_slots, up), ModularReduction(RANGE, DEGREE, 0), ratio_bits
     )
+
+
+def _rounded(number: float, bits: int = 32) -> float:
+    """A positive number to so many bits."""
+    mantissa, exponent = math.frexp(number)
+    return math.ldexp(round(math.ldexp(mantissa, bits)), exponent - bits)
 
 
 def _shares(number: int, parts: int) -> tuple[int, ...]:
