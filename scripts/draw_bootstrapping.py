@@ -54,8 +54,8 @@ def text(row: Row) -> str:
     return "\n".join(
         [
             f"`{row['command']}`, of commit {row['commit']},",
-            f"on {row['machine']}, at a load of {number(row['load'])}",
-            f"by other work: the least times tell most, theirs are {number(row['speedup_of_least'])} times ours. Over "
+            f"on {row['machine']}, at a load of {number(row['load'])},",
+            f"1 of it this thread: by the least times theirs are {number(row['speedup_of_least'])} times ours. Over "
             f"{row['ciphertexts']} ciphertexts",
             f"the worst slot of ours has {number(row['precision_bits'], 3)} bits, where "
             f"{number(row['predicted_bits'], 3)} are predicted.",

@@ -36,6 +36,7 @@ from cipherblas.evaluators.slots.worst_case import WorstCase
 from cipherblas.methods.bootstrapping.embedding import coefficients_to_slots, slots_to_coefficients
 from cipherblas.methods.bootstrapping.modular_reduction import ModularReduction
 from cipherblas.methods.bootstrapping.refresh import Bootstrapping, bootstrapping_of
+from cipherblas.planner.chains import chain
 from cipherblas.rlwe.rings import RingShape
 from tests.support.reference_engine import ReferenceEngine
 
@@ -504,3 +505,19 @@ def test_keys_that_are_read_from_a_file() -> None:
         streamed = Native(one.params, keys)
         x = streamed.fresh(ct.data, bound=1.0, limbs=ct.limbs)
         np.testing.assert_array_equal(one.method.run(streamed, x, real=False).data, expected)
+
+
+def test_all_scales_share_what_coefficients_to_slots_encodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    factors = []
+
+    def recorded(slots: int, sizes: Any, factor: float, **options: Any) -> Any:
+        factors.append(factor)
+        return coefficients_to_slots(slots, sizes, factor, **options)
+
+    monkeypatch.setattr("cipherblas.methods.bootstrapping.refresh.coefficients_to_slots", recorded)
+    params = chain(1 << 15, WORKING, 8).parameters(128, insecure=False)
+    method, ev = bootstrapping_of(params), Symbolic(params)
+    random = np.random.default_rng(0)
+    for scale in 2.0 ** random.uniform(38, 40, 12):
+        method.run(ev, ev.fresh(None, bound=1.0, limbs=method.levels_before + 1, scale=float(scale)))
+    assert len(factors) == 12 and len(set(factors)) == 1
