@@ -88,30 +88,40 @@ void multiply_scalar(const Context& context, const CiphertextView& x,
     });
 }
 
-void scaled_sum(const Context& context, const std::vector<CiphertextView>& terms,
-                const std::vector<std::vector<std::uint64_t>>& residues,
-                const std::vector<std::uint64_t>& constant, const CiphertextSpan& out) {
+void scaled_sums(const Context& context, const std::vector<ScaledSum>& sums) {
     constexpr std::size_t kChunk = 1024;  // words, of a sum that stays in the first-level cache
     const Kernels& k = kernels();
-    const std::size_t limbs = static_cast<std::size_t>(out.limbs);
-    parallel_rows(static_cast<std::size_t>(out.components) * limbs, out.n, terms.size(),
+    std::size_t components = 0, limbs = 0, terms = 0;
+    for (const ScaledSum& sum : sums) {
+        components = std::max(components, static_cast<std::size_t>(sum.out.components));
+        limbs = std::max(limbs, static_cast<std::size_t>(sum.out.limbs));
+        terms += sum.terms.size();
+    }
+    // The chunk of a term that several sums read is in a cache when the second one does.
+    const auto add_up = [&](const ScaledSum& sum, int c, int i, std::size_t offset, std::size_t words) {
+        const Modulus& m = context.modulus(i);
+        const std::size_t limb = static_cast<std::size_t>(i);
+        alignas(64) std::uint64_t product[kChunk];
+        std::uint64_t* const total = sum.out.limb(c, i) + offset;
+        for (std::size_t t = 0; t < sum.terms.size(); ++t) {
+            k.mul_scalar(t == 0 ? total : product, sum.terms[t].limb(c, i) + offset, sum.residues[t][limb],
+                         words, m);
+            if (t > 0) k.add(total, total, product, words, m);
+        }
+        if (c > 0 || sum.constant[limb] == 0) return;
+        std::fill_n(product, words, sum.constant[limb]);
+        k.add(total, total, product, words, m);
+    };
+    parallel_rows(components * limbs, context.n(), terms,
                   [&](std::size_t row, std::size_t offset, std::size_t count) {
-                      const int c = static_cast<int>(row / limbs);
-                      const std::size_t i = row % limbs;
-                      const Modulus& m = context.modulus(static_cast<int>(i));
-                      alignas(64) std::uint64_t product[kChunk];
+                      const int c = static_cast<int>(row / limbs), i = static_cast<int>(row % limbs);
                       for (std::size_t start = 0; start < count; start += kChunk) {
                           const std::size_t words = std::min(kChunk, count - start);
-                          std::uint64_t* const sum = out.limb(c, static_cast<int>(i)) + offset + start;
-                          for (std::size_t t = 0; t < terms.size(); ++t) {
-                              const std::uint64_t* const x =
-                                  terms[t].limb(c, static_cast<int>(i)) + offset + start;
-                              k.mul_scalar(t == 0 ? sum : product, x, residues[t][i], words, m);
-                              if (t > 0) k.add(sum, sum, product, words, m);
+                          for (const ScaledSum& sum : sums) {
+                              if (c < sum.out.components && i < sum.out.limbs) {
+                                  add_up(sum, c, i, offset + start, words);
+                              }
                           }
-                          if (c > 0 || constant[i] == 0) continue;
-                          std::fill_n(product, words, constant[i]);
-                          k.add(sum, sum, product, words, m);
                       }
                   });
 }

@@ -23,10 +23,15 @@ void multiply_plain(const Context& context, const CiphertextView& x, const Polyn
 // x c; residues[i] = c mod q_i.
 void multiply_scalar(const Context& context, const CiphertextView& x,
                      const std::vector<std::uint64_t>& residues, const CiphertextSpan& out);
-// sum_t x_t c_t + (c, 0, ...): residues[t][i] = c_t mod q_i, constant[i] = c mod q_i. Every term has all components.
-void scaled_sum(const Context& context, const std::vector<CiphertextView>& terms,
-                const std::vector<std::vector<std::uint64_t>>& residues,
-                const std::vector<std::uint64_t>& constant, const CiphertextSpan& out);
+// out = sum_t x_t c_t + (c, 0, ...): residues[t][i] = c_t mod q_i, constant[i] = c mod q_i. Every term has all components.
+struct ScaledSum {
+    std::vector<CiphertextView> terms;
+    std::vector<std::vector<std::uint64_t>> residues;
+    std::vector<std::uint64_t> constant;
+    CiphertextSpan out;
+};
+// All of them in one pass: terms that several of them have are read once.
+void scaled_sums(const Context& context, const std::vector<ScaledSum>& sums);
 
 // out (+)= sum_t left_t right_t, three components; factors have two. No relinearisation.
 void multiply_sum(const Context& context, const std::vector<CiphertextView>& lefts,

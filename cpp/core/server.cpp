@@ -11,8 +11,8 @@
 #include "core/arrays.h"
 #include "ring/aligned.h"
 #include "ring/threads.h"
-#include "rlwe/baby_steps.h"
 #include "rlwe/encryption.h"
+#include "rlwe/giant_steps.h"
 #include "rlwe/transform.h"
 
 namespace cipherblas::core {
@@ -73,33 +73,42 @@ Words multiply_scalar_by(const Context& context, const AnyArray& ct, const nb::o
     return result.array();
 }
 
-Words scaled_sum_of(const Context& context, const std::vector<AnyArray>& cts,
-                    const std::vector<nb::object>& values, const nb::object& constant) {
-    if (cts.empty() || cts.size() != values.size()) {
-        fail("values", "as many as ciphertexts, at least 1", std::to_string(values.size()));
-    }
+// Ciphertexts of a sum, as many integers, and a constant.
+using Scaled = std::tuple<std::vector<AnyArray>, std::vector<nb::object>, nb::object>;
+
+std::vector<Words> scaled_sums_of(const Context& context, const std::vector<Scaled>& given) {
     std::vector<Ciphertext> arguments;
-    std::vector<CiphertextView> terms;
-    std::vector<std::vector<std::uint64_t>> residues;
-    for (std::size_t t = 0; t < cts.size(); ++t) {
-        arguments.emplace_back(context, cts[t], "cts", kMostComponents);
-        terms.push_back(arguments.back().view());
-        const CiphertextView& first = terms.front();
-        if (terms.back().limbs != first.limbs || terms.back().components != first.components) {
-            fail(
-                "cts",
-                std::to_string(first.components) + " components of " + std::to_string(first.limbs) + " limbs",
-                std::to_string(terms.back().components) + " of " + std::to_string(terms.back().limbs));
+    std::vector<ScaledSum> sums;
+    std::vector<CiphertextResult> results;
+    for (const auto& [cts, values, constant] : given) {
+        if (cts.empty() || cts.size() != values.size()) {
+            fail("values", "as many as ciphertexts, at least 1", std::to_string(values.size()));
         }
-        residues.push_back(residues_of(context, values[t], first.limbs));
+        ScaledSum sum;
+        for (std::size_t t = 0; t < cts.size(); ++t) {
+            arguments.emplace_back(context, cts[t], "cts", kMostComponents);
+            sum.terms.push_back(arguments.back().view());
+            const CiphertextView &first = sum.terms.front(), &last = sum.terms.back();
+            if (last.limbs != first.limbs || last.components != first.components) {
+                fail("cts",
+                     std::to_string(first.components) + " components of " + std::to_string(first.limbs) +
+                         " limbs",
+                     std::to_string(last.components) + " of " + std::to_string(last.limbs));
+            }
+            sum.residues.push_back(residues_of(context, values[t], first.limbs));
+        }
+        sum.constant = residues_of(context, constant, sum.terms.front().limbs);
+        results.emplace_back(context, sum.terms.front().components, sum.terms.front().limbs);
+        sum.out = results.back().span();
+        sums.push_back(std::move(sum));
     }
-    const std::vector<std::uint64_t> added = residues_of(context, constant, terms.front().limbs);
-    CiphertextResult result(context, terms.front().components, terms.front().limbs);
     {
         const nb::gil_scoped_release release;
-        scaled_sum(context, terms, residues, added, result.span());
+        scaled_sums(context, sums);
     }
-    return result.array();
+    std::vector<Words> arrays;
+    for (CiphertextResult& result : results) arrays.push_back(result.array());
+    return arrays;
 }
 
 // The accumulator that a caller passed, updated in place, or a new one.
@@ -336,35 +345,42 @@ PlaintextView plaintext_rows(const Context& context, const AnyArray& plaintext, 
     return {nullptr, rows.back().data(), static_cast<int>(limbs), false};
 }
 
-std::vector<Words> baby_sums(const Context& context, const AnyArray& source,
-                             const std::vector<std::tuple<std::uint64_t, int>>& babies,
-                             const std::vector<AnyArray>& keys,
-                             const std::vector<std::vector<std::tuple<int, int>>>& outputs,
-                             const std::vector<AnyArray>& plaintexts) {
-    const Ciphertext x(context, source, "source", kMostComponents);
+// Galois element, number of the key or -1, and (baby step, plaintext) of each term.
+using Giant = std::tuple<std::uint64_t, int, std::vector<std::tuple<int, int>>>;
+
+std::vector<Words> giant_steps(const Context& context, const std::vector<AnyArray>& sources,
+                               const std::vector<std::tuple<std::uint64_t, int>>& babies,
+                               const std::vector<Giant>& giants, const std::vector<AnyArray>& keys,
+                               const std::vector<AnyArray>& plaintexts) {
+    if (sources.empty()) fail("sources", "at least one ciphertext", "none");
+    const Factors inputs(context, sources, "sources", kMostComponents);
+    const CiphertextView& first = inputs.views.front();
+    if (first.limbs < 2) fail("limbs", "at least 2 for a rescale", std::to_string(first.limbs));
     std::vector<SwitchingKey> key_arguments;
     PackedRows rows;
-    BabySums sums;
-    sums.source = x.view();
-    for (const auto& [galois, key] : babies) sums.babies.push_back({galois, key});
+    GiantSteps steps;
+    steps.sources = inputs.views;
+    for (const auto& [galois, key] : babies) steps.babies.push_back({galois, key});
+    for (const auto& [galois, key, terms] : giants) {
+        steps.giants.push_back({{galois, key}, {}});
+        for (const auto& [baby, plaintext] : terms) steps.giants.back().terms.push_back({baby, plaintext});
+    }
     for (const AnyArray& key : keys) {
         key_arguments.emplace_back(context, key, "keys");
-        sums.keys.push_back(key_arguments.back().view());
+        steps.keys.push_back(key_arguments.back().view());
     }
     for (const AnyArray& plaintext : plaintexts) {
-        sums.plaintexts.push_back(plaintext_rows(context, plaintext, rows));
+        steps.plaintexts.push_back(plaintext_rows(context, plaintext, rows));
     }
     std::vector<CiphertextResult> results;
     std::vector<std::uint64_t*> data;
-    for (const auto& terms : outputs) {
-        sums.outputs.emplace_back();
-        for (const auto& [baby, plaintext] : terms) sums.outputs.back().push_back({baby, plaintext});
-        results.emplace_back(context, x.view().components, x.view().limbs);
+    for (std::size_t s = 0; s < sources.size(); ++s) {
+        results.emplace_back(context, first.components, first.limbs - 1);
         data.push_back(results.back().span().data);
     }
     {
         const nb::gil_scoped_release release;
-        run_baby_sums(context, sums, data.data());
+        run_giant_steps(context, steps, data.data());
     }
     std::vector<Words> arrays;
     for (CiphertextResult& result : results) arrays.push_back(result.array());
@@ -436,9 +452,11 @@ void bind_server(nb::class_<Context>& context) {
         .def("multiply_plain", &with_plaintext<multiply_plain>, "ct"_a, "pt_montgomery"_a,
              "ct pt; pt (limbs, N) in NTT Montgomery form. The scales multiply; no level is spent.")
         .def("multiply_scalar", &multiply_scalar_by, "ct"_a, "value"_a, "ct times an integer of any size.")
-        .def(
-            "scaled_sum", &scaled_sum_of, "cts"_a, "values"_a, "constant"_a,
-            "sum of ct_t value_t, and a constant in every slot of the first component: integers of any size.")
+        .def("scaled_sums", &scaled_sums_of, "sums"_a,
+             "Of every sum (cts, values, constant) that of ct_t value_t, and a constant in every slot of the "
+             "first "
+             "component:\n"
+             "integers of any size. A ciphertext that several sums have is read once.")
         .def("multiply_sum", &multiply_sum_of, "lefts"_a, "rights"_a, "accumulator"_a.none() = nb::none(),
              "(accumulator +) sum of left_t right_t with three components; the accumulator is updated in "
              "place.")
@@ -462,15 +480,15 @@ void bind_server(nb::class_<Context>& context) {
         .def("relinearise", &relinearise_with, "ct3"_a, "key"_a, "rescale"_a = false,
              "(b, a, c2) -> (b, a) with the key of s^2; with `rescale` divided by the last limb in the same "
              "ModDown.")
-        .def("baby_sums", &baby_sums, "source"_a, "babies"_a, "keys"_a, "outputs"_a, "plaintexts"_a,
-             "For every output the sum of plaintext * automorphism(source), with one ModDown each; each "
-             "automorphism is\n"
-             "made once.\n\n"
-             "source, keys: as of linear_transform. "
-             "babies: (galois, key index, or -1 for 1 alone). outputs: lists of (baby index, plaintext "
-             "index). "
-             "Plaintexts:\n"
-             "uint64 (limbs + k, N) in NTT Montgomery form.")
+        .def("giant_steps", &giant_steps, "sources"_a, "babies"_a, "giants"_a, "keys"_a, "plaintexts"_a,
+             "Of each source the sum of automorphism_g(sum of plaintext * automorphism_b(source)), divided "
+             "by the "
+             "last limb in\n"
+             "the same ModDown. Keys and plaintexts are read once for all sources.\n\n"
+             "sources, keys: as of linear_transform. babies: (galois, key index, or -1 for 1 alone). giants: "
+             "the "
+             "same, and a list\n"
+             "of (baby index, plaintext index). Plaintexts: uint64 (limbs + k, N) in NTT Montgomery form.")
         .def("linear_transform", &linear_transform, "sources"_a, "terms"_a, "keys"_a, "plaintexts"_a,
              "outputs"_a, "rescale"_a, "order"_a,
              "Sums of plaintext * automorphism(source) with one ModDown per output.\n\n"

@@ -234,23 +234,28 @@ void* replace(const Blocks& blocks, std::size_t size) {
 
 class Pool {
   public:
-    void* take(std::size_t size) {
+    // A block of that size, or of the one that `size` is set to then.
+    void* take(std::size_t& size) {
         check_room(size);
         Blocks surplus;
         {
             const std::lock_guard<std::mutex> guard(lock_);
-            const auto found = idle_.find(size);
-            const bool idle = found != idle_.end() && !found->second.empty();
             lent_bytes_ += size;
             most_lent_bytes_ = std::max(most_lent_bytes_, lent_bytes_);
-            if (idle) {
+            // New memory: what idles must not make the pool larger than what was in use together, by much.
+            const std::size_t most_idle = most_lent_bytes_ + spare_bytes(most_lent_bytes_) - lent_bytes_;
+            auto found = idle_.lower_bound(size);
+            while (found != idle_.end() && found->second.empty()) ++found;
+            if (found != idle_.end() &&
+                (found->first == size || (idle_bytes_ > most_idle && found->first <= size + size / 4))) {
                 void* const data = found->second.back();
                 found->second.pop_back();
-                idle_bytes_ -= size;
+                idle_bytes_ -= found->first;
+                lent_bytes_ += found->first - size;
+                size = found->first;
                 return data;
             }
-            // New memory: what idles must not make the pool larger than what was in use together, by much.
-            surplus = idle_beyond(most_lent_bytes_ + spare_bytes(most_lent_bytes_) - lent_bytes_);
+            surplus = idle_beyond(most_idle);
         }
         void* data = replace(surplus, size);
         if (data == nullptr) {
@@ -349,7 +354,7 @@ void check_room(std::size_t bytes) {
 }
 
 Buffer::Buffer(std::size_t bytes) {
-    const std::size_t size = block_size(bytes);
+    std::size_t size = block_size(bytes);
     data_ = pool().take(size);
     capacity_ = size;
     LEND_MEMORY(data_, bytes);

@@ -158,6 +158,7 @@ void ExtendedLimbs::take(int target, int part, DigitRange range, DigitParts& par
 
 void ExtendedLimbs::take_own(std::size_t source, int target, DigitParts& parts) const {
     const int owner = (*decompositions_)[source]->owner(target);
+    if (owner < 0 && plan_->sources[source].extended) parts.owned_ = parts.range_.begin == 0;
     if (!parts.range_.has(owner)) return;
     parts.owned_ = true;
     const std::size_t own = parts.first_digit_[source] + static_cast<std::size_t>(owner - parts.range_.begin);
@@ -253,8 +254,8 @@ void TermSum::gather(const ExtendedLimbs& limbs, std::size_t from, std::size_t t
     std::size_t encoded = 0;
     for (std::size_t i = from; i < to; ++i) {
         const PlannedTerm& term = plan_->terms[i];
-        if (term.key == nullptr && plan_->is_special(limb)) continue;  // a multiple of P
         const PlannedSource& source = plan_->sources[static_cast<std::size_t>(term.source)];
+        if (term.key == nullptr && plan_->is_special(limb) && !source.extended) continue;  // a multiple of P
         RotationTerm r;
         r.permutation = term.permutation.get();
         plan_->add_parts(source, limb, term.key == nullptr || source.keeps_second, r);

@@ -86,11 +86,13 @@ void check_transform(const Context& context, const Transform& t) {
 }  // namespace
 
 void TransformPlan::add_parts(const PlannedSource& source, int limb, bool second, RotationTerm& term) const {
-    if (is_special(limb)) return;
+    if (is_special(limb) && !source.extended) return;
     const Modulus& m = context->modulus(limb);
-    term.add_factor = to_montgomery(extended ? context->conversion(0, 0, true).product(limb) : 1, m);
-    if (source.parts[0].data != nullptr) term.add0 = source.parts[0].limb(limb);
-    if (second && source.parts[1].data != nullptr) term.add1 = source.parts[1].limb(limb);
+    const bool times_p = extended && !source.extended;
+    term.add_factor = to_montgomery(times_p ? context->conversion(0, 0, true).product(limb) : 1, m);
+    const int row = is_special(limb) ? limbs + limb - context->num_q() : limb;
+    if (source.parts[0].data != nullptr) term.add0 = source.parts[0].limb(row);
+    if (second && source.parts[1].data != nullptr) term.add1 = source.parts[1].limb(row);
 }
 
 void add_sources(TransformPlan& plan, const std::vector<CiphertextView>& sources) {

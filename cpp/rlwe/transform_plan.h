@@ -14,7 +14,8 @@ struct PlannedSource {
     SwitchedPolynomial switched;  // multiplied by the secret that a key switches from
     bool decomposed = false;      // some term has a key
     bool keeps_second = false;    // terms with a key add parts[1] too: relinearisation
-    int alike = -1;               // an earlier source of which the same is switched: its digits serve both
+    bool extended = false;  // parts are multiples of P, modulo P as well: special limbs follow the q limbs
+    int alike = -1;         // an earlier source of which the same is switched: its digits serve both
 
     bool has_own_digits() const { return decomposed && alike < 0; }
 };
@@ -42,7 +43,8 @@ struct TransformPlan {
     std::vector<std::size_t> first_term;  // terms of output o: first_term[o] .. first_term[o + 1]
 
     bool is_special(int limb) const { return limb >= context->num_q(); }
-    // Sets what a term adds of the source's own parts at a limb: times P when extended, and so nothing at special limbs.
+    // Sets what a term adds of the source's own parts at a limb: times P when extended, unless the source is, and so nothing
+    // at special limbs.
     void add_parts(const PlannedSource& source, int limb, bool second, RotationTerm& term) const;
 };
 

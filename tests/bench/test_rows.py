@@ -94,7 +94,7 @@ def test_bootstrapping_keeps_what_it_says() -> None:
         in_a_row = list(zip(found["predicted_bits_in_a_row"], found["bits_in_a_row"], strict=True))
         assert len(in_a_row) == 2 and all(predicted <= bits for predicted, bits in in_a_row)
         several = bootstrap.of_a_batch(ours, 3, 1, 0.0, found["seconds"])
-        check(several, bench="bootstrap", batch=3, ciphertexts=3)
+        check(several, bench="bootstrap", batch=3, ciphertexts=6)
         assert several["predicted_bits"] <= several["precision_bits"]
         assert several["share_of_single"] == pytest.approx(several["seconds"] / 3 / found["seconds"])
         if real:

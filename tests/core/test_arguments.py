@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,6 +24,12 @@ WIDE = Ring(n=128, special=1, alpha=1)
 CT_WIDE = WIDE.random_ciphertext(3)
 BLOCK = np.zeros((3, 2, 1, 64), dtype=np.uint64)
 Call = Callable[[], object]
+
+
+def giant_steps(
+    sources: Any = (CT,), babies: Any = ((5, 0),), giants: Any = ((1, -1, []),), keys: Any = (KEY,)
+) -> Any:
+    return C.giant_steps(list(sources), list(babies), list(giants), list(keys), [])
 
 
 def transform(
@@ -142,13 +149,19 @@ BAD: list[tuple[str, Call]] = [
     ("added: expected 3 limbs, got 2", lambda: C.multiply_rescale(CT, CT, KEY, 1, CT[:, :2], 1, 0)),
     ("2 limbs for a rescale, got 1", lambda: C.multiply_rescale(CT[:, :1], CT[:, :1], KEY, 1, None, 0, 0)),
     ("2 limbs for a rescale, got 1", lambda: C.relinearise(CT3[:, :1], KEY, True)),
-    ("one with a key, got none", lambda: C.baby_sums(CT, [(1, -1)], [], [], [])),
-    ("baby step 0, key: expected a key, got -1", lambda: C.baby_sums(CT, [(5, -1)], [], [], [])),
-    ("baby step 0, key: expected an index below 1", lambda: C.baby_sums(CT, [(5, 1)], [KEY], [], [])),
-    ("key for at least 3 limbs, got 2", lambda: C.baby_sums(CT, [(5, 0)], [RING.random_key(2)], [], [])),
-    ("odd number below 32, got 4", lambda: C.baby_sums(CT, [(4, 0)], [KEY], [], [])),
-    ("output 0, baby step: expected", lambda: C.baby_sums(CT, [(5, 0)], [KEY], [[(1, 0)]], [])),
-    ("output 0, plaintext: expected", lambda: C.baby_sums(CT, [(5, 0)], [KEY], [[(0, 0)]], [])),
+    ("sources: expected at least one ciphertext", lambda: giant_steps(sources=[])),
+    ("equal limbs, got 3 and 2", lambda: giant_steps(sources=[CT, CT[:, :2]])),
+    ("at least 2 for a rescale, got 1", lambda: giant_steps(sources=[CT[:, :1]])),
+    ("baby steps: expected one with a key, got none", lambda: giant_steps(babies=[(1, -1)])),
+    ("giant steps: expected one at least, got none", lambda: giant_steps(giants=[])),
+    ("baby step 0, key: expected a key, got -1", lambda: giant_steps(babies=[(5, -1)])),
+    ("baby step 0, key: expected an index below 1", lambda: giant_steps(babies=[(5, 1)])),
+    ("key for at least 3 limbs, got 2", lambda: giant_steps(keys=[RING.random_key(2)])),
+    ("odd number below 32, got 4", lambda: giant_steps(babies=[(4, 0)])),
+    ("giant step 0, key: expected a key, got -2", lambda: giant_steps(giants=[(1, -2, [])])),
+    ("giant step 0, Galois element: expected an odd number", lambda: giant_steps(giants=[(32, 0, [])])),
+    ("giant step 0, baby step: expected", lambda: giant_steps(giants=[(5, 0, [(1, 0)])])),
+    ("giant step 0, plaintext: expected", lambda: giant_steps(giants=[(5, 0, [(0, 0)])])),
     ("at least one ciphertext", lambda: transform([], sources=[])),
     ("source 0: expected an even number of components", lambda: transform([], sources=[CT3])),
     ("equal limbs", lambda: transform([], sources=[CT, CT[:, :2]])),

@@ -143,14 +143,14 @@ def test_scaled_sum(ring: Ring, components: int) -> None:
         expected = [0 * c for c in ring.polynomials(cts[0])]
         for ct, value in zip(cts[:number], values, strict=False):
             expected = [total + value * c for total, c in zip(expected, ring.polynomials(ct), strict=True)]
-        found = ring.context.scaled_sum(cts[:number], values[:number], constant)
+        (found,) = ring.context.scaled_sums([(cts[:number], values[:number], constant)])
         expected[0] = expected[0].copy()
         expected[0][0] += constant
         same(ring, found, expected)
     with pytest.raises(ValueError, match="at least 1"):
-        ring.context.scaled_sum([], [], 0)
+        ring.context.scaled_sums([([], [], 0)])
     with pytest.raises(ValueError, match="4 limbs"):
-        ring.context.scaled_sum([cts[0], ring.random_ciphertext(3, components)], [1, 2], 0)
+        ring.context.scaled_sums([([cts[0], ring.random_ciphertext(3, components)], [1, 2], 0)])
 
 
 def test_plain_operations(ring: Ring) -> None:

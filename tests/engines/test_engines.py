@@ -9,7 +9,7 @@ import itertools
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -208,10 +208,30 @@ def test_sums_of_scaled_ciphertexts(both: Both, components: int) -> None:
         cts = [both.ciphertext(limbs, components) for _ in values]
         for number, constant in ((1, 0), (2, -5), (len(values), 1 << 80)):
             both.check_ciphertext(
-                lambda e, cts=cts[-number:], constant=constant: e.scaled_sum(
-                    [e.upload(ct) for ct in cts], values[-len(cts) :], constant
-                )
+                lambda e, cts=cts[-number:], constant=constant: e.scaled_sums(
+                    [([e.upload(ct) for ct in cts], values[-len(cts) :], constant)]
+                )[0]
             )
+
+
+def test_sums_of_scaled_ciphertexts_that_share_terms(both: Both) -> None:
+    """Sums of fewer limbs, and of more components, beside others."""
+    x, y = both.ciphertext(both.top), both.ciphertext(both.top)
+    three = both.ciphertext(both.top, 3)
+
+    def sums(e: Engine) -> Any:
+        left, right = e.upload(x), e.upload(y)
+        low = [e.drop(ct, 1) for ct in (left, right)]
+        return e.scaled_sums(
+            [
+                ([left, right], [3, -(1 << 70)], 5),
+                (low, [-1, 9], 0),
+                ([e.upload(three)], [7], 1 << 60),
+                ([right, left, left], [2, 4, -6], 0),
+            ]
+        )
+
+    both.check_ciphertext(sums)
 
 
 def test_plaintexts(both: Both) -> None:
@@ -330,22 +350,32 @@ def test_raised_moduli(both: Both) -> None:
         both.check_ciphertext(lambda e: e.raised(e.beside(other).upload(x), both.top))
 
 
-def test_baby_sums(both: Both) -> None:
-    """Rotations for several sums, one of them in place; a sum of one term, and one of none."""
-    elements = (5, 1, 2 * both.params.n - 1, 25 % (2 * both.params.n))
-    keys = [both.key(both.top) for _ in range(3)]
-    babies = [(elements[0], 0), (1, -1), (elements[2], 1), (elements[3], 2)]
-    outputs: list[list[tuple[int, int]]] = [[(0, 0), (1, 1), (3, 2)], [(2, 0), (0, 3)], [(1, 2)], []]
+Giants: TypeAlias = list[tuple[int, int, list[tuple[int, int]]]]
+
+
+@pytest.mark.parametrize("giants", [(1,), (5,), (1, 5), (5, 25), (1, 5, 25)])
+def test_giant_steps(both: Both, giants: tuple[int, ...]) -> None:
+    """Rotations for several sums, one of them in place; sums of one term and of none; several sources."""
+    order = 2 * both.params.n
+    keys = [both.key(both.top) for _ in range(5)]
+    babies = [(5, 0), (1, -1), (order - 1, 1), (25 % order, 2)]
+    terms: list[list[tuple[int, int]]] = [[(0, 0), (1, 1), (3, 2)], [(2, 0), (0, 3)], []]
+    steps: Giants = [
+        (galois % order, -1 if galois == 1 else 2 + number, terms[number])
+        for number, galois in enumerate(giants)
+    ]
     messages = [both.message() for _ in range(4)]
-    for limbs in range(1, both.top + 1):
-        x = both.ciphertext(limbs)
-        for number in range(len(outputs)):
-            both.check_ciphertext(
-                lambda e, x=x, limbs=limbs, number=number: e.baby_sums(
-                    *(e.upload(x), babies, [e.upload_key(key) for key in keys], outputs),
-                    [e.extended_factor(e.upload_message(m), limbs) for m in messages],
-                )[number]
+    for limbs in range(2, both.top + 1):
+        xs = [both.ciphertext(limbs) for _ in range(3)]
+
+        def sums(e: Engine, xs: Any = xs, limbs: int = limbs) -> list[Any]:
+            return e.giant_steps(
+                *([e.upload(x) for x in xs], babies, steps, [e.upload_key(key) for key in keys]),
+                [e.extended_factor(e.upload_message(m), limbs) for m in messages],
             )
+
+        both.check_ciphertext(sums)
+        both.check_ciphertext(lambda e, xs=xs: sums(e, xs[:1]))
 
 
 @pytest.mark.parametrize("order", ["limb", "rotation"])

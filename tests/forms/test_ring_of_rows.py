@@ -114,7 +114,7 @@ def test_rows_become_elements_of_the_ring_of_slots(n: int, own: int, degree: int
 
     def run(evs: Evaluators, data: Any) -> list[Any]:
         x = evs.rows.fresh(data, matrix.shape, bound=1.0, scale=scale, limbs=3)
-        return joined_rows(evs, x, packing, 0, lambda joined: joined)
+        return joined_rows(evs, x, packing, 0)
 
     counted = counting(params)
     run(counted, None)

@@ -235,7 +235,7 @@ def test_few_slots(held: int, repeated: bool) -> None:
         if seed == 0:
             results = [one.method.run(ev, x)]
         else:
-            results = list(one.method.run_pair(ev, x, y))
+            results = one.method.run_all(ev, [x, y])
         assert {ct.limbs for ct in results} == {1 + len(whole.method.down) + WORKING}
         for ct, exact in zip(results, (wanted, -wanted), strict=False):
             errors.append(np.abs(one.decrypted(ct).real - exact).max())
@@ -298,7 +298,7 @@ def test_pairs_that_share_an_a_part(secrets: int, number: int, bound: float) -> 
         bound * values_of(VALUES[index % len(VALUES)], one.params.slots, index) for index in range(number)
     ]
     cts = [one.encrypted(ev, values, bound) for values in exact]
-    pair = one.method.run_pair(ev, *cts[:2])[0]
+    pair = one.method.run_all(ev, cts[:2])[0]
     counted, dry = Symbolic(one.params), SharedSymbolic(one.params, secrets)
     limbs = one.method.levels_before + 1
     planned = one.method.run_shared(

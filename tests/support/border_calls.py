@@ -177,7 +177,7 @@ CALLS: dict[str, Call] = {
     "add_plain": Call({"ct": CT, "pt": limbs(3, N)}),
     "multiply_plain": Call({"ct": CT, "pt_montgomery": limbs(3, N)}),
     "multiply_scalar": Call({"ct": CT, "value": -(3**90)}),
-    "scaled_sum": Call({"cts": [CT, C.neg(CT)], "values": [-(3**90), 5], "constant": 7**80}),
+    "scaled_sums": Call({"sums": [([CT, C.neg(CT)], [-(3**90), 5], 7**80), ([CT], [1], 0)]}),
     "multiply_sum": Call({"lefts": [CT, RING.random_ciphertext(3)], "rights": [CT, CT], "accumulator": C.neg(CT3)}),
     "weighted_sums": Call({"blocks": [BLOCK, BLOCK[:, :, :1].copy()], "terms": [[0, 1], [1]], "cts": [CT, C.neg(CT)]}),
     "multiply_plain_sum": Call(
@@ -194,12 +194,12 @@ CALLS: dict[str, Call] = {
     ),
     "multiply_relinearise": Call({"left": CT, "right": CT, "key": KEY}),
     "galois_element": Call({"step": 3}),
-    "baby_sums": Call(
+    "giant_steps": Call(
         {
-            "source": CT,
+            "sources": [CT, C.neg(CT)],
             "babies": [(5, 0), (1, -1)],
             "keys": [KEY],
-            "outputs": [[(0, 0), (1, 0)], [(1, 0)]],
+            "giants": [(1, -1, [(0, 0), (1, 0)]), (5, 0, [(1, 0)])],
             "plaintexts": [C.plaintext(RING.small(), 3, special=True, montgomery=True)],
         }
     ),

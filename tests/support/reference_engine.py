@@ -158,7 +158,12 @@ class ReferenceEngine(Engine):
         limbs = [ring.times(words[:, i], value % q, q) for i, q in self._limbs(words.shape[1])]
         return Ciphertext(np.stack(limbs, axis=1))
 
-    def scaled_sum(self, cts: Sequence[Ciphertext], values: Sequence[int], constant: int) -> Ciphertext:
+    def scaled_sums(
+        self, sums: Sequence[tuple[Sequence[Ciphertext], Sequence[int], int]]
+    ) -> list[Ciphertext]:
+        return [self._scaled_sum(*one) for one in sums]
+
+    def _scaled_sum(self, cts: Sequence[Ciphertext], values: Sequence[int], constant: int) -> Ciphertext:
         total = np.zeros_like(_words(cts[0], Ciphertext))
         for i, q in self._limbs(total.shape[1]):
             total[0, i] = constant % q
@@ -285,7 +290,7 @@ class ReferenceEngine(Engine):
         added_factor: int,
         constant: int,
     ) -> Ciphertext:
-        total = self.scaled_sum([self.multiply_sum([x], [y], None)], [factor], constant)
+        total = self._scaled_sum([self.multiply_sum([x], [y], None)], [factor], constant)
         if added is not None:
             words = _words(self.multiply_scalar(added, added_factor), Ciphertext)
             total = self.add(total, Ciphertext(np.concatenate([words, np.zeros_like(words[:1])])))
@@ -294,36 +299,50 @@ class ReferenceEngine(Engine):
     def extended_factor(self, message: Message, limbs: int) -> Factor:
         return Factor(self._encoded(message, self._extended(limbs)))
 
-    def baby_sums(
+    def giant_steps(
         self,
-        source: Ciphertext,
+        sources: Sequence[Ciphertext],
         babies: Sequence[tuple[int, int]],
+        giants: Sequence[tuple[int, int, Sequence[tuple[int, int]]]],
         keys: Sequence[Key],
-        outputs: Sequence[Sequence[tuple[int, int]]],
         plaintexts: Sequence[Factor],
     ) -> list[Ciphertext]:
-        words = _words(source, Ciphertext)
-        limbs, n = words.shape[1:]
-        positions, digits, rotated = self._extended(limbs), self._digits(words[-1]), []
-        for galois, key in babies:
-            if key >= 0:
-                value = self._switched(digits, keys[key], limbs, galois)
-                self._add_lifted(value, words[:-1][..., ring.permutation(n, galois)])
-            else:
-                value = np.zeros((len(words), len(positions), n), np.uint64)
-                self._add_lifted(value, words)
-            rotated.append(value)
         found = []
-        for terms in outputs:
-            total = np.zeros((len(words), len(positions), n), np.uint64)
-            for baby, plaintext in terms:
-                factor = _words(plaintexts[plaintext], Factor)
-                for row, limb in enumerate(positions):
-                    q = self._primes[limb]
-                    product = ring.times(rotated[baby][:, row], factor[row], q)
-                    total[:, row] = ring.plus(total[:, row], product, q)
-            found.append(np.stack([self._divided(part, positions, self._special) for part in total]))
-        return [Ciphertext(each) for each in found]
+        for source in sources:
+            words = _words(source, Ciphertext)
+            limbs, n = words.shape[1:]
+            positions, digits, rotated = self._extended(limbs), self._digits(words[-1]), []
+            for galois, key in babies:
+                if key >= 0:
+                    value = self._switched(digits, keys[key], limbs, galois)
+                    self._add_lifted(value, words[:-1][..., ring.permutation(n, galois)])
+                else:
+                    value = np.zeros((len(words), len(positions), n), np.uint64)
+                    self._add_lifted(value, words)
+                rotated.append(value)
+            total = np.zeros_like(rotated[0])
+            for galois, key, terms in giants:
+                inner = np.zeros_like(total)
+                for baby, plaintext in terms:
+                    factor = _words(plaintexts[plaintext], Factor)
+                    self._accumulate(inner, rotated[baby], positions, factor)
+                if key >= 0:  # what is not switched stays modulo Q·P
+                    last = self._digits(self._divided(inner[-1], positions, self._special))
+                    self._accumulate(total, self._switched(last, keys[key], limbs, galois), positions)
+                    inner = inner[:-1][..., ring.permutation(n, galois)]
+                self._accumulate(total[: len(inner)], inner, positions)
+            dropped = [limbs - 1, *self._special]
+            found.append(Ciphertext(np.stack([self._divided(part, positions, dropped) for part in total])))
+        return found
+
+    def _accumulate(
+        self, total: Words, value: Words, positions: Sequence[int], factor: Words | None = None
+    ) -> None:
+        """total += value, times a plaintext; (components, limbs, N)."""
+        for row, limb in enumerate(positions):
+            q = self._primes[limb]
+            part = value[:, row] if factor is None else ring.times(value[:, row], factor[row], q)
+            total[:, row] = ring.plus(total[:, row], part, q)
 
     def linear_transform(
         self,
@@ -350,10 +369,7 @@ class ReferenceEngine(Engine):
                 value = np.zeros_like(sums[output])
                 self._add_lifted(value, words[source])
             factor = self._encoded(plaintexts[plaintext], positions) if plaintext >= 0 else None
-            for row, limb in enumerate(positions):
-                q = self._primes[limb]
-                part = value[:, row] if factor is None else ring.times(value[:, row], factor[row], q)
-                sums[output, :, row] = ring.plus(sums[output, :, row], part, q)
+            self._accumulate(sums[output], value, positions, factor)
         dropped = [*([limbs - 1] if rescale else []), *self._special]
         return [
             Ciphertext(np.stack([self._divided(part, positions, dropped) for part in pair])) for pair in sums

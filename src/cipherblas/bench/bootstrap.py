@@ -68,14 +68,14 @@ class Timed(Bootstrapping):
         """That method, timed."""
         return cls(**{each.name: getattr(method, each.name) for each in fields(method)})
 
-    def in_coefficients(self, ev: Evaluator, x: Ct, largest: float | None = None) -> tuple[Ct, float]:
-        return self._timed(STEPS[0], lambda: super(Timed, self).in_coefficients(ev, x, largest))
+    def in_coefficients(self, ev: Evaluator, xs: Sequence[Ct], largest: float | None = None) -> list[Ct]:
+        return self._timed(STEPS[0], lambda: super(Timed, self).in_coefficients(ev, xs, largest))
 
     def raised(self, ev: Evaluator, x: Ct, scale: float) -> Ct:
         return self._timed(STEPS[1], lambda: super(Timed, self).raised(ev, x, scale))
 
-    def in_slots(self, ev: Evaluator, u: Ct, real: bool) -> list[Ct]:
-        return self._timed(STEPS[2], lambda: super(Timed, self).in_slots(ev, u, real))
+    def in_slots(self, ev: Evaluator, us: Sequence[Ct], real: bool) -> list[list[Ct]]:
+        return self._timed(STEPS[2], lambda: super(Timed, self).in_slots(ev, us, real))
 
     def reduced(self, ev: Evaluator, part: Ct, scale: float) -> Ct:
         return self._timed(STEPS[3], lambda: super(Timed, self).reduced(ev, part, scale))
@@ -390,10 +390,10 @@ def of_a_batch(
         single: seconds of one by itself.
         sharing: with which their pairs share an a part.
     """
-    with peak_memory() as peak:
-        seconds, error, result = ours.together(batch, sharing)
-    runs, errors = [seconds], [error]
-    for _ in range(repeats_for(seconds["whole"], budget, 1, MOST_RUNS) - 1):
+    with peak_memory() as peak:  # also encodes what is missing, and is the first to take so much memory
+        first, worst, result = ours.together(batch, sharing)
+    runs, errors = [], [worst]
+    for _ in range(repeats_for(first["whole"], budget, 1, MOST_RUNS)):
         seconds, error, _ = ours.together(batch, sharing)
         runs.append(seconds)
         errors.append(error)

@@ -59,7 +59,7 @@ class Fused:
         dry = Evaluators(lambda: Symbolic(params), lambda: RowsSymbolic(params))
         slots = [dry.slots.fresh(None, bound=1.0, limbs=self.limbs) for _ in range(3)]
         self.method.run(dry.slots, slots[0])
-        self.method.run_pair(dry.slots, slots[1], slots[2])
+        self.method.run_all(dry.slots, slots[1:])
         self.refreshed(dry, self.to_rows(dry, slots[0], slots[1], 1.0))
         self.secret = keys.generate_secret(params)
         evaluation = keys.make_evaluation_keys(self.secret, dry.request)
@@ -138,7 +138,7 @@ def without_product(ours: Fused, sampled: int) -> tuple[float, float]:
     cts = [ours.encrypted() for _ in range(2)]
     ours.method.run(ev, cts[0])
     single = [_timed(lambda: ours.method.run(ev, cts[0]))[0] for _ in range(sampled + 1)]
-    pair = [_timed(lambda: ours.method.run_pair(ev, cts[0], cts[1]))[0] / 2 for _ in range(sampled + 1)]
+    pair = [_timed(lambda: ours.method.run_all(ev, cts))[0] / 2 for _ in range(sampled + 1)]
     return statistics.median(single), statistics.median(pair)
 
 

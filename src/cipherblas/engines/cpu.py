@@ -90,8 +90,8 @@ class CpuEngine(Engine):
     def multiply_scalar(self, x: Words, value: int) -> Words:
         return self._context.multiply_scalar(x, value)
 
-    def scaled_sum(self, cts: Sequence[Words], values: Sequence[int], constant: int) -> Words:
-        return self._context.scaled_sum(cts, values, constant)
+    def scaled_sums(self, sums: Sequence[tuple[Sequence[Words], Sequence[int], int]]) -> list[Words]:
+        return self._context.scaled_sums(sums)
 
     def multiply_sum(
         self, lefts: Sequence[Words], rights: Sequence[Words], accumulator: Words | None
@@ -164,15 +164,15 @@ class CpuEngine(Engine):
     def extended_factor(self, message: Signed, limbs: int) -> Words:
         return self._context.plaintext(message, limbs, special=True, montgomery=True)
 
-    def baby_sums(
+    def giant_steps(
         self,
-        source: Words,
+        sources: Sequence[Words],
         babies: Sequence[tuple[int, int]],
+        giants: Sequence[tuple[int, int, Sequence[tuple[int, int]]]],
         keys: Sequence[Words],
-        outputs: Sequence[Sequence[tuple[int, int]]],
         plaintexts: Sequence[Words],
     ) -> list[Words]:
-        return self._context.baby_sums(source, babies, _pair_by_pair(keys), outputs, plaintexts)
+        return self._context.giant_steps(sources, babies, giants, _pair_by_pair(keys), plaintexts)
 
     def linear_transform(
         self,

@@ -127,8 +127,11 @@ class Engine(Protocol):
         """x times an integer of any size."""
         ...
 
-    def scaled_sum(self, cts: Sequence[Ciphertext], values: Sequence[int], constant: int) -> Ciphertext:
-        """Σ_t ct_t·value_t + (constant, 0, …): integers of any size; the terms have equal limbs and components."""
+    def scaled_sums(
+        self, sums: Sequence[tuple[Sequence[Ciphertext], Sequence[int], int]]
+    ) -> list[Ciphertext]:
+        """Σ_t ct_t·value_t + (constant, 0, …) of each (ciphertexts, values, constant): integers of any size; the terms
+        of a sum have equal limbs and components."""
         ...
 
     def multiply_sum(
@@ -200,24 +203,25 @@ class Engine(Protocol):
         ...
 
     def extended_factor(self, message: Message, limbs: int) -> Factor:
-        """A plaintext that `baby_sums` multiplies ciphertexts of so many limbs by: modulo Q·P."""
+        """A plaintext that `giant_steps` multiplies ciphertexts of so many limbs by: modulo Q·P."""
         ...
 
-    def baby_sums(
+    def giant_steps(
         self,
-        source: Ciphertext,
+        sources: Sequence[Ciphertext],
         babies: Sequence[tuple[int, int]],
+        giants: Sequence[tuple[int, int, Sequence[tuple[int, int]]]],
         keys: Sequence[Key],
-        outputs: Sequence[Sequence[tuple[int, int]]],
         plaintexts: Sequence[Factor],
     ) -> list[Ciphertext]:
-        """Sums of plaintext·automorphism(source) as in `linear_transform`, divided by P.
+        """Of each source Σ_g automorphism_g(Σ_b plaintext·automorphism_b(source)), divided by the last limb in the same
+        ModDown. Of an inner sum what the key switch decomposes is divided by P before, and nothing else.
 
         Args:
-            source: as of `linear_transform`, and so are the keys.
+            sources: as of `linear_transform`, and so are the keys.
             babies: Galois element and number of its key, or -1 for the element 1; one of them at least has a key.
-            outputs: of each sum the terms, by number of an automorphism and of a plaintext.
-            plaintexts: of `extended_factor`, for the limbs of the source.
+            giants: the same, and the terms: numbers of a baby step and of a plaintext.
+            plaintexts: of `extended_factor`, for the limbs of the sources.
         """
         ...
 

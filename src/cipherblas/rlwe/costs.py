@@ -203,6 +203,16 @@ class Costs:
         counts.mac_limbs -= 2 * unrotated * self._special
         counts.plain_bytes_read -= unrotated * self._special * self._limb_bytes
 
+    def giant_steps(self, counts: Counts, number: int, rotated: int, limbs: int) -> None:
+        """Sums modulo Q·P, of which those that are rotated have one component divided by P and switched, added up and
+        divided by P·q_last."""
+        Costs._divide(self, counts, rotated, self._special, limbs)  # of one component, however many there are
+        for _ in range(rotated):
+            self.hoisting(counts, limbs)
+        self.key_products(counts, rotated, limbs, 0)
+        counts.mac_limbs += (2 * number - rotated) * (limbs + self._special)
+        self.mod_down(counts, 1, limbs, rescale=True)
+
     def plains(self, counts: Counts, number: int, limbs: int, stored: int = 0) -> None:
         """Plaintexts multiplied into two components each; `stored` of them were encoded before."""
         self._plains(counts, number - stored, (number - stored) * limbs)

@@ -10,7 +10,7 @@ from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.forms.form import SlotForm
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.refreshing import REFRESH
-from cipherblas.methods.bootstrapping.refresh import bootstrapping_of
+from cipherblas.methods.bootstrapping.refresh import TOGETHER, bootstrapping_of
 from cipherblas.runtime.blocks import BLOCKS, BlockRun, Wish, in_place
 from cipherblas.runtime.executor import computes
 from cipherblas.runtime.graphs import blockwise_graph
@@ -47,8 +47,8 @@ def of_a_tensor(run: TensorRun, node: Expression, wish: None) -> Value:
 def _refreshed(
     run: SlotRun, x: Value, node: Expression, held: int | None = None, repeated: bool = False
 ) -> Value:
-    """Two by two, and in units of the bound, so that slots are up to 1: units are powers of others after some steps,
-    and a refresh takes any scale.
+    """`TOGETHER` at a time, and in units of the bound, so that slots are up to 1: units are powers of others after
+    some steps, and a refresh takes any scale.
 
     Args:
         held: slots that hold something, by default all; see `Bootstrapping.packed`.
@@ -63,8 +63,9 @@ def _refreshed(
         return method.refined(ev, cts) if twice else method.run_all(ev, cts)
 
     cts = [ct for row in x.cells for cell in row for ct in cell]
-    pairs = [cts[start : start + 2] for start in range(0, len(cts) - 1, 2)]
-    found = _each(run, "refresh two", work, pairs) + _each(run, "refresh", work, [cts[2 * len(pairs) :]])
+    whole = len(cts) // TOGETHER * TOGETHER
+    blocks = [cts[start : start + TOGETHER] for start in range(0, whole, TOGETHER)]
+    found = _each(run, "refresh together", work, blocks) + _each(run, "refresh", work, [cts[whole:]])
     made = iter(found)
     cells = [[[next(made) for _ in cell] for cell in row] for row in x.cells]
     return replace(x, cells=cells, unit=math.copysign(bound, x.unit))

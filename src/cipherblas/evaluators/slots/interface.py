@@ -248,8 +248,26 @@ class Evaluator(Products):
         if isinstance(x, Plain):
             return rotations.transform_plain(x, transform)
         if baby_steps is not None and transform.masked and len(transform) > 2:
-            return rotations.transform_giant_steps(self, x, transform, baby_steps, order, most, double)
+            return rotations.transform_giant_steps(self, [x], transform, baby_steps, order, most, double)[0]
         return next(self.linear_transforms(x, [transform], order=order))
+
+    def linear_transform_of_each(
+        self,
+        xs: Sequence[Ct],
+        diagonals: Transform | Mapping[Step, Plain | None],
+        *,
+        baby_steps: int,
+        most: float = math.inf,
+    ) -> list[Ct]:
+        """`linear_transform` with double hoisting of several ciphertexts at the same limbs: all of them read keys and
+        diagonals together.
+
+        Source: loop over limbs outside, ciphertexts inside, as the batches of Bae et al. (2024).
+        """
+        transform = Transform.of(diagonals)
+        if transform.masked and len(transform) > 2:
+            return rotations.transform_giant_steps(self, xs, transform, baby_steps, None, most, True)
+        return [next(self.linear_transforms(x, [transform])) for x in xs]
 
     def linear_transforms(
         self, x: Any, maps: Sequence[Transform | Mapping[Step, Plain | None]], *, order: str | None = None

@@ -23,7 +23,7 @@ from cipherblas.engines.protocol import Term as EngineTerm
 from cipherblas.evaluators.slots.bookkeeping import DEFAULT_WORKING_BYTES, Term
 from cipherblas.evaluators.slots.encoder import PlainEncoder
 from cipherblas.evaluators.slots.interface import Evaluator
-from cipherblas.evaluators.slots.scales import Numbers
+from cipherblas.evaluators.slots.scales import Numbers, NumberSumData
 from cipherblas.evaluators.slots.values import GiantStep, Order, Plain, WeightGroup
 from cipherblas.rlwe.key_policies import KeyPolicy
 
@@ -159,7 +159,7 @@ class Native(Evaluator):
         )
 
     def _extended_factor(self, plain: Plain, scale: float, limbs: int) -> Factor:
-        """The same for `Engine.baby_sums`."""
+        """The same for `Engine.giant_steps`."""
         return self._kept(plain).get(
             (plain.key, scale, limbs, "extended"),
             lambda: self.engine.extended_factor(self._message(plain, scale), limbs),
@@ -215,24 +215,31 @@ class Native(Evaluator):
             sources, rows, keys, plaintexts, outputs, rescale, order or self.order
         )
 
-    def _baby_sums_data(
-        self, data: Any, babies: Sequence[int], groups: Sequence[GiantStep], scale: float, limbs: int
+    def _giant_steps_data(
+        self,
+        datas: Sequence[Any],
+        babies: Sequence[int],
+        groups: Sequence[GiantStep],
+        scale: float,
+        limbs: int,
     ) -> list[Any]:
-        steps = [baby for baby in babies if baby % self.slots]
-        keys = [self._rotation_key(step % self.slots, limbs) for step in steps]
-        position = {step: index for index, step in enumerate(steps)}
-        rows = [
-            (self.galois_element(baby % self.slots) if baby in position else 1, position.get(baby, -1))
-            for baby in babies
-        ]
+        steps = dict.fromkeys(step % self.slots for step in (*babies, *(group.step for group in groups)))
+        position = {step: index for index, step in enumerate(step for step in steps if step)}
+        keys = [self._rotation_key(step, limbs) for step in position]
+
+        def rotation(step: int) -> tuple[int, int]:
+            step %= self.slots
+            return (self.galois_element(step), position[step]) if step else (1, -1)
+
         number = {baby: index for index, baby in enumerate(babies)}
         plaintexts: list[Factor] = []
-        outputs = []
+        giants = []
         for group in groups:
             first = len(plaintexts)
             plaintexts += [self._extended_factor(plain, scale, limbs) for plain in group.plains]
-            outputs.append([(number[baby], first + index) for index, baby in enumerate(group.babies)])
-        return self.engine.baby_sums(data, rows, keys, outputs, plaintexts)
+            terms = [(number[baby], first + index) for index, baby in enumerate(group.babies)]
+            giants.append((*rotation(group.step), terms))
+        return self.engine.giant_steps(datas, list(map(rotation, babies)), giants, keys, plaintexts)
 
     def _product_data(self, lefts: Sequence[Any], rights: Sequence[Any], accumulator: Any) -> Any:
         return self.engine.multiply_sum(lefts, rights, accumulator)
@@ -359,7 +366,15 @@ class Native(Evaluator):
         scale: float,
         limbs: int,
     ) -> Any:
-        return self.engine.scaled_sum(datas, numbers.factors, constant_at(numbers.constant, scale))
+        return self._number_sums_data([(datas, values, numbers, scale, limbs)])[0]
+
+    def _number_sums_data(self, sums: Sequence[NumberSumData]) -> list[Any]:
+        return self.engine.scaled_sums(
+            [
+                (datas, numbers.factors, constant_at(numbers.constant, scale))
+                for datas, _, numbers, scale, _ in sums
+            ]
+        )
 
     def _scale_data(self, x: Any, factor: int, value: float) -> Any:
         return x if factor == 1 else self.engine.multiply_scalar(x, factor)

@@ -40,16 +40,27 @@ class Products(Levels):
         order: str | None,
     ) -> list[Any]: ...
 
-    def _baby_sums_data(
-        self, data: Any, babies: Sequence[int], groups: Sequence[GiantStep], scale: float, limbs: int
+    def _giant_steps_data(
+        self,
+        datas: Sequence[Any],
+        babies: Sequence[int],
+        groups: Sequence[GiantStep],
+        scale: float,
+        limbs: int,
     ) -> list[Any]:
-        rotated = dict(zip(babies, self._rotate_data(data, babies, limbs), strict=True))
-        return [
-            self._plain_product_data(
-                group.plains, scale, [rotated[baby] for baby in group.babies], None, limbs
-            )
-            for group in groups
-        ]
+        """Of each Σ_g Rot_g(Σ_b u_{g,b} ⊙ Rot_b(x)), rescaled."""
+        terms = [Term(0, index, group.step % self.slots, None) for index, group in enumerate(groups)]
+        found = []
+        for data in datas:
+            rotated = dict(zip(babies, self._rotate_data(data, babies, limbs), strict=True))
+            sums = [
+                self._plain_product_data(
+                    group.plains, scale, [rotated[baby] for baby in group.babies], None, limbs
+                )
+                for group in groups
+            ]
+            found += self._transform_data(sums, terms, 1, limbs, True, None)
+        return found
 
     @abstractmethod
     def _product_data(self, lefts: Sequence[Any], rights: Sequence[Any], accumulator: Any) -> Any: ...

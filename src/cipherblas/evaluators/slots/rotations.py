@@ -18,6 +18,8 @@ from cipherblas.evaluators.slots.values import Ct, GiantStep, MaskGroup, Plain, 
 from cipherblas.rlwe.key_policies import Path, Step, expand, rotation_tree, total_step
 from cipherblas.rlwe.noise import SlotErrors, worst
 
+MOST_TOGETHER = 4  # ciphertexts whose baby steps read keys and diagonals at one time
+
 
 def rotate_many(ev: Products, x: Ct, steps: Sequence[Step]) -> list[Ct]:
     """All rotations of x, aligned with `steps`; equal rotations are one object."""
@@ -175,93 +177,136 @@ def _execute(
 
 def transform_giant_steps(
     ev: Products,
-    x: Ct,
+    xs: Sequence[Ct],
     transform: Transform,
     baby_steps: int,
     order: str | None,
     most: float = math.inf,
     double: bool = False,
-) -> Ct:
-    """Baby-step/giant-step: Σ_g Rot_g(Σ_b Rot_{-g}(u_{g+b}) ⊙ Rot_b(x)).
+) -> list[Ct]:
+    """Baby-step/giant-step, of every x: Σ_g Rot_g(Σ_b Rot_{-g}(u_{g+b}) ⊙ Rot_b(x)).
 
     The baby rotations are hoisted and written out, so that every giant step reads them; the giant rotations share one
     ModDown, merged with the rescale.
 
     Args:
+        xs: at the same limbs.
         most: what no slot of the result exceeds, or no coefficient: parts of the sum may wrap around the modulus then.
         double: baby rotations are not written out, nor divided by P: the sum of each giant step is. Diagonals are
-            encoded modulo P as well. Where there are fewer giant steps than baby rotations, each by one key.
+            encoded modulo P as well. Where there are fewer giant steps than baby rotations, each by one key. Sums of
+            several x are one call of the engine then, which reads keys and diagonals once for as many as fit the
+            working memory.
+
+    Raises:
+        MismatchError: they differ in limbs.
     """
-    check_switchable(x)
-    ev.require_levels(x, 1, "a linear transform")
+    limbs = xs[0].limbs
+    for x in xs:
+        check_switchable(x)
+        ev.require_levels(x, 1, "a linear transform")
+        if x.limbs != limbs:
+            raise MismatchError("Ciphertexts of one transform differ in limbs.", expected=limbs, got=x.limbs)
     if baby_steps not in transform.grouped:
         transform.grouped[baby_steps] = _giant_steps(transform, baby_steps)
     groups = transform.grouped[baby_steps]
     babies = sorted({baby for group in groups for baby in group.babies})
-    mask_scale, model = float(ev.params.q[x.limbs - 1]), ev.noise_model
-    paths = [expand(baby, ev.key_policy, ev.slots) for baby in babies]
-    rotations = sum(map(len, paths))
-    if double and len(groups) < rotations and all(len(path) < 2 for path in paths):
-        errors = x.errors.rotated().with_own(model.key_switch(x.limbs, x.scale))
-        sums = _baby_sums(ev, x, transform, groups, babies, errors, most)
-    else:
-        rotated = dict(zip(babies, rotate_many(ev, x, babies), strict=True))
-        errors = worst(ct.errors for ct in rotated.values())
-        sums = [
-            ev.weighted_sum(
-                *([rotated[baby] for baby in group.babies], group.plains, mask_scale),
-                rows=(transform.row_sum, transform.row_norm),
-                most=most,
-            )
-            for group in groups
-        ]
-    sources, data = _rotated_sum(ev, sums, [group.step for group in groups], True, order)
-    errors = errors.mapped(transform.row_sum, transform.row_norm)
-    errors = errors.with_common(model.encoding(mask_scale) * x.bound * transform.rounding_norm).with_own(
-        math.sqrt(len(sources)) * model.key_switch(x.limbs, x.scale * mask_scale),
-        model.rounding(x.scale),
-    )
-    bound = min(x.bound * transform.row_sum, most)
-    return ev.make(x.limbs - 1, x.scale, bound, errors, 2, data)
+    rotations = sum(len(expand(baby, ev.key_policy, ev.slots)) for baby in babies)
+    steps = [*babies, *(group.step for group in groups)]
+    if (
+        not double
+        or len(groups) >= rotations
+        or any(len(expand(step, ev.key_policy, ev.slots)) > 1 for step in steps)
+    ):
+        return [_of_rotations(ev, x, transform, groups, babies, order, most) for x in xs]
+    together = max(1, min(MOST_TOGETHER, ev.working_bytes // _sums_bytes(ev, len(groups), limbs)))
+    found: list[Ct] = []
+    for start in range(0, len(xs), together):
+        found += _double_hoisted(ev, xs[start : start + together], transform, groups, babies, most)
+    return found
 
 
-def _baby_sums(
+def _of_rotations(
     ev: Products,
     x: Ct,
     transform: Transform,
     groups: Sequence[GiantStep],
     babies: Sequence[int],
-    errors: SlotErrors,
+    order: str | None,
+    most: float,
+) -> Ct:
+    """`transform_giant_steps` of one x, whose baby rotations are written out."""
+    mask_scale = float(ev.params.q[x.limbs - 1])
+    rotated = dict(zip(babies, rotate_many(ev, x, babies), strict=True))
+    sums = [
+        ev.weighted_sum(
+            *([rotated[baby] for baby in group.babies], group.plains, mask_scale),
+            rows=(transform.row_sum, transform.row_norm),
+            most=most,
+        )
+        for group in groups
+    ]
+    sources, data = _rotated_sum(ev, sums, [group.step for group in groups], True, order)
+    errors = worst(ct.errors for ct in rotated.values())
+    return _of_giant_steps(ev, x, errors, transform, len(sources), most, data)
+
+
+def _sums_bytes(ev: Products, giants: int, limbs: int) -> int:
+    """Of the sums of baby steps for one ciphertext, modulo Q·P."""
+    return 2 * giants * (limbs + ev._special) * ev.limb_bytes()
+
+
+def _double_hoisted(
+    ev: Products,
+    xs: Sequence[Ct],
+    transform: Transform,
+    groups: Sequence[GiantStep],
+    babies: Sequence[int],
     most: float,
 ) -> list[Ct]:
-    """The sum of every giant step, by one call of the engine.
+    """`transform_giant_steps` by one call of the engine."""
+    counts, costs, limbs = ev.counts, ev.costs, xs[0].limbs
+    scale, extended = float(ev.params.q[limbs - 1]), limbs + ev._special
+    giants = [group.step % ev.slots for group in groups if group.step % ev.slots]
+    rotated = [baby % ev.slots for baby in babies if baby % ev.slots]
+    for step in dict.fromkeys((*rotated, *giants)):
+        ev._use_rotation_key(step, limbs)
+    for _ in xs:
+        counts.rotations += len(rotated) + len(giants)
+        counts.linear_transforms += 1
+        costs.hoisting(counts, limbs)
+        costs.key_products(counts, len(rotated), limbs)
+        costs.unrotated(counts, len(babies) - len(rotated), limbs)
+        for group in groups:
+            unrotated = sum(baby % ev.slots == 0 for baby in group.babies)
+            costs.baby_sum(counts, len(group.babies), limbs, unrotated)
+        costs.giant_steps(counts, len(groups), len(giants), limbs)
+    # Bytes of encoded diagonals that are not kept.
+    passing = sum(ev._book_encodings(group.plains, scale, extended) for group in groups)
+    ev.ledger.touch(len(xs) * (_sums_bytes(ev, len(groups), limbs) + 2 * limbs * ev.limb_bytes()) + passing)
+    datas = ev._giant_steps_data([x.data for x in xs], babies, groups, scale, limbs)
+    errors = [x.errors.rotated().with_own(ev.noise_model.key_switch(limbs, x.scale)) for x in xs]
+    return [
+        _of_giant_steps(ev, x, own, transform, len(groups), most, data)
+        for x, own, data in zip(xs, errors, datas, strict=True)
+    ]
+
+
+def _of_giant_steps(
+    ev: Products, x: Ct, errors: SlotErrors, transform: Transform, giants: int, most: float, data: Any
+) -> Ct:
+    """The handle of x transformed.
 
     Args:
         errors: of a baby rotation.
+        giants: number of giant steps.
     """
-    counts, costs, limbs = ev.counts, ev.costs, x.limbs
-    scale, extended = float(ev.params.q[limbs - 1]), limbs + ev._special
-    rotations = sum(baby % ev.slots != 0 for baby in babies)
-    for baby in babies:
-        if baby % ev.slots:
-            ev._use_rotation_key(baby % ev.slots, limbs)
-    counts.rotations += rotations
-    costs.hoisting(counts, limbs)
-    costs.key_products(counts, rotations, limbs)
-    costs.unrotated(counts, len(babies) - rotations, limbs)
-    passing = 0  # bytes of encoded diagonals that are not kept
-    for group in groups:
-        unrotated = sum(baby % ev.slots == 0 for baby in group.babies)
-        costs.baby_sum(counts, len(group.babies), limbs, unrotated)
-        passing += ev._book_encodings(group.plains, scale, extended)
-    costs.mod_down(counts, len(groups), limbs)
-    ev.ledger.touch(_transform_bytes(ev, 1, len(groups), 0, limbs) + passing)
-    bound = min(x.bound * transform.row_sum, most)
-    errors = errors.mapped(transform.row_sum, transform.row_norm).with_own(
-        ev.noise_model.rounding(x.scale * scale)
+    mask_scale, model = float(ev.params.q[x.limbs - 1]), ev.noise_model
+    errors = errors.mapped(transform.row_sum, transform.row_norm)
+    errors = errors.with_common(model.encoding(mask_scale) * x.bound * transform.rounding_norm).with_own(
+        math.sqrt(giants) * model.key_switch(x.limbs, x.scale * mask_scale), model.rounding(x.scale)
     )
-    datas = ev._baby_sums_data(x.data, babies, groups, scale, limbs)
-    return [ev.make(limbs, x.scale * scale, bound, errors, 2, data) for data in datas]
+    bound = min(x.bound * transform.row_sum, most)
+    return ev.make(x.limbs - 1, x.scale, bound, errors, 2, data)
 
 
 def _giant_steps(transform: Transform, baby_steps: int) -> tuple[GiantStep, ...]:

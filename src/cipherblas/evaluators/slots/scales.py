@@ -11,7 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -52,6 +52,11 @@ class Numbers:
     constant: Plain | None
     bound: float
     errors: SlotErrors
+
+
+NumberSumData: TypeAlias = (
+    "tuple[Sequence[Any], Sequence[float], Numbers, float, int]"  # of `_number_sum_data`
+)
 
 
 class Levels(Bookkeeper, ABC):
@@ -102,6 +107,10 @@ class Levels(Bookkeeper, ABC):
         first, *others = map(self._number_data, datas, numbers.factors, values, numbers.missed)
         total, constant = functools.reduce(self._add_data, others, first), numbers.constant
         return total if constant is None else self._add_plain_data(total, constant, scale, 1, limbs)
+
+    def _number_sums_data(self, sums: Sequence[NumberSumData]) -> list[Any]:
+        """`_number_sum_data` of each."""
+        return [self._number_sum_data(*one) for one in sums]
 
     # ---- levels and scales ----
 
@@ -308,20 +317,34 @@ class Levels(Bookkeeper, ABC):
         Raises:
             ShapeError: there are no terms, or their components differ.
         """
-        if len({ct.components for ct, _ in terms}) != 1:
-            raise ShapeError(
-                "A sum of ciphertexts needs terms of as many components.",
-                expected="one term at least, with equal components",
-                got=[ct.components for ct, _ in terms],
+        return self.number_sums([(terms, scale, constant)])[0]
+
+    def number_sums(self, sums: Sequence[tuple[Sequence[tuple[Ct, float]], float, float]]) -> list[Ct]:
+        """`number_sum` of each (terms, scale, constant), in one pass over all terms: one that several sums have is read
+        once."""
+        asked: list[NumberSumData] = []
+        components = []
+        for terms, scale, constant in sums:
+            if len({ct.components for ct, _ in terms}) != 1:
+                raise ShapeError(
+                    "A sum of ciphertexts needs terms of as many components.",
+                    expected="one term at least, with equal components",
+                    got=[ct.components for ct, _ in terms],
+                )
+            limbs = min(ct.limbs for ct, _ in terms)
+            cts = self._dropped([ct for ct, _ in terms], limbs)
+            values = [value for _, value in terms]
+            components.append(cts[0].components)
+            numbers = self._numbers(cts, values, scale, constant)
+            self.counts.scalar_products += len(cts)
+            self.costs.scaled_sum(self.counts, len(cts), components[-1], limbs, bool(constant))
+            asked.append(([ct.data for ct in cts], values, numbers, scale, limbs))
+        return [
+            self.make(limbs, scale, numbers.bound, numbers.errors, number, data)
+            for (_, _, numbers, scale, limbs), number, data in zip(
+                asked, components, self._number_sums_data(asked), strict=True
             )
-        limbs = min(ct.limbs for ct, _ in terms)
-        cts = self._dropped([ct for ct, _ in terms], limbs)
-        values, components = [value for _, value in terms], cts[0].components
-        numbers = self._numbers(cts, values, scale, constant)
-        self.counts.scalar_products += len(cts)
-        self.costs.scaled_sum(self.counts, len(cts), components, limbs, bool(constant))
-        data = self._number_sum_data([ct.data for ct in cts], values, numbers, scale, limbs)
-        return self.make(limbs, scale, numbers.bound, numbers.errors, components, data)
+        ]
 
     def _numbers(self, cts: Sequence[Ct], values: Sequence[float], scale: float, constant: float) -> Numbers:
         """What multiplies each ciphertext of such a sum, and what that makes of bounds and errors."""

@@ -26,7 +26,7 @@ from cipherblas.engines.encodings import Encodings
 from cipherblas.engines.protocol import Engine, Words
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.native import Native, constant_at
-from cipherblas.evaluators.slots.scales import Numbers
+from cipherblas.evaluators.slots.scales import Numbers, NumberSumData
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.evaluators.slots.values import Ct, Plain
 from cipherblas.rlwe.costs import Costs
@@ -59,6 +59,11 @@ class SharedCosts(Costs):
     def baby_sum(self, counts: Counts, number: int, limbs: int, unrotated: int) -> None:
         super().baby_sum(counts, number, limbs, unrotated)
         counts.mac_limbs -= 2 * (self._pairs - 1) * unrotated * self._special
+
+    def giant_steps(self, counts: Counts, number: int, rotated: int, limbs: int) -> None:
+        super().giant_steps(counts, number, rotated, limbs)
+        counts.mac_limbs += (self._secrets - 1) * number * (limbs + self._special)
+        counts.mac_limbs -= rotated * self._secrets * limbs  # added modulo Q·P, not times P
 
     def raising(self, counts: Counts, limbs: int) -> None:
         super().raising(counts, limbs)
@@ -322,7 +327,7 @@ class SharedNative(Shared, Native):
     def _number_sum_data(
         self, datas: Sequence[Any], values: Sequence[float], numbers: Numbers, scale: float, limbs: int
     ) -> Any:
-        total = self.engine.scaled_sum(datas, numbers.factors, 0)
+        (total,) = self.engine.scaled_sums([(datas, numbers.factors, 0)])
         if numbers.constant is None:
             return total
         constant, words = constant_at(numbers.constant, scale), self._nothing(total)
@@ -330,6 +335,9 @@ class SharedNative(Shared, Native):
             :, None
         ]
         return self.engine.add(total, self.engine.upload(words))
+
+    def _number_sums_data(self, sums: Sequence[NumberSumData]) -> list[Any]:
+        return [self._number_sum_data(*one) for one in sums]
 
     def _nothing(self, like: Any) -> Words:
         """Zeros of the same shape."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,17 +18,17 @@ from cipherblas.rlwe.key_policies import Step
 
 @dataclass(frozen=True)
 class _Known:
-    """What a transform of a ciphertext takes that was counted before.
+    """What a transform of ciphertexts takes that was counted before.
 
     Attributes:
         counts: without the encodings of masks, which are kept.
         peak: bytes that it needs beyond those that are alive before.
-        result: its properties.
+        results: their properties.
     """
 
     counts: Counts
     peak: int
-    result: Properties
+    results: Sequence[Properties]
 
 
 class Symbolic(Evaluator):
@@ -110,29 +111,47 @@ class Symbolic(Evaluator):
     ) -> Any:
         """As `Evaluator.linear_transform`; ciphertexts with equal properties are counted once."""
         transform = Transform.of(diagonals)
+        options: dict[str, Any] = {"order": order, "most": most, "double": double}
+        work = functools.partial(super().linear_transform, x, transform, baby_steps=baby_steps, **options)
         if isinstance(x, Plain) or transform.key is None:  # without a key it is like no other
-            return super().linear_transform(
-                x, transform, baby_steps=baby_steps, order=order, most=most, double=double
-            )
-        key = (
-            *(transform.key, baby_steps, order, most, double, self._repeats),
-            *(x.limbs, x.scale, x.bound, x.errors, x.components),
+            return work()
+        return self._counted_once((transform.key, baby_steps, order, most, double), [x], lambda: [work()])[0]
+
+    def linear_transform_of_each(
+        self,
+        xs: Sequence[Ct],
+        diagonals: Transform | Mapping[Step, Plain | None],
+        *,
+        baby_steps: int,
+        most: float = math.inf,
+    ) -> list[Ct]:
+        """As `Evaluator.linear_transform_of_each`; ciphertexts with equal properties are counted once."""
+        transform = Transform.of(diagonals)
+        work = functools.partial(
+            super().linear_transform_of_each, xs, transform, baby_steps=baby_steps, most=most
         )
+        if transform.key is None:
+            return work()
+        return self._counted_once((transform.key, baby_steps, most), xs, work)
+
+    def _counted_once(
+        self, kind: tuple[Any, ...], xs: Sequence[Ct], work: Callable[[], list[Ct]]
+    ) -> list[Ct]:
+        """work(), or what it was for others of the same kind and equal properties."""
+        key = (*kind, self._repeats, *((x.limbs, x.scale, x.bound, x.errors, x.components) for x in xs))
         known = self._transforms_known.get(key)
         if known is not None:
             self.counts += known.counts
             self._whole = self._whole[0], self._whole[1] + known.counts.operand_encodings
             self.ledger.touch(known.peak)
-            return self.make(*known.result, None)
+            return [self.make(*result, None) for result in known.results]
         counts, ledger = self.counts.copy(), self.ledger
         peak, live = ledger.peak, ledger.live
         ledger.peak = live
-        found = super().linear_transform(
-            x, transform, baby_steps=baby_steps, order=order, most=most, double=double
-        )
+        found = work()
         taken = replace(self.counts - counts, mask_encodings=0)
-        properties = (found.limbs, found.scale, found.bound, found.errors, found.components)
-        self._transforms_known[key] = _Known(taken, ledger.peak - live, properties)
+        results = [(ct.limbs, ct.scale, ct.bound, ct.errors, ct.components) for ct in found]
+        self._transforms_known[key] = _Known(taken, ledger.peak - live, results)
         ledger.peak = max(peak, ledger.peak)
         return found
 

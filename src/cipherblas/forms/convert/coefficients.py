@@ -154,10 +154,8 @@ def rows_to_slots(evs: Evaluators, x: Rows, packing: Packing, rescales: int = 0)
     return _per_element(x, packing, evs, lambda start, held: _halves(evs, x, packing, rescales, start, held))
 
 
-def joined_rows(
-    evs: Evaluators, x: Rows, packing: Packing, rescales: int, work: Callable[[Joined], T]
-) -> list[T]:
-    """work(r rows), of all: the tree of `rows_to_slots` without its stages, for what reads coefficients.
+def joined_rows(evs: Evaluators, x: Rows, packing: Packing, rescales: int) -> list[Joined]:
+    """Every r rows: the tree of `rows_to_slots` without its stages, for what reads coefficients.
 
     Levels: `rescales`. Keys: log2(r) rotations.
 
@@ -165,10 +163,10 @@ def joined_rows(
         ShapeError: the rows are not of d entries. LevelError: not so many levels are left.
     """
 
-    def element(start: int, held: int) -> T:
+    def element(start: int, held: int) -> Joined:
         ct, rounding, worst = _joined(evs, x, packing, rescales, start, held)
         errors, worst = _entry_errors(evs, x, packing, rounding, worst)
-        return work(Joined(evs.slots.assume_errors(ct, SlotErrors()), errors, worst))
+        return Joined(evs.slots.assume_errors(ct, SlotErrors()), errors, worst)
 
     return _per_element(x, packing, evs, element)
 

@@ -11,6 +11,7 @@ Sources: Cheon, Han, Kim, Kim and Song, "Bootstrapping for approximate homomorph
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -37,6 +38,7 @@ LEAST_RATIO_BITS = (
 MOST_DOWN, MOST_UP = 5, 4  # butterflies in a factor, where few slots are held
 # Factors of coefficients to slots share what they divide by: those of one alone would be too small to be encoded well.
 LEAST_HELD, LEAST_UP = 16, 2
+TOGETHER = 8  # ciphertexts that `run_all` refreshes at one time
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,8 @@ class Bootstrapping:
         up: the same of coefficients to slots.
         reduction: EvalMod.
         ratio_bits: log2 of q_0 over the largest message.
-        baby_steps: of the transforms, up and down.
+        baby_steps: of the transforms, down and up: more of them take less time, and more keys, which are small at the
+            few limbs of the way down.
         held: slots from the first one on that hold numbers, all others holding nothing; 0 for all slots.
         repeated: those numbers are repeated in all others.
         spared: limbs at the top that are not used: `up` has so many factors less than the ring has limbs for.
@@ -58,7 +61,7 @@ class Bootstrapping:
     up: tuple[int, ...]
     reduction: ModularReduction
     ratio_bits: float = 10.0
-    baby_steps: tuple[int, int] = (8, 8)
+    baby_steps: tuple[int, int] = (16, 8)
     held: int = 0
     repeated: bool = False
     spared: int = 0
@@ -131,39 +134,47 @@ class Bootstrapping:
         Raises:
             LevelError: too few limbs are left.
         """
-        errors, worst = x.errors, ev.worst_error(x) / x.scale
-        y, shrunk = self.in_coefficients(ev, ev.as_message(x))  # what is off in a slot stays in it
-        found = self._sines(ev, y, shrunk, real, scale)
+        before = _before(ev, x)
+        (y,) = self.in_coefficients(ev, [ev.as_message(x)])  # what is off in a slot stays in it
+        (found,) = self._sines(ev, [y], real, scale)
         result = found[0]
         if len(found) > 1:
             result = ev.add(result, ev.times_monomial(found[1], ev.n // 2))
-        return self._settled(ev, result, shrunk, errors, worst, x.bound)
+        return self._settled(ev, result, y.scale, *before)
 
-    def run_pair(self, ev: Evaluator, x: Ct, y: Ct, scale: float | None = None) -> tuple[Ct, Ct]:
-        """As `run`, of two ciphertexts of real slots: one is the imaginary part of the other while slots become
-        coefficients and coefficients slots, so that both transforms and ModRaise are done once.
+    def run_all(self, ev: Evaluator, cts: Sequence[Ct], scale: float | None = None) -> list[Ct]:
+        """As `run`, of ciphertexts of real slots. Two by two, one is the imaginary part of the other while slots become
+        coefficients and coefficients slots, so that both transforms and ModRaise are done once; and `TOGETHER` at a
+        time, whose transforms read keys and diagonals once. The last one is alone where it is left.
 
         Args:
-            x, y: at the same limbs and scale, after the same operations.
+            cts: at the same limbs and scale, after the same operations.
 
         Raises:
             LevelError: too few limbs are left. MismatchError: they differ.
         """
-        z, shrunk, before = self._paired(ev, x, y)
-        parts = self._sines(ev, z, shrunk, False, scale)
-        left, right = (self._settled(ev, part, shrunk, *own) for part, own in zip(parts, before, strict=True))
-        return left, right
+        found: list[Ct] = []
+        paired = len(cts) // 2 * 2
+        for start in range(0, paired, TOGETHER):
+            some = cts[start : min(start + TOGETHER, paired)]
+            zs = self._paired(ev, some)
+            parts = self._sines(ev, zs, False, scale)
+            found += [
+                self._settled(ev, part, z.scale, *_before(ev, ct))
+                for z, both, own in zip(zs, parts, zip(some[::2], some[1::2], strict=True), strict=True)
+                for part, ct in zip(both, own, strict=True)
+            ]
+        return [*found, *(self.run(ev, ct, True, scale) for ct in cts[paired:])]
 
-    def _paired(self, ev: Evaluator, x: Ct, y: Ct) -> tuple[Ct, float, list[tuple[SlotErrors, float, float]]]:
-        """Two ciphertexts of real slots as the coefficients of one, their scale, and errors, worst errors and bounds
-        that they had before."""
-        bound = max(x.bound, y.bound)
-        before = [(one.errors, ev.worst_error(one) / one.scale, min(bound, one.bound)) for one in (x, y)]
-        x, y = (ev.as_message(one) for one in (x, y))
-        largest = max(x.bound, y.bound)
-        z = ev.bounded(ev.add(x, ev.times_monomial(y, ev.n // 2)), math.sqrt(2) * largest)
-        z, shrunk = self.in_coefficients(ev, z, largest)
-        return z, shrunk, before
+    def _paired(self, ev: Evaluator, cts: Sequence[Ct]) -> list[Ct]:
+        """Ciphertexts of real slots as the coefficients of half as many."""
+        messages = [ev.as_message(ct) for ct in cts]
+        largest = max(ct.bound for ct in messages)
+        zs = [
+            ev.bounded(ev.add(x, ev.times_monomial(y, ev.n // 2)), math.sqrt(2) * largest)
+            for x, y in zip(messages[::2], messages[1::2], strict=True)
+        ]
+        return self.in_coefficients(ev, zs, largest)
 
     def run_shared(
         self, ev: Evaluator, shared: Shared, cts: Sequence[Ct], scale: float | None = None
@@ -188,27 +199,15 @@ class Bootstrapping:
                 expected=f"an even number up to {2 * shared.secrets}",
                 got=len(cts),
             )
-        found = [self._paired(ev, *cts[start : start + 2]) for start in range(0, len(cts), 2)]
-        shrunk = found[0][1]
-        joined = self.to_shared(shared, [ev.drop(z, 1) for z, _, _ in found])
-        halves = self.in_slots(shared, self.raised(shared, joined, shrunk), False)
-        parts = [self.from_shared(shared, half, len(found), ev) for half in halves]
+        zs = self._paired(ev, cts)
+        shrunk = zs[0].scale
+        joined = self.to_shared(shared, [ev.drop(z, 1) for z in zs])
+        (halves,) = self.in_slots(shared, [self.raised(shared, joined, shrunk)], False)
+        parts = zip(*(self.from_shared(shared, half, len(zs), ev) for half in halves), strict=True)
         return [
-            self._settled(ev, self._sine(ev, half[pair], shrunk, scale), shrunk, *own)
-            for pair, (_, _, before) in enumerate(found)
-            for half, own in zip(parts, before, strict=True)
+            self._settled(ev, self._sine(ev, part, shrunk, scale), shrunk, *_before(ev, ct))
+            for part, ct in zip(itertools.chain.from_iterable(parts), cts, strict=True)
         ]
-
-    def run_all(self, ev: Evaluator, cts: Sequence[Ct], scale: float | None = None) -> list[Ct]:
-        """As `run`, of ciphertexts of real slots, two by two (`run_pair`), and the last one alone where it is left.
-
-        Args:
-            cts: at the same limbs and scale, after the same operations.
-        """
-        found: list[Ct] = []
-        for start in range(0, len(cts) - 1, 2):
-            found += self.run_pair(ev, cts[start], cts[start + 1], scale)
-        return found if len(cts) % 2 == 0 else [*found, self.run(ev, cts[-1], True, scale)]
 
     def refined(self, ev: Evaluator, cts: Sequence[Ct], real: bool = True) -> list[Ct]:
         """As `run_all`, in two rounds: what a refreshed ciphertext is off by is the difference to what it was. That is
@@ -270,27 +269,41 @@ class Bootstrapping:
         """
         ev = evs.slots
         short = entries is not None and entries <= packing.degree // 2
-
-        def element(joined: Joined) -> Halves:
-            x, errors, worst = joined.ct, joined.errors, joined.worst
-            bound, largest = x.bound, x.bound + TAIL * errors.deviation + worst
-            shrunk = x.scale
-            if largest * shrunk > self.largest(ev):
+        joined = joined_rows(evs, x, packing, rescales)
+        for one in joined:
+            largest = one.ct.bound + TAIL * one.errors.deviation + one.worst
+            if largest * one.ct.scale > self.largest(ev):
                 raise LevelError(
                     "Encrypted rows are too large for the limb at which they are refreshed.",
                     expected=f"{math.log2(self.largest(ev)):.1f} bits",
-                    got=f"{math.log2(largest * shrunk):.1f} bits",
+                    got=f"{math.log2(largest * one.ct.scale):.1f} bits",
                 )
-            parts = self._sines(ev, x, shrunk, real=short)
-            found = [self._settled(ev, part, shrunk, errors, worst, bound) for part in parts]
-            return Halves(found[0], None if short else found[1])
 
-        return joined_rows(evs, x, packing, rescales, element)
+        def halves(some: Sequence[Joined]) -> list[Halves]:
+            parts = self._sines(ev, [one.ct for one in some], real=short)
+            found = []
+            for one, both in zip(some, parts, strict=True):
+                own = one.ct.scale, one.errors, one.worst, one.ct.bound
+                left, *right = (self._settled(ev, part, *own) for part in both)
+                found.append(Halves(left, right[0] if right else None))
+            return found
 
-    def _sines(self, ev: Evaluator, x: Ct, shrunk: float, real: bool, scale: float | None = None) -> list[Ct]:
-        """The coefficients of a ciphertext in slots, at all limbs that are left: real parts, and imaginary ones."""
-        parts = self.in_slots(ev, self.raised(ev, x, shrunk), real)
-        return [self._sine(ev, part, shrunk, scale) for part in parts]
+        each = TOGETHER // 2
+        whole = len(joined) // each
+        groups = ev.alike(whole, lambda group: halves(joined[group * each : (group + 1) * each]))
+        rest = joined[whole * each :]
+        return [*itertools.chain.from_iterable(groups), *(halves(rest) if rest else [])]
+
+    def _sines(
+        self, ev: Evaluator, xs: Sequence[Ct], real: bool, scale: float | None = None
+    ) -> list[list[Ct]]:
+        """The coefficients of ciphertexts in slots, at all limbs that are left: real parts, and imaginary ones."""
+        return [
+            [self._sine(ev, part, x.scale, scale) for part in parts]
+            for x, parts in zip(
+                xs, self.in_slots(ev, [self.raised(ev, x, x.scale) for x in xs], real), strict=True
+            )
+        ]
 
     def _sine(self, ev: Evaluator, part: Ct, shrunk: float, scale: float | None) -> Ct:
         """EvalMod of raised coefficients in slots, in units of the message."""
@@ -310,32 +323,31 @@ class Bootstrapping:
 
     # ---- the steps of `run`, in this order ----
 
-    def in_coefficients(self, ev: Evaluator, x: Ct, largest: float | None = None) -> tuple[Ct, float]:
-        """Slots to coefficients: the slots as coefficients at q_0, 2^ratio_bits times as small, and their scale.
+    def in_coefficients(self, ev: Evaluator, xs: Sequence[Ct], largest: float | None = None) -> list[Ct]:
+        """Slots to coefficients: the slots as coefficients at q_0, 2^ratio_bits times as small.
 
         Levels: `levels_before`. Keys: of the rotations of these transforms.
 
         Args:
-            largest: real or imaginary part of a slot; by default the bound of x.
+            largest: real or imaginary part of a slot; by default the largest bound.
 
         Raises:
             LevelError: too few limbs are left.
         """
-        ev.require_levels(x, self.levels_before, "bootstrapping")
-        x = ev.drop(x, self.levels_before + 1)
-        bound = x.bound if largest is None else largest
-        factor = min(1.0, self.largest(ev) / (bound * x.scale))
+        for x in xs:
+            ev.require_levels(x, self.levels_before, "bootstrapping")
+        found = [ev.drop(x, self.levels_before + 1) for x in xs]
+        bound = max(x.bound for x in xs) if largest is None else largest
+        factor = min(1.0, self.largest(ev) / (bound * max(x.scale for x in found)))
         transforms = slots_to_coefficients(ev.slots, self.down, factor)
         for index, transform in enumerate(transforms):
-            errors = _errors_after(ev, x, transform, x.bound)
             # The coefficients are the slots of x: they fit, though the slots of the result seem not to.
-            last = index == len(transforms) - 1
-            x = _applied(ev, x, transform, self.baby_steps[0], bound * factor if last else math.inf)
-            x = ev.assume_errors(x, errors, ev.worst_error(x))
+            most = bound * factor if index == len(transforms) - 1 else math.inf
+            sizes = [x.bound for x in found]
+            found = _applied(ev, found, transform, self.baby_steps[0], sizes, most)
         for steps in self._steps(ev):  # coefficients of X^(S/held), and no others
-            x = ev.bounded(ev.linear_transform(x, steps), bound * factor)
-        x = ev.absorb(x, 1 / factor)
-        return x, x.scale
+            found = [ev.bounded(ev.linear_transform(x, steps), bound * factor) for x in found]
+        return [ev.absorb(x, 1 / factor) for x in found]
 
     def _steps(self, ev: Evaluator) -> list[Mapping[Step, Plain | None]]:
         """Sums of rotations, one after the other, that add up all by multiples of the slots that are held: four at a
@@ -369,34 +381,38 @@ class Bootstrapping:
         """Ordinary ciphertexts of what `in_slots` gives. Levels: none. Keys: one for each."""
         return shared.parts(half, number, ev)
 
-    def in_slots(self, ev: Evaluator, u: Ct, real: bool) -> list[Ct]:
-        """Coefficients to slots and conjugation: N/2 coefficients of `raised` as the real slots of each result.
+    def in_slots(self, ev: Evaluator, us: Sequence[Ct], real: bool) -> list[list[Ct]]:
+        """Coefficients to slots and conjugation: of each N/2 coefficients of `raised` as the real slots of each result.
 
         Levels: one for each factor. Keys: of the rotations of these transforms, conjugation.
 
         Args:
-            real: the first half of the coefficients is all; else there are two ciphertexts.
+            us: of the same limbs.
+            real: the first half of the coefficients is all; else there are two ciphertexts of each.
         """
         held = self._held(ev)
-        for steps in self._steps(ev):  # the trace: coefficients of X^(S/held) alone
-            model, most = ev.noise_model, u.bound
-            switched = model.key_switch(u.limbs, u.scale), model.rounding(u.scale)
-            errors = SlotErrors(math.hypot(u.errors.deviation, *switched), aligned=False)
-            u = ev.absorb(ev.linear_transform(u, steps), 1 / len(steps))
-            u = ev.bounded(ev.assume_errors(u, errors, ev.worst_error(u)), most)
-        size = float(ev.params.q[u.limbs - len(self.up) - 1])  # of the limbs of EvalMod
+        us = [self._trace(ev, u) for u in us]
+        size = float(ev.params.q[us[0].limbs - len(self.up) - 1])  # of the limbs of EvalMod
         # Scales of ciphertexts that wait at others differ in their last bits here: rounded, they share what is encoded.
-        factor = _rounded(size / (2 * u.scale))
+        factor = _rounded(size / (2 * us[0].scale))
         repeated, cut = ev.slots // held, not self.repeated
         for index, transform in enumerate(
             coefficients_to_slots(held, self.up, factor, repeated=repeated, cut=cut)
         ):
             rms = math.sqrt(2 * held) * self._deviation * factor ** (index / len(self.up))
             rms *= 2.0 ** -(sum(self.up[:index]) / 2)
-            errors = _errors_after(ev, u, transform, rms)
-            u = _applied(ev, u, transform, self.baby_steps[1], math.inf)
-            u = ev.assume_errors(u, errors, ev.worst_error(u))
-        return self._parts(ev, ev.absorb(u, 1 / factor), real)
+            us = _applied(ev, us, transform, self.baby_steps[1], [rms] * len(us), math.inf)
+        return [self._parts(ev, ev.absorb(u, 1 / factor), real) for u in us]
+
+    def _trace(self, ev: Evaluator, u: Ct) -> Ct:
+        """Coefficients of X^(S/held) alone."""
+        for steps in self._steps(ev):
+            model, most = ev.noise_model, u.bound
+            switched = model.key_switch(u.limbs, u.scale), model.rounding(u.scale)
+            errors = SlotErrors(math.hypot(u.errors.deviation, *switched), aligned=False)
+            u = ev.absorb(ev.linear_transform(u, steps), 1 / len(steps))
+            u = ev.bounded(ev.assume_errors(u, errors, ev.worst_error(u)), most)
+        return u
 
     def reduced(self, ev: Evaluator, part: Ct, scale: float) -> Ct:
         """EvalMod: 2π times what coefficients are beyond whole multiples of q_0, over q_0.
@@ -420,7 +436,7 @@ class Bootstrapping:
         other = ev.conjugate(u)
         parts = [ev.add(u, other)]
         if not real:
-            parts.append(ev.negate(ev.times_monomial(ev.sub(u, other), ev.n // 2)))
+            parts.append(ev.times_monomial(ev.sub(other, u), ev.n // 2))  # times i: -i(u - other)
         return [ev.bounded(ev.absorb(part, 0.5), most) for part in parts]
 
 
@@ -451,9 +467,23 @@ def _shares(number: int, parts: int) -> tuple[int, ...]:
     return tuple((number + index) // parts for index in reversed(range(parts)))
 
 
-def _applied(ev: Evaluator, x: Ct, transform: Transform, baby_steps: int, most: float) -> Ct:
-    found: Ct = ev.linear_transform(x, transform, baby_steps=baby_steps, most=most, double=True)
-    return found
+def _before(ev: Evaluator, ct: Ct) -> tuple[SlotErrors, float, float]:
+    """Errors of what is refreshed, the worst one, and the bound."""
+    return ct.errors, ev.worst_error(ct) / ct.scale, ct.bound
+
+
+def _applied(
+    ev: Evaluator,
+    xs: Sequence[Ct],
+    transform: Transform,
+    baby_steps: int,
+    largest: Sequence[float],
+    most: float,
+) -> list[Ct]:
+    """A factor of a transform applied to each x; `largest` as of `_errors_after`."""
+    errors = [_errors_after(ev, x, transform, size) for x, size in zip(xs, largest, strict=True)]
+    found = ev.linear_transform_of_each(xs, transform, baby_steps=baby_steps, most=most)
+    return [ev.assume_errors(x, own, ev.worst_error(x)) for x, own in zip(found, errors, strict=True)]
 
 
 def _errors_after(ev: Evaluator, x: Ct, transform: Transform, largest: float) -> SlotErrors:

@@ -311,19 +311,62 @@ def _double(ev: Evaluator, x: Ct, y: Ct, difference: Ct | None, bound: float, us
     return ev.bounded(result, bound)
 
 
+@dataclass(frozen=True)
+class _Placed:
+    """A `Sum` at given limbs and scale, that of a product.
+
+    Attributes:
+        number: of its terms with its constant, among all sums of powers; None where it has none.
+        constant: what is added otherwise.
+        products: (power, what it is multiplied by).
+    """
+
+    number: int | None
+    constant: float
+    products: tuple[tuple[Ct, _Placed], ...]
+
+
 def _added(
-    ev: Evaluator, powers: Mapping[int, Ct], part: Sum, limbs: int, scale: float, constant: float = 0.0
+    ev: Evaluator, powers: Mapping[int, Ct], part: Sum, limbs: int, scale: float, constant: float
 ) -> Ct:
-    """A sum and a constant at given limbs and scale, that of a product; with three components where it has products."""
-    total: Ct | None = None
+    """A sum and a constant at given limbs and scale; with three components where it has products. One pass over the
+    powers makes all their sums."""
+    sums: list[tuple[list[tuple[Ct, float]], float, float]] = []
+    placed = _placed(ev, powers, part, limbs, scale, constant, sums)
+    return _total(ev, placed, dict(enumerate(ev.number_sums(sums))))
+
+
+def _placed(
+    ev: Evaluator,
+    powers: Mapping[int, Ct],
+    part: Sum,
+    limbs: int,
+    scale: float,
+    constant: float,
+    sums: list[tuple[list[tuple[Ct, float]], float, float]],
+) -> _Placed:
+    """Adds to `sums` those of powers that it takes."""
+    number = None
     if part.terms:
-        terms = [(ev.drop(powers[index], limbs), number) for index, number in part.terms.items()]
-        total, constant = ev.number_sum(terms, scale, constant), 0.0
+        terms = [(ev.drop(powers[index], limbs), value) for index, value in part.terms.items()]
+        number = len(sums)
+        sums.append((terms, scale, constant))
+        constant = 0.0
+    products = []
     for giant, inner in part.products:
         factor = ev.drop(powers[giant], limbs)
         needed = scale / factor.scale
-        value = _added(ev, powers, inner, limbs + 1, needed * ev.params.q[limbs])
-        product = ev.multiply(ev.relinearise_rescaled(value), factor)
+        products.append(
+            (factor, _placed(ev, powers, inner, limbs + 1, needed * ev.params.q[limbs], 0.0, sums))
+        )
+    return _Placed(number, constant, tuple(products))
+
+
+def _total(ev: Evaluator, placed: _Placed, sums: dict[int, Ct]) -> Ct:
+    """Each of the sums is taken out when it is used."""
+    total = None if placed.number is None else sums.pop(placed.number)
+    for factor, inner in placed.products:
+        product = ev.multiply(ev.relinearise_rescaled(_total(ev, inner, sums)), factor)
         total = product if total is None else ev.add(total, product)
     assert total is not None
-    return ev.add_number(total, constant) if constant else total
+    return ev.add_number(total, placed.constant) if placed.constant else total
