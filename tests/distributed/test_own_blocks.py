@@ -24,9 +24,9 @@ from tests.distributed.test_slots_on_ranks import InBlocks
 SHAPE = (24, 19, 8)  # 3 × 1 × 3 blocks
 
 
-@pytest.fixture(scope="module")
-def whole() -> InBlocks:
-    return InBlocks(SHAPE, "skewed")
+@pytest.fixture(scope="module", params=["secret-key", "public-key"])
+def whole(request: pytest.FixtureRequest) -> InBlocks:
+    return InBlocks(SHAPE, "skewed", request.param)
 
 
 @pytest.fixture(scope="module")
@@ -192,7 +192,7 @@ def test_stored_ciphertexts_are_those_that_were_sent(whole: InBlocks, folder: Pa
         assert (operand.digest, operand.nbytes, operand.encryption) == (
             sent.digest,
             sent.nbytes,
-            "secret-key",
+            sent.encryption,
         )
         again = copy.deepcopy(operand), pickle.loads(pickle.dumps(operand))
         for one in (operand, *again):

@@ -17,6 +17,7 @@ from cipherblas.distributed.grids import grid_3d
 from cipherblas.distributed.in_process import run_ranks
 from cipherblas.distributed.ranks import grid_of, own_blocks, ranks_of
 from cipherblas.distributed.slots import FACTS, SHARINGS
+from cipherblas.lang.operands import Encryption
 from tests.support.runs import toy, values_of
 
 SHAPES = {  # of blocks of 8: square, flat, large M, slim, indivisible
@@ -33,19 +34,23 @@ ON_DIAGONALS = {"left": (24, 19, 8), "right": (5, 24, 24), "result": (24, 8, 22)
 class InBlocks:
     """A product of secrets in blocks of 8, and its result on one process."""
 
-    def __init__(self, shape: tuple[int, int, int], algorithm: str) -> None:
+    def __init__(
+        self, shape: tuple[int, int, int], algorithm: str, encryption: Encryption = "secret-key"
+    ) -> None:
         m, k, n = shape
         self.program = toy(
             lambda a, b: a @ b,
-            a=cb.secret(m, k),
-            b=cb.secret(k, n),
+            a=cb.secret(m, k, encryption=encryption),
+            b=cb.secret(k, n, encryption=encryption),
             algorithm=algorithm,
             block=8,
             form="blocks",
             precision=1e-2,
         )
         self.client, self.values = self.program.client(), values_of(self.program)
-        self.sent, self.keys = self.client.encrypt(self.values), self.client.evaluation_keys()
+        public = self.program.encryptor(self.client.public_key()) if encryption == "public-key" else None
+        self.sent = (public or self.client).encrypt(self.values)
+        self.keys = self.client.evaluation_keys()
         server = self.program.server(self.keys)
         self.alone, self.counts = server.run(self.sent), server.counts
 

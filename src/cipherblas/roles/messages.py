@@ -108,12 +108,12 @@ class EncryptedOperand(Rebuilt):
 
     @functools.cached_property
     def digest(self) -> str:
-        """The name of this very encryption: BLAKE2b over what it was made for and the a parts of its ciphertexts.
+        """The name of this very encryption: BLAKE2b over what it was made for and what is fresh of every ciphertext.
 
-        An a part is fresh for every ciphertext: 32 random bytes where it is a seed, else (from the public key)
-        residues. So encrypting the same values again gives another digest, saving and loading the same one.
+        That is the seed of its a part, or (from the public key) digests of its residues, which its file has too. So
+        encrypting the same values again gives another digest, saving and loading the same one.
         """
-        parts = (ct.seed if ct.seed is not None else _a_part(ct) for feed in self.feeds for ct in feed)
+        parts = (ct.seed if ct.seed is not None else _fresh_part(ct) for feed in self.feeds for ct in feed)
         described = [
             self.program_id,
             self.key_id,
@@ -197,9 +197,9 @@ def _check_name(name: str, what: str) -> None:
         raise FormatError(f"The fields of {what} cannot be read: {error}") from error
 
 
-def _a_part(ct: FreshCiphertext | EncryptedRows) -> NDArray[np.uint64]:
-    """The a part of a ciphertext from the public key, as it is stored."""
-    return ct.data[1] if isinstance(ct, FreshCiphertext) else ct.a
+def _fresh_part(ct: FreshCiphertext | EncryptedRows) -> bytes | NDArray[np.uint64]:
+    """What two ciphertexts from the public key never share."""
+    return ct.data_digest.encode() if isinstance(ct, FreshCiphertext) else ct.a
 
 
 def _digest(what: str, described: Sequence[Any], parts: Iterable[bytes | NDArray[Any]]) -> str:
@@ -270,7 +270,9 @@ def _read_feed(
     try:
         if isinstance(data, StoredParts):
             return tuple(
-                StoredCiphertext(parameters, data.shape[-2], seed or b"", functools.partial(data.read, part))
+                StoredCiphertext(
+                    parameters, data.shape[-2], seed, functools.partial(data.read, part), data.digests[part]
+                )
                 for part, seed in enumerate(_seeds(seeds, len(data)))
             )
         return tuple(

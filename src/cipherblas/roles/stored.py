@@ -55,8 +55,9 @@ class StoredParts:
         return len(self.digests)
 
     def read(self, index: int) -> NDArray[Any]:
-        """One part; errors as `Reader.read_part`."""
-        return self.reader.read_part(self.name, index, self.digests[index])
+        """One ciphertext; errors as `Reader.read_part`."""
+        found: NDArray[Any] = self.reader.read_part(self.name, index, self.digests[index])[0]
+        return found
 
 
 def data_name(feed: int) -> str:
@@ -70,17 +71,17 @@ def seed_name(feed: int) -> str:
 
 
 def parted(feeds: Sequence[Sequence[Any]]) -> list[str]:
-    """The tensors of an operand whose parts get digests: ciphertexts in slots with seeds, whose name is their seeds."""
+    """The tensors of an operand whose parts get digests: ciphertexts in slots."""
     return [
         data_name(index)
         for index, feed in enumerate(feeds)
-        if isinstance(feed[0], FreshCiphertext) and feed[0].seed is not None and len(feed) <= MOST_PARTS
+        if isinstance(feed[0], FreshCiphertext) and len(feed) <= MOST_PARTS
     ]
 
 
 def digests_of(tensors: Mapping[str, NDArray[Any]], names: Sequence[str], tick: Tick) -> dict[str, list[str]]:
     """For the header of a file: the digests of the parts of these tensors."""
-    return {name: files.part_digests(tensors[name], tick) for name in names}
+    return {name: files.part_digests(tensors[name], tick=tick) for name in names}
 
 
 def read_but_parts(reader: files.Reader, progress: Progress | None) -> dict[str, NDArray[Any] | StoredParts]:
@@ -100,6 +101,6 @@ def read_but_parts(reader: files.Reader, progress: Progress | None) -> dict[str,
                 expected=f"{len(each)} ciphertexts in {name!r}",
                 got=None if info is None else info.shape,
             )
-        if name.replace(".data", ".seed") in reader.tensors:
+        if name.endswith(".data"):
             kept[name] = StoredParts(reader, name, each)
     return kept | reader.read_all(progress, [name for name in reader.tensors if name not in kept])

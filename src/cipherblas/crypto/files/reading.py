@@ -175,13 +175,14 @@ class Reader:
         info = self._info(name)
         return self._read(f"tensor {name!r}", info, tick)
 
-    def read_part(self, name: str, index: int, digest: str) -> Array:
+    def read_part(self, name: str, index: int, digest: str, each: int = 1) -> Array:
         """One part of a tensor along its first axis, as a new aligned array; nothing else is read.
 
         Args:
             name: of the tensor.
             index: of the part.
             digest: what it must hash to, of `part_digests`.
+            each: entries of a part, of which the last may have fewer.
 
         Raises:
             FormatError: there is no such tensor or part, or its bytes are not what was written.
@@ -189,12 +190,15 @@ class Reader:
         """
         info = self._info(name)
         count = info.shape[0] if info.shape else 0
-        if not 0 <= index < count:
+        parts = -(-count // each)
+        if not 0 <= index < parts:
             raise FormatError(
-                f"{self.path} lacks a part of tensor {name!r}.", expected=f"one of {count}", got=index
+                f"{self.path} lacks a part of tensor {name!r}.", expected=f"one of {parts}", got=index
             )
-        nbytes = info.nbytes // count
-        part = TensorInfo(info.dtype, info.shape[1:], info.offset + index * nbytes, nbytes, digest)
+        start, entry = index * each, info.nbytes // count
+        length = min(each, count - start)
+        shape, offset = (length, *info.shape[1:]), info.offset + start * entry
+        part = TensorInfo(info.dtype, shape, offset, length * entry, digest)
         return self._read(f"part {index} of tensor {name!r}", part, lambda done: None)
 
     def _read(self, what: str, info: TensorInfo, tick: Callable[[int], object]) -> Array:

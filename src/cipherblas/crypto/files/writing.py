@@ -45,14 +45,16 @@ def _digest(array: Array, tick: Tick) -> str:
     return str(hasher.hexdigest())
 
 
-def part_digests(array: Array, tick: Tick = lambda done: None) -> list[str]:
+def part_digests(array: Array, each: int = 1, tick: Tick = lambda done: None) -> list[str]:
     """The digest of each part of a tensor along its first axis, for `Reader.read_part`: a writer that names them in its
     header lets parts be read, and checked, one by one.
 
     Args:
+        each: entries of a part, of which the last may have fewer.
         tick: called with numbers of bytes as they are hashed.
     """
-    return in_threads(lambda part: _digest(part, tick), list(array), array.nbytes)
+    parts = [array[start : start + each] for start in range(0, len(array), each)]
+    return in_threads(lambda part: _digest(part, tick), parts, array.nbytes)
 
 
 def _compact_json(value: Any, what: str) -> str:

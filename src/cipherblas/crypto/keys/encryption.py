@@ -44,13 +44,23 @@ class FreshCiphertext(Rebuilt):
 
     def __post_init__(self) -> None:
         self.params.check_limbs(self.limbs)
-        shape = (self.limbs, self.params.n) if self.seed is not None else (2, self.limbs, self.params.n)
-        _check_residues(self.params, self.data, self.limbs, shape, "fresh ciphertext")
+        _check_residues(self.params, self.data, self.limbs, self._shape, "fresh ciphertext")
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        """Of the data."""
+        one = (self.limbs, self.params.n)
+        return one if self.seed is not None else (2, *one)
 
     @property
     def nbytes(self) -> int:
         """Bytes to send: half a ciphertext when the a part is a seed."""
         return self.data.nbytes + len(self.seed or b"")
+
+    @property
+    def data_digest(self) -> str:
+        """Of the data, as files have it."""
+        return files.part_digests(self.data[None])[0]
 
     def expand(self, into: Array | None = None) -> Array:
         """The ciphertext (b, a), uint64 (2, limbs, N), in NTT form.
@@ -73,11 +83,15 @@ class StoredCiphertext(FreshCiphertext):
     Args:
         params, limbs, seed: as of every fresh ciphertext.
         read: reads the data.
+        digest: which they have.
     """
 
-    def __init__(self, params: Parameters, limbs: int, seed: bytes, read: Callable[[], Array]) -> None:
+    def __init__(
+        self, params: Parameters, limbs: int, seed: bytes | None, read: Callable[[], Array], digest: str
+    ) -> None:
         params.check_limbs(limbs)
-        for name, value in (("params", params), ("limbs", limbs), ("seed", seed), ("_read", read)):
+        given = {"params": params, "limbs": limbs, "seed": seed, "_read": read, "_digest": digest}
+        for name, value in given.items():
             object.__setattr__(self, name, value)
 
     @property
@@ -90,7 +104,7 @@ class StoredCiphertext(FreshCiphertext):
         read: Callable[[], Array] = self._read  # type: ignore[attr-defined]
         found = read()
         try:
-            _check_residues(self.params, found, self.limbs, (self.limbs, self.params.n), "fresh ciphertext")
+            _check_residues(self.params, found, self.limbs, self._shape, "fresh ciphertext")
         except CipherblasError as error:
             raise FormatError(f"The ciphertexts of the file cannot be read: {error}") from error
         return found
@@ -98,7 +112,12 @@ class StoredCiphertext(FreshCiphertext):
     @property
     def nbytes(self) -> int:
         """Bytes that were sent."""
-        return self.limbs * self.params.n * WORD_BYTES + len(self.seed or b"")
+        return math.prod(self._shape) * WORD_BYTES + len(self.seed or b"")
+
+    @property
+    def data_digest(self) -> str:
+        """Of the data, without reading them."""
+        return self._digest  # type: ignore[attr-defined,no-any-return]
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles hold the data."""
