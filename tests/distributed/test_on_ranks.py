@@ -40,12 +40,14 @@ def test_it_is_explained() -> None:
 
 
 def test_memory_of_a_rank() -> None:
-    """Both operands stay whole on each; what is computed is divided. The first gathers the result."""
+    """The right operand is whole on each, all else is divided. The first gathers the result."""
     program = product()
     n, inner, cols = program.plan.parameters.n, 64, 256
-    held = 2 * 8 * inner * (n + cols)  # both by rows of the inner dimension
+    each = 8 * inner * (n + cols)  # both operands by rows of the inner dimension
     found = {ranks: on_ranks(program, ranks, FAST) for ranks in (1, 2, 4, 8)}
-    computed = {ranks: (plan.runs[-1].array_bytes or 0) - held for ranks, plan in found.items()}
+    computed = {
+        ranks: (plan.runs[-1].array_bytes or 0) - each - each // ranks for ranks, plan in found.items()
+    }
     assert 0 < computed[8] < computed[4] < computed[2] < computed[1]
     assert computed[4] < computed[1] / 2
     for plan in found.values():

@@ -308,23 +308,25 @@ def test_operand_files_with_wrong_content(tmp_path: Path, form: str) -> None:
     program.encryptor(program.client().public_key()).encrypt({"x": np.ones((4, 5))})["x"].save(path)
     header, tensors = files.read(path, "ciphertext")
     header = {key: header[key] for key in header if key != "parameters"}
-    uniform = "feed0.data" if form == "blocks" else "feed0.a0"
+    uniform = "feed0.data" if form == "blocks" else "feed0.uniform0"
     assert uniform in tensors and "feed0.seed" not in tensors
     whole = tensors[uniform]
     outside = whole.copy()
     outside[(0, 1, 0, 0) if form == "blocks" else (0, 0, 0)] = 1 << 63
+    shorter = (whole[..., :100], whole[:, :1]) if form == "blocks" else (whole[:100], whole[..., :1])
+    degree, half = map(np.ascontiguousarray, shorter)
     changed: dict[str, dict[str, Any]] = {
         "residue": {**tensors, uniform: outside},
         "signed": {**tensors, uniform: whole.astype(np.int64)},
-        "another degree": {**tensors, uniform: np.ascontiguousarray(whole[..., :100])},
-        "one half": {**tensors, uniform: np.ascontiguousarray(whole[:, :1])},
+        "another degree": {**tensors, uniform: degree},
+        "one half": {**tensors, uniform: half},
         "flat": {**tensors, uniform: whole.ravel()},
         "missing": without(tensors, uniform),
     }
     if form == "blocks":
         changed["seeds beside both halves"] = {**tensors, "feed0.seed": np.zeros((len(whole), 32), np.uint8)}
     else:
-        changed["a piece too many"] = {**tensors, "feed0.rows1": tensors["feed0.rows0"]}
+        changed["a piece too many"] = {**tensors, "feed0.columns1": tensors["feed0.columns0"]}
     for name, content in changed.items():
         files.write(path, "ciphertext", header, content, parameters=parameters)
         with pytest.raises(cb.FormatError):

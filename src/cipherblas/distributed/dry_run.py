@@ -22,13 +22,14 @@ from cipherblas.crypto.params import Parameters, row_parameters
 from cipherblas.distributed.communicator import Communicator, Sent, Words
 from cipherblas.distributed.cuts import Place
 from cipherblas.distributed.in_process import run_ranks
+from cipherblas.distributed.matrices import OperandShare, Share, Taken
 from cipherblas.distributed.ranks import Sharing
-from cipherblas.distributed.rows import RowsRanks, Share
-from cipherblas.distributed.shares import Indices
+from cipherblas.distributed.rows import RowsRanks
+from cipherblas.distributed.shares import Indices, Shares
 from cipherblas.distributed.slots import Division, OnGrid, SlotsPlanned
 from cipherblas.engines.protocol import Matrix
 from cipherblas.evaluators.family import Evaluators
-from cipherblas.evaluators.rows.values import Batch, ClearFactor, Rows
+from cipherblas.evaluators.rows.values import Batch, ClearFactor, Encryption, Rows
 from cipherblas.evaluators.slots.values import Ct
 from cipherblas.lang.nodes import Expression
 from cipherblas.rlwe.costs import Costs
@@ -49,6 +50,7 @@ class RankRun:
         keys: the switching keys that it uses.
         products: those in slots, with their blocks and the grid of ranks.
         used: of operands that are factors of products in slots the blocks that it reads, by `Input.key`.
+        taken: of pieces of operands by rows what it reads, likewise.
         array_bytes: the most that its matrices take at once, operands included; None where it has more than rows.
     """
 
@@ -58,6 +60,7 @@ class RankRun:
     keys: KeyRequest
     products: tuple[OnGrid, ...] = ()
     used: Mapping[Hashable, frozenset[Place]] = field(default_factory=dict)
+    taken: Mapping[Hashable, Sequence[frozenset[Taken]]] = field(default_factory=dict)
     array_bytes: int | None = None
 
 
@@ -117,6 +120,7 @@ def rank_runs(
             keys.asked,
             tuple(division.products),
             inputs.used(division.used),
+            inputs.taken(),
             most,
         )
 
@@ -129,11 +133,16 @@ class _Inputs(SymbolicInputs):
     def __init__(self) -> None:
         super().__init__()
         self._first: list[tuple[Any, Hashable]] = []  # ciphertexts of blocks
+        self._by_rows: dict[Hashable, list[OperandShare]] = {}
 
     def secret(self, wanted: Input, bound: float, evaluators: Evaluators) -> list[list[Handles]]:
         """Fresh handles, noted."""
         found = super().secret(wanted, bound, evaluators)
-        self._first.append((found[0][0][0], wanted.key))
+        pieces = [handle.data for handle in found[0][0]]
+        if isinstance(pieces[0], OperandShare):
+            self._by_rows[wanted.key] = pieces
+        else:
+            self._first.append((found[0][0][0], wanted.key))
         return found
 
     def used(self, looked_at: Sequence[tuple[Ct, Place]]) -> dict[Hashable, frozenset[Place]]:
@@ -144,6 +153,10 @@ class _Inputs(SymbolicInputs):
             if id(ct) in keys:
                 places.setdefault(keys[id(ct)], set()).add(place)
         return {key: frozenset(each) for key, each in places.items()}
+
+    def taken(self) -> dict[Hashable, list[frozenset[Taken]]]:
+        """Of each operand by rows what was looked at of its pieces."""
+        return {key: [frozenset(one.taken) for one in pieces] for key, pieces in self._by_rows.items()}
 
 
 class _KeysAsked:
@@ -277,6 +290,23 @@ class _ShapeEngine:
         self._counts.moved_bytes += -(-layers // _core.PASS_LAYERS) * 2 * x.nbytes
 
 
+class _PlannedOperand(OperandShare):
+    """`OperandShare` on shapes."""
+
+    def __init__(
+        self, memory: _Memory, limbs: int, a_rows: int, shape: tuple[int, int], shares: Shares, rank: int
+    ) -> None:
+        nowhere: Any = None
+        super().__init__(nowhere, shape, shares, rank)
+        self._memory, self._limbs, self._a_rows = memory, limbs, a_rows
+
+    def _read(self, is_b: bool, columns: Indices | None) -> Words:
+        width = self._width(is_b) if columns is None else len(columns)
+        words = self._memory.array(self._limbs, self.shape[0] if is_b else self._a_rows, width)
+        self._memory.given += words.nbytes
+        return words
+
+
 class _Planned(RowsRanks):
     """`RowsRanks` on shapes."""
 
@@ -300,17 +330,15 @@ class _Planned(RowsRanks):
 
     def fresh(self, data: Any, shape: tuple[int, int], **options: Any) -> Rows:
         """An operand of this shape."""
-        return super().fresh(self._given(self._pair(options["limbs"], *shape)), shape, **options)
+        return super().fresh(self._operand(options["limbs"], shape, shape[0]), shape, **options)
 
     def fresh_batch(self, data: Any, shape: tuple[int, int], **options: Any) -> Batch:
         """The same, of rows that share their a parts."""
-        limbs, (rows, cols) = options["limbs"], shape
-        words = (self.memory.array(limbs, -(-cols // self.n), self.n), self.memory.array(limbs, rows, cols))
-        return super().fresh_batch(self._given(words), shape, **options)
+        own = self._operand(options["limbs"], shape, -(-shape[1] // self.n))
+        return super().fresh_batch(own, shape, **options)
 
-    def _given(self, words: tuple[Words, Words]) -> tuple[Words, Words]:
-        self.memory.given += sum(part.nbytes for part in words)
-        return words
+    def _operand(self, limbs: int, shape: tuple[int, int], a_rows: int) -> OperandShare:
+        return _PlannedOperand(self.memory, limbs, a_rows, shape, self.shares, self.rank)
 
     def _empty(self, shape: tuple[int, ...], zero: bool = False) -> Words:
         return self.memory.array(*shape)
@@ -342,6 +370,7 @@ class _Planned(RowsRanks):
 
     def _fixed_product_data(self, factor: ClearFactor, number: int, x: Batch, exact: bool) -> Sequence[Share]:
         found = []
+        self._look_at(x)
         for start in range(0, x.shape[1], self.n):
             shape = (factor.shape[0], min(self.n, x.shape[1] - start))
             self._costs_of_switches(shape[0], x.limbs)
@@ -352,7 +381,13 @@ class _Planned(RowsRanks):
         self.costs.switches(self._own, rows, limbs, rows, hoisted=1)
 
     def _element_data(self, x: Rows, row: int) -> None:
-        self.whole(x.data)
+        self._look_at(x)
+
+    def _look_at(self, x: Encryption) -> None:
+        """At all of it."""
+        whole = self.whole(x.data)
+        for part in (whole.a, whole.b):
+            self._words(part)
 
     def _of_elements_data(self, datas: Sequence[Any], cols: int, count: int, scale: float) -> Share:
         return Share(*self._pair(len(self.params.q), count, cols), "whole", (count, cols))

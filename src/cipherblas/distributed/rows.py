@@ -6,7 +6,8 @@ All ranks run the same code on the same handles; what differs is the data of a h
     columns   a rank has some columns of a and of b: products with clear matrices need no others;
     rows      a rank has some rows: products of secrets, and key switches.
 
-A product of secrets takes columns of its left factor and the whole right one, and gives rows. A transposition takes
+A product of secrets takes columns of its left factor and the whole right one, and gives rows; of an operand that is
+needed by columns alone, a rank has no others. A transposition takes
 rows and gives rows; ranks exchange rows before and after the key switches. Anything else is brought into the form
 that is needed. Arithmetic modulo q is exact, so that all residues are those of one process.
 """
@@ -14,7 +15,6 @@ that is needed. Arithmetic modulo q is exact, so that all residues are those of 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -24,6 +24,7 @@ from cipherblas import _core
 from cipherblas.common.memory import aligned_empty
 from cipherblas.crypto.params import Parameters
 from cipherblas.distributed.communicator import Communicator, Words
+from cipherblas.distributed.matrices import COLUMNS, ROWS, TURNED, WHOLE, OperandShare, Share
 from cipherblas.distributed.shares import Indices, Shares
 from cipherblas.distributed.stages import Stopwatch
 from cipherblas.engines.protocol import Engine, Key, Matrix
@@ -34,31 +35,8 @@ from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.rlwe.matrices.matrix import stride_of
 from cipherblas.rlwe.matrices.transposition import transpose_plan
 
-WHOLE, ROWS, COLUMNS = "whole", "rows", "columns"
 Pieces: TypeAlias = Callable[[int], list[Words]]
 End: TypeAlias = Callable[[], None]  # of an exchange, until which neither side of it may be touched
-
-
-@dataclass
-class Share:
-    """What a rank has of an encryption: some of its rows, or some of its columns, or all.
-
-    Attributes:
-        a, b: matrices of residues.
-        kind: "whole", "rows" or "columns".
-        shape: of the whole encryption: rows and columns of b.
-        made: all of it, where it was asked for.
-    """
-
-    a: Matrix
-    b: Matrix
-    kind: str
-    shape: tuple[int, int]
-    made: Share | None = None
-
-    def with_parts(self, a: Matrix, b: Matrix) -> Share:
-        """Others, of the same rows and columns."""
-        return Share(a, b, self.kind, self.shape)
 
 
 class _Half(NamedTuple):
@@ -166,11 +144,16 @@ class RowsRanks(RowsNative):
         if x.kind == COLUMNS:
             return x
         x = self.whole(x)
-        a, b = (
-            self.engine.cut(part, columns=self.shares.columns(width, self.rank))
-            for part, width in ((x.a, self.n), (x.b, x.shape[1]))
-        )
-        return Share(self.engine.copied(a), self.engine.copied(b), COLUMNS, x.shape)
+        return Share(self._own_columns(x, False), self._own_columns(x, True), COLUMNS, x.shape)
+
+    def _own_columns(self, x: Share, is_b: bool) -> Matrix:
+        """Of a whole part."""
+        found = x.columns(is_b, COLUMNS) if isinstance(x, OperandShare) else None
+        if found is None:
+            part, width = (x.b, x.shape[1]) if is_b else (x.a, self.n)
+            own = self.engine.cut(part, columns=self.shares.columns(width, self.rank))
+            found = self.engine.copied(own)
+        return found
 
     def _alike(self, x: Share, y: Share) -> tuple[Share, Share]:
         """Both of one kind."""
@@ -182,9 +165,9 @@ class RowsRanks(RowsNative):
 
     # ---- operands ----
 
-    def _fresh_data(self, data: Any) -> Share:
-        a, b = super()._fresh_data(data)
-        return Share(a, b, WHOLE, self._words(b).shape[1:])
+    def _fresh_data(self, data: OperandShare) -> OperandShare:
+        data.upload = self.engine.upload_matrix
+        return data
 
     # ---- products ----
 
@@ -223,19 +206,24 @@ class RowsRanks(RowsNative):
         """The rows of this rank, which are columns of the left factor, times all of the right one."""
         half: _Half = part.data
         left, right = self.whole(half.of), self.whole(x.data)
-        turned = self._turned_columns(left.b if half.is_b else left.a, part.shape[0])
+        factors = right.a, right.b  # first: of x.T @ x the left one has its columns then
+        turned = self._turned_columns(left, half.is_b, part.shape[0])
         shape = (part.shape[0], x.shape[1])
         if turned is None:
             return self._no_rows(shape, x.limbs)
-        a, b = (self.engine.multiply_matrices(turned, one) for one in (right.a, right.b))
+        a, b = (self.engine.multiply_matrices(turned, one) for one in factors)
         return Share(a, b, ROWS, shape)
 
-    def _turned_columns(self, x: Matrix, count: int) -> Matrix | None:
-        """The columns of x that are this rank's rows of the transpose, as such; None where it has none."""
+    def _turned_columns(self, x: Share, is_b: bool, count: int) -> Matrix | None:
+        """The columns of a whole part that are this rank's rows of the transpose, as such; None where it has none."""
         own = self.own_rows(count)
         if not len(own):
             return None
-        return self.engine.transposed(x if len(own) == count else self._picked(x, columns=own))
+        found = x.columns(is_b, TURNED) if isinstance(x, OperandShare) else None
+        if found is None:
+            part = x.b if is_b else x.a
+            found = part if len(own) == count else self._picked(part, columns=own)
+        return self.engine.transposed(found)
 
     def _no_rows(self, shape: tuple[int, int], limbs: int) -> Share:
         a, b = (self._matrix(self._empty((limbs, 0, width))) for width in (self.n, shape[1]))

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,15 +28,19 @@ from cipherblas.crypto.randomness import SEED_BYTES
 from cipherblas.lang.operands import Encryption
 from cipherblas.lang.results import MOST_RESULTS, Arranged
 from cipherblas.rlwe.matrices import RlweRows, SharedBatch, SharedRows
+from cipherblas.roles.columns import by_columns, by_rows, columns_each
 from cipherblas.roles.stored import (
     StoredParts,
     check_digests,
+    columns_name,
     data_name,
     digests_of,
     parted,
     read_but_parts,
     seed_name,
+    uniform_name,
 )
+from cipherblas.roles.stored_rows import StoredRows
 
 KIND = "ciphertext"
 SLOTS = "slots"
@@ -69,7 +73,7 @@ _RESULT = schema.record(
     {"labels": schema.listed(schema.text, 1, MOST_RESULTS)},
     others=True,
 )
-EncryptedRows: TypeAlias = "RlweRows | SharedRows | SharedBatch"
+EncryptedRows: TypeAlias = "RlweRows | SharedRows | SharedBatch | StoredRows"
 ROW_FORMATS: dict[str, type[RlweRows] | type[SharedRows] | type[SharedBatch]] = {
     kind.NAME: kind for kind in (RlweRows, SharedRows, SharedBatch)
 }
@@ -146,7 +150,7 @@ class EncryptedOperand(Rebuilt):
             "feeds": len(self.feeds),
             "forms": [_form(feed[0]) for feed in self.feeds],
         }
-        _write(path, header, tensors, self.parameters, progress, parted(self.feeds))
+        _write(path, header, tensors, self.parameters, progress, parted(tensors))
 
     @classmethod
     def load(
@@ -162,8 +166,8 @@ class EncryptedOperand(Rebuilt):
 
         Args:
             path: the file.
-            lazy: leave ciphertexts in slots in the file, which stays open, until each is used: one of several ranks
-                then reads its own alone. Where the file has no digest for each of them, all are read.
+            lazy: leave ciphertexts in the file, which stays open, until they are used: one of several ranks then reads
+                its own blocks or columns alone. Where the file has no digests of them, all are read.
             security: bits that its parameters must have: 128, 192 or 256.
             insecure: accept less; below 128 bits with a warning.
             progress: called as progress(done, total), counted in bytes.
@@ -197,9 +201,15 @@ def _check_name(name: str, what: str) -> None:
         raise FormatError(f"The fields of {what} cannot be read: {error}") from error
 
 
-def _fresh_part(ct: FreshCiphertext | EncryptedRows) -> bytes | NDArray[np.uint64]:
-    """What two ciphertexts from the public key never share."""
-    return ct.data_digest.encode() if isinstance(ct, FreshCiphertext) else ct.a
+def _fresh_part(ct: FreshCiphertext | EncryptedRows) -> bytes:
+    """What two ciphertexts from the public key never share: digests of their parts, as files have them."""
+    if isinstance(ct, FreshCiphertext):
+        return ct.data_digest.encode()
+    if isinstance(ct, StoredRows):
+        assert isinstance(ct.uniform, StoredParts)
+        return "".join(ct.uniform.digests).encode()
+    columns = ct.a.transpose(2, 0, 1)
+    return "".join(files.part_digests(columns, columns_each(columns.shape))).encode()
 
 
 def _digest(what: str, described: Sequence[Any], parts: Iterable[bytes | NDArray[Any]]) -> str:
@@ -240,9 +250,9 @@ def _feed_tensors(index: int, feed: Sequence[FreshCiphertext | EncryptedRows]) -
         tensors[data_name(index)] = np.stack(plain)
     for piece, ct in enumerate(feed):
         if not isinstance(ct, FreshCiphertext):
-            tensors[f"feed{index}.rows{piece}"] = ct.b
+            tensors[columns_name(index, piece)] = by_columns(ct.b)
             if ct.seed is None:
-                tensors[f"feed{index}.a{piece}"] = ct.a
+                tensors[uniform_name(index, piece)] = by_columns(ct.a)
     return tensors
 
 
@@ -271,7 +281,7 @@ def _read_feed(
         if isinstance(data, StoredParts):
             return tuple(
                 StoredCiphertext(
-                    parameters, data.shape[-2], seed, functools.partial(data.read, part), data.digests[part]
+                    parameters, data.shape[-2], seed, functools.partial(data.entry, part), data.digests[part]
                 )
                 for part, seed in enumerate(_seeds(seeds, len(data)))
             )
@@ -301,18 +311,43 @@ def _read_rows(
             expected=f"(pieces, {SEED_BYTES})",
             got=seeds.shape,
         )
-    stored = sum(key.startswith(f"feed{index}.rows") for key in tensors)
+    old = f"feed{index}.rows"  # of files that have rows one after the other, and their a parts likewise
+    stored = sum(key.startswith((old, f"feed{index}.columns")) for key in tensors)
     pieces: list[EncryptedRows] = []
     for piece, seed in enumerate(_seeds(seeds, stored)):
-        b = _tensor(tensors, f"feed{index}.rows{piece}")
-        uniform = _tensor(tensors, f"feed{index}.a{piece}") if seed is None else seed
         try:
-            rows = ROW_FORMATS[name](row_parameters(parameters), b.shape[1:], scale, b, uniform)
-            rows.check_residues()
+            b = _part_of_rows(tensors, columns_name(index, piece), f"{old}{piece}")
+            uniform = seed or _part_of_rows(tensors, uniform_name(index, piece), f"feed{index}.a{piece}")
+            pieces.append(_rows(ROW_FORMATS[name], row_parameters(parameters), scale, b, uniform))
         except (CipherblasError, IndexError) as error:
             raise FormatError(f"The encrypted rows of the file cannot be read: {error}") from error
-        pieces.append(rows)
     return tuple(pieces)
+
+
+def _part_of_rows(tensors: Mapping[str, Any], columns: str, rows: str) -> NDArray[Any] | StoredParts:
+    """A part as it is, or where it stays."""
+    found = tensors.get(columns)
+    if found is None:
+        return cast("NDArray[Any]", _tensor(tensors, rows))
+    return found if isinstance(found, StoredParts) else by_rows(found)
+
+
+def _rows(
+    kind: type[RlweRows] | type[SharedRows] | type[SharedBatch],
+    params: Parameters,
+    scale: float,
+    b: NDArray[Any] | StoredParts,
+    uniform: bytes | NDArray[Any] | StoredParts,
+) -> EncryptedRows:
+    """Encrypted rows, checked or to be checked; both parts are in the file, or none."""
+    if isinstance(b, StoredParts) and not isinstance(uniform, np.ndarray):
+        return StoredRows(kind, params, (b.shape[2], b.shape[0]), scale, b, uniform)
+    whole: list[Any] = [
+        by_rows(part.whole()) if isinstance(part, StoredParts) else part for part in (b, uniform)
+    ]
+    rows = kind(params, whole[0].shape[1:], scale, *whole)
+    rows.check_residues()
+    return rows
 
 
 def _seeds(seeds: NDArray[Any] | None, count: int) -> list[bytes | None]:
@@ -490,11 +525,13 @@ def _write(
     tensors: Mapping[str, NDArray[Any]],
     parameters: Parameters,
     progress: Progress | None,
-    in_parts: Sequence[str] = (),
+    in_parts: Mapping[str, int] | None = None,
 ) -> None:
     """A file of ciphertexts; parts of some tensors have digests of their own."""
     once = sum(array.nbytes for array in tensors.values())
-    steps = Steps(progress, files.STEPS_PER_BYTE * once + sum(tensors[name].nbytes for name in in_parts))
+    steps = Steps(
+        progress, files.STEPS_PER_BYTE * once + sum(tensors[name].nbytes for name in in_parts or ())
+    )
     if in_parts:
         header = {**header, "parts": digests_of(tensors, in_parts, steps.tick)}
     files.write(path, KIND, header, tensors, parameters=parameters, tick=steps.tick)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import time
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -31,8 +31,10 @@ from cipherblas.distributed.agreement import check_agreement
 from cipherblas.distributed.communicator import Communicator, Sent
 from cipherblas.distributed.cuts import Place
 from cipherblas.distributed.dry_run import RankRun, rank_runs
+from cipherblas.distributed.matrices import OperandShare, Share, Taken
 from cipherblas.distributed.ranks import Sharing
-from cipherblas.distributed.rows import RowsRanks, Share
+from cipherblas.distributed.rows import RowsRanks
+from cipherblas.distributed.shares import Shares
 from cipherblas.distributed.slots import SHARINGS, Division, SlotsRanks
 from cipherblas.distributed.stages import RankTimes, Stopwatch, of_all
 from cipherblas.engines.encodings import Encodings
@@ -56,6 +58,7 @@ from cipherblas.roles.messages import (
 )
 from cipherblas.roles.on_ranks import rank_bytes
 from cipherblas.roles.planned import PlannedProgram
+from cipherblas.roles.stored_rows import StoredRows
 from cipherblas.runtime.executor import Executor, NodeSeconds
 from cipherblas.runtime.inputs import Inputs, fresh
 from cipherblas.runtime.values import Handles, Input, Value
@@ -182,8 +185,9 @@ class Server:
         if self.communicator is not None:
             self._agree(self.communicator, encrypted, clear)
         masks = self._masks()
-        used = None if self.communicator is None else self.rank_runs[self.communicator.rank].used
-        plan, inputs = self.program.plan, ReceivedInputs(self.program, encrypted, clear, used)
+        own = None if self.communicator is None else self.rank_runs[self.communicator.rank]
+        ranks = 1 if self.communicator is None else self.communicator.size
+        plan, inputs = self.program.plan, ReceivedInputs(self.program, encrypted, clear, own, ranks)
         evaluators = self._evaluators(masks)
         executor = Executor(
             *(evaluators, self.program.executed, plan.decided, inputs, progress),
@@ -378,8 +382,9 @@ class Server:
         for width, rows in zip(form.widths, feed, strict=True):
             expected = (wanted.limbs, form.shape[0], width)
             kind: type[CoefficientMatrix] = SharedBatch if form.shared else rows_format(width, n)
-            if not isinstance(rows, kind) or rows.b.shape != expected:
-                got = getattr(getattr(rows, "b", None), "shape", type(rows).__name__)
+            own = rows.kind if isinstance(rows, StoredRows) else type(rows)
+            if not issubclass(own, kind) or (rows.limbs, *rows.shape) != expected:
+                got = (rows.limbs, *rows.shape) if issubclass(own, CoefficientMatrix) else own.__name__
                 raise ShapeError(
                     f"The encrypted rows of operand {name!r} have the wrong shape.",
                     expected=str(expected),
@@ -420,8 +425,9 @@ class ReceivedInputs(Inputs):
     """Operands of a real run. Regenerates the seeded halves of all of them.
 
     Args:
-        used: on a rank of several, the blocks of operands that it uses: only these are read and regenerated, and others
-            if it looks at them after all.
+        run: of a rank of several, what it does: only what that uses of operands is read and regenerated, and the rest
+            if it is looked at after all.
+        ranks: how many.
     """
 
     def __init__(
@@ -429,18 +435,21 @@ class ReceivedInputs(Inputs):
         program: PlannedProgram,
         encrypted: Mapping[str, EncryptedOperand],
         clear: Mapping[str, NDArray[Any]],
-        used: Mapping[Hashable, frozenset[Place]] | None = None,
+        run: RankRun | None = None,
+        ranks: int = 1,
     ) -> None:
         super().__init__(clear)
         self._data: dict[Any, list[Any]] = {}
+        shares = Shares(row_parameters(program.plan.parameters).n, ranks)
         for name, operand in encrypted.items():
             for wanted, feed in zip(program.inputs_of(name), operand.feeds, strict=True):
-                if used is None or not isinstance(wanted.form, SlotForm):
-                    self._data[wanted.key] = _expanded(feed)
+                if run is None:
+                    found = _expanded(feed)
+                elif isinstance(wanted.form, SlotForm):
+                    found = _own_expanded(feed, wanted.form, run.used.get(wanted.key, frozenset()))
                 else:
-                    self._data[wanted.key] = _own_expanded(
-                        feed, wanted.form, used.get(wanted.key, frozenset())
-                    )
+                    found = _own_taken(feed, shares, run, run.taken.get(wanted.key, ()))
+                self._data[wanted.key] = found
 
     def secret(self, wanted: Input, bound: float, evaluators: Evaluators) -> list[list[Handles]]:
         """The operand's ciphertexts; each use of the operand is handed out once."""
@@ -454,6 +463,17 @@ def _own_expanded(feed: Sequence[Any], form: SlotForm, used: frozenset[Place]) -
     found: list[Any] = [ct.expand for ct in feed]
     for number, data in zip(own, _expanded([feed[number] for number in own]), strict=True):
         found[number] = functools.partial(_itself, data)
+    return found
+
+
+def _own_taken(
+    feed: Sequence[Any], shares: Shares, run: RankRun, taken: Sequence[frozenset[Taken]]
+) -> list[OperandShare]:
+    """The pieces of rows of a feed, of which some parts are taken now."""
+    found = [OperandShare(rows, rows.shape, shares, run.rank) for rows in feed]
+    for operand, parts in zip(found, taken, strict=False):
+        for part in parts:
+            operand.take(*part)
     return found
 
 

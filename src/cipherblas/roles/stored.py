@@ -1,7 +1,8 @@
-"""Ciphertexts that stay in their file until they are used: each has a digest of its own there."""
+"""Ciphertexts that stay in their file until they are used: parts of tensors have digests of their own there."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,15 +12,15 @@ from numpy.typing import NDArray
 
 from cipherblas.common import schema
 from cipherblas.common.errors import FormatError
+from cipherblas.common.memory import aligned_empty
 from cipherblas.common.progress import Progress
 from cipherblas.crypto import files
 from cipherblas.crypto.files.writing import Tick
-from cipherblas.crypto.keys import FreshCiphertext
+from cipherblas.roles.columns import columns_each
 
-MOST_PARTS = (
-    1 << 15
-)  # ciphertexts of a file that have digests of their own: those of more would fill its header
+MOST_PARTS = 1 << 15  # of a file that have digests of their own: those of more would fill its header
 check_digests = schema.mapping(schema.listed(schema.text, 0, MOST_PARTS))
+_PARTED = re.compile(r"feed\d+\.(data|columns\d+|uniform\d+)")
 
 
 @dataclass(frozen=True)
@@ -30,11 +31,13 @@ class StoredParts:
         reader: of its file.
         name: of the tensor.
         digests: of its parts.
+        each: entries along the first axis that a part has; the last may have fewer.
     """
 
     reader: files.Reader
     name: str
     digests: Sequence[str]
+    each: int = 1
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -51,12 +54,29 @@ class StoredParts:
         """Of the tensor."""
         return self.reader.tensors[self.name].dtype
 
+    @property
+    def nbytes(self) -> int:
+        """Of the tensor."""
+        return self.reader.tensors[self.name].nbytes
+
     def __len__(self) -> int:
         return len(self.digests)
 
     def read(self, index: int) -> NDArray[Any]:
-        """One ciphertext; errors as `Reader.read_part`."""
-        found: NDArray[Any] = self.reader.read_part(self.name, index, self.digests[index])[0]
+        """One part; errors as `Reader.read_part`."""
+        return self.reader.read_part(self.name, index, self.digests[index], self.each)
+
+    def entry(self, index: int) -> NDArray[Any]:
+        """The only entry of a part."""
+        found: NDArray[Any] = self.read(index)[0]
+        return found
+
+    def whole(self) -> NDArray[Any]:
+        """The tensor; of the same errors."""
+        found = aligned_empty(self.shape, self.dtype)
+        for index in range(len(self)):
+            start = index * self.each
+            found[start : start + self.each] = self.read(index)
         return found
 
 
@@ -70,18 +90,38 @@ def seed_name(feed: int) -> str:
     return f"feed{feed}.seed"
 
 
-def parted(feeds: Sequence[Sequence[Any]]) -> list[str]:
-    """The tensors of an operand whose parts get digests: ciphertexts in slots."""
-    return [
-        data_name(index)
-        for index, feed in enumerate(feeds)
-        if isinstance(feed[0], FreshCiphertext) and len(feed) <= MOST_PARTS
-    ]
+def columns_name(feed: int, piece: int) -> str:
+    """The tensor of the b part of a piece of rows, column after column."""
+    return f"feed{feed}.columns{piece}"
 
 
-def digests_of(tensors: Mapping[str, NDArray[Any]], names: Sequence[str], tick: Tick) -> dict[str, list[str]]:
+def uniform_name(feed: int, piece: int) -> str:
+    """The tensor of its a part, where that has no seed."""
+    return f"feed{feed}.uniform{piece}"
+
+
+def _entries(name: str, shape: tuple[int, ...]) -> int:
+    """Entries of a part of a tensor: one ciphertext, or some columns."""
+    return columns_each(shape) if len(shape) == 3 and not name.endswith(".data") else 1
+
+
+def parted(tensors: Mapping[str, NDArray[Any]]) -> dict[str, int]:
+    """The tensors of an operand whose parts get digests, as many as its header has room for: the entries of a part."""
+    found, room = {}, MOST_PARTS
+    for name, tensor in tensors.items():
+        each = _entries(name, tensor.shape)
+        parts = -(-len(tensor) // each)
+        if _PARTED.fullmatch(name) and parts <= room:
+            found[name] = each
+            room -= parts
+    return found
+
+
+def digests_of(
+    tensors: Mapping[str, NDArray[Any]], names: Mapping[str, int], tick: Tick
+) -> dict[str, list[str]]:
     """For the header of a file: the digests of the parts of these tensors."""
-    return {name: files.part_digests(tensors[name], tick=tick) for name in names}
+    return {name: files.part_digests(tensors[name], each, tick) for name, each in names.items()}
 
 
 def read_but_parts(reader: files.Reader, progress: Progress | None) -> dict[str, NDArray[Any] | StoredParts]:
@@ -93,14 +133,15 @@ def read_but_parts(reader: files.Reader, progress: Progress | None) -> dict[str,
     digests = reader.header.get("parts", {})
     check_digests(digests, "an encrypted operand")
     kept: dict[str, NDArray[Any] | StoredParts] = {}
-    for name, each in digests.items():
+    for name, found in digests.items():
         info = reader.tensors.get(name)
-        if info is None or not info.shape or info.shape[0] != len(each):
+        each = 1 if info is None or 0 in info.shape else _entries(name, info.shape)
+        if info is None or not info.shape or -(-info.shape[0] // each) != len(found):
             raise FormatError(
-                "The file has another number of digests than of ciphertexts.",
-                expected=f"{len(each)} ciphertexts in {name!r}",
+                "The file has another number of digests than of parts.",
+                expected=f"{len(found)} parts in {name!r}",
                 got=None if info is None else info.shape,
             )
-        if name.endswith(".data"):
-            kept[name] = StoredParts(reader, name, each)
+        if _PARTED.fullmatch(name):
+            kept[name] = StoredParts(reader, name, found, each)
     return kept | reader.read_all(progress, [name for name in reader.tensors if name not in kept])

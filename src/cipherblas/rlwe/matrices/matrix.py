@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cipherblas.common.errors import (
     CipherblasError,
@@ -18,7 +19,7 @@ from cipherblas.common.errors import (
     RangeError,
     ShapeError,
 )
-from cipherblas.common.memory import Array, check_memory
+from cipherblas.common.memory import Array, aligned_empty, check_memory
 from cipherblas.common.pickles import Rebuilt
 from cipherblas.crypto import files, randomness
 from cipherblas.crypto.params import Parameters
@@ -123,6 +124,17 @@ class CoefficientMatrix(Rebuilt):
             return expand(self.params, self.uniform, self.limbs, self.a_rows(self.params, self.shape))
         return self.uniform
 
+    def a_columns(self, columns: NDArray[np.int64]) -> Array:
+        """Some columns of the a part; of a seed that was not expanded no others are kept."""
+        if isinstance(self.uniform, bytes) and "a" not in vars(self):
+            rows = self.a_rows(self.params, self.shape)
+            return expand(self.params, self.uniform, self.limbs, rows, columns)
+        return _taken(self.a, columns)
+
+    def b_columns(self, columns: NDArray[np.int64]) -> Array:
+        """Some columns of the b part."""
+        return _taken(self.b, columns)
+
     @property
     def nbytes(self) -> int:
         """Bytes that travel: the b part, and the a part or its seed."""
@@ -135,16 +147,9 @@ class CoefficientMatrix(Rebuilt):
 
     def check_residues(self) -> None:
         """Raise RangeError unless all residues are below their primes."""
-        arrays = [self.b] if isinstance(self.uniform, bytes) else [self.b, self.uniform]
-        for array in arrays:
-            for limb, q in enumerate(self.params.q[: self.limbs]):
-                largest = int(array[limb].max())
-                if largest >= q:
-                    raise RangeError(
-                        f"A residue of limb {limb} is not below its prime.",
-                        expected=f"below {q}",
-                        got=largest,
-                    )
+        check_residues(self.params, self.b)
+        if not isinstance(self.uniform, bytes):
+            check_residues(self.params, self.uniform)
 
     def _check_arrived(self) -> None:
         self.check_residues()
@@ -251,6 +256,23 @@ class CoefficientMatrix(Rebuilt):
             MismatchError: another kind of file or format.
         """
         return _load(cls, path, security, insecure)
+
+
+def _taken(part: Array, columns: NDArray[np.int64]) -> Array:
+    found = aligned_empty((*part.shape[:2], len(columns)))
+    np.take(part, columns, axis=2, out=found, mode="clip")
+    return found
+
+
+def check_residues(params: Parameters, residues: Array) -> None:
+    """Raise RangeError unless all residues, limb major, are below their primes."""
+    for limb, q in zip(residues, params.q, strict=False):
+        largest = int(limb.max(initial=0))
+        if largest >= q:
+            number = params.q.index(q)
+            raise RangeError(
+                f"A residue of limb {number} is not below its prime.", expected=f"below {q}", got=largest
+            )
 
 
 def checked_shape(shape: tuple[int, int]) -> tuple[int, int]:
