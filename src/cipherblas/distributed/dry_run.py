@@ -6,7 +6,6 @@ counted; its messages hand over shapes, and are counted as real ones are.
 
 from __future__ import annotations
 
-import math
 import weakref
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -100,7 +99,7 @@ def rank_runs(
                 if isinstance(handle, Rows):
                     assert isinstance(evaluators.rows, RowsRanks)
                     evaluators.rows.gathered(handle.data)
-        row_counts.fresh_bytes = memory.most - memory.given  # what is given back serves again
+        row_counts.fresh_bytes = memory.most  # what is given back serves again
         if own is not parameters:
             if "elements" in vars(evaluators):
                 row_keys.asked = row_keys.asked.joined(evaluators.elements.request)
@@ -112,7 +111,7 @@ def rank_runs(
         if "slots" in vars(evaluators):
             keys.asked = keys.asked.joined(evaluators.slots.request)
             counts = counts + evaluators.slots.counts
-        most = None if {"slots", "elements"} & vars(evaluators).keys() else memory.most
+        most = None if {"slots", "elements"} & vars(evaluators).keys() else memory.most + memory.given
         return RankRun(
             communicator.rank,
             counts,
@@ -176,8 +175,8 @@ class _Memory:
     """What arrays would take, that take none: each is counted for as long as it, or a view of it, is there.
 
     Attributes:
-        live, most: bytes now, and the most so far.
-        given: those of operands.
+        live, most: bytes now, and the most so far, of what is computed.
+        given: those of operands, which are there from the beginning to the end.
     """
 
     def __init__(self) -> None:
@@ -185,12 +184,17 @@ class _Memory:
 
     def array(self, *shape: int) -> Words:
         """An array of this shape."""
-        one = np.zeros(1, np.uint64)
-        nbytes = math.prod(shape) * one.itemsize
-        self.live += nbytes
+        one = np.zeros([1] * len(shape), np.uint64)
+        words: Words = np.broadcast_to(one, shape)
+        self.live += words.nbytes
         self.most = max(self.most, self.live)
-        weakref.finalize(one, self._release, nbytes)
-        words: Words = np.broadcast_to(one.reshape([1] * len(shape)), shape)
+        weakref.finalize(one, self._release, words.nbytes)
+        return words
+
+    def operand(self, *shape: int) -> Words:
+        """An array of an operand."""
+        words: Words = np.broadcast_to(np.uint64(0), shape)
+        self.given += words.nbytes
         return words
 
     def _release(self, nbytes: int) -> None:
@@ -302,9 +306,7 @@ class _PlannedOperand(OperandShare):
 
     def _read(self, is_b: bool, columns: Indices | None) -> Words:
         width = self._width(is_b) if columns is None else len(columns)
-        words = self._memory.array(self._limbs, self.shape[0] if is_b else self._a_rows, width)
-        self._memory.given += words.nbytes
-        return words
+        return self._memory.operand(self._limbs, self.shape[0] if is_b else self._a_rows, width)
 
 
 class _Planned(RowsRanks):
