@@ -34,8 +34,8 @@ constexpr double kByteCost = 0.14;       // of a product of bytes
 constexpr double kBytePackingCost = 25;  // of each byte of an entry
 // Where a level of Strassen's algorithm begins to win: the dimension of a cube. A level saves an eighth of the products and
 // adds sums of blocks of all three matrices, so that of other shapes the harmonic mean of the dimensions counts.
-constexpr double kStrassenFrom = 1536;
-constexpr double kStrassen2From = 4096;
+constexpr double kStrassenFrom = 1152;
+constexpr double kStrassen2From = 2560;
 constexpr std::uint64_t kLargestConverted = (std::uint64_t{1} << 50) - 1;
 
 int levels_for(const MatrixView& a, const MatrixSpan& c) {
