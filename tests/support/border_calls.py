@@ -88,7 +88,7 @@ CALLS: dict[str, Call] = {
     "small_gemm_error": free({"k": 3, "max_u": 5, "modulus": PRIME}),
     "small_gemm_rms": free({"k": 3, "max_u": 5.0, "modulus": float(PRIME)}),
     "gemm_paths": free({}),
-    "double_gemm": free({"a": GENERATOR.random((5, 7)), "b": GENERATOR.random((7, 9)), "out": GENERATOR.random((5, 9))}),
+    "double_gemm": free({"a": GENERATOR.random((5, 7)), "b": GENERATOR.random((7, 9)), "out": np.ones((5, 9))}),
     "transpose_steps": free({"d": 8, "policy": "light", "parts": 2, "blocks": [1]}),
     "inverse_blocks": free({"parts": 8}),
     "transpose_plan": free({"d": 8, "policy": "fast"}),
