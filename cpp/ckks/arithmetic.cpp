@@ -4,8 +4,10 @@
 #include <cstring>
 
 #include "ring/kernels.h"
+#include "ring/pool.h"
 #include "ring/threads.h"
 #include "rlwe/mod_down.h"
+#include "rlwe/transform.h"
 
 namespace cipherblas {
 namespace {
@@ -147,6 +149,27 @@ void multiply_sum(const Context& context, const std::vector<CiphertextView>& lef
                                      out.limb(2, i) + offset, p, p + count, p + 2 * count, p + 3 * count,
                                      count, accumulate, bypass, words, context.modulus(i));
                   });
+}
+
+void relinearised_sums(const Context& context, const std::vector<CiphertextView>& lefts,
+                       const std::vector<std::vector<CiphertextView>>& rights, const SwitchingKeyView& key,
+                       const std::vector<CiphertextSpan>& outs) {
+    const int limbs = lefts.front().limbs;
+    const std::size_t n = context.n();
+    // Fewer outputs than threads are made one by one, with all threads each.
+    const int threads = outs.size() < static_cast<std::size_t>(thread_count()) ? 1 : threads_for(outs.size());
+    std::vector<CiphertextSpan> sums;
+    std::vector<Buffer> memory;
+    for (int t = 0; t < threads; ++t) {
+        memory.push_back(Buffer::of_words(3, limbs, n));
+        sums.push_back({memory.back().words(), 3, limbs, n});
+    }
+    const std::ptrdiff_t stride = static_cast<std::ptrdiff_t>(n);
+    parallel_for(outs.size(), threads, [&](std::size_t o, int thread) {
+        const CiphertextSpan& sum = sums[static_cast<std::size_t>(thread)];
+        multiply_sum(context, lefts, rights[o], false, sum);
+        relinearise(context, {sum.data, 3, limbs, limbs * stride, stride}, key, false, outs[o].data);
+    });
 }
 
 void multiply_plain_sum(const Context& context, const std::vector<PolynomialView>& plaintexts,

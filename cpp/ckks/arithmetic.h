@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "rlwe/context.h"
+#include "rlwe/switching_key.h"
 #include "rlwe/views.h"
 
 namespace cipherblas {
@@ -36,6 +37,11 @@ void scaled_sums(const Context& context, const std::vector<ScaledSum>& sums);
 // out (+)= sum_t left_t right_t, three components; factors have two. No relinearisation.
 void multiply_sum(const Context& context, const std::vector<CiphertextView>& lefts,
                   const std::vector<CiphertextView>& rights, bool accumulate, const CiphertextSpan& out);
+// outs[o] = sum_t left_t rights[o]_t, relinearised with the key of s^2. One output after the other, which stays in the
+// cache of its core.
+void relinearised_sums(const Context& context, const std::vector<CiphertextView>& lefts,
+                       const std::vector<std::vector<CiphertextView>>& rights, const SwitchingKeyView& key,
+                       const std::vector<CiphertextSpan>& outs);
 // out (+)= sum_t plaintext_t ciphertext_t, two components; plaintexts in Montgomery form.
 void multiply_plain_sum(const Context& context, const std::vector<PolynomialView>& plaintexts,
                         const std::vector<CiphertextView>& ciphertexts, bool accumulate,

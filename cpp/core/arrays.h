@@ -185,6 +185,25 @@ class LimbsOfQ {
     int limbs_;
 };
 
+// Rows by coefficients: (limbs, rows, columns).
+class CoefficientRows {
+  public:
+    CoefficientRows(const Context& context, const AnyArray& array, const char* what,
+                    const std::vector<std::int64_t>& shape)
+        : argument_(array, what, shape) {
+        limbs_ = checked_count(array, what, argument_.shape(0), context.num_q(), "limbs");
+        if (argument_.shape(1) < 1) fail(what, "at least one row", shape_text(array));
+    }
+    int limbs() const { return limbs_; }
+    std::size_t rows() const { return argument_.shape(1); }
+    std::size_t columns() const { return argument_.shape(2); }
+    RowsView view() const { return {argument_.origin(), argument_.stride(0), argument_.stride(1)}; }
+
+  private:
+    Argument<std::uint64_t, Layout::kRows> argument_;
+    int limbs_;
+};
+
 // A switching key argument (digits, 2, limbs + k, key words).
 class SwitchingKey {
   public:
@@ -242,5 +261,6 @@ void bind_gemm(nb::module_& m);
 void bind_transpose(nb::class_<Context>& context);
 void bind_transpose_plan(nb::module_& m);
 void bind_coefficient_rows(nb::class_<Context>& context);
+void bind_row_elements(nb::class_<Context>& context);
 
 }  // namespace cipherblas::core

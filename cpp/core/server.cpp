@@ -183,6 +183,35 @@ nb::object multiply_sum_of(const Context& context, const std::vector<AnyArray>& 
     return sum.object();
 }
 
+std::vector<Words> relinearised_sums_of(const Context& context, const std::vector<AnyArray>& lefts,
+                                        const std::vector<std::vector<AnyArray>>& rights,
+                                        const AnyArray& key) {
+    const Factors left(context, lefts, "lefts");
+    const int limbs = left.views.front().limbs;
+    const SwitchingKey switching_key(context, key, "relinearisation key");
+    std::vector<Factors> factors;
+    std::vector<std::vector<CiphertextView>> views;
+    std::vector<CiphertextResult> results;
+    std::vector<CiphertextSpan> spans;
+    for (const std::vector<AnyArray>& arrays : rights) {
+        if (arrays.size() != lefts.size()) {
+            fail("rights", std::to_string(lefts.size()) + " ciphertexts", std::to_string(arrays.size()));
+        }
+        factors.emplace_back(context, arrays, "rights");
+        views.push_back(factors.back().views);
+        check_equal_limbs(left.views.front(), views.back().front());
+        results.emplace_back(context, 2, limbs);
+        spans.push_back(results.back().span());
+    }
+    {
+        const nb::gil_scoped_release release;
+        relinearised_sums(context, left.views, views, switching_key.view(), spans);
+    }
+    std::vector<Words> arrays;
+    for (CiphertextResult& result : results) arrays.push_back(result.array());
+    return arrays;
+}
+
 nb::object multiply_plain_sum_of(const Context& context, const std::vector<AnyArray>& plaintexts,
                                  const std::vector<AnyArray>& cts, const nb::object& accumulator) {
     if (plaintexts.size() != cts.size()) {
@@ -460,6 +489,8 @@ void bind_server(nb::class_<Context>& context) {
         .def("multiply_sum", &multiply_sum_of, "lefts"_a, "rights"_a, "accumulator"_a.none() = nb::none(),
              "(accumulator +) sum of left_t right_t with three components; the accumulator is updated in "
              "place.")
+        .def("relinearised_sums", &relinearised_sums_of, "lefts"_a, "rights"_a, "key"_a,
+             "For every list of right factors the sum of left_t right_t, relinearised.")
         .def("weighted_sums", &weighted_sums_of, "blocks"_a, "terms"_a, "cts"_a,
              "For every block of plaintexts (limbs, N / width, terms, width) in Montgomery form their "
              "products with\n"

@@ -20,25 +20,6 @@ namespace {
 using namespace nb::literals;
 using Pair = std::tuple<Words, Words>;
 
-// Rows by coefficients: (limbs, rows, columns).
-class CoefficientRows {
-  public:
-    CoefficientRows(const Context& context, const AnyArray& array, const char* what,
-                    const std::vector<std::int64_t>& shape)
-        : argument_(array, what, shape) {
-        limbs_ = checked_count(array, what, argument_.shape(0), context.num_q(), "limbs");
-        if (argument_.shape(1) < 1) fail(what, "at least one row", shape_text(array));
-    }
-    int limbs() const { return limbs_; }
-    std::size_t rows() const { return argument_.shape(1); }
-    std::size_t columns() const { return argument_.shape(2); }
-    RowsView view() const { return {argument_.origin(), argument_.stride(0), argument_.stride(1)}; }
-
-  private:
-    Argument<std::uint64_t, Layout::kRows> argument_;
-    int limbs_;
-};
-
 // Keys that serve `limbs` limbs.
 class SwitchingKeys {
   public:

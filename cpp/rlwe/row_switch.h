@@ -13,6 +13,7 @@
 #include "ring/pool.h"
 #include "rlwe/context.h"
 #include "rlwe/switching_key.h"
+#include "rlwe/views.h"
 
 namespace cipherblas {
 
@@ -66,15 +67,6 @@ class RowProduct {
 };
 
 // (a_i, b_i) s = a_i s^2 + b_i s for `rows` rows by coefficients, all [limbs][rows][n] with strides as given.
-struct RowsView {
-    const std::uint64_t* data = nullptr;
-    std::ptrdiff_t limb_stride = 0, row_stride = 0;
-
-    const std::uint64_t* row(int limb, std::size_t i) const {
-        return data + limb * limb_stride + static_cast<std::ptrdiff_t>(i) * row_stride;
-    }
-};
-
 // out_a, out_b: contiguous [limbs][rows][n]. key: of s^2.
 void relinearise_rows(const Context& context, int limbs, std::size_t rows, const RowsView& a,
                       const RowsView& b, const SwitchingKeyView& key, std::uint64_t* out_a,

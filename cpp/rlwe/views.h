@@ -25,6 +25,16 @@ struct CiphertextView {
     const std::uint64_t* limb(int c, int i) const { return data + c * component_stride + i * limb_stride; }
 };
 
+// Rows of matrices by coefficients, [limbs][rows][columns].
+struct RowsView {
+    const std::uint64_t* data = nullptr;
+    std::ptrdiff_t limb_stride = 0, row_stride = 0;
+
+    const std::uint64_t* row(int limb, std::size_t i) const {
+        return data + limb * limb_stride + static_cast<std::ptrdiff_t>(i) * row_stride;
+    }
+};
+
 // The product (b, a, c2) of two ciphertexts times a number, plus another ciphertext times one and a number in every slot, made
 // where it is read. Numbers are residues, one for each limb.
 struct ProductView {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -123,3 +124,47 @@ def test_arrays_that_are_not_aligned() -> None:
         shifted[...] = words
         found = CONTEXT.encrypt_rows(secrets, shifted, noise, MATRIX[:, :5].copy(), 1.0)
         np.testing.assert_array_equal(found, expected)
+
+
+def test_rows_and_elements() -> None:
+    words = np.zeros((2, 3, 4), np.uint64)
+    assert CONTEXT.elements_of_rows(WORDS, words).shape == (3, 2, 2, N)
+    ct = np.zeros((2, 2, N), np.uint64)
+    for rows, held in ((7, 4), (8, 4), (2, 1)):
+        a, b = CONTEXT.rows_of_elements([ct, ct], rows, 4, held)
+        assert a.shape == (2, rows, N)
+        assert b.shape == (2, rows, 4)
+    calls: list[tuple[Callable[[], Any], str]] = [
+        (lambda: CONTEXT.elements_of_rows(words, words), "a: expected shape (*, *, 16), got shape (2, 3, 4)"),
+        (lambda: CONTEXT.elements_of_rows(WORDS, words[:, :2]), "b: expected shape (2, 3, *)"),
+        (
+            lambda: CONTEXT.elements_of_rows(WORDS, np.zeros((2, 3, 3), np.uint64)),
+            "columns of b: expected a power of two up to 16, got 3",
+        ),
+        (lambda: CONTEXT.rows_of_elements([], 1, 4, 1), "cts: expected at least one ciphertext"),
+        (lambda: CONTEXT.rows_of_elements([ct[:, 0]], 1, 4, 1), "cts: expected"),
+        (lambda: CONTEXT.rows_of_elements([ct, ct[:, :1]], 5, 4, 4), "cts: expected 2 limbs, got 1"),
+        (lambda: CONTEXT.rows_of_elements([ct], 1, 0, 1), "columns: expected a power of two up to 16, got 0"),
+        (
+            lambda: CONTEXT.rows_of_elements([ct], 1, 32, 1),
+            "columns: expected a power of two up to 16, got 32",
+        ),
+        (lambda: CONTEXT.rows_of_elements([ct], 1, 4, 0), "held: expected 1 to 4, got 0"),
+        (lambda: CONTEXT.rows_of_elements([ct], 1, 4, 5), "held: expected 1 to 4, got 5"),
+        (
+            lambda: CONTEXT.rows_of_elements([ct], 5, 4, 4),
+            "rows: expected as many as 1 ciphertexts hold, got 5",
+        ),
+        (
+            lambda: CONTEXT.rows_of_elements([ct], 0, 4, 4),
+            "rows: expected as many as 1 ciphertexts hold, got 0",
+        ),
+        (
+            lambda: CONTEXT.rows_of_elements([ct, ct], 4, 4, 4),
+            "rows: expected as many as 2 ciphertexts hold, got 4",
+        ),
+    ]
+    for call, complaint in calls:
+        with pytest.raises(ValueError, match="expected") as caught:
+            call()
+        assert complaint in str(caught.value)

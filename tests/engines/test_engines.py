@@ -318,6 +318,21 @@ def test_relinearisation(both: Both) -> None:
         )
 
 
+def test_sums_of_products_are_relinearised(both: Both) -> None:
+    """Of fewer sums than threads, and more."""
+    key = both.key(both.top)
+    for limbs, terms, sums in ((1, 3, 1), (both.top, 1, 4), (both.top, 3, 5)):
+        lefts = [both.ciphertext(limbs) for _ in range(terms)]
+        rights = [[both.ciphertext(limbs) for _ in range(terms)] for _ in range(sums)]
+        for number in range(sums):
+            both.check_ciphertext(
+                lambda e, lefts=lefts, rights=rights, number=number: e.relinearised_sums(
+                    *([e.upload(ct) for ct in lefts], [[e.upload(ct) for ct in each] for each in rights]),
+                    e.upload_key(key),
+                )[number]
+            )
+
+
 def test_products_that_are_rescaled(both: Both) -> None:
     """At once, with what is added."""
     key, large = both.key(both.top), 3**40
@@ -594,6 +609,25 @@ def test_shared_transpositions(name: str, parts: int, policy: str, extreme: bool
     for in_place in (False, True):
         for part, expected in zip(transposed(cpu, in_place=in_place), whole, strict=True):
             np.testing.assert_array_equal(part, expected)
+
+
+def test_rows_and_ciphertexts(both: Both) -> None:
+    """Rows as elements; and elements as rows: all that an element holds, one of each, and what is between."""
+    n = both.params.n
+    for columns in (1, 2, n // 2, n):
+        a, b = both.matrix(2, 3, n), both.matrix(2, 3, columns)
+        both.check_ciphertext(
+            lambda e, a=a, b=b: e.rows_as_ciphertexts(e.upload_matrix(a), e.upload_matrix(b))
+        )
+        most = n // columns
+        for held in {1, max(1, most // 2), max(1, most - 1), most}:
+            rows = held + (held + 1) // 2
+            cts = [both.ciphertext(2), both.ciphertext(2)] if rows > held else [both.ciphertext(2)]
+            both.check_matrix(
+                lambda e, cts=cts, rows=rows, columns=columns, held=held: e.rows_of_ciphertexts(
+                    [e.upload(ct) for ct in cts], rows, columns, held
+                )
+            )
 
 
 @pytest.mark.parametrize("parts", [2, 4])

@@ -218,7 +218,7 @@ def test_what_does_not_fit() -> None:
     with pytest.raises(ShapeError, match="have the wrong length"):
         rows_to_slots(evs, rows(16), Packing(64, 32, 1))
     with pytest.raises(ShapeError, match="power of two"):
-        evs.rows.element(rows(12), 0)
+        evs.rows.elements(rows(12), 0, 1)
     with pytest.raises(LevelError, match="coefficients to slots"):
         rows_to_slots(evs, rows(16, 2), Packing(64, 16, 2))
     pairs = rows_to_slots(evs, rows(16, 4), Packing(64, 16, 3))

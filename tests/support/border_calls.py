@@ -167,6 +167,8 @@ CALLS: dict[str, Call] = {
     "encode_rows": Call({"coefficients": np.stack([RING.small()] * 3), "limbs": 2, "special": True}),
     "rows_to_ntt": Call({"x": limbs(3, 2, N)}),
     "rows_from_ntt": Call({"x": polynomials(2, 3)}),
+    "elements_of_rows": Call({"a": limbs(3, 5, N), "b": limbs(3, 5, 4)}),
+    "rows_of_elements": Call({"cts": [CT, C.neg(CT)], "rows": 7, "columns": 16, "held": 4}),
     "rescale_limbs": Call({"x": limbs(3, 2, 5)}),
     "add_limbs": Call({"x": limbs(3, 2, 5), "y": limbs(3, 2, 5)}),
     "sub_limbs": Call({"x": limbs(3, 2, 5), "y": limbs(3, 2, 5)}),
@@ -179,6 +181,9 @@ CALLS: dict[str, Call] = {
     "multiply_scalar": Call({"ct": CT, "value": -(3**90)}),
     "scaled_sums": Call({"sums": [([CT, C.neg(CT)], [-(3**90), 5], 7**80), ([CT], [1], 0)]}),
     "multiply_sum": Call({"lefts": [CT, RING.random_ciphertext(3)], "rights": [CT, CT], "accumulator": C.neg(CT3)}),
+    "relinearised_sums": Call(
+        {"lefts": [CT, C.neg(CT)], "rights": [[CT, CT], [C.neg(CT), CT]], "key": KEY}
+    ),
     "weighted_sums": Call({"blocks": [BLOCK, BLOCK[:, :, :1].copy()], "terms": [[0, 1], [1]], "cts": [CT, C.neg(CT)]}),
     "multiply_plain_sum": Call(
         {"plaintexts": [limbs(3, N), limbs(3, N)], "cts": [CT, CT], "accumulator": C.neg(CT)}

@@ -277,6 +277,11 @@ class ReferenceEngine(Engine):
             for power in range(count)
         ]
 
+    def relinearised_sums(
+        self, lefts: Sequence[Ciphertext], rights: Sequence[Sequence[Ciphertext]], key: Key
+    ) -> list[Ciphertext]:
+        return [self.relinearise(self.multiply_sum(lefts, each, None), key) for each in rights]
+
     def multiply_relinearise(self, x: Ciphertext, y: Ciphertext, key: Key) -> Ciphertext:
         return self.relinearise(self.multiply_sum([x], [y], None), key)
 
@@ -508,7 +513,10 @@ class ReferenceEngine(Engine):
     def drop_limbs(self, x: Matrix, limbs: int) -> Matrix:
         return Matrix(_words(x, Matrix)[:limbs].copy())
 
-    def row_as_ciphertext(self, a: Matrix, b: Matrix, row: int) -> Ciphertext:
+    def rows_as_ciphertexts(self, a: Matrix, b: Matrix) -> list[Ciphertext]:
+        return [self._row_as_ciphertext(a, b, row) for row in range(_words(b, Matrix).shape[1])]
+
+    def _row_as_ciphertext(self, a: Matrix, b: Matrix, row: int) -> Ciphertext:
         limbs, _, columns = _words(b, Matrix).shape
         n = self._params.n
         parts = np.zeros((2, limbs, n), np.uint64)
@@ -520,14 +528,14 @@ class ReferenceEngine(Engine):
         return Ciphertext(parts)
 
     def rows_of_ciphertexts(
-        self, cts: Sequence[Ciphertext], rows: int, columns: int
+        self, cts: Sequence[Ciphertext], rows: int, columns: int, held: int
     ) -> tuple[Matrix, Matrix]:
         n = self._params.n
         each, limbs = n // columns, _words(cts[0], Ciphertext).shape[1]
         bits = each.bit_length() - 1
         a_rows, b_rows = np.zeros((limbs, rows, n), np.uint64), np.zeros((limbs, rows, columns), np.uint64)
         for row in range(rows):
-            number, place = divmod(row, each)
+            number, place = divmod(row, held)
             t = int(f"{place:0{bits}b}"[::-1], 2) if bits else 0
             for limb, q in self._limbs(limbs):
                 b, a = (ring.intt(part[limb], q) for part in _words(cts[number], Ciphertext))

@@ -382,8 +382,9 @@ class _Planned(RowsRanks):
     def _costs_of_switches(self, rows: int, limbs: int) -> None:
         self.costs.switches(self._own, rows, limbs, rows, hoisted=1)
 
-    def _element_data(self, x: Rows, row: int) -> None:
+    def _elements_data(self, x: Rows, start: int, stop: int) -> list[Any]:
         self._look_at(x)
+        return [None] * (stop - start)
 
     def _look_at(self, x: Encryption) -> None:
         """At all of it."""
@@ -391,8 +392,10 @@ class _Planned(RowsRanks):
         for part in (whole.a, whole.b):
             self._words(part)
 
-    def _of_elements_data(self, datas: Sequence[Any], cols: int, count: int, scale: float) -> Share:
-        return Share(*self._pair(len(self.params.q), count, cols), "whole", (count, cols))
+    def _of_elements_data(
+        self, datas: Sequence[Any], shape: tuple[int, int], held: int, scale: float
+    ) -> Share:
+        return Share(*self._pair(len(self.params.q), *shape), "whole", shape)
 
     def _plus_message(self, b: Matrix, values: NDArray[np.float64], x: Rows) -> Matrix:
         return b

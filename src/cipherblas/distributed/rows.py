@@ -432,13 +432,16 @@ class RowsRanks(RowsNative):
         a, b = (self.engine.drop_limbs(part, limbs) for part in (held.a, held.b))
         return held.with_parts(a, b)
 
-    def _element_data(self, x: Rows, row: int) -> Any:
+    def _elements_data(self, x: Rows, start: int, stop: int) -> list[Any]:
         whole = self.whole(x.data)
-        return self.engine.row_as_ciphertext(whole.a, whole.b, row)
+        a, b = (self.engine.cut(part, rows=slice(start, stop)) for part in (whole.a, whole.b))
+        return self.engine.rows_as_ciphertexts(a, b)
 
-    def _of_elements_data(self, datas: Sequence[Any], cols: int, count: int, scale: float) -> Share:
-        a, b = super()._of_elements_data(datas, cols, count, scale)
-        return Share(a, b, WHOLE, (count, cols))
+    def _of_elements_data(
+        self, datas: Sequence[Any], shape: tuple[int, int], held: int, scale: float
+    ) -> Share:
+        a, b = super()._of_elements_data(datas, shape, held, scale)
+        return Share(a, b, WHOLE, shape)
 
     def _add_clear_data(self, x: Rows, values: Callable[[], NDArray[np.float64]]) -> Share:
         held: Share = x.data

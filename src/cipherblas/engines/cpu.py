@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from cipherblas import _core
 from cipherblas.common import openblas
-from cipherblas.common.arrays import bit_reversed
 from cipherblas.common.limits import BYTE_MODULI, BYTE_ROWS, GRAM_COLUMNS, is_byte, is_narrow
 from cipherblas.common.memory import aligned_empty
 from cipherblas.crypto.params import Parameters
@@ -149,6 +148,11 @@ class CpuEngine(Engine):
     def multiply_relinearise(self, x: Words, y: Words, key: Words) -> Words:
         return self._context.multiply_relinearise(x, y, key)
 
+    def relinearised_sums(
+        self, lefts: Sequence[Words], rights: Sequence[Sequence[Words]], key: Words
+    ) -> list[Words]:
+        return self._context.relinearised_sums(lefts, rights, key)
+
     def multiply_rescale(
         self,
         x: Words,
@@ -268,27 +272,13 @@ class CpuEngine(Engine):
 
     # ---- between rows and ciphertexts ----
 
-    def row_as_ciphertext(self, a: Words, b: Words, row: int) -> Words:
-        parts = np.zeros((len(a), 2, self._context.n), np.uint64)
-        parts[:, 0, :: self._context.n // b.shape[2]] = b[:, row]
-        parts[:, 1] = a[:, row]
-        return self._context.rows_to_ntt(parts)
+    def rows_as_ciphertexts(self, a: Words, b: Words) -> list[Words]:
+        return list(self._context.elements_of_rows(a, b))
 
-    def rows_of_ciphertexts(self, cts: Sequence[Words], rows: int, columns: int) -> tuple[Words, Words]:
-        n, limbs = self._context.n, cts[0].shape[1]
-        each, order = n // columns, bit_reversed(n // columns)
-        a_part, b_part = aligned_empty((limbs, rows, n)), aligned_empty((limbs, rows, columns))
-        moduli = np.array(self._moduli[:limbs], np.uint64)[:, None]
-        for number, ct in enumerate(cts):
-            start, held = number * each, min(each, rows - number * each)
-            b, a = self._context.rows_from_ntt(np.ascontiguousarray(ct)).transpose(1, 0, 2)
-            negated = np.where(a == 0, a, moduli - a)
-            shifted = np.concatenate([a, negated], axis=1)  # X^-t times a begins at its coefficient t
-            for row in range(held):
-                a_part[:, start + row] = shifted[:, order[row] : order[row] + n]
-            entries = b.reshape(limbs, columns, each).transpose(0, 2, 1)
-            b_part[:, start : start + held] = entries[:, order[:held]]
-        return a_part, b_part
+    def rows_of_ciphertexts(
+        self, cts: Sequence[Words], rows: int, columns: int, held: int
+    ) -> tuple[Words, Words]:
+        return self._context.rows_of_elements(cts, rows, columns, held)
 
     # ---- key switching of rows ----
 

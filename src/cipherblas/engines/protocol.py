@@ -166,6 +166,12 @@ class Engine(Protocol):
         """`relinearise` of x·y."""
         ...
 
+    def relinearised_sums(
+        self, lefts: Sequence[Ciphertext], rights: Sequence[Sequence[Ciphertext]], key: Key
+    ) -> list[Ciphertext]:
+        """`relinearise` of `multiply_sum` of the left factors and each list of right factors."""
+        ...
+
     def multiply_rescale(
         self,
         x: Ciphertext,
@@ -314,17 +320,17 @@ class Engine(Protocol):
 
     # ---- between rows and ciphertexts ----
 
-    def row_as_ciphertext(self, a: Matrix, b: Matrix, row: int) -> Ciphertext:
-        """One row of (a, b), (limbs, rows, N) and (limbs, rows, columns): entry j of b is the coefficient of
+    def rows_as_ciphertexts(self, a: Matrix, b: Matrix) -> list[Ciphertext]:
+        """The rows of (a, b), (limbs, rows, N) and (limbs, rows, columns): entry j of b is the coefficient of
         X^(j·N/columns), the columns being a power of two, and the coefficients between are 0."""
         ...
 
     def rows_of_ciphertexts(
-        self, cts: Sequence[Ciphertext], rows: int, columns: int
+        self, cts: Sequence[Ciphertext], rows: int, columns: int, held: int
     ) -> tuple[Matrix, Matrix]:
-        """`rows` rows of ciphertexts of two components, r = N/columns of each: the row that comes as number i has as
-        entry j of b the coefficient of X^(j·r + t), t being i with its log2(r) bits in reversed order, and as a part
-        X^-t times a."""
+        """`rows` rows of ciphertexts of two components, `held` of the r = N/columns of each: the row that comes as
+        number i has as entry j of b the coefficient of X^(j·r + t), t being i with its log2(r) bits in reversed order,
+        and as a part X^-t times a."""
         ...
 
     # ---- key switching of rows ----

@@ -128,7 +128,10 @@ class RowsClear(RowsEvaluator):
     def _drop_data(self, x: Rows, limbs: int) -> Pair:
         return x.data  # type: ignore[no-any-return]
 
-    def _element_data(self, x: Rows, row: int) -> Any:
+    def _elements_data(self, x: Rows, start: int, stop: int) -> list[Any]:
+        return [self._element(x, row) for row in range(start, stop)]
+
+    def _element(self, x: Rows, row: int) -> Any:
         """Entries stand at the first coefficients here; the others mean nothing, and stay."""
         (a, b), cols = x.data, x.shape[1]
         full = a[row] @ self._secret
@@ -137,9 +140,12 @@ class RowsClear(RowsEvaluator):
         spread[:, 0], spread[:, 1:] = full[:cols], full[cols:].reshape(cols, -1)
         return embedded(spread.ravel() / x.scale)
 
-    def _of_elements_data(self, datas: Sequence[Any], cols: int, count: int, scale: float) -> Pair:
+    def _of_elements_data(
+        self, datas: Sequence[Any], shape: tuple[int, int], held: int, scale: float
+    ) -> Pair:
+        count, cols = shape
         each = self.n // cols
-        order = bit_reversed(each)
+        order = bit_reversed(each)[:held]
         rows = [coefficients_of(slots).reshape(cols, each).T[order] for slots in datas]
         return self.encrypt(np.concatenate(rows)[:count], scale)
 

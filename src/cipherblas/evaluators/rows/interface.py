@@ -124,12 +124,12 @@ class RowsEvaluator(ABC):
     def _drop_data(self, x: Rows, limbs: int) -> Any: ...
 
     @abstractmethod
-    def _element_data(self, x: Rows, row: int) -> Any:
-        """A row as ciphertext of the evaluator of slots of the same kind."""
+    def _elements_data(self, x: Rows, start: int, stop: int) -> list[Any]:
+        """Rows as ciphertexts of the evaluator of slots of the same kind."""
 
     @abstractmethod
-    def _of_elements_data(self, datas: Sequence[Any], cols: int, count: int, scale: float) -> Any:
-        """`count` rows of `cols` coefficients from ring elements, N / cols each, in bit-reversed order."""
+    def _of_elements_data(self, datas: Sequence[Any], shape: tuple[int, int], held: int, scale: float) -> Any:
+        """Rows from ring elements, the first `held` of N / columns of each, in bit-reversed order."""
 
     @abstractmethod
     def _add_clear_data(self, x: Rows, values: Callable[[], NDArray[np.float64]]) -> Any: ...
@@ -461,9 +461,9 @@ class RowsEvaluator(ABC):
 
     # ---- between rows and ring elements ----
 
-    def element(self, x: Rows, row: int) -> Any:
-        """Data for `Evaluator.of_element`: a row as ciphertext whose coefficients at the multiples of X^(N/d) are the
-        message, the others being anything modulo Q.
+    def elements(self, x: Rows, start: int, stop: int) -> list[Any]:
+        """Data for `Evaluator.of_element`: rows start to stop - 1 as ciphertexts whose coefficients at the multiples of
+        X^(N/d) are the message, the others being anything modulo Q.
 
         Raises:
             ShapeError: a row does not fill its subring: its degree d is more than its columns.
@@ -475,7 +475,7 @@ class RowsEvaluator(ABC):
                 expected=f"a power of two from 2 to N = {self.n}",
                 got=cols,
             )
-        return self._element_data(x, row)
+        return self._elements_data(x, start, stop)
 
     def of_elements(
         self,
@@ -489,6 +489,7 @@ class RowsEvaluator(ABC):
         worst: float = 0.0,
         bias: float = 0.0,
         independent: bool = False,
+        held: int | None = None,
     ) -> Rows:
         """Rows of d entries from the data of `Evaluator.element_of`: of an element, coefficient j·r + t, r = N/d, is
         entry j of its row of the bit-reversed number t. No key, no error: row t is X^-t times the element.
@@ -498,21 +499,24 @@ class RowsEvaluator(ABC):
             worst: the largest one, for the worst case.
             bias: systematic error of a coefficient.
             independent: errors of different entries are, the bias aside.
+            held: rows of an element that mean something, the others being anything modulo Q; by default all.
 
         Raises:
             ShapeError: the columns are no power of two up to N, or the elements do not hold so many rows.
         """
         rows, cols = shape
-        if not 2 <= cols <= self.n or cols & (cols - 1) or len(datas) != -(-rows * cols // self.n):
+        each = self.n // cols if held is None else held
+        if not 2 <= cols <= self.n or cols & (cols - 1) or len(datas) != -(-rows // each):
             raise ShapeError(
                 "The ring elements do not hold rows of this shape.",
                 expected=f"columns a power of two up to {self.n}",
                 got=(shape, len(datas)),
             )
         self.costs.copy(self.counts, shape, limbs)
-        data = self._of_elements_data(datas, cols, rows, scale)
+        data = self._of_elements_data(datas, shape, each, scale)
         found = self.make(shape, limbs, scale, bound, noise, bias, data, independent)
-        found.keep_packed(datas, len(datas) * 2 * limbs * self.n * WORD_BYTES)
+        if held is None:
+            found.keep_packed(datas, len(datas) * 2 * limbs * self.n * WORD_BYTES)
         return found
 
     def worst_error(self, x: Rows) -> float:

@@ -182,12 +182,12 @@ class RowsNative(RowsEvaluator):
         a, b = (self.engine.drop_limbs(part, limbs) for part in x.data)
         return a, b
 
-    def _element_data(self, x: Rows, row: int) -> Ciphertext:
-        a, b = x.data
-        return self.engine.row_as_ciphertext(a, b, row)
+    def _elements_data(self, x: Rows, start: int, stop: int) -> list[Ciphertext]:
+        a, b = self._rows_data(x, start, stop)
+        return self.engine.rows_as_ciphertexts(a, b)
 
-    def _of_elements_data(self, datas: Sequence[Any], cols: int, count: int, scale: float) -> Any:
-        return self.engine.rows_of_ciphertexts(datas, count, cols)
+    def _of_elements_data(self, datas: Sequence[Any], shape: tuple[int, int], held: int, scale: float) -> Any:
+        return self.engine.rows_of_ciphertexts(datas, *shape, held)
 
     def _add_clear_data(self, x: Rows, values: Callable[[], NDArray[np.float64]]) -> Any:
         a, b = x.data

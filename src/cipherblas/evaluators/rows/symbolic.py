@@ -66,10 +66,12 @@ class RowsSymbolic(RowsEvaluator):
     def _drop_data(self, x: Rows, limbs: int) -> None:
         return None
 
-    def _element_data(self, x: Rows, row: int) -> None:
-        return None
+    def _elements_data(self, x: Rows, start: int, stop: int) -> list[Any]:
+        return [None] * (stop - start)
 
-    def _of_elements_data(self, datas: Sequence[Any], cols: int, count: int, scale: float) -> None:
+    def _of_elements_data(
+        self, datas: Sequence[Any], shape: tuple[int, int], held: int, scale: float
+    ) -> None:
         return None
 
     def _add_clear_data(self, x: Rows, values: Callable[[], NDArray[np.float64]]) -> Any:

@@ -104,9 +104,10 @@ class RowsWorstCase(RowsEvaluator):
         worst: float = 0.0,
         bias: float = 0.0,
         independent: bool = False,
+        held: int | None = None,
     ) -> Rows:
         """Rows of ring elements, with the error that the caller knows."""
-        options = {"limbs": limbs, "scale": scale, "bound": bound, "noise": noise, "bias": bias}
+        options = {"limbs": limbs, "scale": scale, "bound": bound, "noise": noise, "bias": bias, "held": held}
         rows = super().of_elements(datas, shape, **options)  # type: ignore[arg-type]
         rows.data = WorstRows(scale * bound, worst)
         return rows
@@ -190,10 +191,12 @@ class RowsWorstCase(RowsEvaluator):
     def _drop_data(self, x: Rows, limbs: int) -> WorstRows:
         return x.data  # type: ignore[no-any-return]
 
-    def _element_data(self, x: Rows, row: int) -> None:
-        return None
+    def _elements_data(self, x: Rows, start: int, stop: int) -> list[Any]:
+        return [None] * (stop - start)
 
-    def _of_elements_data(self, datas: Sequence[Any], cols: int, count: int, scale: float) -> None:
+    def _of_elements_data(
+        self, datas: Sequence[Any], shape: tuple[int, int], held: int, scale: float
+    ) -> None:
         return None
 
     def _add_clear_data(self, x: Rows, values: Callable[[], NDArray[np.float64]]) -> WorstRows:

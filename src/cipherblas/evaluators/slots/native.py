@@ -306,6 +306,11 @@ class Native(Evaluator):
     def _relinearised_product_data(self, x: Any, y: Any, limbs: int) -> Any:
         return self.engine.multiply_relinearise(x, y, self._relinearisation_key(limbs))
 
+    def _relinearised_sums_data(
+        self, lefts: Sequence[Any], rights: Sequence[Sequence[Any]], limbs: int
+    ) -> list[Any]:
+        return self.engine.relinearised_sums(lefts, rights, self._relinearisation_key(limbs))
+
     def _product_rescale_data(
         self,
         x: Any,

@@ -7,6 +7,7 @@ cancel, or where what they are multiplied by is known to be small for most argum
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,11 @@ class Noisy(Clear):
         """As `Evaluator.multiply_relinearised`."""
         result = super().multiply_relinearised(x, y)
         return self._with_error(result, self._switched(result))
+
+    def relinearised_sums(self, lefts: Sequence[Ct], rights: Sequence[Sequence[Ct]]) -> list[Ct]:
+        """As `Evaluator.relinearised_sums`."""
+        results = super().relinearised_sums(lefts, rights)
+        return [self._with_error(result, self._switched(result)) for result in results]
 
     def multiply_rescaled(
         self,

@@ -81,6 +81,11 @@ class Products(Levels):
     def _relinearised_product_data(self, x: Any, y: Any, limbs: int) -> Any:
         return self._relinearise_data(self._product_data([x], [y], None), limbs)
 
+    def _relinearised_sums_data(
+        self, lefts: Sequence[Any], rights: Sequence[Sequence[Any]], limbs: int
+    ) -> list[Any]:
+        return [self._relinearise_data(self._product_data(lefts, each, None), limbs) for each in rights]
+
     def _product_rescale_data(
         self,
         x: Any,
@@ -164,6 +169,18 @@ class Products(Levels):
         self.costs.fused_product(self.counts, result.limbs)
         result.data = self._relinearised_product_data(x.data, y.data, result.limbs)
         return result
+
+    def relinearised_sums(self, lefts: Sequence[Ct], rights: Sequence[Sequence[Ct]]) -> list[Ct]:
+        """`relinearise` of `multiply_sum` of the left factors and each list of right factors, of equal limbs, at once.
+
+        Key: relinearisation. Errors: as `multiply_sum`.
+        """
+        limbs = lefts[0].limbs
+        results = [self._relinearised(self._products(lefts, each, None)) for each in rights]
+        factors = [ct.data for ct in lefts], [[ct.data for ct in each] for each in rights]
+        for result, data in zip(results, self._relinearised_sums_data(*factors, limbs), strict=True):
+            result.data = data
+        return results
 
     def multiply_rescaled(
         self,

@@ -239,7 +239,8 @@ def _joined(
     ev, inner, r, limbs = evs.slots, evs.elements, packing.joined_rows, x.limbs
 
     def leaf(row: int) -> Ct:
-        return inner.of_element(evs.rows.element(x, start + row), limbs=limbs, scale=x.scale, bound=x.bound)
+        [data] = evs.rows.elements(x, start + row, start + row + 1)
+        return inner.of_element(data, limbs=limbs, scale=x.scale, bound=x.bound)
 
     def own(number: int, held: int) -> Ct:
         """An element of the ring of rows."""

@@ -13,14 +13,16 @@ Hong, Ding, "Cheetah" (2022).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from cipherblas.common.errors import ParameterError
 from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.rows.values import Rows
 from cipherblas.evaluators.slots.values import Ct
 from cipherblas.rlwe.noise import TAIL
+
+MOST_FACTORS = 256  # right factors in memory at once, as ring elements in NTT form
 
 
 class _Factor(NamedTuple):
@@ -55,13 +57,12 @@ def outer_product(evs: Evaluators, wide: Rows, narrow: Sequence[Rows], count: in
     Raises:
         LevelError: the modulus does not hold the product.
     """
-    inner, k, each = evs.elements, wide.shape[0], evs.elements.n // degree
-    lefts = [_element(evs, wide, row) for row in range(k)]
-    datas = []
-    for group in narrow:
-        rights = [_element(evs, group, row) for row in range(k)]
-        product = inner.relinearise(inner.multiply_sum(lefts, rights))
-        datas.append(inner.element_of(product))
+    k, each = wide.shape[0], evs.elements.n // degree
+
+    def rights(start: int, stop: int) -> list[list[Ct]]:
+        return [_elements(evs, group, 0, k) for group in narrow[start:stop]]
+
+    datas = _sums_of_products(evs, _elements(evs, wide, 0, k), rights, len(narrow))
     first = narrow[0]
     width = min(each, count)
     x = _factor(evs, wide, degree, k)
@@ -123,26 +124,39 @@ def inner_product(evs: Evaluators, packed: Rows, narrow: Sequence[Rows], terms: 
     worst = terms * x.worst * (y.message + y.bias) + y.entries * (x.message + x.worst) * y.worst
     worst += evs.rows.worst_switch(limbs)
 
-    def column(row: int) -> Rows:
-        rights = [inner.drop(_element(evs, group, row), limbs) for group in narrow]
-        product = inner.relinearise(inner.multiply_sum(lefts, rights))
-        return evs.rows.of_elements(
-            *([inner.element_of(product)], (1, degree)),
-            limbs=limbs,
-            scale=packed.scale * first.scale,
-            bound=terms * packed.bound * first.bound,
-            noise=noise,
-            worst=worst,
-            bias=bias,
-        )
+    def rights(start: int, stop: int) -> list[list[Ct]]:
+        groups = [_elements(evs, group, start, stop) for group in narrow]
+        return [[inner.drop(ct, limbs) for ct in cts] for cts in zip(*groups, strict=True)]
 
-    columns = [column(row) for row in range(first.shape[0])]
-    return evs.rows.stack(columns)
+    count = first.shape[0]
+    return evs.rows.of_elements(
+        *(_sums_of_products(evs, lefts, rights, count), (count, degree)),
+        limbs=limbs,
+        scale=packed.scale * first.scale,
+        bound=terms * packed.bound * first.bound,
+        noise=noise,
+        worst=worst,
+        bias=bias,
+        held=1,
+    )
 
 
-def _element(evs: Evaluators, x: Rows, row: int) -> Ct:
-    """A row of N coefficients as ring element."""
-    return evs.elements.of_element(evs.rows.element(x, row), limbs=x.limbs, scale=x.scale, bound=x.bound)
+def _sums_of_products(
+    evs: Evaluators, lefts: list[Ct], rights: Callable[[int, int], list[list[Ct]]], count: int
+) -> list[Any]:
+    """Data of `count` sums of left_t·right_t, for the right factors of sums start to stop - 1."""
+    inner, datas = evs.elements, []
+    together = max(1, MOST_FACTORS // len(lefts))
+    for start in range(0, count, together):
+        factors = rights(start, min(start + together, count))
+        datas += [inner.element_of(product) for product in inner.relinearised_sums(lefts, factors)]
+    return datas
+
+
+def _elements(evs: Evaluators, x: Rows, start: int, stop: int) -> list[Ct]:
+    """Rows of N coefficients as ring elements."""
+    datas = evs.rows.elements(x, start, stop)
+    return [evs.elements.of_element(data, limbs=x.limbs, scale=x.scale, bound=x.bound) for data in datas]
 
 
 def _factor(evs: Evaluators, x: Rows, entries: int, count: int) -> _Factor:
