@@ -79,6 +79,7 @@ def test_the_two_orders_agree_and_are_right() -> None:
 def test_bootstrapping_keeps_what_it_says() -> None:
     """On a toy ring."""
     from cipherblas.bench import bootstrap
+    from cipherblas.methods.bootstrapping.refresh import MANY
     from cipherblas.planner.chains import chain
 
     params = chain(1 << 9, 3, 4).parameters(0, insecure=True)
@@ -100,11 +101,15 @@ def test_bootstrapping_keeps_what_it_says() -> None:
         if real:
             sharing = bootstrap.Sharing(ours, 4)
             shared = bootstrap.of_a_batch(ours, 4, 1, 0.0, found["seconds"], sharing)
-            check(shared, bench="bootstrap", batch=4, ciphertexts=4, secrets=3)
+            check(shared, bench="bootstrap", batch=4, ciphertexts=8, secrets=3)
             assert shared["predicted_bits"] <= shared["precision_bits"]
             assert shared["shared_key_bytes"] < shared["key_bytes"] and shared["keygen_seconds"] > 0
             conversions = [shared[f"{step}_seconds"] for step in bootstrap.CONVERSIONS]
             assert min(conversions) > 0 and max(conversions) < shared["seconds_max"]
+    many = bootstrap.Refreshes(params, True, together=MANY)
+    assert many.method.baby_steps > bootstrap.Refreshes(params, True, together=MANY - 1).method.baby_steps
+    several = bootstrap.of_a_batch(many, MANY, 1, 0.0, found["seconds"])
+    assert several["predicted_bits"] <= several["precision_bits"] < 25
     few = bootstrap.measured(bootstrap.Refreshes(params, True, 16, key_memory=1 << 20), 1, 0.0, ciphertexts=3)
     check(few, bench="bootstrap", ciphertexts=3, slots=16, key_memory_bytes=1 << 20)
     assert few["key_bytes"] > 1 << 20 and found["key_memory_bytes"] == found["key_bytes"]

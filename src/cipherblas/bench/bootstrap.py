@@ -103,6 +103,7 @@ class Refreshes:
         held: int | None = None,
         rounds: int = 1,
         key_memory: int | None = None,
+        together: int = 1,
     ) -> None:
         from cipherblas import _core
         from cipherblas.crypto import keys
@@ -112,7 +113,7 @@ class Refreshes:
 
         self.params, self.real, self.rounds = params, real, rounds
         self.held = params.slots if held is None else held
-        self.method = bootstrapping_of(params).packed(self.held)
+        self.method = bootstrapping_of(params).packed(self.held).together(together)
         self.limbs = self.method.levels_before + 1  # of what is refreshed
         counted = Symbolic(params)
         self._run(self.method, counted, counted.fresh(None, bound=1.0, limbs=self.limbs))
@@ -256,7 +257,8 @@ def run(
         slots: numbers in a ciphertext, a power of two; by default as many as it has slots.
         ciphertexts: so many runs, each of new values, whatever the budget.
         in_a_row: bootstraps of one ciphertext, one after the other, whose precision is followed.
-        batches: numbers of ciphertexts that are refreshed together, a row for each after that of a single one.
+        batches: numbers of ciphertexts that are refreshed together, a row for each after that of a single one, all with
+            the keys of the largest batch.
         shared: and a row for each with an a part that pairs of them share, which takes keys of its own.
         peer: "openfhe", or None for ours alone.
         peer_python: interpreter with the peer's wheel; by default this one.
@@ -294,7 +296,7 @@ def run(
             theirs = beside(setting, peer_python, threads, budget, most)
         sets, fine = (FINE_SETS, True) if rounds > 1 else (SETS, False)
         params = chain(1 << degree, *sets[degree], fine=fine).parameters(128, insecure=False)
-        ours = Refreshes(params, not complex_slots, slots, rounds, key_memory)
+        ours = Refreshes(params, not complex_slots, slots, rounds, key_memory, max(batches, default=1))
         single = measured(ours, threads, budget, ciphertexts, in_a_row, theirs)
         yield single
         for batch in batches:

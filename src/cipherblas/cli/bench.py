@@ -255,7 +255,7 @@ def mambo(
     log_n: Annotated[
         BootstrapRing, typer.Option("--log-n", help="log2 of the ring degree.")
     ] = BootstrapRing.large,
-    sampled: Annotated[int, typer.Option(min=1, help="Rows that are refreshed, for their seconds.")] = 2,
+    sampled: Annotated[int, typer.Option(min=1, help="Rows that are refreshed, for their seconds.")] = 4,
     threads: OneThread = 1,
     json: JsonLines = False,
     quiet: Quiet = False,

@@ -39,6 +39,7 @@ MOST_DOWN, MOST_UP = 5, 4  # butterflies in a factor, where few slots are held
 # Factors of coefficients to slots share what they divide by: those of one alone would be too small to be encoded well.
 LEAST_HELD, LEAST_UP = 16, 2
 TOGETHER = 8  # ciphertexts that `run_all` refreshes at one time
+MANY, MANY_BABY_STEPS = 4, (16, 16)  # from so many ciphertexts together on more baby steps are faster
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,10 @@ class Bootstrapping:
             repeated=repeated,
             spared=len(self.up) - up,
         )
+
+    def together(self, count: int) -> Bootstrapping:
+        """The same for so many ciphertexts at a time: of many each takes less time, with more keys."""
+        return replace(self, baby_steps=MANY_BABY_STEPS) if count >= MANY else self
 
     @property
     def levels_before(self) -> int:
