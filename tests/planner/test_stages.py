@@ -158,7 +158,9 @@ def test_rates_of_key_switches() -> None:
 
 def test_memory_is_a_ceiling() -> None:
     """What is streamed takes its time however many threads compute; more threads than were tried stream no faster."""
-    rates = replace(cb.Machine.here().rates, stream=1e-10, mac=1e-10, threads=ThreadRates(4, 4.0, 2.0))
+    rates = replace(
+        cb.Machine.here().rates, stream=1e-10, mac=1e-10, keyed=0.0, threads=ThreadRates(4, 4.0, 2.0)
+    )
 
     def seconds(threads: int, **counts: int) -> float:
         return rates.seconds(Counts(**counts), 1000, threads)
@@ -170,6 +172,9 @@ def test_memory_is_a_ceiling() -> None:
     assert seconds(64, **words) == pytest.approx(1e-6 / 64 + 0.25e-6)  # the ceiling
     moved = [seconds(threads, moved_bytes=1000) for threads in (1, 2, 4, 8)]
     assert moved == pytest.approx([1e-7, 1e-7 / (4 / 3), 5e-8, 5e-8])
+    rates = replace(rates, keyed=2e-10)  # arithmetic on bytes of keys
+    keys = [seconds(threads, key_bytes_read=1000) for threads in (1, 4, 8)]
+    assert keys == pytest.approx([3e-7, 1e-7, 0.75e-7])
 
 
 def test_bookkeeping_is_priced() -> None:

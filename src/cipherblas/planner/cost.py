@@ -99,6 +99,8 @@ class Rates:
         term: seconds that it does for each product of a sum.
         floats: of float64 GEMMs.
         modular: of exact GEMMs modulo a 40-bit prime.
+        keyed: seconds per byte of key that the digits of a ciphertext are multiplied by, gathered as a rotation has
+            them, beyond what reading it and as many multiply-adds take.
     """
 
     ntt: float
@@ -120,6 +122,7 @@ class Rates:
     term: float
     floats: GemmRates
     modular: GemmRates
+    keyed: float = 0.0
 
     def seconds(self, counts: Counts, n: int, threads: int = 1) -> float:
         """Predicted seconds of `counts` in a ring of degree `n`.
@@ -131,7 +134,7 @@ class Rates:
         computing, streaming = self.threads.computing(threads), self.threads.streaming(threads)
         points = n * (n.bit_length() - 1)
         limbs = (counts.ntt_limbs * self.switch_ntt(n) + counts.encode_ntt_limbs * self.ntt) * points
-        limbs += counts.mac_limbs * n * self.mac
+        limbs += counts.mac_limbs * n * self.mac + counts.key_bytes_read * self.keyed
         streamed = counts.key_bytes_read + counts.plain_bytes_read + counts.ciphertext_bytes
         matrices = self.floats.seconds(counts.float_macs, counts.float_inputs, counts.float_outputs)
         matrices += self.modular.seconds(counts.modular_macs, counts.modular_inputs, counts.modular_outputs)

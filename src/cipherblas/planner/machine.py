@@ -89,7 +89,8 @@ _MACHINE = schema.record(
                 "term": _DIFFERENCE,
                 "floats": _GEMM,
                 "modular": _GEMM,
-            }
+            },
+            {"keyed": _DIFFERENCE},
         ),
     },
     {"caches": schema.listed(_CACHE, 1, MOST_CACHES)},
@@ -190,10 +191,12 @@ class Machine(Rebuilt):
         return self
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready; without caches where none are known."""
+        """JSON-ready; without caches where none are known, and without what takes no time of its own."""
         values: dict[str, Any] = json.loads(json.dumps(asdict(self)))
         if not self.caches:
             del values["caches"]
+        if not self.rates.keyed:
+            del values["rates"]["keyed"]
         return values
 
     @classmethod

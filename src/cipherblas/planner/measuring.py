@@ -23,15 +23,21 @@ from cipherblas.crypto.keys.switching import SwitchingKey, key_shape
 from cipherblas.crypto.params import make_parameters
 from cipherblas.crypto.randomness import SEED_BYTES, Purpose, streams, ternary
 from cipherblas.crypto.randomness import uniform as random_residues
+from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.native import Native
 from cipherblas.evaluators.slots.symbolic import Symbolic
+from cipherblas.evaluators.slots.values import Ct, Plain
 from cipherblas.planner.cost import GemmRates, Rates, SwitchRates, ThreadRates
 from cipherblas.rlwe.costs import MAPPED_BYTES, WORD_BYTES
+from cipherblas.rlwe.counts import Counts
+from cipherblas.rlwe.key_policies import Step
 from cipherblas.rlwe.rings import RingShape
 
 LEAST_SHARE = 0.3  # that a further thread brings; where less is found, the machine has other work just now
 # Ring degrees and limbs at which key switches are measured, and rotations at once.
 SWITCHES, ROTATIONS = ((1 << 12, 2), (1 << 14, 3)), 4
+# Rotations of sums, whose difference is that of products with keys, and with masks; limbs of a digit of theirs.
+FEW_ROTATED, MANY_ROTATED, DIGIT_LIMBS = 4, 28, 2
 RING, LIMBS = 1 << 13, 4
 SMALL_RING = 1 << 6  # of a call that has next to nothing to do
 LEAST = 1e-6  # seconds of what is measured as a difference
@@ -39,17 +45,17 @@ STREAMS = 2  # that are begun one after the other
 DRAWN = 8  # polynomials of random residues at once, as in keys: more than a core's own caches hold
 TERMS = 24  # of a sum of products
 STREAMED_WORDS = 1 << 22  # of an array beyond the caches
-# Everything is measured in turns, so that a slow moment of a shared machine meets each measurement once, and the least
-# is taken: that of a quiet moment.
+# Everything is measured in turns, so that a slow moment of a shared machine meets each measurement once, and the lower
+# quartile is taken: a machine that is shared is seldom as quiet as in its best moment.
 ROUNDS, FEW_ROUNDS, ENOUGH = 7, 1, 2e-3  # seconds of one kind in a round
 
 Work = Callable[[], object]
 
 
-def _least(
+def _typical(
     works: Mapping[str, Work], clock: Callable[[], float], rounds: int, steps: Steps
 ) -> dict[str, float]:
-    """The least seconds of each; a step for each round, and one for what is done before them."""
+    """Of each the lower quartile of the least seconds in a round; a step for each round, and one for what is before."""
 
     def seconds(work: Work) -> float:
         start = clock()
@@ -57,14 +63,14 @@ def _least(
         return clock() - start
 
     first = {name: min(seconds(work), seconds(work)) for name, work in works.items()}
-    found = dict(first)
+    found: dict[str, list[float]] = {name: [] for name in works}
     steps.tick()
     for _ in range(rounds):
         for name, work in works.items():
-            for _ in range(max(1, min(10, int(ENOUGH / max(first[name], 1e-9))))):
-                found[name] = min(found[name], seconds(work))
+            times = max(1, min(10, int(ENOUGH / max(first[name], 1e-9))))
+            found[name].append(min(seconds(work) for _ in range(times)))
         steps.tick()
-    return found
+    return {name: sorted(each)[len(each) // 4] for name, each in found.items()}
 
 
 def measured(rounds: int = ROUNDS, progress: Progress | None = None) -> Rates:
@@ -78,18 +84,26 @@ def measured(rounds: int = ROUNDS, progress: Progress | None = None) -> Rates:
     steps = Steps(progress, (rounds + 1) * (1 if threads < 2 else 3))
     switches = {n: _Switches(n, limbs) for n, limbs in SWITCHES}
     openblas.load()
+    few, many = (_Sums(RING, LIMBS, number) for number in (FEW_ROTATED, MANY_ROTATED))
     works = {**_elementary(), **{f"switch {n}": switch.run for n, switch in switches.items()}, **_products()}
+    works |= {"few": few.run, "many": many.run, "few masked": few.run_masked, "many masked": many.run_masked}
     _core.set_threads(1)
     try:
         # What this thread takes, whatever else the machine does.
-        found = _least(works, time.thread_time, rounds, steps)
+        found = _typical(works, time.thread_time, rounds, steps)
     finally:
         _core.set_threads(threads)
     faster = _together(threads, switches[max(switches)].run, works["stream"], rounds, steps)
     points = RING * (RING.bit_length() - 1)
     words, start = LIMBS * RING, found["stream_start"] / STREAMS
+    mac = found["mac"] / (4 * TERMS * words)
+    keyed, masked = found["many"] - found["few"], found["many masked"] - found["few masked"]
+    products, encoded = many.counts - few.counts, many.masked_counts - few.masked_counts
+    transforms = masked - keyed - (encoded.mac_limbs - products.mac_limbs) * RING * mac
+    stream = found["stream"] / (3 * STREAMED_WORDS * WORD_BYTES)
+    keyed -= products.mac_limbs * RING * mac + products.key_bytes_read * stream
     blank = Rates(
-        ntt=found["ntt"] / (LIMBS * points),
+        ntt=max(transforms, LEAST) / (encoded.encode_ntt_limbs * points),
         switching=tuple(SwitchRates(n, 0.0) for n in switches),
         threads=faster,
         encode=found["encode"] / points,
@@ -100,19 +114,21 @@ def measured(rounds: int = ROUNDS, progress: Progress | None = None) -> Rates:
         ternary=max(found["ternary"] - start, LEAST) / RING,
         pack_key=found["pack_key"] / words,
         digest=found["digest"] / (words * WORD_BYTES),
-        mac=found["mac"] / (4 * TERMS * words),
-        stream=found["stream"] / (3 * STREAMED_WORDS * WORD_BYTES),
+        mac=mac,
+        stream=stream,
         fresh=found["fresh"] / MAPPED_BYTES,
         call=found["call"],
         book=found["book"] / REPEATS,
         term=max(0.0, found["books"] - found["book"]) / REPEATS / (BOOKED - 1),
         floats=_gemm_rates(found, "small"),
         modular=_gemm_rates(found, "modular"),
+        keyed=max(keyed / products.key_bytes_read, 0.0),
     )
     # What is left of a key switch when everything else has been taken away; its few keys stay in the caches.
     rates = []
     for n, switch in switches.items():
         rest = found[f"switch {n}"] - blank.seconds(replace(switch.counts, key_bytes_read=0), n)
+        rest -= switch.counts.key_bytes_read * blank.keyed
         points = switch.counts.ntt_limbs * n * (n.bit_length() - 1)
         rates.append(SwitchRates(n, max(rest / points, 0.0)))
     return replace(blank, switching=tuple(rates))
@@ -125,7 +141,7 @@ def _together(threads: int, switch: Work, stream: Work, rounds: int, steps: Step
     works, found = {"switch": switch, "stream": stream}, []
     for number in (1, threads):
         _core.set_threads(number)
-        found.append(_least(works, time.perf_counter, rounds, steps))
+        found.append(_typical(works, time.perf_counter, rounds, steps))
     alone, together = found
     compute = alone["switch"] / together["switch"]
     least = 1 + LEAST_SHARE * (threads - 1)
@@ -135,18 +151,16 @@ def _together(threads: int, switch: Work, stream: Work, rounds: int, steps: Step
 def _elementary() -> dict[str, Work]:
     """What is done on words, limbs and bytes, and keeping books of it."""
     context = make_parameters(RING, [40.0] * LIMBS, special_limbs=0).context()
-    coefficients = np.arange(RING, dtype=np.int64)
     slots = np.linspace(-1, 1, RING // 2).astype(np.complex128)
     seed, purpose = bytes(SEED_BYTES), Purpose.CIPHERTEXT_UNIFORM
     words = streams(seed, Purpose.NOISE, [0], RING)
-    plain = context.plaintext(coefficients, LIMBS)
+    plain = context.plaintext(np.arange(RING, dtype=np.int64), LIMBS)
     ct = context.neg(np.stack([plain, plain]))  # arrays of the core are aligned; others would be copied
     small_context = _core.Context(SMALL_RING, _core.primes(SMALL_RING, 40, 1), [], 1)
     small = small_context.neg(np.zeros((2, 1, SMALL_RING), np.uint64))
     rows = STREAMED_WORDS // RING
     one, other = (context.add_limbs(block, block) for block in (np.zeros((1, rows, RING), np.uint64),) * 2)
     return {
-        "ntt": lambda: context.plaintext(coefficients, LIMBS),
         "encode": lambda: context.encode(slots, 2.0**30),
         "pack": lambda: _packed(RING // 2),
         "uniform": lambda: random_residues(context, seed, purpose, range(DRAWN), [0, 1] * (DRAWN // 2)),
@@ -180,18 +194,18 @@ def _bookkeeping() -> dict[str, Work]:
     return {"book": sums(1), "books": sums(BOOKED)}
 
 
-class _Switches:
-    """Some rotations of a ciphertext, under keys of zeros.
+class _Rotations:
+    """Evaluators for rotations of a ciphertext, under keys of zeros.
 
-    Attributes:
+    Args:
         n: ring degree.
-        counts: of what runs.
+        alpha: limbs of a digit.
     """
 
-    def __init__(self, n: int, limbs: int) -> None:
+    def __init__(self, n: int, limbs: int, rotations: int, alpha: int = 1) -> None:
         self.n = n
-        params = make_parameters(n, [34.0] * limbs)
-        self._steps = range(1, ROTATIONS + 1)
+        params = make_parameters(n, [34.0] * limbs, alpha=alpha)
+        self._steps = range(1, rotations + 1)
 
         def words() -> NDArray[np.uint64]:
             # Aligned, as those of programs are: others would be copied in each call.
@@ -200,14 +214,53 @@ class _Switches:
             return found
 
         keys = [SwitchingKey(pow(5, step, 2 * n), limbs, bytes(SEED_BYTES), words()) for step in self._steps]
-        self._native, counter = Native(params, EvaluationKeys(params, "", keys)), Symbolic(params)
+        self._native = Native(params, EvaluationKeys(params, "", keys))
         zeros = params.context().neg(np.zeros((2, limbs, n), np.uint64))
         self._source = self._native.fresh(zeros, bound=1.0)
-        counter.rotate_many(counter.fresh(None, bound=1.0), self._steps)
-        self.counts = counter.counts
+
+    def _counts(self, work: Callable[[Evaluator, Ct], object]) -> Counts:
+        counter = Symbolic(self._native.params)
+        work(counter, counter.fresh(None, bound=1.0))
+        return counter.counts
+
+
+class _Switches(_Rotations):
+    """Some rotations, each a ciphertext.
+
+    Attributes:
+        counts: of what runs.
+    """
+
+    def __init__(self, n: int, limbs: int) -> None:
+        super().__init__(n, limbs, ROTATIONS)
+        self.counts = self._counts(lambda ev, ct: ev.rotate_many(ct, self._steps))
 
     def run(self) -> object:
         return self._native.rotate_many(self._source, self._steps)
+
+
+class _Sums(_Rotations):
+    """The sum of some rotations, and of their products with masks.
+
+    Attributes:
+        counts, masked_counts: of what runs.
+    """
+
+    def __init__(self, n: int, limbs: int, rotations: int) -> None:
+        super().__init__(n, limbs, rotations, DIGIT_LIMBS)
+        values = np.linspace(-1, 1, n // 2)
+        self._plain: dict[Step, Plain | None] = dict.fromkeys(self._steps)
+        self._masked: dict[Step, Plain | None] = {
+            step: Plain(("measured", step), values, 1.0, constant=True) for step in self._steps
+        }
+        self.counts = self._counts(lambda ev, ct: ev.linear_transform(ct, self._plain))
+        self.masked_counts = self._counts(lambda ev, ct: ev.linear_transform(ct, self._masked))
+
+    def run(self) -> object:
+        return self._native.linear_transform(self._source, self._plain)
+
+    def run_masked(self) -> object:
+        return self._native.linear_transform(self._source, self._masked)
 
 
 def _packed(slots: int) -> NDArray[np.complex128]:
