@@ -3,8 +3,8 @@
 The files are made once for a shape, and every rank reads them. Seconds are those of the server on the slowest rank,
 with all messages, of a run that is not its process's first, which is what plans predict; `speedup` is over the first
 number of ranks. The results of all runs must be the same residues, and decrypt to the product. What is predicted comes
-from counts of each rank, rates of this machine, and α and β of messages that were measured between two ranks in the
-same run.
+from counts of each rank, rates of this machine, which is measured after each process, and α and β of messages that were
+measured between two ranks in the same run.
 """
 
 from __future__ import annotations
@@ -19,10 +19,13 @@ from typing import Any
 
 import numpy as np
 
+from cipherblas import _core
 from cipherblas.bench.harness import MeasurementError, Row, Timing, row
 from cipherblas.distributed.messages import Network
+from cipherblas.distributed.ranks import Sharing
 from cipherblas.distributed.stages import RankTimes, slowest
 from cipherblas.lang.operands import secret
+from cipherblas.planner.machine import Machine
 from cipherblas.roles.messages import EncryptedResult
 from cipherblas.roles.on_ranks import RankPlan, on_ranks
 from cipherblas.roles.program import Program, compile
@@ -110,7 +113,7 @@ def _shape_rows(
         timing = Timing.of([one["seconds"] for one in runs[count]])
         yield product.row(
             timing,
-            on_ranks(program, count, network, threads=threads),
+            product.predicted(count, network),
             error=error,
             speedup=base.seconds / timing.seconds,
             first_seconds=Timing.of([one["first_seconds"] for one in runs[count]]).seconds,
@@ -141,6 +144,9 @@ class OnRanks:
             operand.save(folder / name)
         self._client.evaluation_keys().save(folder / "keys")
         self._digests: set[str] = set()
+        self._machines: list[
+            Machine
+        ] = []  # this one beside each run: a shared one is slower now, faster then
 
     def run(self, ranks: int, *options: str) -> dict[str, Any]:
         """What `bench.one_rank` says on so many ranks.
@@ -154,7 +160,17 @@ class OnRanks:
         ]
         found: dict[str, Any] = json.loads(_launched(ranks, command))
         self._digests.add(EncryptedResult.load(self.folder / "result").digest)
+        _core.set_threads(self.threads)
+        self._machines.append(Machine.measure())
         return found
+
+    def predicted(self, ranks: int, network: Network, sharing: Sharing = "4d-s") -> RankPlan:
+        """What so many ranks take: the median of what is predicted for this machine as it was beside each run."""
+        found = [
+            on_ranks(self.program, ranks, network, machine=one, threads=self.threads, sharing=sharing)
+            for one in self._machines
+        ]
+        return sorted(found, key=lambda one: one.total)[len(found) // 2]
 
     def checked(self) -> float:
         """The error of the result, which must be the same of all runs.

@@ -26,7 +26,6 @@ from cipherblas.distributed.slots import SHARINGS
 from cipherblas.lang.operands import secret
 from cipherblas.methods.matmul.baselines.fhe_mm import FheMm
 from cipherblas.planner.machine import Machine
-from cipherblas.roles.on_ranks import on_ranks
 from cipherblas.roles.program import Program, compile
 
 RANKS = (1, 2, 4, 8)
@@ -124,7 +123,7 @@ def _real(
     rounds: int,
 ) -> Iterator[Row]:
     """A class, scaled down, on real ranks, however they share the movements of data; one rank moves each block once."""
-    program, threads, processors = product.program, product.threads, int(_core.processors())
+    threads, processors = product.threads, int(_core.processors())
     runs: dict[tuple[Sharing, int], list[dict[str, Any]]] = {case: [] for case in cases}
     for _ in range(rounds):
         for sharing, count in cases:
@@ -133,7 +132,7 @@ def _real(
     for sharing, count in cases:
         found, base = runs[sharing, count], runs[cases[0]]
         timing = Timing.of([one["seconds"] for one in found])
-        planned = on_ranks(program, count, network, threads=threads, sharing=sharing)
+        planned = product.predicted(count, network, sharing)
         _check_sent(product.case, planned.runs[0].sent.nbytes, found)
         (place,) = planned.runs[0].products or (None,)
         yield product.row(
@@ -194,6 +193,7 @@ def model_rows(name: str, threads: int) -> Iterator[Row]:
 def _modelled(
     name: str, shape: Cuboid, ranks: Sequence[int], threads: int
 ) -> dict[tuple[str, int], Modelled]:
+    _core.set_threads(threads)
     blocks = optimal_blocks(shape, SLOTS)
     block = shape.parts(blocks)
     plan = program_of(
@@ -204,7 +204,7 @@ def _modelled(
         memory_budget=UNLIMITED,
         key_budget=UNLIMITED,
     ).plan
-    price = prices(block, plan.parameters, Machine.usual().rates, threads)
+    price = prices(block, plan.parameters, Machine.measure().rates, threads)
     return {
         (method, count): modelled(shape, SLOTS, count, method, price, PAPERS)
         for method in METHODS

@@ -6,6 +6,7 @@ instruction set and the memory that will run it.
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -36,6 +37,7 @@ from cipherblas.rlwe.rings import RingShape
 LEAST_SHARE = 0.3  # that a further thread brings; where less is found, the machine has other work just now
 # Ring degrees and limbs at which key switches are measured, and rotations at once.
 SWITCHES, ROTATIONS = ((1 << 12, 2), (1 << 14, 3)), 4
+SHARED = (1 << 15, 3)  # of key switches that threads share
 # Rotations of sums, whose difference is that of products with keys, and with masks; limbs of a digit of theirs.
 FEW_ROTATED, MANY_ROTATED, DIGIT_LIMBS = 4, 28, 2
 RING, LIMBS = 1 << 13, 4
@@ -47,7 +49,7 @@ TERMS = 24  # of a sum of products
 STREAMED_WORDS = 1 << 22  # of an array beyond the caches
 # Everything is measured in turns, so that a slow moment of a shared machine meets each measurement once, and the lower
 # quartile is taken: a machine that is shared is seldom as quiet as in its best moment.
-ROUNDS, FEW_ROUNDS, ENOUGH = 7, 1, 2e-3  # seconds of one kind in a round
+ROUNDS, FEW_ROUNDS, ENOUGH = 7, 3, 2e-3  # seconds of one kind in a round
 
 Work = Callable[[], object]
 
@@ -81,7 +83,7 @@ def measured(rounds: int = ROUNDS, progress: Progress | None = None) -> Rates:
         progress: called as progress(done, total), counted in rounds.
     """
     threads = _core.threads()
-    steps = Steps(progress, (rounds + 1) * (1 if threads < 2 else 3))
+    steps = Steps(progress, rounds + 1 + (0 if threads < 2 else rounds))
     switches = {n: _Switches(n, limbs) for n, limbs in SWITCHES}
     openblas.load()
     few, many = (_Sums(RING, LIMBS, number) for number in (FEW_ROTATED, MANY_ROTATED))
@@ -93,7 +95,7 @@ def measured(rounds: int = ROUNDS, progress: Progress | None = None) -> Rates:
         found = _typical(works, time.thread_time, rounds, steps)
     finally:
         _core.set_threads(threads)
-    faster = _together(threads, switches[max(switches)].run, works["stream"], rounds, steps)
+    faster = _together(threads, works["stream"], rounds, steps)
     points = RING * (RING.bit_length() - 1)
     words, start = LIMBS * RING, found["stream_start"] / STREAMS
     mac = found["mac"] / (4 * TERMS * words)
@@ -134,18 +136,31 @@ def measured(rounds: int = ROUNDS, progress: Progress | None = None) -> Rates:
     return replace(blank, switching=tuple(rates))
 
 
-def _together(threads: int, switch: Work, stream: Work, rounds: int, steps: Steps) -> ThreadRates:
-    """What so many threads are faster by."""
+def _together(threads: int, stream: Work, rounds: int, steps: Steps) -> ThreadRates:
+    """What so many threads are faster by: the median of rounds in which one and all take turns."""
     if threads < 2:
         return ThreadRates(1, 1.0, 1.0)
-    works, found = {"switch": switch, "stream": stream}, []
-    for number in (1, threads):
-        _core.set_threads(number)
-        found.append(_typical(works, time.perf_counter, rounds, steps))
-    alone, together = found
-    compute = alone["switch"] / together["switch"]
+    works = {"switch": _Switches(*SHARED).run, "stream": stream}
+    gains: dict[str, list[float]] = {name: [] for name in works}
+    for _ in range(rounds):
+        for name, work in works.items():
+            alone, together = (_least_seconds(work, number) for number in (1, threads))
+            gains[name].append(alone / together)
+        steps.tick()
+    compute, streaming = (statistics.median(found) for found in gains.values())
     least = 1 + LEAST_SHARE * (threads - 1)
-    return ThreadRates(threads, max(compute, least), max(alone["stream"] / together["stream"], 1.0))
+    return ThreadRates(threads, max(compute, least), max(streaming, 1.0))
+
+
+def _least_seconds(work: Work, threads: int) -> float:
+    """Of two runs on so many threads, the first of which may have to wake them."""
+    _core.set_threads(threads)
+    found = []
+    for _ in range(2):
+        start = time.perf_counter()
+        work()
+        found.append(time.perf_counter() - start)
+    return min(found)
 
 
 def _elementary() -> dict[str, Work]:
