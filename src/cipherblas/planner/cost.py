@@ -100,7 +100,8 @@ class Rates:
         floats: of float64 GEMMs.
         modular: of exact GEMMs modulo a 40-bit prime.
         keyed: seconds per byte of key that the digits of a ciphertext are multiplied by, gathered as a rotation has
-            them, beyond what reading it and as many multiply-adds take.
+            them, beyond what reading it and as many multiply-adds take; negative where keys that many rotations share
+            are nearer than memory.
     """
 
     ntt: float
@@ -134,8 +135,9 @@ class Rates:
         computing, streaming = self.threads.computing(threads), self.threads.streaming(threads)
         points = n * (n.bit_length() - 1)
         limbs = (counts.ntt_limbs * self.switch_ntt(n) + counts.encode_ntt_limbs * self.ntt) * points
-        limbs += counts.mac_limbs * n * self.mac + counts.key_bytes_read * self.keyed
-        streamed = counts.key_bytes_read + counts.plain_bytes_read + counts.ciphertext_bytes
+        limbs += counts.mac_limbs * n * self.mac + counts.key_bytes_read * max(self.keyed, 0.0)
+        streamed = counts.key_bytes_read * max(self.stream + min(self.keyed, 0.0), 0.0)
+        streamed += (counts.plain_bytes_read + counts.ciphertext_bytes) * self.stream
         matrices = self.floats.seconds(counts.float_macs, counts.float_inputs, counts.float_outputs)
         matrices += self.modular.seconds(counts.modular_macs, counts.modular_inputs, counts.modular_outputs)
         matrices += counts.fresh_bytes * self.fresh
@@ -143,7 +145,7 @@ class Rates:
         calls += counts.sums
         serial = calls * (self.call + self.book) + (counts.products + counts.plain_products) * self.term
         serial += counts.operand_encodings * self.encoding(n)
-        slots = limbs / computing + streamed * self.stream / streaming
+        slots = limbs / computing + streamed / streaming
         return slots + matrices / computing + counts.moved_bytes * self.stream / streaming + serial
 
     def encoding(self, n: int, threads: int = 1) -> float:

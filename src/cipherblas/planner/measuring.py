@@ -47,8 +47,8 @@ STREAMS = 2  # that are begun one after the other
 DRAWN = 8  # polynomials of random residues at once, as in keys: more than a core's own caches hold
 TERMS = 24  # of a sum of products
 STREAMED_WORDS = 1 << 22  # of an array beyond the caches
-# Everything is measured in turns, so that a slow moment of a shared machine meets each measurement once, and the lower
-# quartile is taken: a machine that is shared is seldom as quiet as in its best moment.
+# Everything is measured in turns, so that a slow moment of a shared machine meets each measurement once, and the median
+# is taken: a machine that is shared is seldom as quiet as in its best moment.
 ROUNDS, FEW_ROUNDS, ENOUGH = 7, 3, 2e-3  # seconds of one kind in a round
 
 Work = Callable[[], object]
@@ -57,7 +57,7 @@ Work = Callable[[], object]
 def _typical(
     works: Mapping[str, Work], clock: Callable[[], float], rounds: int, steps: Steps
 ) -> dict[str, float]:
-    """Of each the lower quartile of the least seconds in a round; a step for each round, and one for what is before."""
+    """Of each the median of the least seconds in a round; a step for each round, and one for what is before."""
 
     def seconds(work: Work) -> float:
         start = clock()
@@ -69,10 +69,11 @@ def _typical(
     steps.tick()
     for _ in range(rounds):
         for name, work in works.items():
-            times = max(1, min(10, int(ENOUGH / max(first[name], 1e-9))))
+            # Twice at least: the first may have to map memory again that the work before it gave back.
+            times = max(2, min(10, int(ENOUGH / max(first[name], 1e-9))))
             found[name].append(min(seconds(work) for _ in range(times)))
         steps.tick()
-    return {name: sorted(each)[len(each) // 4] for name, each in found.items()}
+    return {name: statistics.median(each) for name, each in found.items()}
 
 
 def measured(rounds: int = ROUNDS, progress: Progress | None = None) -> Rates:
@@ -101,8 +102,9 @@ def measured(rounds: int = ROUNDS, progress: Progress | None = None) -> Rates:
     mac = found["mac"] / (4 * TERMS * words)
     keyed, masked = found["many"] - found["few"], found["many masked"] - found["few masked"]
     products, encoded = many.counts - few.counts, many.masked_counts - few.masked_counts
-    transforms = masked - keyed - (encoded.mac_limbs - products.mac_limbs) * RING * mac
     stream = found["stream"] / (3 * STREAMED_WORDS * WORD_BYTES)
+    transforms = masked - keyed - (encoded.mac_limbs - products.mac_limbs) * RING * mac
+    transforms -= encoded.plain_bytes_read * stream
     keyed -= products.mac_limbs * RING * mac + products.key_bytes_read * stream
     blank = Rates(
         ntt=max(transforms, LEAST) / (encoded.encode_ntt_limbs * points),
@@ -124,7 +126,7 @@ def measured(rounds: int = ROUNDS, progress: Progress | None = None) -> Rates:
         term=max(0.0, found["books"] - found["book"]) / REPEATS / (BOOKED - 1),
         floats=_gemm_rates(found, "small"),
         modular=_gemm_rates(found, "modular"),
-        keyed=max(keyed / products.key_bytes_read, 0.0),
+        keyed=max(keyed / products.key_bytes_read, -stream),
     )
     # What is left of a key switch when everything else has been taken away; its few keys stay in the caches.
     rates = []
