@@ -62,7 +62,7 @@ def _rising(value: Any, place: str) -> None:
 
 
 _SECONDS, _DIFFERENCE = schema.number(FASTEST, SLOWEST), schema.number(0, SLOWEST)
-_KEYED = schema.number(-1e-3, SLOWEST)  # less where keys are nearer than memory, never by more than reading a byte
+_KEYED = schema.number(-1e-3, SLOWEST)  # negative where keys are nearer than memory
 _THREADS = schema.whole(1, MOST_THREADS)
 _GEMM = schema.record({"mac": _DIFFERENCE, "input": _SECONDS, "output": _SECONDS})
 _SWITCHING = schema.record({"n": _degree, "ntt": _DIFFERENCE})
