@@ -193,9 +193,30 @@ void release(const Blocks& blocks) {
     }
 }
 
+#if defined(__linux__)
+// The largest size of a block that is not more than so many bytes, a huge page at least.
+std::size_t size_within(std::size_t bytes) {
+    const std::size_t step = std::max(std::bit_floor(bytes) / 8, kPage);
+    return bytes / step * step;
+}
+
+// What is left of a mapping becomes a block, but for its end; all of it goes back to the system where it is too small.
+void keep(char* data, std::size_t length, Blocks& left) {
+    const std::size_t size = length < kHugePage ? 0 : size_within(length);
+    if (size < length) munmap(data + size, length - size);
+    if (size == 0) return;
+    FORBID_MEMORY(data, size);
+    try {
+        left[size].push_back(data);
+    } catch (...) {  // no memory for the list
+        system_release(data, size);
+    }
+}
+#endif
+
 // A new block, for which others are released: it takes over their huge pages, which are not cleared then. Null where there is
-// no memory.
-void* replace(const Blocks& blocks, std::size_t size) {
+// no memory. What is left of a block whose pages it did not need all goes to `left`, a block again.
+void* replace(const Blocks& blocks, std::size_t size, Blocks& left) {
 #if defined(__linux__)
     char* const begin = size >= kHugePage && !blocks.empty() ? map_huge(size) : nullptr;
     if (begin != nullptr) {
@@ -218,7 +239,7 @@ void* replace(const Blocks& blocks, std::size_t size) {
                 if (data == block) {
                     system_release(data, length);
                 } else if (data < end) {
-                    munmap(data, static_cast<std::size_t>(end - data));
+                    keep(data, static_cast<std::size_t>(end - data), left);
                 }
             }
         }
@@ -257,7 +278,9 @@ class Pool {
             }
             surplus = idle_beyond(most_idle);
         }
-        void* data = replace(surplus, size);
+        Blocks left;
+        void* data = replace(surplus, size, left);
+        keep_idle(left);
         if (data == nullptr) {
             trim();
             data = system_allocate(size);
@@ -302,6 +325,20 @@ class Pool {
     }
 
   private:
+    void keep_idle(const Blocks& blocks) {
+        const std::lock_guard<std::mutex> guard(lock_);
+        for (const auto& [size, list] : blocks) {
+            for (void* data : list) {
+                try {
+                    idle_[size].push_back(data);
+                    idle_bytes_ += size;
+                } catch (...) {  // no memory for the list
+                    system_release(data, size);
+                }
+            }
+        }
+    }
+
     // Takes the largest idle blocks out until at most so many bytes idle. Called under the lock.
     Blocks idle_beyond(std::size_t bytes) {
         Blocks taken;

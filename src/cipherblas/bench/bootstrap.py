@@ -258,7 +258,7 @@ def run(
         ciphertexts: so many runs, each of new values, whatever the budget.
         in_a_row: bootstraps of one ciphertext, one after the other, whose precision is followed.
         batches: numbers of ciphertexts that are refreshed together, a row for each after that of a single one, all with
-            the keys of the largest batch.
+            the keys of the largest batch; the single one is refreshed as is fastest for one, with keys of its own.
         shared: and a row for each with an a part that pairs of them share, which takes keys of its own.
         peer: "openfhe", or None for ours alone.
         peer_python: interpreter with the peer's wheel; by default this one.
@@ -296,18 +296,28 @@ def run(
             theirs = beside(setting, peer_python, threads, budget, most)
         sets, fine = (FINE_SETS, True) if rounds > 1 else (SETS, False)
         params = chain(1 << degree, *sets[degree], fine=fine).parameters(128, insecure=False)
-        ours = Refreshes(params, not complex_slots, slots, rounds, key_memory, max(batches, default=1))
+        ours = Refreshes(params, not complex_slots, slots, rounds, key_memory)
         single = measured(ours, threads, budget, ciphertexts, in_a_row, theirs)
         yield single
+        if batches:
+            del ours
+            released()
+            ours = Refreshes(params, not complex_slots, slots, rounds, key_memory, max(batches))
         for batch in batches:
             yield of_a_batch(ours, batch, threads, budget, single["seconds"])
             if shared:
                 yield of_a_batch(ours, batch, threads, budget, single["seconds"], Sharing(ours, batch))
-                gc.collect()
-                _core.trim_pool()
+                released()
         del ours
-        gc.collect()
-        _core.trim_pool()
+        released()
+
+
+def released() -> None:
+    """Memory of what nothing refers to goes back to the system."""
+    from cipherblas import _core
+
+    gc.collect()
+    _core.trim_pool()
 
 
 def beside(
@@ -389,7 +399,7 @@ def of_a_batch(
     """The row of so many ciphertexts at a time.
 
     Args:
-        single: seconds of one by itself.
+        single: seconds of one by itself, by the method that is fastest for one.
         sharing: with which their pairs share an a part.
     """
     with peak_memory() as peak:  # also encodes what is missing, and is the first to take so much memory

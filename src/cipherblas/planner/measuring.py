@@ -57,7 +57,7 @@ Work = Callable[[], object]
 def _typical(
     works: Mapping[str, Work], clock: Callable[[], float], rounds: int, steps: Steps
 ) -> dict[str, float]:
-    """Of each the median of the least seconds in a round; a step for each round, and one for what is before."""
+    """The median of rounds of each; a step for each round, and one for what is before."""
 
     def seconds(work: Work) -> float:
         start = clock()
@@ -69,9 +69,9 @@ def _typical(
     steps.tick()
     for _ in range(rounds):
         for name, work in works.items():
-            # Twice at least: the first may have to map memory again that the work before it gave back.
-            times = max(2, min(10, int(ENOUGH / max(first[name], 1e-9))))
-            found[name].append(min(seconds(work) for _ in range(times)))
+            seconds(work)  # may have to map memory again that the work before it gave back
+            times = max(1, min(10, int(ENOUGH / max(first[name], 1e-9))))
+            found[name].append(statistics.median(seconds(work) for _ in range(times)))
         steps.tick()
     return {name: statistics.median(each) for name, each in found.items()}
 
