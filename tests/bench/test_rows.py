@@ -104,6 +104,9 @@ def test_bootstrapping_keeps_what_it_says() -> None:
             check(shared, bench="bootstrap", batch=4, ciphertexts=8, secrets=3)
             assert shared["predicted_bits"] <= shared["precision_bits"]
             assert shared["shared_key_bytes"] < shared["key_bytes"] and shared["keygen_seconds"] > 0
+            grouped = bootstrap.of_a_batch(ours, 4, 1, 0.0, found["seconds"], bootstrap.Sharing(ours, 4, 1))
+            check(grouped, bench="bootstrap", batch=4, ciphertexts=8, secrets=1)
+            assert grouped["shared_key_bytes"] < shared["shared_key_bytes"]
             conversions = [shared[f"{step}_seconds"] for step in bootstrap.CONVERSIONS]
             assert min(conversions) > 0 and max(conversions) < shared["seconds_max"]
     many = bootstrap.Refreshes(params, True, together=MANY)
@@ -145,8 +148,9 @@ def test_products_inside_of_bootstrapping(monkeypatch: pytest.MonkeyPatch) -> No
     from cipherblas.bench import mambo
     from cipherblas.planner.chains import chain
 
-    ours = mambo.Fused(chain(1 << 9, 3, 4).parameters(0, insecure=True), stages=2)
-    single, pair = mambo.without_product(ours, 1)
+    params = chain(1 << 9, 3, 4).parameters(0, insecure=True)
+    ours = mambo.Fused(params, stages=2)
+    single, pair = mambo.by_itself(params, 1), mambo.of_two(ours, 1)
     found = mambo.measured(ours, 12, 1, 2, single, pair)
     check(found, bench="mambo", case="12x12 · 12x512", columns=512, sampled=2)
     assert found["predicted_bits"] <= found["precision_bits"] < 25

@@ -204,17 +204,20 @@ def _since(start: float, processor: float) -> dict[str, float]:
 class Sharing:
     """Keys and evaluator of a batch whose pairs share their a part.
 
+    Args:
+        most: pairs that share one; an odd number. More of them are refreshed in groups.
+
     Raises:
         MemoryBudgetError: the keys do not fit this machine.
     """
 
-    def __init__(self, ours: Refreshes, batch: int) -> None:
+    def __init__(self, ours: Refreshes, batch: int, most: int | None = None) -> None:
         from cipherblas.crypto.keys.shared_generation import make_shared_keys
         from cipherblas.evaluators.slots.shared import SharedNative, SharedSymbolic
         from cipherblas.evaluators.slots.symbolic import Symbolic
 
         params, pairs = ours.params, batch // 2
-        self.secrets = pairs + (pairs + 1) % 2
+        self.secrets = min(pairs + (pairs + 1) % 2, most or pairs + 1)
         counted, shared = Symbolic(params), SharedSymbolic(params, self.secrets)
         cts = [counted.fresh(None, bound=1.0, limbs=ours.limbs) for _ in range(batch)]
         ours.method.run_shared(counted, shared, cts)
@@ -241,6 +244,7 @@ def run(
     in_a_row: int = 0,
     batches: Sequence[int] = (),
     shared: bool = False,
+    secrets: int | None = None,
     peer: str | None = None,
     peer_python: str | None = None,
     peer_setting: str = "precise",
@@ -260,6 +264,7 @@ def run(
         batches: numbers of ciphertexts that are refreshed together, a row for each after that of a single one, all with
             the keys of the largest batch; the single one is refreshed as is fastest for one, with keys of its own.
         shared: and a row for each with an a part that pairs of them share, which takes keys of its own.
+        secrets: at most so many pairs share it, an odd number; by default all of a batch.
         peer: "openfhe", or None for ours alone.
         peer_python: interpreter with the peer's wheel; by default this one.
         peer_setting: "precise", with our precision, or "deep", with our levels.
@@ -282,6 +287,8 @@ def run(
         raise ValueError(f"slots: expected all of them beside a peer and in two rounds, got {slots}")
     if shared and (complex_slots or slots is not None or rounds > 1 or any(batch % 2 for batch in batches)):
         raise ValueError("shared: expected all slots, real ones, one round, and even numbers of ciphertexts")
+    if secrets is not None and (not shared or secrets < 1 or secrets % 2 == 0):
+        raise ValueError(f"secrets: expected an odd number beside shared, got {secrets}")
     if peer_setting not in PEER_SETTINGS:
         raise ValueError(f"peer_setting: expected {' or '.join(PEER_SETTINGS)}, got {peer_setting}")
     if peer not in (None, "openfhe"):
@@ -299,15 +306,15 @@ def run(
         ours = Refreshes(params, not complex_slots, slots, rounds, key_memory)
         single = measured(ours, threads, budget, ciphertexts, in_a_row, theirs)
         yield single
+        for batch in batches if shared else ():
+            yield of_a_batch(ours, batch, threads, budget, single["seconds"], Sharing(ours, batch, secrets))
+            released()
         if batches:
             del ours
             released()
             ours = Refreshes(params, not complex_slots, slots, rounds, key_memory, max(batches))
         for batch in batches:
             yield of_a_batch(ours, batch, threads, budget, single["seconds"])
-            if shared:
-                yield of_a_batch(ours, batch, threads, budget, single["seconds"], Sharing(ours, batch))
-                released()
         del ours
         released()
 

@@ -197,6 +197,12 @@ def bootstrap(
         bool,
         typer.Option("--shared", help="Each --batch also with an a part that its pairs share; more keys."),
     ] = False,
+    secrets: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="With --shared: at most so many pairs share one, an odd number.", show_default=False
+        ),
+    ] = None,
     peer: Annotated[
         BootstrapPeer | None, typer.Option(help="Compare with this library.", show_default=False)
     ] = None,
@@ -219,7 +225,7 @@ def bootstrap(
       cipherblas bench bootstrap --peer openfhe --peer-python /opt/py310/bin/python
       cipherblas bench bootstrap --ciphertexts 100 --in-a-row 10 --json
       cipherblas bench bootstrap --batch 2 --batch 8 --json
-      cipherblas bench bootstrap --log-n 15 --batch 6 --batch 14 --shared
+      cipherblas bench bootstrap --log-n 15 --batch 6 --batch 32 --shared --secrets 7
       cipherblas bench bootstrap --slots 1024 --complex
       cipherblas bench bootstrap --rounds 2 --key-memory 2GiB
     """
@@ -240,6 +246,7 @@ def bootstrap(
         in_a_row=in_a_row,
         batches=batch or [],
         shared=shared,
+        secrets=secrets,
         **options,
     )
     printed(rows, json, Display(quiet=quiet))

@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cipherblas.common.errors import LevelError, ShapeError
@@ -184,35 +184,47 @@ class Bootstrapping:
     def run_shared(
         self, ev: Evaluator, shared: Shared, cts: Sequence[Ct], scale: float | None = None
     ) -> list[Ct]:
-        """As `run_all`, of up to 2·r ciphertexts of real slots, whose pairs share their a part from ModRaise to
+        """As `run_all`, of ciphertexts of real slots, of which up to r pairs share their a part from ModRaise to
         coefficients to slots: one decomposition serves all of them, and r + 1 products with keys take the place of 2·r.
         Slots go to coefficients, and EvalMod is done, one by one.
 
         Keys: relinearisation and those of slots to coefficients of `ev`; those of `shared.shared_request` for the rest.
 
         Args:
-            cts: at the same limbs and scale, after the same operations, of equal bounds; an even number.
+            cts: at the same limbs and scale, after the same operations, of equal bounds; an even number. More than 2·r
+                are refreshed in groups of about equal numbers.
 
         Raises:
-            ShapeError: there are more, or an odd number. LevelError: too few limbs are left.
+            ShapeError: there is an odd number, or none. LevelError: too few limbs are left.
 
         Source: Bae, Cheon, Hanrot, Park, Stehlé (2024), as in `evaluators.slots.shared`.
         """
-        if len(cts) % 2 or not 2 <= len(cts) <= 2 * shared.secrets:
+        if len(cts) % 2 or not cts:
             raise ShapeError(
                 "Ciphertexts are refreshed two by two where they share an a part.",
-                expected=f"an even number up to {2 * shared.secrets}",
+                expected="an even number from 2 on",
                 got=len(cts),
             )
+        pairs = len(cts) // 2
+        groups = -(-pairs // shared.secrets)
+        ends = [2 * (pairs * group // groups) for group in range(groups + 1)]
+        return [
+            ct
+            for start, end in itertools.pairwise(ends)
+            for ct in self._of_shared(ev, shared, cts[start:end], scale)
+        ]
+
+    def _of_shared(
+        self, ev: Evaluator, shared: Shared, cts: Sequence[Ct], scale: float | None
+    ) -> Iterator[Ct]:
+        """One group of `run_shared`."""
         zs = self._paired(ev, cts)
         shrunk = zs[0].scale
         joined = self.to_shared(shared, [ev.drop(z, 1) for z in zs])
         (halves,) = self.in_slots(shared, [self.raised(shared, joined, shrunk)], False)
         parts = zip(*(self.from_shared(shared, half, len(zs), ev) for half in halves), strict=True)
-        return [
-            self._settled(ev, self._sine(ev, part, shrunk, scale), shrunk, *_before(ev, ct))
-            for part, ct in zip(itertools.chain.from_iterable(parts), cts, strict=True)
-        ]
+        for part, ct in zip(itertools.chain.from_iterable(parts), cts, strict=True):
+            yield self._settled(ev, self._sine(ev, part, shrunk, scale), shrunk, *_before(ev, ct))
 
     def refined(self, ev: Evaluator, cts: Sequence[Ct], real: bool = True) -> list[Ct]:
         """As `run_all`, in two rounds: what a refreshed ciphertext is off by is the difference to what it was. That is
