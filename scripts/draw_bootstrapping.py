@@ -70,26 +70,24 @@ def text(row: Row) -> str:
 
 
 def of_batches() -> str:
-    """What a ciphertext takes by itself, two by two, and with an a part that pairs share."""
-    single, *batches = [json.loads(line) for line in BATCHES.read_text(encoding="utf-8").splitlines()]
-    body = [["1", "", number(single["cpu_seconds"], 3), "1", "", *_of_all(single)]]
-    for row in batches:
-        each = row["cpu_seconds"] / row["batch"]
+    """What a ciphertext takes by itself, two by two, and with an a part that pairs share: a table for each command."""
+    found = [json.loads(line) for line in BATCHES.read_text(encoding="utf-8").splitlines()]
+    starts = [index for index, row in enumerate(found) if row["batch"] == 1]
+    runs = [found[start:end] for start, end in zip(starts, [*starts[1:], len(found)], strict=True)]
+    return "\n\n".join(_of_a_run(*run) for run in runs)
+
+
+def _of_a_run(single: Row, *batches: Row) -> str:
+    """One command."""
+    body = [["1", "", number(single["seconds"], 3), "1", "", *_of_all(single)]]
+    for row in sorted(batches, key=lambda row: (row["batch"], "secrets" in row)):
         converted = row.get("to_shared_seconds"), row.get("from_shared_seconds")
         apart = "" if None in converted else " + ".join(number(part / row["batch"]) for part in converted)
         way = f"shared a, r = {row['secrets']}" if "secrets" in row else "two by two"
-        body.append(
-            [
-                row["batch"],
-                way,
-                number(each, 3),
-                number(single["cpu_seconds"] / each, 3),
-                apart,
-                *_of_all(row),
-            ]
-        )
+        throughput = number(single["seconds"] / row["seconds_each"], 3)
+        body.append([row["batch"], way, number(row["seconds_each"], 3), throughput, apart, *_of_all(row)])
     titles = (
-        *("ciphertexts", "", "processor seconds for one", "throughput", "of these there and back"),
+        *("ciphertexts", "", "seconds for one", "throughput", "of these there and back"),
         *("keys, GiB", "bits of the worst slot"),
     )
     return "\n".join(
