@@ -1,6 +1,6 @@
 """What this machine takes for the elementary operations, measured on small rings and small matrices.
 
-A second or two, or half of one in few rounds, so that a plan ranks its candidates, and predicts its time, for the
+A second or two, or one in few rounds, so that a plan ranks its candidates, and predicts its time, for the
 instruction set and the memory that will run it.
 """
 
@@ -288,7 +288,7 @@ def _packed(slots: int) -> NDArray[np.complex128]:
 
 
 # A product is mostly input where its left factor is thin, mostly output where the sums are short.
-THIN, SHORT, DEEP = (1, 1024, 2048), (512, 1, 2048), (384, 512, 512)
+THIN, SHORT, DEEP = (1, 1024, 2048), (512, 1, 2048), (512, 1024, 1024)
 
 
 def _products() -> dict[str, Work]:
