@@ -38,8 +38,8 @@ LEAST_SHARE = 0.3  # that a further thread brings; where less is found, the mach
 # Ring degrees and limbs at which key switches are measured, and rotations at once.
 SWITCHES, ROTATIONS = ((1 << 12, 2), (1 << 14, 3)), 4
 SHARED = (1 << 15, 3)  # of key switches that threads share
-# Rotations of sums, whose difference is that of products with keys, and with masks; limbs of a digit of theirs.
-FEW_ROTATED, MANY_ROTATED, DIGIT_LIMBS = 4, 28, 2
+# Rotations of sums, whose difference is that of products with keys, and with masks; bits of limbs, which are one digit.
+FEW_ROTATED, MANY_ROTATED, SUM_BITS = 4, 28, 24.0
 RING, LIMBS = 1 << 13, 4
 SMALL_RING = 1 << 6  # of a call that has next to nothing to do
 LEAST = 1e-6  # seconds of what is measured as a difference
@@ -217,11 +217,12 @@ class _Rotations:
     Args:
         n: ring degree.
         alpha: limbs of a digit.
+        bits: of a limb.
     """
 
-    def __init__(self, n: int, limbs: int, rotations: int, alpha: int = 1) -> None:
+    def __init__(self, n: int, limbs: int, rotations: int, alpha: int = 1, bits: float = 34.0) -> None:
         self.n = n
-        params = make_parameters(n, [34.0] * limbs, alpha=alpha)
+        params = make_parameters(n, [bits] * limbs, alpha=alpha)
         self._steps = range(1, rotations + 1)
 
         def words() -> NDArray[np.uint64]:
@@ -264,7 +265,7 @@ class _Sums(_Rotations):
     """
 
     def __init__(self, n: int, limbs: int, rotations: int) -> None:
-        super().__init__(n, limbs, rotations, DIGIT_LIMBS)
+        super().__init__(n, limbs, rotations, limbs, SUM_BITS)
         values = np.linspace(-1, 1, n // 2)
         self._plain: dict[Step, Plain | None] = dict.fromkeys(self._steps)
         self._masked: dict[Step, Plain | None] = {
