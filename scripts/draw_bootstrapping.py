@@ -69,18 +69,23 @@ def text(row: Row) -> str:
     )
 
 
-def of_batches() -> str:
-    """What a ciphertext takes by itself, two by two, and with an a part that pairs share: a table for each command."""
+def runs_of_batches() -> list[list[Row]]:
+    """The rows of each command: of one ciphertext by itself, and of batches, in order, two by two first."""
     found = [json.loads(line) for line in BATCHES.read_text(encoding="utf-8").splitlines()]
     starts = [index for index, row in enumerate(found) if row["batch"] == 1]
     runs = [found[start:end] for start, end in zip(starts, [*starts[1:], len(found)], strict=True)]
-    return "\n\n".join(_of_a_run(*run) for run in runs)
+    return [sorted(run, key=lambda row: (row["batch"], "secrets" in row)) for run in runs]
+
+
+def of_batches() -> str:
+    """What a ciphertext takes by itself, two by two, and with an a part that pairs share: a table for each command."""
+    return "\n\n".join(_of_a_run(*run) for run in runs_of_batches())
 
 
 def _of_a_run(single: Row, *batches: Row) -> str:
     """One command."""
     body = [["1", "", number(single["seconds"], 3), "1", "", *_of_all(single)]]
-    for row in sorted(batches, key=lambda row: (row["batch"], "secrets" in row)):
+    for row in batches:
         converted = row.get("to_shared_seconds"), row.get("from_shared_seconds")
         apart = "" if None in converted else " + ".join(number(part / row["batch"]) for part in converted)
         way = f"shared a, r = {row['secrets']}" if "secrets" in row else "two by two"

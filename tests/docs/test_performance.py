@@ -84,17 +84,19 @@ def test_the_row_of_bootstrapping_is_right() -> None:
 
 def test_rows_of_batches_are_right() -> None:
     """One by one, and both ways of every batch, which are as precise as is predicted."""
-    single, *batches = PAGES.rows(BOOTSTRAPPING.BATCHES)
-    assert single["command"].startswith("cipherblas bench bootstrap ") and single["commit"]
-    assert " --shared" in single["command"] and len(batches) >= 2
-    assert single["predicted_bits"] <= single["precision_bits"] <= single["predicted_bits"] + 4
-    ways = [(row["batch"], "secrets" in row) for row in batches]
-    assert ways == [
-        (number, shared) for number in sorted({batch for batch, _ in ways}) for shared in (False, True)
-    ]
-    for row in batches:
-        assert row["params"] == single["params"] and row["machine"] == single["machine"]
-        assert row["predicted_bits"] <= row["precision_bits"]
+    runs = BOOTSTRAPPING.runs_of_batches()
+    assert {run[0]["params"]["n"] for run in runs} == {1 << 15, 1 << 16}
+    for single, *batches in runs:
+        assert single["command"].startswith("cipherblas bench bootstrap ") and single["commit"]
+        assert " --shared" in single["command"] and len(batches) >= 2
+        assert single["predicted_bits"] <= single["precision_bits"] <= single["predicted_bits"] + 4
+        ways = [(row["batch"], "secrets" in row) for row in batches]
+        assert ways == [
+            (number, shared) for number in sorted({batch for batch, _ in ways}) for shared in (False, True)
+        ]
+        for row in batches:
+            assert row["params"] == single["params"] and row["machine"] == single["machine"]
+            assert row["predicted_bits"] <= row["precision_bits"]
 
 
 def test_rows_of_ranks_are_right() -> None:
