@@ -175,9 +175,7 @@ def test_memory_is_a_ceiling() -> None:
     rates = replace(rates, keyed=2e-10)  # arithmetic on bytes of keys
     keys = [seconds(threads, key_bytes_read=1000) for threads in (1, 4, 8)]
     assert keys == pytest.approx([3e-7, 1e-7, 0.75e-7])
-    rates = replace(
-        rates, keyed=-0.5e-10
-    )  # keys that are nearer than memory, which threads share as they do memory
+    rates = replace(rates, keyed=-0.5e-10)  # keys that are nearer than memory
     keys = [seconds(threads, key_bytes_read=1000) for threads in (1, 4, 8)]
     assert keys == pytest.approx([0.5e-7, 0.25e-7, 0.25e-7])
     rates = replace(rates, keyed=-2e-10)

@@ -132,7 +132,7 @@ def measured(rounds: int = ROUNDS, progress: Progress | None = None) -> Rates:
     rates = []
     for n, switch in switches.items():
         rest = found[f"switch {n}"] - blank.seconds(replace(switch.counts, key_bytes_read=0), n)
-        rest -= switch.counts.key_bytes_read * blank.keyed
+        rest -= switch.counts.key_bytes_read * max(blank.keyed, 0.0)
         points = switch.counts.ntt_limbs * n * (n.bit_length() - 1)
         rates.append(SwitchRates(n, max(rest / points, 0.0)))
     return replace(blank, switching=tuple(rates))
