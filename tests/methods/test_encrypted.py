@@ -89,7 +89,8 @@ def run(
     error = np.abs(result - a @ b).max()
     predicted = planned[0][0][0].noise
     assert error <= TAIL * predicted
-    assert error >= TAIL * predicted / 400
+    if result.size >= 16:  # the largest of four may happen to be small
+        assert error >= TAIL * predicted / 400
 
 
 def toy(n: int, limbs: int = 5) -> Parameters:
