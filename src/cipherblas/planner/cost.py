@@ -102,6 +102,7 @@ class Rates:
         keyed: seconds per byte of key that the digits of a ciphertext are multiplied by, gathered as a rotation has
             them, beyond what reading it and as many multiply-adds take; negative where keys that many rotations share
             are nearer than memory.
+        switched: seconds per residue that such a sum makes, however many digits it has.
     """
 
     ntt: float
@@ -124,6 +125,7 @@ class Rates:
     floats: GemmRates
     modular: GemmRates
     keyed: float = 0.0
+    switched: float = 0.0
 
     def seconds(self, counts: Counts, n: int, threads: int = 1) -> float:
         """Predicted seconds of `counts` in a ring of degree `n`.
@@ -135,7 +137,8 @@ class Rates:
         computing, streaming = self.threads.computing(threads), self.threads.streaming(threads)
         points = n * (n.bit_length() - 1)
         limbs = (counts.ntt_limbs * self.switch_ntt(n) + counts.encode_ntt_limbs * self.ntt) * points
-        limbs += counts.mac_limbs * n * self.mac + counts.key_bytes_read * max(self.keyed, 0.0)
+        limbs += (counts.mac_limbs * self.mac + counts.switched_limbs * self.switched) * n
+        limbs += counts.key_bytes_read * max(self.keyed, 0.0)
         streamed = counts.key_bytes_read * max(self.stream + min(self.keyed, 0.0), 0.0)
         streamed += (counts.plain_bytes_read + counts.ciphertext_bytes) * self.stream
         matrices = self.floats.seconds(counts.float_macs, counts.float_inputs, counts.float_outputs)

@@ -91,7 +91,7 @@ _MACHINE = schema.record(
                 "floats": _GEMM,
                 "modular": _GEMM,
             },
-            {"keyed": _KEYED},
+            {"keyed": _KEYED, "switched": _DIFFERENCE},
         ),
     },
     {"caches": schema.listed(_CACHE, 1, MOST_CACHES)},
@@ -196,8 +196,9 @@ class Machine(Rebuilt):
         values: dict[str, Any] = json.loads(json.dumps(asdict(self)))
         if not self.caches:
             del values["caches"]
-        if not self.rates.keyed:
-            del values["rates"]["keyed"]
+        for name in ("keyed", "switched"):
+            if not values["rates"][name]:
+                del values["rates"][name]
         return values
 
     @classmethod

@@ -38,8 +38,10 @@ LEAST_SHARE = 0.3  # that a further thread brings; where less is found, the mach
 # Ring degrees and limbs at which key switches are measured, and rotations at once.
 SWITCHES, ROTATIONS = ((1 << 12, 2), (1 << 14, 3)), 4
 SHARED = (1 << 15, 3)  # of key switches that threads share
-# Rotations of sums, whose difference is that of products with keys, and with masks; bits of limbs, which are one digit.
-FEW_ROTATED, MANY_ROTATED, SUM_BITS = 4, 28, 24.0
+BITS = 24.0  # of limbs, which are one digit, as in most products
+# Rotations of sums, whose difference is that of products with keys, and with masks; of sums with one digit for each
+# limb, whose keys are larger.
+FEW_ROTATED, MANY_ROTATED, MANY_DIGITS = 4, 28, 12
 RING, LIMBS = 1 << 13, 4
 SMALL_RING = 1 << 6  # of a call that has next to nothing to do
 LEAST = 1e-6  # seconds of what is measured as a difference
@@ -88,8 +90,10 @@ def measured(rounds: int = ROUNDS, progress: Progress | None = None) -> Rates:
     switches = {n: _Switches(n, limbs) for n, limbs in SWITCHES}
     openblas.load()
     few, many = (_Sums(RING, LIMBS, number) for number in (FEW_ROTATED, MANY_ROTATED))
+    few_digits, many_digits = (_Sums(RING, LIMBS, number, alpha=1) for number in (FEW_ROTATED, MANY_DIGITS))
     works = {**_elementary(), **{f"switch {n}": switch.run for n, switch in switches.items()}, **_products()}
     works |= {"few": few.run, "many": many.run, "few masked": few.run_masked, "many masked": many.run_masked}
+    works |= {"few digits": few_digits.run, "many digits": many_digits.run}
     _core.set_threads(1)
     try:
         # What this thread takes, whatever else the machine does.
@@ -105,7 +109,11 @@ def measured(rounds: int = ROUNDS, progress: Progress | None = None) -> Rates:
     stream = found["stream"] / (3 * STREAMED_WORDS * WORD_BYTES)
     transforms = masked - keyed - (encoded.mac_limbs - products.mac_limbs) * RING * mac
     transforms -= encoded.plain_bytes_read * stream
-    keyed -= products.mac_limbs * RING * mac + products.key_bytes_read * stream
+    each_byte, each_residue = _of_keys(
+        (keyed, products),
+        (found["many digits"] - found["few digits"], many_digits.counts - few_digits.counts),
+        mac,
+    )
     blank = Rates(
         ntt=max(transforms, LEAST) / (encoded.encode_ntt_limbs * points),
         switching=tuple(SwitchRates(n, 0.0) for n in switches),
@@ -126,7 +134,8 @@ def measured(rounds: int = ROUNDS, progress: Progress | None = None) -> Rates:
         term=max(0.0, found["books"] - found["book"]) / REPEATS / (BOOKED - 1),
         floats=_gemm_rates(found, "small"),
         modular=_gemm_rates(found, "modular"),
-        keyed=max(keyed / products.key_bytes_read, -stream),
+        keyed=each_byte - stream,
+        switched=each_residue,
     )
     # What is left of a key switch when everything else has been taken away; its few keys stay in the caches.
     rates = []
@@ -136,6 +145,19 @@ def measured(rounds: int = ROUNDS, progress: Progress | None = None) -> Rates:
         points = switch.counts.ntt_limbs * n * (n.bit_length() - 1)
         rates.append(SwitchRates(n, max(rest / points, 0.0)))
     return replace(blank, switching=tuple(rates))
+
+
+def _of_keys(digit: tuple[float, Counts], digits: tuple[float, Counts], mac: float) -> tuple[float, float]:
+    """Seconds per byte of key and per residue of a sum, both beyond multiply-adds, from sums of products with keys of
+    one digit and of several: seconds and counts of each."""
+    (one, single), (more, several) = (
+        (seconds - counts.mac_limbs * RING * mac, counts) for seconds, counts in (digit, digits)
+    )
+    # one = single.key_bytes_read·byte + single.switched_limbs·RING·residue, and so for several digits.
+    ratio = several.switched_limbs / single.switched_limbs
+    byte = (more - ratio * one) / (several.key_bytes_read - ratio * single.key_bytes_read)
+    byte = min(max(byte, 0.0), max(one, 0.0) / single.key_bytes_read)
+    return byte, max(one - single.key_bytes_read * byte, 0.0) / (single.switched_limbs * RING)
 
 
 def _together(threads: int, stream: Work, rounds: int, steps: Steps) -> ThreadRates:
@@ -216,13 +238,11 @@ class _Rotations:
 
     Args:
         n: ring degree.
-        alpha: limbs of a digit.
-        bits: of a limb.
+        alpha: limbs of a digit, by default all.
     """
 
-    def __init__(self, n: int, limbs: int, rotations: int, alpha: int = 1, bits: float = 34.0) -> None:
-        self.n = n
-        params = make_parameters(n, [bits] * limbs, alpha=alpha)
+    def __init__(self, n: int, limbs: int, rotations: int, alpha: int | None = None) -> None:
+        params = make_parameters(n, [BITS] * limbs, alpha=alpha or limbs)
         self._steps = range(1, rotations + 1)
 
         def words() -> NDArray[np.uint64]:
@@ -264,8 +284,8 @@ class _Sums(_Rotations):
         counts, masked_counts: of what runs.
     """
 
-    def __init__(self, n: int, limbs: int, rotations: int) -> None:
-        super().__init__(n, limbs, rotations, limbs, SUM_BITS)
+    def __init__(self, n: int, limbs: int, rotations: int, alpha: int | None = None) -> None:
+        super().__init__(n, limbs, rotations, alpha)
         values = np.linspace(-1, 1, n // 2)
         self._plain: dict[Step, Plain | None] = dict.fromkeys(self._steps)
         self._masked: dict[Step, Plain | None] = {

@@ -102,6 +102,7 @@ class Costs:
             kept: components of the ciphertext that are added, times P: b, and of a product to relinearise a as well.
         """
         counts.mac_limbs += number * (self._key_limbs(limbs) + kept * limbs)
+        counts.switched_limbs += number * 2 * (limbs + self._special)
         counts.key_bytes_read += number * self._key_limbs(limbs) * self._key_limb_bytes
 
     def unrotated(self, counts: Counts, number: int, limbs: int) -> None:

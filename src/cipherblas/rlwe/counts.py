@@ -33,6 +33,7 @@ class Counts:
         encode_ntt_limbs: forward transforms of encoded plaintexts, as if nothing were cached.
         mac_limbs: modular multiply-adds and products by one number, in limbs of N: those of a base conversion are its
             sources times the limbs that it makes; those of encodings left out.
+        switched_limbs: limbs modulo Q·P that sums of products with keys make, those of rows left out.
         key_bytes_read: bytes of switching keys streamed from memory.
         plain_bytes_read: bytes of encoded plaintexts that products read, 8·N per limb.
         ciphertext_bytes: bytes of ciphertexts that products, sums and rescales read, or write.
@@ -68,6 +69,7 @@ class Counts:
     ntt_limbs: int = 0
     encode_ntt_limbs: int = 0
     mac_limbs: int = 0
+    switched_limbs: int = 0
     key_bytes_read: int = 0
     plain_bytes_read: int = 0
     ciphertext_bytes: int = 0
@@ -100,6 +102,7 @@ class Counts:
         found.ntt_limbs = round(self.ntt_limbs * layers / whole)
         found.encode_ntt_limbs = round(self.encode_ntt_limbs * layers / whole)
         found.mac_limbs = round(self.mac_limbs * n / of)
+        found.switched_limbs = round(self.switched_limbs * n / of)
         return found
 
     def copy(self) -> Counts:
