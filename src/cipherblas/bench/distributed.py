@@ -10,6 +10,7 @@ measured between two ranks in the same run.
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 import tempfile
@@ -33,6 +34,7 @@ from cipherblas.roles.program import Program, compile
 BENCH = "distributed"
 ROUNDS = 3
 TIMES = 2  # runs of a process, of which the first is apart
+ENOUGH, MOST_TIMES = 0.5, 12  # seconds that the runs of a process take together where each is short
 
 
 def run(
@@ -52,7 +54,7 @@ def run(
         ranks: how many, in the order of the rows.
         threads: of each rank.
         rounds: processes of each, in turns.
-        times: runs of a process; of one alone, the first is what counts.
+        times: runs of a process, more where they are short; of one alone, the first is what counts.
         network_output: where α and β are kept, for `plan --network`.
         **options: of the plan.
 
@@ -129,11 +131,13 @@ class OnRanks:
         program: a @ b.
         folder: where its files are kept.
         threads: of each rank.
-        times: runs of a process.
+        times: runs of a process; more where they are short, unless it is one.
     """
 
     def __init__(self, program: Program, folder: Path, threads: int, times: int = TIMES) -> None:
-        self.program, self.folder, self.threads, self.times = program, folder, threads, times
+        self.program, self.folder, self.threads = program, folder, threads
+        often = math.ceil(ENOUGH / program.plan.stages.evaluate)
+        self.times = times if times < 2 else max(times, min(often, MOST_TIMES))
         (m, k), n = program.operands["a"].shape, program.operands["b"].shape[1]
         self.case = f"{m}x{k}x{n}"
         self._client = program.client()

@@ -65,7 +65,7 @@ def run(
         sharings: ways to share movements in real runs of several ranks.
         threads: of a rank.
         rounds: processes of each, in turns.
-        times: runs of a process; of one alone, the first is what counts.
+        times: runs of a process, more where they are short; of one alone, the first is what counts.
         model: rows of the model too.
 
     Raises:
