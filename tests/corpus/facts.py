@@ -31,7 +31,7 @@ COUNTS = (
     ),
     ("products", "products plain_products sums scalar_products adds rescales"),
     ("encoded", "encodings operand_encodings mask_encodings weight_encodings stored_bytes"),
-    ("limbs", "ntt_limbs encode_ntt_limbs mac_limbs"),
+    ("limbs", "ntt_limbs encode_ntt_limbs mac_limbs switched_limbs"),
     ("moved", "key_bytes_read plain_bytes_read ciphertext_bytes moved_bytes fresh_bytes"),
     ("gemm", "float_macs float_inputs float_outputs modular_macs modular_inputs modular_outputs"),
 )

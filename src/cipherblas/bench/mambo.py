@@ -5,7 +5,7 @@ modulo q; what it gives is raised and goes back to slots. Beside it, in the same
 by one without a product, and two by two.
 
 The product is that of all d rows. The transforms before it and the refreshes after it are those of `sampled` rows,
-whose seconds are taken for all; they are refreshed together, as all would be in groups, and compared with NumPy. Where
+whose seconds are taken for all; both are done together, as all would be in groups, and compared with NumPy. Where
 d rows of ciphertexts do not fit the memory that is allowed, the product is one of as many columns as fit, `columns` of
 N, on random residues, and its seconds are taken for all columns.
 """
@@ -39,7 +39,7 @@ SIZES = (256, 768)
 STAGES = 3
 WEIGHT_BITS = 12
 SAMPLED = 4
-RUNS = 2  # of the refreshes of the sampled rows, after one that encodes
+RUNS = 2  # of the transforms and refreshes of the sampled rows, after one that encodes
 MEMORY = 8 << 30  # bytes of the rows of a product and of its result
 T = TypeVar("T")
 
@@ -60,7 +60,7 @@ class Fused:
         dry = Evaluators(lambda: Symbolic(params), lambda: RowsSymbolic(params))
         slots = [dry.slots.fresh(None, bound=1.0, limbs=self.limbs) for _ in range(3)]
         self.method.run_all(dry.slots, slots[1:])
-        self.refreshed(dry, self.to_rows(dry, slots[0], slots[1], 1.0))
+        self.refreshed(dry, self.to_rows(dry, [Halves(*slots[:2])] * sampled, 1.0))
         self.secret = keys.generate_secret(params)
         evaluation = keys.make_evaluation_keys(self.secret, dry.request)
         self.key_bytes = evaluation.nbytes
@@ -88,9 +88,9 @@ class Fused:
         fresh = keys.encrypt(self.secret, coefficients, self.limbs).expand()
         return self.evs.slots.fresh(fresh, bound=1.0, limbs=self.limbs)
 
-    def to_rows(self, evs: Evaluators, x: Ct, y: Ct, scale: float) -> Rows:
-        """Two ciphertexts as one row of N entries."""
-        return slots_to_rows(evs, [Halves(x, y)], 1, self.packing, scale)
+    def to_rows(self, evs: Evaluators, pairs: list[Halves], scale: float) -> Rows:
+        """Two ciphertexts each as one row of N entries."""
+        return slots_to_rows(evs, pairs, len(pairs), self.packing, scale, low=True)
 
     def refreshed(self, evs: Evaluators, x: Rows) -> list[Halves]:
         """Rows as two ciphertexts each, with all levels."""
@@ -161,9 +161,10 @@ def measured(ours: Fused, size: int, threads: int, sampled: int, single: float, 
     integers = rounded(weights, unit, WEIGHT_BITS)
     factor = ClearFactor(("mambo", size), (size, size), 1.0, unit, False, lambda: integers, float(size), 1.0)
     scale = ours.scale(float(size)) * unit
-    pairs = [(ours.encrypted(), ours.encrypted()) for _ in range(sampled)]
-    ours.to_rows(ours.evs, *pairs[0], scale)  # encodes the masks of this scale
-    down = [_timed(functools.partial(ours.to_rows, ours.evs, *some, scale))[0] for some in pairs]
+    pairs = [Halves(ours.encrypted(), ours.encrypted()) for _ in range(sampled)]
+    ours.to_rows(ours.evs, pairs, scale)  # encodes the masks of this scale
+    to_rows = functools.partial(ours.to_rows, ours.evs, pairs, scale)
+    down = statistics.median(_timed(to_rows)[0] for _ in range(RUNS)) / sampled
     each = 2 * 2 * LOW_LIMBS * n * 8  # bytes of a row, a and b, and of one of the result
     with peak_memory() as peak:
         if size * each <= MEMORY:
@@ -173,7 +174,7 @@ def measured(ours: Fused, size: int, threads: int, sampled: int, single: float, 
             product, error, predicted = _part(ours, integers, columns) * n / columns, math.nan, math.nan
             up, _ = _refreshes(ours, ours.rows(ours.random.uniform(-1, 1, (sampled, n)), ours.scale(1.0)))
     rows = product / size
-    together = (statistics.median(down) + rows + up) / 2
+    together = (down + rows + up) / 2
     return row(
         "mambo",
         f"{size}x{size} · {size}x{n}",

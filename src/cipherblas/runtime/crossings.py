@@ -161,7 +161,7 @@ def blocks_to_rows(run: Executor, node: Expression, wish: RowWish) -> Value:
             Halves(cell(element, 2 * piece), cell(element, 2 * piece + 1) if 2 * piece + 1 < halves else None)
             for element in range(-(-height // packing.rows))
         ]
-        found = slots_to_rows(run.evaluators, pairs, height, packing, scale)
+        found = slots_to_rows(run.evaluators, pairs, height, packing, scale, low=run.refreshed)
         pieces.append(rows.ev.bounded(rows.ev.absorb(found, abs(value.unit)), node.bound))
     result = rows.result(node.shape, by_columns, pieces, math.copysign(1.0, value.unit))
     return result if by_columns == wish.by_columns else rows.turned(result)

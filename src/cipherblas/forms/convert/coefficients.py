@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
@@ -37,6 +37,7 @@ from cipherblas.rlwe.rings import Ring
 
 T = TypeVar("T")
 MOST_STAGES = 4
+TOGETHER = 4  # elements whose stages read keys and masks at one time
 # Errors that entries have in common become a bias where they are at most so many times their own ones: as large as it
 # is for so many entries.
 COMMON_SHARE, COMMON_ENTRIES = 8.0, 2.0**20
@@ -184,7 +185,12 @@ def _per_element(x: Rows, packing: Packing, evs: Evaluators, work: Callable[[int
 
 
 def slots_to_rows(
-    evs: Evaluators, pairs: list[Halves], count: int, packing: Packing, scale: float | None = None
+    evs: Evaluators,
+    pairs: list[Halves],
+    count: int,
+    packing: Packing,
+    scale: float | None = None,
+    low: bool = False,
 ) -> Rows:
     """The inverse of `rows_to_slots`: `count` rows of d entries, at as many limbs less as there are stages.
 
@@ -193,16 +199,22 @@ def slots_to_rows(
     Args:
         scale: of the rows; None: the one that they come with. Another one takes no level: slots are multiplied by a
             power of two, and the last stage by what remains.
+        low: few limbs are left, so that keys are small: from `TOGETHER` pairs on more of them are used, which takes
+            less time.
 
     Raises:
         LevelError: not so many levels are left.
     """
     ev = evs.slots
 
-    def element(number: int) -> tuple[Ct, float, SlotErrors, float]:
-        return _element(ev, pairs[number], packing, scale, evs.elements is not ev)
+    many = low and len(pairs) >= TOGETHER
 
-    done = ev.alike(len(pairs), element)
+    def group(number: int) -> list[_Element]:
+        some = pairs[number * TOGETHER : (number + 1) * TOGETHER]
+        return _elements(ev, some, packing, scale, evs.elements is not ev, many)
+
+    whole, rest = divmod(len(pairs), TOGETHER)
+    done = [*itertools.chain.from_iterable(ev.alike(whole, group)), *(group(whole) if rest else [])]
     reached, limbs = done[0][0].scale, min(ct.limbs for ct, *_ in done)
     bound = max(one[1] for one in done)
     errors, worst = worst_of(one[2] for one in done), max(one[3] for one in done)
@@ -299,8 +311,7 @@ def _halves(evs: Evaluators, x: Rows, packing: Packing, rescales: int, start: in
     """One element of rows from `start` on."""
     ev = evs.slots
     ct, rounding, worst_rounding = _joined(evs, x, packing, rescales, start, held)
-    ev.require_levels(ct, packing.stages, "the transform from coefficients to slots")
-    ct, added, worst_added = _transformed(ev, ct, packing, inverse=True)
+    (ct,), added, worst_added = _transformed(ev, [ct], packing, inverse=True)
     ct = ev.absorb(ct, 1 / math.sqrt(packing.slots))
     total, worst = _entry_errors(evs, x, packing, rounding, worst_rounding, added, worst_added)
     ct = ev.assume_errors(ct, total, worst * ct.scale)
@@ -328,10 +339,43 @@ def _packed(ev: Evaluator, leaf: Callable[[int], Ct], start: int, size: int, hel
     return ev.bounded(ev.absorb(total, 0.5), x.bound)
 
 
-def _element(
-    ev: Evaluator, pair: Halves, packing: Packing, scale: float | None, apart: bool
-) -> tuple[Ct, float, SlotErrors, float]:
+class _Element(NamedTuple):
     """The element of two blocks, its largest entry, the errors of an entry, and the worst one."""
+
+    ct: Ct
+    bound: float
+    errors: SlotErrors
+    worst: float
+
+
+def _elements(
+    ev: Evaluator, pairs: Sequence[Halves], packing: Packing, scale: float | None, apart: bool, many: bool
+) -> list[_Element]:
+    """The elements of pairs of blocks, those of equal limbs and scales together.
+
+    Args:
+        many: there are so many that more keys are worth their time.
+    """
+    begun = [_begun(ev, pair, apart) for pair in pairs]
+    found: list[_Element] = []
+    for _, alike in itertools.groupby(begun, key=lambda one: (one.ct.limbs, one.ct.scale)):
+        some = list(alike)
+        root, zs = math.sqrt(packing.slots), [one.ct for one in some]
+        ratio = 1.0 if scale is None else scale * root / zs[0].scale
+        doublings = max(0, math.floor(math.log2(ratio)))
+        zs = [ev.enlarged(z, doublings) for z in zs]
+        zs, added, worst = _transformed(
+            ev, zs, packing, inverse=False, factor=ratio / 2**doublings, many=many
+        )
+        for z, one in zip(zs, some, strict=True):
+            # The coefficients are the entries over sqrt(S).
+            z = ev.absorb(z, root)
+            found.append(_Element(z, one.bound, one.errors.with_own(added), one.worst + worst))
+    return found
+
+
+def _begun(ev: Evaluator, pair: Halves, apart: bool) -> _Element:
+    """Two blocks as one, before its stages."""
     z = ev.ready(pair.left)
     if pair.right is not None:
         z = ev.add(z, ev.times_monomial(ev.ready(pair.right), ev.n // 2))
@@ -340,58 +384,61 @@ def _element(
     if apart:  # a coefficient is one of one half
         errors = worst_of(half.errors for half in pair if half is not None)
     worst = ev.worst_error(z) / z.scale
-    ev.require_levels(z, packing.stages, "the transform from slots to coefficients")
     z = ev.absorb(z, 1.0)
     z = ev.assume_errors(ev.bounded(z, math.sqrt(2) * bound), SlotErrors())
-    root = math.sqrt(packing.slots)
-    ratio = 1.0 if scale is None else scale * root / z.scale
-    doublings = max(0, math.floor(math.log2(ratio)))
-    z = ev.enlarged(z, doublings)
-    z, added, worst_added = _transformed(ev, z, packing, inverse=False, factor=ratio / 2**doublings)
-    # The coefficients are the entries over sqrt(S).
-    z = ev.absorb(z, root)
-    return z, bound, errors.with_own(added), worst + worst_added
+    return _Element(z, bound, errors, worst)
 
 
 def _transformed(
-    ev: Evaluator, x: Ct, packing: Packing, *, inverse: bool, factor: float = 1.0
-) -> tuple[Ct, float, float]:
-    """The stages, of a ciphertext without errors: the deviation of the error that they add to an entry, and the worst
-    one. Entries are bounded by x's bound: as coefficients before, or in slots.
+    ev: Evaluator,
+    xs: Sequence[Ct],
+    packing: Packing,
+    *,
+    inverse: bool,
+    factor: float = 1.0,
+    many: bool = False,
+) -> tuple[list[Ct], float, float]:
+    """The stages, of ciphertexts without errors at equal limbs and scales: the deviation of the error that they add to
+    an entry, and the worst one. Entries are bounded by what bounds all: as coefficients before, or in slots.
 
     A mask that is rounded to integers is off by a polynomial e with independent coefficients; e·x has coefficients of
     deviation ‖x‖/sqrt(12), whatever x is, and ‖x‖ is sqrt(N)·bound at the most, or as much of a root of S of it.
 
     Args:
         factor: that the scale is multiplied by, in the masks of the last stage.
+        many: twice as many baby steps, with more keys: several at a time take less time so.
     """
     noise, root = WorstSlots(ev.params), math.sqrt(packing.slots)
     unit = root if inverse else 1.0  # what an entry is multiplied by in the slots of the result
-    entries = x.bound if inverse else x.bound / math.sqrt(2)
+    bound = max(x.bound for x in xs)
+    entries = bound if inverse else bound / math.sqrt(2)
     variance = worst = 0.0
-    ranges = stage_layers(packing, inverse)
+    ranges, xs = stage_layers(packing, inverse), list(xs)
+    for x in xs:
+        ways = ("slots", "coefficients")[:: -1 if inverse else 1]
+        ev.require_levels(x, packing.stages, "the transform from {} to {}".format(*ways))
     for number, (first, last) in enumerate(ranges, 1):
         enlarged = factor if number == len(ranges) else 1.0
         transform = stage(packing.slots, first, last, inverse, enlarged)
-        terms, limbs, scale = len(transform), x.limbs, x.scale
-        baby_steps = _baby_steps(packing.slots, first, last)
+        terms, limbs, scale = len(transform), xs[0].limbs, xs[0].scale
+        baby_steps = _baby_steps(packing.slots, first, last) << many
         lost = ev.params.q[limbs - 1]
         # What shares a giant step is summed before it: of that we know its norm, which no coefficient exceeds.
         ev.check_room(limbs, scale * lost, max(enlarged, 1.0) * 2 * math.sqrt(2) * entries * unit, 0.0)
-        x = ev.linear_transform(x, transform, baby_steps=baby_steps)
-        x = ev.absorb(x, 1 / enlarged) if enlarged != 1 else x
+        xs = ev.linear_transform_of_each(xs, transform, baby_steps=baby_steps)
+        xs = [ev.absorb(x, 1 / enlarged) for x in xs] if enlarged != 1 else xs
         masks = terms * ev.n / 12 * (entries / lost / enlarged) ** 2
-        added = math.hypot(x.errors.own, x.errors.mixed) / unit
+        added = max(math.hypot(x.errors.own, x.errors.mixed) for x in xs) / unit
         variance += masks + added**2
         # Slots of the later stages may add up what an earlier one adds; and e has slots up to TAIL·sqrt(N/12).
         switch = noise.key_switch(limbs) + noise.rounding()
         later = math.sqrt(packing.slots / 2**last) if not inverse else math.sqrt(2.0**first)
         gain = math.sqrt(2.0 ** (last - first))
-        worst = worst + later * (gain + 2) * switch / min(scale, x.scale) / unit
+        worst = worst + later * (gain + 2) * switch / min(scale, xs[0].scale) / unit
         rounded = slot_tail(1.0, WORST_BITS) * math.sqrt(ev.n / 12 * 2 * packing.slots) * terms
         worst += rounded * entries / lost / enlarged
-        x = ev.assume_errors(x, SlotErrors())
-    return x, math.sqrt(variance), worst
+        xs = [ev.assume_errors(x, SlotErrors()) for x in xs]
+    return xs, math.sqrt(variance), worst
 
 
 def stage_layers(packing: Packing, inverse: bool) -> list[tuple[int, int]]:
