@@ -149,15 +149,15 @@ def test_products_inside_of_bootstrapping(monkeypatch: pytest.MonkeyPatch) -> No
     from cipherblas.planner.chains import chain
 
     params = chain(1 << 9, 3, 4).parameters(0, insecure=True)
-    ours = mambo.Fused(params, stages=2)
-    single, pair = mambo.by_itself(params, 1), mambo.of_two(ours, 1)
-    found = mambo.measured(ours, 12, 1, 2, single, pair)
-    check(found, bench="mambo", case="12x12 · 12x512", columns=512, sampled=2)
+    ours = mambo.Fused(params, stages=2, sampled=4)
+    single, pair = mambo.by_itself(params, 1), mambo.of_two(ours)
+    found = mambo.measured(ours, 12, 1, single, pair)
+    check(found, bench="mambo", case="12x12 · 12x512", columns=512, sampled=4)
     assert found["predicted_bits"] <= found["precision_bits"] < 25
     assert 0 < found["product_seconds"] < found["seconds"]
     assert found["throughput_of_single"] == pytest.approx(single / found["seconds"])
     monkeypatch.setattr(mambo, "MEMORY", 12 * 512 * 32)
-    part = mambo.measured(ours, 12, 1, 1, single, pair)
+    part = mambo.measured(ours, 12, 1, single, pair)
     check(part, bench="mambo", columns=256)
     assert "error" not in part
     with pytest.raises(ValueError, match="log_n: expected one of"):

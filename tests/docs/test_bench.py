@@ -76,7 +76,7 @@ def test_common_fields_are_listed() -> None:
         pytest.param(lambda: bench.run_nn(["Conv1"], budget=LEAST, limit=0.0), id="nn"),
         pytest.param(lambda: bench.run_model(["layer 10x784"], budget=LEAST), id="model"),
         pytest.param(lambda: bootstraps(), id="bootstrap"),
-        pytest.param(lambda: [mambo.measured(mambo.Fused(toy(), 2), 4, 1, 1, 1.0, 1.0)], id="mambo"),
+        pytest.param(lambda: [mambo.measured(mambo.Fused(toy(), 2, 1), 4, 1, 1.0, 1.0)], id="mambo"),
         pytest.param(lambda: bench.run_e2dm_study([2], isas=["scalar"], limit=0.0), id="e2dm study"),
         pytest.param(
             lambda: bench.run_peers(

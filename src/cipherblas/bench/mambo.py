@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 
 class Fused:
-    """Keys, evaluators and the steps of one set of parameters."""
+    """Keys, evaluators and the steps of one set of parameters, for so many rows together."""
 
     def __init__(self, params: Parameters, stages: int = STAGES, sampled: int = SAMPLED) -> None:
         from cipherblas.crypto import keys
@@ -55,7 +55,8 @@ class Fused:
         from cipherblas.evaluators.slots.native import Native
         from cipherblas.evaluators.slots.symbolic import Symbolic
 
-        self.params, self.packing = params, Packing(params.n, params.n, stages)
+        self.params, self.sampled = params, sampled
+        self.packing = Packing(params.n, params.n, stages)
         self.method = bootstrapping_of(params).together(2 * sampled)
         dry = Evaluators(lambda: Symbolic(params), lambda: RowsSymbolic(params))
         slots = [dry.slots.fresh(None, bound=1.0, limbs=self.limbs) for _ in range(3)]
@@ -130,9 +131,9 @@ def run(
     single = by_itself(params, sampled)
     released()
     ours = Fused(params, sampled=sampled)
-    pair = of_two(ours, sampled)
+    pair = of_two(ours)
     for size in sizes:
-        yield measured(ours, size, threads, sampled, single, pair)
+        yield measured(ours, size, threads, single, pair)
 
 
 def by_itself(params: Parameters, sampled: int) -> float:
@@ -142,21 +143,24 @@ def by_itself(params: Parameters, sampled: int) -> float:
     return statistics.median(alone.once()[0]["whole"] for _ in range(sampled + 1))
 
 
-def of_two(ours: Fused, sampled: int) -> float:
+def of_two(ours: Fused) -> float:
     """Seconds of a ciphertext of two that are refreshed together; diagonals are encoded before."""
     ev = ours.evs.slots
     cts = [ours.encrypted() for _ in range(2)]
     ours.method.run_all(ev, cts)
-    return statistics.median(_timed(lambda: ours.method.run_all(ev, cts))[0] / 2 for _ in range(sampled + 1))
+    return statistics.median(
+        _timed(lambda: ours.method.run_all(ev, cts))[0] / 2 for _ in range(ours.sampled + 1)
+    )
 
 
-def measured(ours: Fused, size: int, threads: int, sampled: int, single: float, pair: float) -> Row:
+def measured(ours: Fused, size: int, threads: int, single: float, pair: float) -> Row:
     """The row of one size.
 
     Args:
         single, pair: seconds of a ciphertext that is refreshed by itself, and of one of two.
     """
-    n, weights = ours.params.n, ours.random.uniform(-1, 1, (size, size))
+    n, sampled = ours.params.n, ours.sampled
+    weights = ours.random.uniform(-1, 1, (size, size))
     unit = 2.0**-WEIGHT_BITS
     integers = rounded(weights, unit, WEIGHT_BITS)
     factor = ClearFactor(("mambo", size), (size, size), 1.0, unit, False, lambda: integers, float(size), 1.0)
@@ -168,7 +172,7 @@ def measured(ours: Fused, size: int, threads: int, sampled: int, single: float, 
     each = 2 * 2 * LOW_LIMBS * n * 8  # bytes of a row, a and b, and of one of the result
     with peak_memory() as peak:
         if size * each <= MEMORY:
-            columns, product, up, error, predicted = _whole(ours, factor, weights, scale, sampled)
+            columns, product, up, error, predicted = _whole(ours, factor, weights, scale)
         else:
             columns = 1 << int(math.log2(MEMORY // (size * each // n)))
             product, error, predicted = _part(ours, integers, columns) * n / columns, math.nan, math.nan
@@ -200,12 +204,12 @@ def measured(ours: Fused, size: int, threads: int, sampled: int, single: float, 
 
 
 def _whole(
-    ours: Fused, factor: ClearFactor, weights: NDArray[np.float64], scale: float, sampled: int
+    ours: Fused, factor: ClearFactor, weights: NDArray[np.float64], scale: float
 ) -> tuple[int, float, float, float, float]:
     """The product of all rows; seconds of a row's refresh, and the largest error of what was refreshed."""
     from cipherblas.crypto import keys
 
-    size, n = len(weights), ours.params.n
+    size, n, sampled = len(weights), ours.params.n, ours.sampled
     matrix = ours.random.uniform(-1, 1, (size, n))
     rows = ours.rows(matrix, scale)
     seconds, product = _timed(functools.partial(ours.evs.rows.clear_product, factor, rows))
