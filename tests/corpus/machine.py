@@ -36,5 +36,6 @@ MACHINE = Machine(
         floats=GemmRates(mac=5e-11, input=3e-9, output=12e-9),
         modular=GemmRates(mac=2.7e-10, input=3e-9, output=5e-9),
         keyed=3e-11,
+        switched=1e-11,
     ),
 )
