@@ -155,6 +155,7 @@ def test_counts_of_a_key_switch():
     assert (counts.rotations, counts.hoistings, counts.moddowns) == (2, 1, 2)
     assert counts.ntt_limbs == 4 + 2 * (2 + 2) + 2 * 2 * (2 + 4)
     assert counts.mac_limbs == 2 * 2 * 4 + 2 * (2 * 2 * 6 + 4) + 2 * 2 * (2 + 1) * 4
+    assert counts.switched_limbs == 2 * 2 * 6  # however many digits
     assert counts.key_bytes_read == 2 * (2 * 2 * 6 * 128 * 50 // 8)
 
 

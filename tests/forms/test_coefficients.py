@@ -45,6 +45,7 @@ CASES = [  # N, d, rows, stages each way, limbs to drop
     (256, 256, 1, 3, 1),
     (1024, 64, 16, 3, 0),
     (1024, 8, 131, 2, 1),
+    (256, 64, 23, 2, 0),  # six elements: four together, and two
 ]
 
 
@@ -70,10 +71,12 @@ def matrix_of(rows: int, cols: int, seed: int = 0) -> NDArray[np.float64]:
     return matrix
 
 
-def crossed(evs: Evaluators, x: Any, packing: Packing, rescales: int) -> tuple[list[Halves], Any]:
+def crossed(
+    evs: Evaluators, x: Any, packing: Packing, rescales: int, low: bool = False
+) -> tuple[list[Halves], Any]:
     """There, and back."""
     pairs = rows_to_slots(evs, x, packing, rescales)
-    return pairs, slots_to_rows(evs, pairs, x.shape[0], packing)
+    return pairs, slots_to_rows(evs, pairs, x.shape[0], packing, low=low)
 
 
 def raw_scale(params: Parameters, packing: Packing, rescales: int) -> float:
@@ -130,7 +133,10 @@ def test_in_the_clear(n: int, degree: int, rows: int, stages: int, rescales: int
 
 @pytest.mark.parametrize(("n", "degree", "rows", "stages", "rescales"), CASES)
 @pytest.mark.parametrize("amplified", [False, True])
-def test_encrypted(n: int, degree: int, rows: int, stages: int, rescales: int, amplified: bool) -> None:
+@pytest.mark.parametrize("low", [False, True])
+def test_encrypted(
+    n: int, degree: int, rows: int, stages: int, rescales: int, low: bool, amplified: bool
+) -> None:
     """Slots and rows agree with NumPy within the predicted error, which is not far from the real one; only declared
     keys are present; counts are those of the dry run; the worst case is worse."""
     secret = secret_of(n, 8)
@@ -142,7 +148,7 @@ def test_encrypted(n: int, degree: int, rows: int, stages: int, rescales: int, a
         x = coefficients.fresh(data, matrix.shape, bound=1.0, scale=scale, limbs=8)
         if amplified:  # an error far above that of the conversion
             x.noise *= 100
-        return evs, *crossed(evs, x, packing, rescales)
+        return evs, *crossed(evs, x, packing, rescales, low)
 
     counted, _, _ = run(Symbolic(params), RowsSymbolic(params), None)
     keys = make_evaluation_keys(secret, counted.request)
@@ -174,6 +180,29 @@ def test_encrypted(n: int, degree: int, rows: int, stages: int, rescales: int, a
         assert slot_error < worst.slots.decrypted_error(worst_pairs[0].left)  # type: ignore[attr-defined]
         assert row_error < worst.rows.decrypted_error(worst_back)  # type: ignore[attr-defined]
     assert slot_error > TRANSFORM_ERROR
+
+
+@pytest.mark.parametrize("low", [False, True])
+def test_elements_of_different_levels(low: bool) -> None:
+    """Those of equal limbs go together; rows have the fewest limbs of all."""
+    secret = secret_of(256, 8)
+    params, packing = secret.params, Packing(256, 64, 2)
+    scale, matrix = raw_scale(params, packing, 0), matrix_of(23, 64)
+
+    def run(slots: Any, coefficients: Any, data: Any) -> Any:
+        evs = Evaluators(lambda: slots, lambda: coefficients)
+        x = coefficients.fresh(data, matrix.shape, bound=1.0, scale=scale, limbs=8)
+        pairs = rows_to_slots(evs, x, packing, 0)
+        pairs[2] = Halves(*(ct and slots.drop(ct, 5) for ct in pairs[2]))
+        return slots_to_rows(evs, pairs, 23, packing, low=low)
+
+    counted = Symbolic(params)
+    assert run(counted, RowsSymbolic(params), None).limbs == 3
+    keys = make_evaluation_keys(secret, counted.request)
+    sent = encrypt_rows(secret, matrix, scale)
+    back = run(Native(params, keys), RowsNative(params, keys), (sent.a, sent.b))
+    found = RlweRows(params, matrix.shape, back.scale, back.data[1], back.data[0], secret.key_id)
+    assert np.abs(decrypt(secret, found) - matrix).max() < back.error(matrix.size)
 
 
 @pytest.mark.parametrize(("n", "degree", "rows", "stages", "rescales"), CASES[1::2])

@@ -34,7 +34,10 @@ from cipherblas.roles.program import Program, compile
 BENCH = "distributed"
 ROUNDS = 3
 TIMES = 2  # runs of a process, of which the first is apart
-ENOUGH, MOST_TIMES = 0.5, 12  # seconds that the runs of a process take together where each is short
+ENOUGH, MOST_TIMES = (
+    0.5,
+    12,
+)  # seconds that short runs of a process take together, about, and how many they are
 
 
 def run(

@@ -70,6 +70,8 @@ class Symbolic(Evaluator):
         beside: Evaluator | None = None,
     ) -> list[Any]:
         """What `work` returns for the first number stands for all; memory grows by what each leaves."""
+        if not number:
+            return []
         ledger, found = self.ledger, []
         peak, live, handles = ledger.peak, ledger.live, ledger.handles
         encodings = self.run_bytes

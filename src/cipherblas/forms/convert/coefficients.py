@@ -180,7 +180,7 @@ def _per_element(x: Rows, packing: Packing, evs: Evaluators, work: Callable[[int
             "Rows that become slots have the wrong length.", expected=packing.degree, got=x.shape[1]
         )
     whole, rest = divmod(x.shape[0], r)
-    found = evs.slots.alike(whole, lambda number: work(number * r, r), beside=evs.elements) if whole else []
+    found = evs.slots.alike(whole, lambda number: work(number * r, r), beside=evs.elements)
     return [*found, work(whole * r, rest)] if rest else found
 
 
@@ -206,7 +206,6 @@ def slots_to_rows(
         LevelError: not so many levels are left.
     """
     ev = evs.slots
-
     many = low and len(pairs) >= TOGETHER
 
     def group(number: int) -> list[_Element]:
@@ -264,7 +263,7 @@ def _joined(
     if inner is ev:
         ct = own(0, held)
     else:
-        packed = inner.alike(whole, lambda number: own(number, r)) if whole else []
+        packed = inner.alike(whole, lambda number: own(number, r))
         packed += [own(whole, rest)] if rest else []
         parts: list[Ct | None] = [None] * (packing.rows // r)
         for power, part in zip(packing.powers, packed, strict=False):
