@@ -3,8 +3,8 @@
 The files are made once for a shape, and every rank reads them. Seconds are those of the server on the slowest rank,
 with all messages, of a run that is not its process's first, which is what plans predict; `speedup` is over the first
 number of ranks. The results of all runs must be the same residues, and decrypt to the product. What is predicted comes
-from counts of each rank, rates of this machine, which is measured after each process, and α and β of messages that were
-measured between two ranks in the same run.
+from counts of each rank, rates of this machine, which is measured at the end of each process by as many ranks at once,
+and α and β of messages that were measured between two ranks in the same run.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import math
 import subprocess
 import sys
 import tempfile
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from cipherblas import _core
 from cipherblas.bench.harness import MeasurementError, Row, Timing, row
 from cipherblas.distributed.messages import Network
 from cipherblas.distributed.ranks import Sharing
@@ -114,11 +114,13 @@ def _shape_rows(
             runs[count].append(product.run(count))
     error = product.checked()
     base, least = Timing.of([one["seconds"] for one in runs[ranks[0]]]), least_of(runs[ranks[0]])
+    planned = product.predicted(ranks[0], network)
     for count in ranks:
         timing = Timing.of([one["seconds"] for one in runs[count]])
         yield product.row(
             timing,
             product.predicted(count, network),
+            planned,
             error=error,
             speedup=base.seconds / timing.seconds,
             first_seconds=Timing.of([one["first_seconds"] for one in runs[count]]).seconds,
@@ -151,9 +153,8 @@ class OnRanks:
             operand.save(folder / name)
         self._client.evaluation_keys().save(folder / "keys")
         self._digests: set[str] = set()
-        self._machines: list[
-            Machine
-        ] = []  # this one beside each run: a shared one is slower now, faster then
+        # This one beside each run, by the number of ranks: a shared one is slower now, faster then.
+        self._machines: defaultdict[int, list[Machine]] = defaultdict(list)
 
     def run(self, ranks: int, *options: str) -> dict[str, Any]:
         """What `bench.one_rank` says on so many ranks.
@@ -167,15 +168,14 @@ class OnRanks:
         ]
         found: dict[str, Any] = json.loads(_launched(ranks, command))
         self._digests.add(EncryptedResult.load(self.folder / "result").digest)
-        _core.set_threads(self.threads)
-        self._machines.append(Machine.measure())
+        self._machines[ranks].append(Machine.from_dict(found.pop("machine")))
         return found
 
     def predicted(self, ranks: int, network: Network, sharing: Sharing = "4d-s") -> RankPlan:
-        """What so many ranks take: the median of what is predicted for this machine as it was beside each run."""
+        """What so many ranks take: the median of what is predicted for this machine as it was beside each such run."""
         found = [
             on_ranks(self.program, ranks, network, machine=one, threads=self.threads, sharing=sharing)
-            for one in self._machines
+            for one in self._machines[ranks]
         ]
         return sorted(found, key=lambda one: one.total)[len(found) // 2]
 
@@ -195,8 +195,8 @@ class OnRanks:
             )
         return error
 
-    def row(self, timing: Timing, predicted: RankPlan, **fields: Any) -> Row:
-        """A row of a run, with what was predicted of it."""
+    def row(self, timing: Timing, predicted: RankPlan, base: RankPlan, **fields: Any) -> Row:
+        """A row of a run, with what was predicted of it, and of the run that its speed-up is over."""
         plan = self.program.plan
         return row(
             BENCH,
@@ -208,7 +208,7 @@ class OnRanks:
             key_bytes=plan.key_bytes,
             upload_bytes=plan.upload_bytes,
             **fields,
-            **_predicted(predicted, timing, fields["user_seconds"] + fields["system_seconds"]),
+            **_predicted(predicted, base, timing, fields["user_seconds"] + fields["system_seconds"]),
             timing=timing,
         )
 
@@ -232,13 +232,13 @@ def stages(times: RankTimes, base: RankTimes) -> Row:
     }
 
 
-def _predicted(plan: RankPlan, timing: Timing, processor: float) -> Row:
+def _predicted(plan: RankPlan, base: RankPlan, timing: Timing, processor: float) -> Row:
     sent = [run.sent for run in plan.runs]
     return {
         "predicted_seconds": plan.total,
         "predicted_compute": max(plan.seconds),
         "predicted_communication": max(plan.communication),
-        "predicted_speedup": plan.speedup,
+        "predicted_speedup": base.total / plan.total,
         "predicted_peak_bytes": max(plan.peak_bytes),
         "predicted_over_measured": plan.total / timing.seconds,
         "predicted_over_processor": plan.threads * max(plan.seconds) / processor,

@@ -129,6 +129,8 @@ def _real(
         for sharing, count in cases:
             runs[sharing, count].append(product.run(count, "--sharing", sharing))
     error = product.checked()
+    first, ranks = cases[0]
+    alone = product.predicted(ranks, network, first)
     for sharing, count in cases:
         found, base = runs[sharing, count], runs[cases[0]]
         timing = Timing.of([one["seconds"] for one in found])
@@ -138,6 +140,7 @@ def _real(
         yield product.row(
             timing,
             planned,
+            alone,
             case=f"{name} {product.case}",
             algorithm=f"{FheMm.name} {sharing}",
             error=error,

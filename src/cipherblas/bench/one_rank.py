@@ -1,7 +1,8 @@
 """One rank of a program in files, several times in one process: run by `bench distributed`, under mpiexec.
 
 Rank 0 writes the result, and prints JSON: seconds of the first run, in which memory is handed out page by page and
-masks are encoded, and of the fastest later one; what the ranks did in that one.
+masks are encoded, and of the fastest later one; what the ranks did in that one; and the machine as this rank finds it,
+measured while the others measure theirs: ranks on one machine have less of its memory and its clock than one alone.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from cipherblas.common.process import peak_bytes
 from cipherblas.crypto.keys import EvaluationKeys
 from cipherblas.distributed.communicator import Communicator
 from cipherblas.distributed.mpi import MpiCommunicator, ranks_launched
+from cipherblas.planner.machine import Machine
 from cipherblas.roles.messages import EncryptedOperand, EncryptedResult
 from cipherblas.roles.program import Program
 
@@ -36,6 +38,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         found, result = _runs(given, communicator)
         if communicator is None or communicator.rank == 0:
             result.save(given.folder / "result")
+        if communicator is not None:
+            communicator.barrier()
+        found["machine"] = Machine.measure().to_dict()
+        if communicator is None or communicator.rank == 0:
             print(json.dumps(found), flush=True)
         if communicator is not None:
             communicator.barrier()
