@@ -33,7 +33,8 @@ import cipherblas as cb
 from cipherblas import _core
 from cipherblas.crypto import keys, randomness
 from cipherblas.crypto.keys.generation import make_switching_key
-from cipherblas.crypto.keys.switching import RELINEARISE, uniform_part
+from cipherblas.crypto.keys.numbers import RELINEARISE
+from cipherblas.crypto.keys.switching import uniform_part
 from cipherblas.crypto.params import Parameters, make_parameters
 from cipherblas.rlwe.matrices import encryption
 from cipherblas.roles.key_record import KeyRecord

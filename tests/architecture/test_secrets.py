@@ -14,13 +14,10 @@ from tests.support.rooms import DOCUMENT, PACKAGE, house, imports, module_name, 
 CLIENT_SIDE = (
     *("roles.client", "roles.encryptor", "roles.key_record", "roles.sharing", "roles.program"),
     *("crypto.keys.secret", "crypto.keys.generation", "crypto.keys.encryption", "crypto.keys"),
-    "crypto.keys.shared_generation",
     "rlwe.matrices.encryption",
     *("lab", "report", "bench", "cli", "cipherblas"),
 )
-SECRET_NAMES = {
-    *("SecretKey", "generate_secret", "make_evaluation_keys", "make_shared_keys", "decrypt_coefficients")
-}
+SECRET_NAMES = {*("SecretKey", "generate_secret", "make_evaluation_keys", "decrypt_coefficients")}
 
 
 def server_side(module: str, client_side: Sequence[str]) -> bool:

@@ -148,6 +148,9 @@ def _keys(plan: Any) -> Iterator[Fact]:
                 yield "keys", f"{len(steps)} of rotations at {limbs} limbs: {_runs(steps)}"
             if len(steps) < len(elements):
                 yield "keys", f"{len(elements) - len(steps)} with conjugation at {limbs} limbs"
+    if keys.shared is not None:
+        for limbs, number in sorted(keys.shared.numbers_by_limbs().items()):
+            yield "keys", f"as large as {number} at {limbs} limbs, for {keys.shared.secrets} with one a part"
     if keys.weights:
         limbs = "limbs " + _runs(sorted(set(keys.weights.values())))
         yield "keys", f"{len(keys.weights)} of fixed weights at {limbs}: {_digest(sorted(keys.weights))}"

@@ -23,6 +23,9 @@ from cipherblas.common.errors import (
 )
 from cipherblas.crypto import files, keys
 from cipherblas.crypto.keys import RELINEARISE, EvaluationKeys, KeyRequest, SecretKey, generation, storage
+from cipherblas.crypto.keys.numbers import SHARED_KEYS, TO_SHARED
+from cipherblas.crypto.keys.shared import SharedKeys
+from cipherblas.crypto.keys.shared_request import SharedRequest
 from cipherblas.crypto.params import Parameters, encapsulating, make_parameters
 
 pytestmark = pytest.mark.filterwarnings("ignore::cipherblas.common.errors.InsecureParametersWarning")
@@ -334,14 +337,21 @@ def test_keys_larger_than_memory(
         EvaluationKeys.load(tmp_path / "keys", insecure=True)
 
 
-def test_keys_of_the_sparse_secret_are_stored_and_carried(toy_parameters: Parameters, tmp_path: Path) -> None:
-    """The switch to it has parameters of its own: one limb, two small special primes."""
-    request = KeyRequest({5: 2}, relinearise=3, encapsulation=4)
-    assert KeyRequest.from_dict(request.to_dict()) == request
+SHARED = SharedRequest(3, {5: 2, 25: 4}, encapsulation=3, joining=1, parting=2)
+
+
+@pytest.mark.parametrize("shared", [None, SHARED, SharedRequest(1, {5: 1}), SharedRequest(5, joining=5)])
+def test_keys_of_other_secrets_are_stored_and_carried(
+    toy_parameters: Parameters, tmp_path: Path, shared: SharedRequest | None
+) -> None:
+    """The switch to the sparse secret has parameters of its own: one limb, two small special primes. Those of a shared
+    a part have several b parts."""
+    request = KeyRequest({5: 2}, relinearise=3, encapsulation=4, shared=shared)
     assert request.joined(KeyRequest({}, encapsulation=5)).encapsulation == 5
     secret = keys.generate_secret(toy_parameters)
     made = keys.make_evaluation_keys(secret, request)
-    assert made.request == request and len(made) == len(request) == 4
+    assert made.request == request and len(made) == len(request) == 4 + len(shared or ())
+    assert made.nbytes == request.nbytes(toy_parameters)
     assert made.nbytes == sum(made.key(number).data.nbytes for number in request.limbs_by_number(0))
     for part_bytes in (1, 1 << 30):
         path = tmp_path / f"keys-{part_bytes}"
@@ -357,6 +367,40 @@ def test_keys_of_the_sparse_secret_are_stored_and_carried(toy_parameters: Parame
         made.check(KeyRequest(encapsulation=5))
     with pytest.raises(MissingKeyError, match="no evaluation key for the switch to the sparse secret"):
         keys.make_evaluation_keys(secret, KeyRequest({5: 2})).check(KeyRequest(encapsulation=4))
+
+
+def test_shared_keys_are_for_all_places(toy_parameters: Parameters, tmp_path: Path) -> None:
+    """One seed for all b parts; a set that lacks a place, or has two numbers of ciphertexts, is refused."""
+    secret = keys.generate_secret(toy_parameters)
+    made = keys.make_evaluation_keys(secret, KeyRequest(shared=SHARED))
+    numbers = made.request.limbs_by_number(0)
+    assert len(numbers) == len(SHARED) == 2 + 2 + 3 + 3
+    every = [made.key(number) for number in numbers]
+    assert len({key.seed for key in every}) == len(every)
+    for key in every:
+        if key.galois % SHARED_KEYS not in (5, 25):
+            with pytest.raises(ParameterError, match="missing, or others are among them"):
+                EvaluationKeys(toy_parameters, "", [one for one in every if one is not key])
+    for more in (5 * SHARED_KEYS + 5, 3 * SHARED_KEYS + TO_SHARED + 3):
+        with pytest.raises(ParameterError, match="missing, or others are among them"):
+            SharedRequest.of_limbs({**numbers, more: 1})
+    both = SHARED.joined(SharedRequest(3, {5: 5, 125: 1}, parting=4))
+    assert both == SharedRequest(3, {5: 5, 25: 4, 125: 1}, encapsulation=3, joining=1, parting=4)
+    with pytest.raises(ParameterError, match="keys for one number of ciphertexts"):
+        SHARED.joined(SharedRequest(5, {5: 1}))
+    for wrong in (SharedRequest(2, {5: 1}), SharedRequest(3, {4: 1}), SharedRequest(3, joining=99)):
+        with pytest.raises(ParameterError):
+            KeyRequest(shared=wrong).check(toy_parameters)
+    made.save(tmp_path / "keys")
+    view = SharedKeys(EvaluationKeys.load(tmp_path / "keys", insecure=True), 3)
+    for place, key in enumerate(view.to_join(1, 3)):
+        np.testing.assert_array_equal(key, made.key(3 * SHARED_KEYS + TO_SHARED + place).data)
+    with pytest.raises(MissingKeyError, match="place 0 of a shared a part was made for fewer limbs"):
+        view.to_part(3, 1)
+    with pytest.raises(MissingKeyError, match=r"conjugation .* with a shared a part"):
+        view.get(2 * toy_parameters.n - 1, 1)
+    with pytest.raises(MissingKeyError, match="no evaluation key for rotation by 1 "):
+        SharedKeys(made, 5).get(5, 1)
 
 
 def test_a_sparse_secret_has_its_weight_and_goes_with_the_key(toy_parameters: Parameters) -> None:

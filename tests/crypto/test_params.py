@@ -23,7 +23,8 @@ from cipherblas.common.errors import InsecureParametersWarning, ParameterError, 
 from cipherblas.crypto import security
 from cipherblas.crypto.digits import digit_ranges, equal_digits
 from cipherblas.crypto.keys.generation import make_evaluation_keys, make_switching_key
-from cipherblas.crypto.keys.request import WEIGHTS, KeyRequest
+from cipherblas.crypto.keys.numbers import WEIGHTS
+from cipherblas.crypto.keys.request import KeyRequest
 from cipherblas.crypto.keys.secret import generate_secret
 from cipherblas.crypto.params import Parameters, key_words, make_parameters
 

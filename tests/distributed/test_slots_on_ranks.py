@@ -187,6 +187,21 @@ def test_rows_with_a_ring_of_their_own() -> None:
     check_on_two_ranks(program)
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_refreshes_that_share_an_a_part() -> None:
+    """By every rank, with the shared keys."""
+    operands = {"a": cb.secret(32, 8), "b": cb.secret(8, 448), "x": cb.secret(32, 448)}
+    program = toy(
+        lambda a, b, x: cb.refresh((a @ b) * x) * x,
+        **operands,
+        form="blocks",
+        precision=1e-2,
+        minimise="server",
+    )
+    assert program.plan.decided.sharing
+    check_on_two_ranks(program)
+
+
 def test_each_way_to_share_moves_less() -> None:
     """Rotations of all ranks: one process prepares each block once, and so do the ranks of 4D together."""
     whole = InBlocks((32, 16, 32), "skewed")

@@ -15,17 +15,16 @@ import pytest
 from cipherblas import _core
 from cipherblas.common import openblas
 from cipherblas.common.memory import Array, aligned_empty
-from cipherblas.crypto.keys.request import FROM_SPARSE, TO_SPARSE
 from cipherblas.crypto.keys.shared import SharedKeys
-from cipherblas.crypto.keys.switching import key_shape
-from cipherblas.crypto.params import Parameters, encapsulating, make_parameters
+from cipherblas.crypto.params import Parameters, make_parameters
 from cipherblas.evaluators.rows.interface import TRANSPOSE_POLICIES
 from cipherblas.evaluators.rows.native import RowsNative
 from cipherblas.evaluators.rows.symbolic import RowsSymbolic
 from cipherblas.evaluators.rows.values import ClearFactor
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.native import Native
-from cipherblas.evaluators.slots.shared import SharedNative, SharedSymbolic
+from cipherblas.evaluators.slots.shared import SharedSymbolic
+from cipherblas.evaluators.slots.shared_native import SharedNative
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.evaluators.slots.values import Ct, Plain, WeightGroup, handles_in
 from cipherblas.rlwe.costs import BYTE_MACS
@@ -185,16 +184,7 @@ def test_slots_that_share_an_a_part(name: str, secrets: int, ring: tuple[int, in
 
     planned = SharedSymbolic(params, secrets)
     all_of(Symbolic(params), planned, None)
-    request, pairs = planned.shared_request, (secrets + 1) // 2
-    own = dict.fromkeys(request.galois, params) | {FROM_SPARSE: params, TO_SPARSE: encapsulating(params)}
-    limbs = {**request.galois, FROM_SPARSE: request.encapsulation or 1, TO_SPARSE: 1}
-    keys = SharedKeys(
-        params,
-        request,
-        {number: np.zeros((pairs, *key_shape(own[number], limbs[number])), np.uint64) for number in own},
-        [np.zeros((pairs, *key_shape(params, params.limbs)), np.uint64)] * secrets,
-        [np.zeros(key_shape(params, request.parting or 1), np.uint64)] * secrets,
-    )
+    keys = SharedKeys(zero_keys(params, planned.request), secrets)
     native = SharedNative(params, keys)
     with counted(params.n) as kernels:
         all_of(Native(params, None), native, nothing(2, params.limbs, params.n))

@@ -18,16 +18,20 @@ from cipherblas.crypto.keys import (
     decrypt_coefficients,
     encrypt,
     generate_secret,
+    make_evaluation_keys,
 )
-from cipherblas.crypto.keys.shared import SharedRequest
-from cipherblas.crypto.keys.shared_generation import make_shared_keys
+from cipherblas.crypto.keys.request import KeyRequest
+from cipherblas.crypto.keys.shared import SharedKeys
+from cipherblas.crypto.keys.shared_request import SharedRequest
 from cipherblas.crypto.params import Parameters, make_parameters
 from cipherblas.evaluators.slots.clear import Clear
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.native import Native
-from cipherblas.evaluators.slots.shared import SharedNative, SharedSymbolic
+from cipherblas.evaluators.slots.shared import SharedClear, SharedSymbolic, SharedWorstCase
+from cipherblas.evaluators.slots.shared_native import SharedNative
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.evaluators.slots.values import Ct, Plain
+from cipherblas.evaluators.slots.worst_case import WorstCase
 from tests.support.reference_engine import ReferenceEngine
 
 pytestmark = pytest.mark.encrypted
@@ -49,6 +53,11 @@ def ring(log_n: int = 9, special: int = 2) -> Parameters:
 @functools.cache
 def key(params: Parameters) -> SecretKey:
     return generate_secret(params)
+
+
+def shared_keys(params: Parameters, request: KeyRequest) -> SharedKeys:
+    """For three ciphertexts."""
+    return SharedKeys(make_evaluation_keys(key(params), request), 3)
 
 
 def plain(seed: int, slots: int) -> Plain:
@@ -118,8 +127,9 @@ def run(
     outside, counted = Symbolic(params), SharedSymbolic(params, secrets)
     fresh = [outside.fresh(None, bound=bound, limbs=limbs) for _ in values]
     counted.parts(operation(counted, counted.shared(fresh)), len(values), outside)
-    keys = make_shared_keys(key(params), counted.shared_request)
-    assert keys.nbytes == counted.shared_request.nbytes(params)
+    made = make_evaluation_keys(key(params), counted.request)
+    assert made.request == counted.request and made.nbytes == counted.request.nbytes(params)
+    keys = SharedKeys(made, secrets)
     ordinary = Native(params, None, engine=engine)
     native = SharedNative(params, keys, engine=ordinary.engine)
     cts = [encrypted(ordinary, params, each, bound, limbs) for each in values]
@@ -152,6 +162,29 @@ def test_every_message_is_computed_as_an_ordinary_one(name: str) -> None:
     assert done.native.counts == done.counted.counts
 
 
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_in_the_clear_and_at_worst(name: str) -> None:
+    """`SharedClear` does to every message what `Clear` does to one; bounds are those of an ordinary one and of the
+    switches there and back."""
+    params, given = ring(), messages(5, ring().slots)
+    clear, shared = Clear(params), SharedClear(params, 5)
+    x = shared.shared([clear.fresh(each, bound=1.0) for each in given])
+    found = shared.parts(OPERATIONS[name](shared, x), 5, clear)
+    for ct, each in zip(found, given, strict=True):
+        expected = OPERATIONS[name](clear, clear.fresh(each, bound=1.0))
+        np.testing.assert_allclose(ct.data, expected.data, atol=1e-12)
+        assert (ct.limbs, ct.scale, ct.bound) == (expected.limbs, expected.scale, expected.bound)
+    assert shared.request.shared is not None and shared.request.shared.secrets == 5
+    worst, together = WorstCase(params), SharedWorstCase(params, 5)
+    fresh = [worst.fresh(None, bound=1.0) for _ in given]
+    (part, *_) = together.parts(OPERATIONS[name](together, together.shared(fresh)), 5, worst)
+    alone = worst.decrypted_error(OPERATIONS[name](worst, fresh[0]))
+    assert alone < worst.decrypted_error(part) < 10 * alone + 2.0**-20
+    done = run(OPERATIONS[name], given, 5)
+    off = max(np.abs(a - b).max() for a, b in zip(done.found, done.expected, strict=True))
+    assert off <= worst.decrypted_error(part)
+
+
 @pytest.mark.parametrize(("secrets", "given"), [(1, 1), (3, 1), (3, 2), (3, 3), (7, 6)])
 @pytest.mark.parametrize("limbs", [1, 2, 3, 5])
 def test_conversions(secrets: int, given: int, limbs: int) -> None:
@@ -173,7 +206,7 @@ def test_engines_agree_bit_for_bit(name: str, log_n: int) -> None:
     counted.parts(
         OPERATIONS[name](counted, counted.shared([outside.fresh(None, bound=1.0) for _ in given])), 3, outside
     )
-    keys = make_shared_keys(key(params), counted.shared_request)
+    keys = shared_keys(params, counted.request)
     fresh = [
         encrypt(key(params), params.context().encode(each, 2.0**SCALE_BITS, 1)).expand() for each in given
     ]
@@ -219,7 +252,7 @@ def test_keys_are_of_the_secrets_of_all_places() -> None:
     """The phase of every component of a key under its own secret is P·g_d·τ(s_j), but for the error."""
     params = ring(5, 2)
     element, limbs = 5, 4
-    keys = make_shared_keys(key(params), SharedRequest(3, {element: limbs})).get(element, limbs)
+    keys = shared_keys(params, KeyRequest(shared=SharedRequest(3, {element: limbs}))).get(element, limbs)
     assert keys.shape[0] == 2
     a = keys[-1, :, 1]
     for place in range(3):
@@ -267,18 +300,18 @@ def test_refused() -> None:
         counted.multiply_relinearised(x, x)
     with pytest.raises(MismatchError, match="cannot be multiplied"):
         counted.multiply_sum([x], [x])
-    keys = make_shared_keys(key(params), SharedRequest(3, {5: 3}))
+    keys = shared_keys(params, KeyRequest(shared=SharedRequest(3, {5: 3})))
     ordinary = Native(params, None)
     native = SharedNative(params, keys)
-    with pytest.raises(MissingKeyError, match="to shared ciphertexts"):
+    with pytest.raises(MissingKeyError, match="switch to place 0 of a shared a part"):
         native.shared([encrypted(ordinary, params, np.ones(params.slots), 1.0, 3)])
     y = native.fresh(np.zeros((4, 3, params.n), np.uint64), bound=1.0, limbs=3)
     native.rotate(y, 1)
     for step, limbs in ((2, 3), (1, 4)):
         z = native.fresh(np.zeros((4, limbs, params.n), np.uint64), bound=1.0, limbs=limbs)
-        with pytest.raises(MissingKeyError, match="no shared key for rotation"):
+        with pytest.raises(MissingKeyError, match=r"rotation by [12] .* with a shared a part"):
             native.rotate(z, step)
-    with pytest.raises(MissingKeyError, match="from shared ciphertexts"):
+    with pytest.raises(MissingKeyError, match="switch from place 0 of a shared a part"):
         native.parts(y, 1, ordinary)
     with pytest.raises(MissingKeyError, match="sparse"):
         native.raise_modulus(native.drop(y, 1), 2, 1.0)

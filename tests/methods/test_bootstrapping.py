@@ -24,12 +24,12 @@ from cipherblas.crypto.keys import (
     make_evaluation_keys,
 )
 from cipherblas.crypto.keys.shared import SharedKeys
-from cipherblas.crypto.keys.shared_generation import make_shared_keys
 from cipherblas.crypto.params import Parameters, make_parameters
 from cipherblas.engines.protocol import Engine
 from cipherblas.evaluators.slots.clear import Clear, embedded
 from cipherblas.evaluators.slots.native import Native
-from cipherblas.evaluators.slots.shared import SharedNative, SharedSymbolic
+from cipherblas.evaluators.slots.shared import SharedSymbolic
+from cipherblas.evaluators.slots.shared_native import SharedNative
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.evaluators.slots.values import Ct
 from cipherblas.evaluators.slots.worst_case import WorstCase
@@ -284,7 +284,7 @@ def shared_keys(secrets: int) -> SharedKeys:
     ev, shared = Symbolic(one.params), SharedSymbolic(one.params, secrets)
     limbs = one.method.levels_before + 1
     one.method.run_shared(ev, shared, [ev.fresh(None, bound=1.0, limbs=limbs) for _ in range(2 * secrets)])
-    return make_shared_keys(one.secret, shared.shared_request)
+    return SharedKeys(make_evaluation_keys(one.secret, shared.request), secrets)
 
 
 @pytest.mark.parametrize(("secrets", "number"), [(1, 2), (3, 2), (3, 4), (3, 6), (5, 10), (1, 4), (3, 8)])
@@ -307,7 +307,7 @@ def test_pairs_that_share_an_a_part(secrets: int, number: int, bound: float) -> 
     )
     found = one.method.run_shared(ev, shared, cts)
     groups = math.ceil(number / (2 * secrets))
-    assert shared.counts == dry.counts and dry.counts.modulus_raises == groups
+    assert shared.counts == dry.counts and dry.counts.modulus_raises == groups * secrets
     for ct, expected, values in zip(found, planned, exact, strict=True):
         assert (ct.limbs, ct.scale, ct.bound) == (expected.limbs, expected.scale, expected.bound)
         assert ct.limbs == pair.limbs and ct.scale == pytest.approx(pair.scale)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
+from tests.support.foreign_files import forge
 from tests.support.runs import program_of, run, toy
 
 pytestmark = pytest.mark.encrypted
@@ -134,6 +135,76 @@ def test_at_128_bits_it_takes_a_ring_for_it() -> None:
     parameters = program.plan.parameters
     assert parameters.n >= 1 << 15 and parameters.security == 128
     assert program.plan.key_bytes > 1 << 30
+
+
+def shared(**options: Any) -> cb.Program:
+    """Of 7, 16 or 20 ciphertexts, of which pairs share their a part."""
+    given = {"x": S(32, 448), "form": "blocks", "precision": 1e-2, "minimise": "server"}
+    return toy(lambda x: cb.refresh(x * x) * x, **{**given, **options})
+
+
+@pytest.mark.parametrize(("shape", "pairs"), [((32, 448), 3), ((64, 512), 5), ((16, 2048), 7)])
+def test_ciphertexts_that_share_their_a_part(shape: tuple[int, int], pairs: int) -> None:
+    """Where the evaluation alone is to be fast, and what is left over one by one; plans say so."""
+    program = shared(x=S(*shape))
+    assert program.plan.decided.sharing == pairs
+    assert program.plan.keys.shared is not None and program.plan.keys.shared.secrets == pairs
+    text = program.explain()
+    assert f"up to {pairs} with one a part" in text and f"for {pairs} with one a part" in text
+    assert program.worst_error >= program.plan.error
+    check(program)
+
+
+def test_a_convolution_whose_channels_share_their_a_part() -> None:
+    weights = RANDOM.uniform(-0.1, 0.1, (16, 1, 3, 3))
+    program = toy(
+        lambda x: cb.refresh(cb.conv2d(x, weights, padding=1)),
+        **{"x": S(1, 32, 32), "form": "tensors", "precision": 1e-2, "minimise": "server"},
+    )
+    assert program.plan.decided.sharing == 3
+    check(program)
+
+
+def test_an_a_part_is_shared_where_keys_and_time_allow() -> None:
+    """Not where keys come first, of few ciphertexts, in two rounds, or where slots are not full."""
+    assert not shared(minimise="end-to-end").plan.decided.sharing
+    larger = shared()
+    assert not shared(key_budget=larger.plan.key_bytes // 3).plan.decided.sharing
+    assert not shared(x=S(20, 200)).plan.decided.sharing
+    twice = toy(lambda x: cb.refresh(x * x, rounds=2) * x, x=S(32, 448), error=2.0**-22, minimise="server")
+    assert not twice.plan.decided.sharing
+
+
+def test_shared_keys_and_programs_in_files(tmp_path: Path) -> None:
+    program = shared()
+    program.save(tmp_path / "plan.json")
+    program = cb.Program.load(tmp_path / "plan.json", insecure=True)
+    client = program.client()
+    client.write_evaluation_keys(tmp_path / "keys")
+    keys = cb.EvaluationKeys.load(tmp_path / "keys", insecure=True, memory=1 << 22)
+    x = RANDOM.uniform(-1, 1, (32, 448))
+    sent = client.encrypt({"x": x})
+    server = program.server(keys)
+    found = client.decrypt(server.run(sent))
+    assert np.abs(found - x**3).max() <= program.plan.error
+    assert server.counts == program.plan.counts
+    assert program.plan.key_bytes == client.evaluation_keys().nbytes
+    ordinary = shared(minimise="end-to-end").client().evaluation_keys()
+    with pytest.raises(cb.CipherblasError):
+        program.server(ordinary)
+
+
+def test_foreign_files_that_share_an_a_part(tmp_path: Path) -> None:
+    for name, shape in (("many", (32, 448)), ("few", (8, 8))):
+        shared(x=S(*shape)).save(tmp_path / name)
+    for name, pairs in (("many", 4), ("many", 0), ("many", 129), ("many", "3"), ("many", 5), ("few", 3)):
+
+        def decide(header: dict[str, Any], pairs: Any = pairs) -> None:
+            header["decisions"]["sharing"] = pairs
+
+        forge(tmp_path / name, tmp_path / "forged", decide)
+        with pytest.raises(cb.FormatError, match=r"sharing|share their a part"):
+            cb.Program.load(tmp_path / "forged", insecure=True)
 
 
 def test_results_are_not_shared_whose_worst_case_has_no_bound() -> None:

@@ -212,8 +212,10 @@ class Sharing:
     """
 
     def __init__(self, ours: Refreshes, batch: int, most: int | None = None) -> None:
-        from cipherblas.crypto.keys.shared_generation import make_shared_keys
-        from cipherblas.evaluators.slots.shared import SharedNative, SharedSymbolic
+        from cipherblas.crypto.keys import make_evaluation_keys
+        from cipherblas.crypto.keys.shared import SharedKeys
+        from cipherblas.evaluators.slots.shared import SharedSymbolic
+        from cipherblas.evaluators.slots.shared_native import SharedNative
         from cipherblas.evaluators.slots.symbolic import Symbolic
 
         params, pairs = ours.params, batch // 2
@@ -224,11 +226,12 @@ class Sharing:
         self.counts = counted.counts.copy()
         self.counts += shared.counts
         start = time.perf_counter()
-        keys = make_shared_keys(ours.secret, shared.shared_request)
+        keys = make_evaluation_keys(ours.secret, shared.request)
         self.keygen_seconds = time.perf_counter() - start
         self.shared_key_bytes = keys.nbytes
         self.key_bytes = keys.nbytes + counted.request.nbytes(params)
-        self.ev = SharedNative(params, keys, engine=ours.ev.engine, encodings=ours.ev.encodings)
+        own = SharedKeys(keys, self.secrets)
+        self.ev = SharedNative(params, own, engine=ours.ev.engine, encodings=ours.ev.encodings)
 
 
 def run(

@@ -29,6 +29,7 @@ from cipherblas.distributed.slots import Division, OnGrid, SlotsPlanned
 from cipherblas.engines.protocol import Matrix
 from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.rows.values import Batch, ClearFactor, Encryption, Rows
+from cipherblas.evaluators.slots.shared import SharedSymbolic
 from cipherblas.evaluators.slots.values import Ct
 from cipherblas.lang.nodes import Expression
 from cipherblas.rlwe.costs import Costs
@@ -91,6 +92,7 @@ def rank_runs(
             slots,
             lambda: _Planned(own, row_keys, communicator, row_counts, decisions, memory),
             None if own is parameters else lambda: SlotsPlanned(own, key_policy=policy),
+            lambda secrets: SharedSymbolic(parameters, secrets, key_policy=policy),
         )
         inputs = _Inputs()
         executor = Executor(evaluators, expression, decisions, inputs)
@@ -109,8 +111,9 @@ def rank_runs(
                 keys.asked = keys.asked.joined(KeyRequest(rows=row_keys.asked))
         counts = counts + row_counts
         if "slots" in vars(evaluators):
-            keys.asked = keys.asked.joined(evaluators.slots.request)
-            counts = counts + evaluators.slots.counts
+            for evaluator in (evaluators.slots, *evaluators.all_shared):
+                keys.asked = keys.asked.joined(evaluator.request)
+                counts = counts + evaluator.counts
         most = None if {"slots", "elements"} & vars(evaluators).keys() else memory.most + memory.given
         return RankRun(
             communicator.rank,

@@ -1,4 +1,4 @@
-"""The two evaluators of one run, for slots and for encrypted rows, of one kind: symbolic, worst case, clear or native.
+"""The evaluators of one run, for slots and for encrypted rows, of one kind: symbolic, worst case, clear or native.
 
 They share the ledger of memory and the budget of work; counts and declared keys are those of both.
 """
@@ -8,9 +8,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
+from cipherblas.common.errors import ParameterError
 from cipherblas.crypto.keys.request import KeyRequest
 from cipherblas.evaluators.rows.interface import RowsEvaluator
 from cipherblas.evaluators.slots.interface import Evaluator
+from cipherblas.evaluators.slots.shared import Shared
 from cipherblas.rlwe.counts import Counts
 
 
@@ -19,6 +21,7 @@ class Evaluators:
 
     Args:
         make_elements: for ring elements of the ring of rows, where that is another one than the ring of slots.
+        make_shared: for so many ciphertexts of slots that share their a part.
     """
 
     def __init__(
@@ -26,8 +29,10 @@ class Evaluators:
         make_slots: Callable[[], Evaluator],
         make_rows: Callable[[], RowsEvaluator],
         make_elements: Callable[[], Evaluator] | None = None,
+        make_shared: Callable[[int], Shared] | None = None,
     ) -> None:
         self._make_slots, self._make_rows, self._make_elements = make_slots, make_rows, make_elements
+        self._make_shared, self._shared = make_shared, dict[int, Shared]()
         self._inner: list[
             Evaluator | RowsEvaluator
         ] = []  # those of the ring of rows, where it is another one
@@ -60,6 +65,30 @@ class Evaluators:
         self._share(evaluator)
         self._inner.append(evaluator)
         return evaluator
+
+    def shared(self, secrets: int) -> Shared:
+        """For so many ciphertexts of slots that share their a part.
+
+        Raises:
+            ParameterError: there is none of this kind.
+        """
+        if secrets not in self._shared:
+            if self._make_shared is None:
+                raise ParameterError(
+                    "There is no evaluator of ciphertexts that share their a part here.",
+                    expected="ordinary ciphertexts",
+                    got=f"{secrets} that share one",
+                )
+            evaluator = self._make_shared(secrets)
+            evaluator.beside(self.slots)
+            self._made.append(evaluator)
+            self._shared[secrets] = evaluator
+        return self._shared[secrets]
+
+    @property
+    def all_shared(self) -> tuple[Shared, ...]:
+        """Those that were made for ciphertexts that share their a part."""
+        return tuple(self._shared.values())
 
     def _share(self, evaluator: Evaluator | RowsEvaluator) -> None:
         if self._made:

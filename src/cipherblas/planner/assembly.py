@@ -163,8 +163,9 @@ def replay(
         )
     forms = {int(number): form for number, form in decisions.get("forms", {}).items()}
     crossings = {int(number): options for number, options in decisions.get("crossings", {}).items()}
+    sharing = decisions.get("sharing", 0)
     decided = Decisions(
-        *(decisions["form"], choices, decisions["blocks"], decisions["key_policy"], forms, crossings)
+        *(decisions["form"], choices, decisions["blocks"], decisions["key_policy"], forms, crossings, sharing)
     )
     if (forms or crossings) and decided.form != ROWS:
         raise FormatError(
@@ -179,6 +180,12 @@ def replay(
             "The decisions choose a method for a node that needs none.",
             expected=f"none about node {unused}",
             got=choices[unused],
+        )
+    if sharing and run.keys.shared is None:
+        raise FormatError(
+            "The decisions have ciphertexts share their a part that are not refreshed together.",
+            expected=f"at least {2 * sharing} ciphertexts of a value",
+            got="fewer",
         )
     _check_used("forms", forms, frozenset(n for n in run.placed if forms.get(n) != decided.form))
     _check_used("crossings", crossings, run.crossed)
@@ -250,4 +257,9 @@ def key_bytes_of(request: KeyRequest, ring: Ring) -> int:
     main = sum(number * key_bytes_at(ring, limbs) for limbs, number in request.numbers_by_limbs().items())
     main += 0 if request.encapsulation is None else key_bytes_at(encapsulating_shape(ring), 1)
     main += key_bytes_at(descending_ring(ring), low_limbs(ring)) if request.crossing else 0
+    if request.shared is not None:
+        shared = request.shared
+        main += sum(number * key_bytes_at(ring, limbs) for limbs, number in shared.numbers_by_limbs().items())
+        if shared.encapsulation is not None:
+            main += shared.pairs * key_bytes_at(encapsulating_shape(ring), 1)
     return main + (0 if request.rows is None else key_bytes_of(request.rows, row_ring(ring)))

@@ -16,6 +16,7 @@ from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.rows.symbolic import RowsSymbolic
 from cipherblas.evaluators.rows.values import ClearFactor
 from cipherblas.evaluators.slots.bookkeeping import Term
+from cipherblas.evaluators.slots.shared import SharedSymbolic
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.evaluators.slots.values import Plain
 from cipherblas.forms.form import Form, RowForm
@@ -44,6 +45,7 @@ class DryRun:
         working_bytes: peak of values, encoded plaintexts and workspaces that are alive together, what is kept for later
             runs included, and all operands, as far as the server makes them of what comes: they stay until the end.
         choices: how each node was computed of which that had to be decided.
+        together: the most full ciphertexts of a value that is refreshed.
         placed, crossed: numbers of the nodes whose form was asked for, and of those that were converted.
         nodes: what each took, where that was asked for.
         fixed_factors: the clear factors that have keys of their own.
@@ -64,6 +66,7 @@ class DryRun:
     scale_bits: float
     placed: frozenset[int] = frozenset()
     crossed: frozenset[int] = frozenset()
+    together: int = 0
 
     @functools.cached_property
     def errors(self) -> tuple[float, ...]:
@@ -184,6 +187,7 @@ def counted_evaluators(
         slots or (lambda: Symbolic(ring, key_policy=policy)),
         lambda: RowsSymbolic(rows, key_policy=policy),
         None if rows is ring else lambda: Symbolic(rows, key_policy=policy),
+        lambda secrets: SharedSymbolic(ring, secrets, key_policy=policy),
     )
 
 
@@ -240,4 +244,5 @@ def dry_run(
         scale_bits=ring.scale_bits,
         placed=frozenset(executor.placed),
         crossed=frozenset(executor.crossed),
+        together=executor.together,
     )

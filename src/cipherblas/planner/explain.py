@@ -350,6 +350,8 @@ def _key_set(plan: Plan) -> str:
         text += " + relinearisation"
     if plan.keys.encapsulation is not None:
         text += " + 2 for a sparse secret"
+    if plan.keys.shared is not None:
+        text += f" + {len(plan.keys.shared)} for {plan.keys.shared.secrets} with one a part"
     if plan.keys.crossing:
         text += f" + 2 between the rings and {len(plan.keys.rows or ())} of that of rows"
     return f"{text} (policy {plan.key_policy})"
@@ -367,10 +369,15 @@ def _refreshes(plan: Plan) -> list[tuple[str, str]]:
     return [
         (
             "refreshes",
-            f"{number}, of one or two ciphertexts, each back at {limbs} limbs; "
+            f"{number}, of one or two ciphertexts{_sharing(plan)}, each back at {limbs} limbs; "
             f"one is lost with probability below 2^-{bits:.0f}",
         )
     ]
+
+
+def _sharing(plan: Plan) -> str:
+    """How many refreshes share an a part."""
+    return f", up to {plan.decided.sharing} with one a part" if plan.decided.sharing else ""
 
 
 def _rotations(plan: Plan) -> list[tuple[str, str]]:

@@ -456,17 +456,18 @@ class Plan(Rebuilt):
             },
             "blocks": dict(self.blocks),
             "key_policy": self.key_policy,
-            **self._mixed(),
+            **self._seldom(),
             "order": self.order,
             "precision": self.precision,
             **asked,
         }
 
-    def _mixed(self) -> dict[str, Any]:
-        """The forms of nodes, and conversions, where there are several."""
+    def _seldom(self) -> dict[str, Any]:
+        """The forms of nodes, and conversions, where there are several; what shares an a part, where something does."""
         forms = {str(number): form for number, form in sorted(self.decided.forms.items())}
         crossings = {str(number): dict(options) for number, options in sorted(self.decided.crossings.items())}
-        return {**({"forms": forms} if forms else {}), **({"crossings": crossings} if crossings else {})}
+        found = {"forms": forms, "crossings": crossings, "sharing": self.decided.sharing}
+        return {name: value for name, value in found.items() if value}
 
     def planned_for(self) -> dict[str, Any]:
         """What the predictions are for: JSON-ready; in files beside the decisions, outside of the identity."""

@@ -23,6 +23,7 @@ from cipherblas.common.schema import (
     record,
     whole,
 )
+from cipherblas.crypto.keys.shared_request import MOST_SECRETS
 from cipherblas.evaluators.slots.values import Order
 from cipherblas.forms.convert.coefficients import MOST_STAGES
 from cipherblas.lang.operands import MAX_LENGTH
@@ -86,6 +87,12 @@ def _choice(value: Any, place: str) -> None:
     _options_of(method)(value["options"], f"options of {method}")
 
 
+def _sharing(value: Any, place: str) -> None:
+    whole(1, MOST_SECRETS)(value, place)
+    if value % 2 == 0:
+        raise FormatError(f"The value of {place} must be odd.", expected="an odd number", got=value)
+
+
 _DECISIONS = record(
     {
         "form": one_of(*get_args(FormName)),
@@ -99,6 +106,7 @@ _DECISIONS = record(
     {
         "asked_error": either(listed(number(0), 1, MOST_RESULTS), number(0)),
         "forms": mapping(one_of(BLOCKS, ROWS), number_text),
+        "sharing": _sharing,
         "crossings": mapping(
             record({}, {"stages": whole(1, MOST_STAGES), "rescales": whole(0, MOST_RESCALES)}), number_text
         ),

@@ -259,6 +259,9 @@ class Search:
             self._tell("a method for each node")
             for candidate in strategy.refined(_fastest_first(worth), self.predictions):
                 scored += self._scored(strategy, candidate)
+            for candidate in strategy.sharing(_fastest_first(scored)):
+                self._tell("refreshes with an a part for several")
+                scored += self._scored(strategy, candidate)
             found += strategy.taken(scored)
         return _fastest_first(found)
 

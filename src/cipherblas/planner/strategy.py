@@ -29,6 +29,11 @@ from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.rlwe.rings import Ring, RingShape
 from cipherblas.runtime.values import Decisions
 
+SHARING = (
+    3,
+    5,
+    7,
+)  # pairs of ciphertexts that share their a part, to try: more take more keys, and little less time
 KEY_POLICIES: tuple[KeyPolicy, ...] = ("direct", "composed", "binary")
 
 
@@ -163,6 +168,15 @@ class Strategy(ABC):
     def refined(self, scored: Sequence[Scored], predictions: Predictions) -> Iterator[Candidate]:
         """More candidates, from what the best ones so far were found to take."""
         return iter(())
+
+    def sharing(self, scored: Sequence[Scored]) -> Iterator[Candidate]:
+        """The best candidate so far with ciphertexts that share their a part where they are refreshed."""
+        best = next((one for one in scored if one.run.keys.encapsulation is not None), None)
+        if best is None or best.run.together < 2 * min(SHARING):
+            return
+        for secrets in SHARING:
+            if best.run.together >= 2 * secrets:
+                yield replace(best.candidate, decisions=replace(best.candidate.decisions, sharing=secrets))
 
     def explained(self, candidate: Candidate) -> Candidate:
         """The candidate that is taken, with what was nearly taken for its nodes."""

@@ -8,6 +8,7 @@ from cipherblas.common.errors import LevelError
 from cipherblas.common.progress import Progress
 from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.rows.worst_case import RowsWorstCase
+from cipherblas.evaluators.slots.shared import SharedWorstCase
 from cipherblas.evaluators.slots.worst_case import WorstCase
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.results import results_of
@@ -34,7 +35,12 @@ def worst_errors(expression: Expression, plan: Plan, progress: Progress | None =
     slots = WorstCase(params, key_policy=plan.key_policy)
     rows = RowsWorstCase(own, key_policy=plan.key_policy)
     elements = None if own is params else lambda: WorstCase(own, key_policy=plan.key_policy)
-    evaluators = Evaluators(lambda: slots, lambda: rows, elements)
+    evaluators = Evaluators(
+        lambda: slots,
+        lambda: rows,
+        elements,
+        lambda secrets: SharedWorstCase(params, secrets, key_policy=plan.key_policy),
+    )
     executor = Executor(evaluators, expression, plan.decided, SymbolicInputs(), progress)
     try:
         results = executor.results()

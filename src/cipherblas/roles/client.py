@@ -27,7 +27,7 @@ from cipherblas.crypto.keys import (
     write_evaluation_keys,
 )
 from cipherblas.crypto.keys.generation import WeightSecrets
-from cipherblas.crypto.keys.request import weight_row
+from cipherblas.crypto.keys.numbers import weight_row
 from cipherblas.forms.form import RowForm, SlotForm
 from cipherblas.rlwe.matrices import rows_format
 from cipherblas.rlwe.matrices.encryption import combined_secrets

@@ -26,6 +26,7 @@ from cipherblas.common.limits import check_available, check_bound, check_whole
 from cipherblas.common.memory import aligned_empty
 from cipherblas.common.progress import Progress
 from cipherblas.crypto.keys import EvaluationKeys, FreshCiphertext
+from cipherblas.crypto.keys.shared import SharedKeys
 from cipherblas.crypto.params import row_parameters
 from cipherblas.distributed.agreement import check_agreement
 from cipherblas.distributed.communicator import Communicator, Sent
@@ -43,6 +44,7 @@ from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.rows.native import RowsNative
 from cipherblas.evaluators.rows.values import Rows
 from cipherblas.evaluators.slots.native import Native
+from cipherblas.evaluators.slots.shared_native import SharedNative
 from cipherblas.forms.form import RowForm, SlotForm
 from cipherblas.lang.operands import Operand
 from cipherblas.rlwe.counts import Counts
@@ -250,9 +252,13 @@ class Server:
             self._ranked = RowsRanks(own, self._keys.of_rows, self.communicator, **options)
             return self._ranked
 
-        return Evaluators(
-            slots, rows, (lambda: Native(own, self._keys.of_rows, **options)) if apart else None
-        )
+        def shared(secrets: int) -> SharedNative:
+            keys, policy = SharedKeys(self._keys, secrets), plan.key_policy
+            own = {"engine": self._engine, "order": plan.order, "key_policy": policy, "encodings": masks}
+            return SharedNative(plan.parameters, keys, **own)
+
+        elements = (lambda: Native(own, self._keys.of_rows, **options)) if apart else None
+        return Evaluators(slots, rows, elements, shared)
 
     def _arrays(self, value: Value) -> Sequence[NDArray[Any]]:
         """The ciphertexts of a result, on rank 0; none on others."""

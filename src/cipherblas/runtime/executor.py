@@ -187,6 +187,7 @@ class Executor:
         fixed_factors: the clear factors that have keys of their own, in the order of the keys' numbers.
         refreshed: the program refreshes, and its ring has limbs for that.
         left: limbs that each result was computed with.
+        together: the most full ciphertexts of a value that was refreshed.
     """
 
     def __init__(
@@ -214,6 +215,7 @@ class Executor:
         self.fixed_factors: list[ClearFactor] = []
         self._choose, self._observed = choose, observed
         self.left: list[int] = []
+        self.together = 0
         self._uses = Tally(id(child) for current in order for child in current.children)
         self._left = self._uses.copy()
         self._kept: dict[int, dict[tuple[str, Hashable], Value]] = {}
@@ -307,6 +309,10 @@ class Executor:
         number = self.number[id(node)]
         self.asked.add(number)
         return self.choices.get(number)
+
+    def refreshed_together(self, ciphertexts: int) -> None:
+        """So many full ciphertexts of a value are refreshed."""
+        self.together = max(self.together, ciphertexts)
 
     def tick(self, done: int = 1) -> None:
         """So much more is done."""

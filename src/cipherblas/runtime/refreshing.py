@@ -47,25 +47,40 @@ def of_a_tensor(run: TensorRun, node: Expression, wish: None) -> Value:
 def _refreshed(
     run: SlotRun, x: Value, node: Expression, held: int | None = None, repeated: bool = False
 ) -> Value:
-    """`TOGETHER` at a time, and in units of the bound, so that slots are up to 1: units are powers of others after
-    some steps, and a refresh takes any scale.
+    """In units of the bound, so that slots are up to 1: units are powers of others after some steps, and a refresh
+    takes any scale. As many pairs at a time as share their a part, where that was decided and ciphertexts are full;
+    `TOGETHER` of what is left.
 
     Args:
         held: slots that hold something, by default all; see `Bootstrapping.packed`.
     """
     bound, twice = node.bound, node.parameters["rounds"] > 1
-    method, factor = bootstrapping_of(run.ev.params), abs(x.unit) / bound
-    if held is not None and not twice:
-        method = method.packed(held, repeated)
+    whole = bootstrapping_of(run.ev.params)
+    method = whole if held is None or twice else whole.packed(held, repeated)
+    factor, sharing = abs(x.unit) / bound, run.run.decisions.sharing
 
     def work(ev: Evaluator, cts: Handles) -> Handles:
         cts = [ev.absorb(ct, factor) for ct in cts]
         return method.refined(ev, cts) if twice else method.run_all(ev, cts)
 
     cts = [ct for row in x.cells for cell in row for ct in cell]
-    whole = len(cts) // TOGETHER * TOGETHER
-    blocks = [cts[start : start + TOGETHER] for start in range(0, whole, TOGETHER)]
-    found = _each(run, "refresh together", work, blocks) + _each(run, "refresh", work, [cts[whole:]])
+    found: Handles = []
+    full = method is whole and not twice
+    run.run.refreshed_together(len(cts) if full else 0)
+    if sharing and full:
+        number = len(cts) // (2 * sharing)
+        shared = run.run.evaluators.shared(sharing)
+
+        def group(index: int) -> Handles:
+            own = cts[2 * sharing * index : 2 * sharing * (index + 1)]
+            return method.run_shared(run.ev, shared, [run.ev.absorb(ct, factor) for ct in own])
+
+        for refreshed in run.ev.alike(number, group, beside=shared):
+            found += refreshed
+        cts = cts[2 * sharing * number :]
+    end = len(cts) // TOGETHER * TOGETHER
+    blocks = [cts[start : start + TOGETHER] for start in range(0, end, TOGETHER)]
+    found += _each(run, "refresh together", work, blocks) + _each(run, "refresh", work, [cts[end:]])
     made = iter(found)
     cells = [[[next(made) for _ in cell] for cell in row] for row in x.cells]
     return replace(x, cells=cells, unit=math.copysign(bound, x.unit))

@@ -41,6 +41,7 @@ class Decisions:
         blocks: block lengths along the axes of a program in blocks; see `lang.graph.Axes`.
         forms: of the computed nodes whose form is another one, by number.
         crossings: options of the conversions of values that are asked for in another form, by the number of the node.
+        sharing: so many pairs of ciphertexts share their a part where they are refreshed; 0 where none do.
     """
 
     form: str
@@ -49,6 +50,7 @@ class Decisions:
     key_policy: KeyPolicy = "direct"
     forms: Mapping[int, str] = field(default_factory=dict)
     crossings: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+    sharing: int = 0
 
     @property
     def every_form(self) -> tuple[str, ...]:

@@ -14,9 +14,10 @@ from cipherblas.crypto.keys.encryption import (
 )
 from cipherblas.crypto.keys.evaluation import EvaluationKeys
 from cipherblas.crypto.keys.generation import make_evaluation_keys, write_evaluation_keys
-from cipherblas.crypto.keys.request import KeyRequest, describe_galois
+from cipherblas.crypto.keys.numbers import RELINEARISE, describe_galois
+from cipherblas.crypto.keys.request import KeyRequest
 from cipherblas.crypto.keys.secret import SecretKey, generate_secret
-from cipherblas.crypto.keys.switching import RELINEARISE, SwitchingKey
+from cipherblas.crypto.keys.switching import SwitchingKey
 
 __all__ = [
     "RELINEARISE",

@@ -16,14 +16,13 @@ from cipherblas.common.memory import Array, aligned_empty, check_memory, in_thre
 from cipherblas.common.progress import Progress
 from cipherblas.crypto import files
 from cipherblas.crypto.keys import storage
-from cipherblas.crypto.keys.request import ROW_KEYS, KeyRequest, describe_galois
+from cipherblas.crypto.keys.numbers import RELINEARISE, ROW_KEYS, describe_galois
+from cipherblas.crypto.keys.request import KeyRequest
 from cipherblas.crypto.keys.streaming import WORD_BYTES, KeyStream, pages
 from cipherblas.crypto.keys.switching import (
-    RELINEARISE,
     StoredKey,
     SwitchingKey,
-    key_shape,
-    parameters_of,
+    shape_of,
 )
 from cipherblas.crypto.params import Parameters, row_parameters
 
@@ -70,7 +69,7 @@ class EvaluationKeys:
         if isinstance(key, StoredKey):
             self._stored[key.galois] = key
             return
-        shape = key_shape(parameters_of(self.params, key.galois), key.limbs)
+        shape = shape_of(self.params, key.galois, key.limbs)
         if key.data.shape != shape:
             raise ShapeError(
                 f"The key for {self._name(key.galois)} has the wrong shape.",
@@ -169,10 +168,7 @@ class EvaluationKeys:
         with self._lock:
             if self.nbytes <= memory:
                 return
-            shapes = {
-                number: key_shape(parameters_of(self.params, number), limbs)
-                for number, limbs in self._limbs().items()
-            }
+            shapes = {number: shape_of(self.params, number, limbs) for number, limbs in self._limbs().items()}
             room = sum(pages(WORD_BYTES * prod(shape)) for shape in shapes.values())
             stream = KeyStream(memory, room, folder)
             for number in list(self._keys):

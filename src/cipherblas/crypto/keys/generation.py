@@ -5,24 +5,38 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
+
 from cipherblas.common.errors import ParameterError
-from cipherblas.common.memory import Array, check_memory
+from cipherblas.common.memory import Array, aligned_empty, check_memory
 from cipherblas.common.progress import Progress
 from cipherblas.crypto import files, randomness
 from cipherblas.crypto.keys import storage
 from cipherblas.crypto.keys.evaluation import EvaluationKeys
-from cipherblas.crypto.keys.request import (
+from cipherblas.crypto.keys.numbers import (
     FROM_ROWS,
+    FROM_SHARED,
     FROM_SPARSE,
+    RELINEARISE,
     ROW_KEYS,
     TO_ROWS,
+    TO_SHARED,
     TO_SPARSE,
-    WEIGHTS,
-    KeyRequest,
     is_of_rows,
+    is_of_weights,
+    place_of,
+    shared_by,
+    shared_number,
 )
+from cipherblas.crypto.keys.request import KeyRequest
 from cipherblas.crypto.keys.secret import SecretKey
-from cipherblas.crypto.keys.switching import RELINEARISE, SwitchingKey, parameters_of, uniform_part
+from cipherblas.crypto.keys.switching import (
+    SwitchingKey,
+    b_parts,
+    parameters_of,
+    shape_of,
+    uniform_part,
+)
 from cipherblas.crypto.params import Parameters
 
 # Gives the polynomial, NTT form at all limbs of Q and P, that the key of a number of `weight_key` switches from.
@@ -39,6 +53,8 @@ def make_switching_key(
     Raises:
         ParameterError: the parameters have no keys for so many limbs.
     """
+    if b_parts(galois):
+        return _shared_key(secret, galois, limbs)
     if is_of_rows(galois):
         return replace(make_switching_key(secret.rows, galois - ROW_KEYS, limbs), galois=galois)
     params = parameters_of(secret.params, galois)
@@ -63,7 +79,7 @@ def make_switching_key(
 def _source(secret: SecretKey, galois: int, weights: WeightSecrets | None) -> Array:
     """What a key switches from, in NTT form, in memory of its own."""
     context = secret.params.context()
-    if galois >= WEIGHTS:
+    if is_of_weights(galois):
         if weights is None:
             raise ParameterError(
                 "Keys of fixed weights cannot be made without the weights.",
@@ -76,6 +92,9 @@ def _source(secret: SecretKey, galois: int, weights: WeightSecrets | None) -> Ar
         return params.context().plaintext(secret.coefficients(), params.limbs, special=True)
     if galois in (FROM_SPARSE, FROM_ROWS):
         return _transformed(_second_secret(secret, galois), secret.params)
+    place = place_of(shared_number(galois), FROM_SHARED)
+    if place is not None:
+        return _transformed(secret.shared_coefficients(place), secret.params)
     ntt = secret.ntt()
     return context.multiply(ntt, ntt) if galois == RELINEARISE else context.automorphism(ntt, galois)
 
@@ -89,6 +108,48 @@ def _transformed(coefficients: Array, params: Parameters) -> Array:
     """A secret in NTT form at all limbs; its coefficients are overwritten."""
     found = params.context().plaintext(coefficients, params.limbs, special=True)
     coefficients.fill(0)
+    return found
+
+
+def _shared_key(secret: SecretKey, number: int, limbs: int) -> SwitchingKey:
+    """A key to the secrets of all places, s_j (`SecretKey.shared_coefficients`), or to their sparse ones, whose b parts
+    share one a part."""
+    params, own, count = parameters_of(secret.params, number), shared_number(number), shared_by(number)
+    params.check_key_limbs(limbs)
+    context, seed = params.context(), randomness.fresh_seed()
+    a = uniform_part(params, seed, limbs)
+    data = aligned_empty(shape_of(secret.params, number, limbs))
+    with secret.held_open():
+        for place in range(count):
+            target = (
+                secret.sparse_coefficients(1 + place)
+                if own == TO_SPARSE
+                else secret.shared_coefficients(place)
+            )
+            switched = _transformed(target, params)
+            source = _shared_source(secret, params, own, place)
+            errors = randomness.noise(context, params.digits(limbs))
+            one = np.asarray(context.switching_key(switched, source, a, errors, limbs))
+            for used in (switched, source, errors):
+                used.fill(0)
+            data[place // 2, :, place % 2] = one[:, 0]
+        data[-1, :, 1] = one[:, 1]
+    return SwitchingKey(number, limbs, seed, data)
+
+
+def _shared_source(secret: SecretKey, params: Parameters, number: int, place: int) -> Array:
+    """What the b part of a place switches from, in NTT form, in memory of its own."""
+    joined = place_of(number, TO_SHARED)
+    if joined is not None:
+        own = secret.ntt()
+        return own.copy() if joined == place else np.zeros_like(own)
+    if number == FROM_SPARSE:
+        return _transformed(secret.sparse_coefficients(1 + place), params)
+    own = _transformed(secret.shared_coefficients(place), params)
+    if number == TO_SPARSE:
+        return own
+    found = params.context().automorphism(own, number)
+    own.fill(0)
     return found
 
 

@@ -6,65 +6,22 @@ import functools
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from cipherblas.common.errors import FormatError, ParameterError
+from cipherblas.common.errors import ParameterError
+from cipherblas.crypto.keys.numbers import (
+    FROM_ROWS,
+    FROM_SPARSE,
+    ROW_KEYS,
+    TO_ROWS,
+    TO_SPARSE,
+    WEIGHTS,
+    is_of_rows,
+    is_of_weights,
+    is_secrets,
+    shared_by,
+)
+from cipherblas.crypto.keys.shared_request import SharedRequest
 from cipherblas.crypto.params import ROW_LIMBS, Parameters, descending, encapsulating, row_parameters
-
-# Numbers of the keys of sparse-secret encapsulation, and of those between the rings of rows and of slots, above every
-# Galois element.
-TO_SPARSE, FROM_SPARSE = 1 << 31, (1 << 31) + 1
-TO_ROWS, FROM_ROWS = (1 << 31) + 2, (1 << 31) + 3
-_SECRETS = {
-    TO_SPARSE: "to the sparse secret",
-    FROM_SPARSE: "from the sparse secret",
-    TO_ROWS: "to the ring of rows",
-    FROM_ROWS: "from the ring of rows",
-}
-_OPTIONAL = ("encapsulation", "crossing", "rows")  # fields of a file
-# Numbers of keys for the secrets of fixed weights, above these: the factor, then its row.
-WEIGHTS = 1 << 32
-_ROWS = 1 << 24
-# Numbers of the keys of the ring of rows, above these: their own numbers follow.
-ROW_KEYS = 1 << 34
-
-
-def weight_key(factor: int, row: int) -> int:
-    """The number of the key from row `row` of (integer factor) · (secrets of a shared-a batch) to the secret."""
-    return WEIGHTS + factor * _ROWS + row
-
-
-def weight_row(number: int) -> tuple[int, int]:
-    """(factor, row) of a number of `weight_key`."""
-    return divmod(number - WEIGHTS, _ROWS)
-
-
-def is_of_rows(number: int) -> bool:
-    """Whether a key is one of the ring of rows, whose own number is what it has above `ROW_KEYS`."""
-    return ROW_KEYS <= number < 2 * ROW_KEYS
-
-
-def describe_galois(galois: int, n: int) -> str:
-    """A Galois element in words: the rotation step, conjugation, or both."""
-    if is_of_rows(galois):
-        own = galois - ROW_KEYS
-        return f"{describe_galois(own, n) if own else 'relinearisation'} in the ring of rows"
-    if galois >= WEIGHTS:
-        factor, row = weight_row(galois)
-        return f"row {row} of fixed factor {factor}"
-    if galois in _SECRETS:
-        return f"the switch {_SECRETS[galois]}"
-    order = 2 * n
-    element = 1
-    for step in range(n // 2):
-        if element == galois:
-            step = step if step <= n // 4 else step - n // 2
-            return f"rotation by {step} (Galois element {galois})"
-        if order - element == galois:
-            after = f" after rotation by {step}" if step else ""
-            return f"conjugation{after} (Galois element {galois})"
-        element = element * 5 % order
-    return f"Galois element {galois}"
 
 
 @dataclass
@@ -78,6 +35,7 @@ class KeyRequest:
         encapsulation: limbs to which a modulus is raised under the sparse secret, or None for no such keys.
         crossing: keys between the ring of rows and that of slots, in both directions.
         rows: the keys of the ring of rows, where that is another one.
+        shared: those of ciphertexts that share their a part.
     """
 
     galois: dict[int, int] = field(default_factory=dict)
@@ -86,6 +44,7 @@ class KeyRequest:
     encapsulation: int | None = None
     crossing: bool = False
     rows: KeyRequest | None = None
+    shared: SharedRequest | None = None
 
     def need_relinearise(self, limbs: int) -> None:
         """Ask for a relinearisation key that serves `limbs` limbs."""
@@ -103,21 +62,25 @@ class KeyRequest:
         galois, weights = larger(self.galois, other.galois), larger(self.weights, other.weights)
         raised = most(self.encapsulation, other.encapsulation)
         rows = [one for one in (self.rows, other.rows) if one is not None]
+        shared = [one for one in (self.shared, other.shared) if one is not None]
         return KeyRequest(
             *(galois, most(self.relinearise, other.relinearise), weights, raised),
             *(self.crossing or other.crossing, functools.reduce(KeyRequest.joined, rows) if rows else None),
+            functools.reduce(SharedRequest.joined, shared) if shared else None,
         )
 
     @classmethod
     def of_limbs(cls, limbs: Mapping[int, int], relinearise: int) -> KeyRequest:
         """The request of keys by number, `relinearise` being that of the relinearisation key."""
-        own = {number: count for number, count in sorted(limbs.items()) if not is_of_rows(number)}
+        shared = {number: count for number, count in limbs.items() if shared_by(number)}
         rows = {number - ROW_KEYS: count for number, count in limbs.items() if is_of_rows(number)}
-        galois = {n: count for n, count in own.items() if n < WEIGHTS and n not in _SECRETS}
-        weights = {number: count for number, count in own.items() if number >= WEIGHTS}
+        own = {number: count for number, count in sorted(limbs.items()) if number < ROW_KEYS}
+        weights = {number: count for number, count in own.items() if is_of_weights(number)}
+        galois = {n: count for n, count in own.items() if n not in weights and not is_secrets(n)}
         return cls(
             *(galois, galois.pop(relinearise, None), weights, own.get(FROM_SPARSE), FROM_ROWS in own),
             cls.of_limbs(rows, relinearise) if rows else None,
+            SharedRequest.of_limbs(shared),
         )
 
     def limbs_by_number(self, relinearise: int) -> dict[int, int]:
@@ -128,6 +91,7 @@ class KeyRequest:
         last |= {TO_ROWS: ROW_LIMBS, FROM_ROWS: ROW_LIMBS} if self.crossing else {}
         rows = {} if self.rows is None else self.rows.limbs_by_number(relinearise)
         last |= {ROW_KEYS + number: limbs for number, limbs in rows.items()}
+        last |= {} if self.shared is None else self.shared.limbs_by_number()
         return {**first, **dict(sorted(self.galois.items())), **dict(sorted(self.weights.items())), **last}
 
     def numbers_by_limbs(self) -> Counter[int]:
@@ -138,20 +102,22 @@ class KeyRequest:
 
     def __len__(self) -> int:
         alone = (self.relinearise is not None) + 2 * (self.encapsulation is not None) + 2 * self.crossing
-        return len(self.galois) + len(self.weights) + alone + len(self.rows or ())
+        return len(self.galois) + len(self.weights) + alone + len(self.rows or ()) + len(self.shared or ())
 
     def nbytes(self, params: Parameters) -> int:
         """Bytes of these keys in memory, packed where the primes allow it; a file holds the b parts alone."""
         main = sum(number * params.key_bytes(limbs) for limbs, number in self.numbers_by_limbs().items())
         main += 0 if self.encapsulation is None else encapsulating(params).key_bytes(1)
         main += descending(params).key_bytes(ROW_LIMBS) if self.crossing else 0
+        main += 0 if self.shared is None else self.shared.nbytes(params)
         return main + (0 if self.rows is None else self.rows.nbytes(row_parameters(params)))
 
     def check(self, params: Parameters) -> None:
         """Raise ParameterError unless these keys exist for `params`."""
         if len(self) and not params.special_limbs:
             raise ParameterError("Key switching needs special primes.", expected="at least one", got=0)
-        for element, limbs in self.galois.items():
+        shared = () if self.shared is None else self.shared.galois.items()
+        for element, limbs in (*self.galois.items(), *shared):
             if not 1 < element < 2 * params.n or element % 2 == 0:
                 raise ParameterError(
                     "There is no such Galois element.",
@@ -172,6 +138,8 @@ class KeyRequest:
             descending(params)
         if self.rows is not None:
             self.rows.check(row_parameters(params))
+        if self.shared is not None:
+            self.shared.check(params)
         for number, limbs in self.weights.items():
             if not WEIGHTS <= number < 2 * WEIGHTS:
                 raise ParameterError(
@@ -180,61 +148,3 @@ class KeyRequest:
                     got=number,
                 )
             params.check_key_limbs(limbs)
-
-    def to_dict(self) -> dict[str, Any]:
-        """A JSON-ready dictionary; `from_dict` is the inverse."""
-        values = {
-            "galois": [list(item) for item in sorted(self.galois.items())],
-            "relinearise": self.relinearise,
-            "weights": [list(item) for item in sorted(self.weights.items())],
-        }
-        if self.encapsulation is not None:
-            values["encapsulation"] = self.encapsulation
-        if self.crossing:
-            values["crossing"] = True
-        return values if self.rows is None else {**values, "rows": self.rows.to_dict()}
-
-    @classmethod
-    def from_dict(cls, values: Any) -> KeyRequest:
-        """Rebuild from `to_dict`; FormatError for anything else."""
-
-        def count(value: Any) -> int:
-            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-                raise FormatError(
-                    "A key request must hold whole numbers from 0 on.", expected="whole numbers", got=value
-                )
-            return value
-
-        def by_number(pairs: Any) -> dict[int, int]:
-            if not isinstance(pairs, list) or not all(
-                isinstance(pair, list) and len(pair) == 2 for pair in pairs
-            ):
-                raise FormatError(
-                    "A key request must list pairs of a number and limbs.",
-                    expected="pairs of a number and limbs",
-                    got=pairs,
-                )
-            return {count(number): count(limbs) for number, limbs in pairs}
-
-        fields = {"galois", "relinearise", "weights"}
-        if not isinstance(values, Mapping) or set(values) - set(_OPTIONAL) != fields:
-            raise FormatError(
-                "A key request has the wrong fields.", expected="galois, relinearise and weights", got=values
-            )
-        relinearise, raised, crossing = (
-            values["relinearise"],
-            values.get("encapsulation"),
-            values.get("crossing", False),
-        )
-        if not isinstance(crossing, bool):
-            raise FormatError(
-                "The field crossing must be true or false.", expected="true or false", got=crossing
-            )
-        return cls(
-            by_number(values["galois"]),
-            None if relinearise is None else count(relinearise),
-            by_number(values["weights"]),
-            None if raised is None else count(raised),
-            crossing,
-            cls.from_dict(values["rows"]) if "rows" in values else None,
-        )

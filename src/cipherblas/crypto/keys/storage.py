@@ -7,6 +7,7 @@ replaced last, and parts of an earlier set are removed only then. An interrupted
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 import shutil
@@ -20,24 +21,29 @@ from cipherblas.common.errors import CipherblasError, FormatError, MismatchError
 from cipherblas.common.memory import in_threads
 from cipherblas.common.progress import Progress, Steps
 from cipherblas.crypto import files, randomness
-from cipherblas.crypto.keys.request import (
+from cipherblas.crypto.keys.numbers import (
     FROM_ROWS,
+    FROM_SHARED,
     FROM_SPARSE,
+    RELINEARISE,
     ROW_KEYS,
     TO_ROWS,
+    TO_SHARED,
     TO_SPARSE,
-    WEIGHTS,
-    KeyRequest,
     is_of_rows,
+    is_of_weights,
+    place_of,
+    shared_by,
+    shared_number,
     weight_row,
 )
+from cipherblas.crypto.keys.request import KeyRequest
+from cipherblas.crypto.keys.shared_request import check_secrets
 from cipherblas.crypto.keys.switching import (
-    RELINEARISE,
     StoredKey,
     SwitchingKey,
-    key_shape,
     parameters_of,
-    unpack,
+    stored_shape,
 )
 from cipherblas.crypto.params import ROW_LIMBS, Parameters
 
@@ -62,9 +68,15 @@ class Owner(NamedTuple):
 
 
 def _tensor_name(galois: int) -> str:
+    if shared_by(galois):
+        return f"shared-{shared_by(galois)}-{_tensor_name(shared_number(galois))}"
+    for first, name in ((TO_SHARED, "to-place"), (FROM_SHARED, "from-place")):
+        place = place_of(galois, first)
+        if place is not None:
+            return f"{name}-{place}"
     if is_of_rows(galois):
         return f"rows-{_tensor_name(galois - ROW_KEYS)}"
-    if galois >= WEIGHTS:
+    if is_of_weights(galois):
         return "weights-{}-{}".format(*weight_row(galois))
     return _NAMES.get(galois, f"galois-{galois}")
 
@@ -98,10 +110,7 @@ def save(
     def write_part(file: Path, part: int) -> None:
         made = [key(element, limbs[element]) for element in groups[part]]
         seeds = np.frombuffer(b"".join(one.seed for one in made), np.uint8)
-        tensors = {
-            _tensor_name(one.galois): unpack(parameters_of(params, one.galois), one.data[:, 0])
-            for one in made
-        }
+        tensors = {_tensor_name(one.galois): one.stored(params) for one in made}
         tensors["seeds"] = seeds.reshape(len(made), randomness.SEED_BYTES)
         listed = [[one.galois, one.limbs] for one in made]
         header = {**owner._asdict(), "set": set_name, "part": part, "keys": listed}
@@ -131,9 +140,7 @@ def save(
 
 def _stored_bytes(params: Parameters, number: int, limbs: int) -> int:
     """Of a key in its file."""
-    params = parameters_of(params, number)
-    residues = params.digits(limbs) * (limbs + params.special_limbs) * params.n
-    return 8 * residues + randomness.SEED_BYTES
+    return 8 * math.prod(stored_shape(params, number, limbs)) + randomness.SEED_BYTES
 
 
 def _groups(params: Parameters, limbs: Mapping[int, int], part_bytes: int) -> list[list[int]]:
@@ -192,7 +199,7 @@ def open_keys(
                 f"{target} is a manifest: keys are loaded from its directory.",
                 expected=f"its directory {target.parent}",
             )
-        return reader.parameters, owner, _stored_keys(reader)
+        return reader.parameters, owner, _whole(reader, _stored_keys(reader))
     with opened(target / MANIFEST) as manifest:
         found, header = manifest.parameters, manifest.header
         owner = _owner(manifest)
@@ -215,7 +222,23 @@ def open_keys(
                 got=there,
             )
         stored += _stored_keys(reader)
-    return found, owner, stored
+    return found, owner, _whole(manifest, stored)
+
+
+def _whole(reader: files.Reader, stored: list[StoredKey]) -> list[StoredKey]:
+    """The keys of all parts, if none is missing of those that belong together."""
+    with _listed_well(reader.path):
+        KeyRequest.of_limbs({key.galois: key.limbs for key in stored}, RELINEARISE).check(reader.parameters)
+    return stored
+
+
+@contextlib.contextmanager
+def _listed_well(path: str) -> Iterator[None]:
+    """What refuses a list of keys is a damaged file."""
+    try:
+        yield
+    except ParameterError as error:
+        raise FormatError(f"{path} has a wrong list of keys: {error}") from error
 
 
 def _owner(reader: files.Reader) -> Owner:
@@ -229,15 +252,19 @@ def _stored_keys(reader: files.Reader) -> list[StoredKey]:
     pairs = [pair for pair in listed if isinstance(pair, list) and len(pair) == 2]
     whole = [pair for pair in pairs if all(type(number) is int and number >= 0 for number in pair)]
     by_element: dict[int, int] = {pair[0]: pair[1] for pair in whole}
-    wrong = any(by_element.get(number, limbs) != limbs for number, limbs in _FIXED_LIMBS.items())
+    wrong = any(
+        _FIXED_LIMBS.get(shared_number(number), limbs) != limbs for number, limbs in by_element.items()
+    )
     if len(by_element) != len(listed) or wrong:
         raise FormatError(
             f"{reader.path} has a damaged list of keys.", expected="[element, limbs], each once", got=listed
         )
-    try:
-        KeyRequest.of_limbs(by_element, RELINEARISE).check(reader.parameters)
-    except ParameterError as error:
-        raise FormatError(f"{reader.path} has a wrong list of keys: {error}") from error
+    others = {number: limbs for number, limbs in by_element.items() if not shared_by(number)}
+    with _listed_well(reader.path):
+        KeyRequest.of_limbs(others, RELINEARISE).check(reader.parameters)
+        for number in by_element.keys() - others.keys():  # of a set that may be in several parts
+            check_secrets(shared_by(number))
+            parameters_of(reader.parameters, number).check_key_limbs(by_element[number])
     if set(reader.tensors) != {"seeds", *map(_tensor_name, by_element)}:
         raise FormatError(
             f"{reader.path} holds other tensors than its keys have.",
@@ -248,8 +275,7 @@ def _stored_keys(reader: files.Reader) -> list[StoredKey]:
     seeds = reader.read("seeds")
     stored = []
     for (element, limbs), seed in zip(by_element.items(), seeds, strict=True):
-        params = parameters_of(reader.parameters, element)
-        digits, _, rows, _ = key_shape(params, limbs)
-        reader.expect(_tensor_name(element), np.uint64, (digits, rows, params.n))
+        shape = stored_shape(reader.parameters, element, limbs)
+        reader.expect(_tensor_name(element), np.uint64, shape)
         stored.append(StoredKey(element, limbs, seed.tobytes(), reader, _tensor_name(element)))
     return stored

@@ -12,15 +12,22 @@ from cipherblas.common.errors import FormatError
 from cipherblas.common.memory import Array, aligned_empty
 from cipherblas.common.pickles import Rebuilt
 from cipherblas.crypto import files, randomness
-from cipherblas.crypto.keys.request import TO_ROWS, TO_SPARSE, is_of_rows
+from cipherblas.crypto.keys.numbers import (
+    FROM_SHARED,
+    TO_ROWS,
+    TO_SPARSE,
+    is_of_rows,
+    place_of,
+    shared_by,
+    shared_number,
+)
 from cipherblas.crypto.params import Parameters, descending, encapsulating, row_parameters
-
-RELINEARISE = 0  # stands for the relinearisation key where others are named by their Galois element
 
 
 def parameters_of(params: Parameters, number: int) -> Parameters:
     """Those that a key of these parameters is made with: keys to the sparse secret and to that of rows have their own,
     and so has the ring of rows."""
+    number = shared_number(number)
     if is_of_rows(number):
         return row_parameters(params)
     if number == TO_ROWS:
@@ -31,6 +38,25 @@ def parameters_of(params: Parameters, number: int) -> Parameters:
 def key_shape(params: Parameters, limbs: int) -> tuple[int, int, int, int]:
     """Shape of a switching key for `limbs` limbs in memory: (digits, 2, limbs + k, words of a limb)."""
     return params.digits(limbs), 2, limbs + params.special_limbs, params.key_words
+
+
+def shape_of(params: Parameters, number: int, limbs: int) -> tuple[int, ...]:
+    """Shape of a key in memory: `key_shape` for its parameters, of keys with several b parts two components in each of
+    ⌈(r + 1)/2⌉, the a part last."""
+    shape, parts = key_shape(parameters_of(params, number), limbs), b_parts(number)
+    return (parts // 2 + 1, *shape) if parts else shape
+
+
+def stored_shape(params: Parameters, number: int, limbs: int) -> tuple[int, ...]:
+    """Shape of the b parts of a key in a file: (digits, limbs + k, N), of several with their number before."""
+    own, parts = parameters_of(params, number), b_parts(number)
+    digits, _, rows, _ = key_shape(own, limbs)
+    return (parts, digits, rows, own.n) if parts else (digits, rows, own.n)
+
+
+def b_parts(number: int) -> int:
+    """How many b parts there are to one a part: r of a key to all secrets of a shared a part; 0 of ordinary keys."""
+    return 0 if place_of(shared_number(number), FROM_SHARED) is not None else shared_by(number)
 
 
 def pack(params: Parameters, limbs: Array) -> Array:
@@ -70,16 +96,24 @@ class SwitchingKey(Rebuilt):
     """One switching key in memory.
 
     Attributes:
-        galois: the Galois element it serves, RELINEARISE, or one of the numbers of `cipherblas.crypto.keys.request`.
+        galois: the Galois element it serves, RELINEARISE, or one of the numbers of `cipherblas.crypto.keys.numbers`.
         limbs: it serves ciphertexts of at most so many limbs.
         seed: public seed of the a parts.
-        data: uint64 of `key_shape`, Montgomery form, components b and a, packed.
+        data: uint64 of `shape_of`, Montgomery form, components b and a, packed.
     """
 
     galois: int
     limbs: int
     seed: bytes = field(repr=False)
     data: Array = field(repr=False)
+
+    def stored(self, params: Parameters) -> Array:
+        """The b parts as they are in a file: uint64 of `stored_shape`."""
+        own = parameters_of(params, self.galois)
+        if not b_parts(self.galois):
+            return unpack(own, self.data[:, 0])
+        components = unpack(own, self.data.swapaxes(1, 2))  # of each pair
+        return components.reshape(-1, *components.shape[2:])[:-1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,14 +162,16 @@ class StoredKey:
         params = parameters_of(self.reader.parameters, self.galois)
         b = self.reader.read(self.tensor)
         moduli = np.array([*params.q[: self.limbs], *params.p], np.uint64)
-        if (b.max(axis=2) >= moduli).any():
+        if (b.max(axis=-1) >= moduli).any():
             raise FormatError(
                 f"{self.reader.path} is damaged: a residue of {self.tensor} is not below its modulus."
             )
-        data = place(key_shape(params, self.limbs))
-        data[:, 0] = pack(params, b)
+        data = place(shape_of(self.reader.parameters, self.galois, self.limbs))
+        pairs = data.reshape(-1, *key_shape(params, self.limbs))
+        for number, part in enumerate(b.reshape(-1, *b.shape[-3:])):
+            pairs[number // 2, :, number % 2] = pack(params, part)
         del b
-        data[:, 1] = pack(params, uniform_part(params, self.seed, self.limbs))
+        pairs[-1, :, 1] = pack(params, uniform_part(params, self.seed, self.limbs))
         return SwitchingKey(self.galois, self.limbs, self.seed, data)
 
 
@@ -143,12 +179,11 @@ def _carried(
     galois: int, limbs: int, seed: bytes, params: Parameters, path: str, tensor: str, array: Array
 ) -> StoredKey:
     """The key that a pickle carried, of the shape that the reader of a file asks for."""
-    own = parameters_of(params, galois)
-    digits, _, rows, _ = key_shape(own, limbs)
-    if array.dtype != np.uint64 or array.shape != (digits, rows, own.n):
+    shape = stored_shape(params, galois, limbs)
+    if array.dtype != np.uint64 or array.shape != shape:
         raise FormatError(
             f"The tensor {tensor} of {path} has the wrong type or shape.",
-            expected=f"uint64 {(digits, rows, own.n)}",
+            expected=f"uint64 {shape}",
             got=f"{array.dtype} {array.shape}",
         )
     return StoredKey(galois, limbs, seed, CarriedTensor(params, path, array), tensor)

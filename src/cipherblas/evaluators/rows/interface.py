@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from cipherblas import _core
 from cipherblas.common.errors import LevelError, MismatchError, MissingKeyError, ShapeError
 from cipherblas.common.work import Work
-from cipherblas.crypto.keys.request import KeyRequest, describe_galois, weight_key
+from cipherblas.crypto.keys.numbers import describe_galois, weight_key
+from cipherblas.crypto.keys.request import KeyRequest
 from cipherblas.evaluators.rows.values import Batch, ClearFactor, Encryption, Part, Rows
 from cipherblas.evaluators.slots.values import Ledger
 from cipherblas.rlwe.costs import (

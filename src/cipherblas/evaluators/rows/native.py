@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cipherblas.common.errors import MismatchError, MissingKeyError, RangeError
 from cipherblas.common.memory import aligned_empty
-from cipherblas.crypto.keys.request import weight_key
+from cipherblas.crypto.keys.numbers import weight_key
 from cipherblas.crypto.params import Parameters
 from cipherblas.engines.cpu import CpuEngine
 from cipherblas.engines.protocol import Ciphertext, Engine, Key, Matrix

@@ -109,6 +109,12 @@ class Bookkeeper:
         if sibling._raised_limbs is not None:
             self._raised_limbs = max(sibling._raised_limbs, self._raised_limbs or 0)
 
+    def beside(self, other: Bookkeeper) -> None:
+        """Take the ledger and the encodings of another evaluator of the same run and ring."""
+        self.ledger, self.work = other.ledger, other.work
+        self._booking, self._encoded, self._encoded_anew = other._booking, other._encoded, other._encoded_anew
+        self._encoded_bytes, self._encoding_budgets = other._encoded_bytes, other._encoding_budgets
+
     # ---- keys ----
 
     def galois_element(self, step: int) -> int:

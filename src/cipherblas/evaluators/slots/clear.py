@@ -36,6 +36,14 @@ def coefficients_of(slots: Slots) -> NDArray[np.float64]:
     return np.asarray((np.fft.fft(values) / n * np.exp(-1j * np.pi / n * np.arange(n))).real)
 
 
+def _summed(lefts: Sequence[Slots], rights: Sequence[Slots], accumulator: Slots | None) -> Slots:
+    """Σ left ⊙ right, added to an accumulator in place."""
+    total = np.zeros_like(rights[0]) if accumulator is None else accumulator
+    for left, right in zip(lefts, rights, strict=True):
+        total += left * right
+    return total
+
+
 class Clear(Evaluator):
     """Exact slots in the clear. With `available` given, an operation whose key was not declared raises."""
 
@@ -49,7 +57,7 @@ class Clear(Evaluator):
         return self.fresh(slots, bound=float(np.abs(slots).max()) if bound is None else bound, limbs=limbs)
 
     def _rotated(self, data: Slots, step: int) -> Slots:
-        return np.conj(data) if step == CONJUGATE else np.roll(data, -step)
+        return np.conj(data) if step == CONJUGATE else np.roll(data, -step, axis=-1)
 
     def _joined_data(self, parts: Sequence[Any], inner: Any, limbs: int) -> Any:
         coefficients = np.zeros((inner.n, self.n // inner.n))
@@ -76,28 +84,25 @@ class Clear(Evaluator):
         rescale: bool,
         order: str | None,
     ) -> list[Any]:
-        results = [np.zeros(self.slots, dtype=np.complex128) for _ in range(outputs)]
+        results = [np.zeros_like(sources[0]) for _ in range(outputs)]
         for term in terms:
             rotated = self._rotated(sources[term.source], term.step)
             results[term.output] += rotated if term.plain is None else term.plain.values() * rotated
         return results
 
     def _product_data(self, lefts: Sequence[Any], rights: Sequence[Any], accumulator: Any) -> Any:
-        total = np.zeros(self.slots, dtype=np.complex128) if accumulator is None else accumulator
-        for left, right in zip(lefts, rights, strict=True):
-            total += left * right
-        return total
+        return _summed(lefts, rights, accumulator)
 
     def _plain_product_data(
         self, plains: Sequence[Plain], scale: float, cts: Sequence[Any], accumulator: Any, limbs: int
     ) -> Any:
-        return self._product_data([plain.values() for plain in plains], cts, accumulator)
+        return _summed([plain.values() for plain in plains], cts, accumulator)
 
     def _weighted_sums_data(
         self, groups: Sequence[WeightGroup], scale: float, cts: Sequence[Any], limbs: int
     ) -> list[Any]:
         return [
-            self._product_data(
+            _summed(
                 [group.build(term) for term in range(len(group.sources))],
                 [cts[source] for source in group.sources],
                 None,

@@ -14,7 +14,7 @@ from cipherblas.common.errors import MismatchError, MissingKeyError
 from cipherblas.common.limits import RUN_BYTES
 from cipherblas.common.memory import aligned_empty
 from cipherblas.crypto.keys.evaluation import EvaluationKeys, RowKeys
-from cipherblas.crypto.keys.request import FROM_ROWS, FROM_SPARSE, TO_ROWS, TO_SPARSE
+from cipherblas.crypto.keys.numbers import FROM_ROWS, FROM_SPARSE, TO_ROWS, TO_SPARSE
 from cipherblas.crypto.params import ROW_LIMBS, Parameters, descending, encapsulating
 from cipherblas.engines.cpu import CpuEngine
 from cipherblas.engines.encodings import EncodeCache, Encodings, WeightStore

@@ -13,22 +13,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from cipherblas.common.errors import MismatchError, MissingKeyError, ShapeError
-from cipherblas.common.memory import aligned_empty
-from cipherblas.crypto.keys.request import FROM_SPARSE, TO_SPARSE
-from cipherblas.crypto.keys.shared import SharedKeys, SharedRequest, check_secrets
-from cipherblas.crypto.params import Parameters, encapsulating
-from cipherblas.engines.encodings import Encodings
-from cipherblas.engines.protocol import Engine, Words
+from cipherblas.common.errors import MismatchError, ShapeError
+from cipherblas.crypto.keys.request import KeyRequest
+from cipherblas.crypto.keys.shared_request import SharedRequest, check_secrets
+from cipherblas.evaluators.slots.clear import Clear
 from cipherblas.evaluators.slots.interface import Evaluator
-from cipherblas.evaluators.slots.native import Native, constant_at
-from cipherblas.evaluators.slots.scales import Numbers, NumberSumData
 from cipherblas.evaluators.slots.symbolic import Symbolic
-from cipherblas.evaluators.slots.values import Ct, Plain
+from cipherblas.evaluators.slots.values import Ct
+from cipherblas.evaluators.slots.worst_case import Worst, WorstCase
 from cipherblas.rlwe.costs import Costs
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.noise import worst
@@ -67,6 +64,7 @@ class SharedCosts(Costs):
 
     def raising(self, counts: Counts, limbs: int) -> None:
         super().raising(counts, limbs)
+        counts.modulus_raises += self._secrets - 1
         counts.ntt_limbs += 2 * (self._pairs - 1) * (1 + limbs)
 
     def scaling(self, counts: Counts, components: int, limbs: int) -> None:
@@ -104,19 +102,18 @@ class Shared(Evaluator):
         return super()._handle_bytes(components, limbs) * (self.secrets + 1) // 2
 
     @property
-    def shared_request(self) -> SharedRequest:
-        """The keys that the operations so far needed."""
-        own = self.request
-        return SharedRequest(
-            *(self.secrets, own.galois, own.encapsulation), self._joining or None, self._parting or None
-        )
+    def request(self) -> KeyRequest:
+        """The evaluation keys that the operations so far needed, which are those of a `SharedRequest` alone."""
+        ends = self._raised_limbs, self._joining or None, self._parting or None
+        found = SharedRequest(self.secrets, dict(self._galois_limbs), *ends)
+        return KeyRequest(shared=found if len(found) else None)
 
     # ---- conversions ----
 
-    def _check_joining_keys(self, limbs: int) -> None:
+    def _check_joining_keys(self, limbs: int, number: int) -> None:
         """Raise MissingKeyError where they are not there."""
 
-    def _check_parting_keys(self, limbs: int) -> None:
+    def _check_parting_keys(self, limbs: int, number: int) -> None:
         """The same of the other direction."""
 
     def _shared_data(self, datas: Sequence[Any], limbs: int) -> Any:
@@ -150,7 +147,7 @@ class Shared(Evaluator):
                     got=f"{ct.components} of {ct.limbs}",
                 )
         limbs = first.limbs
-        self._check_joining_keys(limbs)
+        self._check_joining_keys(limbs, len(cts))
         self._joining = max(self._joining, limbs)
         assert isinstance(self.costs, SharedCosts)
         self.costs.joining(self.counts, limbs, len(cts))
@@ -175,7 +172,7 @@ class Shared(Evaluator):
             raise ShapeError(
                 "A shared ciphertext has not so many parts.", expected=f"1 to {self.secrets}", got=number
             )
-        self._check_parting_keys(x.limbs)
+        self._check_parting_keys(x.limbs, number)
         self._parting = max(self._parting, x.limbs)
         assert isinstance(self.costs, SharedCosts)
         self.costs.parting(self.counts, x.limbs, number)
@@ -208,146 +205,34 @@ class SharedSymbolic(Shared, Symbolic):
         self._share(secrets)
 
 
-class SharedNative(Shared, Native):
-    """The real run: data are uint64 (r + 1, limbs, N), b_1, …, b_r, a.
+class SharedClear(Shared, Clear):
+    """The slots of all messages in the clear: data are complex (r, S)."""
 
-    Args:
-        keys: of a `SharedRequest`.
-        engine: that of the ordinary evaluator whose ciphertexts are converted.
-
-    Raises:
-        MismatchError: the keys belong to other parameters.
-    """
-
-    def __init__(
-        self,
-        params: Parameters,
-        keys: SharedKeys,
-        *,
-        engine: Engine | None = None,
-        encodings: Encodings | None = None,
-    ) -> None:
-        super().__init__(params, None, engine=engine, encodings=encodings)
-        if keys.params != params:
-            raise MismatchError(
-                "The shared keys belong to other parameters.",
-                expected=params.fingerprint()[:12],
-                got=keys.params.fingerprint()[:12],
-            )
-        self._share(keys.request.secrets)
-        self._shared_keys = keys
-
-    # ---- keys ----
-
-    def _check_rotation_key(self, element: int, step: int, limbs: int) -> None:
-        self._shared_keys.get(element, limbs)
-
-    def _rotation_key(self, step: int, limbs: int) -> Any:
-        return self.engine.upload_key(self._shared_keys.get(self.galois_element(step), limbs))
-
-    def _check_encapsulation_keys(self, limbs: int) -> None:
-        self._shared_keys.get(TO_SPARSE, 1)
-        self._shared_keys.get(FROM_SPARSE, limbs)
-
-    def _check_joining_keys(self, limbs: int) -> None:
-        self._shared_keys.to_join(limbs)
-
-    def _check_parting_keys(self, limbs: int) -> None:
-        self._shared_keys.to_part(limbs)
-
-    def _check_crossing_keys(self) -> None:
-        raise MissingKeyError(
-            "Ciphertexts that share their a part have no way to the ring of rows.",
-            expected="ordinary ciphertexts",
-            got="shared",
-        )
-
-    # ---- data ----
-
-    def _switched(self, engine: Engine, x: Any, key: Words) -> Any:
-        """Under the secrets that a shared key switches to."""
-        uploaded = engine.upload_key(key)
-        return engine.linear_transform([x], [(0, 0, 1, 0, -1)], [uploaded], [], 1, False, "limb")[0]
-
-    def _raise_data(self, data: Any, limbs: int) -> Any:
-        small = self.engine.beside(encapsulating(self._parameters))
-        sparse = self._switched(small, data, self._shared_keys.get(TO_SPARSE, 1))
-        return self._switched(
-            self.engine, self.engine.raised(sparse, limbs), self._shared_keys.get(FROM_SPARSE, limbs)
-        )
+    def __init__(self, ring: Ring, secrets: int, **options: Any) -> None:
+        super().__init__(ring, **options)
+        self._share(secrets)
 
     def _shared_data(self, datas: Sequence[Any], limbs: int) -> Any:
-        sources = []
-        for place, data in enumerate(datas):
-            words = aligned_empty((self.secrets + 1, limbs, self.n))
-            words.fill(0)
-            words[[place, -1]] = self.engine.download(data)
-            sources.append(self.engine.upload(words))
-        keys = [self.engine.upload_key(key) for key in self._shared_keys.to_join(limbs)[: len(datas)]]
-        terms = [(0, place, 1, place, -1) for place in range(len(datas))]
-        return self.engine.linear_transform(sources, terms, keys, [], 1, False, "limb")[0]
-
-    def _parts_data(self, data: Any, number: int, limbs: int) -> Sequence[Any]:
-        words, last = self.engine.download(data), self.secrets
-        sources = [self.engine.upload(words[place :: last - place][:2]) for place in range(number)]
-        keys = [self.engine.upload_key(key) for key in self._shared_keys.to_part(limbs)[:number]]
-        terms = [
-            (place, place, 1, place, -1) for place in range(number)
-        ]  # one decomposition, of the a part of all
-        return self.engine.linear_transform(sources, terms, keys, [], number, False, "limb")
-
-    def _plain_product_data(
-        self, plains: Sequence[Plain], scale: float, cts: Sequence[Any], accumulator: Any, limbs: int
-    ) -> Any:
-        factors = [self._factor(plain, scale, limbs) for plain in plains]
-        total = None if accumulator is None else np.array(self.engine.download(accumulator))
-        return self._by_pairs(factors, cts, total)
-
-    def _by_pairs(self, factors: Sequence[Any], cts: Sequence[Any], total: Words | None) -> Any:
-        """Σ factor_t·ct_t, two components at a time."""
-        words = [self.engine.download(ct) for ct in cts]
-        found = aligned_empty(words[0].shape) if total is None else total
-        for start in range(0, self.secrets + 1, 2):
-            pair = slice(start, start + 2)
-            before = None if total is None else self.engine.upload(np.ascontiguousarray(total[pair]))
-            sources = [self.engine.upload(one[pair]) for one in words]
-            found[pair] = self.engine.download(self.engine.multiply_plain_sum(factors, sources, before))
-        return self.engine.upload(found)
-
-    def _times_monomial_data(self, x: Any, power: int, limbs: int) -> Any:
-        return self._by_pairs([self._monomial(power, limbs)], [x], None)
-
-    def _add_plain_data(self, x: Any, plain: Plain, scale: float, factor: int, limbs: int) -> Any:
-        message = self.coefficients(plain, scale / factor)
-        addend = self.engine.download(self.engine.encryption(self.engine.addend(message, limbs)))[0]
-        words = self._nothing(x)
-        words[: self.secrets] = addend
-        return self.engine.add(x, self.engine.multiply_scalar(self.engine.upload(words), factor))
-
-    def _number_sum_data(
-        self, datas: Sequence[Any], values: Sequence[float], numbers: Numbers, scale: float, limbs: int
-    ) -> Any:
-        (total,) = self.engine.scaled_sums([(datas, numbers.factors, 0)])
-        if numbers.constant is None:
-            return total
-        constant, words = constant_at(numbers.constant, scale), self._nothing(total)
-        words[: self.secrets] = np.array([constant % q for q in self._parameters.q[:limbs]], np.uint64)[
-            :, None
-        ]
-        return self.engine.add(total, self.engine.upload(words))
-
-    def _number_sums_data(self, sums: Sequence[NumberSumData]) -> list[Any]:
-        return [self._number_sum_data(*one) for one in sums]
-
-    def _nothing(self, like: Any) -> Words:
-        """Zeros of the same shape."""
-        found = aligned_empty(self.engine.download(like).shape)
-        found.fill(0)
+        found = np.zeros((self.secrets, self.slots), np.complex128)
+        found[: len(datas)] = datas
         return found
 
-    def _weighted_sums_data(self, *args: Any) -> Any:
-        raise MismatchError(
-            "Ciphertexts that share their a part take no stored weights.",
-            expected="clear vectors",
-            got="weights",
-        )
+    def _parts_data(self, data: Any, number: int, limbs: int) -> Sequence[Any]:
+        return list(data[:number])
+
+
+class SharedWorstCase(Shared, WorstCase):
+    """Bounds that hold for any of the messages."""
+
+    def __init__(self, ring: Ring, secrets: int, **options: Any) -> None:
+        super().__init__(ring, **options)
+        self._share(secrets)
+
+    def _shared_data(self, datas: Sequence[Any], limbs: int) -> Any:
+        switched = len(datas) * self.worst.key_switch(limbs) + self.worst.rounding()
+        message, error = (max(getattr(data, name) for data in datas) for name in ("message", "error"))
+        return Worst(limbs, 2, datas[0].scale, message, error + switched)
+
+    def _parts_data(self, data: Any, number: int, limbs: int) -> Sequence[Any]:
+        error = data.error + self.worst.key_switch(limbs) + self.worst.rounding()
+        return [replace(data, error=error, amplified=0.0, added=0.0)] * number
