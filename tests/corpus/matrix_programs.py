@@ -226,4 +226,12 @@ case(
 case("refresh/too precise", "cb.refresh(a * a)", a=S(8, 8), precision=1e-6)
 case("refresh/192 bits", "cb.refresh(a * a)", a=S(8, 8), precision=1e-2, security=192)
 case("refresh/an a part for three", "cb.refresh(a * a) * a", a=S(240, 400), precision=1e-2, minimise="server")
+case(
+    "refresh/with one a part, several times",
+    "cb.refresh(a * a)",
+    a=S(240, 1024),
+    precision=1e-2,
+    minimise="server",
+    key_budget=3 << 30,
+)
 case("refresh/few keys", "cb.refresh(a * a)", a=S(8, 8), precision=1e-2, key_budget=1 << 30)

@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 
 import cipherblas as cb
+from cipherblas.evaluators.family import Evaluators
+from cipherblas.evaluators.slots.interface import Evaluator
+from cipherblas.evaluators.slots.shared import SharedSymbolic
 from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.lang.graph import axes_of, products
 from cipherblas.lang.nodes import ordered
@@ -30,6 +33,7 @@ class Walked(Symbolic):
     """Runs every task, as a real run does."""
 
     schedule = "local"
+    alike = Evaluator.alike
 
 
 class WalkedInputs(SymbolicInputs):
@@ -49,8 +53,8 @@ def several(name: str) -> bool:
     return 1 < max(grids, default=0) <= MOST_TASKS
 
 
-def run(ev: Symbolic, inputs: SymbolicInputs, program: cb.Program) -> list[Value]:
-    return Executor(evaluators_of(ev), program.executed, program.plan.decided, inputs).results()
+def run(evaluators: Evaluators, inputs: SymbolicInputs, program: cb.Program) -> list[Value]:
+    return Executor(evaluators, program.executed, program.plan.decided, inputs).results()
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if several(name)])
@@ -72,9 +76,14 @@ def test_multiplicity_is_a_walk(name: str) -> None:
     options: dict[str, Any] = {"key_policy": plan.key_policy, "mask_budget": plan.mask_budget}
     counted, walked = Symbolic(plan.parameters, **options), Walked(plan.parameters, **options)
     counted_inputs, walked_inputs = SymbolicInputs(), WalkedInputs()
-    results, all_expected = run(counted, counted_inputs, program), run(walked, walked_inputs, program)
-    assert counted.counts == walked.counts
-    assert counted.request == walked.request
+
+    def shared(secrets: int) -> SharedSymbolic:
+        return SharedSymbolic(plan.parameters, secrets, key_policy=plan.key_policy)
+
+    by_kind, one_by_one = evaluators_of(counted, shared=shared), evaluators_of(walked, shared=shared)
+    results, all_expected = run(by_kind, counted_inputs, program), run(one_by_one, walked_inputs, program)
+    assert by_kind.counts == one_by_one.counts == plan.counts
+    assert by_kind.request == one_by_one.request == plan.keys
     assert counted.ledger.live == walked.ledger.live
     assert list(counted_inputs.wanted) == list(walked_inputs.wanted)
     if all(child.secret for node in ordered(program.executed) for child in node.children):
@@ -84,5 +93,5 @@ def test_multiplicity_is_a_walk(name: str) -> None:
     for result, expected in zip(results, all_expected, strict=True):
         assert result.form == expected.form
         assert {ct.limbs for ct in result.handles} == {ct.limbs for ct in expected.handles}
-        for ct in expected.handles:
-            assert ct.noise == pytest.approx(result.first().noise, rel=1e-9)
+        for counted_ct, ct in zip(result.handles, expected.handles, strict=True):
+            assert ct.noise == pytest.approx(counted_ct.noise, rel=1e-9)

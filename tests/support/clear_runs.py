@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.rows.interface import RowsEvaluator
 from cipherblas.evaluators.slots.clear import Clear
 from cipherblas.evaluators.slots.interface import Evaluator
+from cipherblas.evaluators.slots.shared import Shared
 from cipherblas.evaluators.slots.values import Ct
 from cipherblas.forms.blocks import block_of
 from cipherblas.forms.form import SlotForm
@@ -53,14 +54,18 @@ class ClearInputs(Inputs):
         return [[block(i, j) for j in range(form.grid[1])] for i in range(form.grid[0])]
 
 
-def evaluators_of(slots: Evaluator | None = None, rows: RowsEvaluator | None = None) -> Evaluators:
-    """Those of a run that needs one of them."""
+def evaluators_of(
+    slots: Evaluator | None = None,
+    rows: RowsEvaluator | None = None,
+    shared: Callable[[int], Shared] | None = None,
+) -> Evaluators:
+    """Those of a run that needs one of the first two of them."""
 
     def given(evaluator: Any) -> Any:
         assert evaluator is not None
         return evaluator
 
-    return Evaluators(lambda: given(slots), lambda: given(rows))
+    return Evaluators(lambda: given(slots), lambda: given(rows), make_shared=shared)
 
 
 def numbered(expression: Expression, choices: Sequence[Choice]) -> dict[int, Choice]:
