@@ -208,10 +208,11 @@ class Sharing:
         most: pairs that share one; an odd number. More of them are refreshed in groups.
 
     Raises:
-        MemoryBudgetError: the keys do not fit this machine.
+        MemoryBudgetError: the keys, and what a run takes beside them, do not fit this machine.
     """
 
     def __init__(self, ours: Refreshes, batch: int, most: int | None = None) -> None:
+        from cipherblas.common.limits import check_available
         from cipherblas.crypto.keys import make_evaluation_keys
         from cipherblas.crypto.keys.shared import SharedKeys
         from cipherblas.evaluators.slots.shared import SharedSymbolic
@@ -225,6 +226,8 @@ class Sharing:
         ours.method.run_shared(counted, shared, cts)
         self.counts = counted.counts.copy()
         self.counts += shared.counts
+        live = counted.ledger.peak + shared.ledger.peak
+        check_available(shared.request.nbytes(params) + live, "keys and ciphertexts of a batch")
         start = time.perf_counter()
         keys = make_evaluation_keys(ours.secret, shared.request)
         self.keygen_seconds = time.perf_counter() - start
