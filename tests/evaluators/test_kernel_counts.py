@@ -17,7 +17,7 @@ from cipherblas.common import openblas
 from cipherblas.common.memory import Array, aligned_empty
 from cipherblas.crypto.keys.shared import SharedKeys
 from cipherblas.crypto.params import Parameters, make_parameters
-from cipherblas.evaluators.rows.interface import TRANSPOSE_POLICIES
+from cipherblas.evaluators.rows.bookkeeping import TRANSPOSE_POLICIES
 from cipherblas.evaluators.rows.native import RowsNative
 from cipherblas.evaluators.rows.symbolic import RowsSymbolic
 from cipherblas.evaluators.rows.values import ClearFactor

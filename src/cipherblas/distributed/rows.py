@@ -28,7 +28,7 @@ from cipherblas.distributed.matrices import COLUMNS, ROWS, TURNED, WHOLE, Operan
 from cipherblas.distributed.shares import Indices, Shares
 from cipherblas.distributed.stages import Stopwatch
 from cipherblas.engines.protocol import Engine, Key, Matrix
-from cipherblas.evaluators.rows.interface import TRANSPOSE_POLICIES
+from cipherblas.evaluators.rows.bookkeeping import TRANSPOSE_POLICIES
 from cipherblas.evaluators.rows.native import KeySource, RowsNative
 from cipherblas.evaluators.rows.values import Batch, ClearFactor, Part, Rows
 from cipherblas.rlwe.key_policies import KeyPolicy

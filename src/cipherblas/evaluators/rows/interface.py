@@ -6,14 +6,13 @@ rows longer than N, one secret after the other (shared-a rows, which know only c
 matrix that is encrypted by columns is the row encryption of its transpose. Products are GEMMs on A and B modulo Q
 (Bae et al. 2024; `docs/algorithms.md`).
 
-As for slots, all bookkeeping is here and subclasses only compute: `RowsSymbolic` nothing, `RowsClear` on NumPy
-matrices with a toy secret, `RowsNative` on residues.
+As for slots, all bookkeeping is here and in `bookkeeping`, and subclasses only compute: `RowsSymbolic` nothing,
+`RowsClear` on NumPy matrices with a toy secret, `RowsNative` on residues.
 """
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,218 +20,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cipherblas import _core
-from cipherblas.common.errors import LevelError, MismatchError, MissingKeyError, ShapeError
-from cipherblas.common.work import Work
-from cipherblas.crypto.keys.numbers import describe_galois, weight_key
-from cipherblas.crypto.keys.request import KeyRequest
+from cipherblas.common.errors import LevelError, MismatchError, ShapeError
+from cipherblas.crypto.keys.numbers import weight_key
+from cipherblas.evaluators.rows.bookkeeping import KEYS_PER_STEP, TRANSPOSE_POLICIES, RowsBookkeeper
 from cipherblas.evaluators.rows.values import Batch, ClearFactor, Encryption, Part, Rows
-from cipherblas.evaluators.slots.values import Ledger
 from cipherblas.rlwe.costs import (
     CLEAR_COPIES,
     WORD_BYTES,
-    Costs,
     clear_gemm_bytes,
     gemm_bytes,
     spread_bytes,
 )
-from cipherblas.rlwe.counts import Counts
-from cipherblas.rlwe.key_policies import KeyPolicy, check_policy
-from cipherblas.rlwe.matrices.transposition import TransposePolicy, gathered_switches, transpose_plan
-from cipherblas.rlwe.noise import TAIL, CoefficientNoise
-from cipherblas.rlwe.rings import Ring
+from cipherblas.rlwe.matrices.transposition import gathered_switches, transpose_plan
 
-STEPS_PER_PRODUCT = 10  # of the budget of work
-KEYS_PER_STEP = 16
 SCALE_TOLERANCE = 2.0**-40
-# What the policies of rotation keys mean for transpositions: one key for each automorphism, two digits, or bits.
-TRANSPOSE_POLICIES: dict[KeyPolicy, TransposePolicy] = {
-    "direct": "fast",
-    "composed": "light",
-    "binary": "binary",
-}
 
 
-class RowsEvaluator(ABC):
+class RowsEvaluator(RowsBookkeeper):
     """Homomorphic operations on matrices that are encrypted by rows, with counts, keys, noise and memory."""
-
-    def __init__(
-        self, params: Ring, *, key_policy: KeyPolicy = "direct", available: KeyRequest | None = None
-    ) -> None:
-        check_policy(key_policy)
-        self.params = params
-        self.key_policy = key_policy
-        self.n = params.n
-        self.counts = Counts()
-        self.costs = Costs(params)
-        self.ledger = Ledger()
-        self._available = available
-        self._variance = CoefficientNoise(params)
-        self._weight = self._variance.weight
-        self._request = KeyRequest()
-        self.key_limbs = params.key_limbs or len(params.q)
-        self._transposition_limbs = 0  # at which its keys were asked for
-
-    work: Work | None = None
-
-    # ---- hooks ----
-
-    @abstractmethod
-    def _clear_product_data(self, factor: ClearFactor, x: Rows, exact: bool) -> Any: ...
-
-    @abstractmethod
-    def _fixed_product_data(
-        self, factor: ClearFactor, number: int, x: Batch, exact: bool
-    ) -> Sequence[Any]: ...
-
-    @abstractmethod
-    def _parts_data(self, x: Rows) -> tuple[Any, Any]: ...
-
-    @abstractmethod
-    def _gram_data(self, x: Rows) -> tuple[Any, Any]: ...
-
-    @abstractmethod
-    def _part_product_data(self, part: Part, x: Rows) -> Any: ...
-
-    @abstractmethod
-    def _transpose_data(self, x: Rows) -> Any: ...
-
-    def _transpose_spent_data(self, x: Rows) -> Any:
-        """The same of what is used no more, whose memory may be overwritten."""
-        return self._transpose_data(x)
-
-    @abstractmethod
-    def _relinearise_data(self, x: Rows) -> Any: ...
-
-    @abstractmethod
-    def _take_data(self, x: Rows, rows: int, cols: int) -> Any: ...
-
-    @abstractmethod
-    def _rows_data(self, x: Rows, start: int, stop: int) -> Any: ...
-
-    @abstractmethod
-    def _stack_data(self, xs: Sequence[Rows]) -> Any: ...
-
-    @abstractmethod
-    def _add_data(self, x: Rows, y: Rows) -> Any: ...
-
-    @abstractmethod
-    def _sub_data(self, x: Rows, y: Rows) -> Any: ...
-
-    @abstractmethod
-    def _rescale_data(self, x: Rows) -> Any: ...
-
-    @abstractmethod
-    def _drop_data(self, x: Rows, limbs: int) -> Any: ...
-
-    @abstractmethod
-    def _elements_data(self, x: Rows, start: int, stop: int) -> list[Any]:
-        """Rows as ciphertexts of the evaluator of slots of the same kind."""
-
-    @abstractmethod
-    def _of_elements_data(self, datas: Sequence[Any], shape: tuple[int, int], held: int, scale: float) -> Any:
-        """Rows from ring elements, the first `held` of N / columns of each, in bit-reversed order."""
-
-    @abstractmethod
-    def _add_clear_data(self, x: Rows, values: Callable[[], NDArray[np.float64]]) -> Any: ...
-
-    # ---- handles ----
-
-    @property
-    def product_steps(self) -> int:
-        """Steps of a product of secrets: its GEMMs and sums, and the keys of its two transpositions."""
-        elements, _ = transpose_plan(self.n, TRANSPOSE_POLICIES[self.key_policy])
-        return STEPS_PER_PRODUCT + 2 * len(elements) // KEYS_PER_STEP
-
-    def spend(self, steps: int, what: str) -> None:
-        """Announce so many steps of a loop: `RowsSymbolic` has a budget of them."""
-        if self.work is not None:
-            self.work.spend(steps, what)
-
-    @property
-    def request(self) -> KeyRequest:
-        """The evaluation keys that the operations so far needed."""
-        request = self._request
-        return KeyRequest(dict(request.galois), request.relinearise, dict(request.weights))
-
-    @property
-    def peak_bytes(self) -> int:
-        """Largest number of bytes of live encryptions and working buffers so far."""
-        return self.ledger.peak
-
-    def log_modulus(self, limbs: int) -> float:
-        """log2 of q_0 … q_{limbs - 1}."""
-        return math.fsum(math.log2(q) for q in self.params.q[:limbs])
-
-    def nbytes(self, shape: tuple[int, int], limbs: int) -> int:
-        """Bytes of an encryption."""
-        return limbs * shape[0] * (self.n + shape[1]) * WORD_BYTES
-
-    def make(
-        self,
-        shape: tuple[int, int],
-        limbs: int,
-        scale: float,
-        bound: float,
-        noise: float,
-        bias: float,
-        data: Any,
-        independent: bool = False,
-        source: Rows | None = None,
-        booked: bool = True,
-    ) -> Rows:
-        """A handle, booked and checked: the message must not wrap around the modulus.
-
-        Args:
-            source: the handle whose data these are, or are a part of: it holds them, and is booked.
-            booked: memory is counted here; that of operands, which stay for the whole run, is counted by the plan.
-
-        Raises:
-            LevelError: scale · bound needs a larger modulus.
-        """
-        if math.isfinite(bound):
-            self._check_room(limbs, scale, bound, noise, bias)
-        nbytes = self.nbytes(shape, limbs) if booked and source is None else 0
-        return Rows(shape, limbs, scale, bound, noise, bias, data, self.ledger, nbytes, independent, source)
-
-    def _check_room(self, limbs: int, scale: float, bound: float, noise: float, bias: float) -> None:
-        magnitude = math.log2(scale * bound + TAIL * noise + bias)
-        if magnitude + 1 > self.log_modulus(limbs):
-            raise LevelError(
-                "The message does not fit the modulus.",
-                expected=f"log2(scale · bound) below {self.log_modulus(limbs) - 1:.1f} at {limbs} limbs",
-                got=f"{magnitude:.1f}",
-            )
-
-    def fresh_batch(
-        self, data: Any, shape: tuple[int, int], *, bound: float, scale: float, limbs: int
-    ) -> Batch:
-        """A handle on a fresh encryption whose rows share their a parts; see `fresh`."""
-        noise = math.sqrt(self._variance.fresh())
-        self._check_room(limbs, scale, bound, noise, 0.0)
-        own = self._fresh_data(data)
-        return Batch(shape, limbs, scale, bound, noise, 0.0, own, self.ledger, 0, True)
-
-    def _fresh_data(self, data: Any) -> Any:
-        """The evaluator's own representation of what `fresh` and `fresh_batch` are given."""
-        return data
-
-    def fresh(
-        self,
-        data: Any,
-        shape: tuple[int, int],
-        *,
-        bound: float,
-        scale: float,
-        limbs: int,
-        public_key: bool = False,
-    ) -> Rows:
-        """A handle on a fresh encryption; entries are rounded to integers after scaling.
-
-        `public_key`: encrypted with the public key (more noise).
-        """
-        noise = math.sqrt(self._variance.fresh(public_key))
-        own = self._fresh_data(data)
-        return self.make(shape, limbs, scale, bound, noise, 0.0, own, independent=True, booked=False)
 
     # ---- products ----
 
@@ -397,44 +202,6 @@ class RowsEvaluator(ABC):
         result = self.make(x.shape, x.limbs, x.scale, math.inf, noise, 0.0, None)
         result.data = self._relinearise_data(x)
         return result
-
-    def _use_transposition(self, elements: Sequence[int], limbs: int) -> None:
-        """Ask for the keys of a transposition, which are the same ones for all of a run."""
-        if limbs <= self._transposition_limbs:
-            return
-        self._check_key_limbs(limbs)
-        if self._available is not None:
-            for element in elements:
-                if self._available.galois.get(element, 0) < limbs:
-                    raise MissingKeyError(
-                        "No key for a transposition was declared.",
-                        expected=f"Galois element {element}",
-                        got="none",
-                    )
-        self._request.galois.update(dict.fromkeys(elements, limbs))
-        self._transposition_limbs = limbs
-
-    def _use_weights(self, number: int, limbs: int) -> None:
-        self._check_key_limbs(limbs)
-        if self._available is not None and self._available.weights.get(number, 0) < limbs:
-            raise MissingKeyError(
-                "No key for fixed weights was declared.", expected=describe_galois(number, self.n), got="none"
-            )
-        self._request.weights[number] = max(limbs, self._request.weights.get(number, 0))
-
-    def _use_relinearise(self, limbs: int) -> None:
-        self._check_key_limbs(limbs)
-        if self._available is not None and (self._available.relinearise or 0) < limbs:
-            raise MissingKeyError(
-                "No relinearisation key was declared for so many limbs.", expected=limbs, got=None
-            )
-        self._request.need_relinearise(limbs)
-
-    def _check_key_limbs(self, limbs: int) -> None:
-        if limbs > self.key_limbs:
-            raise LevelError(
-                "There are no keys for so many limbs.", expected=f"at most {self.key_limbs}", got=limbs
-            )
 
     # ---- division ----
 

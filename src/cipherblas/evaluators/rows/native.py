@@ -14,7 +14,8 @@ from cipherblas.crypto.keys.numbers import weight_key
 from cipherblas.crypto.params import Parameters
 from cipherblas.engines.cpu import CpuEngine
 from cipherblas.engines.protocol import Ciphertext, Engine, Key, Matrix
-from cipherblas.evaluators.rows.interface import TRANSPOSE_POLICIES, RowsEvaluator
+from cipherblas.evaluators.rows.bookkeeping import TRANSPOSE_POLICIES
+from cipherblas.evaluators.rows.interface import RowsEvaluator
 from cipherblas.evaluators.rows.values import Batch, ClearFactor, Part, Rows
 from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.rlwe.matrices.matrix import stride_of

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from cipherblas import _core
 from cipherblas.crypto.keys.request import KeyRequest
-from cipherblas.evaluators.rows.interface import TRANSPOSE_POLICIES, RowsEvaluator
+from cipherblas.evaluators.rows.bookkeeping import TRANSPOSE_POLICIES
+from cipherblas.evaluators.rows.interface import RowsEvaluator
 from cipherblas.evaluators.rows.values import EXACT_BITS, FLOAT_ERROR, Batch, ClearFactor, Part, Rows
 from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.rlwe.matrices.transposition import gathered_switches
