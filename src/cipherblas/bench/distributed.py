@@ -34,10 +34,8 @@ from cipherblas.roles.program import Program, compile
 BENCH = "distributed"
 ROUNDS = 3
 TIMES = 2  # runs of a process, of which the first is apart
-ENOUGH, MOST_TIMES = (
-    0.5,
-    12,
-)  # seconds that short runs of a process take together, about, and how many they are
+# Seconds that short runs of a process take together, about, and how many they are at most.
+ENOUGH, MOST_TIMES = 0.5, 12
 
 
 def run(

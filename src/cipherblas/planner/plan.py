@@ -456,13 +456,13 @@ class Plan(Rebuilt):
             },
             "blocks": dict(self.blocks),
             "key_policy": self.key_policy,
-            **self._seldom(),
+            **self._optional_decisions(),
             "order": self.order,
             "precision": self.precision,
             **asked,
         }
 
-    def _seldom(self) -> dict[str, Any]:
+    def _optional_decisions(self) -> dict[str, Any]:
         """The forms of nodes, and conversions, where there are several; what shares an a part, where something does."""
         forms = {str(number): form for number, form in sorted(self.decided.forms.items())}
         crossings = {str(number): dict(options) for number, options in sorted(self.decided.crossings.items())}

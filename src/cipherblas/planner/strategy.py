@@ -29,11 +29,8 @@ from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.rlwe.rings import Ring, RingShape
 from cipherblas.runtime.values import Decisions
 
-SHARING = (
-    3,
-    5,
-    7,
-)  # pairs of ciphertexts that share their a part, to try: more take more keys, and little less time
+# Pairs of ciphertexts that share their a part, to try: more take more keys, and little less time.
+SHARING = (3, 5, 7)
 KEY_POLICIES: tuple[KeyPolicy, ...] = ("direct", "composed", "binary")
 
 

@@ -38,7 +38,7 @@ def coefficients_of(slots: Slots) -> NDArray[np.float64]:
 
 def _summed(lefts: Sequence[Slots], rights: Sequence[Slots], accumulator: Slots | None) -> Slots:
     """Σ left ⊙ right, added to an accumulator in place."""
-    total = np.zeros_like(rights[0]) if accumulator is None else accumulator
+    total = np.zeros(np.shape(rights[0]), np.complex128) if accumulator is None else accumulator
     for left, right in zip(lefts, rights, strict=True):
         total += left * right
     return total
@@ -84,7 +84,7 @@ class Clear(Evaluator):
         rescale: bool,
         order: str | None,
     ) -> list[Any]:
-        results = [np.zeros_like(sources[0]) for _ in range(outputs)]
+        results = [np.zeros(np.shape(sources[0]), np.complex128) for _ in range(outputs)]
         for term in terms:
             rotated = self._rotated(sources[term.source], term.step)
             results[term.output] += rotated if term.plain is None else term.plain.values() * rotated
