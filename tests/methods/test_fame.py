@@ -17,6 +17,7 @@ dimension = st.integers(1, 12)
 small = st.integers(1, 7)
 policy = st.sampled_from(["direct", "composed", "binary"])
 baby = st.none() | st.integers(1, 5)
+group = st.integers(1, 13)
 skewing = (
     st.builds(dict, baby_steps=st.integers(1, 5)) | st.builds(dict, radix=st.integers(1, 5)) | st.just({})
 )
@@ -49,7 +50,72 @@ def test_blocks_and_clear_operands(grid, block, public, key_policy, packed):
     harness.check(algorithm, seed=sum(grid), grid=grid, public=public, key_policy=key_policy)
 
 
-@pytest.mark.parametrize("options", [{}, {"complex_packing": False}, {"baby_steps": 2}, {"radix": 2}])
+@given(dimension, dimension, dimension, group, st.booleans(), policy, skewing, baby)
+def test_every_shape_widened(m, k, n, widened, packed, key_policy, skew, key_baby_steps):
+    options = {"widened": widened, "complex_packing": packed, "key_baby_steps": key_baby_steps, **skew}
+    algorithm = Fame(m, k, n, 1024, **options)
+    outcome = harness.check(algorithm, seed=m * 144 + k * 12 + n, key_policy=key_policy)
+    starts = sum(
+        len(algorithm.epsilon(i)) + len(algorithm.omega(i)) for i in range(0, algorithm.terms, widened)
+    )
+    masks = 0 if algorithm.groups == 1 else starts
+    skewings = [*algorithm.sigma(), *algorithm.tau()]
+    assert outcome.counts.plain_products == sum(len(stage) for stage in skewings) + masks
+
+
+@given(small, small, small, group, st.booleans(), skewing)
+def test_the_smallest_number_of_slots_widened(m, k, n, widened, packed, skew):
+    """What wraps around the slots is multiplied by zero."""
+    options = {"widened": widened, "complex_packing": packed, **skew}
+    slots = next(s for s in (2**e for e in range(12)) if Fame.fits(m, k, n, s, **options))
+    harness.check(Fame(m, k, n, slots, **options), seed=k)
+
+
+@pytest.mark.parametrize(
+    "shape", [(5, 3, 7), (7, 8, 6), (3, 12, 3), (12, 3, 12), (1, 9, 1), (9, 1, 9), (8, 8, 8)]
+)
+@pytest.mark.parametrize("packed", [True, False])
+def test_empty_slots_of_widened_products_are_exactly_zero(shape, packed):
+    """In every number of slots from the fewest on that some width needs, by the supports of all factors."""
+    m, k, n = shape
+    for widened in range(1, k + 1):
+        for extra in range(2):
+            options = {"widened": widened, "complex_packing": packed}
+            slots = next(s for s in (2**e for e in range(12)) if Fame.fits(m, k, n, s, **options)) << extra
+            algorithm = Fame(m, k, n, slots, **options)
+            outcome = harness.product(algorithm, np.ones((m, k)), np.ones((k, n)))
+            (((vector,),),) = outcome.vectors
+            empty = algorithm.out_layout.index(0).real < 0
+            assert not vector.real[empty].any()
+
+
+def test_rotations_of_widened_operands_take_masks_by_group():
+    """A 16x16 by 16x15 product of 16 terms without groups, in four, and in one."""
+    without, four, one = (
+        Fame(16, 16, 15, 2048, complex_packing=False, widened=widened) for widened in (None, 4, 16)
+    )
+    skewed = (2 * 16 - 1) + (2 * 15 - 1)
+    counts = [harness.check(algorithm, seed=1).counts for algorithm in (without, four, one)]
+    # Columns i … i+14 wrap around from i = 2 on, rows i … i+15 from 1 on; those of the groups always do.
+    assert [found.plain_products - skewed for found in counts[:2]] == [2 + 2 * 14 + 1 + 2 * 15, 2 * 4 * 2]
+    assert counts[2].plain_products == len(one.sigma()[0]) + len(one.tau()[0])
+    assert counts[0].rotations - counts[1].rotations == (30 - 1 + 31 - 1) - (16 - 2 + 2 * 4 * 3)
+    assert [algorithm.min_levels for algorithm in (without, four, one)] == [2, 2, 1]
+
+
+def test_one_group_spends_two_levels():
+    algorithm = Fame(4, 4, 4, 64, widened=4)
+    ev = Symbolic(RingShape.for_depth(64, 1))
+    ct = ev.fresh(None, bound=1.0)
+    (product,) = algorithm.finish(ev, algorithm.multiply_once(ev, [ct], [ct], None))
+    assert ct.limbs - product.limbs == 1  # and the rescale of the product
+    with pytest.raises(LevelError, match=r"spends 1 level.*expected at least 2 limbs, got 1"):
+        algorithm.multiply_once(ev, [ev.drop(ct, 1)], [ev.drop(ct, 1)], None)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"complex_packing": False}, {"baby_steps": 2}, {"radix": 2}, {"widened": 2}]
+)
 def test_blocks_are_prepared_once(options):
     harness.check_blocks_prepared_once(Fame(3, 4, 5, 64, **options))
 
@@ -205,3 +271,7 @@ def test_bad_options():
         Fame(4, 4, 4, 64, baby_steps=2, radix=2)
     with pytest.raises(ParameterError, match=r"at least 1 .got 0"):
         Fame(4, 4, 4, 64, radix=0)
+    with pytest.raises(ParameterError, match=r"at least 1 .got 0"):
+        Fame(4, 4, 4, 64, widened=0)
+    with pytest.raises(ParameterError, match=r"common stride .expected aligned=True"):
+        Fame(4, 4, 4, 64, widened=2, aligned=False)
