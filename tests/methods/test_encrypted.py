@@ -158,6 +158,8 @@ def test_in_place(clear_left, degree, key_policy):
         ("fame", (64, 64, 64), 14, 2, {"complex_packing": True, "baby_steps": 8}, "direct"),
         ("fame", (64, 16, 64), 14, 3, {"radix": 4, "key_baby_steps": 4}, "composed"),
         ("fame", (16, 64, 64), 14, 2, {"baby_steps": 4, "key_baby_steps": 4}, "binary"),
+        ("fame", (50, 60, 55), 14, 2, {"widened": 15, "baby_steps": 8}, "direct"),
+        ("fame", (48, 24, 48), 14, 1, {"widened": 12, "complex_packing": True}, "direct"),
         ("e2dm", (64, 64, 64), 14, 2, {}, "direct"),
         ("halevi-shoup", (16, 12, 14), 13, 0, {}, "direct"),
     ],
