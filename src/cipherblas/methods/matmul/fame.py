@@ -60,7 +60,9 @@ class Fame(Algorithm):
     name = "fame"
     title = "general product by four linear transforms"
     source = "Xu, Kannan, Prasanna: FAME, Algorithms 2 and 3; maps after Gao et al. 2024 (HEGMM)"
-    summary = "any shape in one plainly packed ciphertext per operand, result packed alike: chains of products; depth 2 or 3"
+    summary = (
+        "any shape in one plainly packed ciphertext per operand, result packed alike: chains; depth 2 or 3"
+    )
     min_levels = 1  # of the fewest options; one more with a radix, and one with several groups or none
 
     def __init__(
