@@ -52,41 +52,50 @@ std::int64_t centred(std::uint64_t x, std::uint64_t q) {
     return static_cast<std::int64_t>(x) - (x > q / 2 ? static_cast<std::int64_t>(q) : 0);
 }
 
-// The low signed byte of x; what remains is divided by 2^8.
-std::int8_t take_byte(std::int64_t& x) {
-    const auto low = static_cast<std::int8_t>(static_cast<std::uint8_t>(x));
-    x = (x - low) >> 8;
-    return low;
-}
+// Signed bytes of a sum with this are the unsigned ones of it, each less 2^7.
+constexpr std::uint64_t kBias = 0x8080;
+constexpr std::uint32_t kSigns = 0x80808080;
 
-// The signed bytes of entry (i, p) of a panel of rows.
-void put_entry(const Left& planes, std::size_t panel, std::size_t i, std::size_t p, std::int64_t x) {
+// The signed bytes of four entries of a row, to which kBias was added, in each plane.
+void put_quad(const Left& planes, std::size_t panel, std::size_t quad, std::size_t i,
+              const std::uint64_t (&entries)[kQuad]) {
     for (int plane = 0; plane < planes.planes(); ++plane) {
-        planes.at(plane, panel, p / kQuad)[i * kQuad + p % kQuad] = take_byte(x);
+        std::uint64_t bytes = 0;
+        for (std::size_t p = 0; p < kQuad; ++p) bytes |= (entries[p] >> (8 * plane) & 0xff) << (8 * p);
+        const std::uint32_t word = static_cast<std::uint32_t>(bytes) ^ kSigns;
+        std::memcpy(planes.at(plane, panel, quad) + i * kQuad, &word, sizeof(word));
     }
 }
 
 void pack_left(const Left& planes, const MatrixView& block, const Modulus& m) {
+    static_assert(kQuad == sizeof(std::uint32_t));
     const std::size_t panels = ceil_div(block.rows, kByteRows);
     // In the order of memory, if that is by columns as well.
     const bool by_columns = std::abs(block.row_stride) < std::abs(block.col_stride);
     parallel_for(panels, threads_for_work(panels, block.rows * block.cols), [&](std::size_t panel, int) {
         const std::size_t first = panel * kByteRows, count = std::min(kByteRows, block.rows - first);
-        for (int plane = 0; plane < planes.planes(); ++plane) {
-            std::memset(planes.at(plane, panel, 0), 0, planes.quads() * kByteRows * kQuad);
-        }
         with_item(block, [&](const auto* entries) {
-            const auto put = [&](std::size_t i, std::size_t p) {
+            const auto biased = [&](std::size_t i, std::size_t p) {
                 const auto entry = entries[static_cast<std::ptrdiff_t>(first + i) * block.row_stride +
                                            static_cast<std::ptrdiff_t>(p) * block.col_stride];
                 if constexpr (std::is_same_v<std::remove_cv_t<decltype(entry)>, std::uint64_t>) {
-                    put_entry(planes, panel, i, p, centred(entry, m.q));
+                    return static_cast<std::uint64_t>(centred(entry, m.q)) + kBias;
                 } else {
-                    put_entry(planes, panel, i, p, static_cast<std::int64_t>(entry));
+                    return static_cast<std::uint64_t>(static_cast<std::int64_t>(entry)) + kBias;
                 }
             };
-            const std::size_t outer = by_columns ? block.cols : count;
-            const std::size_t inner = by_columns ? count : block.cols;
+            const auto put = [&](std::size_t i, std::size_t quad) {
+                std::uint64_t four[kQuad] = {kBias, kBias, kBias, kBias};
+                const std::size_t start = quad * kQuad;
+                if (i < count && start + kQuad <= block.cols) {
+                    for (std::size_t p = 0; p < kQuad; ++p) four[p] = biased(i, start + p);
+                } else if (i < count) {
+                    for (std::size_t p = start; p < block.cols; ++p) four[p - start] = biased(i, p);
+                }
+                put_quad(planes, panel, quad, i, four);
+            };
+            const std::size_t outer = by_columns ? planes.quads() : kByteRows;
+            const std::size_t inner = by_columns ? kByteRows : planes.quads();
             for (std::size_t x = 0; x < outer; ++x) {
                 for (std::size_t y = 0; y < inner; ++y) by_columns ? put(y, x) : put(x, y);
             }
