@@ -36,7 +36,7 @@ SUITES = {
         ["pc", "--suite", "bae", "--limit", "60", "--memory-budget", "16GiB"],
         ["pc", "--suite", "bae", "--sizes", "16384", "--suite-form", "shared rows", "--limit", "3600"],
     ],
-    "kernels": [["nn", "--published-ring", "--limit", "600"]],
+    "kernels": [["nn", "--published-ring", "--limit", "30", "--seconds", "1"]],
     "e2dm-study": [["e2dm-study", "--peer", "seal", "--peer", "openfhe"]],
     "peers": [["peers"]],
     "roofline": [["primitives", "--roofline"]],
