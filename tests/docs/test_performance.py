@@ -127,7 +127,7 @@ def test_every_method_has_a_row_for_each_of_the_products_of_fame() -> None:
         assert len({row[name] for row in rows}) == 1
     cases = PERFORMANCE.shapes(rows)
     assert len(cases) == 12
-    for case, by_method in cases.items():
+    for by_method in cases.values():
         assert set(by_method) == set(PERFORMANCE.METHODS)
         assert all("estimated" in row or row["error"] <= row["predicted_error"] for row in by_method.values())
 
