@@ -44,9 +44,11 @@ def test_the_smallest_number_of_slots(m, k, n, aligned, packed, skew):
     st.sampled_from(["", "left", "right"]),
     policy,
     st.booleans(),
+    st.sampled_from([None, 2, 3]),
 )
-def test_blocks_and_clear_operands(grid, block, public, key_policy, packed):
-    algorithm = Fame(*block, 64, complex_packing=packed, baby_steps=2, key_baby_steps=2)
+def test_blocks_and_clear_operands(grid, block, public, key_policy, packed, widened):
+    options = {"complex_packing": packed, "baby_steps": 2, "key_baby_steps": 2, "widened": widened}
+    algorithm = Fame(*block, 64 if widened is None else 512, **options)
     harness.check(algorithm, seed=sum(grid), grid=grid, public=public, key_policy=key_policy)
 
 
