@@ -127,9 +127,13 @@ def test_every_method_has_a_row_for_each_of_the_products_of_fame() -> None:
         assert len({row[name] for row in rows}) == 1
     cases = PERFORMANCE.shapes(rows)
     assert len(cases) == 12
-    for by_method in cases.values():
+    for case, by_method in cases.items():
         assert set(by_method) == set(PERFORMANCE.METHODS)
-        assert all("estimated" in row or row["error"] <= row["predicted_error"] for row in by_method.values())
+        asked = 1e-4 * int(case.split("x")[1])
+        for name, row in by_method.items():
+            if "estimated" not in row:
+                assert row["error"] <= row["predicted_error"]
+                assert row["error"] <= asked or name == "huang-zong"  # whose sums of copies add up errors
 
 
 def test_both_sides_of_a_ratio_are_secure_and_right() -> None:

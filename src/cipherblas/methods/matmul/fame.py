@@ -107,7 +107,6 @@ class Fame(Algorithm):
         self.widened = widened
         self.inner = k + k % 2 if complex_packing else k
         self.terms = self.inner // 2 if complex_packing else k
-        self.groups = self.terms if widened is None else -(-self.terms // widened)
         # How far the shifts of a group reach beyond the matrix.
         self.margin = 0 if widened is None else min(widened, self.terms) - 1
         self.min_levels = (1 if self._one_group else 2) + (radix is not None)
@@ -146,7 +145,7 @@ class Fame(Algorithm):
     @property
     def _one_group(self) -> bool:
         """Whether σ and τ make all that the shifts are rotations of."""
-        return self.widened is not None and self.groups == 1
+        return self.widened is not None and self.widened >= self.terms
 
     # ---- the four maps ----
 
