@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 
 from cipherblas.common.errors import LevelError, MissingKeyError, ShapeError
@@ -46,9 +47,12 @@ WORKING = 3
 SCALE = 2.0**40
 
 
+REDUCTION = bootstrapping_of(RingShape(1 << 10, (2.0**50,), (), 1, 40.0)).reduction
+
+
 def bootstrapping(log_slots: int) -> Bootstrapping:
     half = log_slots // 2
-    return Bootstrapping((half, log_slots - half), (log_slots - half, half), ModularReduction(14, 119, 0))
+    return Bootstrapping((half, log_slots - half), (log_slots - half, half), REDUCTION)
 
 
 @dataclass
@@ -147,12 +151,24 @@ def test_factors_of_few_slots(sizes: tuple[int, ...], cut: bool) -> None:
 # ---- the sine ----
 
 
-@pytest.mark.parametrize("reduction", [ModularReduction(14, 119, 0), ModularReduction(15, 30, 3)], ids=str)
+REDUCTIONS = [
+    REDUCTION,
+    ModularReduction(13, 62, 1),
+    ModularReduction(12, 59, 1),
+    ModularReduction(14, 119, 0),
+    ModularReduction(15, 30, 3),
+    ModularReduction(12, 31, 3),
+]
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS, ids=str)
 def test_modular_reduction_in_the_clear(reduction: ModularReduction) -> None:
+    """Around all whole numbers of the range, the extreme ones and both sides of them among these."""
     ev = Clear(party(10).params)
     rng = np.random.default_rng(2)
     part = rng.uniform(-1, 1, ev.slots) * 2.0**-10
-    whole = rng.integers(-reduction.range + 1, reduction.range, ev.slots)
+    whole = rng.integers(-reduction.range, reduction.range + 1, ev.slots)
+    whole[:4], part[:4] = np.array([-1, -1, 1, 1]) * reduction.range, np.array([-1, 1, -1, 1]) * 2.0**-10
     x = ev.fresh((whole + part) / reduction.width + 0j, bound=1.0, scale=float(ev.params.q[-3]))
     y = reduction.run(ev, x, SCALE)
     assert y.scale == pytest.approx(SCALE, rel=1e-12)
@@ -162,17 +178,60 @@ def test_modular_reduction_in_the_clear(reduction: ModularReduction) -> None:
     assert found <= predicted <= 4 * found
 
 
-def test_raised_coefficients_stay_in_the_range() -> None:
-    """The bound on the probability, against what a million of them do, and against what is published for range 16."""
-    rng = np.random.default_rng(3)
-    sums = np.abs((rng.random((1 << 18, 33)) - 0.5).sum(axis=1))
-    for bound in (4, 5, 6):
-        chance = 2.0 ** -Bootstrapping((3,), (3,), ModularReduction(bound, 119, 0)).failure_bits
-        assert (sums > bound).mean() <= chance <= 40 * (sums > bound).mean() + 1e-4
-    assert 58 < bootstrapping(15).failure_bits - 16 < 59
-    assert Bootstrapping((3,), (3,), ModularReduction(16, 119, 0)).failure_bits - 16 == pytest.approx(
-        135, abs=1
+@pytest.mark.parametrize("reduction", REDUCTIONS, ids=str)
+def test_polynomials_are_near_where_arguments_are_and_bounded_between(reduction: ModularReduction) -> None:
+    """Never worse there than the interpolation of the same degree."""
+    y = reduction.polynomial(49.0)
+    u = np.linspace(-1, 1, 20001)
+    assert np.abs(chebyshev.chebval(u, y.coefficients)).max() < 1.01
+    angle = 2 * math.pi * reduction.width / 2**reduction.doublings
+    wave = np.sin if reduction.odd else np.cos
+    plain = chebyshev.chebinterpolate(lambda v: wave(angle * v), reduction.degree)
+    near = (
+        np.arange(-reduction.range, reduction.range + 1)[:, None] + np.linspace(-1, 1, 33) * 2.0**-10
+    ).ravel()
+    near = (near - reduction.shift) / reduction.width
+    fitted, interpolated = (
+        np.abs(chebyshev.chebval(near, each) - wave(angle * near)).max() for each in (y.coefficients, plain)
     )
+    assert fitted <= interpolated + 1e-14
+    if reduction == REDUCTION:
+        assert fitted < interpolated / 2
+
+
+def test_raised_coefficients_stay_in_the_range() -> None:
+    """The probability, against what a million of them do, against its integral for few, and at both ends."""
+    rng = np.random.default_rng(3)
+    sums = np.rint((rng.random((1 << 18, 32)) - 0.5).sum(axis=1))
+    for most in (0, 1, 3, 5, 6):
+        chance = 2.0 ** -ModularReduction(most, 119, 0).failure_bits(most)
+        found = (np.abs(sums) > most).mean()
+        assert abs(found - chance) <= 5 * math.sqrt(chance / len(sums)) + chance * 2.0**-8
+    assert REDUCTION.failure_bits(-1) == 0.0
+    assert REDUCTION.failure_bits(15) == pytest.approx(
+        -math.log2(2 * 0.501**32 / math.factorial(32)), abs=0.1
+    )
+    assert REDUCTION.failure_bits(16) == math.inf
+    assert 58 < bootstrapping(15).failure_bits - 16 < 59
+
+
+def test_multiples_of_the_modulus_are_as_likely_as_predicted() -> None:
+    """Of real ciphertexts, raised and decrypted."""
+    one = party(10)
+    ev = Native(one.params, one.keys)
+    found = []
+    for seed in range(40):
+        ct = one.encrypted(ev, values_of(VALUES[seed % len(VALUES)], one.params.slots, seed), 1.0)
+        (message,) = one.method.in_coefficients(ev, [ev.as_message(ct)])
+        raised = one.method.raised(ev, message, message.scale)
+        found.append(decrypt_coefficients(one.secret, raised.data) / float(one.params.q[0]))
+    wholes = np.abs(np.rint(np.concatenate(found)))
+    assert np.abs(np.concatenate(found) - np.rint(np.concatenate(found))).max() < 2.0**-9.8
+    assert wholes.max() <= REDUCTION.range
+    for most in range(6):
+        chance = 2.0 ** -REDUCTION.failure_bits(most)
+        # Coefficients of one ciphertext come of the same numbers: their counts vary more than those of independent ones.
+        assert abs((wholes > most).mean() - chance) <= 8 * math.sqrt(chance / len(wholes)) + chance * 2.0**-7
 
 
 # ---- the whole ----

@@ -1,14 +1,18 @@
 """EvalMod: x → x mod 1 near whole numbers, as (1/2π)·sin 2πx, of numbers up to a range.
 
-Without doublings, a Chebyshev polynomial of odd degree gives the sine. With r of them it gives the cosine of an angle
-that is 2^r times as small, sin 2πx being cos 2π(x - 1/4) and cos 2θ being 2·cos² θ - 1: half as many products, but the
-errors of the polynomial are enlarged by up to 4^r, and one level more. That polynomial is even in
-(x - 1/4) / (range + 1/4): most arguments are near 0, where T_2 is at the end of its interval, at which Chebyshev
-polynomials of it are steepest.
+Without doublings, an odd polynomial gives the sine. With r of them a polynomial gives the sine or the cosine of an angle
+that is 2^r times as small, and the first doubling makes cosines of both: sin 2πx is cos 2π(x - 1/4), and cos 2θ is
+1 - 2·sin² θ as well as 2·cos² θ - 1. That takes half of the degree, but errors of the polynomial are enlarged by up to
+4^r. An even one is one of T_2, at whose end most arguments are: T_n(T_2) has slopes of n² there, and what T_2 is off by
+is enlarged. An odd one is an argument near 0 times such a polynomial, so it has a fraction of these errors.
+
+The polynomial needs to be near to the function where arguments are, around whole numbers, and no more than bounded
+between them: it is fitted to these intervals, and its degree may be less than that of an interpolation of the same
+error.
 
 Source: Han and Ki, "Better bootstrapping for approximate homomorphic encryption" (2020); the polynomial as Bossuat,
 Mouchet, Troncoso-Pastoriza and Hubaux, "Efficient bootstrapping for approximate homomorphic encryption with non-sparse
-keys" (2021).
+keys" (2021); weights of the fit as Lawson, "Contributions to the theory of linear least maximum approximation" (1961).
 """
 
 from __future__ import annotations
@@ -16,9 +20,11 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from numpy.polynomial import chebyshev
+from numpy.typing import NDArray
 
 from cipherblas.evaluators.slots.clear import Clear
 from cipherblas.evaluators.slots.interface import Evaluator
@@ -33,21 +39,28 @@ DRAWN = 200  # errors for each whole number, at least
 SCALE_STEPS = 1 << 16  # of log2, by which scales are told apart where errors are drawn
 POINTS = 65  # of every interval around a whole number, at which the error is looked at
 SLACK = 1.02  # between them it is larger by less
+FITTED, FITS = (
+    9,
+    60,
+)  # points of every interval, to which the polynomial is fitted; times that weights are changed
+LEAST_WEIGHT = 1e-3  # of the largest error, by which weights are multiplied
 
 
 @dataclass(frozen=True)
 class ModularReduction:
-    """sin 2πx for |x| ≤ `range`.
+    """sin 2πx for x near whole numbers of up to `range`.
 
     Attributes:
-        range: no argument is larger.
-        degree: of the polynomial; odd without doublings, else even.
+        range: no whole number is larger.
+        degree: of the polynomial; odd without doublings.
         doublings: of the angle.
+        largest: no argument is farther from a whole number.
     """
 
     range: int
     degree: int
     doublings: int
+    largest: float = 2.0**-9
 
     @property
     def shift(self) -> float:
@@ -57,7 +70,12 @@ class ModularReduction:
     @property
     def width(self) -> float:
         """What arguments are divided by."""
-        return self.range + self.shift
+        return self.range + self.largest + self.shift
+
+    @property
+    def odd(self) -> bool:
+        """Sines are doubled, not cosines."""
+        return self.degree % 2 == 1
 
     @property
     def levels(self) -> int:
@@ -90,42 +108,72 @@ class ModularReduction:
             scales.append(math.sqrt(scales[-1] * q[limbs - 1]))
         t = ev.bounded(ev.add_number(u, -shift) if shift else u, 1.0)
         y = self.polynomial(math.log2(u.scale)).run(ev, t, scales.pop(), rescaled=True)
-        for _ in range(self.doublings):
-            y = ev.bounded(ev.multiply_rescaled(y, y, 2.0, y.scale**2, constant=-1.0), 1.0)
+        for index in range(self.doublings):
+            sine = self.odd and index == 0
+            other, constant = (ev.negate(y), 1.0) if sine else (y, -1.0)
+            y = ev.bounded(ev.multiply_rescaled(y, other, 2.0, y.scale**2, constant=constant), 1.0)
         return y
 
-    def failure_bits(self, size: float) -> float:
-        """-log2 of the probability that a raised coefficient is beyond `size` times q_0 (Chernoff's bound): with
-        h = SPARSE_WEIGHT it is a sum of h + 1 numbers, each uniform between -1/2 and 1/2."""
-        steps = np.arange(1, 4000) * 0.05
-        moments = np.log(np.sinh(steps / 2) / (steps / 2))
-        return float(-((SPARSE_WEIGHT + 1) * moments - steps * size).min() / math.log(2)) - 1
+    def failure_bits(self, most: int) -> float:
+        """-log2 of the probability that a raised coefficient is a multiple of q_0 larger than `most`, and the message:
+        the whole number nearest to a sum of h = SPARSE_WEIGHT numbers less the message, each uniform between -1/2 and
+        1/2."""
+        return _failure_bits(most, self.largest)
 
     def error(self, largest: float) -> float:
         """|y / 2π - (x mod 1)| at most, for x up to `largest` away from whole numbers: of sine and polynomial."""
         return _error(self, largest)
 
 
+@functools.lru_cache(maxsize=64)
+def _failure_bits(most: int, largest: float) -> float:
+    """The distribution of Irwin and Hall, exactly."""
+    terms, left = SPARSE_WEIGHT, Fraction(SPARSE_WEIGHT - 1, 2) - most + Fraction(largest)
+    volume = sum(
+        (-1) ** index * math.comb(terms, index) * (left - index) ** terms for index in range(math.ceil(left))
+    )
+    beyond = 2 * volume / math.factorial(terms)
+    if not 0 < beyond < 1:
+        return 0.0 if beyond else math.inf
+    return math.log2(beyond.denominator) - math.log2(beyond.numerator)
+
+
+def _arguments(reduction: ModularReduction, largest: float, points: int) -> NDArray[np.float64]:
+    """What the polynomial is given of numbers around the whole ones."""
+    whole = np.arange(-reduction.range, reduction.range + 1)[:, None]
+    return (whole + np.linspace(-largest, largest, points) - reduction.shift) / reduction.width
+
+
 @functools.lru_cache(maxsize=16)
 def _coefficients(reduction: ModularReduction) -> tuple[float, ...]:
-    """Of T_0, T_1, …"""
-    wave = np.cos if reduction.doublings else np.sin
+    """Of T_0, T_1, …: of the interpolation, and what makes the largest error around whole numbers less."""
+    wave = np.sin if reduction.odd else np.cos
     angle = 2 * math.pi * reduction.width / 2**reduction.doublings
     found = chebyshev.chebinterpolate(lambda u: wave(angle * u), reduction.degree)
-    found[1 if reduction.doublings else 0 :: 2] = 0.0
+    own = slice(int(reduction.odd), None, 2)
+    found[1 - int(reduction.odd) :: 2] = 0.0
+    u = _arguments(reduction, reduction.largest, FITTED).ravel()
+    powers = chebyshev.chebvander(u, reduction.degree)[:, own]
+    missed = wave(angle * u) - powers @ found[own]
+    weights, best, added = np.ones_like(u), float(np.abs(missed).max()), np.zeros(powers.shape[1])
+    for _ in range(FITS):
+        tried = np.linalg.lstsq(powers * weights[:, None], missed * weights, rcond=None)[0]
+        left = np.abs(missed - powers @ tried)
+        most = float(left.max())
+        if most < best:
+            best, added = most, tried
+        weights *= np.sqrt(left / most + LEAST_WEIGHT)
+        weights /= weights.max()
+    found[own] += added
     return tuple(map(float, found))
 
 
 @functools.lru_cache(maxsize=16)
 def _error(reduction: ModularReduction, largest: float) -> float:
-    whole = np.arange(-reduction.range, reduction.range + 1)[:, None]
-    part = np.linspace(-largest, largest, POINTS)[None]
-    u = (whole + part - reduction.shift) / reduction.width
-    inside = np.abs(u) <= 1
-    y = chebyshev.chebval(u, _coefficients(reduction))
-    for _ in range(reduction.doublings):
-        y = 2 * y * y - 1
-    return SLACK * float(np.abs(y / (2 * math.pi) - part)[inside].max())
+    y = chebyshev.chebval(_arguments(reduction, largest, POINTS), _coefficients(reduction))
+    for index in range(reduction.doublings):
+        y = 1 - 2 * y * y if reduction.odd and index == 0 else 2 * y * y - 1
+    return SLACK * float(np.abs(y / (2 * math.pi) - np.linspace(-largest, largest, POINTS)).max())
 
 
 def _shape(ring: Ring) -> RingShape:
@@ -164,7 +212,7 @@ def _deviation(
         missed[:] = found.data.real - exact.data.real
     sizes = np.arange(reduction.range + 1)
     deviations = np.array([off[np.abs(whole) == size].std() for size in sizes])
-    chances = np.minimum(1.0, [2.0 ** -reduction.failure_bits(max(size - 0.5, 0.0)) for size in sizes])
+    chances = np.array([2.0 ** -reduction.failure_bits(int(size) - 1) for size in sizes])
     largest = 0.0
     for bits in SAMPLE_BITS:
         wanted = 2.0 ** -(FAILURE_BITS + 1 + bits)

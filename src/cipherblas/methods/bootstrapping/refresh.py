@@ -29,7 +29,7 @@ from cipherblas.rlwe.key_policies import Step, expand
 from cipherblas.rlwe.noise import SPARSE_WEIGHT, TAIL, SlotErrors, slot_tail, tail
 from cipherblas.rlwe.rings import Ring
 
-RANGE, DEGREE = 14, 119  # of EvalMod; see `Bootstrapping.failure_bits`
+RANGE, DEGREE, DOUBLINGS = 13, 61, 1  # of EvalMod; see `Bootstrapping.failure_bits`
 # log2 of the slots from which on transforms have so many factors.
 DOWN_IN_THREE, UP_IN_THREE, UP_IN_FOUR = 15, 9, 15
 LEAST_RATIO_BITS = (
@@ -449,7 +449,7 @@ class Bootstrapping:
 
     def _parts(self, ev: Evaluator, u: Ct, real: bool) -> list[Ct]:
         """Real parts, and imaginary ones."""
-        most = self.reduction.range / self.reduction.width
+        most = (self.reduction.range + self.reduction.largest) / self.reduction.width
         other = ev.conjugate(u)
         parts = [ev.add(u, other)]
         if not real:
@@ -468,9 +468,8 @@ def _bootstrapping(log_slots: int, ratio_bits: float) -> Bootstrapping:
     """Factors of five butterflies at most; one with fewer where a level more takes less time."""
     down = 3 if log_slots >= DOWN_IN_THREE else 2
     up = 4 if log_slots >= UP_IN_FOUR else 3 if log_slots >= UP_IN_THREE else 2
-    return Bootstrapping(
-        _shares(log_slots, down), _shares(log_slots, up), ModularReduction(RANGE, DEGREE, 0), ratio_bits
-    )
+    reduction = ModularReduction(RANGE, DEGREE, DOUBLINGS, 2.0**-LEAST_RATIO_BITS)
+    return Bootstrapping(_shares(log_slots, down), _shares(log_slots, up), reduction, ratio_bits)
 
 
 def _rounded(number: float, bits: int = 32) -> float:

@@ -33,6 +33,7 @@ LEAST_DRIFT_BITS = 0.1  # of t: primes are not nearer to the scale
 SQUARE_DRIFT_BITS = 5.5  # of t where it is squared and no more
 MOST_GROWTH = 2.0  # of powers, by errors of the argument
 LARGEST_ANGLE, LEAST_OVER = 300.0, 2.0**-50
+RELINEARISATION = 8  # products of ciphertexts that take as long, at least
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ def _depth(power: int) -> int:
 
 @functools.lru_cache(maxsize=256)
 def scheme(coefficients: tuple[float, ...], lead: bool = True) -> Scheme:
-    """The fewest products in the least depth, ⌈log2(d + 1)⌉ - 1 rescales before the sum.
+    """The least work in the least depth, ⌈log2(d + 1)⌉ - 1 rescales before the sum.
 
     Args:
         coefficients: of T_0, T_1, …
@@ -133,7 +134,7 @@ def scheme(coefficients: tuple[float, ...], lead: bool = True) -> Scheme:
         depth -= 1
     babies = (1 << bits for bits in range(1, max(2, degree.bit_length() + 1)))
     found = [_scheme(values, baby, depth, halved, even) for baby in babies]
-    return min(found, key=lambda one: (one.multiplications, one.relinearisations))
+    return min(found, key=lambda one: one.multiplications + RELINEARISATION * one.relinearisations)
 
 
 def _scheme(
