@@ -346,7 +346,7 @@ def shared_keys(secrets: int) -> SharedKeys:
     return SharedKeys(make_evaluation_keys(one.secret, shared.request), secrets)
 
 
-@pytest.mark.parametrize(("secrets", "number"), [(1, 2), (3, 2), (3, 4), (3, 6), (5, 10), (1, 4), (3, 8)])
+@pytest.mark.parametrize(("secrets", "number"), [(1, 2), (3, 2), (3, 4), (3, 6), (5, 10), (1, 4), (3, 8), (3, 10)])
 @pytest.mark.parametrize("bound", [1.0, 1e-3, 300.0])
 def test_pairs_that_share_an_a_part(secrets: int, number: int, bound: float) -> None:
     """Every place, places that nothing is at, several groups: as precise as two by two, with the keys that a dry run
@@ -365,8 +365,11 @@ def test_pairs_that_share_an_a_part(secrets: int, number: int, bound: float) -> 
         counted, dry, [counted.fresh(None, bound=bound, limbs=limbs) for _ in range(number)]
     )
     found = one.method.run_shared(ev, shared, cts)
-    groups = math.ceil(number / (2 * secrets))
+    groups = number // (2 * secrets) or 1
+    left = number % (2 * secrets)
+    groups += number > 2 * secrets and left > secrets
     assert shared.counts == dry.counts and dry.counts.modulus_raises == groups * secrets
+    assert counted.counts.modulus_raises == (left // 2 if number > 2 * secrets and left < secrets else 0)
     for ct, expected, values in zip(found, planned, exact, strict=True):
         assert (ct.limbs, ct.scale, ct.bound) == (expected.limbs, expected.scale, expected.bound)
         assert ct.limbs == pair.limbs and ct.scale == pytest.approx(pair.scale)

@@ -162,7 +162,7 @@ class Bootstrapping:
         paired = len(cts) // 2 * 2
         for start in range(0, paired, TOGETHER):
             some = cts[start : min(start + TOGETHER, paired)]
-            zs = self._paired(ev, some)
+            zs = self.in_coefficients(ev, *self._paired(ev, some))
             parts = self._sines(ev, zs, False, scale)
             found += [
                 self._settled(ev, part, z.scale, *_before(ev, ct))
@@ -171,28 +171,31 @@ class Bootstrapping:
             ]
         return [*found, *(self.run(ev, ct, True, scale) for ct in cts[paired:])]
 
-    def _paired(self, ev: Evaluator, cts: Sequence[Ct]) -> list[Ct]:
-        """Ciphertexts of real slots as the coefficients of half as many."""
-        messages = [ev.as_message(ct) for ct in cts]
+    def _paired(self, ev: Evaluator, cts: Sequence[Ct]) -> tuple[list[Ct], float]:
+        """Half as many, one of each two the imaginary part of the other, at the limbs that slots to coefficients take,
+        and the largest part of a slot."""
+        for ct in cts:
+            ev.require_levels(ct, self.levels_before, "bootstrapping")
+        messages = [ev.as_message(ev.drop(ct, self.levels_before + 1)) for ct in cts]
         largest = max(ct.bound for ct in messages)
         zs = [
             ev.bounded(ev.add(x, ev.times_monomial(y, ev.n // 2)), math.sqrt(2) * largest)
             for x, y in zip(messages[::2], messages[1::2], strict=True)
         ]
-        return self.in_coefficients(ev, zs, largest)
+        return zs, largest
 
     def run_shared(
         self, ev: Evaluator, shared: Shared, cts: Sequence[Ct], scale: float | None = None
     ) -> list[Ct]:
-        """As `run_all`, of ciphertexts of real slots, of which up to r pairs share their a part from ModRaise to
-        coefficients to slots: one decomposition serves all of them, and r + 1 products with keys take the place of 2·r.
-        Slots go to coefficients, and EvalMod is done, one by one.
+        """As `run_all`, of ciphertexts of real slots, of which r pairs at a time share their a part from slots to
+        coefficients to coefficients to slots: one decomposition serves all of them, and r + 1 products with keys take
+        the place of 2·r. EvalMod is done one by one. What pairs are left share one as well where they are more than
+        half of r, and are refreshed as by `run_all` where they are not.
 
-        Keys: relinearisation and those of slots to coefficients of `ev`; those of `shared.shared_request` for the rest.
+        Keys: relinearisation of `ev`; those of `shared.request` for the rest. Those of `run_all` for pairs that are left.
 
         Args:
-            cts: at the same limbs and scale, after the same operations, of equal bounds; an even number. More than 2·r
-                are refreshed in groups of about equal numbers.
+            cts: at the same limbs and scale, after the same operations, of equal bounds; an even number.
 
         Raises:
             ShapeError: there is an odd number, or none. LevelError: too few limbs are left.
@@ -205,23 +208,23 @@ class Bootstrapping:
                 expected="an even number from 2 on",
                 got=len(cts),
             )
-        pairs = len(cts) // 2
-        groups = -(-pairs // shared.secrets)
-        ends = [2 * (pairs * group // groups) for group in range(groups + 1)]
-        return [
-            ct
-            for start, end in itertools.pairwise(ends)
-            for ct in self._of_shared(ev, shared, cts[start:end], scale)
-        ]
+        each, found = 2 * shared.secrets, list[Ct]()
+        for start in range(0, len(cts), each):
+            own = cts[start : start + each]
+            if len(own) > shared.secrets or len(cts) == len(own):
+                found += self._of_shared(ev, shared, own, scale)
+            else:
+                found += self.run_all(ev, own, scale)
+        return found
 
     def _of_shared(
         self, ev: Evaluator, shared: Shared, cts: Sequence[Ct], scale: float | None
     ) -> Iterator[Ct]:
         """One group of `run_shared`."""
-        zs = self._paired(ev, cts)
-        shrunk = zs[0].scale
-        joined = self.to_shared(shared, [ev.drop(z, 1) for z in zs])
-        (halves,) = self.in_slots(shared, [self.raised(shared, joined, shrunk)], False)
+        zs, largest = self._paired(ev, cts)
+        (joined,) = self.in_coefficients(shared, [self.to_shared(shared, zs)], largest)
+        shrunk = joined.scale
+        (halves,) = self.in_slots(shared, [self.raised(shared, shared.drop(joined, 1), shrunk)], False)
         parts = zip(*(self.from_shared(shared, half, len(zs), ev) for half in halves), strict=True)
         for part, ct in zip(itertools.chain.from_iterable(parts), cts, strict=True):
             yield self._settled(ev, self._sine(ev, part, shrunk, scale), shrunk, *_before(ev, ct))
