@@ -346,7 +346,9 @@ def shared_keys(secrets: int) -> SharedKeys:
     return SharedKeys(make_evaluation_keys(one.secret, shared.request), secrets)
 
 
-@pytest.mark.parametrize(("secrets", "number"), [(1, 2), (3, 2), (3, 4), (3, 6), (5, 10), (1, 4), (3, 8), (3, 10)])
+@pytest.mark.parametrize(
+    ("secrets", "number"), [(1, 2), (3, 2), (3, 4), (3, 6), (5, 10), (1, 4), (3, 8), (3, 10)]
+)
 @pytest.mark.parametrize("bound", [1.0, 1e-3, 300.0])
 def test_pairs_that_share_an_a_part(secrets: int, number: int, bound: float) -> None:
     """Every place, places that nothing is at, several groups: as precise as two by two, with the keys that a dry run

@@ -71,7 +71,8 @@ def test_depth_and_products(degree: int) -> None:
     assert plan.multiplications <= 2 * math.sqrt(degree) + math.log2(degree)
     odd = scheme(tuple(parts(dense(degree), True)))
     assert odd.levels <= math.ceil(math.log2(degree + 1))
-    assert odd.multiplications <= math.sqrt(2 * degree) + math.log2(degree) + 2
+    assert odd.relinearisations <= math.sqrt(2 * degree) + math.log2(degree) + 2
+    assert odd.multiplications <= math.sqrt(2 * degree) + math.log2(degree) + 4
     even = scheme(tuple(parts(dense(degree), False)))
     assert even.levels <= math.ceil(math.log2(degree + 1))
     assert even.multiplications <= scheme(tuple(dense(max(1, degree // 2)))).multiplications + 1

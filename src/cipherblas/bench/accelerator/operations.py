@@ -106,7 +106,14 @@ class Recorder(Symbolic):
         for one in maps:
             yield self._recorded("transform", x.limbs, several(x, [one], order=order).__next__)
 
-    def multiply_sum(self, lefts: Sequence[Any], rights: Sequence[Any], accumulator: Ct | None = None) -> Ct:
+    def multiply_sum(
+        self,
+        lefts: Sequence[Any],
+        rights: Sequence[Any],
+        accumulator: Ct | None = None,
+        *,
+        dependent: bool = False,
+    ) -> Ct:
         """Products, each relinearised and rescaled before it is added; with `relinearise_once` only the last sum is."""
         for x, y in zip(lefts, rights, strict=True):
             limbs = min(x.limbs, y.limbs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from abc import abstractmethod
 from collections.abc import Hashable, Sequence
@@ -104,7 +105,14 @@ class Products(Levels):
 
     # ---- products ----
 
-    def multiply_sum(self, lefts: Sequence[Any], rights: Sequence[Any], accumulator: Ct | None = None) -> Ct:
+    def multiply_sum(
+        self,
+        lefts: Sequence[Any],
+        rights: Sequence[Any],
+        accumulator: Ct | None = None,
+        *,
+        dependent: bool = False,
+    ) -> Ct:
         """Σ_t left_t ⊙ right_t, lazily reduced, not relinearised, not rescaled.
 
         One side may be `Plain`; it is encoded at scale 2^scale_bits / (largest bound), or what the accumulator's
@@ -114,6 +122,7 @@ class Products(Levels):
 
         Args:
             accumulator: an earlier result, updated in place and returned.
+            dependent: own errors of ciphertexts in different terms may be the same ones, as of powers of one.
 
         Raises:
             ShapeError: the lists differ in length or are empty.
@@ -149,7 +158,7 @@ class Products(Levels):
             )
         if len(levels) > 1:
             rights = self._dropped(rights, min(levels))
-        result = self._products(lefts, rights, accumulator)
+        result = self._products(lefts, rights, accumulator, dependent)
         result.data = self._product_data(
             [x.data for x in lefts], [y.data for y in rights], None if accumulator is None else result.data
         )
@@ -230,10 +239,15 @@ class Products(Levels):
         scale /= self.params.q[limbs - 1]
         return self.make(limbs - 1, scale, bound, errors.with_own(self.noise_model.rounding(scale)), 2, data)
 
-    def _products(self, lefts: Sequence[Ct], rights: Sequence[Ct], accumulator: Ct | None) -> Ct:
+    def _products(
+        self, lefts: Sequence[Ct], rights: Sequence[Ct], accumulator: Ct | None, dependent: bool = False
+    ) -> Ct:
         """The handle of a sum of products at equal limbs, everything but its data."""
         limbs = lefts[0].limbs
         scale, bound, errors = self._product_terms(lefts, rights)
+        if dependent:
+            each = [self._added_terms([x], [y])[2] for x, y in zip(lefts, rights, strict=True)]
+            errors = functools.reduce(SlotErrors.plus, each)
         self.costs.products(self.counts, len(lefts), limbs)
         return self._accumulator(accumulator, 3, limbs, scale, bound, errors)
 

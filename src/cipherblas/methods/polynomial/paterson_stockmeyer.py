@@ -364,10 +364,12 @@ def _placed(
 
 
 def _total(ev: Evaluator, placed: _Placed, sums: dict[int, Ct]) -> Ct:
-    """Each of the sums is taken out when it is used."""
+    """Each of the sums is taken out when it is used; its products are added up in one pass."""
     total = None if placed.number is None else sums.pop(placed.number)
-    for factor, inner in placed.products:
-        product = ev.multiply(ev.relinearise_rescaled(_total(ev, inner, sums)), factor)
-        total = product if total is None else ev.add(total, product)
+    if placed.products:
+        factors, inner = zip(*placed.products, strict=True)
+        parts = [ev.relinearise_rescaled(_total(ev, part, sums)) for part in inner]
+        products = ev.multiply_sum(parts, factors, dependent=True)
+        total = products if total is None else ev.add(total, products)
     assert total is not None
     return ev.add_number(total, placed.constant) if placed.constant else total
