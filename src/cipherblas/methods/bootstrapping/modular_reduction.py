@@ -84,7 +84,7 @@ class ModularReduction:
 
     def polynomial(self, scale_bits: float) -> PatersonStockmeyer:
         """Of (x - shift) / width."""
-        return PatersonStockmeyer(_coefficients(self), 1.0, scale_bits)
+        return PatersonStockmeyer(_coefficients(self), 1.0, scale_bits, near_zero=True)
 
     def run(self, ev: Evaluator, u: Ct, scale: float) -> Ct:
         """sin 2πx of x / width.

@@ -29,7 +29,7 @@ from cipherblas.rlwe.key_policies import Step, expand
 from cipherblas.rlwe.noise import SPARSE_WEIGHT, TAIL, SlotErrors, slot_tail, tail
 from cipherblas.rlwe.rings import Ring
 
-RANGE, DEGREE, DOUBLINGS = 13, 61, 1  # of EvalMod; see `Bootstrapping.failure_bits`
+RANGE, DEGREE, DOUBLINGS = 13, 62, 1  # of EvalMod; see `Bootstrapping.failure_bits`
 # log2 of the slots from which on transforms have so many factors.
 DOWN_IN_THREE, UP_IN_THREE, UP_IN_FOUR = 15, 9, 15
 LEAST_RATIO_BITS = (
@@ -475,7 +475,7 @@ def _bootstrapping(log_slots: int, ratio_bits: float) -> Bootstrapping:
     return Bootstrapping(_shares(log_slots, down), _shares(log_slots, up), reduction, ratio_bits)
 
 
-def _rounded(number: float, bits: int = 32) -> float:
+def _rounded(number: float, bits: int = 40) -> float:
     """A positive number to so many bits."""
     mantissa, exponent = math.frexp(number)
     return math.ldexp(round(math.ldexp(mantissa, bits)), exponent - bits)

@@ -190,11 +190,19 @@ class PatersonStockmeyer:
         coefficients: of T_0, T_1, …
         bound: no value exceeds it, for arguments in [-1, 1].
         scale_bits: log2 of the usual scale of the limbs that it is computed at; by default that of the parameters.
+        near_zero: most arguments are near 0, where an even polynomial in T_2 magnifies what T_2 is off by; their scale
+            is the size of the last limb. T_4 is then made of t² before it is rounded, with one rescale more.
     """
 
-    def __init__(self, coefficients: Sequence[float], bound: float, scale_bits: float | None = None) -> None:
+    def __init__(
+        self,
+        coefficients: Sequence[float],
+        bound: float,
+        scale_bits: float | None = None,
+        near_zero: bool = False,
+    ) -> None:
         self.coefficients, self.bound = tuple(coefficients), bound
-        self._scale_bits = scale_bits
+        self._scale_bits, self._near_zero = scale_bits, near_zero
         self._slopes = tuple(map(float, chebder(np.asarray(self.coefficients))))
 
     def scheme(self, ev: Evaluator) -> Scheme:
@@ -239,15 +247,18 @@ class PatersonStockmeyer:
         self, ev: Evaluator, t: Ct, plan: Scheme, limits: _Limits, wanted: float, rescaled: bool
     ) -> Ct:
         usual = self._usual(ev)
-        powers = {1: t}
-        if plan.even:
-            powers = {1: _double(ev, t, t, None, limits.of(2), usual)}
-            limits = limits.twice()
         ev.require_levels(t, plan.depth, "a polynomial")
-        limbs = t.limbs - plan.depth
+        limbs, powers = t.limbs - plan.depth, {1: t}
+        if plan.even:
+            if self._near_zero and (2, 1, 1) in plan.powers:
+                powers = _first_powers(ev, t, limits, usual)
+            else:
+                powers = {1: _double(ev, t, t, None, limits.of(2), usual)}
+            limits = limits.twice()
         for power, a, b in plan.powers:
-            difference = None if a == b else powers[a - b]
-            powers[power] = _double(ev, powers[a], powers[b], difference, limits.of(power), usual)
+            if power not in powers:
+                difference = None if a == b else powers[a - b]
+                powers[power] = _double(ev, powers[a], powers[b], difference, limits.of(power), usual)
         total: Ct | None = None
         scale = wanted * ev.params.q[limbs - 1]
         if plan.lead is not None:
@@ -310,6 +321,16 @@ def _double(ev: Evaluator, x: Ct, y: Ct, difference: Ct | None, bound: float, us
     added = None if difference is None else (difference, -1.0)
     result = ev.multiply_rescaled(x, y, 2.0, scale, added, -1.0 if difference is None else 0.0)
     return ev.bounded(result, bound)
+
+
+def _first_powers(ev: Evaluator, t: Ct, limits: _Limits, usual: float) -> dict[int, Ct]:
+    """T_2 and T_4 of t, as powers 1 and 2 of T_2, where t is mostly near 0: T_4 = 2·v² - 4·v + 1 with v = 2·t², of
+    which the first is small, and the second is taken before it is rescaled. Levels: 2."""
+    exact = ev.bounded(ev.multiply_relinearised(t, ev.multiply_scalar(t, 2)), 1 + limits.of(2))
+    rounded = ev.rescale(exact)
+    scale = exact.scale * enlargement(rounded.scale**2, usual * ev.params.q[rounded.limbs - 1])
+    fourth = ev.multiply_rescaled(rounded, rounded, 2.0, scale, (exact, -4.0), 1.0)
+    return {1: ev.bounded(ev.add_number(rounded, -1.0), limits.of(2)), 2: ev.bounded(fourth, limits.of(4))}
 
 
 @dataclass(frozen=True)
