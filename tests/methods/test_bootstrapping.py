@@ -230,7 +230,7 @@ def test_multiples_of_the_modulus_are_as_likely_as_predicted() -> None:
     assert wholes.max() <= REDUCTION.range
     for most in range(6):
         chance = 2.0 ** -REDUCTION.failure_bits(most)
-        # Coefficients of one ciphertext come of the same numbers: their counts vary more than those of independent ones.
+        # Coefficients of one ciphertext come of the same numbers: counts vary more than those of independent ones.
         assert abs((wholes > most).mean() - chance) <= 8 * math.sqrt(chance / len(wholes)) + chance * 2.0**-7
 
 
@@ -367,11 +367,10 @@ def test_pairs_that_share_an_a_part(secrets: int, number: int, bound: float) -> 
         counted, dry, [counted.fresh(None, bound=bound, limbs=limbs) for _ in range(number)]
     )
     found = one.method.run_shared(ev, shared, cts)
-    groups = number // (2 * secrets) or 1
-    left = number % (2 * secrets)
-    groups += number > 2 * secrets and left > secrets
+    groups, left = divmod(number, 2 * secrets)
+    groups += left > secrets
     assert shared.counts == dry.counts and dry.counts.modulus_raises == groups * secrets
-    assert counted.counts.modulus_raises == (left // 2 if number > 2 * secrets and left < secrets else 0)
+    assert counted.counts.modulus_raises == (left // 2 if left <= secrets else 0)
     for ct, expected, values in zip(found, planned, exact, strict=True):
         assert (ct.limbs, ct.scale, ct.bound) == (expected.limbs, expected.scale, expected.bound)
         assert ct.limbs == pair.limbs and ct.scale == pytest.approx(pair.scale)

@@ -231,6 +231,7 @@ class Sharing:
         start = time.perf_counter()
         keys = make_evaluation_keys(ours.secret, shared.request)
         self.keygen_seconds = time.perf_counter() - start
+        released()  # what keys were made of
         self.shared_key_bytes = keys.nbytes
         self.key_bytes = keys.nbytes + counted.request.nbytes(params)
         own = SharedKeys(keys, self.secrets)

@@ -184,7 +184,7 @@ def replay(
     if sharing and run.keys.shared is None:
         raise FormatError(
             "The decisions have ciphertexts share their a part that are not refreshed together.",
-            expected=f"at least {2 * sharing} ciphertexts of a value",
+            expected=f"more than {sharing} ciphertexts of a value",
             got="fewer",
         )
     _check_used("forms", forms, frozenset(n for n in run.placed if forms.get(n) != decided.form))

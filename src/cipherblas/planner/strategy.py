@@ -169,10 +169,12 @@ class Strategy(ABC):
     def sharing(self, scored: Sequence[Scored]) -> Iterator[Candidate]:
         """The best candidate so far with ciphertexts that share their a part where they are refreshed."""
         best = next((one for one in scored if one.run.keys.encapsulation is not None), None)
-        if best is None or best.run.together < 2 * min(SHARING):
+        if best is None:
             return
         for secrets in SHARING:
-            if best.run.together >= 2 * secrets:
+            if (
+                best.run.together > secrets
+            ):  # else pairs are refreshed two by two, see `Bootstrapping.run_shared`
                 yield replace(best.candidate, decisions=replace(best.candidate.decisions, sharing=secrets))
 
     def explained(self, candidate: Candidate) -> Candidate:

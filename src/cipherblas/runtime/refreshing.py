@@ -10,7 +10,7 @@ from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.forms.form import SlotForm
 from cipherblas.lang.nodes import Expression
 from cipherblas.lang.refreshing import REFRESH
-from cipherblas.methods.bootstrapping.refresh import TOGETHER, bootstrapping_of
+from cipherblas.methods.bootstrapping.refresh import SHARED_TOGETHER, TOGETHER, bootstrapping_of
 from cipherblas.runtime.blocks import BLOCKS, BlockRun, Wish, in_place
 from cipherblas.runtime.executor import computes
 from cipherblas.runtime.graphs import blockwise_graph
@@ -68,16 +68,20 @@ def _refreshed(
     full = method is whole and not twice
     run.run.refreshed_together(len(cts) if full else 0)
     if sharing and full:
-        number = len(cts) // (2 * sharing)
         shared = run.run.evaluators.shared(sharing)
 
-        def group(index: int) -> Handles:
-            own = cts[2 * sharing * index : 2 * sharing * (index + 1)]
-            return method.run_shared(run.ev, shared, [run.ev.absorb(ct, factor) for ct in own])
+        def groups(some: Handles) -> Handles:
+            return method.run_shared(run.ev, shared, [run.ev.absorb(ct, factor) for ct in some])
 
-        for refreshed in run.ev.alike(number, group, beside=shared):
+        each, even = 2 * sharing * SHARED_TOGETHER, len(cts) // 2 * 2
+        number = even // each
+        for refreshed in run.ev.alike(
+            number, lambda index: groups(cts[each * index : each * (index + 1)]), beside=shared
+        ):
             found += refreshed
-        cts = cts[2 * sharing * number :]
+        if even > each * number:
+            found += groups(cts[each * number : even])
+        cts = cts[even:]
     end = len(cts) // TOGETHER * TOGETHER
     blocks = [cts[start : start + TOGETHER] for start in range(0, end, TOGETHER)]
     found += _each(run, "refresh together", work, blocks) + _each(run, "refresh", work, [cts[end:]])

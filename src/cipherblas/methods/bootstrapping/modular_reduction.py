@@ -1,10 +1,10 @@
 """EvalMod: x → x mod 1 near whole numbers, as (1/2π)·sin 2πx, of numbers up to a range.
 
-Without doublings, an odd polynomial gives the sine. With r of them a polynomial gives the sine or the cosine of an angle
-that is 2^r times as small, and the first doubling makes cosines of both: sin 2πx is cos 2π(x - 1/4), and cos 2θ is
-1 - 2·sin² θ as well as 2·cos² θ - 1. That takes half of the degree, but errors of the polynomial are enlarged by up to
-4^r. An even one is one of T_2, at whose end most arguments are: T_n(T_2) has slopes of n² there, and what T_2 is off by
-is enlarged. An odd one is an argument near 0 times such a polynomial, so it has a fraction of these errors.
+Without doublings, an odd polynomial gives the sine. With r of them a polynomial gives the sine or the cosine of an
+angle that is 2^r times as small, and the first doubling makes cosines of both: sin 2πx is cos 2π(x - 1/4), and cos 2θ
+is 1 - 2·sin² θ as well as 2·cos² θ - 1. That takes a half of the degree, but errors of the polynomial are enlarged. An
+even one is one of T_2, at whose end most arguments are: T_n(T_2) has slopes of n² there, so that what T_2 is off by
+counts most. T_4 is therefore made of squares that are not rounded; see `PatersonStockmeyer`.
 
 The polynomial needs to be near to the function where arguments are, around whole numbers, and no more than bounded
 between them: it is fitted to these intervals, and its degree may be less than that of an interpolation of the same

@@ -39,6 +39,7 @@ MOST_DOWN, MOST_UP = 5, 4  # butterflies in a factor, where few slots are held
 # Factors of coefficients to slots share what they divide by: those of one alone would be too small to be encoded well.
 LEAST_HELD, LEAST_UP = 16, 2
 TOGETHER = 8  # ciphertexts that `run_all` refreshes at one time
+SHARED_TOGETHER = 4  # groups that share their a part each
 MANY, MANY_BABY_STEPS = 4, (16, 16)  # from so many ciphertexts together on more baby steps are faster
 
 
@@ -192,7 +193,8 @@ class Bootstrapping:
         the place of 2·r. EvalMod is done one by one. What pairs are left share one as well where they are more than
         half of r, and are refreshed as by `run_all` where they are not.
 
-        Keys: relinearisation of `ev`; those of `shared.request` for the rest. Those of `run_all` for pairs that are left.
+        Keys: relinearisation of `ev`; those of `shared.request` for the rest; those of `run_all` for pairs that are
+        left.
 
         Args:
             cts: at the same limbs and scale, after the same operations, of equal bounds; an even number.
@@ -209,25 +211,25 @@ class Bootstrapping:
                 got=len(cts),
             )
         each, found = 2 * shared.secrets, list[Ct]()
-        for start in range(0, len(cts), each):
-            own = cts[start : start + each]
-            if len(own) > shared.secrets or len(cts) == len(own):
-                found += self._of_shared(ev, shared, own, scale)
-            else:
-                found += self.run_all(ev, own, scale)
-        return found
+        groups = [cts[start : start + each] for start in range(0, len(cts), each)]
+        left = groups.pop() if len(groups[-1]) <= shared.secrets else []
+        for start in range(0, len(groups), SHARED_TOGETHER):
+            found += self._of_shared(ev, shared, groups[start : start + SHARED_TOGETHER], scale)
+        return [*found, *self.run_all(ev, left, scale)]
 
     def _of_shared(
-        self, ev: Evaluator, shared: Shared, cts: Sequence[Ct], scale: float | None
+        self, ev: Evaluator, shared: Shared, groups: Sequence[Sequence[Ct]], scale: float | None
     ) -> Iterator[Ct]:
-        """One group of `run_shared`."""
-        zs, largest = self._paired(ev, cts)
-        (joined,) = self.in_coefficients(shared, [self.to_shared(shared, zs)], largest)
-        shrunk = joined.scale
-        (halves,) = self.in_slots(shared, [self.raised(shared, shared.drop(joined, 1), shrunk)], False)
-        parts = zip(*(self.from_shared(shared, half, len(zs), ev) for half in halves), strict=True)
-        for part, ct in zip(itertools.chain.from_iterable(parts), cts, strict=True):
-            yield self._settled(ev, self._sine(ev, part, shrunk, scale), shrunk, *_before(ev, ct))
+        """Some groups of `run_shared`, whose transforms read keys and diagonals once."""
+        paired = [self._paired(ev, cts) for cts in groups]
+        joined = [self.to_shared(shared, zs) for zs, _ in paired]
+        joined = self.in_coefficients(shared, joined, max(largest for _, largest in paired))
+        raised = [self.raised(shared, shared.drop(one, 1), one.scale) for one in joined]
+        slots = self.in_slots(shared, raised, False)
+        for cts, one, halves in zip(groups, joined, slots, strict=True):
+            parts = zip(*(self.from_shared(shared, half, len(cts) // 2, ev) for half in halves), strict=True)
+            for part, ct in zip(itertools.chain.from_iterable(parts), cts, strict=True):
+                yield self._settled(ev, self._sine(ev, part, one.scale, scale), one.scale, *_before(ev, ct))
 
     def refined(self, ev: Evaluator, cts: Sequence[Ct], real: bool = True) -> list[Ct]:
         """As `run_all`, in two rounds: what a refreshed ciphertext is off by is the difference to what it was. That is
