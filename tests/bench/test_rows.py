@@ -118,6 +118,11 @@ def test_bootstrapping_keeps_what_it_says() -> None:
     assert few["key_bytes"] > 1 << 20 and found["key_memory_bytes"] == found["key_bytes"]
     assert few["ntt_limbs"] < found["ntt_limbs"] and few["levels_left"] >= 3
     assert few["predicted_bits"] <= few["precision_bits"] < 25
+    raised = bootstrap.Refreshes(chain(1 << 9, 3, 4, raised_first=True).parameters(0, insecure=True), True)
+    row = bootstrap.measured(raised, 1, 0.0, ciphertexts=3)
+    check(row, bench="bootstrap", ciphertexts=3, levels_left=3, algorithm="ModRaise first")
+    assert row["predicted_bits"] <= row["precision_bits"] < found["precision_bits"]
+    assert min(row[f"{step}_seconds"] for step in bootstrap.STEPS) > 0
     fine = bootstrap.Refreshes(
         chain(1 << 9, 4, 4, fine=True).parameters(0, insecure=True), real=True, rounds=2
     )

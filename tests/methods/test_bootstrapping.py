@@ -14,7 +14,7 @@ import pytest
 from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 
-from cipherblas.common.errors import LevelError, MissingKeyError, ShapeError
+from cipherblas.common.errors import LevelError, MismatchError, MissingKeyError, ShapeError
 from cipherblas.crypto.keys import (
     EvaluationKeys,
     KeyRequest,
@@ -494,6 +494,89 @@ def test_refused() -> None:
     for limbs in (1, symbolic.top_limbs + 1):
         with pytest.raises(LevelError, match="cannot be raised to so many limbs"):
             symbolic.raise_modulus(x, limbs, 1.0)
+
+
+# ---- ModRaise first ----
+
+
+@functools.cache
+def raised_first_party(log_n: int = 10) -> Party:
+    """A chain with one prime below the working levels, and those of slots to coefficients above them."""
+    method = replace(bootstrapping(log_n - 1), raised_first=True)
+    last = [34.0] * len(method.down)
+    q_bits = [50.0, 34.0] + [40.0] * WORKING + last + [49.8] * (method.levels_after - len(last))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        params = make_parameters(1 << log_n, q_bits, alpha=4, scale_bits=40.0, insecure=True)
+    secret, ev = generate_secret(params), Symbolic(params)
+    x, y = (ev.fresh(None, bound=1.0, limbs=2) for _ in range(2))
+    method.run(ev, x, real=True)
+    method.run(ev, x, real=False)
+    method.run_all(ev, [x, y])
+    return Party(method, params, secret, ev.request, make_evaluation_keys(secret, ev.request))
+
+
+@pytest.mark.parametrize("bound", [1.0, 1e-3, 300.0])
+@pytest.mark.parametrize("kind", VALUES)
+def test_real_slots_with_modraise_first(kind: str, bound: float) -> None:
+    """Alone, of half of their coefficients, and two as one, of which each is a part."""
+    one = raised_first_party()
+    ev = Native(one.params, one.keys)
+    values = bound * values_of(kind, one.params.slots)
+    x, y = (one.encrypted(ev, each, bound) for each in (values, -values[::-1]))
+    results = [one.method.run(ev, x), *one.method.run_all(ev, [x, y])]
+    for ct, exact in zip(results, (values, values, -values[::-1]), strict=True):
+        assert ct.limbs == 2 + WORKING and ct.bound == bound
+        assert ct.scale == pytest.approx(SCALE, rel=1e-9)
+        found = np.abs(one.decrypted(ct).real - exact).max()
+        assert found <= ct.error(3 * one.params.slots) <= 2.0**5 * found
+        assert ct.error(1) < bound * 2.0**-10 + 2.0**-10
+
+
+def test_complex_slots_with_modraise_first() -> None:
+    one = raised_first_party()
+    ev = Native(one.params, one.keys)
+    values = np.exp(1j * np.random.default_rng(4).uniform(0, 2 * np.pi, one.params.slots))
+    result = one.method.run(ev, one.encrypted(ev, values, 1.0), real=False)
+    assert np.abs(one.decrypted(result) - values).max() <= result.error(2 * one.params.slots) < 2.0**-10
+
+
+def test_evaluators_agree_on_modraise_first() -> None:
+    one = raised_first_party()
+    counted = Symbolic(one.params, available=one.request)
+    expected = one.method.run(counted, counted.fresh(None, bound=1.0, limbs=2))
+    clear, native = Clear(one.params, available=one.request), Native(one.params, one.keys)
+    values = values_of("random", one.params.slots)
+    found = one.method.run(clear, clear.fresh(values + 0j, bound=1.0, limbs=2))
+    result = one.method.run(native, one.encrypted(native, values, 1.0))
+    assert np.abs(found.data.real - values).max() < expected.error(1)
+    for ev, ct in ((clear, found), (native, result)):
+        assert (ct.limbs, ct.scale, ct.bound) == (expected.limbs, expected.scale, expected.bound)
+        assert ev.counts == counted.counts
+
+
+def test_the_chain_says_which_comes_first() -> None:
+    assert bootstrapping_of(raised_first_party().params).raised_first
+    assert not bootstrapping_of(party(10).params).raised_first
+    for log_n, rows in ((15, None), (16, None), (16, 1 << 13)):
+        assert not bootstrapping_of(chain(1 << log_n, 3, 8, rows).shape()).raised_first
+        assert not bootstrapping_of(chain(1 << log_n, 3, 8, fine=True).shape()).raised_first
+    ring = chain(1 << 16, 7, 4, raised_first=True)
+    method = bootstrapping_of(ring.shape())
+    assert method.raised_first and method.limbs(len(ring.q_bits)) == 2 + 7
+    assert method.packed(64) is method
+
+
+def test_modraise_is_not_first_where_coefficients_must_be() -> None:
+    one = raised_first_party()
+    ev, shared = Symbolic(one.params), SharedSymbolic(one.params, 3)
+    ct = ev.fresh(None, bound=1.0, limbs=2)
+    with pytest.raises(MismatchError, match="ModRaise is not first where ciphertexts share an a part"):
+        one.method.run_shared(ev, shared, [ct, ct])
+    with pytest.raises(MismatchError, match="ModRaise is not first of encrypted rows"):
+        one.method.of_rows(None, None, None, 1)  # type: ignore[arg-type]
+    with pytest.raises(LevelError, match="Bootstrapping spends 1 level"):
+        one.method.run(ev, ev.drop(ct, 1))
 
 
 # ---- two rounds ----

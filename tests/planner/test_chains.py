@@ -39,3 +39,15 @@ def test_smaller_limbs_of_coefficients_to_slots_lose_no_precision(monkeypatch: p
         return -math.log2(result.error(params.slots))
 
     assert bits(chains.TRANSFORM_BITS) == pytest.approx(bits(chains.UP_BITS), abs=0.02)
+
+
+@pytest.mark.parametrize(("log_n", "working", "digits"), [(15, 2, 8), (16, 7, 4), (16, 14, 3)])
+def test_the_order_of_a_refresh_is_the_one_that_takes_less(log_n: int, working: int, digits: int) -> None:
+    """Slots to coefficients first: transforms where limbs are few, and coefficients' errors that are not added up."""
+    first = chains.chain(1 << log_n, working, digits)
+    other = chains.chain(1 << log_n, working, digits, raised_first=True)
+    assert other.log_qp <= budget_bits(1 << log_n, 128, False)
+    (transforms, error), (more, worse) = chains.refresh_of(first), chains.refresh_of(other)
+    assert 1.1 < more / transforms < 1.4 and worse > 100 * error
+    assert not chains.raises_first(first, other)
+    assert chains.raises_first(other, first)

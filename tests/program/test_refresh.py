@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import cipherblas as cb
+from cipherblas.planner import chains
 from tests.support.foreign_files import forge
 from tests.support.runs import program_of, run, toy
 
@@ -78,9 +79,28 @@ def test_as_many_levels_as_are_spent_between_refreshes() -> None:
     text = few.explain()
     assert "refresh 4x4" in text and "2 for a sparse secret" in text
     assert (
-        "2, of one or two ciphertexts, each back at 4 limbs; one is lost with probability below 2^-61" in text
+        "2, of one or two ciphertexts, slots to coefficients first, each back at 4 limbs; one is lost with "
+        "probability below 2^-61" in text
     )
     check(many)
+
+
+@pytest.mark.parametrize("shape", [(9, 9), (60, 60), (32, 448)])
+def test_programs_with_modraise_first(
+    shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Planned, run, and from files, where it is what takes less; else it is not."""
+    options = {"x": S(*shape), "form": "blocks", "precision": 0.1, "minimise": "server"}
+    usual = toy(powers, **options)
+    assert "slots to coefficients first" in usual.explain()
+    monkeypatch.setattr(chains, "raises_first", lambda first, other: True)
+    program = toy(powers, **options)
+    assert "ModRaise first" in program.explain() and not program.plan.decided.sharing
+    assert program.plan.parameters.limbs == usual.plan.parameters.limbs + 1
+    check(program)
+    monkeypatch.undo()
+    program.save(tmp_path / "plan.json")
+    assert cb.Program.load(tmp_path / "plan.json", insecure=True).explain() == program.explain()
 
 
 def test_two_rounds() -> None:

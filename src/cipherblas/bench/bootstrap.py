@@ -34,6 +34,7 @@ from cipherblas.planner.chains import chain
 
 SETS = {16: (15, 3), 15: (3, 8)}  # log2 of the ring degree → working levels, digits
 FINE_SETS = {16: (16, 5), 15: (2, 6)}  # the same for two rounds, which spend one of the levels
+RAISED_SETS = {16: (14, 3), 15: (2, 8)}  # where ModRaise is first, which takes a prime more
 LEAST_RUNS, MOST_RUNS = 3, 20
 MASKS = 6 << 30  # bytes of encoded diagonals that may be kept
 STEPS = ("slots_to_coefficients", "mod_raise", "coefficients_to_slots", "eval_mod")
@@ -70,6 +71,12 @@ class Timed(Bootstrapping):
 
     def in_coefficients(self, ev: Evaluator, xs: Sequence[Ct], largest: float | None = None) -> list[Ct]:
         return self._timed(STEPS[0], lambda: super(Timed, self).in_coefficients(ev, xs, largest))
+
+    def lowered(self, ev: Evaluator, xs: Sequence[Ct], largest: float | None = None) -> list[Ct]:
+        return self._timed(STEPS[1], lambda: super(Timed, self).lowered(ev, xs, largest))
+
+    def last(self, ev: Evaluator, u: Ct, real: bool, bound: float, factor: float = 1.0) -> Ct:
+        return self._timed(STEPS[0], lambda: super(Timed, self).last(ev, u, real, bound, factor))
 
     def raised(self, ev: Evaluator, x: Ct, scale: float) -> Ct:
         return self._timed(STEPS[1], lambda: super(Timed, self).raised(ev, x, scale))
@@ -252,6 +259,7 @@ def run(
     batches: Sequence[int] = (),
     shared: bool = False,
     secrets: int | None = None,
+    raised_first: bool = False,
     peer: str | None = None,
     peer_python: str | None = None,
     peer_setting: str = "precise",
@@ -272,6 +280,7 @@ def run(
             the keys of the largest batch; the single one is refreshed as is fastest for one, with keys of its own.
         shared: and a row for each with an a part that pairs of them share, which takes keys of its own.
         secrets: at most so many pairs share it, an odd number; by default all of a batch.
+        raised_first: ModRaise first, slots to coefficients last: all slots, one round, and no shared a part.
         peer: "openfhe", or None for ours alone.
         peer_python: interpreter with the peer's wheel; by default this one.
         peer_setting: "precise", with our precision, or "deep", with our levels.
@@ -296,6 +305,8 @@ def run(
         raise ValueError("shared: expected all slots, real ones, one round, and even numbers of ciphertexts")
     if secrets is not None and (not shared or secrets < 1 or secrets % 2 == 0):
         raise ValueError(f"secrets: expected an odd number beside shared, got {secrets}")
+    if raised_first and (shared or slots is not None or rounds > 1):
+        raise ValueError("raised_first: expected all slots, one round, and no shared a part")
     if peer_setting not in PEER_SETTINGS:
         raise ValueError(f"peer_setting: expected {' or '.join(PEER_SETTINGS)}, got {peer_setting}")
     if peer not in (None, "openfhe"):
@@ -308,8 +319,9 @@ def run(
         if peer is not None:
             setting, most = PEER_SETTINGS[peer_setting], PEER_ERRORS[peer_setting]
             theirs = beside(setting, peer_python, threads, budget, most)
-        sets, fine = (FINE_SETS, True) if rounds > 1 else (SETS, False)
-        params = chain(1 << degree, *sets[degree], fine=fine).parameters(128, insecure=False)
+        sets = RAISED_SETS if raised_first else FINE_SETS if rounds > 1 else SETS
+        sizes = chain(1 << degree, *sets[degree], fine=rounds > 1, raised_first=raised_first)
+        params = sizes.parameters(128, insecure=False)
         ours = Refreshes(params, not complex_slots, slots, rounds, key_memory)
         single = measured(ours, threads, budget, ciphertexts, in_a_row, theirs)
         yield single
@@ -473,7 +485,7 @@ def _row(
         + f", {batch} together" * (batch > 1)
         + ", shared a" * shares,
         params=params_fields(params),
-        algorithm="slots to coefficients first",
+        algorithm=f"{'ModRaise' if ours.method.raised_first else 'slots to coefficients'} first",
         threads=threads,
         timing=Timing.of([one["whole"] for one in runs]),
         error=max(errors),

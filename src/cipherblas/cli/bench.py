@@ -203,6 +203,9 @@ def bootstrap(
             min=1, help="With --shared: at most so many pairs share one, an odd number.", show_default=False
         ),
     ] = None,
+    raised_first: Annotated[
+        bool, typer.Option("--raised-first", help="ModRaise first, slots to coefficients last.")
+    ] = False,
     peer: Annotated[
         BootstrapPeer | None, typer.Option(help="Compare with this library.", show_default=False)
     ] = None,
@@ -228,6 +231,7 @@ def bootstrap(
       cipherblas bench bootstrap --log-n 15 --batch 6 --batch 32 --shared --secrets 7
       cipherblas bench bootstrap --slots 1024 --complex
       cipherblas bench bootstrap --rounds 2 --key-memory 2GiB
+      cipherblas bench bootstrap --raised-first
     """
     from cipherblas.bench import run_bootstrap
 
@@ -247,6 +251,7 @@ def bootstrap(
         batches=batch or [],
         shared=shared,
         secrets=secrets,
+        raised_first=raised_first,
         **options,
     )
     printed(rows, json, Display(quiet=quiet))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 
@@ -9,6 +10,7 @@ from cipherblas.common.errors import LevelError
 from cipherblas.crypto.digits import equal_digits
 from cipherblas.crypto.params import MAX_LIMBS, MIN_LOG_N, ROW_LIMBS, row_special_bits
 from cipherblas.crypto.security import max_log_qp
+from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.methods.bootstrapping.refresh import Bootstrapping, bootstrapping_of
 from cipherblas.planner.dry_run import DryRun
 from cipherblas.planner.sizing import PRIME_SPREAD_BITS, NoRingError, Sizing, budget_bits
@@ -29,12 +31,20 @@ INSECURE_SHARE = 8  # N over the degree of the ring of rows, where security sets
 MARGIN = 0.97  # of the error that is allowed: primes are not just as large as they are planned
 
 
-def method_of(n: int) -> Bootstrapping:
+def method_of(n: int, raised_first: bool = False) -> Bootstrapping:
     """How ciphertexts of a ring degree are refreshed."""
-    return bootstrapping_of(RingShape(n, (2.0**BASE_BITS,), (), 1, SCALE_BITS))
+    low_bits = (BASE_BITS, DOWN_BITS, SCALE_BITS if raised_first else DOWN_BITS)
+    return bootstrapping_of(RingShape(n, tuple(2.0**bits for bits in low_bits), (), 1, SCALE_BITS))
 
 
-def chain(n: int, working: int, digits: int, rows: int | None = None, fine: bool = False) -> Sizing:
+def chain(
+    n: int,
+    working: int,
+    digits: int,
+    rows: int | None = None,
+    fine: bool = False,
+    raised_first: bool = False,
+) -> Sizing:
     """The sizes of the primes, by what spends them: from q_0 on slots to coefficients, `working` levels of the size of
     the scale, EvalMod and coefficients to slots.
 
@@ -42,10 +52,12 @@ def chain(n: int, working: int, digits: int, rows: int | None = None, fine: bool
         digits: of key switching, of about equal bits: limbs are of very different sizes.
         rows: degree of a ring of its own for rows, whose limbs are as large as q_0: they hold products.
         fine: for refreshes in two rounds.
+        raised_first: slots to coefficients come last, above the working levels; below them there is one prime.
     """
-    method, scale_bits = method_of(n), FINE_SCALE_BITS if fine else SCALE_BITS
-    down, transforms = (DOWN_BITS,) * method.levels_before, (TRANSFORM_BITS,) * len(method.up)
-    up = (UP_BITS,) * (method.levels_after - len(method.up)) + transforms
+    method, scale_bits = method_of(n, raised_first), FINE_SCALE_BITS if fine else SCALE_BITS
+    down, last = (DOWN_BITS,) * method.levels_before, (DOWN_BITS,) * (len(method.down) * raised_first)
+    transforms = (TRANSFORM_BITS,) * len(method.up)
+    up = last + (UP_BITS,) * (method.levels_after - len(last) - len(method.up)) + transforms
     if rows is not None:
         down = (BASE_BITS,) * (ROW_LIMBS - 1) + down[ROW_LIMBS - 1 :]
     q_bits = (BASE_BITS, *down, *(scale_bits,) * working, *up)
@@ -53,9 +65,16 @@ def chain(n: int, working: int, digits: int, rows: int | None = None, fine: bool
     return Sizing(n, scale_bits, q_bits, max(sizes), rows, sizes)
 
 
-def chains(n: int, working: int, allowed: float, rows: int | None = None, fine: bool = False) -> list[Sizing]:
+def chains(
+    n: int,
+    working: int,
+    allowed: float,
+    rows: int | None = None,
+    fine: bool = False,
+    raised_first: bool = False,
+) -> list[Sizing]:
     """Those with so many working levels that security allows, with many digits and with fewer."""
-    found = [chain(n, working, digits, rows, fine) for digits in DIGITS]
+    found = [chain(n, working, digits, rows, fine, raised_first) for digits in DIGITS]
     return [
         one for one in found if one.log_qp + PRIME_SPREAD_BITS <= allowed and len(one.q_bits) <= MAX_LIMBS
     ]
@@ -99,6 +118,21 @@ def limbs_left(n: int, ring: RingShape) -> int:
     return method_of(n).limbs(len(ring.q))
 
 
+@functools.lru_cache(maxsize=256)
+def refresh_of(sizing: Sizing) -> tuple[int, float]:
+    """Limbs that are transformed where a ciphertext of real slots is refreshed, and the error of a slot."""
+    ev = Symbolic(sizing.shape())
+    method = bootstrapping_of(ev.params)
+    result = method.run(ev, ev.fresh(None, bound=1.0, limbs=method.levels_before + 1))
+    return ev.counts.ntt_limbs, result.error(ev.slots)
+
+
+def raises_first(coefficients_first: Sizing, raised_first: Sizing) -> bool:
+    """Whether ModRaise comes first: a refresh takes less then, and errs by no more."""
+    (transforms, error), (others, other) = refresh_of(coefficients_first), refresh_of(raised_first)
+    return others < transforms and other <= error
+
+
 def chain_sizings(
     run: Callable[[RingShape], DryRun],
     n: int,
@@ -108,7 +142,8 @@ def chain_sizings(
     rows: int | None = None,
     fine: bool = False,
 ) -> Sequence[Sizing]:
-    """Chains of degree n that carry a program with refreshes, with as few working levels as it spends between them.
+    """Chains of degree n that carry a program with refreshes, with as few working levels as it spends between them; in
+    the order of a refresh that takes less (`raises_first`) where there is a choice: rows are read as coefficients.
 
     Args:
         rows: degree of a ring of its own for rows.
@@ -158,4 +193,5 @@ def chain_sizings(
             exceeds,
             modulus=0.0,
         )
-    return found
+    others = [] if fine or rows is not None else chains(n, high, allowed, raised_first=True)
+    return others if others and raises_first(found[-1], others[-1]) else found

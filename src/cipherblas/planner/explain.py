@@ -369,7 +369,8 @@ def _refreshes(plan: Plan) -> list[tuple[str, str]]:
     return [
         (
             "refreshes",
-            f"{number}, of one or two ciphertexts{_sharing(plan)}, each back at {limbs} limbs; "
+            f"{number}, of one or two ciphertexts{_sharing(plan)}, "
+            f"{'ModRaise' if method.raised_first else 'slots to coefficients'} first, each back at {limbs} limbs; "
             f"one is lost with probability below 2^-{bits:.0f}",
         )
     ]

@@ -65,7 +65,7 @@ def _refreshed(
 
     cts = [ct for row in x.cells for cell in row for ct in cell]
     found: Handles = []
-    full = method is whole and not twice
+    full = method is whole and not twice and not method.raised_first
     run.run.refreshed_together(len(cts) if full else 0)
     if sharing and full:
         shared = run.run.evaluators.shared(sharing)

@@ -26,15 +26,19 @@ Diagonals = dict[int, Slots]  # rotation step, between -S/2 and S/2 → diagonal
 KEPT = 2  # factors whose diagonals are in memory
 
 
-def slots_to_coefficients(slots: int, sizes: Sequence[int], factor: float = 1.0) -> list[Transform]:
+def slots_to_coefficients(
+    slots: int, sizes: Sequence[int], factor: float = 1.0, *, halved: bool = False
+) -> list[Transform]:
     """U without the bit reversal: the coefficients of the result are the slots of its argument.
 
     Args:
         sizes: butterflies in each factor, in the order in which they are applied; log2 S together. With fewer, log2 n,
             the first n slots become n slots, and others 0: the sum of rotations by multiples of n is left to do.
         factor: by which every slot is multiplied.
+        halved: the first slot counts a half. Real slots have c_0 + Σ_k c_k·(ζ^k + ζ^-k), twice the real parts of what
+            that makes of the first half of their coefficients.
     """
-    return _factors(slots, slots, sizes, factor, inverse=False)
+    return _factors(slots, slots, sizes, factor, inverse=False, halved=halved)
 
 
 def coefficients_to_slots(
@@ -51,7 +55,13 @@ def coefficients_to_slots(
 
 
 def _factors(
-    slots: int, length: int, sizes: Sequence[int], factor: float, inverse: bool, cut: bool = True
+    slots: int,
+    length: int,
+    sizes: Sequence[int],
+    factor: float,
+    inverse: bool,
+    cut: bool = True,
+    halved: bool = False,
 ) -> list[Transform]:
     held = 1 << sum(sizes)
     assert held <= slots and (held == slots or not inverse)
@@ -60,26 +70,29 @@ def _factors(
     for size in sizes:
         first = sum(sizes) - done - size if inverse else done
         kept = held if cut and first == 0 else length  # that factor stays within blocks of `held` slots
-        found.append(_transform(slots, length, first, size, inverse, each, kept))
+        found.append(_transform(slots, length, first, size, inverse, each, kept, halved and done == 0))
         done += size
     return found
 
 
 def _transform(
-    slots: int, length: int, first: int, size: int, inverse: bool, factor: float, kept: int
+    slots: int, length: int, first: int, size: int, inverse: bool, factor: float, kept: int, halved: bool
 ) -> Transform:
     """The butterflies of lengths 2^(first + 1) to 2^(first + size), and a factor.
 
     Args:
         slots: of the embedding; a result of `length` has it repeated.
         kept: slots of the result that are not 0.
+        halved: the first slot of the argument counts a half.
     """
-    key = ("embedding", slots, length, first, size, inverse, factor, kept)
+    key = ("embedding", slots, length, first, size, inverse, factor, kept, halved)
     largest = factor * (0.5**size if inverse else 1.0)
 
     def values(step: int) -> Slots:
         whole = np.tile(factor * _diagonals(slots, first, size, inverse)[step], length // slots)
         whole[kept:] = 0.0
+        if halved:
+            whole[-step % length] /= 2
         return whole
 
     def plain(step: int) -> Plain:

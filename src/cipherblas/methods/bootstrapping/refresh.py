@@ -1,8 +1,13 @@
-"""Bootstrapping with slots to coefficients first: a ciphertext at its last levels becomes one with all working levels.
+"""Bootstrapping: a ciphertext at its last levels becomes one with all working levels.
 
-The message goes into the coefficients at the lowest limbs (StC); ModRaise reads them modulo more primes, which adds
-multiples of q_0; these coefficients go into slots (CtS), where EvalMod takes the multiples away. The chain of primes
-has segments, from below: q_0, what StC spends, the working levels, what EvalMod and what CtS spend.
+Slots to coefficients first: the message goes into the coefficients at the lowest limbs (StC); ModRaise reads them
+modulo more primes, which adds multiples of q_0; these coefficients go into slots (CtS), where EvalMod takes the
+multiples away. The chain of primes has segments, from below: q_0, what StC spends, the working levels, what EvalMod and
+what CtS spend.
+
+ModRaise first: the coefficients that the message has are raised, and StC comes last; its segment lies above the working
+levels, and a limb below them serves to make messages as small as EvalMod takes them. A slot is a sum of all
+coefficients then, with their errors.
 
 Sources: Cheon, Han, Kim, Kim and Song, "Bootstrapping for approximate homomorphic encryption" (2018); transforms as in
 `embedding`, EvalMod as in `modular_reduction`, sparse secrets as in `Evaluator.raise_modulus`.
@@ -16,7 +21,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from cipherblas.common.errors import LevelError, ShapeError
+from cipherblas.common.errors import LevelError, MismatchError, ShapeError
 from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.rows.values import Rows
 from cipherblas.evaluators.slots.interface import Evaluator
@@ -38,6 +43,7 @@ LEAST_RATIO_BITS = (
 MOST_DOWN, MOST_UP = 5, 4  # butterflies in a factor, where few slots are held
 # Factors of coefficients to slots share what they divide by: those of one alone would be too small to be encoded well.
 LEAST_HELD, LEAST_UP = 16, 2
+LEAST_MESSAGE = 2.0**-40  # over q_0, of which EvalMod errs by what its polynomial does at whole numbers
 TOGETHER = 8  # ciphertexts that `run_all` refreshes at one time
 SHARED_TOGETHER = 4  # groups that share their a part each
 MANY, MANY_BABY_STEPS = 4, (16, 16)  # from so many ciphertexts together on more baby steps are faster
@@ -57,6 +63,7 @@ class Bootstrapping:
         held: slots from the first one on that hold numbers, all others holding nothing; 0 for all slots.
         repeated: those numbers are repeated in all others.
         spared: limbs at the top that are not used: `up` has so many factors less than the ring has limbs for.
+        raised_first: ModRaise comes first, and slots to coefficients last.
     """
 
     down: tuple[int, ...]
@@ -67,14 +74,15 @@ class Bootstrapping:
     held: int = 0
     repeated: bool = False
     spared: int = 0
+    raised_first: bool = False
 
     def packed(self, held: int, repeated: bool = False) -> Bootstrapping:
         """The same for ciphertexts with numbers in their first `held` slots, a power of two: smaller transforms, which
-        may take fewer limbs. For as many as the ring has slots it is this one itself."""
+        may take fewer limbs. For as many as the ring has slots it is this one itself, as where ModRaise is first."""
         log_held = max(LEAST_HELD, held).bit_length() - 1
         down = min(len(self.down), -(-log_held // MOST_DOWN))
         up = min(len(self.up), max(LEAST_UP, -(-log_held // MOST_UP)))
-        if log_held >= sum(self.up):
+        if log_held >= sum(self.up) or self.raised_first:
             return self
         return replace(
             self,
@@ -92,12 +100,13 @@ class Bootstrapping:
     @property
     def levels_before(self) -> int:
         """Limbs beyond the first that a ciphertext needs."""
-        return len(self.down)
+        return 1 if self.raised_first else len(self.down)
 
     @property
     def levels_after(self) -> int:
         """Limbs that are spent above those that the result has."""
-        return len(self.up) + self.reduction.levels + self.spared
+        last = len(self.down) if self.raised_first else 0
+        return len(self.up) + self.reduction.levels + self.spared + last
 
     def _held(self, ev: Evaluator) -> int:
         return self.held or ev.slots
@@ -141,11 +150,12 @@ class Bootstrapping:
             LevelError: too few limbs are left.
         """
         before = _before(ev, x)
-        (y,) = self.in_coefficients(ev, [ev.as_message(x)])  # what is off in a slot stays in it
+        message = ev.as_message(x)  # what is off in a slot stays in it
+        (y,) = self.lowered(ev, [message]) if self.raised_first else self.in_coefficients(ev, [message])
         (found,) = self._sines(ev, [y], real, scale)
-        result = found[0]
-        if len(found) > 1:
-            result = ev.add(result, ev.times_monomial(found[1], ev.n // 2))
+        result = self._joined(ev, found)
+        if self.raised_first:
+            result = self.last(ev, result, real, message.bound)
         return self._settled(ev, result, y.scale, *before)
 
     def run_all(self, ev: Evaluator, cts: Sequence[Ct], scale: float | None = None) -> list[Ct]:
@@ -163,8 +173,11 @@ class Bootstrapping:
         paired = len(cts) // 2 * 2
         for start in range(0, paired, TOGETHER):
             some = cts[start : min(start + TOGETHER, paired)]
-            zs = self.in_coefficients(ev, *self._paired(ev, some))
+            paired_up, largest = self._paired(ev, some)
+            zs = (self.lowered if self.raised_first else self.in_coefficients)(ev, paired_up, largest)
             parts = self._sines(ev, zs, False, scale)
+            if self.raised_first:
+                parts = [self._apart(ev, self._joined(ev, both), largest) for both in parts]
             found += [
                 self._settled(ev, part, z.scale, *_before(ev, ct))
                 for z, both, own in zip(zs, parts, zip(some[::2], some[1::2], strict=True), strict=True)
@@ -200,10 +213,12 @@ class Bootstrapping:
             cts: at the same limbs and scale, after the same operations, of equal bounds; an even number.
 
         Raises:
-            ShapeError: there is an odd number, or none. LevelError: too few limbs are left.
+            ShapeError: there is an odd number, or none. LevelError: too few limbs are left. MismatchError: ModRaise is
+                first.
 
         Source: Bae, Cheon, Hanrot, Park, Stehlé (2024), as in `evaluators.slots.shared`.
         """
+        self._require_coefficients_first("where ciphertexts share an a part")
         if len(cts) % 2 or not cts:
             raise ShapeError(
                 "Ciphertexts are refreshed two by two where they share an a part.",
@@ -287,8 +302,10 @@ class Bootstrapping:
             entries: of a row, those after them being zeros; by default all. Zeros in all second halves take no EvalMod.
 
         Raises:
-            LevelError: entries are beyond the range of EvalMod at the limb that is left.
+            LevelError: entries are beyond the range of EvalMod at the limb that is left. MismatchError: ModRaise is
+                first.
         """
+        self._require_coefficients_first("of encrypted rows")
         ev = evs.slots
         short = entries is not None and entries <= packing.degree // 2
         joined = joined_rows(evs, x, packing, rescales)
@@ -338,12 +355,53 @@ class Bootstrapping:
         self, ev: Evaluator, result: Ct, shrunk: float, errors: SlotErrors, worst: float, bound: float
     ) -> Ct:
         """What `_sines` found, with the errors that the values had before."""
-        missed = self.reduction.error(2.0**-self.ratio_bits) * float(ev.params.q[0]) / shrunk
+        missed = self.reduction.error(2.0**-self.ratio_bits)
+        if (
+            self.raised_first
+        ):  # the cubes of coefficients add up to that of the bound, errors at 0 add up as they are
+            missed += (ev.n - 1) * self.reduction.error(LEAST_MESSAGE)
+        missed *= float(ev.params.q[0]) / shrunk
         errors = errors.with_own(result.errors.deviation).with_common(missed / tail(1.0))
         worst = ev.worst_error(result) + (worst + missed) * result.scale
         return ev.bounded(ev.assume_errors(result, errors, worst), bound)
 
+    def _require_coefficients_first(self, where: str) -> None:
+        if self.raised_first:
+            raise MismatchError(
+                f"ModRaise is not first {where}.",
+                expected="slots to coefficients first",
+                got="ModRaise first",
+            )
+
+    def _joined(self, ev: Evaluator, parts: Sequence[Ct]) -> Ct:
+        """Real parts and imaginary ones, where there are these."""
+        result, *imaginary = parts
+        for one in imaginary:
+            result = ev.add(result, ev.times_monomial(one, ev.n // 2))
+        return result
+
+    def _apart(self, ev: Evaluator, u: Ct, bound: float) -> list[Ct]:
+        """Slots to coefficients, last, of two ciphertexts of real slots as one."""
+        both = self.last(ev, u, False, math.sqrt(2) * bound, 0.5)
+        return [ev.bounded(part, bound) for part in self._halves(ev, both, False)]
+
     # ---- the steps of `run`, in this order ----
+
+    def lowered(self, ev: Evaluator, xs: Sequence[Ct], largest: float | None = None) -> list[Ct]:
+        """ModRaise first: messages at one limb, 2^ratio_bits times as small as it. Levels: 1. Keys: none.
+
+        Args:
+            largest: real or imaginary part of a slot; by default the largest bound.
+
+        Raises:
+            LevelError: too few limbs are left.
+        """
+        bound = max(x.bound for x in xs) if largest is None else math.sqrt(2) * largest
+        for x in xs:
+            ev.require_levels(x, self.levels_before, "bootstrapping")
+        found = [ev.drop(x, 2) for x in xs]
+        scale = min(self.largest(ev) / bound, *(x.scale for x in found)) * ev.params.q[1]
+        return [ev.bounded(ev.rescale(ev.number_sum([(x, 1.0)], scale)), bound) for x in found]
 
     def in_coefficients(self, ev: Evaluator, xs: Sequence[Ct], largest: float | None = None) -> list[Ct]:
         """Slots to coefficients: the slots as coefficients at q_0, 2^ratio_bits times as small.
@@ -436,6 +494,23 @@ class Bootstrapping:
             u = ev.bounded(ev.assume_errors(u, errors, ev.worst_error(u)), most)
         return u
 
+    def last(self, ev: Evaluator, u: Ct, real: bool, bound: float, factor: float = 1.0) -> Ct:
+        """ModRaise first: slots to coefficients after EvalMod, of all coefficients, or of the first half of those of
+        real slots, which the others follow from.
+
+        Levels: one for each factor. Keys: of the rotations of these transforms; conjugation for real slots.
+
+        Args:
+            bound: of a slot.
+            factor: by which slots are multiplied.
+        """
+        for index, transform in enumerate(slots_to_coefficients(ev.slots, self.down, factor, halved=real)):
+            rms = bound * 2.0 ** (sum(self.down[:index]) / 2)
+            (u,) = _applied(ev, [u], transform, self.baby_steps[0], [rms], math.inf)
+        if real:
+            u = ev.add(u, ev.conjugate(u))
+        return ev.bounded(u, bound)
+
     def reduced(self, ev: Evaluator, part: Ct, scale: float) -> Ct:
         """EvalMod: 2π times what coefficients are beyond whole multiples of q_0, over q_0.
 
@@ -453,28 +528,37 @@ class Bootstrapping:
         return math.sqrt((SPARSE_WEIGHT + 1) / 12) / self.reduction.width
 
     def _parts(self, ev: Evaluator, u: Ct, real: bool) -> list[Ct]:
-        """Real parts, and imaginary ones."""
+        """Real parts, and imaginary ones, of raised coefficients."""
         most = (self.reduction.range + self.reduction.largest) / self.reduction.width
+        return [ev.bounded(ev.absorb(part, 0.5), most) for part in self._halves(ev, u, real)]
+
+    def _halves(self, ev: Evaluator, u: Ct, real: bool) -> list[Ct]:
+        """Twice the real parts, and twice the imaginary ones."""
         other = ev.conjugate(u)
         parts = [ev.add(u, other)]
         if not real:
             parts.append(ev.times_monomial(ev.sub(other, u), ev.n // 2))  # times i: -i(u - other)
-        return [ev.bounded(ev.absorb(part, 0.5), most) for part in parts]
+        return parts
 
 
 def bootstrapping_of(ring: Ring) -> Bootstrapping:
-    """How ciphertexts of a ring are refreshed: the same for all rings of its degree, but for the size of messages."""
+    """How ciphertexts of a ring are refreshed: the same for all rings of its degree, but for the size of messages and
+    the order. Its chain says which: below the working levels, whose primes are as large as the scale, there are those
+    that StC spends, or a single one."""
     ratio_bits = max(LEAST_RATIO_BITS, math.log2(ring.q[0]) - ring.scale_bits)
-    return _bootstrapping(ring.n.bit_length() - 2, ratio_bits)
+    low = [math.log2(prime) for prime in ring.q[1:3]]
+    raised_first = len(low) == 2 and low[0] < ring.scale_bits - 1 and abs(low[1] - ring.scale_bits) < 1
+    return _bootstrapping(ring.n.bit_length() - 2, ratio_bits, raised_first)
 
 
 @functools.lru_cache(maxsize=64)
-def _bootstrapping(log_slots: int, ratio_bits: float) -> Bootstrapping:
+def _bootstrapping(log_slots: int, ratio_bits: float, raised_first: bool) -> Bootstrapping:
     """Factors of five butterflies at most; one with fewer where a level more takes less time."""
     down = 3 if log_slots >= DOWN_IN_THREE else 2
     up = 4 if log_slots >= UP_IN_FOUR else 3 if log_slots >= UP_IN_THREE else 2
     reduction = ModularReduction(RANGE, DEGREE, DOUBLINGS, 2.0**-LEAST_RATIO_BITS)
-    return Bootstrapping(_shares(log_slots, down), _shares(log_slots, up), reduction, ratio_bits)
+    sizes = _shares(log_slots, down), _shares(log_slots, up)
+    return Bootstrapping(*sizes, reduction, ratio_bits, raised_first=raised_first)
 
 
 def _rounded(number: float, bits: int = 40) -> float:
