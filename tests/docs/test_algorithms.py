@@ -16,12 +16,10 @@ from cipherblas.bench.bootstrap import SETS
 from cipherblas.common.errors import CipherblasError
 from cipherblas.crypto import security
 from cipherblas.evaluators.slots.symbolic import Symbolic
-from cipherblas.methods.bootstrapping.embedding import slots_to_coefficients
-from cipherblas.methods.bootstrapping.refresh import bootstrapping_of
 from cipherblas.methods.matmul.registry import ALGORITHMS, GEMM
 from cipherblas.methods.matvec_conv.registry import CONV_BASELINES, LAYER_METHODS
 from cipherblas.methods.polynomial.paterson_stockmeyer import scheme
-from cipherblas.planner.chains import chain
+from cipherblas.planner.chains import chain, refresh_of
 from cipherblas.planner.plan import PlanOptions
 from cipherblas.rlwe.key_policies import KeyPolicy
 from cipherblas.rlwe.rings import RingShape
@@ -146,29 +144,18 @@ def test_options_of_a_plan() -> None:
             assert default.strip('"') == str(value), name
 
 
-@pytest.mark.parametrize("row", documents.table(PAGE, "order, limbs transformed"))
+@pytest.mark.parametrize("row", documents.table(PAGE, "degree, working levels"))
 def test_orders_of_bootstrapping(row: dict[str, str]) -> None:
-    """Slots to coefficients last: the same steps, counted; as many levels from one refresh to the next."""
+    """Transforms and errors of a refresh, slots to coefficients first and ModRaise first."""
     name, *stated = row.values()
-    log_n = int(name.removeprefix("N = 2^"))
-    params = chain(1 << log_n, *SETS[log_n], fine=False).parameters(128, insecure=False)
-    method = bootstrapping_of(params)
-
-    def first(real: bool) -> int:
-        ev = Symbolic(params)
-        method.run(ev, ev.fresh(None, bound=1.0, limbs=method.levels_before + 1), real)
-        return ev.counts.ntt_limbs
-
-    ev = Symbolic(params)
-    x = ev.fresh(None, bound=1e-3, limbs=1)
-    (halves,) = method.in_slots(ev, [method.raised(ev, x, x.scale)], False)
-    low, high = (method.reduced(ev, half, 2.0**params.scale_bits) for half in halves)
-    y = ev.add(low, ev.times_monomial(high, ev.n // 2))
-    for transform in slots_to_coefficients(ev.slots, method.down, 1.0):
-        (y,) = ev.linear_transform_of_each([y], transform, baby_steps=method.baby_steps[0])
-    assert y.limbs == method.limbs(len(params.q)) - method.levels_before
-    counts = first(True), first(False), ev.counts.ntt_limbs
-    assert stated == [f"{count:,}" for count in counts]
+    found = re.fullmatch(r"N = 2\^(\d+), (\d+)", name)
+    assert found
+    log_n, working = map(int, found.groups())
+    counted: list[str] = []
+    for raised_first in (False, True):
+        transforms, error = refresh_of(chain(1 << log_n, working, SETS[log_n][1], raised_first=raised_first))
+        counted += [f"{transforms:,}", f"{error:.1e}"]
+    assert stated == counted
 
 
 def test_errors_are_listed() -> None:

@@ -30,7 +30,7 @@ from cipherblas.evaluators.slots.clear import Clear
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.noisy import Noisy
 from cipherblas.evaluators.slots.values import Ct
-from cipherblas.methods.polynomial.paterson_stockmeyer import PatersonStockmeyer
+from cipherblas.methods.polynomial.paterson_stockmeyer import NEAR_SIZE, PatersonStockmeyer
 from cipherblas.rlwe.noise import FAILURE_BITS, SPARSE_WEIGHT, SlotErrors, tail
 from cipherblas.rlwe.rings import Ring, RingShape
 
@@ -93,7 +93,9 @@ class ModularReduction:
             u: at about the size of the limbs that are spent here.
             scale: of the result; exact but for the last bits of a float64.
         """
-        own = _deviation(self, _shape(ev.params), u.limbs, _about(u.scale), _about(scale))
+        size = float(ev.params.q[u.limbs - 1])
+        given = size if abs(u.scale / size - 1) < NEAR_SIZE else _about(u.scale)
+        own = _deviation(self, _shape(ev.params), u.limbs, given, _about(scale))
         slope = 2 * math.pi * self.width
         errors = SlotErrors(math.hypot(slope * u.errors.deviation, own), aligned=False)
         worst = slope * ev.worst_error(u) / u.scale
@@ -122,7 +124,11 @@ class ModularReduction:
 
     def error(self, largest: float) -> float:
         """|y / 2π - (x mod 1)| at most, for x up to `largest` away from whole numbers: of sine and polynomial."""
-        return _error(self, largest)
+        return _error(self, largest, sine=False)
+
+    def polynomial_error(self, largest: float) -> float:
+        """|y / 2π - sin(2πx) / 2π| at most, for x up to `largest` away from whole numbers: of the polynomial alone."""
+        return _error(self, largest, sine=True)
 
 
 @functools.lru_cache(maxsize=64)
@@ -169,11 +175,13 @@ def _coefficients(reduction: ModularReduction) -> tuple[float, ...]:
 
 
 @functools.lru_cache(maxsize=16)
-def _error(reduction: ModularReduction, largest: float) -> float:
+def _error(reduction: ModularReduction, largest: float, sine: bool) -> float:
     y = chebyshev.chebval(_arguments(reduction, largest, POINTS), _coefficients(reduction))
     for index in range(reduction.doublings):
         y = 1 - 2 * y * y if reduction.odd and index == 0 else 2 * y * y - 1
-    return SLACK * float(np.abs(y / (2 * math.pi) - np.linspace(-largest, largest, POINTS)).max())
+    part = np.linspace(-largest, largest, POINTS)
+    exact = np.sin(2 * math.pi * part) / (2 * math.pi) if sine else part
+    return SLACK * float(np.abs(y / (2 * math.pi) - exact).max())
 
 
 def _shape(ring: Ring) -> RingShape:

@@ -43,7 +43,6 @@ LEAST_RATIO_BITS = (
 MOST_DOWN, MOST_UP = 5, 4  # butterflies in a factor, where few slots are held
 # Factors of coefficients to slots share what they divide by: those of one alone would be too small to be encoded well.
 LEAST_HELD, LEAST_UP = 16, 2
-LEAST_MESSAGE = 2.0**-40  # over q_0, of which EvalMod errs by what its polynomial does at whole numbers
 TOGETHER = 8  # ciphertexts that `run_all` refreshes at one time
 SHARED_TOGETHER = 4  # groups that share their a part each
 MANY, MANY_BABY_STEPS = 4, (16, 16)  # from so many ciphertexts together on more baby steps are faster
@@ -355,11 +354,12 @@ class Bootstrapping:
         self, ev: Evaluator, result: Ct, shrunk: float, errors: SlotErrors, worst: float, bound: float
     ) -> Ct:
         """What `_sines` found, with the errors that the values had before."""
-        missed = self.reduction.error(2.0**-self.ratio_bits)
+        largest = 2.0**-self.ratio_bits
+        missed = self.reduction.error(largest)
         if (
             self.raised_first
-        ):  # the cubes of coefficients add up to that of the bound, errors at 0 add up as they are
-            missed += (ev.n - 1) * self.reduction.error(LEAST_MESSAGE)
+        ):  # of all coefficients: squares, and so cubes, add up to those of the largest one
+            missed += (ev.n - 1) * self.reduction.polynomial_error(largest)
         missed *= float(ev.params.q[0]) / shrunk
         errors = errors.with_own(result.errors.deviation).with_common(missed / tail(1.0))
         worst = ev.worst_error(result) + (worst + missed) * result.scale

@@ -33,6 +33,7 @@ LEAST_DRIFT_BITS = 0.1  # of t: primes are not nearer to the scale
 SQUARE_DRIFT_BITS = 5.5  # of t where it is squared and no more
 MOST_GROWTH = 2.0  # of powers, by errors of the argument
 LARGEST_ANGLE, LEAST_OVER = 300.0, 2.0**-50
+NEAR_SIZE = 2.0**-36  # by which a scale may differ from the size of the last limb that it is to be
 RELINEARISATION = 8  # products of ciphertexts that take as long, at least
 
 
@@ -190,8 +191,8 @@ class PatersonStockmeyer:
         coefficients: of T_0, T_1, …
         bound: no value exceeds it, for arguments in [-1, 1].
         scale_bits: log2 of the usual scale of the limbs that it is computed at; by default that of the parameters.
-        near_zero: most arguments are near 0, where an even polynomial in T_2 magnifies what T_2 is off by; their scale
-            is the size of the last limb. T_4 is then made of t² before it is rounded, with one rescale more.
+        near_zero: most arguments are near 0, where an even polynomial in T_2 magnifies what T_2 is off by. T_4 is then
+            made of t² before it is rounded, with one rescale more, where the scale of t is the size of its last limb.
     """
 
     def __init__(
@@ -250,7 +251,10 @@ class PatersonStockmeyer:
         ev.require_levels(t, plan.depth, "a polynomial")
         limbs, powers = t.limbs - plan.depth, {1: t}
         if plan.even:
-            if self._near_zero and (2, 1, 1) in plan.powers:
+            exact = (
+                abs(t.scale / ev.params.q[t.limbs - 1] - 1) < NEAR_SIZE
+            )  # so t² and what is rounded share scales
+            if self._near_zero and exact and (2, 1, 1) in plan.powers:
                 powers = _first_powers(ev, t, limits, usual)
             else:
                 powers = {1: _double(ev, t, t, None, limits.of(2), usual)}
