@@ -149,12 +149,12 @@ class Bootstrapping:
             LevelError: too few limbs are left.
         """
         before = _before(ev, x)
-        message = ev.as_message(x)  # what is off in a slot stays in it
-        (y,) = self.lowered(ev, [message]) if self.raised_first else self.in_coefficients(ev, [message])
+        down = self.lowered if self.raised_first else self.in_coefficients
+        (y,) = down(ev, [ev.as_message(x)])  # what is off in a slot stays in it
         (found,) = self._sines(ev, [y], real, scale)
         result = self._joined(ev, found)
         if self.raised_first:
-            result = self.last(ev, result, real, message.bound)
+            result = self.last(ev, result, real, y.bound)
         return self._settled(ev, result, y.scale, *before)
 
     def run_all(self, ev: Evaluator, cts: Sequence[Ct], scale: float | None = None) -> list[Ct]:
@@ -168,15 +168,16 @@ class Bootstrapping:
         Raises:
             LevelError: too few limbs are left. MismatchError: they differ.
         """
+        down = self.lowered if self.raised_first else self.in_coefficients
         found: list[Ct] = []
         paired = len(cts) // 2 * 2
         for start in range(0, paired, TOGETHER):
             some = cts[start : min(start + TOGETHER, paired)]
-            paired_up, largest = self._paired(ev, some)
-            zs = (self.lowered if self.raised_first else self.in_coefficients)(ev, paired_up, largest)
+            zs = down(ev, *self._paired(ev, some))
             parts = self._sines(ev, zs, False, scale)
             if self.raised_first:
-                parts = [self._apart(ev, self._joined(ev, both), largest) for both in parts]
+                pairs = zip(zs, parts, strict=True)
+                parts = [self._apart(ev, self._joined(ev, both), z.bound) for z, both in pairs]
             found += [
                 self._settled(ev, part, z.scale, *_before(ev, ct))
                 for z, both, own in zip(zs, parts, zip(some[::2], some[1::2], strict=True), strict=True)
@@ -381,9 +382,8 @@ class Bootstrapping:
         return result
 
     def _apart(self, ev: Evaluator, u: Ct, bound: float) -> list[Ct]:
-        """Slots to coefficients, last, of two ciphertexts of real slots as one."""
-        both = self.last(ev, u, False, math.sqrt(2) * bound, 0.5)
-        return [ev.bounded(part, bound) for part in self._halves(ev, both, False)]
+        """Slots to coefficients, last, of two ciphertexts of real slots as one, whose bound is given."""
+        return self._halves(ev, self.last(ev, u, False, bound, 0.5), False)
 
     # ---- the steps of `run`, in this order ----
 
