@@ -56,4 +56,4 @@ def test_the_order_of_a_refresh_is_the_one_that_takes_less(log_n: int, working: 
 @pytest.mark.parametrize(("log_n", "working", "digits"), [(15, 3, 8), (16, 15, 3), (16, 8, 4)])
 def test_t4_is_made_of_unrounded_squares_in_every_ring(log_n: int, working: int, digits: int) -> None:
     """Which is what holds the errors of EvalMod below those of a sine."""
-    assert chains.refresh_of(chains.chain(1 << log_n, working, digits))[1] < 2.0**-15.3
+    assert chains.refresh_of(chains.chain(1 << log_n, working, digits))[1] < 2.0**-15.2

@@ -172,9 +172,7 @@ class Strategy(ABC):
         if best is None:
             return
         for secrets in SHARING:
-            if (
-                best.run.together > secrets
-            ):  # else pairs are refreshed two by two, see `Bootstrapping.run_shared`
+            if best.run.together > secrets:  # else they go two by two, see `Bootstrapping.run_shared`
                 yield replace(best.candidate, decisions=replace(best.candidate.decisions, sharing=secrets))
 
     def explained(self, candidate: Candidate) -> Candidate:

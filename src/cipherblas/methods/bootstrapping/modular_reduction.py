@@ -39,10 +39,8 @@ DRAWN = 200  # errors for each whole number, at least
 SCALE_STEPS = 1 << 16  # of log2, by which scales are told apart where errors are drawn
 POINTS = 65  # of every interval around a whole number, at which the error is looked at
 SLACK = 1.02  # between them it is larger by less
-FITTED, FITS = (
-    9,
-    60,
-)  # points of every interval, to which the polynomial is fitted; times that weights are changed
+FITTED = 9  # points of every interval, to which the polynomial is fitted
+FITS = 60  # times that weights are changed
 LEAST_WEIGHT = 1e-3  # of the largest error, by which weights are multiplied
 
 
@@ -219,7 +217,8 @@ def _deviation(
         )
         missed[:] = found.data.real - exact.data.real
     sizes = np.arange(reduction.range + 1)
-    deviations = np.array([off[np.abs(whole) == size].std() for size in sizes])
+    # The angle is shifted: whole numbers of one size lie at two distances from 0, and the worse one counts.
+    deviations = np.array([max(off[whole == sign * size].std() for sign in (-1, 1)) for size in sizes])
     chances = np.array([2.0 ** -reduction.failure_bits(int(size) - 1) for size in sizes])
     largest = 0.0
     for bits in SAMPLE_BITS:

@@ -251,10 +251,9 @@ class PatersonStockmeyer:
         ev.require_levels(t, plan.depth, "a polynomial")
         limbs, powers = t.limbs - plan.depth, {1: t}
         if plan.even:
-            exact = (
-                abs(t.scale / ev.params.q[t.limbs - 1] - 1) < NEAR_SIZE
-            )  # so t² and what is rounded share scales
-            if self._near_zero and exact and (2, 1, 1) in plan.powers:
+            # t² before it is rounded and the square of what it is rounded to share a scale then.
+            alike = abs(t.scale / ev.params.q[t.limbs - 1] - 1) < NEAR_SIZE
+            if self._near_zero and alike and (2, 1, 1) in plan.powers:
                 powers = _first_powers(ev, t, limits, usual)
             else:
                 powers = {1: _double(ev, t, t, None, limits.of(2), usual)}
