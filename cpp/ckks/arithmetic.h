@@ -59,6 +59,12 @@ struct WeightBlock {
 void weighted_sums(const Context& context, const std::vector<WeightBlock>& blocks, std::size_t width,
                    const std::vector<CiphertextView>& ciphertexts, const std::vector<CiphertextSpan>& outs);
 
+// outs[o] = sum_t w_(o, t) ciphertext_t, two components, for clear polynomials of `count` coefficients, a power of two that
+// divides N, from the constant one on: coefficients[(o * terms + t) * count + k]. They are transformed where they are used,
+// which takes log2(count) layers, a piece of the limb after the other: nothing of them goes to memory.
+void polynomial_sums(const Context& context, const std::int64_t* coefficients, std::size_t count,
+                     const std::vector<CiphertextView>& ciphertexts, const std::vector<CiphertextSpan>& outs);
+
 // round(x / (q_{l-count} ... q_{l-1})): spends `count` levels. 1 <= count < limbs.
 void rescale(const Context& context, const CiphertextView& x, int count, const CiphertextSpan& out);
 

@@ -4,6 +4,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <bit>
 #include <cstring>
 #include <optional>
 
@@ -272,6 +273,31 @@ std::vector<Words> weighted_sums_of(const Context& context, const std::vector<An
     return arrays;
 }
 
+std::vector<Words> polynomial_sums_of(const Context& context, const AnyArray& polynomials,
+                                      const std::vector<AnyArray>& cts) {
+    const Factors factors(context, cts, "cts");
+    const Argument<std::int64_t, Layout::kPacked> coefficients(polynomials, "polynomials",
+                                                               {kAny, length(cts.size()), kAny});
+    const std::size_t outputs = polynomials.shape(0), count = polynomials.shape(2);
+    if (outputs == 0 || count < 8 || !std::has_single_bit(count) || context.n() % count != 0) {
+        fail("polynomials", "(outputs, terms, count), at least one output, count a power of two from 8 to N",
+             shape_text(polynomials));
+    }
+    std::vector<CiphertextResult> results;
+    std::vector<CiphertextSpan> spans;
+    for (std::size_t o = 0; o < outputs; ++o) {
+        results.emplace_back(context, 2, factors.views.front().limbs);
+        spans.push_back(results.back().span());
+    }
+    {
+        const nb::gil_scoped_release release;
+        polynomial_sums(context, coefficients.data(), count, factors.views, spans);
+    }
+    std::vector<Words> arrays;
+    for (CiphertextResult& result : results) arrays.push_back(result.array());
+    return arrays;
+}
+
 Words rescale_by(const Context& context, const AnyArray& ct, int count) {
     const Ciphertext x(context, ct, "ct", kMostComponents);
     const int most = std::min(x.view().limbs - 1, BaseConversion::kMaxSources);
@@ -495,6 +521,10 @@ void bind_server(nb::class_<Context>& context) {
              "For every block of plaintexts (limbs, N / width, terms, width) in Montgomery form their "
              "products with\n"
              "the ciphertexts that its list of terms names, summed up.")
+        .def("polynomial_sums", &polynomial_sums_of, "polynomials"_a, "cts"_a,
+             "For every list of clear polynomials, int64 (outputs, terms, count), the sum of polynomial_t ct_t: "
+             "count\n"
+             "coefficients from the constant one on, a power of two, 8 at least.")
         .def("multiply_plain_sum", &multiply_plain_sum_of, "plaintexts"_a, "cts"_a,
              "accumulator"_a.none() = nb::none(),
              "(accumulator +) sum of plaintext_t ciphertext_t; plaintexts (limbs, N) in NTT Montgomery form.")

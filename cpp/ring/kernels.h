@@ -79,6 +79,11 @@ struct Kernels {
     // at the inverse of that one are equal, the latter in the reverse order of the former, and only half are computed.
     void (*ntt_of_signed)(std::uint64_t* r, const std::int64_t* a, std::uint64_t factor, bool symmetric,
                           const NttTable& table);
+    // r[0 .. length) = the words first .. first + length - 1 of the transform of a_0 + ... + a_(count-1) X^(count-1), below q:
+    // the layers that would move zeros are left out. count, a power of two, divides N; first and length are multiples of it and
+    // of 128, or all of the limb. r and a do not overlap.
+    void (*ntt_of_short)(std::uint64_t* r, const std::uint64_t* a, std::size_t count, std::size_t first,
+                         std::size_t length, const NttTable& table);
     // r = shift + factor * (inverse transform of a, or of the product a b if b is not null), both below q, the shift added to
     // every coefficient: free where the factor joins N^-1. r, in that layout, is a or does not overlap it; scratch has room
     // for a limb and may be a. bypass: r goes past the caches; then there is no shift.

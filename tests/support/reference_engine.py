@@ -199,6 +199,17 @@ class ReferenceEngine(Engine):
             for rows, chosen in zip(weights, terms, strict=True)
         ]
 
+    def polynomial_sums(self, polynomials: Signed, cts: Sequence[Ciphertext]) -> list[Ciphertext]:
+        limbs, (_, _, count) = _words(cts[0], Ciphertext).shape[1], polynomials.shape
+        whole = np.zeros((*polynomials.shape[:2], self._params.n), np.int64)
+        whole[..., :count] = polynomials
+        return [
+            self._weighed(
+                [_words(self.factor(self.upload_message(one), limbs), Factor) for one in row], cts, None
+            )
+            for row in whole
+        ]
+
     def _weighed(
         self, factors: Sequence[Words], cts: Sequence[Ciphertext], accumulator: Ciphertext | None
     ) -> Ciphertext:

@@ -108,6 +108,7 @@ constexpr Kernels kTable = {
     .ntt = ntt,
     .intt = intt,
     .ntt_of_signed = ntt_of_signed,
+    .ntt_of_short = ntt_of_short,
     .intt_scaled = undivided::intt_scaled<mul, mul_scalar, intt>,
     .add = add,
     .sub = sub,

@@ -8,6 +8,9 @@
 // is at most 1, and u + v is reduced to 1/2.
 #include "ring/kernels/avx2_ntt.h"
 
+#include <algorithm>
+#include <bit>
+
 #include "ring/kernels/avx2_lift.h"
 #include "ring/kernels/avx2_math.h"
 #include "ring/kernels/tables.h"
@@ -269,6 +272,25 @@ void inverse(Word* x, int log_size, std::size_t node, const NttTable& table, con
 void ntt(Word* x, const NttTable& table) {
     if (table.log_n <= kTailLog) return scalar_table()->ntt(x, table);
     forward(x, table.log_n, 1, table.roots.plain.data(), Lanes(table.modulus));
+}
+
+// Every block of so many words, 32 at least, begins with the same coefficients.
+void ntt_of_short(Word* r, const Word* a, std::size_t count, std::size_t first, std::size_t length,
+                  const NttTable& table) {
+    constexpr std::size_t kBlock = std::size_t{1} << kTailLog;
+    if (count < 4 || length % kBlock != 0 || table.log_n <= kTailLog) {
+        return scalar_table()->ntt_of_short(r, a, count, first, length, table);
+    }
+    const std::size_t size = std::max(count, kBlock), node = ((std::size_t{1} << table.log_n) + first) / size;
+    const Lanes m(table.modulus);
+    for (std::size_t i = 0; i < count; i += 4) store_real(r + i, load_words(a + i));
+    std::fill_n(r + count, size - count, 0);
+    for (Word* to = r + size; to < r + length; to += size) std::copy_n(r, size, to);
+    const Word* const roots = table.roots.plain.data();
+    if (size == kBlock) return forward_tail(r, node, length / kBlock, roots, m);
+    for (std::size_t block = 0; block < length / size; ++block) {
+        forward(r + block * size, std::countr_zero(size), node + block, roots, m);
+    }
 }
 
 // The first layer of a symmetric transform is a sum of two numbers of a, and half of the others is left out.

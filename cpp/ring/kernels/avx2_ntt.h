@@ -1,4 +1,4 @@
-// The two transforms of the AVX2 table.
+// The transforms of the AVX2 table.
 #pragma once
 #include "ring/ntt.h"
 
@@ -7,6 +7,8 @@ namespace cipherblas::avx2 {
 void ntt_of_signed(std::uint64_t* r, const std::int64_t* a, std::uint64_t factor, bool symmetric,
                    const NttTable& table);
 void ntt(std::uint64_t* x, const NttTable& table);
+void ntt_of_short(std::uint64_t* r, const std::uint64_t* a, std::size_t count, std::size_t first, std::size_t length,
+                  const NttTable& table);
 void intt(std::uint64_t* x, const NttTable& table);
 
 }  // namespace cipherblas::avx2

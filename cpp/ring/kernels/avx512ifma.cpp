@@ -138,6 +138,7 @@ constexpr Kernels kTable = {
     .ntt = ntt,
     .intt = intt,
     .ntt_of_signed = ntt_of_signed,
+    .ntt_of_short = ntt_of_short,
     .intt_scaled = intt_scaled,
     .add = add_limbs,
     .sub = sub_limbs,

@@ -5,6 +5,7 @@
 // all its remaining layers while it is in the innermost cache that holds it.
 #include "ring/kernels/avx512ifma_ntt.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "arith/cpu.h"
@@ -473,6 +474,29 @@ void ntt(Word* x, const NttTable& table) {
     const Keep<false> finish{{x, x}, Fetch(Upcoming(), 0, 1)};
     with_field(table.modulus, [&](const auto& field) {
         forward(&x, &x, 1, table.log_n, 1, 0, Twiddles(table.roots), field, finish);
+    });
+}
+
+// Every block of so many words, 64 at least, begins with the same coefficients.
+void ntt_of_short(Word* r, const Word* a, std::size_t count, std::size_t first, std::size_t length,
+                  const NttTable& table) {
+    constexpr std::size_t kBlock = std::size_t{1} << kTailLog;
+    if (length % (2 * kBlock) != 0 || table.log_n <= kTailLog) {
+        return scalar_table()->ntt_of_short(r, a, count, first, length, table);
+    }
+    const std::size_t size = std::max(count, kBlock), node = ((std::size_t{1} << table.log_n) + first) / size;
+    for (Word* to = r; to < r + length; to += size) {
+        std::copy_n(a, count, to);
+        std::fill_n(to + count, size - count, 0);
+    }
+    const Keep<false> finish{{r, r}, Fetch(Upcoming(), 0, 1)};
+    with_field(table.modulus, [&](const auto& field) {
+        const Twiddles twiddles(table.roots);
+        if (size == kBlock) return forward_tail(0, r, node, length / kBlock, twiddles, field, finish);
+        for (std::size_t block = 0; block < length / size; ++block) {
+            Word* const part = r + block * size;
+            forward(&part, &part, 1, std::countr_zero(size), node + block, 0, twiddles, field, finish);
+        }
     });
 }
 

@@ -11,6 +11,8 @@ bool can_mirror(const NttTable& table);
 // its mirror image.
 void ntt_mirrored(std::uint64_t* x, const NttTable& table);
 void ntt(std::uint64_t* x, const NttTable& table);
+void ntt_of_short(std::uint64_t* r, const std::uint64_t* a, std::size_t count, std::size_t first, std::size_t length,
+                  const NttTable& table);
 void intt(std::uint64_t* x, const NttTable& table);
 void ntt_part(std::uint64_t* const* r, const std::uint64_t* const* x, std::size_t count, int part, bool lazy,
               const Upcoming& upcoming, const NttTable& table);

@@ -1,6 +1,7 @@
 #include "ring/kernels/counting.h"
 
 #include <atomic>
+#include <bit>
 
 #include "ring/kernels.h"
 #include "ring/ntt.h"
@@ -56,6 +57,14 @@ void ntt_of_signed(Word* r, const std::int64_t* a, Word factor, bool symmetric, 
     if (factor != 1) count(totals.scalings, limb_words(table));
     count(totals.forward, limb_words(table));
     inner->ntt_of_signed(r, a, factor, symmetric, table);
+}
+
+// Whole layers of words, a part of which a short polynomial needs.
+void ntt_of_short(Word* r, const Word* a, std::size_t size, std::size_t first, std::size_t length,
+                  const NttTable& table) {
+    count(totals.forward, length * static_cast<std::size_t>(std::countr_zero(size)) /
+                              static_cast<std::size_t>(table.log_n));
+    inner->ntt_of_short(r, a, size, first, length, table);
 }
 
 void intt_scaled(Word* r, const Word* a, const Word* b, Word* scratch, Word factor, Word shift,
@@ -195,6 +204,7 @@ Kernels table = {
     .ntt = ntt,
     .intt = intt,
     .ntt_of_signed = ntt_of_signed,
+    .ntt_of_short = ntt_of_short,
     .intt_scaled = intt_scaled,
     .add = add,
     .sub = sub,

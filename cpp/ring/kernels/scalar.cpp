@@ -43,13 +43,13 @@ Word montgomery_once(u128 t, const Modulus& m) {
 }
 
 // Harvey's lazy butterflies: values stay below 4q < 2^52 between the layers of the forward transform.
-void ntt(Word* x, const NttTable& table) {
+// The layers below the block `node` of `size` words, of the tree of all blocks.
+void forward_block(Word* x, std::size_t size, std::size_t node, const NttTable& table) {
     const Word q = table.modulus.q;
-    const std::size_t n = std::size_t{1} << table.log_n;
-    for (std::size_t blocks = 1, stride = n / 2; stride >= 1; blocks *= 2, stride /= 2) {
+    for (std::size_t blocks = 1, stride = size / 2; stride >= 1; blocks *= 2, stride /= 2) {
         for (std::size_t block = 0; block < blocks; ++block) {
-            const Word w = table.roots.plain[blocks + block];
-            const Word quotient = table.roots.quotient[blocks + block];
+            const Word w = table.roots.plain[node * blocks + block];
+            const Word quotient = table.roots.quotient[node * blocks + block];
             Word* even = x + 2 * block * stride;
             Word* odd = even + stride;
             for (std::size_t i = 0; i < stride; ++i) {
@@ -60,7 +60,19 @@ void ntt(Word* x, const NttTable& table) {
             }
         }
     }
-    for (std::size_t i = 0; i < n; ++i) x[i] = subtract_once(subtract_once(x[i], 2 * q), q);
+    for (std::size_t i = 0; i < size; ++i) x[i] = subtract_once(subtract_once(x[i], 2 * q), q);
+}
+
+void ntt(Word* x, const NttTable& table) { forward_block(x, std::size_t{1} << table.log_n, 1, table); }
+
+// Zeros above the first words leave copies of these in every block.
+void ntt_of_short(Word* r, const Word* a, std::size_t count, std::size_t first, std::size_t length,
+                  const NttTable& table) {
+    const std::size_t blocks = (std::size_t{1} << table.log_n) / count;
+    for (std::size_t start = first; start < first + length; start += count, r += count) {
+        std::copy_n(a, count, r);
+        forward_block(r, count, blocks + start / count, table);
+    }
 }
 
 // Values stay below 2q between the layers of the inverse transform.
@@ -282,6 +294,7 @@ constexpr Kernels kTable = {
     .ntt = ntt,
     .intt = intt,
     .ntt_of_signed = undivided::ntt_of_signed<from_signed, mul_scalar, ntt>,
+    .ntt_of_short = ntt_of_short,
     .intt_scaled = undivided::intt_scaled<mul, mul_scalar, intt>,
     .add = add,
     .sub = sub,

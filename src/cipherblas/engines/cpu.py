@@ -107,6 +107,9 @@ class CpuEngine(Engine):
     ) -> list[Words]:
         return self._context.weighted_sums(weights, terms, cts)
 
+    def polynomial_sums(self, polynomials: Signed, cts: Sequence[Words]) -> list[Words]:
+        return self._context.polynomial_sums(polynomials, cts)
+
     def rescale(self, x: Words) -> Words:
         return self._context.rescale(x)
 

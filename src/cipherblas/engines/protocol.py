@@ -152,6 +152,15 @@ class Engine(Protocol):
         """Σ_t weight_t·ciphertext_{terms[t]} for each array of weights and its list of terms; two components."""
         ...
 
+    def polynomial_sums(self, polynomials: Signed, cts: Sequence[Ciphertext]) -> list[Ciphertext]:
+        """Σ_t polynomial_t·ciphertext_t for every list of polynomials; two components.
+
+        Args:
+            polynomials: of the host, int64 (outputs, terms, count): coefficients from the constant one on, count a
+                power of two from 8 to N.
+        """
+        ...
+
     def rescale(self, x: Ciphertext) -> Ciphertext:
         """Division by the last limb, which is dropped: (x - [x]_q)/q."""
         ...

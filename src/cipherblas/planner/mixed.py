@@ -38,7 +38,9 @@ from cipherblas.runtime import schedule
 from cipherblas.runtime.blocks import BLOCKS, IN_PLACE, in_place_product, multiply
 from cipherblas.runtime.executor import METHODS, missing
 from cipherblas.runtime.graphs import product_graph
-from cipherblas.runtime.rows import ROWS, UNMOVED, comes_by_columns, comes_from, placeable
+from cipherblas.runtime.placing import UNMOVED, comes_by_columns, comes_from, factor_of, placeable
+from cipherblas.runtime.ring_products import LEAST_ROWS
+from cipherblas.runtime.rows import ROWS
 from cipherblas.runtime.values import Choice, Decisions
 
 MIXED = "gemm, elementwise"
@@ -293,14 +295,14 @@ class MixedStrategy(Strategy):
         bits = REFRESHED_BITS if self.refreshed else min(bits + squares, MOST_WEIGHT_BITS)
         choices, crossings = {}, {}
         numbers = {id(node): number for number, node in enumerate(order)}
+        in_ring = self._in_ring(n, lambda child: forms.get(numbers[id(child)], ROWS))
         for number, node in enumerate(order):
             if not computed(node):
                 continue
             form = forms.get(number, ROWS)
             if node.product:
-                gemm = Choice(GEMM, {"weight_bits": bits})
-                if self._in_ring(node, n, lambda child: forms.get(numbers[id(child)], ROWS)):
-                    gemm = Choice(RING)
+                weights = {} if all(child.secret for child in node.children) else {"weight_bits": bits}
+                gemm = Choice(RING, weights) if id(node) in in_ring else Choice(GEMM, {"weight_bits": bits})
                 choices[number] = Choice(IN_PLACE) if form == BLOCKS else gemm
             elif form == BLOCKS and METHODS[BLOCKS, node.op] is multiply and _computed_factor(node):
                 choices[number] = Choice(IN_PLACE)
@@ -313,7 +315,29 @@ class MixedStrategy(Strategy):
                     crossings[numbers[id(child)]] = options
         return Decisions(ROWS, choices, self._blocks(n), "direct", forms, crossings)
 
-    def _in_ring(self, product: Expression, n: int, form_of: Callable[[Expression], str]) -> bool:
+    def _in_ring(self, n: int, form_of: Callable[[Expression], str]) -> set[int]:
+        """The products of ring elements, by their nodes' identities: of secrets; of clear factors and what these place,
+        or what comes from blocks, where a ring element holds many rows."""
+        found: set[int] = set()
+        for node in products(self.expression):
+            if self._of_elements(node, n, form_of):
+                factors = [factor_of(child) for child in node.children if placeable(child)]
+                found |= {id(node), *(id(one) for one in factors if self._holds_many(one, n))}
+            elif self._holds_many(node, n):
+                secret = next(child for child in node.children if child.secret)
+                if comes_from(secret, BLOCKS, form_of):
+                    found.add(id(node))
+        return found
+
+    def _holds_many(self, product: Expression | None, n: int) -> bool:
+        """Whether a product is one with a clear factor, of which a ring element holds many rows."""
+        own = self.row_degree(n)
+        if own is None or product is None or all(child.secret for child in product.children):
+            return False
+        length = matrix_shape(product)[0 if product.children[0].secret else 1]
+        return own >= LEAST_ROWS * max(2, bit_ceil(length))
+
+    def _of_elements(self, product: Expression, n: int, form_of: Callable[[Expression], str]) -> bool:
         """Whether a product of secrets is one of ring elements: of factors that the client places, or of one and what
         comes from blocks, at not too many times the rows."""
         left, right = product.children

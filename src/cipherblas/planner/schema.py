@@ -51,7 +51,7 @@ _GRID = record(
 _TYPES: Mapping[str, Check] = {"bool": flag, "int": _LENGTH, "int | None": either(nothing, _LENGTH)}
 _LAYER = record({}, {"mask": flag, "layout": _GRID})
 _OPTIONS: Mapping[str, Check] = {
-    RING: record({}),
+    RING: record({}, {"weight_bits": whole(1, MOST_WEIGHT_BITS)}),
     GEMM: record({"weight_bits": whole(1, MOST_WEIGHT_BITS)}, {"fixed": flag, "rounded": flag}),
     IN_PLACE: record({}),
     PACKING: either(record({}, {"channels": _LENGTH, "pitch": _LENGTH, "rows": _LENGTH}), _GRID),

@@ -232,6 +232,15 @@ class Costs:
         counts.mac_limbs += 2 * limbs
         counts.plain_bytes_read += limbs * self._limb_bytes
 
+    def polynomials(self, counts: Counts, outputs: int, terms: int, limbs: int, count: int) -> None:
+        """Sums of ciphertexts times polynomials of `count` coefficients: log2(count) layers of transforms, and two
+        components of products, in the caches."""
+        number, layers = outputs * terms, count.bit_length() - 1
+        counts.sums += 1
+        counts.encode_ntt_limbs += round(number * limbs * layers / (self._n.bit_length() - 1))
+        counts.mac_limbs += 2 * number * limbs
+        counts.ciphertext_bytes += 2 * (outputs + terms) * limbs * self._limb_bytes
+
     def plain_sum(self, counts: Counts, limbs: int) -> None:
         """A plaintext that is added."""
         counts.adds += 1

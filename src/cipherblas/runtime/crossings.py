@@ -16,8 +16,8 @@ from cipherblas.methods.bootstrapping.refresh import bootstrapping_of
 from cipherblas.rlwe.rings import low_limbs
 from cipherblas.runtime.blocks import BLOCKS, BlockRun
 from cipherblas.runtime.executor import CONVERSIONS, Conversion, Executor
+from cipherblas.runtime.placing import Wish as RowWish
 from cipherblas.runtime.rows import ROWS, RowRun
-from cipherblas.runtime.rows import Wish as RowWish
 from cipherblas.runtime.values import Value
 
 MOST_RESCALES = 2

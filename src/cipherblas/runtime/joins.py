@@ -8,7 +8,8 @@ from cipherblas.common.errors import MismatchError
 from cipherblas.lang.joins import JOINED, PART, Joined, Part
 from cipherblas.lang.nodes import Expression
 from cipherblas.runtime.executor import computes
-from cipherblas.runtime.rows import ROWS, RowRun, Wish
+from cipherblas.runtime.placing import Wish
+from cipherblas.runtime.rows import ROWS, RowRun
 from cipherblas.runtime.values import Value
 
 

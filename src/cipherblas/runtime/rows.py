@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,14 +26,15 @@ from cipherblas.forms.form import Placing, RowForm
 from cipherblas.lang.analysis import has_public_key, is_constant, whole_nodes
 from cipherblas.lang.exact import is_exact
 from cipherblas.lang.graph import products, same
-from cipherblas.lang.joins import JOINED, PART
 from cipherblas.lang.nodes import Expression, matrix_shape
 from cipherblas.methods.matmul.gemm import secret_product
 from cipherblas.methods.matmul.registry import GEMM, RING
-from cipherblas.methods.matmul.ring_products import inner_product, outer_product
+from cipherblas.methods.matmul.ring_elements import Elements, placed_elements
 from cipherblas.rlwe.matrices.matrix import bit_ceil
 from cipherblas.rlwe.rings import low_limbs
 from cipherblas.runtime.executor import FORMS, Executor, FormRun, computes
+from cipherblas.runtime.placing import LAID, Wish, lies_by_columns, placeable
+from cipherblas.runtime.ring_products import ring_clear_product, ring_product, spreads
 from cipherblas.runtime.values import Input, Value
 
 ROWS = "rows"
@@ -43,30 +44,6 @@ EXACT_HEADROOM_BITS = 0.1  # where errors are below one half of whole numbers th
 # Times the noise, that the rounding of GEMMs may be where that was chosen: a bit of the modulus for half the GEMMs.
 MOST_ROUNDING = 2.0
 MOST_SCALE_BITS = 900.0  # a float64 holds it beside any bound
-
-
-UNMOVED = ("scale", "assume", "truncated")  # operations that change how values are read alone
-LAID = (JOINED, PART)  # whose rows are those of encryptions
-
-
-def lies_by_columns(node: Expression) -> bool:
-    """How joins and parts lie, whose axis is that of the rows of encryptions."""
-    return bool(node.parameters["axis"] == 1)
-
-
-class Wish(NamedTuple):
-    """How a value is wanted: encrypted by columns, or by rows, at a scale, which is an operand's; a value that was in
-    another form keeps the limbs that it has, and the scale unless that must be matched.
-
-    `limbs`: of operands; None for all. `matched`: the value is added to one of this scale. `placing`: its rows hold
-    all N coefficients, with the entries there.
-    """
-
-    by_columns: bool
-    scale: float
-    limbs: int | None = None
-    matched: bool = False
-    placing: Placing | None = None
 
 
 def rounded(values: NDArray[Any], unit: float, bits: int) -> NDArray[Any]:
@@ -120,6 +97,7 @@ class RowRun(FormRun):
         self._in_pieces = self.mixed or fixed or switches_keys(run.node) or has_public_key(run.node)
         self._exact = is_exact(run.node)
         self._orientations: dict[int, bool | None] = {}
+        self._elements: dict[Hashable, Elements] = {}  # of placed operands
         self._own_scales: dict[int, float | None] = {}
 
     def steps(self) -> int:
@@ -157,7 +135,7 @@ class RowRun(FormRun):
         if node.op in LAID:
             return lies_by_columns(node)
         secret = [child for child in node.children if child.secret]
-        if node.product and self._is_inner(node):
+        if node.product and len(secret) > 1 and self._is_inner(node):
             return not placeable(node.children[0])
         if node.product:
             return None if len(secret) > 1 else node.children[0].secret
@@ -215,10 +193,29 @@ class RowRun(FormRun):
         widths = [min(length, cols - start) for start in range(0, cols, length)]
         return self._sent(node, wish, self.form(node, wish.by_columns, widths, shared))
 
-    def _placed_operand(self, node: Expression, wish: Wish, placing: Placing) -> Value:
+    def _placed_operand(
+        self, node: Expression, wish: Wish, placing: Placing, turned: bool | None = None
+    ) -> Value:
+        """`turned`: how the form calls what is sent, where an operand and its transpose are one encryption."""
         self.ev.spend(1, "pieces of an operand")
         whole = self.form(node, wish.by_columns, [self.ev.n])
-        return self._sent(node, wish, replace(whole, placing=placing))
+        by_columns = whole.by_columns if turned is None else turned
+        return self._sent(node, wish, replace(whole, by_columns=by_columns, placing=placing))
+
+    def placed_elements(self, node: Expression, wish: Wish) -> Elements:
+        """A placed operand as ring elements, for all products that take it like this."""
+        assert wish.placing is not None
+        key = node.name, node.transposed != wish.by_columns, node.steps, wish.placing, wish.scale, wish.limbs
+        if key not in self._elements:
+            value = self._placed_operand(node, wish, wish.placing, turned=False)
+            self._elements[key] = placed_elements(self.run.evaluators, value.first())
+        return self._elements[key]
+
+    @property
+    def placed_scale(self) -> float:
+        """Of operands that are multiplied as they are sent, one scale for all products: a quarter of the modulus, of
+        which clear factors and what else is multiplied take the rest."""
+        return float(2.0 ** math.floor(self.ev.log_modulus(self.limbs) / 4))
 
     def _sent(self, node: Expression, wish: Wish, form: RowForm) -> Value:
         assert node.operand is not None
@@ -298,6 +295,20 @@ class RowRun(FormRun):
             found[side] = self.value(sides[side], wish)
         return self.at_equal_limbs(found[0], found[1])
 
+    def pieces_product(self, node: Expression, wish: Wish, x: Value, y: Value) -> Value:
+        """The products of the pieces of both factors."""
+        ev = self.ev
+        first, second = (y, x) if wish.by_columns else (x, y)
+        ev.spend(ev.product_steps * len(first.handles) * len(second.handles), "products of pieces")
+        pieces = [
+            ev.rows_of(
+                ev.stack([secret_product(ev, row_piece, col_piece) for row_piece in first.handles]),
+                *(0, first.rows.shape[1]),
+            )
+            for col_piece in second.handles
+        ]
+        return self.result(node.shape, wish.by_columns, pieces, x.unit * y.unit)
+
     def clear_factor(self, product: Expression, transposed: bool) -> ClearFactor:
         """The clear factor of a product in integers: as it is where that is exact, else rounded as was chosen."""
         node = next(child for child in product.children if not child.secret)
@@ -337,9 +348,11 @@ class RowRun(FormRun):
     def options(self, product: Expression) -> Mapping[str, Any]:
         """Of its method."""
         choice = self.run.choice(product)
-        if choice.method != GEMM:
+        if choice.method not in (GEMM, RING):
             raise ParameterError(
-                f"A product by rows is computed by {GEMM!r} alone.", expected=GEMM, got=choice.method
+                "A product by rows is computed by GEMMs or in ring elements.",
+                expected=f"{GEMM} | {RING}",
+                got=choice.method,
             )
         return choice.options
 
@@ -429,8 +442,9 @@ def _product(run: RowRun, node: Expression, wish: Wish) -> Value:
     if left.secret and right.secret:
         return _secret_product(run, node, wish)
     other = right if right.secret else left
-    factor = run.clear_factor(node, transposed=wish.by_columns)
-    inner = wish._replace(scale=wish.scale * factor.unit)
+    factor, in_ring = run.clear_factor(node, transposed=wish.by_columns), run.run.choice(node).method == RING
+    gain = wish.placing.each if in_ring and wish.placing is not None and spreads(wish.placing) else 1
+    inner = wish._replace(scale=wish.scale * factor.unit / gain)
     if run.fixed(node):
         number = len(run.run.fixed_factors)
         run.run.fixed_factors.append(factor)
@@ -438,7 +452,10 @@ def _product(run: RowRun, node: Expression, wish: Wish) -> Value:
         pieces = list(ev.fixed_product(factor, number, x.first()))
     else:
         x = run.value(other, inner)
-        pieces = [ev.clear_product(factor, piece) for piece in x.handles]
+        if in_ring:
+            pieces = [ring_clear_product(run, factor, piece, wish.placing) for piece in x.handles]
+        else:
+            pieces = [ev.clear_product(factor, piece) for piece in x.handles]
     return run.result(node.shape, wish.by_columns, pieces, x.unit)
 
 
@@ -446,109 +463,12 @@ def _secret_product(run: RowRun, node: Expression, wish: Wish) -> Value:
     """(M1 M2)ᵀ = M2ᵀ M1ᵀ by rows is M1 M2 by columns."""
     left, right = node.children
     if run.run.choice(node).method == RING:
-        return _ring_product(run, node, wish)
+        return ring_product(run, node, wish)
     run.options(node)  # whose method must be the one that there is
     if right.packable and not run.mixed and same(left.T, right):  # Xᵀ X: one encryption of X serves for both
         x = run.value(right, Wish(False, math.sqrt(wish.scale), wish.limbs))
-        return _pieces_product(run, node, wish, x, x)
+        return run.pieces_product(node, wish, x, x)
     left_scale = math.sqrt(wish.scale) * math.sqrt(right.bound) / math.sqrt(left.bound)
     wishes = {0: Wish(True, left_scale, wish.limbs), 1: Wish(False, wish.scale / left_scale, wish.limbs)}
     x, y = run.factors(left, right, wishes, wish.scale if wish.matched else None)
-    return _pieces_product(run, node, wish, x, y)
-
-
-def _pieces_product(run: RowRun, node: Expression, wish: Wish, x: Value, y: Value) -> Value:
-    """The products of the pieces of both factors."""
-    ev = run.ev
-    first, second = (y, x) if wish.by_columns else (x, y)
-    ev.spend(ev.product_steps * len(first.handles) * len(second.handles), "products of pieces")
-    pieces = [
-        ev.rows_of(
-            ev.stack([secret_product(ev, row_piece, col_piece) for row_piece in first.handles]),
-            *(0, first.rows.shape[1]),
-        )
-        for col_piece in second.handles
-    ]
-    return run.result(node.shape, wish.by_columns, pieces, x.unit * y.unit)
-
-
-def placeable(node: Expression) -> bool:
-    """Whether a value by rows can have all N coefficients, entries where they are wanted and zeros elsewhere: an
-    operand, or products of it and clear factors on one side of it, since a transposition keeps no places."""
-    if node.packable:
-        return node.secret and node.operand is not None and not node.operand.public_key
-    if node.op in UNMOVED:
-        return placeable(node.children[0])
-    if node.op == PART:
-        whole = node.children[0]
-        return placeable(whole) and comes_by_columns(whole) in (None, lies_by_columns(node))
-    secret = [child for child in node.children if child.secret]
-    if not node.product or len(secret) != 1 or not placeable(secret[0]):
-        return False
-    return comes_by_columns(secret[0]) in (None, node.children[0].secret)
-
-
-def comes_from(node: Expression, form: str, form_of: Callable[[Expression], str]) -> bool:
-    """Whether a value was computed in a form, but for what moves nothing."""
-    if node.packable:
-        return False
-    moved = node.op in UNMOVED or node.op == PART
-    return form_of(node) == form or (moved and comes_from(node.children[0], form, form_of))
-
-
-def comes_by_columns(node: Expression) -> bool | None:
-    """How a value that can be placed comes by itself: as its first product with a clear factor; None: in either way."""
-    if node.packable:
-        return None
-    if node.product:
-        return node.children[0].secret
-    return lies_by_columns(node) if node.op == PART else comes_by_columns(node.children[0])
-
-
-def _ring_product(run: RowRun, node: Expression, wish: Wish) -> Value:
-    """Of two placed factors, or of one and what comes from blocks."""
-    left, right = node.children
-    scale = math.sqrt(wish.scale) * math.sqrt(right.bound) / math.sqrt(left.bound)
-    scales = scale, wish.scale / scale
-    if placeable(left) and placeable(right):
-        return _outer(run, node, wish, scales)
-    return _inner(run, node, wish, scales)
-
-
-def _outer(run: RowRun, node: Expression, wish: Wish, scales: tuple[float, float]) -> Value:
-    """By columns the left factor is the wide one, whose entries are those of the result's rows."""
-    wide, narrow = (0, 1) if wish.by_columns else (1, 0)  # the places of the factors, which may be one node
-    length, count = matrix_shape(node)[:: 1 if wish.by_columns else -1]
-    degree = run.width(length)
-    each = run.ev.n // degree
-
-    def placed(side: int, placing: Placing) -> Value:
-        return run.value(node.children[side], Wish(side == 0, scales[side], wish.limbs, placing=placing))
-
-    x = placed(wide, Placing(each))
-    ys = [placed(narrow, Placing(each, first)) for first in range(0, count, each)]
-    rows = outer_product(run.run.evaluators, x.first(), [y.first() for y in ys], count, degree)
-    return run.result(node.shape, wish.by_columns, [rows], x.unit * ys[0].unit)
-
-
-def _inner(run: RowRun, node: Expression, wish: Wish, scales: tuple[float, float]) -> Value:
-    """What comes from blocks is packed as the result will lie: the left factor by columns, the right one by rows."""
-    left, right = node.children
-    by_columns = bool(run.orientation(node))
-    packed, other = (left, right) if by_columns else (right, left)
-    own, others = scales if by_columns else scales[::-1]
-    x = run.value(packed, Wish(by_columns, own, wish.limbs))
-    held, terms = x.first(), left.shape[1]
-    if held.packed is None:  # it lay the other way, and was transposed: its rows are no ring elements
-        limbs, matched = held.limbs, wish.scale / held.scale if wish.matched else None
-        y = run.value(other, Wish(not by_columns, matched or others, limbs))
-        pair = run.at_equal_limbs(*((x, y) if by_columns else (y, x)))
-        return _pieces_product(run, node, wish, *pair)
-    each = run.ev.n // held.shape[1]
-    scale = wish.scale / held.scale if wish.matched else others
-    ys = [
-        run.value(other, Wish(by_columns, scale, held.limbs, placing=Placing(each, first, negative=True)))
-        for first in range(-held.first, terms, each)
-    ]
-    rows = inner_product(run.run.evaluators, held, [y.first() for y in ys], terms)
-    return run.result(node.shape, by_columns, [rows], x.unit * ys[0].unit)
+    return run.pieces_product(node, wish, x, y)

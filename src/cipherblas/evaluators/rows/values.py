@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from numpy.typing import NDArray
@@ -41,6 +41,19 @@ class ClearFactor:
     integers: Callable[[], NDArray[Any]]
     row_sum: float = math.inf
     rounding: float = 1.0
+
+    def rows(self, start: int, stop: int) -> ClearFactor:
+        """Some rows of it."""
+        return self._part((start, stop), (0, self.shape[1]))
+
+    def columns(self, start: int, stop: int) -> ClearFactor:
+        """Some columns of it."""
+        return self._part((0, self.shape[0]), (start, stop))
+
+    def _part(self, rows: tuple[int, int], columns: tuple[int, int]) -> ClearFactor:
+        integers, some = self.integers, (slice(*rows), slice(*columns))
+        shape = rows[1] - rows[0], columns[1] - columns[0]
+        return replace(self, key=(self.key, rows, columns), shape=shape, integers=lambda: integers()[some])
 
     @property
     def gain(self) -> float:
@@ -129,12 +142,15 @@ class Rows(Encryption):
         packed: the data of the ring elements that all rows are in, one after the other, where they came from such.
         first: rows of others that the first of these elements begins with.
         others: bound on the messages of those, and of others after the last row.
+        strays: of rows of N coefficients deviation and largest of the errors of those that should be zero, where that
+            is known to be less.
     """
 
-    __slots__ = ("first", "others", "packed")
+    __slots__ = ("first", "others", "packed", "strays")
     packed: Sequence[Any] | None
     first: int
     others: float
+    strays: tuple[float, float] | None
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -143,6 +159,7 @@ class Rows(Encryption):
         self.packed = source.packed if same else None  # type: ignore[union-attr]
         self.first = source.first if same else 0  # type: ignore[union-attr]
         self.others = source.others if same else 0.0  # type: ignore[union-attr]
+        self.strays = source.strays if isinstance(source, Rows) else None
 
     def keep_packed(self, datas: Sequence[Any], nbytes: int) -> None:
         """Keep the elements that the rows came from, of so many bytes."""

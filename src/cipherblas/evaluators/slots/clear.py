@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from cipherblas.common.errors import ShapeError
 from cipherblas.evaluators.slots.bookkeeping import CONJUGATE, Term
 from cipherblas.evaluators.slots.interface import Evaluator
-from cipherblas.evaluators.slots.values import Ct, Plain, Slots, WeightGroup
+from cipherblas.evaluators.slots.values import Ct, Plain, Polynomials, Slots, WeightGroup
 
 
 def embedding_exponents(n: int) -> NDArray[np.int64]:
@@ -109,6 +109,11 @@ class Clear(Evaluator):
             )
             for group in groups
         ]
+
+    def _polynomial_sums_data(self, polynomials: Polynomials, cts: Sequence[Any]) -> list[Any]:
+        whole = np.zeros((*polynomials.shape[:2], self.n))
+        whole[..., : polynomials.shape[2]] = polynomials.unit * polynomials.integers()
+        return [_summed(list(embedded(row)), cts, None) for row in whole]
 
     def _relinearise_data(self, data: Any, limbs: int) -> Any:
         return data

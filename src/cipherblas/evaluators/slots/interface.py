@@ -67,12 +67,17 @@ class Evaluator(Products):
 
     # ---- ring elements whose coefficients are the message ----
 
-    def of_element(self, data: Any, *, limbs: int, scale: float, bound: float) -> Ct:
+    def of_element(
+        self, data: Any, *, limbs: int, scale: float, bound: float, transformed: bool = False
+    ) -> Ct:
         """A handle on a ring element of `RowsEvaluator.elements`, whose message are coefficients up to `bound`.
 
-        It has no errors: those of coefficients are the caller's to keep (`assume_errors`). Both parts are transformed.
+        It has no errors: those of coefficients are the caller's to keep (`assume_errors`).
+
+        Args:
+            transformed: both parts were transformed before.
         """
-        self.counts.encode_ntt_limbs += 2 * limbs
+        self.counts.encode_ntt_limbs += 0 if transformed else 2 * limbs
         return self.make(limbs, scale, bound, SlotErrors(), 2, data)
 
     def element_of(self, ct: Ct) -> Any:

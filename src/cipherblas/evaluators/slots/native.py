@@ -24,8 +24,10 @@ from cipherblas.evaluators.slots.bookkeeping import DEFAULT_WORKING_BYTES, Term
 from cipherblas.evaluators.slots.encoder import PlainEncoder
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.scales import Numbers, NumberSumData
-from cipherblas.evaluators.slots.values import GiantStep, Order, Plain, WeightGroup
+from cipherblas.evaluators.slots.values import GiantStep, Order, Plain, Polynomials, WeightGroup
 from cipherblas.rlwe.key_policies import KeyPolicy
+
+LEAST_COEFFICIENTS = 8  # of the polynomials of `Engine.polynomial_sums`
 
 
 class Native(Evaluator):
@@ -299,6 +301,13 @@ class Native(Evaluator):
         block = self.weights.make(key, shape, fill) if group.stored else fill(aligned_empty(shape))
         self.encoding_seconds += time.perf_counter() - begin
         return block
+
+    def _polynomial_sums_data(self, polynomials: Polynomials, cts: Sequence[Any]) -> list[Any]:
+        shape = (*polynomials.shape[:2], max(polynomials.shape[2], LEAST_COEFFICIENTS))
+        signed = aligned_empty(shape, np.int64)
+        signed[..., : polynomials.shape[2]] = polynomials.integers()
+        signed[..., polynomials.shape[2] :] = 0
+        return self.engine.polynomial_sums(signed, cts)
 
     def _relinearise_data(self, data: Any, limbs: int) -> Any:
         return self.engine.relinearise(data, self._relinearisation_key(limbs))

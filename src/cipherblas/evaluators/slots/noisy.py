@@ -47,9 +47,11 @@ class Noisy(Clear):
         result = super().multiply_relinearised(x, y)
         return self._with_error(result, self._switched(result))
 
-    def relinearised_sums(self, lefts: Sequence[Ct], rights: Sequence[Sequence[Ct]]) -> list[Ct]:
+    def relinearised_sums(
+        self, lefts: Sequence[Ct], rights: Sequence[Sequence[Ct]], bound: float = math.inf
+    ) -> list[Ct]:
         """As `Evaluator.relinearised_sums`."""
-        results = super().relinearised_sums(lefts, rights)
+        results = super().relinearised_sums(lefts, rights, bound)
         return [self._with_error(result, self._switched(result)) for result in results]
 
     def multiply_rescaled(

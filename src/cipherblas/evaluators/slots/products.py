@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from cipherblas.common.errors import LevelError, MismatchError, ShapeError
 from cipherblas.evaluators.slots.bookkeeping import Term
 from cipherblas.evaluators.slots.scales import Levels, Numbers
-from cipherblas.evaluators.slots.values import Ct, GiantStep, Plain, WeightGroup, rounding_norm
+from cipherblas.evaluators.slots.values import Ct, GiantStep, Plain, Polynomials, WeightGroup, rounding_norm
 from cipherblas.rlwe.noise import TAIL, SlotErrors, worst
 
 MOST_SUMS = 512  # of products, whose bounds and errors are remembered
@@ -75,6 +75,9 @@ class Products(Levels):
     def _weighted_sums_data(
         self, groups: Sequence[WeightGroup], scale: float, cts: Sequence[Any], limbs: int
     ) -> list[Any]: ...
+
+    @abstractmethod
+    def _polynomial_sums_data(self, polynomials: Polynomials, cts: Sequence[Any]) -> list[Any]: ...
 
     @abstractmethod
     def _relinearise_data(self, data: Any, limbs: int) -> Any: ...
@@ -179,13 +182,18 @@ class Products(Levels):
         result.data = self._relinearised_product_data(x.data, y.data, result.limbs)
         return result
 
-    def relinearised_sums(self, lefts: Sequence[Ct], rights: Sequence[Sequence[Ct]]) -> list[Ct]:
+    def relinearised_sums(
+        self, lefts: Sequence[Ct], rights: Sequence[Sequence[Ct]], bound: float = math.inf
+    ) -> list[Ct]:
         """`relinearise` of `multiply_sum` of the left factors and each list of right factors, of equal limbs, at once.
 
         Key: relinearisation. Errors: as `multiply_sum`.
+
+        Args:
+            bound: of slots, or coefficients, that mean something; others may be anything modulo Q.
         """
         limbs = lefts[0].limbs
-        results = [self._relinearised(self._products(lefts, each, None)) for each in rights]
+        results = [self._relinearised(self._products(lefts, each, None, most=bound)) for each in rights]
         factors = [ct.data for ct in lefts], [[ct.data for ct in each] for each in rights]
         for result, data in zip(results, self._relinearised_sums_data(*factors, limbs), strict=True):
             result.data = data
@@ -240,11 +248,17 @@ class Products(Levels):
         return self.make(limbs - 1, scale, bound, errors.with_own(self.noise_model.rounding(scale)), 2, data)
 
     def _products(
-        self, lefts: Sequence[Ct], rights: Sequence[Ct], accumulator: Ct | None, dependent: bool = False
+        self,
+        lefts: Sequence[Ct],
+        rights: Sequence[Ct],
+        accumulator: Ct | None,
+        dependent: bool = False,
+        most: float = math.inf,
     ) -> Ct:
         """The handle of a sum of products at equal limbs, everything but its data."""
         limbs = lefts[0].limbs
         scale, bound, errors = self._product_terms(lefts, rights)
+        bound = min(bound, most)
         if dependent:
             each = [self._added_terms([x], [y])[2] for x, y in zip(lefts, rights, strict=True)]
             errors = functools.reduce(SlotErrors.plus, each)
@@ -344,6 +358,27 @@ class Products(Levels):
             )
             for group, found in zip(groups, data, strict=True)
         ]
+
+    def polynomial_sums(self, cts: Sequence[Ct], polynomials: Polynomials, bound: float) -> list[Ct]:
+        """Σ_t polynomial_t · ct_t for every list of clear polynomials: elements whose coefficients are the message.
+
+        They have no errors: those of coefficients are the caller's to keep (`of_element`). Levels: none. Keys: none.
+
+        Args:
+            cts: of equal limbs and scales.
+            bound: of the coefficients that mean something.
+
+        Raises:
+            ShapeError: a polynomial is missing. LevelError: the message does not fit the modulus.
+        """
+        outputs, terms, count = polynomials.shape
+        if terms != len(cts):
+            raise ShapeError("Every factor needs a polynomial.", expected=f"{len(cts)} terms", got=terms)
+        first = cts[0]
+        self.costs.polynomials(self.counts, outputs, terms, first.limbs, count)
+        data = self._polynomial_sums_data(polynomials, [ct.data for ct in cts])
+        scale = first.scale / polynomials.unit
+        return [self.make(first.limbs, scale, bound, SlotErrors(), 2, one) for one in data]
 
     def encoding_error(self, plain_scale: float, bound: float, terms: int) -> float:
         """What rounding clear vectors of different keys adds to a sum of so many products with slots up to `bound`."""

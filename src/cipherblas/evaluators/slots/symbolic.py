@@ -11,7 +11,7 @@ from typing import Any
 from cipherblas.common.work import Work
 from cipherblas.evaluators.slots.bookkeeping import Properties, Term
 from cipherblas.evaluators.slots.interface import Evaluator
-from cipherblas.evaluators.slots.values import Ct, Plain, Transform, WeightGroup, handles_in
+from cipherblas.evaluators.slots.values import Ct, Plain, Polynomials, Transform, WeightGroup, handles_in
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.key_policies import Step
 
@@ -209,6 +209,10 @@ class Symbolic(Evaluator):
     ) -> list[Any]:
         self.work.spend(sum(len(group.sources) for group in groups))
         return [None] * len(groups)
+
+    def _polynomial_sums_data(self, polynomials: Polynomials, cts: Sequence[Any]) -> list[Any]:
+        self.work.spend(polynomials.shape[0])
+        return [None] * polynomials.shape[0]
 
     def _relinearise_data(self, data: Any, limbs: int) -> Any:
         return None

@@ -246,6 +246,21 @@ class Plain:
         return f"Plain(key={self.key!r}, bound={self.bound:.3g})"
 
 
+@dataclass(frozen=True)
+class Polynomials:
+    """Clear polynomials by which ring elements are multiplied: of few coefficients, those of the low powers of X.
+
+    Attributes:
+        shape: sums × terms × coefficients, the last a power of two.
+        unit: a coefficient is unit · integer.
+        integers: makes the int64 array of that shape.
+    """
+
+    shape: tuple[int, int, int]
+    unit: float
+    integers: Callable[[], NDArray[np.int64]]
+
+
 @dataclass(frozen=True, eq=False)
 class WeightGroup:
     """Clear slot vectors that are multiplied by ciphertexts of a list and summed up, encoded together.

@@ -16,7 +16,7 @@ from typing import Any
 from cipherblas.evaluators.slots.bookkeeping import Term
 from cipherblas.evaluators.slots.interface import Evaluator
 from cipherblas.evaluators.slots.scales import Numbers
-from cipherblas.evaluators.slots.values import Ct, Plain, Transform, WeightGroup
+from cipherblas.evaluators.slots.values import Ct, Plain, Polynomials, Transform, WeightGroup
 from cipherblas.rlwe.key_policies import Step
 from cipherblas.rlwe.noise import SlotErrors, WorstCoefficients, WorstSlots
 from cipherblas.rlwe.rings import Ring, descending_ring
@@ -99,9 +99,11 @@ class WorstCase(Evaluator):
         """`fresh` for each."""
         return [self.fresh(each, bound=bound, **options) for each in data]
 
-    def of_element(self, data: Any, *, limbs: int, scale: float, bound: float) -> Ct:
+    def of_element(
+        self, data: Any, *, limbs: int, scale: float, bound: float, transformed: bool = False
+    ) -> Ct:
         """A handle on a ring element; `data` is not looked at."""
-        ct = super().of_element(None, limbs=limbs, scale=scale, bound=bound)
+        ct = super().of_element(None, limbs=limbs, scale=scale, bound=bound, transformed=transformed)
         ct.data = Worst(limbs, 2, scale, scale * bound, 0.0)
         return ct
 
@@ -272,6 +274,12 @@ class WorstCase(Evaluator):
             added += _mismatch(ct.scale, cts[0].scale) * scale * bound * ct.message
         amplified = max(ct.error for ct in cts)
         return Worst(limbs, cts[0].components, cts[0].scale * scale, message, error + added, amplified, added)
+
+    def _polynomial_sums_data(self, polynomials: Polynomials, cts: Sequence[Any]) -> list[Any]:
+        scale = cts[0].scale / polynomials.unit
+        return [Worst(cts[0].limbs, 2, scale, math.inf, 0.0)] * polynomials.shape[
+            0
+        ]  # `make` takes the caller's bound
 
     def _relinearise_data(self, data: Any, limbs: int) -> Any:
         return replace(data, limbs=limbs, components=2, error=data.error + self._switched(limbs))

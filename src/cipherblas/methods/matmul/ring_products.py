@@ -14,33 +14,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from dataclasses import replace
 
 from cipherblas.common.errors import ParameterError
 from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.rows.values import Rows
 from cipherblas.evaluators.slots.values import Ct
+from cipherblas.methods.matmul.ring_elements import (
+    Elements,
+    Errors,
+    packed_elements,
+    placed,
+    placed_elements,
+    rows_of,
+)
 from cipherblas.rlwe.noise import TAIL
 
 MOST_FACTORS = 256  # right factors in memory at once, as ring elements in NTT form
-
-
-class _Factor(NamedTuple):
-    """What the errors of a product depend on, of one factor.
-
-    Attributes:
-        message: its largest coefficient.
-        entries: nonzero coefficients of an element that meet one coefficient of the other.
-        noise, common: of a coefficient; and of a sum over the elements.
-        bias, worst: of a coefficient that is not zero; the largest of any.
-    """
-
-    message: float
-    entries: int
-    noise: float
-    common: float
-    bias: float
-    worst: float
+Rights = Callable[[int, int], "list[list[Ct]]"]  # the right factors of sums start to stop - 1
 
 
 def outer_product(evs: Evaluators, wide: Rows, narrow: Sequence[Rows], count: int, degree: int) -> Rows:
@@ -58,25 +49,50 @@ def outer_product(evs: Evaluators, wide: Rows, narrow: Sequence[Rows], count: in
         LevelError: the modulus does not hold the product.
     """
     k, each = wide.shape[0], evs.elements.n // degree
-
-    def rights(start: int, stop: int) -> list[list[Ct]]:
-        return [_elements(evs, group, 0, k) for group in narrow[start:stop]]
-
-    datas = _sums_of_products(evs, _elements(evs, wide, 0, k), rights, len(narrow))
     first = narrow[0]
-    width = min(each, count)
-    x = _factor(evs, wide, degree, k)
-    y = _factor(evs, first, width, k)
-    noise, bias, worst = _errors(evs, x, y, k, wide.limbs)
-    return evs.rows.of_elements(
-        *(datas, (count, degree)),
-        limbs=wide.limbs,
-        scale=wide.scale * first.scale,
+    found = outer_elements(
+        *(evs, placed_elements(evs, wide)),
+        lambda start, stop: [placed(evs, group, 0, k) for group in narrow[start:stop]],
+        Errors.of_rows(evs, first),
+        sums=len(narrow),
+        entries=(degree, min(each, count)),
         bound=k * wide.bound * first.bound,
-        noise=noise,
-        worst=worst,
-        bias=bias,
     )
+    return rows_of(evs, found, (count, degree))
+
+
+def outer_elements(
+    evs: Evaluators,
+    x: Elements,
+    rights: Rights,
+    y: Errors,
+    *,
+    sums: int,
+    entries: tuple[int, int],
+    bound: float,
+) -> Elements:
+    """`outer_product` of elements: packed rows, of so many sums.
+
+    Args:
+        y: errors of the right factors.
+        entries: coefficients of a factor of either side that mean something.
+        bound: of the entries of the product.
+    """
+    k, limbs, (of_x, of_y) = len(x.cts), x.cts[0].limbs, entries
+    cts, errors, n = _sums_of_products(evs, x.cts, rights, sums, bound), x.errors, evs.elements.n
+    any_x, any_y = (max(one.noise, one.strays[0]) for one in (errors, y))
+    worst_x, worst_y = (max(one.worst, one.strays[1]) for one in (errors, y))
+    # Errors of different coefficients of a row are independent, those of different rows may come from one operand.
+    noise = math.hypot(
+        errors.message * y.met(k, of_x),
+        y.message * errors.met(k, of_y),
+        TAIL * any_x * any_y * math.sqrt(n) * k,
+        math.sqrt(evs.rows.switch_variance(limbs)),
+    )
+    bias = k * (errors.message * y.bias + (y.message + y.bias) * errors.bias)
+    worst = errors.message * y.worst_met(of_x) + y.message * errors.worst_met(of_y)
+    worst = k * (worst + n * worst_x * worst_y) + evs.rows.worst_switch(limbs)
+    return Elements(cts, Errors(cts[0].scale * bound, noise, bias, worst, (noise, worst)))
 
 
 def inner_product(evs: Evaluators, packed: Rows, narrow: Sequence[Rows], terms: int) -> Rows:
@@ -100,81 +116,60 @@ def inner_product(evs: Evaluators, packed: Rows, narrow: Sequence[Rows], terms: 
             expected=f"{len(narrow)} of them",
             got=len(packed.packed or ()),
         )
-    inner, degree = evs.elements, packed.shape[1]
-    limbs = min(packed.limbs, narrow[0].limbs)
-    lefts = [
-        inner.drop(inner.of_element(data, limbs=packed.limbs, scale=packed.scale, bound=packed.bound), limbs)
-        for data in packed.packed
-    ]
-    first = narrow[0]
-    message = max(packed.scale * packed.bound, packed.others)  # errors of Y meet what else the elements hold
-    x = _Factor(
-        *(message, terms, packed.noise, packed.noise_of_sums(terms), packed.bias),
-        evs.rows.worst_error(packed),
-    )
-    # All coefficients of P meet errors of Y, those that stand where Y is zero among them.
-    y = _factor(evs, first, inner.n * len(narrow), 1)
-    noise = math.hypot(
-        y.message * x.common,
-        x.message * y.noise * math.sqrt(y.entries),
-        TAIL * x.noise * y.noise * math.sqrt(y.entries),
-        math.sqrt(evs.rows.switch_variance(limbs)),
-    )
-    bias = terms * (x.message * y.bias + (y.message + y.bias) * x.bias)
-    worst = terms * x.worst * (y.message + y.bias) + y.entries * (x.message + x.worst) * y.worst
-    worst += evs.rows.worst_switch(limbs)
+    inner, first = evs.elements, narrow[0]
+    limbs, count = min(packed.limbs, first.limbs), first.shape[0]
+    whole = packed_elements(evs, packed)
+    cts = [inner.drop(ct, limbs) for ct in whole.cts]
+    # Errors of Y meet what else the elements hold.
+    errors = replace(whole.errors, message=max(whole.errors.message, packed.others))
 
     def rights(start: int, stop: int) -> list[list[Ct]]:
-        groups = [_elements(evs, group, start, stop) for group in narrow]
+        groups = [placed(evs, group, start, stop) for group in narrow]
         return [[inner.drop(ct, limbs) for ct in cts] for cts in zip(*groups, strict=True)]
 
-    count = first.shape[0]
-    return evs.rows.of_elements(
-        *(_sums_of_products(evs, lefts, rights, count), (count, degree)),
-        limbs=limbs,
-        scale=packed.scale * first.scale,
+    found = inner_elements(
+        *(evs, Elements(cts, errors), rights, Errors.of_rows(evs, first)),
+        sums=count,
+        terms=terms,
         bound=terms * packed.bound * first.bound,
-        noise=noise,
-        worst=worst,
-        bias=bias,
-        held=1,
     )
+    return rows_of(evs, found, (count, packed.shape[1]), held=1)
+
+
+def inner_elements(
+    evs: Evaluators, x: Elements, rights: Rights, y: Errors, *, sums: int, terms: int, bound: float
+) -> Elements:
+    """`inner_product` of elements: one for each of so many sums, at the multiples of X^r, beside what means nothing.
+
+    Args:
+        y: errors of the right factors.
+        terms: rows that the elements of x hold.
+        bound: of the entries of the product.
+    """
+    limbs, of_x, coefficients = x.cts[0].limbs, x.errors, evs.elements.n * len(x.cts)
+    cts = _sums_of_products(evs, x.cts, rights, sums, bound)
+    # All coefficients of x meet errors of y, those that stand where y is zero among them.
+    met = max(y.noise, y.strays[0]) * math.sqrt(coefficients)
+    noise = math.hypot(
+        y.message * of_x.of_sums(terms),
+        of_x.message * met,
+        TAIL * of_x.noise * met,
+        math.sqrt(evs.rows.switch_variance(limbs)),
+    )
+    bias = terms * (of_x.message * y.bias + (y.message + y.bias) * of_x.bias)
+    worst = terms * of_x.worst * (y.message + y.bias)
+    worst += coefficients * (of_x.message + of_x.worst) * max(y.worst, y.strays[1])
+    worst += evs.rows.worst_switch(limbs)
+    return Elements(cts, Errors(cts[0].scale * bound, noise, bias, worst, (math.inf, math.inf)))
 
 
 def _sums_of_products(
-    evs: Evaluators, lefts: list[Ct], rights: Callable[[int, int], list[list[Ct]]], count: int
-) -> list[Any]:
-    """Data of `count` sums of left_t·right_t, for the right factors of sums start to stop - 1."""
-    inner, datas = evs.elements, []
+    evs: Evaluators, lefts: Sequence[Ct], rights: Rights, count: int, bound: float
+) -> list[Ct]:
+    """`count` sums of left_t·right_t, relinearised, whose entries are bounded."""
+    inner, found = evs.elements, list[Ct]()
     together = max(1, MOST_FACTORS // len(lefts))
     for start in range(0, count, together):
         factors = rights(start, min(start + together, count))
-        datas += [inner.element_of(product) for product in inner.relinearised_sums(lefts, factors)]
-    return datas
-
-
-def _elements(evs: Evaluators, x: Rows, start: int, stop: int) -> list[Ct]:
-    """Rows of N coefficients as ring elements."""
-    datas = evs.rows.elements(x, start, stop)
-    return [evs.elements.of_element(data, limbs=x.limbs, scale=x.scale, bound=x.bound) for data in datas]
-
-
-def _factor(evs: Evaluators, x: Rows, entries: int, count: int) -> _Factor:
-    return _Factor(
-        *(x.scale * x.bound, entries, x.noise, x.noise_of_sums(count), x.bias, evs.rows.worst_error(x))
-    )
-
-
-def _errors(evs: Evaluators, x: _Factor, y: _Factor, k: int, limbs: int) -> tuple[float, float, float]:
-    """Noise, bias and worst error of a sum of k outer products: errors of different coefficients of a row are
-    independent, those of different rows may come from one operand."""
-    n = evs.elements.n
-    noise = math.hypot(
-        x.message * y.common * math.sqrt(x.entries),
-        y.message * x.common * math.sqrt(y.entries),
-        TAIL * x.noise * y.noise * math.sqrt(n) * k,
-        math.sqrt(evs.rows.switch_variance(limbs)),
-    )
-    bias = k * (x.message * y.bias + (y.message + y.bias) * x.bias)
-    worst = k * (x.entries * x.message * y.worst + y.entries * y.message * x.worst + n * x.worst * y.worst)
-    return noise, bias, worst + evs.rows.worst_switch(limbs)
+        found += inner.relinearised_sums(lefts, factors, bound)
+    return found

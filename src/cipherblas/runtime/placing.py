@@ -1,0 +1,114 @@
+"""How values by rows are wanted, and which of them can have their entries at places of our choice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from cipherblas.forms.form import Placing
+from cipherblas.lang.joins import JOINED, PART
+from cipherblas.lang.nodes import Expression, matrix_shape
+
+UNMOVED = ("scale", "assume", "truncated")  # operations that change how values are read alone
+LAID = (JOINED, PART)  # whose rows are those of encryptions
+
+
+def lies_by_columns(node: Expression) -> bool:
+    """How joins and parts lie, whose axis is that of the rows of encryptions."""
+    return bool(node.parameters["axis"] == 1)
+
+
+class Wish(NamedTuple):
+    """How a value is wanted: encrypted by columns, or by rows, at a scale, which is an operand's; a value that was in
+    another form keeps the limbs that it has, and the scale unless that must be matched.
+
+    `limbs`: of operands; None for all. `matched`: the value is added to one of this scale. `placing`: its rows hold
+    all N coefficients, with the entries there.
+    """
+
+    by_columns: bool
+    scale: float
+    limbs: int | None = None
+    matched: bool = False
+    placing: Placing | None = None
+
+
+def placeable(node: Expression) -> bool:
+    """Whether a value by rows can have all N coefficients, entries where they are wanted and zeros elsewhere: an
+    operand, or products of it and clear factors on one side of it, since a transposition keeps no places."""
+    if node.packable:
+        return node.secret and node.operand is not None and not node.operand.public_key
+    if node.op in UNMOVED:
+        return placeable(node.children[0])
+    if node.op == PART:
+        whole = node.children[0]
+        return placeable(whole) and comes_by_columns(whole) in (None, lies_by_columns(node))
+    secret = [child for child in node.children if child.secret]
+    if not node.product or len(secret) != 1 or not placeable(secret[0]):
+        return False
+    return comes_by_columns(secret[0]) in (None, node.children[0].secret)
+
+
+def comes_from(node: Expression, form: str, form_of: Callable[[Expression], str]) -> bool:
+    """Whether a value was computed in a form, but for what moves nothing."""
+    if node.packable:
+        return False
+    moved = node.op in UNMOVED or node.op == PART
+    return form_of(node) == form or (moved and comes_from(node.children[0], form, form_of))
+
+
+def comes_by_columns(node: Expression) -> bool | None:
+    """How a value that can be placed comes by itself: as its first product with a clear factor; None: in either way."""
+    if node.packable:
+        return None
+    if node.product:
+        return node.children[0].secret
+    return lies_by_columns(node) if node.op == PART else comes_by_columns(node.children[0])
+
+
+def factor_of(node: Expression) -> Expression | None:
+    """The product that a value is, but for what moves nothing; None where it is none."""
+    while not node.product:
+        if node.op not in (*UNMOVED, PART):
+            return None
+        node = node.children[0]
+    return node
+
+
+class Carried(NamedTuple):
+    """A value by rows that is a number times some rows of a product with a clear factor.
+
+    Attributes:
+        product: of a secret operand and the clear factor.
+        rows: of the encryption of the product.
+        gain, sign: the number, and its sign.
+    """
+
+    product: Expression
+    rows: tuple[int, int]
+    gain: float
+    sign: float
+
+
+def carried(node: Expression, by_columns: bool) -> Carried | None:
+    """What a value that is placed is made of; None where no clear factor can be moved to what it is multiplied by.
+
+    Args:
+        by_columns: how it is encrypted.
+    """
+    gain = sign = 1.0
+    rows = (0, matrix_shape(node)[1 if by_columns else 0])
+    while not node.product:
+        if node.op == PART and lies_by_columns(node) == by_columns:
+            start = int(node.parameters["start"])
+            rows = rows[0] + start, rows[1] + start
+        elif node.op == "scale":
+            gain, factor = gain * float(node.gain(0)), float(node.parameters["factor"])
+            sign = -sign if factor < 0 else sign
+        elif node.op not in UNMOVED:
+            return None
+        node = node.children[0]
+    secret = [child for child in node.children if child.secret]
+    if len(secret) != 1 or not placeable(secret[0]) or not secret[0].packable:
+        return None
+    return Carried(node, rows, gain, sign) if node.children[0].secret == by_columns else None
