@@ -222,7 +222,7 @@ void weighted_sums(const Context& context, const std::vector<WeightBlock>& block
 void polynomial_sums(const Context& context, const std::int64_t* coefficients, std::size_t count,
                      const std::vector<CiphertextView>& ciphertexts,
                      const std::vector<CiphertextSpan>& outs) {
-    constexpr std::size_t kPiece = 1024;  // words of a transform
+    constexpr std::size_t kPiece = 1024;   // words of a transform
     constexpr std::size_t kTogether = 16;  // terms whose transforms and pieces stay in a cache for all outputs
     const Kernels& k = kernels();
     const std::size_t n = context.n(), terms = ciphertexts.size();
@@ -232,29 +232,29 @@ void polynomial_sums(const Context& context, const std::int64_t* coefficients, s
     const std::size_t tasks = limbs * pieces;
     const int threads = threads_for_work(tasks, outs.size() * terms * limbs * n);
     std::vector<Buffer> memory;
-    for (int t = 0; t < threads; ++t) memory.push_back(Buffer::workspace_of_words(together * width + count));
+    for (int t = 0; t < threads; ++t) {
+        memory.push_back(Buffer::workspace_of_words(together * (width + count)));
+    }
     parallel_for(tasks, threads, [&](std::size_t task, int thread) {
         const int i = static_cast<int>(task / pieces);
         const std::size_t offset = task % pieces * width;
         const Modulus& modulus = context.modulus(i);
-        std::uint64_t* const transforms = memory[static_cast<std::size_t>(thread)].words();
-        std::uint64_t* const residues = transforms + together * width;
+        std::uint64_t* const scratch = memory[static_cast<std::size_t>(thread)].words();
+        std::uint64_t* const residues = scratch + together * width;
         const std::uint64_t* pointers[3 * kTogether];
         for (std::size_t first = 0; first < terms; first += together) {
             const std::size_t held = std::min(together, terms - first);
             for (std::size_t t = 0; t < held; ++t) {
-                pointers[t] = transforms + t * width;
+                pointers[t] = residues + t * count;
                 pointers[held + t] = ciphertexts[first + t].limb(0, i) + offset;
                 pointers[2 * held + t] = ciphertexts[first + t].limb(1, i) + offset;
             }
             for (std::size_t o = 0; o < outs.size(); ++o) {
-                for (std::size_t t = 0; t < held; ++t) {
-                    k.from_signed(residues, coefficients + (o * terms + first + t) * count, count, modulus);
-                    k.mul_scalar(residues, residues, modulus.r_mod_q, count, modulus);
-                    k.ntt_of_short(transforms + t * width, residues, count, offset, width, context.table(i));
-                }
-                k.multiply_plain_sum(outs[o].limb(0, i) + offset, outs[o].limb(1, i) + offset, pointers,
-                                     pointers + held, pointers + 2 * held, held, first > 0, width, modulus);
+                k.from_signed(residues, coefficients + (o * terms + first) * count, held * count, modulus);
+                k.mul_scalar(residues, residues, modulus.r_mod_q, held * count, modulus);
+                k.multiply_short_sum(outs[o].limb(0, i) + offset, outs[o].limb(1, i) + offset, pointers, count,
+                                     pointers + held, pointers + 2 * held, held, first > 0, offset, width,
+                                     scratch, context.table(i));
             }
         }
     });

@@ -79,11 +79,6 @@ struct Kernels {
     // at the inverse of that one are equal, the latter in the reverse order of the former, and only half are computed.
     void (*ntt_of_signed)(std::uint64_t* r, const std::int64_t* a, std::uint64_t factor, bool symmetric,
                           const NttTable& table);
-    // r[0 .. length) = the words first .. first + length - 1 of the transform of a_0 + ... + a_(count-1) X^(count-1), below q:
-    // the layers that would move zeros are left out. count, a power of two, divides N; first and length are multiples of it and
-    // of 128, or all of the limb. r and a do not overlap.
-    void (*ntt_of_short)(std::uint64_t* r, const std::uint64_t* a, std::size_t count, std::size_t first,
-                         std::size_t length, const NttTable& table);
     // r = shift + factor * (inverse transform of a, or of the product a b if b is not null), both below q, the shift added to
     // every coefficient: free where the factor joins N^-1. r, in that layout, is a or does not overlap it; scratch has room
     // for a limb and may be a. bypass: r goes past the caches; then there is no shift.
@@ -153,6 +148,15 @@ struct Kernels {
     void (*multiply_plain_sum)(std::uint64_t* c0, std::uint64_t* c1, const std::uint64_t* const* p,
                                const std::uint64_t* const* b0, const std::uint64_t* const* b1,
                                std::size_t count, bool accumulate, std::size_t n, const Modulus& m);
+    // The same with polynomials of few coefficients in the place of p_t: p_t[0 .. size) in Montgomery form, size a power of
+    // two that divides N. Their transforms are made here, without the layers that would move zeros, at the positions first to
+    // first + n - 1 of the limb: multiples of size and of 128, or all of them. All other pointers are to these; scratch has
+    // room for count n words.
+    void (*multiply_short_sum)(std::uint64_t* c0, std::uint64_t* c1, const std::uint64_t* const* p,
+                               std::size_t size, const std::uint64_t* const* b0,
+                               const std::uint64_t* const* b1, std::size_t count, bool accumulate,
+                               std::size_t first, std::size_t n, std::uint64_t* scratch,
+                               const NttTable& table);
     // out_c (+)= sum_t term_t (component c) at the positions [begin, end), multiples of 8, the first of them at out_c[0];
     // rotation-inner over cache-sized chunks: the core of MO-HLT (FAME, Alg. 3).
     void (*accumulate_terms)(std::uint64_t* out0, std::uint64_t* out1, const RotationTerm* terms,

@@ -151,7 +151,7 @@ def test_slots_become_rows(n: int, own: int, degree: int, rows: int) -> None:
             return evs.slots.fresh(data(slots), bound=1.0, limbs=3 + STAGES)
 
         pairs = [Halves(*(fresh(half) for half in block)) for block in blocks]
-        return slots_to_rows(evs, pairs, rows, packing, SCALE)
+        return evs.rows.settled(slots_to_rows(evs, pairs, rows, packing, SCALE))
 
     counted = counting(params)
     expected = run(counted, lambda slots: None)
@@ -206,7 +206,8 @@ def test_products_of_ring_elements(own: int, m: int, k: int, n: int) -> None:
         outer = outer_product(evs, x, ys, n, degree)
         firsts = range(0, n, each)
         vs = [placed(evs, key, values.T, Placing(each, first, negative=True)) for first in firsts]
-        return outer, inner_product(evs, outer, vs, n)
+        inner = inner_product(evs, outer, vs, n)
+        return evs.rows.settled(outer), evs.rows.settled(inner)
 
     counted = counting(params)
     planned = run(counted, None)

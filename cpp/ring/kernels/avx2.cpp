@@ -103,12 +103,20 @@ void base_overflow(Word* v, const Word* const* y, const double* reciprocal, int 
     }
 }
 
+void multiply_short_sum(Word* c0, Word* c1, const Word* const* p, std::size_t size, const Word* const* b0,
+                        const Word* const* b1, std::size_t count, bool accumulate, std::size_t first,
+                        std::size_t n, Word* scratch, const NttTable& table) {
+    const bool toy = size < 4 || n % 32 != 0 || table.log_n <= 5;
+    const auto run = toy ? scalar_table()->multiply_short_sum
+                         : undivided::multiply_short_sum<ntt_of_short, multiply_plain_sum>;
+    run(c0, c1, p, size, b0, b1, count, accumulate, first, n, scratch, table);
+}
+
 constexpr Kernels kTable = {
     .name = "avx2",
     .ntt = ntt,
     .intt = intt,
     .ntt_of_signed = ntt_of_signed,
-    .ntt_of_short = ntt_of_short,
     .intt_scaled = undivided::intt_scaled<mul, mul_scalar, intt>,
     .add = add,
     .sub = sub,
@@ -129,6 +137,7 @@ constexpr Kernels kTable = {
     .ntt_part_add_mul_scalar = undivided::ntt_part_add_mul_scalar<ntt, add_mul_scalar>,
     .multiply_sum = multiply_sum,
     .multiply_plain_sum = multiply_plain_sum,
+    .multiply_short_sum = multiply_short_sum,
     .accumulate_terms = accumulate_terms,
     .row_butterfly = rows::row_butterfly<rows::Words4>,
 };

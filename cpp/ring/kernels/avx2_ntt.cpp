@@ -278,10 +278,11 @@ void ntt(Word* x, const NttTable& table) {
 void ntt_of_short(Word* r, const Word* a, std::size_t count, std::size_t first, std::size_t length,
                   const NttTable& table) {
     constexpr std::size_t kBlock = std::size_t{1} << kTailLog;
-    if (count < 4 || length % kBlock != 0 || table.log_n <= kTailLog) {
-        return scalar_table()->ntt_of_short(r, a, count, first, length, table);
-    }
     const std::size_t size = std::max(count, kBlock), node = ((std::size_t{1} << table.log_n) + first) / size;
+    if (node == 1) {  // all of the limb, as words
+        std::copy_n(a, count, r);
+        return ntt(r, table);
+    }
     const Lanes m(table.modulus);
     for (std::size_t i = 0; i < count; i += 4) store_real(r + i, load_words(a + i));
     std::fill_n(r + count, size - count, 0);

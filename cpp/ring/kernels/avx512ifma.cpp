@@ -138,7 +138,6 @@ constexpr Kernels kTable = {
     .ntt = ntt,
     .intt = intt,
     .ntt_of_signed = ntt_of_signed,
-    .ntt_of_short = ntt_of_short,
     .intt_scaled = intt_scaled,
     .add = add_limbs,
     .sub = sub_limbs,
@@ -159,6 +158,7 @@ constexpr Kernels kTable = {
     .ntt_part_add_mul_scalar = ntt_part_add_mul_scalar,
     .multiply_sum = multiply_sum,
     .multiply_plain_sum = multiply_plain_sum,
+    .multiply_short_sum = multiply_short_sum,
     .accumulate_terms = accumulate_terms,
     .row_butterfly = rows::row_butterfly<rows::Words8>,
 };

@@ -50,12 +50,14 @@ struct Field : Lanes {
     __m512i one;
     __m512i reciprocal;  // floor(2^52 / q)
     __m512i minus_span;  // -SPAN
+    __m512i span;        // SPAN q
 
     CIPHERBLAS_INLINE explicit Field(const Modulus& modulus)
         : Lanes(modulus),
           one(broadcast(1)),
           reciprocal(broadcast(word_reciprocal(modulus))),
-          minus_span(broadcast(-static_cast<Word>(SPAN))) {}
+          minus_span(broadcast(-static_cast<Word>(SPAN))),
+          span(broadcast(static_cast<Word>(SPAN) * modulus.q)) {}
 
     // x modulo q in [0, 2q) and, spread, SPAN q more.
     CIPHERBLAS_INLINE __m512i reduce(__m512i x) const {
@@ -98,10 +100,18 @@ void with_field(const Modulus& modulus, const Body& body) {
 
 // ---- butterflies
 
-template <bool REDUCE, int SPAN>
+// What goes into a layer of the forward transform: values within the span, any, or residues.
+enum class Inputs { kSpread, kAny, kResidues };
+
+template <int SPAN>
+constexpr Inputs kBetweenLayers = SPAN == kTightSpan ? Inputs::kAny : Inputs::kSpread;
+
+template <Inputs INPUTS, int SPAN>
 CIPHERBLAS_INLINE void forward_butterfly(__m512i& even, __m512i& odd, __m512i w, __m512i quotient,
                                          const Field<SPAN>& f) {
-    const __m512i u = REDUCE ? f.reduce_spread(even) : even;
+    const __m512i u = INPUTS == Inputs::kResidues ? add(even, f.span)
+                      : INPUTS == Inputs::kAny    ? f.reduce_spread(even)
+                                                  : even;
     const __m512i v = f.centred_product(odd, w, quotient);
     even = add(u, v);
     odd = sub(u, v);
@@ -111,7 +121,7 @@ CIPHERBLAS_INLINE void forward_butterfly(__m512i& even, __m512i& odd, __m512i w,
 template <int SPAN>
 CIPHERBLAS_INLINE void forward_butterfly(__m512i& even, __m512i& odd, __m512i quotient,
                                          const Field<SPAN>& f) {
-    forward_butterfly<SPAN == kTightSpan>(even, odd, f.root(quotient), quotient, f);
+    forward_butterfly<kBetweenLayers<SPAN>>(even, odd, f.root(quotient), quotient, f);
 }
 
 // `offset`: a multiple of q that no `odd` exceeds.
@@ -173,17 +183,17 @@ CIPHERBLAS_INLINE void run_layer(int layer, __m512i (*v)[BLOCKS << LOG], const P
     }
 }
 
-// REDUCE: the first layer reduces.
-template <int GROUPS, bool REDUCE, int SPAN, int LOG, int BLOCKS>
+template <int GROUPS, Inputs INPUTS, int SPAN, int LOG, int BLOCKS>
 CIPHERBLAS_INLINE void forward_layers(__m512i (*v)[BLOCKS << LOG], const PassTwiddles<LOG, BLOCKS>& t,
                                       const Field<SPAN>& f) {
     run_layer<GROUPS>(0, v, t, [&](__m512i& even, __m512i& odd, __m512i w, __m512i quotient) {
-        forward_butterfly<REDUCE || SPAN == kTightSpan>(even, odd, w, quotient, f);
+        constexpr Inputs kFirst = INPUTS == Inputs::kSpread ? kBetweenLayers<SPAN> : INPUTS;
+        forward_butterfly<kFirst>(even, odd, w, quotient, f);
     });
 #pragma GCC unroll 4
     for (int layer = 1; layer < LOG; ++layer) {
         run_layer<GROUPS>(layer, v, t, [&](__m512i& even, __m512i& odd, __m512i w, __m512i quotient) {
-            forward_butterfly<SPAN == kTightSpan>(even, odd, w, quotient, f);
+            forward_butterfly<kBetweenLayers<SPAN>>(even, odd, w, quotient, f);
         });
     }
 }

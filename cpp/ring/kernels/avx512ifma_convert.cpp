@@ -109,7 +109,7 @@ CIPHERBLAS_INLINE void convert_columns(Word* r, std::size_t column, const Stride
     constexpr int kParts = 1 << LOG;
     __m512i x[GROUPS][kParts];
     source.template operator()<GROUPS, kParts>(x, column, field);
-    forward_layers<GROUPS, false>(x, twiddles, field);
+    forward_layers<GROUPS, Inputs::kSpread>(x, twiddles, field);
     for_each_vector<GROUPS, kParts>([&](int g, int part) {
         Word* const to = r + part * part_words + column + 8 * g;
         BYPASS ? store_past_caches(to, x[g][part]) : store(to, x[g][part]);
@@ -125,10 +125,10 @@ CIPHERBLAS_INLINE void convert_half_columns(Word* r, std::size_t column, const S
     __m512i x[kGroups][2 * kHalf], half[kGroups][kHalf];
     source.template operator()<kGroups, 2 * kHalf>(x, column, field);
     for_each_vector<kGroups, kHalf>([&](int g, int i) {
-        forward_butterfly<SPAN == kTightSpan>(x[g][i], x[g][i + kHalf], first.w[0], first.quotient[0], field);
+        forward_butterfly<kBetweenLayers<SPAN>>(x[g][i], x[g][i + kHalf], first.w[0], first.quotient[0], field);
         half[g][i] = x[g][SECOND ? i + kHalf : i];
     });
-    forward_layers<kGroups, false>(half, below, field);
+    forward_layers<kGroups, Inputs::kSpread>(half, below, field);
     for_each_vector<kGroups, kHalf>(
         [&](int g, int part) { store(r + part * part_words + column + 8 * g, half[g][part]); });
 }

@@ -170,10 +170,10 @@ struct AddTo {
 };
 
 // All layers below the blocks node to node + blocks - 1 of 64 words each. Two blocks go side by side, 16 registers wide:
-// the butterflies of one alone would wait for each other.
-template <int SPAN, typename Finish>
+// the butterflies of one alone would wait for each other. SHORT: all blocks begin with the same 64 residues.
+template <bool SHORT = false, int SPAN, typename Finish>
 void forward_tail(std::size_t row, Word* x, std::size_t node, std::size_t blocks, const Twiddles t,
-                  const Field<SPAN> f, const Finish finish) {
+                  const Field<SPAN> f, const Finish finish, const Word* shared = nullptr) {
     const bool ahead = node >= kAheadNode;
     const Shuffle shuffle = perfect_shuffle();
     for (std::size_t end = node + blocks; node < end; node += 2, x += 128) {
@@ -185,8 +185,11 @@ void forward_tail(std::size_t row, Word* x, std::size_t node, std::size_t blocks
         if (ahead) finish.fetch(row, x);
         __m512i v[16];
 #pragma GCC unroll 16
-        for (int i = 0; i < 16; ++i) v[i] = load(x + 8 * i);
-        forward_layers<1, SPAN != kLooseSpan>(&v, PassTwiddles<3, 2>(node, t), f);
+        for (int i = 0; i < 16; ++i) v[i] = load(SHORT ? shared + 8 * (i % 8) : x + 8 * i);
+        constexpr Inputs kInputs = SHORT                ? Inputs::kResidues
+                                   : SPAN != kLooseSpan ? Inputs::kAny
+                                                        : Inputs::kSpread;
+        forward_layers<1, kInputs>(&v, PassTwiddles<3, 2>(node, t), f);
 #pragma GCC unroll 8
         for (int i = 0; i < 16; i += 2) {
             shuffle(v[i], v[i + 1]);
@@ -251,7 +254,7 @@ void inverse_tail(Word* x, const Word* from, std::size_t node, std::size_t block
 // ---- passes
 
 // One pass over the block `node` of 2^log_size words, which are read elsewhere or in place.
-template <int LOG, bool REDUCE, int SPAN, typename Finish>
+template <int LOG, Inputs INPUTS, int SPAN, typename Finish>
 void forward_pass(std::size_t row, Word* x, const Word* from, int log_size, std::size_t node,
                   const Twiddles& t, const Field<SPAN> f, const Finish finish) {
     constexpr int kGroups = pass_groups(LOG), kVectors = 1 << LOG;
@@ -273,7 +276,7 @@ void forward_pass(std::size_t row, Word* x, const Word* from, int log_size, std:
             __m512i v[kGroups][kVectors];
             for_each_vector<kGroups, kVectors>(
                 [&](int g, int i) { v[g][i] = load(at + i * stride + 8 * g); });
-            forward_layers<kGroups, REDUCE>(v, twiddles, f);
+            forward_layers<kGroups, INPUTS>(v, twiddles, f);
             for_each_vector<kGroups, kVectors>(
                 [&](int g, int i) { store(to + i * stride + 8 * g, v[g][i]); });
         }
@@ -371,9 +374,9 @@ void forward_passes(Word* const* x, const Word* const* from, std::size_t rows, i
                     bool reduce, const Twiddles& t, const Field<SPAN>& f, const Finish& finish) {
     for (std::size_t row = 0; row < rows; ++row) {
         if (reduce && SPAN != kTightSpan) {
-            forward_pass<LOG, true>(row, x[row], from[row], log_size, node, t, f, finish);
+            forward_pass<LOG, Inputs::kAny>(row, x[row], from[row], log_size, node, t, f, finish);
         } else {
-            forward_pass<LOG, false>(row, x[row], from[row], log_size, node, t, f, finish);
+            forward_pass<LOG, Inputs::kSpread>(row, x[row], from[row], log_size, node, t, f, finish);
         }
     }
 }
@@ -477,24 +480,21 @@ void ntt(Word* x, const NttTable& table) {
     });
 }
 
-// Every block of so many words, 64 at least, begins with the same coefficients.
 void ntt_of_short(Word* r, const Word* a, std::size_t count, std::size_t first, std::size_t length,
                   const NttTable& table) {
     constexpr std::size_t kBlock = std::size_t{1} << kTailLog;
-    if (length % (2 * kBlock) != 0 || table.log_n <= kTailLog) {
-        return scalar_table()->ntt_of_short(r, a, count, first, length, table);
-    }
     const std::size_t size = std::max(count, kBlock), node = ((std::size_t{1} << table.log_n) + first) / size;
-    for (Word* to = r; to < r + length; to += size) {
-        std::copy_n(a, count, to);
-        std::fill_n(to + count, size - count, 0);
-    }
-    const Keep<false> finish{{r, r}, Fetch(Upcoming(), 0, 1)};
+    const Keep<true> finish{{r, r}, Fetch(Upcoming(), 0, 1)};
     with_field(table.modulus, [&](const auto& field) {
         const Twiddles twiddles(table.roots);
-        if (size == kBlock) return forward_tail(0, r, node, length / kBlock, twiddles, field, finish);
-        for (std::size_t block = 0; block < length / size; ++block) {
+        if (size == kBlock) {
+            alignas(64) Word padded[kBlock] = {};
+            std::copy_n(a, count, padded);
+            return forward_tail<true>(0, r, node, length / kBlock, twiddles, field, finish, padded);
+        }
+        for (std::size_t block = 0; block < length / size; ++block) {  // each begins with the same coefficients
             Word* const part = r + block * size;
+            std::copy_n(a, count, part);
             forward(&part, &part, 1, std::countr_zero(size), node + block, 0, twiddles, field, finish);
         }
     });

@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "ring/kernels/avx512ifma_math.h"
+#include "ring/kernels/avx512ifma_ntt.h"
+#include "ring/kernels/tables.h"
 
 namespace cipherblas::avx512ifma {
 
@@ -156,18 +158,15 @@ CIPHERBLAS_INLINE void add_terms(PairSums& s, const Word* const* p, const Word* 
 
 }  // namespace
 
-void multiply_plain_sum(Word* c0, Word* c1, const Word* const* p, const Word* const* b0,
-                        const Word* const* b1, std::size_t count, bool accumulate, std::size_t n,
-                        const Modulus& modulus) {
-    if (count > kMaxTerms) {
-        multiply_plain_sum(c0, c1, p, b0, b1, kMaxTerms, accumulate, n, modulus);
-        const std::size_t rest = count - kMaxTerms;
-        return multiply_plain_sum(c0, c1, p + kMaxTerms, b0 + kMaxTerms, b1 + kMaxTerms, rest, true, n,
-                                  modulus);
-    }
+namespace {
+
+// quarters: of 2^52 q, that each product is at most.
+void multiply_plains(Word* c0, Word* c1, const Word* const* p, const Word* const* b0, const Word* const* b1,
+                     std::size_t count, bool accumulate, std::size_t n, const Modulus& modulus,
+                     std::uint64_t quarters) {
     const Lanes m(modulus);
-    // count products below q^2 < 2^50 q, and what the sum starts from, 2^52 q.
-    const Reduction reduce(modulus, count + 4);
+    // Beside the products what the sum starts from, 2^52 q.
+    const Reduction reduce(modulus, count * quarters + 4);
     PairSums sums[kChunk / 8];
     for (std::size_t start = 0; start < n; start += kChunk) {
         const std::size_t end = std::min(start + kChunk, n);
@@ -197,6 +196,41 @@ void multiply_plain_sum(Word* c0, Word* c1, const Word* const* p, const Word* co
             t += std::max<std::size_t>(group, 1);
         }
     }
+}
+
+}  // namespace
+
+void multiply_plain_sum(Word* c0, Word* c1, const Word* const* p, const Word* const* b0,
+                        const Word* const* b1, std::size_t count, bool accumulate, std::size_t n,
+                        const Modulus& modulus) {
+    std::size_t start = 0;
+    do {  // products are below q^2 < 2^50 q
+        const std::size_t held = std::min(kMaxTerms, count - start);
+        multiply_plains(c0, c1, p + start, b0 + start, b1 + start, held, accumulate || start > 0, n, modulus, 1);
+        start += held;
+    } while (start < count);
+}
+
+void multiply_short_sum(Word* c0, Word* c1, const Word* const* p, std::size_t size, const Word* const* b0,
+                        const Word* const* b1, std::size_t count, bool accumulate, std::size_t first,
+                        std::size_t n, Word* scratch, const NttTable& table) {
+    constexpr std::size_t kMostShort = 64;  // transforms that are not reduced, but below 2^52
+    if (n % 128 != 0 || table.log_n <= 6) {
+        return scalar_table()->multiply_short_sum(c0, c1, p, size, b0, b1, count, accumulate, first, n,
+                                                  scratch, table);
+    }
+    const Word* transforms[kMostShort];
+    std::size_t start = 0;
+    do {
+        const std::size_t held = std::min(kMostShort, count - start);
+        for (std::size_t t = 0; t < held; ++t) {
+            transforms[t] = scratch + t * n;
+            ntt_of_short(scratch + t * n, p[start + t], size, first, n, table);
+        }
+        multiply_plains(c0, c1, transforms, b0 + start, b1 + start, held, accumulate || start > 0, n,
+                        table.modulus, 4);
+        start += held;
+    } while (start < count);
 }
 
 }  // namespace cipherblas::avx512ifma

@@ -59,14 +59,6 @@ void ntt_of_signed(Word* r, const std::int64_t* a, Word factor, bool symmetric, 
     inner->ntt_of_signed(r, a, factor, symmetric, table);
 }
 
-// Whole layers of words, a part of which a short polynomial needs.
-void ntt_of_short(Word* r, const Word* a, std::size_t size, std::size_t first, std::size_t length,
-                  const NttTable& table) {
-    count(totals.forward, length * static_cast<std::size_t>(std::countr_zero(size)) /
-                              static_cast<std::size_t>(table.log_n));
-    inner->ntt_of_short(r, a, size, first, length, table);
-}
-
 void intt_scaled(Word* r, const Word* a, const Word* b, Word* scratch, Word factor, Word shift,
                  const PieceLayout& layout, bool bypass, const NttTable& table) {
     count(totals.inverse, limb_words(table));
@@ -173,6 +165,16 @@ void multiply_plain_sum(Word* c0, Word* c1, const Word* const* p, const Word* co
     inner->multiply_plain_sum(c0, c1, p, b0, b1, terms, accumulate, n, m);
 }
 
+// Of a transform so many of its layers as there are.
+void multiply_short_sum(Word* c0, Word* c1, const Word* const* p, std::size_t size, const Word* const* b0,
+                        const Word* const* b1, std::size_t terms, bool accumulate, std::size_t first,
+                        std::size_t n, Word* scratch, const NttTable& table) {
+    const std::size_t layers = static_cast<std::size_t>(std::countr_zero(size));
+    count(totals.forward, terms * n * layers / static_cast<std::size_t>(table.log_n));
+    count(totals.products, 2 * terms * n);
+    inner->multiply_short_sum(c0, c1, p, size, b0, b1, terms, accumulate, first, n, scratch, table);
+}
+
 void accumulate_terms(Word* out0, Word* out1, const RotationTerm* terms, std::size_t number, bool accumulate,
                       std::size_t begin, std::size_t end, const Modulus& m) {
     const std::size_t n = end - begin;
@@ -204,7 +206,6 @@ Kernels table = {
     .ntt = ntt,
     .intt = intt,
     .ntt_of_signed = ntt_of_signed,
-    .ntt_of_short = ntt_of_short,
     .intt_scaled = intt_scaled,
     .add = add,
     .sub = sub,
@@ -225,6 +226,7 @@ Kernels table = {
     .ntt_part_add_mul_scalar = ntt_part_add_mul_scalar,
     .multiply_sum = multiply_sum,
     .multiply_plain_sum = multiply_plain_sum,
+    .multiply_short_sum = multiply_short_sum,
     .accumulate_terms = accumulate_terms,
     .row_butterfly = row_butterfly,
 };

@@ -294,7 +294,6 @@ constexpr Kernels kTable = {
     .ntt = ntt,
     .intt = intt,
     .ntt_of_signed = undivided::ntt_of_signed<from_signed, mul_scalar, ntt>,
-    .ntt_of_short = ntt_of_short,
     .intt_scaled = undivided::intt_scaled<mul, mul_scalar, intt>,
     .add = add,
     .sub = sub,
@@ -315,6 +314,7 @@ constexpr Kernels kTable = {
     .ntt_part_add_mul_scalar = undivided::ntt_part_add_mul_scalar<ntt, add_mul_scalar>,
     .multiply_sum = multiply_sum,
     .multiply_plain_sum = multiply_plain_sum,
+    .multiply_short_sum = undivided::multiply_short_sum<ntt_of_short, multiply_plain_sum>,
     .accumulate_terms = accumulate_terms,
     .row_butterfly = rows::row_butterfly<rows::Word>,
 };

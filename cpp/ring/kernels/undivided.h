@@ -1,6 +1,7 @@
 // The kernels of an instruction set whose base conversion does no layers of the transform: one part is the whole limb.
 #pragma once
 #include <algorithm>
+#include <vector>
 
 #include "ring/kernels.h"
 #include "ring/ntt.h"
@@ -70,6 +71,20 @@ void ntt_part_add_mul_scalar(std::uint64_t* const* r, const std::uint64_t* const
     for (std::size_t k = 0; k < count; ++k) {
         kAddMulScalar(r[k], a[k], work[k], c, std::size_t{1} << table.log_n, table.modulus);
     }
+}
+
+// Transforms one after the other, and then the sum.
+template <auto kNttOfShort, auto kMultiplyPlainSum>
+void multiply_short_sum(std::uint64_t* c0, std::uint64_t* c1, const std::uint64_t* const* p, std::size_t size,
+                        const std::uint64_t* const* b0, const std::uint64_t* const* b1, std::size_t count,
+                        bool accumulate, std::size_t first, std::size_t n, std::uint64_t* scratch,
+                        const NttTable& table) {
+    std::vector<const std::uint64_t*> transforms(count);
+    for (std::size_t t = 0; t < count; ++t) {
+        transforms[t] = scratch + t * n;
+        kNttOfShort(scratch + t * n, p[t], size, first, n, table);
+    }
+    kMultiplyPlainSum(c0, c1, transforms.data(), b0, b1, count, accumulate, n, table.modulus);
 }
 
 }  // namespace undivided

@@ -110,6 +110,11 @@ class RowRun(FormRun):
     def lasts(self, node: Expression) -> bool:
         return True
 
+    def finished(self, value: Value) -> Value:
+        for piece in value.handles:
+            self.ev.settled(piece)
+        return value
+
     def result_wish(self, node: Expression) -> Wish:
         """As it was computed for other results; else at as large a scale as the modulus holds."""
         wishes = self.run.wishes(node, self.name)

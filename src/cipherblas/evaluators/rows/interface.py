@@ -23,7 +23,7 @@ from cipherblas import _core
 from cipherblas.common.errors import LevelError, MismatchError, ShapeError
 from cipherblas.crypto.keys.numbers import weight_key
 from cipherblas.evaluators.rows.bookkeeping import KEYS_PER_STEP, TRANSPOSE_POLICIES, RowsBookkeeper
-from cipherblas.evaluators.rows.values import Batch, ClearFactor, Encryption, Part, Rows
+from cipherblas.evaluators.rows.values import Apart, Batch, ClearFactor, Encryption, Part, Rows
 from cipherblas.rlwe.costs import (
     CLEAR_COPIES,
     WORD_BYTES,
@@ -50,6 +50,7 @@ class RowsEvaluator(RowsBookkeeper):
         Raises:
             ShapeError: inner dimensions differ. LevelError: the product does not fit the modulus.
         """
+        x = self.settled(x)
         m, k = factor.shape
         if k != x.shape[0]:
             raise ShapeError(
@@ -125,12 +126,14 @@ class RowsEvaluator(RowsBookkeeper):
 
     def parts(self, x: Rows) -> tuple[Part, Part]:
         """The transposed a part (N × rows) and b part (columns × rows) of an encryption."""
+        x = self.settled(x)
         self._check_length(x)
         a, b = self._parts_data(x)
         return Part((self.n, x.shape[0]), x.limbs, a), Part((x.shape[1], x.shape[0]), x.limbs, b)
 
     def part_product(self, part: Part, x: Rows) -> Rows:
         """part @ x modulo Q: two exact GEMMs per limb. The message fills the modulus, and no noise is added to it."""
+        x = self.settled(x)
         self._check_length(x)
         m, k = part.shape
         if k != x.shape[0] or part.limbs != x.limbs:
@@ -150,6 +153,7 @@ class RowsEvaluator(RowsBookkeeper):
     def gram_products(self, x: Rows) -> tuple[Rows, Rows]:
         """`part_product` of both parts of x with x itself: two symmetric matrices, of which a half is computed, and two
         that are each other's transpose."""
+        x = self.settled(x)
         self._check_length(x)
         k, cols = x.shape
         self.costs.gram(self.counts, k, self.n, x.limbs)
@@ -174,6 +178,7 @@ class RowsEvaluator(RowsBookkeeper):
         Levels: none. Keys: those of `transpose_plan` for N rows. The result has N rows of length N; those beyond
         the columns of x, and entries beyond its rows, mean nothing (`take` cuts them off).
         """
+        x = self.settled(x)
         self._check_length(x)
         policy = TRANSPOSE_POLICIES[self.key_policy]
         elements, switches = transpose_plan(self.n, policy)
@@ -189,6 +194,7 @@ class RowsEvaluator(RowsBookkeeper):
 
     def relinearise(self, x: Rows) -> Rows:
         """Every row times the secret: a·s² is switched, b·s has the a part b. Levels: none. Key: that of s²."""
+        x = self.settled(x)
         if x.shape[1] != self.n:
             raise ShapeError(
                 "Rows that are multiplied by the secret must be as long as the ring degree.",
@@ -212,6 +218,7 @@ class RowsEvaluator(RowsBookkeeper):
         Raises:
             LevelError: there is one limb alone.
         """
+        x = self.settled(x)
         if x.limbs < 2:
             raise LevelError("Rows of one limb cannot be rescaled.", expected="at least 2", got=x.limbs)
         dropped = float(self.params.q[x.limbs - 1])
@@ -243,6 +250,8 @@ class RowsEvaluator(RowsBookkeeper):
                 expected=f"a power of two from 2 to N = {self.n}",
                 got=cols,
             )
+        if x.apart is not None:
+            return list(x.apart.elements[start:stop])
         return self._elements_data(x, start, stop)
 
     def of_elements(
@@ -280,12 +289,31 @@ class RowsEvaluator(RowsBookkeeper):
                 expected=f"columns a power of two up to {self.n}",
                 got=(shape, len(datas)),
             )
+        if each == 1:
+            found = self.make(shape, limbs, scale, bound, noise, bias, None, independent)
+            found.keep_apart(datas, limbs * rows * (self.n - cols) * WORD_BYTES)
+            found.packed = datas if held is None else None
+            return found
         self.costs.copy(self.counts, shape, limbs)
         data = self._of_elements_data(datas, shape, each, scale)
         found = self.make(shape, limbs, scale, bound, noise, bias, data, independent)
         if held is None:
             found.keep_packed(datas, len(datas) * 2 * limbs * self.n * WORD_BYTES)
         return found
+
+    def settled(self, x: Rows) -> Rows:
+        """The same rows, whose coefficients are residues: of those that are ring elements these are made, once."""
+        apart = x.apart
+        if apart is None:
+            return x
+        if not apart.taken:
+            self.counts.encode_ntt_limbs += 2 * x.limbs * x.shape[0]
+            self.costs.copy(self.counts, x.shape, x.limbs)
+            apart.data, apart.taken = self._of_elements_data(apart.elements, x.shape, 1, x.scale), True
+            x.book(self.nbytes(x.shape, x.limbs))
+        if x.data is None:
+            x.data = apart.data
+        return x
 
     def worst_error(self, x: Rows) -> float:
         """The largest error of a coefficient, in units of the message, where that is followed (`RowsWorstCase`)."""
@@ -311,11 +339,12 @@ class RowsEvaluator(RowsBookkeeper):
             return x
         if not 1 <= limbs < x.limbs:
             raise LevelError("The rows cannot keep so many limbs.", expected=f"1 to {x.limbs}", got=limbs)
-        data = self._drop_data(x, limbs)
+        data = self._drop_data(self.settled(x), limbs)
         return self.make(x.shape, limbs, x.scale, x.bound, x.noise, x.bias, data, x.independent, source=x)
 
     def take(self, x: Rows, rows: int, cols: int) -> Rows:
         """The first rows and columns: a copy."""
+        x = self.settled(x)
         self.costs.copy(self.counts, (rows, cols), x.limbs)
         data = self._take_data(x, rows, cols)
         return self.make((rows, cols), x.limbs, x.scale, x.bound, x.noise, x.bias, data)
@@ -324,9 +353,11 @@ class RowsEvaluator(RowsBookkeeper):
         """Rows start to stop - 1, and the ring elements that they came from, where they did. Free."""
         if (start, stop) == (0, x.shape[0]):
             return x
-        data = self._rows_data(x, start, stop)
+        data = None if x.data is None else self._rows_data(x, start, stop)
         shape = (stop - start, x.shape[1])
         found = self.make(shape, x.limbs, x.scale, x.bound, x.noise, x.bias, data, source=x)
+        if x.apart is not None:
+            found.apart = Apart(x.apart.elements[start:stop])
         if x.packed is not None:
             each = self.n // x.shape[1]
             begin, end = x.first + start, x.first + stop
@@ -344,7 +375,20 @@ class RowsEvaluator(RowsBookkeeper):
         rows = sum(x.shape[0] for x in xs)
         bound, noise, bias = (max(getattr(x, name) for x in xs) for name in ("bound", "noise", "bias"))
         shape = (rows, first.shape[1])
-        return self.make(shape, first.limbs, first.scale, bound, noise, bias, self._stack_data(xs))
+        if all(x.apart is not None for x in xs):
+            return self._stacked_apart(xs, shape, bound, noise, bias)
+        data = self._stack_data([self.settled(x) for x in xs])
+        return self.make(shape, first.limbs, first.scale, bound, noise, bias, data)
+
+    def _stacked_apart(
+        self, xs: Sequence[Rows], shape: tuple[int, int], bound: float, noise: float, bias: float
+    ) -> Rows:
+        """Of rows that are ring elements: theirs, one after the other."""
+        data = None if xs[0].data is None else self._stack_data(xs)
+        found = self.make(shape, xs[0].limbs, xs[0].scale, bound, noise, bias, data)
+        elements = [one for x in xs if x.apart is not None for one in x.apart.elements]
+        found.keep_apart(elements, found.limbs * shape[0] * (self.n - shape[1]) * WORD_BYTES)
+        return found
 
     def add(self, x: Rows, y: Rows) -> Rows:
         """x + y; scales must agree."""
@@ -355,6 +399,7 @@ class RowsEvaluator(RowsBookkeeper):
         return self._sum(x, y, self._sub_data)
 
     def _sum(self, x: Rows, y: Rows, combine: Callable[[Rows, Rows], Any]) -> Rows:
+        x, y = self.settled(x), self.settled(y)
         self._check_alike(x, y, x.shape)
         self.costs.addition(self.counts, x.shape, x.limbs)
         noise, bias = x.noise + y.noise, x.bias + y.bias  # both may come from one operand
@@ -380,6 +425,7 @@ class RowsEvaluator(RowsBookkeeper):
 
     def add_clear(self, x: Rows, values: Callable[[], NDArray[np.float64]], bound: float) -> Rows:
         """x plus a clear matrix of the same shape with entries up to `bound`."""
+        x = self.settled(x)
         self.counts.adds += 1
         bias = x.bias + 0.5  # equal values have equal errors
         result = self.make(x.shape, x.limbs, x.scale, x.bound + bound, x.noise, bias, None, x.independent)
@@ -402,5 +448,6 @@ class RowsEvaluator(RowsBookkeeper):
 
     def read_as(self, x: Rows, *, scale: float, bound: float, noise: float, bias: float = 0.0) -> Rows:
         """What a sum of parts means: its message is scale · entry, with this error on top of its own."""
+        x = self.settled(x)
         noise = math.hypot(x.noise, noise)
         return self.make(x.shape, x.limbs, scale, bound, noise, bias, x.data, source=x)

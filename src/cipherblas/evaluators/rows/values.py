@@ -135,6 +135,21 @@ class Encryption:
         return self.noise * factor.largest_sum
 
 
+class Apart:
+    """Rows that are still ring elements, one each: the residues of their coefficients are made where a GEMM, a sum or a
+    transposition needs them, and not where the elements themselves are read.
+
+    Attributes:
+        elements: their data.
+        taken: the residues were made; `data` are what they are for an evaluator that computes.
+    """
+
+    __slots__ = ("data", "elements", "taken")
+
+    def __init__(self, elements: Sequence[Any]) -> None:
+        self.elements, self.taken, self.data = elements, False, None
+
+
 class Rows(Encryption):
     """A matrix encrypted by rows.
 
@@ -142,11 +157,13 @@ class Rows(Encryption):
         packed: the data of the ring elements that all rows are in, one after the other, where they came from such.
         first: rows of others that the first of these elements begins with.
         others: bound on the messages of those, and of others after the last row.
+        apart: rows that are ring elements one by one, or None.
         strays: of rows of N coefficients deviation and largest of the errors of those that should be zero, where that
             is known to be less.
     """
 
-    __slots__ = ("first", "others", "packed", "strays")
+    __slots__ = ("apart", "first", "others", "packed", "strays")
+    apart: Apart | None
     packed: Sequence[Any] | None
     first: int
     others: float
@@ -160,10 +177,20 @@ class Rows(Encryption):
         self.first = source.first if same else 0  # type: ignore[union-attr]
         self.others = source.others if same else 0.0  # type: ignore[union-attr]
         self.strays = source.strays if isinstance(source, Rows) else None
+        self.apart = source.apart if same else None  # type: ignore[union-attr]
 
     def keep_packed(self, datas: Sequence[Any], nbytes: int) -> None:
         """Keep the elements that the rows came from, of so many bytes."""
         self.packed = datas
+        self.book(nbytes)
+
+    def keep_apart(self, datas: Sequence[Any], nbytes: int) -> None:
+        """They are these elements, of so many bytes more than residues."""
+        self.apart = Apart(datas)
+        self.book(nbytes)
+
+    def book(self, nbytes: int) -> None:
+        """So many bytes more are alive with this handle."""
         self._booked += nbytes
         self._ledger.add(nbytes)
 

@@ -251,7 +251,9 @@ def _joined(
 
     def leaf(row: int) -> Ct:
         [data] = evs.rows.elements(x, start + row, start + row + 1)
-        return inner.of_element(data, limbs=limbs, scale=x.scale, bound=x.bound)
+        return inner.of_element(
+            data, limbs=limbs, scale=x.scale, bound=x.bound, transformed=x.apart is not None
+        )
 
     def own(number: int, held: int) -> Ct:
         """An element of the ring of rows."""

@@ -85,10 +85,8 @@ class Elements:
 
 def placed(evs: Evaluators, x: Rows, start: int = 0, stop: int | None = None) -> list[Ct]:
     """Rows of N coefficients as ciphertexts; those that came from such are these."""
-    stop = x.shape[0] if stop is None else stop
-    if x.packed is not None and x.shape[1] == evs.elements.n:
-        return _cts(evs, x, x.packed[start:stop], transformed=True)
-    return _cts(evs, x, evs.rows.elements(x, start, stop), transformed=False)
+    datas = evs.rows.elements(x, start, x.shape[0] if stop is None else stop)
+    return _cts(evs, x, datas, transformed=x.apart is not None)
 
 
 def placed_elements(evs: Evaluators, x: Rows) -> Elements:
@@ -112,8 +110,9 @@ def _cts(evs: Evaluators, x: Rows, datas: Sequence[Any], *, transformed: bool) -
 def rows_of(evs: Evaluators, x: Elements, shape: tuple[int, int], held: int | None = None) -> Rows:
     """Rows of elements; see `RowsEvaluator.of_elements`."""
     inner, first, errors = evs.elements, x.cts[0], x.errors
+    apart = held == 1 or shape[1] == inner.n  # transformed where that is needed
     found = evs.rows.of_elements(
-        *([inner.element_of(ct) for ct in x.cts], shape),
+        *([ct.data if apart else inner.element_of(ct) for ct in x.cts], shape),
         limbs=first.limbs,
         scale=first.scale,
         bound=first.bound,
