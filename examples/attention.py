@@ -30,8 +30,17 @@ Matrix = NDArray[np.float64]
 LARGEST = 3.0  # activation, after a layer's normalisation
 SCORES = 2.0  # no score is larger
 PARTS = (  # of a run, whose seconds are printed
-    *("projections", "scores", "refreshes", "exp polynomial", "slots to rows", "values", "means"),
-    *("normalisation", "output projection", "other"),
+    *(
+        "queries",
+        "keys",
+        "values",
+        "scores",
+        "weighted values",
+        "refreshes",
+        "exp polynomial",
+        "slots to rows",
+    ),
+    *("means", "normalisation", "output projection", "operands", "other"),
 )
 EXP_DEGREE, INVERSE_DEGREE = 4, 3
 
@@ -284,32 +293,59 @@ def encrypted(program: cb.Program, x: Matrix, heads: int) -> Matrix:
 def seconds_of_parts(nodes: Sequence[Any], tokens: int, size: int, heads: int) -> dict[str, float]:
     """What the parts of the layer took on the server, from what its nodes did.
 
+    Where queries, keys and values are one value each, the clear factors of keys and of values may be applied to what
+    these are multiplied by: their products are told by themselves all the same.
+
     Args:
         nodes: `node_seconds` of a server.
         size: of a token, heads · width; means are counted as projections where there are as many tokens.
     """
     width, found = size // heads, dict.fromkeys(PARTS, 0.0)
-    last = max(number for number, node in enumerate(nodes) if "·" in node.title and node.secret == 1)
+    score = f"product {tokens}x{width} · {width}x{tokens}"
+    steps = ("operand", "rows apart")  # of which products of ring elements are made
+    clear = [
+        number
+        for number, node in enumerate(nodes)
+        if _is_product(node) and node.secret == 1 and node.form not in steps
+    ]
+    scores = [number for number, node in enumerate(nodes) if node.title == score]
+    first, last_score = scores[0], scores[-1]
     for number, node in enumerate(nodes):
-        scores = node.title == f"product {tokens}x{width} · {width}x{tokens}"
-        if " to " in node.form:
+        if node.form == steps[0]:
+            part = "operands"
+        elif node.form == steps[1]:  # of queries and of weights
+            part = "scores" if number < first else "weighted values"
+        elif " to " in node.form:
             part = "refreshes" if node.form.startswith("rows") else "slots to rows"
         elif node.title.startswith("refresh"):
             part = "refreshes"
         elif node.title.startswith(f"polynomial of degree {EXP_DEGREE}"):
             part = "exp polynomial"
-        elif "·" not in node.title:
+        elif not _is_product(node):
             part = "normalisation" if node.form != "rows" else "other"
         elif node.secret == 2:
-            part = "scores" if scores else "values"
+            part = "scores" if node.title == score else "weighted values"
         else:
             inner = int(node.title.split("·")[1].split("x")[0])
-            if number == last or inner == width:
+            if number == clear[-1] or inner == width:
                 part = "output projection"
-            else:  # a mean is a product with a matrix of tokens × width
-                part = "projections" if inner == size else "means"
+            elif inner != size:  # a mean is a product with a matrix of tokens × width
+                part = "means"
+            else:
+                part = _projection(node, nodes[clear[0]], number > last_score)
         found[part] += node.seconds
     return found
+
+
+def _is_product(node: Any) -> bool:
+    return "·" in node.title
+
+
+def _projection(node: Any, first: Any, after_scores: bool) -> str:
+    """Of a product of activations and weights: the first one that scores need is that of queries."""
+    if after_scores:
+        return "values"
+    return "queries" if node is first else "keys"
 
 
 def draw(path: Path, found: Matrix, exact: Matrix) -> None:

@@ -480,22 +480,26 @@ void ntt(Word* x, const NttTable& table) {
     });
 }
 
-void ntt_of_short(Word* r, const Word* a, std::size_t count, std::size_t first, std::size_t length,
-                  const NttTable& table) {
+void ntt_of_shorts(Word* r, const Word* const* a, std::size_t count, std::size_t size, std::size_t first,
+                   std::size_t length, const NttTable& table) {
     constexpr std::size_t kBlock = std::size_t{1} << kTailLog;
-    const std::size_t size = std::max(count, kBlock), node = ((std::size_t{1} << table.log_n) + first) / size;
+    const std::size_t block = std::max(size, kBlock), node = ((std::size_t{1} << table.log_n) + first) / block;
     const Keep<true> finish{{r, r}, Fetch(Upcoming(), 0, 1)};
     with_field(table.modulus, [&](const auto& field) {
         const Twiddles twiddles(table.roots);
-        if (size == kBlock) {
-            alignas(64) Word padded[kBlock] = {};
-            std::copy_n(a, count, padded);
-            return forward_tail<true>(0, r, node, length / kBlock, twiddles, field, finish, padded);
-        }
-        for (std::size_t block = 0; block < length / size; ++block) {  // each begins with the same coefficients
-            Word* const part = r + block * size;
-            std::copy_n(a, count, part);
-            forward(&part, &part, 1, std::countr_zero(size), node + block, 0, twiddles, field, finish);
+        alignas(64) Word padded[kBlock] = {};
+        for (std::size_t t = 0; t < count; ++t, r += length) {
+            if (block == kBlock) {
+                if (size < kBlock) std::copy_n(a[t], size, padded);
+                const Word* const shared = size < kBlock ? padded : a[t];
+                forward_tail<true>(0, r, node, length / kBlock, twiddles, field, finish, shared);
+                continue;
+            }
+            for (std::size_t k = 0; k < length / block; ++k) {  // each begins with the same coefficients
+                Word* const part = r + k * block;
+                std::copy_n(a[t], size, part);
+                forward(&part, &part, 1, std::countr_zero(block), node + k, 0, twiddles, field, finish);
+            }
         }
     });
 }

@@ -11,10 +11,10 @@ bool can_mirror(const NttTable& table);
 // its mirror image.
 void ntt_mirrored(std::uint64_t* x, const NttTable& table);
 void ntt(std::uint64_t* x, const NttTable& table);
-// r[0 .. length) = the words first to first + length - 1 of the transform of a_0 + ... + a_(count-1) X^(count-1), a below q:
-// not reduced, but below 2^52. See multiply_short_sum in ring/kernels.h.
-void ntt_of_short(std::uint64_t* r, const std::uint64_t* a, std::size_t count, std::size_t first,
-                  std::size_t length, const NttTable& table);
+// r[t * length ..] = the words first to first + length - 1 of the transforms of polynomials a_t of `size` coefficients below
+// q: not reduced, but below 2^52. See multiply_short_sum in ring/kernels.h.
+void ntt_of_shorts(std::uint64_t* r, const std::uint64_t* const* a, std::size_t count, std::size_t size,
+                   std::size_t first, std::size_t length, const NttTable& table);
 void intt(std::uint64_t* x, const NttTable& table);
 void ntt_part(std::uint64_t* const* r, const std::uint64_t* const* x, std::size_t count, int part, bool lazy,
               const Upcoming& upcoming, const NttTable& table);

@@ -211,24 +211,61 @@ void multiply_plain_sum(Word* c0, Word* c1, const Word* const* p, const Word* co
     } while (start < count);
 }
 
+namespace {
+
+// Two blocks of 64 words at a time: transforms of all terms are in the first-level cache when they are multiplied, and sums
+// in registers.
+constexpr std::size_t kUnit = 128;
+
+void multiply_unit(Word* c0, Word* c1, const Word* transforms, const Word* const* b0, const Word* const* b1,
+                   std::size_t count, bool accumulate, std::size_t start, const Lanes& m,
+                   const Reduction& reduce) {
+    for (std::size_t i = 0; i < kUnit; i += 8) {
+        PairSums s;
+        for (std::size_t t = 0; t < count; ++t) {
+            const __m512i factor = load(transforms + t * kUnit + i);
+            s.c0.add_product(factor, load(b0[t] + start + i));
+            s.c1.add_product(factor, load(b1[t] + start + i));
+        }
+        Word* const at0 = c0 + start + i;
+        Word* const at1 = c1 + start + i;
+        if (accumulate) {
+            s.c0.high = add(s.c0.high, load(at0));
+            s.c1.high = add(s.c1.high, load(at1));
+        }
+        store(at0, reduce(s.c0, m));
+        store(at1, reduce(s.c1, m));
+    }
+}
+
+}  // namespace
+
 void multiply_short_sum(Word* c0, Word* c1, const Word* const* p, std::size_t size, const Word* const* b0,
                         const Word* const* b1, std::size_t count, bool accumulate, std::size_t first,
                         std::size_t n, Word* scratch, const NttTable& table) {
-    constexpr std::size_t kMostShort = 64;  // transforms that are not reduced, but below 2^52
-    if (n % 128 != 0 || table.log_n <= 6) {
+    if (n % kUnit != 0 || table.log_n <= 6) {
         return scalar_table()->multiply_short_sum(c0, c1, p, size, b0, b1, count, accumulate, first, n,
                                                   scratch, table);
     }
-    const Word* transforms[kMostShort];
+    constexpr std::size_t kMostShort = 64;
+    // Transforms are not reduced, but below 2^52: products are below 2^52 q, and so is what the sum starts from.
+    const Lanes m(table.modulus);
     std::size_t start = 0;
     do {
         const std::size_t held = std::min(kMostShort, count - start);
-        for (std::size_t t = 0; t < held; ++t) {
-            transforms[t] = scratch + t * n;
-            ntt_of_short(scratch + t * n, p[start + t], size, first, n, table);
+        const bool more = accumulate || start > 0;
+        if (size <= 64) {
+            const Reduction reduce(table.modulus, 4 * held + 4);
+            for (std::size_t at = 0; at < n; at += kUnit) {
+                ntt_of_shorts(scratch, p + start, held, size, first + at, kUnit, table);
+                multiply_unit(c0, c1, scratch, b0 + start, b1 + start, held, more, at, m, reduce);
+            }
+        } else {
+            const Word* transforms[kMostShort];
+            for (std::size_t t = 0; t < held; ++t) transforms[t] = scratch + t * n;
+            ntt_of_shorts(scratch, p + start, held, size, first, n, table);
+            multiply_plains(c0, c1, transforms, b0 + start, b1 + start, held, more, n, table.modulus, 4);
         }
-        multiply_plains(c0, c1, transforms, b0 + start, b1 + start, held, accumulate || start > 0, n,
-                        table.modulus, 4);
         start += held;
     } while (start < count);
 }

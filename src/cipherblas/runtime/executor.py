@@ -6,10 +6,11 @@ each form that values can have.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from collections import Counter as Tally
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -26,6 +27,7 @@ from cipherblas.runtime.inputs import Inputs
 from cipherblas.runtime.values import Choice, Decisions, Value
 
 NOTHING = Counts()
+APART, OPERAND = "rows apart", "operand"  # steps whose seconds are told by themselves
 FRAMES = 10_000  # of Python's stack: a few for each of the nested operations of a graph
 
 
@@ -62,7 +64,8 @@ class NodeSeconds:
 
     Attributes:
         title: of the node.
-        form: in which it was computed, or "… to …" where its value was converted.
+        form: in which it was computed, or "… to …" where its value was converted; or a step of its own: APART, of rows
+            that are taken out of ring elements, OPERAND, of one that becomes such.
         secret: how many of the nodes that it is made of are encrypted.
         seconds: measured.
     """
@@ -336,6 +339,22 @@ class Executor:
         """For a conversion: the value of a node in its own form, which a parent may have asked for as well."""
         return self._kept_value(self.form_run(form), node, wish)
 
+    @contextlib.contextmanager
+    def measured(self, node: Expression, form: str) -> Iterator[None]:
+        """Seconds that are those of a node, or of a step, and not of the one that is computed.
+
+        Args:
+            form: what is done, where it is not the node's value.
+        """
+        started = time.perf_counter()
+        yield
+        self._took(node, form, time.perf_counter() - started)
+
+    def _took(self, node: Expression, form: str, seconds: float, of_children: float = 0.0) -> None:
+        secret = sum(child.secret for child in node.children)
+        self.seconds.append(NodeSeconds(node.title, form, secret, seconds - of_children))
+        self._seconds_of_children += seconds
+
     def _kept_value(self, run: FormRun, node: Expression, wish: Any) -> Value:
         """A value in a form; where a node is used several times, it is kept."""
         if self._uses[id(node)] < 2:
@@ -373,10 +392,8 @@ class Executor:
                     got=f"{own} to {run.name}",
                 )
             value, form, choice = conversion(self, node, wish), f"{own} to {run.name}", None
-        taken = time.perf_counter() - started
-        secret = sum(child.secret for child in node.children)
-        self.seconds.append(NodeSeconds(node.title, form, secret, taken - self._seconds_of_children))
-        self._seconds_of_children = before + taken
+        of_children, self._seconds_of_children = self._seconds_of_children, before
+        self._took(node, form, time.perf_counter() - started, of_children)
         if self._observed:
             spent = self.evaluators.counts - counted
             first = value.first()

@@ -26,6 +26,7 @@ from cipherblas.methods.matmul.ring_products import (
     outer_product,
 )
 from cipherblas.methods.matmul.ring_weights import gathered_product, packed_product
+from cipherblas.runtime.executor import APART, OPERAND
 from cipherblas.runtime.placing import Carried, Wish, carried, placeable
 from cipherblas.runtime.values import Value
 
@@ -50,14 +51,19 @@ def spreads(placing: Placing | None) -> bool:
     return placing is not None and placing.first is None and placing.each >= LEAST_ROWS
 
 
-def ring_clear_product(run: RowRun, factor: ClearFactor, x: Rows, placing: Placing | None) -> Rows:
+def ring_clear_product(
+    run: RowRun, node: Expression, factor: ClearFactor, x: Rows, placing: Placing | None
+) -> Rows:
     """By polynomials where rows are placed all over the ring, which multiplies them by as many as an element holds, or
     where they came from elements that hold many; else by GEMM."""
     evs, n = run.run.evaluators, run.ev.n
     if placing is not None and spreads(placing):
         each, count = placing.each, factor.shape[0]
-        packed = packed_product(evs, factor, placed_elements(evs, x), each)
-        return rows_of(evs, spread(evs, packed, each, 0, count), (count, n))
+        with run.run.measured(node, OPERAND):
+            elements = placed_elements(evs, x)
+        packed = packed_product(evs, factor, elements, each)
+        with run.run.measured(node, APART):
+            return rows_of(evs, spread(evs, packed, each, 0, count), (count, n))
     each = n // x.shape[1]
     if placing is None and x.packed is not None and each >= LEAST_ROWS:
         found = gathered_product(evs, factor, packed_elements(evs, x), each, x.first)
@@ -90,14 +96,16 @@ def _outer_moved(run: RowRun, node: Expression, wish: Wish, moved: Carried) -> V
     length, count = matrix_shape(node)[:: 1 if wish.by_columns else -1]
     degree = run.width(length)
     each, by_columns = run.ev.n // degree, narrow == 0
-    factor = run.clear_factor(moved.product, transposed=not by_columns).columns(*moved.rows)
+    factor = run.moved_factor(moved.product, transposed=not by_columns).columns(*moved.rows)
     y = _operand(run, moved, by_columns, each, run.placed_scale, wish.limbs)
     scale = wish.scale * moved.gain * factor.unit / run.placed_scale
     wished = Wish(not by_columns, scale, wish.limbs, placing=Placing(each))
     x = run.value(node.children[1 - narrow], wished)
     wide = placed_elements(evs, x.first())
     terms, other = factor.shape[1], node.children[narrow].bound / moved.gain
-    turned = packed_product(evs, factor, replace(wide, errors=wide.errors.alone), each, negative=True)
+    with run.run.measured(moved.product, run.name):
+        alone = replace(wide, errors=wide.errors.alone)
+        turned = packed_product(evs, factor, alone, each, negative=True)
 
     def rights(start: int, stop: int) -> list[list[Ct]]:
         return [[group.cts[row] for group in y] for row in range(start, stop)]
@@ -124,7 +132,7 @@ def _inner(run: RowRun, node: Expression, wish: Wish, scales: tuple[float, float
     each = run.ev.n // run.width(matrix_shape(packed)[0 if by_columns else 1])
     moved = _moved(run, other, by_columns, each)
     if moved is not None:
-        factor = run.clear_factor(moved.product, transposed=by_columns)
+        factor = run.moved_factor(moved.product, transposed=by_columns)
         others = run.placed_scale
         own = wish.scale * moved.gain * factor.unit / others / each  # which what is taken apart grows by
     x = run.value(packed, Wish(by_columns, own, wish.limbs))
@@ -152,9 +160,10 @@ def _inner_moved(run: RowRun, node: Expression, x: Value, moved: Carried, scale:
     held, terms, other = x.first(), node.children[0].shape[1], node.children[1 if by_columns else 0]
     degree = held.shape[1]
     each = run.ev.n // degree
-    factor = run.clear_factor(moved.product, transposed=by_columns).rows(*moved.rows)
+    factor = run.moved_factor(moved.product, transposed=by_columns).rows(*moved.rows)
     y = _operand(run, moved, by_columns, each, scale, held.limbs)
-    parts = spread(evs, packed_elements(evs, held), each, held.first, terms)
+    with run.run.measured(node, APART):
+        parts = spread(evs, packed_elements(evs, held), each, held.first, terms)
     product = outer_elements(
         evs,
         replace(parts, errors=parts.errors.alone),
@@ -165,7 +174,8 @@ def _inner_moved(run: RowRun, node: Expression, x: Value, moved: Carried, scale:
         bound=terms * held.bound * y[0].cts[0].bound,
     )
     most = terms * held.bound * other.bound / moved.gain
-    found = gathered_product(evs, factor, product, each, most=most)
+    with run.run.measured(moved.product, run.name):
+        found = gathered_product(evs, factor, product, each, most=most)
     met = other.bound / moved.gain * found.cts[0].scale / parts.cts[0].scale
     found = replace(found, errors=found.errors.beside(_of_sums(parts.errors, met, terms)))
     rows = run.ev.absorb(rows_of(evs, found, (factor.shape[0], degree), held=1), moved.gain)

@@ -32,7 +32,7 @@ from cipherblas.methods.matmul.registry import GEMM, RING
 from cipherblas.methods.matmul.ring_elements import Elements, placed_elements
 from cipherblas.rlwe.matrices.matrix import bit_ceil
 from cipherblas.rlwe.rings import low_limbs
-from cipherblas.runtime.executor import FORMS, Executor, FormRun, computes
+from cipherblas.runtime.executor import FORMS, OPERAND, Executor, FormRun, computes
 from cipherblas.runtime.placing import LAID, Wish, lies_by_columns, placeable
 from cipherblas.runtime.ring_products import ring_clear_product, ring_product, spreads
 from cipherblas.runtime.values import Input, Value
@@ -98,6 +98,7 @@ class RowRun(FormRun):
         self._exact = is_exact(run.node)
         self._orientations: dict[int, bool | None] = {}
         self._elements: dict[Hashable, Elements] = {}  # of placed operands
+        self._factors: dict[tuple[int, bool], ClearFactor] = {}  # those that are moved
         self._own_scales: dict[int, float | None] = {}
 
     def steps(self) -> int:
@@ -213,7 +214,8 @@ class RowRun(FormRun):
         key = node.name, node.transposed != wish.by_columns, node.steps, wish.placing, wish.scale, wish.limbs
         if key not in self._elements:
             value = self._placed_operand(node, wish, wish.placing, turned=False)
-            self._elements[key] = placed_elements(self.run.evaluators, value.first())
+            with self.run.measured(node, OPERAND):
+                self._elements[key] = placed_elements(self.run.evaluators, value.first())
         return self._elements[key]
 
     @property
@@ -342,6 +344,14 @@ class RowRun(FormRun):
         rounding = MOST_ROUNDING if self.options(product).get("rounded") else 1.0
         return ClearFactor((id(node), transposed), shape, node.bound, unit, exact, integers, total, rounding)
 
+    def moved_factor(self, product: Expression, transposed: bool) -> ClearFactor:
+        """The same of a product whose clear factor several others take, with integers that are made once."""
+        key = id(product), transposed
+        if key not in self._factors:
+            factor = self.clear_factor(product, transposed)
+            self._factors[key] = replace(factor, integers=functools.cache(factor.integers))
+        return self._factors[key]
+
     def weight_bits(self, product: Expression) -> int:
         """Of its clear factor, where it must be rounded."""
         return int(self.options(product)["weight_bits"])
@@ -458,7 +468,7 @@ def _product(run: RowRun, node: Expression, wish: Wish) -> Value:
     else:
         x = run.value(other, inner)
         if in_ring:
-            pieces = [ring_clear_product(run, factor, piece, wish.placing) for piece in x.handles]
+            pieces = [ring_clear_product(run, node, factor, piece, wish.placing) for piece in x.handles]
         else:
             pieces = [ev.clear_product(factor, piece) for piece in x.handles]
     return run.result(node.shape, wish.by_columns, pieces, x.unit)
