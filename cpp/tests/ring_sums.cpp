@@ -1,6 +1,7 @@
 // The kernels that sum products over many limbs, against sums that are reduced after every product.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -18,6 +19,7 @@ using testing::kFills;
 using testing::Limb;
 using testing::make_limb;
 using testing::pointers;
+using testing::scalar;
 using testing::test_moduli;
 
 std::vector<Limb> make_limbs(std::size_t count, std::size_t n, const Modulus& m, std::mt19937_64& random,
@@ -91,6 +93,53 @@ TEST(Sums, MultiplyPlainSum) {
                     ASSERT_EQ(c[0], sum_products(plain, b0, first[0], m))
                         << "q " << m.q << " count " << count;
                     ASSERT_EQ(c[1], sum_products(plain, b1, first[1], m));
+                }
+            }
+        }
+    }
+}
+
+// Against whole transforms of polynomials with zeros above their few coefficients: pieces of all sizes, and their ends.
+TEST(Sums, MultiplyShortSum) {
+    std::mt19937_64 random(3);
+    for (const int log_n : {5, 6, 7, 9, 11}) {
+        const std::size_t n = std::size_t{1} << log_n;
+        for (const Modulus& m : test_moduli(log_n)) {
+            const NttTable table(m, log_n);
+            for (std::size_t size = 8; size <= n; size *= size < 64 ? 2 : 4) {
+                for (const std::size_t count : {1u, 5u, 17u, 70u}) {
+                    if (count > 5 && log_n > 9) continue;
+                    for (const Fill fill : kFills) {
+                        const auto p = make_limbs(count, size, m, random, fill);
+                        const auto b0 = make_limbs(count, n, m, random, fill);
+                        const auto b1 = make_limbs(count, n, m, random, fill);
+                        const auto start = make_limbs(2, n, m, random, fill);
+                        std::vector<Limb> whole;
+                        for (const Limb& limb : p) {
+                            whole.emplace_back(n);
+                            std::copy(limb.begin(), limb.end(), whole.back().begin());
+                            scalar().ntt(whole.back().data(), table);
+                        }
+                        const std::size_t width = std::max(size, std::min<std::size_t>(n, 256));
+                        Limb scratch(count * width);
+                        for (const bool accumulate : {false, true}) {
+                            std::vector<Limb> wanted = start, c = start;
+                            scalar().multiply_plain_sum(wanted[0].data(), wanted[1].data(),
+                                                        pointers(whole).data(), pointers(b0).data(),
+                                                        pointers(b1).data(), count, accumulate, n, m);
+                            for (std::size_t first = 0; first < n; first += width) {
+                                std::vector<const std::uint64_t*> x0, x1;
+                                for (const Limb& limb : b0) x0.push_back(limb.data() + first);
+                                for (const Limb& limb : b1) x1.push_back(limb.data() + first);
+                                kernels().multiply_short_sum(c[0].data() + first, c[1].data() + first,
+                                                             pointers(p).data(), size, x0.data(), x1.data(),
+                                                             count, accumulate, first, width, scratch.data(),
+                                                             table);
+                            }
+                            ASSERT_EQ(c[0], wanted[0]) << "N " << n << " q " << m.q << " size " << size;
+                            ASSERT_EQ(c[1], wanted[1]) << "N " << n << " q " << m.q << " size " << size;
+                        }
+                    }
                 }
             }
         }

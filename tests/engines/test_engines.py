@@ -297,6 +297,18 @@ def test_weighted_sums(both: Both) -> None:
     both.check_ciphertext(sums)
 
 
+def test_polynomial_sums(both: Both) -> None:
+    """Of few coefficients and of all, the largest among them."""
+    n = both.params.n
+    for limbs, outputs, terms, count in ((1, 1, 1, 8), (both.top, 3, 2, min(n, 16)), (2, 2, 5, n)):
+        cts = [both.ciphertext(limbs) for _ in range(terms)]
+        polynomials = np.random.default_rng(count).integers(-(2**52), 2**52, (outputs, terms, count))
+        polynomials[0, 0, :2] = -(2**62), 2**62
+        both.check_ciphertext(
+            lambda e, cts=cts, all_of=polynomials: e.polynomial_sums(all_of, [e.upload(ct) for ct in cts])
+        )
+
+
 @pytest.mark.parametrize("components", [2, 3])
 def test_rescale(both: Both, components: int) -> None:
     for limbs in (2, both.top):

@@ -26,7 +26,7 @@ from cipherblas.evaluators.slots.native import Native
 from cipherblas.evaluators.slots.shared import SharedSymbolic
 from cipherblas.evaluators.slots.shared_native import SharedNative
 from cipherblas.evaluators.slots.symbolic import Symbolic
-from cipherblas.evaluators.slots.values import Ct, Plain, WeightGroup, handles_in
+from cipherblas.evaluators.slots.values import Ct, Plain, Polynomials, WeightGroup, handles_in
 from cipherblas.rlwe.costs import BYTE_MACS
 from cipherblas.rlwe.counts import Counts
 from cipherblas.rlwe.matrices.transposition import transpose_plan
@@ -199,6 +199,21 @@ def test_slots_that_share_an_a_part(name: str, secrets: int, ring: tuple[int, in
         "transform by giant steps",
     ):  # masks that are written out: two components
         assert kernels.limbs("products", "conversions", "scalings") == counts.mac_limbs + encoded
+
+
+def test_sums_with_polynomials() -> None:
+    """Of 64 coefficients, which half of the layers transform."""
+    params = parameters(1 << 12, 4, 1)
+    some = Polynomials((3, 2, 64), 0.5, lambda: np.arange(3 * 2 * 64).reshape(3, 2, 64))
+    native = Native(params, None)
+    cts = [native.fresh(nothing(2, params.limbs, params.n), bound=1.0, scale=SCALE) for _ in range(2)]
+    with counted(params.n) as kernels:
+        native.polynomial_sums(cts, some, 1.0)
+    counts = native.counts
+    assert kernels.limbs("forward", "inverse") == counts.encode_ntt_limbs == 3 * 2 * params.limbs // 2
+    assert kernels.limbs("products") == counts.mac_limbs
+    pieces = params.n // 1024
+    assert kernels.words["lifts"] == 3 * 2 * 64 * params.limbs * pieces
 
 
 @pytest.mark.parametrize("scale", [2.0**30, 2.0**70])

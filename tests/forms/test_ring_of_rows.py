@@ -31,6 +31,7 @@ from cipherblas.evaluators.family import Evaluators
 from cipherblas.evaluators.rows.clear import RowsClear
 from cipherblas.evaluators.rows.native import RowsNative
 from cipherblas.evaluators.rows.symbolic import RowsSymbolic
+from cipherblas.evaluators.rows.values import ClearFactor
 from cipherblas.evaluators.rows.worst_case import RowsWorstCase
 from cipherblas.evaluators.slots.clear import Clear
 from cipherblas.evaluators.slots.native import Native
@@ -38,7 +39,9 @@ from cipherblas.evaluators.slots.symbolic import Symbolic
 from cipherblas.evaluators.slots.worst_case import WorstCase
 from cipherblas.forms.convert.coefficients import Halves, Packing, joined_rows, slots_to_rows
 from cipherblas.forms.form import Placing
+from cipherblas.methods.matmul.ring_elements import Elements, placed_elements, rows_of, spread
 from cipherblas.methods.matmul.ring_products import inner_product, outer_product
+from cipherblas.methods.matmul.ring_weights import gathered_product, packed_product
 from cipherblas.rlwe.matrices.encryption import decrypt, encrypt_rows
 from cipherblas.rlwe.matrices.rlwe import RlweRows
 
@@ -227,6 +230,83 @@ def test_products_of_ring_elements(own: int, m: int, k: int, n: int) -> None:
     clear = Evaluators(lambda: Clear(params), lambda: clear_rows, lambda: elements)
     for one, expected in zip(run(clear, None), results, strict=True):
         np.testing.assert_allclose(clear_rows.decrypt(one)[:, :m], expected, atol=1e-7)
+
+
+def factor_of(matrix: NDArray[np.float64], bits: int) -> ClearFactor:
+    unit = 2.0**-bits
+    integers = np.rint(matrix / unit)
+    return ClearFactor(("w", matrix.shape), matrix.shape, 1.0, unit, False, lambda: integers)
+
+
+# Degree of the ring of rows, entries, rows of the operand and of the result: some that fill no element, elements of one
+# row, and more rows than one element holds.
+WEIGHTS = [(64, 8, 5, 3), (64, 4, 20, 37), (128, 16, 8, 8), (32, 32, 3, 5), (64, 2, 33, 32)]
+
+
+@pytest.mark.parametrize(("own", "degree", "k", "m"), WEIGHTS)
+def test_products_with_clear_polynomials(own: int, degree: int, k: int, m: int) -> None:
+    """What is placed becomes packed, is taken apart, and multiplied again: against NumPy, by every interpreter."""
+    secret = generate_secret(parameters(4 * own, own))
+    params, x, each = secret.params, matrix_of(k, degree), own // degree
+    first, second = matrix_of(m, k, 1), matrix_of(7, m, 2)
+    factors = factor_of(first, 20), factor_of(second, 20)
+    wanted = first @ x
+
+    def run(evs: Evaluators, key: SecretKey | None) -> list[Any]:
+        elements = placed_elements(evs, placed(evs, key, x, Placing(each)))
+        packed = packed_product(evs, factors[0], elements, each)
+        apart = spread(evs, packed, each, min(1, m - 1), m - min(1, m - 1))
+        gathered = gathered_product(evs, factors[1], packed, each)
+        some = factors[1].columns(2, m)
+        rest = Elements(packed.cts[2 // each :], packed.errors)
+        part = gathered_product(evs, some.rows(1, 4), rest, each, 2 % each, most=m * k)
+        found = [
+            rows_of(evs, packed, (len(packed.cts) * each, degree)),
+            rows_of(evs, apart, (len(apart.cts), own)),
+            *(rows_of(evs, one, (len(one.cts), degree), held=1) for one in (gathered, part)),
+        ]
+        return [evs.rows.settled(one) for one in found]
+
+    counted = counting(params)
+    planned = run(counted, None)
+    real, worst = native(params, make_evaluation_keys(secret, counted.request)), bounding(params)
+    found, bounds = run(real, secret), run(worst, None)
+    assert real.counts == counted.counts and real.request == counted.request
+    full = np.zeros((found[0].shape[0], degree))
+    full[:m] = wanted
+    separate = np.zeros((len(wanted[min(1, m - 1) :]), own))
+    separate[:, ::each] = wanted[min(1, m - 1) :]
+    results = (full, separate, second @ wanted, (second[1:4, 2:] @ wanted[2:]))
+    for one, plan, bound, expected in zip(found, planned, bounds, results, strict=True):
+        error = np.abs(decrypted(secret, one) - expected).max()
+        assert error < plan.error(expected.size) < worst.rows.decrypted_error(bound)  # type: ignore[attr-defined]
+        assert np.abs(expected).max() <= plan.bound
+        assert plan.error(expected.size) < 1e-2 * max(1.0, np.abs(expected).max())
+    clear_params = row_parameters(params)
+    clear_rows, elements = RowsClear(clear_params), Clear(clear_params)
+    clear = Evaluators(lambda: Clear(params), lambda: clear_rows, lambda: elements)
+    for one, expected in zip(run(clear, None), results, strict=True):
+        np.testing.assert_allclose(clear_rows.decrypt(one), expected, atol=1e-4 * m)
+
+
+def test_words_of_a_gathered_product() -> None:
+    """Those of a GEMM, at the places that mean something."""
+    secret = generate_secret(parameters(256, 64))
+    each, m = 16, 40
+    factor = factor_of(matrix_of(9, m, 1), 20)
+    counted = counting(secret.params)
+    evs = native(secret.params, make_evaluation_keys(secret, counted.request))
+    x = packed_product(
+        *(evs, factor_of(matrix_of(m, 5, 2), 20)),
+        placed_elements(evs, placed(evs, secret, matrix_of(5, 4), Placing(each))),
+        each,
+    )
+    rows = rows_of(evs, x, (len(x.cts) * each, 4))
+    by_gemm = evs.rows.clear_product(factor, evs.rows.rows_of(rows, 0, m))
+    by_polynomials = evs.rows.settled(rows_of(evs, gathered_product(evs, factor, x, each), (9, 4), held=1))
+    for got, wanted in zip(by_polynomials.data, by_gemm.data, strict=True):
+        np.testing.assert_array_equal(got, wanted)
+    assert by_polynomials.noise == by_gemm.noise and by_polynomials.bias == by_gemm.bias
 
 
 def test_what_does_not_fit() -> None:

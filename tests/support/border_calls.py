@@ -185,6 +185,7 @@ CALLS: dict[str, Call] = {
         {"lefts": [CT, C.neg(CT)], "rights": [[CT, CT], [C.neg(CT), CT]], "key": KEY}
     ),
     "weighted_sums": Call({"blocks": [BLOCK, BLOCK[:, :, :1].copy()], "terms": [[0, 1], [1]], "cts": [CT, C.neg(CT)]}),
+    "polynomial_sums": Call({"polynomials": below(90, 2, 2, 8, dtype=np.int64), "cts": [CT, C.neg(CT)]}),
     "multiply_plain_sum": Call(
         {"plaintexts": [limbs(3, N), limbs(3, N)], "cts": [CT, CT], "accumulator": C.neg(CT)}
     ),

@@ -36,7 +36,7 @@ from cipherblas.planner.tilings import (
     widened,
 )
 from cipherblas.rlwe.rings import Ring
-from cipherblas.runtime import arranged, joins, refreshing  # noqa: F401  (enters them)
+from cipherblas.runtime import arranged, joins, refreshing, ring_products  # noqa: F401  (enters them)
 from cipherblas.runtime.blocks import BLOCKS, IN_PLACE
 from cipherblas.runtime.values import Choice, Decisions
 

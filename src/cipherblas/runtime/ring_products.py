@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from cipherblas.evaluators.rows.values import ClearFactor, Rows
 from cipherblas.evaluators.slots.values import Ct
@@ -28,10 +27,8 @@ from cipherblas.methods.matmul.ring_products import (
 from cipherblas.methods.matmul.ring_weights import gathered_product, packed_product
 from cipherblas.runtime.executor import APART, OPERAND
 from cipherblas.runtime.placing import Carried, Wish, carried, placeable
+from cipherblas.runtime.rows import PRODUCTS, RowProducts, RowRun
 from cipherblas.runtime.values import Value
-
-if TYPE_CHECKING:
-    from cipherblas.runtime.rows import RowRun
 
 LEAST_ROWS = 8  # of an element: with fewer a GEMM takes less than polynomials
 
@@ -49,6 +46,11 @@ def ring_product(run: RowRun, node: Expression, wish: Wish) -> Value:
 def spreads(placing: Placing | None) -> bool:
     """Whether rows that are wanted like this are computed packed, and then taken apart."""
     return placing is not None and placing.first is None and placing.each >= LEAST_ROWS
+
+
+def growth(placing: Placing | None) -> float:
+    """Of the scale: rows that are taken apart grow by as many as there were."""
+    return placing.each if placing is not None and spreads(placing) else 1.0
 
 
 def ring_clear_product(
@@ -206,3 +208,6 @@ def _operand(
         run.placed_elements(node, Wish(not by_columns, scale, limbs, placing=Placing(each, first)))
         for first in range(0, length, each)
     ]
+
+
+PRODUCTS[RING] = RowProducts(ring_product, ring_clear_product, growth)

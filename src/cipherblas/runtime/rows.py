@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +34,6 @@ from cipherblas.rlwe.matrices.matrix import bit_ceil
 from cipherblas.rlwe.rings import low_limbs
 from cipherblas.runtime.executor import FORMS, OPERAND, Executor, FormRun, computes
 from cipherblas.runtime.placing import LAID, Wish, lies_by_columns, placeable
-from cipherblas.runtime.ring_products import ring_clear_product, ring_product, spreads
 from cipherblas.runtime.values import Input, Value
 
 ROWS = "rows"
@@ -79,6 +78,23 @@ def switches_keys(node: Expression) -> bool:
     """Whether rows are transposed or multiplied by the secret: they are then at most N long."""
     sides = [[child.secret for child in product.children] for product in products(node)]
     return any(all(side) for side in sides) or len({side[0] for side in sides}) > 1
+
+
+class RowProducts(NamedTuple):
+    """A method of products by rows that is no GEMM.
+
+    Attributes:
+        of_secrets: (run, product, wish) → value.
+        of_clear: (run, product, clear factor, rows, placing) → rows.
+        growth: of a placing: what the scale of a product with a clear factor grows by beside that of the factor.
+    """
+
+    of_secrets: Callable[[Any, Expression, Wish], Value]
+    of_clear: Callable[[Any, Expression, ClearFactor, Rows, Placing | None], Rows]
+    growth: Callable[[Placing | None], float]
+
+
+PRODUCTS: dict[str, RowProducts] = {}  # by the name of the method
 
 
 class RowRun(FormRun):
@@ -356,6 +372,10 @@ class RowRun(FormRun):
         """Of its clear factor, where it must be rounded."""
         return int(self.options(product)["weight_bits"])
 
+    def other_products(self, product: Expression) -> RowProducts | None:
+        """The method of a product that is no GEMM."""
+        return PRODUCTS.get(self.run.choice(product).method)
+
     def fixed(self, product: Expression) -> bool:
         """Whether it has keys of its own."""
         return bool(self.options(product).get("fixed")) and can_be_fixed(product)
@@ -363,10 +383,10 @@ class RowRun(FormRun):
     def options(self, product: Expression) -> Mapping[str, Any]:
         """Of its method."""
         choice = self.run.choice(product)
-        if choice.method not in (GEMM, RING):
+        if choice.method != GEMM and choice.method not in PRODUCTS:
             raise ParameterError(
-                "A product by rows is computed by GEMMs or in ring elements.",
-                expected=f"{GEMM} | {RING}",
+                "No such method computes products by rows.",
+                expected=" | ".join((GEMM, *PRODUCTS)),
                 got=choice.method,
             )
         return choice.options
@@ -457,9 +477,9 @@ def _product(run: RowRun, node: Expression, wish: Wish) -> Value:
     if left.secret and right.secret:
         return _secret_product(run, node, wish)
     other = right if right.secret else left
-    factor, in_ring = run.clear_factor(node, transposed=wish.by_columns), run.run.choice(node).method == RING
-    gain = wish.placing.each if in_ring and wish.placing is not None and spreads(wish.placing) else 1
-    inner = wish._replace(scale=wish.scale * factor.unit / gain)
+    factor, method = run.clear_factor(node, transposed=wish.by_columns), run.other_products(node)
+    growth = 1.0 if method is None else method.growth(wish.placing)
+    inner = wish._replace(scale=wish.scale * factor.unit / growth)
     if run.fixed(node):
         number = len(run.run.fixed_factors)
         run.run.fixed_factors.append(factor)
@@ -467,18 +487,19 @@ def _product(run: RowRun, node: Expression, wish: Wish) -> Value:
         pieces = list(ev.fixed_product(factor, number, x.first()))
     else:
         x = run.value(other, inner)
-        if in_ring:
-            pieces = [ring_clear_product(run, node, factor, piece, wish.placing) for piece in x.handles]
-        else:
+        if method is None:
             pieces = [ev.clear_product(factor, piece) for piece in x.handles]
+        else:
+            pieces = [method.of_clear(run, node, factor, piece, wish.placing) for piece in x.handles]
     return run.result(node.shape, wish.by_columns, pieces, x.unit)
 
 
 def _secret_product(run: RowRun, node: Expression, wish: Wish) -> Value:
     """(M1 M2)ᵀ = M2ᵀ M1ᵀ by rows is M1 M2 by columns."""
     left, right = node.children
-    if run.run.choice(node).method == RING:
-        return ring_product(run, node, wish)
+    method = run.other_products(node)
+    if method is not None:
+        return method.of_secrets(run, node, wish)
     run.options(node)  # whose method must be the one that there is
     if right.packable and not run.mixed and same(left.T, right):  # Xᵀ X: one encryption of X serves for both
         x = run.value(right, Wish(False, math.sqrt(wish.scale), wish.limbs))

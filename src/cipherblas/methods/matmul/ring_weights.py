@@ -98,6 +98,8 @@ def gathered_product(
 
 def _turned(ev: Evaluator, cts: Sequence[Ct], each: int) -> list[Ct]:
     """-X^(1 - r)·ct of each, whose polynomials are turned round and negated."""
+    if each == 1:
+        return [ev.negate(ct) for ct in cts]
     return [ev.times_monomial(ct, ev.n + 1 - each) for ct in cts]
 
 
