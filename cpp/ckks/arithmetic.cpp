@@ -222,8 +222,9 @@ void weighted_sums(const Context& context, const std::vector<WeightBlock>& block
 void polynomial_sums(const Context& context, const std::int64_t* coefficients, std::size_t count,
                      const std::vector<CiphertextView>& ciphertexts,
                      const std::vector<CiphertextSpan>& outs) {
-    constexpr std::size_t kPiece = 1024;   // words of a transform
-    constexpr std::size_t kTogether = 16;  // terms whose transforms and pieces stay in a cache for all outputs
+    constexpr std::size_t kPiece = 1024;  // words of a transform
+    constexpr std::size_t kTogether =
+        16;  // terms whose transforms and pieces stay in a cache for all outputs
     const Kernels& k = kernels();
     const std::size_t n = context.n(), terms = ciphertexts.size();
     const std::size_t limbs = static_cast<std::size_t>(outs.front().limbs);
@@ -252,9 +253,9 @@ void polynomial_sums(const Context& context, const std::int64_t* coefficients, s
             for (std::size_t o = 0; o < outs.size(); ++o) {
                 k.from_signed(residues, coefficients + (o * terms + first) * count, held * count, modulus);
                 k.mul_scalar(residues, residues, modulus.r_mod_q, held * count, modulus);
-                k.multiply_short_sum(outs[o].limb(0, i) + offset, outs[o].limb(1, i) + offset, pointers, count,
-                                     pointers + held, pointers + 2 * held, held, first > 0, offset, width,
-                                     scratch, context.table(i));
+                k.multiply_short_sum(outs[o].limb(0, i) + offset, outs[o].limb(1, i) + offset, pointers,
+                                     count, pointers + held, pointers + 2 * held, held, first > 0, offset,
+                                     width, scratch, context.table(i));
             }
         }
     });

@@ -522,7 +522,8 @@ void bind_server(nb::class_<Context>& context) {
              "products with\n"
              "the ciphertexts that its list of terms names, summed up.")
         .def("polynomial_sums", &polynomial_sums_of, "polynomials"_a, "cts"_a,
-             "For every list of clear polynomials, int64 (outputs, terms, count), the sum of polynomial_t ct_t: "
+             "For every list of clear polynomials, int64 (outputs, terms, count), the sum of polynomial_t "
+             "ct_t: "
              "count\n"
              "coefficients from the constant one on, a power of two, 8 at least.")
         .def("multiply_plain_sum", &multiply_plain_sum_of, "plaintexts"_a, "cts"_a,

@@ -125,7 +125,8 @@ CIPHERBLAS_INLINE void convert_half_columns(Word* r, std::size_t column, const S
     __m512i x[kGroups][2 * kHalf], half[kGroups][kHalf];
     source.template operator()<kGroups, 2 * kHalf>(x, column, field);
     for_each_vector<kGroups, kHalf>([&](int g, int i) {
-        forward_butterfly<kBetweenLayers<SPAN>>(x[g][i], x[g][i + kHalf], first.w[0], first.quotient[0], field);
+        forward_butterfly<kBetweenLayers<SPAN>>(x[g][i], x[g][i + kHalf], first.w[0], first.quotient[0],
+                                                field);
         half[g][i] = x[g][SECOND ? i + kHalf : i];
     });
     forward_layers<kGroups, Inputs::kSpread>(half, below, field);

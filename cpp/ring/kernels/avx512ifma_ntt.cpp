@@ -483,7 +483,8 @@ void ntt(Word* x, const NttTable& table) {
 void ntt_of_shorts(Word* r, const Word* const* a, std::size_t count, std::size_t size, std::size_t first,
                    std::size_t length, const NttTable& table) {
     constexpr std::size_t kBlock = std::size_t{1} << kTailLog;
-    const std::size_t block = std::max(size, kBlock), node = ((std::size_t{1} << table.log_n) + first) / block;
+    const std::size_t block = std::max(size, kBlock),
+                      node = ((std::size_t{1} << table.log_n) + first) / block;
     const Keep<true> finish{{r, r}, Fetch(Upcoming(), 0, 1)};
     with_field(table.modulus, [&](const auto& field) {
         const Twiddles twiddles(table.roots);

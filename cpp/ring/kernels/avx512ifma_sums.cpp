@@ -206,7 +206,8 @@ void multiply_plain_sum(Word* c0, Word* c1, const Word* const* p, const Word* co
     std::size_t start = 0;
     do {  // products are below q^2 < 2^50 q
         const std::size_t held = std::min(kMaxTerms, count - start);
-        multiply_plains(c0, c1, p + start, b0 + start, b1 + start, held, accumulate || start > 0, n, modulus, 1);
+        multiply_plains(c0, c1, p + start, b0 + start, b1 + start, held, accumulate || start > 0, n, modulus,
+                        1);
         start += held;
     } while (start < count);
 }
