@@ -225,16 +225,18 @@ void polynomial_sums(const Context& context, const std::int64_t* coefficients, s
     constexpr std::size_t kPiece = 1024;  // words of a transform
     constexpr std::size_t kTogether =
         16;  // terms whose transforms and pieces stay in a cache for all outputs
+    // Between copies of pieces: those of ciphertexts lie at distances at which they crowd a few sets of the caches.
+    constexpr std::size_t kApart = 136;
     const Kernels& k = kernels();
     const std::size_t n = context.n(), terms = ciphertexts.size();
     const std::size_t limbs = static_cast<std::size_t>(outs.front().limbs);
     const std::size_t width = std::min(n, std::max(kPiece, count)), pieces = n / width;
-    const std::size_t together = std::min(terms, kTogether);
+    const std::size_t together = std::min(terms, kTogether), stride = width + kApart;
     const std::size_t tasks = limbs * pieces;
     const int threads = threads_for_work(tasks, outs.size() * terms * limbs * n);
     std::vector<Buffer> memory;
     for (int t = 0; t < threads; ++t) {
-        memory.push_back(Buffer::workspace_of_words(together * (width + count)));
+        memory.push_back(Buffer::workspace_of_words(together * (width + count + 2 * stride)));
     }
     parallel_for(tasks, threads, [&](std::size_t task, int thread) {
         const int i = static_cast<int>(task / pieces);
@@ -242,13 +244,18 @@ void polynomial_sums(const Context& context, const std::int64_t* coefficients, s
         const Modulus& modulus = context.modulus(i);
         std::uint64_t* const scratch = memory[static_cast<std::size_t>(thread)].words();
         std::uint64_t* const residues = scratch + together * width;
+        std::uint64_t* const copies = residues + together * count;
         const std::uint64_t* pointers[3 * kTogether];
         for (std::size_t first = 0; first < terms; first += together) {
             const std::size_t held = std::min(together, terms - first);
             for (std::size_t t = 0; t < held; ++t) {
                 pointers[t] = residues + t * count;
-                pointers[held + t] = ciphertexts[first + t].limb(0, i) + offset;
-                pointers[2 * held + t] = ciphertexts[first + t].limb(1, i) + offset;
+                for (std::size_t c = 0; c < 2; ++c) {
+                    std::uint64_t* const copy = copies + (c * held + t) * stride;
+                    const std::uint64_t* const from = ciphertexts[first + t].limb(static_cast<int>(c), i);
+                    std::memcpy(copy, from + offset, width * sizeof(std::uint64_t));
+                    pointers[(c + 1) * held + t] = copy;
+                }
             }
             for (std::size_t o = 0; o < outs.size(); ++o) {
                 k.from_signed(residues, coefficients + (o * terms + first) * count, held * count, modulus);
